@@ -119,7 +119,7 @@ soak:
 
 truth:
 	@code=0; \
-	$(GO) test -count=1 -timeout 0 -v -p 1 -run '^TestTruth$$' ./engine/train ./engine/analysis/evidence -truth || code=1; \
+	$(GO) test -count=1 -timeout 0 -v -p 1 -run '^TestTruth$$' ./engine/train ./engine/analysis/stats -truth || code=1; \
 	$(GO) test -count=1 -timeout 0 -v -run '^(TestScenarios|TestPredictions|TestTuning)$$' ./engine/command -truth || code=1; \
 	exit $$code
 
@@ -134,7 +134,7 @@ clean:
 
 # Everything that a GPU machine without Go and without a network needs, in one
 # folder: copy it there and run gpu-check.sh in it, which unpacks the rest. See
-# docs/gpu.md.
+# docs/guide/gpu.md.
 BUNDLE   := dist/gpu-bundle
 GPUCHECK := engine/device/gpucheck
 
@@ -147,7 +147,7 @@ gpu-bundle: $(BUILD)/libcuda.a
 	$(CUDA_ENV) $(GO) test -c -tags cuda -ldflags '-s -w' -o $(BUNDLE)/cuda.test ./engine/device/cuda
 	$(CUDA_ENV) $(GO) test -c -tags cuda -ldflags '-s -w' -o $(BUNDLE)/driver.test ./engine/device/cuda/driver
 	gzip -9n $(BUNDLE)/gpustall $(BUNDLE)/*.test
-	cp $(GPUCHECK)/bundle/* docs/gpu.md LICENSE $(BUNDLE)/
+	cp $(GPUCHECK)/bundle/* docs/guide/gpu.md LICENSE $(BUNDLE)/
 	@du -sm $(BUNDLE) | awk '{ print $$2 ": " $$1 " MB"; if ($$1 >= 60) { print "too large: the limit is 60 MB"; exit 1 } }'
 
 # The bundle on the emulated driver and on no driver at all.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 var (
@@ -35,23 +35,23 @@ type SampleError struct {
 }
 
 // Fault is the error as all others are told: what was being done when Err came.
-func (e *SampleError) Fault() *fault.Error {
+func (e *SampleError) Fault() *errs.Error {
 	what := "the samples"
 	if e.Index >= 0 {
 		what = fmt.Sprintf("sample %d", e.Index)
 	}
-	err, mend := e.Err, ""
+	err, hint := e.Err, ""
 	if e.Index >= 0 && !e.Skipped {
 		const skip = "leave such samples out with on_error=skip"
-		if f, ok := err.(*fault.Error); ok && f.Reason != "" && f.Mend != "" { //nolint:errorlint // the one whose sentence is printed
+		if f, ok := err.(*errs.Error); ok && f.Reason != "" && f.Hint != "" { //nolint:errorlint // the one whose sentence is printed
 			with := *f
-			with.Mend += ", or " + skip
+			with.Hint += ", or " + skip
 			err = &with
 		} else {
-			mend = skip
+			hint = skip
 		}
 	}
-	return &fault.Error{Op: e.Op, Object: fmt.Sprintf("%s of %s for batch %d, in epoch %d", what, fault.Path(e.Dataset), e.Batch, e.Epoch+1), Mend: mend, Err: err}
+	return &errs.Error{Op: e.Op, Object: fmt.Sprintf("%s of %s for batch %d, in epoch %d", what, errs.Path(e.Dataset), e.Batch, e.Epoch+1), Hint: hint, Err: err}
 }
 
 func (e *SampleError) Error() string { return e.Fault().Error() }

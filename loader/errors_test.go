@@ -4,13 +4,13 @@ import (
 	"errors"
 	"testing"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // TestSampleErrorMends: an error that ends a run says how to do without the sample; that of a
 // sample which was left out does not.
 func TestSampleErrorMends(t *testing.T) {
-	known := fault.New("decode", "a.jpg", "it is truncated", "replace it")
+	known := errs.New("decode", "a.jpg", "it is truncated", "replace it")
 	for _, c := range []struct {
 		err  SampleError
 		want string
@@ -27,10 +27,10 @@ func TestSampleErrorMends(t *testing.T) {
 			t.Error("the cause is lost")
 		}
 	}
-	if known.Mend != "replace it" {
+	if known.Hint != "replace it" {
 		t.Error("the data set's own error changed")
 	}
-	err := fault.Wrap(fault.New("open data", "/d/train/a.tar", "it is missing", "put it back"), "open data", "/d", "")
+	err := errs.Wrap(errs.New("open data", "/d/train/a.tar", "it is missing", "put it back"), "open data", "/d", "")
 	if got, want := err.Error(), "open data /d/train/a.tar: it is missing; put it back"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -6,11 +6,11 @@ import (
 	"os"
 	"syscall"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // ErrNotFile is wrapped by Open's error.
-var ErrNotFile = fault.Reason("it is no regular file but a pipe, a device, a socket or a folder", "remove it, or name a file")
+var ErrNotFile = errs.Reason("it is no regular file but a pipe, a device, a socket or a folder", "remove it, or name a file")
 
 // Open opens a regular file for reading and refuses everything else, because reading a
 // pipe or a device may block or never end. A named pipe without a writer does not hold

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/timer"
 	"dev.gpustall/engine/trace"
@@ -44,16 +44,16 @@ func (s *straggler) UnmarshalText(text []byte) error {
 	w, d, ok := strings.Cut(string(text), ":")
 	n, err := strconv.Atoi(w)
 	if !ok || err != nil {
-		return fault.Reason("no straggler", "write the worker, from 1, and the delay of each of its batches, as in 3:50ms, or off")
+		return errs.Reason("no straggler", "write the worker, from 1, and the delay of each of its batches, as in 3:50ms, or off")
 	}
 	delay, err := knob.ParseDuration(d)
 	switch most := maxInject * time.Millisecond; {
 	case err != nil:
 		return err
 	case delay < 0 || delay > most:
-		return fault.Reason("a delay out of range", fmt.Sprintf("choose 0 to %v", most))
+		return errs.Reason("a delay out of range", fmt.Sprintf("choose 0 to %v", most))
 	case n < 0 || n > maxWorkers:
-		return fault.Reason("it names no worker", fmt.Sprintf("choose 1 to %d, or off", maxWorkers))
+		return errs.Reason("it names no worker", fmt.Sprintf("choose 1 to %d, or off", maxWorkers))
 	case n == 0 || delay == 0:
 		n, delay = 0, 0
 	}
@@ -70,14 +70,14 @@ func (k Knobs) idleStraggler() string {
 		return ""
 	}
 	there := fmt.Sprintf("there are %d", k.NumWorkers)
-	mend := fmt.Sprintf("name one of 1 to %d, or raise num_workers", k.NumWorkers)
+	hint := fmt.Sprintf("name one of 1 to %d, or raise num_workers", k.NumWorkers)
 	switch k.NumWorkers {
 	case 0:
-		there, mend = "there are none", "raise num_workers, or name 1 for the step loop, which loads without them"
+		there, hint = "there are none", "raise num_workers, or name 1 for the step loop, which loads without them"
 	case 1:
-		there, mend = "there is 1", "name worker 1, or raise num_workers"
+		there, hint = "there is 1", "name worker 1, or raise num_workers"
 	}
-	return fmt.Sprintf("it names worker %d and %s; %s", i.Straggler, there, mend)
+	return fmt.Sprintf("it names worker %d and %s; %s", i.Straggler, there, hint)
 }
 
 // delay is what worker id's batches take longer.

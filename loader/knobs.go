@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
@@ -62,7 +62,7 @@ var KnobTable = knob.NewTable(knob.Table[Knobs]{
 		Shown: func(k Knobs) string { return strconv.Itoa(k.Prefetch()) },
 		Refuse: func(k Knobs) error {
 			if k.NumWorkers == 0 && k.PrefetchFactor != 0 {
-				return fault.Reason("needs num_workers > 0: without workers nothing is prefetched", "raise num_workers or unset prefetch_factor (0)")
+				return errs.Reason("needs num_workers > 0: without workers nothing is prefetched", "raise num_workers or unset prefetch_factor (0)")
 			}
 			return nil
 		},
@@ -82,7 +82,7 @@ var KnobTable = knob.NewTable(knob.Table[Knobs]{
 		Field: func(k *Knobs) any { return &k.PersistentWorkers },
 		Refuse: func(k Knobs) error {
 			if k.NumWorkers == 0 && k.PersistentWorkers {
-				return fault.Reason("needs num_workers > 0: there is no worker to keep", "raise num_workers or turn persistent_workers off")
+				return errs.Reason("needs num_workers > 0: there is no worker to keep", "raise num_workers or turn persistent_workers off")
 			}
 			return nil
 		},
@@ -227,11 +227,11 @@ func (k Knobs) InFlight() int { return k.NumWorkers * k.Prefetch() }
 // Fits refuses what leaves the data set no batch, and what its samples do not allow.
 func (k Knobs) Fits(info Info) error {
 	if k.DeviceTransforms && info.Float {
-		return fault.New("set", "device_transforms=on", fmt.Sprintf("the samples of %s are floating point: there are no uint8 pixels to send to the device", info.Name),
+		return errs.New("set", "device_transforms=on", fmt.Sprintf("the samples of %s are floating point: there are no uint8 pixels to send to the device", info.Name),
 			"turn device_transforms off")
 	}
 	if k.DropLast && k.BatchSize > info.Samples {
-		return fault.New("set", fmt.Sprintf("batch_size=%d", k.BatchSize),
+		return errs.New("set", fmt.Sprintf("batch_size=%d", k.BatchSize),
 			fmt.Sprintf("with drop_last=on it leaves no batch of the %d samples of %s", info.Samples, info.Name),
 			fmt.Sprintf("choose batch_size 1 to %d or turn drop_last off", info.Samples))
 	}

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/trace"
 )
 
@@ -127,10 +127,10 @@ func New(o Options) (*Loader, error) {
 	}
 	info := InfoOf(o.Dataset, o.Transform)
 	if info.Samples < 1 || info.Samples > math.MaxInt32 {
-		return nil, fault.New("load", info.Name, fmt.Sprintf("it has %d samples", info.Samples), fmt.Sprintf("give it 1 to %d", math.MaxInt32))
+		return nil, errs.New("load", info.Name, fmt.Sprintf("it has %d samples", info.Samples), fmt.Sprintf("give it 1 to %d", math.MaxInt32))
 	}
 	if info.T < 0 || info.H < 1 || info.W < 1 || info.C < 1 {
-		return nil, fault.New("load", info.Name, "it has samples of "+info.Shape(), "give it samples of at least 1x1x1")
+		return nil, errs.New("load", info.Name, "it has samples of "+info.Shape(), "give it samples of at least 1x1x1")
 	}
 	if o.Epochs < 0 || o.Hold < 0 {
 		return nil, fmt.Errorf("loader: new: epochs=%d and hold=%d must not be negative", o.Epochs, o.Hold)
@@ -264,7 +264,7 @@ func (l *Loader) Close() error {
 	l.mu.Lock()
 	var err error
 	if !ended {
-		err = fault.New("close the loader at", l.at(), fmt.Sprintf("its worker did not end within %v and was left behind", patience), "check the disk or the network file system").Because(ErrHung)
+		err = errs.New("close the loader at", l.at(), fmt.Sprintf("its worker did not end within %v and was left behind", patience), "check the disk or the network file system").Because(ErrHung)
 	}
 	rest := l.slots[:0]
 	for _, s := range l.slots {
@@ -305,7 +305,7 @@ func (l *Loader) at() string {
 	for s := l.flight.head; s != nil; s = s.links[inFlight].next {
 		if s.state == loading {
 			if i := s.by.index.Load(); i >= 0 {
-				return fmt.Sprintf("sample %d of %s", i, fault.Path(l.info.Name))
+				return fmt.Sprintf("sample %d of %s", i, errs.Path(l.info.Name))
 			}
 		}
 	}

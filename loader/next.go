@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // Next returns the next batch, which is the caller's until its Release, or
@@ -126,9 +126,9 @@ func (l *Loader) wait(ctx context.Context, start time.Time) error {
 
 func (l *Loader) timedOut() error {
 	if l.held >= len(l.slots) {
-		return fault.New("wait for", "a batch", fmt.Sprintf("none within timeout=%v, because the caller holds all %d slots", l.k.Timeout, l.held),
+		return errs.New("wait for", "a batch", fmt.Sprintf("none within timeout=%v, because the caller holds all %d slots", l.k.Timeout, l.held),
 			"release batches earlier or raise Options.Hold").Because(ErrTimeout)
 	}
-	return fault.New("wait for", "a batch", fmt.Sprintf("none within timeout=%v from num_workers=%d, %d loading (%s)", l.k.Timeout, l.k.NumWorkers, l.building, l.at()),
+	return errs.New("wait for", "a batch", fmt.Sprintf("none within timeout=%v from num_workers=%d, %d loading (%s)", l.k.Timeout, l.k.NumWorkers, l.building, l.at()),
 		"raise num_workers or timeout, or lower batch_size").Because(ErrTimeout)
 }

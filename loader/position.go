@@ -3,7 +3,7 @@ package loader
 import (
 	"fmt"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // Position is how far a loader has come: what Next has returned is behind it, all else
@@ -67,7 +67,7 @@ func (l *Loader) mixes() int {
 // check refuses a position in another data set, or one that nobody wrote.
 func (p *Position) check(info Info) error {
 	refuse := func(reason string) error {
-		return fault.New("go on in", info.Name, reason, "name the data with which the run began, or begin a new run")
+		return errs.New("go on in", info.Name, reason, "name the data with which the run began, or begin a new run")
 	}
 	if p.Samples != info.Samples {
 		return refuse(fmt.Sprintf("it has %d samples, and the run that is to go on had %d", info.Samples, p.Samples))

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/trace"
 )
 
@@ -27,7 +27,7 @@ func (o *OnError) String() string { return onErrors[*o] }
 func (o *OnError) UnmarshalText(text []byte) error {
 	i := slices.Index(onErrors, string(text))
 	if i < 0 {
-		return fault.Reason("neither stop nor skip", "choose one of the two")
+		return errs.Reason("neither stop nor skip", "choose one of the two")
 	}
 	*o = OnError(i)
 	return nil
@@ -134,7 +134,7 @@ func (l *Loader) where(err *SampleError) string {
 	if !ok {
 		return ""
 	}
-	at := fault.Path(set.Locate(err.Index))
+	at := errs.Path(set.Locate(err.Index))
 	if strings.Contains(err.Error(), at) {
 		return ""
 	}
@@ -154,7 +154,7 @@ func (l *Loader) discard(s *slot) {
 // next would be the same, for ever. Called with mu held.
 func (l *Loader) barren(e *epoch) {
 	if e.pos > 0 && e.delivered == 0 && !e.before && l.firstSkipped != nil && l.broken == nil {
-		l.broke(fault.New("load", l.info.Name, fmt.Sprintf("all %d samples of epoch %d were skipped by on_error=skip; first: %v", e.pos, l.current+1, l.firstSkipped),
+		l.broke(errs.New("load", l.info.Name, fmt.Sprintf("all %d samples of epoch %d were skipped by on_error=skip; first: %v", e.pos, l.current+1, l.firstSkipped),
 			"check the data, or see each error with on_error=stop"))
 	}
 }

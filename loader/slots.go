@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"unsafe"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // state is where a slot is.
@@ -111,7 +111,7 @@ func (l *Loader) fit(s *slot) error {
 	if s.pin && l.pins {
 		mem, err := l.alloc.AllocHost(need)
 		if err != nil {
-			return fault.Wrap(err, "page-lock", fmt.Sprintf("%d bytes for a batch beside %d", need, l.pinnedBytes.Load()),
+			return errs.Wrap(err, "page-lock", fmt.Sprintf("%d bytes for a batch beside %d", need, l.pinnedBytes.Load()),
 				"turn pin_memory off or lower batch_size, num_workers or prefetch_factor")
 		}
 		s.mem, s.locked = mem, true

@@ -9,10 +9,10 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/timer"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -35,21 +35,21 @@ type result struct {
 	beside   []string       // what is said beside verdict and advice: whether this machine can feed the device, where that is known, and what to know
 	held     string         // which steps the verdict is on while an experiment goes on; else empty: the window's
 	labels   []advice.Label // of the window, and of settings without a step yet
-	segs     []stall.SegmentStats
-	starved  []float64            // of each of segs, as the window's
-	missing  []string             // what keeps each of segs from a comparison with A, if anything
-	notes    []string             // on each of segs
-	asked    []stall.SegmentStats // of each experiment, its B as if it were a segment
-	unasked  []string             // what keeps each of asked from an answer
-	effects  map[string]effect    // of each knob's last change, when it changed alone
-	baseline trace.Baseline       // the choice of segment A
-	at       int64                // the moment analysed
+	segs     []attribution.SegmentStats
+	starved  []float64                  // of each of segs, as the window's
+	missing  []string                   // what keeps each of segs from a comparison with A, if anything
+	notes    []string                   // on each of segs
+	asked    []attribution.SegmentStats // of each experiment, its B as if it were a segment
+	unasked  []string                   // what keeps each of asked from an answer
+	effects  map[string]effect          // of each knob's last change, when it changed alone
+	baseline trace.Baseline             // the choice of segment A
+	at       int64                      // the moment analysed
 	foresight
 }
 
 // effect is what the last change of one knob did to the throughput.
 type effect struct {
-	evidence.Change
+	stats.Change
 	missing string // what keeps it from an answer
 	says    string // all of it
 	of      string // the change
@@ -57,13 +57,13 @@ type effect struct {
 
 type analysedMsg struct {
 	result
-	ops    stall.OpTable // of the segment shown
-	base   stall.OpTable // of the baseline
-	mfu    stall.MFU     // of the segment shown, where ...
-	hasMFU bool          // ... it is known
-	blame  stall.Blame   // of the whole run
-	ranks  []trace.Rank  // over rankWindow
-	took   time.Duration // on a core
+	ops    attribution.OpTable // of the segment shown
+	base   attribution.OpTable // of the baseline
+	mfu    attribution.MFU     // of the segment shown, where ...
+	hasMFU bool                // ... it is known
+	blame  attribution.Blame   // of the whole run
+	ranks  []trace.Rank        // over rankWindow
+	took   time.Duration       // on a core
 }
 
 // brokenMsg is a panic of the analysis, to be had again on the screen's own goroutine: what
@@ -95,16 +95,16 @@ func (m *Model) analyse(now time.Time, force bool) tea.Cmd {
 // analyseSnapshot analyses a snapshot, for whose window source has the spans.
 func analyseSnapshot(s *trace.Snapshot, source Source, staged []trace.Knob) analysedMsg {
 	asOfNow(s)
-	steps := stall.Window(s)
+	steps := attribution.Window(s)
 	if n := len(steps); n > 0 {
 		s.Spans = source.Snapshot(steps[0].Start, min(steps[n-1].End, s.Now)).Spans
 	}
 	r := analysedMsg{result: result{
 		win:      newWindow(steps),
-		segs:     stall.Segments(s),
+		segs:     attribution.Segments(s),
 		effects:  map[string]effect{},
 		baseline: s.Baseline, at: s.Now,
-	}, blame: stall.Blames(s), ranks: s.Ranks(s.Now-int64(rankWindow), s.Now)}
+	}, blame: attribution.Blames(s), ranks: s.Ranks(s.Now-int64(rankWindow), s.Now)}
 	r.win.starved = advice.WithoutCore(s, r.win.tally)
 	var judged *trace.Tally
 	judged, r.held = hold(s, r.segs, r.win.tally)
@@ -130,13 +130,13 @@ func analyseSnapshot(s *trace.Snapshot, source Source, staged []trace.Knob) anal
 	if n := len(steps); n > 0 {
 		for _, g := range s.Segments {
 			if g.Index == steps[n-1].Segment {
-				r.ops = stall.Ops(s, g)
-				r.mfu, r.hasMFU = stall.MFUOf(s, &g)
+				r.ops = attribution.Ops(s, g)
+				r.mfu, r.hasMFU = attribution.MFUOf(s, &g)
 			}
 		}
 		for i := range r.segs {
 			if r.segs[i].Baseline {
-				r.base = stall.Ops(s, r.segs[i].Segment)
+				r.base = attribution.Ops(s, r.segs[i].Segment)
 			}
 		}
 	}
@@ -152,7 +152,7 @@ func analyseSnapshot(s *trace.Snapshot, source Source, staged []trace.Knob) anal
 	}
 	for i := range r.told.Experiments {
 		x := &r.told.Experiments[i]
-		b := stall.SegmentStats{Segment: trace.Segment{Index: x.First, Knobs: x.Settings[1], Reason: x.Text()}, Steps: int(x.Sides[1].Steps), Excluded: int(x.LeftOut), VsA: x.Change}
+		b := attribution.SegmentStats{Segment: trace.Segment{Index: x.First, Knobs: x.Settings[1], Reason: x.Text()}, Steps: int(x.Sides[1].Steps), Excluded: int(x.LeftOut), VsA: x.Change}
 		r.asked, r.unasked = append(r.asked, b), append(r.unasked, x.Change.Throughput.Missing.String())
 	}
 	return r
@@ -161,15 +161,15 @@ func analyseSnapshot(s *trace.Snapshot, source Source, staged []trace.Knob) anal
 // hold is what the verdict is on: the window, or, while an experiment lets settings take
 // turns or serves cached batches, all steps of the settings that it found. The verdict would
 // else change with every block. held says so; empty for the window.
-func hold(s *trace.Snapshot, rows []stall.SegmentStats, window *trace.Tally) (judged *trace.Tally, held string) {
+func hold(s *trace.Snapshot, rows []attribution.SegmentStats, window *trace.Tally) (judged *trace.Tally, held string) {
 	n := len(s.Experiments)
 	if n == 0 || !s.Experiments[n-1].Running() {
 		return window, ""
 	}
-	x := stall.Experiment{Experiment: s.Experiments[n-1]}
+	x := attribution.Experiment{Experiment: s.Experiments[n-1]}
 	for i := range rows {
 		if r := &rows[i]; r.Segment.Index == x.First-1 && r.Steps >= advice.MinSteps {
-			return s.Tally(r.Segment.Index), fmt.Sprintf("held while %s goes on: all %s of %s ", x.Name(), figures.Counted(r.Steps, "step", "steps"), r.Name())
+			return s.Tally(r.Segment.Index), fmt.Sprintf("held while %s goes on: all %s of %s ", x.Name(), units.Counted(r.Steps, "step", "steps"), r.Name())
 		}
 	}
 	return window, ""
@@ -200,7 +200,7 @@ func (m *Model) analysed(r analysedMsg) {
 }
 
 // current is the newest segment's row, nil before there is one.
-func (a *analysis) current() *stall.SegmentStats {
+func (a *analysis) current() *attribution.SegmentStats {
 	if len(a.segs) == 0 {
 		return nil
 	}

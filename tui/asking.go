@@ -6,7 +6,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/trace"
 )
 
@@ -88,7 +88,7 @@ func (m *Model) begun(d beginDone) {
 }
 
 // answered tells of an experiment that ended since the last analysis.
-func (m *Model) answered(xs []stall.Experiment) {
+func (m *Model) answered(xs []attribution.Experiment) {
 	ended := 0
 	for i := range xs {
 		if !xs[i].Running() {

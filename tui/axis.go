@@ -1,7 +1,7 @@
 package tui
 
 import (
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
@@ -27,7 +27,7 @@ func (t *timeline) drawAxis(v *view, r canvas.Rectangle, y int) {
 			continue
 		}
 		p := v.c.Pen(x0+c, y, t.cols-c)
-		p.Bytes(canvas.Dim, figures.Narrow.AppendTime(b[:0], -back))
+		p.Bytes(canvas.Dim, units.Narrow.AppendTime(b[:0], -back))
 	}
 	if now := v.c.Pen(x0+t.cols-4, y, 4); !v.frozen && t.cols > 12 {
 		now.Text(canvas.Dim, " now")
@@ -71,11 +71,11 @@ func (t *timeline) drawMoment(v *view, r canvas.Rectangle) {
 		return
 	}
 	if v.replay {
-		text = figures.AppendClock(text, v.at)
+		text = units.AppendClock(text, v.at)
 		text = append(text, " of "...)
-		text = figures.AppendClock(text, v.live.Now)
+		text = units.AppendClock(text, v.live.Now)
 	} else if back := v.live.Now - v.at; back > 0 {
-		text = figures.Narrow.AppendTime(text, -back)
+		text = units.Narrow.AppendTime(text, -back)
 	}
 	text = append(text, ' ')
 	if r.W+2 < len(text)+30 {

@@ -6,8 +6,8 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
@@ -21,19 +21,19 @@ type blame struct {
 
 // culprit is a row, with what a frame shall not put together again and again.
 type culprit struct {
-	stall.Blamed
+	attribution.Blamed
 	who, what, rank string
 }
 
 // set takes what was worked out.
-func (b *blame) set(found stall.Blame) {
+func (b *blame) set(found attribution.Blame) {
 	b.batches, b.samples = culprits(b.batches[:0], found.Batches), culprits(b.samples[:0], found.Samples)
 }
 
-func culprits(rows []culprit, of []stall.Blamed) []culprit {
+func culprits(rows []culprit, of []attribution.Blamed) []culprit {
 	for i := range of {
 		r := &of[i]
-		rows = append(rows, culprit{*r, r.Who(), figures.Line(r.What()), r.Percentile()})
+		rows = append(rows, culprit{*r, r.Who(), units.Line(r.What()), r.Percentile()})
 	}
 	return rows
 }
@@ -89,7 +89,7 @@ func (b *blame) columns() []canvas.Column[culprit] {
 	time := func(title string, drop int, ns func(r *culprit) (int64, bool)) canvas.Column[culprit] {
 		return canvas.Column[culprit]{Title: title, W: 8, Drop: drop, Right: true, Cell: func(p *canvas.Pen, r *culprit) {
 			if v, known := ns(r); known {
-				p.Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), v))
+				p.Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), v))
 			} else {
 				p.Text(canvas.Dim, "-")
 			}
@@ -107,7 +107,7 @@ func (b *blame) columns() []canvas.Column[culprit] {
 	starved := time("starved", 0, func(r *culprit) (int64, bool) { return r.Starved, true })
 	return []canvas.Column[culprit]{
 		{Title: "step", W: 9, Drop: 3, Right: true, Cell: func(p *canvas.Pen, r *culprit) {
-			p.Bytes(canvas.Dim, figures.AppendCount(p.Buf(), r.Step))
+			p.Bytes(canvas.Dim, units.AppendCount(p.Buf(), r.Step))
 		}},
 		text("worker, phase", 14, 0, func(r *culprit) string { return r.who }),
 		time("took", 0, func(r *culprit) (int64, bool) { return r.Took, true }),
@@ -126,9 +126,9 @@ func (b *blame) columns() []canvas.Column[culprit] {
 
 // writeTail writes a text, or its end where not all of it has room.
 func writeTail(p *canvas.Pen, s string) {
-	end, cut := figures.Tail(s, p.Left())
+	end, cut := units.Tail(s, p.Left())
 	if cut {
-		p.Text(canvas.Dim, figures.CutMark)
+		p.Text(canvas.Dim, units.CutMark)
 	}
 	p.Text(canvas.Normal, end)
 }

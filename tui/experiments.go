@@ -7,9 +7,9 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
@@ -26,7 +26,7 @@ type experiments struct {
 
 // experiment is a row: a segment, what it is compared with and where it stands.
 type experiment struct {
-	*stall.SegmentStats
+	*attribution.SegmentStats
 	rate           float64 // samples a second
 	mean, p50, p95 int64   // ns a step
 	util, starved  float64
@@ -36,14 +36,14 @@ type experiment struct {
 	baseline       bool   // it is A
 	current        bool   // its knobs are those in force
 
-	asked *stall.Experiment // nil where the row is of one segment
+	asked *attribution.Experiment // nil where the row is of one segment
 }
 
 // askedMarks stand in the place of a segment's number.
 var askedMarks = map[trace.ExperimentKind]string{trace.Paired: "A/B", trace.Ceiling: "max", trace.Tune: "tun"}
 
 // noteOf is why a segment began, and what is to be said of it.
-func noteOf(s *stall.SegmentStats, remark string) string {
+func noteOf(s *attribution.SegmentStats, remark string) string {
 	if remark == "" || s.Segment.Reason == "" {
 		return s.Segment.Reason + remark
 	}
@@ -112,30 +112,30 @@ var measuredColumns = []canvas.Column[experiment]{
 		p.Text(canvas.Dim, "#").Int(canvas.Normal, int64(e.Segment.Index))
 	}},
 	{Title: "samples/s", W: 9, Cell: measured(func(p *canvas.Pen, e *experiment) {
-		p.Bytes(canvas.Bold, figures.AppendRate(p.Buf(), e.rate))
+		p.Bytes(canvas.Bold, units.AppendRate(p.Buf(), e.rate))
 	})},
 	{Title: "mean", W: 6, Drop: 4, Cell: measured(func(p *canvas.Pen, e *experiment) {
-		p.Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), e.mean))
+		p.Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), e.mean))
 	})},
 	{Title: "p50", W: 6, Drop: 7, Cell: measured(func(p *canvas.Pen, e *experiment) {
 		if e.p50 == 0 {
 			p.Text(canvas.Dim, "-")
 			return
 		}
-		p.Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), e.p50))
+		p.Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), e.p50))
 	})},
 	{Title: "p95", W: 6, Drop: 8, Cell: measured(func(p *canvas.Pen, e *experiment) {
 		if e.p95 == 0 {
 			p.Text(canvas.Dim, "-")
 			return
 		}
-		p.Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), e.p95))
+		p.Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), e.p95))
 	})},
 	{Title: "util", W: 5, Drop: 3, Cell: measured(func(p *canvas.Pen, e *experiment) {
-		p.Bytes(utilStyle(e.util, e.starved), figures.Narrow.AppendPercent(p.Buf(), e.util))
+		p.Bytes(utilStyle(e.util, e.starved), units.Narrow.AppendPercent(p.Buf(), e.util))
 	})},
 	{Title: "stall", W: 5, Drop: 10, Cell: measured(func(p *canvas.Pen, e *experiment) {
-		p.Bytes(stallStyle(1-e.util), figures.Narrow.AppendPercent(p.Buf(), 1-e.util))
+		p.Bytes(stallStyle(1-e.util), units.Narrow.AppendPercent(p.Buf(), 1-e.util))
 	})},
 	{Title: "vs A", W: 7, Cell: func(p *canvas.Pen, e *experiment) {
 		c := &e.VsA.Throughput
@@ -144,12 +144,12 @@ var measuredColumns = []canvas.Column[experiment]{
 			p.Text(canvas.Dim, "is A")
 		case !e.compared():
 			p.Text(canvas.Dim, "-")
-		case c.Answer == evidence.Unknown:
+		case c.Answer == stats.Unknown:
 			p.Text(canvas.Dim, "not yet")
-		case c.Answer == evidence.Same:
+		case c.Answer == stats.Same:
 			p.Text(canvas.Dim, "same")
 		default:
-			p.Bytes(gainStyle(c.Ratio), figures.Narrow.AppendGain(p.Buf(), c.Estimate()))
+			p.Bytes(gainStyle(c.Ratio), units.Narrow.AppendGain(p.Buf(), c.Estimate()))
 		}
 	}},
 	{Title: "95% CI", W: 14, Drop: 1, Cell: func(p *canvas.Pen, e *experiment) {
@@ -158,14 +158,14 @@ var measuredColumns = []canvas.Column[experiment]{
 			p.Text(canvas.Dim, "-")
 			return
 		case !c.Tells():
-			p.Text(canvas.Dim, pick(c.Missing.What == evidence.Precision, "too wide yet", e.missing))
+			p.Text(canvas.Dim, pick(c.Missing.What == stats.Precision, "too wide yet", e.missing))
 			return
 		}
-		p.Bytes(canvas.Normal, figures.Narrow.AppendGainRange(p.Buf(), e.VsA.Throughput.Estimate()))
+		p.Bytes(canvas.Normal, units.Narrow.AppendGainRange(p.Buf(), e.VsA.Throughput.Estimate()))
 	}},
 	{Title: "steps/excl", W: 10, Drop: 5, Cell: func(p *canvas.Pen, e *experiment) {
-		p.Bytes(canvas.Normal, figures.AppendCount(p.Buf(), e.Steps)).Text(canvas.Dim, "/").
-			Bytes(canvas.Dim, figures.AppendCount(p.Buf(), e.Excluded))
+		p.Bytes(canvas.Normal, units.AppendCount(p.Buf(), e.Steps)).Text(canvas.Dim, "/").
+			Bytes(canvas.Dim, units.AppendCount(p.Buf(), e.Excluded))
 	}},
 	{Title: "note", W: 14, Most: canvas.Stretch, Drop: 3, Cell: func(p *canvas.Pen, e *experiment) {
 		writeReason(p, e.note)
@@ -176,7 +176,7 @@ var measuredColumns = []canvas.Column[experiment]{
 // interval: where all that it measured of both was far apart.
 func (e *experiment) compared() bool {
 	x := e.asked
-	return x == nil || x.FromA && (x.Kind != trace.Tune || x.Running() || e.VsA.Throughput.Answer != evidence.Unknown)
+	return x == nil || x.FromA && (x.Kind != trace.Tune || x.Running() || e.VsA.Throughput.Answer != stats.Unknown)
 }
 
 // shortTitles are the titles of knobs whose names are long.
@@ -192,7 +192,7 @@ func (e *experiments) update(specs []trace.KnobSpec, r *result) {
 		e.note = max(e.note, noteWidth(note))
 	}
 	var settings [][]trace.Knob
-	for _, of := range [][]stall.SegmentStats{r.segs, r.asked} {
+	for _, of := range [][]attribution.SegmentStats{r.segs, r.asked} {
 		for i := range of {
 			if of[i].Segment.Knobs != nil {
 				settings = append(settings, of[i].Segment.Knobs)
@@ -349,7 +349,7 @@ func (e *experiments) drawNote(c *canvas.Canvas, r canvas.Rectangle, s *experime
 		p.Text(canvas.Dim, "#").Int(canvas.Dim, int64(s.Segment.Index)).Space(1)
 	}
 	writeReason(&p, s.note)
-	p.Text(canvas.Dim, ", ").Bytes(canvas.Normal, figures.AppendCount(p.Buf(), s.Steps)).
+	p.Text(canvas.Dim, ", ").Bytes(canvas.Normal, units.AppendCount(p.Buf(), s.Steps)).
 		Text(canvas.Dim, pick(s.Steps == 1, " step", " steps"))
 }
 

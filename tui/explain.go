@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
@@ -20,7 +20,7 @@ const holdFor = int64(2e9) // ns
 // longest stall in view. It runs when one of them changes, not every frame; while the
 // screen moves, the longest stall stays for a moment.
 func (t *timeline) explain(p *picture, paused, focused, moves bool) {
-	var g stall.Gap
+	var g attribution.Gap
 	at := int64(-1)
 	if t.cursor >= 0 {
 		at = t.cursor / t.bin() * t.bin()
@@ -78,8 +78,8 @@ func (t *timeline) explain(p *picture, paused, focused, moves bool) {
 
 // longestGap returns the longest gap in view. A pause is the user's own doing and no
 // news.
-func (t *timeline) longestGap() (longest stall.Gap) {
-	for g := range stall.Gaps(t.spans) {
+func (t *timeline) longestGap() (longest attribution.Gap) {
+	for g := range attribution.Gaps(t.spans) {
 		inView := g.Start <= t.edge && g.End > t.first*t.bin()
 		if inView && g.Parts[trace.CausePaused] == 0 && g.End-g.Start > longest.End-longest.Start {
 			longest = g
@@ -89,9 +89,9 @@ func (t *timeline) longestGap() (longest stall.Gap) {
 }
 
 // gapIn returns the gap that covers most of [from, to), if any does.
-func (t *timeline) gapIn(from, to int64) (in stall.Gap) {
+func (t *timeline) gapIn(from, to int64) (in attribution.Gap) {
 	most := int64(0)
-	for g := range stall.Gaps(t.spans) {
+	for g := range attribution.Gaps(t.spans) {
 		if over := min(g.End, to) - max(g.Start, from); over > most {
 			in, most = g, over
 		}
@@ -118,11 +118,11 @@ func (t *timeline) most(from, to int64, want func(*trace.Span) bool) int {
 }
 
 // ago writes how long before the right edge ns is.
-func (t *timeline) ago(ns int64) string { return "-" + figures.Prose.Time(max(0, t.edge-ns)) }
+func (t *timeline) ago(ns int64) string { return "-" + units.Prose.Time(max(0, t.edge-ns)) }
 
 // gapText explains a gap: what it consists of, of which batch, what its worker was
 // doing and how unusual that is.
-func (t *timeline) gapText(snap *trace.Snapshot, g *stall.Gap, at int64) string {
+func (t *timeline) gapText(snap *trace.Snapshot, g *attribution.Gap, at int64) string {
 	s := g.Largest
 	cause := s.Cause()
 	var b strings.Builder
@@ -131,10 +131,10 @@ func (t *timeline) gapText(snap *trace.Snapshot, g *stall.Gap, at int64) string 
 	} else {
 		b.WriteString("longest stall: ") // no time: it would be old by the next frame
 		if s.Step >= 0 {
-			b.WriteString("step " + figures.Count(s.Step) + " ")
+			b.WriteString("step " + units.Count(s.Step) + " ")
 		}
 	}
-	long := figures.Prose.Time(g.End - g.Start)
+	long := units.Prose.Time(g.End - g.Start)
 	if cause == trace.CausePaused {
 		return b.String() + pick(snap.EvaluatedAt((s.Start+s.End)/2), "the model was evaluated for ", "paused by you for ") + long
 	}
@@ -142,12 +142,12 @@ func (t *timeline) gapText(snap *trace.Snapshot, g *stall.Gap, at int64) string 
 	batch := s.Batch
 	known := batch >= 0
 	if !known {
-		batch, known = stall.Awaited(t.spans, s.Start, s.End)
+		batch, known = attribution.Awaited(t.spans, s.Start, s.End)
 		known = known && batch >= 0
 	}
 	of := ""
 	if known && (at >= 0 || batch != s.Step) { // else the step says it
-		of = ", batch " + figures.Count(batch)
+		of = ", batch " + units.Count(batch)
 	}
 	if !cause.IsData() {
 		words := cause.Info().Means
@@ -176,14 +176,14 @@ func (t *timeline) gapText(snap *trace.Snapshot, g *stall.Gap, at int64) string 
 		if o.Mix() != 0 {
 			rank += ", divided as other batches were"
 		}
-		b.WriteString(": " + o.Track.String() + " " + o.Kind.String() + " took " + figures.Prose.Time(took) + stall.Waiting(split) + rank)
+		b.WriteString(": " + o.Track.String() + " " + o.Kind.String() + " took " + units.Prose.Time(took) + attribution.Waiting(split) + rank)
 	}
 	return b.String() + of
 }
 
 // partsText names the parts of a gap, the largest first, where it has several that
 // matter: those from a hundredth of it on.
-func partsText(g *stall.Gap) string {
+func partsText(g *attribution.Gap) string {
 	var causes []trace.Cause
 	for c, ns := range g.Parts {
 		if 100*ns >= g.End-g.Start {
@@ -196,7 +196,7 @@ func partsText(g *stall.Gap) string {
 	slices.SortStableFunc(causes, func(a, b trace.Cause) int { return cmp.Compare(g.Parts[b], g.Parts[a]) })
 	words := make([]string, len(causes))
 	for i, c := range causes {
-		words[i] = c.String() + " " + figures.Prose.Time(g.Parts[c])
+		words[i] = c.String() + " " + units.Prose.Time(g.Parts[c])
 	}
 	return " (" + strings.Join(words, ", ") + ")"
 }
@@ -266,7 +266,7 @@ func (t *timeline) rank(batch int32, kind trace.Kind) (took int64, words string)
 	}
 	slices.Sort(t.durs)
 	p50, p99 := quantile(t.durs, 0.5), quantile(t.durs, 0.99)
-	words = ", p50 " + figures.Prose.Time(p50) + " p99 " + figures.Prose.Time(p99)
+	words = ", p50 " + units.Prose.Time(p50) + " p99 " + units.Prose.Time(p99)
 	switch {
 	case took >= p99 && took > p50+p50/2:
 		words += ": slowest 1%"
@@ -283,13 +283,13 @@ func (t *timeline) momentText(at int64) string {
 		return t.ago(at) + ": nothing recorded on the device"
 	}
 	s := &t.spans[i]
-	text := t.ago(at) + ": step " + figures.Count(s.Step) + " computes "
+	text := t.ago(at) + ": step " + units.Count(s.Step) + " computes "
 	if s.Batch >= 0 {
-		text += "batch " + figures.Count(s.Batch) + " "
+		text += "batch " + units.Count(s.Batch) + " "
 	}
-	text += "for " + figures.Prose.Time(s.End-s.Start)
+	text += "for " + units.Prose.Time(s.End-s.Start)
 	if i := t.most(at, at+t.bin(), func(s *trace.Span) bool { return s.Kind.IsPart() }); i >= 0 {
-		text += "; the script: " + t.spans[i].Kind.Info().Doing + ", " + figures.Prose.Time(t.spans[i].End-t.spans[i].Start)
+		text += "; the script: " + t.spans[i].Kind.Info().Doing + ", " + units.Prose.Time(t.spans[i].End-t.spans[i].Start)
 	}
 	if s.Flags&trace.FlagTimed != 0 {
 		text += " (its ops were timed, which makes it longer)"

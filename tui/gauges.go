@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
@@ -154,7 +154,7 @@ func row(v *view, r canvas.Rectangle, y int) canvas.Pen {
 func gaugeUtil(v *view, r canvas.Rectangle) {
 	p := row(v, r, 0)
 	st := v.win.style()
-	p.Bar(st, max(4, r.W-11), v.win.util).Space(1).Bytes(bold(st), figures.Narrow.AppendPercent(p.Buf(), v.win.util)).Text(st, levelMark(st))
+	p.Bar(st, max(4, r.W-11), v.win.util).Space(1).Bytes(bold(st), units.Narrow.AppendPercent(p.Buf(), v.win.util)).Text(st, levelMark(st))
 	rows := r.H - 2
 	if rows > 2 && v.pic.hasDriver() {
 		rows--
@@ -187,7 +187,7 @@ func nvmlLine(v *view, p *canvas.Pen) {
 	g := v.pic.nvml
 	meta := &v.pic.snap.Meta
 	if least, _ := advice.Thresholds(); v.win.starved >= least {
-		p.Text(canvas.Dim, "waits for core ").Bytes(canvas.Warn, figures.Narrow.AppendPercent(p.Buf(), v.win.starved))
+		p.Text(canvas.Dim, "waits for core ").Bytes(canvas.Warn, units.Narrow.AppendPercent(p.Buf(), v.win.starved))
 		return
 	}
 	p.Text(canvas.Dim, "NVML ")
@@ -197,7 +197,7 @@ func nvmlLine(v *view, p *canvas.Pen) {
 		p.Bytes(canvas.Bold, percentage(p.Buf(), g.v))
 		if hides := f - v.win.util; hides > 0.05 {
 			p.Whole(func(p *canvas.Pen) {
-				p.Text(canvas.Normal, "  hides ").Bytes(canvas.Warn, figures.Narrow.AppendPercent(p.Buf(), hides))
+				p.Text(canvas.Normal, "  hides ").Bytes(canvas.Warn, units.Narrow.AppendPercent(p.Buf(), hides))
 			})
 			p.Whole(func(p *canvas.Pen) { p.Text(canvas.Normal, " stall") })
 		}
@@ -268,16 +268,16 @@ func gaugeRate(v *view, r canvas.Rectangle) {
 	if v.pic.snap.Meta.Imported != "" && v.win.sum.Samples == 0 {
 		p.Text(canvas.Dim, "samples "+notRecorded)
 	} else {
-		p.Bytes(canvas.Bold, figures.AppendRate(p.Buf(), v.win.rate)).Text(canvas.Dim, " samples/s")
+		p.Bytes(canvas.Bold, units.AppendRate(p.Buf(), v.win.rate)).Text(canvas.Dim, " samples/s")
 	}
 	versusA(v, &p)
 	rows := r.H - 2
 	if rows >= 3 && v.win.steps() > 0 {
 		rows--
 		p = row(v, r, -2)
-		p.Text(canvas.Dim, "compute floor ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), v.win.floor))
+		p.Text(canvas.Dim, "compute floor ").Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), v.win.floor))
 		p.Whole(func(p *canvas.Pen) {
-			p.Text(canvas.Dim, "  if never starved ~").Bytes(canvas.Normal, figures.AppendRate(p.Buf(), v.win.rate/v.win.util)).Text(canvas.Dim, "/s")
+			p.Text(canvas.Dim, "  if never starved ~").Bytes(canvas.Normal, units.AppendRate(p.Buf(), v.win.rate/v.win.util)).Text(canvas.Dim, "/s")
 		})
 	}
 	spark(v, canvas.Rect(r.X, r.Y+1, r.W, rows), histRate, 0)
@@ -291,12 +291,12 @@ func stepTimes(v *view, p *canvas.Pen) {
 		p.Text(canvas.Dim, v.pic.noSteps())
 		return
 	}
-	p.Text(canvas.Dim, "mean ").Bytes(canvas.Bold, figures.Narrow.AppendTime(p.Buf(), v.win.mean))
+	p.Text(canvas.Dim, "mean ").Bytes(canvas.Bold, units.Narrow.AppendTime(p.Buf(), v.win.mean))
 	p.Whole(func(p *canvas.Pen) {
-		p.Text(canvas.Dim, " p50 ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), v.win.p50))
+		p.Text(canvas.Dim, " p50 ").Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), v.win.p50))
 	})
 	p.Whole(func(p *canvas.Pen) {
-		p.Text(canvas.Dim, " p95 ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), v.win.p95))
+		p.Text(canvas.Dim, " p95 ").Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), v.win.p95))
 	})
 }
 
@@ -304,21 +304,21 @@ func stepTimes(v *view, p *canvas.Pen) {
 // steps of the configuration, which it therefore names.
 func versusA(v *view, p *canvas.Pen) {
 	c := v.analysis.current()
-	if c == nil || c.Baseline || c.Segment.Index != v.pic.seg.Index || c.VsA.Throughput.Answer == evidence.Unknown {
+	if c == nil || c.Baseline || c.Segment.Index != v.pic.seg.Index || c.VsA.Throughput.Answer == stats.Unknown {
 		return
 	}
 	st := canvas.Dim
 	var b [16]byte
 	d := append(b[:0], "same"...)
-	if c.VsA.Throughput.Answer == evidence.Different {
-		d = figures.Narrow.AppendGain(b[:0], c.VsA.Throughput.Estimate())
+	if c.VsA.Throughput.Answer == stats.Different {
+		d = units.Narrow.AppendGain(b[:0], c.VsA.Throughput.Estimate())
 		st = gainStyle(c.VsA.Throughput.Ratio)
 	}
 	p.Whole(func(p *canvas.Pen) {
 		p.Text(canvas.Dim, "  #").Int(canvas.Dim, int64(c.Segment.Index)).Space(1).Bytes(st, d).Text(canvas.Dim, " v A")
 	})
 	if c.VsA.Throughput.LessDrift() != "" {
-		p.Whole(func(p *canvas.Pen) { p.Space(1).Text(canvas.Dim, evidence.DriftMark) })
+		p.Whole(func(p *canvas.Pen) { p.Space(1).Text(canvas.Dim, stats.DriftMark) })
 	}
 }
 
@@ -339,13 +339,13 @@ func gaugeQueue(v *view, r canvas.Rectangle) {
 	case meta.Watched(): // how much is page-locked is PyTorch's own affair
 		p.Text(canvas.Normal, trace.KnobValue(v.pic.seg.Knobs, "pin_memory"))
 	case v.pic.pinned.v > 0:
-		p.Bytes(canvas.Normal, figures.Narrow.AppendBytes(p.Buf(), int64(v.pic.pinned.v)))
+		p.Bytes(canvas.Normal, units.Narrow.AppendBytes(p.Buf(), int64(v.pic.pinned.v)))
 	default:
 		p.Text(canvas.Normal, "none")
 	}
 	if v.win.h2d > 0 {
 		p.Whole(func(p *canvas.Pen) {
-			p.Text(canvas.Dim, "  H2D ").Bytes(canvas.Normal, figures.Narrow.AppendTransfer(p.Buf(), v.win.h2d))
+			p.Text(canvas.Dim, "  H2D ").Bytes(canvas.Normal, units.Narrow.AppendTransfer(p.Buf(), v.win.h2d))
 		})
 	}
 }
@@ -377,7 +377,7 @@ func (w *window) dataLine(p *canvas.Pen) {
 		return
 	}
 	wait := func(p *canvas.Pen) {
-		p.Text(canvas.Dim, "data wait ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), w.sum.Wait/n))
+		p.Text(canvas.Dim, "data wait ").Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), w.sum.Wait/n))
 	}
 	both := p.Whole(func(p *canvas.Pen) {
 		wait(p.Text(canvas.Dim, "a step: "))
@@ -385,7 +385,7 @@ func (w *window) dataLine(p *canvas.Pen) {
 			p.Text(canvas.Dim, " ")
 			return
 		}
-		p.Text(canvas.Dim, ", worker time ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), w.sum.Load/n)).Text(canvas.Dim, " ")
+		p.Text(canvas.Dim, ", worker time ").Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), w.sum.Load/n)).Text(canvas.Dim, " ")
 	})
 	if !both {
 		p.Whole(func(p *canvas.Pen) { wait(p); p.Text(canvas.Dim, " ") })
@@ -423,7 +423,7 @@ func utilLine(v *view, p *canvas.Pen) {
 	st := v.win.style()
 	bar := min(max(4, p.Left()-16), 40)
 	p.Text(canvas.Dim, "util ")
-	p.Bar(st, bar, v.win.util).Space(1).Bytes(bold(st), figures.Narrow.AppendPercent(p.Buf(), v.win.util)).Text(st, levelMark(st))
+	p.Bar(st, bar, v.win.util).Space(1).Bytes(bold(st), units.Narrow.AppendPercent(p.Buf(), v.win.util)).Text(st, levelMark(st))
 }
 
 func stepLine(v *view, p *canvas.Pen) {
@@ -432,7 +432,7 @@ func stepLine(v *view, p *canvas.Pen) {
 }
 
 func rateLine(v *view, p *canvas.Pen) {
-	p.Text(canvas.Dim, "rate  ").Bytes(canvas.Bold, figures.AppendRate(p.Buf(), v.win.rate)).Text(canvas.Dim, " samples/s")
+	p.Text(canvas.Dim, "rate  ").Bytes(canvas.Bold, units.AppendRate(p.Buf(), v.win.rate)).Text(canvas.Dim, " samples/s")
 	versusA(v, p)
 }
 

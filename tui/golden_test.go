@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/evidence"
 	"dev.gpustall/engine/analysis/predict"
+	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 	"dev.gpustall/tui/internal/demo"
@@ -181,15 +181,15 @@ func (s *screen) frame() string {
 	}
 	for i := range s.analysis.segs {
 		if c := &s.analysis.segs[i].VsA.Throughput; c.Ratio > 0 {
-			*c = evidence.Change{Answer: evidence.Different, Ratio: 1.437, Lo: 1.386, Hi: 1.49}
+			*c = stats.Change{Answer: stats.Different, Ratio: 1.437, Lo: 1.386, Hi: 1.49}
 			if i == 2 {
-				*c = evidence.Change{Answer: evidence.Same, Ratio: 0.99, Lo: 0.98, Hi: 1.01}
+				*c = stats.Change{Answer: stats.Same, Ratio: 0.99, Lo: 0.98, Hi: 1.01}
 			}
 		}
 	}
 	for name, e := range s.analysis.effects {
 		if e.Ratio > 0 {
-			s.analysis.effects[name] = effect{evidence.Change{Answer: evidence.Different, Ratio: 1.437}, "", "+44 % (+39 to +49 %)", e.of}
+			s.analysis.effects[name] = effect{stats.Change{Answer: stats.Different, Ratio: 1.437}, "", "+44 % (+39 to +49 %)", e.of}
 		}
 	}
 	s.verdict.width = 0 // the text is another one

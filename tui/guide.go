@@ -11,10 +11,10 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
@@ -38,7 +38,7 @@ type chapter uint8
 
 const (
 	chapterNone   chapter = iota // not offered, or left
-	chapterOffer                 // there is nothing to mend
+	chapterOffer                 // there is nothing to improve
 	chapterInject                // the injection was asked for: until a segment has it
 	chapterFind                  // until the verdict blames the data
 	chapterFix                   // until a segment has another setting, and the injection still
@@ -48,7 +48,7 @@ const (
 	chapterEnd
 )
 
-// guide leads a newcomer through a first story when the run has nothing to mend: a
+// guide leads a newcomer through a first story when the run has nothing to hint: a
 // bottleneck is injected, found, fixed, the gain proved and the report exported.
 type guide struct {
 	chapter chapter
@@ -57,8 +57,8 @@ type guide struct {
 	fixed   int32 // the segment that is to be faster; slow itself before one is
 	tried   int   // injections asked for
 	asked   time.Duration
-	found   advice.Verdict  // on the segment to be faster than
-	so      evidence.Change // what the fix did, so far
+	found   advice.Verdict // on the segment to be faster than
+	so      stats.Change   // what the fix did, so far
 	report  string
 	text    []string // what it says
 	lines   []string // that, broken for a screen of width
@@ -143,7 +143,7 @@ func (g *guide) update(m *Model) {
 		}
 	case chapterFix:
 		if now.Index != g.fixed {
-			g.chapter, g.fixed, g.so = chapterProve, now.Index, evidence.Change{}
+			g.chapter, g.fixed, g.so = chapterProve, now.Index, stats.Change{}
 		}
 	case chapterProve:
 		if slow != nil && fixed != nil && len(advice.Changed(slow.Segment.Knobs, now.Knobs)) > 0 { // not back with those, for a while
@@ -153,12 +153,12 @@ func (g *guide) update(m *Model) {
 			break
 		}
 		if g.so = fixed.VsA.Throughput; !slow.Baseline {
-			g.so = stall.Compare(an.segs, slow, fixed).Throughput
+			g.so = attribution.Compare(an.segs, slow, fixed).Throughput
 		}
 		switch {
-		case g.so.Answer == evidence.Different && g.so.Ratio > 1:
+		case g.so.Answer == stats.Different && g.so.Ratio > 1:
 			g.chapter = chapterExport
-		case g.so.Answer != evidence.Unknown:
+		case g.so.Answer != stats.Unknown:
 			g.chapter = chapterFix
 		}
 	case chapterStop:
@@ -179,8 +179,8 @@ func (g *guide) offers(m *Model, now *trace.Segment) bool {
 }
 
 // rowOf is a segment's, nil while it is not worked out.
-func rowOf(segs []stall.SegmentStats, index int32) *stall.SegmentStats {
-	i := slices.IndexFunc(segs, func(s stall.SegmentStats) bool { return s.Segment.Index == index })
+func rowOf(segs []attribution.SegmentStats, index int32) *attribution.SegmentStats {
+	i := slices.IndexFunc(segs, func(s attribution.SegmentStats) bool { return s.Segment.Index == index })
 	if i < 0 {
 		return nil
 	}
@@ -275,12 +275,12 @@ func (g *guide) write(m *Model, v *advice.Verdict) {
 		say("Until a new configuration has it, nothing is different. S asks again.")
 	case chapterFind:
 		say("1 of 4, find: %s is in force. The STALL lane has a letter for each cause.", guideKnob)
-		say("It is measured first, to compare the fix with it: %s so far.", figures.Counted(m.analysis.win.steps(), "step", "steps"))
+		say("It is measured first, to compare the fix with it: %s so far.", units.Counted(m.analysis.win.steps(), "step", "steps"))
 	case chapterFix:
 		if g.fixed != g.slow {
 			say("2 of 4, fix: #%d is no faster than #%d, baseline A.", g.fixed, g.slow)
 		} else {
-			say("2 of 4, fix: found %s %s, by %s. #%d is baseline A from here.", g.found.Class, figures.Prose.Percent(g.found.Share), g.found.Dominant, g.slow)
+			say("2 of 4, fix: found %s %s, by %s. #%d is baseline A from here.", g.found.Class, units.Prose.Percent(g.found.Share), g.found.Dominant, g.slow)
 		}
 		switch {
 		case len(m.knobs.staged) > 0:
@@ -292,7 +292,7 @@ func (g *guide) write(m *Model, v *advice.Verdict) {
 		}
 	case chapterProve:
 		say("3 of 4, prove: #%d is in force. Is it faster, or was that chance?", g.fixed)
-		if g.so == (evidence.Change{}) {
+		if g.so == (stats.Change{}) {
 			say("Nothing of it is measured yet.")
 		} else {
 			say("So far, against #%d: %s.", g.slow, &g.so)

@@ -4,7 +4,7 @@ import (
 	"math"
 	"strconv"
 
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
@@ -102,7 +102,7 @@ func (m *Model) drawHeader(r canvas.Rectangle) {
 	}
 	if item(8) {
 		var b [16]byte
-		p.Bytes(canvas.Normal, figures.AppendClock(b[:0], m.pic.at)).Space(2)
+		p.Bytes(canvas.Normal, units.AppendClock(b[:0], m.pic.at)).Space(2)
 	}
 	if n := len(s.Recent); n > 0 {
 		last := &s.Recent[n-1]
@@ -111,10 +111,10 @@ func (m *Model) drawHeader(r canvas.Rectangle) {
 			if s.Meta.Imported != "" {
 				n = last.Index // a trace's have numbers of their own: ProfilerStep#5
 			}
-			p.Text(canvas.Dim, "step ").Bytes(canvas.Bold, figures.AppendCount(p.Buf(), n)).Space(2)
+			p.Text(canvas.Dim, "step ").Bytes(canvas.Bold, units.AppendCount(p.Buf(), n)).Space(2)
 		}
 		if s.Meta.Imported == "" && item(9) {
-			p.Text(canvas.Dim, "epoch ").Bytes(canvas.Normal, figures.AppendCount(p.Buf(), last.Epoch+1)).Space(2)
+			p.Text(canvas.Dim, "epoch ").Bytes(canvas.Normal, units.AppendCount(p.Buf(), last.Epoch+1)).Space(2)
 		}
 		if s.Meta.Learns() && item(10) {
 			p.Text(canvas.Dim, "loss ")
@@ -124,18 +124,18 @@ func (m *Model) drawHeader(r canvas.Rectangle) {
 			case math.IsNaN(m.pic.loss):
 				p.Text(canvas.Normal, "-")
 			default:
-				p.Bytes(canvas.Normal, figures.AppendLoss(p.Buf(), m.pic.loss))
+				p.Bytes(canvas.Normal, units.AppendLoss(p.Buf(), m.pic.loss))
 			}
 			p.Space(2)
 		}
 		if !math.IsNaN(m.analysis.win.top1) && item(12) {
-			p.Text(canvas.Dim, "top1 ").Bytes(canvas.Normal, figures.Narrow.AppendPercent(p.Buf(), m.analysis.win.top1)).Space(2)
+			p.Text(canvas.Dim, "top1 ").Bytes(canvas.Normal, units.Narrow.AppendPercent(p.Buf(), m.analysis.win.top1)).Space(2)
 		}
 		if top1, ok := s.Gauge(trace.GaugeTestTop1); ok && item(12) {
-			p.Text(canvas.Dim, "test ").Bytes(canvas.Bold, figures.Narrow.AppendPercent(p.Buf(), top1)).Space(2)
+			p.Text(canvas.Dim, "test ").Bytes(canvas.Bold, units.Narrow.AppendPercent(p.Buf(), top1)).Space(2)
 		}
 		if lr, ok := s.Gauge(trace.GaugeLearningRate); ok && item(12) {
-			p.Text(canvas.Dim, "lr ").Bytes(canvas.Normal, figures.AppendLearningRate(p.Buf(), lr)).Space(2)
+			p.Text(canvas.Dim, "lr ").Bytes(canvas.Normal, units.AppendLearningRate(p.Buf(), lr)).Space(2)
 		}
 	}
 	if item(12) {
@@ -161,13 +161,13 @@ func (m *Model) drawHeaderRight(r canvas.Rectangle, used int) int {
 	}
 	if r.W >= 70 || m.pic.drops > 0 {
 		t = append(t, "drop "...)
-		t = figures.AppendCount(t, m.pic.drops)
+		t = units.AppendCount(t, m.pic.drops)
 		t = append(t, "  "...)
 	}
 	lost := m.live.Outcome.Unsaved
 	if lost.Any() {
 		t = append(t, "unsaved "...)
-		t = figures.AppendCount(t, lost.Steps+lost.Spans)
+		t = units.AppendCount(t, lost.Steps+lost.Spans)
 		t = append(t, "  "...)
 	}
 	if m.pic.next {
@@ -212,13 +212,13 @@ func (m *Model) drawOneLine() {
 	p.Limit = max(p.X, full-need)
 	us := m.analysis.win.style()
 	if p.Left() >= 6 {
-		p.Bytes(bold(us), figures.Narrow.AppendPercent(p.Buf(), m.analysis.win.util)).Space(1)
+		p.Bytes(bold(us), units.Narrow.AppendPercent(p.Buf(), m.analysis.win.util)).Space(1)
 	}
 	if p.Left() >= 8 {
-		p.Bytes(canvas.Normal, figures.AppendRate(p.Buf(), m.analysis.win.rate)).Text(canvas.Dim, "/s").Space(1)
+		p.Bytes(canvas.Normal, units.AppendRate(p.Buf(), m.analysis.win.rate)).Text(canvas.Dim, "/s").Space(1)
 	}
 	if c, f := m.analysis.win.worst(); f > 0 && p.Left() >= 7 {
-		p.Rune(causeHue(c).Text(), c.Info().Letter).Bytes(stallStyle(f), figures.Narrow.AppendPercent(p.Buf(), f)).Space(1)
+		p.Rune(causeHue(c).Text(), c.Info().Letter).Bytes(stallStyle(f), units.Narrow.AppendPercent(p.Buf(), f)).Space(1)
 	}
 	p.Limit = full
 	one := p.Left() < need

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"dev.gpustall/engine/analysis/evidence"
 	"dev.gpustall/engine/analysis/predict"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
@@ -242,7 +242,7 @@ func (r *knobRow) writePredicted(p *canvas.Pen) {
 	if r.predicted == nil {
 		return
 	}
-	b := figures.Narrow.AppendGainRange(p.Buf(), predict.Gain(r.predicted.Prediction))
+	b := units.Narrow.AppendGainRange(p.Buf(), predict.Gain(r.predicted.Prediction))
 	if r.predicted.Same() {
 		b = append(b[:0], "same"...)
 	}
@@ -289,10 +289,10 @@ func (r *knobRow) writeEffect(p *canvas.Pen) {
 		return
 	}
 	switch e := &r.effect; {
-	case e.Answer == evidence.Different:
-		b := figures.Narrow.AppendGain(p.Buf(), e.Estimate())
+	case e.Answer == stats.Different:
+		b := units.Narrow.AppendGain(p.Buf(), e.Estimate())
 		p.To(p.Limit-utf8.RuneCount(b)).Bytes(pick(e.Ratio < 1, canvas.Bad, canvas.Good), b)
-	case e.Answer == evidence.Same:
+	case e.Answer == stats.Same:
 		atRight(p, canvas.Dim, "same")
 	case canvas.Width(e.missing) < p.Left():
 		atRight(p, canvas.Dim, e.missing)
@@ -385,7 +385,7 @@ func writeGain(p *canvas.Pen, n *predict.Prediction) {
 	if n.Same() {
 		p.Text(canvas.Normal, "same, ")
 	}
-	p.Bytes(canvas.Normal, figures.Prose.AppendGainRange(p.Buf(), predict.Gain(n.Prediction)))
+	p.Bytes(canvas.Normal, units.Prose.AppendGainRange(p.Buf(), predict.Gain(n.Prediction)))
 }
 
 // drawHelp says what the selected knob is, and leaves a line where it can. It
@@ -396,8 +396,8 @@ func (k *knobs) drawHelp(v *view, r canvas.Rectangle) int {
 	switch {
 	case s.NoEffect != "":
 		head, text = "no effect: ", s.NoEffect
-		if s.Mend != "" {
-			text += "; " + s.Mend
+		if s.Hint != "" {
+			text += "; " + s.Hint
 		}
 	case s.Bound != "":
 		head, text = "at most "+strconv.Itoa(s.Max)+": ", s.Bound
@@ -435,7 +435,7 @@ func (k *knobs) drawChange(v *view, p *canvas.Pen) {
 	seg := &v.pic.seg
 	p.Text(canvas.Dim, "#").Int(canvas.Dim, int64(seg.Index)).Space(1)
 	if cost, known := v.analysis.cost(seg.Index); known && seg.TransitionSteps > 0 {
-		p.Text(canvas.Dim, "cost ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), cost)).Text(canvas.Dim, " in ").
+		p.Text(canvas.Dim, "cost ").Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), cost)).Text(canvas.Dim, " in ").
 			Int(canvas.Normal, int64(seg.TransitionSteps)).Text(canvas.Dim, pick(seg.TransitionSteps == 1, " step: ", " steps: "))
 	}
 	writeReason(p, seg.Reason)

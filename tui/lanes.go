@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"unicode"
 
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
@@ -322,7 +322,7 @@ func (t *timeline) drawShare(v *view, r canvas.Rectangle, y int, l *lane) {
 			n = strconv.AppendInt(append(n, '/'), t.capacity, 10)
 		}
 		if len(n) > laneShare-1 && t.capacity > 0 {
-			n = figures.Narrow.AppendPercent(b[:0], float64(t.ready)/float64(t.capacity))
+			n = units.Narrow.AppendPercent(b[:0], float64(t.ready)/float64(t.capacity))
 		}
 		v.c.Right(r.X+r.W-laneShare, y, laneShare-1, canvas.Dim, n)
 		return
@@ -349,7 +349,7 @@ func (t *timeline) drawShare(v *view, r canvas.Rectangle, y int, l *lane) {
 			st = utilStyle(f, v.win.starved)
 		}
 	}
-	v.c.Right(r.X+r.W-laneShare, y, laneShare-1, st, figures.Narrow.AppendPercent(b[:0], min(f, 1)))
+	v.c.Right(r.X+r.W-laneShare, y, laneShare-1, st, units.Narrow.AppendPercent(b[:0], min(f, 1)))
 }
 
 // drawMerged draws several workers as one row of mean occupancy.

@@ -1,7 +1,7 @@
 package tui
 
 import (
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
@@ -63,7 +63,7 @@ func drawNotes(c *canvas.Canvas, r canvas.Rectangle, s *trace.Snapshot, back int
 			continue
 		}
 		p := c.Pen(r.X+1, y, r.W-2)
-		p.Bytes(canvas.Dim, figures.AppendClock(p.Buf(), n.T)).Space(1)
+		p.Bytes(canvas.Dim, units.AppendClock(p.Buf(), n.T)).Space(1)
 		switch n.Level {
 		case "error":
 			p.Text(canvas.Bad, "!! ")

@@ -10,33 +10,33 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/tui/canvas"
 )
 
 // groups that b steps through, and what they are called.
 var (
-	opGroups   = [...]stall.OpGroup{stall.ByOp, stall.ByKind, stall.ByLayer, stall.ByPhase}
-	groupWords = [...]string{stall.ByOp: "launch", stall.ByKind: "op", stall.ByLayer: "layer", stall.ByPhase: "phase"}
+	opGroups   = [...]attribution.OpGroup{attribution.ByOp, attribution.ByKind, attribution.ByLayer, attribution.ByPhase}
+	groupWords = [...]string{attribution.ByOp: "launch", attribution.ByKind: "op", attribution.ByLayer: "layer", attribution.ByPhase: "phase"}
 )
 
 // ops is the panel of device ops: those of the configuration shown, beside those of
 // baseline A.
 type ops struct {
-	group     stall.OpGroup
+	group     attribution.OpGroup
 	table     canvas.Table[op]
 	rows      []op
-	shown, a  stall.OpTable // of the configuration shown, and of A
-	compared  bool          // with A
-	mostShare float64       // which the longest bar stands for
-	mfu       stall.MFU     // of the configuration shown, where ...
-	measured  bool          // ... it is known
+	shown, a  attribution.OpTable // of the configuration shown, and of A
+	compared  bool                // with A
+	mostShare float64             // which the longest bar stands for
+	mfu       attribution.MFU     // of the configuration shown, where ...
+	measured  bool                // ... it is known
 }
 
 // op is a row.
 type op struct {
-	stall.OpRow
+	attribution.OpRow
 	versus float64 // the time of a sample over baseline A's; NaN where unknown
 }
 
@@ -95,7 +95,7 @@ const (
 // columns: the comparison needs a baseline, the kernel and the extremes one launch a
 // row.
 func (o *ops) columns() []canvas.Column[op] {
-	byLaunch := func() bool { return o.group == stall.ByOp }
+	byLaunch := func() bool { return o.group == attribution.ByOp }
 	number := func(title string, w, drop int, number func(b []byte, r *op) []byte) canvas.Column[op] {
 		return canvas.Column[op]{Title: title, W: w, Drop: drop, Right: true, Cell: func(p *canvas.Pen, r *op) {
 			p.Bytes(canvas.Normal, number(p.Buf(), r))
@@ -105,13 +105,13 @@ func (o *ops) columns() []canvas.Column[op] {
 		c.Sort, c.Order = by, order
 		return c
 	}
-	total := number("total", 8, 5, func(b []byte, r *op) []byte { return figures.Narrow.AppendTime(b, r.Total) })
-	mean := number("mean", 8, 2, func(b []byte, r *op) []byte { return figures.Narrow.AppendTime(b, int64(math.Round(r.Mean()))) })
+	total := number("total", 8, 5, func(b []byte, r *op) []byte { return units.Narrow.AppendTime(b, r.Total) })
+	mean := number("mean", 8, 2, func(b []byte, r *op) []byte { return units.Narrow.AppendTime(b, int64(math.Round(r.Mean()))) })
 	longest := number("longest", 8, 10, func(b []byte, r *op) []byte {
 		if r.Max == 0 {
 			return append(b, '-')
 		}
-		return figures.Narrow.AppendTime(b, r.Max)
+		return units.Narrow.AppendTime(b, r.Max)
 	})
 	longest.Shown = byLaunch
 	return []canvas.Column[op]{
@@ -120,19 +120,19 @@ func (o *ops) columns() []canvas.Column[op] {
 				return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Layer, b.Layer), cmp.Compare(a.Phase, b.Phase))
 			}},
 		{Title: "layer", W: 18, Short: 16, Drop: 1, Cell: o.layerCell},
-		{Title: "phase", W: 9, Drop: 6, Shown: func() bool { return o.group != stall.ByLayer },
+		{Title: "phase", W: 9, Drop: 6, Shown: func() bool { return o.group != attribution.ByLayer },
 			Cell: func(p *canvas.Pen, r *op) { p.Text(canvas.Dim, r.Phase) }},
-		{Title: "of ops", W: 6, Right: true, Cell: func(p *canvas.Pen, r *op) { p.Bytes(canvas.Bold, figures.Narrow.AppendPercent(p.Buf(), r.Share)) }},
+		{Title: "of ops", W: 6, Right: true, Cell: func(p *canvas.Pen, r *op) { p.Bytes(canvas.Bold, units.Narrow.AppendPercent(p.Buf(), r.Share)) }},
 		{W: 4, Most: 20, Drop: 9, Cell: func(p *canvas.Pen, r *op) {
 			p.Bar(canvas.Compute.Text(), p.Left(), r.Share/max(o.mostShare, 1e-9))
 		}},
-		number("of step", 7, 7, func(b []byte, r *op) []byte { return figures.Narrow.AppendPercent(b, r.Step) }),
-		number("calls", 6, 8, func(b []byte, r *op) []byte { return figures.AppendCount(b, r.Calls) }),
+		number("of step", 7, 7, func(b []byte, r *op) []byte { return units.Narrow.AppendPercent(b, r.Step) }),
+		number("calls", 6, 8, func(b []byte, r *op) []byte { return units.AppendCount(b, r.Calls) }),
 		sorted(total, "total", func(a, b *op) int { return cmp.Compare(b.Total, a.Total) }),
 		sorted(mean, "mean", func(a, b *op) int { return cmp.Compare(b.Mean(), a.Mean()) }),
 		longest,
-		number("TFLOP/s", 8, 3, func(b []byte, r *op) []byte { return figures.AppendRate(b, r.TFLOPs()) }),
-		number("GB/s", 7, 9, func(b []byte, r *op) []byte { return figures.AppendRate(b, r.GBs()) }),
+		number("TFLOP/s", 8, 3, func(b []byte, r *op) []byte { return units.AppendRate(b, r.TFLOPs()) }),
+		number("GB/s", 7, 9, func(b []byte, r *op) []byte { return units.AppendRate(b, r.GBs()) }),
 		{Title: "vs A", W: 6, Drop: 4, Right: true, Shown: func() bool { return o.compared }, Cell: func(p *canvas.Pen, r *op) {
 			st := canvas.Normal
 			switch {
@@ -141,7 +141,7 @@ func (o *ops) columns() []canvas.Column[op] {
 			case r.versus > 1.05:
 				st = canvas.Bad
 			}
-			p.Bytes(st, figures.Narrow.AppendRatio(p.Buf(), figures.Rough(r.versus)))
+			p.Bytes(st, units.Narrow.AppendRatio(p.Buf(), units.Rough(r.versus)))
 		}},
 		{Title: "kernel", W: 18, Drop: 11, Shown: byLaunch, Cell: func(p *canvas.Pen, r *op) { p.Text(canvas.Dim, r.Variant) }},
 	}
@@ -150,10 +150,10 @@ func (o *ops) columns() []canvas.Column[op] {
 // nameCell writes what a row is of, or how many launches it is of.
 func (o *ops) nameCell(p *canvas.Pen, r *op) {
 	name := r.Name
-	if o.group == stall.ByPhase {
+	if o.group == attribution.ByPhase {
 		name = r.Phase
 	}
-	if name == "" && o.group == stall.ByLayer {
+	if name == "" && o.group == attribution.ByLayer {
 		launches(p, r)
 		return
 	}
@@ -166,7 +166,7 @@ func (o *ops) nameCell(p *canvas.Pen, r *op) {
 }
 
 func (o *ops) layerCell(p *canvas.Pen, r *op) {
-	if r.Layer == "" && (o.group == stall.ByKind || o.group == stall.ByPhase) {
+	if r.Layer == "" && (o.group == attribution.ByKind || o.group == attribution.ByPhase) {
 		launches(p, r)
 		return
 	}
@@ -189,7 +189,7 @@ func writeShort(p *canvas.Pen, name string) {
 }
 
 // set takes the tables that were worked out.
-func (o *ops) set(shown, a stall.OpTable) {
+func (o *ops) set(shown, a attribution.OpTable) {
 	o.shown, o.a = shown, a
 	o.arrange()
 }
@@ -197,14 +197,14 @@ func (o *ops) set(shown, a stall.OpTable) {
 // arrange groups, compares and sorts the rows.
 func (o *ops) arrange() {
 	o.compared = len(o.a.Rows) > 0 && len(o.shown.Rows) > 0 && o.a.Segment.Index != o.shown.Segment.Index
-	var changes []stall.OpChange
+	var changes []attribution.OpChange
 	if o.compared {
-		changes = stall.CompareOps(&o.a, &o.shown, o.group)
+		changes = attribution.CompareOps(&o.a, &o.shown, o.group)
 	}
 	o.rows, o.mostShare = o.rows[:0], 0
 	for _, r := range o.shown.Group(o.group) {
 		row := op{r, math.NaN()}
-		if i := slices.IndexFunc(changes, func(c stall.OpChange) bool { return o.same(&r, &c) }); i >= 0 {
+		if i := slices.IndexFunc(changes, func(c attribution.OpChange) bool { return o.same(&r, &c) }); i >= 0 {
 			row.versus = changes[i].Ratio(&o.a, &o.shown)
 		}
 		o.mostShare = max(o.mostShare, r.Share)
@@ -214,13 +214,13 @@ func (o *ops) arrange() {
 }
 
 // same reports whether a change is that of a row.
-func (o *ops) same(r *stall.OpRow, c *stall.OpChange) bool {
+func (o *ops) same(r *attribution.OpRow, c *attribution.OpChange) bool {
 	switch o.group {
-	case stall.ByKind:
+	case attribution.ByKind:
 		return r.Name == c.Name
-	case stall.ByLayer:
+	case attribution.ByLayer:
 		return r.Layer == c.Layer
-	case stall.ByPhase:
+	case attribution.ByPhase:
 		return r.Phase == c.Phase
 	}
 	return r.Name == c.Name && r.Layer == c.Layer && r.Phase == c.Phase
@@ -237,8 +237,8 @@ func (o *ops) about(v *view, p *canvas.Pen) {
 	if v.live.Meta.Imported != "" {
 		timed = t.Steps // the profiler timed them all
 	}
-	p.Bytes(canvas.Normal, figures.AppendCount(p.Buf(), timed)).Text(canvas.Dim, " of ").
-		Bytes(canvas.Normal, figures.AppendCount(p.Buf(), t.Steps)).Text(canvas.Dim, pick(t.Steps == 1, " step timed", " steps timed"))
+	p.Bytes(canvas.Normal, units.AppendCount(p.Buf(), timed)).Text(canvas.Dim, " of ").
+		Bytes(canvas.Normal, units.AppendCount(p.Buf(), t.Steps)).Text(canvas.Dim, pick(t.Steps == 1, " step timed", " steps timed"))
 	if p.Left() > 30 {
 		p.Text(canvas.Dim, ", by ").Text(canvas.Normal, groupWords[o.group]).Text(canvas.Dim, ", sorted by ").Text(canvas.Normal, o.table.By)
 	}
@@ -275,29 +275,29 @@ func (o *ops) drawSummary(v *view, p canvas.Pen) {
 	t := &o.shown
 	part := func(need int) bool { return p.Left() >= need }
 	if t.Steps > 0 && part(20) {
-		p.Text(canvas.Dim, "H2D ").Bytes(canvas.Normal, figures.Narrow.AppendPercent(p.Buf(), t.CopyShare)).Text(canvas.Dim, " of the time")
+		p.Text(canvas.Dim, "H2D ").Bytes(canvas.Normal, units.Narrow.AppendPercent(p.Buf(), t.CopyShare)).Text(canvas.Dim, " of the time")
 		if t.Copy > 0 && part(14) {
-			p.Text(canvas.Dim, ", ").Bytes(canvas.Normal, figures.Narrow.AppendTransfer(p.Buf(), float64(t.CopyBytes)/(float64(t.Copy)/1e9)))
+			p.Text(canvas.Dim, ", ").Bytes(canvas.Normal, units.Narrow.AppendTransfer(p.Buf(), float64(t.CopyBytes)/(float64(t.Copy)/1e9)))
 		}
 		p.Space(2)
 	}
 	snap := &v.pic.snap
 	if peak := snap.PeakBytes(); peak > 0 && part(18) {
-		p.Text(canvas.Dim, "memory peak ").Bytes(canvas.Normal, figures.Narrow.AppendBytes(p.Buf(), peak))
+		p.Text(canvas.Dim, "memory peak ").Bytes(canvas.Normal, units.Narrow.AppendBytes(p.Buf(), peak))
 		if held := snap.HeldBytes(&v.pic.seg); held > 0 && part(14) {
-			p.Text(canvas.Dim, ", held ").Bytes(canvas.Normal, figures.Narrow.AppendBytes(p.Buf(), held))
+			p.Text(canvas.Dim, ", held ").Bytes(canvas.Normal, units.Narrow.AppendBytes(p.Buf(), held))
 		}
 		if planned := snap.PlannedBytes(v.pic.at); planned > 0 && part(17) {
-			p.Text(canvas.Dim, ", planned ").Bytes(canvas.Normal, figures.Narrow.AppendBytes(p.Buf(), planned))
+			p.Text(canvas.Dim, ", planned ").Bytes(canvas.Normal, units.Narrow.AppendBytes(p.Buf(), planned))
 		}
 		p.Space(2)
 	}
 	if l, ok := snap.LossScale(); ok && part(18) {
 		p.Text(canvas.Dim, "loss scale ").Int(canvas.Normal, int64(l.Scale))
 		if l.Skipped > 0 && part(14) {
-			p.Text(canvas.Dim, ", ").Bytes(canvas.Warn, figures.AppendCount(p.Buf(), l.Skipped)).Text(canvas.Warn, " skipped")
+			p.Text(canvas.Dim, ", ").Bytes(canvas.Warn, units.AppendCount(p.Buf(), l.Skipped)).Text(canvas.Warn, " skipped")
 			if part(16) {
-				p.Text(canvas.Dim, ", last in step ").Bytes(canvas.Normal, figures.AppendCount(p.Buf(), l.LastOverflow))
+				p.Text(canvas.Dim, ", last in step ").Bytes(canvas.Normal, units.AppendCount(p.Buf(), l.LastOverflow))
 			}
 		} else if part(12) {
 			p.Text(canvas.Dim, ", none skipped")
@@ -305,11 +305,11 @@ func (o *ops) drawSummary(v *view, p canvas.Pen) {
 		p.Space(2)
 	}
 	if o.measured && part(22) {
-		p.Text(canvas.Dim, "MFU ").Bytes(canvas.Bold, figures.Narrow.AppendPercent(p.Buf(), o.mfu.Share)).Text(canvas.Dim, " of ").
-			Bytes(canvas.Normal, figures.AppendRate(p.Buf(), o.mfu.Peak/1e12)).Text(canvas.Dim, " TFLOP/s ").Text(canvas.Dim, o.mfu.Type).Space(2)
+		p.Text(canvas.Dim, "MFU ").Bytes(canvas.Bold, units.Narrow.AppendPercent(p.Buf(), o.mfu.Share)).Text(canvas.Dim, " of ").
+			Bytes(canvas.Normal, units.AppendRate(p.Buf(), o.mfu.Peak/1e12)).Text(canvas.Dim, " TFLOP/s ").Text(canvas.Dim, o.mfu.Type).Space(2)
 	}
 	if cost := t.Cost(); !math.IsNaN(cost) && part(22) {
-		p.Text(canvas.Dim, "timing costs ").Bytes(canvas.Normal, figures.Narrow.AppendPercent(p.Buf(), max(0, cost)))
+		p.Text(canvas.Dim, "timing costs ").Bytes(canvas.Normal, units.Narrow.AppendPercent(p.Buf(), max(0, cost)))
 	}
 }
 

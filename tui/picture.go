@@ -6,8 +6,8 @@ import (
 	"sort"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -47,17 +47,17 @@ var driverGauges = [...]struct {
 }{
 	{"gpm_sm", "SM ", percentage}, {"gpm_tensor", "tensor ", percentage}, {"gpm_dram", "DRAM ", percentage},
 	{"nvml_power", "", whole("W", 1)}, {"nvml_temperature", "", whole("C", 1)},
-	{"nvml_memory_used", "memory ", func(b []byte, v float64) []byte { return figures.Narrow.AppendBytes(b, int64(v)) }},
+	{"nvml_memory_used", "memory ", func(b []byte, v float64) []byte { return units.Narrow.AppendBytes(b, int64(v)) }},
 	{"nvml_sm_clock", "SM ", whole("MHz", 1e-6)}, {"nvml_memory_clock", "DRAM ", whole("MHz", 1e-6)},
-	{"nvml_pcie_rx", "PCIe in ", figures.Narrow.AppendTransfer}, {"nvml_pcie_tx", "out ", figures.Narrow.AppendTransfer},
+	{"nvml_pcie_rx", "PCIe in ", units.Narrow.AppendTransfer}, {"nvml_pcie_tx", "out ", units.Narrow.AppendTransfer},
 }
 
-func percentage(b []byte, v float64) []byte { return figures.Narrow.AppendPercent(b, v/100) }
+func percentage(b []byte, v float64) []byte { return units.Narrow.AppendPercent(b, v/100) }
 
 // whole writes whole units that only the driver's gauges have.
 func whole(unit string, scale float64) func(b []byte, v float64) []byte {
 	return func(b []byte, v float64) []byte {
-		return append(figures.AppendCount(b, int64(v*scale+0.5)), unit...)
+		return append(units.AppendCount(b, int64(v*scale+0.5)), unit...)
 	}
 }
 
@@ -72,7 +72,7 @@ var hostGauges = [...]struct {
 }{
 	{"host_cpu_ours", "ours ", percentage, 0}, {"host_cpu_others", "others ", percentage, 0},
 	{"host_runq", "wait for core ", percentage, 1},
-	{"host_disk_read", "disk ", figures.Narrow.AppendTransfer, 2},
+	{"host_disk_read", "disk ", units.Narrow.AppendTransfer, 2},
 }
 
 // hostNames stand before what is not measured, a line each.
@@ -176,12 +176,12 @@ func experimentsBefore(xs []trace.Experiment, segments []trace.Segment, at int64
 // before returns the last steps before the moment at. Those that are no longer in
 // memory are read once.
 func (p *picture) before(at int64) []trace.Step {
-	if r := p.snap.Recent; len(r) > stall.WindowMost && at >= r[stall.WindowMost].End {
+	if r := p.snap.Recent; len(r) > attribution.WindowMost && at >= r[attribution.WindowMost].End {
 		n := sort.Search(len(r), func(i int) bool { return r[i].End > at })
 		return r[:n:n]
 	}
 	if p.past == nil || p.pastAt != at {
-		p.past, _ = p.snap.Before(at, stall.WindowMost) // what cannot be read is not shown
+		p.past, _ = p.snap.Before(at, attribution.WindowMost) // what cannot be read is not shown
 		p.pastAt = at
 	}
 	return p.past

@@ -11,7 +11,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/internal/demo"
 )
@@ -28,7 +28,7 @@ func TestPictureOfAMoment(t *testing.T) {
 				t.Fatalf("at %d there is step %d, which ends at %d", at, i, p.snap.Recent[i].End)
 			}
 		}
-		steps := stall.Window(&p.snap)
+		steps := attribution.Window(&p.snap)
 		if w := newWindow(steps); w.floor > w.p50 {
 			t.Fatalf("at %d the compute floor of a step, %d ns, is over its median, %d ns", at, w.floor, w.p50)
 		}
@@ -41,7 +41,7 @@ func TestPictureOfAMoment(t *testing.T) {
 			}
 		}
 	}
-	if w := newWindow(stall.Window(&p.snap)); w.steps() == 0 || w.util <= 0 || w.util > 1 {
+	if w := newWindow(attribution.Window(&p.snap)); w.steps() == 0 || w.util <= 0 || w.util > 1 {
 		t.Errorf("the last window has %d steps and utilisation %v", w.steps(), w.util)
 	}
 	if len(s.Recent) == len(p.snap.Recent) && len(s.Recent) == 0 {
@@ -54,7 +54,7 @@ func TestWindowIsSettled(t *testing.T) {
 	run := session()
 	var p picture
 	p.compute(run.Snapshot(0, 0), run.Now())
-	for _, st := range stall.Window(&p.snap) {
+	for _, st := range attribution.Window(&p.snap) {
 		if st.Flags&trace.FlagTransition != 0 {
 			t.Fatalf("step %d of the transition is in the window", st.Index)
 		}
@@ -72,14 +72,14 @@ func TestOneWindow(t *testing.T) {
 		steps int
 		want  int64
 	}{
-		{10e6, 2000, 500}, {200e6, 100, 50}, {10e6, 30, 30}, {1e6, 8000, stall.WindowMost},
+		{10e6, 2000, 500}, {200e6, 100, 50}, {10e6, 30, 30}, {1e6, 8000, attribution.WindowMost},
 	} {
 		var snap trace.Snapshot
 		for i := range tt.steps {
 			at := int64(i) * tt.step
 			snap.Recent = append(snap.Recent, trace.Step{Index: int32(i), Start: at, End: at + tt.step, Busy: tt.step, Samples: 1})
 		}
-		if w := newWindow(stall.Window(&snap)); w.steps() != tt.want {
+		if w := newWindow(attribution.Window(&snap)); w.steps() != tt.want {
 			t.Errorf("%d steps of %d ns make a window of %d, want %d", tt.steps, tt.step, w.steps(), tt.want)
 		}
 	}

@@ -5,8 +5,8 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
@@ -29,7 +29,7 @@ type rankRow struct {
 
 // set takes how they did.
 func (k *ranks) set(of []trace.Rank) {
-	at, why := stall.SlowestRank(of)
+	at, why := attribution.SlowestRank(of)
 	k.rows = k.rows[:0]
 	for i, r := range of {
 		k.rows = append(k.rows, rankRow{r, i == at})
@@ -67,13 +67,13 @@ func rankColumns() []canvas.Column[rankRow] {
 		{Title: "rank", W: 5, Right: true, Cell: func(p *canvas.Pen, r *rankRow) { p.Int(canvas.Bold, int64(r.Rank.Rank)) }},
 		{Title: "waits for data", W: 14, Right: true, Cell: func(p *canvas.Pen, r *rankRow) {
 			st := stallStyle(r.Data())
-			p.Bytes(st, figures.Narrow.AppendPercent(p.Buf(), r.Data())).Text(st, levelMark(st))
+			p.Bytes(st, units.Narrow.AppendPercent(p.Buf(), r.Data())).Text(st, levelMark(st))
 		}},
 		{W: 4, Most: 30, Drop: 2, Cell: func(p *canvas.Pen, r *rankRow) { p.Bar(stallStyle(r.Data()), p.Left(), r.Data()) }},
 		{Title: "a step", W: 8, Right: true, Cell: func(p *canvas.Pen, r *rankRow) {
-			p.Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), r.Step()))
+			p.Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), r.Step()))
 		}},
-		{Title: "steps", W: 6, Drop: 1, Right: true, Cell: func(p *canvas.Pen, r *rankRow) { p.Bytes(canvas.Normal, figures.AppendCount(p.Buf(), r.Steps)) }},
+		{Title: "steps", W: 6, Drop: 1, Right: true, Cell: func(p *canvas.Pen, r *rankRow) { p.Bytes(canvas.Normal, units.AppendCount(p.Buf(), r.Steps)) }},
 		{W: 7, Cell: func(p *canvas.Pen, r *rankRow) { p.Text(canvas.Warn, pick(r.slowest, "slowest", "")) }},
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
@@ -45,7 +45,7 @@ func BenchmarkSoak(b *testing.B) {
 	}
 	clock := new(emulated)
 	rec, session := trace.NewRecorder(clock, 1<<14), trace.NewSession(meta)
-	c := trace.NewCollector(rec, session, stall.NewAnalyzer(0), file)
+	c := trace.NewCollector(rec, session, attribution.NewAnalyzer(0), file)
 	c.Start()
 	m := New(Options{Source: session})
 	m.Update(tea.WindowSizeMsg{Width: 200, Height: 50})

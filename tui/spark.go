@@ -1,7 +1,7 @@
 package tui
 
 import (
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/tui/canvas"
 )
 
@@ -29,11 +29,11 @@ func (k histKind) of(p *point) (v float64, ok bool) {
 func (k histKind) scale(b []byte, v float64) []byte {
 	switch k {
 	case histUtil:
-		return figures.Narrow.AppendPercent(b, v)
+		return units.Narrow.AppendPercent(b, v)
 	case histRate:
-		return append(figures.AppendRate(b, v), "/s"...)
+		return append(units.AppendRate(b, v), "/s"...)
 	}
-	return figures.AppendCount(b, int64(v))
+	return units.AppendCount(b, int64(v))
 }
 
 // sparkLeast is the width that is left to a history beside its scale.

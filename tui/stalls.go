@@ -3,7 +3,7 @@ package tui
 import (
 	"sort"
 
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
@@ -43,7 +43,7 @@ var shareColumns = []canvas.Column[share]{
 	{W: 1, Cell: func(p *canvas.Pen, s *share) { p.Rune(s.hue.Text(), s.letter) }},
 	{W: 10, Cell: func(p *canvas.Pen, s *share) { p.Text(canvas.Normal, s.name) }},
 	{W: 2, Most: canvas.Stretch, Cell: func(p *canvas.Pen, s *share) { p.Bar(s.hue.Text(), p.Left(), s.of) }},
-	{W: 6, Right: true, Cell: func(p *canvas.Pen, s *share) { p.Bytes(s.style, figures.Narrow.AppendPercent(p.Buf(), s.of)) }},
+	{W: 6, Right: true, Cell: func(p *canvas.Pen, s *share) { p.Bytes(s.style, units.Narrow.AppendPercent(p.Buf(), s.of)) }},
 }
 
 func (s *stalls) draw(v *view, r canvas.Rectangle) {

@@ -7,7 +7,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
@@ -134,8 +134,8 @@ func (m *Model) filter() {
 
 // about says how much time the columns show, and which lanes.
 func (t *timeline) about(v *view, p *canvas.Pen) {
-	p.Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), int64(t.cols)*t.bin())).Text(canvas.Dim, ", ").
-		Bytes(canvas.Normal, figures.Narrow.AppendExact(p.Buf(), t.bin())).Text(canvas.Dim, " a column ")
+	p.Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), int64(t.cols)*t.bin())).Text(canvas.Dim, ", ").
+		Bytes(canvas.Normal, units.Narrow.AppendExact(p.Buf(), t.bin())).Text(canvas.Dim, " a column ")
 	switch {
 	case t.typing:
 		p.Text(canvas.Key, " filter: /").Text(canvas.Bold, t.filter).Text(canvas.Cursor, " ").Text(canvas.Dim, " enter ")

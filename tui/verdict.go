@@ -7,7 +7,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
@@ -99,7 +99,7 @@ func verdictLine(a *advice.Advice, p *canvas.Pen) {
 	}
 	p.Text(classStyle(v), strings.ToUpper(v.Class))
 	if v.Share > 0 && v.Group != trace.GroupNone {
-		p.Space(1).Bytes(stallStyle(v.Share), figures.Narrow.AppendPercent(p.Buf(), v.Share)).Text(canvas.Dim, " chiefly ").Text(canvas.Normal, v.Dominant.String())
+		p.Space(1).Bytes(stallStyle(v.Share), units.Narrow.AppendPercent(p.Buf(), v.Share)).Text(canvas.Dim, " chiefly ").Text(canvas.Normal, v.Dominant.String())
 	}
 	if f.Knob != "" {
 		p.Text(canvas.Dim, ": try ").Text(canvas.Bold, f.Knob).Space(1).Text(canvas.Bold, f.Value)
@@ -199,9 +199,9 @@ func (m *Model) stageAdvice() {
 
 // wrapWords breaks s into lines and leaves numbers with their units.
 func wrapWords(s string, w int) []string {
-	lines := canvas.Wrap(figures.Bind(s), w)
+	lines := canvas.Wrap(units.Bind(s), w)
 	for i := range lines {
-		lines[i] = figures.Unbind(lines[i])
+		lines[i] = units.Unbind(lines[i])
 	}
 	return lines
 }
@@ -221,7 +221,7 @@ func (vd *verdict) wrap(a *advice.Advice, w int) {
 	rest := strings.TrimLeft(strings.TrimPrefix(v.Text, v.Class), ":; ")
 	rest = strings.TrimSuffix(rest, v.Basis) // the panel's title and the header have it
 	vd.lines = vd.lines[:0]
-	for _, line := range wrapWords(strings.ReplaceAll(vd.class, " ", figures.NoBreak)+" "+rest, w) {
+	for _, line := range wrapWords(strings.ReplaceAll(vd.class, " ", units.NoBreak)+" "+rest, w) {
 		vd.lines = append(vd.lines, verdictRow{text: line})
 	}
 	for _, line := range wrapWords(a.Text(), w) {

@@ -4,8 +4,8 @@ import (
 	"math"
 	"slices"
 
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
@@ -15,7 +15,7 @@ import (
 // they are the same steps whenever one looks.
 type window struct {
 	tally *trace.Tally // of its steps; the steady ones are what counts
-	sum   stall.Breakdown
+	sum   attribution.Breakdown
 
 	util, data, rate float64 // shares, and samples a second; NaN without steps
 	starved          float64 // share of the time in which the device's threads could run: without a core
@@ -29,7 +29,7 @@ type window struct {
 // newWindow works out the numbers of steps.
 func newWindow(steps []trace.Step) window {
 	t := trace.Count(steps)
-	w := window{tally: t, sum: stall.Breakdown{Totals: t.Steady}, util: math.NaN(), data: math.NaN(), rate: math.NaN(), top1: math.NaN()}
+	w := window{tally: t, sum: attribution.Breakdown{Totals: t.Steady}, util: math.NaN(), data: math.NaN(), rate: math.NaN(), top1: math.NaN()}
 	n := w.sum.Steps
 	if n == 0 {
 		return w
@@ -80,8 +80,8 @@ func (w *window) write(p *canvas.Pen) {
 	if n == 0 {
 		return
 	}
-	p.Text(canvas.Dim, "the last ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), w.sum.Active())).Text(canvas.Dim, ", ").
-		Bytes(canvas.Normal, figures.AppendCount(p.Buf(), n)).Text(canvas.Dim, pick(n == 1, " step ", " steps "))
+	p.Text(canvas.Dim, "the last ").Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), w.sum.Active())).Text(canvas.Dim, ", ").
+		Bytes(canvas.Normal, units.AppendCount(p.Buf(), n)).Text(canvas.Dim, pick(n == 1, " step ", " steps "))
 }
 
 // worst is the cause with the largest share, pauses aside.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/trace/store"
 )
 
@@ -56,7 +56,7 @@ func TestStopped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b := stall.Sum(s.Snapshot(0, 1<<62).Recent); b.Paused < int64(asleep)*9/10 {
+	if b := attribution.Sum(s.Snapshot(0, 1<<62).Recent); b.Paused < int64(asleep)*9/10 {
 		t.Errorf("%v are a pause, the process slept for %v", time.Duration(b.Paused), asleep)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
@@ -19,7 +19,7 @@ func TestBaseline(t *testing.T) {
 	rec := recordSegments(t, path, 20e6, 10e6, 5e6)
 	check := func(s *trace.Session, a int32, words string) {
 		t.Helper()
-		rows := stall.Segments(s.Snapshot(0, 0))
+		rows := attribution.Segments(s.Snapshot(0, 0))
 		for i, r := range rows {
 			if r.Baseline != (int32(i) == a) {
 				t.Errorf("segment #%d: baseline %v, want #%d to be it", i, r.Baseline, a)

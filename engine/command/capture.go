@@ -11,7 +11,7 @@ import (
 	"strings"
 	"sync"
 
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/torch"
 	"dev.gpustall/engine/torch/bridge"
 	"dev.gpustall/engine/trace"
@@ -75,7 +75,7 @@ func (c *captures) read(got bridge.Captured) error {
 	}
 	defer func() { _ = os.Remove(got.Path) }()
 	defer f.Close()
-	snap, err := torch.Import(context.Background(), f, figures.Counted(got.Steps, "step", "steps")+" of "+c.run.id())
+	snap, err := torch.Import(context.Background(), f, units.Counted(got.Steps, "step", "steps")+" of "+c.run.id())
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (c *captures) read(got bridge.Captured) error {
 		return err
 	}
 	c.add(slices.Clone(snap.Ops))
-	c.run.recorder.Note("info", fmt.Sprintf("captured %s: %s; gpustall report %s tells more", figures.Counted(int(snap.Meta.Profile.Count), "step", "steps"), showed(snap.Meta.Profile), file))
+	c.run.recorder.Note("info", fmt.Sprintf("captured %s: %s; gpustall report %s tells more", units.Counted(int(snap.Meta.Profile.Count), "step", "steps"), showed(snap.Meta.Profile), file))
 	return nil
 }
 

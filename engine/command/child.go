@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/batch/sweep"
 	"dev.gpustall/engine/trace"
 )
@@ -42,7 +42,7 @@ func child(ctx context.Context, j sweep.Job) error {
 		return err
 	}
 	if err := cmd.Start(); err != nil {
-		return fault.Wrap(err, "start", words[0], "check that it can be run")
+		return errs.Wrap(err, "start", words[0], "check that it can be run")
 	}
 	sum := follow(lines, j.Progress)
 	err = cmd.Wait()
@@ -61,7 +61,7 @@ func child(ctx context.Context, j sweep.Job) error {
 func runCommand(j sweep.Job) ([]string, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, fault.Wrap(err, "find", "gpustall's own file", "start it by its path")
+		return nil, errs.Wrap(err, "find", "gpustall's own file", "start it by its path")
 	}
 	extent := []string{"--evaluate=off", "--epochs", "0", "--steps", strconv.Itoa(j.Steps)}
 	if j.Epochs > 0 {
@@ -72,9 +72,9 @@ func runCommand(j sweep.Job) ([]string, error) {
 
 // childLine is what a sweep reads of a line of a child.
 type childLine struct {
-	Type    string       `json:"type"`
-	Step    int          `json:"step"`
-	Failure *fault.Error `json:"failure"`
+	Type    string      `json:"type"`
+	Step    int         `json:"step"`
+	Failure *errs.Error `json:"failure"`
 }
 
 // follow reads a child's lines to the end and returns the last.

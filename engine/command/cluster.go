@@ -10,8 +10,8 @@ import (
 	"strings"
 	"syscall"
 
-	"dev.gpustall/engine/base/fault"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/batch/sweep"
 )
 
@@ -34,14 +34,14 @@ func onCluster(ctx context.Context, p *sweep.Plan, f sweep.Folder, s sweep.Slurm
 		if err != nil {
 			return err
 		}
-		_ = say(log, "sbatch %s: %s\n", script, figures.Counted(len(runs), "task", "tasks"))
+		_ = say(log, "sbatch %s: %s\n", script, units.Counted(len(runs), "task", "tasks"))
 		if err := submit(ctx, script); err != nil {
 			return err
 		}
 	}
 	runs, err := p.Missing(f)
 	if err == nil && len(runs) > 0 {
-		err = fault.New("sweep on Slurm", string(f), fmt.Sprintf("%s did not end well in %d arrays", figures.Counted(len(runs), "run", "runs"), attempts),
+		err = errs.New("sweep on Slurm", string(f), fmt.Sprintf("%s did not end well in %d arrays", units.Counted(len(runs), "run", "runs"), attempts),
 			"see slurm-*.out in the folder; the same command goes on")
 	}
 	return err
@@ -63,7 +63,7 @@ func writeScript(p *sweep.Plan, f sweep.Folder, s sweep.Slurm, out io.Writer) er
 	if err != nil {
 		return err
 	}
-	return say(out, "script   %s (%s)\nsubmit   sbatch --wait %s\nreport   gpustall report %s\n", script, figures.Counted(len(runs), "task", "tasks"), script, f)
+	return say(out, "script   %s (%s)\nsubmit   sbatch --wait %s\nreport   gpustall report %s\n", script, units.Counted(len(runs), "task", "tasks"), script, f)
 }
 
 // submit hands a script to sbatch and waits for its tasks. That one of them failed is no
@@ -83,9 +83,9 @@ func submit(ctx context.Context, script string) error {
 		}
 		return ctx.Err()
 	case errors.Is(err, exec.ErrNotFound):
-		return fault.New("find", "sbatch", "there is no such program", "run where Slurm is, or write the script alone with --slurm-script").Because(err)
+		return errs.New("find", "sbatch", "there is no such program", "run where Slurm is, or write the script alone with --slurm-script").Because(err)
 	case job == "":
-		return fault.New("submit", script, strings.TrimSpace(complaints.String()+" "+fmt.Sprint(err)), "see what sbatch says of it")
+		return errs.New("submit", script, strings.TrimSpace(complaints.String()+" "+fmt.Sprint(err)), "see what sbatch says of it")
 	}
 	return nil
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/base/fault"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/batch/sweep"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/trace"
@@ -113,17 +113,17 @@ type limit struct {
 // certainly worse than A, at least, or false where that is not known, and why.
 type criterion struct {
 	name, what string
-	worse      func(t *evidence.Change, memory [2]int64) (share float64, why string, known bool)
+	worse      func(t *stats.Change, memory [2]int64) (share float64, why string, known bool)
 }
 
 var criteria = []criterion{
-	{"slower", "less throughput", func(t *evidence.Change, _ [2]int64) (float64, string, bool) {
-		if t.Answer == evidence.Unknown {
+	{"slower", "less throughput", func(t *stats.Change, _ [2]int64) (float64, string, bool) {
+		if t.Answer == stats.Unknown {
 			return 0, t.Missing.String(), false
 		}
 		return 1 - t.Hi, "", true
 	}},
-	{"memory", "more device memory", func(_ *evidence.Change, memory [2]int64) (float64, string, bool) {
+	{"memory", "more device memory", func(_ *stats.Change, memory [2]int64) (float64, string, bool) {
 		a, b := memory[0], memory[1]
 		if a == 0 || b == 0 {
 			return 0, "not measured", false
@@ -165,18 +165,18 @@ func parseLimits(texts []string) (limits []limit, err error) {
 }
 
 // judge fails where B is certainly worse than a limit allows, and says what is not known.
-func judge(w io.Writer, b string, t *evidence.Change, memory [2]int64, limits []limit) error {
+func judge(w io.Writer, b string, t *stats.Change, memory [2]int64, limits []limit) error {
 	for _, l := range limits {
 		share, why, known := l.worse(t, memory)
 		if !known {
-			if err := say(w, "gpustall: compare %s: whether B is worse (%s) is not known yet: %s\n", figures.Line(b), l.what, why); err != nil {
+			if err := say(w, "gpustall: compare %s: whether B is worse (%s) is not known yet: %s\n", units.Line(b), l.what, why); err != nil {
 				return err
 			}
 			continue
 		}
 		if share > l.share {
-			return fault.New("compare", b, fmt.Sprintf("at least %s %s than A, where %s are allowed",
-				figures.Prose.Percent(share), l.what, figures.Prose.Percent(l.share)), "see in what the two differ")
+			return errs.New("compare", b, fmt.Sprintf("at least %s %s than A, where %s are allowed",
+				units.Prose.Percent(share), l.what, units.Prose.Percent(l.share)), "see in what the two differ")
 		}
 	}
 	return nil

@@ -5,14 +5,14 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/report"
 )
 
 // against is a comparison with this throughput, and 100 and 108 bytes of memory.
-func against(answer evidence.Answer, ratio, lo, hi float64) *report.Comparison {
+func against(answer stats.Answer, ratio, lo, hi float64) *report.Comparison {
 	c := &report.Comparison{Sides: [2]*report.Compared{{Memory: 100}, {Memory: 108, Session: "b"}}}
-	c.Throughput = evidence.Change{Answer: answer, Ratio: ratio, Lo: lo, Hi: hi}
+	c.Throughput = stats.Change{Answer: answer, Ratio: ratio, Lo: lo, Hi: hi}
 	return c
 }
 
@@ -24,13 +24,13 @@ func TestFailIf(t *testing.T) {
 		fails bool
 		says  string // on standard error
 	}{
-		{"certainly slower", "slower=5%", against(evidence.Different, 0.9, 0.88, 0.92), true, ""},
-		{"slower, perhaps by less", "slower=5%", against(evidence.Different, 0.94, 0.91, 0.97), false, ""},
-		{"slower by a little", "slower=0%", against(evidence.Different, 0.98, 0.97, 0.99), true, ""},
-		{"faster", "slower=5%", against(evidence.Different, 1.2, 1.1, 1.3), false, ""},
-		{"not known", "slower=5%", against(evidence.Unknown, 0.5, 0.1, 2), false, "not known yet"},
-		{"more memory", "memory=5%", against(evidence.Same, 1, 0.99, 1.01), true, ""},
-		{"memory within the limit", "memory=10%", against(evidence.Same, 1, 0.99, 1.01), false, ""},
+		{"certainly slower", "slower=5%", against(stats.Different, 0.9, 0.88, 0.92), true, ""},
+		{"slower, perhaps by less", "slower=5%", against(stats.Different, 0.94, 0.91, 0.97), false, ""},
+		{"slower by a little", "slower=0%", against(stats.Different, 0.98, 0.97, 0.99), true, ""},
+		{"faster", "slower=5%", against(stats.Different, 1.2, 1.1, 1.3), false, ""},
+		{"not known", "slower=5%", against(stats.Unknown, 0.5, 0.1, 2), false, "not known yet"},
+		{"more memory", "memory=5%", against(stats.Same, 1, 0.99, 1.01), true, ""},
+		{"memory within the limit", "memory=10%", against(stats.Same, 1, 0.99, 1.01), false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			limits, err := parseLimits([]string{c.limit})

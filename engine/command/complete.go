@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"dev.gpustall/engine/analysis/experiment"
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device/emu"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/trace/store"
@@ -117,7 +117,7 @@ func newMan() *cobra.Command {
 		Args: exactly(1, "a folder"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := doc.GenManTree(cmd.Root(), &doc.GenManHeader{Title: "GPUSTALL", Section: "1"}, args[0])
-			return fault.Wrap(err, "write the man pages to", args[0], "name a folder that can be written to")
+			return errs.Wrap(err, "write the man pages to", args[0], "name a folder that can be written to")
 		},
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/format"
@@ -87,7 +87,7 @@ func defaultData(ctx context.Context, progress progressFunc) (string, error) {
 	what := "making synthetic CIFAR-10 in " + dir + " (once)"
 	err := synth.CIFAR10(ctx, dir, synth.Options{Progress: func(done, total int) { progress(what, done, total) }})
 	if err != nil {
-		return "", fault.Wrap(err, "make the default data set in", dir, "name one with --data")
+		return "", errs.Wrap(err, "make the default data set in", dir, "name one with --data")
 	}
 	return dir, nil
 }
@@ -103,7 +103,7 @@ var (
 func newData() *cobra.Command {
 	data := &cobra.Command{Use: "data", Short: "Make, get, pack or inspect data sets", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usageError{fault.New("run", "gpustall data", "it needs a command", "choose make, get, pack, inspect or transforms")}
+			return usageError{errs.New("run", "gpustall data", "it needs a command", "choose make, get, pack, inspect or transforms")}
 		}}
 	var o synth.Options
 	mk := &cobra.Command{
@@ -114,13 +114,13 @@ func newData() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			make := makers[args[0]]
 			if make == nil {
-				return usageError{fault.New("make data", strconv.Quote(args[0]), "there is no kind of that name", "choose "+knob.Choice(makeNames))}
+				return usageError{errs.New("make data", strconv.Quote(args[0]), "there is no kind of that name", "choose "+knob.Choice(makeNames))}
 			}
 			if cmd.Flags().Changed("samples") && o.Samples < 10 {
 				return refuse(fmt.Sprintf("--samples %d", o.Samples), "too few", "ask for 10 or more")
 			}
 			if exists(args[1]) {
-				return usageError{fault.New("make data", args[1], "it exists", "name a new folder")}
+				return usageError{errs.New("make data", args[1], "it exists", "name a new folder")}
 			}
 			ctx, got, stop := untilSignal(cmd.Context(), nil)
 			defer stop()

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cpu"
 	"dev.gpustall/engine/device/emu"
@@ -18,8 +18,8 @@ import (
 	"dev.gpustall/loader/source"
 )
 
-// mendDevice is what there is to do about a device that cannot be had.
-const mendDevice = "gpustall doctor lists the devices"
+// hintDevice is what there is to do about a device that cannot be had.
+const hintDevice = "gpustall doctor lists the devices"
 
 // opened is the device a run trains on.
 type opened struct {
@@ -47,10 +47,10 @@ func openDevice(name string, again bool, clock trace.Clock) (*opened, error) {
 			return &opened{dev: dev, why: "device auto: took the first NVIDIA GPU"}, nil
 		}
 		c, cerr := cpu.Open(0)
-		return &opened{dev: c, index: -1, why: "device auto: took the cpu: " + fault.Explain(err).Reason}, fault.Wrap(cerr, "open device", "cpu", mendDevice)
+		return &opened{dev: c, index: -1, why: "device auto: took the cpu: " + errs.Explain(err).Reason}, errs.Wrap(cerr, "open device", "cpu", hintDevice)
 	case name == "cpu":
 		c, err := cpu.Open(0)
-		return &opened{dev: c, index: -1}, fault.Wrap(err, "open device", name, mendDevice)
+		return &opened{dev: c, index: -1}, errs.Wrap(err, "open device", name, hintDevice)
 	case name == "cuda" || strings.HasPrefix(name, "cuda:"):
 		n := 0
 		if i := strings.TrimPrefix(name, "cuda"); i != "" {
@@ -71,7 +71,7 @@ func openDevice(name string, again bool, clock trace.Clock) (*opened, error) {
 		}
 		return emulated(p, clock), nil
 	}
-	return nil, fault.New("open device", name, "there is none of that name",
+	return nil, errs.New("open device", name, "there is none of that name",
 		"choose auto, cpu, cuda[:N] or emu:NAME with NAME one of "+strings.Join(emu.Names(), ", ")).Because(device.ErrNoDevice)
 }
 
@@ -115,8 +115,8 @@ func (o *options) openModel(d *opened, info loader.Info) (*nn.Model, func(int) d
 	}
 	m, err := nn.Spec{Name: name, In: nn.Shape{H: info.H, W: info.W, C: info.C, T: info.T}, Classes: len(info.Classes),
 		Stem: o.stem, NoBatchNorm: bool(o.noBatchNorm)}.Model()
-	if why := fault.Explain(err); err != nil && info.Doubt != "" && info.C > nn.MaxChannels {
-		err = fault.New(why.Op, why.Object, why.Reason, info.Doubt).Because(err)
+	if why := errs.Explain(err); err != nil && info.Doubt != "" && info.C > nn.MaxChannels {
+		err = errs.New(why.Op, why.Object, why.Reason, info.Doubt).Because(err)
 	}
 	if err != nil {
 		return nil, nil, usageError{err}

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/fault"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
@@ -30,14 +30,14 @@ func diagnosis(name string, rate float64) (a advice.Advice, err error) {
 	if rate > 0 {
 		s.Meta.GPURate = rate
 	}
-	rows := stall.Segments(s)
+	rows := attribution.Segments(s)
 	if segment == "" {
 		a, _ = advice.Overall(s, rows)
 		return a, nil
 	}
-	row, names := stall.Named(rows, segment)
+	row, names := attribution.Named(rows, segment)
 	if row < 0 {
-		return a, fault.New("diagnose", path, "it has no segment "+segment, "name one of "+strings.Join(names, ", "))
+		return a, errs.New("diagnose", path, "it has no segment "+segment, "name one of "+strings.Join(names, ", "))
 	}
 	return advice.Of(s, s.Tally(rows[row].Segment.Index), rows), nil
 }
@@ -118,20 +118,20 @@ type diagnosed struct {
 
 func diagnosedOf(s *trace.Snapshot, a *advice.Advice) diagnosed {
 	d := diagnosed{Findings: toldOf(a), Remarks: remarks(a)}
-	if c, ok := advice.CostOf(s, &stall.Breakdown{Totals: s.Total}); ok {
+	if c, ok := advice.CostOf(s, &attribution.Breakdown{Totals: s.Total}); ok {
 		d.Cost = &idleCost{number(c.Rate), number(c.Idle), number(c.Data)}
 	}
 	if n := len(s.Segments); n > 0 {
-		if m, ok := stall.MFUOf(s, &s.Segments[n-1]); ok {
+		if m, ok := attribution.MFUOf(s, &s.Segments[n-1]); ok {
 			d.MFU = &modelFLOPs{number(m.Share), m.Type, number(m.Sample), number(m.Peak), m.From}
 		}
 	}
-	worst := stall.Blames(s)
+	worst := attribution.Blames(s)
 	d.WorstBatches, d.WorstSamples = blamedRows(worst.Batches), blamedRows(worst.Samples)
 	return d
 }
 
-// modelFLOPs is stall.MFU.
+// modelFLOPs is attribution.MFU.
 type modelFLOPs struct {
 	Share  number `json:"share"`
 	Type   string `json:"type"`
@@ -147,7 +147,7 @@ type idleCost struct {
 	Data number `json:"waiting_for_data"`
 }
 
-// blamed is a row of stall.Blame as JSON.
+// blamed is a row of attribution.Blame as JSON.
 type blamed struct {
 	Step     int32  `json:"step"`
 	Batch    int32  `json:"batch"`
@@ -165,13 +165,13 @@ type blamed struct {
 	Text     string `json:"text"`
 }
 
-func blamedRows(rows []stall.Blamed) []blamed {
+func blamedRows(rows []attribution.Blamed) []blamed {
 	var out []blamed
 	for i := range rows {
 		r := &rows[i]
 		b := blamed{
 			Step: r.Step, Batch: r.Batch, Epoch: r.Epoch, Took: seconds(r.Took), Rank: number(r.Rank), Starved: seconds(r.Starved),
-			File: figures.Line(r.File), Seen: r.Seen, Injected: r.Injected, Text: r.String(),
+			File: units.Line(r.File), Seen: r.Seen, Injected: r.Injected, Text: r.String(),
 		}
 		if r.Worker.IsWorker() {
 			b.Worker = r.Worker.String()

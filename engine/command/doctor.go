@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"dev.gpustall/engine/base/fault"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cpu"
 	"dev.gpustall/engine/device/cuda"
@@ -73,7 +73,7 @@ func diagnose(w io.Writer, version string) error {
 		}
 	}
 	if bad > 0 {
-		return fault.New("run", "gpustall doctor", fmt.Sprintf("%d of %d findings are bad", bad, len(found)), "see the lines that begin with bad")
+		return errs.New("run", "gpustall doctor", fmt.Sprintf("%d of %d findings are bad", bad, len(found)), "see the lines that begin with bad")
 	}
 	return nil
 }
@@ -97,7 +97,7 @@ func devices() []finding {
 		}
 		i := dev.Info()
 		_ = dev.Close()
-		out = append(out, types(fmt.Sprintf("cuda:%d", n), fmt.Sprintf("%s, %s", i.Name, figures.Prose.Bytes(i.Memory)), i)...)
+		out = append(out, types(fmt.Sprintf("cuda:%d", n), fmt.Sprintf("%s, %s", i.Name, units.Prose.Bytes(i.Memory)), i)...)
 	}
 	switch s, err := nvml.Open(0); {
 	case errors.Is(err, nvml.ErrNoDriver):
@@ -134,13 +134,13 @@ func directories() []finding {
 	}{
 		{"sessions", sessionDir(), stateVariable, 0o700}, {"cache", cacheDir(), cacheVariable, 0o755},
 	} {
-		f, mend := finding{"ok", d.what, d.path}, "; set "+d.variable+" to a folder that can be written to"
+		f, hint := finding{"ok", d.what, d.path}, "; set "+d.variable+" to a folder that can be written to"
 		if err := checkHome(d.what, d.variable, "name files with --session and --data"); err != nil {
 			f = finding{"bad", d.what, err.Error()}
 		} else if err := os.MkdirAll(d.path, d.mode); err != nil {
-			f = finding{"bad", d.what, err.Error() + mend}
+			f = finding{"bad", d.what, err.Error() + hint}
 		} else if t, err := os.CreateTemp(d.path, ".probe"); err != nil {
-			f = finding{"bad", d.what, err.Error() + mend}
+			f = finding{"bad", d.what, err.Error() + hint}
 		} else {
 			_ = t.Close()
 			_ = os.Remove(t.Name())

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"slices"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/train"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/format"
@@ -34,11 +34,11 @@ func (o *options) openTest(ctx context.Context, d *opened, files *source.Files, 
 	case errors.Is(err, format.ErrUnknown):
 		return t, nil // it has none
 	case err != nil:
-		return t, fault.Wrap(err, "open the test split of", path, "mend it, or leave it out with --evaluate=off")
+		return t, errs.Wrap(err, "open the test split of", path, "repair it, or leave it out with --evaluate=off")
 	}
 	info := loader.InfoOf(ds, tf)
 	if !slices.Equal(info.Classes, training.Classes) || info.H != training.H || info.W != training.W || info.C != training.C {
-		return t, errors.Join(ds.Close(), fault.New("evaluate on the test split of", path, "its classes or its images are not those of the training split", "mend it, or leave it out with --evaluate=off"))
+		return t, errors.Join(ds.Close(), errs.New("evaluate on the test split of", path, "its classes or its images are not those of the training split", "repair it, or leave it out with --evaluate=off"))
 	}
 	return train.Test{Dataset: ds, Transform: tf, Epochs: true}, nil
 }

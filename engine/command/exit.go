@@ -9,7 +9,7 @@ import (
 	"slices"
 	"syscall"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/trace"
 )
@@ -30,8 +30,8 @@ type usageError struct{ error }
 func (e usageError) Unwrap() error { return e.error }
 
 // refuse is the error of a flag whose value cannot be had.
-func refuse(flag, reason, mend string) error {
-	return usageError{fault.New("set", flag, reason, mend)}
+func refuse(flag, reason, hint string) error {
+	return usageError{errs.New("set", flag, reason, hint)}
 }
 
 // signalError says that a signal ended the run; it is not printed.
@@ -87,8 +87,8 @@ func exitCode(err error) int {
 }
 
 // explain is what JSON says of an error, beside its sentence.
-func explain(err error) *fault.Error {
-	f := fault.Explain(fault.Wrap(err, "run", "gpustall", "run it again; gpustall doctor says what this machine has"))
+func explain(err error) *errs.Error {
+	f := errs.Explain(errs.Wrap(err, "run", "gpustall", "run it again; gpustall doctor says what this machine has"))
 	return &f
 }
 
@@ -121,12 +121,12 @@ func statusOf(err error) string {
 // summariseFailure ends the output of a run that did not come to its summary.
 func summariseFailure(w io.Writer, err error) error {
 	b, merr := json.Marshal(struct {
-		Type    string       `json:"type"`
-		Status  string       `json:"status"`
-		Error   string       `json:"error"`
-		Failure *fault.Error `json:"failure"`
-		Exit    int          `json:"exit_code"`
-		Steps   int          `json:"steps"`
+		Type    string      `json:"type"`
+		Status  string      `json:"status"`
+		Error   string      `json:"error"`
+		Failure *errs.Error `json:"failure"`
+		Exit    int         `json:"exit_code"`
+		Steps   int         `json:"steps"`
 	}{"summary", statusOf(err), err.Error(), explain(err), exitCode(err), 0})
 	if merr != nil {
 		return fmt.Errorf("encode the failure as JSON: %w", merr)

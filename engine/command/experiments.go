@@ -5,9 +5,9 @@ import (
 	"sync"
 	"time"
 
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/experiment"
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/trace"
 )
 
@@ -119,7 +119,7 @@ func (x *experiments) answer(err error) {
 // settled reports whether the settings in force were measured for as long as a comparison
 // needs.
 func settled(s *trace.Snapshot) bool {
-	rows := stall.Segments(s)
+	rows := attribution.Segments(s)
 	n := len(rows)
 	return n > 0 && rows[n-1].Segment.Index == s.Segments[len(s.Segments)-1].Index && rows[n-1].Stretch.Enough()
 }
@@ -146,7 +146,7 @@ func (x *experiments) Begin(kind trace.ExperimentKind, knobs []trace.Knob) error
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.now != nil || len(x.waiting) > 0 {
-		return fault.New("begin", "an experiment", "another one is under way", "wait for it, or stop it")
+		return errs.New("begin", "an experiment", "another one is under way", "wait for it, or stop it")
 	}
 	return x.begin(experiment.Question{Kind: kind, Knobs: knobs}, x.session.Snapshot(0, 0))
 }

@@ -32,7 +32,7 @@ func (c *settings) Set(changes []trace.Knob) error {
 		}
 	}
 	c.index++
-	c.session.Add(&trace.Batch{Segments: []trace.Segment{{Index: c.index, Start: int64(c.index), Knobs: c.knobs}}})
+	c.session.Add(&trace.Drained{Segments: []trace.Segment{{Index: c.index, Start: int64(c.index), Knobs: c.knobs}}})
 	return nil
 }
 

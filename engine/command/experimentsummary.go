@@ -3,8 +3,8 @@ package command
 import (
 	"math"
 
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/trace"
 )
@@ -40,14 +40,14 @@ type sideSummary struct {
 
 // changeSummary is a ratio with its time-uniform 95 % confidence interval.
 type changeSummary struct {
-	Answer  evidence.Answer `json:"answer"`
-	Ratio   number          `json:"ratio"` // null where it is not known
-	Lo      number          `json:"lo"`    // null where they say nothing
-	Hi      number          `json:"hi"`
-	Missing string          `json:"missing,omitempty"` // what keeps it from an answer
+	Answer  stats.Answer `json:"answer"`
+	Ratio   number       `json:"ratio"` // null where it is not known
+	Lo      number       `json:"lo"`    // null where they say nothing
+	Hi      number       `json:"hi"`
+	Missing string       `json:"missing,omitempty"` // what keeps it from an answer
 }
 
-func summariseChange(c *evidence.Change) changeSummary {
+func summariseChange(c *stats.Change) changeSummary {
 	nan := number(math.NaN())
 	out := changeSummary{Answer: c.Answer, Ratio: nan, Lo: nan, Hi: nan, Missing: c.Missing.String()}
 	if c.Ratio > 0 {
@@ -59,7 +59,7 @@ func summariseChange(c *evidence.Change) changeSummary {
 	return out
 }
 
-func summariseSide(s *stall.Side) sideSummary {
+func summariseSide(s *attribution.Side) sideSummary {
 	if s.Steps == 0 { // not measured, rather than 0
 		return sideSummary{0, number(math.NaN()), number(math.NaN())}
 	}
@@ -67,7 +67,7 @@ func summariseSide(s *stall.Side) sideSummary {
 }
 
 // experimentTable lists the experiments of a session.
-func experimentTable(s *trace.Snapshot, xs []stall.Experiment) []experimentSummary {
+func experimentTable(s *trace.Snapshot, xs []attribution.Experiment) []experimentSummary {
 	out := make([]experimentSummary, 0, len(xs))
 	for i := range xs {
 		x := &xs[i]
@@ -95,7 +95,7 @@ func experimentTable(s *trace.Snapshot, xs []stall.Experiment) []experimentSumma
 
 // keptBy are the settings that a tune left, as flags beside the run's, and as PyTorch has
 // them.
-func keptBy(facts []trace.Knob, x *stall.Experiment) (flags, loader string) {
+func keptBy(facts []trace.Knob, x *attribution.Experiment) (flags, loader string) {
 	switch {
 	case x.Kind != trace.Tune || x.Running():
 		return "", ""

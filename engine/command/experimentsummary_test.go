@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/analysis/stats"
 )
 
 // TestHopelessIntervalIsNull: the ends of an interval that says nothing are no numbers.
@@ -13,7 +13,7 @@ func TestHopelessIntervalIsNull(t *testing.T) {
 		2:   `{"answer":"not known yet","ratio":0.5,"lo":0.1,"hi":2,"missing":"the steps so far differ too much to tell"}`,
 		1e9: `{"answer":"not known yet","ratio":0.5,"lo":null,"hi":null,"missing":"the steps so far differ too much to tell"}`,
 	} {
-		c := evidence.Change{Ratio: 0.5, Lo: 0.1, Hi: 2, Missing: evidence.Missing{What: evidence.Precision, Have: have, Want: 0.02}}
+		c := stats.Change{Ratio: 0.5, Lo: 0.1, Hi: 2, Missing: stats.Missing{What: stats.Precision, Have: have, Want: 0.02}}
 		if got, err := json.Marshal(summariseChange(&c)); err != nil || string(got) != want {
 			t.Errorf("%s, want %s: %v", got, want, err)
 		}

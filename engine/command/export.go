@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // output is where what a command makes goes: the file of --output, or standard output.
@@ -26,7 +26,7 @@ func (o *output) add(fs *pflag.FlagSet) {
 func (o *output) write(what string, write func(io.Writer) error, sessions ...string) error {
 	op := "write " + what + " to"
 	if o.path == "" {
-		return fault.Wrap(write(os.Stdout), op, "standard output", "name a file with --output")
+		return errs.Wrap(write(os.Stdout), op, "standard output", "name a file with --output")
 	}
 	for _, s := range sessions {
 		if sameFile(o.path, s) {
@@ -34,11 +34,11 @@ func (o *output) write(what string, write func(io.Writer) error, sessions ...str
 		}
 	}
 	err := writeFile(o.path, true, write)
-	return fault.Wrap(err, op, o.path, mendFile(err, "name another file with --output"))
+	return errs.Wrap(err, op, o.path, hintFile(err, "name another file with --output"))
 }
 
-// mendFile is what to do about a file that could not be written; or is another place for it.
-func mendFile(err error, or string) string {
+// hintFile is what to do about a file that could not be written; or is another place for it.
+func hintFile(err error, or string) string {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "make its folder, or " + or

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/trace/store"
 )
 
@@ -53,7 +53,7 @@ func TestFailures(t *testing.T) {
 	cpu := []string{"run", "--device", "cpu", "--model", "cnn"}
 
 	for _, tt := range []struct {
-		name, operation, object, mend string // of the object the beginning, of the mend a part
+		name, operation, object, hint string // of the object the beginning, of the hint a part
 		code                          int
 		args                          []string
 	}{
@@ -100,7 +100,7 @@ func TestFailures(t *testing.T) {
 		{"data to inspect", "open data", dir + "/nowhere", "check the path", 1, []string{"data", "inspect", dir + "/nowhere"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var f fault.Error
+			var f errs.Error
 			var sentence string
 			if tt.args[0] == "run" {
 				f, sentence = failedRun(t, tt.code, tt.args[1:])
@@ -113,14 +113,14 @@ func TestFailures(t *testing.T) {
 				}
 				f, sentence = *explain(err), err.Error()
 			}
-			if f.Op != tt.operation || !strings.HasPrefix(f.Object, tt.object) || !strings.Contains(f.Mend, tt.mend) {
-				t.Errorf("operation %q, object %q, mend %q; want %q, %q…, …%q…", f.Op, f.Object, f.Mend, tt.operation, tt.object, tt.mend)
+			if f.Op != tt.operation || !strings.HasPrefix(f.Object, tt.object) || !strings.Contains(f.Hint, tt.hint) {
+				t.Errorf("operation %q, object %q, hint %q; want %q, %q…, …%q…", f.Op, f.Object, f.Hint, tt.operation, tt.object, tt.hint)
 			}
-			for i, a := range []string{f.Op, f.Object, f.Reason, f.Mend} {
+			for i, a := range []string{f.Op, f.Object, f.Reason, f.Hint} {
 				if strings.Count(sentence, a) == 0 || a == "" {
 					t.Errorf("the sentence does not hold %q", a)
 				}
-				for j, b := range []string{f.Op, f.Object, f.Reason, f.Mend} {
+				for j, b := range []string{f.Op, f.Object, f.Reason, f.Hint} {
 					if i != j && strings.HasPrefix(b, a) {
 						t.Errorf("%q begins with %q", b, a)
 					}
@@ -134,7 +134,7 @@ func TestFailures(t *testing.T) {
 }
 
 // failedRun is what the JSON and the terminal say of a run that fails.
-func failedRun(t *testing.T, code int, args []string) (f fault.Error, sentence string) {
+func failedRun(t *testing.T, code int, args []string) (f errs.Error, sentence string) {
 	t.Helper()
 	r := gpustall(t, append([]string{"run", "--json"}, args...)...)
 	m := last(t, r.stdout)
@@ -159,7 +159,7 @@ func failedRun(t *testing.T, code int, args []string) (f fault.Error, sentence s
 func TestExplainAny(t *testing.T) {
 	f := *explain(errors.New("boom"))
 	f.Err = nil
-	if want := (fault.Error{Op: "run", Object: "gpustall", Reason: "boom", Mend: "run it again; gpustall doctor says what this machine has"}); f != want {
+	if want := (errs.Error{Op: "run", Object: "gpustall", Reason: "boom", Hint: "run it again; gpustall doctor says what this machine has"}); f != want {
 		t.Errorf("%+v, want %+v", f, want)
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/adrg/xdg"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // sessionDir is where sessions are kept.
@@ -29,7 +29,7 @@ func checkHome(what, variable, otherwise string) error {
 	if os.Getenv("HOME") != "" || filepath.IsAbs(os.Getenv(variable)) {
 		return nil
 	}
-	return fault.New("find the folder of", what, fmt.Sprintf("neither HOME nor %s is set", variable), "set one of them, or "+otherwise)
+	return errs.New("find the folder of", what, fmt.Sprintf("neither HOME nor %s is set", variable), "set one of them, or "+otherwise)
 }
 
 // checkSessionHome is checkHome for sessionDir.

@@ -26,7 +26,7 @@ func TestForeignNames(t *testing.T) {
 		ID: "id" + evil, Started: time.Unix(1, 0), Device: evil + long, Model: "model" + evil, Dataset: evil + long, Format: evil,
 		Command: []string{evil}, Host: []trace.Knob{{Name: evil, Value: evil + long}},
 	})
-	s.Add(&trace.Batch{
+	s.Add(&trace.Drained{
 		Now: 2, Notes: []trace.Note{{T: 1, Level: "warn", Text: evil + long}},
 		Segments: []trace.Segment{{Reason: evil + long, Knobs: []trace.Knob{{Name: evil, Value: evil}}}},
 	})

@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
-	"dev.gpustall/engine/report/document"
+	"dev.gpustall/engine/report/markup"
 	"dev.gpustall/loader/download"
 )
 
@@ -43,7 +43,7 @@ broke off.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			of, ok := originals[args[0]]
 			if !ok {
-				return usageError{fault.New("get data", strconv.Quote(args[0]), "there is no data set of that name", "choose "+knob.Choice(getNames))}
+				return usageError{errs.New("get data", strconv.Quote(args[0]), "there is no data set of that name", "choose "+knob.Choice(getNames))}
 			}
 			if url != "" {
 				of.url = url
@@ -55,11 +55,11 @@ broke off.`,
 			defer stop()
 			folder := filepath.Join(args[1], of.folder)
 			if exists(folder) {
-				_ = say(os.Stderr, "%s is there already\n", fault.Path(folder))
+				_ = say(os.Stderr, "%s is there already\n", errs.Path(folder))
 				return inspect(ctx, args[1], nil, imageFlags{}, false)
 			}
 			if err := os.MkdirAll(args[1], 0o755); err != nil {
-				return fault.File(err, "get data into", args[1], "choose a folder that can be written to")
+				return errs.File(err, "get data into", args[1], "choose a folder that can be written to")
 			}
 			name := path.Base(originals[args[0]].url)
 			archive := filepath.Join(args[1], name)
@@ -85,12 +85,12 @@ broke off.`,
 				return err
 			}
 			if err := os.Remove(archive); err != nil {
-				return fault.File(err, "remove", archive, "remove it by hand: it is unpacked")
+				return errs.File(err, "remove", archive, "remove it by hand: it is unpacked")
 			}
 			if err := inspect(ctx, args[1], nil, imageFlags{}, false); err != nil {
 				return err
 			}
-			return say(os.Stdout, "train    gpustall run --data %s\n", document.ShellWord(args[1]))
+			return say(os.Stdout, "train    gpustall run --data %s\n", markup.ShellWord(args[1]))
 		},
 	}
 	cmd.Flags().StringVar(&url, "url", "", "download from this `URL` instead of its authors' site")

@@ -12,8 +12,8 @@ import (
 	system "github.com/shirou/gopsutil/v4/host"
 	"github.com/shirou/gopsutil/v4/mem"
 
-	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/engine/base/host"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/loader/codec/jpeg"
 )
@@ -36,16 +36,16 @@ func hostFacts() []trace.Knob {
 	}
 	add("threads", strconv.Itoa(host.Cores()))
 	if ids := host.Affinity(); len(ids) > 0 {
-		add("affinity", figures.Counted(len(ids), "cpu", "cpus")+": "+ranges(ids))
+		add("affinity", units.Counted(len(ids), "cpu", "cpus")+": "+ranges(ids))
 	}
 	if q := host.Quota(); q > 0 {
-		add("cpu quota", fmt.Sprintf("the cgroup allows the time of %s cores", figures.Rate(q)))
+		add("cpu quota", fmt.Sprintf("the cgroup allows the time of %s cores", units.Rate(q)))
 	}
 	if m, err := mem.VirtualMemory(); err == nil {
-		add("memory", figures.Prose.Bytes(int64(m.Total)))
+		add("memory", units.Prose.Bytes(int64(m.Total)))
 	}
 	if m := host.ReadMemory(); m.Cgroup {
-		add("memory limit", figures.Prose.Bytes(m.Limit)+" by the cgroup")
+		add("memory limit", units.Prose.Bytes(m.Limit)+" by the cgroup")
 	}
 	add("go", runtime.Version())
 	add("jpeg decoder", jpeg.How())

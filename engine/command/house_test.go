@@ -13,62 +13,62 @@ const tests = "kernels/verify"
 
 // faults is the package that all but the kernels may import, beside what their row
 // says: an error is a value from the place where it arises.
-const faults = "engine/base/fault"
+const faults = "engine/base/errs"
 
-// house is the import table of docs/architecture.md: which of the project's own
+// house is the import table of docs/dev/architecture.md: which of the project's own
 // packages each may import. A key matches a package and those below it; the
 // longest key wins. Test imports are not counted.
 var house = map[string][]string{
-	"kernels":                    {},
-	"kernels/pixels":             {"kernels"},
-	"kernels/cpu":                {"kernels", "kernels/pixels"},
-	"kernels/cuda":               {"kernels"},
-	tests:                        {"kernels"},
-	"engine/trace":               {},
-	"engine/trace/store":         {"engine/trace"},
-	"engine/base/knob":           {"engine/trace"},
-	"engine/base/figures":        {},
-	faults:                       {},
-	"engine/base/host":           {"engine/base/timer", "engine/trace"},
-	"engine/base/timer":          {},
-	"engine/device":              {},
-	"engine/device/cpu":          {"engine/device", "engine/base/host", "kernels", "kernels/cpu"},
-	"engine/device/cuda":         {"engine/device", "engine/base/host", "kernels", "kernels/cuda"},
-	"engine/device/emu":          {"engine/device", "engine/base/timer", "kernels"},
-	"engine/device/gpucheck":     nil, // a program of its own: the GPU check
-	"engine/device/nvml":         {},
-	"engine/device/devicetest":   {"engine/device", "kernels"},
-	"loader":                     {"engine/base/host", "engine/base/knob", "engine/base/timer", "engine/trace"},
-	"loader/source":              {"loader"},
-	"loader/codec":               {"loader"},
-	"loader/format":              {"loader", "loader/filemap", "loader/codec", "loader/parquet", "loader/source", "loader/where", "loader/synth/marker", "loader/transform"},
-	"loader/synth":               {"engine/base/host", "loader", "loader/format", "loader/source"},
-	"loader/filemap":             {},
-	"loader/download":            {},
-	"loader/parquet":             {},
-	"loader/where":               {"loader/parquet"},
-	"loader/transform":           {"loader", "kernels", "kernels/pixels"},
-	"engine/train/nn":            {"engine/device", "kernels"},
-	"engine/train/ops":           {"engine/device", "engine/trace"},
-	"engine/train/plan":          {"loader", "engine/device", "engine/base/figures", "engine/base/host", "engine/train/nn", "engine/train/ops", "engine/trace", "kernels"},
-	"engine/train":               {"loader", "engine/device", "engine/base/figures", "engine/base/host", "engine/base/knob", "engine/train/nn", "engine/train/ops", "engine/train/plan", "engine/trace", "kernels"},
-	"engine/train/safetensors":   {},
-	"engine/train/checkpoint":    {"loader", "engine/train", "engine/train/nn", "engine/train/safetensors", "engine/trace", "engine/base/figures"},
-	"engine/torch":               {"engine/trace", "engine/base/figures", "engine/base/knob", "engine/base/host", "engine/base/timer"},
-	"engine/analysis/evidence":   {"engine/base/figures"},
-	"engine/analysis/stall":      {"engine/trace", "engine/base/figures", "engine/analysis/evidence"},
-	"engine/analysis/advice":     {"engine/trace", "engine/base/figures", "engine/analysis/stall", "engine/analysis/evidence", "engine/analysis/predict"},
-	"engine/analysis/experiment": {"engine/base/knob", "engine/trace", "engine/base/figures", "engine/analysis/stall", "engine/analysis/evidence", "engine/analysis/predict", "engine/analysis/advice"},
-	"engine/analysis/predict":    {"engine/trace", "engine/base/figures", "engine/analysis/stall", "engine/analysis/evidence"},
-	"engine/report/document":     {"engine/base/figures"},
-	"engine/report/plot":         {"engine/trace", "engine/base/figures", "engine/analysis/stall"},
-	"engine/report":              {"engine/trace", "engine/base/figures", "engine/analysis/stall", "engine/analysis/evidence", "engine/analysis/advice", "engine/analysis/predict", "engine/report/document", "engine/report/plot"},
-	"engine/batch/sweep":         {"engine/trace", "engine/trace/store", "engine/base/figures", "engine/analysis/stall", "engine/analysis/evidence", "engine/analysis/advice", "engine/report/document", "engine/report/plot"},
-	"engine/batch/lab":           {"engine/trace", "engine/base/figures", "engine/base/knob", "engine/analysis/evidence", "engine/analysis/advice", "engine/report/document", "engine/report/plot", "engine/report", "engine/batch/sweep"},
-	"engine/command":             nil, // composes: may import all
-	"bench":                      nil, // programs that measure
-	"tui/canvas":                 {},
-	"tui":                        {"engine/base/knob", "engine/base/timer", "engine/trace", "engine/base/figures", "engine/analysis/stall", "engine/analysis/evidence", "engine/analysis/advice", "engine/analysis/predict"},
+	"kernels":                     {},
+	"kernels/pixels":              {"kernels"},
+	"kernels/cpu":                 {"kernels", "kernels/pixels"},
+	"kernels/cuda":                {"kernels"},
+	tests:                         {"kernels"},
+	"engine/trace":                {},
+	"engine/trace/store":          {"engine/trace"},
+	"engine/base/knob":            {"engine/trace"},
+	"engine/base/units":           {},
+	faults:                        {},
+	"engine/base/host":            {"engine/base/timer", "engine/trace"},
+	"engine/base/timer":           {},
+	"engine/device":               {},
+	"engine/device/cpu":           {"engine/device", "engine/base/host", "kernels", "kernels/cpu"},
+	"engine/device/cuda":          {"engine/device", "engine/base/host", "kernels", "kernels/cuda"},
+	"engine/device/emu":           {"engine/device", "engine/base/timer", "kernels"},
+	"engine/device/gpucheck":      nil, // a program of its own: the GPU check
+	"engine/device/nvml":          {},
+	"engine/device/devicetest":    {"engine/device", "kernels"},
+	"loader":                      {"engine/base/host", "engine/base/knob", "engine/base/timer", "engine/trace"},
+	"loader/source":               {"loader"},
+	"loader/codec":                {"loader"},
+	"loader/format":               {"loader", "loader/filemap", "loader/codec", "loader/parquet", "loader/source", "loader/filter", "loader/synth/marker", "loader/transform"},
+	"loader/synth":                {"engine/base/host", "loader", "loader/format", "loader/source"},
+	"loader/filemap":              {},
+	"loader/download":             {},
+	"loader/parquet":              {},
+	"loader/filter":               {"loader/parquet"},
+	"loader/transform":            {"loader", "kernels", "kernels/pixels"},
+	"engine/train/nn":             {"engine/device", "kernels"},
+	"engine/train/ops":            {"engine/device", "engine/trace"},
+	"engine/train/plan":           {"loader", "engine/device", "engine/base/units", "engine/base/host", "engine/train/nn", "engine/train/ops", "engine/trace", "kernels"},
+	"engine/train":                {"loader", "engine/device", "engine/base/units", "engine/base/host", "engine/base/knob", "engine/train/nn", "engine/train/ops", "engine/train/plan", "engine/trace", "kernels"},
+	"engine/train/safetensors":    {},
+	"engine/train/checkpoint":     {"loader", "engine/train", "engine/train/nn", "engine/train/safetensors", "engine/trace", "engine/base/units"},
+	"engine/torch":                {"engine/trace", "engine/base/units", "engine/base/knob", "engine/base/host", "engine/base/timer"},
+	"engine/analysis/stats":       {"engine/base/units"},
+	"engine/analysis/attribution": {"engine/trace", "engine/base/units", "engine/analysis/stats"},
+	"engine/analysis/advice":      {"engine/trace", "engine/base/units", "engine/analysis/attribution", "engine/analysis/stats", "engine/analysis/predict"},
+	"engine/analysis/experiment":  {"engine/base/knob", "engine/trace", "engine/base/units", "engine/analysis/attribution", "engine/analysis/stats", "engine/analysis/predict", "engine/analysis/advice"},
+	"engine/analysis/predict":     {"engine/trace", "engine/base/units", "engine/analysis/attribution", "engine/analysis/stats"},
+	"engine/report/markup":        {"engine/base/units"},
+	"engine/report/plot":          {"engine/trace", "engine/base/units", "engine/analysis/attribution"},
+	"engine/report":               {"engine/trace", "engine/base/units", "engine/analysis/attribution", "engine/analysis/stats", "engine/analysis/advice", "engine/analysis/predict", "engine/report/markup", "engine/report/plot"},
+	"engine/batch/sweep":          {"engine/trace", "engine/trace/store", "engine/base/units", "engine/analysis/attribution", "engine/analysis/stats", "engine/analysis/advice", "engine/report/markup", "engine/report/plot"},
+	"engine/batch/lab":            {"engine/trace", "engine/base/units", "engine/base/knob", "engine/analysis/stats", "engine/analysis/advice", "engine/report/markup", "engine/report/plot", "engine/report", "engine/batch/sweep"},
+	"engine/command":              nil, // composes: may import all
+	"bench":                       nil, // programs that measure
+	"tui/canvas":                  {},
+	"tui":                         {"engine/base/knob", "engine/base/timer", "engine/trace", "engine/base/units", "engine/analysis/attribution", "engine/analysis/stats", "engine/analysis/advice", "engine/analysis/predict"},
 }
 
 // exact are packages that do not stand for those below them.
@@ -139,7 +139,7 @@ func permits(allowed []string, imp string) bool {
 
 // TestLeaves: what all speak of needs nothing but the standard library and faults.
 func TestLeaves(t *testing.T) {
-	for _, pkg := range []string{"kernels", "engine/device", "engine/trace", "engine/base/figures", faults} {
+	for _, pkg := range []string{"kernels", "engine/device", "engine/trace", "engine/base/units", faults} {
 		out, err := exec.Command("go", "list", "-f", `{{join .Imports " "}}`, module+pkg).Output()
 		if err != nil {
 			t.Fatalf("go list %s: %v", pkg, err)
@@ -155,7 +155,7 @@ func TestLeaves(t *testing.T) {
 // TestScreenKnowsNoEngine checks the walls that hold through any number of
 // imports: the screen and the reports never reach the engine or the loader.
 func TestScreenKnowsNoEngine(t *testing.T) {
-	for _, pkg := range []string{"tui", "engine/analysis/evidence", "engine/analysis/stall", "engine/analysis/advice", "engine/report", "engine/trace"} {
+	for _, pkg := range []string{"tui", "engine/analysis/stats", "engine/analysis/attribution", "engine/analysis/advice", "engine/report", "engine/trace"} {
 		out, err := exec.Command("go", "list", "-deps", module+pkg).Output()
 		if err != nil {
 			t.Fatalf("go list -deps %s: %v", pkg, err)

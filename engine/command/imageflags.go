@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/loader/filter"
 	"dev.gpustall/loader/format"
 	"dev.gpustall/loader/transform"
-	"dev.gpustall/loader/where"
 )
 
 // imageFlags say what is made of images.
@@ -56,7 +56,7 @@ func (f *imageFlags) check() error {
 		}
 	}
 	if f.where != "" {
-		if err := where.Check(f.where); err != nil {
+		if err := filter.Check(f.where); err != nil {
 			return usageError{err}
 		}
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dev.gpustall/engine/base/fault"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/torch"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
@@ -82,14 +82,14 @@ func readTrace(ctx context.Context, path string) (*trace.Snapshot, error) {
 	var in io.ReadCloser = os.Stdin
 	name := "standard input"
 	if path != "-" {
-		const mend = "name a trace that PyTorch's profiler exported"
+		const hint = "name a trace that PyTorch's profiler exported"
 		f, err := os.Open(path)
 		if err != nil {
-			return nil, fault.File(err, "import", path, mend)
+			return nil, errs.File(err, "import", path, hint)
 		}
 		if info, err := f.Stat(); err == nil && info.IsDir() {
 			_ = f.Close()
-			return nil, fault.New("import", path, "it is a folder", oneTrace(path, mend))
+			return nil, errs.New("import", path, "it is a folder", oneTrace(path, hint))
 		}
 		in, name = f, path
 	}
@@ -99,16 +99,16 @@ func readTrace(ctx context.Context, path string) (*trace.Snapshot, error) {
 
 // oneTrace says which of a folder's traces could be meant: one for each rank and each time that
 // a schedule recorded.
-func oneTrace(folder, mend string) string {
+func oneTrace(folder, hint string) string {
 	var found []string
 	for _, pattern := range []string{"*.json", "*.json.gz"} {
 		names, _ := filepath.Glob(filepath.Join(folder, pattern))
 		found = append(found, names...)
 	}
 	if len(found) == 0 {
-		return mend
+		return hint
 	}
-	return fmt.Sprintf("import one of its %s by itself, as in gpustall import %s", figures.Counted(len(found), "file", "files"), slices.Min(found))
+	return fmt.Sprintf("import one of its %s by itself, as in gpustall import %s", units.Counted(len(found), "file", "files"), slices.Min(found))
 }
 
 // traceName is what the session of a trace is called: as its file, without what all

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dev.gpustall/engine/base/fault"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/source"
@@ -34,7 +34,7 @@ func newInspect() *cobra.Command {
 		Long: fmt.Sprintf(`Say what a data set is, and read, decode and transform samples spread over it on
 one thread, %s of them or for %g s at the most. Each is read twice: as the page cache stands,
 of which it says how much of the data it holds, and again, when it is there. Of data in an
-object store (s3://, azblob://) it says how long reads wait for the first byte.`, figures.Count(inspectSamples), inspectTime.Seconds()),
+object store (s3://, azblob://) it says how long reads wait for the first byte.`, units.Count(inspectSamples), inspectTime.Seconds()),
 		Args: exactly(1, "a path"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := images.check(); err != nil {
@@ -98,21 +98,21 @@ func holds(path string, ds loader.Dataset, tf loader.Transform, i loader.Info) s
 	}
 	stored := ""
 	if i.Bytes > 0 {
-		stored = ", " + figures.Prose.Bytes(i.Bytes) + " stored"
+		stored = ", " + units.Prose.Bytes(i.Bytes) + " stored"
 	}
 	classes := "without classes"
 	if n := len(i.Classes); n > 0 {
-		classes = "in " + figures.Counted(n, "class", "classes")
+		classes = "in " + units.Counted(n, "class", "classes")
 	}
 	form := i.Format
 	if c := contents(ds); c != "" {
 		form += " (" + c + ")"
 	}
 	if s, ok := unwrapped(ds).(interface{ Stored() int64 }); ok {
-		stored = fmt.Sprintf(", %s of samples in %s of shards", figures.Prose.Bytes(i.Bytes), figures.Prose.Bytes(s.Stored()))
+		stored = fmt.Sprintf(", %s of samples in %s of shards", units.Prose.Bytes(i.Bytes), units.Prose.Bytes(s.Stored()))
 	}
 	text := fmt.Sprintf("%s%s: %s, %s %s, %s after %s%s\n",
-		path, kind, form, figures.Counted(i.Samples, "sample", "samples"), classes, i.Shape(), after, stored)
+		path, kind, form, units.Counted(i.Samples, "sample", "samples"), classes, i.Shape(), after, stored)
 	if i.Doubt != "" {
 		text += "look at this: " + i.Doubt + "\n"
 	}
@@ -158,7 +158,7 @@ func (d extent) pixels() int { return max(d.t, 1) * d.h * d.w }
 func (d extent) String() string {
 	s := fmt.Sprintf("%dx%d", d.h, d.w)
 	if d.t > 0 {
-		s = figures.Counted(d.t, "frame", "frames") + " of " + s
+		s = units.Counted(d.t, "frame", "frames") + " of " + s
 	}
 	return s
 }
@@ -216,9 +216,9 @@ func (t *trial) load(ctx context.Context, ds loader.Dataset, tf loader.Transform
 	at := &t.read
 	defer func() {
 		if p := recover(); p != nil {
-			err = fault.Reason(fmt.Sprintf("panic: %v", p), "")
+			err = errs.Reason(fmt.Sprintf("panic: %v", p), "")
 		}
-		err = fault.Wrap(err, at.name, fmt.Sprintf("sample %d", s.Index), "replace it, or leave it out")
+		err = errs.Wrap(err, at.name, fmt.Sprintf("sample %d", s.Index), "replace it, or leave it out")
 	}()
 	s.FirstByte = 0
 	start := time.Now()
@@ -295,7 +295,7 @@ func (t *trial) text(i loader.Info) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s of %s tried, %s, on one thread; they decode to %s%s\n",
-		figures.Count(t.samples), figures.Counted(i.Samples, "sample", "samples"), which, size, t.stored(i))
+		units.Count(t.samples), units.Counted(i.Samples, "sample", "samples"), which, size, t.stored(i))
 	all := stage{name: "all"}
 	stages := []stage{t.read, t.decode, t.transform}
 	for _, s := range stages {
@@ -305,12 +305,12 @@ func (t *trial) text(i loader.Info) string {
 		if s.took == 0 {
 			continue
 		}
-		note := figures.Prose.Transfer(float64(s.bytes) / max(s.took, 1).Seconds())
+		note := units.Prose.Transfer(float64(s.bytes) / max(s.took, 1).Seconds())
 		switch {
 		case s.name == t.read.name && t.remote:
-			note += fmt.Sprintf("  from the store; %s of the time waits for the first byte", figures.Prose.Percent(float64(t.first.took)/float64(max(s.took, 1))))
+			note += fmt.Sprintf("  from the store; %s of the time waits for the first byte", units.Prose.Percent(float64(t.first.took)/float64(max(s.took, 1))))
 		case s.name == t.read.name && t.cached != nil:
-			note += fmt.Sprintf("  %s: %s of the data was in the page cache", t.cached.State(), figures.Prose.Percent(t.cached.Share()))
+			note += fmt.Sprintf("  %s: %s of the data was in the page cache", t.cached.State(), units.Prose.Percent(t.cached.Share()))
 		case s.name == t.read.name:
 			note += "  as the page cache stands"
 		case s.name == t.again.name:
@@ -332,12 +332,12 @@ func (t *trial) stored(i loader.Info) string {
 	case i.Bytes > 0 || t.read.bytes == 0:
 		return ""
 	case t.samples == i.Samples:
-		return fmt.Sprintf("; %s stored in all", figures.Prose.Bytes(t.read.bytes))
+		return fmt.Sprintf("; %s stored in all", units.Prose.Bytes(t.read.bytes))
 	}
 	all := float64(t.read.bytes) / float64(t.samples) * float64(i.Samples)
-	return fmt.Sprintf("; ~%s stored in all, by their mean", figures.Prose.Bytes(int64(all)))
+	return fmt.Sprintf("; ~%s stored in all, by their mean", units.Prose.Bytes(int64(all)))
 }
 
 func (s *stage) rate(samples int) string {
-	return figures.Rate(float64(samples) / max(s.took, 1).Seconds())
+	return units.Rate(float64(samples) / max(s.took, 1).Seconds())
 }

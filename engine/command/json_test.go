@@ -30,10 +30,10 @@ func jsonKeys(t reflect.Type, keys map[string]bool) {
 	}
 }
 
-// TestJSONIsDocumented: docs/json.md has each key that is written, each cause and each gauge,
+// TestJSONIsDocumented: docs/reference/json.md has each key that is written, each cause and each gauge,
 // and no key that is not.
 func TestJSONIsDocumented(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "json.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "json.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,23 +54,23 @@ func TestJSONIsDocumented(t *testing.T) {
 	}
 	for key := range keys {
 		if !told[key] {
-			t.Errorf("docs/json.md does not have %q", key)
+			t.Errorf("docs/reference/json.md does not have %q", key)
 		}
 	}
 	for c := range trace.Cause(trace.NumCauses) {
 		if !strings.Contains(string(text), "`"+c.String()+"`") {
-			t.Errorf("docs/json.md does not have the cause %q", c)
+			t.Errorf("docs/reference/json.md does not have the cause %q", c)
 		}
 	}
 	gauges := []string{trace.GaugeCPUOurs, trace.GaugeRunQueue, trace.GaugeStarved, trace.GaugeDiskOurs, trace.GaugeHostMemory}
 	for _, g := range gauges {
 		if !strings.Contains(string(text), "`"+g+"`") {
-			t.Errorf("docs/json.md does not have the gauge %q", g)
+			t.Errorf("docs/reference/json.md does not have the gauge %q", g)
 		}
 	}
 	for key, is := range named {
 		if is && !keys[key] {
-			t.Errorf("docs/json.md has %q, which is written nowhere", key)
+			t.Errorf("docs/reference/json.md has %q, which is written nowhere", key)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train"
 	"dev.gpustall/engine/train/checkpoint"
@@ -51,7 +51,7 @@ func (k *keeping) given() ([]trace.Knob, error) {
 	}
 	path, err := filepath.Abs(k.init)
 	if err != nil {
-		return nil, fault.Wrap(err, "find", k.init, "name it in full")
+		return nil, errs.Wrap(err, "find", k.init, "name it in full")
 	}
 	return []trace.Knob{{Name: initSetting, Value: path}}, nil
 }
@@ -86,12 +86,12 @@ func (k *keeping) check() error {
 	}
 	if k.save != "" {
 		if st, err := os.Stat(filepath.Dir(k.save)); err != nil || !st.IsDir() {
-			return refuse("--save "+k.save, "there is no folder "+fault.Path(filepath.Dir(k.save)), "make it, or name a file in one that exists")
+			return refuse("--save "+k.save, "there is no folder "+errs.Path(filepath.Dir(k.save)), "make it, or name a file in one that exists")
 		}
 	}
 	if k.dir != "" {
 		if err := os.MkdirAll(k.dir, 0o755); err != nil {
-			return fault.File(err, "keep checkpoints in", k.dir, "name a folder that can be written to with --checkpoint")
+			return errs.File(err, "keep checkpoints in", k.dir, "name a folder that can be written to with --checkpoint")
 		}
 	}
 	return nil
@@ -113,7 +113,7 @@ func (k *keeping) begin(cfg *train.Config) (said string, err error) {
 	info := cfg.Device.Info()
 	switch {
 	case k.init != "" && (cfg.Model == nil || !info.Computes):
-		said = fmt.Sprintf("the weights in %s are left out: %s computes nothing, and the times that it models do not depend on them", fault.Path(k.init), info.Name)
+		said = fmt.Sprintf("the weights in %s are left out: %s computes nothing, and the times that it models do not depend on them", errs.Path(k.init), info.Name)
 	case k.init != "":
 		cfg.Weights, said, err = checkpoint.Init(k.init, cfg.Model)
 	case k.from != nil:
@@ -200,18 +200,18 @@ func (k *keeper) write(p *train.Point) (err error) {
 	}
 	path := checkpoint.Path(k.keeping.dir, run.Session, p.Step)
 	if err := checkpoint.Write(path, run, p); err != nil {
-		return fault.Wrap(err, "keep step", fmt.Sprint(p.Step), "free some space, or name another folder with --checkpoint")
+		return errs.Wrap(err, "keep step", fmt.Sprint(p.Step), "free some space, or name another folder with --checkpoint")
 	}
 	k.mu.Lock()
 	k.last, k.at = path, p.Step
 	k.mu.Unlock()
 	all, err := checkpoint.List(k.keeping.dir, run.Session)
 	if err != nil {
-		return fault.File(err, "look through", k.keeping.dir, "check the folder")
+		return errs.File(err, "look through", k.keeping.dir, "check the folder")
 	}
 	for i := 0; i < len(all)-keptMost; i++ {
 		if err := os.Remove(all[i]); err != nil {
-			return fault.File(err, "remove", all[i], "remove it by hand")
+			return errs.File(err, "remove", all[i], "remove it by hand")
 		}
 	}
 	return nil

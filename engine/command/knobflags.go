@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/trace"
@@ -27,7 +27,7 @@ const batchAuto = "auto"
 // checkKnob refuses what a knob does not take, where several runs are to be compared.
 func checkKnob(name, text string) error {
 	if name == "batch_size" && text == batchAuto {
-		return fault.New("set", name+"="+text, "what is compared are runs of sizes that are known", "gpustall run --batch-size auto tells the largest that fits: give that")
+		return errs.New("set", name+"="+text, "what is compared are runs of sizes that are known", "gpustall run --batch-size auto tells the largest that fits: give that")
 	}
 	probe := train.DefaultKnobs()
 	return probe.Set(name, text)
@@ -167,10 +167,10 @@ func (f *knobFlag) check(text string) error {
 	}
 	err := checkKnob(f.row.Name, text)
 	if err != nil && f.extra != nil && f.row.Type == "bool" {
-		return fault.New("set", fmt.Sprintf("%s=%q", f.row.Name, text), "none of its values", "choose "+knob.Choice(f.words()))
+		return errs.New("set", fmt.Sprintf("%s=%q", f.row.Name, text), "none of its values", "choose "+knob.Choice(f.words()))
 	}
-	if e := fault.Explain(err); e.Mend != "" && f.extra != nil {
-		return fault.New(e.Op, e.Object, e.Reason, e.Mend+", or "+knob.Choice(f.extra)).Because(err)
+	if e := errs.Explain(err); e.Hint != "" && f.extra != nil {
+		return errs.New(e.Op, e.Object, e.Reason, e.Hint+", or "+knob.Choice(f.extra)).Because(err)
 	}
 	return err
 }
@@ -219,11 +219,11 @@ func (f *injectFlag) Set(text string) error {
 	for part := range strings.SplitSeq(text, ",") {
 		what, value, ok := strings.Cut(strings.TrimSpace(part), "=")
 		if !ok {
-			return fault.New("set", fmt.Sprintf("inject=%q", part), "no bottleneck and its time", fmt.Sprintf("write %s or none", strings.Join(f.examples(), ", ")))
+			return errs.New("set", fmt.Sprintf("inject=%q", part), "no bottleneck and its time", fmt.Sprintf("write %s or none", strings.Join(f.examples(), ", ")))
 		}
 		name := trace.InjectPrefix + strings.TrimSpace(what)
 		if !slices.ContainsFunc(f.rows, func(r *knob.Row[train.Knobs]) bool { return r.Name == name }) {
-			return fault.New("set", fmt.Sprintf("inject=%q", part), fmt.Sprintf("there is no bottleneck %q", what), "choose "+knob.Choice(f.what("")))
+			return errs.New("set", fmt.Sprintf("inject=%q", part), fmt.Sprintf("there is no bottleneck %q", what), "choose "+knob.Choice(f.what("")))
 		}
 		probe := train.DefaultKnobs()
 		if err := probe.Set(name, value); err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"dev.gpustall/engine/base/fault"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/host"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/batch/lab"
 	"dev.gpustall/engine/batch/sweep"
 	"dev.gpustall/engine/trace"
@@ -122,7 +122,7 @@ func (f *labFlags) request(ctx context.Context, progress progressFunc) (*lab.Req
 		}
 		path, err := source.Absolute(f.data) // --resume may come from elsewhere
 		if err != nil {
-			return nil, fault.Wrap(err, "open", f.data, "name it in full")
+			return nil, errs.Wrap(err, "open", f.data, "name it in full")
 		}
 		f.data = path
 	}
@@ -241,7 +241,7 @@ func runLab(parent context.Context, f *labFlags, out, log io.Writer) error {
 	}
 	devices := map[string]*sized{}
 	l.Check = func(all []trace.Knob) (string, []string) { return possible(devices, all, false) }
-	l.Say = func(text string) { _ = say(out, "%s\n", figures.Line(text)) }
+	l.Say = func(text string) { _ = say(out, "%s\n", units.Line(text)) }
 	_ = say(log, "%s\n", announceLab(&l.Request))
 	err := l.Run(ctx)
 	if ctx.Err() != nil && columnsOf(log) > 0 {
@@ -251,9 +251,9 @@ func runLab(parent context.Context, f *labFlags, out, log io.Writer) error {
 		return errors.Join(err, werr)
 	}
 	if werr := l.Write(replaceFile); werr != nil {
-		return fault.Wrap(werr, "write the results of the lab to", f.out, "free some space: --resume writes them again from the sessions")
+		return errs.Wrap(werr, "write the results of the lab to", f.out, "free some space: --resume writes them again from the sessions")
 	}
-	_ = say(out, "\n%s\n\nreport   %s\nresults  %s\nscript   %s\n", figures.Line(l.Headline()),
+	_ = say(out, "\n%s\n\nreport   %s\nresults  %s\nscript   %s\n", units.Line(l.Headline()),
 		filepath.Join(f.out, lab.ReportFile), filepath.Join(f.out, lab.ResultFile), filepath.Join(f.out, lab.ScriptFile))
 	if sig := got(); sig != nil {
 		_ = say(log, "stopped: the report is partial; gpustall lab --resume --out %s goes on\n", f.out)
@@ -297,7 +297,7 @@ func (f *labFlags) named() (names []string) {
 // announceLab says what is to be done.
 func announceLab(r *lab.Request) string {
 	text := fmt.Sprintf("runs of %s, and of %s for baseline and validation, after %s of warm-up, %s of each configuration",
-		figures.Counted(r.Trial, "step", "steps"), figures.Count(r.Long), figures.Count(r.Warmup), figures.Count(r.Repeat))
+		units.Counted(r.Trial, "step", "steps"), units.Count(r.Long), units.Count(r.Warmup), units.Count(r.Repeat))
 	if len(r.Slowed) > 0 {
 		text += "\nthe baseline is slow on purpose: " + strings.Join(r.Slowed, ", ")
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/shirou/gopsutil/v4/disk"
 	"golang.org/x/sys/unix"
 
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 )
 
 // limits reports what the operating system allows a loader.
@@ -18,7 +18,7 @@ func limits() []finding {
 	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &r) == nil {
 		f := finding{"ok", "memlock", "unlimited"}
 		if r.Max != unix.RLIM_INFINITY {
-			f = finding{"note", "memlock", figures.Prose.Bytes(int64(r.Cur)) + "; a driver's page-locked memory does not count against it"}
+			f = finding{"note", "memlock", units.Prose.Bytes(int64(r.Cur)) + "; a driver's page-locked memory does not count against it"}
 		}
 		out = append(out, f)
 	}
@@ -30,7 +30,7 @@ func limits() []finding {
 		out = append(out, f)
 	}
 	if u, err := disk.Usage("/dev/shm"); err == nil {
-		out = append(out, finding{"ok", "/dev/shm", figures.Prose.Bytes(int64(u.Total)) + "; gpustall's workers are threads and need none, PyTorch's do"})
+		out = append(out, finding{"ok", "/dev/shm", units.Prose.Bytes(int64(u.Total)) + "; gpustall's workers are threads and need none, PyTorch's do"})
 	}
 	return out
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/mattn/go-runewidth"
 	"golang.org/x/term"
 
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 )
 
 // say writes to a terminal or a log, folded to the terminal's width, and nothing in a
 // text that it is given acts on the terminal. All lines for people go through it.
 func say(w io.Writer, format string, args ...any) error {
-	_, err := io.WriteString(w, fold(figures.Lines(fmt.Sprintf(format, args...)), columnsOf(w)))
+	_, err := io.WriteString(w, fold(units.Lines(fmt.Sprintf(format, args...)), columnsOf(w)))
 	return err
 }
 
@@ -61,8 +61,8 @@ func foldLine(b *strings.Builder, line string, columns int) {
 		indent = labelWidth
 	}
 	used, gap := 0, 0 // columns written, spaces that wait for the next word
-	for i, word := range strings.SplitAfter(figures.Bind(line), " ") {
-		word = figures.Unbind(word)
+	for i, word := range strings.SplitAfter(units.Bind(line), " ") {
+		word = units.Unbind(word)
 		text := strings.TrimRight(word, " ")
 		w := runewidth.StringWidth(text)
 		alone := used <= indent && indent+w > columns // breaking before it gains nothing

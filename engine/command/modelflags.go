@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/batch/sweep"
 	"dev.gpustall/engine/trace"
@@ -83,7 +83,7 @@ func checkModel(name, value string) error {
 		words, what = nn.Stems(), "there is no stem of that name"
 	}
 	if !slices.Contains(words, value) {
-		return fault.New("set", fmt.Sprintf("%s=%q", name, value), what, "choose "+knob.Choice(words))
+		return errs.New("set", fmt.Sprintf("%s=%q", name, value), what, "choose "+knob.Choice(words))
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func (s *switchFlag) Set(text string) error {
 	case "off", "false":
 		*s = false
 	default:
-		return fault.Reason("it is neither on nor off", "choose on or off")
+		return errs.Reason("it is neither on nor off", "choose on or off")
 	}
 	return nil
 }

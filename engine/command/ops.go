@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/trace"
@@ -66,9 +66,9 @@ type measuredSegment struct {
 }
 
 // measuredOf is what a segment measured. row is nil where an experiment made it.
-func measuredOf(s *trace.Snapshot, g *trace.Segment, row *stall.SegmentStats) measuredSegment {
+func measuredOf(s *trace.Snapshot, g *trace.Segment, row *attribution.SegmentStats) measuredSegment {
 	t := s.Tally(g.Index)
-	b, nan := stall.Breakdown{Totals: t.Steady}, number(math.NaN())
+	b, nan := attribution.Breakdown{Totals: t.Steady}, number(math.NaN())
 	m := measuredSegment{Counted: int(b.Steps), Rate: nan, Util: nan, Data: nan, Mean: nan, P50: nan, P95: nan, Knobs: knobMap(g.Knobs)}
 	if b.Steps > 0 {
 		m.Rate, m.Util, m.Data = number(b.SamplesPerSecond()), number(b.Utilisation()), number(b.DataShare())
@@ -90,7 +90,7 @@ type lossScale struct {
 
 // opTable is the table of device ops, in the order of the step; empty where no
 // step was timed.
-func opTable(t *stall.OpTable) []opSummary {
+func opTable(t *attribution.OpTable) []opSummary {
 	out := make([]opSummary, 0, len(t.Rows))
 	for i := range t.Rows {
 		o := &t.Rows[i]
@@ -108,16 +108,16 @@ func opTable(t *stall.OpTable) []opSummary {
 }
 
 // opTables lists the segments with their ops, and the ops of the last segment that
-// has any. rows are stall.Segments.
-func opTables(s *trace.Snapshot, rows []stall.SegmentStats) (segments []segmentSummary, last []opSummary) {
+// has any. rows are attribution.Segments.
+func opTables(s *trace.Snapshot, rows []attribution.SegmentStats) (segments []segmentSummary, last []opSummary) {
 	segments, last = []segmentSummary{}, []opSummary{}
 	for i := range s.Segments {
 		g := s.Segments[i]
-		t := stall.Ops(s, g)
+		t := attribution.Ops(s, g)
 		ops := opTable(&t)
-		var row *stall.SegmentStats
-		name := (&stall.SegmentStats{Segment: g}).Name()
-		if r := slices.IndexFunc(rows, func(r stall.SegmentStats) bool { return r.Segment.Index == g.Index }); r >= 0 {
+		var row *attribution.SegmentStats
+		name := (&attribution.SegmentStats{Segment: g}).Name()
+		if r := slices.IndexFunc(rows, func(r attribution.SegmentStats) bool { return r.Segment.Index == g.Index }); r >= 0 {
 			row = &rows[r]
 			name = row.Name()
 		}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/loader/source"
 )
 
@@ -27,7 +27,7 @@ type outage struct {
 func (o *outage) look(now source.Counts, at time.Time) (level, text string) {
 	if now.Read > o.read {
 		if o.told {
-			level, text = "info", "the object store answers again, after "+figures.Prose.Time(int64(at.Sub(o.since)))
+			level, text = "info", "the object store answers again, after "+units.Prose.Time(int64(at.Sub(o.since)))
 		}
 		*o = outage{read: now.Read, retries: now.Retries}
 		return level, text
@@ -39,7 +39,7 @@ func (o *outage) look(now source.Counts, at time.Time) (level, text string) {
 	if away := at.Sub(o.since); !o.told && more >= outageRetries && away >= outageAfter {
 		o.told = true
 		return "warn", fmt.Sprintf("the object store has sent nothing for %s: %s were made again so far, and the run waits for it",
-			figures.Prose.Time(int64(away)), figures.Counted(int(more), "request", "requests"))
+			units.Prose.Time(int64(away)), units.Counted(int(more), "request", "requests"))
 	}
 	return "", ""
 }

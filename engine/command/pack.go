@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dev.gpustall/engine/base/fault"
-	"dev.gpustall/engine/base/figures"
-	"dev.gpustall/engine/report/document"
+	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/report/markup"
 	"dev.gpustall/loader/format/imagefolder"
 	"dev.gpustall/loader/format/shards"
 	"dev.gpustall/loader/source"
@@ -38,7 +38,7 @@ DST may also be in an object store: s3://bucket/prefix, azblob://container/prefi
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if size < shards.MinShard || size > shards.MaxShard {
 				return refuse("--shard-size "+size.String(), "out of range",
-					fmt.Sprintf("choose %s to %s", figures.Prose.Bytes(shards.MinShard), figures.Prose.Bytes(shards.MaxShard)))
+					fmt.Sprintf("choose %s to %s", units.Prose.Bytes(shards.MinShard), units.Prose.Bytes(shards.MaxShard)))
 			}
 			return pack(cmd.Context(), args[0], args[1], shards.PackOptions{ShardSize: int64(size), Seed: seed})
 		},
@@ -54,14 +54,14 @@ func pack(parent context.Context, from, to string, o shards.PackOptions) error {
 		return err
 	}
 	if source.Remote(from) {
-		return usageError{fault.New("pack", "SRC", "it lies in an object store", "give a folder of this machine")}
+		return usageError{errs.New("pack", "SRC", "it lies in an object store", "give a folder of this machine")}
 	}
 	if !source.Remote(to) && liesIn(from, to) {
-		return usageError{fault.New("pack into", to, "it lies in the folder that is packed", "choose another folder")}
+		return usageError{errs.New("pack into", to, "it lies in the folder that is packed", "choose another folder")}
 	}
 	train, err := imagefolder.Open(from)
 	if errors.Is(err, imagefolder.ErrNotFolder) {
-		return fault.New("pack", from, "it is no folder of files by class", "give a folder with a folder of images or of .npy arrays for each class, or one of .npy arrays").Because(err)
+		return errs.New("pack", from, "it is no folder of files by class", "give a folder with a folder of images or of .npy arrays for each class, or one of .npy arrays").Because(err)
 	}
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func pack(parent context.Context, from, to string, o shards.PackOptions) error {
 		o.Progress = func(done, total int) { progress("packing into "+dir, done, total) }
 		packed, before, err := shards.Pack(ctx, s.Dataset, dir, o)
 		if sig := got(); sig != nil {
-			_ = say(os.Stderr, "\nstopped: %s in %s; the same command goes on\n", figures.Counted(len(packed), "shard is", "shards are"), fault.Path(dir))
+			_ = say(os.Stderr, "\nstopped: %s in %s; the same command goes on\n", units.Counted(len(packed), "shard is", "shards are"), errs.Path(dir))
 			return sig
 		}
 		if err != nil {
@@ -109,7 +109,7 @@ func pack(parent context.Context, from, to string, o shards.PackOptions) error {
 	if err := say(os.Stdout, "%s", requested(o.To.Counts())); err != nil {
 		return err
 	}
-	return say(os.Stdout, "train    gpustall run --data %s\n", document.ShellWord(to))
+	return say(os.Stdout, "train    gpustall run --data %s\n", markup.ShellWord(to))
 }
 
 // liesIn reports whether to is from, or lies in it.
@@ -126,12 +126,12 @@ func wrote(packed []shards.Packed, before int) string {
 	for _, p := range packed {
 		samples, bytes = samples+p.Samples, bytes+p.Bytes
 	}
-	text := fmt.Sprintf("%s in %s, %s", figures.Counted(samples, "sample", "samples"), figures.Counted(len(packed), "shard", "shards"), figures.Prose.Bytes(bytes))
+	text := fmt.Sprintf("%s in %s, %s", units.Counted(samples, "sample", "samples"), units.Counted(len(packed), "shard", "shards"), units.Prose.Bytes(bytes))
 	switch {
 	case before == len(packed):
 		text += "; all of it was there already"
 	case before > 0:
-		text += fmt.Sprintf("; %s there already", figures.Counted(before, "shard was", "shards were"))
+		text += fmt.Sprintf("; %s there already", units.Counted(before, "shard was", "shards were"))
 	}
 	return text + "\n"
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/trace"
 )
@@ -35,7 +35,7 @@ func pageCache(ctx context.Context, path string, drop bool) (*trace.Cached, erro
 		case errors.Is(err, errors.ErrUnsupported):
 			return nil, refuse("--drop-cache", "this system cannot be asked to", "leave it out, and restart the machine for a cold run")
 		case err != nil:
-			return nil, fault.File(err, "drop from the page cache", path, "leave --drop-cache out")
+			return nil, errs.File(err, "drop from the page cache", path, "leave --drop-cache out")
 		}
 	}
 	c, known := host.ReadPageCache(ctx, path, mostFiles)

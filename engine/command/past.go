@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
@@ -88,7 +88,7 @@ var sameTraining = []string{"batch_size", "precision", "gradient_accumulation", 
 // reachedBy is what the settings to keep of a run reached; false where they were too few
 // steps, another training, or not its own speed.
 func reachedBy(s *trace.Snapshot, knobs []trace.Knob) (reached advice.Reached, ok bool) {
-	rows := stall.Segments(s)
+	rows := attribution.Segments(s)
 	if len(rows) == 0 {
 		return reached, false
 	}

@@ -5,8 +5,8 @@ import (
 	"os"
 	"runtime/debug"
 
-	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/engine/base/host"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/trace"
 )
@@ -110,5 +110,5 @@ func tunedText(ks []tunedKernel) string {
 		return ""
 	}
 	return fmt.Sprintf("%d of %d kernels take another variant than the planner's guess, which saves %s of their time",
-		changed, len(ks), figures.Prose.Percent((was-now)/was))
+		changed, len(ks), units.Prose.Percent((was-now)/was))
 }

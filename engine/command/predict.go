@@ -4,8 +4,8 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/predict"
-	"dev.gpustall/engine/analysis/stall"
 	"dev.gpustall/engine/trace"
 )
 
@@ -15,12 +15,12 @@ import (
 func (r *run) predict(to []trace.Knob) (p trace.Prediction) {
 	defer recoverTo(r.recorder, "predict a change")
 	s := r.session.Snapshot(0, 0)
-	t := trace.Count(stall.Window(s))
+	t := trace.Count(attribution.Window(s))
 	if t.Steady.Steps == 0 || len(s.Segments) == 0 {
 		return p
 	}
 	s = r.session.Snapshot(t.From, t.To)
-	m, ok := predict.Fit(s, t, stall.Segments(s))
+	m, ok := predict.Fit(s, t, attribution.Segments(s))
 	if !ok {
 		return p
 	}
@@ -74,7 +74,7 @@ type outcomeSummary struct {
 	Inside    bool               `json:"inside"` // the predicted interval
 }
 
-func summariseOutcomes(s *trace.Snapshot, rows []stall.SegmentStats) []outcomeSummary {
+func summariseOutcomes(s *trace.Snapshot, rows []attribution.SegmentStats) []outcomeSummary {
 	var out []outcomeSummary
 	for _, o := range predict.Outcomes(s, rows) {
 		r := &rows[o.Row]

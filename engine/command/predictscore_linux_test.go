@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/predict"
-	"dev.gpustall/engine/analysis/stall"
 	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
@@ -84,7 +84,7 @@ var calibrations = []walk{
 type score struct {
 	name     string
 	outcomes []predict.Outcome
-	rows     []stall.SegmentStats
+	rows     []attribution.SegmentStats
 }
 
 // halfWidths are those of the predictions that were made, relative to the middle.
@@ -199,7 +199,7 @@ func (sw *walk) run(t *testing.T, data string) score {
 	if err := <-ended; err != nil {
 		t.Errorf("%s: %v", sw.name, err)
 	}
-	out := stall.Segments(s)
+	out := attribution.Segments(s)
 	return score{sw.name, predict.Outcomes(s, out), out}
 }
 
@@ -226,7 +226,7 @@ func TestRecorded(t *testing.T) {
 			t.Fatal(err)
 		}
 		snap := all(s)
-		sc := score{name: strings.TrimSuffix(filepath.Base(name), store.Ext), rows: stall.Segments(snap)}
+		sc := score{name: strings.TrimSuffix(filepath.Base(name), store.Ext), rows: attribution.Segments(snap)}
 		for i := 1; i < len(sc.rows); i++ {
 			t0 := time.Now()
 			sc.rows[i].Segment.Predicted = again(snap, i)
@@ -258,8 +258,8 @@ func again(s *trace.Snapshot, i int) trace.Prediction {
 	n, _ := slices.BinarySearchFunc(s.Recent, s.Segments[i].Index, func(st trace.Step, index int32) int { return int(st.Segment) - int(index) })
 	was.Recent, was.Now = s.Recent[:n], start
 	was.Tallies = slices.DeleteFunc(slices.Clone(s.Tallies), func(t *trace.Tally) bool { return t.Segment >= s.Segments[i].Index })
-	t := trace.Count(stall.Window(&was))
-	m, ok := predict.Fit(&was, t, stall.Segments(&was))
+	t := trace.Count(attribution.Window(&was))
+	m, ok := predict.Fit(&was, t, attribution.Segments(&was))
 	if !ok {
 		return trace.Prediction{}
 	}

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -62,17 +62,17 @@ func showed(p *trace.Profile) string {
 		return "nothing ran on a GPU, so what is known is what operators took on the host"
 	}
 	g := p.Busiest()
-	of := func(ns int64) string { return figures.Prose.Percent(p.ShareOf(ns)) }
+	of := func(ns int64) string { return units.Prose.Percent(p.ShareOf(ns)) }
 	var estimates []string
 	for _, e := range []struct {
 		name  string
 		share *float64
 	}{{"SM efficiency", g.Efficiency}, {"achieved occupancy", g.Occupancy}} {
 		if e.share != nil {
-			estimates = append(estimates, e.name+" "+figures.Prose.Percent(*e.share))
+			estimates = append(estimates, e.name+" "+units.Prose.Percent(*e.share))
 		}
 	}
-	text := fmt.Sprintf("kernels ran on GPU %d %s of the time", g.ID, figures.Prose.Percent(g.Utilisation))
+	text := fmt.Sprintf("kernels ran on GPU %d %s of the time", g.ID, units.Prose.Percent(g.Utilisation))
 	if len(estimates) > 0 {
 		text += " (estimates: " + strings.Join(estimates, ", ") + ")"
 	}

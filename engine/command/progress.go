@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -55,14 +55,14 @@ func measure(s *trace.Snapshot, o *options) progress {
 		from-- // steps that take longer than that, or a pause
 	}
 	window := steps[from:]
-	b := stall.Sum(window)
+	b := attribution.Sum(window)
 	g := progress{
 		T: seconds(s.Now), Epochs: o.epochs, Step: stepsDone(s), ETA: number(math.NaN()),
 		SamplesPerSecond: number(math.NaN()), DeviceUtilization: number(math.NaN()), DataShare: number(math.NaN()),
 		Loss: number(math.NaN()), Top1: number(math.NaN()), SinceStep: number(math.NaN()),
 	}
 	if n := len(s.Experiments); n > 0 && s.Experiments[n-1].Running() {
-		g.Experiment = stall.Stage(s)
+		g.Experiment = attribution.Stage(s)
 	}
 	g.foreign = !s.Meta.Learns()
 	labels := advice.Labels(s, nil)
@@ -129,7 +129,7 @@ func samplesLeft(s *trace.Snapshot, epochs int) float64 {
 
 func (g progress) line() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s  epoch %d", figures.Clock(g.T.ns()), g.Epoch+1)
+	fmt.Fprintf(&b, "%s  epoch %d", units.Clock(g.T.ns()), g.Epoch+1)
 	if g.Epochs > 0 {
 		fmt.Fprintf(&b, "/%d", g.Epochs)
 	}
@@ -141,12 +141,12 @@ func (g progress) line() string {
 		b.WriteString("  waiting for the first step")
 	} else {
 		fmt.Fprintf(&b, "  %s samples/s  util %s  data %s",
-			figures.Rate(float64(g.SamplesPerSecond)), figures.Prose.Percent(float64(g.DeviceUtilization)), figures.Prose.Percent(float64(g.DataShare)))
+			units.Rate(float64(g.SamplesPerSecond)), units.Prose.Percent(float64(g.DeviceUtilization)), units.Prose.Percent(float64(g.DataShare)))
 		if !g.foreign {
-			fmt.Fprintf(&b, "  loss %s  top1 %s", lossText(g.Loss, g.Top1), figures.Prose.Percent(float64(g.Top1)))
+			fmt.Fprintf(&b, "  loss %s  top1 %s", lossText(g.Loss, g.Top1), units.Prose.Percent(float64(g.Top1)))
 		}
 		if g.LearningRate != nil {
-			b.WriteString("  lr " + figures.LearningRate(float64(*g.LearningRate)))
+			b.WriteString("  lr " + units.LearningRate(float64(*g.LearningRate)))
 		}
 	}
 	if g.Diverged != nil {
@@ -159,10 +159,10 @@ func (g progress) line() string {
 	case g.Evaluating:
 		b.WriteString("  evaluating")
 	case g.Late:
-		fmt.Fprintf(&b, "  (no step for %s)", figures.Prose.Time(g.SinceStep.ns()))
+		fmt.Fprintf(&b, "  (no step for %s)", units.Prose.Time(g.SinceStep.ns()))
 	}
 	if eta := float64(g.ETA); !math.IsNaN(eta) && !math.IsInf(eta, 0) {
-		fmt.Fprintf(&b, "  ETA %s", figures.Clock(g.ETA.ns()))
+		fmt.Fprintf(&b, "  ETA %s", units.Clock(g.ETA.ns()))
 	}
 	b.WriteString(g.words)
 	return b.String()

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"dev.gpustall/engine/analysis/experiment"
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train"
 )
@@ -69,7 +69,7 @@ func (f *pairedFlag) Set(text string) error {
 		name, value, ok := strings.Cut(strings.TrimSpace(part), "=")
 		name = strings.ReplaceAll(strings.TrimSpace(name), "-", "_")
 		if !ok {
-			return fault.New("set", fmt.Sprintf("paired=%q", part), "no knob and its value", "write num_workers=4, say")
+			return errs.New("set", fmt.Sprintf("paired=%q", part), "no knob and its value", "write num_workers=4, say")
 		}
 		probe := train.DefaultKnobs()
 		if err := probe.Set(name, strings.TrimSpace(value)); err != nil {

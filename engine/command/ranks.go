@@ -1,7 +1,7 @@
 package command
 
 import (
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/trace"
 )
 
@@ -34,7 +34,7 @@ func rankTable(s *trace.Snapshot) (rows []rankSummary, script []partSummary) {
 	if len(ranks) == 1 {
 		return nil, script
 	}
-	slowest, why := stall.SlowestRank(ranks)
+	slowest, why := attribution.SlowestRank(ranks)
 	for i := range ranks {
 		k := &ranks[i]
 		row := rankSummary{Rank: k.Rank, Steps: k.Steps, Data: number(k.Data()), Step: seconds(k.Step()), Script: partTable(k)}

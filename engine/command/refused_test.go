@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cpu"
 	"dev.gpustall/engine/trace"
@@ -93,7 +93,7 @@ func lossesOf(t *testing.T, at int, changes []trace.Knob) (losses []float32, s *
 		t.Fatal(err)
 	}
 	session := trace.NewSession(trace.Meta{Samples: int64(info.Samples)})
-	col := trace.NewCollector(rec, session, stall.NewAnalyzer(rec.Now()), nil)
+	col := trace.NewCollector(rec, session, attribution.NewAnalyzer(rec.Now()), nil)
 	col.Start()
 	if err := errors.Join(e.Run(context.Background()), e.Close(), col.Stop(trace.Outcome{Status: "finished"}), dev.Close()); err != nil {
 		t.Fatal(err)

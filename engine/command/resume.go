@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"dev.gpustall/engine/base/fault"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 	"dev.gpustall/engine/train"
@@ -25,7 +25,7 @@ type resumed struct {
 	point *train.Point
 }
 
-const mendResume = "name a session that was kept with --checkpoint, a checkpoint, or a folder of them"
+const hintResume = "name a session that was kept with --checkpoint, a checkpoint, or a folder of them"
 
 // findCheckpoint is the checkpoint that --resume means.
 func findCheckpoint(what string) (string, error) {
@@ -35,10 +35,10 @@ func findCheckpoint(what string) (string, error) {
 	if st, err := os.Stat(what); err == nil && st.IsDir() {
 		all, err := checkpoint.List(what, "")
 		if err != nil {
-			return "", fault.File(err, "resume", what, mendResume)
+			return "", errs.File(err, "resume", what, hintResume)
 		}
 		if len(all) == 0 {
-			return "", fault.New("resume", what, "there is no checkpoint in it", mendResume)
+			return "", errs.New("resume", what, "there is no checkpoint in it", hintResume)
 		}
 		return all[len(all)-1], nil
 	}
@@ -52,14 +52,14 @@ func findCheckpoint(what string) (string, error) {
 	}
 	m := session.Meta()
 	if m.Checkpoints == "" {
-		return "", fault.New("resume", what, "the run was not kept", "run with --checkpoint DIR to keep it")
+		return "", errs.New("resume", what, "the run was not kept", "run with --checkpoint DIR to keep it")
 	}
 	all, err := checkpoint.List(m.Checkpoints, baseName(file))
 	if err != nil {
-		return "", fault.File(err, "resume", what, "put the folder "+fault.Path(m.Checkpoints)+" back, or name where it is now")
+		return "", errs.File(err, "resume", what, "put the folder "+errs.Path(m.Checkpoints)+" back, or name where it is now")
 	}
 	if len(all) == 0 {
-		return "", fault.New("resume", what, "there is no checkpoint of it in "+fault.Path(m.Checkpoints), "it may have ended before its first; --checkpoint-every makes them more often")
+		return "", errs.New("resume", what, "there is no checkpoint of it in "+errs.Path(m.Checkpoints), "it may have ended before its first; --checkpoint-every makes them more often")
 	}
 	return all[len(all)-1], nil
 }
@@ -81,7 +81,7 @@ func (o *options) takeUp(given func(flag string) bool) error {
 	o.keep.from = &resumed{path, run, point}
 	for _, k := range o.modelFlags.settings() {
 		if trace.KnobValue(run.Chosen, k.Name) != k.Value {
-			return refuse("--"+flagName(k.Name)+" "+k.Value, fmt.Sprintf("%s is of %s", fault.Path(path), run.Model), "leave it out, or begin a new run")
+			return refuse("--"+flagName(k.Name)+" "+k.Value, fmt.Sprintf("%s is of %s", errs.Path(path), run.Model), "leave it out, or begin a new run")
 		}
 	}
 	if given("seed") && o.seed != run.Seed {
@@ -113,20 +113,20 @@ func (o *options) takeUp(given func(flag string) bool) error {
 
 // takeUp sets the knobs that were not given to what they were.
 func (ks *knobFlags) takeUp(knobs []trace.Knob, path string, given func(flag string) bool) error {
-	var errs []error
+	var failed []error
 	for _, f := range ks.flags {
 		if v := trace.KnobValue(knobs, f.row.Name); v != "" && !f.set {
-			errs = append(errs, f.Set(v))
+			failed = append(failed, f.Set(v))
 		}
 	}
 	if !given(trace.GroupInject) {
 		for _, k := range knobs {
 			if what, ok := strings.CutPrefix(k.Name, trace.InjectPrefix); ok && k.Value != "" && k.Value != "off" {
-				errs = append(errs, ks.inject.Set(what+"="+k.Value))
+				failed = append(failed, ks.inject.Set(what+"="+k.Value))
 			}
 		}
 	}
-	return fault.Wrap(errors.Join(errs...), "take the knobs up from", path, "give those knobs by flags")
+	return errs.Wrap(errors.Join(failed...), "take the knobs up from", path, "give those knobs by flags")
 }
 
 // goesOn says where the run goes on.
@@ -134,21 +134,21 @@ func (f *resumed) goesOn(info loader.Info) string {
 	p := f.point
 	n := p.Loader.Samples
 	said := fmt.Sprintf("goes on after step %s, in epoch %d behind %s of %s, from %s",
-		figures.Count(p.Step), p.Loader.Epoch+1, figures.Counted(p.Loader.Delivered(), "sample", "samples"), figures.Count(n), fault.Path(f.path))
+		units.Count(p.Step), p.Loader.Epoch+1, units.Counted(p.Loader.Delivered(), "sample", "samples"), units.Count(n), errs.Path(f.path))
 	if f.run.Dataset != info.Name {
-		said += fmt.Sprintf("; it began on %s, and this is %s", fault.Path(f.run.Dataset), fault.Path(info.Name))
+		said += fmt.Sprintf("; it began on %s, and this is %s", errs.Path(f.run.Dataset), errs.Path(info.Name))
 	}
 	return said
 }
 
 // left refuses a run that has come to its end.
 func (f *resumed) left(cfg *train.Config) error {
-	const mend = "raise it to train on"
+	const hint = "raise it to train on"
 	switch p := f.point; {
 	case cfg.Steps > 0 && p.Step >= cfg.Steps:
-		return refuse(fmt.Sprintf("--steps %d", cfg.Steps), fmt.Sprintf("the run has come to its end: it is at step %d", p.Step), mend)
+		return refuse(fmt.Sprintf("--steps %d", cfg.Steps), fmt.Sprintf("the run has come to its end: it is at step %d", p.Step), hint)
 	case cfg.Epochs > 0 && p.Loader.Epoch >= cfg.Epochs:
-		return refuse(fmt.Sprintf("--epochs %d", cfg.Epochs), fmt.Sprintf("the run has come to its end: it has trained %s", figures.Counted(p.Loader.Epoch, "epoch", "epochs")), mend)
+		return refuse(fmt.Sprintf("--epochs %d", cfg.Epochs), fmt.Sprintf("the run has come to its end: it has trained %s", units.Counted(p.Loader.Epoch, "epoch", "epochs")), hint)
 	}
 	return nil
 }

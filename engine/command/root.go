@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"dev.gpustall/engine/base/fault"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/base/units"
 )
 
 // Main runs the command line and returns the exit code.
@@ -82,7 +82,7 @@ func strict(root *cobra.Command) {
 		case "completion":
 			c.Args = func(_ *cobra.Command, args []string) error {
 				if len(args) > 0 {
-					return usageError{fault.New("complete for", strconv.Quote(args[0]), "no shell of that name is known", "choose bash, zsh, fish or powershell")}
+					return usageError{errs.New("complete for", strconv.Quote(args[0]), "no shell of that name is known", "choose bash, zsh, fish or powershell")}
 				}
 				return nil
 			}
@@ -113,11 +113,11 @@ func noArgs(cmd *cobra.Command, args []string) error {
 		}
 	})
 	if flag != "" { // it was given alone, and its value after a space
-		return usageError{fault.New("read", strconv.Quote(args[0]), cmd.CommandPath()+" takes no arguments",
+		return usageError{errs.New("read", strconv.Quote(args[0]), cmd.CommandPath()+" takes no arguments",
 			fmt.Sprintf("write a switch's value after =, as in --%s=%s", flag, args[0]))}
 	}
 	if cmd.HasParent() {
-		return usageError{fault.New("read", strconv.Quote(args[0]), cmd.CommandPath()+" takes no arguments", "leave it out")}
+		return usageError{errs.New("read", strconv.Quote(args[0]), cmd.CommandPath()+" takes no arguments", "leave it out")}
 	}
 	return noCommand(cmd, args[0])
 }
@@ -129,14 +129,14 @@ func noCommand(root *cobra.Command, name string) error {
 			names = append(names, c.Name())
 		}
 	}
-	return usageError{fault.New("find command", strconv.Quote(name), "there is none of that name", "choose "+knob.Choice(names))}
+	return usageError{errs.New("find command", strconv.Quote(name), "there is none of that name", "choose "+knob.Choice(names))}
 }
 
 // exactly asks for n arguments and names what they are.
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
-			return usageError{fault.New("run", cmd.CommandPath(), "it got "+figures.Counted(len(args), "argument", "arguments"), "name "+what)}
+			return usageError{errs.New("run", cmd.CommandPath(), "it got "+units.Counted(len(args), "argument", "arguments"), "name "+what)}
 		}
 		return nil
 	}

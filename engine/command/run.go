@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -26,7 +26,7 @@ func newRun(version string) *cobra.Command {
 		Short: "Train without a screen: one line a second, or JSON",
 		Long: `Train without a screen. Progress goes to standard output, one line a second;
 with --json one JSON object a line, the last one the summary, whatever happens;
-of a failure it tells operation, object, reason and mend. Both write a
+of a failure it tells operation, object, reason and hint. Both write a
 session file for replay and report.
 
 With --paired or --ask-ceiling, and without --epochs and --steps, the run ends when
@@ -172,7 +172,7 @@ func (p *printer) decisions(s *trace.Snapshot) {
 		for ; x.Kind == trace.Tune && p.decided < len(x.Decisions); p.decided++ {
 			d := &x.Decisions[p.decided]
 			if !p.opts.json {
-				_ = say(p.out, "%-*s%s\n", labelWidth, "tune", figures.Line(d.Text))
+				_ = say(p.out, "%-*s%s\n", labelWidth, "tune", units.Line(d.Text))
 				continue
 			}
 			line := summariseDecision(d)
@@ -190,7 +190,7 @@ func (p *printer) tell(s *trace.Snapshot, cause error) {
 		if n.Level == "info" || cause != nil && strings.Contains(cause.Error(), n.Text) {
 			continue
 		}
-		_ = say(p.log, "gpustall: %s\n", figures.Line(n.Text))
+		_ = say(p.log, "gpustall: %s\n", units.Line(n.Text))
 	}
 }
 

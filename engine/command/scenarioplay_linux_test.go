@@ -16,9 +16,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/predict"
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/device/emu"
 	"dev.gpustall/engine/trace"
@@ -120,7 +120,7 @@ type play struct {
 	replayed string        // the same from the session's file
 	steps    []followed
 	rates    []float64 // samples/s, of each segment that was measured
-	best     evidence.Change
+	best     stats.Change
 	repeated string
 	others   float64 // cores, on average
 	outcomes []predict.Outcome
@@ -138,7 +138,7 @@ func (p *play) gain() float64 { return p.rates[len(p.rates)-1]/p.rates[0] - 1 }
 // missed is what the best knobs bring over the end: as measured, also where it may be
 // chance, unless it is known to be as good as nothing.
 func (p *play) missed() float64 {
-	if p.best.Answer == evidence.Same || p.best.Ratio == 0 {
+	if p.best.Answer == stats.Same || p.best.Ratio == 0 {
 		return 0
 	}
 	return p.best.Ratio - 1
@@ -237,7 +237,7 @@ func (sc *scenario) play(t *testing.T, data string) *play {
 	for {
 		s, rate := sc.measure(t, r)
 		p.rates = append(p.rates, rate)
-		p.last = advice.Of(s, s.Tally(s.Last.Segment), stall.Segments(s))
+		p.last = advice.Of(s, s.Tally(s.Last.Segment), attribution.Segments(s))
 		if n := len(p.steps); n > 0 {
 			f := &p.steps[n-1]
 			f.ratio = rate / p.rates[n-1]
@@ -282,11 +282,11 @@ func (sc *scenario) tryBest(t *testing.T, r *run, p *play) {
 	}
 	sc.set(t, r, changes...)
 	s, _ := sc.measure(t, r)
-	rows := stall.Segments(s)
+	rows := attribution.Segments(s)
 	if s.Last.Segment == end { // the best is in force already
 		return
 	}
-	p.best = stall.Compare(rows, &rows[end], &rows[len(rows)-1]).Throughput
+	p.best = attribution.Compare(rows, &rows[end], &rows[len(rows)-1]).Throughput
 }
 
 // check compares the last advice with that of the file, and sums up the gauges.
@@ -297,7 +297,7 @@ func (p *play) check(t *testing.T, r *run) {
 		t.Fatal(err)
 	}
 	live, file := all(r.session), all(s)
-	p.outcomes = predict.Outcomes(file, stall.Segments(file))
+	p.outcomes = predict.Outcomes(file, attribution.Segments(file))
 	p.replayed = p.last.Text()
 	if a, b := advised(live), advised(file); a != b {
 		p.replayed = fmt.Sprintf("%s (live %s)", b, a)
@@ -307,7 +307,7 @@ func (p *play) check(t *testing.T, r *run) {
 }
 
 func advised(s *trace.Snapshot) string {
-	a := advice.Of(s, s.Tally(s.Last.Segment), stall.Segments(s))
+	a := advice.Of(s, s.Tally(s.Last.Segment), attribution.Segments(s))
 	return a.Text()
 }
 
@@ -406,7 +406,7 @@ func (sc *scenario) measure(t *testing.T, r *run) (*trace.Snapshot, float64) {
 		}
 	}
 	s := all(r.session)
-	rows := stall.Segments(s)
+	rows := attribution.Segments(s)
 	rate := rows[len(rows)-1].SamplesPerSecond
 	if math.IsNaN(rate) || rate <= 0 {
 		t.Fatalf("%s: %v samples/s", sc.name, rate)

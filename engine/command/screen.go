@@ -18,9 +18,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"dev.gpustall/engine/base/fault"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/batch/lab"
 	"dev.gpustall/engine/batch/sweep"
 	"dev.gpustall/engine/report"
@@ -205,7 +205,7 @@ func exportReport(s snapshotter, id, session string) (string, error) {
 		return report.Markdown(w, all(s), report.Options{Session: session})
 	})
 	if err != nil {
-		return "", fault.Wrap(err, "export the report to", path, mendFile(err, "start gpustall in a folder that can be written to"))
+		return "", errs.Wrap(err, "export the report to", path, hintFile(err, "start gpustall in a folder that can be written to"))
 	}
 	if full, err := filepath.Abs(path); err == nil {
 		path = full
@@ -258,7 +258,7 @@ func newReplay(version string) *cobra.Command {
 // complain says what is wrong with a session's file.
 func complain(w io.Writer, s snapshotter) {
 	for _, text := range s.Snapshot(0, 0).Damage {
-		_ = say(w, "gpustall: %s\n", figures.Line(text))
+		_ = say(w, "gpustall: %s\n", units.Line(text))
 	}
 }
 
@@ -290,7 +290,7 @@ latest. Of a sweep's folder it is made anew from the sessions in it.`,
 				return reportSweep(sweep.Folder(args[0]), format, &out)
 			}
 			if lab.IsFolder(args[0]) {
-				return usageError{fault.New("report", args[0], "it is the folder of a lab, whose report is "+lab.ReportFile, "gpustall lab --resume writes that anew; the folders in stages are sweeps")}
+				return usageError{errs.New("report", args[0], "it is the folder of a lab, whose report is "+lab.ReportFile, "gpustall lab --resume writes that anew; the folders in stages are sweeps")}
 			}
 			path, err := findSession(args[0])
 			if err != nil {

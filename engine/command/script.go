@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/host"
 )
 
@@ -37,7 +37,7 @@ type script struct {
 
 // startScript starts a command. Its output goes to log or, without one, where ours goes.
 func startScript(args, env []string, log *os.File) (*script, error) {
-	const mend = "check that it can be run: write the command behind --, as in gpustall torch -- python train.py"
+	const hint = "check that it can be run: write the command behind --, as in gpustall torch -- python train.py"
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = env
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -61,7 +61,7 @@ func startScript(args, env []string, log *os.File) (*script, error) {
 		if master != nil {
 			master.Close()
 		}
-		return nil, notRun{fault.Wrap(err, "run", args[0], mend)}
+		return nil, notRun{errs.Wrap(err, "run", args[0], hint)}
 	}
 	s := &script{cmd: cmd, ours: ours, done: make(chan struct{})}
 	s.told, s.tell = context.WithCancel(context.Background())
@@ -122,7 +122,7 @@ func (e scriptError) asked() bool { return e.told }
 func ending(err error, name string, told bool) error {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
-		return fault.Wrap(err, "wait for", name, "run it again")
+		return errs.Wrap(err, "wait for", name, "run it again")
 	}
 	w, ok := exit.Sys().(syscall.WaitStatus)
 	switch {

@@ -14,10 +14,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/fault"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/host"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 	"dev.gpustall/engine/train"
@@ -96,7 +96,7 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 	}
 	ds, tf, err := o.openData(ctx, r.device, r.files, progress)
 	if err != nil {
-		return r, fault.Wrap(err, "open data", cmp.Or(o.data, "of the default set"), "check the path given to --data, or make a data set with gpustall data make")
+		return r, errs.Wrap(err, "open data", cmp.Or(o.data, "of the default set"), "check the path given to --data, or make a data set with gpustall data make")
 	}
 	r.dataset = ds
 	if t, ok := tf.(*transform.Pipeline); ok && o.images.given() != nil {
@@ -142,7 +142,7 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 			return r, err
 		}
 		cfg.Knobs, cfg.Recipe = knobs, o.recipe(model, knobs)
-		r.batch = fmt.Sprintf("batch_size=%s: %s is the largest that fits into the memory of device and host", batchAuto, figures.Count(int64(knobs.Loader.BatchSize)))
+		r.batch = fmt.Sprintf("batch_size=%s: %s is the largest that fits into the memory of device and host", batchAuto, units.Count(int64(knobs.Loader.BatchSize)))
 	}
 	if o.keep.dir != "" {
 		cfg.Keeping = train.Keeping{Every: o.keep.every, Keep: r.keeper.keep}
@@ -152,7 +152,7 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 	}
 	r.engine, err = train.New(cfg)
 	if err != nil {
-		return r, fault.Wrap(err, "start to train", r.trains(), "lower batch_size, or choose another model or device")
+		return r, errs.Wrap(err, "start to train", r.trains(), "lower batch_size, or choose another model or device")
 	}
 	meta := o.meta(r, model, info, started)
 	if meta.Cached, err = pageCache(ctx, info.Path, o.dropCache); err != nil {
@@ -168,7 +168,7 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 	if at, ok := ds.(loader.Locator); ok {
 		r.session.Locate(func(sample int32) string { return at.Locate(int(sample)) })
 	}
-	r.collector = trace.NewCollector(r.recorder, r.session, stall.NewAnalyzer(r.recorder.Now()), st)
+	r.collector = trace.NewCollector(r.recorder, r.session, attribution.NewAnalyzer(r.recorder.Now()), st)
 	r.collector.Start()
 	r.gauges = startGauges(r.recorder, r.engine, r.device, r.files)
 	r.watch = watchFile(r.recorder, r.file)
@@ -187,7 +187,7 @@ func (r *run) train(ctx context.Context) error {
 	if why := r.dataset.Info().Doubt; why != "" {
 		r.recorder.Note("warn", "data: "+why)
 	}
-	err := fault.Wrap(r.engine.Run(ctx), "train", r.trains(), "run it again; gpustall report says how far it came")
+	err := errs.Wrap(r.engine.Run(ctx), "train", r.trains(), "run it again; gpustall report says how far it came")
 	if kerr := r.keeper.finish(r.recorder); kerr != nil {
 		r.recorder.Note("error", kerr.Error())
 		err = errors.Join(err, kerr)
@@ -223,11 +223,11 @@ func (r *run) close(status string, cause error) error {
 			r.recorder.Note("error", out.Error)
 		}
 		hung := r.engine.Hung() != nil
-		stored := fault.Wrap(r.collector.Stop(out), "write session file", r.file, "free some space, or name a file elsewhere with --session")
+		stored := errs.Wrap(r.collector.Stop(out), "write session file", r.file, "free some space, or name a file elsewhere with --session")
 		r.err = errors.Join(err, stored)
 		if !hung { // the end of the process closes them
 			closed := r.device.dev.Close()
-			if fault.Explain(closed).Reason == fault.Explain(cause).Reason {
+			if errs.Explain(closed).Reason == errs.Explain(cause).Reason {
 				closed = nil // a device that failed says the same again
 			}
 			r.err = errors.Join(r.err, r.dataset.Close(), r.closeTest(), closed)
@@ -302,7 +302,7 @@ func (o *options) checkSession() error {
 	if o.session == "" || filepath.Clean(dir) == filepath.Clean(sessionDir()) {
 		dir = sessionDir()
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return fault.Wrap(err, "make the folder of sessions", dir, "set XDG_STATE_HOME to one that can be written to")
+			return errs.Wrap(err, "make the folder of sessions", dir, "set XDG_STATE_HOME to one that can be written to")
 		}
 	}
 	if o.session == "" {
@@ -311,14 +311,14 @@ func (o *options) checkSession() error {
 	if exists(o.session) {
 		return refuse("--session "+o.session, "the file exists", "name another one")
 	}
-	const mend = "name a file in a folder that can be written to with --session"
+	const hint = "name a file in a folder that can be written to with --session"
 	switch info, err := os.Stat(dir); {
 	case errors.Is(err, fs.ErrNotExist):
 		return refuse("--session "+o.session, "there is no folder "+dir, "make it, or name a file in one that exists")
 	case err != nil:
-		return fault.Wrap(err, "create session file", o.session, mend)
+		return errs.Wrap(err, "create session file", o.session, hint)
 	case !info.IsDir():
-		return fault.New("create session file", o.session, dir+" is not a folder", mend)
+		return errs.New("create session file", o.session, dir+" is not a folder", hint)
 	}
 	return nil
 }
@@ -348,5 +348,5 @@ func findSession(name string) (string, error) {
 			return s.Path, nil
 		}
 	}
-	return "", fault.New("open session", name, "no such file, and no session of that name in "+sessionDir(), "gpustall sessions lists them")
+	return "", errs.New("open session", name, "no such file, and no session of that name in "+sessionDir(), "gpustall sessions lists them")
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
@@ -72,18 +72,18 @@ func listSessions(w io.Writer, list []store.Entry) error {
 // sessionRow is what the list says of a session: what the summary does, of as much
 // as its file tells.
 func sessionRow(e *store.Entry) []string {
-	name := figures.Line(baseName(e.Path))
+	name := units.Line(baseName(e.Path))
 	if e.Err != nil && e.Outcome.Status == "" {
 		return []string{name, "cannot be opened: " + e.Err.Error()}
 	}
-	started, run := startedAt(e.Meta.Started), figures.Line(e.Meta.Model)+" on "+figures.Line(e.Meta.Device)
+	started, run := startedAt(e.Meta.Started), units.Line(e.Meta.Model)+" on "+units.Line(e.Meta.Device)
 	if e.Err != nil { // how it ended is known all the same
-		return []string{name, started, figures.Line(e.Outcome.Status), "-", "-", "-", "-", run + "; " + e.Err.Error()}
+		return []string{name, started, units.Line(e.Outcome.Status), "-", "-", "-", "-", run + "; " + e.Err.Error()}
 	}
 	snap := e.Session.Snapshot(0, 0)
 	sum := summaryOf(snap, e.Path)
 	return []string{
-		name, started, figures.Line(sum.Status), figures.Prose.Time(duration(snap)), inShort(sum.advice.Verdict), shareOr(float64(sum.DeviceUtilization)),
+		name, started, units.Line(sum.Status), units.Prose.Time(duration(snap)), inShort(sum.advice.Verdict), shareOr(float64(sum.DeviceUtilization)),
 		bestGain(&sum.advice.Keep), run + advice.Brackets(sum.advice.Labels),
 	}
 }
@@ -109,7 +109,7 @@ func inShort(v advice.Verdict) string {
 	if v.Group == trace.GroupNone {
 		return cmp.Or(v.Class, "-")
 	}
-	return v.Class + " " + figures.Prose.Percent(v.Share)
+	return v.Class + " " + units.Prose.Percent(v.Share)
 }
 
 // bestGain is what the settings to keep gained.
@@ -117,10 +117,10 @@ func bestGain(k *advice.Keep) string {
 	if k.Change.Throughput.Ratio == 0 { // the baseline's own
 		return "-"
 	}
-	if c := &k.Change.Throughput; c.Answer == evidence.Unknown {
-		return figures.Prose.Gain(figures.Rough(c.Ratio))
+	if c := &k.Change.Throughput; c.Answer == stats.Unknown {
+		return units.Prose.Gain(units.Rough(c.Ratio))
 	}
-	return figures.Prose.Gain(k.Change.Throughput.Estimate())
+	return units.Prose.Gain(k.Change.Throughput.Estimate())
 }
 
 // shareOr is a share, or a dash where there is none.
@@ -128,5 +128,5 @@ func shareOr(share float64) string {
 	if math.IsNaN(share) {
 		return "-"
 	}
-	return figures.Prose.Percent(share)
+	return units.Prose.Percent(share)
 }

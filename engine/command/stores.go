@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/loader/source"
 )
 
@@ -27,7 +27,7 @@ func (f *storeFlags) add(fs *pflag.FlagSet) {
 func (f *storeFlags) open() (*source.Files, error) {
 	var o source.Options
 	if f.size < source.MinCache {
-		return nil, refuse("--cache-size "+f.size.String(), "too small", "choose "+figures.Prose.Bytes(source.MinCache)+" or more")
+		return nil, refuse("--cache-size "+f.size.String(), "too small", "choose "+units.Prose.Bytes(source.MinCache)+" or more")
 	}
 	if f.dir != "" {
 		c, err := source.NewCache(f.dir, int64(f.size))
@@ -52,15 +52,15 @@ func requested(c source.Counts) string {
 	if c.Requests == 0 {
 		return ""
 	}
-	text := figures.Counted(int(c.Requests), "request", "requests") + " to the store"
+	text := units.Counted(int(c.Requests), "request", "requests") + " to the store"
 	if c.Retries > 0 {
-		text += fmt.Sprintf(", %s made again", figures.Count(c.Retries))
+		text += fmt.Sprintf(", %s made again", units.Count(c.Retries))
 	}
 	if c.Written > 0 {
-		text += ", " + figures.Prose.Bytes(c.Written) + " written"
+		text += ", " + units.Prose.Bytes(c.Written) + " written"
 	}
 	if c.Cached > 0 {
-		text += ", " + figures.Prose.Bytes(c.Cached) + " from the cache"
+		text += ", " + units.Prose.Bytes(c.Cached) + " from the cache"
 	}
 	return text + "\n"
 }

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/fault"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -60,7 +60,7 @@ type summary struct {
 	Session           string              `json:"session"`
 	Status            string              `json:"status"`
 	Error             string              `json:"error,omitempty"`
-	Failure           *fault.Error        `json:"failure,omitempty"` // the error, taken apart
+	Failure           *errs.Error         `json:"failure,omitempty"` // the error, taken apart
 	Device            string              `json:"device"`
 	DeviceKind        string              `json:"device_kind"`
 	Model             string              `json:"model"`
@@ -204,8 +204,8 @@ func summarise(r *run, cause error) summary {
 
 // summaryOf is what a session says of its run; file names it.
 func summaryOf(s *trace.Snapshot, file string) summary {
-	b := stall.Breakdown{Totals: s.Total}
-	rows := stall.Segments(s)
+	b := attribution.Breakdown{Totals: s.Total}
+	rows := attribution.Segments(s)
 	a, at := advice.Overall(s, rows)
 	out := summary{
 		Type: "summary", Session: file, Status: s.Outcome.Status,
@@ -237,7 +237,7 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 	if out.Steps == 0 { // not measured, rather than 0
 		out.SamplesPerSecond, out.DeviceUtilization, out.CopyInShare = number(math.NaN()), number(math.NaN()), number(math.NaN())
 	}
-	if au, ok := stall.AU(s); ok {
+	if au, ok := attribution.AU(s); ok {
 		out.AU = number(au)
 	}
 	for c, ns := range b.Stall {
@@ -245,7 +245,7 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 	}
 	out.WorkerTime = workerTime(&b.Work)
 	loss, top1 := math.NaN(), math.NaN()
-	for _, e := range stall.Epochs(s) {
+	for _, e := range attribution.Epochs(s) {
 		out.EpochTimes = append(out.EpochTimes, epochSummary{
 			e.Epoch, seconds(e.Total), seconds(e.Load), seconds(e.Train), seconds(e.Wait),
 			number(e.Loss), number(e.Top1), e.Complete, e.Injected, e.Ceiling, testOf(s, e.Epoch),
@@ -284,9 +284,9 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 func (s *summary) took() string {
 	paused := s.Stalls[trace.CausePaused.String()].ns()
 	if 20*paused < s.Wall.ns() {
-		return figures.Prose.Time(s.Wall.ns())
+		return units.Prose.Time(s.Wall.ns())
 	}
-	return fmt.Sprintf("%s, not counting %s in which training stood still", figures.Prose.Time(s.Wall.ns()-paused), figures.Prose.Time(paused))
+	return fmt.Sprintf("%s, not counting %s in which training stood still", units.Prose.Time(s.Wall.ns()-paused), units.Prose.Time(paused))
 }
 
 // text is the summary for people.
@@ -296,9 +296,9 @@ func (s summary) text() string {
 	if s.imported { // how the run ended is not in a trace
 		status = "recorded"
 	}
-	fmt.Fprintf(&b, "%s: %s on %s", status, figures.Line(s.Model), figures.Line(s.Device))
+	fmt.Fprintf(&b, "%s: %s on %s", status, units.Line(s.Model), units.Line(s.Device))
 	if s.Dataset != "" {
-		b.WriteString(", " + figures.Line(s.Dataset))
+		b.WriteString(", " + units.Line(s.Dataset))
 	}
 	b.WriteString(advice.Brackets(s.advice.Labels))
 	switch {
@@ -306,14 +306,14 @@ func (s summary) text() string {
 		b.WriteString("\nno step ended, so nothing was measured")
 	case s.imported: // nobody counted samples, and no loss is on record
 		fmt.Fprintf(&b, "\n%s in %s: device utilisation %s",
-			figures.Counted(s.Steps, "step", "steps"), figures.Prose.Time(s.Wall.ns()), figures.Prose.Percent(float64(s.DeviceUtilization)))
+			units.Counted(s.Steps, "step", "steps"), units.Prose.Time(s.Wall.ns()), units.Prose.Percent(float64(s.DeviceUtilization)))
 		if s.Profile != nil && len(s.Profile.GPUs) > 0 {
 			b.WriteString("; " + s.Profile.text)
 		}
 	default:
 		fmt.Fprintf(&b, "\n%s, %s in %s: %s samples/s, device utilisation %s",
-			figures.Counted(s.Steps, "step", "steps"), figures.Counted(s.Samples, "sample", "samples"), s.took(),
-			figures.Rate(float64(s.SamplesPerSecond)), figures.Prose.Percent(float64(s.DeviceUtilization)))
+			units.Counted(s.Steps, "step", "steps"), units.Counted(s.Samples, "sample", "samples"), s.took(),
+			units.Rate(float64(s.SamplesPerSecond)), units.Prose.Percent(float64(s.DeviceUtilization)))
 		if !s.foreign {
 			b.WriteString(", loss " + lossText(s.Loss, s.Top1))
 		}
@@ -323,11 +323,11 @@ func (s summary) text() string {
 		if n := len(s.EpochTimes); n > 0 { // of a run that went on it is a later one than the run had
 			epoch = int(s.EpochTimes[n-1].Epoch) + 1
 		}
-		fmt.Fprintf(&b, " and top-1 %s (means of epoch %d)", figures.Prose.Percent(float64(s.Top1)), epoch)
+		fmt.Fprintf(&b, " and top-1 %s (means of epoch %d)", units.Prose.Percent(float64(s.Top1)), epoch)
 	}
 	if n := len(s.EpochTimes); n > 0 && s.EpochTimes[n-1].testSummary != nil {
 		t := s.EpochTimes[n-1].testSummary
-		fmt.Fprintf(&b, "; on %s test samples loss %s and top-1 %s", figures.Count(t.Samples), figures.Loss(float64(t.Loss)), figures.Prose.Percent(float64(t.Top1)))
+		fmt.Fprintf(&b, "; on %s test samples loss %s and top-1 %s", units.Count(t.Samples), units.Loss(float64(t.Loss)), units.Prose.Percent(float64(t.Top1)))
 	}
 	b.WriteByte('\n')
 	if s.Diverged != nil {
@@ -345,7 +345,7 @@ func (s summary) text() string {
 	}
 	for i := range s.advice.Experiments {
 		x := &s.advice.Experiments[i]
-		fmt.Fprintf(&b, "%-*s%s\n", labelWidth, x.Name(), figures.Line(x.Text()))
+		fmt.Fprintf(&b, "%-*s%s\n", labelWidth, x.Name(), units.Line(x.Text()))
 		kept := &s.Experiments[i]
 		if kept.Flags != "" {
 			fmt.Fprintf(&b, "%-*s%s\n", labelWidth, "keep", kept.Flags)
@@ -367,11 +367,11 @@ func (s summary) text() string {
 		fmt.Fprintf(&b, "autotune %s\n", text)
 	}
 	if s.DroppedSpans > 0 {
-		fmt.Fprintf(&b, "dropped  %s: the shares above may be off\n", figures.Counted(s.DroppedSpans, "span", "spans"))
+		fmt.Fprintf(&b, "dropped  %s: the shares above may be off\n", units.Counted(s.DroppedSpans, "span", "spans"))
 	}
 	if u := s.Unsaved; u != nil {
 		fmt.Fprintf(&b, "unsaved  %s, of %s to %s after the start, are not in the session's file\n",
-			advice.Lost(u.Steps, u.Spans), figures.Prose.Time(u.From.ns()), figures.Prose.Time(u.To.ns()))
+			advice.Lost(u.Steps, u.Spans), units.Prose.Time(u.From.ns()), units.Prose.Time(u.To.ns()))
 	}
 	return b.String()
 }
@@ -381,5 +381,5 @@ func lossText(loss, top1 number) string {
 	if math.IsNaN(float64(loss)) && math.IsNaN(float64(top1)) {
 		return "-"
 	}
-	return figures.Loss(float64(loss))
+	return units.Loss(float64(loss))
 }

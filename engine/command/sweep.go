@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dev.gpustall/engine/base/fault"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/batch/sweep"
 )
 
@@ -63,18 +63,18 @@ func runSweep(parent context.Context, f *sweepFlags, out, log io.Writer) error {
 		return err
 	}
 	if werr := results.Write(folder, replaceFile); werr != nil {
-		return fault.Wrap(werr, "write the results of the sweep to", f.out, "free some space: gpustall report writes them again from the sessions")
+		return errs.Wrap(werr, "write the results of the sweep to", f.out, "free some space: gpustall report writes them again from the sessions")
 	}
 	if ctx.Err() != nil && columnsOf(log) > 0 {
 		_ = say(log, "\n") // below the bar
 	}
 	_ = say(out, "\n")
 	if err := results.Brief().Markdown(out); err != nil {
-		return fault.Wrap(err, "write the results to", "standard output", "gpustall report "+f.out+" writes them again")
+		return errs.Wrap(err, "write the results to", "standard output", "gpustall report "+f.out+" writes them again")
 	}
 	_ = say(out, "results  %s\nreport   %s\npage     %s\n", folder.Path(sweep.ResultFile), folder.Path(sweep.ReportFile), folder.Path(sweep.PageFile))
 	if sig := got(); sig != nil {
-		_ = say(log, "stopped: %s of %s are measured; the same command goes on\n", figures.Count(results.Done()), figures.Counted(len(p.Order()), "run", "runs"))
+		_ = say(log, "stopped: %s of %s are measured; the same command goes on\n", units.Count(results.Done()), units.Counted(len(p.Order()), "run", "runs"))
 		return sig
 	}
 	return errors.Join(err, results.Err(f.out))
@@ -99,18 +99,18 @@ func (f *sweepFlags) measure(ctx context.Context, p *sweep.Plan, folder sweep.Fo
 
 // announce says what is to be done.
 func announce(p *sweep.Plan) string {
-	extent := fmt.Sprintf("%s and %s of warm-up", figures.Counted(p.Steps, "step", "steps"), figures.Count(p.Warmup))
+	extent := fmt.Sprintf("%s and %s of warm-up", units.Counted(p.Steps, "step", "steps"), units.Count(p.Warmup))
 	if p.Epochs > 0 {
-		extent = figures.Counted(p.Epochs, "epoch", "epochs")
+		extent = units.Counted(p.Epochs, "epoch", "epochs")
 	}
-	text := fmt.Sprintf("%s, %s of %s each", figures.Counted(len(p.Configs), "configuration", "configurations"), figures.Counted(p.Repeat, "run", "runs"), extent)
+	text := fmt.Sprintf("%s, %s of %s each", units.Counted(len(p.Configs), "configuration", "configurations"), units.Counted(p.Repeat, "run", "runs"), extent)
 	for i := range p.Configs {
 		c := &p.Configs[i]
 		if c.Refused != "" {
-			text += fmt.Sprintf("\nleft out: %s: %s", figures.Line(c.Name), figures.Line(c.Refused))
+			text += fmt.Sprintf("\nleft out: %s: %s", units.Line(c.Name), units.Line(c.Refused))
 		}
 		for _, idle := range c.Idle {
-			text += fmt.Sprintf("\nnote: %s: %s", figures.Line(c.Name), figures.Line(idle))
+			text += fmt.Sprintf("\nnote: %s: %s", units.Line(c.Name), units.Line(idle))
 		}
 	}
 	return text
@@ -124,15 +124,15 @@ func teller(out, log io.Writer) func(sweep.Event) {
 			bar(under, 1, 1) // its line is taken by what follows
 			under = ""
 		}
-		at := fmt.Sprintf("[%d/%d] %s", e.Done, e.Of, figures.Line(e.Name))
+		at := fmt.Sprintf("[%d/%d] %s", e.Done, e.Of, units.Line(e.Name))
 		if e.Round > 0 {
 			at += fmt.Sprintf(" (run %d)", e.Round+1)
 		}
 		switch {
 		case !e.Ended && tty:
-			what := fmt.Sprintf("[%d/%d] %s", e.Done+1, e.Of, figures.Line(e.Name))
+			what := fmt.Sprintf("[%d/%d] %s", e.Done+1, e.Of, units.Line(e.Name))
 			if e.Left > 0 {
-				what += "  ETA " + figures.Clock(int64(e.Left))
+				what += "  ETA " + units.Clock(int64(e.Left))
 			}
 			if e.Steps > 0 {
 				bar(what, min(e.Step, e.Steps-1), e.Steps)
@@ -140,17 +140,17 @@ func teller(out, log io.Writer) func(sweep.Event) {
 			under = what
 		case !e.Ended:
 		case e.Err != nil:
-			_ = say(out, "%s: failed: %s\n", at, figures.Line(e.Err.Error()))
+			_ = say(out, "%s: failed: %s\n", at, units.Line(e.Err.Error()))
 		default:
 			m := e.Measured
-			text := fmt.Sprintf("%s: %s samples/s  util %s  data %s", at, figures.Rate(m.SamplesPerSecond), figures.Prose.Percent(m.Utilisation), figures.Prose.Percent(m.DataShare))
+			text := fmt.Sprintf("%s: %s samples/s  util %s  data %s", at, units.Rate(m.SamplesPerSecond), units.Prose.Percent(m.Utilisation), units.Prose.Percent(m.DataShare))
 			switch {
 			case e.Kept:
 				text += "  (measured before)"
 			case e.Left > 0:
-				text += fmt.Sprintf("  (%s, ETA %s)", figures.Prose.Time(int64(e.Took)), figures.Clock(int64(e.Left)))
+				text += fmt.Sprintf("  (%s, ETA %s)", units.Prose.Time(int64(e.Took)), units.Clock(int64(e.Left)))
 			default:
-				text += fmt.Sprintf("  (%s)", figures.Prose.Time(int64(e.Took)))
+				text += fmt.Sprintf("  (%s)", units.Prose.Time(int64(e.Took)))
 			}
 			_ = say(out, "%s\n", text)
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/batch/sweep"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/emu"
@@ -151,7 +151,7 @@ func (f *sweepFlags) plan() (*sweep.Plan, error) {
 		for i := range p.Configs {
 			for j, k := range p.Configs[i].Adds {
 				if err := checkSetting(k.Name, k.Value); err != nil {
-					return nil, usageError{fault.Wrap(err, "read ladder", strconv.Quote(p.Configs[i].Name), "gpustall run --help lists the knobs and what they take")}
+					return nil, usageError{errs.Wrap(err, "read ladder", strconv.Quote(p.Configs[i].Name), "gpustall run --help lists the knobs and what they take")}
 				}
 				p.Configs[i].Adds[j] = k
 			}
@@ -251,7 +251,7 @@ func checkSetting(name, value string) error {
 			_, err := emu.Find(value)
 			return err
 		}
-		return fault.New("set", "device="+value, "there is none of that name", "choose auto, cpu, cuda[:N] or emu:NAME with NAME one of "+strings.Join(emu.Names(), ", ")).Because(device.ErrNoDevice)
+		return errs.New("set", "device="+value, "there is none of that name", "choose auto, cpu, cuda[:N] or emu:NAME with NAME one of "+strings.Join(emu.Names(), ", ")).Because(device.ErrNoDevice)
 	case sweep.Model, sweep.Stem, sweep.NoBatchNorm:
 		return checkModel(name, value)
 	case sweep.Data:
@@ -259,7 +259,7 @@ func checkSetting(name, value string) error {
 			return err
 		}
 		if !exists(value) {
-			return fault.New("set", "data="+value, "there is no such file or folder", "gpustall data make writes a synthetic one")
+			return errs.New("set", "data="+value, "there is no such file or folder", "gpustall data make writes a synthetic one")
 		}
 		return nil
 	}

@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 
-	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/batch/sweep"
 )
 
@@ -80,7 +80,7 @@ type sweepsConfig struct {
 }
 
 func sweepsOf(c *sweep.Comparison) sweeps {
-	out := sweeps{Type: "sweep_comparison", A: c.Names[0], B: c.Names[1], Margin: evidence.DefaultMargin}
+	out := sweeps{Type: "sweep_comparison", A: c.Names[0], B: c.Names[1], Margin: stats.DefaultMargin}
 	for i := range c.Pairs {
 		p := &c.Pairs[i]
 		out.Configs = append(out.Configs, sweepsConfig{p.Name, number(p.A.Rate.Value), number(p.B.Rate.Value), summariseChange(&p.Throughput), summariseChange(&p.Busy)})

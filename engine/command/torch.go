@@ -18,9 +18,9 @@ import (
 	"golang.org/x/term"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/fault"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/torch/bridge"
 	"dev.gpustall/engine/trace"
@@ -42,11 +42,11 @@ pin_memory and in_order change while it trains. Not a line of the script need be
   gpustall torch -- torchrun --nproc-per-node 2 train.py
 
 The exit code is the command's. Without a terminal, or with --plain, the command has the
-terminal to itself and what gpustall says goes to standard error. docs/torch.md tells what
+terminal to itself and what gpustall says goes to standard error. docs/guide/torch.md tells what
 is measured how, and what is not.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usageError{fault.New("run", "gpustall torch", "it was given no command", "write it behind --, as in gpustall torch -- python train.py")}
+				return usageError{errs.New("run", "gpustall torch", "it was given no command", "write it behind --, as in gpustall torch -- python train.py")}
 			}
 			return nil
 		},
@@ -140,7 +140,7 @@ func (t *torchRun) openLog() (*os.File, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fault.File(err, "write the log", name+ext, "name a session in a folder that can be written to with --session")
+			return nil, errs.File(err, "write the log", name+ext, "name a session in a folder that can be written to with --session")
 		}
 		return f, nil
 	}
@@ -182,7 +182,7 @@ func (t *torchRun) begin(first *bridge.Start) error {
 	r := &run{clock: t.bridge.Clock, file: file, model: meta.Model}
 	r.recorder = trace.NewRecorder(t.bridge.Clock, trace.DefaultCapacity)
 	r.session = trace.NewSession(meta)
-	r.collector = trace.NewCollector(r.recorder, r.session, stall.NewAnalyzer(first.Since), st)
+	r.collector = trace.NewCollector(r.recorder, r.session, attribution.NewAnalyzer(first.Since), st)
 	r.collector.Due = t.bridge.Polled
 	t.run, t.ranked = r, first.Hello.World > 1
 	t.bridge.Control.Predict = r.predict
@@ -226,7 +226,7 @@ func (t *torchRun) meta(first *bridge.Start) trace.Meta {
 		m.Host = append(m.Host, trace.Knob{Name: trace.WorkersYield, Value: "all samples each"})
 	}
 	if b := &first.Batch; b.Tensors > 0 {
-		m.Host = append(m.Host, trace.Knob{Name: trace.BatchOf, Value: fmt.Sprintf("%s, %s in all", figures.Counted(int(b.Tensors), "tensor", "tensors"), figures.Prose.Bytes(b.Bytes))})
+		m.Host = append(m.Host, trace.Knob{Name: trace.BatchOf, Value: fmt.Sprintf("%s, %s in all", units.Counted(int(b.Tensors), "tensor", "tensors"), units.Prose.Bytes(b.Bytes))})
 	}
 	if first.Batch.OnGPU > 0 {
 		m.Host = append(m.Host, trace.Knob{Name: "torch batches", Value: "made on the GPU"})
@@ -256,14 +256,14 @@ func (t *torchRun) end() error {
 		out.Status, out.Error = statusOf(err), err.Error()
 		r.recorder.Note("error", out.Error)
 	}
-	return fault.Wrap(r.collector.Stop(out), "write session file", r.file, "free some space, or name a file elsewhere with --session")
+	return errs.Wrap(r.collector.Stop(out), "write session file", r.file, "free some space, or name a file elsewhere with --session")
 }
 
 // keep is the line of the script with the settings to keep, or what would tell which those are;
 // nothing where none was measured.
 func (t *torchRun) keep() string {
 	s := all(t.run.session)
-	rows := stall.Segments(s)
+	rows := attribution.Segments(s)
 	a, at := advice.Overall(s, rows)
 	if a.Keep.Text == "" || s.Total.Steps == 0 {
 		return ""
@@ -374,7 +374,7 @@ func (t *torchRun) nothing(log io.Writer) error {
 	_ = say(log, "%s", t.unwatched())
 	if t.json {
 		t.summarised = true
-		return summariseFailure(os.Stdout, cmp.Or[error](t.script.err(), unseen{fault.New("watch", strings.Join(t.args, " "), "no training loop was seen", "see docs/torch.md")}))
+		return summariseFailure(os.Stdout, cmp.Or[error](t.script.err(), unseen{errs.New("watch", strings.Join(t.args, " "), "no training loop was seen", "see docs/guide/torch.md")}))
 	}
 	return nil
 }

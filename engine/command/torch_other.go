@@ -5,7 +5,7 @@ package command
 import (
 	"github.com/spf13/cobra"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 func newTorch(string) *cobra.Command {
@@ -13,7 +13,7 @@ func newTorch(string) *cobra.Command {
 		Use:   "torch -- COMMAND [ARGS]",
 		Short: "Watch a PyTorch training of your own (on Linux)",
 		RunE: func(*cobra.Command, []string) error {
-			return fault.New("watch", "a PyTorch training", "it needs Linux", "run it there, or record a trace and use gpustall import")
+			return errs.New("watch", "a PyTorch training", "it needs Linux", "run it there, or record a trace and use gpustall import")
 		},
 	}
 }

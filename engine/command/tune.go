@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"dev.gpustall/engine/analysis/experiment"
-	"dev.gpustall/engine/base/fault"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -109,13 +109,13 @@ func (f *sizeFlag) String() string {
 	if *f == 0 {
 		return ""
 	}
-	return figures.Prose.Bytes(int64(*f))
+	return units.Prose.Bytes(int64(*f))
 }
 
 func (f *sizeFlag) Set(text string) error {
 	n, err := humanize.ParseBytes(text)
 	if err != nil || n == 0 || n > 1<<62 {
-		return fault.New("set", fmt.Sprintf("a size of %q", text), "not a number of bytes", "write it as 512MiB or 8GB")
+		return errs.New("set", fmt.Sprintf("a size of %q", text), "not a number of bytes", "write it as 512MiB or 8GB")
 	}
 	*f = sizeFlag(n)
 	return nil

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/experiment"
-	"dev.gpustall/engine/analysis/stall"
 	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/trace"
 )
@@ -166,7 +166,7 @@ func (sc *scenario) tune(t *testing.T, data string, names []string) *tunePlay {
 		t.Fatalf("%s: %v", sc.name, err)
 	}
 	s := all(r.session)
-	xs := stall.Experiments(s, stall.Segments(s))
+	xs := attribution.Experiments(s, attribution.Segments(s))
 	x := &xs[len(xs)-1]
 	p.tried, p.end = x.Tried(), r.engine.Requested()
 	s1, _ = taken()

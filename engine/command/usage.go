@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // The groups of flags that the help shows apart.
@@ -123,19 +123,19 @@ func flagError(cmd *cobra.Command, err error) error {
 		if missing.GetSpecifiedShortnames() != "" {
 			dashes = "-"
 		}
-		return fault.New("set", dashes+missing.GetSpecifiedName(), "there is no flag of that name", lists)
+		return errs.New("set", dashes+missing.GetSpecifiedName(), "there is no flag of that name", lists)
 	case errors.As(err, &empty):
-		return fault.New("set", "--"+empty.GetFlag().Name, "it needs a value", lists)
+		return errs.New("set", "--"+empty.GetFlag().Name, "it needs a value", lists)
 	case !errors.As(err, &invalid):
-		return fault.Wrap(err, "read", "the flags", lists)
+		return errs.Wrap(err, "read", "the flags", lists)
 	}
 	kinds := map[string]string{"int": "whole number", "int64": "whole number", "float64": "number", "duration": "time such as 90s or 5m", "bool": "switch's value, true or false"}
 	kind := kinds[invalid.GetFlag().Value.Type()]
 	if kind == "" { // the flag's own type says
-		return fault.Wrap(invalid.Unwrap(), "", "", lists)
+		return errs.Wrap(invalid.Unwrap(), "", "", lists)
 	}
 	if errors.Is(err, strconv.ErrRange) {
 		kind += " of 64 bits"
 	}
-	return fault.New("set", fmt.Sprintf("--%s %q", invalid.GetFlag().Name, invalid.GetValue()), "not a "+kind, "give one")
+	return errs.New("set", fmt.Sprintf("--%s %q", invalid.GetFlag().Name, invalid.GetValue()), "not a "+kind, "give one")
 }

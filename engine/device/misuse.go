@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // What a caller of any device may get wrong, in the words of all of them. op is the
@@ -27,7 +27,7 @@ func NoProgram(op string, p Program) error { return unknown(op, "program", int32
 func NoTiming(t Timing) error { return unknown("op times", "timing", int32(t), "LaunchTimed") }
 
 func unknown(op, kind string, n int32, from string) error {
-	return fault.New(op, "", fmt.Sprintf("%s %d does not exist", kind, n), "take one from "+from)
+	return errs.New(op, "", fmt.Sprintf("%s %d does not exist", kind, n), "take one from "+from)
 }
 
 // NotRecorded is the error of Elapsed for an event without a Record.
@@ -40,22 +40,22 @@ func NotCompleted() error { return notReady("elapsed", "the event's Record has n
 func NotTimed() error { return notReady("op times", "the launch has not completed") }
 
 func notReady(op, reason string) error {
-	return fault.New(op, "", reason, "Query or Sync an event behind it first").Because(ErrNotReady)
+	return errs.New(op, "", reason, "Query or Sync an event behind it first").Because(ErrNotReady)
 }
 
 // NotPositive is the error of an allocation of n bytes of some memory ("device").
 func NotPositive(memory string, n int64) error {
-	return fault.New("allocate", fmt.Sprintf("%d bytes of %s memory", n, memory), "the size must be positive", "")
+	return errs.New("allocate", fmt.Sprintf("%d bytes of %s memory", n, memory), "the size must be positive", "")
 }
 
 // TooSmall is the error of a copy of n bytes into or out of b.
 func TooSmall(op string, n int, b Buffer) error {
-	return fault.New(op, fmt.Sprintf("%d bytes", n), fmt.Sprintf("the buffer has %d", b.Size), "")
+	return errs.New(op, fmt.Sprintf("%d bytes", n), fmt.Sprintf("the buffer has %d", b.Size), "")
 }
 
 // Foreign is the error of a buffer that lies in no memory that the device has allocated.
 func Foreign(op string, b Buffer) error {
-	return fault.New(op, "", fmt.Sprintf("buffer %#x of %d bytes is not allocated here", b.Addr, b.Size), "")
+	return errs.New(op, "", fmt.Sprintf("buffer %#x of %d bytes is not allocated here", b.Addr, b.Size), "")
 }
 
 // ErrNoOperation is the error of preparing a launch of nothing.
@@ -75,5 +75,5 @@ func Preparing(i int, l Launch, err error) error {
 			what += " of " + l.Layer
 		}
 	}
-	return fault.Wrap(err, "prepare", fmt.Sprintf("launch %d (%s)", i, what), "")
+	return errs.Wrap(err, "prepare", fmt.Sprintf("launch %d (%s)", i, what), "")
 }

@@ -4,18 +4,18 @@ import (
 	"math"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
 // account is everything that the sections draw on, worked out once.
 type account struct {
 	s      *trace.Snapshot
-	rows   []stall.SegmentStats
-	epochs []stall.EpochStats
-	whole  stall.Breakdown
+	rows   []attribution.SegmentStats
+	epochs []attribution.EpochStats
+	whole  attribution.Breakdown
 	first  int           // the baseline's row, -1 without segments
 	last   int           // the row to compare with it: the settings to keep, or else the last that count as a result
 	kept   int           // the row of the settings to keep
@@ -24,9 +24,9 @@ type account struct {
 
 func newAccount(s *trace.Snapshot) *account {
 	a := &account{s: s, first: -1, last: -1}
-	a.rows = stall.Segments(s)
-	a.epochs = stall.Epochs(s)
-	a.whole = stall.Whole(s)
+	a.rows = attribution.Segments(s)
+	a.epochs = attribution.Epochs(s)
+	a.whole = attribution.Whole(s)
 	var at advice.Rows
 	if a.advice, at = advice.Overall(s, a.rows); len(a.rows) > 0 {
 		a.first, a.last, a.kept = at.Baseline, at.Last, at.Kept
@@ -69,7 +69,7 @@ func (a *account) epochOf(row int) epochOf {
 // short is the time to compare with, an estimate with its mark.
 func (e epochOf) short() string {
 	if e.measured > 0 {
-		return figures.Prose.Time(e.measured)
+		return units.Prose.Time(e.measured)
 	}
 	return e.estimate()
 }
@@ -79,7 +79,7 @@ func (e epochOf) full() string {
 	if e.runs == 0 {
 		return "none run in full"
 	}
-	return figures.Prose.Time(e.measured) + " (" + figures.Counted(int64(e.runs), "epoch", "epochs") + ")"
+	return units.Prose.Time(e.measured) + " (" + units.Counted(int64(e.runs), "epoch", "epochs") + ")"
 }
 
 // estimate is the projected time.
@@ -87,7 +87,7 @@ func (e epochOf) estimate() string {
 	if e.projected == 0 {
 		return "-"
 	}
-	return "~" + figures.Prose.Time(e.projected)
+	return "~" + units.Prose.Time(e.projected)
 }
 
 // best is the time to compare with: measured before projected.
@@ -99,33 +99,33 @@ func (e epochOf) best() int64 {
 }
 
 // reduction is the share of A's time that B spares; below 0, where B takes longer.
-func reduction(c *evidence.Change) figures.Estimate {
+func reduction(c *stats.Change) units.Estimate {
 	spared := func(ratio float64) float64 { return 1 - 1/ratio }
-	return figures.Estimate{Value: spared(c.Ratio), Lo: spared(c.Lo), Hi: spared(c.Hi)}
+	return units.Estimate{Value: spared(c.Ratio), Lo: spared(c.Lo), Hi: spared(c.Hi)}
 }
 
 // increase is a reduction with the sign turned.
-func increase(e figures.Estimate) figures.Estimate {
-	return figures.Estimate{Value: -e.Value, Lo: -e.Hi, Hi: -e.Lo}
+func increase(e units.Estimate) units.Estimate {
+	return units.Estimate{Value: -e.Value, Lo: -e.Hi, Hi: -e.Lo}
 }
 
 // notRecorded stands for what a trace that was imported does not tell.
 const notRecorded = "not recorded"
 
 // rate is a row's samples a second.
-func rate(r *stall.SegmentStats) string {
+func rate(r *attribution.SegmentStats) string {
 	if math.IsNaN(r.SamplesPerSecond) {
 		return notRecorded
 	}
-	return figures.Rate(r.SamplesPerSecond) + "/s"
+	return units.Rate(r.SamplesPerSecond) + "/s"
 }
 
 // deviceTime is how long the device computes for a sample.
-func deviceTime(r *stall.SegmentStats) string {
+func deviceTime(r *attribution.SegmentStats) string {
 	if r.Breakdown.Samples == 0 {
 		return notRecorded
 	}
-	return figures.Prose.Time(int64(math.Round(perSample(r))))
+	return units.Prose.Time(int64(math.Round(perSample(r))))
 }
 
 // loadTime is worker time, of which there is none on record where there is no worker.
@@ -133,7 +133,7 @@ func loadTime(m *trace.Meta, ns int64) string {
 	if ns == 0 && m.Imported != "" {
 		return notRecorded
 	}
-	return figures.Prose.Time(ns)
+	return units.Prose.Time(ns)
 }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -17,7 +17,7 @@ func (m *markdown) blame() {
 	m.heading(2, "Appendix F: the worst batches and samples")
 	defer m.skipped()
 	defer m.stores()
-	b := stall.Blames(m.s)
+	b := attribution.Blames(m.s)
 	switch none := len(b.Batches) == 0 && len(b.Samples) == 0; {
 	case none && m.s.Meta.Imported != "":
 		m.para("%s.", sentence(advice.NoBatches))
@@ -26,8 +26,8 @@ func (m *markdown) blame() {
 		m.para("No batch was late, and no sample was timed.")
 		return
 	}
-	apart := slices.ContainsFunc(slices.Concat(b.Batches, b.Samples), func(r stall.Blamed) bool { return len(r.What()) > nameRoom })
-	name := func(r *stall.Blamed) string {
+	apart := slices.ContainsFunc(slices.Concat(b.Batches, b.Samples), func(r attribution.Blamed) bool { return len(r.What()) > nameRoom })
+	name := func(r *attribution.Blamed) string {
 		if apart {
 			return "-"
 		}
@@ -39,8 +39,8 @@ func (m *markdown) blame() {
 		rows := [][]string{{">step", "by", ">worker time", ">rank", ">no core", ">blocked", ">starved", "slowest sample", "note"}}
 		for i := range b.Batches {
 			r := &b.Batches[i]
-			rows = append(rows, []string{figures.Count(r.Step), r.Who(), figures.Prose.Time(r.Took), or(r.Percentile(), "-"),
-				partOf(r.Split, r.Split.Waiting), partOf(r.Split, r.Split.Blocked), figures.Prose.Time(r.Starved), name(r), or(r.Note(), "-")})
+			rows = append(rows, []string{units.Count(r.Step), r.Who(), units.Prose.Time(r.Took), or(r.Percentile(), "-"),
+				partOf(r.Split, r.Split.Waiting), partOf(r.Split, r.Split.Blocked), units.Prose.Time(r.Starved), name(r), or(r.Note(), "-")})
 		}
 		m.table(filled(rows))
 	}
@@ -48,8 +48,8 @@ func (m *markdown) blame() {
 		rows := [][]string{{">step", "by", ">took", ">rank", ">no core", ">blocked", ">starved", "sample", ">seen"}}
 		for i := range b.Samples {
 			r := &b.Samples[i]
-			rows = append(rows, []string{figures.Count(r.Step), r.Who(), figures.Prose.Time(r.Took), or(r.Percentile(), "-"),
-				partOf(r.Split, r.Split.Waiting), partOf(r.Split, r.Split.Blocked), figures.Prose.Time(r.Starved), name(r), figures.Count(r.Seen)})
+			rows = append(rows, []string{units.Count(r.Step), r.Who(), units.Prose.Time(r.Took), or(r.Percentile(), "-"),
+				partOf(r.Split, r.Split.Waiting), partOf(r.Split, r.Split.Blocked), units.Prose.Time(r.Starved), name(r), units.Count(r.Seen)})
 		}
 		m.table(filled(rows))
 	}
@@ -66,9 +66,9 @@ func (m *markdown) stores() {
 		return
 	}
 	text := fmt.Sprintf("The data came from an object store: %s, %s of them made again because they failed, brought %s",
-		figures.Counted(requests, "request", "requests"), figures.Count(int64(m.s.Latest(trace.GaugeStoreRetries))), figures.Prose.Bytes(int64(m.s.Latest(trace.GaugeStoreRead))))
+		units.Counted(requests, "request", "requests"), units.Count(int64(m.s.Latest(trace.GaugeStoreRetries))), units.Prose.Bytes(int64(m.s.Latest(trace.GaugeStoreRead))))
 	if cached := m.s.Latest(trace.GaugeStoreCached); cached > 0 {
-		text += ", and " + figures.Prose.Bytes(int64(cached)) + " came from the cache"
+		text += ", and " + units.Prose.Bytes(int64(cached)) + " came from the cache"
 	}
 	m.para("%s.", text)
 }
@@ -82,11 +82,11 @@ func (m *markdown) skipped() {
 	m.heading(3, "Samples that were skipped")
 	told := 0
 	for _, note := range m.s.SkippedNotes() {
-		m.line("- %s after the start: %s", figures.Prose.Time(note.T), note.Text)
+		m.line("- %s after the start: %s", units.Prose.Time(note.T), note.Text)
 		told++
 	}
 	if n > int64(told) {
-		m.line("- %s in all: each is named once, however many epochs skipped it, and at most 100 are.", figures.Counted(n, "skip", "skips"))
+		m.line("- %s in all: each is named once, however many epochs skipped it, and at most 100 are.", units.Counted(n, "skip", "skips"))
 	}
 	m.line("")
 }
@@ -96,15 +96,15 @@ func (m *markdown) skipped() {
 const nameRoom = 14
 
 // slowest lists each step's slowest sample by its whole name.
-func (m *markdown) slowest(b stall.Blame) {
+func (m *markdown) slowest(b attribution.Blame) {
 	m.line("The slowest sample of each of these steps:")
 	m.line("")
 	rows := slices.Concat(b.Batches, b.Samples)
-	slices.SortStableFunc(rows, func(a, b stall.Blamed) int { return cmp.Compare(a.Step, b.Step) })
-	rows = slices.CompactFunc(rows, func(a, b stall.Blamed) bool { return a.Step == b.Step })
+	slices.SortStableFunc(rows, func(a, b attribution.Blamed) int { return cmp.Compare(a.Step, b.Step) })
+	rows = slices.CompactFunc(rows, func(a, b attribution.Blamed) bool { return a.Step == b.Step })
 	for i := range rows {
 		if what := rows[i].What(); what != "" {
-			m.line("- step %s: %s", figures.Count(rows[i].Step), what)
+			m.line("- step %s: %s", units.Count(rows[i].Step), what)
 		}
 	}
 	m.line("")
@@ -129,5 +129,5 @@ func partOf(s trace.Split, ns int64) string {
 	if s.Total() == 0 {
 		return "-"
 	}
-	return figures.Prose.Time(ns)
+	return units.Prose.Time(ns)
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -36,8 +36,8 @@ func (m *markdown) caveats() {
 	if m.s.Outcome.Status != "finished" && m.s.Outcome.Status != "stopped" {
 		m.line("- Outcome: %s", m.status())
 	}
-	if u := (stall.Breakdown{Totals: m.s.Total}).Share(trace.CauseUnknown); u >= much { // after the last step there is nothing to explain
-		m.line("- %s of the time the device was idle for no recorded cause.", figures.Prose.Percent(u))
+	if u := (attribution.Breakdown{Totals: m.s.Total}).Share(trace.CauseUnknown); u >= much { // after the last step there is nothing to explain
+		m.line("- %s of the time the device was idle for no recorded cause.", units.Prose.Percent(u))
 	}
 	if m.whole.Paused > 0 {
 		what, evaluated := "evaluations on the test split", int64(0)
@@ -49,9 +49,9 @@ func (m *markdown) caveats() {
 		}
 		if evaluated > 0 {
 			m.line("- Training stood still for %s, of which %s took %s: that is in no rate and in no share.",
-				figures.Prose.Time(max(m.whole.Paused, evaluated)), what, figures.Prose.Time(evaluated))
+				units.Prose.Time(max(m.whole.Paused, evaluated)), what, units.Prose.Time(evaluated))
 		} else {
-			m.line("- The run was paused for %s, which is in no number but this one.", figures.Prose.Time(m.whole.Paused))
+			m.line("- The run was paused for %s, which is in no number but this one.", units.Prose.Time(m.whole.Paused))
 		}
 	}
 	if _, known := advice.PastOf(m.s); known {
@@ -71,12 +71,12 @@ func (m *markdown) logged() {
 	for _, note := range m.s.Notes {
 		if (note.Level == "warn" || note.Level == "error") && !slices.Contains(m.s.Damage, note.Text) { // a label says that
 			if n++; n <= logs {
-				m.line("- Logged %s after the start (%s): %s", figures.Prose.Time(note.T), note.Level, note.Text)
+				m.line("- Logged %s after the start (%s): %s", units.Prose.Time(note.T), note.Level, note.Text)
 			}
 		}
 	}
 	if n > logs {
-		m.line("- And %s.", figures.Counted(n-logs, "more warning or error", "more warnings and errors"))
+		m.line("- And %s.", units.Counted(n-logs, "more warning or error", "more warnings and errors"))
 	}
 }
 
@@ -99,8 +99,8 @@ func (m *markdown) dropText() string {
 	var l []string
 	for t, n := range m.s.Outcome.Drops {
 		if n > 0 {
-			l = append(l, fmt.Sprintf("%s on %s", figures.Count(n), trace.TrackID(t)))
+			l = append(l, fmt.Sprintf("%s on %s", units.Count(n), trace.TrackID(t)))
 		}
 	}
-	return figures.Count(m.s.Outcome.Dropped()) + " (" + strings.Join(l, ", ") + "): waits, causes and utilisation of the steps near them may be wrong, the number of steps is not"
+	return units.Count(m.s.Outcome.Dropped()) + " (" + strings.Join(l, ", ") + "): waits, causes and utilisation of the steps near them may be wrong, the number of steps is not"
 }

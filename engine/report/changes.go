@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -25,7 +25,7 @@ func (m *markdown) changes() {
 	xs := m.advice.Experiments
 	for i := 1; i < len(m.rows); i++ {
 		if i > told {
-			m.line("- And %s more: see appendix C.", figures.Counted(len(m.rows)-i, "change", "changes"))
+			m.line("- And %s more: see appendix C.", units.Counted(len(m.rows)-i, "change", "changes"))
 			break
 		}
 		g := &m.rows[i].Segment
@@ -33,7 +33,7 @@ func (m *markdown) changes() {
 			m.experiment(&xs[0])
 			xs = xs[1:]
 		}
-		m.line("- **%s** (segment %s, %s after the start, before step %s)", or(g.Reason, "a change without a name"), m.rows[i].Name(), figures.Prose.Time(g.Start), figures.Count(g.FirstStep))
+		m.line("- **%s** (segment %s, %s after the start, before step %s)", or(g.Reason, "a change without a name"), m.rows[i].Name(), units.Prose.Time(g.Start), units.Count(g.FirstStep))
 		m.line("  - Why: %s.", m.why(i))
 		m.line("  - Effect: %s.", m.effect(i))
 	}
@@ -44,7 +44,7 @@ func (m *markdown) changes() {
 }
 
 // experiment tells what the run was asked and what it answered.
-func (m *markdown) experiment(x *stall.Experiment) {
+func (m *markdown) experiment(x *attribution.Experiment) {
 	what := x.Changes()
 	switch {
 	case x.Kind == trace.Ceiling:
@@ -52,20 +52,20 @@ func (m *markdown) experiment(x *stall.Experiment) {
 	case what == "":
 		what = "the settings of the loader"
 	}
-	m.line("- **%s: %s** (%s, %s after the start)", sentence(x.Name()), what, x.Segments(), figures.Prose.Time(x.Start))
+	m.line("- **%s: %s** (%s, %s after the start)", sentence(x.Name()), what, x.Segments(), units.Prose.Time(x.Start))
 	m.line("  - Asked: %s.", x.Asks())
 	m.line("  - Answer: %s.", x.Text())
 	for i := range x.Decisions {
 		m.line("  - %s.", sentence(x.Decisions[i].Text))
 	}
 	if x.Sides[1].Steps > 0 {
-		m.line("  - Measured: %s; %s; %s left out as transition.", m.side("at the start", &x.Sides[0]), m.side("tried", &x.Sides[1]), figures.Counted(x.LeftOut, "step", "steps"))
+		m.line("  - Measured: %s; %s; %s left out as transition.", m.side("at the start", &x.Sides[0]), m.side("tried", &x.Sides[1]), units.Counted(x.LeftOut, "step", "steps"))
 	}
 }
 
 // side is what was measured of one side of an experiment.
-func (m *markdown) side(name string, s *stall.Side) string {
-	return fmt.Sprintf("%s %s/s at %s utilisation in %s", name, figures.Rate(s.SamplesPerSecond()), figures.Prose.Percent(s.Utilisation()), figures.Counted(s.Steps, "step", "steps"))
+func (m *markdown) side(name string, s *attribution.Side) string {
+	return fmt.Sprintf("%s %s/s at %s utilisation in %s", name, units.Rate(s.SamplesPerSecond()), units.Prose.Percent(s.Utilisation()), units.Counted(s.Steps, "step", "steps"))
 }
 
 // judged is the verdict on a row, with the longest wait where there is one.
@@ -137,14 +137,14 @@ func (m *markdown) help(knob string) string {
 // awaited batch; empty when the device never waited for long.
 func (m *markdown) longest(row int) string {
 	r, t := &m.rows[row], m.tally(row)
-	w, found := stall.LongestWait(m.s, t.From, t.To)
+	w, found := attribution.LongestWait(m.s, t.From, t.To)
 	if !found || r.DataShare < 0.01 || w.Time < t.Steady.Active()/(20*t.Steady.Steps) {
 		return ""
 	}
 	text := fmt.Sprintf("its longest wait for data, %s before step %s, was for batch %s, on which %s spent %s, most of it on %s%s",
-		figures.Prose.Time(w.Time), figures.Count(w.Step), figures.Count(w.Batch), workerName(w.Worker), figures.Prose.Time(w.Took), w.Kind, stall.Waiting(w.Split))
+		units.Prose.Time(w.Time), units.Count(w.Step), units.Count(w.Batch), workerName(w.Worker), units.Prose.Time(w.Took), w.Kind, attribution.Waiting(w.Split))
 	if w.Behind > 0 && trace.On(trace.KnobValue(r.Segment.Knobs, "in_order")) {
-		text += fmt.Sprintf(", while %s behind it (%s: in_order delivers each batch in its turn)", figures.Counted(w.Behind, "later batch lay ready", "later batches lay ready"), headOfLine)
+		text += fmt.Sprintf(", while %s behind it (%s: in_order delivers each batch in its turn)", units.Counted(w.Behind, "later batch lay ready", "later batches lay ready"), headOfLine)
 	}
 	return text
 }
@@ -174,7 +174,7 @@ func (m *markdown) effect(row int) string {
 	if by := r.VsBefore.ByTurns(); by != "" {
 		text += ", by " + by
 	}
-	if c.Answer == evidence.Unknown {
+	if c.Answer == stats.Unknown {
 		text = fmt.Sprintf("whether throughput changed is not known yet (%s)", c.Missing)
 	}
 	text += fmt.Sprintf("; utilisation %s -> %s, waiting for data %s -> %s", share(a, a.Utilisation), share(r, r.Utilisation), share(a, a.DataShare), share(r, r.DataShare))
@@ -182,7 +182,7 @@ func (m *markdown) effect(row int) string {
 	if compute := m.computeText(a, r, &r.VsBefore); compute != "" && !told {
 		text += "; " + compute
 	}
-	for _, more := range []string{advice.Unearned(m.s, a, r, &r.VsBefore), stall.Repeated(m.rows, row)} {
+	for _, more := range []string{advice.Unearned(m.s, a, r, &r.VsBefore), attribution.Repeated(m.rows, row)} {
 		if more != "" {
 			text += "; " + more
 		}
@@ -203,9 +203,9 @@ var notes = map[string]string{
 }
 
 // share is a share of a row, or "-" when nothing steady stands behind it.
-func share(r *stall.SegmentStats, v float64) string {
+func share(r *attribution.SegmentStats, v float64) string {
 	if r.Steps == 0 {
 		return "-"
 	}
-	return figures.Prose.Percent(v)
+	return units.Prose.Percent(v)
 }

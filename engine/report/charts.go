@@ -9,9 +9,9 @@ import (
 	"strconv"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
-	"dev.gpustall/engine/report/document"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/report/markup"
 	"dev.gpustall/engine/report/plot"
 	"dev.gpustall/engine/trace"
 )
@@ -39,7 +39,7 @@ func (m *markdown) charts() error {
 		if err := c.PNG(&b); err != nil {
 			return err
 		}
-		m.doc.Picture(document.Picture{Title: document.Text(c.Title), PNG: b.Bytes()})
+		m.doc.Picture(markup.Picture{Title: markup.Text(c.Title), PNG: b.Bytes()})
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ func (a *account) mark(g *trace.Segment) string {
 			return ""
 		}
 	}
-	i := slices.IndexFunc(a.rows, func(r stall.SegmentStats) bool { return r.Segment.Index == g.Index })
+	i := slices.IndexFunc(a.rows, func(r attribution.SegmentStats) bool { return r.Segment.Index == g.Index })
 	return a.rows[i].Name()
 }
 
@@ -105,7 +105,7 @@ func (a *account) drawn() (rows []plot.Row, by, axis string) {
 		n, _ := strconv.Atoi(trace.KnobValue(r.Segment.Knobs, "num_workers"))
 		row := plot.Row{Name: a.briefly(i), Stats: r.Breakdown, Rate: r.Stretch.Rate(), Workers: n, Epoch: a.s.Meta.Samples}
 		if workers {
-			row.Name = figures.Count(n)
+			row.Name = units.Count(n)
 		}
 		rows = append(rows, row)
 	}
@@ -138,7 +138,7 @@ func (a *account) briefly(row int) string {
 	changed := advice.Chosen(a.rows[a.first].Segment.Knobs, a.rows[row].Segment.Knobs)
 	for i, k := range changed {
 		if i == 2 && len(changed) > 3 {
-			return name + "\nand " + figures.Count(len(changed)-i) + " more"
+			return name + "\nand " + units.Count(len(changed)-i) + " more"
 		}
 		name += "\n" + k.Name + "=" + k.Value
 	}
@@ -171,13 +171,13 @@ func (a *account) beforeAfter() *plot.Chart {
 		before.Values, before.Texts = append(before.Values, 100), append(before.Texts, text(u))
 		after.Values, after.Texts = append(after.Values, 100*v/u), append(after.Texts, text(v))
 	}
-	ns := func(v float64) string { return figures.Narrow.Time(int64(math.Round(v))) }
-	add("throughput", x.SamplesPerSecond, y.SamplesPerSecond, func(v float64) string { return figures.Rate(v) + "/s" })
+	ns := func(v float64) string { return units.Narrow.Time(int64(math.Round(v))) }
+	add("throughput", x.SamplesPerSecond, y.SamplesPerSecond, func(v float64) string { return units.Rate(v) + "/s" })
 	add("epoch time", float64(a.epochOf(a.first).best()), float64(a.epochOf(a.last).best()), ns)
 	add("step, median", float64(x.P50), float64(y.P50), ns)
 	add("step, p95", float64(x.P95), float64(y.P95), ns)
 	add("device time\na sample", perSample(x), perSample(y), ns)
-	add("utilisation", x.Utilisation, y.Utilisation, figures.Narrow.Percent)
+	add("utilisation", x.Utilisation, y.Utilisation, units.Narrow.Percent)
 	c.Bars = []plot.Bars{before, after}
 	return c
 }

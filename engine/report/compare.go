@@ -9,11 +9,11 @@ import (
 	"unicode/utf8"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/fault"
-	"dev.gpustall/engine/base/figures"
-	"dev.gpustall/engine/report/document"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/report/markup"
 	"dev.gpustall/engine/trace"
 )
 
@@ -26,7 +26,7 @@ type Side struct {
 
 // Comparison is how the settings of one session did against those of another.
 type Comparison struct {
-	evidence.Comparison
+	stats.Comparison
 	Sides       [2]*Compared
 	Settings    []Difference // the knobs that are not equal; of Traces what is known on both sides
 	Environment []Difference // and what else is not: first what is in Work
@@ -39,7 +39,7 @@ type Comparison struct {
 // Compared are the settings of one side, and what was measured with them.
 type Compared struct {
 	Session string
-	Row     *stall.SegmentStats
+	Row     *attribution.SegmentStats
 	Verdict advice.Verdict
 	Memory  int64 // bytes of the device; 0 when unknown
 
@@ -56,7 +56,7 @@ type Difference struct {
 // Compare relates b to a.
 func Compare(a, b Side) (*Comparison, error) {
 	c := &Comparison{}
-	var h evidence.History
+	var h stats.History
 	for i, side := range [2]*Side{&a, &b} {
 		var err error
 		if c.Sides[i], err = side.compared(); err != nil {
@@ -71,9 +71,9 @@ func Compare(a, b Side) (*Comparison, error) {
 	if from, to := x.s.Meta.Started, y.s.Meta.Started; !from.IsZero() && !to.IsZero() {
 		later.Centre += to.Sub(from).Nanoseconds()
 	}
-	c.Comparison = evidence.Compare(x.Row.Stretch, later, h, evidence.DefaultMargin)
+	c.Comparison = stats.Compare(x.Row.Stretch, later, h, stats.DefaultMargin)
 	if i := y.rowIn(x); i >= 0 && &y.rows[i] != y.Row { // what its own report says of them
-		c.Comparison, c.OneRun = stall.Between(y.advice.Experiments, y.rows, &y.rows[i], y.Row), true
+		c.Comparison, c.OneRun = attribution.Between(y.advice.Experiments, y.rows, &y.rows[i], y.Row), true
 	}
 	if c.Traces = x.s.Meta.Imported != "" || y.s.Meta.Imported != ""; c.Traces {
 		c.Settings = slices.DeleteFunc(differences(x.traced(), y.traced()), func(d Difference) bool { return d.A == "-" || d.B == "-" })
@@ -84,7 +84,7 @@ func Compare(a, b Side) (*Comparison, error) {
 	c.Environment = slices.Concat(c.Work, differences(x.environment(), y.environment()))
 	// On the cpu device knobs of the loader take cores from the training.
 	loader := len(c.Settings) == 0 || x.s.Meta.DeviceKind != "cpu" && advice.SameWork(x.s.Meta.Specs, x.Row.Segment.Knobs, y.Row.Segment.Knobs)
-	if len(c.Work) == 0 && loader && !c.Traces && c.Busy.Answer == evidence.Different {
+	if len(c.Work) == 0 && loader && !c.Traces && c.Busy.Answer == stats.Different {
 		c.Told = advice.ByItself(&c.Busy)
 	}
 	return c, nil
@@ -108,21 +108,21 @@ func (d *Compared) rowIn(o *Compared) int {
 	if a, b := &d.s.Meta, &o.s.Meta; a.ID != b.ID || !a.Started.Equal(b.Started) || d.s.Total.Steps != o.s.Total.Steps || d.s.Last.End != o.s.Last.End {
 		return -1
 	}
-	return slices.IndexFunc(d.rows, func(r stall.SegmentStats) bool { return r.Segment.Index == o.Row.Segment.Index })
+	return slices.IndexFunc(d.rows, func(r attribution.SegmentStats) bool { return r.Segment.Index == o.Row.Segment.Index })
 }
 
 // compared finds the settings of a side.
 func (d *Side) compared() (*Compared, error) {
 	s, o := plain(d.Snapshot, Options{Session: d.Session})
 	a := newAccount(s)
-	fail := func(reason, mend string) error { return fault.New("compare", d.Session, reason, mend) }
+	fail := func(reason, hint string) error { return errs.New("compare", d.Session, reason, hint) }
 	if s.Total.Steps == 0 || a.first < 0 {
 		return nil, fail("it has no finished step", "run it longer")
 	}
 	row := a.kept
 	if d.Segment != "" {
 		var names []string
-		if row, names = stall.Named(a.rows, d.Segment); row < 0 {
+		if row, names = attribution.Named(a.rows, d.Segment); row < 0 {
 			return nil, fail("it has no segment "+d.Segment, "name one of "+strings.Join(names, ", "))
 		}
 	}
@@ -174,21 +174,21 @@ func differences(a, b []trace.Knob) (out []Difference) {
 func (c *Comparison) Headline() string {
 	t := &c.Throughput
 	switch {
-	case t.Answer == evidence.Unknown:
+	case t.Answer == stats.Unknown:
 		return fmt.Sprintf("Whether B is faster than A is not known: %s.", t.Missing)
-	case t.Answer == evidence.Same:
-		return fmt.Sprintf("B is as fast as A, within %s (%s).", figures.Prose.Percent(c.Margin), figures.Prose.GainRange(t.Estimate()))
+	case t.Answer == stats.Same:
+		return fmt.Sprintf("B is as fast as A, within %s (%s).", units.Prose.Percent(c.Margin), units.Prose.GainRange(t.Estimate()))
 	}
-	return fmt.Sprintf("The throughput of B against A: %s (95 %% interval %s).", figures.Prose.Gain(t.Estimate()), figures.Prose.GainRange(t.Estimate()))
+	return fmt.Sprintf("The throughput of B against A: %s (95 %% interval %s).", units.Prose.Gain(t.Estimate()), units.Prose.GainRange(t.Estimate()))
 }
 
 // Markdown writes the comparison down. It fails only as w does.
 func (c *Comparison) Markdown(w io.Writer) error {
-	m := &markdown{doc: &document.Document{}}
+	m := &markdown{doc: &markup.Document{}}
 	m.heading(1, "gpustall compare")
 	m.para("**%s**", c.Headline())
 	for i, d := range c.Sides {
-		m.line("- %c is segment %s of %s%s: %s.", 'A'+i, d.Row.Name(), document.Text(d.Session), advice.Brackets(d.Verdict.Labels), document.Text(setup(&d.s.Meta)))
+		m.line("- %c is segment %s of %s%s: %s.", 'A'+i, d.Row.Name(), markup.Text(d.Session), advice.Brackets(d.Verdict.Labels), markup.Text(setup(&d.s.Meta)))
 	}
 	m.line("")
 	if len(c.Work) > 0 {
@@ -232,7 +232,7 @@ func (m *markdown) differ(what string, list []Difference, none string) {
 		return
 	}
 	rows := [][]string{{"name", "A", "B"}}
-	for _, d := range rewrite(apart(list), document.Text) {
+	for _, d := range rewrite(apart(list), markup.Text) {
 		rows = append(rows, []string{d.Name, d.A, d.B})
 	}
 	m.table(rows)
@@ -271,13 +271,13 @@ func (c *Comparison) measurements() [][]string {
 	add("throughput", func(d *Compared) string { return rate(d.Row) }, certain(&c.Throughput, a.Row.SamplesPerSecond, b.Row.SamplesPerSecond))
 	for _, q := range []struct {
 		name string
-		of   func(*stall.SegmentStats) float64
+		of   func(*attribution.SegmentStats) float64
 	}{
-		{"step time, mean", func(r *stall.SegmentStats) float64 { return float64(r.Wall) / float64(r.Steps) }},
-		{"step time, median", func(r *stall.SegmentStats) float64 { return float64(r.P50) }},
-		{"step time, p95", func(r *stall.SegmentStats) float64 { return float64(r.P95) }},
+		{"step time, mean", func(r *attribution.SegmentStats) float64 { return float64(r.Wall) / float64(r.Steps) }},
+		{"step time, median", func(r *attribution.SegmentStats) float64 { return float64(r.P50) }},
+		{"step time, p95", func(r *attribution.SegmentStats) float64 { return float64(r.P95) }},
 	} {
-		add(q.name, func(d *Compared) string { return figures.Prose.Time(int64(math.Round(q.of(d.Row)))) }, change(q.of(a.Row), q.of(b.Row)))
+		add(q.name, func(d *Compared) string { return units.Prose.Time(int64(math.Round(q.of(d.Row)))) }, change(q.of(a.Row), q.of(b.Row)))
 	}
 	add("device time a sample", func(d *Compared) string { return deviceTime(d.Row) }, certain(&c.Busy, perSample(a.Row), perSample(b.Row)))
 	if a.Memory > 0 || b.Memory > 0 {
@@ -285,21 +285,21 @@ func (c *Comparison) measurements() [][]string {
 			if d.Memory == 0 {
 				return "-"
 			}
-			return figures.Prose.Bytes(d.Memory)
+			return units.Prose.Bytes(d.Memory)
 		}, change(float64(a.Memory), float64(b.Memory)))
 	}
-	share := func(name string, of func(*stall.SegmentStats) float64) {
+	share := func(name string, of func(*attribution.SegmentStats) float64) {
 		x, y := of(a.Row), of(b.Row)
-		rows = append(rows, []string{name, figures.Prose.Percent(x), figures.Prose.Percent(y), figures.Points(y - x)})
+		rows = append(rows, []string{name, units.Prose.Percent(x), units.Prose.Percent(y), units.Points(y - x)})
 	}
-	share("device utilisation", func(r *stall.SegmentStats) float64 { return r.Utilisation })
-	share("device waits for data", func(r *stall.SegmentStats) float64 { return r.DataShare })
+	share("device utilisation", func(r *attribution.SegmentStats) float64 { return r.Utilisation })
+	share("device waits for data", func(r *attribution.SegmentStats) float64 { return r.DataShare })
 	if p, q := a.s.Meta.Profile, b.s.Meta.Profile; p != nil && q != nil && len(p.GPUs) > 0 && len(q.GPUs) > 0 {
 		rows = append(rows, compareGPUs(p, q)...)
 	}
 	const least = 0.01 // share of a cause that is worth a row
 	for cause := range trace.Cause(trace.NumCauses) {
-		of := func(r *stall.SegmentStats) float64 { return r.Breakdown.Share(cause) }
+		of := func(r *attribution.SegmentStats) float64 { return r.Breakdown.Share(cause) }
 		if max(of(a.Row), of(b.Row)) >= least {
 			share("lost to "+cause.String(), of)
 		}
@@ -311,7 +311,7 @@ func (c *Comparison) measurements() [][]string {
 func compareGPUs(p, q *trace.Profile) (rows [][]string) {
 	g, h := p.Busiest(), q.Busiest()
 	add := func(name string, x, y float64) {
-		rows = append(rows, []string{name, figures.Prose.Percent(x), figures.Prose.Percent(y), figures.Points(y - x)})
+		rows = append(rows, []string{name, units.Prose.Percent(x), units.Prose.Percent(y), units.Points(y - x)})
 	}
 	add(gpuUtilisation, g.Utilisation, h.Utilisation)
 	if g.Efficiency != nil && h.Efficiency != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/report/document"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/report/markup"
 	"dev.gpustall/engine/trace"
 )
 
@@ -22,13 +22,13 @@ func TestCompare(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		a, b   Side
-		answer evidence.Answer
+		answer stats.Answer
 		alike  bool
 	}{
-		{"slower settings of one run", side(t, "tuned", ""), side(t, "tuned", "A"), evidence.Different, true},
-		{"itself", side(t, "tuned", ""), side(t, "tuned", ""), evidence.Same, true},
-		{"the baseline by its number", side(t, "tuned", "A"), side(t, "tuned", "#0"), evidence.Same, true},
-		{"another device", side(t, "tuned", ""), side(t, "emulated", ""), evidence.Unknown, false},
+		{"slower settings of one run", side(t, "tuned", ""), side(t, "tuned", "A"), stats.Different, true},
+		{"itself", side(t, "tuned", ""), side(t, "tuned", ""), stats.Same, true},
+		{"the baseline by its number", side(t, "tuned", "A"), side(t, "tuned", "#0"), stats.Same, true},
+		{"another device", side(t, "tuned", ""), side(t, "emulated", ""), stats.Unknown, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := Compare(c.a, c.b)
@@ -46,7 +46,7 @@ func TestCompare(t *testing.T) {
 				t.Errorf("work that is alike: %v, and a warning: %v", c.alike, warned)
 			}
 			for _, l := range strings.Split(b.String(), "\n") {
-				if strings.Contains(l, "%!") || utf8.RuneCountInString(l) > document.Width {
+				if strings.Contains(l, "%!") || utf8.RuneCountInString(l) > markup.Width {
 					t.Errorf("bad line: %s", l)
 				}
 			}
@@ -83,7 +83,7 @@ func TestCompareTells(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Busy.Answer != evidence.Different || !strings.Contains(c.Told, "the device or the host changed") {
+	if c.Busy.Answer != stats.Different || !strings.Contains(c.Told, "the device or the host changed") {
 		t.Errorf("%+v is told as %q", c.Busy, c.Told)
 	}
 }

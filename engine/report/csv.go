@@ -6,8 +6,8 @@ import (
 	"math"
 	"strconv"
 
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/report/document"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/report/markup"
 	"dev.gpustall/engine/trace"
 )
 
@@ -21,7 +21,7 @@ func CSV(w io.Writer, s *trace.Snapshot, o Options) error {
 	if o.Table == "ops" {
 		return opsCSV(w, s)
 	}
-	c := document.NewCSV(w)
+	c := markup.NewCSV(w)
 	head := []string{"step", "epoch", "segment", "batch", "samples", "correct", "loss", "start_s", "end_s", "busy_s", "wait_s", "load_s", "load_core_s", "load_waiting_s", "load_blocked_s", "copy_s", "bytes"}
 	for i := range trace.NumCauses {
 		head = append(head, "stall_"+trace.Cause(i).String()+"_s")
@@ -82,7 +82,7 @@ var Tables = []string{"steps", "ops"}
 // whether the segment's bottleneck was injected, the device emulated or the data
 // synthetic, and the segment's knobs.
 func opsCSV(w io.Writer, s *trace.Snapshot) error {
-	c := document.NewCSV(w)
+	c := markup.NewCSV(w)
 	knobs, values := knobColumns(s)
 	head := []string{"segment", "name", "layer", "phase", "kernel", "calls", "total_s", "mean_s", "min_s", "max_s",
 		"share", "share_of_step", "tflops", "gb_per_s", "timed_steps", "steps", "injected", "emulated", "synthetic"}
@@ -91,7 +91,7 @@ func opsCSV(w io.Writer, s *trace.Snapshot) error {
 	}
 	c.Row(head) // errors stay until End
 	for _, g := range s.Segments {
-		t := stall.Ops(s, g)
+		t := attribution.Ops(s, g)
 		injected := g.Injects() || s.Tally(g.Index).Flags&trace.FlagInjected != 0 // an earlier segment's injection may reach its steps
 		for i := range t.Rows {
 			r := &t.Rows[i]

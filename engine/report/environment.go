@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -37,7 +37,7 @@ func (m *markdown) status() string {
 	o := m.s.Outcome
 	at := ""
 	if o.Ended > 0 {
-		at = " after " + figures.Prose.Time(o.Ended)
+		at = " after " + units.Prose.Time(o.Ended)
 	}
 	switch o.Status {
 	case "finished":
@@ -50,9 +50,9 @@ func (m *markdown) status() string {
 	case "failed":
 		return fmt.Sprintf("the run failed%s: %s.", at, strings.TrimSuffix(or(o.Error, "no reason was recorded"), "."))
 	case "killed":
-		return "the run was killed, or had no room left to write to: its file has no end, and what came after " + figures.Prose.Time(m.s.Now) + " is missing."
+		return "the run was killed, or had no room left to write to: its file has no end, and what came after " + units.Prose.Time(m.s.Now) + " is missing."
 	case "", "running":
-		return "the run was still going on when this was written, " + figures.Prose.Time(m.s.Now) + " after its start."
+		return "the run was still going on when this was written, " + units.Prose.Time(m.s.Now) + " after its start."
 	}
 	return "the run ended" + at + " with status " + o.Status + "."
 }
@@ -83,7 +83,7 @@ func (m *markdown) environment() {
 	add("model", meta.Model)
 	add("form of the model", meta.Form)
 	if meta.Params > 0 {
-		add("trainable parameters", figures.Count(meta.Params))
+		add("trainable parameters", units.Count(meta.Params))
 	}
 	data := meta.Dataset
 	if meta.Synthetic {
@@ -96,7 +96,7 @@ func (m *markdown) environment() {
 		add("data in memory", advice.Cached(meta.Cached))
 	}
 	if meta.Samples > 0 {
-		add("samples in an epoch", figures.Count(meta.Samples))
+		add("samples in an epoch", units.Count(meta.Samples))
 	}
 	if meta.Classes > 0 {
 		add("classes", itoa(int64(meta.Classes)))
@@ -114,24 +114,24 @@ func (m *markdown) environment() {
 	}
 	m.hostLoad(add)
 	if p := m.s.Outcome.Planned; p.Total() > 0 {
-		parts := p.List(figures.Prose.Bytes)
+		parts := p.List(units.Prose.Bytes)
 		if p.Kernels == 0 {
 			parts += "; without what this device's kernels take themselves"
 		}
-		add("planned device memory", figures.Prose.Bytes(p.Total())+": "+parts)
+		add("planned device memory", units.Prose.Bytes(p.Total())+": "+parts)
 	}
 	if p := m.s.PeakBytes(); p > 0 {
-		add("peak device memory", figures.Prose.Bytes(p))
+		add("peak device memory", units.Prose.Bytes(p))
 	}
 	if p := m.s.Outcome.HostPlanned; p.Total() > 0 {
-		parts := p.List(figures.Prose.Bytes)
-		if beside := p.Beside(figures.Prose.Bytes); beside != "" {
+		parts := p.List(units.Prose.Bytes)
+		if beside := p.Beside(units.Prose.Bytes); beside != "" {
 			parts += "; " + beside
 		}
-		add("planned memory of the host", figures.Prose.Bytes(p.Total())+": "+parts)
+		add("planned memory of the host", units.Prose.Bytes(p.Total())+": "+parts)
 	}
 	if p := m.s.Outcome.HostPeak; p > 0 {
-		add("peak resident memory", figures.Prose.Bytes(p))
+		add("peak resident memory", units.Prose.Bytes(p))
 	}
 	add("gpustall", meta.Version)
 	if len(meta.Command) > 0 {
@@ -149,7 +149,7 @@ func (m *markdown) hostLoad(add func(name, value string)) {
 		if n == 0 {
 			return ""
 		}
-		return figures.Prose.Percent(mean / 100)
+		return units.Prose.Percent(mean / 100)
 	}
 	ours, others, idle := share(trace.GaugeCPUOurs), share(trace.GaugeCPUOthers), share(trace.GaugeCPUIdle)
 	if ours != "" && others != "" && idle != "" {

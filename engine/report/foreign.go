@@ -3,8 +3,8 @@ package report
 import (
 	"reflect"
 
-	"dev.gpustall/engine/base/figures"
-	"dev.gpustall/engine/report/document"
+	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/report/markup"
 	"dev.gpustall/engine/trace"
 )
 
@@ -12,19 +12,19 @@ import (
 // of settings, the command line. None may act on the reader's terminal, on the layout of
 // the markdown or as a formula of a spreadsheet. So no writer of a report gets a session
 // as it is: plain has taken control characters and excess length from all of its texts,
-// escaped also what means something in markdown, and document.CSV quotes formulas.
+// escaped also what means something in markdown, and markup.CSV quotes formulas.
 
 // plain returns s and o with every text as one printable line.
 func plain(s *trace.Snapshot, o Options) (*trace.Snapshot, Options) {
-	return rewrite(s, figures.Line), rewrite(o, figures.Line)
+	return rewrite(s, units.Line), rewrite(o, units.Line)
 }
 
 // escaped returns s and o with every text as one line that shows in markdown as it is.
 func escaped(s *trace.Snapshot, o Options) (*trace.Snapshot, Options) {
 	s, o = plain(s, o)
-	e := rewrite(s, document.Text)
+	e := rewrite(s, markup.Text)
 	e.Meta.Command = s.Meta.Command // shown as code, in which nothing needs escaping
-	return e, rewrite(o, document.Text)
+	return e, rewrite(o, markup.Text)
 }
 
 // rewrite returns v with every text in it replaced by f of it. It copies what holds

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/units"
 )
 
 // title is the headline: the best configuration that was measured, or what there is
@@ -90,8 +90,8 @@ func (m *markdown) sides() {
 	}
 	m.table(rows)
 	m.footnote()
-	if strings.Contains(m.headline()+busy+throughput+epoch, evidence.DriftMark) {
-		m.para("%s: how the host drifted while no setting changed is taken out of what is marked so. All other numbers of the table are as measured.", sentence(evidence.DriftMark))
+	if strings.Contains(m.headline()+busy+throughput+epoch, stats.DriftMark) {
+		m.para("%s: how the host drifted while no setting changed is taken out of what is marked so. All other numbers of the table are as measured.", sentence(stats.DriftMark))
 	}
 	m.confidence(&b.VsA, excluded)
 	if text := m.computeText(a, b, &b.VsA); text != "" {
@@ -106,8 +106,8 @@ type turns struct {
 }
 
 // turns is the experiment by which b is compared with a; nil where their own steps are.
-func (m *markdown) turns(a, b *stall.SegmentStats) *turns {
-	x, reversed := stall.Proof(m.advice.Experiments, a.Segment.Knobs, b.Segment.Knobs)
+func (m *markdown) turns(a, b *attribution.SegmentStats) *turns {
+	x, reversed := attribution.Proof(m.advice.Experiments, a.Segment.Knobs, b.Segment.Knobs)
 	if x == nil || b.VsA.Pairs == 0 {
 		return nil
 	}
@@ -115,8 +115,8 @@ func (m *markdown) turns(a, b *stall.SegmentStats) *turns {
 	if reversed {
 		before, after = after, before
 	}
-	side := func(s *stall.Side) string { return figures.Rate(s.SamplesPerSecond()) + "/s" }
-	return &turns{[]string{"throughput, taking turns (" + evidence.Turns + ")", side(before), side(after), figures.Prose.Gain(b.VsA.Throughput.Estimate())}, x.LeftOut}
+	side := func(s *attribution.Side) string { return units.Rate(s.SamplesPerSecond()) + "/s" }
+	return &turns{[]string{"throughput, taking turns (" + stats.Turns + ")", side(before), side(after), units.Prose.Gain(b.VsA.Throughput.Estimate())}, x.LeftOut}
 }
 
 // baseline says which segment A is.
@@ -144,7 +144,7 @@ func (m *markdown) column(row int) [][]string {
 	if r.Steps > 0 {
 		rows[3][1] = deviceTime(r)
 		rows[4][1] = rate(r)
-		rows[5][1] = figures.Prose.Time(int64(r.P50))
+		rows[5][1] = units.Prose.Time(int64(r.P50))
 	}
 	return rows
 }
@@ -158,18 +158,18 @@ func (m *markdown) footnote() {
 }
 
 // perSample is how long the device computes for a sample, in ns.
-func perSample(r *stall.SegmentStats) float64 {
+func perSample(r *attribution.SegmentStats) float64 {
 	if r.Breakdown.Samples == 0 {
 		return 0
 	}
 	return float64(r.Breakdown.Busy) / float64(r.Breakdown.Samples)
 }
 
-func points(a, b *stall.SegmentStats, difference float64) string {
+func points(a, b *attribution.SegmentStats, difference float64) string {
 	if a.Steps == 0 || b.Steps == 0 {
 		return "-"
 	}
-	return figures.Points(difference)
+	return units.Points(difference)
 }
 
 // The changes of the device's own time that are worth a word: one that is certain, and
@@ -181,14 +181,14 @@ const (
 
 // computeText says that the device's own time for a sample changed between two rows,
 // which no waiting explains; empty when it did not, as far as can be told.
-func (m *markdown) computeText(a, b *stall.SegmentStats, c *evidence.Comparison) string {
+func (m *markdown) computeText(a, b *attribution.SegmentStats, c *stats.Comparison) string {
 	x, y := perSample(a), perSample(b)
-	certain := c.Busy.Answer == evidence.Different && c.Pairs == 0 // else it is of other steps
+	certain := c.Busy.Answer == stats.Different && c.Pairs == 0 // else it is of other steps
 	least := slowed
 	if !certain {
 		least = perhapsSlow
 	}
-	if x == 0 || y == 0 || math.Abs(y/x-1) < least || c.Busy.Answer == evidence.Same {
+	if x == 0 || y == 0 || math.Abs(y/x-1) < least || c.Busy.Answer == stats.Same {
 		return ""
 	}
 	is, way, size := "seems", "slower", change(x, y)+", which may be chance"
@@ -196,7 +196,7 @@ func (m *markdown) computeText(a, b *stall.SegmentStats, c *evidence.Comparison)
 		way = "faster"
 	}
 	if certain {
-		is, size = "was", figures.Prose.Gain(c.Busy.Estimate())
+		is, size = "was", units.Prose.Gain(c.Busy.Estimate())
 	}
 	cores := advice.SlowedMore(m.s, m.s.Tally(a.Segment.Index), m.s.Tally(b.Segment.Index))
 	device := "the device itself"
@@ -204,7 +204,7 @@ func (m *markdown) computeText(a, b *stall.SegmentStats, c *evidence.Comparison)
 		device = "the device"
 	}
 	text := fmt.Sprintf("%s %s %s: it computed %s for a sample where it had computed %s (%s); that is no waiting, so utilisation does not show it",
-		device, is, way, figures.Prose.Time(int64(math.Round(y))), figures.Prose.Time(int64(math.Round(x))), size)
+		device, is, way, units.Prose.Time(int64(math.Round(y))), units.Prose.Time(int64(math.Round(x))), size)
 	changed := advice.Changed(a.Segment.Knobs, b.Segment.Knobs)
 	switch {
 	case has(changed, "batch_size"):
@@ -219,35 +219,35 @@ func (m *markdown) computeText(a, b *stall.SegmentStats, c *evidence.Comparison)
 }
 
 // confidence says how sure the change of the epoch time is.
-func (m *markdown) confidence(of *evidence.Comparison, excluded int) {
+func (m *markdown) confidence(of *stats.Comparison, excluded int) {
 	c := &of.Throughput
-	if c.Answer == evidence.Unknown {
+	if c.Answer == stats.Unknown {
 		text := ""
-		if c.Missing.What == evidence.Windows {
+		if c.Missing.What == stats.Windows {
 			text = " Steps near one another are fast or slow together; a window is as long as they are."
 		}
 		m.para("**Whether epochs became shorter is not known yet:** %s.%s", c.Missing, text)
 		return
 	}
-	rests := fmt.Sprintf("the time per sample in steady steps that tell as much as %s and %s independent ones", figures.Count(int(c.Samples[0])), figures.Count(int(c.Samples[1])))
+	rests := fmt.Sprintf("the time per sample in steady steps that tell as much as %s and %s independent ones", units.Count(int(c.Samples[0])), units.Count(int(c.Samples[1])))
 	if by := of.ByTurns(); by != "" {
 		rests = by + ", in which both met the same host"
 	}
-	rests = fmt.Sprintf("It rests on %s; %s left out as transition or warm-up. It holds however often one looked", rests, figures.Counted(excluded, "step", "steps"))
+	rests = fmt.Sprintf("It rests on %s; %s left out as transition or warm-up. It holds however often one looked", rests, units.Counted(excluded, "step", "steps"))
 	if text := c.LessDrift(); text != "" {
 		rests += ". The rates: " + text
 	}
 	less := reduction(c)
-	if c.Answer == evidence.Same {
+	if c.Answer == stats.Same {
 		m.para("**The same epoch time, within %s:** the 95 %% confidence interval of the reduction is %s. %s.",
-			figures.Prose.Percent(evidence.DefaultMargin), figures.Prose.PercentRange(less), rests)
+			units.Prose.Percent(stats.DefaultMargin), units.Prose.PercentRange(less), rests)
 		return
 	}
 	word := "Reduction"
 	if less.Value < 0 {
 		word, less = "Increase", increase(less)
 	}
-	m.para("**%s of epoch time: %s, 95 %% confidence interval %s.** %s.", word, figures.Prose.PercentOf(less), figures.Prose.PercentRange(less), rests)
+	m.para("**%s of epoch time: %s, 95 %% confidence interval %s.** %s.", word, units.Prose.PercentOf(less), units.Prose.PercentRange(less), rests)
 }
 
 // pictures are the timelines of before and after.
@@ -288,16 +288,16 @@ func change(a, b float64) string {
 	if a <= 0 || b <= 0 {
 		return "-"
 	}
-	return figures.Prose.Gain(figures.Rough(b / a))
+	return units.Prose.Gain(units.Rough(b / a))
 }
 
 // certain is a change with the digits that its interval allows, where that is known, and
 // the mark of one from which a drift was taken out.
-func certain(c *evidence.Change, a, b float64) string {
-	if c.Answer == evidence.Unknown {
+func certain(c *stats.Change, a, b float64) string {
+	if c.Answer == stats.Unknown {
 		return change(a, b)
 	}
-	return figures.Prose.Gain(c.Estimate()) + c.Mark()
+	return units.Prose.Gain(c.Estimate()) + c.Mark()
 }
 
 // sentence begins with a capital, unless a knob's name does.

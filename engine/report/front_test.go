@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/trace"
 )
 
@@ -25,7 +25,7 @@ func TestSlowerDevice(t *testing.T) {
 		b.Breakdown.Busy *= 2
 		at := m.tally(1)
 		m.s.Gauges[trace.GaugeStarved] = []trace.Point{{T: (at.From + at.To) / 2, V: c.starved}}
-		text := m.computeText(&a, &b, &evidence.Comparison{})
+		text := m.computeText(&a, &b, &stats.Comparison{})
 		waited := strings.Contains(text, "its threads waited for a core 80.0 % of the time, before 0.0 %")
 		if !strings.HasPrefix(text, c.says) || waited != (c.starved > 0) {
 			t.Errorf("%s: %q", c.name, text)
@@ -96,16 +96,16 @@ func TestUndecided(t *testing.T) {
 // TestCertain: a change from which a drift was taken out is marked, as the rates beside it make another.
 func TestCertain(t *testing.T) {
 	for drifted, marked := range map[float64]bool{1: false, 0.7: true} {
-		c := evidence.Change{Answer: evidence.Different, Ratio: 1.7, Lo: 1.2, Hi: 2.2, Drifted: drifted}
-		if got := certain(&c, 756, 914); strings.HasSuffix(got, " "+evidence.DriftMark) != marked || !strings.HasPrefix(got, "+70 %") {
+		c := stats.Change{Answer: stats.Different, Ratio: 1.7, Lo: 1.2, Hi: 2.2, Drifted: drifted}
+		if got := certain(&c, 756, 914); strings.HasSuffix(got, " "+stats.DriftMark) != marked || !strings.HasPrefix(got, "+70 %") {
 			t.Errorf("drifted by %v: %q", drifted, got)
 		}
 		inverse := c.Inverse()
-		if got := certain(&inverse, 3, 2.5); strings.HasSuffix(got, " "+evidence.DriftMark) != marked || !strings.HasPrefix(got, "-41 %") {
+		if got := certain(&inverse, 3, 2.5); strings.HasSuffix(got, " "+stats.DriftMark) != marked || !strings.HasPrefix(got, "-41 %") {
 			t.Errorf("drifted by %v: %q", drifted, got)
 		}
 	}
-	c := evidence.Change{Answer: evidence.Unknown, Ratio: 1.7, Drifted: 0.7}
+	c := stats.Change{Answer: stats.Unknown, Ratio: 1.7, Drifted: 0.7}
 	if got := certain(&c, 100, 121); got != "~+21 %" {
 		t.Error(got)
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/base/figures"
-	"dev.gpustall/engine/report/document"
+	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/report/markup"
 	"dev.gpustall/engine/trace"
 )
 
@@ -22,7 +22,7 @@ func (m *markdown) keep() {
 		return
 	}
 	if m.s.Diverged > 0 {
-		m.line("- The training diverged at step %s: lower the learning rate before anything else.", figures.Count(m.s.DivergedAt))
+		m.line("- The training diverged at step %s: lower the learning rate before anything else.", units.Count(m.s.DivergedAt))
 	}
 	a := &m.advice
 	row := m.kept
@@ -75,7 +75,7 @@ func Flags(knobs []trace.Knob) string {
 	var flags []string
 	for _, k := range knobs {
 		if !k.IsInject() && k.Name != "ceiling" {
-			flags = append(flags, fmt.Sprintf("--%s=%s", strings.ReplaceAll(k.Name, "_", "-"), document.ShellWord(k.Value)))
+			flags = append(flags, fmt.Sprintf("--%s=%s", strings.ReplaceAll(k.Name, "_", "-"), markup.ShellWord(k.Value)))
 		}
 	}
 	return strings.Join(flags, " ")
@@ -147,7 +147,7 @@ func inPython(name, value string) string {
 	switch {
 	case name == "timeout":
 		d, _ := time.ParseDuration(value)
-		return figures.Rate(d.Seconds())
+		return units.Rate(d.Seconds())
 	case value == "on":
 		return "True"
 	case value == "off":

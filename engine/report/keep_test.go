@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/trace"
 )
 
@@ -75,7 +75,7 @@ func TestWhyThen(t *testing.T) {
 	sc := scripts()["tuned"]
 	sc.stretches = sc.stretches[:2]
 	s := sc.run(t)
-	rows := stall.Segments(s)
+	rows := attribution.Segments(s)
 	a := advice.Of(s, s.Tally(0), rows[:1])
 	sc.stretches[1].knobs = knobs(a.First().Value)
 	s = sc.run(t)

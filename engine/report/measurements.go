@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -72,17 +72,17 @@ func (m *markdown) measurements(rows []int) {
 	for _, row := range rows {
 		r := &m.rows[row]
 		e := m.epochOf(row)
-		cells := []string{">" + m.rows[row].Name(), figures.Count(r.Steps), e.full(), e.estimate(), "-", "-", "-", "-", "-"}
+		cells := []string{">" + m.rows[row].Name(), units.Count(r.Steps), e.full(), e.estimate(), "-", "-", "-", "-", "-"}
 		if r.Steps > 0 {
-			cells[4] = figures.Prose.Time(int64(r.P95))
+			cells[4] = units.Prose.Time(int64(r.P95))
 			cells[5] = loadTime(&m.s.Meta, r.Breakdown.Load/int64(r.Steps))
-			cells[6] = figures.Prose.Time(r.Breakdown.Wait / int64(r.Steps))
+			cells[6] = units.Prose.Time(r.Breakdown.Wait / int64(r.Steps))
 		}
 		if v, n := m.gauge("nvml_util", r); n >= 2 {
-			cells[7], driver = figures.Prose.Percent(v/100), true
+			cells[7], driver = units.Prose.Percent(v/100), true
 		}
-		if f, ok := stall.MFUOf(m.s, &r.Segment); ok {
-			cells[8], peak = figures.Prose.Percent(f.Share), fmt.Sprintf("%s TFLOP/s %s, %s", figures.Rate(f.Peak/1e12), f.Type, f.From)
+		if f, ok := attribution.MFUOf(m.s, &r.Segment); ok {
+			cells[8], peak = units.Prose.Percent(f.Share), fmt.Sprintf("%s TFLOP/s %s, %s", units.Rate(f.Peak/1e12), f.Type, f.From)
 		}
 		for i, c := range cells {
 			table[i] = append(table[i], c)
@@ -107,7 +107,7 @@ func (m *markdown) measurements(rows []int) {
 }
 
 // gauge is the mean of a gauge's samples within a row.
-func (m *markdown) gauge(name string, r *stall.SegmentStats) (mean float64, n int) {
+func (m *markdown) gauge(name string, r *attribution.SegmentStats) (mean float64, n int) {
 	t := m.s.Tally(r.Segment.Index)
 	mean, _, n = m.s.GaugeOver(name, t.Start, t.End)
 	return mean, n
@@ -134,15 +134,15 @@ func (m *markdown) breakdowns(rows []int) {
 		}
 		add := func(i int, time, share string) { table[i] = append(table[i], time, share) }
 		add(0, ">"+m.rows[row].Name(), ">share")
-		add(1, figures.Prose.Time(b.Busy), figures.Prose.Percent(b.Utilisation()))
+		add(1, units.Prose.Time(b.Busy), units.Prose.Percent(b.Utilisation()))
 		for i, c := range causes {
-			share := figures.Prose.Percent(b.Share(c))
+			share := units.Prose.Percent(b.Share(c))
 			if c == trace.CausePaused {
 				share = "-"
 			}
-			add(2+i, figures.Prose.Time(b.Stall[c]), share)
+			add(2+i, units.Prose.Time(b.Stall[c]), share)
 		}
-		add(len(table)-1, figures.Prose.Time(b.Wall), figures.Prose.Percent(1))
+		add(len(table)-1, units.Prose.Time(b.Wall), units.Prose.Percent(1))
 	}
 	if len(table[0]) == 1 {
 		m.para("There is no steady step to account for.")
@@ -158,7 +158,7 @@ func (m *markdown) breakdowns(rows []int) {
 	for _, c := range causes {
 		means := c.Info().Means
 		if c == trace.CauseOrder {
-			if h, ok := stall.HeadOf(m.s.Spans, 0, m.s.Now); ok {
+			if h, ok := attribution.HeadOf(m.s.Spans, 0, m.s.Now); ok {
 				means += "; " + h.String()
 			}
 		}
@@ -179,8 +179,8 @@ func (m *markdown) workerTime(rows []int) {
 				return
 			}
 			batch := float64(b.Load) / float64(b.Steps) * float64(s.Total()) / float64(of)
-			share := func(ns int64) string { return figures.Prose.Percent(float64(ns) / float64(s.Total())) }
-			table = append(table, []string{r.Name(), phase, figures.Prose.Time(int64(batch)), share(s.Core), share(s.Waiting), share(s.Blocked), s.Bound().Info().Name})
+			share := func(ns int64) string { return units.Prose.Percent(float64(ns) / float64(s.Total())) }
+			table = append(table, []string{r.Name(), phase, units.Prose.Time(int64(batch)), share(s.Core), share(s.Waiting), share(s.Blocked), s.Bound().Info().Name})
 		}
 		for k := trace.KindRead; k.IsPhase(); k++ {
 			add(k.String(), *b.Work.Phases.Of(k), b.Work.Phases.All().Total())

@@ -5,8 +5,8 @@ import (
 	"math"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -54,11 +54,11 @@ func (m *markdown) noOps() string {
 
 // opSegments are the tables of the baseline and of the final settings: the nearest
 // segments that have one.
-func (m *markdown) opSegments() (a, b *stall.OpTable) {
-	tables := make([]*stall.OpTable, len(m.rows))
-	table := func(i int) *stall.OpTable {
+func (m *markdown) opSegments() (a, b *attribution.OpTable) {
+	tables := make([]*attribution.OpTable, len(m.rows))
+	table := func(i int) *attribution.OpTable {
 		if tables[i] == nil {
-			t := stall.Ops(m.s, m.rows[i].Segment)
+			t := attribution.Ops(m.s, m.rows[i].Segment)
 			tables[i] = &t
 		}
 		return tables[i]
@@ -109,14 +109,14 @@ func (m *markdown) opsMeaning() string {
 }
 
 // opTable lists a segment's ops.
-func (m *markdown) opTable(t *stall.OpTable) {
+func (m *markdown) opTable(t *attribution.OpTable) {
 	name := m.segmentName(t.Segment.Index)
 	m.heading(3, fmt.Sprintf("Segment %s: top operations by device time", name))
 	m.para("%s", m.timedSteps(t))
 	rows := [][]string{{"op", "layer", ">mean", ">least", ">most", ">of ops", ">TFLOP/s", ">GB/s"}}
-	ops := t.Group(stall.ByOp)
-	stall.SortOps(ops)
-	var rest stall.OpRow
+	ops := t.Group(attribution.ByOp)
+	attribution.SortOps(ops)
+	var rest attribution.OpRow
 	for i := range ops {
 		r := &ops[i]
 		if i >= opsShown {
@@ -126,7 +126,7 @@ func (m *markdown) opTable(t *stall.OpTable) {
 		rows = append(rows, opCells(r, r.Name))
 	}
 	if rest.Ops > 0 {
-		rows = append(rows, opCells(&rest, figures.Counted(rest.Ops, "op more", "ops more")))
+		rows = append(rows, opCells(&rest, units.Counted(rest.Ops, "op more", "ops more")))
 	}
 	m.table(filled(rows))
 	if text := copies(t); text != "" {
@@ -134,19 +134,19 @@ func (m *markdown) opTable(t *stall.OpTable) {
 	}
 	m.kernels(ops)
 	for _, g := range []struct {
-		by   stall.OpGroup
+		by   attribution.OpGroup
 		head string
-		name func(*stall.OpRow) string
+		name func(*attribution.OpRow) string
 	}{
-		{stall.ByKind, "by op", func(r *stall.OpRow) string { return r.Name }},
-		{stall.ByPhase, "by phase", func(r *stall.OpRow) string { return r.Phase }},
+		{attribution.ByKind, "by op", func(r *attribution.OpRow) string { return r.Name }},
+		{attribution.ByPhase, "by phase", func(r *attribution.OpRow) string { return r.Phase }},
 	} {
 		m.opGroups(t, g.by, g.head, g.name)
 	}
 }
 
 // kernels names the kernel variants of the listed ops, where the device has several.
-func (m *markdown) kernels(ops []stall.OpRow) {
+func (m *markdown) kernels(ops []attribution.OpRow) {
 	rows := [][]string{{"op", "layer", "kernel"}}
 	for i := range ops[:min(opsShown, len(ops))] {
 		if r := &ops[i]; r.Variant != "" {
@@ -158,47 +158,47 @@ func (m *markdown) kernels(ops []stall.OpRow) {
 	}
 }
 
-func (m *markdown) opGroups(t *stall.OpTable, by stall.OpGroup, head string, name func(*stall.OpRow) string) {
+func (m *markdown) opGroups(t *attribution.OpTable, by attribution.OpGroup, head string, name func(*attribution.OpRow) string) {
 	groups := t.Group(by)
 	if len(groups) < 2 {
 		return
 	}
-	stall.SortOps(groups)
+	attribution.SortOps(groups)
 	rows := [][]string{{head, ">ops", ">calls", ">total", ">of ops", ">of step", ">TFLOP/s", ">GB/s"}}
 	for i := range groups {
 		r := &groups[i]
-		rows = append(rows, []string{or(name(r), "-"), itoa(int64(r.Ops)), figures.Count(r.Calls), figures.Prose.Time(r.Total), figures.Prose.Percent(r.Share), figures.Prose.Percent(r.Step), figures.Rate(r.TFLOPs()), figures.Rate(r.GBs())})
+		rows = append(rows, []string{or(name(r), "-"), itoa(int64(r.Ops)), units.Count(r.Calls), units.Prose.Time(r.Total), units.Prose.Percent(r.Share), units.Prose.Percent(r.Step), units.Rate(r.TFLOPs()), units.Rate(r.GBs())})
 	}
 	m.table(filled(rows))
 }
 
-func opCells(r *stall.OpRow, name string) []string {
+func opCells(r *attribution.OpRow, name string) []string {
 	least, most := "-", "-"
 	if r.Max > 0 {
-		least, most = figures.Prose.Time(r.Min), figures.Prose.Time(r.Max)
+		least, most = units.Prose.Time(r.Min), units.Prose.Time(r.Max)
 	}
-	return []string{name, or(r.Layer, "-"), figures.Prose.Time(int64(math.Round(r.Mean()))), least, most, figures.Prose.Percent(r.Share), figures.Rate(r.TFLOPs()), figures.Rate(r.GBs())}
+	return []string{name, or(r.Layer, "-"), units.Prose.Time(int64(math.Round(r.Mean()))), least, most, units.Prose.Percent(r.Share), units.Rate(r.TFLOPs()), units.Rate(r.GBs())}
 }
 
 // copies tells of the copies to the device, over all steps of the segment.
-func copies(t *stall.OpTable) string {
+func copies(t *attribution.OpTable) string {
 	if t.Steps == 0 || t.Copy == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("Beside them, copies to the device took %s a step (%s of the time", figures.Prose.Time(t.Copy/int64(t.Steps)), figures.Prose.Percent(t.CopyShare))
+	text := fmt.Sprintf("Beside them, copies to the device took %s a step (%s of the time", units.Prose.Time(t.Copy/int64(t.Steps)), units.Prose.Percent(t.CopyShare))
 	if t.CopyBytes > 0 {
-		text += ", at " + figures.Prose.Transfer(float64(t.CopyBytes)/float64(t.Copy)*1e9)
+		text += ", at " + units.Prose.Transfer(float64(t.CopyBytes)/float64(t.Copy)*1e9)
 	}
 	return text + ")."
 }
 
 // timedSteps says what the table rests on and what it cost.
-func (m *markdown) timedSteps(t *stall.OpTable) string {
+func (m *markdown) timedSteps(t *attribution.OpTable) string {
 	if m.s.Meta.Imported != "" {
-		return figures.Counted(t.Steps, "step", "steps") + " of the trace."
+		return units.Counted(t.Steps, "step", "steps") + " of the trace."
 	}
 	knobs := t.Segment.Knobs
-	s := fmt.Sprintf("Timed: %s of %s", figures.Count(t.Timed), figures.Counted(t.Steps, "step", "steps"))
+	s := fmt.Sprintf("Timed: %s of %s", units.Count(t.Timed), units.Counted(t.Steps, "step", "steps"))
 	if how := trace.KnobValue(knobs, "time_ops"); how != "" {
 		s += " (time_ops=" + how + ")"
 	}
@@ -211,7 +211,7 @@ func (m *markdown) timedSteps(t *stall.OpTable) string {
 	s += "."
 	if finite(t.Extra) {
 		if t.Extra > 0 {
-			s += fmt.Sprintf(" By the medians, a timed step took %s longer than the others, which makes %s of the segment's time.", figures.Prose.PercentOf(figures.Rough(t.Extra)), figures.Prose.PercentOf(figures.Rough(t.Cost())))
+			s += fmt.Sprintf(" By the medians, a timed step took %s longer than the others, which makes %s of the segment's time.", units.Prose.PercentOf(units.Rough(t.Extra)), units.Prose.PercentOf(units.Rough(t.Cost())))
 		} else {
 			s += " By the medians, a timed step took no longer than the others."
 		}

@@ -8,13 +8,13 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
 // opChanges sets the two segments side by side.
-func (m *markdown) opChanges(a, b *stall.OpTable) {
+func (m *markdown) opChanges(a, b *attribution.OpTable) {
 	na, nb := m.segmentName(a.Segment.Index), m.segmentName(b.Segment.Index)
 	m.heading(3, fmt.Sprintf("By operation: segment %s against %s", nb, na))
 	var words []string
@@ -23,11 +23,11 @@ func (m *markdown) opChanges(a, b *stall.OpTable) {
 	}
 	least := min(a.Timed, b.Timed)
 	few := least < fewTimed
-	ratio := func(c *stall.OpChange) string {
+	ratio := func(c *attribution.OpChange) string {
 		if least < 2 {
 			return "-"
 		}
-		return figures.Prose.Ratio(figures.Rough(c.Ratio(a, b)))
+		return units.Prose.Ratio(units.Rough(c.Ratio(a, b)))
 	}
 	note := ""
 	switch {
@@ -38,20 +38,20 @@ func (m *markdown) opChanges(a, b *stall.OpTable) {
 	}
 	m.para("%s. Steps timed: %d and %d. The ratio is %s's device time for a sample over %s's: under 1 is faster.%s", or(strings.Join(words, ", "), "The same knobs"), a.Timed, b.Timed, nb, na, note)
 	head := []string{"op", "layer", ">" + na + ", per step", ">" + nb + ", per step", ">ratio", "kernel"}
-	for _, by := range []stall.OpGroup{stall.ByKind, stall.ByOp} {
-		changes := stall.CompareOps(a, b, by)
-		slices.SortStableFunc(changes, func(x, y stall.OpChange) int {
+	for _, by := range []attribution.OpGroup{attribution.ByKind, attribution.ByOp} {
+		changes := attribution.CompareOps(a, b, by)
+		slices.SortStableFunc(changes, func(x, y attribution.OpChange) int {
 			return cmp.Compare(max(y.A, y.B), max(x.A, x.B))
 		})
 		rows := [][]string{slices.Clone(head)}
-		if by == stall.ByKind {
+		if by == attribution.ByKind {
 			rows[0] = []string{"op", head[2], head[3], head[4]}
-			all := stall.OpChange{A: a.StepOps(), B: b.StepOps()}
-			rows = append(rows, []string{"all ops", figures.Prose.Time(int64(all.A)), figures.Prose.Time(int64(all.B)), ratio(&all)})
+			all := attribution.OpChange{A: a.StepOps(), B: b.StepOps()}
+			rows = append(rows, []string{"all ops", units.Prose.Time(int64(all.A)), units.Prose.Time(int64(all.B)), ratio(&all)})
 		}
 		for i := range changes[:min(opsShown, len(changes))] {
 			c := &changes[i]
-			if by == stall.ByKind {
+			if by == attribution.ByKind {
 				rows = append(rows, []string{c.Name, span(c.A), span(c.B), ratio(c)})
 				continue
 			}
@@ -71,8 +71,8 @@ func (m *markdown) opChanges(a, b *stall.OpTable) {
 
 // overlap tells whether the least and most times of an op, for a sample, leave
 // room for the two segments to be alike.
-func overlap(c *stall.OpChange, a, b *stall.OpTable) bool {
-	reach := func(t *stall.OpTable) (least, most float64) {
+func overlap(c *attribution.OpChange, a, b *attribution.OpTable) bool {
+	reach := func(t *attribution.OpTable) (least, most float64) {
 		for i := range t.Rows {
 			if o := &t.Rows[i]; o.Name == c.Name && o.Layer == c.Layer && o.Phase == c.Phase {
 				least, most = least+float64(o.Min), most+float64(o.Max)
@@ -90,5 +90,5 @@ func span(ns float64) string {
 	if ns <= 0 {
 		return "-"
 	}
-	return figures.Prose.Time(int64(math.Round(ns)))
+	return units.Prose.Time(int64(math.Round(ns)))
 }

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
@@ -103,7 +103,7 @@ func TestOperations(t *testing.T) {
 // TestOpShares: what the table says follows from the times.
 func TestOpShares(t *testing.T) {
 	s := timedSession(t)
-	a, b := stall.Ops(s, s.Segments[0]), stall.Ops(s, s.Segments[1])
+	a, b := attribution.Ops(s, s.Segments[0]), attribution.Ops(s, s.Segments[1])
 	if a.Timed != 5 || a.Steps != 40 || len(a.Rows) != 4 {
 		t.Fatalf("%d of %d steps, %d rows", a.Timed, a.Steps, len(a.Rows))
 	}
@@ -120,9 +120,9 @@ func TestOpShares(t *testing.T) {
 	near("its TFLOP/s", a.Rows[0].TFLOPs(), 20)
 	near("its GB/s", a.Rows[0].GBs(), 100)
 	near("the share of the copies", a.CopyShare, 40.0/405)
-	kinds := stall.CompareOps(&a, &b, stall.ByKind)
+	kinds := attribution.CompareOps(&a, &b, attribution.ByKind)
 	near("the convolution's ratio", kinds[0].Ratio(&a, &b), 1.0/3)
-	if p := a.Group(stall.ByPhase); len(p) != 3 || p[0].Ops != 2 || p[0].Total != 25e6 || p[0].Layer != "" || p[0].Phase != "forward" {
+	if p := a.Group(attribution.ByPhase); len(p) != 3 || p[0].Ops != 2 || p[0].Total != 25e6 || p[0].Layer != "" || p[0].Phase != "forward" {
 		t.Errorf("by phase: %+v", p)
 	}
 	b.Samples *= 2 // a step of twice the samples in the same time is twice as fast

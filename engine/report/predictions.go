@@ -2,7 +2,7 @@ package report
 
 import (
 	"dev.gpustall/engine/analysis/predict"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 )
 
 // predictions sets what was predicted of each change beside what came of it.
@@ -23,18 +23,18 @@ func (m *markdown) predictions() {
 		o := &outcomes[i]
 		measured := o.Measured
 		if !m.rows[o.Row].VsBefore.Throughput.Tells() {
-			measured = figures.Rough(measured.Value)
+			measured = units.Rough(measured.Value)
 		}
-		row := []string{m.rows[o.Row].Name(), or(o.Change, "-"), "none", figures.Prose.Gain(measured), figures.Prose.GainRange(measured), yesNo(o.Inside)}
+		row := []string{m.rows[o.Row].Name(), or(o.Change, "-"), "none", units.Prose.Gain(measured), units.Prose.GainRange(measured), yesNo(o.Inside)}
 		if o.Predicted.Made() {
-			row[2] = figures.Prose.GainRange(predict.Gain(o.Predicted))
+			row[2] = units.Prose.GainRange(predict.Gain(o.Predicted))
 		}
 		table = append(table, row)
 	}
 	m.table(table)
 	inside, of := predict.Score(outcomes)
 	m.para("%s of %s fell inside what was predicted when the change was asked for. A prediction is of a model that knows only what was measured before; where there is none, the model does not know the knob, or there were too few steps to go by. Measured is the segment's rate over that of the steps from which the prediction was made, from which no drift is taken out; so it may differ from the change that is told elsewhere.",
-		figures.Count(inside), figures.Counted(of, "outcome", "outcomes"))
+		units.Count(inside), units.Counted(of, "outcome", "outcomes"))
 }
 
 // feed answers whether this machine can feed the device.

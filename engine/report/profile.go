@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -38,7 +38,7 @@ func (m *markdown) profile() {
 	add := func(name string, s *trace.ProfiledStep, n int64) {
 		row := []string{strings.TrimPrefix(name, "ProfilerStep")}
 		for _, ns := range append(s.Roles[:], s.Length) {
-			row = append(row, figures.Count(int64(math.Round(float64(ns)/float64(n)/1000))))
+			row = append(row, units.Count(int64(math.Round(float64(ns)/float64(n)/1000))))
 		}
 		rows = append(rows, row)
 	}
@@ -48,16 +48,16 @@ func (m *markdown) profile() {
 	add("mean", &p.Total, p.Count)
 	share := []string{"share"}
 	for r := range trace.NumRoles {
-		share = append(share, figures.Prose.Percent(p.Share(r)))
+		share = append(share, units.Prose.Percent(p.Share(r)))
 	}
-	rows = append(rows, append(share, figures.Prose.Percent(1)))
+	rows = append(rows, append(share, units.Prose.Percent(1)))
 	m.table(rows)
 	if n := p.Count - maxProfiled; n > 0 {
-		m.para("%s are not listed; the mean is of all.", figures.Counted(n, "further step", "further steps"))
+		m.para("%s are not listed; the mean is of all.", units.Counted(n, "further step", "further steps"))
 	}
 	m.para("The columns are those of PyTorch's TensorBoard plugin, but that a kernel of NCCL's always counts as Communication. An instant counts in the first of them that applies, so Memcpy is what no kernel hides and DataLoader what neither hides. A step begins where the one before ended, or where the host began it if that is later, and ends when the host and the device had ended it.")
 	if p.Cut > 0 {
-		m.para("Left out at the end: %s, %s.", figures.Counted(p.Cut, "step", "steps"), p.Lacking())
+		m.para("Left out at the end: %s, %s.", units.Counted(p.Cut, "step", "steps"), p.Lacking())
 	}
 	m.gpus(p)
 }
@@ -72,21 +72,21 @@ func (m *markdown) gpus(p *trace.Profile) {
 		if share == nil {
 			return notRecorded
 		}
-		return figures.Prose.Percent(*share)
+		return units.Prose.Percent(*share)
 	}
 	for i := range p.GPUs {
 		g := &p.GPUs[i]
 		memory := notRecorded
 		switch {
 		case g.Peak > 0 && g.Memory > 0:
-			memory = figures.Prose.Bytes(g.Peak) + " of " + figures.Prose.Bytes(g.Memory)
+			memory = units.Prose.Bytes(g.Peak) + " of " + units.Prose.Bytes(g.Memory)
 		case g.Peak > 0:
-			memory = figures.Prose.Bytes(g.Peak)
+			memory = units.Prose.Bytes(g.Peak)
 		}
 		idle := func(ns int64) string {
-			return figures.Prose.Time(ns/p.Count) + " a step (" + figures.Prose.Percent(p.ShareOf(ns)) + ")"
+			return units.Prose.Time(ns/p.Count) + " a step (" + units.Prose.Percent(p.ShareOf(ns)) + ")"
 		}
-		for j, cell := range []string{">GPU " + strconv.Itoa(g.ID), figures.Prose.Percent(g.Utilisation), estimate(g.Efficiency), estimate(g.Occupancy), memory,
+		for j, cell := range []string{">GPU " + strconv.Itoa(g.ID), units.Prose.Percent(g.Utilisation), estimate(g.Efficiency), estimate(g.Occupancy), memory,
 			idle(g.Idle.Host), idle(g.Idle.Kernel), idle(g.Idle.Other)} {
 			rows[j] = append(rows[j], cell)
 		}

@@ -3,8 +3,8 @@ package report
 import (
 	"strconv"
 
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/units"
 )
 
 // parts tells what the script's own time in a step goes to.
@@ -20,7 +20,7 @@ func (m *markdown) parts() {
 	m.heading(2, "The script's step")
 	rows := [][]string{{"part", ">a step", ">of it"}}
 	for _, p := range parts {
-		rows = append(rows, []string{p.Name, figures.Prose.Time(p.Step), figures.Prose.Percent(p.Share)})
+		rows = append(rows, []string{p.Name, units.Prose.Time(p.Step), units.Prose.Percent(p.Share)})
 	}
 	m.table(rows)
 	of := ""
@@ -42,14 +42,14 @@ func (m *markdown) ranks() {
 	}
 	m.heading(2, "Ranks")
 	rows := [][]string{{">rank", ">waits for data", ">a step", ">steps", "note"}}
-	slowest, why := stall.SlowestRank(ranks)
+	slowest, why := attribution.SlowestRank(ranks)
 	for i := range ranks {
 		k := &ranks[i]
 		note := ""
 		if i == slowest {
 			note = "slowest"
 		}
-		rows = append(rows, []string{strconv.Itoa(k.Rank), figures.Prose.Percent(k.Data()), figures.Prose.Time(k.Step()), figures.Count(k.Steps), note})
+		rows = append(rows, []string{strconv.Itoa(k.Rank), units.Prose.Percent(k.Data()), units.Prose.Time(k.Step()), units.Count(k.Steps), note})
 	}
 	m.table(rows)
 	if slowest >= 0 {

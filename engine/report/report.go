@@ -6,7 +6,7 @@ package report
 import (
 	"io"
 
-	"dev.gpustall/engine/report/document"
+	"dev.gpustall/engine/report/markup"
 	"dev.gpustall/engine/trace"
 )
 
@@ -60,14 +60,14 @@ func HTML(w io.Writer, s *trace.Snapshot, o Options) error {
 // markdown is a report being written: its texts are a document's.
 type markdown struct {
 	*account
-	doc *document.Document
+	doc *markup.Document
 	o   Options
 
 	unescaped *trace.Snapshot // for pictures, whose texts are no markdown
 }
 
 func newMarkdown(s *trace.Snapshot, o Options) *markdown {
-	m := &markdown{unescaped: s, doc: &document.Document{}}
+	m := &markdown{unescaped: s, doc: &markup.Document{}}
 	s, m.o = escaped(s, o)
 	m.account = newAccount(s)
 	return m

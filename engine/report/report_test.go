@@ -20,8 +20,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/report/document"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/report/markup"
 	"dev.gpustall/engine/trace"
 )
 
@@ -72,7 +72,7 @@ func TestMarkdown(t *testing.T) {
 				if strings.Contains(l, "%!") {
 					t.Errorf("bad format: %s", l)
 				}
-				if n := utf8.RuneCountInString(l); strings.HasPrefix(l, "|") && n > document.Width {
+				if n := utf8.RuneCountInString(l); strings.HasPrefix(l, "|") && n > markup.Width {
 					t.Errorf("a row of a table is %d columns wide: %s", n, l)
 				}
 			}
@@ -111,7 +111,7 @@ func TestNumbers(t *testing.T) {
 		t.Errorf("busy and causes are %d, wall is %d", total, b.Wall)
 	}
 	c := &a.rows[1].VsA.Throughput
-	if r := reduction(c); c.Answer != evidence.Different || r.Value < 0.32 || r.Value > 0.37 || r.Lo > r.Value || r.Hi < r.Value {
+	if r := reduction(c); c.Answer != stats.Different || r.Value < 0.32 || r.Value > 0.37 || r.Lo > r.Value || r.Hi < r.Value {
 		t.Errorf("comparison %+v, reduction %+v", c, reduction(c))
 	}
 	e := a.epochOf(0)
@@ -296,7 +296,7 @@ func TestWriteError(t *testing.T) {
 
 func TestText(t *testing.T) {
 	for got, want := range map[string]string{
-		document.ShellWord("it's"): `'it'\''s'`, document.ShellWord("a=b"): "a=b", document.ShellWord("my dir"): "'my dir'",
+		markup.ShellWord("it's"): `'it'\''s'`, markup.ShellWord("a=b"): "a=b", markup.ShellWord("my dir"): "'my dir'",
 		exact(-1_000_000_001): "-1.000000001", micros(1234): "1.234",
 	} {
 		if got != want {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 	"dev.gpustall/loader"
@@ -60,7 +60,7 @@ func (sc script) run(t *testing.T) *trace.Snapshot {
 	rec := trace.NewRecorder(c, sc.capacity)
 	// The collector is started only by Stop's last drain: what a track drops then
 	// depends on the script alone.
-	col := trace.NewCollector(rec, trace.NewSession(sc.meta), stall.NewAnalyzer(0), file)
+	col := trace.NewCollector(rec, trace.NewSession(sc.meta), attribution.NewAnalyzer(0), file)
 	p := player{script: sc, rec: rec, clock: c, rng: loader.NewRNG(1, 0, 0), free: map[int]int64{}, lastKnobs: -1}
 	p.play()
 	if err := col.Stop(sc.outcome); err != nil {

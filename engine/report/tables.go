@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -20,10 +20,10 @@ func (m *markdown) segmentTable() {
 	versus := [][]string{{"segment", ">throughput against A (95 % interval)", ">device", ">left out", ">cost", "note"}}
 	for i := range m.rows {
 		r := &m.rows[i]
-		row := []string{r.Name(), or(r.Segment.Reason, "-"), figures.Count(r.Steps), "-", "-", "-", share(r, r.Utilisation), share(r, r.DataShare)}
+		row := []string{r.Name(), or(r.Segment.Reason, "-"), units.Count(r.Steps), "-", "-", "-", share(r, r.Utilisation), share(r, r.DataShare)}
 		compute := "-"
 		if r.Steps > 0 {
-			row[3], row[4], row[5] = strings.TrimSuffix(rate(r), "/s"), figures.Prose.Time(int64(r.P50)), figures.Prose.Time(int64(r.P95))
+			row[3], row[4], row[5] = strings.TrimSuffix(rate(r), "/s"), units.Prose.Time(int64(r.P50)), units.Prose.Time(int64(r.P95))
 			compute = deviceTime(r)
 		}
 		rows = append(rows, row)
@@ -31,7 +31,7 @@ func (m *markdown) segmentTable() {
 		if i != m.first {
 			gain = r.VsA.Throughput.String()
 		}
-		versus = append(versus, []string{r.Name(), gain, compute, figures.Count(r.Excluded), figures.Prose.Time(r.Segment.Transition), m.note(i)})
+		versus = append(versus, []string{r.Name(), gain, compute, units.Count(r.Excluded), units.Prose.Time(r.Segment.Transition), m.note(i)})
 	}
 	m.table(rows)
 	m.table(versus)
@@ -73,29 +73,29 @@ func (m *markdown) epochTable() {
 				seg = m.rows[i].Name()
 			}
 		}
-		whole := figures.Prose.Time(e.Total)
+		whole := units.Prose.Time(e.Total)
 		switch {
 		case !e.Complete && e.Projected > 0:
-			whole, projected = "~"+figures.Prose.Time(e.Projected), true
+			whole, projected = "~"+units.Prose.Time(e.Projected), true
 		case !e.Complete:
 			whole = "-"
 		}
 		loss, top1 := "-", "-"
 		if finite(e.Loss) {
-			loss = figures.Loss(e.Loss)
+			loss = units.Loss(e.Loss)
 		}
 		if e.Diverged > 0 {
 			loss = "NaN"
 		}
 		if finite(e.Top1) {
-			top1 = figures.Prose.Percent(e.Top1)
+			top1 = units.Prose.Percent(e.Top1)
 		}
 		n := itoa(int64(e.Epoch) + 1)
-		rows = append(rows, []string{n, seg, figures.Count(e.Steps), samples(e.Samples),
-			loadTime(&m.s.Meta, e.Load), figures.Prose.Time(e.Wait), figures.Prose.Time(e.Train), figures.Prose.Time(e.Total), whole, figures.Prose.Percent(e.Utilisation)})
+		rows = append(rows, []string{n, seg, units.Count(e.Steps), samples(e.Samples),
+			loadTime(&m.s.Meta, e.Load), units.Prose.Time(e.Wait), units.Prose.Time(e.Train), units.Prose.Time(e.Total), whole, units.Prose.Percent(e.Utilisation)})
 		row := []string{n, loss, top1}
 		if v, ok := m.s.EvaluationOf(e.Epoch); ok {
-			row = append(row, figures.Loss(v.Loss), figures.Prose.Percent(v.Top1), figures.Prose.Time(v.Took))
+			row = append(row, units.Loss(v.Loss), units.Prose.Percent(v.Top1), units.Prose.Time(v.Took))
 		} else if tested {
 			row = append(row, "-", "-", "-")
 		}
@@ -108,7 +108,7 @@ func (m *markdown) epochTable() {
 		m.para("Test loss and top-1 are of the test split after the epoch, with the running statistics of the batch norms. Evaluate is what that took: it counts as a pause, so it is in no total and in no share.")
 	}
 	if projected {
-		m.para("A full epoch with a ~ was not run in full: its time is that of the samples that were, scaled to all %s.", figures.Count(m.s.Meta.Samples))
+		m.para("A full epoch with a ~ was not run in full: its time is that of the samples that were, scaled to all %s.", units.Count(m.s.Meta.Samples))
 	}
 }
 
@@ -117,7 +117,7 @@ func samples(n int64) string {
 	if n == 0 {
 		return notRecorded
 	}
-	return figures.Count(n)
+	return units.Count(n)
 }
 
 func (m *markdown) noLoss() string {
@@ -141,9 +141,9 @@ func (m *markdown) memoryTable() {
 		}
 		planned := "-"
 		if p := m.s.PlannedBytes(g.Start); p > 0 {
-			planned = figures.Prose.Bytes(p)
+			planned = units.Prose.Bytes(p)
 		}
-		rows = append(rows, []string{m.segmentName(g.Index), or(g.Reason, "-"), figures.Prose.Bytes(held), planned})
+		rows = append(rows, []string{m.segmentName(g.Index), or(g.Reason, "-"), units.Prose.Bytes(held), planned})
 	}
 	peak := m.s.PeakBytes()
 	if len(rows) == 1 && peak == 0 {
@@ -151,7 +151,7 @@ func (m *markdown) memoryTable() {
 	}
 	m.heading(3, "Device memory")
 	if peak > 0 {
-		m.para("Peak over the whole run: %s.", figures.Prose.Bytes(peak))
+		m.para("Peak over the whole run: %s.", units.Prose.Bytes(peak))
 	}
 	if len(rows) > 1 {
 		m.table(rows)
@@ -171,5 +171,5 @@ func (m *markdown) lossScale() {
 		return
 	}
 	m.para("The loss scale is %g; %s skipped because a gradient overflowed, the latest in step %s.",
-		l.Scale, figures.Counted(l.Skipped, "update was", "updates were"), figures.Count(l.LastOverflow))
+		l.Scale, units.Counted(l.Skipped, "update was", "updates were"), units.Count(l.LastOverflow))
 }

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"dev.gpustall/engine/report/document"
+	"dev.gpustall/engine/report/markup"
 )
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
@@ -12,7 +12,7 @@ func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 func command(args []string) string {
 	words := make([]string, len(args))
 	for i, a := range args {
-		words[i] = document.ShellWord(a)
+		words[i] = markup.ShellWord(a)
 	}
 	return strings.Join(words, " ")
 }

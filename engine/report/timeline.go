@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
-	"dev.gpustall/engine/report/document"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/report/markup"
 	"dev.gpustall/engine/trace"
 )
 
@@ -59,7 +59,7 @@ var legends = []struct {
 func (d *shown) legend() string {
 	entry := func(l []string, glyph byte, says string) []string {
 		if d.glyphs[glyph] {
-			l = append(l, document.Code(string(glyph))+" "+says)
+			l = append(l, markup.Code(string(glyph))+" "+says)
 		}
 		return l
 	}
@@ -108,11 +108,11 @@ func (m *markdown) timeline(row int, drawn *shown) {
 		l.add(g, max(s.Start, from)-from, min(s.End, to)-from, to-from)
 	}
 	slices.SortFunc(ids, func(a, b trace.TrackID) int { return laneOrder(a) - laneOrder(b) })
-	steps := "Step " + figures.Count(first) + ", a typical one"
+	steps := "Step " + units.Count(first) + ", a typical one"
 	if last > first {
-		steps = "Steps " + figures.Count(first) + " to " + figures.Count(last) + ", typical ones"
+		steps = "Steps " + units.Count(first) + " to " + units.Count(last) + ", typical ones"
 	}
-	m.para("%s, %s in %d columns of %s:", steps, figures.Prose.Time(to-from), columns, figures.Prose.Time((to-from)/columns))
+	m.para("%s, %s in %d columns of %s:", steps, units.Prose.Time(to-from), columns, units.Prose.Time((to-from)/columns))
 	m.line("```")
 	workers, hidden := 0, 0
 	for _, id := range ids {
@@ -126,14 +126,14 @@ func (m *markdown) timeline(row int, drawn *shown) {
 		drawn.pin = drawn.pin || id == trace.TrackPin
 		drawn.workers = drawn.workers || id.IsWorker() && id != trace.TrackInline
 		if hidden > 0 && !id.IsWorker() {
-			m.line("… and %s", figures.Counted(hidden, "worker more", "workers more"))
+			m.line("… and %s", units.Counted(hidden, "worker more", "workers more"))
 			hidden = 0
 		}
 		cells := lanes[id].String()
 		for _, c := range []byte(cells) {
 			drawn.glyphs[c] = true
 		}
-		m.line("%-*s|%s| %6s", nameWidth, id, cells, figures.Prose.Percent(float64(lanes[id].active)/float64(to-from)))
+		m.line("%-*s|%s| %6s", nameWidth, id, cells, units.Prose.Percent(float64(lanes[id].active)/float64(to-from)))
 	}
 	m.line("```")
 	m.line("")
@@ -166,7 +166,7 @@ func (m *markdown) window(row int) (from, to int64, first, last int32) {
 				run = append(run[:0], run[1:]...)
 			}
 			run = append(run, *s)
-			off := unlike(stall.Sum(run), m.rows[row].Breakdown) + float64(2*(pictured-len(run))) // whole pictures first
+			off := unlike(attribution.Sum(run), m.rows[row].Breakdown) + float64(2*(pictured-len(run))) // whole pictures first
 			if off < nearest {
 				nearest = off
 				from, to, first, last = run[0].Start, s.End, run[0].Index, s.Index
@@ -177,7 +177,7 @@ func (m *markdown) window(row int) (from, to int64, first, last int32) {
 }
 
 // unlike is how much of the time of one account is spent otherwise than in another, 0 to 2.
-func unlike(a, b stall.Breakdown) float64 {
+func unlike(a, b attribution.Breakdown) float64 {
 	off := math.Abs(a.Utilisation() - b.Utilisation())
 	for c := range trace.Cause(trace.NumCauses) {
 		off += math.Abs(a.Share(c) - b.Share(c))

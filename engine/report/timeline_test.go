@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/analysis/stall/stalltest"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/attribution/attributiontest"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
@@ -28,7 +28,7 @@ func TestLongRun(t *testing.T) {
 	spans := 0
 	for i := range int32(steps) {
 		at := int64(i) * 4 * ms // 1 ms of decoding, 3 ms of computing
-		b := trace.Batch{Now: at + 4*ms}
+		b := trace.Drained{Now: at + 4*ms}
 		if i%80 == 0 {
 			b.Segments = []trace.Segment{{Index: i / 80, Start: at, FirstStep: i, Reason: "a change", Knobs: []trace.Knob{{Name: "prefetch_factor", Value: itoa(int64(i))}}}}
 		}
@@ -61,7 +61,7 @@ func TestLongRun(t *testing.T) {
 	if len(snap.Spans) >= spans {
 		t.Fatalf("all of %d spans are in memory", spans)
 	}
-	for i, r := range stall.Segments(snap)[:2] {
+	for i, r := range attribution.Segments(snap)[:2] {
 		m := &markdown{account: newAccount(snap)}
 		if from, to, _, _ := m.window(i); to-from != 4*pictured*ms {
 			t.Errorf("the picture of segment %d spans %d ns", r.Segment.Index, to-from)
@@ -82,15 +82,15 @@ func TestLongRun(t *testing.T) {
 // TestPicturedSteps: steps with a pause between them, which no share shows, are not typical.
 func TestPicturedSteps(t *testing.T) {
 	for at := range 4 { // few steps, so that the picture is rather short
-		r := stalltest.Healthy()
-		r.Steps, r.PauseAt, r.Pause = 5, at+1, 5000*stalltest.Msec
+		r := attributiontest.Healthy()
+		r.Steps, r.PauseAt, r.Pause = 5, at+1, 5000*attributiontest.Msec
 		snap := r.Snapshot(func(spans []trace.Span, steps []trace.Step, end int64) []trace.Step {
-			return stall.Attribute(spans, steps, 0, end).Steps
+			return attribution.Attribute(spans, steps, 0, end).Steps
 		})
 		snap.Spans = append([]trace.Span{{End: snap.Now, Kind: trace.KindStall, Track: trace.TrackStall, Arg: uint32(trace.CausePaused)}}, snap.Spans...)
 		m := &markdown{account: newAccount(snap)}
 		if from, to, first, last := m.window(0); to <= from || to-from >= r.Pause {
-			t.Errorf("paused before step %d: steps %d to %d take %d ms", r.PauseAt, first, last, (to-from)/stalltest.Msec)
+			t.Errorf("paused before step %d: steps %d to %d take %d ms", r.PauseAt, first, last, (to-from)/attributiontest.Msec)
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"dev.gpustall/engine/report/document"
+	"dev.gpustall/engine/report/markup"
 )
 
 // TestTableWidth: text is cut where a table would be too wide, numbers never.
@@ -18,7 +18,7 @@ func TestTableWidth(t *testing.T) {
 	}
 	cut := false
 	for _, l := range strings.Split(b.String(), "\n") {
-		if n := utf8.RuneCountInString(l); strings.HasPrefix(l, "|") && n > document.Width {
+		if n := utf8.RuneCountInString(l); strings.HasPrefix(l, "|") && n > markup.Width {
 			t.Errorf("%d columns: %s", n, l)
 		}
 		cut = cut || strings.HasPrefix(l, "| #1") && strings.Contains(l, "…") && strings.Contains(l, "12,439")

@@ -5,7 +5,7 @@ import (
 	"context"
 	"testing"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // FuzzImport: any bytes make one error of the right form, or a session that adds up.
@@ -25,7 +25,7 @@ func FuzzImport(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		s, err := Import(context.Background(), bytes.NewReader(text), "x")
 		if err != nil {
-			if e, ok := fault.As(err); !ok || e.Op != "import" || e.Reason == "" || e.Mend == "" {
+			if e, ok := errs.As(err); !ok || e.Op != "import" || e.Reason == "" || e.Hint == "" {
 				t.Fatalf("%#v", err)
 			}
 			return

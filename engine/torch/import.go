@@ -12,12 +12,12 @@ import (
 	"fmt"
 	"io"
 
-	"dev.gpustall/engine/base/fault"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
-const mend = "export the trace again, by prof.export_chrome_trace(path) or torch.profiler.tensorboard_trace_handler"
+const hint = "export the trace again, by prof.export_chrome_trace(path) or torch.profiler.tensorboard_trace_handler"
 
 // Import makes a session of a trace, as text or compressed by gzip. It reads r once,
 // from its start, in bounded memory. name is what errors and the session call it. The
@@ -62,9 +62,9 @@ func explain(err error, name string) error {
 	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.As(err, new(flate.CorruptInputError)):
 		reason = "its compression is damaged: " + reason
 	default:
-		return fault.File(err, "import", name, mend)
+		return errs.File(err, "import", name, hint)
 	}
-	return fault.New("import", name, reason, mend).Because(err)
+	return errs.New("import", name, reason, hint).Because(err)
 }
 
 // read gathers what matters from a trace.
@@ -143,8 +143,8 @@ func (g *growth) Read(b []byte) (n int, err error) {
 		}
 	}
 	if g.n += int64(n); g.n > freeGrowth && g.n/maxGrowth > g.packed.n {
-		return 0, fault.Reason(fmt.Sprintf("its %s of gzip expand to more than %s, as no trace does",
-			figures.Prose.Bytes(g.packed.n), figures.Prose.Bytes(g.n)), mend)
+		return 0, errs.Reason(fmt.Sprintf("its %s of gzip expand to more than %s, as no trace does",
+			units.Prose.Bytes(g.packed.n), units.Prose.Bytes(g.n)), hint)
 	}
 	return n, err
 }
@@ -194,7 +194,7 @@ func (p *parser) trace() error {
 		return err
 	}
 	if !p.found {
-		return fault.Reason("it has no list traceEvents, where torch.profiler writes what happened", mend)
+		return errs.Reason("it has no list traceEvents, where torch.profiler writes what happened", hint)
 	}
 	return p.end()
 }

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/trace"
 )
 
@@ -159,11 +159,11 @@ func TestBroken(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Import(context.Background(), strings.NewReader(c.input), "x.json")
-			f, ok := fault.As(err)
-			if !ok || f.Op != "import" || f.Object != "x.json" || f.Mend == "" {
+			f, ok := errs.As(err)
+			if !ok || f.Op != "import" || f.Object != "x.json" || f.Hint == "" {
 				t.Fatalf("the error is %#v", err)
 			}
-			if !strings.Contains(f.Reason, c.reason) || strings.Contains(f.Reason, f.Mend) {
+			if !strings.Contains(f.Reason, c.reason) || strings.Contains(f.Reason, f.Hint) {
 				t.Errorf("the reason is %q, want %q", f.Reason, c.reason)
 			}
 		})

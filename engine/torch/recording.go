@@ -7,8 +7,8 @@ import (
 	"math"
 	"slices"
 
-	"dev.gpustall/engine/base/fault"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -123,7 +123,7 @@ func newRecording() *recording {
 
 // tooMuch is the refusal of a trace that is too large.
 func tooMuch(what string, n int) error {
-	return fault.Reason(fmt.Sprintf("it holds more than %d %s", n, what), "profile fewer steps: schedule(wait=5, warmup=2, active=20) is enough for a verdict")
+	return errs.Reason(fmt.Sprintf("it holds more than %d %s", n, what), "profile fewer steps: schedule(wait=5, warmup=2, active=20) is enough for a verdict")
 }
 
 // take files an event.
@@ -254,10 +254,10 @@ func (r *recording) gpu(id int64) *gpu {
 // empty is the refusal of a trace that has nothing of PyTorch's.
 func (r *recording) empty() error {
 	if r.foreign > 0 {
-		return fault.Reason("it is no trace of PyTorch's: its "+figures.Counted(r.foreign, "event is", "events are")+" no step, operator or kernel that torch.profiler writes",
+		return errs.Reason("it is no trace of PyTorch's: its "+units.Counted(r.foreign, "event is", "events are")+" no step, operator or kernel that torch.profiler writes",
 			"record it with torch.profiler and export it by prof.export_chrome_trace(path)")
 	}
-	return fault.Reason("it holds no step, operator or kernel", "have torch.profiler record some steps; where it has a schedule, export in on_trace_ready, since what follows the last recorded step is empty")
+	return errs.Reason("it holds no step, operator or kernel", "have torch.profiler record some steps; where it has a schedule, export in on_trace_ready, since what follows the last recorded step is empty")
 }
 
 // finish puts what was gathered in order. Without steps, all of it is one.
@@ -276,7 +276,7 @@ func (r *recording) finish() error {
 			}
 		}
 		if all.end <= all.start && r.halves > 0 {
-			return fault.Reason("its ranges begin and end in events apart (ph B and E), where PyTorch's profiler writes each as one (X)", mend)
+			return errs.Reason("its ranges begin and end in events apart (ph B and E), where PyTorch's profiler writes each as one (X)", hint)
 		}
 		if all.end <= all.start {
 			return r.empty()

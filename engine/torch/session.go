@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -81,10 +81,10 @@ func (r *recording) notes(p *trace.Profile) (out []trace.Note) {
 		out = append(out, trace.Note{Level: "warn", Text: fmt.Sprintf("the steps are of %d threads or processes and are taken for those of one, in order of time: of a trace that was merged from several ranks, import each rank's own", len(r.loops))})
 	}
 	if p.Cut > 0 {
-		out = append(out, trace.Note{Level: "warn", Text: "left out at the end: " + figures.Counted(p.Cut, "step", "steps") + ", " + p.Lacking()})
+		out = append(out, trace.Note{Level: "warn", Text: "left out at the end: " + units.Counted(p.Cut, "step", "steps") + ", " + p.Lacking()})
 	}
 	if r.broken > 0 {
-		out = append(out, trace.Note{Level: "warn", Text: "left out " + figures.Counted(r.broken, "event", "events") + " of the trace whose time cannot be read"})
+		out = append(out, trace.Note{Level: "warn", Text: "left out " + units.Counted(r.broken, "event", "events") + " of the trace whose time cannot be read"})
 	}
 	return out
 }

@@ -23,7 +23,7 @@ type Analyzer interface {
 // Store keeps a session beyond the process. The collector makes one call at a time.
 type Store interface {
 	// Write adds a batch, or, when it fails, nothing of it.
-	Write(b *Batch) error
+	Write(b *Drained) error
 	// KeepRoom sets some room aside, and MakeRoom gives it back for the last batch.
 	KeepRoom()
 	MakeRoom()
@@ -58,17 +58,17 @@ type Collector struct {
 	store   Store
 
 	quit     chan struct{}
-	writes   chan *Batch // at most one in flight
-	written  chan *Batch // and back, with the rows in it that could not be written
+	writes   chan *Drained // at most one in flight
+	written  chan *Drained // and back, with the rows in it that could not be written
 	group    sync.WaitGroup
 	stopOnce sync.Once
 	stopErr  error
 
-	drained Batch            // of the current drain
+	drained Drained          // of the current drain
 	last    int64            // Index of the last step that was drained
 	refused int64            // steps whose Index was not above last
 	files   map[int32]string // that the file has, or will have
-	pending *Batch           // for the file, since the last write
+	pending *Drained         // for the file, since the last write
 
 	mu      sync.Mutex
 	err     error
@@ -83,8 +83,8 @@ func NewCollector(r *Recorder, s *Session, a Analyzer, st Store) *Collector {
 	}
 	return &Collector{
 		rec: r, session: s, analyze: a, store: st,
-		quit: make(chan struct{}), writes: make(chan *Batch, 1), written: make(chan *Batch, 1),
-		pending: new(Batch), last: math.MinInt64,
+		quit: make(chan struct{}), writes: make(chan *Drained, 1), written: make(chan *Drained, 1),
+		pending: new(Drained), last: math.MinInt64,
 	}
 }
 
@@ -93,7 +93,7 @@ func (c *Collector) Start() {
 	c.group.Go(c.drainLoop)
 	if c.store != nil {
 		c.store.KeepRoom()
-		c.written <- new(Batch)
+		c.written <- new(Drained)
 		c.group.Go(c.writeLoop)
 	}
 }
@@ -126,7 +126,7 @@ func (c *Collector) finish(o Outcome) {
 	c.collect(func() error {
 		c.drain()
 		if f, ok := c.analyze.(Finisher); ok {
-			last := Batch{Now: o.Ended, Drops: c.drained.Drops, Spans: f.Finish(o.Ended)}
+			last := Drained{Now: o.Ended, Drops: c.drained.Drops, Spans: f.Finish(o.Ended)}
 			c.keep(&last)
 			c.session.Add(&last)
 		}
@@ -143,7 +143,7 @@ func (c *Collector) finish(o Outcome) {
 func (c *Collector) storeEnd(o *Outcome) error {
 	c.name()
 	b := c.pending
-	for _, ch := range []chan *Batch{c.writes, c.written} { // one of them has the other batch, which is older
+	for _, ch := range []chan *Drained{c.writes, c.written} { // one of them has the other batch, which is older
 		select {
 		case b = <-ch:
 			b.append(c.pending)
@@ -178,7 +178,7 @@ func (c *Collector) collect(f func() error) {
 	err := Guard("collect spans", f)
 	if c.fail(err) {
 		line, _, _ := strings.Cut(err.Error(), "\n")
-		b := Batch{Now: c.rec.Now(), Drops: c.drops()}
+		b := Drained{Now: c.rec.Now(), Drops: c.drops()}
 		b.Notes = []Note{{b.Now, "error", line + "; what follows is not recorded"}}
 		c.keep(&b)
 		c.session.Add(&b)
@@ -222,7 +222,7 @@ func (c *Collector) drain() {
 // refuse drops the steps whose Index is not above that of the step before: the digest
 // and the file need each step to have its own. Their time falls into the next step's
 // window. They count as dropped, and the first is told.
-func (c *Collector) refuse(b *Batch) {
+func (c *Collector) refuse(b *Drained) {
 	kept := b.Steps[:0]
 	for _, s := range b.Steps {
 		if int64(s.Index) > c.last {
@@ -252,7 +252,7 @@ const (
 )
 
 // keep sets a copy of b aside for the file.
-func (c *Collector) keep(b *Batch) {
+func (c *Collector) keep(b *Drained) {
 	if c.store != nil {
 		c.bound()
 		c.pending.append(b)
@@ -327,7 +327,7 @@ func (c *Collector) writeLoop() {
 
 // write stores b and empties it. When that fails, also by a panic, the spans are
 // lost to the file and counted; the rest, which is small, stays in b.
-func (c *Collector) write(b *Batch) error {
+func (c *Collector) write(b *Drained) error {
 	err := Guard("store the session", func() error { return c.store.Write(b) })
 	if err == nil {
 		b.reset()

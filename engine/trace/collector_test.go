@@ -15,12 +15,12 @@ import (
 type kept struct {
 	mu      sync.Mutex
 	refuse  func() error // what Write fails with, if anything
-	batch   Batch
+	batch   Drained
 	outcome Outcome
 	closed  bool
 }
 
-func (k *kept) Write(b *Batch) error {
+func (k *kept) Write(b *Drained) error {
 	k.mu.Lock()
 	refuse := k.refuse
 	k.mu.Unlock()
@@ -184,8 +184,8 @@ func TestLastHandOver(t *testing.T) {
 	s := NewSession(Meta{ID: "x"})
 	st := new(kept)
 	c := NewCollector(NewRecorder(NewClock(), 0), s, nil, st) // not started: nobody writes
-	c.writes <- &Batch{Steps: []Step{{Index: 0, End: 1}}, Spans: []Span{{End: 1}}}
-	c.pending = &Batch{Steps: []Step{{Index: 1, Start: 1, End: 2}}}
+	c.writes <- &Drained{Steps: []Step{{Index: 0, End: 1}}, Spans: []Span{{End: 1}}}
+	c.pending = &Drained{Steps: []Step{{Index: 1, Start: 1, End: 2}}}
 	if err := c.Stop(Outcome{Status: "finished"}); err != nil {
 		t.Fatal(err)
 	}
@@ -275,13 +275,13 @@ func TestWriteFailsBeforeTheEnd(t *testing.T) {
 		{"handed back", func(c *Collector) bool { return c.Err() != nil && len(c.written) == 1 }, false},
 		{"offered again", func(c *Collector) bool { return c.Err() != nil && len(c.written) == 1 }, true},
 	} {
-		for _, mend := range []string{"room again", "still full", "panics"} {
-			t.Run(at.name+", "+mend, func(t *testing.T) {
+		for _, repair := range []string{"room again", "still full", "panics"} {
+			t.Run(at.name+", "+repair, func(t *testing.T) {
 				st := &kept{}
 				st.fail(func() error { return errors.New("no room") })
 				r, s := NewRecorder(&manual{}, 0), NewSession(Meta{})
 				c := NewCollector(r, s, nil, st)
-				c.written <- new(Batch) // as Start does; the drains are this test's
+				c.written <- new(Drained) // as Start does; the drains are this test's
 				record := func(from int32) {
 					for i := range int32(steps / 2) {
 						r.Step(Step{Index: from + i, Start: int64(from+i) * 1e6, End: int64(from+i+1) * 1e6})
@@ -297,7 +297,7 @@ func TestWriteFailsBeforeTheEnd(t *testing.T) {
 					}
 				}
 				record(steps / 2)
-				switch mend {
+				switch repair {
 				case "room again":
 					st.fail(nil)
 				case "panics":
@@ -310,7 +310,7 @@ func TestWriteFailsBeforeTheEnd(t *testing.T) {
 					}
 				}
 				err := c.Stop(Outcome{Status: "finished", Ended: 1 << 41})
-				if failed := mend != "room again" || at.until != nil; (err != nil) != failed {
+				if failed := repair != "room again" || at.until != nil; (err != nil) != failed {
 					t.Errorf("the error is %v", err)
 				}
 				unsaved := s.Snapshot(0, 0).Outcome.Unsaved.Steps
@@ -318,7 +318,7 @@ func TestWriteFailsBeforeTheEnd(t *testing.T) {
 				if stored+unsaved != steps {
 					t.Errorf("%d steps stored and %d unsaved, of %d", stored, unsaved, steps)
 				}
-				if mend == "room again" && unsaved > 0 {
+				if repair == "room again" && unsaved > 0 {
 					t.Errorf("%d steps are unsaved, though there is room", unsaved)
 				}
 			})
@@ -383,7 +383,7 @@ func TestPendingIsBounded(t *testing.T) {
 	c := NewCollector(NewRecorder(&manual{}, 0), s, nil, st) // not started: nobody writes
 	const n = 3 * maxPendingSteps
 	for i := range int32(n) {
-		c.keep(&Batch{Steps: []Step{{Index: i, Start: int64(i), End: int64(i) + 1}}})
+		c.keep(&Drained{Steps: []Step{{Index: i, Start: int64(i), End: int64(i) + 1}}})
 		if len(c.pending.Steps) > maxPendingSteps+1 {
 			t.Fatalf("%d steps are waiting", len(c.pending.Steps))
 		}

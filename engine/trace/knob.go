@@ -29,7 +29,7 @@ type KnobSpec struct {
 	DefaultHere string   // what it is on this device when nobody chose, where that is not what it is elsewhere
 	NoEffect    string   // why it has no effect here; empty when it has one
 	Bound       string   `json:",omitempty"` // why Max is all that can be had here; empty where it is all there is anywhere
-	Mend        string   `json:",omitempty"` // what would let it have an effect, or more; empty where nothing would
+	Hint        string   `json:",omitempty"` // what would let it have an effect, or more; empty where nothing would
 	Group       string   // one of the groups
 	Help        string   // one line
 }

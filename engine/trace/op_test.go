@@ -12,7 +12,7 @@ func TestOpsAreBounded(t *testing.T) {
 	const segments, each = 3 * MaxRows, 3
 	var held []OpTime // a reader's, of halfway
 	for g := range int32(segments) {
-		b := Batch{Segments: []Segment{{Index: g}}}
+		b := Drained{Segments: []Segment{{Index: g}}}
 		for calls := range int64(2) {
 			b.Ops = b.Ops[:0]
 			for i := range uint32(each) {
@@ -45,10 +45,10 @@ func TestOpsAreBounded(t *testing.T) {
 
 // TestMergeOps: rows that wait for the file are there once each.
 func TestMergeOps(t *testing.T) {
-	var b Batch
+	var b Drained
 	for calls := range int64(100) {
-		b.append(&Batch{Ops: []OpTime{{ID: 2, Calls: calls}, {ID: 7, Calls: calls}}})
-		b.append(&Batch{Ops: []OpTime{{ID: 4, Calls: calls}}})
+		b.append(&Drained{Ops: []OpTime{{ID: 2, Calls: calls}, {ID: 7, Calls: calls}}})
+		b.append(&Drained{Ops: []OpTime{{ID: 4, Calls: calls}}})
 	}
 	if want := []OpTime{{ID: 2, Calls: 99}, {ID: 4, Calls: 99}, {ID: 7, Calls: 99}}; !slices.Equal(b.Ops, want) {
 		t.Errorf("%+v", b.Ops)

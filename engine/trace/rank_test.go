@@ -18,7 +18,7 @@ func TestRanks(t *testing.T) {
 		r.Gauge("rank_1_steps_of_another", 1)
 		clock += 10
 	}
-	b := &Batch{}
+	b := &Drained{}
 	r.drain(b)
 	s.Add(b)
 	snap := s.Snapshot(0, 0)

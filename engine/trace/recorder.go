@@ -156,7 +156,7 @@ func (r *Recorder) Drops() [NumTracks]int64 {
 // drain moves everything recorded so far into b. Steps leave first: whatever was
 // recorded before a step was announced is then certain to be among the spans,
 // segments and notes that follow.
-func (r *Recorder) drain(b *Batch) {
+func (r *Recorder) drain(b *Drained) {
 	b.Now = r.Now()
 	b.Steps = r.steps.drain(b.Steps)
 	for i := range r.tracks {

@@ -149,7 +149,7 @@ func clip[T any](v []T) []T { return v[:len(v):len(v)] }
 
 // Add takes over one drain; one goroutine may call it. The slices of b may be reused afterwards. Its spans
 // are sorted in place.
-func (s *Session) Add(b *Batch) {
+func (s *Session) Add(b *Drained) {
 	SortSpans(b.Spans)
 	// Readers hold prefixes of these, and only this goroutine extends them, so
 	// growing them needs no lock; publishing the new lengths does.

@@ -75,7 +75,7 @@ func TestSnapshotWindow(t *testing.T) {
 			}
 			all = append(all, drain...)
 			base += rapid.Int64Range(0, 3000).Draw(t, "advance")
-			s.Add(&Batch{Spans: drain, Now: base})
+			s.Add(&Drained{Spans: drain, Now: base})
 		}
 		for range 5 {
 			from := rapid.Int64Range(-100, base+12_000).Draw(t, "from")
@@ -104,7 +104,7 @@ func TestSnapshotWindow(t *testing.T) {
 
 func TestSnapshotRelativeToNow(t *testing.T) {
 	s := NewSession(Meta{})
-	s.Add(&Batch{Now: 1000, Spans: []Span{{Start: 100, End: 200}, {Start: 650, End: 700}, {Start: 900, End: 950}}})
+	s.Add(&Drained{Now: 1000, Spans: []Span{{Start: 100, End: 200}, {Start: 650, End: 700}, {Start: 900, End: 950}}})
 	if got := s.Snapshot(-300, 0).Spans; len(got) != 2 || got[0].Start != 650 {
 		t.Errorf("the last 300 ns hold %v", got)
 	}
@@ -127,7 +127,7 @@ func TestSessionMemoryIsBounded(t *testing.T) {
 			spans[i] = Span{Start: n, End: n + 1}
 			n++
 		}
-		s.Add(&Batch{Spans: spans[:], Steps: []Step{{Index: int32(n)}}, Now: n})
+		s.Add(&Drained{Spans: spans[:], Steps: []Step{{Index: int32(n)}}, Now: n})
 	}
 	snap := s.Snapshot(0, math.MaxInt64)
 	if got := len(snap.Spans); got > 5*blockLen || got < 4*blockLen {
@@ -155,7 +155,7 @@ func TestSpansAroundSegmentsAreKept(t *testing.T) {
 			spans[i] = Span{Start: n, End: n + 1}
 			n++
 		}
-		b := &Batch{Spans: spans[:], Now: n}
+		b := &Drained{Spans: spans[:], Now: n}
 		if i == 0 {
 			b.Segments = []Segment{{Index: 0}}
 		} else if n >= starts && n < starts+777 {
@@ -185,8 +185,8 @@ func TestSpansAroundSegmentsAreKept(t *testing.T) {
 	}
 	for i := range int32(3 * maxPinned) { // a segment in each block
 		n += blockLen
-		s.Add(&Batch{Spans: []Span{{Start: n}}, Segments: []Segment{{Index: 2 + i, Start: n}}, Now: n})
-		s.Add(&Batch{Spans: slices.Repeat([]Span{{Start: n}}, blockLen-1)})
+		s.Add(&Drained{Spans: []Span{{Start: n}}, Segments: []Segment{{Index: 2 + i, Start: n}}, Now: n})
+		s.Add(&Drained{Spans: slices.Repeat([]Span{{Start: n}}, blockLen-1)})
 	}
 	if len(s.spans.pinned) != maxPinned || s.spans.pinned[0].first != 0 {
 		t.Errorf("%d pinned blocks, the first at %d", len(s.spans.pinned), s.spans.pinned[0].first)
@@ -205,7 +205,7 @@ func TestSnapshotsAreStableWhileWritten(t *testing.T) {
 				return
 			default:
 			}
-			s.Add(&Batch{
+			s.Add(&Drained{
 				Now: i, Steps: []Step{{Index: int32(i)}}, Spans: []Span{{Start: i, End: i + 1}},
 				Notes: []Note{{T: i}}, Gauges: []GaugePoint{{"g", Point{i, float64(i)}}},
 				Segments: []Segment{{Index: int32(i / 100), Start: i / 100, Transition: i}},
@@ -251,7 +251,7 @@ func TestSnapshotsAreStableWhileWritten(t *testing.T) {
 func TestNotesAndSegmentsAreBounded(t *testing.T) {
 	s := NewSession(Meta{})
 	for i := range int32(3 * MaxRows) {
-		s.Add(&Batch{Now: int64(i), Segments: []Segment{{Index: i, Start: int64(i)}}, Notes: []Note{{int64(i), "info", "x"}}})
+		s.Add(&Drained{Now: int64(i), Segments: []Segment{{Index: i, Start: int64(i)}}, Notes: []Note{{int64(i), "info", "x"}}})
 		if i == MaxRows+10 {
 			if n := s.Snapshot(0, 0).Notes; !strings.Contains(fmt.Sprint(n), "more than 1000 segments") {
 				t.Error("nothing says that segments were forgotten")
@@ -303,7 +303,7 @@ func BenchmarkSnapshot(b *testing.B) {
 					spans = append(spans, Span{Start: now, End: now + 64*gap, Track: Worker(i % 64)})
 					now += gap
 				}
-				s.Add(&Batch{Spans: spans, Now: now})
+				s.Add(&Drained{Spans: spans, Now: now})
 			}
 			b.ReportAllocs()
 			for b.Loop() {
@@ -317,12 +317,12 @@ func BenchmarkSnapshot(b *testing.B) {
 func TestSpecs(t *testing.T) {
 	r := NewRecorder(NewClock(), 0)
 	s := NewSession(Meta{Specs: []KnobSpec{{Name: "num_workers", Max: 64}}})
-	var all Batch
+	var all Drained
 	for _, specs := range [][]KnobSpec{nil, {{Name: "num_workers", Max: 2, Bound: "no memory"}}, nil} {
 		if specs != nil {
 			r.Specs(specs)
 		}
-		var b Batch
+		var b Drained
 		r.drain(&b)
 		if b.empty() != (specs == nil) {
 			t.Errorf("%v: a batch that is empty: %v", specs, b.empty())

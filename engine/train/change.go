@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
@@ -100,10 +100,10 @@ func (e *Engine) apply(k Knobs) error {
 	e.span(trace.KindRebuild, start, -1, 0)
 	switch {
 	case err != nil && e.plans.Broken():
-		return fault.Wrap(err, "apply", words, mendDevice)
+		return errs.Wrap(err, "apply", words, hintDevice)
 	case err != nil:
 		if err := e.plans.Revert(); err != nil {
-			return fault.Wrap(err, "go back from", words, mendDevice)
+			return errs.Wrap(err, "go back from", words, hintDevice)
 		}
 		return nil
 	}
@@ -115,7 +115,7 @@ func (e *Engine) apply(k Knobs) error {
 		e.micro = 0
 		if state != nil {
 			if err := state.DropSum(); err != nil {
-				return fault.Wrap(err, "clear the sum of gradients for", words, mendDevice)
+				return errs.Wrap(err, "clear the sum of gradients for", words, hintDevice)
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-// Package engine trains: it takes batches from the loader, copies them to the
+// Package train trains: it takes batches from the loader, copies them to the
 // device and enqueues the step's launches, and writes down when each of these
 // happened. Knobs change at step boundaries; nothing here waits for a screen.
 package train
@@ -11,7 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train/nn"
@@ -130,25 +130,25 @@ func (e *Engine) checkSamples() error {
 		return nil
 	}
 	of := loader.Info{T: m.In.T, H: m.In.H, W: m.In.W, C: m.In.C}
-	return fault.New("train", "the model "+m.Name, fmt.Sprintf("it is built for samples of %s, and the data's are %s", of.Shape(), s.Shape()), "choose a transform or a model that fits")
+	return errs.New("train", "the model "+m.Name, fmt.Sprintf("it is built for samples of %s, and the data's are %s", of.Shape(), s.Shape()), "choose a transform or a model that fits")
 }
 
 // samples describes what the loader delivers.
 func (e *Engine) samples() loader.Info { return loader.InfoOf(e.cfg.Dataset, e.cfg.Transform) }
 
-// mendDevice is what there is to do about a device that fails.
-const mendDevice = "run it again; gpustall doctor says what this machine has"
+// hintDevice is what there is to do about a device that fails.
+const hintDevice = "run it again; gpustall doctor says what this machine has"
 
 func (e *Engine) prepare() (err error) {
 	if e.copyStream, err = e.dev.NewStream("copy"); err != nil {
-		return fault.Wrap(err, "create", "the copy stream on "+e.info.Name, mendDevice)
+		return errs.Wrap(err, "create", "the copy stream on "+e.info.Name, hintDevice)
 	}
 	if e.computeStream, err = e.dev.NewStream("compute"); err != nil {
-		return fault.Wrap(err, "create", "the compute stream on "+e.info.Name, mendDevice)
+		return errs.Wrap(err, "create", "the compute stream on "+e.info.Name, hintDevice)
 	}
 	for i := range e.ring {
 		if err = e.ring[i].prepare(e.dev); err != nil {
-			return fault.Wrap(err, "create", "events on "+e.info.Name, mendDevice)
+			return errs.Wrap(err, "create", "events on "+e.info.Name, hintDevice)
 		}
 	}
 	c := e.cfg.plans()

@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cpu"
 	"dev.gpustall/engine/device/emu"
@@ -91,7 +91,7 @@ func newRig(t testing.TB, dev device.Device, cfg train.Config) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{engine: e, dev: dev, session: trace.NewSession(trace.Meta{Samples: int64(cfg.Dataset.Info().Samples)})}
-	r.collector = trace.NewCollector(rec, r.session, stall.NewAnalyzer(rec.Now()), nil)
+	r.collector = trace.NewCollector(rec, r.session, attribution.NewAnalyzer(rec.Now()), nil)
 	r.collector.Start()
 	return r
 }
@@ -185,7 +185,7 @@ func TestTrains(t *testing.T) {
 	if want := 3 * 16; len(s.Recent) != want { // the last batch of an epoch has 40
 		t.Fatalf("%d steps, want %d", len(s.Recent), want)
 	}
-	e := stall.Epochs(s)
+	e := attribution.Epochs(s)
 	if len(e) != 3 || e[0].Samples != 1000 || !e[0].Complete {
 		t.Fatalf("epochs %+v", e)
 	}
@@ -249,7 +249,7 @@ func TestSuspend(t *testing.T) {
 	}()
 	s := r.run(t, context.Background())
 	checkSteps(t, s)
-	if b := stall.Sum(s.Recent); b.Paused < int64(asleep)/2 {
+	if b := attribution.Sum(s.Recent); b.Paused < int64(asleep)/2 {
 		t.Errorf("paused %v, the process was away for %v of the first batch's time", time.Duration(b.Paused), asleep)
 	}
 }
@@ -274,7 +274,7 @@ func TestPauseAndCancel(t *testing.T) {
 	}()
 	s := r.run(t, ctx)
 	checkSteps(t, s)
-	if b := stall.Sum(s.Recent); b.Paused < int64(30*time.Millisecond) {
+	if b := attribution.Sum(s.Recent); b.Paused < int64(30*time.Millisecond) {
 		t.Errorf("paused %v, slept 30ms", time.Duration(b.Paused))
 	}
 }
@@ -315,14 +315,14 @@ func TestUnet3D(t *testing.T) {
 	for range 3 {
 		s = run()
 		checkSteps(t, s)
-		if au, _ = stall.AU(s); math.Abs(au-want) <= 0.01*want {
+		if au, _ = attribution.AU(s); math.Abs(au-want) <= 0.01*want {
 			break
 		}
 	}
 	if !(math.Abs(au-want) <= 0.01*want) {
 		t.Errorf("AU %v, arithmetic says %v", au, want)
 	}
-	if b := stall.Sum(s.Recent[1:]); b.Share(trace.CauseRead) < 0.45 {
+	if b := attribution.Sum(s.Recent[1:]); b.Share(trace.CauseRead) < 0.45 {
 		t.Errorf("read takes %v of the wall; half of it is waiting for storage", b.Share(trace.CauseRead))
 	}
 	for _, st := range s.Recent {

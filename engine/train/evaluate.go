@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"math"
 
-	"dev.gpustall/engine/base/fault"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train/nn"
 	"dev.gpustall/engine/train/plan"
@@ -29,7 +29,7 @@ var ErrNoTest = errors.New("the data has no test split")
 // goroutine.
 func (e *Engine) Evaluate() error {
 	if !e.evaluates() {
-		return fault.New("evaluate", e.info.Name, e.whyNoTest(), "name data with a test split, and a device that computes")
+		return errs.New("evaluate", e.info.Name, e.whyNoTest(), "name data with a test split, and a device that computes")
 	}
 	e.asked.Store(true)
 	return nil
@@ -71,7 +71,7 @@ func (e *Engine) evaluateDue(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return fault.Wrap(err, "evaluate", "the test split of "+e.cfg.Test.Dataset.Info().Name, "leave it out with --evaluate=off")
+		return errs.Wrap(err, "evaluate", "the test split of "+e.cfg.Test.Dataset.Info().Name, "leave it out with --evaluate=off")
 	}
 	found := trace.Evaluation{
 		At: end, Epoch: e.epoch, Step: e.step, Samples: n,
@@ -79,7 +79,7 @@ func (e *Engine) evaluateDue(ctx context.Context) error {
 	}
 	e.rec.Evaluation(found)
 	e.rec.Note("info", fmt.Sprintf("after step %s, in epoch %d: loss %s and top-1 %s on %s test samples, evaluated in %s",
-		figures.Count(int64(e.step)), e.epoch+1, figures.Loss(found.Loss), figures.Prose.Percent(found.Top1), figures.Count(n), figures.Prose.Time(found.Took)))
+		units.Count(int64(e.step)), e.epoch+1, units.Loss(found.Loss), units.Prose.Percent(found.Top1), units.Count(n), units.Prose.Time(found.Took)))
 	return nil
 }
 

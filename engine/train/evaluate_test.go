@@ -5,7 +5,7 @@ import (
 	"math"
 	"testing"
 
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/device/cpu"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train"
@@ -62,7 +62,7 @@ func TestEvaluates(t *testing.T) {
 	if a, b := without.Recent[len(without.Recent)-1].Loss, s.Recent[len(s.Recent)-1].Loss; a != b {
 		t.Errorf("the last loss is %v with evaluations, %v without", b, a)
 	}
-	if e := stall.Epochs(s); len(e) != 6 || e[0].Samples != 300 {
+	if e := attribution.Epochs(s); len(e) != 6 || e[0].Samples != 300 {
 		t.Errorf("epochs %+v", e)
 	}
 	took, paused := int64(0), int64(0)

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cpu"
 	"dev.gpustall/engine/device/emu"
@@ -287,7 +287,7 @@ func TestOutOfMemory(t *testing.T) {
 			}
 			s := r.run(t, context.Background())
 			checkSteps(t, s)
-			for _, e := range stall.Epochs(s) {
+			for _, e := range attribution.Epochs(s) {
 				if e.Samples != int64(d.n) {
 					t.Errorf("epoch %d trained on %d of %d samples", e.Epoch, e.Samples, d.n)
 				}
@@ -337,7 +337,7 @@ func TestMakesRoom(t *testing.T) {
 	if len(s.Segments) != 2 || tight < 2 {
 		t.Errorf("%d segments after %d allocations: the change was refused", len(s.Segments), tight)
 	}
-	for _, e := range stall.Epochs(s) {
+	for _, e := range attribution.Epochs(s) {
 		if e.Samples != int64(d.n) {
 			t.Errorf("epoch %d trained on %d of %d samples", e.Epoch, e.Samples, d.n)
 		}

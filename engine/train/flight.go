@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train/nn"
@@ -86,14 +86,14 @@ func (f *flight) release(dev device.Device) error {
 func (e *Engine) resolve() error {
 	for i := e.tail; i < e.head; i++ {
 		if err := e.ring[i%len(e.ring)].release(e.dev); err != nil {
-			return fault.Wrap(err, "query", fmt.Sprintf("the copy of step %d on %s", e.ring[i%len(e.ring)].step, e.info.Name), mendDevice)
+			return errs.Wrap(err, "query", fmt.Sprintf("the copy of step %d on %s", e.ring[i%len(e.ring)].step, e.info.Name), hintDevice)
 		}
 	}
 	for e.tail < e.head {
 		f := &e.ring[e.tail%len(e.ring)]
 		ok, err := e.dev.Query(f.done)
 		if err != nil {
-			return fault.Wrap(err, "query", fmt.Sprintf("step %d on %s", f.step, e.info.Name), mendDevice)
+			return errs.Wrap(err, "query", fmt.Sprintf("step %d on %s", f.step, e.info.Name), hintDevice)
 		}
 		if !ok {
 			if e.head-e.tail < Depth {
@@ -115,11 +115,11 @@ func (e *Engine) resolve() error {
 func (e *Engine) sync(f *flight) error {
 	start := e.rec.Now()
 	if err := e.dev.Sync(f.done); err != nil {
-		return fault.Wrap(err, "wait for", fmt.Sprintf("step %d on %s", f.step, e.info.Name), mendDevice)
+		return errs.Wrap(err, "wait for", fmt.Sprintf("step %d on %s", f.step, e.info.Name), hintDevice)
 	}
 	done, err := e.clock.at(e.dev, f.done)
 	if err != nil {
-		return fault.Wrap(err, "read", fmt.Sprintf("the events of step %d", f.step), mendDevice)
+		return errs.Wrap(err, "read", fmt.Sprintf("the events of step %d", f.step), hintDevice)
 	}
 	e.woken(trace.KindSync, start, done, f.seq, 0)
 	return nil
@@ -135,7 +135,7 @@ func (e *Engine) record(f *flight) error {
 	for i, ev := range [...]device.Event{f.copyStart, f.copyEnd, f.start, f.end} {
 		var err error
 		if at[i], err = e.clock.at(e.dev, ev); err != nil {
-			return fault.Wrap(err, "read", fmt.Sprintf("the events of step %d", f.step), mendDevice)
+			return errs.Wrap(err, "read", fmt.Sprintf("the events of step %d", f.step), hintDevice)
 		}
 	}
 	clampToHost(&at, f.enqueued, now)
@@ -153,7 +153,7 @@ func (e *Engine) record(f *flight) error {
 	}
 	if timed {
 		if err := e.ops.Read(f.prog, f.timing, f.segment, compute); err != nil {
-			return fault.Wrap(err, "read", fmt.Sprintf("the op times of step %d", f.step), mendDevice)
+			return errs.Wrap(err, "read", fmt.Sprintf("the op times of step %d", f.step), hintDevice)
 		}
 		f.timing = 0
 		f.host += e.rec.Now() - now

@@ -3,7 +3,7 @@ package train
 import (
 	"errors"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train/plan"
 )
@@ -16,11 +16,11 @@ func (e *Engine) Foresee(changes []trace.Knob) []plan.Risk {
 	k := now
 	for _, c := range changes {
 		if err := k.Set(c.Name, c.Value); err != nil {
-			return []plan.Risk{{Grave: true, Text: fault.Explain(err).Reason}}
+			return []plan.Risk{{Grave: true, Text: errs.Explain(err).Reason}}
 		}
 	}
 	if err := errors.Join(k.Check(e.info), k.Loader.Fits(e.samples())); err != nil {
-		return []plan.Risk{{Grave: true, Text: fault.Explain(err).Reason}}
+		return []plan.Risk{{Grave: true, Text: errs.Explain(err).Reason}}
 	}
 	l := plan.ReadLimits()
 	return e.plans.Risks(now.Knobs, k.Knobs, &l)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/trace"
@@ -202,7 +202,7 @@ func (k Knobs) Check(info device.Info) error {
 		return err
 	}
 	if t := k.Precision.String(); !slices.Contains(info.Types, t) {
-		return fault.New("set", "precision="+t, fmt.Sprintf("%s runs %s only", info.Name, strings.Join(info.Types, ", ")),
+		return errs.New("set", "precision="+t, fmt.Sprintf("%s runs %s only", info.Name, strings.Join(info.Types, ", ")),
 			"choose "+knob.Choice(info.Types)).Because(device.ErrUnsupported)
 	}
 	return nil
@@ -219,7 +219,7 @@ func (p *precision) String() string { return kernels.Type(*p).String() }
 func (p *precision) UnmarshalText(text []byte) error {
 	i := slices.Index(precisions, string(text))
 	if i < 0 {
-		return fault.Reason("no precision", "choose "+knob.Choice(precisions))
+		return errs.Reason("no precision", "choose "+knob.Choice(precisions))
 	}
 	*p = precision(i)
 	return nil

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train"
@@ -74,7 +74,7 @@ func TestAccumulation(t *testing.T) {
 		k.Loader.BatchSize, k.Accumulate, k.Loader.Shuffle = batch, accumulate, false
 		r := onCPU(t, stripes{n: 128}, k, 6)
 		s := r.run(t, context.Background())
-		e := stall.Epochs(s)
+		e := attribution.Epochs(s)
 		return e[len(e)-1].Loss
 	}
 	one, two := loss(32, 1), loss(16, 2)

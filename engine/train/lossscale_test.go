@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/trace"
 )
 
@@ -14,7 +14,7 @@ import (
 func TestLossScale(t *testing.T) {
 	rec := trace.NewRecorder(trace.NewClock(), 0)
 	session := trace.NewSession(trace.Meta{})
-	c := trace.NewCollector(rec, session, stall.NewAnalyzer(0), nil)
+	c := trace.NewCollector(rec, session, attribution.NewAnalyzer(0), nil)
 	c.Start()
 	var l lossScale
 	tell := func(step int32, scale, skip float32) {

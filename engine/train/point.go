@@ -3,7 +3,7 @@ package train
 import (
 	"fmt"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train/nn"
 	"dev.gpustall/loader"
@@ -37,7 +37,7 @@ func (e *Engine) Point() (*Point, error) {
 	p.Loader = e.loader.Position()
 	if state := e.plans.State(); state != nil {
 		if p.State, err = state.Save(e.micro > 0); err != nil {
-			return nil, fault.Wrap(err, "save", fmt.Sprintf("the state after step %d", p.Step), mendDevice)
+			return nil, errs.Wrap(err, "save", fmt.Sprintf("the state after step %d", p.Step), hintDevice)
 		}
 	}
 	return p, nil

@@ -3,7 +3,7 @@ package train
 import (
 	"fmt"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train/nn"
 )
@@ -91,6 +91,6 @@ func (e *Engine) checkSchedule(k *Knobs) error {
 	if !k.Schedule.NeedsEnd() || e.updatesUnder(k) > 0 {
 		return nil
 	}
-	return fault.New("set", fmt.Sprintf("schedule=%s", k.Schedule), "the run has no end that it could be fitted to",
+	return errs.New("set", fmt.Sprintf("schedule=%s", k.Schedule), "the run has no end that it could be fitted to",
 		"end it with --epochs or --steps, or give the schedule steps=N")
 }

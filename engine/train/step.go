@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train/nn"
@@ -57,7 +57,7 @@ func (e *Engine) enqueue(b *loader.Batch) error {
 	waited := e.starved.end()
 	if err != nil {
 		e.abort()
-		return fault.Wrap(err, "enqueue", fmt.Sprintf("step %d on %s", e.step, e.info.Name), mendDevice)
+		return errs.Wrap(err, "enqueue", fmt.Sprintf("step %d on %s", e.step, e.info.Name), hintDevice)
 	}
 	f.enqueued = start
 	f.flags = b.Flags | e.transition.flag()

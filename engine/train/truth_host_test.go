@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/base/host"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cpu"
 	"dev.gpustall/engine/device/emu"
@@ -91,8 +91,8 @@ func (h *hosted) measure(t *testing.T, row string) {
 		defer c.Process.Kill()
 	}
 	r := newRig(t, dev, cfg)
-	b := stall.Sum(r.run(t, context.Background()).Recent[10:])
-	of := func(ns, all int64) string { return figures.Prose.Percent(float64(ns) / float64(max(all, 1))) }
+	b := attribution.Sum(r.run(t, context.Background()).Recent[10:])
+	of := func(ns, all int64) string { return units.Prose.Percent(float64(ns) / float64(max(all, 1))) }
 	w := b.Work.Batch
 	copies, wrong := b.Share(trace.CauseCopy), ""
 	if copies > 0.05 {
@@ -105,7 +105,7 @@ func (h *hosted) measure(t *testing.T, row string) {
 	if d, ok := dev.(device.HostKernels); ok {
 		core, wait, _ := d.Starved()
 		share := float64(wait) / float64(max(core+wait, 1))
-		waiting, bar = figures.Prose.Percent(share), "< 20 %"
+		waiting, bar = units.Prose.Percent(share), "< 20 %"
 		if h.neighbours > 0 {
 			bar = "> 30 %"
 		}
@@ -118,6 +118,6 @@ func (h *hosted) measure(t *testing.T, row string) {
 		ok = "NO"
 		t.Errorf("%s: %s", row, wrong)
 	}
-	fmt.Printf("| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", row, of(b.Data(), b.Active()), of(b.Stall[trace.CauseHost], b.Active()), figures.Prose.Percent(copies),
+	fmt.Printf("| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", row, of(b.Data(), b.Active()), of(b.Stall[trace.CauseHost], b.Active()), units.Prose.Percent(copies),
 		of(w.Core, w.Total()), of(w.Waiting, w.Total()), of(w.Blocked, w.Total()), w.Bound().Info().Name, h.bound.Info().Name, waiting, bar, ok)
 }

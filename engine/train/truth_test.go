@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/base/timer"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/emu"
 	"dev.gpustall/engine/trace"
@@ -72,8 +72,8 @@ func truthOfWaits(*testing.T) {
 				late[i] = clock.Now() - until
 			}
 			slices.Sort(late)
-			at := func(share int) string { return figures.Prose.Time(late[len(late)*share/100]) }
-			fmt.Printf("| %s | %s | %s | %s | %s |\n", figures.Prose.Time(int64(w)), by.name, at(50), at(90), at(99))
+			at := func(share int) string { return units.Prose.Time(late[len(late)*share/100]) }
+			fmt.Printf("| %s | %s | %s | %s | %s |\n", units.Prose.Time(int64(w)), by.name, at(50), at(90), at(99))
 		}
 	}
 }
@@ -243,7 +243,7 @@ func (f fed) run(t *testing.T) (au, want float64, step time.Duration) {
 	}()
 	steps := kept(r.run(t, ctx))
 	<-over
-	b := stall.Sum(steps)
+	b := attribution.Sum(steps)
 	step = dev.step(int(steps[0].Bytes), f.pinned)
 	return b.Utilisation(), float64(dev.compute) / float64(step), step
 }
@@ -277,7 +277,7 @@ func truthOfEmulation(t *testing.T, rows *regexp.Regexp) {
 		}
 		slices.Sort(measured)
 		au := measured[len(measured)/2]
-		fmt.Printf("| %v | %s | %.4f | %.4f | %s\n", f, figures.Prose.Time(int64(step)), want, au, judged(t, f.String(), au/want-1, bar(step)))
+		fmt.Printf("| %v | %s | %.4f | %.4f | %s\n", f, units.Prose.Time(int64(step)), want, au, judged(t, f.String(), au/want-1, bar(step)))
 	}
 }
 
@@ -312,7 +312,7 @@ func truthOfInjection(t *testing.T, rows *regexp.Regexp) {
 				}
 				batch := int(min(32, max(4, 8*time.Millisecond/d)))
 				added := perSample(t, batch, workers, inject) - perSample(t, batch, workers, loader.Inject{})
-				fmt.Printf("| %s | %s | %s\n", row, figures.Prose.Time(int64(added)), judged(t, row, added/float64(d)-1, 0.05))
+				fmt.Printf("| %s | %s | %s\n", row, units.Prose.Time(int64(added)), judged(t, row, added/float64(d)-1, 0.05))
 			}
 		}
 	}

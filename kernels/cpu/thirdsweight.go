@@ -28,7 +28,7 @@ type thirdsWeight struct {
 // a block.
 type sharing struct{ groups, rangesK, rangesC, block int }
 
-// What each step costs a thread, in ns, measured on the processor of docs/performance.md: its effect
+// What each step costs a thread, in ns, measured on the processor of docs/results/performance.md: its effect
 // on speed is flat.
 const (
 	splitCost   = 0.4      // to read a float32 and split it: 0.25 in cache, 0.6 from memory

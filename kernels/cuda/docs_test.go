@@ -12,12 +12,12 @@ import (
 	"dev.gpustall/kernels"
 )
 
-var update = flag.Bool("update", false, "rewrite the generated parts of docs/kernels.md")
+var update = flag.Bool("update", false, "rewrite the generated parts of docs/dev/kernels.md")
 
-// docs/kernels.md holds, between markers, tables that follow from the operations
+// docs/dev/kernels.md holds, between markers, tables that follow from the operations
 // and from ptx/resources.tsv.
 func TestKernelDocs(t *testing.T) {
-	const path = "../../docs/kernels.md"
+	const path = "../../docs/dev/kernels.md"
 	old, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

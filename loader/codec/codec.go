@@ -77,7 +77,7 @@ func (k *kind) matches(b []byte) bool {
 	return true
 }
 
-// Decode turns the image in s.Raw into RGB pixels; of a JPEG, those that are needed. Mend
+// Decode turns the image in s.Raw into RGB pixels; of a JPEG, those that are needed. Hint
 // says what to do about its error.
 func Decode(s *loader.Sample) error {
 	b := s.Raw
@@ -227,24 +227,24 @@ func (k *kind) guarded(b []byte) (img image.Image, err error) {
 	return k.decode(bytes.NewReader(b))
 }
 
-// Mend says what to do about a file that Decode refuses.
-func Mend(err error) string {
+// Hint says what to do about a file that Decode refuses.
+func Hint(err error) string {
 	if _, ok := errors.AsType[stdjpeg.UnsupportedError](err); ok {
-		return mendKind
+		return hintKind
 	}
 	if _, ok := errors.AsType[png.UnsupportedError](err); ok {
-		return mendKind
+		return hintKind
 	}
 	if _, ok := errors.AsType[tiff.UnsupportedError](err); ok {
-		return mendKind
+		return hintKind
 	}
 	if errors.Is(err, bmp.ErrUnsupported) || errors.Is(err, errAnimated) || errors.Is(err, errScans) || errors.Is(err, errUnknown) {
-		return mendKind
+		return hintKind
 	}
 	return "replace or remove the file"
 }
 
-const mendKind = "save it as a plain RGB PNG or JPEG, or remove the file"
+const hintKind = "save it as a plain RGB PNG or JPEG, or remove the file"
 
 // checkSize refuses what cannot be held in memory.
 func checkSize(w, h int) error {

@@ -135,8 +135,8 @@ func TestDamaged(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.reason) {
 				t.Fatalf("err = %v, want it to say %q", err, tt.reason)
 			}
-			if !strings.Contains(Mend(err), "remove the file") {
-				t.Errorf("the mend is %q", Mend(err))
+			if !strings.Contains(Hint(err), "remove the file") {
+				t.Errorf("the hint is %q", Hint(err))
 			}
 		})
 	}
@@ -168,7 +168,7 @@ func TestScans(t *testing.T) {
 	to := from + 2 + bytes.Index(b[from+2:], []byte{0xff, 0xc4}) // the next one's codes
 	many := append(b[:to:to], bytes.Repeat(b[from:to], jpeg.MaxScans)...)
 	s := loader.Sample{Raw: append(many, b[to:]...)}
-	if err := Decode(&s); !errors.Is(err, errScans) || Mend(err) != mendKind {
+	if err := Decode(&s); !errors.Is(err, errScans) || Hint(err) != hintKind {
 		t.Errorf("%d bytes: %v", len(s.Raw), err)
 	}
 }

@@ -40,8 +40,8 @@ func FuzzDecode(f *testing.F) {
 		if err == nil && (len(s.Pixels) != s.H*s.W*3 || s.H < 1 || s.W < 1 || s.C != 3) {
 			t.Errorf("%d bytes for %d x %d x %d", len(s.Pixels), s.H, s.W, s.C)
 		}
-		if err != nil && Mend(err) == "" {
-			t.Errorf("no mend for %v", err)
+		if err != nil && Hint(err) == "" {
+			t.Errorf("no hint for %v", err)
 		}
 	})
 }

@@ -14,7 +14,7 @@ const (
 	blackIsZero    = 1
 )
 
-// unreverse mends a fax in a TIFF that says that black is zero. A fax codes runs of
+// unreverse repairs a fax in a TIFF that says that black is zero. A fax codes runs of
 // white and black as bits 0 and 1, so that such an image is shown reversed (TIFF
 // 6.0, page 37), as libtiff does; package tiff shows it as the fax has it.
 func unreverse(b []byte, m *image.Gray) {

@@ -19,7 +19,7 @@ import (
 	"strings"
 	"time"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // Options of a download.
@@ -37,7 +37,7 @@ const (
 	idle     = 60 * time.Second
 )
 
-const mendServer = "try again later: what is there is gone on with; or name a mirror with --url"
+const hintServer = "try again later: what is there is gone on with; or name a mirror with --url"
 
 // errFinal is of an attempt that another one would not better.
 type errFinal struct{ error }
@@ -69,8 +69,8 @@ func File(ctx context.Context, url, path string, o Options) error {
 			left = attempts // it came further
 		}
 		if left--; errors.As(err, &final) || left == 0 {
-			why := fault.Explain(err)
-			return fault.New("download", url, why.Reason, cmp.Or(why.Mend, mendServer)).Because(err)
+			why := errs.Explain(err)
+			return errs.New("download", url, why.Reason, cmp.Or(why.Hint, hintServer)).Because(err)
 		}
 		if o.Retry != nil {
 			o.Retry(err)
@@ -84,16 +84,16 @@ func File(ctx context.Context, url, path string, o Options) error {
 	if sum != nil {
 		got, err := hashOf(path+partial, sum)
 		if err != nil {
-			return fault.File(err, "check", path+partial, mendServer)
+			return errs.File(err, "check", path+partial, hintServer)
 		}
 		if got != want {
 			forget(path)
-			return fault.New("download", url, fmt.Sprintf("its checksum is %s and should be %s: it is damaged or another file", got, want),
+			return errs.New("download", url, fmt.Sprintf("its checksum is %s and should be %s: it is damaged or another file", got, want),
 				"try again, or another --url; --checksum says what another file should have")
 		}
 	}
 	if err := os.Rename(path+partial, path); err != nil {
-		return fault.File(err, "download to", path, "choose a folder that can be written to")
+		return errs.File(err, "download to", path, "choose a folder that can be written to")
 	}
 	_ = os.Remove(path + tagged)
 	return nil
@@ -119,7 +119,7 @@ func attempt(ctx context.Context, from, path string, o *Options) error {
 	defer cancel(nil)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {
-		return errFinal{fault.Reason("it is no address", "write it as https://host/file")}
+		return errFinal{errs.Reason("it is no address", "write it as https://host/file")}
 	}
 	req.Header.Set("Accept-Encoding", "identity") // the bytes as they are stored: those of the checksum
 	have := size(path + partial)
@@ -161,9 +161,9 @@ func attempt(ctx context.Context, from, path string, o *Options) error {
 	case resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusRequestTimeout:
 		return fmt.Errorf("the server answers %s", resp.Status)
 	case resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusGone:
-		return errFinal{fault.Reason("the server answers "+resp.Status, "check the address, or name another with --url")}
+		return errFinal{errs.Reason("the server answers "+resp.Status, "check the address, or name another with --url")}
 	default:
-		return errFinal{fault.Reason("the server answers "+resp.Status, mendServer)}
+		return errFinal{errs.Reason("the server answers "+resp.Status, hintServer)}
 	}
 	return ended(ctx, receive(resp, path, have, total, o, stuck))
 }
@@ -186,12 +186,12 @@ func receive(resp *http.Response, path string, have, total int64, o *Options, st
 			tag = resp.Header.Get("Last-Modified")
 		}
 		if err := os.WriteFile(path+tagged, []byte(tag), 0o644); err != nil { //nolint:gosec // no secret
-			return errFinal{fault.File(err, "download to", path, "choose a folder that can be written to")}
+			return errFinal{errs.File(err, "download to", path, "choose a folder that can be written to")}
 		}
 	}
 	f, err := os.OpenFile(path+partial, flags, 0o644) //nolint:gosec // no secret
 	if err != nil {
-		return errFinal{fault.File(err, "download to", path, "choose a folder that can be written to")}
+		return errFinal{errs.File(err, "download to", path, "choose a folder that can be written to")}
 	}
 	_, err = f.Seek(have, io.SeekStart)
 	buf := make([]byte, 256<<10)
@@ -201,7 +201,7 @@ func receive(resp *http.Response, path string, have, total int64, o *Options, st
 		if n > 0 {
 			if _, werr := f.Write(buf[:n]); werr != nil {
 				_ = f.Close() // the first error is the one to tell
-				return errFinal{fault.File(werr, "download to", path, "free some space: the same command goes on")}
+				return errFinal{errs.File(werr, "download to", path, "free some space: the same command goes on")}
 			}
 			if have += int64(n); o.Progress != nil {
 				o.Progress(have, total)
@@ -240,7 +240,7 @@ func checksum(text string) (hash.Hash, string, error) {
 		return nil, "", nil
 	}
 	if b, err := hex.DecodeString(want); h == nil || err != nil || len(b) != h.Size() {
-		return nil, "", fault.New("read checksum", strconv.Quote(text), "it is none", "write it as sha256:HEX or md5:HEX")
+		return nil, "", errs.New("read checksum", strconv.Quote(text), "it is none", "write it as sha256:HEX or md5:HEX")
 	}
 	return h, kind + ":" + want, nil
 }

@@ -10,24 +10,24 @@ import (
 	"os"
 	"path/filepath"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // maxUnpacked bounds what an archive may unpack to.
 const maxUnpacked = 1 << 33
 
-const mendArchive = "download it again"
+const hintArchive = "download it again"
 
 // Unpack unpacks the folder of a tar.gz into dir. The folder gets its name when it is whole:
 // until then it is a hidden one beside it. Only regular files and folders are taken, and
 // none that lie elsewhere.
 func Unpack(ctx context.Context, archive, folder, dir string) (err error) {
 	refuse := func(err error) error {
-		return fault.New("unpack", archive, err.Error(), mendArchive).Because(err)
+		return errs.New("unpack", archive, err.Error(), hintArchive).Because(err)
 	}
 	f, err := os.Open(archive)
 	if err != nil {
-		return fault.File(err, "unpack", archive, mendArchive)
+		return errs.File(err, "unpack", archive, hintArchive)
 	}
 	defer f.Close()
 	z, err := gzip.NewReader(f)
@@ -36,7 +36,7 @@ func Unpack(ctx context.Context, archive, folder, dir string) (err error) {
 	}
 	tmp, err := os.MkdirTemp(dir, "."+folder+".tmp-*")
 	if err != nil {
-		return fault.File(err, "unpack into", dir, "choose a folder that can be written to")
+		return errs.File(err, "unpack into", dir, "choose a folder that can be written to")
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
 	files, left := 0, int64(maxUnpacked)
@@ -66,14 +66,14 @@ func Unpack(ctx context.Context, archive, folder, dir string) (err error) {
 			err = extract(r, to)
 		}
 		if err != nil {
-			return fault.File(err, "unpack into", dir, "free some space: the same command goes on")
+			return errs.File(err, "unpack into", dir, "free some space: the same command goes on")
 		}
 	}
 	if st, err := os.Stat(filepath.Join(tmp, folder)); err != nil || !st.IsDir() || files == 0 {
 		return refuse(fmt.Errorf("it holds no folder %s", folder))
 	}
 	if err := os.Rename(filepath.Join(tmp, folder), filepath.Join(dir, folder)); err != nil {
-		return fault.File(err, "unpack into", dir, "choose a folder that can be written to")
+		return errs.File(err, "unpack into", dir, "choose a folder that can be written to")
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"dev.gpustall/loader/synth"
 )
 
-// TestPermission: data that may not be read is not something else, and the mend is
+// TestPermission: data that may not be read is not something else, and the hint is
 // about permissions, whatever the form and wherever the obstacle is.
 func TestPermission(t *testing.T) {
 	root := t.TempDir()

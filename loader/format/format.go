@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/format/cifar"
 	"dev.gpustall/loader/format/imagefolder"
@@ -102,7 +102,7 @@ func fitting[D loader.Dataset](d D, holds loader.Dataset, in transform.Input, ev
 	_, table := holds.(*shards.Dataset)
 	switch {
 	case o.Where != "" && !table:
-		err = fault.New("choose samples of", fault.Path(d.Info().Path), "it has no "+shards.Metadata+", in which a condition looks", "pack the data into shards with gpustall data pack")
+		err = errs.New("choose samples of", errs.Path(d.Info().Path), "it has no "+shards.Metadata+", in which a condition looks", "pack the data into shards with gpustall data pack")
 	case other == nil:
 		t, cerr := imageTransform(in, eval, o)
 		if cerr == nil {
@@ -110,7 +110,7 @@ func fitting[D loader.Dataset](d D, holds loader.Dataset, in transform.Input, ev
 		}
 		err = cerr
 	case o.Transform != "" || o.Size > 0:
-		err = fault.New("transform", fault.Path(d.Info().Path), "it holds "+what+", and transforms are for images", "leave --transform and --image-size out")
+		err = errs.New("transform", errs.Path(d.Info().Path), "it holds "+what+", and transforms are for images", "leave --transform and --image-size out")
 	default:
 		return d, other, nil
 	}
@@ -163,15 +163,15 @@ func open(ctx context.Context, path string, o Options, of func(kind) opener) (lo
 	}
 	st, err := o.Files.Stat(ctx, path)
 	if errors.Is(err, fs.ErrNotExist) && !source.Remote(path) {
-		return nil, nil, fault.New("open data", path, "there is no such file or folder", "check the path, or make a data set with gpustall data make").Because(err)
+		return nil, nil, errs.New("open data", path, "there is no such file or folder", "check the path, or make a data set with gpustall data make").Because(err)
 	}
 	if err != nil {
-		return nil, nil, fault.File(err, "open data", path, "check the path")
+		return nil, nil, errs.File(err, "open data", path, "check the path")
 	}
 	// What cannot be looked into is not yet something else.
 	if !source.Remote(path) {
 		if err := readable(path, st.Dir); err != nil {
-			return nil, nil, fault.File(err, "open data", path, "check the disk")
+			return nil, nil, errs.File(err, "open data", path, "check the disk")
 		}
 	}
 	for _, k := range kinds() {
@@ -188,18 +188,18 @@ func open(ctx context.Context, path string, o Options, of func(kind) opener) (lo
 		}
 	}
 	if st.Dir && !source.Remote(path) && isEmpty(path) {
-		return nil, nil, fault.New("open data", path, "the folder is empty", "name one with data in it, or make one with gpustall data make").Because(ErrUnknown)
+		return nil, nil, errs.New("open data", path, "the folder is empty", "name one with data in it, or make one with gpustall data make").Because(ErrUnknown)
 	}
 	if name := shards.Unread(ctx, o.Files, path); name != "" {
-		return nil, nil, fault.New("open data", path, fmt.Sprintf("%v: %s is compressed by a method that is not read", ErrUnknown, fault.Path(name)),
+		return nil, nil, errs.New("open data", path, fmt.Sprintf("%v: %s is compressed by a method that is not read", ErrUnknown, errs.Path(name)),
 			"unpack it, or compress it with gzip or zstd").Because(ErrUnknown)
 	}
 	if source.Remote(path) {
-		return nil, nil, fault.New("open data", path,
+		return nil, nil, errs.New("open data", path,
 			fmt.Sprintf("%v: looked for shards (%s objects) and for an image folder (a folder for each class with images or .npy arrays), which are what is read from a store", ErrUnknown, shards.Ext),
 			"name one of those, or pack one with gpustall data pack").Because(ErrUnknown)
 	}
-	return nil, nil, fault.New("open data", path,
+	return nil, nil, errs.New("open data", path,
 		fmt.Sprintf("%v: looked for CIFAR-10 and CIFAR-100 (the folder of their files, or the tar.gz), for shards (a folder of %s files), for an array of samples (a .npy file, or a folder of one and %s), for records (a folder of %s files) and for an image folder (a folder for each class with images or .npy arrays)", ErrUnknown, shards.Ext, mapped.Labels, records.Ext),
 		"name one of those, or make one with gpustall data make").Because(ErrUnknown)
 }

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // Schemes of addresses.
@@ -54,39 +54,39 @@ func local(p string) string {
 	return p
 }
 
-const mendAddress = "give s3://bucket/prefix, azblob://container/prefix or abfss://container@account" + azureSuffix + "/prefix"
+const hintAddress = "give s3://bucket/prefix, azblob://container/prefix or abfss://container@account" + azureSuffix + "/prefix"
 
 // parse takes an address apart. One that may hold credentials is refused, and not shown.
 func parse(s string) (a address, err error) {
 	scheme, rest, _ := strings.Cut(s, "://")
-	refuse := func(reason, mend string) (address, error) {
-		return a, fault.New("open", scheme+"://…", reason, mend)
+	refuse := func(reason, hint string) (address, error) {
+		return a, errs.New("open", scheme+"://…", reason, hint)
 	}
 	a.scheme = scheme
 	a.bucket, a.key, _ = strings.Cut(rest, "/")
 	if user, host, ok := strings.Cut(a.bucket, "@"); ok && scheme == schemeABFSS {
 		a.bucket, a.account = user, strings.TrimSuffix(host, azureSuffix)
 		if a.account == host || strings.ContainsAny(a.account, ".:@/?") {
-			return refuse("its host is no account of Azure's", mendAddress)
+			return refuse("its host is no account of Azure's", hintAddress)
 		}
 	} else if ok {
-		return refuse("there are credentials in the address", mendKeys)
+		return refuse("there are credentials in the address", hintKeys)
 	} else if scheme == schemeABFSS {
-		return refuse("it names no account", mendAddress)
+		return refuse("it names no account", hintAddress)
 	}
 	switch {
 	case scheme != schemeS3 && scheme != schemeAzure && scheme != schemeABFSS:
-		return refuse("there is no source of that kind", mendAddress)
+		return refuse("there is no source of that kind", hintAddress)
 	case strings.ContainsAny(s, "?#"):
-		return refuse("there is a query in the address, which may hold a signature", mendKeys)
+		return refuse("there is a query in the address, which may hold a signature", hintKeys)
 	case a.bucket == "" || strings.Contains(a.bucket, ":"):
-		return refuse("it names no bucket", mendAddress)
+		return refuse("it names no bucket", hintAddress)
 	}
 	a.key = strings.Trim(path.Clean("/"+a.key), "/")
 	return a, nil
 }
 
-const mendKeys = "leave them out: they come from the environment or from the files of the service's own tools"
+const hintKeys = "leave them out: they come from the environment or from the files of the service's own tools"
 
 // Clean is a path in its usual form: file:// addresses as the path they name.
 func Clean(p string) (string, error) {

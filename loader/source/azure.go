@@ -21,13 +21,13 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // azureStore is a container of Azure's Blob Storage.
 type azureStore struct{ client *container.Client }
 
-const mendAzure = "set AZURE_STORAGE_ACCOUNT and one of AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN and AZURE_STORAGE_CONNECTION_STRING, or log in (az login)"
+const hintAzure = "set AZURE_STORAGE_ACCOUNT and one of AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN and AZURE_STORAGE_CONNECTION_STRING, or log in (az login)"
 
 // Variables that Azure's own tools know.
 const (
@@ -44,7 +44,7 @@ func newAzure(client *http.Client, a address) (store, error) {
 	o := &container.ClientOptions{ClientOptions: policy.ClientOptions{
 		Transport: client, Retry: policy.RetryOptions{MaxRetries: -1}, Telemetry: policy.TelemetryOptions{Disabled: true},
 	}}
-	bad := func() error { return fault.Reason("its credentials cannot be used", mendAzure) } // the client's error may quote them
+	bad := func() error { return errs.Reason("its credentials cannot be used", hintAzure) } // the client's error may quote them
 	if text := os.Getenv(envConnection); text != "" && (a.account == "" || a.account == accountIn(text)) {
 		c, err := container.NewClientFromConnectionString(text, a.bucket, o)
 		if err != nil {
@@ -58,7 +58,7 @@ func newAzure(client *http.Client, a address) (store, error) {
 		account = a.account
 	}
 	if account == "" {
-		return nil, fault.Reason("the account is not known", mendAzure)
+		return nil, errs.Reason("the account is not known", hintAzure)
 	}
 	url := fmt.Sprintf("https://%s.blob.core.windows.net", account)
 	if endpoint := os.Getenv(envEndpoint); endpoint != "" && ours {
@@ -85,7 +85,7 @@ func newAzure(client *http.Client, a address) (store, error) {
 	}
 	cred, err := azidentity.NewDefaultAzureCredential(nil)
 	if err != nil {
-		return nil, fault.Reason("no credentials were found", mendAzure)
+		return nil, errs.Reason("no credentials were found", hintAzure)
 	}
 	c, err := container.NewClient(url, cred, o)
 	if err != nil {
@@ -114,7 +114,7 @@ func (*azureStore) known(err error) error {
 	}
 	var refused *azidentity.AuthenticationFailedError
 	if errors.As(err, &refused) || strings.Contains(err.Error(), "DefaultAzureCredential") {
-		return fault.Reason("no credentials were found that work", mendAzure)
+		return errs.Reason("no credentials were found that work", hintAzure)
 	}
 	return err
 }

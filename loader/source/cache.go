@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // Cache keeps blocks of objects in a folder of this machine, with a checksum each, up to so
@@ -43,7 +43,7 @@ type kept struct {
 const (
 	cacheExt   = ".block"
 	cacheTmp   = ".tmp-*"
-	mendCache  = "name another --cache-dir, or none"
+	hintCache  = "name another --cache-dir, or none"
 	cacheExtra = 4 // bytes of the checksum
 )
 
@@ -53,12 +53,12 @@ const MinCache = 64 << 20
 // NewCache opens the cache in a folder, which it makes. What earlier runs left there counts.
 func NewCache(dir string, most int64) (*Cache, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fault.File(err, "open the cache in", dir, mendCache)
+		return nil, errs.File(err, "open the cache in", dir, hintCache)
 	}
 	c := &Cache{dir: dir, most: most, files: map[string]*list.Element{}}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fault.File(err, "open the cache in", dir, mendCache)
+		return nil, errs.File(err, "open the cache in", dir, hintCache)
 	}
 	type old struct {
 		kept
@@ -184,7 +184,7 @@ func (c *Cache) trouble() string {
 	if c.ended == nil {
 		return ""
 	}
-	return fmt.Sprintf("nothing more is kept in the cache %s: %v; the run goes on and reads from the store", fault.Path(c.dir), c.ended)
+	return fmt.Sprintf("nothing more is kept in the cache %s: %v; the run goes on and reads from the store", errs.Path(c.dir), c.ended)
 }
 
 // cached is fetch through the cache, by whole blocks, for an object whose version is known.

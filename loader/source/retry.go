@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // Retry says how often a request is made, and how long its answer may take.
@@ -123,7 +123,7 @@ func passing(err error) bool {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f.status == http.StatusRequestTimeout || f.status == http.StatusTooManyRequests || f.status >= 500 && f.status != http.StatusNotImplemented
 	}
-	var known *fault.Error
+	var known *errs.Error
 	return !errors.As(err, &known) && !errors.Is(err, ErrChanged)
 }
 
@@ -207,24 +207,24 @@ func blame(err error, op, where string) error { return given("", err, op, where)
 
 // given is blame with something behind the reason.
 func given(behind string, err error, op, where string) error {
-	if e, ok := fault.As(err); ok && e.Reason != "" {
+	if e, ok := errs.As(err); ok && e.Reason != "" {
 		if e.Object != "" {
 			return err
 		}
-		return fault.New(op, where, e.Reason, e.Mend).Because(err)
+		return errs.New(op, where, e.Reason, e.Hint).Because(err)
 	}
 	err = plain(err)
-	mend := "check the network and the store; on_error=skip goes on without what cannot be read"
+	hint := "check the network and the store; on_error=skip goes on without what cannot be read"
 	reason := err.Error()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		reason, mend = "there is no such object or bucket", "check the address, and the account or region that it is in"
+		reason, hint = "there is no such object or bucket", "check the address, and the account or region that it is in"
 	case errors.Is(err, fs.ErrPermission):
-		mend = "check the credentials and what they may do, with the service's own tool"
+		hint = "check the credentials and what they may do, with the service's own tool"
 	case errors.Is(err, ErrChanged):
-		reason, mend = ErrChanged.Error(), "start again"
+		reason, hint = ErrChanged.Error(), "start again"
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
-		mend = ""
+		hint = ""
 	}
-	return fault.New(op, where, reason+behind, mend).Because(err)
+	return errs.New(op, where, reason+behind, hint).Because(err)
 }

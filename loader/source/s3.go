@@ -20,7 +20,7 @@ import (
 	"github.com/aws/smithy-go/logging"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // s3Store is a bucket of S3, or of what speaks as it does: AWS_ENDPOINT_URL names that.
@@ -29,14 +29,14 @@ type s3Store struct {
 	bucket *string
 }
 
-const mendS3 = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile (aws configure, AWS_PROFILE)"
+const hintS3 = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile (aws configure, AWS_PROFILE)"
 
 func newS3(client *http.Client, a address) (store, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	c, err := config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{})) // what matters comes as errors
 	if err != nil {
-		return nil, fault.Reason("the settings of AWS cannot be read: "+err.Error(), "check AWS_PROFILE, ~/.aws/config and ~/.aws/credentials")
+		return nil, errs.Reason("the settings of AWS cannot be read: "+err.Error(), "check AWS_PROFILE, ~/.aws/config and ~/.aws/credentials")
 	}
 	if c.Region == "" {
 		c.Region = "us-east-1"
@@ -56,7 +56,7 @@ func (*s3Store) known(err error) error {
 		return nil
 	}
 	if _, ok := errors.AsType[*v4.SigningError](err); ok || strings.Contains(err.Error(), "get identity") {
-		return fault.Reason("no credentials were found that work", mendS3)
+		return errs.Reason("no credentials were found that work", hintS3)
 	}
 	f := &failure{}
 	if e, ok := errors.AsType[smithy.APIError](err); ok {

@@ -10,7 +10,7 @@ import (
 	"os"
 	"sync"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // Writer writes a file or an object that is there as a whole from Commit on, and not at all
@@ -195,7 +195,7 @@ func (w *upload) commit() error {
 	case stat == nil && e.Size == w.size: // no upload of that name any more: it was put together, and the answer was lost
 		return nil
 	case err == nil && stat == nil:
-		return fault.New("write", w.at.String(), fmt.Sprintf("the store has %d of %d bytes", e.Size, w.size), "run it again")
+		return errs.New("write", w.at.String(), fmt.Sprintf("the store has %d of %d bytes", e.Size, w.size), "run it again")
 	}
 	return errors.Join(err, stat)
 }

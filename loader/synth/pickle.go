@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // CIFAR10Python writes CIFAR-10's Python version into dir: data_batch_1 to
@@ -16,7 +16,7 @@ import (
 // published files (protocol 2).
 func CIFAR10Python(ctx context.Context, dir string, o Options) error {
 	if max(o.Samples, o.Test) > maxPickled {
-		return fault.New("make data", dir, fmt.Sprintf("%d samples are more than the %d of the Python version", max(o.Samples, o.Test), maxPickled), "make the binary version")
+		return errs.New("make data", dir, fmt.Sprintf("%d samples are more than the %d of the Python version", max(o.Samples, o.Test), maxPickled), "make the binary version")
 	}
 	return writeCIFAR(ctx, dir, "cifar10-python", o, func(tmp, name string, records []byte) error {
 		return os.WriteFile(filepath.Join(tmp, name), pickleBatch(name, records), 0o644)

@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/loader/format/records"
 	"dev.gpustall/loader/synth/marker"
 )
@@ -15,7 +15,7 @@ import (
 // records reads them). o.Test is ignored.
 func Records(ctx context.Context, dir string, size int, o Options) error {
 	if o.Samples < 1 || o.Samples > maxSamples || size < 1 {
-		return fault.New("make data", dir, fmt.Sprintf("%d records of %d bytes", o.Samples, size), fmt.Sprintf("ask for 1 to %d of at least a byte", maxSamples))
+		return errs.New("make data", dir, fmt.Sprintf("%d records of %d bytes", o.Samples, size), fmt.Sprintf("ask for 1 to %d of at least a byte", maxSamples))
 	}
 	m := marker.Marker{Format: records.Format, Name: "records", Samples: o.Samples, Seed: o.Seed, Bytes: int64(size)}
 	p := &progress{total: o.Samples, fn: o.Progress}

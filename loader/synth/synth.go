@@ -16,7 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/host"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/synth/marker"
@@ -45,7 +45,7 @@ func (o Options) withDefaults(kind string, samples int) (Options, error) {
 	}
 	for _, n := range []int{o.Samples, o.Test} {
 		if n < minSamples || n > maxSamples {
-			return o, fault.New("make data", kind, fmt.Sprintf("%d samples are out of range", n), fmt.Sprintf("ask for %d to %d", minSamples, maxSamples))
+			return o, errs.New("make data", kind, fmt.Sprintf("%d samples are out of range", n), fmt.Sprintf("ask for %d to %d", minSamples, maxSamples))
 		}
 	}
 	return o, nil
@@ -76,17 +76,17 @@ func label(seed int64, split, index int) int {
 // it already holds exactly this data.
 func publish(dir string, m marker.Marker, write func(tmp string) error) (err error) {
 	if entries, e := os.ReadDir(dir); e == nil && len(entries) > 0 {
-		return fault.New("make data", dir, "the folder exists and is not empty", "remove it or choose another")
+		return errs.New("make data", dir, "the folder exists and is not empty", "remove it or choose another")
 	} else if e != nil && !errors.Is(e, fs.ErrNotExist) {
-		return fault.Wrap(e, "make data", dir, "choose another folder")
+		return errs.Wrap(e, "make data", dir, "choose another folder")
 	}
 	parent := filepath.Dir(filepath.Clean(dir))
 	if err := os.MkdirAll(parent, 0o755); err != nil {
-		return fault.Wrap(err, "make data", dir, "choose a folder that can be written to")
+		return errs.Wrap(err, "make data", dir, "choose a folder that can be written to")
 	}
 	tmp, err := os.MkdirTemp(parent, "."+filepath.Base(dir)+".tmp-*")
 	if err != nil {
-		return fault.Wrap(err, "make data", dir, "choose a folder that can be written to")
+		return errs.Wrap(err, "make data", dir, "choose a folder that can be written to")
 	}
 	defer func() {
 		if err != nil {
@@ -94,19 +94,19 @@ func publish(dir string, m marker.Marker, write func(tmp string) error) (err err
 		}
 	}()
 	if err := os.Chmod(tmp, 0o755); err != nil {
-		return fault.Wrap(err, "make data", dir, "free some space on its disk, or choose another folder")
+		return errs.Wrap(err, "make data", dir, "free some space on its disk, or choose another folder")
 	}
 	if err := write(tmp); err != nil {
-		return fault.Wrap(err, "make data", dir, "free some space on its disk, or choose another folder")
+		return errs.Wrap(err, "make data", dir, "free some space on its disk, or choose another folder")
 	}
 	if err := marker.Write(tmp, m); err != nil {
-		return fault.Wrap(err, "make data", dir, "free some space on its disk, or choose another folder")
+		return errs.Wrap(err, "make data", dir, "free some space on its disk, or choose another folder")
 	}
 	if err := os.Rename(tmp, dir); err != nil {
 		if got := marker.Read(dir); got != nil && got.Same(m) { // somebody else was faster
 			return os.RemoveAll(tmp)
 		}
-		return fault.Wrap(err, "make data", dir, "choose another folder")
+		return errs.Wrap(err, "make data", dir, "choose another folder")
 	}
 	return nil
 }

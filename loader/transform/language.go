@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // A transform is written as its steps with bars between them: rrc(224)|hflip|normalize.
@@ -17,15 +17,15 @@ type SyntaxError struct {
 	Text   string
 	At     int // in bytes
 	Reason string
-	Mend   string
+	Hint   string
 }
 
 // Error is one sentence.
 func (e *SyntaxError) Error() string { return e.Fault().Error() }
 
 // Fault is the error as its parts.
-func (e *SyntaxError) Fault() *fault.Error {
-	return fault.New("read", fmt.Sprintf("the transform %q", e.Text), fmt.Sprintf("at character %d: %s", e.At+1, e.Reason), e.Mend)
+func (e *SyntaxError) Fault() *errs.Error {
+	return errs.New("read", fmt.Sprintf("the transform %q", e.Text), fmt.Sprintf("at character %d: %s", e.At+1, e.Reason), e.Hint)
 }
 
 // Caret is the text, and a caret under the character that the error is about.
@@ -56,11 +56,11 @@ type reader struct {
 	at   int
 }
 
-func (r *reader) fail(at int, mend, format string, args ...any) {
-	panic(&SyntaxError{Text: r.text, At: at, Reason: fmt.Sprintf(format, args...), Mend: mend})
+func (r *reader) fail(at int, hint, format string, args ...any) {
+	panic(&SyntaxError{Text: r.text, At: at, Reason: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-const mendText = "write it as in 'rrc(224)|hflip|normalize'"
+const hintText = "write it as in 'rrc(224)|hflip|normalize'"
 
 // maxText bounds a text, so that an error fits on a screen.
 const maxText = 1000
@@ -68,7 +68,7 @@ const maxText = 1000
 // calls takes the text apart.
 func (r *reader) calls() (calls []call) {
 	if len(r.text) > maxText || strings.ContainsFunc(r.text, func(c rune) bool { return c < ' ' || c > '~' }) {
-		panic(&SyntaxError{Text: "…", Reason: fmt.Sprintf("it has more than %d characters, or others than printable ASCII", maxText), Mend: mendText})
+		panic(&SyntaxError{Text: "…", Reason: fmt.Sprintf("it has more than %d characters, or others than printable ASCII", maxText), Hint: hintText})
 	}
 	for {
 		calls = append(calls, r.call())
@@ -76,7 +76,7 @@ func (r *reader) calls() (calls []call) {
 			return calls
 		}
 		if !r.take('|') {
-			r.fail(r.at, mendText, "%q instead of | between two transforms", r.text[r.at])
+			r.fail(r.at, hintText, "%q instead of | between two transforms", r.text[r.at])
 		}
 	}
 }
@@ -112,7 +112,7 @@ func (r *reader) call() call {
 	c := call{at: r.at}
 	c.name = r.ident()
 	if c.end = r.at; c.name == "" {
-		r.fail(r.at, mendText, "a transform's name is missing")
+		r.fail(r.at, hintText, "a transform's name is missing")
 	}
 	if !r.take('(') || r.take(')') {
 		return c
@@ -164,7 +164,7 @@ func (r *reader) number() float64 {
 	n, err := strconv.ParseFloat(r.text[from:r.at], 64)
 	if err != nil {
 		r.at = from
-		r.fail(from, mendText, "a number is missing")
+		r.fail(from, hintText, "a number is missing")
 	}
 	return n
 }

@@ -219,11 +219,11 @@ func (r *reader) constants(s *spec, vs []value, word int, given args) {
 	v := vs[word]
 	m, known := constants[v.word]
 	if s.name != "normalize" || !known || len(vs) > 1 {
-		mend := "write it as in " + s.usage()
+		hint := "write it as in " + s.usage()
 		if s.name == "normalize" {
-			mend = "choose imagenet, cifar10 or cifar100, or give mean and std as six numbers"
+			hint = "choose imagenet, cifar10 or cifar100, or give mean and std as six numbers"
 		}
-		r.fail(v.at, mend, "%q instead of a number", v.word)
+		r.fail(v.at, hint, "%q instead of a number", v.word)
 	}
 	for i, three := range [][3]float32{m.mean, m.std} {
 		for _, x := range three {

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/predict"
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -30,15 +30,15 @@ type Advice struct {
 	Remarks  []string       // for each row, what its comparison with the baseline does not say; empty for most
 	Ceiling  Ceiling        // what a loader could gain that never kept the device waiting, where that was asked
 
-	Experiments []stall.Experiment // all of the session's
-	Asked       string             // what the experiment under way says, else Ceiling; empty where there is neither
+	Experiments []attribution.Experiment // all of the session's
+	Asked       string                   // what the experiment under way says, else Ceiling; empty where there is neither
 }
 
 // Of advises on a session. t are the steps to judge: a segment's, or a window of
-// them; rows are stall.Segments of the session. Where the run's first epochs among them went
+// them; rows are attribution.Segments of the session. Where the run's first epochs among them went
 // otherwise than those since, these are judged alone.
-func Of(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats) Advice {
-	xs := stall.Experiments(s, rows)
+func Of(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) Advice {
+	xs := attribution.Experiments(s, rows)
 	a := Advice{
 		Labels: Labels(s, nil), Tried: tried(s, rows, xs), Keep: keep(s, rows), Remarks: remarks(s, rows),
 		Ceiling: ceiling(s, rows, xs, t.Segment), Experiments: xs,
@@ -53,7 +53,7 @@ func Of(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats) Advice {
 	case c == nil:
 	case tooShort(s):
 		a.Short = fmt.Sprintf("the run took %s, too short to advise on: who has the cores, and how full the queue is, are read a few times a second; run it for a second or longer",
-			figures.Prose.Time(s.Outcome.Ended))
+			units.Prose.Time(s.Outcome.Ended))
 	default:
 		a.Model, _ = predict.Fit(s, c.tally, rows)
 		c.model = a.Model
@@ -113,7 +113,7 @@ func (a *Advice) Feed(device string) (question, answer string) {
 	return fmt.Sprintf("Could this machine feed its device, %s?", cmp.Or(device, "which is not known")), answer
 }
 
-// Rows are rows of stall.Segments that a run is told by.
+// Rows are rows of attribution.Segments that a run is told by.
 type Rows struct {
 	Baseline int
 	// Last is the last that is a result: enough steps, and real batches (a ceiling is no
@@ -124,7 +124,7 @@ type Rows struct {
 
 // Overall advises on a run as a whole, for report, summary and list alike: its verdict is
 // on the settings to keep.
-func Overall(s *trace.Snapshot, rows []stall.SegmentStats) (Advice, Rows) {
+func Overall(s *trace.Snapshot, rows []attribution.SegmentStats) (Advice, Rows) {
 	if len(rows) == 0 {
 		return Of(s, new(trace.Tally), nil), Rows{}
 	}
@@ -138,7 +138,7 @@ func Overall(s *trace.Snapshot, rows []stall.SegmentStats) (Advice, Rows) {
 		}
 	}
 	if k := keep(s, rows); k.Text != "" {
-		at.Kept = slices.IndexFunc(rows, func(r stall.SegmentStats) bool { return r.Segment.Index == k.Segment })
+		at.Kept = slices.IndexFunc(rows, func(r attribution.SegmentStats) bool { return r.Segment.Index == k.Segment })
 	} else { // of a script that changed its own settings, those that it came to
 		at.Kept = at.Last
 	}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/trace"
 )
 
@@ -24,7 +24,7 @@ func TestWhatAnotherSegmentHad(t *testing.T) {
 		after("num_workers", "2", "4", c.times)(s)
 		slow(s)
 		s.Digest = *trace.Digested(s.Recent)
-		a := Of(s, s.Tally(0), stall.Segments(s))
+		a := Of(s, s.Tally(0), attribution.Segments(s))
 		if f := a.First(); !strings.HasPrefix(f.Text(), c.says) || c.says == "" && f.Value == "4" || strings.Contains(a.Text(), "try num_workers 2 -> 4") {
 			t.Errorf("%s: %q", c.name, a.Text())
 		}

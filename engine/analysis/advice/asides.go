@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -75,12 +75,12 @@ func coldCache(s *situation) (f Finding, ok bool) {
 		first = passage{from: s.snap.First.Start, to: s.snap.Last.End}
 		bytes, known := s.fromStorage(first.from, first.to)
 		return Finding{Evidence: fmt.Sprintf("this is the first epoch, and ~%s of it came from storage: later ones may have the data from the page cache and be faster",
-			figures.Prose.Bytes(int64(bytes)))}, known && bytes >= leastStorage && len(s.snap.Epochs) == 1 && s.b.DataShare() >= moderate
+			units.Prose.Bytes(int64(bytes)))}, known && bytes >= leastStorage && len(s.snap.Epochs) == 1 && s.b.DataShare() >= moderate
 	}
 	once, _ := s.fromStorage(first.from, first.to)
 	again, known := s.fromStorage(last.from, last.to)
 	f = Finding{Evidence: fmt.Sprintf("the first epoch read ~%s from storage, and the newest ~%s: it is not how the rest runs (%s a sample where the newest took %s)",
-		figures.Prose.Bytes(int64(once)), figures.Prose.Bytes(int64(again)), figures.Prose.Time(int64(first.perSample())), figures.Prose.Time(int64(last.perSample())))}
+		units.Prose.Bytes(int64(once)), units.Prose.Bytes(int64(again)), units.Prose.Time(int64(first.perSample())), units.Prose.Time(int64(last.perSample())))}
 	return f, known && once >= leastStorage && 10*again <= once && first.perSample() >= last.perSample() && first.dataShare() >= moderate
 }
 
@@ -90,10 +90,10 @@ func firstStep(s *situation) (f Finding, ok bool) {
 	first, usual := s.snap.First.Active(), trace.Quantile(0.5, s.plain)
 	why := "start-up and compilation"
 	if waited := s.snap.First.Starved() + s.snap.First.Stall[trace.CauseStartup]; 2*waited > first {
-		why = figures.Prose.Time(waited) + " of it until the first batch was there"
+		why = units.Prose.Time(waited) + " of it until the first batch was there"
 	}
 	f = Finding{Evidence: fmt.Sprintf("the first step took %s, where %s are usual: %s; the rates of the settings leave it out",
-		figures.Prose.Time(first), figures.Prose.Time(usual), why)}
+		units.Prose.Time(first), units.Prose.Time(usual), why)}
 	return f, usual > 0 && first >= 10*usual && first >= 100e6 && s.snap.Total.Steps > 1
 }
 
@@ -102,6 +102,6 @@ func firstStep(s *situation) (f Finding, ok bool) {
 func powerLimit(s *situation) (f Finding, ok bool) {
 	share, known := s.gauge(trace.GaugePowerCapped)
 	watts, _ := s.gauge("nvml_power")
-	f = Finding{Evidence: fmt.Sprintf("the GPU is at its power limit in %s of the samples (%s W%s), which lowers its clock", figures.Prose.Percent(share/100), figures.Rate(watts), s.warmth())}
+	f = Finding{Evidence: fmt.Sprintf("the GPU is at its power limit in %s of the samples (%s W%s), which lowers its clock", units.Prose.Percent(share/100), units.Rate(watts), s.warmth())}
 	return f, known && share/100 >= 0.5
 }

@@ -3,17 +3,17 @@ package advice
 import (
 	"fmt"
 
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
 // Cached says how the data of a run lay when it began: from the disk or from memory.
 func Cached(c *trace.Cached) string {
-	of := "the data's " + figures.Prose.Bytes(c.Of)
+	of := "the data's " + units.Prose.Bytes(c.Of)
 	if c.More {
-		of = fmt.Sprintf("the %s of its first %s", figures.Prose.Bytes(c.Of), figures.Counted(c.Files, "file", "files"))
+		of = fmt.Sprintf("the %s of its first %s", units.Prose.Bytes(c.Of), units.Counted(c.Files, "file", "files"))
 	}
-	s := fmt.Sprintf("%s: %s of %s was in the page cache when the run began", c.State(), figures.Prose.Percent(c.Share()), of)
+	s := fmt.Sprintf("%s: %s of %s was in the page cache when the run began", c.State(), units.Prose.Percent(c.Share()), of)
 	if c.Dropped {
 		s += ", from which it had been dropped"
 	}

@@ -3,28 +3,28 @@ package advice
 import (
 	"slices"
 
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/trace"
 )
 
 // Ceiling is how much faster a run could be whose loader never kept the device waiting:
 // what was measured with cached batches against the settings judged.
 type Ceiling struct {
-	Segment int32           // of the cached batches
-	Again   bool            // it is what the interlude's own text says
-	Change  evidence.Change // of throughput, from the settings judged to cached batches
-	Text    string          // in a sentence; empty where nobody asked
+	Segment int32        // of the cached batches
+	Again   bool         // it is what the interlude's own text says
+	Change  stats.Change // of throughput, from the settings judged to cached batches
+	Text    string       // in a sentence; empty where nobody asked
 }
 
 // bounded reports whether a change says anything: an answer, or at least its bounds.
-func bounded(c *evidence.Change) bool {
-	return c.Answer != evidence.Unknown || c.Missing.What == evidence.Precision && c.Hi > 1
+func bounded(c *stats.Change) bool {
+	return c.Answer != stats.Unknown || c.Missing.What == stats.Precision && c.Hi > 1
 }
 
 // ceiling is what the newest interlude of cached batches says of a segment's settings. The
 // rate that it found holds for all settings with which the device does the same work.
-func ceiling(s *trace.Snapshot, rows []stall.SegmentStats, xs []stall.Experiment, segment int32) Ceiling {
+func ceiling(s *trace.Snapshot, rows []attribution.SegmentStats, xs []attribution.Experiment, segment int32) Ceiling {
 	now := slices.IndexFunc(s.Segments, func(g trace.Segment) bool { return g.Index == segment })
 	for i := len(xs) - 1; i >= 0 && now >= 0; i-- {
 		x := &xs[i]
@@ -32,14 +32,14 @@ func ceiling(s *trace.Snapshot, rows []stall.SegmentStats, xs []stall.Experiment
 			continue
 		}
 		c := Ceiling{Segment: x.First, Again: true, Change: x.Change.Throughput}
-		if r := slices.IndexFunc(rows, func(r stall.SegmentStats) bool { return r.Segment.Index == segment }); r >= 0 && rows[r].Segment.Index != x.First-1 && !slices.Equal(rows[r].Segment.Knobs, x.Settings[0]) {
-			since := stall.AgainstTally(rows, &rows[r], s.Tally(x.First)).Throughput
+		if r := slices.IndexFunc(rows, func(r attribution.SegmentStats) bool { return r.Segment.Index == segment }); r >= 0 && rows[r].Segment.Index != x.First-1 && !slices.Equal(rows[r].Segment.Knobs, x.Settings[0]) {
+			since := attribution.AgainstTally(rows, &rows[r], s.Tally(x.First)).Throughput
 			if !bounded(&since) {
 				continue
 			}
 			c.Again, c.Change = false, since
 		}
-		c.Text = stall.AtMost(&c.Change)
+		c.Text = attribution.AtMost(&c.Change)
 		return c
 	}
 	return Ceiling{}

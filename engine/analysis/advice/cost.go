@@ -1,8 +1,8 @@
 package advice
 
 import (
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -12,7 +12,7 @@ type Cost struct {
 }
 
 // CostOf prices the time of some steps; false where no rate was given, or there are none.
-func CostOf(s *trace.Snapshot, b *stall.Breakdown) (c Cost, ok bool) {
+func CostOf(s *trace.Snapshot, b *attribution.Breakdown) (c Cost, ok bool) {
 	rate := s.Meta.GPURate
 	if rate <= 0 || b.Active() <= 0 {
 		return c, false
@@ -22,9 +22,9 @@ func CostOf(s *trace.Snapshot, b *stall.Breakdown) (c Cost, ok bool) {
 
 // String is what idleness costs: "$0.90 of each hour is spent waiting for data".
 func (c Cost) String() string {
-	text := figures.Dollars(c.Data) + " of each hour is spent waiting for data"
+	text := units.Dollars(c.Data) + " of each hour is spent waiting for data"
 	if c.Idle-c.Data >= 0.01 {
-		text += ", " + figures.Dollars(c.Idle) + " on an idle device in all"
+		text += ", " + units.Dollars(c.Idle) + " on an idle device in all"
 	}
 	return text
 }

@@ -4,12 +4,12 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/analysis/stall/stalltest"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/attribution/attributiontest"
 	"dev.gpustall/engine/trace"
 )
 
-// found is what must be said of each of stalltest.Faults.
+// found is what must be said of each of attributiontest.Faults.
 var found = map[string]struct{ class, queue, knob, value string }{
 	"none":                          {DeviceBound, QueueDevice, "", ""},
 	"slow read":                     {"input-bound", QueueIO, "num_workers", "6"},
@@ -28,10 +28,10 @@ var found = map[string]struct{ class, queue, knob, value string }{
 }
 
 // snapshot is the session of a run, with the stalls among its spans.
-func snapshot(r stalltest.Run) *trace.Snapshot {
-	var tl stall.Timeline
+func snapshot(r attributiontest.Run) *trace.Snapshot {
+	var tl attribution.Timeline
 	s := r.Snapshot(func(spans []trace.Span, steps []trace.Step, end int64) []trace.Step {
-		tl = stall.Attribute(spans, steps, 0, end)
+		tl = attribution.Attribute(spans, steps, 0, end)
 		return tl.Steps
 	})
 	for _, st := range tl.Stalls {
@@ -44,9 +44,9 @@ func snapshot(r stalltest.Run) *trace.Snapshot {
 }
 
 func TestInjectedFaultsAreFound(t *testing.T) {
-	for _, f := range stalltest.Faults {
+	for _, f := range attributiontest.Faults {
 		t.Run(f.Name, func(t *testing.T) {
-			s := stalltest.Healthy()
+			s := attributiontest.Healthy()
 			f.Inject(&s)
 			snap := snapshot(s)
 			want := found[f.Name]
@@ -65,9 +65,9 @@ func TestInjectedFaultsAreFound(t *testing.T) {
 
 // The verdict follows a knob change.
 func TestVerdictAfterAChange(t *testing.T) {
-	s := stalltest.Healthy()
-	s.Workers, s.Steps, s.Transform = 1, 160, 30*stalltest.Msec
-	s.ChangeAt, s.ChangeTo, s.Rebuild = 80, 4, 25*stalltest.Msec
+	s := attributiontest.Healthy()
+	s.Workers, s.Steps, s.Transform = 1, 160, 30*attributiontest.Msec
+	s.ChangeAt, s.ChangeTo, s.Rebuild = 80, 4, 25*attributiontest.Msec
 	snap := snapshot(s)
 	if v := judge(snap, snap.Recent); v.Class != DeviceBound || v.Excluded != 8 {
 		t.Errorf("after the change: %+v", v)

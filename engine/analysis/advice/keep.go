@@ -6,26 +6,26 @@ import (
 	"strconv"
 	"strings"
 
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
 // Keep are the settings to keep.
 type Keep struct {
-	Segment int32               // whose they are
-	Knobs   []trace.Knob        // those that differ from the baseline's; none when its own are the ones
-	Change  evidence.Comparison // with the baseline
-	Text    string              // in one sentence; empty when there was nothing to choose from
-	Open    bool                // others look faster than these, the baseline's, and whether they are is not known yet
+	Segment int32            // whose they are
+	Knobs   []trace.Knob     // those that differ from the baseline's; none when its own are the ones
+	Change  stats.Comparison // with the baseline
+	Text    string           // in one sentence; empty when there was nothing to choose from
+	Open    bool             // others look faster than these, the baseline's, and whether they are is not known yet
 }
 
 // looks is the ratio of throughputs from which settings look faster, while that may be chance.
 const looks = 1.1
 
 // workersOf is a row's num_workers.
-func workersOf(r *stall.SegmentStats) int {
+func workersOf(r *attribution.SegmentStats) int {
 	n, _ := strconv.Atoi(trace.KnobValue(r.Segment.Knobs, "num_workers"))
 	return n
 }
@@ -33,26 +33,26 @@ func workersOf(r *stall.SegmentStats) int {
 // keep recommends the fastest settings measured, on equal terms with the baseline.
 // They must be faster than each segment that has the baseline's settings, and not
 // because the device itself was.
-func keep(s *trace.Snapshot, rows []stall.SegmentStats) Keep {
+func keep(s *trace.Snapshot, rows []attribution.SegmentStats) Keep {
 	i := baseline(rows)
 	if i < 0 || len(rows) == 1 {
 		return Keep{}
 	}
 	a := &rows[i]
 	best, k := a, Keep{Segment: a.Segment.Index}
-	var open *stall.SegmentStats
+	var open *attribution.SegmentStats
 	var doubts []string
 	compared := false
 	fewer, repeated := repeats(s)
 	for i := range rows {
 		r := &rows[i]
 		c := &r.VsA.Throughput
-		compared = compared || c.Answer != evidence.Unknown && equalTerms(s, a, r)
-		if c.Answer == evidence.Unknown && c.Ratio >= looks && (open == nil || c.Ratio > open.VsA.Throughput.Ratio) && r.Steps >= MinSteps && len(Chosen(a.Segment.Knobs, r.Segment.Knobs)) > 0 &&
+		compared = compared || c.Answer != stats.Unknown && equalTerms(s, a, r)
+		if c.Answer == stats.Unknown && c.Ratio >= looks && (open == nil || c.Ratio > open.VsA.Throughput.Ratio) && r.Steps >= MinSteps && len(Chosen(a.Segment.Knobs, r.Segment.Knobs)) > 0 &&
 			equalTerms(s, a, r) && (repeated == "" || workersOf(r) <= fewer) && Unearned(s, a, r, &r.VsA) == "" && beatsAll(rows, a, r) {
 			open = r
 		}
-		if r == a || c.Answer != evidence.Different || !equalTerms(s, a, r) {
+		if r == a || c.Answer != stats.Different || !equalTerms(s, a, r) {
 			continue
 		}
 		switch busy := &r.VsA.Busy; {
@@ -77,7 +77,7 @@ func keep(s *trace.Snapshot, rows []stall.SegmentStats) Keep {
 	case best == a && tuned != nil:
 		k.Segment, k.Change, k.Knobs = tuned.Segment.Index, tuned.VsA, Changed(a.Segment.Knobs, tuned.Segment.Knobs)
 		k.Text = fmt.Sprintf("keep segment %s, whose settings tune found and measured anew beside the baseline's: %s throughput, by so much that no interval was waited for",
-			tuned.Name(), figures.Prose.Gain(gain))
+			tuned.Name(), units.Prose.Gain(gain))
 	case best == a && open != nil:
 		k.Open, k.Text = true, undecided(s, a, open)
 		if doubt := cached(s, a, open); doubt != "" {
@@ -100,7 +100,7 @@ func keep(s *trace.Snapshot, rows []stall.SegmentStats) Keep {
 }
 
 // undecided says of settings that look faster than the baseline's what would decide it.
-func undecided(s *trace.Snapshot, a, r *stall.SegmentStats) string {
+func undecided(s *trace.Snapshot, a, r *attribution.SegmentStats) string {
 	var knobs []string
 	for _, k := range Chosen(a.Segment.Knobs, r.Segment.Knobs) {
 		knobs = append(knobs, k.Name+"="+k.Value)
@@ -110,40 +110,40 @@ func undecided(s *trace.Snapshot, a, r *stall.SegmentStats) string {
 		how += " or give --paired " + strings.Join(knobs, ",")
 	}
 	c := &r.VsA.Throughput
-	looks := figures.Prose.Gain(figures.Rough(c.Ratio)) + c.Mark()
+	looks := units.Prose.Gain(units.Rough(c.Ratio)) + c.Mark()
 	return fmt.Sprintf("%s looks faster than the baseline's settings (%s), not proven yet: %s to let the two take turns (%s)",
-		strings.Join(knobs, ", "), looks, how, evidence.Turns)
+		strings.Join(knobs, ", "), looks, how, stats.Turns)
 }
 
 // tunedTo is the row with the settings that the newest tune left in force because they were
 // faster than the baseline's by so much that it waited for no interval, and that gain; nil
 // where there is none, or where the row itself was measured to be otherwise.
-func tunedTo(s *trace.Snapshot, rows []stall.SegmentStats) (*stall.SegmentStats, figures.Estimate) {
-	xs := stall.Experiments(s, rows)
+func tunedTo(s *trace.Snapshot, rows []attribution.SegmentStats) (*attribution.SegmentStats, units.Estimate) {
+	xs := attribution.Experiments(s, rows)
 	for i := len(xs) - 1; i >= 0; i-- {
 		x := &xs[i]
 		if x.Kind != trace.Tune || x.Running() {
 			continue
 		}
-		if !x.Kept || !x.FromA || x.Change.Throughput.Answer != evidence.Unknown {
+		if !x.Kept || !x.FromA || x.Change.Throughput.Answer != stats.Unknown {
 			break
 		}
 		for j := range rows {
 			r := &rows[j]
-			if r.Segment.Index > x.Last && slices.Equal(r.Segment.Knobs, x.Settings[1]) && r.Steps >= MinSteps && r.VsA.Throughput.Answer == evidence.Unknown {
-				return r, figures.Rough(x.Sides[1].SamplesPerSecond() / x.Sides[0].SamplesPerSecond())
+			if r.Segment.Index > x.Last && slices.Equal(r.Segment.Knobs, x.Settings[1]) && r.Steps >= MinSteps && r.VsA.Throughput.Answer == stats.Unknown {
+				return r, units.Rough(x.Sides[1].SamplesPerSecond() / x.Sides[0].SamplesPerSecond())
 			}
 		}
 		break
 	}
-	return nil, figures.Estimate{}
+	return nil, units.Estimate{}
 }
 
 // beatsAll reports whether a row is faster than each that has the settings of a.
-func beatsAll(rows []stall.SegmentStats, a, r *stall.SegmentStats) bool {
+func beatsAll(rows []attribution.SegmentStats, a, r *attribution.SegmentStats) bool {
 	for i := range rows {
 		if e := &rows[i]; e != a && len(Changed(a.Segment.Knobs, e.Segment.Knobs)) == 0 {
-			if c := stall.Compare(rows, e, r).Throughput; c.Answer != evidence.Unknown && (c.Answer != evidence.Different || c.Ratio < 1) {
+			if c := attribution.Compare(rows, e, r).Throughput; c.Answer != stats.Unknown && (c.Answer != stats.Different || c.Ratio < 1) {
 				return false
 			}
 		}
@@ -152,8 +152,8 @@ func beatsAll(rows []stall.SegmentStats, a, r *stall.SegmentStats) bool {
 }
 
 // baseline is the row that the others are compared with; -1 where there is none.
-func baseline(rows []stall.SegmentStats) int {
-	return slices.IndexFunc(rows, func(r stall.SegmentStats) bool { return r.Baseline })
+func baseline(rows []attribution.SegmentStats) int {
+	return slices.IndexFunc(rows, func(r attribution.SegmentStats) bool { return r.Baseline })
 }
 
 // Changed lists the knobs of b that differ from a's.
@@ -173,8 +173,8 @@ func Changed(a, b []trace.Knob) []trace.Knob {
 
 // Costly is where the device's own time goes.
 type Costly struct {
-	Ops  []stall.OpRow // those that take most, of one segment
-	Text string        // in one sentence; empty when no op was timed
+	Ops  []attribution.OpRow // those that take most, of one segment
+	Text string              // in one sentence; empty when no op was timed
 }
 
 // At most so many ops are named, of which each takes at least so much of the time: one
@@ -192,13 +192,13 @@ func costly(s *trace.Snapshot, segment int32) Costly {
 		if g.Index > segment {
 			continue
 		}
-		table := stall.Ops(s, g)
+		table := attribution.Ops(s, g)
 		if len(table.Rows) == 0 {
 			continue
 		}
-		c := Costly{Ops: costliest(&table, stall.ByOp)}
+		c := Costly{Ops: costliest(&table, attribution.ByOp)}
 		if len(c.Ops) == 0 {
-			c.Ops = costliest(&table, stall.ByKind)
+			c.Ops = costliest(&table, attribution.ByKind)
 		}
 		if len(c.Ops) == 0 {
 			return c
@@ -210,7 +210,7 @@ func costly(s *trace.Snapshot, segment int32) Costly {
 			if o.Layer != "" {
 				words[i] += " of " + o.Layer
 			}
-			words[i] += fmt.Sprintf(" (%s)", figures.Prose.Percent(o.Share))
+			words[i] += fmt.Sprintf(" (%s)", units.Prose.Percent(o.Share))
 		}
 		c.Text = "the device's own time goes first to " + strings.Join(words, ", ")
 		return c
@@ -219,9 +219,9 @@ func costly(s *trace.Snapshot, segment int32) Costly {
 }
 
 // costliest are the launches, or groups of them, that are worth naming.
-func costliest(table *stall.OpTable, by stall.OpGroup) []stall.OpRow {
+func costliest(table *attribution.OpTable, by attribution.OpGroup) []attribution.OpRow {
 	ops := table.Group(by)
-	stall.SortOps(ops)
+	attribution.SortOps(ops)
 	n := 0
 	for n < min(mostCostly, len(ops)) && ops[n].Share >= leastShare {
 		n++

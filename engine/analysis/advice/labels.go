@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -40,7 +40,7 @@ type label struct {
 	touches           func(*trace.Snapshot, *trace.Tally) bool // ... of which some are in this segment
 	asked             func(*trace.Segment) bool                // of segments: by their knobs ...
 	flag              uint16                                   // ... or by their steps
-	steps             func(*stall.EpochStats) int              // how many of an epoch's it holds of; nil: of all or none
+	steps             func(*attribution.EpochStats) int        // how many of an epoch's it holds of; nil: of all or none
 	sentence          func(*trace.Snapshot) string
 }
 
@@ -61,29 +61,29 @@ var labels = []label{
 		}},
 	{key: "injected", short: "INJ", words: "injected", alarm: true, scope: OfSegments,
 		asked: (*trace.Segment).Injects, flag: trace.FlagInjected,
-		steps: func(e *stall.EpochStats) int { return e.Injected },
+		steps: func(e *attribution.EpochStats) int { return e.Injected },
 		sentence: func(*trace.Snapshot) string {
 			return "a slowness was added on purpose, which says nothing about the machine"
 		}},
 	{key: "ceiling", short: "CEIL", words: "ceiling", scope: OfSegments,
 		asked: func(g *trace.Segment) bool { return trace.On(trace.KnobValue(g.Knobs, "ceiling")) }, flag: trace.FlagCeiling,
-		steps: func(e *stall.EpochStats) int { return e.Ceiling },
+		steps: func(e *attribution.EpochStats) int { return e.Ceiling },
 		sentence: func(*trace.Snapshot) string {
 			return "the same few cached batches were served, so that data cost nothing and little was learnt"
 		}},
 	{key: "diverged", short: "DIV", words: "diverged", alarm: true, scope: OfSteps,
-		steps:   func(e *stall.EpochStats) int { return e.Diverged },
+		steps:   func(e *attribution.EpochStats) int { return e.Diverged },
 		holds:   func(s *trace.Snapshot) bool { return s.Diverged > 0 },
 		touches: func(s *trace.Snapshot, t *trace.Tally) bool { return s.DivergedAt <= t.Last },
 		sentence: func(s *trace.Snapshot) string {
 			return fmt.Sprintf("the loss is not a number in %s of %s, first in step %s; the times were measured all the same, and nothing was learnt",
-				figures.Count(s.Diverged), figures.Counted(s.Total.Steps, "step", "steps"), figures.Count(s.DivergedAt))
+				units.Count(s.Diverged), units.Counted(s.Total.Steps, "step", "steps"), units.Count(s.DivergedAt))
 		}},
 	{key: "skipped", short: "SKIP", words: "samples skipped", alarm: true,
 		holds: func(s *trace.Snapshot) bool { return s.Skipped() > 0 },
 		sentence: func(s *trace.Snapshot) string {
 			return fmt.Sprintf("%s by on_error=skip, beside %s that the device got",
-				figures.Counted(s.Skipped(), "sample could not be loaded and was left out of its batch", "samples could not be loaded and were left out of their batches"), figures.Count(s.Total.Samples))
+				units.Counted(s.Skipped(), "sample could not be loaded and was left out of its batch", "samples could not be loaded and were left out of their batches"), units.Count(s.Total.Samples))
 		}},
 	{key: "batches", short: "BAT", words: "a batch counted as one sample",
 		holds: func(s *trace.Snapshot) bool { return trace.KnobValue(s.Meta.Host, trace.SampleIs) != "" },
@@ -103,7 +103,7 @@ var labels = []label{
 		sentence: func(s *trace.Snapshot) string {
 			u := s.Outcome.Unsaved
 			return fmt.Sprintf("%s of the time from %s to %s after the start could not be written to the session's file",
-				Lost(u.Steps, u.Spans), figures.Prose.Time(u.From), figures.Prose.Time(u.To))
+				Lost(u.Steps, u.Spans), units.Prose.Time(u.From), units.Prose.Time(u.To))
 		}},
 	{key: "damaged", short: "DMG", words: "damaged file", alarm: true,
 		holds: func(s *trace.Snapshot) bool { return len(s.Damage) > 0 },
@@ -116,10 +116,10 @@ var labels = []label{
 func Lost(steps, spans int64) string {
 	var what []string
 	if steps > 0 {
-		what = append(what, figures.Counted(steps, "step", "steps"))
+		what = append(what, units.Counted(steps, "step", "steps"))
 	}
 	if spans > 0 {
-		what = append(what, figures.Counted(spans, "span", "spans"))
+		what = append(what, units.Counted(spans, "span", "spans"))
 	}
 	return strings.Join(what, " and ")
 }
@@ -177,7 +177,7 @@ func segmentOf(s *trace.Snapshot, t *trace.Tally) *trace.Segment {
 
 // OfEpoch are the words of the labels that hold of some or all steps of an epoch, with
 // how many those are: "injected in 2 of 10 steps".
-func OfEpoch(e *stall.EpochStats) string {
+func OfEpoch(e *attribution.EpochStats) string {
 	var words []string
 	for i := range labels {
 		l := &labels[i]
@@ -189,7 +189,7 @@ func OfEpoch(e *stall.EpochStats) string {
 		case e.Steps:
 			words = append(words, l.words)
 		default:
-			words = append(words, fmt.Sprintf("%s in %s of %s", l.words, figures.Count(n), figures.Counted(e.Steps, "step", "steps")))
+			words = append(words, fmt.Sprintf("%s in %s of %s", l.words, units.Count(n), units.Counted(e.Steps, "step", "steps")))
 		}
 	}
 	return strings.Join(words, ", ")

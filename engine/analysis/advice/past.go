@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -82,13 +82,13 @@ func (p *Past) Against(rate, others float64) (text string, different bool) {
 		change, way = -change, "slower"
 	}
 	of := fmt.Sprintf("the median of the last %.0f runs", p.Runs)
-	spread := fmt.Sprintf("%s to %s samples/s", figures.Rate(p.Low), figures.Rate(p.High))
+	spread := fmt.Sprintf("%s to %s samples/s", units.Rate(p.Low), units.Rate(p.High))
 	if p.Runs == 1 {
-		of, spread = "the last run", figures.Rate(p.Median)+" samples/s"
+		of, spread = "the last run", units.Rate(p.Median)+" samples/s"
 	}
-	text = fmt.Sprintf("%s %s than %s of this training (%s)", figures.Prose.Percent(change), way, of, spread)
+	text = fmt.Sprintf("%s %s than %s of this training (%s)", units.Prose.Percent(change), way, of, spread)
 	if math.Abs(p.Others-others) > SteadyOthers {
-		text += fmt.Sprintf(", when other processes used %s of the cores, against %s in this one", figures.Prose.Percent(p.Others), figures.Prose.Percent(others))
+		text += fmt.Sprintf(", when other processes used %s of the cores, against %s in this one", units.Prose.Percent(p.Others), units.Prose.Percent(others))
 	}
 	return text, (rate < p.Low || rate > p.High) && change >= moderate
 }

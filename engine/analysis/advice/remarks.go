@@ -3,9 +3,9 @@ package advice
 import (
 	"fmt"
 
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -14,19 +14,19 @@ import (
 // host changed by itself, that the page cache has what A had to read, that
 // a drift was taken out of it, or that more steps of them would not tell. Empty where there is
 // nothing to say.
-func remarks(s *trace.Snapshot, rows []stall.SegmentStats) []string {
+func remarks(s *trace.Snapshot, rows []attribution.SegmentStats) []string {
 	out := make([]string, len(rows))
 	a := baseline(rows)
 	for i := range rows {
-		if out[i] = stall.Repeated(rows, i); out[i] == "" && a >= 0 && i != a {
+		if out[i] = attribution.Repeated(rows, i); out[i] == "" && a >= 0 && i != a {
 			if out[i] = Unearned(s, &rows[a], &rows[i], &rows[i].VsA); out[i] == "" {
 				out[i] = cached(s, &rows[a], &rows[i])
 			}
 		}
-		if out[i] == "" && a >= 0 && i != a && rows[i].VsA.Throughput.Answer == evidence.Different {
+		if out[i] == "" && a >= 0 && i != a && rows[i].VsA.Throughput.Answer == stats.Different {
 			out[i] = rows[i].VsA.Throughput.LessDrift()
 		}
-		if c := &rows[i].VsA.Throughput; out[i] == "" && a >= 0 && i != a && c.Answer == evidence.Unknown && c.Missing.OfA() && s.Last.Segment != rows[a].Segment.Index {
+		if c := &rows[i].VsA.Throughput; out[i] == "" && a >= 0 && i != a && c.Answer == stats.Unknown && c.Missing.OfA() && s.Last.Segment != rows[a].Segment.Index {
 			out[i] = ShortBaseline
 		}
 	}
@@ -34,11 +34,11 @@ func remarks(s *trace.Snapshot, rows []stall.SegmentStats) []string {
 }
 
 // ShortBaseline is what to do where A ended before it had enough steps to compare with.
-const ShortBaseline = "A is too short to compare with: go back to it for a while, or let both take turns (" + evidence.Turns + ")"
+const ShortBaseline = "A is too short to compare with: go back to it for a while, or let both take turns (" + stats.Turns + ")"
 
 // Unearned says that the device's own time changed although no setting of its work did,
 // so that no setting of the loader gets the credit; empty where that is not so.
-func Unearned(s *trace.Snapshot, a, b *stall.SegmentStats, c *evidence.Comparison) string {
+func Unearned(s *trace.Snapshot, a, b *attribution.SegmentStats, c *stats.Comparison) string {
 	if !deviceChanged(s, a, b, c) {
 		return ""
 	}
@@ -46,13 +46,13 @@ func Unearned(s *trace.Snapshot, a, b *stall.SegmentStats, c *evidence.Compariso
 }
 
 // ByItself says of the device's own time for a sample that no knob changed it.
-func ByItself(busy *evidence.Change) string {
+func ByItself(busy *stats.Change) string {
 	return fmt.Sprintf("the device's own time for a sample changed by %v although no knob of it did: the device or the host changed", busy)
 }
 
 // cached says that a's data came from storage and that b, which was faster, had it from the page cache, as
 // in the first epoch and a later one; empty where that is not so, or where both took turns.
-func cached(s *trace.Snapshot, a, b *stall.SegmentStats) string {
+func cached(s *trace.Snapshot, a, b *attribution.SegmentStats) string {
 	c := &b.VsA
 	if c.Throughput.Ratio <= 1 || c.ByTurns() != "" || a.DataShare < moderate {
 		return ""
@@ -63,11 +63,11 @@ func cached(s *trace.Snapshot, a, b *stall.SegmentStats) string {
 		return ""
 	}
 	return fmt.Sprintf("A read ~%s a sample from storage and this ~%s: part of the difference may be the page cache, which %s (both take turns) tells",
-		figures.Prose.Bytes(int64(once)), figures.Prose.Bytes(int64(again)), evidence.Turns)
+		units.Prose.Bytes(int64(once)), units.Prose.Bytes(int64(again)), stats.Turns)
 }
 
 // storageASample is how many bytes of a sample came from storage, on average.
-func storageASample(s *trace.Snapshot, r *stall.SegmentStats) (bytes float64, known bool) {
+func storageASample(s *trace.Snapshot, r *attribution.SegmentStats) (bytes float64, known bool) {
 	end := r.Segment.End
 	if end == 0 {
 		end = s.Now

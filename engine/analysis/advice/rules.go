@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"dev.gpustall/engine/analysis/predict"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -36,7 +36,7 @@ type Finding struct {
 	Script   bool    // it is about what the script does beside loading and training, which no knob changes
 	Spun     bool    // what it costs may be more than Share: threads that wait for one without a core slow each other down
 	Barred   bool    // the knob that would help cannot be turned here, and Remedy is what would let it
-	Before   bool    // it is to be mended before a knob is turned, as that may harm until then
+	Before   bool    // it is to be put right before a knob is turned, as that may harm until then
 
 	Most   float64 // ratio of throughput that there can be at the most; 0 where that is not known
 	Here   bool    // this host would still do the same work, so that it is what it can feed
@@ -57,11 +57,11 @@ func (f *Finding) Gain() string {
 	if f.Share <= 0 || f.Share >= 1 || f.Beside || f.Spun || f.Before {
 		return ""
 	}
-	gain := func(ratio float64) string { return figures.Prose.Gain(figures.Rough(ratio)) }
+	gain := func(ratio float64) string { return units.Prose.Gain(units.Rough(ratio)) }
 	saved, most := 1/(1-f.Share), max(1, f.Most)
 	switch {
 	case f.Scales && f.Most > 0:
-		return fmt.Sprintf("as many times the throughput as a sample becomes cheaper, up to %s", figures.Prose.Ratio(figures.Rough(most)))
+		return fmt.Sprintf("as many times the throughput as a sample becomes cheaper, up to %s", units.Prose.Ratio(units.Rough(most)))
 	case f.Most > 0 && most <= near*saved && f.Here:
 		return fmt.Sprintf("at most %s throughput, all that this host can feed", gain(most))
 	case f.Most > 0 && most <= near*saved:
@@ -169,8 +169,8 @@ func (s *situation) unbar(f Finding) (_ Finding, ok bool) {
 		change = f.From + " -> " + f.Value
 	}
 	return Finding{
-		Remedy: fmt.Sprintf("to try %s %s, %s", f.Knob, change, spec.Mend), Evidence: join(spec.Bars(f.Value), f.Evidence), Share: f.Share, Barred: true,
-	}, spec.Mend != ""
+		Remedy: fmt.Sprintf("to try %s %s, %s", f.Knob, change, spec.Hint), Evidence: join(spec.Bars(f.Value), f.Evidence), Share: f.Share, Barred: true,
+	}, spec.Hint != ""
 }
 
 // cause says what went on while the device waited for the largest cause of a group.
@@ -179,7 +179,7 @@ func (s *situation) cause(g trace.Group) string {
 		return ""
 	}
 	c := dominant(&s.b, g)
-	return fmt.Sprintf("%s, %s of the time: %s", c, figures.Prose.Percent(s.b.Share(c)), c.Info().Means)
+	return fmt.Sprintf("%s, %s of the time: %s", c, units.Prose.Percent(s.b.Share(c)), c.Info().Means)
 }
 
 // foresee predicts what a finding's knob would do.
@@ -241,7 +241,7 @@ func (o *others) add(r *Rule, f *Finding) {
 // dwarfed is how many times a knob's share what no knob helps against must be to be said before it.
 const dwarfed = 4
 
-// lead is 1 for a knob that may gain something, 2 for what is to be mended before, else 0. One that is about little of the
+// lead is 1 for a knob that may gain something, 2 for what is to be put right before, else 0. One that is about little of the
 // time does not lead where cores that are taken cost far more: it can gain its share at the
 // most, and a prediction on such a host is wide. Nor does one where it is the script that takes
 // far more, beside its steps or in them; nor one that may help or harm, before what takes more.
@@ -356,7 +356,7 @@ var deviceRules = []Rule{
 		}
 		if s.pytorch() && 2*s.between >= f.Share { // its loops are on record, and what it does outside of them is not
 			f.Remedy = "have the script do less between epochs, or do it less often"
-			f.Evidence = fmt.Sprintf("%s of the time goes by there, outside of loops over data (saving a checkpoint, for instance)", figures.Prose.Percent(s.between))
+			f.Evidence = fmt.Sprintf("%s of the time goes by there, outside of loops over data (saving a checkpoint, for instance)", units.Prose.Percent(s.between))
 		}
 		return f, true
 	}},
@@ -387,7 +387,7 @@ const startUp = 2500
 // shortOperations is for a device whose operations are hardly longer than starting them
 // takes: its busy time then hardly grows with the batch. Only a GPU's do.
 func shortOperations(s *situation) (f Finding, ok bool) {
-	f, ok = s.twiceTheBatch(fmt.Sprintf("the device's operations take %s on average, hardly more than starting one", figures.Prose.Time(int64(s.op))))
+	f, ok = s.twiceTheBatch(fmt.Sprintf("the device's operations take %s on average, hardly more than starting one", units.Prose.Time(int64(s.op))))
 	if s.op > 0 {
 		f.Share = min(1, startUp/s.op) * s.b.Utilisation()
 	}
@@ -413,6 +413,6 @@ func (s *situation) copies() string {
 	if s.b.Copy <= 0 || s.b.Steps <= 0 {
 		return "the loader is not what is late"
 	}
-	return fmt.Sprintf("a batch is copied for %s at %s, and computed for %s", figures.Prose.Time(s.b.Copy/s.b.Steps),
-		figures.Prose.Transfer(float64(s.b.Bytes)/float64(s.b.Copy)*1e9), figures.Prose.Time(s.b.Busy/s.b.Steps))
+	return fmt.Sprintf("a batch is copied for %s at %s, and computed for %s", units.Prose.Time(s.b.Copy/s.b.Steps),
+		units.Prose.Transfer(float64(s.b.Bytes)/float64(s.b.Copy)*1e9), units.Prose.Time(s.b.Busy/s.b.Steps))
 }

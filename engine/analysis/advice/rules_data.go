@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -58,7 +58,7 @@ func (p *passage) perSample() float64 {
 
 // dataShare is the share of its active time that it waited for data, 0 to 1.
 func (p *passage) dataShare() float64 {
-	b := stall.Breakdown{Totals: p.Totals}
+	b := attribution.Breakdown{Totals: p.Totals}
 	return b.DataShare()
 }
 
@@ -78,7 +78,7 @@ func thrashing(s *situation) (f Finding, ok bool) {
 	f = Finding{
 		Remedy: "no knob helps here: give the page cache more memory, make the data smaller, or put it on faster storage",
 		Evidence: fmt.Sprintf("an epoch still reads ~%s from storage where the first read ~%s: the page cache does not keep the data from one epoch to the next",
-			figures.Prose.Bytes(int64(again)), figures.Prose.Bytes(int64(once))),
+			units.Prose.Bytes(int64(again)), units.Prose.Bytes(int64(once))),
 		Share: s.loads(),
 	}
 	return f, known && once >= leastStorage && 2*again >= once && s.loading.Reading()
@@ -95,7 +95,7 @@ func smallFiles(s *situation) (f Finding, ok bool) {
 	f = Finding{
 		Remedy: "no knob helps here: pack the samples into large files (gpustall data pack), or put them on storage that finds files faster",
 		Evidence: fmt.Sprintf("each sample is a file of its own, and ~%s of it come from storage, %s in all: finding the files takes the time, not their bytes",
-			figures.Prose.Bytes(int64(each)), figures.Prose.Transfer(bytes/float64(max(1, s.to-s.from))*1e9)),
+			units.Prose.Bytes(int64(each)), units.Prose.Transfer(bytes/float64(max(1, s.to-s.from))*1e9)),
 		Share: s.loads(),
 	}
 	return f, known && slices.Contains([]string{"imagefolder", "npy-folder"}, s.snap.Meta.Format) && bytes >= leastStorage && each >= 1<<10 && each < smallFile && s.loading.Reading()
@@ -113,7 +113,7 @@ func slowWorker(s *situation) (f Finding, ok bool) {
 	f = Finding{
 		Remedy: "no knob helps here: find out what that worker has on its core, or in its part of the data",
 		Evidence: fmt.Sprintf("%s takes %s for a batch, the others %s", worker,
-			figures.Prose.Time(int64(its)), figures.Prose.Time(int64(others))),
+			units.Prose.Time(int64(its)), units.Prose.Time(int64(others))),
 		Share: s.loads(),
 	}
 	return f, others > 0 && its >= farSlowerWorker*others
@@ -157,8 +157,8 @@ func slowSamples(s *situation) (f Finding, ok bool) {
 		return f, false
 	}
 	usual := trace.Quantile(0.5, &w.Pieces)
-	b := stall.Blames(s.snap)
-	var worst *stall.Blamed
+	b := attribution.Blames(s.snap)
+	var worst *attribution.Blamed
 	var lost int64
 	n := 0
 	for i := range b.Samples {
@@ -178,7 +178,7 @@ func slowSamples(s *situation) (f Finding, ok bool) {
 	f = Finding{
 		Remedy: "make these samples smaller, or store them decoded; the worst are listed under blame",
 		Evidence: fmt.Sprintf("%s each time far slower than others: %s takes %s in %s, where the slowest of a batch usually takes %s",
-			figures.Counted(n, "sample is", "samples are"), figures.Line(worst.What()), figures.Prose.Time(worst.Took), worst.Kind, figures.Prose.Time(usual)),
+			units.Counted(n, "sample is", "samples are"), units.Line(worst.What()), units.Prose.Time(worst.Took), worst.Kind, units.Prose.Time(usual)),
 		Share: min(1, float64(lost)/float64(max(1, s.snap.Total.Active()))),
 	}
 	return f, s.flags&trace.FlagCeiling == 0 && f.Share >= 0.01

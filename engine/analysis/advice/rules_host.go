@@ -3,7 +3,7 @@ package advice
 import (
 	"fmt"
 
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -31,7 +31,7 @@ func quota(s *situation) (f Finding, ok bool) {
 	throttled, _ := s.gauge(trace.GaugeThrottled)
 	f = Finding{
 		Remedy:   "no knob helps here: raise the container's CPU quota (docker --cpus, Kubernetes limits.cpu), or make a sample cheaper",
-		Evidence: fmt.Sprintf("the quota ran out in %s of its periods", figures.Prose.Percent(throttled/100)),
+		Evidence: fmt.Sprintf("the quota ran out in %s of its periods", units.Prose.Percent(throttled/100)),
 		Share:    max(s.loads(), s.lostToHost()),
 	}
 	if limit := s.fact("cpu quota"); limit != "" {
@@ -52,7 +52,7 @@ func swap(s *situation) (f Finding, ok bool) {
 	f = Finding{
 		Remedy: "give the run more memory, or have it need less (batch_size, num_workers, prefetch_factor)",
 		Evidence: fmt.Sprintf("%s pages a second had to come back from a disk, and tasks waited for memory %s of the time",
-			figures.Rate(faults), figures.Prose.Percent(pressure/100)),
+			units.Rate(faults), units.Prose.Percent(pressure/100)),
 		Share: min(1, pressure/100),
 	}
 	return f, known && told && faults >= faultsOfSwap && f.Share >= moderate
@@ -67,14 +67,14 @@ func memoryLimit(s *situation) (f Finding, ok bool) {
 	_, top, n := s.snap.GaugeOver(trace.GaugeHostMemory, s.from, s.to)
 	f = Finding{
 		Remedy:   "lower prefetch_factor, num_workers or batch_size, or raise the limit of memory, before the kernel ends the run",
-		Evidence: fmt.Sprintf("%s of the memory that this process may have is taken", figures.Prose.Percent(top/100)),
+		Evidence: fmt.Sprintf("%s of the memory that this process may have is taken", units.Prose.Percent(top/100)),
 	}
 	if limit := s.fact("memory limit"); limit != "" {
 		f.Evidence += " (" + limit + ")"
 	}
 	if pressure, known := s.gauge(trace.GaugePressureMemory); known && pressure/100 >= moderate {
 		f.Share = pressure / 100
-		f.Evidence = join(f.Evidence, fmt.Sprintf("tasks wait for memory %s of the time", figures.Prose.Percent(f.Share)))
+		f.Evidence = join(f.Evidence, fmt.Sprintf("tasks wait for memory %s of the time", units.Prose.Percent(f.Share)))
 	}
 	_, swaps := swap(s)
 	_, copies := workerMemory(s)
@@ -86,7 +86,7 @@ func hot(s *situation) (f Finding, ok bool) {
 	share, known := s.gauge(trace.GaugeHot)
 	f = Finding{
 		Remedy:   "cool the GPU: look at its fans, its neighbours and the room",
-		Evidence: fmt.Sprintf("the driver lowers the GPU's clock because of heat in %s of the samples%s", figures.Prose.Percent(share/100), s.warmth()),
+		Evidence: fmt.Sprintf("the driver lowers the GPU's clock because of heat in %s of the samples%s", units.Prose.Percent(share/100), s.warmth()),
 	}
 	return f, known && share/100 >= moderate
 }
@@ -97,7 +97,7 @@ func (s *situation) warmth() (text string) {
 		text = fmt.Sprintf(", at %.0f degrees C", t)
 	}
 	if hz, known := s.gauge("nvml_sm_clock"); known {
-		text += fmt.Sprintf(" and %s MHz", figures.Rate(hz/1e6))
+		text += fmt.Sprintf(" and %s MHz", units.Rate(hz/1e6))
 	}
 	return text
 }

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"dev.gpustall/engine/analysis/predict"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -55,7 +55,7 @@ func persistentWorkers(s *situation) (f Finding, ok bool) {
 	f = s.turn("persistent_workers", "on", "workers then live on from epoch to epoch and load ahead across the boundary")
 	f.Share = s.starts()
 	if s.opening > 0 {
-		f.Evidence = fmt.Sprintf("%s of the wait for data is in the first steps of epochs; %s", figures.Prose.Percent(s.opening/s.b.DataShare()), f.Evidence)
+		f.Evidence = fmt.Sprintf("%s of the wait for data is in the first steps of epochs; %s", units.Prose.Percent(s.opening/s.b.DataShare()), f.Evidence)
 	}
 	f.Evidence = join(f.Evidence, s.startUp())
 	// Where no core is free, loading ahead gains nothing, but workers that need not start do: by
@@ -77,8 +77,8 @@ func epochStarts(s *situation) (f Finding, ok bool) {
 		Evidence: "the device waits at the start of an epoch until the workers have loaded its first batches",
 		Share:    s.starts(), Here: true,
 	}
-	if spec := trace.SpecOf(s.specs, "persistent_workers"); spec != nil && spec.NoEffect != "" && spec.Mend != "" {
-		f.Remedy, f.Evidence = spec.Mend, join(spec.NoEffect, f.Evidence)
+	if spec := trace.SpecOf(s.specs, "persistent_workers"); spec != nil && spec.NoEffect != "" && spec.Hint != "" {
+		f.Remedy, f.Evidence = spec.Hint, join(spec.NoEffect, f.Evidence)
 	}
 	return f, s.workers > 0 && !s.can("persistent_workers") && s.atStarts()
 }
@@ -144,7 +144,7 @@ func (s *situation) times() string {
 	if s.b.Load <= 0 || s.b.Steps <= 0 {
 		return ""
 	}
-	return fmt.Sprintf("a batch takes %s of worker time and %s on the device", figures.Prose.Time(s.b.Load/s.b.Steps), figures.Prose.Time(s.b.Busy/s.b.Steps))
+	return fmt.Sprintf("a batch takes %s of worker time and %s on the device", units.Prose.Time(s.b.Load/s.b.Steps), units.Prose.Time(s.b.Busy/s.b.Steps))
 }
 
 // moreReads lets workers ask for more at a time where most of what they read is waiting for
@@ -154,7 +154,7 @@ func moreReads(s *situation) (f Finding, ok bool) {
 	now, known := s.number("reads_in_flight")
 	value := min(4*max(1, now), s.limit("reads_in_flight", 64))
 	f = s.turn("reads_in_flight", strconv.Itoa(value), fmt.Sprintf("%s of the waiting for reads is for the first byte of a store's answer: more requests at a time wait no longer than one",
-		figures.Prose.Percent(first/max(first+rest, 1e-9))))
+		units.Prose.Percent(first/max(first+rest, 1e-9))))
 	f.Share = s.loads()
 	return f, known && value > now && first >= moderate && first >= rest && !s.computing() && !s.refused("reads_in_flight", strconv.Itoa(value))
 }
@@ -268,7 +268,7 @@ func (s *situation) inline() string {
 	if s.hidden() < 0.0005 {
 		return "the step loop loads each batch itself, and the device waits meanwhile"
 	}
-	return fmt.Sprintf("the step loop loads each batch itself, and the device computes during %s of that", figures.Prose.Percent(s.hidden()))
+	return fmt.Sprintf("the step loop loads each batch itself, and the device computes during %s of that", units.Prose.Percent(s.hidden()))
 }
 
 // fewerWorkers is for a device that computes on cores which more workers than there are
@@ -276,7 +276,7 @@ func (s *situation) inline() string {
 // other processes want the cores too, fewer workers would leave the turns to those.
 func fewerWorkers(s *situation) (f Finding, ok bool) {
 	full := int(math.Ceil(s.cores.All))
-	f = s.turn("num_workers", strconv.Itoa(full), join(fmt.Sprintf("%d workers take turns with the training on %s", s.workers, figures.Counted(full, "core", "cores")), s.times()))
+	f = s.turn("num_workers", strconv.Itoa(full), join(fmt.Sprintf("%d workers take turns with the training on %s", s.workers, units.Counted(full, "core", "cores")), s.times()))
 	f.Share = s.loads()
 	return f, s.hostDevice && full > 0 && s.workers > full && s.computing() && !s.cores.Crowded()
 }
@@ -296,7 +296,7 @@ func (s *situation) computing() bool {
 // deviceTransforms takes work off cores that have none to spare.
 func deviceTransforms(s *situation) (f Finding, ok bool) {
 	part := s.loading.Part(trace.KindTransform) + s.loading.Part(trace.KindCollate)
-	why := join(fmt.Sprintf("no core is free, and ~%s of the loading is transforms that the device can do", figures.Prose.Percent(part)), s.times())
+	why := join(fmt.Sprintf("no core is free, and ~%s of the loading is transforms that the device can do", units.Prose.Percent(part)), s.times())
 	if s.cores.Crowded() {
 		why = join(why, s.cores.String())
 	}
@@ -345,7 +345,7 @@ func (s *situation) longerQueue() (factor int) {
 // average compares loader and device over many batches.
 func (s *situation) average() string {
 	return fmt.Sprintf("on average %s a batch ready every %s, and the device takes %s for one",
-		figures.Counted(s.workers, "worker has", "workers have"), figures.Prose.Time(s.b.Load/s.b.Steps/int64(max(1, s.workers))), figures.Prose.Time(s.b.Busy/s.b.Steps))
+		units.Counted(s.workers, "worker has", "workers have"), units.Prose.Time(s.b.Load/s.b.Steps/int64(max(1, s.workers))), units.Prose.Time(s.b.Busy/s.b.Steps))
 }
 
 // keepsUp reports whether the workers build batches as fast as the device takes them,
@@ -381,7 +381,7 @@ func hostLimit(s *situation) (f Finding, ok bool) {
 		f.Evidence = c.String()
 	}
 	if full := int(math.Ceil(s.cores.All)); s.workers > full && s.computing() {
-		f.Evidence = join(f.Evidence, fmt.Sprintf("%s would load as fast as %d", figures.Counted(full, "worker", "workers"), s.workers))
+		f.Evidence = join(f.Evidence, fmt.Sprintf("%s would load as fast as %d", units.Counted(full, "worker", "workers"), s.workers))
 	}
 	return f, s.computing() && !s.cores.Crowded() && !s.cores.Throttled
 }
@@ -391,7 +391,7 @@ func storage(s *situation) (f Finding, ok bool) {
 	f = Finding{
 		Remedy: "no knob helps here: put the data on faster storage or into larger files",
 		Evidence: join(fmt.Sprintf("reads are late with %s, which bring ~%s samples/s; more are not to be had or bought nothing",
-			figures.Counted(s.workers, "worker", "workers"), figures.Rate(s.b.SamplesPerSecond())), s.times()),
+			units.Counted(s.workers, "worker", "workers"), units.Rate(s.b.SamplesPerSecond())), s.times()),
 		Share: s.loads(), Here: true,
 	}
 	return f, s.loading.Reading() && !s.computing() && !s.said(thrashing, smallFiles, sharedLock)

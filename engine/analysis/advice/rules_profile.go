@@ -3,7 +3,7 @@ package advice
 import (
 	"fmt"
 
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -35,7 +35,7 @@ var profileRules = []Rule{
 		}
 		f = Finding{
 			Remedy:   "pass pin_memory=True to the DataLoader, and copy by .to(device, non_blocking=True)",
-			Evidence: fmt.Sprintf("%s of what was copied to the GPU came from memory that is not page-locked, for which the host waits", figures.Prose.Percent(s.profile.Pageable)),
+			Evidence: fmt.Sprintf("%s of what was copied to the GPU came from memory that is not page-locked, for which the host waits", units.Prose.Percent(s.profile.Pageable)),
 			Share:    s.share(trace.GroupCopy),
 		}
 		return f, s.profile.Pageable >= 0.5 && f.Share >= moderate
@@ -49,7 +49,7 @@ var profileRules = []Rule{
 		}
 		f = Finding{
 			Remedy:   "try a larger batch size; the training changes with it",
-			Evidence: fmt.Sprintf("kernels run on GPU %d only %s of the time", g.ID, figures.Prose.Percent(g.Utilisation)),
+			Evidence: fmt.Sprintf("kernels run on GPU %d only %s of the time", g.ID, units.Prose.Percent(g.Utilisation)),
 			Share:    s.share(trace.GroupLaunch), // what larger batches may spare
 		}
 		return f, true
@@ -62,7 +62,7 @@ var profileRules = []Rule{
 		f = Finding{
 			Remedy: "use gradient checkpointing or mixed precision before batches grow",
 			Evidence: fmt.Sprintf("GPU %d has %s of memory, of which %s were allocated",
-				g.ID, figures.Prose.Bytes(g.Memory), figures.Prose.Percent(float64(g.Peak)/float64(g.Memory))),
+				g.ID, units.Prose.Bytes(g.Memory), units.Prose.Percent(float64(g.Peak)/float64(g.Memory))),
 		}
 		return f, true
 	}},
@@ -78,7 +78,7 @@ func ownLoading(s *situation) (f Finding, ok bool) {
 	f = Finding{
 		Remedy: "load ahead of the loop, in workers of a DataLoader or in a thread with a queue",
 		Evidence: fmt.Sprintf("the range %s, by its name the loop's own loading, takes %s of the time while nothing runs on a device; a trace counts it as the host's work, not as waiting for data",
-			figures.Line(own.Name), figures.Prose.Percent(own.Share)),
+			units.Line(own.Name), units.Prose.Percent(own.Share)),
 		Share: own.Share,
 	}
 	return f, f.Share >= moderate

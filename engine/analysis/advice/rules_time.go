@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -64,7 +64,7 @@ func longTail(s *situation) (f Finding, ok bool) {
 	f = Finding{
 		Remedy: "look at these steps in the timeline, and at the batches under blame",
 		Evidence: fmt.Sprintf("%s of %s took more than twice the median of %s, the longest %s; %s",
-			figures.Count(long.Steps), figures.Counted(long.Steps+usualStep.Steps, "step", "steps"), figures.Prose.Time(usual), figures.Prose.Time(worst), why),
+			units.Count(long.Steps), units.Counted(long.Steps+usualStep.Steps, "step", "steps"), units.Prose.Time(usual), units.Prose.Time(worst), why),
 		Share: float64(beyond) / float64(max(1, all)),
 	}
 	// Where the device is the host's own cores, whoever else had those made it slower.
@@ -104,7 +104,7 @@ func drift(s *situation) (f Finding, ok bool) {
 	f = Finding{
 		Remedy: "look at the GPU's temperature and clock, and at who else uses it",
 		Evidence: fmt.Sprintf("the device computes %s for a sample where it took %s at the start of these settings%s",
-			figures.Prose.Time(int64(late.mean)), figures.Prose.Time(int64(early.mean)), s.driftOfOps()),
+			units.Prose.Time(int64(late.mean)), units.Prose.Time(int64(early.mean)), s.driftOfOps()),
 		Share: s.b.Utilisation() * (1 - early.mean/late.mean),
 	}
 	return f, early.mean > 0 && late.least > early.most && late.mean >= (1+driftShare)*early.mean && early.active+late.active >= driftOver*2/3
@@ -153,16 +153,16 @@ func (s *situation) driftOfOps() string {
 		if g.Index >= now.Index || len(Changed(g.Knobs, now.Knobs)) > 0 {
 			continue
 		}
-		a, b := stall.Ops(s.snap, *g), stall.Ops(s.snap, *now)
+		a, b := attribution.Ops(s.snap, *g), attribution.Ops(s.snap, *now)
 		var name string
 		var most float64
-		for _, c := range stall.CompareOps(&a, &b, stall.ByOp) {
+		for _, c := range attribution.CompareOps(&a, &b, attribution.ByOp) {
 			if r := c.Ratio(&a, &b); r > 1+driftShare && r > most {
 				name, most = strings.TrimSpace(c.Name+" "+c.Layer), r
 			}
 		}
 		if name != "" {
-			return fmt.Sprintf("; the operation that changed most is %s, %s since segment #%d", figures.Line(name), figures.Prose.Gain(figures.Rough(most)), g.Index)
+			return fmt.Sprintf("; the operation that changed most is %s, %s since segment #%d", units.Line(name), units.Prose.Gain(units.Rough(most)), g.Index)
 		}
 	}
 	return ""
@@ -177,12 +177,12 @@ func lowUtilisation(s *situation) (f Finding, ok bool) {
 	var parts []string
 	for g := range trace.NumGroups {
 		if share := s.share(g); g != trace.GroupPaused && share >= 0.005 {
-			parts = append(parts, fmt.Sprintf("%s %s", figures.Prose.Percent(share), g.Info().Name))
+			parts = append(parts, fmt.Sprintf("%s %s", units.Prose.Percent(share), g.Info().Name))
 		}
 	}
 	f = Finding{
 		Remedy:   "no single cause is large: longer steps (batch_size) make each of them smaller",
-		Evidence: fmt.Sprintf("the device computes %s of the time, and waits for many reasons: %s", figures.Prose.Percent(s.b.Utilisation()), strings.Join(parts, ", ")),
+		Evidence: fmt.Sprintf("the device computes %s of the time, and waits for many reasons: %s", units.Prose.Percent(s.b.Utilisation()), strings.Join(parts, ", ")),
 		Share:    1 - s.b.Utilisation(),
 	}
 	return f, s.quiet() && s.b.Utilisation() < fewBusy && s.b.Active() > 0

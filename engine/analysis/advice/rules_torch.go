@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/predict"
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -47,7 +47,7 @@ func (s *situation) untrained() string {
 	if k.Optimizer == 0 { // nor does an old PyTorch tell of one
 		in = "no backward pass"
 	}
-	each := func(ns int64) string { return figures.Prose.Time(ns / max(1, k.Steps)) }
+	each := func(ns int64) string { return units.Prose.Time(ns / max(1, k.Steps)) }
 	return fmt.Sprintf(", %s of %s a step in %s", each(k.Body-k.Backward-k.Optimizer), each(k.Wait+k.Body), in)
 }
 
@@ -59,11 +59,11 @@ func torchThreads(s *situation) (f Finding, ok bool) {
 	used, left, while := s.workersUse(), s.cores.All, ""
 	var takes []string
 	if used >= 0.1 {
-		takes = append(takes, "workers use ~"+figures.Cores(used))
+		takes = append(takes, "workers use ~"+units.Cores(used))
 	}
 	if s.cores.Crowded() {
 		left, while = s.cores.Left(), " while other processes take the cores"
-		takes = append(takes, "other processes use ~"+figures.Cores(s.cores.Others))
+		takes = append(takes, "other processes use ~"+units.Cores(s.cores.Others))
 	}
 	of := ""
 	if len(takes) > 0 {
@@ -73,7 +73,7 @@ func torchThreads(s *situation) (f Finding, ok bool) {
 	f = Finding{
 		Remedy: fmt.Sprintf("call torch.set_num_threads(%d) in the script%s", fewer, while),
 		Evidence: fmt.Sprintf("the training computes with %s on %s%s, and its threads wait for a core %s of the time",
-			figures.Counted(threads, "thread", "threads"), figures.Counted(int(s.cores.All), "core", "cores"), of, figures.Prose.Percent(s.starved)),
+			units.Counted(threads, "thread", "threads"), units.Counted(int(s.cores.All), "core", "cores"), of, units.Prose.Percent(s.starved)),
 		Share: max(s.starved*s.b.Utilisation(), s.lostToHost()), // of "more cores" too, which so follows
 	}
 	if s.spun {
@@ -90,7 +90,7 @@ func workerThreads(s *situation) (f Finding, ok bool) {
 	f = Finding{
 		Remedy: "one thread in each worker may help, set in worker_init_fn: cv2.setNumThreads(0) for OpenCV, torch.set_num_threads(1) for PyTorch, threadpoolctl.threadpool_limits(1) for NumPy and the like",
 		Evidence: fmt.Sprintf("no core is free, and beside the threads that load and send batches, others that libraries began in the %s use ~%s of the %s",
-			figures.Counted(s.workers, "worker", "workers"), figures.Rate(more), figures.Counted(int(s.cores.All), "core", "cores")),
+			units.Counted(s.workers, "worker", "workers"), units.Rate(more), units.Counted(int(s.cores.All), "core", "cores")),
 		Share: s.loads(), Before: true,
 	}
 	if full := int(s.cores.All); s.workers < full {
@@ -113,8 +113,8 @@ func workerMemory(s *situation) (f Finding, ok bool) {
 	_, top, n := s.snap.GaugeOver(trace.GaugeHostMemory, s.from, s.to)
 	f = Finding{
 		Remedy: "use fewer workers, or " + trace.LighterWorkers(s.fact(trace.WorkerStart)),
-		Evidence: fmt.Sprintf("%s take ~%s of memory of their own, %s each, and %s of the memory that this process may have is taken", figures.Counted(s.workers, "worker process", "worker processes"),
-			figures.Prose.Bytes(int64(each)*int64(s.workers)), figures.Prose.Bytes(int64(each)), figures.Prose.Percent(top/100)),
+		Evidence: fmt.Sprintf("%s take ~%s of memory of their own, %s each, and %s of the memory that this process may have is taken", units.Counted(s.workers, "worker process", "worker processes"),
+			units.Prose.Bytes(int64(each)*int64(s.workers)), units.Prose.Bytes(int64(each)), units.Prose.Percent(top/100)),
 	}
 	return f, s.workers > 0 && each >= heavyWorker && n > 0 && top/100 >= memoryShort
 }
@@ -149,7 +149,7 @@ func takingBatches(s *situation) (f Finding, ok bool) {
 	if load < each && load > 0 {
 		f = s.turn("num_workers", "0", "")
 	}
-	f.Evidence = join(fmt.Sprintf("the loop takes ~%s to take a batch that is ready from its worker process, and the worker took %s to make it", figures.Prose.Time(each), figures.Prose.Time(load)), s.batch())
+	f.Evidence = join(fmt.Sprintf("the loop takes ~%s to take a batch that is ready from its worker process, and the worker took %s to make it", units.Prose.Time(each), units.Prose.Time(load)), s.batch())
 	f.Share = s.taking()
 	return f, s.b.Steps > 0 && f.Share > s.loads()
 }
@@ -177,7 +177,7 @@ func collating(s *situation) (f Finding, ok bool) {
 	part := s.loading.Part(trace.KindCollate)
 	f = Finding{
 		Remedy:   s.cheaper(),
-		Evidence: join(fmt.Sprintf("~%s of the loading is for that, not for the samples", figures.Prose.Percent(part)), s.batch()),
+		Evidence: join(fmt.Sprintf("~%s of the loading is for that, not for the samples", units.Prose.Percent(part)), s.batch()),
 		Share:    s.b.Share(trace.CauseCollate),
 	}
 	return f, s.pytorch() && part >= mostly && !s.said(cheapBatches)
@@ -211,7 +211,7 @@ func (s *situation) queueing() string {
 		return ""
 	}
 	return fmt.Sprintf("~%.1f of %s wait at any time for a lock that processes share (a multiprocessing.Lock, or one on a file)",
-		waiting, figures.Counted(s.workers, "worker", "workers"))
+		waiting, units.Counted(s.workers, "worker", "workers"))
 }
 
 // serial reports whether workers wait for a lock that they share so much that twice as many are
@@ -257,7 +257,7 @@ func (s *situation) atOnce() string {
 // slowestRank is for a distributed training of which one rank holds the others up.
 func slowestRank(s *situation) (f Finding, ok bool) {
 	ranks := s.snap.Ranks(0, s.snap.Now)
-	at, why := stall.SlowestRank(ranks)
+	at, why := attribution.SlowestRank(ranks)
 	if at < 0 {
 		return f, false
 	}
@@ -266,7 +266,7 @@ func slowestRank(s *situation) (f Finding, ok bool) {
 		of += " on this machine"
 	}
 	return Finding{
-		Remedy:   fmt.Sprintf("mend rank %d, which the others wait for", ranks[at].Rank),
+		Remedy:   fmt.Sprintf("fix rank %d, which the others wait for", ranks[at].Rank),
 		Evidence: fmt.Sprintf("rank %d is the slowest of %s: %s", ranks[at].Rank, of, why),
 	}, true
 }
@@ -311,7 +311,7 @@ func (s *situation) others() string {
 		return ""
 	}
 	return fmt.Sprintf("%s of the waiting is for another DataLoader, which the loop takes from in turn with this one (zip, for instance): what is set here goes for both, and in the script its own num_workers is what to raise",
-		figures.Prose.Percent(float64(k.Other)/float64(k.Wait)))
+		units.Prose.Percent(float64(k.Other)/float64(k.Wait)))
 }
 
 // evaluation is for loops that do not train and take much of the time, which is in no share.
@@ -326,7 +326,7 @@ func evaluation(s *situation) (f Finding, ok bool) {
 		Share: part, Beside: true,
 		Remedy: "evaluate less often, or on less data",
 		Evidence: fmt.Sprintf("%s take %s of the time, which is in no other share; %s of that they wait for data",
-			trace.AsideLoops, figures.Prose.Percent(part), figures.Prose.Percent(float64(k.AsideWait)/float64(k.Aside))),
+			trace.AsideLoops, units.Prose.Percent(part), units.Prose.Percent(float64(k.AsideWait)/float64(k.Aside))),
 	}
 	if 2*k.AsideWait > k.Aside {
 		f.Remedy = "raise num_workers of their DataLoader in the script (what is set here is for loops that train), or evaluate less often"
@@ -345,7 +345,7 @@ func restOfScript(s *situation) (f Finding, ok bool) {
 	}
 	own := k.Body - k.Backward - k.Optimizer
 	rest := own - k.Backward/2
-	each := func(ns int64) string { return figures.Prose.Time(ns / max(1, k.Steps)) }
+	each := func(ns int64) string { return units.Prose.Time(ns / max(1, k.Steps)) }
 	f = Finding{
 		Remedy:   "look at what the script does with a batch beside training on it: metrics, .item(), logging, checkpoints, or parts of the model that are not trained",
 		Evidence: fmt.Sprintf("forward passes and all else take %s of a step, where backward passes take %s: of what is trained, a forward pass takes about half as long as its backward pass", each(own), each(k.Backward)),
@@ -353,7 +353,7 @@ func restOfScript(s *situation) (f Finding, ok bool) {
 	}
 	if k.Core+k.Waiting > 0 {
 		blocked := float64(max(0, k.Body-k.Core-k.Waiting)) / float64(k.Body)
-		f.Evidence = join(f.Evidence, fmt.Sprintf("with a batch in hand the loop's thread is on a core %s of the time, and blocked %s", figures.Prose.Percent(float64(k.Core)/float64(k.Body)), figures.Prose.Percent(blocked)))
+		f.Evidence = join(f.Evidence, fmt.Sprintf("with a batch in hand the loop's thread is on a core %s of the time, and blocked %s", units.Prose.Percent(float64(k.Core)/float64(k.Body)), units.Prose.Percent(blocked)))
 	}
 	if long := s.longSteps(); long != "" {
 		f.Evidence = join(f.Evidence, long)
@@ -382,7 +382,7 @@ func (s *situation) longSteps() string {
 		return ""
 	}
 	return fmt.Sprintf("%s, every %s steps on average, take %s of the time with a batch in hand, %s each where %s are usual",
-		figures.Counted(n, "step", "steps"), figures.Count((every+(n-1)/2)/(n-1)), figures.Prose.Percent(float64(sum)/float64(all)), figures.Prose.Time(sum/n), figures.Prose.Time(usual))
+		units.Counted(n, "step", "steps"), units.Count((every+(n-1)/2)/(n-1)), units.Prose.Percent(float64(sum)/float64(all)), units.Prose.Time(sum/n), units.Prose.Time(usual))
 }
 
 // startUp is what a worker of PyTorch costs to start, in words; empty where that is not
@@ -391,7 +391,7 @@ func (s *situation) startUp() string {
 	if !s.pytorch() || s.loading.Start < 10e6 {
 		return ""
 	}
-	return fmt.Sprintf("each worker is a process that takes ~%s to start, in every epoch", figures.Prose.Time(int64(s.loading.Start)))
+	return fmt.Sprintf("each worker is a process that takes ~%s to start, in every epoch", units.Prose.Time(int64(s.loading.Start)))
 }
 
 // cheaper is how a sample is made cheaper to load.

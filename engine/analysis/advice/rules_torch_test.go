@@ -74,8 +74,8 @@ var torchCases = []ruleCase{
 	{"taking batches", true, wait(trace.CauseDataLoader), "num_workers=1", together(onTorch("4"), facts(knob(trace.BatchOf, "40 tensors, 320 KiB in all"))), "", "; a batch is 40 tensors, 320 KiB in all"},
 	{"taking batches", true, wait(trace.CauseDataLoader), "num_workers=1", together(onTorch("4"), cheapLoads), "num_workers 0", "to take a batch that is ready"},
 	{"taking batches", false, wait(trace.CauseFetch), "num_workers=1", onTorch("4"), "num_workers 4", ""},
-	{"slowest rank", true, nil, "num_workers=1", ranks(5, 50), "", "mend rank 1, which the others wait for: rank 1 is the slowest of 2: it waits for data 50.0 % of the time"},
-	{"slowest rank", true, nil, "num_workers=1", together(facts(knob("ranks", "4"), knob("ranks here", "2")), ranks(5, 50)), "", "mend rank 1, which the others wait for: rank 1 is the slowest of 2 on this machine: it"},
+	{"slowest rank", true, nil, "num_workers=1", ranks(5, 50), "", "fix rank 1, which the others wait for: rank 1 is the slowest of 2: it waits for data 50.0 % of the time"},
+	{"slowest rank", true, nil, "num_workers=1", together(facts(knob("ranks", "4"), knob("ranks here", "2")), ranks(5, 50)), "", "fix rank 1, which the others wait for: rank 1 is the slowest of 2 on this machine: it"},
 	{"slowest rank", false, nil, "num_workers=1", ranks(48, 50), "", "the loader keeps up"},
 	{"evaluation", true, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 20, Aside: 80, AsideWait: 60})), "", "raise num_workers of their DataLoader in the script"},
 	{"evaluation", true, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 20, Aside: 80, AsideWait: 20})), "", "take 80.0 % of the time, which is in no other share; 25.0 % of that"},
@@ -148,9 +148,9 @@ func cheapLoads(s *trace.Snapshot) {
 }
 
 // barred has a knob's values not be had, and what would let them.
-func barred(name string, most int, mend string) func(*trace.Snapshot) {
+func barred(name string, most int, hint string) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
-		s.Meta.Specs = []trace.KnobSpec{{Name: name, Max: most, NoEffect: "it cannot be had", Mend: mend}}
+		s.Meta.Specs = []trace.KnobSpec{{Name: name, Max: most, NoEffect: "it cannot be had", Hint: hint}}
 	}
 }
 

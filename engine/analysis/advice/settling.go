@@ -3,14 +3,14 @@ package advice
 import (
 	"fmt"
 
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
 // settling is a run whose first epochs went otherwise than those since.
 type settling struct {
-	stall.Settling
+	attribution.Settling
 	left     bool  // they are among the steps to judge, which left them out ...
 	from, to int32 // ... and are of these epochs now
 }
@@ -18,7 +18,7 @@ type settling struct {
 // settled are the steps of t from which the run went on as it does now, as far as they are in
 // memory: how an epoch went whose like does not come again is nothing to advise on.
 func settled(s *trace.Snapshot, t *trace.Tally) (*trace.Tally, *settling) {
-	x, ok := stall.SettlingOf(s, t.Segment, moderate)
+	x, ok := attribution.SettlingOf(s, t.Segment, moderate)
 	if !ok {
 		return t, nil
 	}
@@ -70,7 +70,7 @@ func firstEpochs(s *situation) (f Finding, ok bool) {
 		whose = "their"
 	}
 	f.Evidence = fmt.Sprintf("%s waited for data in %s of %s time, %s in %s", first,
-		figures.Prose.Percent(x.Before.DataShare()), whose, epochRange(x.Until+1, x.Last), figures.Prose.Percent(x.Since.DataShare()))
+		units.Prose.Percent(x.Before.DataShare()), whose, epochRange(x.Until+1, x.Last), units.Prose.Percent(x.Since.DataShare()))
 	if x.left {
 		f.Evidence += ", on which the advice rests"
 	}
@@ -84,7 +84,7 @@ func firstEpochs(s *situation) (f Finding, ok bool) {
 	once, known := s.fromStorage(from, to)
 	again, _ := s.fromStorage(to, s.to)
 	if known && once >= leastStorage && 10*again*float64(x.Before.Samples) <= once*float64(x.Since.Samples) {
-		f.Evidence += fmt.Sprintf("~%s came from storage then, and from the page cache later", figures.Prose.Bytes(int64(once)))
+		f.Evidence += fmt.Sprintf("~%s came from storage then, and from the page cache later", units.Prose.Bytes(int64(once)))
 	} else {
 		f.Evidence += "what was loaded then was in memory later, in the page cache or kept by the data set"
 	}
@@ -96,7 +96,7 @@ func firstEpochs(s *situation) (f Finding, ok bool) {
 // less since is time that it computed or was blocked: what it waited for a core is for others to
 // answer for.
 func (x *settling) cheaper() bool {
-	each := func(b *stall.Breakdown) (all, own float64) {
+	each := func(b *attribution.Breakdown) (all, own float64) {
 		load, w := b.Load, b.Work.Batch.Of(b.Load)
 		return float64(load) / float64(max(1, b.Samples)), float64(load-w.Waiting) / float64(max(1, b.Samples))
 	}

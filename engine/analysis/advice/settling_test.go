@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/trace"
 )
 
@@ -105,7 +105,7 @@ func TestFirstEpochs(t *testing.T) {
 func TestSettledWindow(t *testing.T) {
 	s := epochsOf(80, 200, 1, 1)
 	s.Digest = *trace.Digested(s.Recent)
-	a := Of(s, trace.Count(s.Recent[200:]), stall.Segments(s))
+	a := Of(s, trace.Count(s.Recent[200:]), attribution.Segments(s))
 	if a.Verdict.Steps != 40 || contains(a.Verdict.Text, "epoch") {
 		t.Errorf("the verdict on a window: %s", a.Verdict.Text)
 	}

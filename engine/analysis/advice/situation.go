@@ -3,15 +3,15 @@ package advice
 import (
 	"strconv"
 
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/predict"
-	"dev.gpustall/engine/analysis/stall"
 	"dev.gpustall/engine/trace"
 )
 
 // situation is what the advice rests on: the judged steps, the knobs in force, and
 // what the workers and the queue did meanwhile.
 type situation struct {
-	b        stall.Breakdown
+	b        attribution.Breakdown
 	flags    uint16
 	imported bool
 	profile  *trace.Profile // of an imported trace; nil for our own runs
@@ -36,20 +36,20 @@ type situation struct {
 	workers    int            // num_workers
 	samples    int64          // of the data set; 0 when unknown
 	trials     []Trial
-	rows       []stall.SegmentStats
+	rows       []attribution.SegmentStats
 	op         float64  // ns that an operation of the device takes, on average; 0 when none was timed
 	notApplied []string // notes on changes that could not be made
 	opening    float64  // the share of the active time lost to data in the first steps of epochs; 0 without workers
 	between    float64  // the share of it that went by before their first batches, for no recorded cause
 
 	ready  float64
-	queued bool       // ready, the mean share of the queue that was ready, is known
-	head   stall.Head // whom in_order made the step loop wait for
-	headed bool       // head is known
+	queued bool             // ready, the mean share of the queue that was ready, is known
+	head   attribution.Head // whom in_order made the step loop wait for
+	headed bool             // head is known
 }
 
-func newSituation(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats, trials []Trial) *situation {
-	c := &situation{snap: s, tally: t, from: t.From, to: t.To, plain: &t.Plain, segment: t.Segment, rows: rows, trials: trials, notApplied: notApplied(s), b: stall.Breakdown{Totals: t.Steady}, flags: t.SteadyFlags, specs: s.Meta.Specs, imported: s.Meta.Imported != "", profile: s.Meta.Profile, hostDevice: s.Meta.DeviceKind == "cpu"}
+func newSituation(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats, trials []Trial) *situation {
+	c := &situation{snap: s, tally: t, from: t.From, to: t.To, plain: &t.Plain, segment: t.Segment, rows: rows, trials: trials, notApplied: notApplied(s), b: attribution.Breakdown{Totals: t.Steady}, flags: t.SteadyFlags, specs: s.Meta.Specs, imported: s.Meta.Imported != "", profile: s.Meta.Profile, hostDevice: s.Meta.DeviceKind == "cpu"}
 	if x := trace.ExperimentOf(s.Experiments, t.Segment); x != nil {
 		c.interlude = x.Running() && x.Kind == trace.Ceiling
 	}
@@ -67,7 +67,7 @@ func newSituation(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats, 
 	c.workers, _ = c.number("num_workers")
 	c.watchOpenings(s.Recent, t)
 	if c.b.Stall[trace.CauseOrder] > 0 {
-		c.head, c.headed = stall.HeadOf(s.Spans, t.From, t.To)
+		c.head, c.headed = attribution.HeadOf(s.Spans, t.From, t.To)
 	}
 	c.watchQueue(s, t.From, t.To)
 	return c
@@ -98,9 +98,9 @@ func (c *situation) watchOpenings(recent []trace.Step, t *trace.Tally) {
 			first.Add(s)
 		}
 	}
-	b := stall.Breakdown{Totals: all}
+	b := attribution.Breakdown{Totals: all}
 	if c.workers > 0 {
-		c.opening = b.Of(stall.Breakdown{Totals: first}.Data())
+		c.opening = b.Of(attribution.Breakdown{Totals: first}.Data())
 	}
 	c.between = b.Of(first.Stall[trace.CauseUnknown])
 }
@@ -175,7 +175,7 @@ func (c *situation) queue() string {
 // capacity is what host and device could do at their best; false where there is nothing
 // to estimate it from.
 func (s *situation) capacity() (predict.Capacity, bool) {
-	return predict.CapacityOf(&s.b, &s.loading, s.cores, s.workers, s.starved, &s.snap.Meta, stall.Among(s.snap, s.rows, s.segment))
+	return predict.CapacityOf(&s.b, &s.loading, s.cores, s.workers, s.starved, &s.snap.Meta, attribution.Among(s.snap, s.rows, s.segment))
 }
 
 // knob returns the value in force; empty when it is unknown.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strconv"
 
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -15,7 +15,7 @@ var queues = map[trace.Bound]string{trace.BoundCPU: QueueCPU, trace.BoundCores: 
 // boundOf is what the phase that a cause of data is named after is bound by: when the
 // device waited for it or, where that was not measured, in general. Causes that are no
 // phase have none.
-func boundOf(b *stall.Breakdown, c trace.Cause) trace.Bound {
+func boundOf(b *attribution.Breakdown, c trace.Cause) trace.Bound {
 	for k := trace.KindRead; k.IsPhase(); k++ {
 		if cause, _ := k.Cause(); cause != c {
 			continue
@@ -50,12 +50,12 @@ func SlowedMore(s *trace.Snapshot, a, b *trace.Tally) string {
 	if max(before, after) < moderate {
 		return ""
 	}
-	return fmt.Sprintf("its threads waited for a core %s of the time, before %s", figures.Prose.Percent(after), figures.Prose.Percent(before))
+	return fmt.Sprintf("its threads waited for a core %s of the time, before %s", units.Prose.Percent(after), units.Prose.Percent(before))
 }
 
 // starved is how much of its busy time, in ns, the device would not need if its threads
 // never waited for a core: 0 where that is not much.
-func starved(b *stall.Breakdown, share float64) int64 {
+func starved(b *attribution.Breakdown, share float64) int64 {
 	if share < high {
 		return 0
 	}
@@ -68,7 +68,7 @@ func (s *situation) slowed() string {
 	if s.spun {
 		least = "at least "
 	}
-	return fmt.Sprintf("compute is %s%.1f times slower because its threads wait for a core %s of the time", least, 1/(1-min(s.starved, 0.999)), figures.Prose.Percent(s.starved))
+	return fmt.Sprintf("compute is %s%.1f times slower because its threads wait for a core %s of the time", least, 1/(1-min(s.starved, 0.999)), units.Prose.Percent(s.starved))
 }
 
 // lostToHost is the share of the time lost because threads of the host had no core.
@@ -83,10 +83,10 @@ func (s *situation) shortage() (text string) {
 		if s.scripted() {
 			who = "the script"
 		}
-		text = fmt.Sprintf("%s is busy %s of the time%s, but %s", who, figures.Prose.Percent(s.b.Utilisation()), s.untrained(), s.slowed())
+		text = fmt.Sprintf("%s is busy %s of the time%s, but %s", who, units.Prose.Percent(s.b.Utilisation()), s.untrained(), s.slowed())
 	}
 	if share := s.share(trace.GroupHost); share >= moderate || text == "" {
-		text = join(text, fmt.Sprintf(trace.GroupHost.Info().Loses, figures.Prose.Percent(share)))
+		text = join(text, fmt.Sprintf(trace.GroupHost.Info().Loses, units.Prose.Percent(share)))
 	}
 	if s.cores.Crowded() {
 		text = join(text, s.cores.String())
@@ -98,7 +98,7 @@ func (s *situation) shortage() (text string) {
 // keep the step loop, or the cpu device, from one.
 func fewerThreads(s *situation) (f Finding, ok bool) {
 	full := int(s.cores.All)
-	f = s.turn("num_workers", strconv.Itoa(full), fmt.Sprintf("%d workers and the training take turns on %s", s.workers, figures.Counted(full, "core", "cores")))
+	f = s.turn("num_workers", strconv.Itoa(full), fmt.Sprintf("%d workers and the training take turns on %s", s.workers, units.Counted(full, "core", "cores")))
 	f.Share = s.lostToHost()
 	w := s.loading.Batch
 	return f, full > 0 && s.workers > full && w.Core+w.Waiting > w.Blocked && (!s.cores.Crowded() || s.workers > 2*full)

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/trace"
 )
 
@@ -30,7 +30,7 @@ type Trial struct {
 	Knob, From, To string
 	Steps          int // steady ones, with the new value
 	Outcome        Outcome
-	Change         evidence.Comparison // of the segment against the last one before it that has enough steps
+	Change         stats.Comparison // of the segment against the last one before it that has enough steps
 
 	terms string // that it was made under
 }
@@ -49,7 +49,7 @@ func termsOf(knobs []trace.Knob) string {
 // tried are the session's changes of one knob alone, in order: what is advised
 // follows from them, live, in a replay and in a report alike. What an experiment let take
 // turns was tried by it.
-func tried(s *trace.Snapshot, rows []stall.SegmentStats, xs []stall.Experiment) []Trial {
+func tried(s *trace.Snapshot, rows []attribution.SegmentStats, xs []attribution.Experiment) []Trial {
 	out := alternated(s, xs)
 	for i := 1; i < len(rows); i++ {
 		a, b := before(rows, i), &rows[i]
@@ -60,7 +60,7 @@ func tried(s *trace.Snapshot, rows []stall.SegmentStats, xs []stall.Experiment) 
 			continue
 		}
 		t := Trial{
-			Segment: b.Segment.Index, Knob: knob, Change: stall.Compare(rows, a, b),
+			Segment: b.Segment.Index, Knob: knob, Change: attribution.Compare(rows, a, b),
 			From: trace.KnobValue(a.Segment.Knobs, knob), To: trace.KnobValue(b.Segment.Knobs, knob),
 			Steps: b.Steps, terms: termsOf(b.Segment.Knobs),
 		}
@@ -78,7 +78,7 @@ func tried(s *trace.Snapshot, rows []stall.SegmentStats, xs []stall.Experiment) 
 
 // alternated are the trials of experiments: those that let one knob's values take turns,
 // and those of tunes.
-func alternated(s *trace.Snapshot, xs []stall.Experiment) []Trial {
+func alternated(s *trace.Snapshot, xs []attribution.Experiment) []Trial {
 	var out []Trial
 	for i := range xs {
 		x := &xs[i]
@@ -103,7 +103,7 @@ func alternated(s *trace.Snapshot, xs []stall.Experiment) []Trial {
 }
 
 // tuned are the trials of a tune that changed one knob of the best settings so far.
-func tuned(x *stall.Experiment) []Trial {
+func tuned(x *attribution.Experiment) []Trial {
 	var out []Trial
 	best := slices.Clone(x.Settings[0])
 	for i := range x.Decisions {
@@ -114,7 +114,7 @@ func tuned(x *stall.Experiment) []Trial {
 		if len(d.Knobs) == 1 {
 			t := Trial{
 				Segment: d.Segment, Knob: d.Knobs[0].Name, From: trace.KnobValue(best, d.Knobs[0].Name), To: d.Knobs[0].Value,
-				Steps: int(d.After.Steps), Change: evidence.Comparison{Margin: evidence.DefaultMargin, Throughput: stall.ChangeOf(d)}, terms: termsOf(best),
+				Steps: int(d.After.Steps), Change: stats.Comparison{Margin: stats.DefaultMargin, Throughput: attribution.ChangeOf(d)}, terms: termsOf(best),
 			}
 			t.Outcome = outcome(&t.Change)
 			out = append(out, t)
@@ -131,7 +131,7 @@ func tuned(x *stall.Experiment) []Trial {
 // before is what segment i is compared with: the last one before it that has enough
 // steps, so that a value passed through in a hurry stands in nobody's way; where none
 // has, the one just before.
-func before(rows []stall.SegmentStats, i int) *stall.SegmentStats {
+func before(rows []attribution.SegmentStats, i int) *attribution.SegmentStats {
 	for j := i - 1; j >= 0; j-- {
 		if rows[j].Stretch.Enough() {
 			return &rows[j]
@@ -140,13 +140,13 @@ func before(rows []stall.SegmentStats, i int) *stall.SegmentStats {
 	return &rows[i-1]
 }
 
-func outcome(c *evidence.Comparison) Outcome {
+func outcome(c *stats.Comparison) Outcome {
 	switch t := &c.Throughput; {
-	case t.Answer == evidence.Same:
+	case t.Answer == stats.Same:
 		return NoGain
-	case t.Answer == evidence.Different && t.Ratio > 1:
+	case t.Answer == stats.Different && t.Ratio > 1:
 		return Gain
-	case t.Answer == evidence.Different:
+	case t.Answer == stats.Different:
 		return Loss
 	}
 	return Unclear
@@ -154,14 +154,14 @@ func outcome(c *evidence.Comparison) Outcome {
 
 // inSpite reports whether the throughput changed against what became of the device's
 // own time, which then is no reason for it.
-func inSpite(c *evidence.Comparison) bool {
+func inSpite(c *stats.Comparison) bool {
 	return (c.Throughput.Ratio > 1) == (c.Busy.Ratio > 1)
 }
 
 // equalTerms reports whether two segments served real batches, with or without an
 // injected bottleneck both, and the script that is watched changed nothing by itself between
 // them: it may have gone on to other data.
-func equalTerms(s *trace.Snapshot, a, b *stall.SegmentStats) bool {
+func equalTerms(s *trace.Snapshot, a, b *attribution.SegmentStats) bool {
 	from, to := min(a.Segment.Index, b.Segment.Index), max(a.Segment.Index, b.Segment.Index)
 	for i := range s.Segments {
 		if g := &s.Segments[i]; g.ByScript && g.Index > from && g.Index <= to {
@@ -176,8 +176,8 @@ func equalTerms(s *trace.Snapshot, a, b *stall.SegmentStats) bool {
 // no knob did that changes its work: then the device or the host did, and what else
 // differs is no credit to a knob of the loader. The cpu device shares its cores with
 // the loader, so that there only other processes tell of a change.
-func deviceChanged(s *trace.Snapshot, a, b *stall.SegmentStats, c *evidence.Comparison) bool {
-	if c.Busy.Answer != evidence.Different || s.Meta.DeviceKind == "cpu" && othersSteady(s, a, b) {
+func deviceChanged(s *trace.Snapshot, a, b *attribution.SegmentStats, c *stats.Comparison) bool {
+	if c.Busy.Answer != stats.Different || s.Meta.DeviceKind == "cpu" && othersSteady(s, a, b) {
 		return false
 	}
 	return SameWork(s.Meta.Specs, a.Segment.Knobs, b.Segment.Knobs)
@@ -199,7 +199,7 @@ func Others(s *trace.Snapshot, t *trace.Tally) float64 {
 
 // othersSteady reports whether other processes are known to have used as much of the
 // cores in both segments.
-func othersSteady(s *trace.Snapshot, a, b *stall.SegmentStats) bool {
+func othersSteady(s *trace.Snapshot, a, b *attribution.SegmentStats) bool {
 	return math.Abs(Others(s, s.Tally(b.Segment.Index))-Others(s, s.Tally(a.Segment.Index))) <= SteadyOthers // NaN is not
 }
 
@@ -262,7 +262,7 @@ func (s *situation) refused(knob, value string) bool {
 		if t.To == value && t.To != now {
 			return true
 		}
-		if t.Outcome == Unclear && (t.Change.Throughput.Ratio >= 1+moderate || t.Change.Throughput.Missing.What != evidence.Precision) || s.movedSince(t) {
+		if t.Outcome == Unclear && (t.Change.Throughput.Ratio >= 1+moderate || t.Change.Throughput.Missing.What != stats.Precision) || s.movedSince(t) {
 			continue
 		}
 		up := between(t.From, t.To)

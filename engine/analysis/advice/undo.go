@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strconv"
 
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -67,7 +67,7 @@ func repeats(s *trace.Snapshot) (fewer int, why string) {
 		times := float64(e.workers) / float64(max(1, least.workers))
 		if times > 1 && math.Abs(float64(e.samples)/float64(max(1, least.samples))/times-1) < 0.02 {
 			return least.workers, fmt.Sprintf("with %d workers an epoch had %s samples, with %d %s: each worker yields all that the data set has",
-				e.workers, figures.Count(e.samples), least.workers, figures.Count(least.samples))
+				e.workers, units.Count(e.samples), least.workers, units.Count(least.samples))
 		}
 	}
 	return 0, ""
@@ -99,7 +99,7 @@ func (s *situation) again(f *Finding) bool {
 	}
 	c := there.VsA
 	if !here.Baseline {
-		c = stall.Compare(s.rows, here, there)
+		c = attribution.Compare(s.rows, here, there)
 	}
 	t := &c.Throughput
 	if t.Ratio <= 0 || !equalTerms(s.snap, here, there) {
@@ -109,9 +109,9 @@ func (s *situation) again(f *Finding) bool {
 	switch doubt := Unearned(s.snap, here, there, &c); {
 	case doubt != "":
 		f.Remedy, f.Evidence = takeTurns(f), had+"but "+doubt
-	case t.Answer == evidence.Different && t.Ratio > 1:
+	case t.Answer == stats.Different && t.Ratio > 1:
 		f.Remedy, f.Evidence = "go back to "+f.Knob+" "+f.Value, fmt.Sprintf("%swith %v throughput", had, t)
-	case t.Answer == evidence.Unknown && t.Ratio >= 1+moderate:
+	case t.Answer == stats.Unknown && t.Ratio >= 1+moderate:
 		f.Remedy, f.Evidence = takeTurns(f), fmt.Sprintf("%sand whether that is faster is %v", had, t)
 	default:
 		return false
@@ -121,11 +121,11 @@ func (s *situation) again(f *Finding) bool {
 
 // takeTurns is the remedy where a value looks better, and that is not known.
 func takeTurns(f *Finding) string {
-	return fmt.Sprintf("let %s %s and %s take turns (%s)", f.Knob, f.From, f.Value, evidence.Turns)
+	return fmt.Sprintf("let %s %s and %s take turns (%s)", f.Knob, f.From, f.Value, stats.Turns)
 }
 
 // row is a segment's; nil where it has none.
-func (s *situation) row(segment int32) *stall.SegmentStats {
+func (s *situation) row(segment int32) *attribution.SegmentStats {
 	for i := range s.rows {
 		if s.rows[i].Segment.Index == segment {
 			return &s.rows[i]
@@ -136,7 +136,7 @@ func (s *situation) row(segment int32) *stall.SegmentStats {
 
 // had is the last segment with the settings in force but for a knob, which had this value;
 // nil where none has enough steps.
-func (s *situation) had(knob, value string) *stall.SegmentStats {
+func (s *situation) had(knob, value string) *attribution.SegmentStats {
 	for i := len(s.rows) - 1; i >= 0; i-- {
 		r := &s.rows[i]
 		if name, alone := changedAlone(s.knobs, r.Segment.Knobs); r.Steps >= MinSteps && alone && name == knob && trace.KnobValue(r.Segment.Knobs, knob) == value {

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -75,7 +75,7 @@ func Judge(s *trace.Snapshot, t *trace.Tally) Verdict {
 
 // verdict is Judge's, and the situation that it rests on; nil where there are not enough
 // steps.
-func verdict(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats, trials []Trial) (Verdict, *situation) {
+func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats, trials []Trial) (Verdict, *situation) {
 	all := t.All.Steps
 	t, settling := settled(s, t)
 	v := Verdict{Dominant: trace.CauseUnknown, Steps: int(t.Steady.Steps), Excluded: int(all - t.Steady.Steps), Labels: Labels(s, t)}
@@ -103,7 +103,7 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats, trial
 
 // classify picks the group of causes that costs most. Groups of one class count
 // together.
-func (v *Verdict) classify(b *stall.Breakdown) {
+func (v *Verdict) classify(b *attribution.Breakdown) {
 	v.Class, v.Share = DeviceBound, b.Utilisation()
 	best := moderate
 	for g := range trace.NumGroups {
@@ -137,7 +137,7 @@ func (v *Verdict) classify(b *stall.Breakdown) {
 }
 
 // dominant is the cause of a group that costs most.
-func dominant(b *stall.Breakdown, g trace.Group) trace.Cause {
+func dominant(b *attribution.Breakdown, g trace.Group) trace.Cause {
 	best, most := trace.CauseUnknown, int64(-1)
 	for c := range trace.Cause(trace.NumCauses) {
 		if c.Group() == g && b.Stall[c] > most {
@@ -162,7 +162,7 @@ func (v *Verdict) describe(s *situation) {
 		default:
 			t.WriteString("the device computes ")
 		}
-		fmt.Fprintf(&t, "%s of the time", figures.Prose.Percent(v.Share))
+		fmt.Fprintf(&t, "%s of the time", units.Prose.Percent(v.Share))
 		if text := s.untrained(); text != "" {
 			t.WriteString(text + ",")
 		}
@@ -170,19 +170,19 @@ func (v *Verdict) describe(s *situation) {
 		if b.DataShare() < 0.0005 {
 			t.WriteString("does not wait for data")
 		} else {
-			fmt.Fprintf(&t, "waits for data %s", figures.Prose.Percent(b.DataShare()))
+			fmt.Fprintf(&t, "waits for data %s", units.Prose.Percent(b.DataShare()))
 		}
 	case trace.GroupHost:
 		t.WriteString(s.shortage())
 	default:
-		fmt.Fprintf(&t, v.Group.Info().Loses, figures.Prose.Percent(v.Share))
+		fmt.Fprintf(&t, v.Group.Info().Loses, units.Prose.Percent(v.Share))
 	}
 	if f, ok := ownLoading(s); ok {
-		fmt.Fprintf(&t, "; the range %s, loading by its name, has %s of the time", figures.Line(s.profile.Own.Name), figures.Prose.Percent(f.Share))
+		fmt.Fprintf(&t, "; the range %s, loading by its name, has %s of the time", units.Line(s.profile.Own.Name), units.Prose.Percent(f.Share))
 	}
 	queue := v.Queue
 	if v.Group == trace.GroupData {
-		fmt.Fprintf(&t, ", %s for %s (%s)", part(b.Share(v.Dominant)/v.Share), v.Dominant.Info().For, figures.Prose.Percent(b.Share(v.Dominant)))
+		fmt.Fprintf(&t, ", %s for %s (%s)", part(b.Share(v.Dominant)/v.Share), v.Dominant.Info().For, units.Prose.Percent(b.Share(v.Dominant)))
 		if bound := boundOf(b, v.Dominant); bound != trace.BoundUnknown {
 			which := bound.Info().Which
 			if bound == trace.BoundIO && s.locked() {
@@ -207,10 +207,10 @@ func (v *Verdict) describe(s *situation) {
 	if text := s.cost(); text != "" {
 		t.WriteString("; " + text)
 	}
-	v.Basis = "; " + figures.Counted(v.Steps, "step", "steps") + Brackets(v.Labels)
+	v.Basis = "; " + units.Counted(v.Steps, "step", "steps") + Brackets(v.Labels)
 	if v.Epochs != "" {
 		v.Basis = ""
-		fmt.Fprintf(&t, "; %s of %s%s", figures.Counted(v.Steps, "step", "steps"), v.Epochs, Brackets(v.Labels))
+		fmt.Fprintf(&t, "; %s of %s%s", units.Counted(v.Steps, "step", "steps"), v.Epochs, Brackets(v.Labels))
 	}
 	v.Text = t.String() + v.Basis
 }

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/analysis/stall/stalltest"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/attribution/attributiontest"
 	"dev.gpustall/engine/trace"
 )
 
@@ -23,7 +23,7 @@ func judge(s *trace.Snapshot, steps []trace.Step) told {
 		from--
 	}
 	s.Digest = *trace.Digested(s.Recent)
-	a := Of(s, trace.Count(steps[from:]), stall.Segments(s))
+	a := Of(s, trace.Count(steps[from:]), attribution.Segments(s))
 	return told{a.Verdict, a.Text(), a.First().Knob, a.First().Value, a}
 }
 
@@ -140,11 +140,11 @@ func TestQueueState(t *testing.T) {
 
 // BenchmarkJudge is a verdict on 500 steps and a second of 64 workers' spans.
 func BenchmarkJudge(b *testing.B) {
-	s := stalltest.Healthy()
+	s := attributiontest.Healthy()
 	s.Workers, s.Steps = 64, 500
 	log, _, _ := s.Log()
 	snap := snapshot(s)
-	snap.Spans, _ = stalltest.Split(stalltest.Shred(log, 12))
+	snap.Spans, _ = attributiontest.Split(attributiontest.Shred(log, 12))
 	b.ReportAllocs()
 	for b.Loop() {
 		judge(snap, snap.Recent)

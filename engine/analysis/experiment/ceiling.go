@@ -4,8 +4,8 @@ import (
 	"math"
 	"time"
 
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/trace"
 )
 
@@ -23,7 +23,7 @@ const (
 // were, then cached batches are served, then it is over.
 func (e *Experiment) interlude(s *trace.Snapshot) {
 	if e.side == sideA {
-		rows := stall.Segments(s)
+		rows := attribution.Segments(s)
 		if n := len(rows); n > 0 && rows[n-1].Stretch.Enough() {
 			e.want(s, sideB)
 		}
@@ -37,8 +37,8 @@ func (e *Experiment) interlude(s *trace.Snapshot) {
 	active := so.Sides[sideB].Active
 	within := max(math.Log1p(precise), math.Abs(math.Log(c.Ratio))/10)
 	switch {
-	case active < brief, c.Answer == evidence.Unknown && c.Missing.What != evidence.Precision:
-	case math.Log(c.Hi/c.Lo) <= 2*within, c.Answer != evidence.Unknown && active >= long, active >= 2*long:
+	case active < brief, c.Answer == stats.Unknown && c.Missing.What != stats.Precision:
+	case math.Log(c.Hi/c.Lo) <= 2*within, c.Answer != stats.Unknown && active >= long, active >= 2*long:
 		e.finish(s, sideA, "")
 	}
 }

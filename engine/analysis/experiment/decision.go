@@ -5,9 +5,9 @@ import (
 	"math"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/evidence"
 	"dev.gpustall/engine/analysis/predict"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -25,12 +25,12 @@ func (t *tuner) recordFound() {
 	p := t.best()
 	t.record(trace.Decision{
 		Segment: p.segment, After: p.block, Verdict: trace.Found,
-		Text: fmt.Sprintf("at the start: %s samples/s, the device computes %s of the time", figures.Rate(p.rate()), figures.Prose.Percent(p.util())),
+		Text: fmt.Sprintf("at the start: %s samples/s, the device computes %s of the time", units.Rate(p.rate()), units.Prose.Percent(p.util())),
 	})
 }
 
 // between is a decision about settings that were measured, without its text.
-func between(before, after *point, c *evidence.Change) trace.Decision {
+func between(before, after *point, c *stats.Change) trace.Decision {
 	d := trace.Decision{
 		Knobs: advice.Chosen(before.knobs, after.knobs), Segment: after.segment, Before: before.block, After: after.block,
 		Answer: c.Answer.String(),
@@ -42,19 +42,19 @@ func between(before, after *point, c *evidence.Change) trace.Decision {
 }
 
 // bounded reports whether a change has an interval.
-func bounded(c *evidence.Change) bool { return c.Lo > 0 && !math.IsInf(c.Hi, 1) }
+func bounded(c *stats.Change) bool { return c.Lo > 0 && !math.IsInf(c.Hi, 1) }
 
 // recordTrial tells what was predicted of a trial, what was measured, and whether it is the
 // best so far.
-func (t *tuner) recordTrial(best, m *point, c *evidence.Change, kept bool) {
+func (t *tuner) recordTrial(best, m *point, c *stats.Change, kept bool) {
 	d := between(best, m, c)
 	d.Predicted = t.trial.against(best.rate())
 	d.Verdict = trace.Dropped
 	verdict := "dropped"
 	switch {
-	case kept && t.space.cheaper(m.knobs, best.knobs) && c.Answer == evidence.Same:
+	case kept && t.space.cheaper(m.knobs, best.knobs) && c.Answer == stats.Same:
 		d.Verdict, verdict = trace.Best, "kept, for it takes less of the host"
-	case kept && c.Answer == evidence.Unknown:
+	case kept && c.Answer == stats.Unknown:
 		d.Verdict, verdict = trace.Best, "kept for now"
 	case kept:
 		d.Verdict, verdict = trace.Best, "kept"
@@ -81,18 +81,18 @@ func (t *tuner) expected(p *trace.Prediction) string {
 // forecast is a prediction in words: "+40 % (+20 to +60 %)".
 func forecast(p *trace.Prediction) string {
 	gain := predict.Gain(*p)
-	return figures.Prose.Gain(gain) + " (" + figures.Prose.GainRange(gain) + ")"
+	return units.Prose.Gain(gain) + " (" + units.Prose.GainRange(gain) + ")"
 }
 
 // told is what was measured, in words, also where it is not known for sure.
-func told(c *evidence.Change, before, after *point) string {
+func told(c *stats.Change, before, after *point) string {
 	switch {
-	case c.Answer != evidence.Unknown:
+	case c.Answer != stats.Unknown:
 		return c.String()
 	case c.Tells():
-		return fmt.Sprintf("%s (%s, which may be chance)", figures.Prose.Gain(c.Estimate()), figures.Prose.GainRange(c.Estimate()))
+		return fmt.Sprintf("%s (%s, which may be chance)", units.Prose.Gain(c.Estimate()), units.Prose.GainRange(c.Estimate()))
 	}
-	return fmt.Sprintf("%s in %s", figures.Prose.Gain(figures.Rough(after.rate()/before.rate())), figures.Counted(after.block.Steps, "step", "steps"))
+	return fmt.Sprintf("%s in %s", units.Prose.Gain(units.Rough(after.rate()/before.rate())), units.Counted(after.block.Steps, "step", "steps"))
 }
 
 // recordAgain tells that the best settings were measured again, and why.
@@ -101,13 +101,13 @@ func (t *tuner) recordAgain(before, after *point) {
 	d := between(before, after, &c)
 	d.Verdict = trace.Again
 	d.Text = fmt.Sprintf("other processes used %s cores while %s was measured and %s before, so the best so far is measured again: %s",
-		figures.Cores(t.held.others), say(before.knobs, t.held.knobs), figures.Cores(before.others), told(&c, before, after))
+		units.Cores(t.held.others), say(before.knobs, t.held.knobs), units.Cores(before.others), told(&c, before, after))
 	t.record(d)
 }
 
 // recordProof tells how the best settings compare with those found when both are measured
 // anew.
-func (t *tuner) recordProof(m *point, c *evidence.Change, v trace.Verdict, more string) {
+func (t *tuner) recordProof(m *point, c *stats.Change, v trace.Verdict, more string) {
 	d := between(&t.fresh, m, c)
 	d.Verdict = v
 	if more == "" {

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/fault"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -63,8 +63,8 @@ func New(q Question, s *trace.Snapshot, c Control, l Log) (*Experiment, error) {
 	if q.Kind == trace.Ceiling {
 		q.Knobs = []trace.Knob{{Name: ceiling, Value: "on"}}
 	}
-	refuse := func(reason, mend string) (*Experiment, error) {
-		return nil, fault.New("ask", q.String(), reason, mend)
+	refuse := func(reason, hint string) (*Experiment, error) {
+		return nil, errs.New("ask", q.String(), reason, hint)
 	}
 	n := len(s.Segments)
 	if n == 0 || s.Outcome.Ended != 0 {
@@ -79,7 +79,7 @@ func New(q Question, s *trace.Snapshot, c Control, l Log) (*Experiment, error) {
 		if spec := trace.SpecOf(s.Meta.Specs, k.Name); spec != nil {
 			value, err := knob.Canonical(spec, k.Value)
 			if err != nil {
-				return nil, fault.Wrap(err, "ask", q.String(), "choose a value that it takes")
+				return nil, errs.Wrap(err, "ask", q.String(), "choose a value that it takes")
 			}
 			k.Value = value
 		}
@@ -106,14 +106,14 @@ func New(q Question, s *trace.Snapshot, c Control, l Log) (*Experiment, error) {
 		e.x.Steps = q.Steps
 		var err error
 		if e.tune, err = newTuner(e, q.Tuning, s); err != nil {
-			return nil, fault.Wrap(err, "ask", q.String(), "name knobs that the run has")
+			return nil, errs.Wrap(err, "ask", q.String(), "name knobs that the run has")
 		}
 	}
 	e.pairs.random = rand.New(rand.NewPCG(uint64(s.Meta.Seed), uint64(e.x.Index)))
 	e.pairs.quarter = int64(quarter(s, e.x.Budget))
 	e.pairs.begin()
 	l.Experiment(e.x)
-	so := stall.Experiment{Experiment: e.x}
+	so := attribution.Experiment{Experiment: e.x}
 	l.Note("info", so.Asks())
 	return e, nil
 }
@@ -123,14 +123,14 @@ const ceiling = "ceiling"
 
 // quarter is how long a quarter of a pair is to last.
 func quarter(s *trace.Snapshot, budget int64) time.Duration {
-	rows := stall.Segments(s)
-	var h evidence.History
-	var m evidence.Stretch
+	rows := attribution.Segments(s)
+	var h stats.History
+	var m stats.Stretch
 	for i := range rows {
 		h.Learn(m)
 		m = rows[i].Stretch
 	}
-	return evidence.Quarter(m, h, time.Duration(budget))
+	return stats.Quarter(m, h, time.Duration(budget))
 }
 
 // Look goes on as far as a snapshot shows, which must not be older than the one before. It
@@ -180,9 +180,9 @@ func (e *Experiment) out() bool {
 // outOf says which budget is spent.
 func (e *Experiment) outOf() string {
 	if e.spent >= e.x.Budget {
-		return "its budget of " + figures.Prose.Time(e.x.Budget) + " is spent"
+		return "its budget of " + units.Prose.Time(e.x.Budget) + " is spent"
 	}
-	return "its budget of " + figures.Counted(e.x.Steps, "step", "steps") + " is spent"
+	return "its budget of " + units.Counted(e.x.Steps, "step", "steps") + " is spent"
 }
 
 // Stop ends the experiment early. Look must still be called until it is over.
@@ -261,10 +261,10 @@ func (e *Experiment) close(s *trace.Snapshot, last int32) {
 }
 
 // so is what the experiment came to so far.
-func (e *Experiment) so(s *trace.Snapshot) stall.Experiment {
+func (e *Experiment) so(s *trace.Snapshot) attribution.Experiment {
 	with := *s
 	with.Experiments = append(slices.DeleteFunc(slices.Clone(s.Experiments), func(x trace.Experiment) bool { return x.Index == e.x.Index }), e.x)
-	all := stall.Experiments(&with, stall.Segments(&with))
+	all := attribution.Experiments(&with, attribution.Segments(&with))
 	return all[len(all)-1]
 }
 

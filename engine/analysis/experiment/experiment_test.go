@@ -8,17 +8,17 @@ import (
 	"testing"
 	"time"
 
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/trace"
 )
 
 // came is what became of the run's only experiment, and its rows.
-func came(t *testing.T, r *run) (stall.Experiment, []stall.SegmentStats) {
+func came(t *testing.T, r *run) (attribution.Experiment, []attribution.SegmentStats) {
 	t.Helper()
 	s := r.session.Snapshot(0, 0)
-	rows := stall.Segments(s)
-	xs := stall.Experiments(s, rows)
+	rows := attribution.Segments(s)
+	xs := attribution.Experiments(s, rows)
 	if len(xs) != 1 || xs[0].Running() {
 		t.Fatalf("%+v", xs)
 	}
@@ -34,15 +34,15 @@ func TestAnswers(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		q        Question
-		answer   evidence.Answer
+		answer   stats.Answer
 		ratio    float64
 		settings string // that the run is left with
 		rows     int
 	}{
-		{"faster", workers(4), evidence.Different, 1.25, "4 off off", 2},
-		{"slower", workers(1), evidence.Different, 0.8, "2 off off", 2},
-		{"the same", workers(3), evidence.Same, 1, "2 off off", 2},
-		{"ceiling", Question{Kind: trace.Ceiling}, evidence.Different, 2, "2 off off", 2},
+		{"faster", workers(4), stats.Different, 1.25, "4 off off", 2},
+		{"slower", workers(1), stats.Different, 0.8, "2 off off", 2},
+		{"the same", workers(3), stats.Same, 1, "2 off off", 2},
+		{"ceiling", Question{Kind: trace.Ceiling}, stats.Different, 2, "2 off off", 2},
 	} {
 		r := newRun(t)
 		r.until(r.begin(c.q))
@@ -57,7 +57,7 @@ func TestAnswers(t *testing.T) {
 		if len(rows) != c.rows {
 			t.Errorf("%s: %d rows, want %d", c.name, len(rows), c.rows)
 		}
-		if last := &rows[len(rows)-1]; x.Kept && (last.VsA.Throughput.Answer != evidence.Different || len(rows) < 2) {
+		if last := &rows[len(rows)-1]; x.Kept && (last.VsA.Throughput.Answer != stats.Different || len(rows) < 2) {
 			t.Errorf("%s: the row of what stays: %v", c.name, &last.VsA.Throughput)
 		}
 		if c.q.Kind == trace.Paired {

@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/predict"
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/trace"
 )
 
@@ -15,7 +15,7 @@ import (
 type point struct {
 	knobs   []trace.Knob // all
 	segment int32
-	stretch evidence.Stretch
+	stretch stats.Stretch
 	block   trace.Block
 	from    int64          // ns, of the first steady step
 	to      int64          // and the last
@@ -37,7 +37,7 @@ func measure(s *trace.Snapshot, segment int32) point {
 	tally := s.Tally(segment)
 	t := &tally.Steady
 	p := point{
-		segment: segment, stretch: stall.StretchOf(tally), from: tally.From, to: tally.To,
+		segment: segment, stretch: attribution.StretchOf(tally), from: tally.From, to: tally.To,
 		block: trace.Block{Steps: t.Steps, Samples: t.Samples, Active: t.Active(), Busy: t.Busy},
 	}
 	for i := range s.Segments {
@@ -55,16 +55,16 @@ func measure(s *trace.Snapshot, segment int32) point {
 // fit makes the model of what other settings would do, from the newest steps, which must be
 // the point's. window gives the spans of a time.
 func (p *point) fit(s *trace.Snapshot, window func(from, to int64) *trace.Snapshot) {
-	t := trace.Count(stall.Window(s))
+	t := trace.Count(attribution.Window(s))
 	if t.Segment != p.segment || t.Steady.Steps == 0 {
 		return
 	}
 	if window != nil {
 		s = window(t.From, t.To)
 	}
-	rows := stall.Segments(s)
-	if !slices.ContainsFunc(rows, func(r stall.SegmentStats) bool { return r.Segment.Index == p.segment }) {
-		rows = append(rows, stall.SegmentStats{Segment: trace.Segment{Index: p.segment, Knobs: p.knobs}, Stretch: p.stretch})
+	rows := attribution.Segments(s)
+	if !slices.ContainsFunc(rows, func(r attribution.SegmentStats) bool { return r.Segment.Index == p.segment }) {
+		rows = append(rows, attribution.SegmentStats{Segment: trace.Segment{Index: p.segment, Knobs: p.knobs}, Stretch: p.stretch})
 	}
 	p.model, _ = predict.Fit(s, t, rows)
 }
@@ -165,12 +165,12 @@ func (t *tuner) most(p *point, knobs []trace.Knob) float64 {
 }
 
 // compare relates what was measured of b to a.
-func (t *tuner) compare(a, b *point) evidence.Change {
-	var h evidence.History
+func (t *tuner) compare(a, b *point) stats.Change {
+	var h stats.History
 	for i := range t.points {
 		h.Learn(t.points[i].stretch)
 	}
 	h.Learn(a.stretch)
 	h.Learn(b.stretch)
-	return evidence.Compare(a.stretch, b.stretch, h, evidence.DefaultMargin).Throughput
+	return stats.Compare(a.stretch, b.stretch, h, stats.DefaultMargin).Throughput
 }

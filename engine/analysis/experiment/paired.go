@@ -3,7 +3,7 @@ package experiment
 import (
 	"math/rand/v2"
 
-	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/trace"
 )
 
@@ -93,10 +93,10 @@ func (e *Experiment) complete(s *trace.Snapshot) {
 	p.begin()
 	so := e.so(s)
 	switch c := &so.Change.Throughput; {
-	case c.Answer == evidence.Unknown:
+	case c.Answer == stats.Unknown:
 	case e.tune != nil:
 		e.tune.concludePairs(s, c)
-	case c.Answer == evidence.Different && c.Ratio > 1:
+	case c.Answer == stats.Different && c.Ratio > 1:
 		e.finish(s, sideB, "")
 	default:
 		e.finish(s, sideA, "")

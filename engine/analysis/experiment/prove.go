@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/trace"
 )
 
@@ -19,7 +19,7 @@ func (t *tuner) prove(s *trace.Snapshot, m *point) {
 		t.enough = m.block.Active
 	}
 	switch {
-	case c.Answer != evidence.Unknown, t.plain(m):
+	case c.Answer != stats.Unknown, t.plain(m):
 		t.conclude(s, m, &c)
 	case m.block.Active < 2*t.enough && !t.overdue():
 	case t.affordPairs():
@@ -44,20 +44,20 @@ func (t *tuner) plain(m *point) bool {
 
 // accepts reports whether an answer is a reason to keep the best settings: they are
 // faster, or as fast and take less of the host.
-func (t *tuner) accepts(c *evidence.Change) bool {
+func (t *tuner) accepts(c *stats.Change) bool {
 	switch c.Answer {
-	case evidence.Different:
+	case stats.Different:
 		return c.Ratio > 1
-	case evidence.Same:
+	case stats.Same:
 		return t.space.cheaper(t.best().knobs, t.e.found)
 	}
 	return false
 }
 
 // conclude ends the tune with the best settings, or with those found.
-func (t *tuner) conclude(s *trace.Snapshot, m *point, c *evidence.Change) {
+func (t *tuner) conclude(s *trace.Snapshot, m *point, c *stats.Change) {
 	verdict, side := trace.Doubted, sideA
-	if t.accepts(c) || c.Answer == evidence.Unknown && t.plain(m) {
+	if t.accepts(c) || c.Answer == stats.Unknown && t.plain(m) {
 		verdict, side = trace.Confirmed, sideB
 	}
 	t.recordProof(m, c, verdict, "")
@@ -65,7 +65,7 @@ func (t *tuner) conclude(s *trace.Snapshot, m *point, c *evidence.Change) {
 }
 
 // concludePairs is conclude by pairs.
-func (t *tuner) concludePairs(s *trace.Snapshot, c *evidence.Change) {
+func (t *tuner) concludePairs(s *trace.Snapshot, c *stats.Change) {
 	m := *t.best()
 	t.fresh.block, m.block = sum(t.e.x.Pairs)
 	t.conclude(s, &m, c)
@@ -89,14 +89,14 @@ func sum(pairs []trace.Pair) (a, b trace.Block) {
 
 // quarter is how long a quarter of a pair is to last.
 func (t *tuner) quarter() time.Duration {
-	var h evidence.History
+	var h stats.History
 	for i := range t.points {
 		h.Learn(t.points[i].stretch)
 	}
-	return evidence.Quarter(t.fresh.stretch, h, time.Duration(max(0, t.e.x.Budget-t.e.spent)))
+	return stats.Quarter(t.fresh.stretch, h, time.Duration(max(0, t.e.x.Budget-t.e.spent)))
 }
 
-// leastPairs is how many pairs are worth beginning: fewer never answer (engine/analysis/evidence).
+// leastPairs is how many pairs are worth beginning: fewer never answer (engine/analysis/stats).
 const leastPairs = 6
 
 // affordPairs reports whether the budget has room for them, with a quarter on top for the

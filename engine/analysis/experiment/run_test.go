@@ -66,15 +66,15 @@ func (r *run) Set(changes []trace.Knob) error {
 func (r *run) Requested() []trace.Knob { return slices.Clone(r.wanted) }
 func (r *run) Experiment(x trace.Experiment) {
 	x.Pairs = slices.Clone(x.Pairs)
-	r.session.Add(&trace.Batch{Now: r.now, Experiments: []trace.Experiment{x}})
+	r.session.Add(&trace.Drained{Now: r.now, Experiments: []trace.Experiment{x}})
 }
 func (r *run) Note(level, text string) {
-	r.session.Add(&trace.Batch{Now: r.now, Notes: []trace.Note{{T: r.now, Level: level, Text: text}}})
+	r.session.Add(&trace.Drained{Now: r.now, Notes: []trace.Note{{T: r.now, Level: level, Text: text}}})
 }
 
 func (r *run) open(reason string) {
 	r.index++
-	r.session.Add(&trace.Batch{Now: r.now, Segments: []trace.Segment{{Index: r.index, Start: r.now, FirstStep: r.step, Knobs: r.inForce, Reason: reason}}})
+	r.session.Add(&trace.Drained{Now: r.now, Segments: []trace.Segment{{Index: r.index, Start: r.now, FirstStep: r.step, Knobs: r.inForce, Reason: reason}}})
 }
 
 // long is how long a step takes: num_workers 4 is a quarter faster, 1 a quarter slower, 3
@@ -123,7 +123,7 @@ func (r *run) train(steps int) {
 		}
 		r.now = s.End
 		r.step++
-		r.session.Add(&trace.Batch{Now: r.now, Steps: []trace.Step{s}})
+		r.session.Add(&trace.Drained{Now: r.now, Steps: []trace.Step{s}})
 	}
 }
 

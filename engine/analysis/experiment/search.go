@@ -5,18 +5,18 @@ import (
 	"strconv"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
 const (
-	worth     = evidence.DefaultMargin // predicted gain below which a setting is not tried
-	alike     = 0.01                   // rates predicted as close as this are the same: the cheaper setting goes first
-	upwards   = 0.005                  // predicted gain below which the climb is over
-	climbs    = 6                      // knobs changed at the most from the best setting measured
-	mostAsked = 2                      // settings tried because the advisor would, where the model sees nothing in them
+	worth     = stats.DefaultMargin // predicted gain below which a setting is not tried
+	alike     = 0.01                // rates predicted as close as this are the same: the cheaper setting goes first
+	upwards   = 0.005               // predicted gain below which the climb is over
+	climbs    = 6                   // knobs changed at the most from the best setting measured
+	mostAsked = 2                   // settings tried because the advisor would, where the model sees nothing in them
 )
 
 // choose is the setting to try next; false where none is worth it. The model goes first,
@@ -86,7 +86,7 @@ func (t *tuner) allows(o *outlook) bool {
 	}
 	host, refusal := t.q.Needs(advice.Changed(t.e.target, o.knobs))
 	if refusal == "" && t.q.Memory > 0 && host > t.q.Memory {
-		refusal = "it needs " + figures.Prose.Bytes(host) + " of the host's memory, over the budget of " + figures.Prose.Bytes(t.q.Memory)
+		refusal = "it needs " + units.Prose.Bytes(host) + " of the host's memory, over the budget of " + units.Prose.Bytes(t.q.Memory)
 	}
 	if refusal == "" {
 		return true
@@ -105,7 +105,7 @@ func (t *tuner) advised(s *trace.Snapshot) (outlook, bool) {
 	if t.q.Window != nil {
 		s = t.q.Window(best.from, best.to)
 	}
-	for _, f := range advice.Of(s, s.Tally(best.segment), stall.Segments(s)).Findings {
+	for _, f := range advice.Of(s, s.Tally(best.segment), attribution.Segments(s)).Findings {
 		i := slices.Index(t.space.names, f.Knob)
 		if i < 0 || !slices.Contains(t.space.sets[i], f.Value) {
 			continue
@@ -153,8 +153,8 @@ func (t *tuner) leaveOut() {
 		t.record(trace.Decision{Segment: -1, Verdict: trace.NotTried, Text: why + ": " + string(trace.NotTried)})
 	}
 	if most := t.most(best, best.knobs); most < best.rate()*(1+worth) {
-		t.record(trace.Decision{Segment: -1, Verdict: trace.NotTried, Text: "the device computes " + figures.Prose.Percent(best.util()) +
-			" of the time: no other setting of the loader can gain more than " + figures.Prose.Gain(figures.Rough(most/best.rate()))})
+		t.record(trace.Decision{Segment: -1, Verdict: trace.NotTried, Text: "the device computes " + units.Prose.Percent(best.util()) +
+			" of the time: no other setting of the loader can gain more than " + units.Prose.Gain(units.Rough(most/best.rate()))})
 		return
 	}
 	for i, name := range t.space.names {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
@@ -57,10 +57,10 @@ func newSpace(q *Tuning, s *trace.Snapshot, found []trace.Knob) (*space, error) 
 		spec := trace.SpecOf(s.Meta.Specs, name)
 		switch {
 		case !slices.Contains(Tunable, name):
-			return nil, fault.New("tune", name, "it is no knob that a tune changes", "choose "+knob.Choice(Tunable))
+			return nil, errs.New("tune", name, "it is no knob that a tune changes", "choose "+knob.Choice(Tunable))
 		case !known || spec == nil:
 			if len(q.Knobs) > 0 {
-				return nil, fault.New("tune", name, "the run has no knob of that name", "choose "+knob.Choice(Tunable))
+				return nil, errs.New("tune", name, "the run has no knob of that name", "choose "+knob.Choice(Tunable))
 			}
 			continue
 		case spec.NoEffect != "":
@@ -80,10 +80,10 @@ func newSpace(q *Tuning, s *trace.Snapshot, found []trace.Knob) (*space, error) 
 		sp.names, sp.sets = append(sp.names, name), append(sp.sets, values)
 	}
 	if w := number(trace.KnobValue(found, numWorkers)); q.Workers > 0 && w > q.Workers {
-		return nil, fault.New("tune", "with at most "+strconv.Itoa(q.Workers)+" workers", "the run has "+strconv.Itoa(w), "lower num_workers first")
+		return nil, errs.New("tune", "with at most "+strconv.Itoa(q.Workers)+" workers", "the run has "+strconv.Itoa(w), "lower num_workers first")
 	}
 	if len(sp.names) == 0 {
-		return nil, fault.New("tune", strings.Join(asked, ", "), cmp.Or(strings.Join(sp.idle, "; "), "the run has none of these knobs"), "name others")
+		return nil, errs.New("tune", strings.Join(asked, ", "), cmp.Or(strings.Join(sp.idle, "; "), "the run has none of these knobs"), "name others")
 	}
 	return sp, nil
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/trace"
 )
 
@@ -196,7 +196,7 @@ func (t *tuner) overdue() bool {
 
 // judge compares what is tried with the best so far, and reports whether that is enough to
 // decide: at the latest after twice the time that a comparison needs.
-func (t *tuner) judge(m *point) (c evidence.Change, done bool) {
+func (t *tuner) judge(m *point) (c stats.Change, done bool) {
 	best := t.best()
 	least := 1 - hopeless
 	if t.light {
@@ -213,7 +213,7 @@ func (t *tuner) judge(m *point) (c evidence.Change, done bool) {
 	case t.enough == 0:
 		t.enough = m.block.Active
 	}
-	return c, c.Answer != evidence.Unknown || m.block.Active >= 2*t.enough
+	return c, c.Answer != stats.Unknown || m.block.Active >= 2*t.enough
 }
 
 // disturbed reports whether other processes came or went since the best settings were
@@ -225,11 +225,11 @@ func (t *tuner) disturbed(m *point) bool {
 }
 
 // decide takes what was measured of a trial for the best so far, or not, and goes on.
-func (t *tuner) decide(s *trace.Snapshot, m point, c evidence.Change) {
+func (t *tuner) decide(s *trace.Snapshot, m point, c stats.Change) {
 	best := t.best()
 	gain := m.rate() / best.rate()
-	better := c.Answer == evidence.Different && c.Ratio > 1 || c.Answer == evidence.Unknown && gain >= 1+worth && m.stretch.Enough() && !t.light
-	cheaper := c.Answer == evidence.Same && t.space.cheaper(m.knobs, best.knobs)
+	better := c.Answer == stats.Different && c.Ratio > 1 || c.Answer == stats.Unknown && gain >= 1+worth && m.stretch.Enough() && !t.light
+	cheaper := c.Answer == stats.Same && t.space.cheaper(m.knobs, best.knobs)
 	t.tries++
 	t.cost, t.costSteps = t.cost+t.e.spent-t.begun, t.costSteps+t.e.steps-t.begunAt
 	t.recordTrial(best, &m, &c, better || cheaper)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/trace"
 )
 
@@ -54,7 +54,7 @@ func newWorld(t *testing.T, workers int, world func([]trace.Knob) (wall, busy, l
 }
 
 // tuned tunes a run to the end.
-func (r *run) tuned(q Question) *stall.Experiment {
+func (r *run) tuned(q Question) *attribution.Experiment {
 	r.t.Helper()
 	q.Kind = trace.Tune
 	if q.Tuning == nil {
@@ -66,10 +66,10 @@ func (r *run) tuned(q Question) *stall.Experiment {
 }
 
 // only is the run's only experiment.
-func (r *run) only() *stall.Experiment {
+func (r *run) only() *attribution.Experiment {
 	r.t.Helper()
 	s := r.session.Snapshot(0, 0)
-	xs := stall.Experiments(s, stall.Segments(s))
+	xs := attribution.Experiments(s, attribution.Segments(s))
 	if len(xs) != 1 || xs[0].Running() {
 		r.t.Fatalf("%+v", xs)
 	}
@@ -85,7 +85,7 @@ func (r *run) rate() float64 {
 }
 
 // story is all that a tune decided.
-func story(x *stall.Experiment) string {
+func story(x *attribution.Experiment) string {
 	var b strings.Builder
 	for i := range x.Decisions {
 		b.WriteString(x.Decisions[i].Text + "\n")
@@ -206,7 +206,7 @@ func TestTuneNeighbours(t *testing.T) {
 			if come && r.index > 0 {
 				others, slow = 50, 5
 			}
-			r.session.Add(&trace.Batch{Now: r.now, Gauges: []trace.GaugePoint{
+			r.session.Add(&trace.Drained{Now: r.now, Gauges: []trace.GaugePoint{
 				{Name: trace.GaugeCPUOurs, Point: trace.Point{T: r.now, V: 10}}, {Name: trace.GaugeCPUOthers, Point: trace.Point{T: r.now, V: others}},
 			}})
 			r.train(5)

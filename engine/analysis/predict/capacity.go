@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -25,8 +25,8 @@ type Capacity struct {
 
 // CapacityOf returns false where there is nothing to estimate it from. starved is the
 // share of the time in which the device's threads could run that they had no core, m says
-// what the device is, segment what those steps are called (stall.Among).
-func CapacityOf(b *stall.Breakdown, l *Loading, cores Cores, workers int, starved float64, m *trace.Meta, segment string) (c Capacity, ok bool) {
+// what the device is, segment what those steps are called (attribution.Among).
+func CapacityOf(b *attribution.Breakdown, l *Loading, cores Cores, workers int, starved float64, m *trace.Meta, segment string) (c Capacity, ok bool) {
 	if cores.All == 0 || b.Load <= 0 || b.Busy <= 0 || b.Steps == 0 || b.Samples == 0 {
 		return c, false
 	}
@@ -56,7 +56,7 @@ func (c *Capacity) Host(cores float64) float64 { return c.CPU / max(cores, 0.01)
 func (c *Capacity) Fastest(cores float64) float64 { return max(c.Device, c.Host(cores)) }
 
 // rate is the samples a second, in words, of a batch that takes so long.
-func (c *Capacity) rate(batch float64) string { return figures.Rate(1e9*c.Batch/batch) + " samples/s" }
+func (c *Capacity) rate(batch float64) string { return units.Rate(1e9*c.Batch/batch) + " samples/s" }
 
 // Missing is about how many cores more the device could use; an estimate of little more than
 // a whole number is not rounded up.
@@ -76,7 +76,7 @@ func (c *Capacity) balance() string {
 		return fmt.Sprintf("%sthe device takes %s", in, c.rate(c.Device))
 	}
 	all, left := c.Host(c.Cores.All), c.Host(c.Cores.Left())
-	feeds := fmt.Sprintf("%sthis host can feed at most ~%s with its %s", in, c.rate(all), figures.Counted(int(c.Cores.All), "core", "cores"))
+	feeds := fmt.Sprintf("%sthis host can feed at most ~%s with its %s", in, c.rate(all), units.Counted(int(c.Cores.All), "core", "cores"))
 	if c.Cores.Crowded() || all <= c.Device && left > c.Device { // no bound: those who take turns with the others get more than what was left
 		feeds += fmt.Sprintf(", and other processes left it cores for ~%s", c.rate(left))
 	}
@@ -102,9 +102,9 @@ const mostMissing = 4
 // lacks says how many cores are missing.
 func (c *Capacity) lacks(n int) string {
 	if float64(n) > mostMissing*c.Cores.All {
-		return figures.Prose.Ratio(figures.Rough(c.Host(c.Cores.All)/c.Device)) + " as much"
+		return units.Prose.Ratio(units.Rough(c.Host(c.Cores.All)/c.Device)) + " as much"
 	}
-	return fmt.Sprintf("about %s missing", figures.Counted(n, "core is", "cores are"))
+	return fmt.Sprintf("about %s missing", units.Counted(n, "core is", "cores are"))
 }
 
 // WorkersFor is how many workers load a batch every so many ns: as many as batches

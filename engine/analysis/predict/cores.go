@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -81,5 +81,5 @@ func (c *Cores) Crowded() bool { return c.Known && c.Others >= max(0.5, c.All/10
 
 // String says who uses the cores.
 func (c *Cores) String() string {
-	return fmt.Sprintf("other processes use ~%s of the %s", figures.Cores(c.Others), figures.Counted(int(c.All), "core", "cores"))
+	return fmt.Sprintf("other processes use ~%s of the %s", units.Cores(c.Others), units.Counted(int(c.All), "core", "cores"))
 }

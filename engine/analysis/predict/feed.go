@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -57,7 +57,7 @@ func (m *Model) how(need int) (how string, known bool) {
 	}
 	all := max(need, m.now.workers)
 	workers, longer := trace.Knob{Name: numWorkers, Value: strconv.Itoa(all)}, trace.Knob{Name: prefetchFactor, Value: strconv.Itoa(max(m.now.ahead(), LongQueue(all)))}
-	more := fmt.Sprintf("about %s more", figures.Counted(n, "worker", "workers"))
+	more := fmt.Sprintf("about %s more", units.Counted(n, "worker", "workers"))
 	switch {
 	case n > 0 && m.feeds(workers):
 		return more, true
@@ -93,9 +93,9 @@ func (m *Model) short() string {
 	case longest <= (1+little)*c.Device:
 		return ""
 	case longest == c.Copy:
-		return fmt.Sprintf("the link is short, a copy takes x%s as long as computing", figures.Rate(c.Copy/c.Device))
+		return fmt.Sprintf("the link is short, a copy takes x%s as long as computing", units.Rate(c.Copy/c.Device))
 	case longest == storage:
-		return fmt.Sprintf("the storage is short, it brings ~%s, x%s too few", c.rate(storage), figures.Rate(storage/c.Device))
+		return fmt.Sprintf("the storage is short, it brings ~%s, x%s too few", c.rate(storage), units.Rate(storage/c.Device))
 	}
 	return c.lacks(max(1, c.Missing()))
 }

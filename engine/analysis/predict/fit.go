@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/trace"
 )
 
@@ -54,10 +54,10 @@ const most = 512
 const little = 0.05
 
 // Fit measures the model on the steady steps of t, a segment's or a window of them. rows
-// are stall.Segments of the session: earlier settings tell what these steps cannot. It is
+// are attribution.Segments of the session: earlier settings tell what these steps cannot. It is
 // false where there is too little to go by.
-func Fit(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats) (*Model, bool) {
-	b := &stall.Breakdown{Totals: t.Steady}
+func Fit(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) (*Model, bool) {
+	b := &attribution.Breakdown{Totals: t.Steady}
 	if b.Steps < least || b.Busy <= 0 || b.Load <= 0 || b.Active() <= 0 || t.SteadyFlags&trace.FlagCeiling != 0 {
 		return nil, false
 	}
@@ -83,7 +83,7 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats) (*Model, 
 	shared := s.Meta.DeviceKind == "cpu"
 	l := LoadingOf(b, s.Spans, t.From, t.To, &cores)
 	m.loading = l.Batch
-	m.Capacity, m.known = CapacityOf(b, &l, cores, m.now.workers, starved, &s.Meta, stall.Among(s, rows, t.Segment))
+	m.Capacity, m.known = CapacityOf(b, &l, cores, m.now.workers, starved, &s.Meta, attribution.Among(s, rows, t.Segment))
 	if !m.measure(s, t, &l, starved) {
 		return nil, false
 	}
@@ -289,7 +289,7 @@ func stepLoop(spans []trace.Span, t *trace.Tally) (ns float64, ok bool) {
 
 // share finds who shares the cores. On so many threads the device computes, where it does on them and that
 // is known.
-func (m *Model) share(b *stall.Breakdown, l *Loading, c Cores, starved float64, shared bool, threads float64) {
+func (m *Model) share(b *attribution.Breakdown, l *Loading, c Cores, starved float64, shared bool, threads float64) {
 	p := &m.plant
 	p.cores = c.All
 	steps, active := float64(b.Steps), float64(b.Active())

@@ -7,15 +7,15 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/analysis/stall/stalltest"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/attribution/attributiontest"
 	"dev.gpustall/engine/trace"
 )
 
 // snapshot is the session of a run on a virtual clock.
-func snapshot(r stalltest.Run) *trace.Snapshot {
+func snapshot(r attributiontest.Run) *trace.Snapshot {
 	s := r.Snapshot(func(spans []trace.Span, steps []trace.Step, end int64) []trace.Step {
-		return stall.Attribute(spans, steps, 0, end).Steps
+		return attribution.Attribute(spans, steps, 0, end).Steps
 	})
 	if s.Meta.Samples = 0; r.Epoch > 0 {
 		s.Meta.Samples = int64(32 * r.Epoch)
@@ -26,12 +26,12 @@ func snapshot(r stalltest.Run) *trace.Snapshot {
 
 // rate is what a run came to, in samples/s.
 func rate(s *trace.Snapshot) float64 {
-	return stall.Breakdown{Totals: s.Tally(0).Steady}.SamplesPerSecond()
+	return attribution.Breakdown{Totals: s.Tally(0).Steady}.SamplesPerSecond()
 }
 
 func fit(t *testing.T, s *trace.Snapshot) *Model {
 	t.Helper()
-	m, ok := Fit(s, s.Tally(0), stall.Segments(s))
+	m, ok := Fit(s, s.Tally(0), attribution.Segments(s))
 	if !ok {
 		t.Fatal("no model")
 	}
@@ -41,23 +41,23 @@ func fit(t *testing.T, s *trace.Snapshot) *Model {
 // TestAgainstOtherRuns compares predictions with runs that have the other setting, which
 // another simulation makes: that of package stalltest.
 func TestAgainstOtherRuns(t *testing.T) {
-	workers := func(n int) func(*stalltest.Run) { return func(r *stalltest.Run) { r.Workers = n } }
+	workers := func(n int) func(*attributiontest.Run) { return func(r *attributiontest.Run) { r.Workers = n } }
 	for _, tt := range []struct {
 		name        string
-		is          func(*stalltest.Run)
+		is          func(*attributiontest.Run)
 		knob, value string
-		other       func(*stalltest.Run)
+		other       func(*attributiontest.Run)
 	}{
-		{"slow reads, more workers", func(r *stalltest.Run) { r.Read = 40 * stalltest.Msec }, numWorkers, "4", workers(4)},
-		{"slow reads, enough workers", func(r *stalltest.Run) { r.Read = 40 * stalltest.Msec }, numWorkers, "8", workers(8)},
-		{"slow reads, fewer workers", func(r *stalltest.Run) { r.Read, r.Workers = 40*stalltest.Msec, 4 }, numWorkers, "2", workers(2)},
-		{"healthy, more workers", func(*stalltest.Run) {}, numWorkers, "4", workers(4)},
-		{"healthy, fewer workers", func(r *stalltest.Run) { r.Transform = 12 * stalltest.Msec }, numWorkers, "1", workers(1)},
-		{"one worker, a longer queue", func(r *stalltest.Run) { r.Workers, r.Prefetch, r.Transform = 1, 1, 22*stalltest.Msec }, prefetchFactor, "4", func(r *stalltest.Run) { r.Prefetch = 4 }},
-		{"slow copies", func(r *stalltest.Run) { r.Copy = 15 * stalltest.Msec }, numWorkers, "4", workers(4)},
+		{"slow reads, more workers", func(r *attributiontest.Run) { r.Read = 40 * attributiontest.Msec }, numWorkers, "4", workers(4)},
+		{"slow reads, enough workers", func(r *attributiontest.Run) { r.Read = 40 * attributiontest.Msec }, numWorkers, "8", workers(8)},
+		{"slow reads, fewer workers", func(r *attributiontest.Run) { r.Read, r.Workers = 40*attributiontest.Msec, 4 }, numWorkers, "2", workers(2)},
+		{"healthy, more workers", func(*attributiontest.Run) {}, numWorkers, "4", workers(4)},
+		{"healthy, fewer workers", func(r *attributiontest.Run) { r.Transform = 12 * attributiontest.Msec }, numWorkers, "1", workers(1)},
+		{"one worker, a longer queue", func(r *attributiontest.Run) { r.Workers, r.Prefetch, r.Transform = 1, 1, 22*attributiontest.Msec }, prefetchFactor, "4", func(r *attributiontest.Run) { r.Prefetch = 4 }},
+		{"slow copies", func(r *attributiontest.Run) { r.Copy = 15 * attributiontest.Msec }, numWorkers, "4", workers(4)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := stalltest.Healthy()
+			r := attributiontest.Healthy()
 			tt.is(&r)
 			s := snapshot(r)
 			m := fit(t, s)
@@ -79,15 +79,15 @@ func TestAgainstOtherRuns(t *testing.T) {
 
 // TestFirstStep: what the run's first step takes longer is in no rate, and in no prediction.
 func TestFirstStep(t *testing.T) {
-	r := stalltest.Healthy()
-	r.Read = 40 * stalltest.Msec
+	r := attributiontest.Healthy()
+	r.Read = 40 * attributiontest.Msec
 	s := snapshot(r)
 	to := trace.Knob{Name: numWorkers, Value: "4"}
 	want, _ := fit(t, s).Predict(to)
 	if s.Recent[0].Flags&trace.FlagFirstOfEpoch == 0 {
 		t.Fatal("no first step")
 	}
-	s.Recent[0].Busy += 60_000 * stalltest.Msec
+	s.Recent[0].Busy += 60_000 * attributiontest.Msec
 	if got, _ := fit(t, s).Predict(to); got.Prediction != want.Prediction || got.Rate < 1.5*got.Base {
 		t.Errorf("%+v, want %+v", got.Prediction, want.Prediction)
 	}
@@ -96,8 +96,8 @@ func TestFirstStep(t *testing.T) {
 // TestStragglerIsAWorker: in_order off lets the others go on, which a batch that is late by
 // itself would not.
 func TestStragglerIsAWorker(t *testing.T) {
-	r := stalltest.Healthy()
-	r.Workers, r.Straggler, r.Delay = 4, 3, 150*stalltest.Msec
+	r := attributiontest.Healthy()
+	r.Workers, r.Straggler, r.Delay = 4, 3, 150*attributiontest.Msec
 	m := fit(t, snapshot(r))
 	if len(m.plant.late) != 4 || m.plant.late[2] < 100e6 || m.plant.late[0] > 0 {
 		t.Errorf("late by %v", m.plant.late)
@@ -110,8 +110,8 @@ func TestStragglerIsAWorker(t *testing.T) {
 
 // TestNeverAboveTheDevice: what is predicted for the loader is no more than the device takes.
 func TestNeverAboveTheDevice(t *testing.T) {
-	r := stalltest.Healthy()
-	r.Read = 40 * stalltest.Msec
+	r := attributiontest.Healthy()
+	r.Read = 40 * attributiontest.Msec
 	m := fit(t, snapshot(r))
 	for n := 1; n <= 64; n *= 2 {
 		p, _ := m.Predict(trace.Knob{Name: numWorkers, Value: strconv.Itoa(n)})
@@ -122,7 +122,7 @@ func TestNeverAboveTheDevice(t *testing.T) {
 }
 
 func TestNoPrediction(t *testing.T) {
-	s := snapshot(stalltest.Healthy())
+	s := snapshot(attributiontest.Healthy())
 	m := fit(t, s)
 	for _, k := range []trace.Knob{{Name: "precision", Value: "bf16"}, {Name: numWorkers, Value: "many"}, {Name: pinMemory, Value: "on"}} {
 		if p, ok := m.Predict(k); ok {
@@ -145,25 +145,25 @@ func TestNoPrediction(t *testing.T) {
 func TestFeed(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		is   func(*stalltest.Run)
+		is   func(*attributiontest.Run)
 		ours float64 // percent of 8 cores
 		want string
 	}{
-		{"enough", func(*stalltest.Run) {}, 10, "yes: this host can feed at most ~32,000 samples/s with its 8 cores; the device takes 3,200 samples/s"},
-		{"workers", func(r *stalltest.Run) { r.Read = 40 * stalltest.Msec }, 3, "yes, with about 4 workers more: this host "},
-		{"cores", func(r *stalltest.Run) { r.Workers, r.Decode = 8, 200*stalltest.Msec }, 100, "no: … samples/s: about 13 cores are missing"},
-		{"far more cores", func(r *stalltest.Run) { r.Workers, r.Decode = 8, 900*stalltest.Msec }, 100, "no: … samples/s: ~x11 as much"},
-		{"bursts", func(r *stalltest.Run) {
-			r.Workers, r.Prefetch, r.Steps, r.Read, r.Decode = 1, 1, 240, 0, stalltest.Msec
-			r.Jitter = func(batch int) int64 { return int64(max(0, batch%12-10)) * 45 * stalltest.Msec }
+		{"enough", func(*attributiontest.Run) {}, 10, "yes: this host can feed at most ~32,000 samples/s with its 8 cores; the device takes 3,200 samples/s"},
+		{"workers", func(r *attributiontest.Run) { r.Read = 40 * attributiontest.Msec }, 3, "yes, with about 4 workers more: this host "},
+		{"cores", func(r *attributiontest.Run) { r.Workers, r.Decode = 8, 200*attributiontest.Msec }, 100, "no: … samples/s: about 13 cores are missing"},
+		{"far more cores", func(r *attributiontest.Run) { r.Workers, r.Decode = 8, 900*attributiontest.Msec }, 100, "no: … samples/s: ~x11 as much"},
+		{"bursts", func(r *attributiontest.Run) {
+			r.Workers, r.Prefetch, r.Steps, r.Read, r.Decode = 1, 1, 240, 0, attributiontest.Msec
+			r.Jitter = func(batch int) int64 { return int64(max(0, batch%12-10)) * 45 * attributiontest.Msec }
 		}, 3, "yes, with a longer queue (prefetch_factor): this host "},
-		{"stragglers", func(r *stalltest.Run) {
+		{"stragglers", func(r *attributiontest.Run) {
 			r.Workers, r.Steps = 2, 240
-			r.Jitter = func(batch int) int64 { return int64(max(0, batch%40-38)) * 3000 * stalltest.Msec }
+			r.Jitter = func(batch int) int64 { return int64(max(0, batch%40-38)) * 3000 * attributiontest.Msec }
 		}, 3, "it has the cores for it, but more workers and a longer queue do not do: this host "},
-		{"link", func(r *stalltest.Run) { r.Copy = 25 * stalltest.Msec }, 10, "no: … samples/s: the link is short, a copy takes x2.50 as long as computing"},
+		{"link", func(r *attributiontest.Run) { r.Copy = 25 * attributiontest.Msec }, 10, "no: … samples/s: the link is short, a copy takes x2.50 as long as computing"},
 	} {
-		r := stalltest.Healthy()
+		r := attributiontest.Healthy()
 		tt.is(&r)
 		s := snapshot(r)
 		s.Gauges = map[string][]trace.Point{}
@@ -191,7 +191,7 @@ func TestFeedOfSpinningThreads(t *testing.T) {
 	}{
 		{"2", "", 50, false}, {"2", "ACTIVE", 50, false}, {"2", "", 2, true}, {"2", "PASSIVE", 50, true}, {"1", "", 50, true}, {"", "", 50, true},
 	} {
-		s := snapshot(stalltest.Healthy())
+		s := snapshot(attributiontest.Healthy())
 		s.Meta.DeviceKind = "cpu"
 		s.Meta.Host = append(s.Meta.Host, trace.Knob{Name: trace.TorchThreads, Value: tt.threads}, trace.Knob{Name: trace.TorchWaitPolicy, Value: tt.policy})
 		s.Gauges = map[string][]trace.Point{}
@@ -226,8 +226,8 @@ func TestWords(t *testing.T) {
 // TestFeedNamesItsSteps: other processes that were there in one segment and gone in the next
 // leave two answers, each of which names its segment.
 func TestFeedNamesItsSteps(t *testing.T) {
-	r := stalltest.Healthy()
-	r.Steps, r.ChangeAt, r.ChangeTo, r.Rebuild = 160, 80, r.Workers, 25*stalltest.Msec
+	r := attributiontest.Healthy()
+	r.Steps, r.ChangeAt, r.ChangeTo, r.Rebuild = 160, 80, r.Workers, 25*attributiontest.Msec
 	s := snapshot(r)
 	s.Gauges = map[string][]trace.Point{}
 	for i := range int64(40) {
@@ -237,7 +237,7 @@ func TestFeedNamesItsSteps(t *testing.T) {
 			s.Gauges[name] = append(s.Gauges[name], at)
 		}
 	}
-	rows := stall.Segments(s)
+	rows := attribution.Segments(s)
 	for i, want := range []string{
 		"yes: in segment A this host can feed at most ~… samples/s; the device takes 3,200 samples/s",
 		"yes: in segment #1 this host can feed at most ~… with its 8 cores; the device takes 3,200 samples/s",
@@ -285,11 +285,11 @@ func TestMissing(t *testing.T) {
 }
 
 func TestOutcomes(t *testing.T) {
-	r := stalltest.Healthy()
-	r.Workers, r.Steps, r.Transform = 1, 160, 30*stalltest.Msec
-	r.ChangeAt, r.ChangeTo, r.Rebuild = 80, 4, 25*stalltest.Msec
+	r := attributiontest.Healthy()
+	r.Workers, r.Steps, r.Transform = 1, 160, 30*attributiontest.Msec
+	r.ChangeAt, r.ChangeTo, r.Rebuild = 80, 4, 25*attributiontest.Msec
 	s := snapshot(r)
-	base := stall.Segments(s)[0].SamplesPerSecond
+	base := attribution.Segments(s)[0].SamplesPerSecond
 	for _, tt := range []struct {
 		p      trace.Prediction
 		inside int
@@ -299,15 +299,15 @@ func TestOutcomes(t *testing.T) {
 		{trace.Prediction{Base: base, Rate: 2000, Lo: 1900, Hi: 2100}, 0},
 	} {
 		s.Segments[1].Predicted = tt.p
-		out := Outcomes(s, stall.Segments(s))
+		out := Outcomes(s, attribution.Segments(s))
 		if inside, of := Score(out); of != 1 || inside != tt.inside {
 			t.Errorf("%+v: %d of %d inside, %+v", tt.p, inside, of, out)
 		}
 	}
-	rows := stall.Segments(s)
+	rows := attribution.Segments(s)
 	// What an experiment changes for a while is nobody's choice.
 	s.Experiments = []trace.Experiment{{First: 1, Last: 1}}
-	if out := Outcomes(s, stall.Segments(s)); len(out) != 0 {
+	if out := Outcomes(s, attribution.Segments(s)); len(out) != 0 {
 		t.Errorf("of an experiment: %+v", out)
 	}
 	rows[1].Segment.Index = 2 // nor is how it ends

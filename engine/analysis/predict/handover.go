@@ -3,7 +3,7 @@ package predict
 import (
 	"slices"
 
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/trace"
 )
 
@@ -18,7 +18,7 @@ type handover struct {
 
 // What handing over takes before it was measured: so much for a batch, for each of its tensors, whose file
 // descriptor the loop asks the worker for, and for each byte, which lies in memory that is new to both.
-// docs/predict.md says what of.
+// docs/results/predict.md says what of.
 const (
 	takeBatch, takeTensor, takeByte = 100e3, 300e3, 0.15
 	sendBatch, sendTensor, sendByte = 100e3, 230e3, 0.7
@@ -40,7 +40,7 @@ const mostCooling = 0.4
 // fewTensors are those of a batch of which nobody told: an input and a label.
 const fewTensors = 2
 
-func handoverOf(host []trace.Knob, b *stall.Breakdown, l *Loading, workers int) (h handover) {
+func handoverOf(host []trace.Knob, b *attribution.Breakdown, l *Loading, workers int) (h handover) {
 	tensors, bytes := trace.BatchIn(host)
 	if tensors == 0 {
 		tensors = fewTensors

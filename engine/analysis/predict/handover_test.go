@@ -4,14 +4,14 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/trace"
 )
 
 // TestHandOver: workers of PyTorch's are worth what loading takes, less what it takes to hand a batch over.
 func TestHandOver(t *testing.T) {
 	const us = 1e3
-	b := &stall.Breakdown{}
+	b := &attribution.Breakdown{}
 	b.Steps = 1
 	b.Stall[trace.CauseDataLoader], b.Stall[trace.CauseHost] = 700*us, 400*us
 	for _, tt := range []struct {

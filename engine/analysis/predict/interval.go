@@ -4,7 +4,7 @@ import "math"
 
 // What the interval of a prediction allows for beside the assumptions: standard
 // deviations of the logarithm of the rate. They are assumed, and checked on calibration
-// runs, which are not those that docs/predict.md scores.
+// runs, which are not those that docs/results/predict.md scores.
 const (
 	modelError  = 0.03 // of any prediction, also that nothing changes
 	changeError = 0.03 // for each factor of e in the rate

@@ -5,16 +5,16 @@ import (
 	"strconv"
 	"testing"
 
-	"dev.gpustall/engine/analysis/stall/stalltest"
+	"dev.gpustall/engine/analysis/attribution/attributiontest"
 	"dev.gpustall/engine/trace"
 )
 
 // TestLock: workers that wait for a lock each wait for all others in turn, so that any number of
 // them loads as fast as one. The other run is of another simulation, with such waits.
 func TestLock(t *testing.T) {
-	run := func(workers int) stalltest.Run {
-		r := stalltest.Healthy()
-		r.Workers, r.Read = workers, int64(workers)*30*stalltest.Msec
+	run := func(workers int) attributiontest.Run {
+		r := attributiontest.Healthy()
+		r.Workers, r.Read = workers, int64(workers)*30*attributiontest.Msec
 		return r
 	}
 	for _, c := range []struct {

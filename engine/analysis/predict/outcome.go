@@ -1,25 +1,25 @@
 package predict
 
 import (
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
 // Outcome is what became of a prediction that was made when the knobs were changed.
 type Outcome struct {
-	Row       int    // of stall.Segments: the segment that the change began
+	Row       int    // of attribution.Segments: the segment that the change began
 	Change    string // in words
 	Predicted trace.Prediction
-	Measured  figures.Estimate // throughput, as a ratio to Predicted.Base or, where nothing was predicted, to the segment before
-	Inside    bool             // what was measured lies in the predicted interval
+	Measured  units.Estimate // throughput, as a ratio to Predicted.Base or, where nothing was predicted, to the segment before
+	Inside    bool           // what was measured lies in the predicted interval
 }
 
 // Outcomes are those of the changes that were measured for long enough, in order. A
 // change of which nothing was predicted is among them, with an empty prediction; what an
 // experiment changed for a while, and how it ended, is not.
-func Outcomes(s *trace.Snapshot, rows []stall.SegmentStats) []Outcome {
+func Outcomes(s *trace.Snapshot, rows []attribution.SegmentStats) []Outcome {
 	var out []Outcome
 	for i := 1; i < len(rows); i++ {
 		r := &rows[i]
@@ -42,10 +42,10 @@ func inExperiment(s *trace.Snapshot, segment int32) bool {
 }
 
 // measured is the rate of a row against base, with the interval of the row's own mean.
-func measured(r *stall.SegmentStats, base float64) figures.Estimate {
-	e := figures.Rough(r.SamplesPerSecond / base)
+func measured(r *attribution.SegmentStats, base float64) units.Estimate {
+	e := units.Rough(r.SamplesPerSecond / base)
 	c := &r.VsBefore.Throughput
-	if c.Answer == evidence.Unknown && c.Hi <= 0 || c.Ratio <= 0 {
+	if c.Answer == stats.Unknown && c.Hi <= 0 || c.Ratio <= 0 {
 		return e
 	}
 	e.Lo, e.Hi = e.Value*c.Lo/c.Ratio, e.Value*c.Hi/c.Ratio

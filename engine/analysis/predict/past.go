@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/trace"
 )
 
@@ -31,7 +31,7 @@ func (m *Model) remember(s *trace.Snapshot, t *trace.Tally) {
 			break
 		}
 		tally := s.Tally(g.Index)
-		o := &stall.Breakdown{Totals: tally.Steady}
+		o := &attribution.Breakdown{Totals: tally.Steady}
 		k, ok := settingsOf(g.Knobs)
 		if !ok || o.Steps < least || o.Samples == 0 || tally.SteadyFlags&trace.FlagCeiling != 0 {
 			continue
@@ -54,7 +54,7 @@ func (m *Model) remember(s *trace.Snapshot, t *trace.Tally) {
 	}
 }
 
-func pastOf(s *trace.Snapshot, t *trace.Tally, b *stall.Breakdown, k settings) past {
+func pastOf(s *trace.Snapshot, t *trace.Tally, b *attribution.Breakdown, k settings) past {
 	p := past{settings: k, rate: b.SamplesPerSecond(), data: b.DataShare(), others: -1}
 	if c := CoresOf(s, t.From, t.To); c.Known {
 		p.others = c.Others

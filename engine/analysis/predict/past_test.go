@@ -4,8 +4,8 @@ import (
 	"math"
 	"testing"
 
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/analysis/stall/stalltest"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/attribution/attributiontest"
 	"dev.gpustall/engine/trace"
 )
 
@@ -40,11 +40,11 @@ func TestStorage(t *testing.T) {
 
 // TestBackToWhatWasMeasured: settings that the session had are predicted to do as they did.
 func TestBackToWhatWasMeasured(t *testing.T) {
-	r := stalltest.Healthy()
-	r.Workers, r.Steps, r.Transform = 1, 160, 30*stalltest.Msec
-	r.ChangeAt, r.ChangeTo, r.Rebuild = 80, 4, 25*stalltest.Msec
+	r := attributiontest.Healthy()
+	r.Workers, r.Steps, r.Transform = 1, 160, 30*attributiontest.Msec
+	r.ChangeAt, r.ChangeTo, r.Rebuild = 80, 4, 25*attributiontest.Msec
 	s := snapshot(r)
-	rows := stall.Segments(s)
+	rows := attribution.Segments(s)
 	m, ok := Fit(s, s.Tally(1), rows)
 	if !ok {
 		t.Fatal("no model")

@@ -8,7 +8,7 @@
 // their order, so the same session gives the same prediction, live, in a replay and in a
 // report.
 //
-// docs/predict.md describes the model, where it is from, and how often it was right.
+// docs/results/predict.md describes the model, where it is from, and how often it was right.
 package predict
 
 import (
@@ -16,8 +16,8 @@ import (
 	"slices"
 	"strconv"
 
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -30,18 +30,18 @@ type Prediction struct {
 // Same reports whether nothing is expected to change, as far as the model can tell.
 func (p *Prediction) Same() bool {
 	ratio := p.Rate / p.Base
-	return p.Lo < p.Base && p.Base < p.Hi && math.Abs(ratio-1) < evidence.DefaultMargin
+	return p.Lo < p.Base && p.Base < p.Hi && math.Abs(ratio-1) < stats.DefaultMargin
 }
 
 // Gain is the predicted throughput against the measured one.
-func Gain(p trace.Prediction) figures.Estimate {
-	return figures.Estimate{Value: p.Rate / p.Base, Lo: p.Lo / p.Base, Hi: p.Hi / p.Base}
+func Gain(p trace.Prediction) units.Estimate {
+	return units.Estimate{Value: p.Rate / p.Base, Lo: p.Lo / p.Base, Hi: p.Hi / p.Base}
 }
 
 // Words are a prediction's gain as a range, marked as what it is: "+22 to +31 %
 // predicted". What may help or harm is called so.
 func Words(p trace.Prediction) string {
-	words := figures.Prose.GainRange(Gain(p)) + " predicted"
+	words := units.Prose.GainRange(Gain(p)) + " predicted"
 	if EitherWay(p) {
 		return "may help or harm: " + words
 	}
@@ -52,7 +52,7 @@ func Words(p trace.Prediction) string {
 // something, and may gain something all the same.
 func EitherWay(p trace.Prediction) bool {
 	g := Gain(p)
-	return g.Value < 1+evidence.DefaultMargin && g.Lo < 1 && g.Hi > 1
+	return g.Value < 1+stats.DefaultMargin && g.Lo < 1 && g.Hi > 1
 }
 
 // luck is how an assumption that was not measured turns out.

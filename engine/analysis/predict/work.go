@@ -1,7 +1,7 @@
 package predict
 
 import (
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/trace"
 )
 
@@ -25,11 +25,11 @@ type Loading struct {
 
 	phases [trace.KindPin + 1]int64 // ns of the phases' spans, without what is injected
 	slowed int64                    // ns of reads into which waiting is injected
-	b      *stall.Breakdown
+	b      *attribution.Breakdown
 }
 
 // LoadingOf looks at the steps of b and at the spans over the same time [from, to].
-func LoadingOf(b *stall.Breakdown, spans []trace.Span, from, to int64, cores *Cores) Loading {
+func LoadingOf(b *attribution.Breakdown, spans []trace.Span, from, to int64, cores *Cores) Loading {
 	l := Loading{b: b}
 	var start, starts int64
 	for i := range spans {

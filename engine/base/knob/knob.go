@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/trace"
 )
 
@@ -26,7 +26,7 @@ type Row[K any] struct {
 	Unset string
 	// Shown is what List writes where that is not what the field holds.
 	Shown func(k K) string
-	// Refuse says why the value does not go with the others, as a fault.Reason; nil where
+	// Refuse says why the value does not go with the others, as a errs.Reason; nil where
 	// any does.
 	Refuse func(k K) error
 	// Idle says why the value has no effect with the others as they are, and the way
@@ -111,7 +111,7 @@ func (t Table[K]) Find(name string) *Row[K] {
 func (t Table[K]) Set(k *K, name, value string) error {
 	r := t.Find(name)
 	if r == nil {
-		return fault.New("set", name, "there is no knob of that name", "take one that the help lists")
+		return errs.New("set", name, "there is no knob of that name", "take one that the help lists")
 	}
 	return r.set(k, value)
 }

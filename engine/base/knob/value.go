@@ -8,14 +8,14 @@ import (
 	"time"
 	"unicode"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/trace"
 )
 
 // Text is a setting that is neither a number, a switch nor a time.
 type Text interface {
 	String() string                  // what UnmarshalText reads
-	UnmarshalText(text []byte) error // a fault.Reason: the table names the knob and its value
+	UnmarshalText(text []byte) error // a errs.Reason: the table names the knob and its value
 }
 
 // typeOf is the type of spec for a field. A Text is an "enum" where the spec lists values
@@ -109,7 +109,7 @@ func ParseSwitch(text string) (bool, error) {
 	}
 	v, err := strconv.ParseBool(text)
 	if err != nil {
-		return false, fault.Reason("neither on nor off", "choose one of the two")
+		return false, errs.Reason("neither on nor off", "choose one of the two")
 	}
 	return v, nil
 }
@@ -120,7 +120,7 @@ func parseInt(s *trace.KnobSpec, text string) (int, error) {
 	case errors.Is(err, strconv.ErrRange):
 		return 0, outOfRange(s)
 	case err != nil:
-		return 0, fault.Reason("not a whole number", "choose "+Range(s))
+		return 0, errs.Reason("not a whole number", "choose "+Range(s))
 	}
 	if s.Max > s.Min && (v < s.Min || v > s.Max) {
 		err = outOfRange(s)
@@ -143,7 +143,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return 0, fault.Reason("not a time", "write it as in 5ms or 1.5s, or off")
+		return 0, errs.Reason("not a time", "write it as in 5ms or 1.5s, or off")
 	}
 	return d, nil
 }
@@ -158,7 +158,7 @@ func parseDuration(s *trace.KnobSpec, text string) (time.Duration, error) {
 
 func longest(s *trace.KnobSpec) time.Duration { return time.Duration(s.Max) * time.Millisecond }
 
-func outOfRange(s *trace.KnobSpec) error { return fault.Reason("out of range", "choose "+Range(s)) }
+func outOfRange(s *trace.KnobSpec) error { return errs.Reason("out of range", "choose "+Range(s)) }
 
 // Range says what a knob may be: "0 to 64", "on or off", "fp32, tf32 or bf16".
 func Range(s *trace.KnobSpec) string {
@@ -181,13 +181,13 @@ func Range(s *trace.KnobSpec) string {
 	return s.Type
 }
 
-// Choice is fault.Choice.
-func Choice(words []string) string { return fault.Choice(words) }
+// Choice is errs.Choice.
+func Choice(words []string) string { return errs.Choice(words) }
 
 // refuse names the knob and the value that err refuses.
 func refuse(name, text string, err error) error {
 	if text == "" || strings.ContainsFunc(text, func(r rune) bool { return r == '"' || !unicode.IsGraphic(r) || unicode.IsSpace(r) }) {
 		text = strconv.Quote(text)
 	}
-	return fault.Wrap(err, "set", name+"="+text, "")
+	return errs.Wrap(err, "set", name+"="+text, "")
 }

@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/batch/sweep"
 	"dev.gpustall/engine/report/plot"
 )
@@ -75,12 +75,12 @@ func (l *Lab) workersSheet(s *Stage) *plot.Sheet {
 func (l *Lab) sheet(title string, s *Stage, names ...string) *plot.Sheet {
 	out := &plot.Sheet{Title: title, Labels: advice.Words(l.Labels())}
 	if m := l.first(); m != nil {
-		out.Title += ": " + figures.Line(m.Meta.Model+" on "+m.Meta.Device)
+		out.Title += ": " + units.Line(m.Meta.Model+" on "+m.Meta.Device)
 	}
 	if s == nil || s.Results == nil || s.Results.Done() == 0 {
 		why := "It was not reached."
 		if s != nil && s.Skipped != "" {
-			why = "Not possible, or without effect, here: " + figures.Line(s.Skipped) + "."
+			why = "Not possible, or without effect, here: " + units.Line(s.Skipped) + "."
 		}
 		out.Charts = []*plot.Chart{{Note: why}}
 		return out
@@ -108,7 +108,7 @@ func (l *Lab) sheet(title string, s *Stage, names ...string) *plot.Sheet {
 func unmeasured(s *Stage) (text string) {
 	for i := range s.Results.Rows {
 		if r := &s.Results.Rows[i]; !r.Measured() {
-			text += fmt.Sprintf(" %s: %s.", figures.Line(r.Name), strings.TrimSuffix(figures.Line(r.Why()), "."))
+			text += fmt.Sprintf(" %s: %s.", units.Line(r.Name), strings.TrimSuffix(units.Line(r.Why()), "."))
 		}
 	}
 	return text
@@ -154,7 +154,7 @@ func (l *Lab) fixesSheet(s *Stage) *plot.Sheet {
 func triedCharts(tried []*Optimization) []*plot.Chart {
 	var names []string
 	side := func(name string, colour color.Color) plot.Bars { return plot.Bars{Name: name, Colour: colour} }
-	add := func(b *plot.Bars, e figures.Estimate, text string) {
+	add := func(b *plot.Bars, e units.Estimate, text string) {
 		b.Values, b.Lo, b.Hi, b.Texts = append(b.Values, e.Value), append(b.Lo, e.Lo), append(b.Hi, e.Hi), append(b.Texts, text)
 	}
 	rates := []plot.Bars{side("before", plot.Orange), side("after", plot.Blue)}
@@ -162,29 +162,29 @@ func triedCharts(tried []*Optimization) []*plot.Chart {
 	gain, together := side("speed-up", plot.Blue), side("speed-up", plot.Blue)
 	product := 1.0
 	for _, o := range tried {
-		names = append(names, figures.Line(o.Name))
+		names = append(names, units.Line(o.Name))
 		for i, r := range []*sweep.Result{o.before(), o.row()} {
-			rate, held, text := figures.Rough(math.NaN()), math.NaN(), "-"
+			rate, held, text := units.Rough(math.NaN()), math.NaN(), "-"
 			if r != nil {
 				rate = r.Rate
 				if r.Memory > 0 {
-					held, text = float64(r.Memory)/(1<<20), figures.Narrow.Bytes(r.Memory)
+					held, text = float64(r.Memory)/(1<<20), units.Narrow.Bytes(r.Memory)
 				}
 			}
-			add(&rates[i], rate, figures.Rate(rate.Value))
-			add(&memory[i], figures.Rough(held), text)
+			add(&rates[i], rate, units.Rate(rate.Value))
+			add(&memory[i], units.Rough(held), text)
 		}
-		e := figures.Rough(math.NaN())
+		e := units.Rough(math.NaN())
 		if o.row() != nil {
-			if e = o.change().Estimate(); o.change().Answer == evidence.Unknown {
-				e = figures.Rough(o.row().Rate.Value / o.before().Rate.Value)
+			if e = o.change().Estimate(); o.change().Answer == stats.Unknown {
+				e = units.Rough(o.row().Rate.Value / o.before().Rate.Value)
 			}
 		}
-		add(&gain, e, figures.Prose.Ratio(e))
+		add(&gain, e, units.Prose.Ratio(e))
 		if o.Kept {
 			product *= o.change().Ratio
 		}
-		add(&together, figures.Rough(product), figures.Prose.Ratio(figures.Rough(product)))
+		add(&together, units.Rough(product), units.Prose.Ratio(units.Rough(product)))
 	}
 	memory[0].Texts = nil // they are what is after the one before, and there is little room
 	chart := func(title, y, note string, bars ...plot.Bars) *plot.Chart {

@@ -5,9 +5,9 @@ import (
 	"strconv"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/batch/sweep"
-	"dev.gpustall/engine/report/document"
+	"dev.gpustall/engine/report/markup"
 	"dev.gpustall/engine/trace"
 )
 
@@ -15,7 +15,7 @@ import (
 // measured, and what came of it: rates and their comparisons with intervals, times in
 // seconds, shares from 0 to 1. Where a stage had nothing to run, its row says why.
 func (l *Lab) CSV(w io.Writer) error {
-	c := document.NewCSV(w)
+	c := markup.NewCSV(w)
 	head := []string{"stage", "title", "configuration", "settings", "kept", "impact", "runs", "steps",
 		"samples_per_s", "samples_per_s_lo", "samples_per_s_hi",
 		"speedup", "speedup_lo", "speedup_hi", "speedup_answer", "rung_speedup", "rung_speedup_lo", "rung_speedup_hi", "rung_speedup_answer",
@@ -23,16 +23,16 @@ func (l *Lab) CSV(w io.Writer) error {
 	c.Row(head)
 	none := func(cells []string, why string) {
 		cells = append(cells, make([]string, len(head)-len(cells)-1)...)
-		c.Row(append(cells, figures.Line(why)))
+		c.Row(append(cells, units.Line(why)))
 	}
 	for _, s := range l.Stages {
 		if s.Results == nil {
-			none([]string{string(s.Kind), figures.Line(s.Title)}, s.Skipped)
+			none([]string{string(s.Kind), units.Line(s.Title)}, s.Skipped)
 			continue
 		}
 		for i := range s.Results.Rows {
 			row := &s.Results.Rows[i]
-			cells := []string{string(s.Kind), figures.Line(s.Title), figures.Line(row.Name), figures.Line(listed(s.Results.Plan.All(i)))}
+			cells := []string{string(s.Kind), units.Line(s.Title), units.Line(row.Name), units.Line(listed(s.Results.Plan.All(i)))}
 			cells = append(cells, l.outcomeCells(s, i)...)
 			if !row.Measured() {
 				none(cells, row.Why())
@@ -40,15 +40,15 @@ func (l *Lab) CSV(w io.Writer) error {
 			}
 			m := row.First()
 			cells = append(cells, strconv.Itoa(row.Done()), strconv.FormatInt(row.Stats.Steps, 10),
-				document.Number(row.Rate.Value), document.Number(row.Rate.Lo), document.Number(row.Rate.Hi))
+				markup.Number(row.Rate.Value), markup.Number(row.Rate.Lo), markup.Number(row.Rate.Hi))
 			cells = append(cells, sweep.ChangeCells(&row.Against, i == 0)...)
 			cells = append(cells, sweep.ChangeCells(&row.Added, i == 0)...)
 			memory := ""
 			if row.Memory > 0 {
 				memory = strconv.FormatInt(row.Memory, 10)
 			}
-			cells = append(cells, document.Seconds(row.PerEpoch(row.Stats.Active())), document.Seconds(row.P50), document.Seconds(row.P95),
-				document.Number(row.Stats.Utilisation()), document.Number(row.Stats.DataShare()), memory, document.Number(m.Loss))
+			cells = append(cells, markup.Seconds(row.PerEpoch(row.Stats.Active())), markup.Seconds(row.P50), markup.Seconds(row.P95),
+				markup.Number(row.Stats.Utilisation()), markup.Number(row.Stats.DataShare()), memory, markup.Number(m.Loss))
 			labels := ""
 			for j, k := range advice.Keys(row.Labels()) {
 				if j > 0 {

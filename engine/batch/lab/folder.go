@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // Files of a lab's folder, beside the folders of its stages.
@@ -38,11 +38,11 @@ func (l *Lab) Vacant() error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return fault.Wrap(err, op, l.Dir, "name another folder with --out")
+		return errs.Wrap(err, op, l.Dir, "name another folder with --out")
 	case IsFolder(l.Dir):
-		return fault.New(op, l.Dir, "it holds a lab", "--resume goes on with it; or name another folder with --out")
+		return errs.New(op, l.Dir, "it holds a lab", "--resume goes on with it; or name another folder with --out")
 	case len(entries) > 0:
-		return fault.New(op, l.Dir, "it holds something else", "name a new folder with --out, or an empty one")
+		return errs.New(op, l.Dir, "it holds something else", "name a new folder with --out, or an empty one")
 	}
 	return nil
 }
@@ -53,7 +53,7 @@ func (l *Lab) Begin() error {
 		return err
 	}
 	if err := os.MkdirAll(l.Dir, 0o755); err != nil {
-		return fault.Wrap(err, "begin a lab in", l.Dir, "name another folder with --out")
+		return errs.Wrap(err, "begin a lab in", l.Dir, "name another folder with --out")
 	}
 	return l.Save()
 }
@@ -63,20 +63,20 @@ func (l *Lab) Resume() error {
 	const op = "go on with the lab in"
 	path := filepath.Join(l.Dir, requestFile)
 	fail := func(reason string) error {
-		return fault.New(op, l.Dir, reason, "name the folder of a lab with --out, or leave --resume out to begin one")
+		return errs.New(op, l.Dir, reason, "name the folder of a lab with --out, or leave --resume out to begin one")
 	}
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fail("there is none")
 	case err != nil:
-		return fault.Wrap(err, op, l.Dir, "name a folder that can be read")
+		return errs.Wrap(err, op, l.Dir, "name a folder that can be read")
 	case !info.Mode().IsRegular() || info.Size() > maxMemo:
 		return fail(requestFile + " is none of a lab's")
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return fault.Wrap(err, op, l.Dir, "name a folder that can be read")
+		return errs.Wrap(err, op, l.Dir, "name a folder that can be read")
 	}
 	var m memo
 	if r := &m.Request; json.Unmarshal(b, &m) != nil || r.Long < 1 || r.Trial < 1 || r.Repeat < 1 || r.Warmup < 0 || m.Spent < 0 {
@@ -97,7 +97,7 @@ func (l *Lab) Save() error {
 	if err = os.WriteFile(part, append(b, '\n'), 0o644); err == nil {
 		err = os.Rename(part, path)
 	}
-	return fault.Wrap(err, "write", path, "name a folder that can be written to with --out")
+	return errs.Wrap(err, "write", path, "name a folder that can be written to with --out")
 }
 
 func isFile(path string) bool {

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/base/fault"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/batch/sweep"
 	"dev.gpustall/engine/trace"
 )
@@ -168,8 +168,8 @@ func (l *Lab) slow(r *sweep.Result) error {
 	wait := time.Duration(slowness * float64(r.P50) * float64(r.Stats.Steps) / float64(r.Stats.Samples)).Round(10 * time.Microsecond)
 	l.Injected = knob.Duration(max(wait, leastRead))
 	l.base = with(l.base, trace.Knob{Name: trace.InjectPrefix + "read", Value: l.Injected})
-	l.Say(fmt.Sprintf("the device waits for data %s of the time, which leaves nothing to mend: each read is made to take %s longer (injected; --as-is, --data or --inject none leave it be)",
-		figures.Prose.Percent(r.Stats.DataShare()), figures.Prose.Time(int64(l.slower()))))
+	l.Say(fmt.Sprintf("the device waits for data %s of the time, which leaves nothing to improve: each read is made to take %s longer (injected; --as-is, --data or --inject none leave it be)",
+		units.Prose.Percent(r.Stats.DataShare()), units.Prose.Time(int64(l.slower()))))
 	return nil
 }
 
@@ -192,7 +192,7 @@ func (l *Lab) Err() error {
 	if len(failed) == 0 {
 		return nil
 	}
-	return fault.New("run the lab in", l.Dir, figures.Counted(len(failed), "configuration", "configurations")+" failed: "+strings.Join(failed, ", "), "the report says why; --resume tries them again")
+	return errs.New("run the lab in", l.Dir, units.Counted(len(failed), "configuration", "configurations")+" failed: "+strings.Join(failed, ", "), "the report says why; --resume tries them again")
 }
 
 // with is settings with one more, or with its value changed.

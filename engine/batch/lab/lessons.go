@@ -5,10 +5,10 @@ import (
 	"slices"
 	"strings"
 
-	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/batch/sweep"
 	"dev.gpustall/engine/report"
-	"dev.gpustall/engine/report/document"
+	"dev.gpustall/engine/report/markup"
 	"dev.gpustall/engine/trace"
 )
 
@@ -23,7 +23,7 @@ func (l *Lab) final() []trace.Knob {
 	return slices.DeleteFunc(knobs, trace.Knob.IsInject)
 }
 
-func (l *Lab) recommendations(d *document.Document) {
+func (l *Lab) recommendations(d *markup.Document) {
 	d.Heading(2, "Production recommendations")
 	knobs := l.final()
 	if knobs == nil {
@@ -65,7 +65,7 @@ func (l *Lab) recommendations(d *document.Document) {
 		case "synthetic":
 			d.Line("- The data is synthetic: measure again with your own (--data) before you rely on any of this.")
 		case "injected":
-			d.Line("- A slowness is injected: the loader's settings above are those that mend it, and may not be those that your storage needs.")
+			d.Line("- A slowness is injected: the loader's settings above are those that make up for it, and may not be those that your storage needs.")
 		}
 	}
 	d.Line("")
@@ -83,7 +83,7 @@ func (l *Lab) thriftiest() (best *Optimization) {
 }
 
 // lessons are what the measurements show beyond their numbers.
-func (l *Lab) lessons(d *document.Document) {
+func (l *Lab) lessons(d *markup.Document) {
 	d.Heading(2, "Lessons")
 	base := l.first()
 	if base == nil {
@@ -104,7 +104,7 @@ func (l *Lab) lessons(d *document.Document) {
 	for _, o := range l.Tried {
 		switch {
 		case o.row() == nil || o.For == Memory || slices.ContainsFunc(kept, func(k *Optimization) bool { return k.Name == o.Name }):
-		case o.change().Answer == evidence.Unknown:
+		case o.change().Answer == stats.Unknown:
 			unknown = append(unknown, o.Name)
 		case !better(o.change()):
 			nothing = append(nothing, o.Name)

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/batch/sweep"
 	"dev.gpustall/engine/trace"
 )
@@ -41,11 +41,11 @@ func (o *Optimization) row() *sweep.Result { return o.Stage.row(o.Row) }
 func (o *Optimization) before() *sweep.Result { return o.Stage.row(0) }
 
 // change is what it did to the throughput, which is nothing where it was not measured.
-func (o *Optimization) change() *evidence.Change {
+func (o *Optimization) change() *stats.Change {
 	if r := o.row(); r != nil {
 		return &r.Against.Throughput
 	}
-	return &evidence.Change{}
+	return &stats.Change{}
 }
 
 // memory is what the device held before and after, in bytes; 0 where that is not known.
@@ -82,7 +82,7 @@ func (o *Optimization) Outcome() string {
 	c := o.change()
 	switch {
 	case o.row() == nil:
-		return figures.Line(o.without())
+		return units.Line(o.without())
 	case o.For == Memory:
 		a, b := o.memory()
 		return fmt.Sprintf("device memory %s, throughput %v", sizes(a, b), c)
@@ -92,8 +92,8 @@ func (o *Optimization) Outcome() string {
 		return fmt.Sprintf("throughput %v: not kept, another was faster", c)
 	}
 	text := fmt.Sprintf("throughput %v: not kept", c)
-	if b := &o.row().Against.Busy; b.Answer == evidence.Different && b.Ratio < 1 {
-		text += fmt.Sprintf("; the device itself takes less time for a sample, %v, and waits for data instead (%s of the time), so it would pay with a faster loader", b, figures.Prose.Percent(o.row().Stats.DataShare()))
+	if b := &o.row().Against.Busy; b.Answer == stats.Different && b.Ratio < 1 {
+		text += fmt.Sprintf("; the device itself takes less time for a sample, %v, and waits for data instead (%s of the time), so it would pay with a faster loader", b, units.Prose.Percent(o.row().Stats.DataShare()))
 	}
 	return text
 }
@@ -121,9 +121,9 @@ func (o *Optimization) Impact() string {
 			return level(s) + " (memory)"
 		}
 		return "none"
-	case c.Answer == evidence.Unknown:
+	case c.Answer == stats.Unknown:
 		return "not known yet"
-	case c.Answer == evidence.Same:
+	case c.Answer == stats.Same:
 		return "none"
 	case c.Ratio < 1:
 		return "slower"
@@ -135,5 +135,5 @@ func (o *Optimization) Impact() string {
 func impacts() string {
 	medium, high := advice.Thresholds()
 	return fmt.Sprintf("Impact is **high** where at least %s are gained, **medium** from %s and **low** below; at least means the lower end of the 95 %% interval. It is **none** where the throughput is the same within %s, and **not known yet** where the evidence does not tell. Of what is there to save memory the word speaks of memory, by the same thresholds.",
-		figures.Prose.Percent(high), figures.Prose.Percent(medium), figures.Prose.Percent(evidence.DefaultMargin))
+		units.Prose.Percent(high), units.Prose.Percent(medium), units.Prose.Percent(stats.DefaultMargin))
 }

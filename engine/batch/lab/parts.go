@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/batch/sweep"
 	"dev.gpustall/engine/trace"
 )
@@ -257,4 +257,4 @@ func rung(adds []trace.Knob) string {
 }
 
 // better reports whether a change is faster for sure.
-func better(c *evidence.Change) bool { return c.Answer == evidence.Different && c.Ratio > 1 }
+func better(c *stats.Change) bool { return c.Answer == stats.Different && c.Ratio > 1 }

@@ -8,10 +8,10 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/batch/sweep"
 	"dev.gpustall/engine/report"
-	"dev.gpustall/engine/report/document"
+	"dev.gpustall/engine/report/markup"
 	"dev.gpustall/engine/trace"
 )
 
@@ -90,12 +90,12 @@ func (l *Lab) Headline() string {
 	case best == nil && n == 0:
 		return "nothing was kept so far"
 	case best == nil:
-		return fmt.Sprintf("%s kept so far, and not measured together yet", figures.Counted(n, "optimization was", "optimizations were"))
+		return fmt.Sprintf("%s kept so far, and not measured together yet", units.Counted(n, "optimization was", "optimizations were"))
 	}
-	rates := figures.Rate(base.Rate.Value) + " -> " + figures.Rate(best.Rate.Value) + " samples/s"
-	text := fmt.Sprintf("with %s: throughput %v against the baseline, %s", figures.Counted(n, "optimization", "optimizations"), &best.Against.Throughput, rates)
+	rates := units.Rate(base.Rate.Value) + " -> " + units.Rate(best.Rate.Value) + " samples/s"
+	text := fmt.Sprintf("with %s: throughput %v against the baseline, %s", units.Counted(n, "optimization", "optimizations"), &best.Against.Throughput, rates)
 	if !better(&best.Against.Throughput) {
-		text = fmt.Sprintf("%s kept, but what is gained together is not confirmed: throughput %v; %s", figures.Counted(n, "optimization was", "optimizations were"), &best.Against.Throughput, rates)
+		text = fmt.Sprintf("%s kept, but what is gained together is not confirmed: throughput %v; %s", units.Counted(n, "optimization was", "optimizations were"), &best.Against.Throughput, rates)
 	}
 	if s.Kind != Ladder {
 		text += "; the optimizations of the device are not among them yet"
@@ -104,8 +104,8 @@ func (l *Lab) Headline() string {
 }
 
 // Document is the report. Its pictures lie beside it.
-func (l *Lab) Document() *document.Document {
-	d := &document.Document{}
+func (l *Lab) Document() *markup.Document {
+	d := &markup.Document{}
 	d.Heading(1, "gpustall lab: "+sweep.Text(l.subject()))
 	l.summary(d)
 	l.bottlenecks(d)
@@ -119,13 +119,13 @@ func (l *Lab) Document() *document.Document {
 	return d
 }
 
-func (l *Lab) summary(d *document.Document) {
+func (l *Lab) summary(d *markup.Document) {
 	d.Para("**%s.**", sweep.Text(sentence(l.Headline())))
 	if words := advice.Words(l.Labels()); words != "" {
 		d.Para("Note: %s. See the caveats.", sweep.Text(words))
 	}
 	if !l.done() {
-		d.Para("**This report is partial**: the lab was stopped after %s; --resume goes on with it.", figures.Counted(l.ended(), "run", "runs"))
+		d.Para("**This report is partial**: the lab was stopped after %s; --resume goes on with it.", units.Counted(l.ended(), "run", "runs"))
 	}
 	d.Heading(2, "Executive summary")
 	s, base, best := l.ends()
@@ -143,14 +143,14 @@ func (l *Lab) summary(d *document.Document) {
 			here++
 		}
 	}
-	d.Line("- %s, %s kept.", sentence(figures.Counted(here, "optimization was measured", "optimizations were measured")), figures.Count(len(kept)))
+	d.Line("- %s, %s kept.", sentence(units.Counted(here, "optimization was measured", "optimizations were measured")), units.Count(len(kept)))
 	for _, o := range kept {
 		d.Line("  - %s: %s impact, throughput %s.", sweep.Text(o.Name), o.Impact(), o.change())
 	}
 	if n := len(l.Tried) - here; n > 0 {
-		d.Line("- %s not possible or without effect here; the table says why.", sentence(figures.Counted(n, "more is", "more are")))
+		d.Line("- %s not possible or without effect here; the table says why.", sentence(units.Counted(n, "more is", "more are")))
 	}
-	d.Line("- Total time: %s for %s.", figures.Prose.Time(int64(l.Spent)), figures.Counted(l.ended(), "run", "runs"))
+	d.Line("- Total time: %s for %s.", units.Prose.Time(int64(l.Spent)), units.Counted(l.ended(), "run", "runs"))
 	d.Line("")
 }
 
@@ -173,12 +173,12 @@ func (l *Lab) ended() (n int) {
 }
 
 // bottlenecks says what held the baseline up, and by what that is known.
-func (l *Lab) bottlenecks(d *document.Document) {
+func (l *Lab) bottlenecks(d *markup.Document) {
 	d.Heading(2, "Bottlenecks identified")
 	if l.Injected != "" {
 		_, highly := advice.Thresholds()
-		d.Para("The loader kept up with the device (under %s of the time were lost to data), so there was nothing to mend. To have something, **each read takes %s longer, on purpose**: what follows shows how a bottleneck is found and mended, and says nothing about this machine's storage. --as-is, --data or --inject none leave it be.",
-			figures.Prose.Percent(highly), figures.Prose.Time(int64(l.slower())))
+		d.Para("The loader kept up with the device (under %s of the time were lost to data), so there was nothing to improve. To have something, **each read takes %s longer, on purpose**: what follows shows how a bottleneck is found and mended, and says nothing about this machine's storage. --as-is, --data or --inject none leave it be.",
+			units.Prose.Percent(highly), units.Prose.Time(int64(l.slower())))
 		if m := l.stage(Probe).row(0); m != nil {
 			d.Line("- Without it: %s.", sweep.Text(m.First().Verdict.Text))
 		}
@@ -193,10 +193,10 @@ func (l *Lab) bottlenecks(d *document.Document) {
 	}
 	m, of, in := r.First(), "", ""
 	if n := r.Done(); n > 1 { // a verdict is one session's
-		of, in = fmt.Sprintf(" of the first of %s", figures.Counted(n, "run", "runs")), " in all of them"
+		of, in = fmt.Sprintf(" of the first of %s", units.Counted(n, "run", "runs")), " in all of them"
 	}
 	d.Line("- Verdict%s: %s.", of, sweep.Text(m.Verdict.Text))
-	d.Line("- Where the time went%s: computing %s.", in, figures.Prose.Percent(r.Stats.Utilisation()))
+	d.Line("- Where the time went%s: computing %s.", in, units.Prose.Percent(r.Stats.Utilisation()))
 	var causes []trace.Cause
 	for i := range trace.NumCauses {
 		if c := trace.Cause(i); r.Stats.Share(c) >= 0.001 {
@@ -205,7 +205,7 @@ func (l *Lab) bottlenecks(d *document.Document) {
 	}
 	slices.SortStableFunc(causes, func(a, b trace.Cause) int { return cmp.Compare(r.Stats.Stall[b], r.Stats.Stall[a]) })
 	for _, c := range causes {
-		d.Line("  - %s %s: %s.", c, figures.Prose.Percent(r.Stats.Share(c)), c.Info().Means)
+		d.Line("  - %s %s: %s.", c, units.Prose.Percent(r.Stats.Share(c)), c.Info().Means)
 	}
 	d.Line("")
 	if len(m.Findings)+len(m.Asides) == 0 {
@@ -222,7 +222,7 @@ func (l *Lab) bottlenecks(d *document.Document) {
 }
 
 // optimizations lists what was tried.
-func (l *Lab) optimizations(d *document.Document) {
+func (l *Lab) optimizations(d *markup.Document) {
 	d.Heading(2, "Optimizations applied")
 	if len(l.Tried) == 0 {
 		d.Para("Nothing was tried%s.", map[bool]string{true: ": the advisor had no knob to turn", false: " yet"}[l.done()])
@@ -236,18 +236,18 @@ func (l *Lab) optimizations(d *document.Document) {
 		}
 		cells := []string{l.title(o), o.Impact(), "-", "-", "-", kept}
 		if a, b := o.before(), o.row(); a != nil && b != nil {
-			cells[2], cells[3], cells[4] = figures.Rate(b.Rate.Value), speedUp(o.change(), a, b), held(b.Memory)
+			cells[2], cells[3], cells[4] = units.Rate(b.Rate.Value), speedUp(o.change(), a, b), held(b.Memory)
 		}
 		rows = append(rows, cells)
 	}
 	d.Table(rows)
 	d.Para("%s Each was measured against the settings kept until then, %s each, in turns. x is how many times as fast, with its 95 %% interval; ~ marks one that is not known for sure. What is there to save memory is not kept by itself: whether the memory is needed is yours to know.",
-		impacts(), figures.Counted(l.Repeat, "run", "runs"))
+		impacts(), units.Counted(l.Repeat, "run", "runs"))
 	for _, o := range l.Tried {
 		d.Line("- **%s**: %s.", l.title(o), sweep.Text(o.Outcome()))
 		if a, b := o.before(), o.row(); a != nil && b != nil {
-			d.Line("  - Before and after: %s -> %s samples/s, the device waits for data %s -> %s of the time and holds %s.", figures.Rate(a.Rate.Value), figures.Rate(b.Rate.Value),
-				figures.Prose.Percent(a.Stats.DataShare()), figures.Prose.Percent(b.Stats.DataShare()), sizes(o.memory()))
+			d.Line("  - Before and after: %s -> %s samples/s, the device waits for data %s -> %s of the time and holds %s.", units.Rate(a.Rate.Value), units.Rate(b.Rate.Value),
+				units.Prose.Percent(a.Stats.DataShare()), units.Prose.Percent(b.Stats.DataShare()), sizes(o.memory()))
 		}
 		if o.Why != "" {
 			d.Line("  - Why: %s.", sweep.Text(o.Why))
@@ -280,16 +280,16 @@ func (l *Lab) title(o *Optimization) string {
 }
 
 // picture refers to one that is written beside the report.
-func (l *Lab) picture(d *document.Document, name string) {
+func (l *Lab) picture(d *markup.Document, name string) {
 	for _, p := range l.Pictures() {
 		if p.File == name {
-			d.Picture(document.Picture{Title: sweep.Text(p.Sheet.Title), File: name})
+			d.Picture(markup.Picture{Title: sweep.Text(p.Sheet.Title), File: name})
 		}
 	}
 }
 
 // validation says what is left of it all when it is measured anew.
-func (l *Lab) validation(d *document.Document) {
+func (l *Lab) validation(d *markup.Document) {
 	d.Heading(2, "Validation")
 	s := l.stage(Validation)
 	switch a, b := s.row(0), s.row(1); {
@@ -304,7 +304,7 @@ func (l *Lab) validation(d *document.Document) {
 		if !better(&b.Against.Throughput) {
 			found = "**the gain is not confirmed**, throughput " + b.Against.Throughput.String()
 		}
-		d.Para("Baseline and fixes were measured anew, %s of %s each in turns: %s.", figures.Counted(l.Repeat, "run", "runs"), l.length(), found)
+		d.Para("Baseline and fixes were measured anew, %s of %s each in turns: %s.", units.Counted(l.Repeat, "run", "runs"), l.length(), found)
 		d.Table(sides(a, b))
 	}
 	if s = l.stage(Ladder); s == nil || s.Results == nil {
@@ -315,7 +315,7 @@ func (l *Lab) validation(d *document.Document) {
 	for i := range s.Results.Rows {
 		cells := []string{sweep.Text(s.Results.Rows[i].Name), "-", "-", "-", "-"}
 		if r := s.row(i); r != nil {
-			cells = append(cells[:1], figures.Rate(r.Rate.Value), sweep.SpeedUp(&r.Against.Throughput, i == 0), sweep.SpeedUp(&r.Added.Throughput, i == 0), held(r.Memory))
+			cells = append(cells[:1], units.Rate(r.Rate.Value), sweep.SpeedUp(&r.Against.Throughput, i == 0), sweep.SpeedUp(&r.Added.Throughput, i == 0), held(r.Memory))
 		}
 		rows = append(rows, cells)
 	}
@@ -325,15 +325,15 @@ func (l *Lab) validation(d *document.Document) {
 
 // length is what the long runs are, in words.
 func (l *Lab) length() string {
-	steps := figures.Counted(l.Long, "step", "steps")
+	steps := units.Counted(l.Long, "step", "steps")
 	if l.Epochs > 0 {
-		return fmt.Sprintf("%s (%s)", figures.Counted(l.Epochs, "epoch", "epochs"), steps)
+		return fmt.Sprintf("%s (%s)", units.Counted(l.Epochs, "epoch", "epochs"), steps)
 	}
 	return steps
 }
 
 // deviceParts are precision, accumulation, checkpointing and capture.
-func (l *Lab) deviceParts(d *document.Document) {
+func (l *Lab) deviceParts(d *markup.Document) {
 	for _, part := range []struct {
 		kind        Kind
 		title, file string
@@ -356,13 +356,13 @@ func (l *Lab) deviceParts(d *document.Document) {
 		for i := range s.Results.Rows {
 			cells := []string{sweep.Text(strings.TrimPrefix(s.Results.Rows[i].Name, string(part.kind)+"=")), "-", "-", "-", "-", "-", "-"}
 			if r := s.row(i); r != nil {
-				cells = append(cells[:1], figures.Rate(r.Rate.Value), "-", figures.Prose.Time(r.P50), held(r.Memory), "-", "-")
+				cells = append(cells[:1], units.Rate(r.Rate.Value), "-", units.Prose.Time(r.P50), held(r.Memory), "-", "-")
 				if a := s.row(0); i > 0 && a != nil {
 					cells[2] = speedUp(&r.Against.Throughput, a, r)
 					cells[5] = less(a.Memory, r.Memory)
 				}
 				if m := r.First(); !math.IsNaN(m.Loss) {
-					cells[6] = figures.Loss(m.Loss)
+					cells[6] = units.Loss(m.Loss)
 				}
 			}
 			rows = append(rows, cells)
@@ -382,12 +382,12 @@ func (l *Lab) deviceParts(d *document.Document) {
 	}
 }
 
-func (l *Lab) caveats(d *document.Document) {
+func (l *Lab) caveats(d *markup.Document) {
 	d.Heading(2, "Caveats")
 	for _, n := range l.Labels() {
 		d.Line("- [%s] %s.", sweep.Text(n.Words), sweep.Text(n.Sentence))
 	}
-	d.Line("- The first %s of each run do not count. Each run is a process of its own.", figures.Counted(l.Warmup, "step", "steps"))
+	d.Line("- The first %s of each run do not count. Each run is a process of its own.", units.Counted(l.Warmup, "step", "steps"))
 	if l.Repeat == 1 {
 		d.Line("- One run of each was made, and how much runs differ is in no interval: --repeat 3 measures it.")
 	}
@@ -395,7 +395,7 @@ func (l *Lab) caveats(d *document.Document) {
 	d.Line("")
 }
 
-func (l *Lab) environment(d *document.Document) {
+func (l *Lab) environment(d *markup.Document) {
 	d.Heading(2, "Environment")
 	m := l.first()
 	if m == nil {
@@ -413,7 +413,7 @@ func (l *Lab) environment(d *document.Document) {
 	for _, k := range m.Meta.Host {
 		add(k.Name, k.Value)
 	}
-	d.Line("- baseline: %s", document.Code(report.Flags(l.base)))
-	add("runs", fmt.Sprintf("baseline and validation of %s, the others of %s, %s of each configuration", l.length(), figures.Counted(l.Trial, "step", "steps"), figures.Counted(l.Repeat, "run", "runs")))
+	d.Line("- baseline: %s", markup.Code(report.Flags(l.base)))
+	add("runs", fmt.Sprintf("baseline and validation of %s, the others of %s, %s of each configuration", l.length(), units.Counted(l.Trial, "step", "steps"), units.Counted(l.Repeat, "run", "runs")))
 	d.Line("")
 }

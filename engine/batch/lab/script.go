@@ -7,8 +7,8 @@ import (
 	"strings"
 	"text/template"
 
-	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -112,5 +112,5 @@ func python(name, value, byDefault string) string {
 
 // quoted is what comes from outside as a line of a docstring.
 func quoted(s string) string {
-	return strings.NewReplacer(`\`, `\\`, `"""`, `'''`).Replace(figures.Line(s))
+	return strings.NewReplacer(`\`, `\\`, `"""`, `'''`).Replace(units.Line(s))
 }

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/batch/sweep"
 )
 
@@ -75,7 +75,7 @@ func (l *Lab) measure(ctx context.Context, k Kind, title string, configs []sweep
 		}
 	}
 	if p.Configs[0].Refused != "" {
-		return s, fault.New("run", "the lab's "+title, p.Configs[0].Refused, "choose other settings")
+		return s, errs.New("run", "the lab's "+title, p.Configs[0].Refused, "choose other settings")
 	}
 	if left == 1 && len(configs) > 1 {
 		s.Skipped = cmp.Or(why, "there is nothing to compare with")
@@ -129,7 +129,7 @@ const (
 func lacking(r *sweep.Results) (times float64) {
 	for i := range r.Rows {
 		switch m := r.Rows[i].Against.Throughput.Missing; m.What {
-		case evidence.Steps, evidence.Time, evidence.Windows:
+		case stats.Steps, stats.Time, stats.Windows:
 			times = max(times, m.Want/max(m.Have, 0.01*m.Want))
 		}
 	}
@@ -151,7 +151,7 @@ func (l *Lab) runs(ctx context.Context, s *Stage, p *sweep.Plan) (err error) {
 		return err
 	}
 	if row := &s.Results.Rows[0]; !row.Measured() {
-		return fault.New("run", "the lab's "+s.Title, row.Failed, "mend it, and go on with --resume")
+		return errs.New("run", "the lab's "+s.Title, row.Failed, "repair it, and go on with --resume")
 	}
 	return l.Save() // what was spent, should nobody be left to write it down in the end
 }

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/batch/sweep"
 )
 
@@ -26,44 +26,44 @@ func sides(a, b *sweep.Result) [][]string {
 	if b != nil {
 		c := &b.Against.Throughput
 		rate, epoch = c.String(), reduction(c)
-		wait = figures.Points(b.Stats.DataShare() - a.Stats.DataShare())
+		wait = units.Points(b.Stats.DataShare() - a.Stats.DataShare())
 		memory = less(a.Memory, b.Memory)
 	}
-	add("throughput (samples/s)", func(r *sweep.Result) string { return figures.Rate(r.Rate.Value) }, rate)
-	add("time of an epoch", func(r *sweep.Result) string { return figures.Prose.Time(r.PerEpoch(r.Stats.Active())) }, epoch)
-	add("step, median", func(r *sweep.Result) string { return figures.Prose.Time(r.P50) }, "")
-	add("step, 95 of 100 below", func(r *sweep.Result) string { return figures.Prose.Time(r.P95) }, "")
-	add("device utilisation", func(r *sweep.Result) string { return figures.Prose.Percent(r.Stats.Utilisation()) }, "")
-	add("wait for data", func(r *sweep.Result) string { return figures.Prose.Percent(r.Stats.DataShare()) }, wait)
+	add("throughput (samples/s)", func(r *sweep.Result) string { return units.Rate(r.Rate.Value) }, rate)
+	add("time of an epoch", func(r *sweep.Result) string { return units.Prose.Time(r.PerEpoch(r.Stats.Active())) }, epoch)
+	add("step, median", func(r *sweep.Result) string { return units.Prose.Time(r.P50) }, "")
+	add("step, 95 of 100 below", func(r *sweep.Result) string { return units.Prose.Time(r.P95) }, "")
+	add("device utilisation", func(r *sweep.Result) string { return units.Prose.Percent(r.Stats.Utilisation()) }, "")
+	add("wait for data", func(r *sweep.Result) string { return units.Prose.Percent(r.Stats.DataShare()) }, wait)
 	add("device memory", func(r *sweep.Result) string { return held(r.Memory) }, memory)
 	return rows
 }
 
 // speedUp is a change of throughput as a factor. What is not known for sure is that of the
 // rates, without an interval.
-func speedUp(c *evidence.Change, a, b *sweep.Result) string {
-	if c.Answer == evidence.Unknown {
-		return figures.Prose.Ratio(figures.Rough(b.Rate.Value / a.Rate.Value))
+func speedUp(c *stats.Change, a, b *sweep.Result) string {
+	if c.Answer == stats.Unknown {
+		return units.Prose.Ratio(units.Rough(b.Rate.Value / a.Rate.Value))
 	}
 	return sweep.SpeedUp(c, false)
 }
 
 // reduction is by how much the time of a sample falls, with its interval, where the
 // evidence says that it does.
-func reduction(c *evidence.Change) string {
-	if c.Answer != evidence.Different {
+func reduction(c *stats.Change) string {
+	if c.Answer != stats.Different {
 		return c.String()
 	}
 	less := func(ratio float64) float64 { return 1 - 1/ratio }
-	e := figures.Estimate{Value: less(c.Ratio), Lo: less(c.Lo), Hi: less(c.Hi)}
-	return fmt.Sprintf("%s less (%s)", figures.Prose.PercentOf(e), figures.Prose.PercentRange(e))
+	e := units.Estimate{Value: less(c.Ratio), Lo: less(c.Lo), Hi: less(c.Hi)}
+	return fmt.Sprintf("%s less (%s)", units.Prose.PercentOf(e), units.Prose.PercentRange(e))
 }
 
 func held(n int64) string {
 	if n <= 0 {
 		return "-"
 	}
-	return figures.Prose.Bytes(n)
+	return units.Prose.Bytes(n)
 }
 
 // less is by how much memory falls or grows.
@@ -74,9 +74,9 @@ func less(before, after int64) string {
 	case math.Abs(s) < 0.0005:
 		return "the same"
 	case s < 0:
-		return figures.Prose.Percent(-s) + " more"
+		return units.Prose.Percent(-s) + " more"
 	default:
-		return figures.Prose.Percent(s) + " less"
+		return units.Prose.Percent(s) + " less"
 	}
 }
 
@@ -93,5 +93,5 @@ func sizes(before, after int64) string {
 	if before <= 0 || after <= 0 {
 		return "-"
 	}
-	return figures.Prose.Bytes(before) + " -> " + figures.Prose.Bytes(after)
+	return units.Prose.Bytes(before) + " -> " + units.Prose.Bytes(after)
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/report/plot"
 )
 
@@ -48,9 +48,9 @@ func (r *Results) drawn() (rows []plot.Row, by, axis string) {
 	names := r.Plan.Names()
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		name := strings.ReplaceAll(figures.Line(row.Name), " ", "\n")
+		name := strings.ReplaceAll(units.Line(row.Name), " ", "\n")
 		if !r.Plan.Ladder && len(names) == 1 {
-			name = figures.Line(r.Plan.value(i, names[0]))
+			name = units.Line(r.Plan.value(i, names[0]))
 		}
 		rows = append(rows, plot.Row{Name: name, Stats: row.Stats, Rate: row.Rate, Workers: row.Workers, Epoch: row.Epoch, Memory: row.Memory})
 	}
@@ -65,24 +65,24 @@ func (r *Results) drawn() (rows []plot.Row, by, axis string) {
 
 // SpeedUps are the factors against the first row and, of a ladder, against the rung before.
 func (r *Results) speedUps(rows []plot.Row, by, axis string) *plot.Chart {
-	c := &plot.Chart{Name: "speedup", Title: "Speed-up by " + by, X: axis, Y: "times as fast", Note: "Against " + figures.Line(r.Rows[r.Base].Name) + ". " + plot.Whiskers}
+	c := &plot.Chart{Name: "speedup", Title: "Speed-up by " + by, X: axis, Y: "times as fast", Note: "Against " + units.Line(r.Rows[r.Base].Name) + ". " + plot.Whiskers}
 	for i := range rows {
 		c.Groups = append(c.Groups, rows[i].Name)
 	}
 	cumulative := plot.Bars{Name: "against the first", Colour: plot.Blue}
 	each := plot.Bars{Name: "against the rung before", Colour: plot.Orange}
-	add := func(b *plot.Bars, t *evidence.Change, itself bool) {
+	add := func(b *plot.Bars, t *stats.Change, itself bool) {
 		e := t.Estimate()
 		switch {
 		case itself:
-			e = figures.Rough(1)
+			e = units.Rough(1)
 		case t.Ratio <= 0:
-			e = figures.Rough(math.NaN())
+			e = units.Rough(math.NaN())
 		case !t.Tells():
-			e = figures.Rough(t.Ratio)
+			e = units.Rough(t.Ratio)
 		}
 		b.Values, b.Lo, b.Hi = append(b.Values, e.Value), append(b.Lo, e.Lo), append(b.Hi, e.Hi)
-		word := figures.Prose.Ratio(e)
+		word := units.Prose.Ratio(e)
 		if itself {
 			word = "1"
 		}
@@ -118,7 +118,7 @@ func (r *Results) curves() (charts []*plot.Chart) {
 			if m == nil {
 				continue
 			}
-			line := plot.Line{Name: figures.Line(r.Rows[i].Name), Colour: plot.Distinct(i), Dashed: i >= 7}
+			line := plot.Line{Name: units.Line(r.Rows[i].Name), Colour: plot.Distinct(i), Dashed: i >= 7}
 			for j := range m.Learnt {
 				if y := of.value(&m.Learnt[j]); !math.IsNaN(y) {
 					line.Points = append(line.Points, plot.Point{X: float64(m.Learnt[j].Epoch) + 1, Y: y})

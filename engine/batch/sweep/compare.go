@@ -7,10 +7,10 @@ import (
 	"slices"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/base/fault"
-	"dev.gpustall/engine/base/figures"
-	"dev.gpustall/engine/report/document"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/report/markup"
 	"dev.gpustall/engine/trace"
 )
 
@@ -25,7 +25,7 @@ type Comparison struct {
 // Pair is one configuration in both sweeps.
 type Pair struct {
 	Name string
-	evidence.Comparison
+	stats.Comparison
 	A, B *Result
 }
 
@@ -41,7 +41,7 @@ func Compare(a, b *Results, nameA, nameB string) (*Comparison, error) {
 			c.Only[0] = append(c.Only[0], a.Rows[i].Name)
 			continue
 		}
-		c.Pairs = append(c.Pairs, Pair{a.Rows[i].Name, evidence.Across(a.runs, b.runs, i, j, evidence.DefaultMargin), &a.Rows[i], &b.Rows[j]})
+		c.Pairs = append(c.Pairs, Pair{a.Rows[i].Name, stats.Across(a.runs, b.runs, i, j, stats.DefaultMargin), &a.Rows[i], &b.Rows[j]})
 	}
 	for j := range b.Rows {
 		if b.Rows[j].Measured() && !slices.ContainsFunc(c.Pairs, func(p Pair) bool { return p.B == &b.Rows[j] }) {
@@ -49,7 +49,7 @@ func Compare(a, b *Results, nameA, nameB string) (*Comparison, error) {
 		}
 	}
 	if len(c.Pairs) == 0 {
-		return nil, fault.New("compare", nameB, "no configuration of it was measured in "+nameA+" too", "name two sweeps over the same settings")
+		return nil, errs.New("compare", nameB, "no configuration of it was measured in "+nameA+" too", "name two sweeps over the same settings")
 	}
 	return c, nil
 }
@@ -69,15 +69,15 @@ func (c *Comparison) Headline() string {
 		n[verdict(&c.Pairs[i].Throughput)]++
 	}
 	return fmt.Sprintf("of %s, B is faster in %d, slower in %d and the same within %s in %d; of %d it is not known yet",
-		figures.Counted(len(c.Pairs), "configuration", "configurations"), n["faster"], n["slower"], figures.Prose.Percent(evidence.DefaultMargin), n["same"], n["unknown"])
+		units.Counted(len(c.Pairs), "configuration", "configurations"), n["faster"], n["slower"], units.Prose.Percent(stats.DefaultMargin), n["same"], n["unknown"])
 }
 
 // verdict is a change of throughput in a word.
-func verdict(t *evidence.Change) string {
+func verdict(t *stats.Change) string {
 	switch {
-	case t.Answer == evidence.Same:
+	case t.Answer == stats.Same:
 		return "same"
-	case t.Answer == evidence.Unknown:
+	case t.Answer == stats.Unknown:
 		return "unknown"
 	case t.Ratio > 1:
 		return "faster"
@@ -87,7 +87,7 @@ func verdict(t *evidence.Change) string {
 
 // Markdown writes the comparison down.
 func (c *Comparison) Markdown(w io.Writer) error {
-	d := &document.Document{}
+	d := &markup.Document{}
 	d.Heading(1, "gpustall compare")
 	d.Para("**%s.**", Text(c.Headline()))
 	for i, s := range c.Sides {
@@ -98,15 +98,15 @@ func (c *Comparison) Markdown(w io.Writer) error {
 	for i := range c.Pairs {
 		p := &c.Pairs[i]
 		t := &p.Throughput
-		change, reach := figures.Prose.Gain(figures.Rough(t.Ratio)), "-"
+		change, reach := units.Prose.Gain(units.Rough(t.Ratio)), "-"
 		if t.Tells() {
-			change, reach = figures.Prose.Gain(t.Estimate()), figures.Prose.GainRange(t.Estimate())
+			change, reach = units.Prose.Gain(t.Estimate()), units.Prose.GainRange(t.Estimate())
 		}
 		word := verdict(t)
 		if word == "unknown" {
 			word = "not known yet"
 		}
-		rows = append(rows, []string{Text(p.Name), figures.Rate(p.A.Rate.Value), figures.Rate(p.B.Rate.Value), change, reach, word})
+		rows = append(rows, []string{Text(p.Name), units.Rate(p.A.Rate.Value), units.Rate(p.B.Rate.Value), change, reach, word})
 	}
 	d.Table(rows)
 	for i, only := range c.Only {
@@ -123,7 +123,7 @@ func (c *Comparison) Markdown(w io.Writer) error {
 }
 
 // differences are what both sweeps did not have in common.
-func (c *Comparison) differences(d *document.Document) {
+func (c *Comparison) differences(d *markup.Document) {
 	d.Heading(2, "What else differs")
 	rows := [][]string{{"name", "A", "B"}}
 	add := func(name, a, b string) {
@@ -134,7 +134,7 @@ func (c *Comparison) differences(d *document.Document) {
 	a, b := c.Pairs[0].A.First(), c.Pairs[0].B.First()
 	add("settings of all", title(c.Sides[0].Plan.Base), title(c.Sides[1].Plan.Base))
 	add("length of a run", c.Sides[0].Plan.extent(), c.Sides[1].Plan.extent())
-	add("runs of each", figures.Count(c.Sides[0].Plan.Repeat), figures.Count(c.Sides[1].Plan.Repeat))
+	add("runs of each", units.Count(c.Sides[0].Plan.Repeat), units.Count(c.Sides[1].Plan.Repeat))
 	add("device", a.Meta.Device, b.Meta.Device)
 	add("model", a.Meta.Model, b.Meta.Model)
 	add("data set", a.Meta.Dataset, b.Meta.Dataset)

@@ -6,16 +6,16 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/base/figures"
-	"dev.gpustall/engine/report/document"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/report/markup"
 	"dev.gpustall/engine/trace"
 )
 
 // CSV writes one row a configuration: what was set, throughput and its comparisons with
 // their intervals, times in seconds, shares from 0 to 1, and what must be known of it.
 func (r *Results) CSV(w io.Writer) error {
-	c := document.NewCSV(w)
+	c := markup.NewCSV(w)
 	names := r.Plan.Names()
 	head := []string{"configuration"}
 	for _, n := range names {
@@ -33,42 +33,42 @@ func (r *Results) CSV(w io.Writer) error {
 	c.Row(head)
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		cells := []string{figures.Line(row.Name)}
+		cells := []string{units.Line(row.Name)}
 		for _, n := range names {
-			cells = append(cells, figures.Line(r.Plan.value(i, n)))
+			cells = append(cells, units.Line(r.Plan.value(i, n)))
 		}
 		m := row.First()
 		if m == nil {
 			cells = append(cells, make([]string, len(head)-len(cells)-1)...)
-			c.Row(append(cells, figures.Line(row.Why())))
+			c.Row(append(cells, units.Line(row.Why())))
 			continue
 		}
 		add := func(more ...string) { cells = append(cells, more...) }
-		add(figures.Line(m.Meta.Device), figures.Line(m.Meta.Model), figures.Line(m.Meta.Dataset), cached(m.Meta.Cached), strconv.Itoa(row.Done()), strconv.FormatInt(row.Stats.Steps, 10))
-		add(document.Number(row.Rate.Value), document.Number(row.Rate.Lo), document.Number(row.Rate.Hi))
+		add(units.Line(m.Meta.Device), units.Line(m.Meta.Model), units.Line(m.Meta.Dataset), cached(m.Meta.Cached), strconv.Itoa(row.Done()), strconv.FormatInt(row.Stats.Steps, 10))
+		add(markup.Number(row.Rate.Value), markup.Number(row.Rate.Lo), markup.Number(row.Rate.Hi))
 		add(ChangeCells(&row.Against, i == r.Base)...)
 		add(ChangeCells(&row.Added, row.before < 0)...)
 		for _, ns := range []int64{row.Stats.Active(), row.Stats.Load} {
-			add(document.Seconds(row.PerEpoch(ns)))
+			add(markup.Seconds(row.PerEpoch(ns)))
 		}
-		add(document.Seconds(row.share()), document.Seconds(row.PerEpoch(row.Stats.Wait)), document.Seconds(row.PerEpoch(row.Stats.Busy)), document.Seconds(row.P50), document.Seconds(row.P95))
-		add(document.Number(row.Stats.Utilisation()), document.Number(row.Stats.DataShare()))
+		add(markup.Seconds(row.share()), markup.Seconds(row.PerEpoch(row.Stats.Wait)), markup.Seconds(row.PerEpoch(row.Stats.Busy)), markup.Seconds(row.P50), markup.Seconds(row.P95))
+		add(markup.Number(row.Stats.Utilisation()), markup.Number(row.Stats.DataShare()))
 		for k := range trace.NumCauses {
-			add(document.Number(row.Stats.Share(trace.Cause(k))))
+			add(markup.Number(row.Stats.Share(trace.Cause(k))))
 		}
-		add(count(row.Memory), count(row.Host), document.Number(m.Loss), document.Number(m.Top1), m.Verdict.Class, strings.Join(advice.Keys(row.Labels()), " "), "")
+		add(count(row.Memory), count(row.Host), markup.Number(m.Loss), markup.Number(m.Top1), m.Verdict.Class, strings.Join(advice.Keys(row.Labels()), " "), "")
 		c.Row(cells)
 	}
 	return c.End()
 }
 
 // ChangeCells are a comparison's ratio, its interval and its answer.
-func ChangeCells(c *evidence.Comparison, first bool) []string {
+func ChangeCells(c *stats.Comparison, first bool) []string {
 	t := &c.Throughput
 	if first || t.Ratio <= 0 {
 		return []string{"", "", "", ""}
 	}
-	return []string{document.Number(t.Ratio), document.Number(t.Lo), document.Number(t.Hi), t.Answer.String()}
+	return []string{markup.Number(t.Ratio), markup.Number(t.Lo), markup.Number(t.Hi), t.Answer.String()}
 }
 
 // cached is the share of the data that was in memory when the run began.
@@ -76,7 +76,7 @@ func cached(c *trace.Cached) string {
 	if c == nil {
 		return ""
 	}
-	return document.Number(c.Share())
+	return markup.Number(c.Share())
 }
 
 // count leaves the field empty where there is none.

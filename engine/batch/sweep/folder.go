@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/trace/store"
 )
 
@@ -40,9 +40,9 @@ func (f Folder) Session(p *Plan, r Run) string {
 
 // Save makes the folder and writes the plan into it.
 func (f Folder) Save(p *Plan) error {
-	const mend = "name a folder that can be written to with --out"
+	const hint = "name a folder that can be written to with --out"
 	if err := os.MkdirAll(filepath.Join(string(f), sessions), 0o755); err != nil {
-		return fault.Wrap(err, "make the folder of the sweep", string(f), mend)
+		return errs.Wrap(err, "make the folder of the sweep", string(f), hint)
 	}
 	b, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
@@ -52,7 +52,7 @@ func (f Folder) Save(p *Plan) error {
 	if err = os.WriteFile(part, append(b, '\n'), 0o644); err == nil {
 		err = os.Rename(part, f.Path(planFile))
 	}
-	return fault.Wrap(err, "write the plan of the sweep", f.Path(planFile), mend)
+	return errs.Wrap(err, "write the plan of the sweep", f.Path(planFile), hint)
 }
 
 // maxPlan is the size in bytes beyond which a file is no plan.
@@ -62,20 +62,20 @@ const maxPlan = 16 << 20
 func (f Folder) Plan() (*Plan, error) {
 	path := f.Path(planFile)
 	fail := func(reason string) error {
-		return fault.New("read sweep", path, reason, "name a folder that gpustall sweep has written")
+		return errs.New("read sweep", path, reason, "name a folder that gpustall sweep has written")
 	}
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fail("there is no such file")
 	case err != nil:
-		return nil, fault.Wrap(err, "read sweep", path, "name a folder that can be read")
+		return nil, errs.Wrap(err, "read sweep", path, "name a folder that can be read")
 	case !info.Mode().IsRegular() || info.Size() > maxPlan:
 		return nil, fail("it is no plan of a sweep")
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fault.Wrap(err, "read sweep", path, "name a folder that can be read")
+		return nil, errs.Wrap(err, "read sweep", path, "name a folder that can be read")
 	}
 	var p Plan
 	if err := json.Unmarshal(b, &p); err != nil || p.check() != nil {

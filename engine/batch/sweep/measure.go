@@ -9,15 +9,15 @@ import (
 	"time"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
 
 // Measured is what one run measured in the steps that count.
 type Measured struct {
-	stall.SegmentStats
+	attribution.SegmentStats
 	File    string // the session
 	Started time.Time
 	Meta    trace.Meta
@@ -58,7 +58,7 @@ func Read(path string, warmup, steps int) (*Measured, error) {
 	snap := s.Snapshot(0, 0)
 	m, err := measure(snap, warmup)
 	if err != nil {
-		return nil, fault.Wrap(err, "read the run", path, "run the sweep again, which repeats it")
+		return nil, errs.Wrap(err, "read the run", path, "run the sweep again, which repeats it")
 	}
 	if snap.Outcome.Status != "finished" || int(snap.Total.Steps) < warmup+steps {
 		return nil, errUnfinished
@@ -81,7 +81,7 @@ func measure(s *trace.Snapshot, warmup int) (*Measured, error) {
 	}
 	trimmed := *s
 	trimmed.Digest = d
-	rows := stall.Segments(&trimmed)
+	rows := attribution.Segments(&trimmed)
 	row := &rows[len(rows)-1]
 	t := trimmed.Tally(row.Segment.Index)
 	out := &Measured{
@@ -93,7 +93,7 @@ func measure(s *trace.Snapshot, warmup int) (*Measured, error) {
 	out.Hint, out.Findings, out.Asides = a.Text(), a.Findings, a.Asides
 	// Runs are put on one clock, so that a drift over the sweep can be told.
 	out.Stretch.Centre += s.Meta.Started.UnixNano()
-	for _, e := range stall.Epochs(s) {
+	for _, e := range attribution.Epochs(s) {
 		if !math.IsNaN(e.Loss) {
 			out.Loss, out.Top1 = e.Loss, e.Top1
 			l := Learnt{e.Epoch, e.Loss, e.Top1, math.NaN(), math.NaN(), e.Total}

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"dev.gpustall/engine/base/fault"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -100,7 +100,7 @@ func Ladder(text string) ([]Config, error) {
 			continue
 		}
 		refuse := func(reason string) error {
-			return fault.New("read ladder", fmt.Sprintf("%q", rung), reason, "write it as 'baseline; num_workers=4; +pin_memory'")
+			return errs.New("read ladder", fmt.Sprintf("%q", rung), reason, "write it as 'baseline; num_workers=4; +pin_memory'")
 		}
 		body, adds := strings.CutPrefix(rung, "+")
 		c := Config{Before: -1, Name: rung}
@@ -137,7 +137,7 @@ func Ladder(text string) ([]Config, error) {
 		configs = append(configs, c)
 	}
 	if len(configs) < 2 {
-		return nil, fault.New("read ladder", fmt.Sprintf("%q", text), "it has fewer than two rungs", "write it as 'baseline; num_workers=4; +pin_memory'")
+		return nil, errs.New("read ladder", fmt.Sprintf("%q", text), "it has fewer than two rungs", "write it as 'baseline; num_workers=4; +pin_memory'")
 	}
 	return configs, nil
 }
@@ -161,7 +161,7 @@ func (p *Plan) Check(check func(all []trace.Knob) (refused string, idle []string
 		}
 	}
 	if left == 0 {
-		return fault.New("plan", "the sweep", "no configuration can be run here: "+p.Configs[0].Name+": "+p.Configs[0].Refused, "choose other values")
+		return errs.New("plan", "the sweep", "no configuration can be run here: "+p.Configs[0].Name+": "+p.Configs[0].Refused, "choose other values")
 	}
 	return nil
 }
@@ -205,9 +205,9 @@ func (p *Plan) length() int {
 // extent says how long a run is.
 func (p *Plan) extent() string {
 	if p.Epochs > 0 {
-		return figures.Counted(p.Epochs, "epoch", "epochs")
+		return units.Counted(p.Epochs, "epoch", "epochs")
 	}
-	return figures.Counted(p.Warmup+p.Steps, "step", "steps")
+	return units.Counted(p.Warmup+p.Steps, "step", "steps")
 }
 
 // Run is one run to do.

@@ -10,21 +10,21 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/base/figures"
-	"dev.gpustall/engine/report/document"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/report/markup"
 	"dev.gpustall/engine/trace"
 )
 
 // Text is what comes from outside as a line of a document. A ~ before a number strikes
 // nothing out.
-func Text(s string) string { return about.ReplaceAllString(document.Text(figures.Line(s)), "~$1") }
+func Text(s string) string { return about.ReplaceAllString(markup.Text(units.Line(s)), "~$1") }
 
 var about = regexp.MustCompile(`\\~([0-9x])`)
 
 // Brief is the answer and the tables.
-func (r *Results) Brief() *document.Document {
-	d := &document.Document{}
+func (r *Results) Brief() *markup.Document {
+	d := &markup.Document{}
 	d.Heading(1, "gpustall sweep: "+Text(r.subject()))
 	d.Para("**%s.**", Text(r.Headline()))
 	if words := advice.Words(r.Labels()); words != "" {
@@ -56,7 +56,7 @@ func (r *Results) Brief() *document.Document {
 
 // Document is the whole report, with its pictures, whose files lie beside it when it is
 // markdown.
-func (r *Results) Document() (*document.Document, error) {
+func (r *Results) Document() (*markup.Document, error) {
 	d := r.Brief()
 	d.Heading(2, "Pictures")
 	for _, c := range r.Charts() {
@@ -64,7 +64,7 @@ func (r *Results) Document() (*document.Document, error) {
 		if err := c.PNG(&b); err != nil {
 			return nil, err
 		}
-		d.Picture(document.Picture{Title: Text(c.Title), File: c.Name + ".png", PNG: b.Bytes()})
+		d.Picture(markup.Picture{Title: Text(c.Title), File: c.Name + ".png", PNG: b.Bytes()})
 	}
 	d.Heading(2, "Verdicts")
 	for i := range r.Rows {
@@ -134,19 +134,19 @@ func (r *Results) Tables() [][][]string {
 			rates = append(rates, append(what, dashes(len(rates[0])-len(what))...))
 			continue
 		}
-		cells, all := append(what, figures.Rate(row.Rate.Value)), SpeedUp(&row.Against.Throughput, i == r.Base)
+		cells, all := append(what, units.Rate(row.Rate.Value)), SpeedUp(&row.Against.Throughput, i == r.Base)
 		if r.Plan.Ladder {
 			cells = append(cells, all, SpeedUp(&row.Added.Throughput, row.before < 0))
 		} else {
 			cells = append(cells, interval(row.Rate), all)
 		}
-		rates = append(rates, append(cells, figures.Prose.Percent(row.Stats.Utilisation()), figures.Prose.Percent(row.Stats.DataShare())))
+		rates = append(rates, append(cells, units.Prose.Percent(row.Stats.Utilisation()), units.Prose.Percent(row.Stats.DataShare())))
 		memory := "-"
 		if row.Memory > 0 {
-			memory = figures.Prose.Bytes(row.Memory)
+			memory = units.Prose.Bytes(row.Memory)
 		}
-		times = append(times, append(r.what(i), figures.Prose.Time(row.PerEpoch(row.Stats.Active())), figures.Prose.Time(row.PerEpoch(row.Stats.Load)),
-			figures.Prose.Time(row.share()), figures.Prose.Time(row.PerEpoch(row.Stats.Busy)), figures.Prose.Time(row.P50), figures.Prose.Time(row.P95), memory,
+		times = append(times, append(r.what(i), units.Prose.Time(row.PerEpoch(row.Stats.Active())), units.Prose.Time(row.PerEpoch(row.Stats.Load)),
+			units.Prose.Time(row.share()), units.Prose.Time(row.PerEpoch(row.Stats.Busy)), units.Prose.Time(row.P50), units.Prose.Time(row.P95), memory,
 			fmt.Sprintf("%d/%d", row.Done(), r.Plan.Repeat)))
 	}
 	if learnt := r.learnt(); learnt != nil {
@@ -172,9 +172,9 @@ func (r *Results) learnt() [][]string {
 		for _, l := range m.Learnt {
 			took += l.Took
 		}
-		cells := append(r.what(i), figures.Count(len(m.Learnt)), figures.Loss(last.Loss), figures.Prose.Percent(last.Top1), "-", "-", figures.Prose.Time(took))
+		cells := append(r.what(i), units.Count(len(m.Learnt)), units.Loss(last.Loss), units.Prose.Percent(last.Top1), "-", "-", units.Prose.Time(took))
 		if n := len(cells); !math.IsNaN(last.TestLoss) {
-			cells[n-3], cells[n-2] = figures.Loss(last.TestLoss), figures.Prose.Percent(last.TestTop1)
+			cells[n-3], cells[n-2] = units.Loss(last.TestLoss), units.Prose.Percent(last.TestTop1)
 		}
 		rows = append(rows, cells)
 	}
@@ -226,34 +226,34 @@ func dashes(n int) []string {
 }
 
 // interval is that of a rate.
-func interval(e figures.Estimate) string {
+func interval(e units.Estimate) string {
 	if !(e.Lo <= e.Hi) {
 		return "-"
 	}
-	return figures.Rate(e.Lo) + " to " + figures.Rate(e.Hi)
+	return units.Rate(e.Lo) + " to " + units.Rate(e.Hi)
 }
 
 // SpeedUp is a change of throughput as a factor.
-func SpeedUp(c *evidence.Change, first bool) string {
+func SpeedUp(c *stats.Change, first bool) string {
 	switch {
 	case first:
 		return "-"
 	case c.Ratio <= 0:
 		return "-"
 	case !c.Tells():
-		return figures.Prose.Ratio(figures.Rough(c.Ratio))
+		return units.Prose.Ratio(units.Rough(c.Ratio))
 	}
-	return fmt.Sprintf("%s (%s)", figures.Prose.Ratio(c.Estimate()), figures.Prose.RatioRange(c.Estimate()))
+	return fmt.Sprintf("%s (%s)", units.Prose.Ratio(c.Estimate()), units.Prose.RatioRange(c.Estimate()))
 }
 
 // meaning explains the tables.
 func (r *Results) meaning() string {
 	p := r.Plan
-	extent := figures.Counted(p.Steps, "step", "steps") + ", after " + figures.Count(p.Warmup) + " of warm-up that do not count"
+	extent := units.Counted(p.Steps, "step", "steps") + ", after " + units.Count(p.Warmup) + " of warm-up that do not count"
 	if p.Epochs > 0 {
-		extent = p.extent() + ", whose rates leave out the first " + figures.Counted(p.Warmup, "step", "steps")
+		extent = p.extent() + ", whose rates leave out the first " + units.Counted(p.Warmup, "step", "steps")
 	}
-	s := fmt.Sprintf("Each configuration has %s of %s, each in a process of its own", figures.Counted(p.Repeat, "run", "runs"), extent)
+	s := fmt.Sprintf("Each configuration has %s of %s, each in a process of its own", units.Counted(p.Repeat, "run", "runs"), extent)
 	turns := ", in turns"
 	if p.Cluster {
 		turns = ", as a task of a cluster, in its order and perhaps beside others"
@@ -269,7 +269,7 @@ func (r *Results) meaning() string {
 	return s + ". x is how many times as fast; ~ marks one without an interval. Epoch times follow from the rate. Load is what all workers together spend on an epoch's batches, a worker its share of that, compute what the device does."
 }
 
-func (r *Results) caveats(d *document.Document) {
+func (r *Results) caveats(d *markup.Document) {
 	d.Heading(2, "Caveats")
 	for _, l := range r.Labels() {
 		d.Line("- [%s] %s.", Text(l.Words), Text(l.Sentence))
@@ -282,7 +282,7 @@ func (r *Results) caveats(d *document.Document) {
 	}
 	r.began(d)
 	if best := r.Best(); best >= 0 && r.count() > 2 && best != r.Base {
-		d.Line("- The fastest was picked among %s with the steps that picked it, so chance favours it: measure it once more against the first to be sure of its gain.", figures.Count(r.count()))
+		d.Line("- The fastest was picked among %s with the steps that picked it, so chance favours it: measure it once more against the first to be sure of its gain.", units.Count(r.count()))
 	}
 	if len(r.different(version)) > 1 {
 		d.Line("- The runs are not all of one gpustall: %s.", Text(strings.Join(r.different(version), ", ")))
@@ -296,7 +296,7 @@ func (r *Results) caveats(d *document.Document) {
 
 // began says how the data of the runs lay when they began, in one line where that was the
 // same for all.
-func (r *Results) began(d *document.Document) {
+func (r *Results) began(d *markup.Document) {
 	states := r.different(func(m *trace.Meta) string {
 		if m.Cached == nil {
 			return ""
@@ -321,7 +321,7 @@ func (r *Results) began(d *document.Document) {
 }
 
 // environment is what the runs have in common.
-func (r *Results) environment(d *document.Document) {
+func (r *Results) environment(d *markup.Document) {
 	d.Heading(2, "Environment")
 	add := func(name, value string) {
 		if value != "" {

@@ -8,10 +8,10 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/fault"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -21,24 +21,24 @@ type Results struct {
 	Rows []Result // by configuration
 	Base int      // the row that all are compared with; -1 when it was not measured
 
-	runs *evidence.Runs
+	runs *stats.Runs
 }
 
 // Result is what a configuration measured, in all its runs.
 type Result struct {
 	Config
-	Runs    []*Measured      // by round; nil where one is missing
-	Stats   stall.Breakdown  // of the steps that count
-	Rate    figures.Estimate // samples a second
-	P50     int64            // ns, of a step
+	Runs    []*Measured           // by round; nil where one is missing
+	Stats   attribution.Breakdown // of the steps that count
+	Rate    units.Estimate        // samples a second
+	P50     int64                 // ns, of a step
 	P95     int64
-	Against evidence.Comparison // the baseline
-	Added   evidence.Comparison // the rung before it
-	Memory  int64               // bytes that the device held, at most
-	Host    int64               // bytes that the process held, at most
-	Workers int                 // num_workers
-	Epoch   int64               // samples of an epoch
-	before  int                 // row of the rung before it; -1 when there is none
+	Against stats.Comparison // the baseline
+	Added   stats.Comparison // the rung before it
+	Memory  int64            // bytes that the device held, at most
+	Host    int64            // bytes that the process held, at most
+	Workers int              // num_workers
+	Epoch   int64            // samples of an epoch
+	before  int              // row of the rung before it; -1 when there is none
 }
 
 // Measured reports whether any run of the configuration has ended.
@@ -104,11 +104,11 @@ func merge(a, b []advice.Label) []advice.Label {
 // results sums up the runs of each configuration and compares them.
 func (p *Plan) results(all [][]*Measured) *Results {
 	out := &Results{Plan: p, Base: -1, Rows: make([]Result, len(p.Configs))}
-	stretches := make([][]evidence.Stretch, len(all))
+	stretches := make([][]stats.Stretch, len(all))
 	for i := range all {
 		r := &out.Rows[i]
 		r.Config, r.Runs, r.before = p.Configs[i], all[i], -1
-		stretches[i] = make([]evidence.Stretch, len(all[i]))
+		stretches[i] = make([]stats.Stretch, len(all[i]))
 		for j, m := range all[i] {
 			if m == nil {
 				continue
@@ -121,7 +121,7 @@ func (p *Plan) results(all [][]*Measured) *Results {
 		}
 		r.P50, r.P95 = trace.Quantile(0.50, r.Times()...), trace.Quantile(0.95, r.Times()...)
 	}
-	out.runs = evidence.NewRuns(stretches)
+	out.runs = stats.NewRuns(stretches)
 	for i := range out.Rows {
 		r := &out.Rows[i]
 		if !r.Measured() {
@@ -132,12 +132,12 @@ func (p *Plan) results(all [][]*Measured) *Results {
 			out.Base = 0
 		}
 		if out.Base >= 0 && i != out.Base {
-			r.Against = out.runs.Compare(out.Base, i, evidence.DefaultMargin)
+			r.Against = out.runs.Compare(out.Base, i, stats.DefaultMargin)
 		}
 		for b := r.Before; b >= 0 && r.before < 0; b = out.Rows[b].Before {
 			if out.Rows[b].Measured() {
 				r.before = b
-				r.Added = out.runs.Compare(b, i, evidence.DefaultMargin)
+				r.Added = out.runs.Compare(b, i, stats.DefaultMargin)
 			}
 		}
 	}
@@ -162,24 +162,24 @@ func (r *Results) Headline() string {
 		return "nothing was measured"
 	}
 	b := &r.Rows[best]
-	text := fmt.Sprintf("%s is the fastest of %s: %s samples/s", b.Name, figures.Counted(r.count(), "configuration that was measured", "that were measured"), figures.Rate(b.Rate.Value))
+	text := fmt.Sprintf("%s is the fastest of %s: %s samples/s", b.Name, units.Counted(r.count(), "configuration that was measured", "that were measured"), units.Rate(b.Rate.Value))
 	switch {
 	case r.count() < 2:
-		return fmt.Sprintf("%s: %s samples/s; nothing else was measured", b.Name, figures.Rate(b.Rate.Value))
+		return fmt.Sprintf("%s: %s samples/s; nothing else was measured", b.Name, units.Rate(b.Rate.Value))
 	case r.Base < 0:
 	case best == r.Base:
 	default:
-		if t := &b.Against.Throughput; t.Answer == evidence.Unknown {
+		if t := &b.Against.Throughput; t.Answer == stats.Unknown {
 			text += fmt.Sprintf("; whether it is faster than %s is not known yet (%v)", r.Rows[r.Base].Name, t.Missing)
 		} else {
 			text += fmt.Sprintf(", against %s %v", r.Rows[r.Base].Name, t)
 		}
 		text += r.doubt(best)
 	}
-	if also := r.answered(best, evidence.Same); len(also) > 0 {
-		text += "; the same within " + figures.Prose.Percent(evidence.DefaultMargin) + ": " + strings.Join(also, ", ")
+	if also := r.answered(best, stats.Same); len(also) > 0 {
+		text += "; the same within " + units.Prose.Percent(stats.DefaultMargin) + ": " + strings.Join(also, ", ")
 	}
-	open := r.answered(best, evidence.Unknown)
+	open := r.answered(best, stats.Unknown)
 	if r.Base >= 0 && best != r.Base { // it was named
 		open = slices.DeleteFunc(open, func(name string) bool { return name == r.Rows[r.Base].Name })
 	}
@@ -194,7 +194,7 @@ func (r *Results) Headline() string {
 func (r *Results) doubt(best int) (text string) {
 	b, a := r.Rows[best].others(), r.Rows[r.Base].others()
 	if math.Abs(b-a) > advice.SteadyOthers { // NaN is not
-		text = fmt.Sprintf("; but other processes took %s of all cores while it ran, and %s while %s did", figures.Prose.Percent(b), figures.Prose.Percent(a), r.Rows[r.Base].Name)
+		text = fmt.Sprintf("; but other processes took %s of all cores while it ran, and %s while %s did", units.Prose.Percent(b), units.Prose.Percent(a), r.Rows[r.Base].Name)
 	}
 	if !r.runs.Between() {
 		text += "; one run of each was made, and how much runs differ is not known (--repeat 3 tells)"
@@ -224,9 +224,9 @@ func (r *Results) count() (n int) {
 }
 
 // answered are the rows of which a comparison with row best says so.
-func (r *Results) answered(best int, a evidence.Answer) (names []string) {
+func (r *Results) answered(best int, a stats.Answer) (names []string) {
 	for i := range r.Rows {
-		if i != best && r.Rows[i].Measured() && r.runs.Compare(best, i, evidence.DefaultMargin).Throughput.Answer == a {
+		if i != best && r.Rows[i].Measured() && r.runs.Compare(best, i, stats.DefaultMargin).Throughput.Answer == a {
 			names = append(names, r.Rows[i].Name)
 		}
 	}
@@ -252,5 +252,5 @@ func (r *Results) Err(folder string) error {
 	if len(failed) == 0 {
 		return nil
 	}
-	return fault.New("sweep", folder, fmt.Sprintf("%s of %d failed: %s", figures.Count(len(failed)), len(r.Rows), strings.Join(failed, ", ")), "the table says why; the same command tries them again")
+	return errs.New("sweep", folder, fmt.Sprintf("%s of %d failed: %s", units.Count(len(failed)), len(r.Rows), strings.Join(failed, ", ")), "the table says why; the same command tries them again")
 }

@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/trace"
 )
 
@@ -106,7 +106,7 @@ func (p *Plan) Measure(ctx context.Context, f Folder, runner Runner, tell func(E
 func discard(path string) error {
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
 		if err := os.Remove(path + suffix); err != nil && !missing(err) {
-			return fault.Wrap(err, "remove an unfinished run", path+suffix, "remove it, or name another folder with --out")
+			return errs.Wrap(err, "remove an unfinished run", path+suffix, "remove it, or name another folder with --out")
 		}
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // Slurm is how runs are asked of a cluster: what is empty is left to its defaults.
@@ -42,13 +42,13 @@ func (p *Plan) Missing(f Folder) (runs []Run, err error) {
 func (p *Plan) Script(f Folder, runs []Run, s Slurm, command func(Job) ([]string, error)) (string, error) {
 	dir, err := filepath.Abs(string(f))
 	if err != nil {
-		return "", fault.Wrap(err, "find the folder", string(f), "name another one with --out")
+		return "", errs.Wrap(err, "find the folder", string(f), "name another one with --out")
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "#!/bin/bash\n#SBATCH --job-name=gpustall-sweep\n#SBATCH --array=0-%d\n#SBATCH --output=\"%s\"\n", len(runs)-1, filepath.Join(dir, "slurm-%a.out"))
 	for _, o := range []struct{ name, value string }{{"partition", s.Partition}, {"time", s.Time}, {"gres", s.Gres}} {
 		if strings.ContainsAny(o.value, " \t\r\n") {
-			return "", fault.New("write batch script", o.name+"="+o.value, "it holds a space", "write it as sbatch takes it")
+			return "", errs.New("write batch script", o.name+"="+o.value, "it holds a space", "write it as sbatch takes it")
 		}
 		if o.value != "" {
 			fmt.Fprintf(&b, "#SBATCH --%s=%s\n", o.name, o.value)
@@ -69,5 +69,5 @@ func (p *Plan) Script(f Folder, runs []Run, s Slurm, command func(Job) ([]string
 	b.WriteString("esac\n")
 	path := filepath.Join(dir, scriptFile)
 	err = os.WriteFile(path, b.Bytes(), 0o755)
-	return path, fault.Wrap(err, "write batch script", path, "name a folder that can be written to with --out")
+	return path, errs.Wrap(err, "write batch script", path, "name a folder that can be written to with --out")
 }

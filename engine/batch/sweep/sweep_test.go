@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
@@ -78,7 +78,7 @@ func TestMeasure(t *testing.T) {
 		if got := r.Rows[i].Rate.Value / r.Rows[0].Rate.Value; got < want*0.8 || got > want*1.05 {
 			t.Errorf("row %d is %.2f times as fast", i, got)
 		}
-		if i > 0 && (c.Answer != evidence.Different || c.Lo > c.Ratio || c.Hi < c.Ratio) {
+		if i > 0 && (c.Answer != stats.Different || c.Lo > c.Ratio || c.Hi < c.Ratio) {
 			t.Errorf("row %d: %+v", i, c)
 		}
 	}
@@ -103,7 +103,7 @@ func TestMeasure(t *testing.T) {
 		t.Errorf("read again it is not the same: %v\n%s\n%s", err, a.String(), b.String())
 	}
 	c, err := Compare(r, again, "a", "b")
-	if err != nil || len(c.Pairs) != 3 || c.Pairs[0].Throughput.Answer != evidence.Same {
+	if err != nil || len(c.Pairs) != 3 || c.Pairs[0].Throughput.Answer != stats.Same {
 		t.Errorf("%v: a sweep against itself: %+v", err, c.Pairs)
 	}
 }

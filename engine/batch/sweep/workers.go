@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/evidence"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -36,7 +36,7 @@ func (r *Results) Workers() []string {
 	}
 	at := slices.Index(line, best)
 	b := &r.Rows[best]
-	out := []string{fmt.Sprintf("num_workers=%d was the fastest that was measured: %s samples/s", b.Workers, figures.Rate(b.Rate.Value))}
+	out := []string{fmt.Sprintf("num_workers=%d was the fastest that was measured: %s samples/s", b.Workers, units.Rate(b.Rate.Value))}
 	out = append(out, "why: "+b.load())
 	if at > 0 {
 		less := &r.Rows[line[at-1]]
@@ -46,7 +46,7 @@ func (r *Results) Workers() []string {
 		more := &r.Rows[line[at+1]]
 		c := r.compare(best, line[at+1])
 		text := fmt.Sprintf("with %d: %s; it against %d: %v", more.Workers, more.load(), b.Workers, c)
-		if c.Answer == evidence.Different && c.Ratio < 1 {
+		if c.Answer == stats.Different && c.Ratio < 1 {
 			text += ", so that more workers are in the way"
 		}
 		out = append(out, text)
@@ -57,8 +57,8 @@ func (r *Results) Workers() []string {
 		}
 	}
 	for _, i := range line[:at] {
-		if r.compare(best, i).Answer == evidence.Same {
-			out = append(out, fmt.Sprintf("num_workers=%d is the same within %s and takes less memory and fewer cores: prefer it", r.Rows[i].Workers, figures.Prose.Percent(evidence.DefaultMargin)))
+		if r.compare(best, i).Answer == stats.Same {
+			out = append(out, fmt.Sprintf("num_workers=%d is the same within %s and takes less memory and fewer cores: prefer it", r.Rows[i].Workers, units.Prose.Percent(stats.DefaultMargin)))
 			break
 		}
 	}
@@ -66,27 +66,27 @@ func (r *Results) Workers() []string {
 }
 
 // compare relates the throughput of row b to that of a.
-func (r *Results) compare(a, b int) *evidence.Change {
-	c := r.runs.Compare(a, b, evidence.DefaultMargin)
+func (r *Results) compare(a, b int) *stats.Change {
+	c := r.runs.Compare(a, b, stats.DefaultMargin)
 	return &c.Throughput
 }
 
 // load sets loading against computing, for an epoch.
 func (r *Result) load() string {
 	compute, all, each := r.PerEpoch(r.Stats.Busy), r.PerEpoch(r.Stats.Load), r.share()
-	text := fmt.Sprintf("an epoch takes %s to load", figures.Prose.Time(all))
+	text := fmt.Sprintf("an epoch takes %s to load", units.Prose.Time(all))
 	switch {
 	case r.Workers == 0:
 		text += " in the step loop itself"
 	case r.Workers > 1:
-		text += fmt.Sprintf(", %s for each worker", figures.Prose.Time(each))
+		text += fmt.Sprintf(", %s for each worker", units.Prose.Time(each))
 	}
-	text += fmt.Sprintf(", and %s to compute", figures.Prose.Time(compute))
+	text += fmt.Sprintf(", and %s to compute", units.Prose.Time(compute))
 	which := "loading is the longer, and the device waits for data %s of the time"
 	if each <= compute {
 		which = "computing is the longer, and the device waits for data %s of the time"
 	}
-	return text + ": " + fmt.Sprintf(which, figures.Prose.Percent(r.Stats.DataShare()))
+	return text + ": " + fmt.Sprintf(which, units.Prose.Percent(r.Stats.DataShare()))
 }
 
 // family are the measured rows that differ from one in num_workers alone, it included,

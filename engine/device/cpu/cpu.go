@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/device"
 	cpukernels "dev.gpustall/kernels/cpu"
@@ -67,7 +67,7 @@ var (
 // threads; 0 means as many as there are cores for this process.
 func Open(threads int) (*Device, error) {
 	if threads < 0 {
-		return nil, fault.New("open device", "cpu", fmt.Sprintf("%d threads is not a count", threads), "use 0 for all")
+		return nil, errs.New("open device", "cpu", fmt.Sprintf("%d threads is not a count", threads), "use 0 for all")
 	}
 	if threads == 0 {
 		threads = host.Cores()

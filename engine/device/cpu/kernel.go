@@ -3,7 +3,7 @@ package cpu
 import (
 	"fmt"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/kernels"
 	cpukernels "dev.gpustall/kernels/cpu"
@@ -46,7 +46,7 @@ func (p *program) call(d *Device, l device.Launch) (cpukernels.Call, error) {
 func (p *program) bind(d *Device, ls []device.Launch) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fault.New("prepare", "a program", fmt.Sprintf("a kernel refused its arguments: %v", r), "")
+			err = errs.New("prepare", "a program", fmt.Sprintf("a kernel refused its arguments: %v", r), "")
 		}
 	}()
 	calls := make([]cpukernels.Call, len(ls))
@@ -56,7 +56,7 @@ func (p *program) bind(d *Device, ls []device.Launch) (err error) {
 		}
 	}
 	if p.plan, err = d.pool.Prepare(calls); err != nil {
-		return fault.Wrap(err, "prepare", "a program", "")
+		return errs.Wrap(err, "prepare", "a program", "")
 	}
 	n := p.plan.Scratch()
 	if n == 0 {
@@ -85,7 +85,7 @@ func (d *Device) growScratch(n int) error {
 			continue
 		}
 		if err := q.plan.Bind(k.m.mem); err != nil {
-			return fault.Wrap(err, "prepare", "scratch memory", "")
+			return errs.Wrap(err, "prepare", "scratch memory", "")
 		}
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
 )
 
@@ -37,7 +37,7 @@ type block struct {
 func addressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
 func oom(n int, held, total int64) error {
-	return fault.New("allocate", fmt.Sprintf("%d MiB on the cpu device", n>>20),
+	return errs.New("allocate", fmt.Sprintf("%d MiB on the cpu device", n>>20),
 		fmt.Sprintf("%v: it holds %d MiB already, and the host has %d MiB", device.ErrOutOfMemory, held>>20, total>>20), "lower batch_size").Because(device.ErrOutOfMemory)
 }
 
@@ -215,7 +215,7 @@ func (d *Device) AllocHost(n int) ([]byte, error) {
 	defer d.mem.mu.Unlock()
 	mp, err := mapMemory(n)
 	if err != nil {
-		return nil, fault.Wrap(err, "allocate", fmt.Sprintf("%d MiB of host memory", n>>20), "lower prefetch_factor or batch_size")
+		return nil, errs.Wrap(err, "allocate", fmt.Sprintf("%d MiB of host memory", n>>20), "lower prefetch_factor or batch_size")
 	}
 	if d.mem.host == nil {
 		d.mem.host = make(map[*byte]*mapping)

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/device"
 )
@@ -103,7 +103,7 @@ func (s *stream) run() {
 func (s *stream) execute(c *command) {
 	defer func() {
 		if r := recover(); r != nil {
-			s.dev.fail(fault.New("compute on", "the cpu device", fmt.Sprintf("a kernel of the stream %s panicked: %v\n%s", s.name, r, debug.Stack()), "run it again"))
+			s.dev.fail(errs.New("compute on", "the cpu device", fmt.Sprintf("a kernel of the stream %s panicked: %v\n%s", s.name, r, debug.Stack()), "run it again"))
 		}
 	}()
 	faulted := s.dev.fault.Load() != nil

@@ -10,7 +10,7 @@ import (
 	"sort"
 	"strings"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
 )
 
@@ -30,16 +30,16 @@ type Config struct {
 	TuneEmulated bool
 }
 
-// mendGPU is what there is to do about a GPU that fails, where nothing better is known.
-const mendGPU = "see nvidia-smi, or take --device cpu"
+// hintGPU is what there is to do about a GPU that fails, where nothing better is known.
+const hintGPU = "see nvidia-smi, or take --device cpu"
 
-func noDevice(reason, mend string) error {
-	return fault.Reason(reason, mend).Because(device.ErrNoDevice)
+func noDevice(reason, hint string) error {
+	return errs.Reason(reason, hint).Because(device.ErrNoDevice)
 }
 
 // opening names GPU number n in an error of opening it.
 func opening(n int, err error) error {
-	return fault.Wrap(err, "open device", fmt.Sprintf("cuda:%d", n), mendGPU)
+	return errs.Wrap(err, "open device", fmt.Sprintf("cuda:%d", n), hintGPU)
 }
 
 // Choices is a store of what the autotuner found: the variants taken, and those that

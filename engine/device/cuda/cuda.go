@@ -12,7 +12,7 @@ import (
 
 	"gorgonia.org/cu"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cuda/driver"
 	"dev.gpustall/kernels"
@@ -80,11 +80,11 @@ func Available() error {
 		if errors.Is(err, driver.ErrNoDriver) {
 			return noDevice(err.Error(), "install NVIDIA's driver or take --device cpu")
 		}
-		return noDevice(fmt.Sprintf("the NVIDIA driver does not start: %v", err), mendGPU)
+		return noDevice(fmt.Sprintf("the NVIDIA driver does not start: %v", err), hintGPU)
 	}
 	n, err := cu.NumDevices()
 	if err != nil {
-		return noDevice(fmt.Sprintf("counting GPUs: %v", err), mendGPU)
+		return noDevice(fmt.Sprintf("counting GPUs: %v", err), hintGPU)
 	}
 	if n == 0 {
 		return noDevice("the driver sees no GPU", "check CUDA_VISIBLE_DEVICES, or take --device cpu")
@@ -137,7 +137,7 @@ func Open(c Config) (device.Device, error) {
 
 func (d *Device) open(ordinal int) (err error) {
 	if d.gpu, err = cu.GetDevice(ordinal); err != nil {
-		return fault.Reason(err.Error(), "").Because(device.ErrNoDevice)
+		return errs.Reason(err.Error(), "").Because(device.ErrNoDevice)
 	}
 	if err = d.describe(); err != nil {
 		return err
@@ -145,7 +145,7 @@ func (d *Device) open(ordinal int) (err error) {
 	// Blocking waits leave the processor to the loader's workers.
 	_ = d.gpu.SetPrimaryCtxFlags(cu.SchedBlockingSync) // refused when another user of the context was first: no harm
 	if d.ctx, err = driver.Retain(d.gpu); err != nil {
-		return fault.Reason(fmt.Sprintf("its context cannot be had: %v", err), "").Because(device.ErrNoDevice)
+		return errs.Reason(fmt.Sprintf("its context cannot be had: %v", err), "").Because(device.ErrNoDevice)
 	}
 	d.mem.grow, d.mem.shrink = d.grow, d.shrink
 	err = d.ctx.Do(func() error {
@@ -220,7 +220,7 @@ func (d *Device) describe() error {
 		d.info.TypeNote = fmt.Sprintf("on compute capability %d.%d %s without tensor cores: less memory and traffic, no faster arithmetic", major, minor, strings.Join(slow, " and "))
 	}
 	if d.target.SM < 70 || len(d.info.Types) == 0 {
-		return fault.Reason(fmt.Sprintf("%s has compute capability %d.%d and the kernels need 7.0 (Volta) or later", name, major, minor), "take --device cpu").Because(device.ErrNoDevice)
+		return errs.Reason(fmt.Sprintf("%s has compute capability %d.%d and the kernels need 7.0 (Volta) or later", name, major, minor), "take --device cpu").Because(device.ErrNoDevice)
 	}
 	return nil
 }
@@ -272,5 +272,5 @@ func (d *Device) Close() error {
 		return err
 	}))
 	err = cmp.Or(err, d.ctx.Release(d.gpu))
-	return fault.Wrap(refused(err), "close", d.info.Name, mendGPU)
+	return errs.Wrap(refused(err), "close", d.info.Name, hintGPU)
 }

@@ -6,14 +6,14 @@ import (
 	"errors"
 	"fmt"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device/cuda/driver"
 )
 
 // What there is to do about errors that come from several places.
 const (
-	mendMemory = "lower batch_size"
-	mendDriver = "update NVIDIA's driver"
+	hintMemory = "lower batch_size"
+	hintDriver = "update NVIDIA's driver"
 )
 
 // refused is the error of a call that the driver refused, or by which it told of work
@@ -22,18 +22,18 @@ func refused(err error) error {
 	if err == nil { // nearly always, and to ask for more would allocate
 		return nil
 	}
-	if _, already := fault.As(err); already {
+	if _, already := errs.As(err); already {
 		return err
 	}
-	return fault.Reason(err.Error(), mend(err)).Because(err)
+	return errs.Reason(err.Error(), hint(err)).Because(err)
 }
 
-// mend is what there is to do about a status of the driver, where that is known.
-func mend(err error) string {
+// hint is what there is to do about a status of the driver, where that is known.
+func hint(err error) string {
 	var status driver.Error
 	switch errors.As(err, &status); {
 	case status == driver.OutOfMemory:
-		return mendMemory
+		return hintMemory
 	case status == driver.Uncorrected:
 		return "see nvidia-smi -q -d ECC, and take another GPU with --device cuda:N"
 	case status.Kernel():

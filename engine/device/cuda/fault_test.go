@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cuda/driver"
 	"dev.gpustall/kernels"
@@ -38,7 +38,7 @@ func TestKernelFault(t *testing.T) {
 			"drain": refused(d.drain()), "sync": d.Sync(e), "launch": d.Launch(s, p), "copy in": d.CopyIn(s, y, host), "copy out": d.CopyOut(s, host, y),
 			"record": d.Record(s, e), "capture": d.Capture(p, true),
 		} {
-			if f := fault.Explain(err); !strings.HasPrefix(f.Reason, "CUDA_ERROR_ILLEGAL_ADDRESS") || f.Mend != mend(driver.Error(700)) {
+			if f := errs.Explain(err); !strings.HasPrefix(f.Reason, "CUDA_ERROR_ILLEGAL_ADDRESS") || f.Hint != hint(driver.Error(700)) {
 				t.Errorf("%s after the fault: %+v", name, f)
 			}
 		}

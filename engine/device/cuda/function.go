@@ -8,7 +8,7 @@ import (
 
 	"gorgonia.org/cu"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device/cuda/driver"
 	cudakernels "dev.gpustall/kernels/cuda"
 )
@@ -45,13 +45,13 @@ func (d *Device) function(module, name string, shared int) (cu.Function, error) 
 			f.shared = defaultShared - static
 			return err
 		}); err != nil {
-			return cu.Function{}, fault.Wrap(refused(err), "load", fmt.Sprintf("kernel %s of module %s", name, module), "")
+			return cu.Function{}, errs.Wrap(refused(err), "load", fmt.Sprintf("kernel %s of module %s", name, module), "")
 		}
 		d.functions[entry{module, name}] = f
 	}
 	if shared > f.shared {
 		if err := d.ctx.Do(func() error { return driver.MaxDynamicShared(f.cu, shared) }); err != nil {
-			return cu.Function{}, fault.Wrap(refused(err), "give", fmt.Sprintf("kernel %s %d bytes of dynamic shared memory", name, shared), "")
+			return cu.Function{}, errs.Wrap(refused(err), "give", fmt.Sprintf("kernel %s %d bytes of dynamic shared memory", name, shared), "")
 		}
 		f.shared = shared
 	}
@@ -68,14 +68,14 @@ func (d *Device) module(name string) (cu.Module, error) {
 	}
 	m, err := d.ctx.LoadModule(ptx)
 	if err != nil {
-		why, mend := "the driver does not compile it", mendDriver
+		why, hint := "the driver does not compile it", hintDriver
 		switch {
 		case errors.Is(err, driver.OldDriver):
 			why = "the driver is older than the kernels"
 		case errors.Is(err, driver.NoCompiler):
-			why, mend = "the driver's compiler is not here", "install libnvidia-ptxjitcompiler.so.1, or give the container the driver capability compute"
+			why, hint = "the driver's compiler is not here", "install libnvidia-ptxjitcompiler.so.1, or give the container the driver capability compute"
 		}
-		return cu.Module{}, fault.New("load module", name, fmt.Sprintf("%s: %v", why, err), mend).Because(err)
+		return cu.Module{}, errs.New("load module", name, fmt.Sprintf("%s: %v", why, err), hint).Because(err)
 	}
 	d.modules[name] = m
 	return m, nil

@@ -9,7 +9,7 @@ import (
 
 	"gorgonia.org/cu"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cuda/driver"
 	cudakernels "dev.gpustall/kernels/cuda"
@@ -30,10 +30,10 @@ func (d *Device) grow(n int64) (addr uint64, err error) {
 	case err == nil:
 		return addr, nil
 	case errors.Is(err, driver.OutOfMemory):
-		return 0, fault.New("allocate", onGPU(n),
-			fmt.Sprintf("%v: %d of its %d MiB are free, %d held", device.ErrOutOfMemory, free>>20, total>>20, d.mem.held>>20), mendMemory).Because(device.ErrOutOfMemory)
+		return 0, errs.New("allocate", onGPU(n),
+			fmt.Sprintf("%v: %d of its %d MiB are free, %d held", device.ErrOutOfMemory, free>>20, total>>20, d.mem.held>>20), hintMemory).Because(device.ErrOutOfMemory)
 	}
-	return 0, fault.Wrap(refused(err), "allocate", onGPU(n), "")
+	return 0, errs.Wrap(refused(err), "allocate", onGPU(n), "")
 }
 
 func (d *Device) shrink(addr uint64) error {
@@ -98,7 +98,7 @@ func (d *Device) AllocHost(n int) ([]byte, error) {
 		if errors.Is(err, driver.OutOfMemory) { // of the host's memory
 			reason = "the system refuses"
 		}
-		return nil, fault.New("page-lock", fmt.Sprintf("%d MiB", n>>20), reason, less).Because(err)
+		return nil, errs.New("page-lock", fmt.Sprintf("%d MiB", n>>20), reason, less).Because(err)
 	}
 	d.host[unsafe.SliceData(b)] = b
 	return b, nil

@@ -8,7 +8,7 @@ import (
 
 	"gorgonia.org/cu"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cuda/driver"
 	"dev.gpustall/kernels"
@@ -52,7 +52,7 @@ func (d *Device) Prepare(ls []device.Launch) (device.Program, error) {
 
 func (d *Device) build(p *program, ls []device.Launch) error {
 	if err := d.clearCounters(); err != nil {
-		return fault.Wrap(err, "prepare", "the kernels' counters", "")
+		return errs.Wrap(err, "prepare", "the kernels' counters", "")
 	}
 	plans := make([]cudakernels.Plan, len(ls))
 	scratch := 0
@@ -66,7 +66,7 @@ func (d *Device) build(p *program, ls []device.Launch) error {
 	}
 	base, err := d.claimScratch(p, int64(scratch))
 	if err != nil {
-		return fault.Wrap(err, "prepare", "scratch memory", "")
+		return errs.Wrap(err, "prepare", "scratch memory", "")
 	}
 	for i, l := range ls {
 		for j := range plans[i].Launches {
@@ -80,11 +80,11 @@ func (d *Device) build(p *program, ls []device.Launch) error {
 		p.variants = append(p.variants, d.variant(l.Op, plans[i].Config))
 	}
 	if p.cmds, err = driver.NewCommands(len(p.list)); err != nil {
-		return fault.Wrap(err, "prepare", "a program", "")
+		return errs.Wrap(err, "prepare", "a program", "")
 	}
 	for i := range p.list {
 		if err := p.cmds.Launch(&p.list[i]); err != nil {
-			return fault.Wrap(err, "prepare", "a program", "")
+			return errs.Wrap(err, "prepare", "a program", "")
 		}
 	}
 	return nil
@@ -97,7 +97,7 @@ func (d *Device) plan(p *program, l device.Launch) (cudakernels.Plan, error) {
 	}
 	op, ok := l.Op.(kernels.Op)
 	if !ok || len(cudakernels.Configs(op, d.target)) == 0 {
-		return cudakernels.Plan{}, fault.Reason(fmt.Sprintf("there is no kernel for %s on sm_%d", l.Op.Name(), d.target.SM), "choose another precision").Because(device.ErrUnsupported)
+		return cudakernels.Plan{}, errs.Reason(fmt.Sprintf("there is no kernel for %s on sm_%d", l.Op.Name(), d.target.SM), "choose another precision").Because(device.ErrUnsupported)
 	}
 	args := op.Args()
 	if err := kernels.Check(args, len(l.Bufs), func(i int) int { return l.Bufs[i].Size }); err != nil {
@@ -200,7 +200,7 @@ func (d *Device) turnTo(s device.Stream, p device.Program) (st cu.Stream, pr *pr
 	}
 	if d.last != 0 {
 		if err := cmp.Or(d.ctx.Record(d.turn, d.streams[d.last-1]), d.ctx.Wait(st, d.turn)); err != nil {
-			return st, nil, fault.Wrap(refused(err), "wait for", fmt.Sprintf("stream %d", d.last), "")
+			return st, nil, errs.Wrap(refused(err), "wait for", fmt.Sprintf("stream %d", d.last), "")
 		}
 	}
 	d.last = s
@@ -219,12 +219,12 @@ func (d *Device) Launch(s device.Stream, p device.Program) error {
 func (d *Device) launch(st cu.Stream, pr *program) error {
 	if pr.graph != nil {
 		if err := d.ctx.Replay(pr.graph, st); err != nil {
-			return fault.Wrap(refused(err), "launch", fmt.Sprintf("a graph of %d kernels", pr.cmds.Len()), "")
+			return errs.Wrap(refused(err), "launch", fmt.Sprintf("a graph of %d kernels", pr.cmds.Len()), "")
 		}
 		return nil
 	}
 	if i, err := d.ctx.Run(pr.cmds, st); err != nil {
-		return fault.Wrap(refused(err), "launch", fmt.Sprintf("kernel %d of %d", i, pr.cmds.Len()), "")
+		return errs.Wrap(refused(err), "launch", fmt.Sprintf("kernel %d of %d", i, pr.cmds.Len()), "")
 	}
 	return nil
 }
@@ -256,7 +256,7 @@ func (d *Device) Capture(p device.Program, on bool) error {
 	}
 	g, i, err := d.ctx.Capture(pr.cmds, d.setup)
 	if err != nil {
-		return fault.Wrap(refused(err), "capture", fmt.Sprintf("kernel %d of %d", i, pr.cmds.Len()), "")
+		return errs.Wrap(refused(err), "capture", fmt.Sprintf("kernel %d of %d", i, pr.cmds.Len()), "")
 	}
 	pr.graph = g
 	return nil

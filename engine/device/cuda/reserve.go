@@ -7,7 +7,7 @@ import (
 
 	"gorgonia.org/cu"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/kernels"
 	cudakernels "dev.gpustall/kernels/cuda"
@@ -85,7 +85,7 @@ func (d *Device) free(back int64) (n int64, err error) {
 		n = max(0, left+back-headroom(total))
 		return err
 	})
-	return n, fault.Wrap(refused(err), "ask for", "the GPU's free memory", "")
+	return n, errs.Wrap(refused(err), "ask for", "the GPU's free memory", "")
 }
 
 // Fits reports whether Reserve would succeed.
@@ -110,8 +110,8 @@ func (d *Device) Reserve(r device.Reservation) (int64, error) {
 		return 0, err
 	}
 	if piece > free {
-		return 0, fault.New("reserve", onGPU(piece),
-			fmt.Sprintf("%d MiB more are needed and %d of the GPU's %d MiB are free", piece>>20, free>>20, d.info.Memory>>20), mendMemory).Because(device.ErrOutOfMemory)
+		return 0, errs.New("reserve", onGPU(piece),
+			fmt.Sprintf("%d MiB more are needed and %d of the GPU's %d MiB are free", piece>>20, free>>20, d.info.Memory>>20), hintMemory).Because(device.ErrOutOfMemory)
 	}
 	if piece > 0 {
 		d.mem.trim()
@@ -129,7 +129,7 @@ func (d *Device) Reserve(r device.Reservation) (int64, error) {
 func (d *Device) giveBack() error {
 	for _, p := range d.programs {
 		if p != nil {
-			return fault.New("reserve", "all memory afresh", "programs are prepared", "release them first")
+			return errs.New("reserve", "all memory afresh", "programs are prepared", "release them first")
 		}
 	}
 	if err := d.drain(); err != nil {

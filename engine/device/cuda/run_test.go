@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train"
@@ -136,7 +136,7 @@ func (c run) train(t *testing.T) (out ran) {
 		}
 	}
 	s := trace.NewSession(trace.Meta{})
-	col := trace.NewCollector(rec, s, stall.NewAnalyzer(rec.Now()), nil)
+	col := trace.NewCollector(rec, s, attribution.NewAnalyzer(rec.Now()), nil)
 	col.Start()
 	err = e.Run(t.Context())
 	out.plan = e.Memory()

@@ -8,7 +8,7 @@ import (
 	"io"
 	"os"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
 	cudakernels "dev.gpustall/kernels/cuda"
 )
@@ -25,7 +25,7 @@ func serve(in io.Reader, out io.Writer, tamper func(*cudakernels.Plan)) error {
 	questions, answers := gob.NewDecoder(in), newEncoder(out)
 	var g greeting
 	if err := questions.Decode(&g); err != nil {
-		return fault.New("try", "kernels", "gpustall alone starts this, for itself", "start gpustall run").Because(err)
+		return errs.New("try", "kernels", "gpustall alone starts this, for itself", "start gpustall run").Because(err)
 	}
 	dev, err := Open(Config{Ordinal: g.Ordinal})
 	if err != nil {

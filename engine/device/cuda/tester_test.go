@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/kernels"
 	cudakernels "dev.gpustall/kernels/cuda"
@@ -114,7 +114,7 @@ func TestNoTester(t *testing.T) {
 // A person who starts the process that tries kernels is told what to start instead.
 func TestServeNobody(t *testing.T) {
 	err := serve(strings.NewReader(""), io.Discard, nil)
-	if f := fault.Explain(err); !errors.Is(err, io.EOF) || f.Op == "" || f.Object == "" || f.Mend == "" {
+	if f := errs.Explain(err); !errors.Is(err, io.EOF) || f.Op == "" || f.Object == "" || f.Hint == "" {
 		t.Errorf("%v: %+v", err, f)
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"gorgonia.org/cu"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cuda/driver"
 	"dev.gpustall/kernels"
@@ -104,7 +104,7 @@ func (d *Device) LaunchTimed(s device.Stream, p device.Program) (device.Timing, 
 			continue
 		}
 		if i, err := d.ctx.Run(r.cmds, st); err != nil {
-			return 0, fault.Wrap(refused(err), "launch", fmt.Sprintf("command %d of %d, timed", i, r.cmds.Len()), "")
+			return 0, errs.Wrap(refused(err), "launch", fmt.Sprintf("command %d of %d, timed", i, r.cmds.Len()), "")
 		}
 		r.taken = true
 		return device.NewTiming(p, i), nil

@@ -6,7 +6,7 @@ import (
 	"time"
 	"unsafe"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/kernels"
 )
@@ -27,7 +27,7 @@ func (a *arena) alloc(n int) (device.Buffer, error) {
 		return device.Buffer{}, device.NotPositive("device", int64(n))
 	}
 	if int64(n) > a.size-a.held {
-		return device.Buffer{}, fault.New("allocate", fmt.Sprintf("%d MiB on the emulated device", n>>20),
+		return device.Buffer{}, errs.New("allocate", fmt.Sprintf("%d MiB on the emulated device", n>>20),
 			fmt.Sprintf("%v: %d MiB of its %d MiB are held", device.ErrOutOfMemory, a.held>>20, a.size>>20), "lower batch_size").Because(device.ErrOutOfMemory)
 	}
 	b := device.Buffer{Addr: base + a.next, Size: n}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/kernels"
 )
@@ -151,7 +151,7 @@ func Find(name string) (Preset, error) {
 			return p, nil
 		}
 	}
-	return Preset{}, fault.New("open device", name, "there is no emulated one of that name",
+	return Preset{}, errs.New("open device", name, "there is no emulated one of that name",
 		"choose one of emu:"+strings.Join(Names(), ", emu:")).Because(device.ErrNoDevice)
 }
 
@@ -201,7 +201,7 @@ func (c Card) Time(op device.Operation) (time.Duration, error) {
 	}
 	rate := c.rate(computeType(op))
 	if rate == 0 {
-		return 0, fault.Reason(fmt.Sprintf("a %s has no %v arithmetic", c.Name, computeType(op)), "choose another precision").Because(device.ErrUnsupported)
+		return 0, errs.Reason(fmt.Sprintf("a %s has no %v arithmetic", c.Name, computeType(op)), "choose another precision").Because(device.ErrUnsupported)
 	}
 	compute := op.FLOPs() / (rate * c.Efficiency)
 	memory := op.Bytes() / (c.Bandwidth * c.BandwidthShare)

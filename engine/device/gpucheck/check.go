@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/device"
 )
 
@@ -243,7 +243,7 @@ func checkDevice(ctx context.Context, c *check) (any, error) {
 		c.quick, c.report.Quick, c.report.Note = true, true, noteEmulated
 		fmt.Fprintln(c.out, noteEmulated)
 	}
-	fmt.Fprintf(c.out, "%s, %s\n", c.facts.Name, figures.Prose.Bytes(c.facts.Memory))
+	fmt.Fprintf(c.out, "%s, %s\n", c.facts.Name, units.Prose.Bytes(c.facts.Memory))
 	return c.facts, nil
 }
 

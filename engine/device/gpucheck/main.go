@@ -1,7 +1,7 @@
 // Command gpucheck checks gpustall on a GPU and measures it there. It runs the
 // binaries of the bundle it lies in (make gpu-bundle), one process for each
 // part, so that a part that crashes or hangs costs its own result alone. It ends
-// in a short table and a JSON file; docs/gpu.md explains both.
+// in a short table and a JSON file; docs/guide/gpu.md explains both.
 //
 // Exit status: 0 every part is ok or skipped, 1 a part failed, 2 wrong use, 3 no
 // GPU.

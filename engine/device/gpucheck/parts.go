@@ -177,7 +177,7 @@ func (c *check) has(typ string) bool {
 	return false
 }
 
-// The tolerances of the loss checks; docs/gpu.md states them.
+// The tolerances of the loss checks; docs/guide/gpu.md states them.
 const (
 	judged        = 100  // a curve shorter than this is not asked to fall
 	falls         = 0.5  // the last tenth's mean loss over the first step's, at most

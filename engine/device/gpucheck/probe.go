@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/kernels"
 )
@@ -156,7 +156,7 @@ func (p probed) line() string {
 	if p.Wrong != "" {
 		return fmt.Sprintf("%-22s %s", p.Config, result{Why: p.Wrong}.short())
 	}
-	return fmt.Sprintf("%-22s right, %s", p.Config, figures.Prose.Time(int64(1e3*p.Micro)))
+	return fmt.Sprintf("%-22s right, %s", p.Config, units.Prose.Time(int64(1e3*p.Micro)))
 }
 
 // fenced is what leaving the proxy fence out does to one product.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/device"
 )
 
@@ -64,7 +64,7 @@ func row(w io.Writer, name, format string, args ...any) {
 }
 
 func (c *check) gpuText() string {
-	s := fmt.Sprintf("%s, %s", c.facts.Name, figures.Prose.Bytes(c.facts.Memory))
+	s := fmt.Sprintf("%s, %s", c.facts.Name, units.Prose.Bytes(c.facts.Memory))
 	if c.facts.Driver != "" {
 		s += ", driver " + c.facts.Driver
 	}
@@ -225,9 +225,9 @@ func (c *check) runRows(w io.Writer) {
 		}
 		nvml := "NVML gave none"
 		if g, ok := s.Gauges["nvml_util"]; ok {
-			nvml = fmt.Sprintf("NVML %s (%d samples)", figures.Prose.Percent(g.Mean/100), g.Samples) // it is in per cent already
+			nvml = fmt.Sprintf("NVML %s (%d samples)", units.Prose.Percent(g.Mean/100), g.Samples) // it is in per cent already
 		}
-		row(w, "utilisation", "%s: measured %s, %s", name, figures.Prose.Percent(s.Utilisation), nvml)
+		row(w, "utilisation", "%s: measured %s, %s", name, units.Prose.Percent(s.Utilisation), nvml)
 	}
 }
 
@@ -248,7 +248,7 @@ func (c *check) costRows(w io.Writer) {
 			if r.Pinned {
 				kind = "pinned"
 			}
-			row(w, "copy", "%s %-8s %9s: %10s, alone %s", r.Direction, kind, figures.Prose.Bytes(int64(r.Bytes)), figures.Prose.Transfer(1e9*r.GBPerS), figures.Prose.Time(int64(1e3*r.Alone)))
+			row(w, "copy", "%s %-8s %9s: %10s, alone %s", r.Direction, kind, units.Prose.Bytes(int64(r.Bytes)), units.Prose.Transfer(1e9*r.GBPerS), units.Prose.Time(int64(1e3*r.Alone)))
 		}
 	}
 	c.tuneRows(func(name, format string, args ...any) { row(w, name, format, args...) })
@@ -274,15 +274,15 @@ func (c *check) opRows(w io.Writer) {
 		s := runs[n]
 		typ := s.Knobs["precision"]
 		limit, source := c.ceiling(typ)
-		row(w, "ops", "batch %s, %s; copies to the GPU %s of the time; peak memory %s; ceiling %s", n, typ, figures.Prose.Percent(s.CopyShare), figures.Prose.Bytes(s.Peak), source)
+		row(w, "ops", "batch %s, %s; copies to the GPU %s of the time; peak memory %s; ceiling %s", n, typ, units.Prose.Percent(s.CopyShare), units.Prose.Bytes(s.Peak), source)
 		ops := slices.Clone(s.Ops)
 		slices.SortStableFunc(ops, func(a, b opRow) int { return cmp.Compare(b.Total, a.Total) })
 		for _, o := range ops[:min(12, len(ops))] {
 			of := ""
 			if limit > 0 && o.TFLOPs > 0 && strings.HasPrefix(o.Name, "conv") {
-				of = "  " + figures.Prose.Percent(o.TFLOPs/limit) + " of the ceiling"
+				of = "  " + units.Prose.Percent(o.TFLOPs/limit) + " of the ceiling"
 			}
-			row(w, "", "%-22s %-24s %7s  %9s  %7.2f TFLOP/s  %6.0f GB/s%s", o.Name, o.Layer, figures.Prose.Percent(o.Share), figures.Prose.Time(int64(1e9*o.Mean)), o.TFLOPs, o.GBPerS, of)
+			row(w, "", "%-22s %-24s %7s  %9s  %7.2f TFLOP/s  %6.0f GB/s%s", o.Name, o.Layer, units.Prose.Percent(o.Share), units.Prose.Time(int64(1e9*o.Mean)), o.TFLOPs, o.GBPerS, of)
 		}
 	}
 }

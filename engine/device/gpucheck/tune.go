@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/kernels"
 )
@@ -171,7 +171,7 @@ func (c *check) tuneRows(row func(name, format string, args ...any)) {
 		}
 		if best > 0 {
 			row("tune", "%s batch %d: %d kernels in %.0f s, %d not as planned: %s for %s; %d untuned",
-				t.Spec.Type, t.Spec.Batch, len(t.Kernels), t.Seconds, other, figures.Prose.Time(int64(1e3*best)), figures.Prose.Time(int64(1e3*planned)), t.Untuned)
+				t.Spec.Type, t.Spec.Batch, len(t.Kernels), t.Seconds, other, units.Prose.Time(int64(1e3*best)), units.Prose.Time(int64(1e3*planned)), t.Untuned)
 		}
 		for _, n := range append(slices.Clone(t.Notes), t.Error) {
 			if n != "" {

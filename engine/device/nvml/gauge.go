@@ -3,15 +3,15 @@ package nvml
 import (
 	"errors"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // ErrNoDriver means that there is no NVIDIA driver here.
 var ErrNoDriver = errors.New("no NVIDIA driver")
 
 // failed says what the library cannot do here.
-func failed(op, object, reason string) *fault.Error {
-	return fault.New(op, object, reason, "the gauges of the GPU are missing, nothing else; nvidia-smi tells what the driver has")
+func failed(op, object, reason string) *errs.Error {
+	return errs.New(op, object, reason, "the gauges of the GPU are missing, nothing else; nvidia-smi tells what the driver has")
 }
 
 // Gauge is one reading: SI units, and shares in percent, as NVML has them.

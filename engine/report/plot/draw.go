@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 )
 
 // style is text of some size.
@@ -211,8 +211,8 @@ func rectangle(area *draw.Canvas, c color.Color, x0, y0, x1, y1 vg.Length) {
 func fold(s text.Style, t string, room vg.Length) string {
 	var lines []string
 	at := ""
-	for _, word := range strings.Fields(figures.Bind(t)) {
-		word = figures.Unbind(word)
+	for _, word := range strings.Fields(units.Bind(t)) {
+		word = units.Unbind(word)
 		switch {
 		case at == "":
 			at = word
@@ -250,7 +250,7 @@ func (ticks) Ticks(from, to float64) (out []plot.Tick) {
 // round writes a number of a scale.
 func round(v, unit float64) string {
 	if unit >= 1 {
-		return figures.Count(int64(math.Round(v)))
+		return units.Count(int64(math.Round(v)))
 	}
-	return figures.Decimal(v, int(math.Ceil(-math.Log10(unit)-1e-9)))
+	return units.Decimal(v, int(math.Ceil(-math.Log10(unit)-1e-9)))
 }

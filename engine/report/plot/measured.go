@@ -6,19 +6,19 @@ import (
 	"math"
 	"slices"
 
-	"dev.gpustall/engine/analysis/stall"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
 // Row is a configuration that was measured: a segment of a session, or one of a sweep.
 type Row struct {
-	Name    string           // under its bars, of one line or several
-	Stats   stall.Breakdown  // of the steps that count
-	Rate    figures.Estimate // samples a second
-	Workers int              // num_workers
-	Epoch   int64            // samples of an epoch; 0 where unknown
-	Memory  int64            // bytes of the device; 0 where unknown
+	Name    string                // under its bars, of one line or several
+	Stats   attribution.Breakdown // of the steps that count
+	Rate    units.Estimate        // samples a second
+	Workers int                   // num_workers
+	Epoch   int64                 // samples of an epoch; 0 where unknown
+	Memory  int64                 // bytes of the device; 0 where unknown
 }
 
 // each makes a value of each row, NaN where it has none.
@@ -54,7 +54,7 @@ func names(rows []Row) []string {
 func Throughput(rows []Row, title, axis string) *Chart {
 	b := Bars{Name: "throughput", Colour: Blue, Values: each(rows, func(r *Row) float64 { return r.Rate.Value }),
 		Lo: each(rows, func(r *Row) float64 { return r.Rate.Lo }), Hi: each(rows, func(r *Row) float64 { return r.Rate.Hi })}
-	b.Texts = written(b.Values, figures.Rate)
+	b.Texts = written(b.Values, units.Rate)
 	return &Chart{Name: "throughput", Title: title, X: axis, Y: "samples/s", Groups: names(rows), Bars: []Bars{b},
 		Note: "Steady steps. " + Whiskers}
 }
@@ -84,7 +84,7 @@ func Epochs(rows []Row, title, axis string) *Chart {
 			if math.IsNaN(s) {
 				return "-"
 			}
-			return figures.Narrow.Time(int64(s * 1e9))
+			return units.Narrow.Time(int64(s * 1e9))
 		})
 	}
 	return c
@@ -96,7 +96,7 @@ func Stalls(rows []Row, title, axis string) *Chart {
 	add := func(name string, letter rune, b Bars, of func(*Row) float64) {
 		b.Name, b.Letter = name, letter
 		b.Values = each(rows, func(r *Row) float64 { return 100 * of(r) })
-		b.Texts = written(b.Values, func(v float64) string { return figures.Narrow.Percent(v / 100) })
+		b.Texts = written(b.Values, func(v float64) string { return units.Narrow.Percent(v / 100) })
 		c.Bars = append(c.Bars, b)
 	}
 	add("computing", '#', Bars{Colour: Computing}, func(r *Row) float64 { return r.Stats.Utilisation() })
@@ -107,7 +107,7 @@ func Stalls(rows []Row, title, axis string) *Chart {
 			add(cause.String(), cause.Info().Letter, Bars{Colour: Cause(cause)}, share)
 		}
 	}
-	c.Note = fmt.Sprintf("What the device did, and while it computed nothing, what it waited for. Causes under %s of the time everywhere are left out.", figures.Prose.Percent(leastShare))
+	c.Note = fmt.Sprintf("What the device did, and while it computed nothing, what it waited for. Causes under %s of the time everywhere are left out.", units.Prose.Percent(leastShare))
 	return c
 }
 
@@ -137,7 +137,7 @@ func Utilisation(s *trace.Snapshot, names func(*trace.Segment) string) *Chart {
 		l.Points = append(l.Points, Point{at, share}, Point{at + width/1e9, share})
 	}
 	c.Lines = []Line{l}
-	c.Note = fmt.Sprintf("A step of the curve is %s. What was paused counts as not computing.", figures.Prose.Time(int64(group)*h.Bucket))
+	c.Note = fmt.Sprintf("A step of the curve is %s. What was paused counts as not computing.", units.Prose.Time(int64(group)*h.Bucket))
 	for i := range s.Segments {
 		g := &s.Segments[i]
 		if name := names(g); name != "" {
@@ -146,7 +146,7 @@ func Utilisation(s *trace.Snapshot, names func(*trace.Segment) string) *Chart {
 	}
 	if n := len(c.Marks); n > maxMarks {
 		c.Marks = nil
-		c.Note += fmt.Sprintf(" The settings changed %s, which is not marked.", figures.Counted(n-1, "time", "times"))
+		c.Note += fmt.Sprintf(" The settings changed %s, which is not marked.", units.Counted(n-1, "time", "times"))
 	}
 	return c
 }
@@ -202,7 +202,7 @@ func StepTimes(of []Steps) *Chart {
 			l.Points = append(l.Points, Point{float64(edges[b]) / 1e6, share}, Point{float64(edges[b+1]) / 1e6, share})
 		}
 		if left > 0 {
-			beyond += fmt.Sprintf(" Of %s, %s of %s took longer than is shown, at the most %s.", s.Name, figures.Count(left), figures.Counted(n, "step", "steps"), figures.Prose.Time(trace.Quantile(1, s.Times...)))
+			beyond += fmt.Sprintf(" Of %s, %s of %s took longer than is shown, at the most %s.", s.Name, units.Count(left), units.Counted(n, "step", "steps"), units.Prose.Time(trace.Quantile(1, s.Times...)))
 		}
 		c.Lines = append(c.Lines, l)
 	}
@@ -235,7 +235,7 @@ func Memory(rows []Row, title, axis string) *Chart {
 		if math.IsNaN(mib) {
 			return "-"
 		}
-		return figures.Narrow.Bytes(int64(mib * (1 << 20)))
+		return units.Narrow.Bytes(int64(mib * (1 << 20)))
 	})
 	return &Chart{Name: "memory", Title: title, X: axis, Y: "MiB", Groups: names(rows), Bars: []Bars{b}}
 }

@@ -8,7 +8,7 @@ import (
 	"math"
 	"testing"
 
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -122,7 +122,7 @@ func TestRound(t *testing.T) {
 
 // TestTop: an interval that knows nothing does not flatten the bars.
 func TestTop(t *testing.T) {
-	c := Throughput([]Row{{Rate: figures.Estimate{Value: 10, Lo: 1, Hi: 1000}}}, "", "")
+	c := Throughput([]Row{{Rate: units.Estimate{Value: 10, Lo: 1, Hi: 1000}}}, "", "")
 	c.Bars[0].Values, c.Bars[0].Lo, c.Bars[0].Hi = []float64{10}, []float64{1}, []float64{1000}
 	if top := c.top(); top < 15 || top > 20 {
 		t.Errorf("the axis ends at %v", top)

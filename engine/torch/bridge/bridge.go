@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/timer"
 	"dev.gpustall/engine/torch/python"
 	"dev.gpustall/engine/trace"
@@ -100,7 +100,7 @@ func Open() (*Bridge, error) {
 	removeLeftovers(os.TempDir())
 	dir, err := os.MkdirTemp("", folders)
 	if err != nil {
-		return nil, fault.Wrap(err, "make", "a folder for the training's rings", "set TMPDIR to a folder that can be written to")
+		return nil, errs.Wrap(err, "make", "a folder for the training's rings", "set TMPDIR to a folder that can be written to")
 	}
 	b := &Bridge{
 		Clock: newClock(), Every: PollShown, Polled: make(chan time.Time, 1), dir: dir, shared: filepath.Join(dir, rings), rings: map[string]*ring{}, mails: map[string]*mail{},
@@ -123,7 +123,7 @@ func Open() (*Bridge, error) {
 		_ = b.owner.Close()
 		_ = os.RemoveAll(b.shared)
 		_ = os.RemoveAll(dir)
-		return nil, fault.Wrap(err, "prepare", dir, "free some space, or set TMPDIR to a folder that can be written to")
+		return nil, errs.Wrap(err, "prepare", dir, "free some space, or set TMPDIR to a folder that can be written to")
 	}
 	return b, nil
 }

@@ -16,7 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/trace"
 )
 
@@ -71,7 +71,7 @@ func replay(t *testing.T, name string) (*Start, *trace.Snapshot) {
 	}
 	r := trace.NewRecorder(b.Clock, 0)
 	s := trace.NewSession(trace.Meta{Specs: Specs(&first.Hello, &first.Loader, &first.Batch)})
-	c := trace.NewCollector(r, s, stall.NewAnalyzer(first.Since), nil)
+	c := trace.NewCollector(r, s, attribution.NewAnalyzer(first.Since), nil)
 	b.Record(r)
 	c.Start()
 	b.Stop()
@@ -149,7 +149,7 @@ func TestRecorded(t *testing.T) {
 	if want := []string{"start", "num_workers 1 -> 3", "num_workers 3 -> 0", "num_workers 0 -> 2"}; !slices.Equal(reasons, want) {
 		t.Errorf("segments %q, want %q", reasons, want)
 	}
-	if b := (stall.Breakdown{Totals: s.Total}); b.Stall[trace.CauseFetch] < b.Data()/2 || b.DataShare() < 0.5 {
+	if b := (attribution.Breakdown{Totals: s.Total}); b.Stall[trace.CauseFetch] < b.Data()/2 || b.DataShare() < 0.5 {
 		t.Errorf("fetch %d of %d ns that were lost to data", b.Stall[trace.CauseFetch], b.Data())
 	}
 	lanes, kinds := map[string]bool{}, map[trace.Kind]int{}
@@ -268,7 +268,7 @@ func TestControl(t *testing.T) {
 	if err := set("4"); err != nil {
 		t.Error(err)
 	}
-	why := &Refused{Reason: "no memory for more", Mend: "add some"}
+	why := &Refused{Reason: "no memory for more", Hint: "add some"}
 	c.refuse(why, 2)
 	if got := asked(); got[0] != 2 || c.Requested()[0].Value != "2" {
 		t.Errorf("of 4 workers 2 could begin: the page has %v, and %v is asked for", got, c.Requested()[0])
@@ -279,7 +279,7 @@ func TestControl(t *testing.T) {
 	if err := set("1"); err != nil {
 		t.Error(err)
 	}
-	if s := trace.SpecOf(c.refuse(why, 0), "num_workers"); s.NoEffect != why.Reason || s.Mend != why.Mend || KnobTable.Find("num_workers").NoEffect != "" {
+	if s := trace.SpecOf(c.refuse(why, 0), "num_workers"); s.NoEffect != why.Reason || s.Hint != why.Hint || KnobTable.Find("num_workers").NoEffect != "" {
 		t.Errorf("no worker can begin: %+v", s)
 	}
 	if err := set("1"); err == nil || !strings.Contains(err.Error(), why.Reason) {
@@ -319,7 +319,7 @@ func TestBeside(t *testing.T) {
 		b.main = b.processes[1]
 		b.recorder = trace.NewRecorder(newClock(), 0)
 		s := trace.NewSession(trace.Meta{})
-		l := trace.NewCollector(b.recorder, s, stall.NewAnalyzer(0), nil)
+		l := trace.NewCollector(b.recorder, s, attribution.NewAnalyzer(0), nil)
 		l.Start()
 		b.count()
 		b.count()
@@ -352,7 +352,7 @@ func TestAnew(t *testing.T) {
 	b, p := withLoader(t)
 	for _, m := range []message{{Type: "anew"}, {Type: "moved", Loader: p.loader}} {
 		p.apply(&m)
-		if s := trace.SpecOf(b.Control.specs, "persistent_workers"); s == nil || s.NoEffect == "" || s.Mend == "" {
+		if s := trace.SpecOf(b.Control.specs, "persistent_workers"); s == nil || s.NoEffect == "" || s.Hint == "" {
 			t.Errorf("%s: %+v", m.Type, s)
 		}
 	}
@@ -392,7 +392,7 @@ func TestApart(t *testing.T) {
 	for _, live := range []bool{false, true} {
 		l := &Loader{Apart: true, Live: live, Style: "map", HasInOrder: true, Knobs: map[string]int{"num_workers": 1}}
 		specs := Specs(h, l, &Batch{})
-		if s := trace.SpecOf(specs, "persistent_workers"); s.NoEffect == "" || (s.Mend == "") == live {
+		if s := trace.SpecOf(specs, "persistent_workers"); s.NoEffect == "" || (s.Hint == "") == live {
 			t.Errorf("%+v, live %v", s, live)
 		}
 		if s := trace.SpecOf(specs, "num_workers"); s.NoEffect != "" || (s.Applied == "next epoch") == live {
@@ -523,7 +523,7 @@ func TestDevice(t *testing.T) {
 	if n := len(s.Recent); n != 40 { // the last ones too, which were known when the script had ended
 		t.Fatalf("%d steps, want 40", n)
 	}
-	b := stall.Breakdown{Totals: s.Total}
+	b := attribution.Breakdown{Totals: s.Total}
 	if each := float64(b.Busy) / float64(b.Steps) / 1e6; each < 4.9 || each > 5.3 {
 		t.Errorf("the device is busy for %.2f ms of a step, want 5", each)
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/analysis/advice"
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/trace"
 )
 
@@ -109,7 +109,7 @@ func TestClients(t *testing.T) {
 			if after < 1.3*before {
 				t.Errorf("%.0f samples/s with 1 worker, %.0f with 4", before, after)
 			}
-			rows := stall.Segments(s)
+			rows := attribution.Segments(s)
 			if len(rows) < 2 || rows[1].Segment.Reason != "num_workers 1 -> 4" {
 				t.Fatalf("segments %+v", s.Segments)
 			}
@@ -165,7 +165,7 @@ func TestRanks(t *testing.T) {
 	if len(found) != 2 || found[0].Steps != 29 || found[1].Steps != 29 {
 		t.Fatalf("%+v, want two ranks of 29 whole steps", found)
 	}
-	if at, why := stall.SlowestRank(found); at != 1 {
+	if at, why := attribution.SlowestRank(found); at != 1 {
 		t.Errorf("%+v: the slowest is %d, %q", found, at, why)
 	}
 }
@@ -224,7 +224,7 @@ func begin(t *testing.T, python, text string, launcher ...string) *training {
 	}
 	recorder := trace.NewRecorder(b.Clock, 0)
 	r.session = trace.NewSession(trace.Meta{DeviceKind: "cpu", Specs: Specs(&r.first.Hello, &r.first.Loader, &r.first.Batch), Samples: r.first.Loader.Samples})
-	r.collector = trace.NewCollector(recorder, r.session, stall.NewAnalyzer(r.first.Since), nil)
+	r.collector = trace.NewCollector(recorder, r.session, attribution.NewAnalyzer(r.first.Since), nil)
 	b.Record(recorder)
 	r.collector.Start()
 	return r
@@ -277,6 +277,6 @@ func raised(t *testing.T, python, text string) (before, after float64, s *trace.
 	reach(1, 60)
 	r.kill()
 	s = r.stop(t)
-	rows := stall.Segments(s)
+	rows := attribution.Segments(s)
 	return rows[0].SamplesPerSecond, rows[1].SamplesPerSecond, s
 }

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/engine/base/host"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -53,7 +53,7 @@ func afterCUDA(l *Loader, size *Batch, workers int) string {
 	return "the data set makes its batches on the GPU, and a worker that is forked after CUDA began cannot (\"Cannot re-initialize CUDA in forked subprocess\")"
 }
 
-// hostTensors is the mend for that.
+// hostTensors is the hint for that.
 const hostTensors = "have the data set return tensors on the host and move the batch to the GPU in the loop, or call multiprocessing.set_start_method('spawn') first"
 
 // weight is the memory of a worker's own.
@@ -75,7 +75,7 @@ func copies(more int, each weight, free int64) string {
 		has, upTo, would = "that begins by "+each.start+" may have", "up to ", "may"
 	}
 	return fmt.Sprintf("a worker %s %s%s of memory of its own, so %d more need %s%s, and %s is left: the kernel %s end one of the processes; %s, or add fewer",
-		has, upTo, figures.Prose.Bytes(each.bytes), more, upTo, figures.Prose.Bytes(need), figures.Prose.Bytes(max(0, free)), would, trace.LighterWorkers(each.start))
+		has, upTo, units.Prose.Bytes(each.bytes), more, upTo, units.Prose.Bytes(need), units.Prose.Bytes(max(0, free)), would, trace.LighterWorkers(each.start))
 }
 
 // weighEvery is how often the memory of workers is asked for, and weighShare how much of the
@@ -120,7 +120,7 @@ func shared(k *Knobs, free, batch int64) string {
 		return ""
 	}
 	return fmt.Sprintf("%d batches of %s are under way in /dev/shm, which has %s left: a worker that finds it full dies of a bus error; enlarge it (docker run --shm-size), or load fewer ahead",
-		k.queueLimit(), figures.Prose.Bytes(batch), figures.Prose.Bytes(free))
+		k.queueLimit(), units.Prose.Bytes(batch), units.Prose.Bytes(free))
 }
 
 // descriptors warns of the limit of open files: each tensor under way is one, where they

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
@@ -39,11 +39,11 @@ var KnobTable = knob.NewTable(knob.Table[Knobs]{
 		Help: "workers live on from epoch to epoch"}, Field: func(k *Knobs) any { return &k.Persistent }},
 	{KnobSpec: trace.KnobSpec{Name: "in_order", Group: trace.GroupLoader, Applied: "next batch",
 		Help: "batches come in the sampler's order; off: whichever is ready"}, Default: "on", Field: func(k *Knobs) any { return &k.Ordered }},
-	{KnobSpec: trace.KnobSpec{Name: "batch_size", Group: trace.GroupLoader, Min: 1, Max: 1 << 20, Applied: "next run", NoEffect: fixed, Mend: inScript,
+	{KnobSpec: trace.KnobSpec{Name: "batch_size", Group: trace.GroupLoader, Min: 1, Max: 1 << 20, Applied: "next run", NoEffect: fixed, Hint: inScript,
 		Help: "samples in a batch"}, Default: "1", Field: func(k *Knobs) any { return &k.Batch }},
-	{KnobSpec: trace.KnobSpec{Name: "shuffle", Group: trace.GroupLoader, Applied: "next run", NoEffect: fixed, Mend: inScript,
+	{KnobSpec: trace.KnobSpec{Name: "shuffle", Group: trace.GroupLoader, Applied: "next run", NoEffect: fixed, Hint: inScript,
 		Help: "samples come in a new order in each epoch"}, Field: func(k *Knobs) any { return &k.Shuffle }},
-	{KnobSpec: trace.KnobSpec{Name: "drop_last", Group: trace.GroupLoader, Applied: "next run", NoEffect: fixed, Mend: inScript,
+	{KnobSpec: trace.KnobSpec{Name: "drop_last", Group: trace.GroupLoader, Applied: "next run", NoEffect: fixed, Hint: inScript,
 		Help: "leave out a last batch that is not full"}, Field: func(k *Knobs) any { return &k.DropLast }},
 })
 
@@ -81,12 +81,12 @@ func Specs(h *Hello, l *Loader, size *Batch) []trace.KnobSpec {
 		s := &specs[i]
 		switch {
 		case s.Name == "batch_size" && l.Unbatched:
-			s.NoEffect, s.Mend, s.Max = "the DataLoader has batch_size=None: it hands on what the data set yields", "", 1
+			s.NoEffect, s.Hint, s.Max = "the DataLoader has batch_size=None: it hands on what the data set yields", "", 1
 		case s.NoEffect != "":
 		case s.Name == "num_workers" && afterCUDA(l, size, 1) != "":
-			s.NoEffect, s.Mend = afterCUDA(l, size, 1), hostTensors
+			s.NoEffect, s.Hint = afterCUDA(l, size, 1), hostTensors
 		case l.Why != "":
-			s.NoEffect, s.Mend = l.Why, inScript
+			s.NoEffect, s.Hint = l.Why, inScript
 		case !l.Live:
 			s.Applied = "next epoch"
 		}
@@ -96,11 +96,11 @@ func Specs(h *Hello, l *Loader, size *Batch) []trace.KnobSpec {
 		case s.Name == "persistent_workers" && l.Apart && !l.Live && s.NoEffect == "": // nor can the script
 			s.NoEffect = "the loader makes its iterators itself, with workers of their own"
 		case s.Name == "persistent_workers" && l.Apart && s.NoEffect == "":
-			s.NoEffect, s.Mend = "the loader's own class decides when its workers end", inScript
+			s.NoEffect, s.Hint = "the loader's own class decides when its workers end", inScript
 		case s.Name == "persistent_workers" && l.Anew && s.NoEffect == "":
-			s.NoEffect, s.Mend = "the script makes its DataLoader anew in each epoch", "make the DataLoader once, before the loop over epochs"
+			s.NoEffect, s.Hint = "the script makes its DataLoader anew in each epoch", "make the DataLoader once, before the loop over epochs"
 		case s.Name == "in_order" && !l.HasInOrder && s.NoEffect == "":
-			s.NoEffect, s.Mend = "PyTorch "+h.Torch+" has no such setting: it is always on", "use PyTorch 2.6 or newer"
+			s.NoEffect, s.Hint = "PyTorch "+h.Torch+" has no such setting: it is always on", "use PyTorch 2.6 or newer"
 		}
 	}
 	return slices.DeleteFunc(specs, func(s trace.KnobSpec) bool { return !l.has(s.Name) })
@@ -182,7 +182,7 @@ func (c *Control) Set(changes []trace.Knob) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.known {
-		return fault.New("set", "a knob", "the training has not loaded a batch yet", "wait for the first one")
+		return errs.New("set", "a knob", "the training has not loaded a batch yet", "wait for the first one")
 	}
 	k := c.wanted
 	for _, change := range changes {
@@ -191,7 +191,7 @@ func (c *Control) Set(changes []trace.Knob) error {
 			return err
 		}
 		if s := trace.SpecOf(c.specs, change.Name); s != nil && s.Bars(change.Value) != "" && knob.Diff(before, KnobTable.List(k)) != "" {
-			return fault.New("set", change.Name+"="+change.Value, s.Bars(change.Value), cmp.Or(s.Mend, "leave it as it is"))
+			return errs.New("set", change.Name+"="+change.Value, s.Bars(change.Value), cmp.Or(s.Hint, "leave it as it is"))
 		}
 	}
 	if err := KnobTable.Check(k); err != nil {
@@ -234,7 +234,7 @@ func (c *Control) refuse(r *Refused, workers int) []trace.KnobSpec {
 	defer c.mu.Unlock()
 	c.specs = slices.Clone(c.specs)
 	if s := trace.SpecOf(c.specs, "num_workers"); s != nil {
-		s.Mend = r.Mend
+		s.Hint = r.Hint
 		if workers <= s.Min {
 			s.NoEffect = r.Reason
 		} else {

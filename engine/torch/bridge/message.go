@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"os"
 
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -49,7 +49,7 @@ func (h *Hello) Device() trace.Device {
 	if h.CUDA != "" {
 		return trace.Device{Name: h.CUDA, Kind: "cuda"}
 	}
-	name := "cpu (the script's own, " + figures.Counted(h.Threads, "thread", "threads") + ")"
+	name := "cpu (the script's own, " + units.Counted(h.Threads, "thread", "threads") + ")"
 	if h.Other != "" {
 		name += ", " + h.Other + " not watched"
 	}
@@ -78,7 +78,7 @@ type Captured struct {
 // Refused is why workers could not begin, and what would let them.
 type Refused struct {
 	Reason string `json:"reason"`
-	Mend   string `json:"mend"`
+	Hint   string `json:"hint"`
 }
 
 // Loader is what is known of a DataLoader.

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/trace"
 )
 
@@ -106,7 +106,7 @@ func openRing(path string) (*ring, error) {
 	}
 	size := info.Size()
 	if size < ringHeader || size > ringHeader+maxSlots*recordSize {
-		return nil, fault.Reason("it has not the size of a ring", "")
+		return nil, errs.Reason("it has not the size of a ring", "")
 	}
 	m, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
@@ -119,7 +119,7 @@ func openRing(path string) (*ring, error) {
 	}
 	if string(m[:8]) != ringMagic || word(8) != ringLayout || r.slots == 0 || r.slots&(r.slots-1) != 0 || uint64(size) < ringHeader+r.slots*recordSize {
 		r.close()
-		return nil, fault.Reason("it is no ring of this version", "")
+		return nil, errs.Reason("it is no ring of this version", "")
 	}
 	return r, nil
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/trace"
 )
 
@@ -24,7 +24,7 @@ func sole(t *testing.T) (*process, func() *trace.Snapshot) {
 	p.loader = Loader{Trains: true, BatchSize: 4, Knobs: map[string]int{"num_workers": 1, "prefetch_factor": 2}, Live: true, Style: "map"}
 	b.main, b.recorder = p, trace.NewRecorder(b.Clock, 0)
 	s := trace.NewSession(trace.Meta{})
-	c := trace.NewCollector(b.recorder, s, stall.NewAnalyzer(0), nil)
+	c := trace.NewCollector(b.recorder, s, attribution.NewAnalyzer(0), nil)
 	b.Control.begin(knobsOf(&p.loader), nil)
 	p.begin()
 	return p, func() *trace.Snapshot {

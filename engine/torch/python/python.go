@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 //go:embed sitecustomize.py gpustall/*.py
@@ -30,5 +30,5 @@ func Unpack(dir string) error {
 		}
 		return os.WriteFile(to, text, 0o600)
 	})
-	return fault.Wrap(err, "unpack", dir, "free some space, or set TMPDIR to a folder that can be written to")
+	return errs.Wrap(err, "unpack", dir, "free some space, or set TMPDIR to a folder that can be written to")
 }

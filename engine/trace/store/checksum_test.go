@@ -178,7 +178,7 @@ func TestNoPrediction(t *testing.T) {
 func TestScriptByWords(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x"+Ext)
 	written := trace.NewSession(trace.Meta{ID: "x"})
-	written.Add(&trace.Batch{Now: 2, Segments: []trace.Segment{{Reason: "start"}, {Index: 1, Start: 1, Reason: "num_workers 2 -> 4" + trace.ByScript}}})
+	written.Add(&trace.Drained{Now: 2, Segments: []trace.Segment{{Reason: "start"}, {Index: 1, Start: 1, Reason: "num_workers 2 -> 4" + trace.ByScript}}})
 	if err := Save(path, written); err != nil {
 		t.Fatal(err)
 	}

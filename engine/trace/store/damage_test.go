@@ -96,7 +96,7 @@ func TestKilledRunLosesAtMostASecond(t *testing.T) {
 	}
 }
 
-// Every refusal is one sentence that names the file and the mend.
+// Every refusal is one sentence that names the file and the hint.
 func TestOpenRefuses(t *testing.T) {
 	dir := t.TempDir()
 	data := someFile(t, dir)

@@ -21,7 +21,7 @@ import (
 	"modernc.org/sqlite" // the driver "sqlite", in pure Go
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store/rows"
 )
@@ -90,18 +90,18 @@ func code(err error) int {
 // replace a file.
 func Create(path string, m trace.Meta) (*File, error) {
 	fail := func(err error) (*File, error) {
-		mend := "name a file in a folder that can be written to"
+		hint := "name a file in a folder that can be written to"
 		if code(err) == sqlite3.SQLITE_FULL {
-			err, mend = syscall.ENOSPC, "free some space, or name a file elsewhere"
+			err, hint = syscall.ENOSPC, "free some space, or name a file elsewhere"
 		}
-		return nil, fault.Wrap(err, "create session file", path, mend)
+		return nil, errs.Wrap(err, "create session file", path, hint)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fail(err)
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // a session names paths, hosts and commands
 	if errors.Is(err, fs.ErrExist) {
-		return fail(fault.Reason("file already exists", "choose another name").Because(err))
+		return fail(errs.Reason("file already exists", "choose another name").Because(err))
 	} else if err != nil {
 		return fail(err)
 	}
@@ -217,7 +217,7 @@ func (st *File) Finish(o trace.Outcome) error {
 
 // writing is what an error of writing the file says.
 func (st *File) writing(err error) error {
-	return fault.Wrap(err, "write session file", st.path, "free some space on its disk, or name a file elsewhere")
+	return errs.Wrap(err, "write session file", st.path, "free some space on its disk, or name a file elsewhere")
 }
 
 // reserve is the room that is set aside for the last words of a run, in bytes:
@@ -277,7 +277,7 @@ func Save(path string, s *trace.Session) error {
 	if err != nil {
 		return err
 	}
-	b := trace.Batch{
+	b := trace.Drained{
 		Now: snap.Now, Segments: snap.Segments, Spans: snap.Spans,
 		Notes: snap.Notes, Ops: snap.Ops, Drops: snap.Outcome.Drops, Baseline: &snap.Baseline, Files: snap.Files,
 		Experiments: snap.Experiments,

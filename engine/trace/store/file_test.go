@@ -65,7 +65,7 @@ func sessionGen() *rapid.Generator[*trace.Session] {
 			Specs: []trace.KnobSpec{{Name: text("spec"), Type: "int", Max: 64, Values: []string{"1", "2"}}},
 		}
 		s := trace.NewSession(m)
-		b := trace.Batch{Now: rapid.Int64Range(0, 1<<40).Draw(t, "now")}
+		b := trace.Drained{Now: rapid.Int64Range(0, 1<<40).Draw(t, "now")}
 		for i := range rapid.Int32Range(0, 4).Draw(t, "segments") {
 			b.Segments = append(b.Segments, trace.Segment{
 				Index: i, Start: rapid.Int64().Draw(t, "start"), End: 1 + rapid.Int64Range(0, 1<<40).Draw(t, "end"),
@@ -219,8 +219,8 @@ func someFile(t testing.TB, dir string) []byte {
 	return data
 }
 
-func someBatch(first, n int) *trace.Batch {
-	b := &trace.Batch{Now: int64(first+n) * 1e6}
+func someBatch(first, n int) *trace.Drained {
+	b := &trace.Drained{Now: int64(first+n) * 1e6}
 	if first == 0 {
 		b.Segments = []trace.Segment{{Index: 0, Knobs: []trace.Knob{{Name: "num_workers", Value: "2"}}, Reason: "start"}}
 	}
@@ -402,7 +402,7 @@ func TestOldNumbersReplay(t *testing.T) {
 		}
 	}
 	spans := []trace.Span{{Start: 1, Kind: 1, Arg: 0}, {Start: 2, Kind: 1, Arg: 1}, {Start: 3, Kind: 2, Arg: 9}, {Start: 4, Kind: 3}, {Start: 5, Kind: 1, Arg: 77}}
-	if err := st.Write(&trace.Batch{Spans: spans}); err != nil {
+	if err := st.Write(&trace.Drained{Spans: spans}); err != nil {
 		t.Fatal(err)
 	}
 	if err := st.Close(); err != nil {
@@ -497,7 +497,7 @@ func BenchmarkStoreWrite(b *testing.B) {
 	step := int32(0)
 	t := int64(0)
 	for b.Loop() {
-		var bt trace.Batch
+		var bt trace.Drained
 		for range 50 {
 			bt.Steps = append(bt.Steps, trace.Step{Index: step, Start: t, End: t + 10e6, Stall: [trace.NumCauses]int64{trace.CauseDecode: 3e6}})
 			for j := range int64(300) {
@@ -547,7 +547,7 @@ func TestPrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer st.Close()
-	if err := st.Write(&trace.Batch{Notes: []trace.Note{{Text: "x"}}}); err != nil {
+	if err := st.Write(&trace.Drained{Notes: []trace.Note{{Text: "x"}}}); err != nil {
 		t.Fatal(err)
 	}
 	files, err := filepath.Glob(path + "*")

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/trace"
 )
 
@@ -81,7 +81,7 @@ func Latest(dir string) (string, error) {
 			return entries[i].Path, nil
 		}
 	}
-	return "", fault.New("find the latest session", dir, "there is none that can be opened", "run gpustall first, or pass a file").Because(fs.ErrNotExist)
+	return "", errs.New("find the latest session", dir, "there is none that can be opened", "run gpustall first, or pass a file").Because(fs.ErrNotExist)
 }
 
 func list(dir string) ([]Entry, error) {
@@ -89,7 +89,7 @@ func list(dir string) ([]Entry, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
-		return nil, fault.File(err, "list sessions", dir, "check the path")
+		return nil, errs.File(err, "list sessions", dir, "check the path")
 	}
 	var entries []Entry
 	for _, f := range files {

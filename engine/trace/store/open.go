@@ -13,7 +13,7 @@ import (
 
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store/rows"
 )
@@ -25,8 +25,8 @@ var (
 	ErrDamaged    = rows.ErrDamaged
 )
 
-// mends say what to do about each.
-var mends = map[error]string{
+// hints say what to do about each.
+var hints = map[error]string{
 	ErrNotSession: "pass a file that a run wrote",
 	ErrNewer:      "upgrade this one to open it",
 	ErrDamaged:    "restore a copy, or delete it and run again",
@@ -76,19 +76,19 @@ const (
 
 // openError says of the file why it is refused and what to do about it.
 func openError(path string, err error) error {
-	for reason, mend := range mends {
+	for reason, hint := range hints {
 		if errors.Is(err, reason) {
-			return fault.New("open session", path, err.Error(), mend).Because(err)
+			return errs.New("open session", path, err.Error(), hint).Because(err)
 		}
 	}
 	if _, ok := errors.AsType[*fs.PathError](err); ok {
-		return fault.File(err, "open session", path, "check the path")
+		return errs.File(err, "open session", path, "check the path")
 	}
 	reason := fmt.Sprintf("%s: %v", brief(err), ErrDamaged)
 	if c := code(err); c == sqlite3.SQLITE_CORRUPT || c == sqlite3.SQLITE_NOTADB {
 		reason = ErrDamaged.Error() + " or cut short"
 	}
-	return fault.New("open session", path, reason, mends[ErrDamaged]).Because(ErrDamaged)
+	return errs.New("open session", path, reason, hints[ErrDamaged]).Because(ErrDamaged)
 }
 
 // brief is the first words of what the library says, which may quote the damage.
@@ -194,7 +194,7 @@ func load(path string, to extent, mode string) (*trace.Session, error) {
 	}
 	s := trace.Restore(l.s)
 	for _, spans := range l.spans {
-		s.Add(&trace.Batch{Now: l.s.Now, Drops: l.s.Outcome.Drops, Spans: spans})
+		s.Add(&trace.Drained{Now: l.s.Now, Drops: l.s.Outcome.Drops, Spans: spans})
 	}
 	return s, nil
 }

@@ -8,7 +8,7 @@ import (
 	"iter"
 	"math"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store/rows"
 )
@@ -58,7 +58,7 @@ func (f stepFile) ReadSteps(from, to int32) iter.Seq2[*trace.Step, error] {
 			return rows.Err()
 		})
 		if err == nil && damaged > 0 && !f.told {
-			err = fault.Reason(fmt.Sprintf("%d steps are not what was written", damaged), mends[ErrDamaged]).Because(ErrDamaged)
+			err = errs.Reason(fmt.Sprintf("%d steps are not what was written", damaged), hints[ErrDamaged]).Because(ErrDamaged)
 		}
 		if err != nil && err != context.Canceled { //nolint:errorlint // the reader had enough; what wraps it is another error
 			yield(nil, f.reading(err))
@@ -100,7 +100,7 @@ func (f stepFile) FirstAfter(t int64) (int32, error) {
 
 // reading says of an error which file it was met in, and what to do.
 func (f stepFile) reading(err error) error {
-	return fault.Wrap(err, "read steps of session", f.path, mends[ErrDamaged])
+	return errs.Wrap(err, "read steps of session", f.path, hints[ErrDamaged])
 }
 
 // read calls f with a view of the file's state at one moment.

@@ -19,7 +19,7 @@ func long(tb testing.TB, path string, n int, end bool) {
 		tb.Fatal(err)
 	}
 	for at := 0; at < n; {
-		b := trace.Batch{Now: int64(at) * 1e6}
+		b := trace.Drained{Now: int64(at) * 1e6}
 		for range min(1000, n-at) {
 			s := trace.Step{Index: int32(at), Segment: int32(at / 10_000), Epoch: int32(at / 3000), Samples: 32, Start: int64(at) * 1e6, End: int64(at+1) * 1e6, Busy: 7e5}
 			s.Stall[trace.CauseRead] = 3e5

@@ -6,18 +6,18 @@ import (
 	"fmt"
 	"time"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store/rows"
 )
 
 // Write adds a batch in one transaction. It refuses one with a step that does not
 // follow, by its Index, the one before it: each step has an index of its own.
-func (st *File) Write(b *trace.Batch) error {
+func (st *File) Write(b *trace.Drained) error {
 	last := st.last
 	for i := range b.Steps {
 		if index := int64(b.Steps[i].Index); index <= last {
-			return st.writing(fault.Reason(fmt.Sprintf("step %d comes after step %d", index, last), "number the steps of a trace in their order, each once"))
+			return st.writing(errs.Reason(fmt.Sprintf("step %d comes after step %d", index, last), "number the steps of a trace in their order, each once"))
 		}
 		last = int64(b.Steps[i].Index)
 	}
@@ -29,7 +29,7 @@ func (st *File) Write(b *trace.Batch) error {
 				return err
 			}
 		}
-		for _, f := range []func(*sql.Tx, *trace.Batch) error{
+		for _, f := range []func(*sql.Tx, *trace.Drained) error{
 			st.putSegments, st.putSteps, st.putSpans, st.putNotes, st.putGauges, st.putOps, st.putExperiments, st.putState,
 		} {
 			if err := f(tx, b); err != nil {
@@ -70,7 +70,7 @@ func insert(tx *sql.Tx, query string, n int, row func(i int) []any) error {
 	return nil
 }
 
-func (st *File) putSegments(tx *sql.Tx, b *trace.Batch) error {
+func (st *File) putSegments(tx *sql.Tx, b *trace.Drained) error {
 	err := insert(tx, `INSERT OR REPLACE INTO segments VALUES(?,?,?,?,?,?,?,?,?,?)`, len(b.Segments), func(i int) []any {
 		s := &b.Segments[i]
 		predicted := rows.PredictionText(&s.Predicted)
@@ -93,7 +93,7 @@ func (st *File) putSegments(tx *sql.Tx, b *trace.Batch) error {
 	return nil
 }
 
-func (st *File) putSteps(tx *sql.Tx, b *trace.Batch) error {
+func (st *File) putSteps(tx *sql.Tx, b *trace.Drained) error {
 	var text, work []byte
 	st.steps += int64(len(b.Steps))
 	return insert(tx, `INSERT OR REPLACE INTO steps VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, len(b.Steps), func(i int) []any {
@@ -110,7 +110,7 @@ func (st *File) putSteps(tx *sql.Tx, b *trace.Batch) error {
 
 // putSpans packs the spans into chunks and deletes the oldest chunks beyond the
 // limit.
-func (st *File) putSpans(tx *sql.Tx, b *trace.Batch) error {
+func (st *File) putSpans(tx *sql.Tx, b *trace.Drained) error {
 	trace.SortSpans(b.Spans)
 	for spans := b.Spans; len(spans) > 0; {
 		part := spans[:min(len(spans), rows.MaxSpans)]
@@ -133,28 +133,28 @@ func (st *File) putSpans(tx *sql.Tx, b *trace.Batch) error {
 	return insert(tx, `DELETE FROM spans WHERE id = ?`, len(gone), func(i int) []any { return []any{gone[i]} })
 }
 
-func (st *File) putNotes(tx *sql.Tx, b *trace.Batch) error {
+func (st *File) putNotes(tx *sql.Tx, b *trace.Drained) error {
 	return insert(tx, `INSERT INTO notes(t, level, text, crc) VALUES(?,?,?,?)`, len(b.Notes), func(i int) []any {
 		n := &b.Notes[i]
 		return []any{n.T, n.Level, n.Text, st.sum.note(n)}
 	})
 }
 
-func (st *File) putGauges(tx *sql.Tx, b *trace.Batch) error {
+func (st *File) putGauges(tx *sql.Tx, b *trace.Drained) error {
 	return insert(tx, `INSERT INTO gauges(name, t, v, crc) VALUES(?,?,?,?)`, len(b.Gauges), func(i int) []any {
 		g := &b.Gauges[i]
 		return []any{g.Name, g.T, g.V, st.sum.gauge(g)}
 	})
 }
 
-func (st *File) putOps(tx *sql.Tx, b *trace.Batch) error {
+func (st *File) putOps(tx *sql.Tx, b *trace.Drained) error {
 	return insert(tx, `INSERT OR REPLACE INTO ops VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)`, len(b.Ops), func(i int) []any {
 		o := &b.Ops[i]
 		return []any{o.ID, o.Segment, o.Name, o.Layer, o.Phase, o.Variant, o.Calls, o.Total, o.Min, o.Max, o.FLOPs, o.Bytes, st.sum.op(o)}
 	})
 }
 
-func (st *File) putExperiments(tx *sql.Tx, b *trace.Batch) error {
+func (st *File) putExperiments(tx *sql.Tx, b *trace.Drained) error {
 	texts := make([]string, len(b.Experiments))
 	for i := range b.Experiments {
 		text, err := json.Marshal(&b.Experiments[i])
@@ -171,7 +171,7 @@ func (st *File) putExperiments(tx *sql.Tx, b *trace.Batch) error {
 
 // putState writes what changes all the time: how far the session is known, the
 // counts, and a heartbeat by which a reader knows that the writer lives.
-func (st *File) putState(tx *sql.Tx, b *trace.Batch) error {
+func (st *File) putState(tx *sql.Tx, b *trace.Drained) error {
 	drops := map[int]int64{}
 	for i, n := range b.Drops {
 		if n > 0 {

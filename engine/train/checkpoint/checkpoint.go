@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train"
 	"dev.gpustall/engine/train/nn"
@@ -104,7 +104,7 @@ const counted = ".num_batches_tracked"
 func Read(path string) (*Run, *train.Point, error) {
 	f, err := safetensors.Open(path)
 	if err != nil {
-		return nil, nil, fault.Wrap(err, "resume", path, "")
+		return nil, nil, errs.Wrap(err, "resume", path, "")
 	}
 	defer f.Close()
 	run, err := about(path, f)
@@ -139,17 +139,17 @@ func Read(path string) (*Run, *train.Point, error) {
 func about(path string, f *safetensors.File) (*Run, error) {
 	text, ok := f.Metadata[aboutKey]
 	if !ok {
-		return nil, fault.New("resume", path, "it holds weights and no checkpoint", "begin a new run from it with --init "+path)
+		return nil, errs.New("resume", path, "it holds weights and no checkpoint", "begin a new run from it with --init "+path)
 	}
 	var run Run
 	if err := json.Unmarshal([]byte(text), &run); err != nil {
-		return nil, fault.New("resume", path, "what it says of its run is damaged: "+err.Error(), "resume an earlier checkpoint")
+		return nil, errs.New("resume", path, "what it says of its run is damaged: "+err.Error(), "resume an earlier checkpoint")
 	}
 	switch {
 	case run.Version > version:
-		return nil, fault.New("resume", path, fmt.Sprintf("it is of version %d, and this gpustall knows versions up to %d", run.Version, version), "use the gpustall that made it ("+run.Made+"), or a newer one")
+		return nil, errs.New("resume", path, fmt.Sprintf("it is of version %d, and this gpustall knows versions up to %d", run.Version, version), "use the gpustall that made it ("+run.Made+"), or a newer one")
 	case run.Version < 1 || run.At.Step < 0 || run.At.Micro < 0:
-		return nil, fault.New("resume", path, "what it says of its run is damaged", "resume an earlier checkpoint")
+		return nil, errs.New("resume", path, "what it says of its run is damaged", "resume an earlier checkpoint")
 	}
 	return &run, nil
 }

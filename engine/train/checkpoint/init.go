@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"dev.gpustall/engine/base/fault"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/train/nn"
 	"dev.gpustall/engine/train/safetensors"
 )
@@ -28,7 +28,7 @@ func Init(path string, m *nn.Model) (ts []nn.Tensor, said string, err error) {
 		shape, ok := f.Shape(p.Name)
 		switch {
 		case !ok:
-			return nil, "", fault.New("read weights", path, fmt.Sprintf("it has no tensor %s, which %s needs; it has %s", p.Name, m.Name, some(f.Names())),
+			return nil, "", errs.New("read weights", path, fmt.Sprintf("it has no tensor %s, which %s needs; it has %s", p.Name, m.Name, some(f.Names())),
 				"name a file of "+m.Name+" with torchvision's names, or another --model")
 		case slices.Equal(ints(shape), p.Shape):
 		case slices.Contains(head, p.Name) && len(shape) == len(p.Shape) && slices.Equal(ints(shape[1:]), p.Shape[1:]):
@@ -43,12 +43,12 @@ func Init(path string, m *nn.Model) (ts []nn.Tensor, said string, err error) {
 		}
 		ts = append(ts, nn.Tensor{Name: p.Name, Shape: p.Shape, Data: v})
 	}
-	said = fmt.Sprintf("weights from %s", fault.Path(path))
+	said = fmt.Sprintf("weights from %s", errs.Path(path))
 	if len(fresh) > 0 {
 		said += fmt.Sprintf("; the head (%s) is new: the file has %d classes, the data %d", strings.Join(fresh, ", "), classes, m.Classes)
 	}
 	if rest := unused(f.Names(), known); len(rest) > 0 {
-		said += fmt.Sprintf("; %s of it %s not used: %s", figures.Counted(len(rest), "tensor", "tensors"), map[bool]string{true: "is", false: "are"}[len(rest) == 1], some(rest))
+		said += fmt.Sprintf("; %s of it %s not used: %s", units.Counted(len(rest), "tensor", "tensors"), map[bool]string{true: "is", false: "are"}[len(rest) == 1], some(rest))
 	}
 	return ts, said, nil
 }
@@ -59,7 +59,7 @@ func wrongShape(path, name string, has, wants []int, m *nn.Model) error {
 	if m.Form != "" {
 		form = " (" + m.Form + ")"
 	}
-	return fault.New("read weights", path, fmt.Sprintf("tensor %s is %s, and that of %s for samples of %s%s is %s", name, safetensors.Shape(has), m.Name, m.In, form, safetensors.Shape(wants)),
+	return errs.New("read weights", path, fmt.Sprintf("tensor %s is %s, and that of %s for samples of %s%s is %s", name, safetensors.Shape(has), m.Name, m.In, form, safetensors.Shape(wants)),
 		"name the weights of the same model in the same form")
 }
 
@@ -96,7 +96,7 @@ func Fits(path string, s *nn.Saved, m *nn.Model) error {
 	for _, p := range slices.Concat(m.Params(), m.Stats()) {
 		shape, ok := has[p.Name]
 		if !ok {
-			return fault.New("resume", path, fmt.Sprintf("it has no tensor %s, which %s needs", p.Name, m.Name), "resume with the model that it is of")
+			return errs.New("resume", path, fmt.Sprintf("it has no tensor %s, which %s needs", p.Name, m.Name), "resume with the model that it is of")
 		}
 		if !slices.Equal(shape, p.Shape) {
 			return wrongShape(path, p.Name, shape, p.Shape, m)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
 )
 
@@ -24,7 +24,7 @@ type Activations struct {
 func (m *Model) NewActivations(dev device.Device, size int) (*Activations, error) {
 	buf, err := dev.Alloc(size)
 	if err != nil {
-		return nil, fault.Wrap(err, "allocate", fmt.Sprintf("the activations of model %s, %d bytes", m.Name, size), "lower batch_size")
+		return nil, errs.Wrap(err, "allocate", fmt.Sprintf("the activations of model %s, %d bytes", m.Name, size), "lower batch_size")
 	}
 	return &Activations{dev, buf}, nil
 }

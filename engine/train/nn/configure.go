@@ -3,7 +3,7 @@ package nn
 import (
 	"fmt"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/kernels"
 )
@@ -59,7 +59,7 @@ func (s *State) convert(t kernels.Type, accumulate int) error {
 		if t.Size() == 2 && s.copy.Size == 0 {
 			b, err := s.dev.Alloc(2 * s.elems)
 			if err != nil {
-				return fault.Wrap(err, "allocate", fmt.Sprintf("%d bytes of %s weights of model %s", 2*s.elems, t, s.m.Name), "")
+				return errs.Wrap(err, "allocate", fmt.Sprintf("%d bytes of %s weights of model %s", 2*s.elems, t, s.m.Name), "")
 			}
 			s.copy = b
 		}
@@ -117,11 +117,11 @@ func (s *State) refreshCopy() error {
 	cast := device.Launch{Op: kernels.Cast{N: s.elems, Type: s.typ}, Bufs: []device.Buffer{s.weights, s.copy}, Layer: "weights", Phase: device.PhaseOptimizer}
 	p, err := s.dev.Prepare([]device.Launch{cast})
 	if err != nil {
-		return fault.Wrap(err, "cast to "+s.typ.String(), "the weights of model "+s.m.Name, "")
+		return errs.Wrap(err, "cast to "+s.typ.String(), "the weights of model "+s.m.Name, "")
 	}
 	defer s.dev.Release(p)
 	if err := s.dev.Launch(s.stream, p); err != nil {
-		return fault.Wrap(err, "cast to "+s.typ.String(), "the weights of model "+s.m.Name, "")
+		return errs.Wrap(err, "cast to "+s.typ.String(), "the weights of model "+s.m.Name, "")
 	}
 	return s.sync()
 }

@@ -10,9 +10,9 @@ import (
 	"dev.gpustall/engine/train/nn"
 )
 
-// TestDocument keeps the layer tables of docs/nn.md true.
+// TestDocument keeps the layer tables of docs/dev/nn.md true.
 func TestDocument(t *testing.T) {
-	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "nn.md"))
+	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "dev", "nn.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +23,7 @@ func TestDocument(t *testing.T) {
 	}{{"cnn", 32}, {"resnet18", 32}, {"resnet18", 224}} {
 		m := newModel(t, c.model, nn.Shape{H: c.side, W: c.side, C: 3}, 10)
 		if table := layerTable(m); !strings.Contains(doc, table) {
-			t.Errorf("docs/nn.md lacks this table of %s on %s:\n%s", c.model, m.In, table)
+			t.Errorf("docs/dev/nn.md lacks this table of %s on %s:\n%s", c.model, m.In, table)
 		}
 	}
 }

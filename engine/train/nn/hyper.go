@@ -4,7 +4,7 @@ import (
 	"math"
 	"unsafe"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/kernels"
 )
@@ -125,7 +125,7 @@ func (s *State) SetHyper(stream device.Stream, h Hyper) error {
 // copyHyper enqueues the copy of the hyper-parameters [from, to).
 func (s *State) copyHyper(stream device.Stream, src *hyperSlot, from, to int) error {
 	err := s.dev.CopyIn(stream, s.hyper.Slice(4*from, 4*(to-from)), src.mem[4*from:4*to])
-	return fault.Wrap(err, "set", "the hyper-parameters", "")
+	return errs.Wrap(err, "set", "the hyper-parameters", "")
 }
 
 // Hyper returns the settings last set.
@@ -136,7 +136,7 @@ func (s *State) Hyper() Hyper { return s.setting }
 func (s *State) ReadScale(stream device.Stream, dst []byte) error {
 	from := s.hyper.Slice(4*kernels.HyperLossScale, ScaleSize) // HyperSkip is the next
 	if err := s.dev.CopyOut(stream, dst[:ScaleSize], from); err != nil {
-		return fault.Wrap(err, "read", "the loss scale", "")
+		return errs.Wrap(err, "read", "the loss scale", "")
 	}
 	return nil
 }
@@ -159,11 +159,11 @@ func (r *hyperRing) alloc(dev device.Device) error {
 		s := &r.slots[i]
 		var err error
 		if s.mem, err = dev.AllocHost(4 * kernels.HyperLen); err != nil {
-			return fault.Wrap(err, "allocate", "host memory for hyper-parameters", "")
+			return errs.Wrap(err, "allocate", "host memory for hyper-parameters", "")
 		}
 		s.values = unsafe.Slice((*float32)(unsafe.Pointer(&s.mem[0])), kernels.HyperLen)
 		if s.free, err = dev.NewEvent(); err != nil {
-			return fault.Wrap(err, "create", "an event for hyper-parameters", "")
+			return errs.Wrap(err, "create", "an event for hyper-parameters", "")
 		}
 	}
 	return nil
@@ -175,7 +175,7 @@ func (r *hyperRing) next(dev device.Device) (*hyperSlot, error) {
 	r.at = (r.at + 1) % len(r.slots)
 	if s.used {
 		if err := dev.Sync(s.free); err != nil {
-			return nil, fault.Wrap(err, "wait for", "the copy of hyper-parameters", "")
+			return nil, errs.Wrap(err, "wait for", "the copy of hyper-parameters", "")
 		}
 	}
 	s.used = true

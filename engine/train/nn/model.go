@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // Shape is one sample's: rows, columns, channels, and of a clip its frames.
@@ -110,11 +110,11 @@ func New(name string, in Shape, classes int) (*Model, error) {
 func (s Spec) Model() (*Model, error) {
 	i := slices.Index(Names(), s.Name)
 	if i < 0 {
-		return nil, fault.New("make model", s.Name, ErrUnknownModel.Error(), "choose one of "+strings.Join(Names(), ", ")).Because(ErrUnknownModel)
+		return nil, errs.New("make model", s.Name, ErrUnknownModel.Error(), "choose one of "+strings.Join(Names(), ", ")).Because(ErrUnknownModel)
 	}
 	d := definitions[i]
-	refuse := func(mend, reason string, args ...any) (*Model, error) {
-		return nil, fault.New("make model", s.Name, fmt.Sprintf(reason, args...), mend)
+	refuse := func(hint, reason string, args ...any) (*Model, error) {
+		return nil, errs.New("make model", s.Name, fmt.Sprintf(reason, args...), hint)
 	}
 	const other = "choose another model, or other data"
 	switch in := s.In; {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/kernels"
 )
 
@@ -98,7 +98,7 @@ func findOptimizer(name string) *optimizer {
 	return nil
 }
 
-// ParseOptimizer reads an Optimizer. Its error is a fault.Reason that names the word.
+// ParseOptimizer reads an Optimizer. Its error is a errs.Reason that names the word.
 func ParseOptimizer(text string) (Optimizer, error) {
 	name, rest, more := strings.Cut(text, ",")
 	if name = strings.TrimSpace(name); name == AutoOptimizer && !more {
@@ -110,7 +110,7 @@ func ParseOptimizer(text string) (Optimizer, error) {
 		if name == AutoOptimizer {
 			reason = "auto has no settings: it takes what suits the model"
 		}
-		return Optimizer{}, fault.Reason(reason, "choose "+fault.Choice(OptimizerNames()))
+		return Optimizer{}, errs.Reason(reason, "choose "+errs.Choice(OptimizerNames()))
 	}
 	o := Optimizer{Chosen: true, Rule: row.rule}
 	row.settings.defaults(&o.Hyper)
@@ -119,7 +119,7 @@ func ParseOptimizer(text string) (Optimizer, error) {
 	}
 	err := row.settings.read(name, rest, &o.Hyper, []string{decayOf}, func(_, value string) error {
 		if value != decayAll && value != decayWeights {
-			return fault.Reason(fmt.Sprintf("%s=%s is neither %s nor %s", decayOf, value, decayAll, decayWeights), "choose one of the two")
+			return errs.Reason(fmt.Sprintf("%s=%s is neither %s nor %s", decayOf, value, decayAll, decayWeights), "choose one of the two")
 		}
 		o.WeightsOnly = value == decayWeights
 		return nil

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/kernels"
 )
@@ -100,7 +100,7 @@ func (m *Model) Plan(dev device.Device, st *State, c PlanConfig) (*Plan, error) 
 		return nil, err
 	}
 	if types := dev.Info().Types; !slices.Contains(types, c.Type.String()) {
-		return nil, fault.New("plan", fmt.Sprintf("model %s in %s", m.Name, c.Type), device.ErrUnsupported.Error(),
+		return nil, errs.New("plan", fmt.Sprintf("model %s in %s", m.Name, c.Type), device.ErrUnsupported.Error(),
 			"choose one of "+strings.Join(types, ", ")).Because(device.ErrUnsupported)
 	}
 	if err := m.checkActivations(c); err != nil {
@@ -111,7 +111,7 @@ func (m *Model) Plan(dev device.Device, st *State, c PlanConfig) (*Plan, error) 
 	}
 	p := &Plan{dev: dev}
 	if p.Metrics, err = dev.Alloc(MetricsSize); err != nil {
-		return nil, fault.Wrap(err, "allocate", "the metrics of model "+m.Name, "")
+		return nil, errs.Wrap(err, "allocate", "the metrics of model "+m.Name, "")
 	}
 	lists := m.lists(st, c, p.Metrics)
 	shared := c.Activations

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/kernels"
 )
@@ -235,7 +235,7 @@ func (s *State) restore(f slot, saved map[string]Tensor) error {
 		case !ok && f.name == sumName:
 			continue // none was under way
 		case !ok:
-			return fault.Reason(fmt.Sprintf("it has no tensor %s.%s: it is another optimizer's (%s)", f.name, p.Name, keptBy(saved)),
+			return errs.Reason(fmt.Sprintf("it has no tensor %s.%s: it is another optimizer's (%s)", f.name, p.Name, keptBy(saved)),
 				"choose the optimizer that it was trained with, or take the weights alone with --init")
 		case len(t.Data) != p.Len():
 			return wrongLength(t, p)

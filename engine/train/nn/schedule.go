@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // Schedule is what becomes of the learning rate while a model trains, in the words of
@@ -88,7 +88,7 @@ func ScheduleSettings(name string) []string {
 	return nil
 }
 
-// ParseSchedule reads a Schedule. Its error is a fault.Reason that names the word.
+// ParseSchedule reads a Schedule. Its error is a errs.Reason that names the word.
 func ParseSchedule(text string) (Schedule, error) {
 	name, rest, more := strings.Cut(text, ",")
 	name = strings.TrimSpace(name)
@@ -105,7 +105,7 @@ func ParseSchedule(text string) (Schedule, error) {
 		err := row.settings.read(name, rest, &s, nil, nil)
 		return s, err
 	}
-	return Schedule{}, fault.Reason(fmt.Sprintf("there is no schedule %q", name), "choose "+fault.Choice(ScheduleNames()))
+	return Schedule{}, errs.Reason(fmt.Sprintf("there is no schedule %q", name), "choose "+errs.Choice(ScheduleNames()))
 }
 
 // String is what ParseSchedule reads.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // setting is one number of a T that is chosen by name and settings, "adam,lr=0.01", and
@@ -59,7 +59,7 @@ func (ss settings[T]) write(to []string, of *T) []string {
 }
 
 // read takes over the settings in text, which are parted by commas. A setting of others is
-// other's to read. The error is a fault.Reason that names the word.
+// other's to read. The error is a errs.Reason that names the word.
 func (ss settings[T]) read(what, text string, into *T, others []string, other func(key, value string) error) error {
 	seen := map[string]bool{}
 	for word := range strings.SplitSeq(text, ",") {
@@ -67,17 +67,17 @@ func (ss settings[T]) read(what, text string, into *T, others []string, other fu
 		i := slices.IndexFunc(ss, func(s setting[T]) bool { return s.name == key })
 		switch {
 		case len(ss)+len(others) == 0:
-			return fault.Reason(fmt.Sprintf("%s has no settings, and there is %q", what, word), "leave it away")
+			return errs.Reason(fmt.Sprintf("%s has no settings, and there is %q", what, word), "leave it away")
 		case !ok:
-			return fault.Reason(fmt.Sprintf("%q is no setting", word), "write NAME=VALUE with one of "+ss.names(others))
+			return errs.Reason(fmt.Sprintf("%q is no setting", word), "write NAME=VALUE with one of "+ss.names(others))
 		case seen[key]:
-			return fault.Reason(key+" is there twice", "say it once")
+			return errs.Reason(key+" is there twice", "say it once")
 		case slices.Contains(others, key):
 			if err := other(key, value); err != nil {
 				return err
 			}
 		case i < 0:
-			return fault.Reason(fmt.Sprintf("%s has no setting %q", what, key), "it takes "+ss.names(others))
+			return errs.Reason(fmt.Sprintf("%s has no setting %q", what, key), "it takes "+ss.names(others))
 		default:
 			v, err := ss[i].allowed.read(key, value)
 			if err != nil {
@@ -95,7 +95,7 @@ func (ss settings[T]) names(others []string) string {
 	for _, s := range ss {
 		out = append(out, s.name)
 	}
-	return fault.Choice(append(out, others...))
+	return errs.Choice(append(out, others...))
 }
 
 // read is the number that value says, or a reason that names key.
@@ -103,9 +103,9 @@ func (l limits) read(key, value string) (float64, error) {
 	v, err := strconv.ParseFloat(value, 64)
 	switch {
 	case err != nil || math.IsNaN(v) || math.IsInf(v, 0):
-		return 0, fault.Reason(fmt.Sprintf("%s=%s is not a number", key, value), "write one as in 0.001 or 3e-4")
+		return 0, errs.Reason(fmt.Sprintf("%s=%s is not a number", key, value), "write one as in 0.001 or 3e-4")
 	case v < 0 || v == 0 && !l.zero || l.most > 0 && v >= l.most:
-		return 0, fault.Reason(fmt.Sprintf("%s=%s is out of range", key, value), "choose "+l.String())
+		return 0, errs.Reason(fmt.Sprintf("%s=%s is out of range", key, value), "choose "+l.String())
 	}
 	return v, nil
 }

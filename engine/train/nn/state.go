@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"unsafe"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/kernels"
 )
@@ -72,10 +72,10 @@ func (s *State) alloc() (err error) {
 		n += p.room()
 	}
 	if s.stream, err = s.dev.NewStream("state"); err != nil {
-		return fault.Wrap(err, "create", "a stream for "+s.what(), "")
+		return errs.Wrap(err, "create", "a stream for "+s.what(), "")
 	}
 	if s.done, err = s.dev.NewEvent(); err != nil {
-		return fault.Wrap(err, "create", "an event for "+s.what(), "")
+		return errs.Wrap(err, "create", "an event for "+s.what(), "")
 	}
 	for _, b := range []struct {
 		buf *device.Buffer
@@ -91,7 +91,7 @@ func (s *State) alloc() (err error) {
 func (s *State) alloc32(elems int) (device.Buffer, error) {
 	b, err := s.dev.Alloc(4 * elems)
 	if err != nil {
-		return b, fault.Wrap(err, "allocate", fmt.Sprintf("%d bytes of %s", 4*elems, s.what()), "")
+		return b, errs.Wrap(err, "allocate", fmt.Sprintf("%d bytes of %s", 4*elems, s.what()), "")
 	}
 	return b, nil
 }
@@ -153,7 +153,7 @@ func (s *State) what() string { return "the state of model " + s.m.Name }
 // in and out copy synchronously. The device must not be using the buffer.
 func (s *State) in(dst device.Buffer, v []float32) error {
 	if err := s.dev.CopyIn(s.stream, dst.Slice(0, 4*len(v)), bytesOf(v)); err != nil {
-		return fault.Wrap(err, "write", s.what(), "")
+		return errs.Wrap(err, "write", s.what(), "")
 	}
 	err := s.sync()
 	runtime.KeepAlive(v) // the device may read it until now
@@ -162,7 +162,7 @@ func (s *State) in(dst device.Buffer, v []float32) error {
 
 func (s *State) out(v []float32, src device.Buffer) error {
 	if err := s.dev.CopyOut(s.stream, bytesOf(v), src.Slice(0, 4*len(v))); err != nil {
-		return fault.Wrap(err, "read", s.what(), "")
+		return errs.Wrap(err, "read", s.what(), "")
 	}
 	return s.sync()
 }
@@ -172,7 +172,7 @@ func (s *State) sync() error {
 	if err == nil {
 		err = s.dev.Sync(s.done)
 	}
-	return fault.Wrap(err, "wait for the copies of", s.what(), "")
+	return errs.Wrap(err, "wait for the copies of", s.what(), "")
 }
 
 // bytesOf views v's memory.

@@ -3,7 +3,7 @@ package nn
 import (
 	"fmt"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
 )
 
@@ -96,7 +96,7 @@ func (s *State) Unload() (Image, error) {
 		}
 		host := make([]byte, b.Size)
 		if err := s.dev.CopyOut(s.stream, host, *b); err != nil {
-			return nil, fault.Wrap(err, "move to the host", s.what(), "")
+			return nil, errs.Wrap(err, "move to the host", s.what(), "")
 		}
 		if err := s.sync(); err != nil {
 			return nil, err
@@ -120,10 +120,10 @@ func (s *State) Reload(img Image) error {
 		}
 		var err error
 		if *b, err = s.dev.Alloc(len(img[i])); err != nil {
-			return fault.Wrap(err, "allocate again", fmt.Sprintf("%d bytes of %s", len(img[i]), s.what()), "")
+			return errs.Wrap(err, "allocate again", fmt.Sprintf("%d bytes of %s", len(img[i]), s.what()), "")
 		}
 		if err := s.dev.CopyIn(s.stream, *b, img[i]); err != nil {
-			return fault.Wrap(err, "move back to the device", s.what(), "")
+			return errs.Wrap(err, "move back to the device", s.what(), "")
 		}
 		if err := s.sync(); err != nil {
 			return err

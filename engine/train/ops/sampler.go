@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // Mode says which steps time their ops one by one.
@@ -39,7 +39,7 @@ func (m *Mode) UnmarshalText(text []byte) error {
 	default:
 		i := slices.Index(modes[:], s)
 		if i < 0 {
-			return fault.Reason("none of the modes", "choose sampled, every or off")
+			return errs.Reason("none of the modes", "choose sampled, every or off")
 		}
 		*m = Mode(i)
 	}

@@ -3,7 +3,7 @@ package plan
 import (
 	"errors"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/train/nn"
 )
@@ -53,7 +53,7 @@ func (p *Plans) open(k Knobs) error {
 	}
 	if p.cfg.Model != nil {
 		if p.state, err = nn.NewState(p.dev, p.cfg.Model, p.cfg.Seed); err != nil {
-			return fault.Wrap(err, "place", "the model's parameters on "+p.info.Name, mendMemory)
+			return errs.Wrap(err, "place", "the model's parameters on "+p.info.Name, hintMemory)
 		}
 		if err := p.state.Configure(p.Layout); err != nil {
 			return err

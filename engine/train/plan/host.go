@@ -6,8 +6,8 @@ import (
 	"sort"
 	"strings"
 
-	"dev.gpustall/engine/base/fault"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/loader"
 )
@@ -89,7 +89,7 @@ func (p *Plans) checkHost(k Knobs) error {
 // hostRefusal says by part what was planned, and the knobs to lower.
 func (p *Plans) hostRefusal(k Knobs, d *demand) error {
 	m, has := p.hostDemand(k, d), p.room
-	size := figures.Prose.Bytes
+	size := units.Prose.Bytes
 	whose := "this machine has"
 	if has.Cgroup {
 		whose = "the cgroup of this process allows"
@@ -99,12 +99,12 @@ func (p *Plans) hostRefusal(k Knobs, d *demand) error {
 		reason += ", of which others hold " + size(has.Others)
 	}
 	of := k.Loader.Memory(p.cfg.Dataset, p.cfg.Hold)
-	object := fmt.Sprintf("%s of batch_size=%d (%s each)", figures.Counted(of.Slots, "batch", "batches"), k.Loader.BatchSize, size(of.Slot))
-	return fault.New("plan", object, reason, p.mendHost(k)).Because(ErrHostMemory)
+	object := fmt.Sprintf("%s of batch_size=%d (%s each)", units.Counted(of.Slots, "batch", "batches"), k.Loader.BatchSize, size(of.Slot))
+	return errs.New("plan", object, reason, p.hintHost(k)).Because(ErrHostMemory)
 }
 
-// mendHost says which knobs to lower, each alone, and how far.
-func (p *Plans) mendHost(k Knobs) string {
+// hintHost says which knobs to lower, each alone, and how far.
+func (p *Plans) hintHost(k Knobs) string {
 	fits := func(change func(*loader.Knobs, int), v int) bool {
 		k := k
 		change(&k.Loader, v)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sort"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/kernels"
 )
@@ -30,7 +30,7 @@ func Largest(cfg Config, k Knobs, most int) (int, error) {
 	case failed != nil:
 		return 0, failed
 	case n == 0:
-		return 0, fault.New("find", "the largest batch_size", fmt.Sprintf("not even one sample fits into the memory of %s and its host", p.info.Name),
+		return 0, errs.New("find", "the largest batch_size", fmt.Sprintf("not even one sample fits into the memory of %s and its host", p.info.Name),
 			"take a smaller model, or free memory").Because(device.ErrOutOfMemory)
 	}
 	return n, nil

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"sort"
 
-	"dev.gpustall/engine/base/fault"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train/nn"
@@ -146,7 +146,7 @@ func (p *Plans) reserve(k Knobs, d demand) error {
 			return err
 		}
 		if took > 0 && p.reserved > 0 {
-			p.rec.Note("info", fmt.Sprintf("device memory: took %s more beside %s", figures.Prose.Bytes(took), figures.Prose.Bytes(p.reserved)))
+			p.rec.Note("info", fmt.Sprintf("device memory: took %s more beside %s", units.Prose.Bytes(took), units.Prose.Bytes(p.reserved)))
 		}
 		p.reserved += took
 	}
@@ -171,8 +171,8 @@ func (p *Plans) fits(d demand) bool {
 	return p.info.Memory == 0 || d.Total() <= p.info.Memory
 }
 
-// mendMemory is what there is to do about too little memory, where no better is known.
-const mendMemory = "lower batch_size"
+// hintMemory is what there is to do about too little memory, where no better is known.
+const hintMemory = "lower batch_size"
 
 // refusal says by part what was planned, and the knob to lower.
 func (p *Plans) refusal(k Knobs, d demand, cause error) error {
@@ -180,9 +180,9 @@ func (p *Plans) refusal(k Knobs, d demand, cause error) error {
 		_, cause = p.reserver.Reserve(p.reservation(d)) // it says how much is free
 	}
 	if cause == nil {
-		cause = fault.Reason(fmt.Sprintf("%s has %s", p.info.Name, figures.Prose.Bytes(p.info.Memory)), "").Because(device.ErrOutOfMemory)
+		cause = errs.Reason(fmt.Sprintf("%s has %s", p.info.Name, units.Prose.Bytes(p.info.Memory)), "").Because(device.ErrOutOfMemory)
 	}
-	advice := mendMemory
+	advice := hintMemory
 	full := k.Loader.BatchSize
 	// With the scratch memory of the refused plan, which is hardly less.
 	wouldFit := func(batch int, checkpoint bool) bool {
@@ -201,8 +201,8 @@ func (p *Plans) refusal(k Knobs, d demand, cause error) error {
 		advice += ", or turn checkpointing on"
 	}
 	reason := fmt.Sprintf("it needs %s of device memory (%s), but %s",
-		figures.Prose.Bytes(d.Total()), d.List(figures.Prose.Bytes), fault.Explain(cause).Reason)
-	return fault.New("plan", fmt.Sprintf("batch_size=%d in %s", full, k.Precision), reason, advice).Because(cause)
+		units.Prose.Bytes(d.Total()), d.List(units.Prose.Bytes), errs.Explain(cause).Reason)
+	return errs.New("plan", fmt.Sprintf("batch_size=%d in %s", full, k.Precision), reason, advice).Because(cause)
 }
 
 // Memory is the most that was planned for.

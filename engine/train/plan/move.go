@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/train/nn"
 )
@@ -62,7 +62,7 @@ func (p *Plans) move(d demand) error {
 	if err != nil {
 		return err
 	}
-	p.rec.Note("info", fmt.Sprintf("device memory: moved from %s to a piece of %s", figures.Prose.Bytes(p.reserved), figures.Prose.Bytes(took)))
+	p.rec.Note("info", fmt.Sprintf("device memory: moved from %s to a piece of %s", units.Prose.Bytes(p.reserved), units.Prose.Bytes(took)))
 	p.reserved = took
 	p.planFor(d)
 	return nil

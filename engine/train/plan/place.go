@@ -3,8 +3,8 @@ package plan
 import (
 	"errors"
 
-	"dev.gpustall/engine/base/fault"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/trace"
 )
@@ -44,7 +44,7 @@ func (p *Plans) allocate(input, activations int) (err error) {
 		if p.inputs[i], err = p.dev.Alloc(input); err != nil {
 			p.inputs[i] = device.Buffer{}
 			p.freeInputs()
-			return fault.Wrap(err, "allocate", figures.Prose.Bytes(int64(input))+" of input", mendMemory)
+			return errs.Wrap(err, "allocate", units.Prose.Bytes(int64(input))+" of input", hintMemory)
 		}
 	}
 	if p.activations == nil && activations > 0 {

@@ -7,7 +7,7 @@ package plan
 import (
 	"strconv"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/train/nn"
 	"dev.gpustall/engine/train/ops"
@@ -42,7 +42,7 @@ func (s *Share) String() string { return strconv.FormatFloat(float64(*s), 'g', -
 func (s *Share) UnmarshalText(text []byte) error {
 	v, err := strconv.ParseFloat(string(text), 32)
 	if err != nil || !(v >= 0 && v <= 0.9) {
-		return fault.Reason("no number from 0 to 0.9", "choose one")
+		return errs.Reason("no number from 0 to 0.9", "choose one")
 	}
 	*s = Share(v)
 	return nil

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/trace"
@@ -145,7 +145,7 @@ func (p *Plans) build(key Key) (*Plan, error) {
 		q, err = p.tryBuild(key)
 	}
 	if err != nil {
-		return nil, fault.Wrap(err, "plan", fmt.Sprintf("a step of batch_size=%d on %s", key.Samples, p.info.Name), mendMemory)
+		return nil, errs.Wrap(err, "plan", fmt.Sprintf("a step of batch_size=%d on %s", key.Samples, p.info.Name), hintMemory)
 	}
 	return q, nil
 }

@@ -3,8 +3,8 @@ package plan
 import (
 	"fmt"
 
-	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/engine/base/host"
+	"dev.gpustall/engine/base/units"
 )
 
 // Limits are what the system sets this process.
@@ -41,7 +41,7 @@ func (p *Plans) Risks(from, to Knobs, l *Limits) (risks []Risk) {
 	if err != nil {
 		return []Risk{{true, err.Error()}}
 	}
-	size := figures.Prose.Bytes
+	size := units.Prose.Bytes
 	if has := p.info.Memory; has > 0 && float64(d.Total()) >= tight*float64(has) {
 		risks = append(risks, Risk{true, fmt.Sprintf("device memory: at least %s of %s", size(d.Total()), size(has))})
 	}
@@ -85,7 +85,7 @@ func workerRisks(from, to Knobs, l *Limits) (risks []Risk) {
 		}
 	}
 	if l.Cores > 0 && n > l.Cores && n > from.Loader.NumWorkers {
-		risks = append(risks, Risk{false, fmt.Sprintf("%d workers on %s: only those that wait for reads gain", n, figures.Counted(l.Cores, "core", "cores"))})
+		risks = append(risks, Risk{false, fmt.Sprintf("%d workers on %s: only those that wait for reads gain", n, units.Counted(l.Cores, "core", "cores"))})
 	}
 	return risks
 }

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"dev.gpustall/engine/base/fault"
-	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/device"
 )
 
@@ -54,7 +54,7 @@ func (p *Plans) tune(d demand) error {
 	if text := tuningGain(tuned[min(before, len(tuned)):]); text != "" {
 		p.rec.Note("info", fmt.Sprintf("autotune: %s, in %s", text, time.Since(began).Round(100*time.Millisecond)))
 	}
-	return fault.Wrap(start.Err(), "try", "the kernels on "+p.info.Name, "run it again: it goes on from there")
+	return errs.Wrap(start.Err(), "try", "the kernels on "+p.info.Name, "run it again: it goes on from there")
 }
 
 // tuningGain says in words what decisions bought, by the kernels' times alone.
@@ -75,7 +75,7 @@ func tuningGain(ts []device.Tuned) string {
 		return ""
 	}
 	return fmt.Sprintf("%d kernels tried, %d take another variant than the planner's, which saves %s of their time",
-		tried, changed, figures.Prose.Percent(float64(first-now)/float64(max(first, 1))))
+		tried, changed, units.Prose.Percent(float64(first-now)/float64(max(first, 1))))
 }
 
 // Tuned lists the decisions between kernel variants, where the device makes any.

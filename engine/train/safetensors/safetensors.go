@@ -16,7 +16,7 @@ import (
 	"strconv"
 	"strings"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // Ext is the extension of such files.
@@ -54,26 +54,26 @@ type File struct {
 	names  []string
 }
 
-const mendFile = "make the file again, or name another one"
+const hintFile = "make the file again, or name another one"
 
 // Open reads the header of a file.
 func Open(path string) (*File, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fault.File(err, "open weights", path, "check the path")
+		return nil, errs.File(err, "open weights", path, "check the path")
 	}
 	x := &File{path: path, file: f}
 	st, err := f.Stat()
 	if err == nil && !st.Mode().IsRegular() {
-		err = fault.Reason("it is no regular file", "name a "+Ext+" file")
+		err = errs.Reason("it is no regular file", "name a "+Ext+" file")
 	}
 	if err == nil {
 		err = x.header(st.Size())
 	}
 	if err != nil {
 		_ = f.Close() // it was only read
-		why := fault.Explain(err)
-		return nil, fault.New("open weights", path, why.Reason, cmp.Or(why.Mend, mendFile)).Because(err)
+		why := errs.Explain(err)
+		return nil, errs.New("open weights", path, why.Reason, cmp.Or(why.Hint, hintFile)).Because(err)
 	}
 	return x, nil
 }
@@ -83,11 +83,11 @@ func Open(path string) (*File, error) {
 func (x *File) header(size int64) error {
 	var head [8]byte
 	if _, err := io.ReadFull(io.NewSectionReader(x.file, 0, size), head[:]); err != nil {
-		return fault.Reason("it is no "+Ext+" file: it is too short", "")
+		return errs.Reason("it is no "+Ext+" file: it is too short", "")
 	}
 	n := binary.LittleEndian.Uint64(head[:])
 	if n < 2 || n > maxHeader || int64(n) > size-8 {
-		return fault.Reason(fmt.Sprintf("it is no %s file, or truncated: a header of %d bytes in %d", Ext, n, size), "")
+		return errs.Reason(fmt.Sprintf("it is no %s file, or truncated: a header of %d bytes in %d", Ext, n, size), "")
 	}
 	text := make([]byte, n)
 	if _, err := x.file.ReadAt(text, 8); err != nil {
@@ -96,22 +96,22 @@ func (x *File) header(size int64) error {
 	x.data = 8 + int64(n)
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(text, &all); err != nil {
-		return fault.Reason("its header is damaged: "+err.Error(), "")
+		return errs.Reason("its header is damaged: "+err.Error(), "")
 	}
 	x.places = make(map[string]place, len(all))
 	for name, raw := range all {
 		if name == metadata {
 			if err := json.Unmarshal(raw, &x.Metadata); err != nil {
-				return fault.Reason("its header is damaged: "+metadata+": "+err.Error(), "")
+				return errs.Reason("its header is damaged: "+metadata+": "+err.Error(), "")
 			}
 			continue
 		}
 		var p place
 		if err := json.Unmarshal(raw, &p); err != nil {
-			return fault.Reason(fmt.Sprintf("its header is damaged: tensor %s: %v", strconv.Quote(name), err), "")
+			return errs.Reason(fmt.Sprintf("its header is damaged: tensor %s: %v", strconv.Quote(name), err), "")
 		}
 		if err := p.check(size - x.data); err != nil {
-			return fault.Reason(fmt.Sprintf("its header is damaged, or the file is truncated: tensor %s %v", strconv.Quote(name), err), "")
+			return errs.Reason(fmt.Sprintf("its header is damaged, or the file is truncated: tensor %s %v", strconv.Quote(name), err), "")
 		}
 		x.places[name] = p
 		x.names = append(x.names, name)
@@ -123,7 +123,7 @@ func (x *File) header(size int64) error {
 	for _, name := range x.names {
 		p := x.places[name]
 		if p.At[0] < end {
-			return fault.Reason(fmt.Sprintf("its header is damaged: tensor %s lies in another one", strconv.Quote(name)), "")
+			return errs.Reason(fmt.Sprintf("its header is damaged: tensor %s lies in another one", strconv.Quote(name)), "")
 		}
 		end = max(end, p.At[1])
 	}
@@ -165,15 +165,15 @@ func (x *File) Shape(name string) ([]int64, bool) {
 func (x *File) Floats(name string) ([]float32, error) {
 	p, ok := x.places[name]
 	if !ok {
-		return nil, fault.New("read weights", x.path, fmt.Sprintf("there is no tensor %s", strconv.Quote(name)), mendFile)
+		return nil, errs.New("read weights", x.path, fmt.Sprintf("there is no tensor %s", strconv.Quote(name)), hintFile)
 	}
 	decode := decoders[p.Type]
 	if decode == nil {
-		return nil, fault.New("read weights", x.path, fmt.Sprintf("tensor %s is of type %s", strconv.Quote(name), p.Type), "convert it to F32, F16, BF16 or F64")
+		return nil, errs.New("read weights", x.path, fmt.Sprintf("tensor %s is of type %s", strconv.Quote(name), p.Type), "convert it to F32, F16, BF16 or F64")
 	}
 	b := make([]byte, p.At[1]-p.At[0])
 	if _, err := x.file.ReadAt(b, x.data+p.At[0]); err != nil {
-		return nil, fault.File(err, "read weights", x.path, mendFile)
+		return nil, errs.File(err, "read weights", x.path, hintFile)
 	}
 	v := make([]float32, int64(len(b))/sizes[p.Type])
 	decode(v, b)

@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // Tensor is what is written: numbers, or one integer.
@@ -42,10 +42,10 @@ func Write(path string, tensors []Tensor, about map[string]string) (err error) {
 	if err != nil {
 		return err
 	}
-	const mend = "free some space, or name a file in a folder that can be written to"
+	const hint = "free some space, or name a file in a folder that can be written to"
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp-*")
 	if err != nil {
-		return fault.File(err, "write weights", path, mend)
+		return errs.File(err, "write weights", path, hint)
 	}
 	w := bufio.NewWriterSize(f, 1<<20)
 	_, err = w.Write(header)
@@ -59,7 +59,7 @@ func Write(path string, tensors []Tensor, about map[string]string) (err error) {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		return fault.File(errors.Join(err, os.Remove(f.Name())), "write weights", path, mend)
+		return errs.File(errors.Join(err, os.Remove(f.Name())), "write weights", path, hint)
 	}
 	return syncFolder(filepath.Dir(path))
 }

@@ -18,7 +18,7 @@ import (
 	"io"
 	"path/filepath"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/filemap"
 	"dev.gpustall/loader/synth/marker"
@@ -113,10 +113,10 @@ func open(path string, test bool) (d *Dataset, err error) {
 	for _, f := range want {
 		b, ok := found[f]
 		if !ok {
-			return nil, fault.New("open data", src.path, fmt.Sprintf("the file %s is missing, so the data set is incomplete", f), mend)
+			return nil, errs.New("open data", src.path, fmt.Sprintf("the file %s is missing, so the data set is incomplete", f), hint)
 		}
 		if err := b.check(len(names)); err != nil {
-			return nil, fault.Wrap(err, "read", f+" in "+src.path, "")
+			return nil, errs.Wrap(err, "read", f+" in "+src.path, "")
 		}
 		d.starts = append(d.starts, d.info.Samples)
 		d.parts = append(d.parts, b.part)
@@ -152,7 +152,7 @@ func (d *Dataset) checkCounts(path string, m *marker.Marker, test bool) error {
 			want = m.Test
 		}
 		if want > 0 && want != d.info.Samples {
-			return fault.New("open data", path, fmt.Sprintf("%d samples where %s promises %d, so files are truncated or missing",
+			return errs.New("open data", path, fmt.Sprintf("%d samples where %s promises %d, so files are truncated or missing",
 				d.info.Samples, marker.File, want), "make the data again")
 		}
 		return nil
@@ -165,8 +165,8 @@ func (d *Dataset) checkCounts(path string, m *marker.Marker, test bool) error {
 	}
 	for _, p := range d.parts {
 		if p.n != d.parts[most].n {
-			return fault.New("read", filepath.Join(path, p.file), fmt.Sprintf("%d samples where %s has %d, so it looks truncated",
-				p.n, d.parts[most].file, d.parts[most].n), mend)
+			return errs.New("read", filepath.Join(path, p.file), fmt.Sprintf("%d samples where %s has %d, so it looks truncated",
+				p.n, d.parts[most].file, d.parts[most].n), hint)
 		}
 	}
 	return nil
@@ -189,8 +189,8 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
-		return fault.New("read", filepath.Join(d.info.Path, part.file), fmt.Sprintf("%v in its sample %d", err, i),
-			fault.Mend(err, "put it back as it was: it shrank since it was opened")).Because(err)
+		return errs.New("read", filepath.Join(d.info.Path, part.file), fmt.Sprintf("%v in its sample %d", err, i),
+			errs.Hint(err, "put it back as it was: it shrank since it was opened")).Because(err)
 	}
 	s.Label = int32(part.labels[i])
 	return nil

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // Limits of guard. A real batch has about 45,000 operations: an integer for each
@@ -28,24 +28,24 @@ const (
 // frames). Everything else costs at most a few hundred bytes an operation.
 func guard(b []byte) error {
 	if len(b) > maxPickle {
-		return fault.Reason(fmt.Sprintf("%d bytes, more than the %d that a CIFAR-10 batch may have", len(b), maxPickle), "check that it is one")
+		return errs.Reason(fmt.Sprintf("%d bytes, more than the %d that a CIFAR-10 batch may have", len(b), maxPickle), "check that it is one")
 	}
 	if len(b) == 0 {
-		return fault.Reason("the file is empty", pickleMend)
+		return errs.Reason("the file is empty", pickleHint)
 	}
 	marks, builds := 0, 0
 	for ops, i := 0, 0; i < len(b); ops++ {
 		op := b[i]
 		i++
 		if ops == maxOps || marks > maxOps/16 || builds > maxBuilds {
-			return fault.Reason("the pickle has more operations than a CIFAR-10 file can have, so it is refused", pickleMend)
+			return errs.Reason("the pickle has more operations than a CIFAR-10 file can have, so it is refused", pickleHint)
 		}
 		n, err := operand(op, b[i:])
 		if err != nil {
-			return fault.Reason(fmt.Sprintf("the pickle is damaged (%v at byte %d)", err, i-1), pickleMend)
+			return errs.Reason(fmt.Sprintf("the pickle is damaged (%v at byte %d)", err, i-1), pickleHint)
 		}
 		if n > len(b)-i {
-			return fault.Reason(fmt.Sprintf("the pickle ends within an operand at byte %d of %d, so it is truncated", i-1, len(b)), pickleMend)
+			return errs.Reason(fmt.Sprintf("the pickle ends within an operand at byte %d of %d, so it is truncated", i-1, len(b)), pickleHint)
 		}
 		i += n
 		switch op {
@@ -57,7 +57,7 @@ func guard(b []byte) error {
 			return nil
 		}
 	}
-	return fault.Reason(fmt.Sprintf("the pickle has no end after %d bytes, so it is truncated", len(b)), pickleMend)
+	return errs.Reason(fmt.Sprintf("the pickle has no end after %d bytes, so it is truncated", len(b)), pickleHint)
 }
 
 // operand returns the length of the operand of op at the head of b.

@@ -11,10 +11,10 @@ import (
 	"github.com/nlpodyssey/gopickle/pickle"
 	"github.com/nlpodyssey/gopickle/types"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
-const pickleMend = "download or unpack it again"
+const pickleHint = "download or unpack it again"
 
 // parsePython reads a batch of the Python version: a pickled dict whose "data" is
 // a uint8 array [n,3072], a row an image's planes, and whose "labels" is a list.
@@ -25,24 +25,24 @@ func parsePython(v *version, name string, b []byte) (*content, error) {
 	}
 	arr, ok := lookup(d, "data").(*ndarray)
 	if !ok || !arr.set {
-		return nil, fault.Reason(`the pickle has no array "data", so it is not a CIFAR-10 batch`, pickleMend)
+		return nil, errs.Reason(`the pickle has no array "data", so it is not a CIFAR-10 batch`, pickleHint)
 	}
 	if arr.dtype == nil || !arr.dtype.uint8() || len(arr.shape) != 2 || arr.shape[1] != Pixels {
-		return nil, fault.Reason(fmt.Sprintf(`its "data" is an array %v of %s instead of [n %d] of uint8, so it is not a CIFAR-10 batch`, arr.shape, arr.dtype, Pixels), pickleMend)
+		return nil, errs.Reason(fmt.Sprintf(`its "data" is an array %v of %s instead of [n %d] of uint8, so it is not a CIFAR-10 batch`, arr.shape, arr.dtype, Pixels), pickleHint)
 	}
 	n := arr.shape[0]
 	if n == 0 || n > maxPickle/Pixels || len(arr.data) != n*Pixels {
-		return nil, fault.Reason(fmt.Sprintf(`its "data" holds %d bytes where %d samples need %d, so it is truncated or damaged`, len(arr.data), n, n*Pixels), pickleMend)
+		return nil, errs.Reason(fmt.Sprintf(`its "data" holds %d bytes where %d samples need %d, so it is truncated or damaged`, len(arr.data), n, n*Pixels), pickleHint)
 	}
 	list, ok := lookup(d, v.labelKey).(*types.List)
 	if !ok || list.Len() != n {
-		return nil, fault.Reason(fmt.Sprintf(`its %q is not a list of %d numbers, so it is not a %s batch`, v.labelKey, n, v.name), pickleMend)
+		return nil, errs.Reason(fmt.Sprintf(`its %q is not a list of %d numbers, so it is not a %s batch`, v.labelKey, n, v.name), pickleHint)
 	}
 	labels := make([]byte, n)
 	for i := range labels {
 		l, ok := list.Get(i).(int)
 		if !ok || l < 0 || l > 255 {
-			return nil, fault.Reason(fmt.Sprintf("sample %d has the label %v, which is no class, so it is damaged", i, list.Get(i)), pickleMend)
+			return nil, errs.Reason(fmt.Sprintf("sample %d has the label %v, which is no class, so it is damaged", i, list.Get(i)), pickleHint)
 		}
 		labels[i] = byte(l)
 	}
@@ -78,18 +78,18 @@ func unpickleDict(b []byte) (d *types.Dict, err error) {
 	// The machine trusts the types on its stack: a damaged pickle panics.
 	defer func() {
 		if p := recover(); p != nil {
-			d, err = nil, fault.Reason(fmt.Sprintf("the pickle is damaged (%.80s)", fmt.Sprint(p)), pickleMend)
+			d, err = nil, errs.Reason(fmt.Sprintf("the pickle is damaged (%.80s)", fmt.Sprint(p)), pickleHint)
 		}
 	}()
 	u := pickle.NewUnpickler(bytes.NewReader(b))
 	u.FindClass = classes{&latin1{budget: len(b)}}.find
 	v, err := u.Load()
 	if err != nil {
-		return nil, fault.Reason(fmt.Sprintf("the pickle is damaged (%.160s)", err.Error()), pickleMend)
+		return nil, errs.Reason(fmt.Sprintf("the pickle is damaged (%.160s)", err.Error()), pickleHint)
 	}
 	d, ok := v.(*types.Dict)
 	if !ok {
-		return nil, fault.Reason("the pickle is not a dict, so it is not a CIFAR-10 file", pickleMend)
+		return nil, errs.Reason("the pickle is not a dict, so it is not a CIFAR-10 file", pickleHint)
 	}
 	return d, nil
 }

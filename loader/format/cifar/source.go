@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/filemap"
 )
@@ -42,15 +42,15 @@ type content struct {
 
 // What to do about a file that is not whole, and about a path that is something else.
 const (
-	mend     = "download or unpack it again"
-	mendPath = "give the folder or the tar.gz of CIFAR-10 or CIFAR-100"
+	hint     = "download or unpack it again"
+	hintPath = "give the folder or the tar.gz of CIFAR-10 or CIFAR-100"
 )
 
 // check refuses labels that name no class.
 func (c *content) check(classes int) error {
 	for i, l := range c.labels {
 		if int(l) >= classes {
-			return fault.Reason(fmt.Sprintf("sample %d has label %d, beyond the %d classes, so the file is damaged or is something else", i, l, classes), mend)
+			return errs.Reason(fmt.Sprintf("sample %d has label %d, beyond the %d classes, so the file is damaged or is something else", i, l, classes), hint)
 		}
 	}
 	return nil
@@ -60,10 +60,10 @@ func (c *content) check(classes int) error {
 func detect(p string) (source, error) {
 	st, err := os.Stat(p)
 	if errors.Is(err, fs.ErrNotExist) {
-		return source{}, fault.New("open data", p, "there is no such file or folder", "check the path").Because(err)
+		return source{}, errs.New("open data", p, "there is no such file or folder", "check the path").Because(err)
 	}
 	if err != nil {
-		return source{}, fault.File(err, "open data", p, "check the path")
+		return source{}, errs.File(err, "open data", p, "check the path")
 	}
 	if !st.IsDir() {
 		return detectArchive(p)
@@ -72,7 +72,7 @@ func detect(p string) (source, error) {
 		dir := filepath.Join(p, sub)
 		v, err := folderVersion(dir)
 		if err != nil {
-			return source{}, fault.File(err, "open data", dir, pickleMend)
+			return source{}, errs.File(err, "open data", dir, pickleHint)
 		}
 		if v != nil {
 			return source{path: dir, dir: dir, v: v}, nil
@@ -83,9 +83,9 @@ func detect(p string) (source, error) {
 			return detectArchive(a)
 		}
 	}
-	return source{}, fault.New("open data", p,
+	return source{}, errs.New("open data", p,
 		fmt.Sprintf("%v: looked for data_batch_1.bin, data_batch_1, %s", ErrNotCIFAR, strings.Join(append(dirs(), archives()...), ", ")),
-		mendPath).Because(ErrNotCIFAR)
+		hintPath).Because(ErrNotCIFAR)
 }
 
 // folderVersion recognises a folder by any of its batch files, so that a missing
@@ -132,11 +132,11 @@ func (s source) load(want []string, optional string) (found map[string]*content,
 			continue // the caller names what is missing
 		}
 		if err != nil {
-			return nil, fault.File(err, "open data", full, pickleMend)
+			return nil, errs.File(err, "open data", full, pickleHint)
 		}
 		c, err := s.parseFile(name, f, st.Size())
 		if err != nil {
-			return nil, fault.Wrap(err, "read", full, "")
+			return nil, errs.Wrap(err, "read", full, "")
 		}
 		found[name] = c
 	}
@@ -167,7 +167,7 @@ func (s source) parseFile(name string, f *os.File, size int64) (c *content, err 
 // parse reads one file of the data set. size is its length, -1 when unknown.
 func parse(name string, v *version, r io.Reader, size int64) (*content, error) {
 	if size > maxFile {
-		return nil, fault.Reason(fmt.Sprintf("%d bytes, more than the %d that a CIFAR file may have", size, maxFile), "check that it is one")
+		return nil, errs.Reason(fmt.Sprintf("%d bytes, more than the %d that a CIFAR file may have", size, maxFile), "check that it is one")
 	}
 	var buf bytes.Buffer
 	if size > 0 {
@@ -178,7 +178,7 @@ func parse(name string, v *version, r io.Reader, size int64) (*content, error) {
 		return nil, unreadable(err)
 	}
 	if n > maxFile {
-		return nil, fault.Reason(fmt.Sprintf("more than the %d bytes that a CIFAR file may have", maxFile), "check that it is one")
+		return nil, errs.Reason(fmt.Sprintf("more than the %d bytes that a CIFAR file may have", maxFile), "check that it is one")
 	}
 	switch {
 	case name == v.names && !v.python:
@@ -195,12 +195,12 @@ func parse(name string, v *version, r io.Reader, size int64) (*content, error) {
 // green and the blue plane, row by row. The planes stay where they are.
 func parseBinary(v *version, name string, r io.ReaderAt, size int64) (*content, error) {
 	if size == 0 {
-		return nil, fault.Reason("the file is empty", mend)
+		return nil, errs.Reason("the file is empty", hint)
 	}
 	record := int64(v.record())
 	if rest := size % record; rest != 0 {
-		return nil, fault.Reason(fmt.Sprintf("%d bytes is not a whole number of %d-byte records (%d left over), so it is truncated or damaged",
-			size, record, rest), mend)
+		return nil, errs.Reason(fmt.Sprintf("%d bytes is not a whole number of %d-byte records (%d left over), so it is truncated or damaged",
+			size, record, rest), hint)
 	}
 	labels := make([]byte, size/record)
 	in := bufio.NewReaderSize(io.NewSectionReader(r, 0, size), 1<<20)
@@ -223,7 +223,7 @@ func unreadable(err error) error {
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
-	return fault.Reason(err.Error()+", so it may be truncated or damaged", fault.Mend(err, mend)).Because(err)
+	return errs.Reason(err.Error()+", so it may be truncated or damaged", errs.Hint(err, hint)).Because(err)
 }
 
 // parseNames reads a class name a line. It returns nil when they are not as many as there
@@ -258,7 +258,7 @@ func detectArchive(p string) (source, error) {
 		return source{}, err
 	}
 	if s.v == nil {
-		return source{}, fault.New("open data", p, fmt.Sprintf("%v: the archive holds no file of it", ErrNotCIFAR),
+		return source{}, errs.New("open data", p, fmt.Sprintf("%v: the archive holds no file of it", ErrNotCIFAR),
 			"give "+strings.Join(archives(), ", ")).Because(ErrNotCIFAR)
 	}
 	return s, nil
@@ -277,7 +277,7 @@ func (s source) loadArchive(want []string, optional string) (map[string]*content
 		}
 		c, err := parse(name, s.v, r, h.Size)
 		if err != nil {
-			return false, fault.Wrap(err, "read", name+" in "+s.path, "")
+			return false, errs.Wrap(err, "read", name+" in "+s.path, "")
 		}
 		found[name] = c
 		return len(found) == len(needed), nil
@@ -290,7 +290,7 @@ func (s source) loadArchive(want []string, optional string) (map[string]*content
 func walkArchive(p string, fn func(name string, h *tar.Header, r io.Reader) (done bool, err error)) error {
 	f, _, err := loader.Open(p)
 	if err != nil {
-		return fault.File(err, "open data", p, pickleMend)
+		return errs.File(err, "open data", p, pickleHint)
 	}
 	defer f.Close()
 	return walkTar(p, f, fn)
@@ -299,7 +299,7 @@ func walkArchive(p string, fn func(name string, h *tar.Header, r io.Reader) (don
 func walkTar(p string, r io.Reader, fn func(name string, h *tar.Header, r io.Reader) (done bool, err error)) error {
 	z, err := gzip.NewReader(r)
 	if err != nil {
-		return fault.New("open data", p, fmt.Sprintf("%v: not a gzip file (%v)", ErrNotCIFAR, err), mendPath).Because(ErrNotCIFAR)
+		return errs.New("open data", p, fmt.Sprintf("%v: not a gzip file (%v)", ErrNotCIFAR, err), hintPath).Because(ErrNotCIFAR)
 	}
 	t := tar.NewReader(io.LimitReader(z, maxStream))
 	for {
@@ -308,7 +308,7 @@ func walkTar(p string, r io.Reader, fn func(name string, h *tar.Header, r io.Rea
 			return nil
 		}
 		if err != nil {
-			return fault.New("read", p, fmt.Sprintf("%v, so the archive is truncated or damaged", err), "download it again").Because(err)
+			return errs.New("read", p, fmt.Sprintf("%v, so the archive is truncated or damaged", err), "download it again").Because(err)
 		}
 		if h.Typeflag != tar.TypeReg {
 			continue

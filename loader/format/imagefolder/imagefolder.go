@@ -18,7 +18,7 @@ import (
 	"io"
 	"os"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/codec"
 	"dev.gpustall/loader/format/npy"
@@ -75,9 +75,9 @@ func OpenTestIn(ctx context.Context, from *source.Files, path string) (*Dataset,
 
 func open(ctx context.Context, from *source.Files, path string, splits ...string) (*Dataset, error) {
 	if _, err := from.Stat(ctx, path); errors.Is(err, os.ErrNotExist) {
-		return nil, fault.New("open data", path, "there is no such folder", "check the path").Because(err)
+		return nil, errs.New("open data", path, "there is no such folder", "check the path").Because(err)
 	} else if err != nil {
-		return nil, fault.File(err, "open data", path, "check the path")
+		return nil, errs.File(err, "open data", path, "check the path")
 	}
 	root := path
 	for _, s := range splits {
@@ -87,7 +87,7 @@ func open(ctx context.Context, from *source.Files, path string, splits ...string
 		}
 	}
 	if root == path && splits[0] != "train" {
-		return nil, fault.New("open data", path, fmt.Sprintf("%v: it has no folder val, valid or test", ErrNotFolder), "make one with a folder for each class").Because(ErrNotFolder)
+		return nil, errs.New("open data", path, fmt.Sprintf("%v: it has no folder val, valid or test", ErrNotFolder), "make one with a folder for each class").Because(ErrNotFolder)
 	}
 	d := &Dataset{from: from}
 	var classes []string
@@ -104,7 +104,7 @@ func open(ctx context.Context, from *source.Files, path string, splits ...string
 	for _, dir := range []string{root, path} {
 		mark, err := marker.In(ctx, from, dir)
 		if err != nil {
-			return nil, fault.File(err, "open data", source.Join(dir, marker.File), "check the path")
+			return nil, errs.File(err, "open data", source.Join(dir, marker.File), "check the path")
 		}
 		d.info.Synthetic = d.info.Synthetic || mark != nil
 	}
@@ -125,7 +125,7 @@ func (d *Dataset) measure(ctx context.Context) error {
 	}
 	var err error
 	if d.array, err = npy.Parse(s.Raw); err != nil {
-		return fault.Wrap(err, "open data", d.Path(0), "")
+		return errs.Wrap(err, "open data", d.Path(0), "")
 	}
 	d.array.Info(&d.info)
 	return nil
@@ -169,12 +169,12 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 	path := d.Path(s.Index)
 	f, err := d.open(ctx, &d.files[s.Index], path)
 	if err != nil {
-		return fault.File(err, "read", path, "put it back, or start again if the folder has changed")
+		return errs.File(err, "read", path, "put it back, or start again if the folder has changed")
 	}
 	defer f.Close()
 	size := f.Entry().Size
 	if size > maxFile {
-		return fault.New("read", path, fmt.Sprintf("%d bytes, more than the %d that an image may have", size, maxFile), "remove it from the folder")
+		return errs.New("read", path, fmt.Sprintf("%d bytes, more than the %d that an image may have", size, maxFile), "remove it from the folder")
 	}
 	n := int(size)
 	if cap(s.Raw) < n {
@@ -187,7 +187,7 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
-		return fault.New("read", path, fmt.Sprintf("%s after %d of %d bytes", fault.Explain(err).Reason, got, n), fault.Mend(err, "wait until it is written: it shrank while it was read")).Because(err)
+		return errs.New("read", path, fmt.Sprintf("%s after %d of %d bytes", errs.Explain(err).Reason, got, n), errs.Hint(err, "wait until it is written: it shrank while it was read")).Because(err)
 	}
 	s.Label = d.files[s.Index].class
 	return nil
@@ -206,10 +206,10 @@ func (d *Dataset) open(ctx context.Context, f *file, path string) (source.File, 
 // Decode turns the image in s.Raw into RGB pixels, or finds the array in it.
 func (d *Dataset) Decode(s *loader.Sample) error {
 	if d.arrays {
-		return fault.Wrap(npy.Decode(s, &d.array), "decode", d.Path(s.Index), "")
+		return errs.Wrap(npy.Decode(s, &d.array), "decode", d.Path(s.Index), "")
 	}
 	if err := codec.Decode(s); err != nil {
-		return fault.New("decode", d.Path(s.Index), err.Error(), codec.Mend(err)).Because(err)
+		return errs.New("decode", d.Path(s.Index), err.Error(), codec.Hint(err)).Because(err)
 	}
 	return nil
 }

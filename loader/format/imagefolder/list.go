@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // Bounds on a class: how deep its folders are nested, and how many folders are reached
@@ -19,21 +19,21 @@ const (
 	maxLinked = 1 << 14
 )
 
-const mendFolder = "start again if the folder has changed"
+const hintFolder = "start again if the folder has changed"
 
 func isDir(p string) bool {
 	st, err := os.Stat(p) // follows links
 	return err == nil && st.IsDir()
 }
 
-const mendClasses = "give a folder with a folder of images for each class"
+const hintClasses = "give a folder with a folder of images for each class"
 
 // classesOf returns the folders of root in the order of their names' bytes, as
 // torchvision's find_classes does: hidden ones and links to folders included.
 func classesOf(root string) ([]string, error) {
 	entries, err := os.ReadDir(root)
 	if err != nil {
-		return nil, fault.File(err, "open data", root, mendClasses)
+		return nil, errs.File(err, "open data", root, hintClasses)
 	}
 	var classes []string
 	for _, e := range entries {
@@ -42,7 +42,7 @@ func classesOf(root string) ([]string, error) {
 		}
 	}
 	if len(classes) == 0 {
-		return nil, fault.New("open data", root, ErrNotFolder.Error(), mendClasses).Because(ErrNotFolder)
+		return nil, errs.New("open data", root, ErrNotFolder.Error(), hintClasses).Because(ErrNotFolder)
 	}
 	slices.Sort(classes)
 	return classes, nil
@@ -86,7 +86,7 @@ func (d *Dataset) addAll(root string, classes []string) error {
 }
 
 func noImage(root, class string) error {
-	return fault.New("open data", root, fmt.Sprintf("the class folder %s holds no image (%s) and no %s", fault.Path(class), strings.Join(extensions, " "), extArray),
+	return errs.New("open data", root, fmt.Sprintf("the class folder %s holds no image (%s) and no %s", errs.Path(class), strings.Join(extensions, " "), extArray),
 		"put some there or remove it").Because(errNoImage)
 }
 
@@ -116,11 +116,11 @@ func (d *Dataset) add(root, class string, index int32) error {
 	for _, dir := range dirs {
 		rel, err := filepath.Rel(root, dir)
 		if err != nil {
-			return fault.Wrap(err, "list", dir, mendFolder)
+			return errs.Wrap(err, "list", dir, hintFolder)
 		}
 		entries, err := os.ReadDir(dir) // sorted by name
 		if err != nil {
-			return fault.File(err, "list", dir, mendFolder)
+			return errs.File(err, "list", dir, hintFolder)
 		}
 		for _, e := range entries {
 			if !d.wants(e.Name()) {
@@ -145,7 +145,7 @@ type walker struct {
 func (w *walker) walk(dir string, above []fs.FileInfo, linked bool) error {
 	st, err := os.Stat(dir)
 	if err != nil {
-		return fault.File(err, "list", dir, mendFolder)
+		return errs.File(err, "list", dir, hintFolder)
 	}
 	for _, a := range above {
 		if os.SameFile(a, st) {
@@ -153,17 +153,17 @@ func (w *walker) walk(dir string, above []fs.FileInfo, linked bool) error {
 		}
 	}
 	if len(above) == maxDepth {
-		return fault.New("list", dir, fmt.Sprintf("folders are nested more than %d deep", maxDepth), "flatten them")
+		return errs.New("list", dir, fmt.Sprintf("folders are nested more than %d deep", maxDepth), "flatten them")
 	}
 	if linked {
 		if w.linked++; w.linked > maxLinked {
-			return fault.New("list", dir, fmt.Sprintf("links lead to more than %d folders", maxLinked), "remove links that lead to one another")
+			return errs.New("list", dir, fmt.Sprintf("links lead to more than %d folders", maxLinked), "remove links that lead to one another")
 		}
 	}
 	w.dirs = append(w.dirs, dir)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return fault.File(err, "list", dir, mendFolder)
+		return errs.File(err, "list", dir, hintFolder)
 	}
 	for _, e := range entries {
 		sub := filepath.Join(dir, e.Name())

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/loader/source"
 )
 
@@ -15,7 +15,7 @@ import (
 func (d *Dataset) listStore(ctx context.Context, root string) (classes []string, err error) {
 	all, err := d.from.Walk(ctx, root)
 	if err != nil {
-		return nil, fault.File(err, "open data", root, mendClasses)
+		return nil, errs.File(err, "open data", root, hintClasses)
 	}
 	// torchvision's order: the folders by path, in each the files by name.
 	slices.SortStableFunc(all, func(a, b source.Entry) int {
@@ -37,7 +37,7 @@ func (d *Dataset) listStore(ctx context.Context, root string) (classes []string,
 		return classes, nil
 	}
 	if len(classes) == 0 {
-		return nil, fault.New("open data", root, ErrNotFolder.Error(), mendClasses).Because(ErrNotFolder)
+		return nil, errs.New("open data", root, ErrNotFolder.Error(), hintClasses).Because(ErrNotFolder)
 	}
 	return nil, err
 }

@@ -19,7 +19,7 @@ import (
 	"strconv"
 	"strings"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/filemap"
 	"dev.gpustall/loader/format/npy"
@@ -41,9 +41,9 @@ const maxLabel = 1 << 20
 var ErrNotMapped = errors.New("no array of samples here")
 
 const (
-	mendPath   = "give a .npy file whose first dimension counts the samples, or a folder of one and " + Labels
-	mendFile   = "write it again with numpy.save"
-	mendLabels = "save a row of whole numbers, one for each sample"
+	hintPath   = "give a .npy file whose first dimension counts the samples, or a folder of one and " + Labels
+	hintFile   = "write it again with numpy.save"
+	hintLabels = "save a row of whole numbers, one for each sample"
 )
 
 // Dataset is such a file. It is safe for concurrent use.
@@ -73,7 +73,7 @@ func open(path string, splits ...string) (d *Dataset, err error) {
 	}
 	f, st, err := loader.Open(d.path)
 	if err != nil {
-		return nil, fault.File(err, "open data", d.path, mendPath)
+		return nil, errs.File(err, "open data", d.path, hintPath)
 	}
 	defer func() {
 		if err != nil {
@@ -82,14 +82,14 @@ func open(path string, splits ...string) (d *Dataset, err error) {
 	}()
 	head, err := beginning(f)
 	if err != nil {
-		return nil, fault.File(err, "read", d.path, mendFile)
+		return nil, errs.File(err, "read", d.path, hintFile)
 	}
 	n := 0
 	if d.sample, n, err = npy.ParseStack(head); err == nil {
 		err = npy.CheckStack(&d.sample, n, st.Size())
 	}
 	if err != nil {
-		return nil, fault.Wrap(err, "open data", d.path, "")
+		return nil, errs.Wrap(err, "open data", d.path, "")
 	}
 	if labels != "" {
 		if d.labels, err = readLabels(labels, n); err != nil {
@@ -113,10 +113,10 @@ func open(path string, splits ...string) (d *Dataset, err error) {
 
 // find is the file of the samples, and that of the labels where there is one.
 func find(path string, splits []string) (file, labels string, err error) {
-	not := fault.New("open data", path, ErrNotMapped.Error(), mendPath).Because(ErrNotMapped)
+	not := errs.New("open data", path, ErrNotMapped.Error(), hintPath).Because(ErrNotMapped)
 	st, err := os.Stat(path)
 	if err != nil {
-		return "", "", fault.File(err, "open data", path, "check the path")
+		return "", "", errs.File(err, "open data", path, "check the path")
 	}
 	if !st.IsDir() {
 		if strings.ToLower(filepath.Ext(path)) != ext || splits[0] != "train" {
@@ -139,7 +139,7 @@ func find(path string, splits []string) (file, labels string, err error) {
 	}
 	entries, err := os.ReadDir(root)
 	if err != nil {
-		return "", "", fault.File(err, "open data", root, mendPath)
+		return "", "", errs.File(err, "open data", root, hintPath)
 	}
 	for _, e := range entries {
 		if e.Name() == Labels || e.IsDir() || strings.ToLower(filepath.Ext(e.Name())) != ext {
@@ -175,33 +175,33 @@ func beginning(f *os.File) ([]byte, error) {
 func readLabels(path string, n int) ([]int32, error) {
 	f, st, err := loader.Open(path)
 	if err != nil {
-		return nil, fault.File(err, "read", path, mendLabels)
+		return nil, errs.File(err, "read", path, hintLabels)
 	}
 	defer f.Close()
 	head, err := beginning(f)
 	if err != nil {
-		return nil, fault.File(err, "read", path, mendLabels)
+		return nil, errs.File(err, "read", path, hintLabels)
 	}
 	h, err := npy.ParseNumbers(head)
 	if err != nil {
-		return nil, fault.Wrap(err, "read", path, mendLabels)
+		return nil, errs.Wrap(err, "read", path, hintLabels)
 	}
 	if h.N != n {
-		return nil, fault.New("read", path, fmt.Sprintf("it has %d classes, and there are %d samples", h.N, n), mendLabels)
+		return nil, errs.New("read", path, fmt.Sprintf("it has %d classes, and there are %d samples", h.N, n), hintLabels)
 	}
 	if want := int64(h.Start) + int64(n)*int64(h.Size); st.Size() != want {
-		return nil, fault.New("read", path, fmt.Sprintf("it has %d bytes where its %d numbers end at %d", st.Size(), n, want), mendFile)
+		return nil, errs.New("read", path, fmt.Sprintf("it has %d bytes where its %d numbers end at %d", st.Size(), n, want), hintFile)
 	}
 	out := make([]int32, n)
 	r := bufio.NewReaderSize(io.NewSectionReader(f, int64(h.Start), st.Size()), 1<<20)
 	b := make([]byte, h.Size)
 	for i := range out {
 		if _, err := io.ReadFull(r, b); err != nil {
-			return nil, fault.File(err, "read", path, mendLabels)
+			return nil, errs.File(err, "read", path, hintLabels)
 		}
 		v, ok := h.Value(b)
 		if !ok || v < 0 || v > maxLabel {
-			return nil, fault.New("read", path, fmt.Sprintf("the class of sample %d is %d, not one of 0 to %d", i, v, maxLabel), mendLabels)
+			return nil, errs.New("read", path, fmt.Sprintf("the class of sample %d is %d, not one of 0 to %d", i, v, maxLabel), hintLabels)
 		}
 		out[i] = int32(v)
 	}
@@ -252,10 +252,10 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 			return err
 		}
 		if size, serr := d.file.Size(); serr == nil && size < from+int64(n) {
-			return fault.New("read", d.path, fmt.Sprintf("sample %d ends at byte %d, and the file has only %d by now: it shrank", s.Index, from+int64(n), size),
+			return errs.New("read", d.path, fmt.Sprintf("sample %d ends at byte %d, and the file has only %d by now: it shrank", s.Index, from+int64(n), size),
 				"start again when it is whole")
 		}
-		return fault.New("read", d.path, fmt.Sprintf("sample %d at byte %d: %v", s.Index, from, err), "check the disk").Because(err)
+		return errs.New("read", d.path, fmt.Sprintf("sample %d at byte %d: %v", s.Index, from, err), "check the disk").Because(err)
 	}
 	if s.Label = 0; d.labels != nil {
 		s.Label = d.labels[s.Index]

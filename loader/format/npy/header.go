@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/loader"
 )
 
@@ -122,8 +122,8 @@ const (
 
 const (
 	magic      = "\x93NUMPY"
-	mendWrite  = "write it again with numpy.save"
-	mendArrays = "save the sample as a C-ordered array of uint8, float16 or float32 with 1 to 4 dimensions"
+	hintWrite  = "write it again with numpy.save"
+	hintArrays = "save the sample as a C-ordered array of uint8, float16 or float32 with 1 to 4 dimensions"
 )
 
 // Parse reads the header of a file that begins with b.
@@ -142,7 +142,7 @@ func parse(b []byte) (d dict, start int, err error) {
 		return d, 0, err
 	}
 	if d, err = parseDict(text); err != nil {
-		return d, 0, fault.Reason("its npy header is damaged: "+err.Error(), mendWrite)
+		return d, 0, errs.Reason("its npy header is damaged: "+err.Error(), hintWrite)
 	}
 	return d, start, nil
 }
@@ -154,18 +154,18 @@ func (d *dict) header(shape Shape, start int) (Header, error) {
 	case h.Type == "=u1" || h.Type == "<u1" || h.Type == ">u1": // one byte has no order
 		h.Type = Uint8
 	case h.Type != Uint8 && h.Type != Float16 && h.Type != Float32:
-		return Header{}, fault.Reason(fmt.Sprintf("its elements are %q, which is none of |u1 (uint8), <f2 (float16) and <f4 (float32)", d.descr), mendArrays)
+		return Header{}, errs.Reason(fmt.Sprintf("its elements are %q, which is none of |u1 (uint8), <f2 (float16) and <f4 (float32)", d.descr), hintArrays)
 	}
 	if d.fortran && len(d.shape) > 1 {
-		return Header{}, fault.Reason("its array is in Fortran order", "save numpy.ascontiguousarray of it")
+		return Header{}, errs.Reason("its array is in Fortran order", "save numpy.ascontiguousarray of it")
 	}
 	if len(shape) < 1 || len(shape) > maxDims {
-		return Header{}, fault.Reason(fmt.Sprintf("its array has %d dimensions", len(d.shape)), mendArrays)
+		return Header{}, errs.Reason(fmt.Sprintf("its array has %d dimensions", len(d.shape)), hintArrays)
 	}
 	h.Bytes = h.Type.Size()
 	for _, n := range shape {
 		if n < 1 || n > maxBytes/h.Bytes {
-			return Header{}, fault.Reason(fmt.Sprintf("its shape %s is not one of 1 to %d bytes", shape, maxBytes), mendArrays)
+			return Header{}, errs.Reason(fmt.Sprintf("its shape %s is not one of 1 to %d bytes", shape, maxBytes), hintArrays)
 		}
 		h.Bytes *= n
 	}
@@ -174,9 +174,9 @@ func (d *dict) header(shape Shape, start int) (Header, error) {
 
 // preamble finds the header's text, and where the elements begin.
 func preamble(b []byte) (text []byte, start int, err error) {
-	short := fault.Reason(fmt.Sprintf("it is truncated in its npy header, after %d bytes", len(b)), mendWrite)
+	short := errs.Reason(fmt.Sprintf("it is truncated in its npy header, after %d bytes", len(b)), hintWrite)
 	if !bytes.HasPrefix(b, []byte(magic)[:min(len(b), len(magic))]) {
-		return nil, 0, fault.Reason("it does not begin as a .npy file does", mendWrite)
+		return nil, 0, errs.Reason("it does not begin as a .npy file does", hintWrite)
 	}
 	if len(b) < len(magic)+4 {
 		return nil, 0, short
@@ -192,10 +192,10 @@ func preamble(b []byte) (text []byte, start int, err error) {
 		}
 		n = uint64(binary.LittleEndian.Uint32(b[len(magic)+2:]))
 	default:
-		return nil, 0, fault.Reason(fmt.Sprintf("it is of version %d of the npy format, and 1 to 3 are known", major), mendWrite)
+		return nil, 0, errs.Reason(fmt.Sprintf("it is of version %d of the npy format, and 1 to 3 are known", major), hintWrite)
 	}
 	if n > maxHeader {
-		return nil, 0, fault.Reason(fmt.Sprintf("its npy header claims %d bytes, more than the %d that it may have", n, maxHeader), mendWrite)
+		return nil, 0, errs.Reason(fmt.Sprintf("its npy header claims %d bytes, more than the %d that it may have", n, maxHeader), hintWrite)
 	}
 	if uint64(len(b)-start) < n {
 		return nil, 0, short
@@ -305,13 +305,13 @@ func (p *parser) tuple() (s Shape, ok bool) {
 // check refuses an array of a file of so many bytes that is not as h says.
 func (h *Header) check(got *Header, size int) error {
 	if size-got.Start < got.Bytes {
-		return fault.Reason(fmt.Sprintf("it is truncated: its array of %s takes %d bytes, and there are %d", got, got.Bytes, size-got.Start), mendWrite)
+		return errs.Reason(fmt.Sprintf("it is truncated: its array of %s takes %d bytes, and there are %d", got, got.Bytes, size-got.Start), hintWrite)
 	}
 	if size-got.Start > got.Bytes {
-		return fault.Reason(fmt.Sprintf("%d bytes follow its array of %s", size-got.Start-got.Bytes, got), mendWrite)
+		return errs.Reason(fmt.Sprintf("%d bytes follow its array of %s", size-got.Start-got.Bytes, got), hintWrite)
 	}
 	if got.Type != h.Type {
-		return fault.Reason(fmt.Sprintf("its array is %s where the data set's first is %s", got, h), "save all samples with one dtype")
+		return errs.Reason(fmt.Sprintf("its array is %s where the data set's first is %s", got, h), "save all samples with one dtype")
 	}
 	if len(got.Shape) == len(h.Shape) {
 		same := true
@@ -322,7 +322,7 @@ func (h *Header) check(got *Header, size int) error {
 			return nil
 		}
 	}
-	return fault.Reason(fmt.Sprintf("its array is %s where the data set's first is %s", got, h), "save all samples with one shape: a batch is one array")
+	return errs.Reason(fmt.Sprintf("its array is %s where the data set's first is %s", got, h), "save all samples with one shape: a batch is one array")
 }
 
 // Info is what h says of a data set whose samples are like it.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/loader"
 )
 
@@ -136,7 +136,7 @@ func TestRefusals(t *testing.T) {
 		"bad-f8.npy": `"<f8"`, "bad-bigendian.npy": `">f4"`, "bad-fortran.npy": "Fortran order", "bad-struct.npy": "no plain type",
 		"bad-scalar.npy": "0 dimensions", "bad-deep.npy": "5 dimensions", "bad-empty.npy": "(0,3)",
 	} {
-		if _, err := Parse(read(t, name)); err == nil || !strings.Contains(err.Error(), want) || fault.Explain(err).Mend == "" {
+		if _, err := Parse(read(t, name)); err == nil || !strings.Contains(err.Error(), want) || errs.Explain(err).Hint == "" {
 			t.Errorf("%s: %v does not say %q", name, err, want)
 		}
 	}
@@ -149,7 +149,7 @@ func TestRefusals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := Decode(&loader.Sample{Raw: b}, &h); err == nil || !strings.Contains(err.Error(), want) || fault.Explain(err).Mend == "" {
+		if err := Decode(&loader.Sample{Raw: b}, &h); err == nil || !strings.Contains(err.Error(), want) || errs.Explain(err).Hint == "" {
 			t.Errorf("%v does not say %q", err, want)
 		}
 	}
@@ -236,7 +236,7 @@ func FuzzParse(f *testing.F) {
 		}
 		h, err := Parse(b)
 		if err != nil {
-			if e := fault.Explain(err); e.Mend == "" || strings.Contains(err.Error(), "\n") {
+			if e := errs.Explain(err); e.Hint == "" || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%v", err)
 			}
 			return

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // MaxStart is the largest place at which the elements of a file may begin.
@@ -20,7 +20,7 @@ func ParseStack(b []byte) (h Header, n int, err error) {
 		return h, 0, err
 	}
 	if len(d.shape) < 2 || d.shape[0] < 1 {
-		return h, 0, fault.Reason(fmt.Sprintf("its array has the shape %s, in which no first dimension counts samples", d.shape), "save an array of (N,C,T,H,W), (N,C,H,W), (N,H,W) or (N,K)")
+		return h, 0, errs.Reason(fmt.Sprintf("its array has the shape %s, in which no first dimension counts samples", d.shape), "save an array of (N,C,T,H,W), (N,C,H,W), (N,H,W) or (N,K)")
 	}
 	h, err = d.header(d.shape[1:], start)
 	h.stacked = true
@@ -32,9 +32,9 @@ func CheckStack(h *Header, n int, size int64) error {
 	end := int64(h.Start) + int64(n)*int64(h.Bytes)
 	switch {
 	case size < end:
-		return fault.Reason(fmt.Sprintf("it is truncated: its %d samples of %s end at byte %d, and it has %d", n, h, end, size), mendWrite)
+		return errs.Reason(fmt.Sprintf("it is truncated: its %d samples of %s end at byte %d, and it has %d", n, h, end, size), hintWrite)
 	case size > end:
-		return fault.Reason(fmt.Sprintf("%d bytes follow its %d samples of %s", size-end, n, h), mendWrite)
+		return errs.Reason(fmt.Sprintf("%d bytes follow its %d samples of %s", size-end, n, h), hintWrite)
 	}
 	return nil
 }
@@ -56,11 +56,11 @@ func ParseNumbers(b []byte) (Numbers, error) {
 		return Numbers{}, err
 	}
 	if len(d.shape) == 0 || len(d.shape) > 2 || len(d.shape) == 2 && d.shape[1] != 1 || d.shape[0] < 1 {
-		return Numbers{}, fault.Reason(fmt.Sprintf("its array has the shape %s and is no row of numbers", d.shape), "save one of (N,)")
+		return Numbers{}, errs.Reason(fmt.Sprintf("its array has the shape %s and is no row of numbers", d.shape), "save one of (N,)")
 	}
 	size := map[string]int{"|u1": 1, "|i1": 1, "<u2": 2, "<i2": 2, "<u4": 4, "<i4": 4, "<u8": 8, "<i8": 8}[d.descr]
 	if size == 0 {
-		return Numbers{}, fault.Reason(fmt.Sprintf("its elements are %q, which are no whole numbers in little-endian order", d.descr), "save them as int64")
+		return Numbers{}, errs.Reason(fmt.Sprintf("its elements are %q, which are no whole numbers in little-endian order", d.descr), "save them as int64")
 	}
 	return Numbers{N: d.shape[0], Size: size, Start: start, signed: d.descr[1] == 'i'}, nil
 }

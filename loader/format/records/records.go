@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/synth/marker"
 )
@@ -63,7 +63,7 @@ func Generate(o Options) (*Dataset, error) {
 		o.Samples = DefaultSamples
 	}
 	if o.Samples < 0 || o.SampleBytes <= 0 || int64(o.SampleBytes) > maxBytes || o.PerSample < 0 {
-		return nil, fault.New("make data", "in memory", fmt.Sprintf("%d samples of %d bytes at %v each cannot be", o.Samples, o.SampleBytes, o.PerSample),
+		return nil, errs.New("make data", "in memory", fmt.Sprintf("%d samples of %d bytes at %v each cannot be", o.Samples, o.SampleBytes, o.PerSample),
 			fmt.Sprintf("give at least one sample of 1 to %d bytes and no negative time", int64(maxBytes)))
 	}
 	d := &Dataset{bytes: o.SampleBytes, body: make([]byte, o.SampleBytes), delay: o.PerSample}
@@ -78,8 +78,8 @@ func Generate(o Options) (*Dataset, error) {
 
 // What to do about records that are not whole, and about a path that is something else.
 const (
-	mend     = "make the records again"
-	mendPath = "give a folder of " + Ext + " files"
+	hint     = "make the records again"
+	hintPath = "give a folder of " + Ext + " files"
 )
 
 // ErrNotRecords is wrapped by Open's error when the path holds no records.
@@ -89,7 +89,7 @@ var ErrNotRecords = errors.New("no records here")
 func Open(dir string) (*Dataset, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fault.File(err, "open data", dir, mendPath)
+		return nil, errs.File(err, "open data", dir, hintPath)
 	}
 	d := &Dataset{dir: dir}
 	for _, e := range entries { // sorted
@@ -98,21 +98,21 @@ func Open(dir string) (*Dataset, error) {
 		}
 		st, err := e.Info()
 		if err != nil {
-			return nil, fault.File(err, "open data", filepath.Join(dir, e.Name()), "start again if the folder has changed")
+			return nil, errs.File(err, "open data", filepath.Join(dir, e.Name()), "start again if the folder has changed")
 		}
 		if st.Size() > maxBytes {
-			return nil, fault.New("open data", filepath.Join(dir, e.Name()), fmt.Sprintf("%d bytes, more than the %d that a record may have", st.Size(), maxBytes), "remove it from the folder")
+			return nil, errs.New("open data", filepath.Join(dir, e.Name()), fmt.Sprintf("%d bytes, more than the %d that a record may have", st.Size(), maxBytes), "remove it from the folder")
 		}
 		if d.bytes == 0 {
 			d.bytes = int(st.Size())
 		}
 		if st.Size() != int64(d.bytes) || d.bytes == 0 {
-			return nil, fault.New("open data", filepath.Join(dir, e.Name()), fmt.Sprintf("%d bytes where the first record has %d, so it looks truncated", st.Size(), d.bytes), mend)
+			return nil, errs.New("open data", filepath.Join(dir, e.Name()), fmt.Sprintf("%d bytes where the first record has %d, so it looks truncated", st.Size(), d.bytes), hint)
 		}
 		d.names = append(d.names, e.Name())
 	}
 	if len(d.names) == 0 {
-		return nil, fault.New("open data", dir, ErrNotRecords.Error(), mendPath).Because(ErrNotRecords)
+		return nil, errs.New("open data", dir, ErrNotRecords.Error(), hintPath).Because(ErrNotRecords)
 	}
 	name := filepath.Base(dir)
 	if m := marker.Read(dir); m != nil {
@@ -120,7 +120,7 @@ func Open(dir string) (*Dataset, error) {
 			name = m.Name
 		}
 		if m.Samples > 0 && m.Samples != len(d.names) {
-			return nil, fault.New("open data", dir, fmt.Sprintf("%d records where %s promises %d", len(d.names), marker.File, m.Samples), mend)
+			return nil, errs.New("open data", dir, fmt.Sprintf("%d records where %s promises %d", len(d.names), marker.File, m.Samples), hint)
 		}
 	}
 	d.info = info(name, dir, len(d.names), d.bytes)
@@ -162,11 +162,11 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 	path := filepath.Join(d.dir, d.names[s.Index])
 	f, _, err := loader.Open(path)
 	if err != nil {
-		return fault.File(err, "read", path, "put it back, or start again if the folder has changed")
+		return errs.File(err, "read", path, "put it back, or start again if the folder has changed")
 	}
 	defer f.Close()
 	if got, err := io.ReadFull(f, s.Raw); err != nil {
-		return fault.New("read", path, fmt.Sprintf("%v after %d of %d bytes", err, got, d.bytes), fault.Mend(err, mend)).Because(err)
+		return errs.New("read", path, fmt.Sprintf("%v after %d of %d bytes", err, got, d.bytes), errs.Hint(err, hint)).Because(err)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/loader/source"
 )
 
@@ -102,7 +102,7 @@ type unpacked struct {
 func unpack(r io.Reader, c *compression) (*unpacked, error) {
 	z, err := c.open(bufio.NewReaderSize(r, 256<<10))
 	if err != nil {
-		return nil, fault.Reason(fmt.Sprintf("it is not a %s file (%v)", c.name, err), mendShard).Because(err)
+		return nil, errs.Reason(fmt.Sprintf("it is not a %s file (%v)", c.name, err), hintShard).Because(err)
 	}
 	return &unpacked{z: z}, nil
 }
@@ -111,7 +111,7 @@ func (u *unpacked) Read(p []byte) (int, error) {
 	n, err := u.z.Read(p)
 	u.pos += int64(n)
 	if errors.Is(err, zstd.ErrWindowSizeExceeded) {
-		err = fault.Reason(fmt.Sprintf("it is compressed by zstd with a window of more than %d MiB", maxWindow>>20),
+		err = errs.Reason(fmt.Sprintf("it is compressed by zstd with a window of more than %d MiB", maxWindow>>20),
 			"compress it with a level of at most 19 and without --long").Because(err)
 	}
 	if err != nil && !errors.Is(err, io.EOF) {

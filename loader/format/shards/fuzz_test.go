@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // FuzzWalk: nothing panics, and every sample that is found lies in the shard and has a key.
@@ -20,7 +20,7 @@ func FuzzWalk(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		x, err := walk(&window{r: bytes.NewReader(b), size: int64(len(b))})
 		if err != nil {
-			if fault.Explain(err).Mend == "" || strings.Contains(err.Error(), "\n") {
+			if errs.Explain(err).Hint == "" || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%q", err)
 			}
 			return

@@ -10,7 +10,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/loader/source"
 )
 
@@ -31,7 +31,7 @@ type journalHead struct {
 	Shards int    `json:"shards"` // in the end
 }
 
-const mendOther = "remove that folder, or pack into another one"
+const hintOther = "remove that folder, or pack into another one"
 
 // openJournal goes on with the journal of an earlier call with the same plan, or begins one.
 // Shards that are not there any more, and what follows them, are packed again.
@@ -40,12 +40,12 @@ func openJournal(ctx context.Context, to *source.Files, dir, plan string, total 
 	b, err := to.ReadAll(ctx, j.path, maxManifest)
 	begun := err == nil
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.File(err, "read", j.path, mendOther)
+		return nil, errs.File(err, "read", j.path, hintOther)
 	}
 	if begun {
 		head, done := parseJournal(b)
 		if head.Plan != plan {
-			return nil, fault.New("pack into", dir, "packing was begun there with other data, or with other settings", mendOther)
+			return nil, errs.New("pack into", dir, "packing was begun there with other data, or with other settings", hintOther)
 		}
 		for _, p := range done {
 			if p.check(ctx, to, dir) != nil {
@@ -57,7 +57,7 @@ func openJournal(ctx context.Context, to *source.Files, dir, plan string, total 
 	if err := clean(ctx, to, dir, begun); err != nil {
 		return nil, err
 	}
-	return j, fault.Wrap(j.write(ctx), "write", j.path, mendPack)
+	return j, errs.Wrap(j.write(ctx), "write", j.path, hintPack)
 }
 
 // parseJournal reads what is whole of a journal: one that was copied may have half a line.
@@ -104,13 +104,13 @@ func (j *journal) add(ctx context.Context, p Packed) error {
 func clean(ctx context.Context, to *source.Files, dir string, begun bool) error {
 	entries, err := to.List(ctx, dir)
 	if err != nil {
-		return fault.File(err, "pack into", dir, "choose another folder")
+		return errs.File(err, "pack into", dir, "choose another folder")
 	}
 	for _, e := range entries {
 		if left, _ := filepath.Match(source.Unfinished("*"), e.Name); left {
 			_ = to.Remove(ctx, source.Join(dir, e.Name)) // it costs space only
 		} else if !begun {
-			return fault.New("pack into", dir, fmt.Sprintf("the folder is not empty: it holds %s", fault.Path(e.Name)), "choose a new folder")
+			return errs.New("pack into", dir, fmt.Sprintf("the folder is not empty: it holds %s", errs.Path(e.Name)), "choose a new folder")
 		}
 	}
 	return nil

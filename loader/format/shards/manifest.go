@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/loader/source"
 )
 
@@ -33,7 +33,7 @@ type Packed struct {
 
 const (
 	maxManifest  = 64 << 20
-	mendManifest = "pack the data again"
+	hintManifest = "pack the data again"
 )
 
 // readManifest reads the manifest of a folder; it is empty where there is none.
@@ -44,11 +44,11 @@ func readManifest(ctx context.Context, f *source.Files, dir string) (*manifest, 
 		return &manifest{}, nil
 	}
 	if err != nil {
-		return nil, fault.File(err, "read", path, mendManifest)
+		return nil, errs.File(err, "read", path, hintManifest)
 	}
 	var m manifest
 	if err := json.Unmarshal(b, &m); err != nil {
-		return nil, fault.New("read", path, "it is damaged: "+err.Error(), mendManifest)
+		return nil, errs.New("read", path, "it is damaged: "+err.Error(), hintManifest)
 	}
 	return &m, nil
 }
@@ -65,12 +65,12 @@ func (m *manifest) check(dir string, found []source.Entry) error {
 	}
 	for _, s := range m.Shards {
 		if !there[s.Name] {
-			return fault.New("open data", source.Join(dir, s.Name), fmt.Sprintf("the shard is missing, and %s lists it", Manifest), "put it back, or pack the data again")
+			return errs.New("open data", source.Join(dir, s.Name), fmt.Sprintf("the shard is missing, and %s lists it", Manifest), "put it back, or pack the data again")
 		}
 		delete(there, s.Name)
 	}
 	for n := range there {
-		return fault.New("open data", source.Join(dir, n), fmt.Sprintf("%s does not list this shard", Manifest), "remove it, or remove "+Manifest)
+		return errs.New("open data", source.Join(dir, n), fmt.Sprintf("%s does not list this shard", Manifest), "remove it, or remove "+Manifest)
 	}
 	return nil
 }
@@ -80,10 +80,10 @@ func (p *Packed) check(ctx context.Context, f *source.Files, dir string) error {
 	path := source.Join(dir, p.Name)
 	st, err := f.Stat(ctx, path)
 	if err != nil {
-		return fault.File(err, "find", path, mendOther)
+		return errs.File(err, "find", path, hintOther)
 	}
 	if st.Size != p.Bytes {
-		return fault.New("check", path, fmt.Sprintf("it has %d bytes where %d were packed", st.Size, p.Bytes), mendOther)
+		return errs.New("check", path, fmt.Sprintf("it has %d bytes where %d were packed", st.Size, p.Bytes), hintOther)
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func (p *Packed) check(ctx context.Context, f *source.Files, dir string) error {
 // again says whether packing once more, by that plan, would make the same.
 func (m *manifest) again(ctx context.Context, f *source.Files, dir, plan string) error {
 	if m.Plan != plan {
-		return fault.New("pack into", dir, "it holds shards of other data, or of other settings", mendOther)
+		return errs.New("pack into", dir, "it holds shards of other data, or of other settings", hintOther)
 	}
 	for i := range m.Shards {
 		if err := m.Shards[i].check(ctx, f, dir); err != nil {
@@ -126,6 +126,6 @@ func unfinished(ctx context.Context, f *source.Files, dir string) error {
 		return nil //nolint:nilerr // nobody packs here
 	}
 	head, done := parseJournal(b)
-	return fault.New("open data", dir, fmt.Sprintf("it is being packed, or packing was interrupted: %d of %d shards are there", len(done), head.Shards),
+	return errs.New("open data", dir, fmt.Sprintf("it is being packed, or packing was interrupted: %d of %d shards are there", len(done), head.Shards),
 		"run gpustall data pack again, which goes on")
 }

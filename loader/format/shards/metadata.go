@@ -12,11 +12,11 @@ import (
 	"slices"
 	"strings"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/loader/codec"
+	"dev.gpustall/loader/filter"
 	"dev.gpustall/loader/parquet"
 	"dev.gpustall/loader/source"
-	"dev.gpustall/loader/where"
 )
 
 // Metadata is the table beside the shards of a split, with a row for each sample: key, shard,
@@ -43,7 +43,7 @@ func writeMetadata(ctx context.Context, src Source, to *source.Files, dir string
 		path := source.Join(dir, packed[i].Name)
 		st, err := to.Stat(ctx, path)
 		if err != nil {
-			return fault.File(err, "list", path, mendOther)
+			return errs.File(err, "list", path, hintOther)
 		}
 		st.Name = packed[i].Name
 		s, err := openShard(ctx, dir, st, &packed[i], Options{Files: to})
@@ -51,7 +51,7 @@ func writeMetadata(ctx context.Context, src Source, to *source.Files, dir string
 			return err
 		}
 		if len(s.entries) != len(items) {
-			return fault.New("list", path, fmt.Sprintf("it holds %d samples where %d were packed", len(s.entries), len(items)), mendOther)
+			return errs.New("list", path, fmt.Sprintf("it holds %d samples where %d were packed", len(s.entries), len(items)), hintOther)
 		}
 		for j, it := range items {
 			e, t0 := &s.entries[j], t.Rows
@@ -123,7 +123,7 @@ type metadata struct {
 	shards map[string][]int
 }
 
-const mendMetadata = "remove it, or pack the data again"
+const hintMetadata = "remove it, or pack the data again"
 
 // readMetadata reads the table of a split; nil where there is none.
 func readMetadata(ctx context.Context, f *source.Files, root string) (*metadata, error) {
@@ -133,11 +133,11 @@ func readMetadata(ctx context.Context, f *source.Files, root string) (*metadata,
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fault.File(err, "read", path, mendMetadata)
+		return nil, errs.File(err, "read", path, hintMetadata)
 	}
 	t, err := parquet.Unmarshal(b)
 	if err != nil {
-		return nil, fault.New("read", path, err.Error(), mendMetadata).Because(err)
+		return nil, errs.New("read", path, err.Error(), hintMetadata).Because(err)
 	}
 	for name, kind := range map[string]parquet.Kind{"shard": parquet.Text, "offset": parquet.Int} {
 		if c := t.Column(name); c == nil || c.Kind != kind || c.Null != nil && slices.Contains(c.Null, true) {
@@ -145,7 +145,7 @@ func readMetadata(ctx context.Context, f *source.Files, root string) (*metadata,
 			if why, ok := t.Unread[name]; ok {
 				reason = fmt.Sprintf("its column %s cannot be read: %s", name, why)
 			}
-			return nil, fault.New("read", path, reason, mendMetadata)
+			return nil, errs.New("read", path, reason, hintMetadata)
 		}
 	}
 	m := &metadata{t, map[string][]int{}}
@@ -219,9 +219,9 @@ func (m *metadata) index(p *Packed) *index {
 // choose leaves those samples in the shards that fit a condition on the table.
 func (d *Dataset) choose(root, text string, m *metadata) error {
 	if m == nil {
-		return fault.New("choose samples of", root, "there is no "+Metadata+" beside its shards, in which a condition looks", "pack the data again: gpustall data pack writes it")
+		return errs.New("choose samples of", root, "there is no "+Metadata+" beside its shards, in which a condition looks", "pack the data again: gpustall data pack writes it")
 	}
-	fits, err := where.Rows(text, m.Table)
+	fits, err := filter.Rows(text, m.Table)
 	if err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func (d *Dataset) choose(root, text string, m *metadata) error {
 			e := s.entries[j]
 			fit, known := rows[e.off]
 			if !known {
-				return fault.New("choose samples of", source.Join(root, s.name), fmt.Sprintf("%s does not list sample %s at byte %d", Metadata, fault.Path(s.key(j)), e.off), mendMetadata)
+				return errs.New("choose samples of", source.Join(root, s.name), fmt.Sprintf("%s does not list sample %s at byte %d", Metadata, errs.Path(s.key(j)), e.off), hintMetadata)
 			}
 			if !fit {
 				continue
@@ -251,7 +251,7 @@ func (d *Dataset) choose(root, text string, m *metadata) error {
 		chosen += len(x.entries)
 	}
 	if chosen == 0 {
-		return fault.New("choose samples of", root, fmt.Sprintf("none of its %d fits %s", m.Rows, text), "choose another condition")
+		return errs.New("choose samples of", root, fmt.Sprintf("none of its %d fits %s", m.Rows, text), "choose another condition")
 	}
 	return nil
 }

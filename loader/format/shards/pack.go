@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/source"
 )
@@ -46,7 +46,7 @@ type item struct {
 	size  int64
 }
 
-const mendPack = "free some space or mend the disk: the same command goes on"
+const hintPack = "free some space or repair the disk: the same command goes on"
 
 // Pack writes the samples of src as shards into dir, in a random order that the seed alone
 // decides, so that each shard holds a mixture of the classes. It goes on with what an
@@ -54,7 +54,7 @@ const mendPack = "free some space or mend the disk: the same command goes on"
 // all; the manifest is written last. It returns what is in dir, and how much of it was there.
 func Pack(ctx context.Context, src Source, dir string, o PackOptions) (packed []Packed, before int, err error) {
 	if err := o.To.MkdirAll(dir); err != nil {
-		return nil, 0, fault.Wrap(err, "pack into", dir, "choose a folder that can be written to")
+		return nil, 0, errs.Wrap(err, "pack into", dir, "choose a folder that can be written to")
 	}
 	plan, sum, err := planOf(ctx, src, o)
 	if err != nil {
@@ -85,20 +85,20 @@ func Pack(ctx context.Context, src Source, dir string, o PackOptions) (packed []
 		}
 		p, err := packShard(ctx, src, o.To, source.Join(dir, fmt.Sprintf("shard-%06d%s", i, Ext)), items, dims, report)
 		if err == nil {
-			err = fault.Wrap(j.add(ctx, p), "pack into", dir, mendPack)
+			err = errs.Wrap(j.add(ctx, p), "pack into", dir, hintPack)
 		}
 		if err != nil {
 			return j.done, before, err
 		}
 	}
 	if err := writeMetadata(ctx, src, o.To, dir, plan, j.done, dims); err != nil {
-		return j.done, before, fault.Wrap(err, "pack into", dir, mendPack)
+		return j.done, before, errs.Wrap(err, "pack into", dir, hintPack)
 	}
 	m := manifest{Classes: info.Classes, Samples: info.Samples, Synthetic: info.Synthetic, Plan: sum, Shards: j.done}
 	if err := m.write(ctx, o.To, dir); err != nil {
-		return j.done, before, fault.Wrap(err, "pack into", dir, mendPack)
+		return j.done, before, errs.Wrap(err, "pack into", dir, hintPack)
 	}
-	return j.done, before, fault.Wrap(o.To.Remove(ctx, j.path), "pack into", dir, mendPack)
+	return j.done, before, errs.Wrap(o.To.Remove(ctx, j.path), "pack into", dir, hintPack)
 }
 
 // planOf decides which samples come into which shard, and gives it a checksum.
@@ -117,7 +117,7 @@ func planOf(ctx context.Context, src Source, o PackOptions) (plan [][]item, sum 
 		}
 		st, err := os.Stat(src.Path(int(index)))
 		if err != nil {
-			return nil, "", fault.File(err, "pack", src.Path(int(index)), "put it back, or remove it from the data set")
+			return nil, "", errs.File(err, "pack", src.Path(int(index)), "put it back, or remove it from the data set")
 		}
 		name := src.Locate(int(index))
 		it := item{index: int(index), key: unique(keys, keyOf(name)), size: st.Size()}
@@ -158,7 +158,7 @@ func unique(taken map[string]bool, key string) string {
 func packShard(ctx context.Context, src Source, to *source.Files, path string, items []item, dims map[int]sized, report func(int)) (p Packed, err error) {
 	w, err := Create(ctx, to, path)
 	if err != nil {
-		return p, fault.Wrap(err, "pack into", path, mendPack)
+		return p, errs.Wrap(err, "pack into", path, hintPack)
 	}
 	defer func() {
 		if err != nil {
@@ -173,7 +173,7 @@ func packShard(ctx context.Context, src Source, to *source.Files, path string, i
 			return p, err
 		}
 		if int64(len(s.Raw)) != it.size {
-			return p, fault.New("pack", src.Path(it.index), fmt.Sprintf("%d bytes where it had %d when packing began", len(s.Raw), it.size), "wait until the data do not change any more, and run it again")
+			return p, errs.New("pack", src.Path(it.index), fmt.Sprintf("%d bytes where it had %d when packing began", len(s.Raw), it.size), "wait until the data do not change any more, and run it again")
 		}
 		dims[it.index] = sizeOf(s.Raw)
 		parts := []Part{{strings.ToLower(filepath.Ext(src.Path(it.index))), s.Raw}}
@@ -181,12 +181,12 @@ func packShard(ctx context.Context, src Source, to *source.Files, path string, i
 			parts = append(parts, Part{".cls", strconv.AppendInt(nil, int64(s.Label), 10)})
 		}
 		if err := w.Add(it.key, parts...); err != nil {
-			return p, fault.Wrap(err, "pack into", path, mendPack)
+			return p, errs.Wrap(err, "pack into", path, hintPack)
 		}
 		report(1)
 	}
 	if p, err = w.Close(); err != nil {
-		return p, fault.Wrap(err, "pack into", path, mendPack)
+		return p, errs.Wrap(err, "pack into", path, hintPack)
 	}
 	return p, nil
 }

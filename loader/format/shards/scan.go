@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 )
 
 // entry is one sample of a shard.
@@ -70,8 +70,8 @@ const (
 )
 
 const (
-	mendShard = "copy or pack the shard again"
-	mendClass = "give each sample a .cls with the number of its class, or a .json with a number named label, cls or class"
+	hintShard = "copy or pack the shard again"
+	hintClass = "give each sample a .cls with the number of its class, or a .json with a number named label, cls or class"
 )
 
 // split is WebDataset's: the key is the path up to the first dot of the file's name, the
@@ -103,7 +103,7 @@ func walk(r archive) (*index, error) {
 		h, err := t.Next()
 		if errors.Is(err, io.EOF) {
 			if err := r.rest(); err != nil {
-				return nil, g.fault(r.at(), err.Error(), fault.Mend(r.stuck(), mendShard))
+				return nil, g.fault(r.at(), err.Error(), errs.Hint(r.stuck(), hintShard))
 			}
 			if err := g.flush(); err != nil {
 				return nil, err
@@ -114,7 +114,7 @@ func walk(r archive) (*index, error) {
 			return nil, g.broken(err, r, at)
 		}
 		if h.Typeflag == tar.TypeGNUSparse || slices.ContainsFunc(keysOf(h.PAXRecords), func(k string) bool { return strings.HasPrefix(k, "GNU.sparse.") }) {
-			return nil, g.fault(r.at(), fmt.Sprintf("%s is a sparse file", fault.Path(h.Name)), "write the shard without --sparse")
+			return nil, g.fault(r.at(), fmt.Sprintf("%s is a sparse file", errs.Path(h.Name)), "write the shard without --sparse")
 		}
 		if h.Typeflag != tar.TypeReg {
 			continue
@@ -159,7 +159,7 @@ func (g *grouper) add(h *tar.Header, off int64, r io.Reader) error {
 		g.e = entry{label: none}
 	}
 	if slices.Contains(g.exts, ext) {
-		return g.fault(off, fmt.Sprintf("the sample has two files .%s", fault.Path(ext)), "give each sample a key of its own")
+		return g.fault(off, fmt.Sprintf("the sample has two files .%s", errs.Path(ext)), "give each sample a key of its own")
 	}
 	g.exts = append(g.exts, ext)
 	sum, summed := checksum(h)
@@ -170,17 +170,17 @@ func (g *grouper) add(h *tar.Header, off int64, r io.Reader) error {
 		}
 		g.kind, g.e.off, g.e.size, g.e.sum = k, off, uint32(h.Size), sum
 	case k != 0:
-		return g.fault(off, fmt.Sprintf("the sample has two images or arrays, .%s the second", fault.Path(ext)), "name what is no input otherwise: mask.png is one, .png the input")
+		return g.fault(off, fmt.Sprintf("the sample has two images or arrays, .%s the second", errs.Path(ext)), "name what is no input otherwise: mask.png is one, .png the input")
 	case ext == "cls" || ext == "json" && !g.cls && h.Size <= maxJSON:
 		b, err := io.ReadAll(io.LimitReader(r, min(h.Size, maxJSON)))
 		if err == nil && int64(len(b)) < min(h.Size, maxJSON) {
 			err = io.ErrUnexpectedEOF
 		}
 		if err != nil {
-			return g.fault(off, fmt.Sprintf("%v in .%s: the shard is truncated or damaged", err, ext), fault.Mend(err, mendShard))
+			return g.fault(off, fmt.Sprintf("%v in .%s: the shard is truncated or damaged", err, ext), errs.Hint(err, hintShard))
 		}
 		if summed && crc32.Checksum(b, castagnoli) != sum {
-			return g.fault(off, fmt.Sprintf("its .%s does not have the checksum that was written: it is damaged", ext), mendShard)
+			return g.fault(off, fmt.Sprintf("its .%s does not have the checksum that was written: it is damaged", ext), hintShard)
 		}
 		return g.class(ext, b, off)
 	}
@@ -194,7 +194,7 @@ func (g *grouper) class(ext string, b []byte, off int64) error {
 	if ext == "cls" {
 		text := strings.TrimSpace(string(b[:min(len(b), 32)]))
 		if label, err = strconv.ParseInt(text, 10, 64); err != nil || len(b) > 32 {
-			return g.fault(off, fmt.Sprintf("its .cls is %q, not a number", text), mendClass)
+			return g.fault(off, fmt.Sprintf("its .cls is %q, not a number", text), hintClass)
 		}
 		g.cls = true
 	} else {
@@ -204,7 +204,7 @@ func (g *grouper) class(ext string, b []byte, off int64) error {
 		}
 	}
 	if label < 0 || label > maxLabel {
-		return g.fault(off, fmt.Sprintf("its class is %d, not one of 0 to %d", label, maxLabel), mendClass)
+		return g.fault(off, fmt.Sprintf("its class is %d, not one of 0 to %d", label, maxLabel), hintClass)
 	}
 	g.e.label = int32(label)
 	return nil
@@ -230,7 +230,7 @@ func (g *grouper) flush() error {
 		return nil
 	}
 	if g.begun = false; g.kind == 0 {
-		return g.fault(g.at, fmt.Sprintf("the sample holds neither an image nor a .npy array, only .%s", fault.Path(strings.Join(g.exts, " ."))),
+		return g.fault(g.at, fmt.Sprintf("the sample holds neither an image nor a .npy array, only .%s", errs.Path(strings.Join(g.exts, " ."))),
 			"name the input .jpg, .png or .npy, with the sample's other files right behind it (tar --sort=name)")
 	}
 	if g.x.kind == 0 {
@@ -249,12 +249,12 @@ func (g *grouper) flush() error {
 }
 
 // fault is an error at a byte of the shard, which the caller names.
-func (g *grouper) fault(at int64, reason, mend string) error {
+func (g *grouper) fault(at int64, reason, hint string) error {
 	where := fmt.Sprintf("at byte %d", at)
 	if g.key != "" {
-		where = fmt.Sprintf("sample %s at byte %d", fault.Path(g.key), at)
+		where = fmt.Sprintf("sample %s at byte %d", errs.Path(g.key), at)
 	}
-	return fault.Reason(where+": "+reason, mend)
+	return errs.Reason(where+": "+reason, hint)
 }
 
 // broken is what archive/tar makes of a damaged file.
@@ -264,15 +264,15 @@ func (g *grouper) broken(err error, r archive, at int64) error {
 	stuck := r.stuck()
 	switch {
 	case stuck != nil && !errors.Is(stuck, io.ErrUnexpectedEOF):
-		return fault.Reason(fmt.Sprintf("%sat byte %d: %v", g.after(), r.at(), stuck), fault.Mend(stuck, mendShard)).Because(stuck)
+		return errs.Reason(fmt.Sprintf("%sat byte %d: %v", g.after(), r.at(), stuck), errs.Hint(stuck, hintShard)).Because(stuck)
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return fault.Reason(fmt.Sprintf("%sthe shard ends at byte %d in the middle of a file: it is truncated", g.after(), r.at()), mendShard).Because(err)
+		return errs.Reason(fmt.Sprintf("%sthe shard ends at byte %d in the middle of a file: it is truncated", g.after(), r.at()), hintShard).Because(err)
 	case errors.Is(err, tar.ErrHeader) && at == 0 && m != nil && !m.magic():
-		return fault.Reason("it is not a tar file", "name a folder of "+Ext+" files").Because(errNotTar)
+		return errs.Reason("it is not a tar file", "name a folder of "+Ext+" files").Because(errNotTar)
 	case errors.Is(err, tar.ErrHeader):
-		return fault.Reason(fmt.Sprintf("%sthe header before byte %d is damaged: its checksum does not match", g.after(), r.at()), mendShard).Because(err)
+		return errs.Reason(fmt.Sprintf("%sthe header before byte %d is damaged: its checksum does not match", g.after(), r.at()), hintShard).Because(err)
 	}
-	return fault.Reason(fmt.Sprintf("%s%v, before byte %d", g.after(), err, r.at()), mendShard).Because(err)
+	return errs.Reason(fmt.Sprintf("%s%v, before byte %d", g.after(), err, r.at()), hintShard).Because(err)
 }
 
 // after says after which sample something is wrong.
@@ -280,7 +280,7 @@ func (g *grouper) after() string {
 	if g.key == "" {
 		return ""
 	}
-	return fmt.Sprintf("after sample %s: ", fault.Path(g.key))
+	return fmt.Sprintf("after sample %s: ", errs.Path(g.key))
 }
 
 var (

@@ -28,7 +28,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/codec"
 	"dev.gpustall/loader/format/npy"
@@ -91,7 +91,7 @@ func OpenTest(ctx context.Context, path string, o Options) (*Dataset, error) {
 	return open(ctx, path, o, "val", "valid", "test")
 }
 
-const mendPath = "give a folder of " + Ext + " files, or one such file"
+const hintPath = "give a folder of " + Ext + " files, or one such file"
 
 func open(ctx context.Context, path string, o Options, splits ...string) (*Dataset, error) {
 	root, found, whole, err := list(ctx, o.Files, path, splits)
@@ -133,7 +133,7 @@ func open(ctx context.Context, path string, o Options, splits ...string) (*Datas
 		}
 		mark, err := marker.In(ctx, o.Files, dir)
 		if err != nil {
-			return nil, fault.File(err, "open data", source.Join(dir, marker.File), mendPath)
+			return nil, errs.File(err, "open data", source.Join(dir, marker.File), hintPath)
 		}
 		d.info.Synthetic = d.info.Synthetic || mark != nil
 	}
@@ -170,9 +170,9 @@ func named(path, where string) string {
 func list(ctx context.Context, f *source.Files, path string, splits []string) (root string, found []source.Entry, whole bool, err error) {
 	st, err := f.Stat(ctx, path)
 	if err != nil {
-		return "", nil, false, fault.File(err, "open data", path, mendPath)
+		return "", nil, false, errs.File(err, "open data", path, hintPath)
 	}
-	not := fault.New("open data", path, ErrNotShards.Error(), mendPath).Because(ErrNotShards)
+	not := errs.New("open data", path, ErrNotShards.Error(), hintPath).Because(ErrNotShards)
 	if !st.Dir {
 		if !isShard(path) || splits[0] != "train" {
 			return "", nil, false, not
@@ -192,7 +192,7 @@ func list(ctx context.Context, f *source.Files, path string, splits []string) (r
 	}
 	entries, err := f.List(ctx, root) // sorted
 	if err != nil {
-		return "", nil, false, fault.File(err, "open data", root, mendPath)
+		return "", nil, false, errs.File(err, "open data", root, hintPath)
 	}
 	for _, e := range entries {
 		if isShard(e.Name) && e.Name[0] != '.' && !e.Dir {
@@ -211,7 +211,7 @@ func list(ctx context.Context, f *source.Files, path string, splits []string) (r
 	first := found[0].Name
 	for _, e := range found {
 		if compressed(e.Name) != compressed(first) {
-			return "", nil, false, fault.New("open data", root, fmt.Sprintf("%s is compressed and %s is not, or the other way round", fault.Path(e.Name), fault.Path(first)), "give each kind a folder of its own")
+			return "", nil, false, errs.New("open data", root, fmt.Sprintf("%s is compressed and %s is not, or the other way round", errs.Path(e.Name), errs.Path(first)), "give each kind a folder of its own")
 		}
 	}
 	return root, found, true, nil
@@ -287,11 +287,11 @@ func (d *Dataset) scan(ctx context.Context, root string, found []source.Entry, m
 func openShard(ctx context.Context, root string, e source.Entry, packed *Packed, o Options) (*shard, error) {
 	path := source.Join(root, e.Name)
 	if source.Remote(root) && packed != nil && packed.Bytes != e.Size {
-		return nil, fault.New("open data", path, fmt.Sprintf("it has %d bytes, and %s says %d", e.Size, Manifest, packed.Bytes), mendShard)
+		return nil, errs.New("open data", path, fmt.Sprintf("it has %d bytes, and %s says %d", e.Size, Manifest, packed.Bytes), hintShard)
 	}
 	f, err := o.Files.Known(ctx, path, e)
 	if err != nil {
-		return nil, fault.File(err, "open data", path, mendPath)
+		return nil, errs.File(err, "open data", path, hintPath)
 	}
 	defer f.Close()
 	s := &shard{name: e.Name, entry: f.Entry()}
@@ -314,7 +314,7 @@ func openShard(ctx context.Context, root string, e source.Entry, packed *Packed,
 			if compressed(e.Name) {
 				op = "unpack"
 			}
-			return nil, fault.Wrap(err, op, path, "")
+			return nil, errs.Wrap(err, op, path, "")
 		}
 	}
 	keep(o.Cache, path, &s.entry, s.index)
@@ -360,12 +360,12 @@ func (d *Dataset) add(m *manifest) error {
 	for i := range d.shards {
 		s := &d.shards[i]
 		if s.kind != d.shards[0].kind {
-			return fault.New("open data", source.Join(d.info.Path, s.name), fmt.Sprintf("it holds %s, and %s holds %s", s.kind, d.shards[0].name, d.shards[0].kind),
+			return errs.New("open data", source.Join(d.info.Path, s.name), fmt.Sprintf("it holds %s, and %s holds %s", s.kind, d.shards[0].name, d.shards[0].kind),
 				"give images and arrays folders of their own")
 		}
 		d.starts = append(d.starts, int32(total))
 		if total += len(s.entries); total > 1<<31-1 {
-			return fault.New("open data", d.info.Path, fmt.Sprintf("its shards hold more than %d samples", 1<<31-1), "give a part of them")
+			return errs.New("open data", d.info.Path, fmt.Sprintf("its shards hold more than %d samples", 1<<31-1), "give a part of them")
 		}
 		for j := range s.entries {
 			e := &s.entries[j]
@@ -379,7 +379,7 @@ func (d *Dataset) add(m *manifest) error {
 		}
 	}
 	if total == 0 {
-		return fault.New("open data", d.info.Path, "its shards hold no sample", "pack them again").Because(ErrNotShards)
+		return errs.New("open data", d.info.Path, "its shards hold no sample", "pack them again").Because(ErrNotShards)
 	}
 	d.info.Samples = total
 	if labelled == 0 {
@@ -387,11 +387,11 @@ func (d *Dataset) add(m *manifest) error {
 	}
 	if missing[0] >= 0 {
 		s := &d.shards[missing[0]]
-		return fault.New("open data", source.Join(d.info.Path, s.name), fmt.Sprintf("sample %s at byte %d has no class, and others have one",
-			fault.Path(s.key(missing[1])), s.entries[missing[1]].off), mendClass)
+		return errs.New("open data", source.Join(d.info.Path, s.name), fmt.Sprintf("sample %s at byte %d has no class, and others have one",
+			errs.Path(s.key(missing[1])), s.entries[missing[1]].off), hintClass)
 	}
 	if len(m.Classes) > 0 && int(classes) > len(m.Classes) {
-		return fault.New("open data", d.info.Path, fmt.Sprintf("a sample has class %d, and %s names %d classes", classes-1, Manifest, len(m.Classes)), "pack the data again")
+		return errs.New("open data", d.info.Path, fmt.Sprintf("a sample has class %d, and %s names %d classes", classes-1, Manifest, len(m.Classes)), "pack the data again")
 	}
 	if d.info.Classes = m.Classes; len(m.Classes) == 0 {
 		for c := range classes {
@@ -515,7 +515,7 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
-		return d.blame("read", s.Index, fault.Reason(fmt.Sprintf("%v after %d of %d bytes", err, got, n), fault.Mend(err, mendShard)).Because(err))
+		return d.blame("read", s.Index, errs.Reason(fmt.Sprintf("%v after %d of %d bytes", err, got, n), errs.Hint(err, hintShard)).Because(err))
 	}
 	if e.sum != 0 && crc32.Checksum(s.Raw, castagnoli) != e.sum {
 		return d.blame("read", s.Index, errSum(n))
@@ -526,7 +526,7 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 
 // errSum is of a sample of n bytes.
 func errSum(n int) error {
-	return fault.Reason(fmt.Sprintf("its %d bytes do not have the checksum that was written: they are damaged", n), mendShard).Because(loader.ErrDamaged)
+	return errs.Reason(fmt.Sprintf("its %d bytes do not have the checksum that was written: they are damaged", n), hintShard).Because(loader.ErrDamaged)
 }
 
 // reopen opens a shard and refuses one that is not the one that was walked.
@@ -534,11 +534,11 @@ func (d *Dataset) reopen(ctx context.Context, s *shard) (source.File, error) {
 	path := source.Join(d.info.Path, s.name)
 	f, err := d.from.Known(ctx, path, s.entry)
 	if err != nil {
-		return nil, fault.File(err, "read", path, "put it back, or start again if the folder has changed")
+		return nil, errs.File(err, "read", path, "put it back, or start again if the folder has changed")
 	}
 	if e := f.Entry(); e.Size != s.entry.Size || e.Stamp() != s.entry.Stamp() {
 		_ = f.Close() // it was only read
-		return nil, fault.New("read", path, source.ErrChanged.Error(), "start again")
+		return nil, errs.New("read", path, source.ErrChanged.Error(), "start again")
 	}
 	return f, nil
 }
@@ -547,9 +547,9 @@ func (d *Dataset) reopen(ctx context.Context, s *shard) (source.File, error) {
 func (d *Dataset) blame(op string, index int, err error) error {
 	at, i := d.find(index)
 	s := &d.shards[at]
-	why := fault.Explain(err)
-	return fault.New(op, source.Join(d.info.Path, s.name), fmt.Sprintf("sample %s at byte %d: %s", fault.Path(s.key(i)), s.entries[i].off, why.Reason),
-		cmp.Or(why.Mend, mendShard)).Because(err)
+	why := errs.Explain(err)
+	return errs.New(op, source.Join(d.info.Path, s.name), fmt.Sprintf("sample %s at byte %d: %s", errs.Path(s.key(i)), s.entries[i].off, why.Reason),
+		cmp.Or(why.Hint, hintShard)).Because(err)
 }
 
 // Decode turns the image in s.Raw into RGB pixels, or finds the array in it.
@@ -561,7 +561,7 @@ func (d *Dataset) Decode(s *loader.Sample) error {
 		return nil
 	}
 	if err := codec.Decode(s); err != nil {
-		return d.blame("decode", s.Index, fault.Reason(err.Error(), codec.Mend(err)).Because(err))
+		return d.blame("decode", s.Index, errs.Reason(err.Error(), codec.Hint(err)).Because(err))
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/loader"
 )
 
@@ -192,7 +192,7 @@ func TestErrors(t *testing.T) {
 			if err == nil {
 				t.Fatal("it opens")
 			}
-			if fault.Explain(err).Mend == "" || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), dir) {
+			if errs.Explain(err).Hint == "" || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), dir) {
 				t.Error(err)
 			}
 			for _, want := range append(tt.want, "") {

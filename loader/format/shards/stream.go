@@ -6,7 +6,7 @@ import (
 	"hash/crc32"
 	"io"
 
-	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/source"
 )
@@ -56,7 +56,7 @@ func (d Stream) OpenAt(ctx context.Context, group, skip int) (loader.Cursor, err
 	u, err := unpack(c.stream, compressionOf(s.name))
 	if err != nil {
 		_ = c.Close() // it was only read
-		return nil, fault.Wrap(err, "unpack", source.Join(d.info.Path, s.name), mendShard)
+		return nil, errs.Wrap(err, "unpack", source.Join(d.info.Path, s.name), hintShard)
 	}
 	c.from, c.unpacked = u, u
 	return c, nil
@@ -110,8 +110,8 @@ func (c *cursor) Next(ctx context.Context, s *loader.Sample) error {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
-		why := fault.Explain(err)
-		return c.d.blame(op, index, fault.Reason(why.Reason, fault.Mend(err, mendShard)).Because(err))
+		why := errs.Explain(err)
+		return c.d.blame(op, index, errs.Reason(why.Reason, errs.Hint(err, hintShard)).Because(err))
 	}
 	c.next++
 	if e.sum != 0 && crc32.Checksum(s.Raw, castagnoli) != e.sum {

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/trace"
 )
 
@@ -24,7 +24,7 @@ type Run struct {
 	snap  trace.Snapshot
 	steps []trace.Step
 	spans []trace.Span // sorted by Start up to sorted
-	an    *stall.Analyzer
+	an    *attribution.Analyzer
 	want  []trace.Knob
 	fail  error
 
@@ -48,7 +48,7 @@ func New(now func() int64) *Run { return begin(now, "2") }
 func Fed(now func() int64) *Run { return begin(now, "8") }
 
 func begin(now func() int64, workers string) *Run {
-	r := &Run{now: now, an: stall.NewAnalyzer(0)}
+	r := &Run{now: now, an: attribution.NewAnalyzer(0)}
 	r.snap.Meta = trace.Meta{
 		ID: "demo", Version: "demo", Device: "NVIDIA H100 80GB HBM3", DeviceKind: "emu", Emulated: true,
 		Model: "resnet18", Params: 11_173_962, Dataset: "CIFAR-10", Format: "synthetic", Synthetic: true,

@@ -107,9 +107,9 @@ _HOLDER = "dataset_holder" in inspect.signature(_utils.worker._worker_loop).para
 class Refused(RuntimeError):
     """Why no worker can begin, and what would let one."""
 
-    def __init__(self, reason, mend):
+    def __init__(self, reason, hint):
         super().__init__(reason)
-        self.mend = mend
+        self.hint = hint
 
 
 # Of a DataLoader without workers PyTorch takes no multiprocessing_context.
@@ -126,12 +126,12 @@ def _refused(error, context):
     """What kept a worker from beginning, as a Refused."""
     if isinstance(error, Refused):
         return error
-    mend = ""
+    hint = ""
     if method(context) != "fork" and not isinstance(error, (OSError, MemoryError)):
-        mend = "make what the DataLoader is given picklable (a module's functions and classes, no lambdas, no open files), or " + FORK
+        hint = "make what the DataLoader is given picklable (a module's functions and classes, no lambdas, no open files), or " + FORK
         if "shared memory" in str(error):  # where the data set's tensors go
-            mend = "enlarge /dev/shm (docker run --shm-size), or " + FORK
-    return Refused("a worker that begins by %s cannot be sent the data set: %s" % (method(context), process.said(error)) if mend else process.said(error), mend)
+            hint = "enlarge /dev/shm (docker run --shm-size), or " + FORK
+    return Refused("a worker that begins by %s cannot be sent the data set: %s" % (method(context), process.said(error)) if hint else process.said(error), hint)
 
 
 def unguarded(context):

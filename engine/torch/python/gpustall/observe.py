@@ -620,13 +620,13 @@ class Plan:
 
     def stays_at(self, workers, refused):
         """The same, where more were asked for: the script's output says so too."""
-        process.complain("num_workers stays at %d" % workers, "; ".join(filter(None, (str(refused), refused.mend))))
+        process.complain("num_workers stays at %d" % workers, "; ".join(filter(None, (str(refused), refused.hint))))
         self.at_most(workers, refused)
 
     def tell_most(self):
         if self.alike in _at_most:
             most, refused = _at_most[self.alike]
-            process.current().tell("refused", knobs={"num_workers": most}, reason=str(refused), mend=refused.mend)
+            process.current().tell("refused", knobs={"num_workers": most}, reason=str(refused), hint=refused.hint)
 
     def iterate(self, loader, original, asked=False):
         """An iterator over the loader, as its __iter__ gives one; or a new one, where its class asked for that."""

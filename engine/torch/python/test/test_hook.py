@@ -199,7 +199,7 @@ observe.install(dataloader)
         with open(os.path.join(self.folder, "control"), "wb") as f:
             f.write(struct.pack("@8q", 2, 2, -1, -1, -1, -1, 0, os.getpid()).ljust(4096, b"\0"))
         guarded = UNSAFE.replace("if True", "if __name__ == '__main__'")
-        for text, why, mend in (
+        for text, why, hint in (
             (UNSAFE, "would run the script again", "if __name__ =="),  # known beforehand: nobody need try
             (guarded, "ickl", "no lambdas"),
             (guarded.replace("pass", FULL), "cannot be sent the data set: .*No space left", "/dev/shm"),
@@ -209,7 +209,7 @@ observe.install(dataloader)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(set(done.stdout.splitlines()) - {"begun __mp_main__"}, {"begun __main__", "10 batches"}, done.stderr)
             refused = max(self.told("refused"), key=lambda m: m["t"])
-            self.assertRegex(refused["reason"] + ";" + refused["mend"], "%s.*;.*%s" % (why, mend))
+            self.assertRegex(refused["reason"] + ";" + refused["hint"], "%s.*;.*%s" % (why, hint))
             self.assertEqual(text is not UNSAFE, "gpustall: num_workers stays at 0: " in done.stderr, done.stderr)
 
     def test_killed_training(self):

@@ -486,7 +486,7 @@ class LiveTest(unittest.TestCase):
         refused = harness.messages("refused")[-1]
         self.assertEqual(refused["knobs"], {"num_workers": 1})
         self.assertRegex(refused["reason"], "Whole does not ask which worker it is in")
-        self.assertIn("get_worker_info", refused["mend"])
+        self.assertIn("get_worker_info", refused["hint"])
         for most, data, extra in (
             (1, Whole(), {}), (1, Whole([Numbers()], {}), {"num_workers": 1}), (1, ChainDataset([Whole(), Whole()]), {}),
             (None, Whole(), {"num_workers": 2}), (None, Whole(), {"worker_init_fn": _init}), (None, Helped(), {}), (None, Shards(), {}), (None, Inline(), {}),

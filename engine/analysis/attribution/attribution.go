@@ -1,0 +1,90 @@
+// Package attribution charges every idle nanosecond of the compute stream to one cause,
+// and judges what that means. It is pure: spans and steps go in, numbers come out.
+//
+// # Attribution
+//
+// The run is tiled into windows, one a step: from the end of the previous step's
+// compute to the end of its own. What is before the first compute belongs to the
+// first window; what is after the last belongs to no step. In a window the
+// compute stream is busy where a KindCompute span covers the instant (the union:
+// spans may overlap or abut). Every other instant has exactly one cause, the first
+// that applies:
+//
+//   - paused: a KindPause span covers it. It is not the machine's fault, and every
+//     share leaves it out of the wall time.
+//   - data: a KindNext span covers it. The sub-cause is order when the last sample
+//     of the ready queue up to the instant says that other batches of the epoch were
+//     ready and in_order had the loop wait for the awaited one. Else it is what the
+//     worker that built the awaited batch was doing: the phase it had entered last (in the gap after
+//     a phase, and after the last one until the batch is handed over, that phase).
+//     Before its first phase: startup, when a KindStart span of that worker covers
+//     the instant, when the worker did not exist yet, or when it was parked or out
+//     of work until an epoch or a knob change gave it some; prefetch, when it was
+//     blocked on the prefetch limit or on a slot; else workers. With loading inline
+//     the time before the first phase counts as the first phase. A batch of which
+//     no span was recorded counts as workers; where no batch is named, the loop was in
+//     a loader that tells no more: dataloader.
+//   - host: a KindStarved span covers it: the step loop, or the thread of a stream that
+//     runs on the host, was ready to run and had no core. A batch that is ready wakes the
+//     step loop; when it wakes late, the time until then is this and not data.
+//   - copy: this step's host-to-device copy is in progress.
+//   - launch: a KindEnqueue span covers it.
+//   - sync: a KindSync span covers it.
+//   - transition: a KindTransition or KindRebuild span covers it.
+//   - copy, again: this step's copy is enqueued but has not begun.
+//   - launch, again: the step is enqueued and its batch copied, but its compute has
+//     not begun, for at most 100 us: what the device takes to begin.
+//   - transition, again: the step is flagged as part of a transition.
+//   - unknown: the rest.
+//
+// Spans of later steps explain nothing: while the device waits for step 7, that
+// the host is already asking for batch 8 is not why. A span whose Step is -1 may
+// explain any window that it overlaps.
+package attribution
+
+import "dev.gpustall/engine/trace"
+
+// Stall is an interval in which the compute stream was idle for one cause.
+type Stall struct {
+	Start, End int64 // ns
+	Step       int32 // the step that was waited for; -1 after the last one
+	Cause      trace.Cause
+}
+
+// Timeline is the account of an interval: Wall = Busy + the length of all Stalls,
+// exactly, of which Paused was spent paused.
+type Timeline struct {
+	Steps              []trace.Step
+	Stalls             []Stall // in order of time
+	Wall, Busy, Paused int64   // ns
+}
+
+// Attribute accounts for [from, to]. The steps, in order of Index, need only what
+// the engine knows of them; their windows are clipped to the interval. Spans may
+// come in any order.
+func Attribute(spans []trace.Span, steps []trace.Step, from, to int64) Timeline {
+	to = max(from, to)
+	a := newAnalyzer(from, to)
+	var t Timeline
+	t.Wall = to - from
+	done, stalls := a.Feed(spans, steps)
+	for i := range done {
+		t.Busy += done[i].Busy
+	}
+	t.Steps = append(t.Steps, done...)
+	t.add(stalls)
+	stalls = a.Finish(to)
+	t.Busy += a.tailBusy
+	t.add(stalls)
+	return t
+}
+
+func (t *Timeline) add(stalls []trace.Span) {
+	for _, s := range stalls {
+		c := trace.Cause(s.Arg)
+		t.Stalls = append(t.Stalls, Stall{s.Start, s.End, s.Step, c})
+		if c == trace.CausePaused {
+			t.Paused += s.End - s.Start
+		}
+	}
+}

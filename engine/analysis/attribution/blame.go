@@ -1,0 +1,167 @@
+package attribution
+
+import (
+	"fmt"
+
+	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/trace"
+)
+
+// Blamed is one of the worst batches of a run, or of its worst samples.
+type Blamed struct {
+	Step, Batch, Epoch int32
+	Sample             int32         // the slowest of the batch, its index in the data set; -1 where none is to blame
+	File               string        // where the sample lies; empty where that is not known
+	Worker             trace.TrackID // TrackStep where it is not known
+	Kind               trace.Kind    // the phase of the piece that took longest; KindNone where it is not known
+	Took               int64         // ns: of a batch all of its worker time, of a sample its time in Kind
+	Split              trace.Split   // of Took; zero where it was not measured
+	Rank               float64       // the share of the batches that took less: 0.99 is the 99th percentile
+	Starved            int64         // ns that the device waited for the batch
+	Seen               int32         // of a sample: how often it was the slowest of its batch
+	Least              int64         // ns, the shortest that it took of those, without waiting for a core
+	Injected           bool          // a slowness that was added on purpose is part of it
+	Opens              bool          // it is the first batch of its epoch
+}
+
+// Blame are the batches that starved the device longest, and the samples that took a
+// worker longest, each at most trace.MaxWorst, the worst first.
+type Blame struct{ Batches, Samples []Blamed }
+
+// Blames finds whom to blame, among the batches of the whole run until s.Now.
+func Blames(s *trace.Snapshot) (b Blame) {
+	w := s.Worst
+	if w == nil {
+		return b
+	}
+	for i := range w.Batches {
+		if st := &w.Batches[i]; st.Start <= s.Now {
+			row := blamed(s, st)
+			row.Took, row.Split, row.Rank = st.Load, st.Work.Batch, w.Loads.Rank(st.Load)
+			if k := longestPhase(st); k != trace.KindNone {
+				row.Kind = k
+			}
+			b.Batches = append(b.Batches, row)
+		}
+	}
+	for i := range w.Samples {
+		if st := &w.Samples[i].Step; st.Start <= s.Now {
+			row := blamed(s, st)
+			p := &st.Built.Slowest
+			row.Took, row.Split, row.Rank, row.Seen, row.Least = p.Took, p.Split, w.Pieces.Rank(p.Took), w.Samples[i].Seen, w.Samples[i].Least
+			b.Samples = append(b.Samples, row)
+		}
+	}
+	b.recall(s.Spans)
+	return b
+}
+
+// blamed is what batches and samples have in common.
+func blamed(s *trace.Snapshot, st *trace.Step) Blamed {
+	row := Blamed{
+		Step: st.Index, Batch: st.Batch, Epoch: st.Epoch, Sample: -1, Worker: st.Built.Worker, Kind: st.Built.Slowest.Kind, Starved: st.Starved(),
+		Injected: st.Flags&trace.FlagInjected != 0, Opens: st.Flags&trace.FlagFirstOfEpoch != 0,
+	}
+	if p := &st.Built.Slowest; p.OfSample() {
+		row.Sample, row.File = p.Sample, s.Files[p.Sample]
+	}
+	return row
+}
+
+// longestPhase is the phase that took most of the batch's time where most of it was measured
+// phase by phase, or else the one that the device waited for longest.
+func longestPhase(st *trace.Step) (longest trace.Kind) {
+	var most int64
+	for k := trace.KindRead; k.IsPhase(); k++ {
+		if ns := st.Work.Phases.Of(k).Total(); ns > most {
+			longest, most = k, ns
+		}
+	}
+	if all := st.Work.Phases.All(); most > 0 && 2*all.Total() >= st.Work.Batch.Total() {
+		return longest
+	}
+	longest, most = trace.KindNone, 0
+	for k := trace.KindRead; k.IsPhase(); k++ {
+		if c, _ := k.Cause(); st.Stall[c] > most {
+			longest, most = k, st.Stall[c]
+		}
+	}
+	return longest
+}
+
+// recall finds the workers of batches whose step does not tell, in the spans that are
+// left: a session of an older program, or one that was imported.
+func (b *Blame) recall(spans []trace.Span) {
+	unknown := map[int32]*Blamed{}
+	for i := range b.Batches {
+		if r := &b.Batches[i]; r.Worker == trace.TrackStep {
+			unknown[r.Batch] = r
+		}
+	}
+	if len(unknown) == 0 {
+		return
+	}
+	for i := range spans {
+		if s := &spans[i]; s.Kind.IsPhase() && s.Track.IsWorker() {
+			if r := unknown[s.Batch]; r != nil {
+				r.Worker = s.Track
+			}
+		}
+	}
+}
+
+// Who is the worker and what it was at: "w3 decode".
+func (r *Blamed) Who() string {
+	worker, doing := "a worker", ""
+	if r.Worker.IsWorker() {
+		worker = r.Worker.String()
+	}
+	if r.Kind != trace.KindNone {
+		doing = " " + r.Kind.String()
+	}
+	return worker + doing
+}
+
+// What is the sample that took longest: its file, or its number.
+func (r *Blamed) What() string {
+	switch {
+	case r.Sample < 0:
+		return ""
+	case r.File != "":
+		return r.File
+	}
+	return "sample " + units.Count(r.Sample)
+}
+
+// Percentile is the rank in words: "p99"; of fewer than ten in a hundred that took
+// longer, else nothing.
+func (r *Blamed) Percentile() string {
+	if r.Rank < 0.9 {
+		return ""
+	}
+	return fmt.Sprintf("p%d", int(100*min(r.Rank, 0.99)))
+}
+
+// Note is what else made the device wait for the batch.
+func (r *Blamed) Note() string {
+	switch {
+	case r.Injected:
+		return "injected"
+	case r.Opens:
+		return "epoch start"
+	}
+	return ""
+}
+
+// String is a row in words: "w3 decode 118 ms, 31.0 ms of it waiting for a core, p99,
+// starved compute 70.0 ms".
+func (r *Blamed) String() string {
+	text := r.Who() + " " + units.Prose.Time(r.Took) + Waiting(r.Split)
+	if p := r.Percentile(); p != "" {
+		text += ", " + p
+	}
+	if r.Starved > 0 {
+		text += ", starved compute " + units.Prose.Time(r.Starved)
+	}
+	return text
+}

@@ -1,0 +1,104 @@
+package attribution
+
+import (
+	"math"
+
+	"dev.gpustall/engine/trace"
+)
+
+// Breakdown says where the time of some steps went. Shares and rates leave out the
+// time in which the user paused the engine.
+type Breakdown struct{ trace.Totals }
+
+// Sum adds steps up.
+func Sum(steps []trace.Step) Breakdown {
+	var b Breakdown
+	for i := range steps {
+		b.Add(&steps[i])
+	}
+	return b
+}
+
+// Whole sums a session: its steps, and, once it has ended, the time after the
+// last one as far as the snapshot's stall spans explain it.
+func Whole(s *trace.Snapshot) Breakdown {
+	b := Breakdown{s.Total}
+	from := s.Last.End
+	if s.Outcome.Ended <= from {
+		return b
+	}
+	rest := s.Outcome.Ended - from
+	b.Wall += rest
+	for i := range s.Spans {
+		sp := &s.Spans[i]
+		if sp.Kind != trace.KindStall || sp.Step >= 0 || int(sp.Arg) >= trace.NumCauses {
+			continue
+		}
+		if d := min(sp.End, s.Outcome.Ended) - max(sp.Start, from); d > 0 && d <= rest {
+			b.Stall[sp.Arg] += d
+			rest -= d
+			if trace.Cause(sp.Arg) == trace.CausePaused {
+				b.Paused += d
+			}
+		}
+	}
+	b.Stall[trace.CauseUnknown] += rest
+	return b
+}
+
+// Of is what share ns is of the active time, 0 to 1.
+func (b Breakdown) Of(ns int64) float64 {
+	if b.Active() <= 0 {
+		return 0
+	}
+	return float64(ns) / float64(b.Active())
+}
+
+// Utilisation is the share of the active time, 0 to 1, in which the compute stream
+// was busy.
+func (b Breakdown) Utilisation() float64 { return b.Of(b.Busy) }
+
+// Share is the share of the active time, 0 to 1, lost to a cause. CausePaused has
+// none.
+func (b Breakdown) Share(c trace.Cause) float64 {
+	if int(c) >= trace.NumCauses || c == trace.CausePaused {
+		return 0
+	}
+	return b.Of(b.Stall[c])
+}
+
+// DataShare is the share lost to all sub-causes of data.
+func (b Breakdown) DataShare() float64 { return b.Of(b.Data()) }
+
+// Data is the time lost to all sub-causes of data, in ns.
+func (b Breakdown) Data() int64 { return data(&b.Stall) }
+
+// data adds up the sub-causes of data, in ns.
+func data(stall *[trace.NumCauses]int64) (ns int64) {
+	for c := range trace.Cause(trace.NumCauses) {
+		if c.IsData() {
+			ns += stall[c]
+		}
+	}
+	return ns
+}
+
+// SamplesPerSecond is the rate over the active time; 0 when there was none, and NaN
+// where nobody counted the samples of the steps.
+func (b Breakdown) SamplesPerSecond() float64 {
+	if b.Samples == 0 && b.Steps > 0 {
+		return math.NaN()
+	}
+	return b.Of(b.Samples) * 1e9
+}
+
+// AU is MLPerf Storage's accelerator utilisation, total compute time over total
+// run time, 0 to 1, with the first step left out. It is false for fewer than two
+// steps.
+func AU(s *trace.Snapshot) (float64, bool) {
+	active := s.Total.Active() - s.First.Active()
+	if s.Total.Steps < 2 || active <= 0 {
+		return 0, false
+	}
+	return float64(s.Total.Busy-s.First.Busy) / float64(active), true
+}

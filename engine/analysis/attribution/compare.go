@@ -1,0 +1,161 @@
+package attribution
+
+import (
+	"strings"
+
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/trace"
+)
+
+// Compare relates segment b to a, given what the other rows tell of the host: how
+// long its steps hang together.
+func Compare(rows []SegmentStats, a, b *SegmentStats) stats.Comparison {
+	return stays(rows, a, b, stats.Compare(a.Stretch, b.Stretch, history(rows), stats.DefaultMargin))
+}
+
+// Between relates row b to row a as every reader does: by the experiment that let their settings
+// take turns, else by their steps.
+func Between(xs []Experiment, rows []SegmentStats, a, b *SegmentStats) stats.Comparison {
+	return byTurns(xs, a, b, Compare(rows, a, b))
+}
+
+// AgainstTally relates the steady steps of a segment without a row, one of an experiment, to
+// those of row a.
+func AgainstTally(rows []SegmentStats, a *SegmentStats, t *trace.Tally) stats.Comparison {
+	return stats.Compare(a.Stretch, StretchOf(t), history(rows), stats.DefaultMargin)
+}
+
+func history(rows []SegmentStats) (h stats.History) {
+	for i := range rows {
+		h.Learn(rows[i].Stretch)
+	}
+	return h
+}
+
+// byTurns is the comparison of b with a by the experiment that let their settings take
+// turns, in which both met the same host; where there is none, by their steps, which is c.
+func byTurns(xs []Experiment, a, b *SegmentStats, c stats.Comparison) stats.Comparison {
+	switch x, reversed := Proof(xs, a.Segment.Knobs, b.Segment.Knobs); {
+	case x == nil:
+		return c
+	case reversed:
+		return x.Change.Reversed()
+	default:
+		return x.Change
+	}
+}
+
+// firstLook is the number of steps at the first of the looks at a growing segment.
+const firstLook = 64
+
+// stays is an answer that was known at an earlier look, where now there is none: the host
+// may turn out to remember for longer than it seemed, and what was enough is no longer. The
+// intervals hold at all looks together (stats.Compare), so an answer once known is as
+// good as any, unless what has been measured since is outside of its interval; and what
+// lies within all of them together is where the ratio, as it is measured now, may lie.
+//
+// The looks are at powers of two of the later segment's steps, with what was known of the
+// host by then, so that a session comes to the same words whenever it is read.
+func stays(rows []SegmentStats, a, b *SegmentStats, now stats.Comparison) stats.Comparison {
+	t := &now.Throughput
+	if t.Answer != stats.Unknown || t.Ratio <= 0 || !a.Stretch.Enough() || !b.Stretch.Enough() {
+		return now
+	}
+	sides := [2]stats.Stretch{a.Stretch, b.Stretch}
+	later, side := b, 1
+	if a.Segment.Index > b.Segment.Index {
+		later, side = a, 0
+	}
+	var before stats.History
+	for i := range rows {
+		if rows[i].Segment.Index < later.Segment.Index {
+			before.Learn(rows[i].Stretch)
+		}
+	}
+	for n := later.Stretch.Steps; n >= firstLook; n = powerBelow(n) {
+		sides[side] = stats.Measure(first(later.series, n))
+		h := before
+		h.Learn(sides[side])
+		then := stats.Compare(sides[0], sides[1], h, stats.DefaultMargin)
+		if c := &then.Throughput; c.Answer != stats.Unknown {
+			if c.Lo <= t.Ratio && t.Ratio <= c.Hi {
+				t.Answer, t.Missing = c.Answer, stats.Missing{}
+				t.Lo, t.Hi = max(t.Lo, c.Lo), min(t.Hi, c.Hi)
+			}
+			return now
+		}
+	}
+	return now
+}
+
+// powerBelow is the largest power of two below n.
+func powerBelow(n int) int {
+	p := 1
+	for 2*p < n {
+		p *= 2
+	}
+	return p
+}
+
+// first are the blocks of a series that hold no more than its first n steps.
+func first(s stats.Series, n int) stats.Series {
+	for i := range s.Blocks {
+		if n -= s.Blocks[i].Steps; n < 0 {
+			s.Blocks = s.Blocks[:i]
+			break
+		}
+	}
+	return s
+}
+
+// repeat has each segment whose settings were measured before told apart from those, or
+// pooled with them. It returns what each row is compared by with rows of other settings:
+// its own steps with those pooled before it, and for base, a row, with all of its group.
+func repeat(h stats.History, rows []SegmentStats, base int) []stats.Stretch {
+	pooled := make([]stats.Stretch, len(rows))
+	first := map[string]int{} // row that has these settings first
+	pools := map[int]*stats.Stretch{}
+	for i := range rows {
+		r := &rows[i]
+		pooled[i], r.Repeats = r.Stretch, -1
+		if r.Segment.ByScript {
+			clear(first) // what was before may have been other data, or another device
+		}
+		if len(r.Segment.Knobs) == 0 {
+			continue // they are not known
+		}
+		var settings strings.Builder
+		for _, k := range r.Segment.Knobs {
+			settings.WriteString(k.Name + "=" + k.Value + "\n")
+		}
+		lead, found := first[settings.String()]
+		if !found {
+			first[settings.String()] = i
+			s := r.Stretch
+			pools[i] = &s
+			continue
+		}
+		r.Repeats = lead
+		if pool := pools[lead]; pool.Step.Mean > 0 && r.Stretch.Step.Mean > 0 {
+			if r.Again = stats.Again(*pool, r.Stretch, h, stats.DefaultMargin); r.Again.Pooled {
+				pooled[i], *pool = r.Again.Stretch, r.Again.Stretch
+			}
+		}
+	}
+	if base < 0 || rows[base].Repeats >= 0 && !rows[base].Again.Pooled {
+		return pooled
+	}
+	if pool := pools[rows[base].group(base)]; pool != nil {
+		pooled[base] = *pool
+	}
+	return pooled
+}
+
+// Repeated says what became of settings that were measured before; empty for others.
+func Repeated(rows []SegmentStats, i int) string {
+	r := &rows[i]
+	if r.Repeats < 0 || r.Again.Stretch.Steps == 0 {
+		return ""
+	}
+	return "as " + rows[r.Repeats].Name() + ": " + r.Again.String()
+}

@@ -1,0 +1,46 @@
+package attribution
+
+import "dev.gpustall/engine/trace"
+
+// EpochStats is one epoch, as far as it was run. Times are active ns.
+type EpochStats struct {
+	Epoch     int32
+	Segment   int32 // -1 when the knobs changed within it
+	Steps     int
+	Samples   int64
+	Total     int64 // wall time of its steps
+	Load      int64 // worker time spent on its batches, in parallel
+	Train     int64 // compute
+	Wait      int64 // the step loop blocked in Loader.Next
+	Breakdown Breakdown
+
+	Utilisation float64 // 0 to 1
+	Loss, Top1  float64 // means over the samples; NaN where the device does no arithmetic
+	Complete    bool    // it was run to its last batch
+	Projected   int64   // of a full epoch at the rate so far, when it is not complete; 0 when unknown
+	Injected    int     // steps with an injected bottleneck
+	Ceiling     int     // steps on cached batches
+	Diverged    int     // steps with a loss that is not a number
+}
+
+// Epochs returns one row an epoch, in order.
+func Epochs(s *trace.Snapshot) []EpochStats {
+	var rows []EpochStats
+	for _, e := range s.Epochs {
+		b := Breakdown{e.Totals}
+		row := EpochStats{
+			Epoch: e.Epoch, Segment: e.Segment, Steps: int(b.Steps), Samples: b.Samples,
+			Total: b.Active(), Load: b.Load, Train: b.Busy, Wait: b.Wait, Breakdown: b, Utilisation: b.Utilisation(),
+			Loss: e.Loss / float64(e.LossOf), Top1: e.Hits / float64(e.HitsOf), // 0/0 is NaN
+			Complete: e.Complete, Injected: int(e.Injected), Ceiling: int(e.Ceiling), Diverged: int(e.Diverged),
+		}
+		if r := s.Meta.Resumed; r != nil && r.Epoch == row.Epoch && r.Delivered > 0 {
+			row.Complete = false // it began in the run before
+		}
+		if !row.Complete && b.Samples > 0 && s.Meta.Samples > b.Samples {
+			row.Projected = int64(float64(row.Total) * float64(s.Meta.Samples) / float64(b.Samples))
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}

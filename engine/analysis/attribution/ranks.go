@@ -1,0 +1,58 @@
+package attribution
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/trace"
+)
+
+// Ranks differ where their steps do by more than this, or what they wait for data by more
+// than this share of their time: less is the noise of short runs.
+const (
+	unevenSteps = 1.10
+	unevenData  = 0.05
+)
+
+// SlowestRank is the place of the rank that holds the others up, and why it is; -1 where
+// none stands out. Ranks that exchange gradients all take the same time for a step,
+// whoever is late in it: then it is who waits longest for data.
+func SlowestRank(ranks []trace.Rank) (at int, why string) {
+	if len(ranks) < 2 {
+		return -1, ""
+	}
+	order := make([]int, len(ranks))
+	for i := range order {
+		order[i] = i
+	}
+	// others are the least and the most of all but the last.
+	others := func(text func(k *trace.Rank) string) string {
+		least, most := text(&ranks[order[0]]), text(&ranks[order[len(order)-2]])
+		if least == most {
+			return least
+		}
+		return least + " to " + most
+	}
+	step := func(k *trace.Rank) string { return units.Prose.Time(k.Step()) }
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(ranks[a].Step(), ranks[b].Step()) })
+	slow, next := &ranks[order[len(order)-1]], &ranks[order[len(order)-2]]
+	if float64(slow.Step()) > unevenSteps*float64(next.Step()) {
+		return order[len(order)-1], fmt.Sprintf("a step takes it %s, and the others %s", step(slow), others(step))
+	}
+	data := func(k *trace.Rank) string { return units.Prose.Percent(k.Data()) }
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(ranks[a].Data(), ranks[b].Data()) })
+	slow, next = &ranks[order[len(order)-1]], &ranks[order[len(order)-2]]
+	if slow.Data() > next.Data()+unevenData {
+		return order[len(order)-1], fmt.Sprintf("it waits for data %s of the time, and the others %s; they wait for it where they exchange gradients", data(slow), others(data))
+	}
+	own := func(k *trace.Rank) int64 { return (k.Wait + k.Body - k.Backward) / max(1, k.Steps) }
+	outside := func(k *trace.Rank) string { return units.Prose.Time(own(k)) }
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(own(&ranks[a]), own(&ranks[b])) })
+	slow, next = &ranks[order[len(order)-1]], &ranks[order[len(order)-2]]
+	if next.Backward > 0 && slow.Backward > 0 && float64(own(slow)-own(next)) > (unevenSteps-1)*float64(slow.Step()) {
+		return order[len(order)-1], fmt.Sprintf("it takes %s of a step outside of backward passes, and the others %s; they wait for it where they exchange gradients", outside(slow), others(outside))
+	}
+	return -1, ""
+}

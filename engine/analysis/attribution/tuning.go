@@ -1,0 +1,146 @@
+package attribution
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/trace"
+)
+
+// tuning finds what a tune came to, which is in its decisions: the newest proof, and before
+// there is one what was measured of the best settings so far.
+func (x *Experiment) tuning(s *trace.Snapshot) {
+	for i := range s.Segments {
+		if g := s.Segments[i].Index; x.Has(g) {
+			t := s.Tally(g)
+			x.Spent += t.All.Active()
+			x.LeftOut += t.Excluded()
+		}
+	}
+	if len(x.Pairs) > 0 {
+		x.LeftOut = 0
+		x.pairs()
+		return
+	}
+	x.Change.Throughput.Missing = stats.Missing{What: stats.Measurement}
+	for i := range x.Decisions {
+		d := &x.Decisions[i]
+		after := Side{Steps: d.After.Steps, Samples: d.After.Samples, Active: d.After.Active, Busy: d.After.Busy}
+		switch d.Verdict {
+		case trace.Found:
+			x.Sides[0] = after
+		case trace.Best:
+			x.Sides[1] = after
+		case trace.Confirmed, trace.Doubted:
+			x.Sides[0] = Side{Steps: d.Before.Steps, Samples: d.Before.Samples, Active: d.Before.Active, Busy: d.Before.Busy}
+			x.Sides[1] = after
+			x.Change = stats.Comparison{Margin: stats.DefaultMargin, Throughput: ChangeOf(d)}
+		}
+	}
+}
+
+// ChangeOf is what a decision's comparison said when it was made.
+func ChangeOf(d *trace.Decision) stats.Change {
+	c := stats.Change{Ratio: d.Ratio, Lo: d.Lo, Hi: d.Hi, Drifted: 1}
+	if c.Answer.UnmarshalText([]byte(d.Answer)) != nil || c.Answer == stats.Unknown {
+		c.Answer, c.Missing.What = stats.Unknown, stats.Measurement
+	}
+	return c
+}
+
+// Tried is how many settings a tune measured beside those at its start.
+func (x *Experiment) Tried() (n int) {
+	for i := range x.Decisions {
+		if v := x.Decisions[i].Verdict; v == trace.Best || v == trace.Dropped {
+			n++
+		}
+	}
+	return n
+}
+
+// trying says what a tune is at.
+func (x *Experiment) trying() string {
+	switch n := len(x.Decisions); {
+	case n == 0:
+		return "measures the settings at the start"
+	case x.Decisions[n-1].Verdict == trace.Doubted:
+		return "lets the best and those at the start take turns, " + units.Counted(len(x.Pairs), "pair", "pairs")
+	case len(x.Trying) == 0:
+		return "measures the settings at the start again"
+	}
+	words := make([]string, len(x.Trying))
+	for i, k := range x.Trying {
+		words[i] = k.Name + "=" + k.Value
+	}
+	setting := strings.Join(words, ", ")
+	if slices.Equal(x.Trying, x.best()) {
+		return "measures " + setting + " again"
+	}
+	return fmt.Sprintf("trial %d, %s", x.Tried()+1, setting)
+}
+
+// best are the knobs in which the best settings so far differ from those found.
+func (x *Experiment) best() []trace.Knob {
+	at := slices.Clone(x.Settings[0])
+	for i := range x.Decisions {
+		d := &x.Decisions[i]
+		for k := range at {
+			if v := trace.KnobValue(d.Knobs, at[k].Name); v != "" && d.Verdict == trace.Best {
+				at[k].Value = v
+			}
+		}
+	}
+	return slices.DeleteFunc(at, func(k trace.Knob) bool { return trace.KnobValue(x.Settings[0], k.Name) == k.Value })
+}
+
+// left is what is left of a tune's budget.
+func (x *Experiment) left() string {
+	return units.Prose.Time(max(0, (x.Budget-x.Spent)/1e9*1e9)) + " of its budget left"
+}
+
+// tuned says what a tune came to, or how far it is.
+func (x *Experiment) tuned() string {
+	tried := "; " + units.Counted(x.Tried(), "setting was tried", "settings were tried")
+	if x.Running() {
+		text := x.trying()
+		for i := len(x.Decisions) - 1; i >= 0; i-- {
+			if d := &x.Decisions[i]; d.Verdict == trace.Best {
+				text += "; the best so far " + gained(d, &x.Sides[0])
+				break
+			}
+		}
+		return text + "; " + x.left()
+	}
+	text := ""
+	c := &x.Change.Throughput
+	switch {
+	case len(x.B) == 0 && x.Why == "":
+		text = "nothing faster was found than the settings at the start, which stay"
+	case len(x.B) == 0:
+		return "ended before anything better was found" + tried + "; " + x.Why
+	case x.Kept && c.Answer == stats.Unknown: // by so much that no interval was waited for
+		text = fmt.Sprintf("%s: %s; it stays", x.Changes(), units.Prose.Gain(units.Rough(x.Sides[1].SamplesPerSecond()/x.Sides[0].SamplesPerSecond())))
+	case x.Kept:
+		text = fmt.Sprintf("%s: %v; it stays", x.Changes(), c)
+	case c.Answer == stats.Unknown:
+		text = x.Changes() + " seemed better, which is not confirmed; taken back"
+	default:
+		text = fmt.Sprintf("%s seemed better, but %v when measured again; taken back", x.Changes(), c)
+	}
+	if text += tried; x.Why != "" {
+		text += "; " + x.Why
+	}
+	return text
+}
+
+// gained is the rate of a decision's settings against another side's, in words.
+func gained(d *trace.Decision, found *Side) string {
+	after := Side{Samples: d.After.Samples, Active: d.After.Active}
+	if found.SamplesPerSecond() <= 0 {
+		return units.Rate(after.SamplesPerSecond()) + " samples/s"
+	}
+	return units.Prose.Gain(units.Rough(after.SamplesPerSecond()/found.SamplesPerSecond())) + " throughput"
+}

@@ -1,0 +1,111 @@
+package stats
+
+import (
+	"fmt"
+	"slices"
+
+	"dev.gpustall/engine/base/units"
+)
+
+// What may be missing before a comparison can be answered.
+type What uint8
+
+const (
+	Nothing What = iota
+	Steps
+	Time
+	Windows
+	Precision   // the interval is too wide to tell: half of it against the margin
+	Measurement // the time was not measured at all
+	Pairs
+)
+
+var whatNames = [...]string{"", "steps", "time", "windows", "precision", "measurement", "pairs"}
+
+// MarshalText makes it readable in JSON.
+func (w What) MarshalText() ([]byte, error) { return []byte(whatNames[w]), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (w *What) UnmarshalText(text []byte) error {
+	i := slices.Index(whatNames[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("read a comparison: %q is not among what may be missing", text)
+	}
+	*w = What(i)
+	return nil
+}
+
+// The least that each side must have. Nothing is said before, whatever the numbers:
+// the bound holds for looks that begin after it.
+const (
+	leastSteps   = 50
+	leastSeconds = 2
+	leastWindows = 15
+)
+
+// Missing is what keeps a comparison from an answer. Have and Want are steps, seconds,
+// windows, pairs, or for Precision shares.
+type Missing struct {
+	What       What
+	Side       int // 0: A, 1: B
+	Have, Want float64
+}
+
+// hopeless is the factor of which it is said only that it is larger: a few windows that
+// differ wildly have intervals of any size, and their digits say nothing.
+const hopeless = 100
+
+// OfA reports whether A is what is too short: more steps of B bring no answer then.
+func (m Missing) OfA() bool {
+	return m.Side == 0 && (m.What == Steps || m.What == Time || m.What == Windows)
+}
+
+// Hopeless reports whether an interval is so wide that its ends say nothing.
+func (m Missing) Hopeless() bool { return m.What == Precision && m.Have > hopeless }
+
+// String says it: "12 of 50 steps", "1.10 s of 2.00 s", "4 of 15 independent windows",
+// "known to ±4.1 %, ±2.0 % is needed", "the steps so far differ too much to tell", "not measured",
+// "4 of 6 pairs", and of A "12 of 50 steps to compare with".
+func (m Missing) String() string {
+	if m.OfA() {
+		m.Side = 1
+		return m.String() + " to compare with"
+	}
+	switch m.What {
+	case Steps:
+		return fmt.Sprintf("%s of %s", units.Count(int(m.Have)), units.Counted(int(m.Want), "step", "steps"))
+	case Time:
+		return fmt.Sprintf("%s of %s", units.Prose.Time(int64(1e9*m.Have)), units.Prose.Time(int64(1e9*m.Want)))
+	case Windows:
+		return fmt.Sprintf("%s of %s", units.Count(int(m.Have)), units.Counted(int(m.Want), "independent window", "independent windows"))
+	case Precision:
+		if m.Have >= 1 { // of which the digits tell a reader nothing
+			return "the steps so far differ too much to tell"
+		}
+		return fmt.Sprintf("known to ±%s, ±%s is needed", units.Prose.Percent(m.Have), units.Prose.Percent(m.Want))
+	case Measurement:
+		return "not measured"
+	case Pairs:
+		return fmt.Sprintf("%s of %s", units.Count(int(m.Have)), units.Counted(int(m.Want), "pair", "pairs"))
+	}
+	return ""
+}
+
+// missing returns what is furthest from enough on either side, of steps, seconds and
+// independent windows.
+func missing(sides *[2]side) Missing {
+	var worst Missing
+	for i := range sides {
+		s := &sides[i]
+		for _, m := range [...]Missing{
+			{Steps, i, float64(s.Steps), leastSteps},
+			{Time, i, s.Active.Seconds(), leastSeconds},
+			{Windows, i, s.samples, leastWindows},
+		} {
+			if m.Have < m.Want && (worst.What == Nothing || m.Have/m.Want < worst.Have/worst.Want) {
+				worst = m
+			}
+		}
+	}
+	return worst
+}

@@ -1,0 +1,123 @@
+package stats
+
+import (
+	"math"
+	"time"
+
+	"dev.gpustall/engine/base/units"
+)
+
+// Pair is two settings measured beside each other, in four quarters of equal length:
+// one setting, the other, the other again, the first again. What drifts in a straight
+// line is the same for both. A and B hold all steps of either setting.
+//
+// Whether A or B is the outer one is drawn anew for each pair. Where the settings make
+// no difference, what a pair shows is then as likely to be so much above 0 as below,
+// whatever the host does meanwhile and however long it remembers: that is what the
+// answer rests on (Fisher, The Design of Experiments, 1935, section 21).
+type Pair struct{ A, B Block }
+
+// The least that a quarter lasts, and the least pairs that are looked at: of six, all
+// have one sign by chance in 3 of 100 cases.
+const (
+	leastQuarter      = time.Second
+	leastQuarterSteps = 10
+	leastPairs        = 6
+)
+
+// Quarter is how long a quarter of a pair is to last, where m is what was measured under
+// one of the settings: twice as long as the host remembers, so that both settings meet the
+// same host, but no longer than leaves time for ten pairs within the budget.
+func Quarter(m Stretch, h History, budget time.Duration) time.Duration {
+	least, memory := leastQuarter, h.Longest
+	if m.Steps > 0 {
+		least = max(least, leastQuarterSteps*m.Active/time.Duration(m.Steps))
+	}
+	if m.Enough() {
+		memory = max(memory, min(m.Step.Correlation, m.Active/8)) // a short stretch cannot show a long one
+	}
+	return max(least, min(2*memory, budget/(4*10)))
+}
+
+// Paired relates B to A by pairs. It may be looked at after each of them: of 100
+// comparisons of equal settings at most 5 ever say different.
+func Paired(pairs []Pair, margin float64) Comparison {
+	c := Comparison{
+		Margin:     margin,
+		Throughput: paired(pairs, func(b *Block) int64 { return b.Active }, margin),
+		Busy:       paired(pairs, func(b *Block) int64 { return b.Busy }, margin),
+		Pairs:      len(pairs),
+	}
+	c.Throughput.invert()
+	return c
+}
+
+// Turns is what it is called that two settings take turns.
+const Turns = "A-B-A"
+
+// ByTurns says what a comparison by pairs rests on, "7 pairs of A-B-A"; empty for one of two
+// stretches.
+func (c *Comparison) ByTurns() string {
+	if c.Pairs == 0 {
+		return ""
+	}
+	return units.Counted(c.Pairs, "pair", "pairs") + " of " + Turns
+}
+
+// paired compares one of the times for a sample.
+//
+// The logarithms of the pairs' ratios are taken for normal, with a mean and a variance
+// that are not known. Their mean's time-uniform interval is that of the t-statistic
+// (Lai, On confidence sequences, Annals of Statistics 4, 1976; Wang and Ramdas,
+// Anytime-valid t-tests and confidence sequences for Gaussian means with unknown
+// variance, 2023). For other variables that are as likely above their centre as below it
+// the statistic's tails are shorter than that from a few on (Efron, Student's t-test
+// under symmetry conditions, JASA 64, 1969).
+func paired(pairs []Pair, of func(*Block) int64, margin float64) Change {
+	n := float64(len(pairs))
+	c := Change{Samples: [2]float64{n, n}}
+	if len(pairs) < leastPairs {
+		c.Missing = Missing{What: Pairs, Have: n, Want: leastPairs}
+		return c
+	}
+	var mean, squares float64 // of the logarithms so far; squares around the mean
+	for i := range pairs {
+		a, b := &pairs[i].A, &pairs[i].B
+		if of(a) <= 0 || of(b) <= 0 || a.Samples <= 0 || b.Samples <= 0 {
+			c.Missing = Missing{What: Measurement}
+			return c
+		}
+		log := math.Log(float64(of(b)) / float64(b.Samples) * float64(a.Samples) / float64(of(a)))
+		off := log - mean
+		mean += off / float64(i+1)
+		squares += off * (log - mean)
+	}
+	half := halfWidthT(n, max(squares, n*resolution))
+	c.Ratio, c.Lo, c.Hi, c.Drifted = math.Exp(mean), math.Exp(mean-half), math.Exp(mean+half), 1
+	c.decide(mean, half, margin)
+	return c
+}
+
+// expected is the variance of the differences that halfWidthT is made to find soonest,
+// over that of a pair.
+const expected = 5
+
+// halfWidthT is half the width of a time-uniform 95 % confidence interval of the mean of n
+// normal variables whose squares around their mean add up to squares; without end while
+// they are too few.
+//
+// The mixture has the mean normal around the tested one, with expected times the variance,
+// and the scale's right Haar prior. With c² = 1/expected the ratio of its likelihoods is
+//
+//	sqrt(c² / (n + c²)) · ((squares + n d²) / (squares + n d² c² / (n + c²)))^(n/2)
+//
+// for a mean that is d away from the tested one. What it keeps below 1/alpha is the interval.
+func halfWidthT(n, squares float64) float64 {
+	const c2 = 1.0 / expected
+	k := math.Pow((n+c2)/(c2*alpha*alpha), 1/n)
+	left := 1 - k*c2/(n+c2)
+	if left <= 0 {
+		return math.Inf(1)
+	}
+	return math.Sqrt(squares * (k - 1) / (n * left))
+}

@@ -1,0 +1,136 @@
+// Package errs is how errors reach a person: as values that say what was being
+// done, with what, why it failed and what to do about it. The place that knows
+// makes the value; the sentence on the terminal and the object in the JSON summary
+// are both views of it.
+package errs
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"strings"
+)
+
+// Error is a failure that a person can do something about. It prints as one
+// sentence:
+//
+//	op object: reason; hint
+//
+// An Error with a Reason knows what failed and speaks for all that it wraps: its
+// Err is there for errors.Is and errors.As, and not printed. An Error without one
+// is context: it says what was being done when Err came. Its operation and object
+// are printed before Err's text, but where the next Error names the object too,
+// or does the same with a part of it; its hint is printed when no Error inside has one.
+type Error struct {
+	Op     string `json:"operation"` // what was being done, as in "open session"
+	Object string `json:"object"`    // with what: a file, a device, a flag and its value
+	Reason string `json:"reason"`    // why it failed
+	Hint   string `json:"hint"`      // what to do about it
+	Err    error  `json:"-"`         // the cause
+}
+
+// New is an error without a cause.
+func New(op, object, reason, hint string) *Error {
+	return &Error{Op: op, Object: Path(object), Reason: reason, Hint: hint}
+}
+
+// Reason is an error of what the caller names: it says why, and what to do about it.
+func Reason(reason, hint string) *Error { return &Error{Reason: reason, Hint: hint} }
+
+// Wrap says what was being done when err came, and what to do if err itself does
+// not say. It is nil for a nil err.
+func Wrap(err error, op, object, hint string) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Op: op, Object: Path(object), Hint: hint, Err: err}
+}
+
+// Because is e with a cause, which errors.Is and errors.As find.
+func (e *Error) Because(err error) *Error {
+	with := *e
+	with.Err = err
+	return &with
+}
+
+// Error is the sentence.
+func (e *Error) Error() string {
+	head := between(e.Op, " ", e.Object)
+	if e.Reason != "" {
+		return between(between(head, ": ", e.Reason), "; ", e.Hint)
+	}
+	inner, ok := As(e.Err)
+	if !ok {
+		return between(between(head, ": ", text(e.Err, e.Object)), "; ", e.Hint)
+	}
+	if inner.Object == e.Object || inner.Op == e.Op && strings.HasPrefix(inner.Object, e.Object) {
+		head = "" // inner says the same, or where in it
+	}
+	hint := e.Hint
+	if Explain(e.Err).Hint != "" {
+		hint = ""
+	}
+	return between(between(head, ": ", e.Err.Error()), "; ", hint)
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Fault returns e. An error of another type that has this method counts as the
+// Error it returns.
+func (e *Error) Fault() *Error { return e }
+
+// As finds the outermost Error in err's chain.
+func As(err error) (*Error, bool) {
+	var f interface{ Fault() *Error }
+	if !errors.As(err, &f) {
+		return nil, false
+	}
+	return f.Fault(), true
+}
+
+// Explain takes err apart. Each field comes from the innermost Error that has it,
+// down to the first one with a Reason; without any Reason it is the text of what
+// the innermost Error wraps.
+func Explain(err error) Error {
+	var out Error
+	for e, ok := As(err); ok; e, ok = As(err) {
+		out.Op, out.Object, out.Hint = cmp.Or(e.Op, out.Op), cmp.Or(e.Object, out.Object), cmp.Or(e.Hint, out.Hint)
+		if err = e.Err; e.Reason != "" {
+			out.Reason = e.Reason
+			break
+		}
+	}
+	if out.Err = err; out.Reason == "" {
+		out.Reason = text(err, out.Object)
+	}
+	return out
+}
+
+// text is what err says of object, without its name where the file system's error
+// begins with it.
+func text(err error, object string) string {
+	if err == nil {
+		return ""
+	}
+	if e, ok := err.(*fs.PathError); ok && Path(e.Path) == object { //nolint:errorlint // the outermost one alone begins the text
+		err = e.Err
+	}
+	return err.Error()
+}
+
+// between joins two texts, of which either may be missing.
+func between(a, sep, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + sep + b
+}
+
+// Choice lists words to choose from, as a hint does: "a, b or c".
+func Choice(words []string) string {
+	if n := len(words) - 1; n > 0 {
+		return strings.Join(words[:n], ", ") + " or " + words[n]
+	}
+	return strings.Join(words, "")
+}

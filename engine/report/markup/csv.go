@@ -1,0 +1,46 @@
+package markup
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// CSV is a table for programs, whose fields a spreadsheet takes for values only: what
+// would begin a formula and is no number gets a quotation mark before it.
+type CSV struct{ w *csv.Writer }
+
+// NewCSV writes a table to w.
+func NewCSV(w io.Writer) CSV { return CSV{csv.NewWriter(w)} }
+
+// Row writes one. Its error stays until End.
+func (t CSV) Row(fields []string) {
+	for i, f := range fields {
+		if f != "" && f != "-" && strings.IndexByte("=+-@", f[0]) >= 0 {
+			if _, err := strconv.ParseFloat(f, 64); err != nil {
+				fields[i] = "'" + f
+			}
+		}
+	}
+	_ = t.w.Write(fields)
+}
+
+// End writes what is left and returns the first error.
+func (t CSV) End() error {
+	t.w.Flush()
+	return t.w.Error()
+}
+
+// Number is a value of a field, which is empty where there is none.
+func Number(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return ""
+	}
+	return strconv.FormatFloat(v, 'g', 6, 64)
+}
+
+// Seconds is a time of so many ns as a field.
+func Seconds(ns int64) string { return fmt.Sprintf("%.9f", float64(ns)/1e9) }

@@ -1,0 +1,109 @@
+// Package markup is text for people: headings, paragraphs, lists, tables and
+// pictures, put together once and written as markdown that reads as it is on a
+// terminal, or as one HTML page that loads nothing from elsewhere.
+//
+// Texts are markdown of a small kind: **strong**, `code`, and a backslash before what
+// means nothing. What comes from outside goes through [Text] first.
+package markup
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Document is what a report says, block by block. The zero value is empty.
+type Document struct{ blocks []block }
+
+type kind uint8
+
+const (
+	heading kind = iota
+	paragraph
+	line // of a list or of a picture made of characters, or nothing, which ends either
+	fenced
+	table
+	picture
+)
+
+type block struct {
+	kind    kind
+	level   int // of a heading, from 1
+	text    string
+	rows    [][]string // of a table, the head first
+	picture Picture
+}
+
+// Picture is an image of the document.
+type Picture struct {
+	Title string
+	File  string // beside the document, which markdown refers to; empty where there is none
+	PNG   []byte // which HTML holds
+}
+
+// Heading begins a section.
+func (d *Document) Heading(level int, text string) {
+	d.add(block{kind: heading, level: level, text: oneLine(text)})
+}
+
+// Para adds a paragraph.
+func (d *Document) Para(format string, args ...any) {
+	d.add(block{kind: paragraph, text: oneLine(fmt.Sprintf(format, args...))})
+}
+
+// Line adds a line: "- item", "  - item of an item", "```" before and after what is to
+// be shown as it is, or nothing, after a list.
+func (d *Document) Line(format string, args ...any) {
+	d.add(block{kind: line, text: oneLine(fmt.Sprintf(format, args...))})
+}
+
+// Fenced adds what is to be copied as it is, under an item of a list.
+func (d *Document) Fenced(text string) { d.add(block{kind: fenced, text: oneLine(text)}) }
+
+// Table adds rows, the first of them the head. Columns whose head starts with ">" are
+// aligned to the right.
+func (d *Document) Table(rows [][]string) { d.add(block{kind: table, rows: rows}) }
+
+// Picture adds an image.
+func (d *Document) Picture(p Picture) { d.add(block{kind: picture, picture: p}) }
+
+func (d *Document) add(b block) { d.blocks = append(d.blocks, b) }
+
+func oneLine(s string) string { return strings.NewReplacer("\n", " ", "\r", " ").Replace(s) }
+
+// Code shows text as it is, whatever it holds.
+func Code(s string) string {
+	fence := "`"
+	for strings.Contains(s, fence) {
+		fence += "`"
+	}
+	if len(fence) > 1 {
+		return fence + " " + s + " " + fence
+	}
+	return fence + s + fence
+}
+
+// Text is s as one line that shows as it is: with a backslash before what would be
+// taken for more than text, which is code, emphasis, strikeout, cells of tables, links
+// and HTML, and, where it comes first, headings, lists and quotes.
+func Text(s string) string {
+	s = oneLine(s)
+	if !strings.ContainsAny(s, "\\`*|~<](") && (s == "" || !strings.ContainsRune("#>+-=", rune(s[0]))) {
+		return s
+	}
+	var b strings.Builder
+	for i := range len(s) {
+		next := byte(0)
+		if i+1 < len(s) {
+			next = s[i+1]
+		}
+		switch c := s[i]; {
+		case strings.IndexByte("\\`*|~", c) >= 0,
+			c == ']' && next == '(',
+			c == '<' && (next == '/' || next == '!' || next == '?' || next|0x20 >= 'a' && next|0x20 <= 'z'),
+			i == 0 && (strings.IndexByte("#>=", c) >= 0 || (c == '+' || c == '-') && (next == ' ' || next == c)):
+			b.WriteByte('\\')
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}

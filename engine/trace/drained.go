@@ -1,0 +1,81 @@
+package trace
+
+// Drained is what one drain carries from the recorder to the session and its store.
+type Drained struct {
+	Now      int64 // ns; how far the session is known
+	Segments []Segment
+	Steps    []Step
+	Spans    []Span
+	Notes    []Note
+	Gauges   []GaugePoint
+	Ops      []OpTime // the rows that are new or have changed, in the order of ID
+	Drops    [NumTracks]int64
+	Baseline *Baseline        // nil when no other was chosen
+	Files    map[int32]string // where the worst samples lie; nil where that has not changed
+
+	Experiments []Experiment // those that are new or have changed
+	Specs       []KnobSpec   // all; nil where none has changed
+	Device      *Device      // nil where it has not changed
+}
+
+// GaugePoint is a sample of a gauge and the gauge's name.
+type GaugePoint struct {
+	Name string
+	Point
+}
+
+// reset empties b and keeps its memory, unless that was for an unusual number of
+// spans.
+func (b *Drained) reset() {
+	if cap(b.Spans) > maxPendingSpans/8 {
+		b.Spans = nil
+	}
+	clear(b.Segments)
+	clear(b.Notes)
+	clear(b.Ops)
+	clear(b.Experiments)
+	*b = Drained{
+		Segments: b.Segments[:0], Steps: b.Steps[:0], Spans: b.Spans[:0],
+		Notes: b.Notes[:0], Gauges: b.Gauges[:0], Ops: b.Ops[:0], Experiments: b.Experiments[:0],
+	}
+}
+
+// empty reports whether b has nothing for the file.
+func (b *Drained) empty() bool {
+	return len(b.Segments)+len(b.Steps)+len(b.Spans)+len(b.Notes)+len(b.Gauges)+len(b.Ops)+len(b.Experiments) == 0 && b.Baseline == nil && b.Files == nil && b.Specs == nil && b.Device == nil
+}
+
+// Redescribe changes the session's description by what b has of it; whether that was anything.
+func (b *Drained) Redescribe(m *Meta) (changed bool) {
+	if b.Specs != nil {
+		m.Specs = b.Specs
+	}
+	if b.Device != nil {
+		m.Device, m.DeviceKind = b.Device.Name, b.Device.Kind
+	}
+	return b.Specs != nil || b.Device != nil
+}
+
+// append adds a later batch.
+func (b *Drained) append(o *Drained) {
+	b.Now, b.Drops = o.Now, o.Drops
+	b.Segments = append(b.Segments, o.Segments...)
+	b.Steps = append(b.Steps, o.Steps...)
+	b.Spans = append(b.Spans, o.Spans...)
+	b.Notes = append(b.Notes, o.Notes...)
+	b.Gauges = append(b.Gauges, o.Gauges...)
+	b.Ops = mergeOps(b.Ops, o.Ops)
+	b.Experiments = mergeExperiments(b.Experiments, o.Experiments)
+	if o.Baseline != nil {
+		b.Baseline = o.Baseline
+	}
+	if o.Specs != nil {
+		b.Specs = o.Specs
+	}
+	if o.Device != nil {
+		b.Device = o.Device
+	}
+	if o.Files != nil {
+		b.Files = o.Files
+	}
+}
