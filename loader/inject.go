@@ -37,7 +37,7 @@ func (s *straggler) String() string {
 
 // UnmarshalText reads a worker, from 1, and the delay of each of its batches.
 func (s *straggler) UnmarshalText(text []byte) error {
-	if trace.Off(string(text)) {
+	if knob.Off(string(text)) {
 		s.Straggler, s.Delay = 0, 0
 		return nil
 	}

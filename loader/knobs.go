@@ -46,15 +46,15 @@ type Knobs struct {
 // in Knobs, and what it does. The defaults are PyTorch's.
 var KnobTable = knob.NewTable(knob.Table[Knobs]{
 	{
-		KnobSpec: trace.KnobSpec{
-			Name: "num_workers", Group: trace.GroupLoader, Max: maxWorkers, Applied: "next batch",
+		Spec: knob.Spec{
+			Name: "num_workers", Group: knob.GroupLoader, Max: maxWorkers, Applied: "next batch",
 			Help: "goroutines that load batches; 0 loads inline in the step loop",
 		},
 		Field: func(k *Knobs) any { return &k.NumWorkers },
 	},
 	{
-		KnobSpec: trace.KnobSpec{
-			Name: "prefetch_factor", Group: trace.GroupLoader, Max: 16, Values: []string{"1", "2", "4", "8", "16"}, Applied: "next dispatch",
+		Spec: knob.Spec{
+			Name: "prefetch_factor", Group: knob.GroupLoader, Max: 16, Values: []string{"1", "2", "4", "8", "16"}, Applied: "next dispatch",
 			Help: "batches in flight per worker, 1 to 16; 0 = unset: 2 with workers, must be unset without",
 		},
 		Field: func(k *Knobs) any { return &k.PrefetchFactor },
@@ -68,15 +68,15 @@ var KnobTable = knob.NewTable(knob.Table[Knobs]{
 		},
 	},
 	{
-		KnobSpec: trace.KnobSpec{
-			Name: "pin_memory", Group: trace.GroupLoader, Applied: "next slot",
+		Spec: knob.Spec{
+			Name: "pin_memory", Group: knob.GroupLoader, Applied: "next slot",
 			Help: "page-locked batch memory, which the device copies from directly",
 		},
 		Field: func(k *Knobs) any { return &k.PinMemory },
 	},
 	{
-		KnobSpec: trace.KnobSpec{
-			Name: "persistent_workers", Group: trace.GroupLoader, Applied: "next epoch end",
+		Spec: knob.Spec{
+			Name: "persistent_workers", Group: knob.GroupLoader, Applied: "next epoch end",
 			Help: "keep workers between epochs and load ahead across the boundary; needs workers",
 		},
 		Field: func(k *Knobs) any { return &k.PersistentWorkers },
@@ -88,16 +88,16 @@ var KnobTable = knob.NewTable(knob.Table[Knobs]{
 		},
 	},
 	{
-		KnobSpec: trace.KnobSpec{
-			Name: "in_order", Group: trace.GroupLoader, Applied: "next batch",
+		Spec: knob.Spec{
+			Name: "in_order", Group: knob.GroupLoader, Applied: "next batch",
 			Help: "deliver in the sampler's order; off delivers whichever batch is ready first",
 		},
 		Default: "on",
 		Field:   func(k *Knobs) any { return &k.InOrder },
 	},
 	{
-		KnobSpec: trace.KnobSpec{
-			Name: "batch_size", Group: trace.GroupLoader, Min: 1, Max: 1 << 20,
+		Spec: knob.Spec{
+			Name: "batch_size", Group: knob.GroupLoader, Min: 1, Max: 1 << 20,
 			Values: []string{"1", "2", "4", "8", "16", "32", "64", "128", "256", "512", "1024"}, Applied: "next dispatched batch",
 			Help: "samples per batch",
 		},
@@ -105,15 +105,15 @@ var KnobTable = knob.NewTable(knob.Table[Knobs]{
 		Field:   func(k *Knobs) any { return &k.BatchSize },
 	},
 	{
-		KnobSpec: trace.KnobSpec{
-			Name: "shuffle", Group: trace.GroupLoader, Applied: "next epoch",
+		Spec: knob.Spec{
+			Name: "shuffle", Group: knob.GroupLoader, Applied: "next epoch",
 			Help: "a new random order for each epoch",
 		},
 		Field: func(k *Knobs) any { return &k.Shuffle },
 	},
 	{
-		KnobSpec: trace.KnobSpec{
-			Name: "shuffle_buffer", Group: trace.GroupLoader, Max: 1 << 24,
+		Spec: knob.Spec{
+			Name: "shuffle_buffer", Group: knob.GroupLoader, Max: 1 << 24,
 			Values: []string{"1", "256", "1024", "4096", "16384", "65536", "262144"}, Applied: "next epoch",
 			Help: "samples of shards that are mixed at a time when they are shuffled, on top of the shards' random order; other data is always mixed as a whole",
 		},
@@ -128,22 +128,22 @@ var KnobTable = knob.NewTable(knob.Table[Knobs]{
 		},
 	},
 	{
-		KnobSpec: trace.KnobSpec{
-			Name: "drop_last", Group: trace.GroupLoader, Applied: "next batch",
+		Spec: knob.Spec{
+			Name: "drop_last", Group: knob.GroupLoader, Applied: "next batch",
 			Help: "drop the epoch's last batch when it is short",
 		},
 		Field: func(k *Knobs) any { return &k.DropLast },
 	},
 	{
-		KnobSpec: trace.KnobSpec{
-			Name: "timeout", Group: trace.GroupLoader, Max: 24 * 60 * 60 * 1000, Applied: "next batch",
+		Spec: knob.Spec{
+			Name: "timeout", Group: knob.GroupLoader, Max: 24 * 60 * 60 * 1000, Applied: "next batch",
 			Help: "longest wait for a batch before the run fails; off waits for ever",
 		},
 		Field: func(k *Knobs) any { return &k.Timeout },
 	},
 	{
-		KnobSpec: trace.KnobSpec{
-			Name: "reads_in_flight", Group: trace.GroupLoader, Max: 64,
+		Spec: knob.Spec{
+			Name: "reads_in_flight", Group: knob.GroupLoader, Max: 64,
 			Values: []string{"1", "2", "4", "8", "16", "32", "64"}, Applied: "next dispatched batch",
 			Help: "reads that each worker has in flight at a time: a slow disk or network needs no more workers then",
 		},
@@ -152,46 +152,46 @@ var KnobTable = knob.NewTable(knob.Table[Knobs]{
 		Shown: func(k Knobs) string { return strconv.Itoa(max(1, k.ReadsInFlight)) },
 	},
 	{
-		KnobSpec: trace.KnobSpec{
-			Name: "on_error", Group: trace.GroupLoader, Values: onErrors, Applied: "next dispatched batch",
+		Spec: knob.Spec{
+			Name: "on_error", Group: knob.GroupLoader, Values: onErrors, Applied: "next dispatched batch",
 			Help: "what a sample that cannot be loaded does: stop ends the run, skip leaves it out of its batch, counts it, and names the first 100",
 		},
 		Field: func(k *Knobs) any { return &k.OnError },
 		Flag:  knob.Flag{Value: "ACTION"},
 	},
 	{
-		KnobSpec: trace.KnobSpec{
-			Name: "device_transforms", Group: trace.GroupLoader, Applied: "next batch",
+		Spec: knob.Spec{
+			Name: "device_transforms", Group: knob.GroupLoader, Applied: "next batch",
 			Help: "transforms on the device, resizing, crop, flip, blur, colours and normalisation; uint8 pixels travel instead of float32",
 		},
 		Field: func(k *Knobs) any { return &k.DeviceTransforms },
 	},
 	{
-		KnobSpec: trace.KnobSpec{
-			Name: "ceiling", Group: trace.GroupLoader, Applied: "next batch",
+		Spec: knob.Spec{
+			Name: "ceiling", Group: knob.GroupLoader, Applied: "next batch",
 			Help: "serve kept batches: what would the run do if data were free?",
 		},
 		Field: func(k *Knobs) any { return &k.Ceiling },
 	},
 	{
-		KnobSpec: trace.KnobSpec{
-			Name: "inject_read", Group: trace.GroupInject, Max: maxInject, Applied: "next batch",
+		Spec: knob.Spec{
+			Name: "inject_read", Group: knob.GroupInject, Max: maxInject, Applied: "next batch",
 			Help: "injected: latency added to each sample's read",
 		},
 		Field: func(k *Knobs) any { return &k.Inject.Read },
 		Flag:  knob.Flag{Example: "5ms"},
 	},
 	{
-		KnobSpec: trace.KnobSpec{
-			Name: "inject_cpu", Group: trace.GroupInject, Max: maxInject, Applied: "next batch",
+		Spec: knob.Spec{
+			Name: "inject_cpu", Group: knob.GroupInject, Max: maxInject, Applied: "next batch",
 			Help: "injected: computation added to each sample's transform",
 		},
 		Field: func(k *Knobs) any { return &k.Inject.CPU },
 		Flag:  knob.Flag{Example: "2ms"},
 	},
 	{
-		KnobSpec: trace.KnobSpec{
-			Name: "inject_straggler", Group: trace.GroupInject, Applied: "next batch",
+		Spec: knob.Spec{
+			Name: "inject_straggler", Group: knob.GroupInject, Applied: "next batch",
 			Help: "injected: delay of each batch of one worker, counted from 1: 3:50ms slows w2",
 		},
 		Field: func(k *Knobs) any { return (*straggler)(&k.Inject) },

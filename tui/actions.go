@@ -6,17 +6,17 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/base/knob"
 )
 
 type setDone struct {
-	changes, before []trace.Knob
+	changes, before []knob.Setting
 	undoable        bool
 	err             error
 }
 
 // apply asks the engine for changes. The staged values stay until it accepts.
-func (m *Model) apply(changes []trace.Knob, undoable bool) tea.Cmd {
+func (m *Model) apply(changes []knob.Setting, undoable bool) tea.Cmd {
 	ctl := m.o.Control
 	if ctl == nil || len(changes) == 0 {
 		return nil

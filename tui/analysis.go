@@ -11,6 +11,7 @@ import (
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/timer"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
@@ -93,7 +94,7 @@ func (m *Model) analyse(now time.Time, force bool) tea.Cmd {
 }
 
 // analyseSnapshot analyses a snapshot, for whose window source has the spans.
-func analyseSnapshot(s *trace.Snapshot, source Source, staged []trace.Knob) analysedMsg {
+func analyseSnapshot(s *trace.Snapshot, source Source, staged []knob.Setting) analysedMsg {
 	asOfNow(s)
 	steps := attribution.Window(s)
 	if n := len(steps); n > 0 {

@@ -7,11 +7,12 @@ import (
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
 type beginDone struct {
-	knobs, before []trace.Knob
+	knobs, before []knob.Setting
 	err           error
 }
 
@@ -40,7 +41,7 @@ func (m *Model) ask(kind trace.ExperimentKind) tea.Cmd {
 			return beginDone{err: guard("stop the experiment", func() error { x.Stop(); return nil })}
 		}
 	}
-	var knobs []trace.Knob
+	var knobs []knob.Setting
 	if kind == trace.Paired {
 		if knobs = m.other(); len(knobs) == 0 {
 			m.say("info", "stage the other value of a knob (2, then left or right): A lets it take turns with the one in force")
@@ -56,7 +57,7 @@ func (m *Model) ask(kind trace.ExperimentKind) tea.Cmd {
 
 // other are the settings to compare those in force with: what is staged, else what the
 // selected row of the experiments has, or the baseline's.
-func (m *Model) other() []trace.Knob {
+func (m *Model) other() []knob.Setting {
 	if staged := m.knobs.changes(); len(staged) > 0 || len(m.live.Segments) == 0 {
 		return staged
 	}
@@ -66,7 +67,7 @@ func (m *Model) other() []trace.Knob {
 	for i := range e.rows {
 		r := &e.rows[i]
 		if m.focus.name == "experiments" && i == e.table.Cursor || m.focus.name != "experiments" && r.baseline {
-			return slices.DeleteFunc(advice.Chosen(now, r.Segment.Knobs), func(k trace.Knob) bool { return k.Name == "ceiling" })
+			return slices.DeleteFunc(advice.Chosen(now, r.Segment.Knobs), func(k knob.Setting) bool { return k.Name == "ceiling" })
 		}
 	}
 	return nil

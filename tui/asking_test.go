@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	lab "dev.gpustall/engine/analysis/experiment"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/internal/demo"
 )
@@ -17,7 +18,7 @@ type asking struct {
 	err error
 }
 
-func (a *asking) Begin(kind trace.ExperimentKind, knobs []trace.Knob) (err error) {
+func (a *asking) Begin(kind trace.ExperimentKind, knobs []knob.Setting) (err error) {
 	if a.err != nil {
 		return a.err
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/internal/demo"
 )
@@ -14,7 +15,7 @@ import (
 // busy is a session with eight workers, everything on screen moving.
 func busy(t testing.TB, w, h int) *screen {
 	run := demo.New(nil)
-	_ = run.Set([]trace.Knob{{Name: "num_workers", Value: "8"}, {Name: "inject_cpu", Value: "1ms"}})
+	_ = run.Set([]knob.Setting{{Name: "num_workers", Value: "8"}, {Name: "inject_cpu", Value: "1ms"}})
 	advance(run, 6000)
 	return newScreen(t, run, Options{Control: run}, w, h)
 }
@@ -93,7 +94,7 @@ func TestCachedFrame(t *testing.T) {
 // eight workers, the snapshot included.
 func BenchmarkTick(b *testing.B) {
 	run := demo.New(nil)
-	_ = run.Set([]trace.Knob{{Name: "num_workers", Value: "8"}, {Name: "inject_cpu", Value: "1ms"}})
+	_ = run.Set([]knob.Setting{{Name: "num_workers", Value: "8"}, {Name: "inject_cpu", Value: "1ms"}})
 	advance(run, 30_000)
 	s := newScreen(b, run, Options{Control: run}, 200, 50)
 	s.o.Source = trace.Restore(run.Snapshot(0, 1<<62))

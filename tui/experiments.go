@@ -9,6 +9,7 @@ import (
 
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
@@ -186,12 +187,12 @@ var shortTitles = map[string]string{
 }
 
 // update takes over what was found of the segments.
-func (e *experiments) update(specs []trace.KnobSpec, r *result) {
+func (e *experiments) update(specs []knob.Spec, r *result) {
 	e.segs, e.note = len(r.segs)+len(r.asked), 0
 	for _, note := range r.notes {
 		e.note = max(e.note, noteWidth(note))
 	}
-	var settings [][]trace.Knob
+	var settings [][]knob.Setting
 	for _, of := range [][]attribution.SegmentStats{r.segs, r.asked} {
 		for i := range of {
 			if of[i].Segment.Knobs != nil {
@@ -207,7 +208,7 @@ func (e *experiments) update(specs []trace.KnobSpec, r *result) {
 
 // knobColumns makes the columns of the knobs that changed, which the specs give an
 // order, as wide as what they hold.
-func (e *experiments) knobColumns(specs []trace.KnobSpec, settings [][]trace.Knob) {
+func (e *experiments) knobColumns(specs []knob.Spec, settings [][]knob.Setting) {
 	const most = 12
 	columns := slices.Clone(measuredColumns[:1])
 	for i := range specs {
@@ -218,8 +219,8 @@ func (e *experiments) knobColumns(specs []trace.KnobSpec, settings [][]trace.Kno
 		}
 		w, changed := len(title), false
 		for _, knobs := range settings {
-			v := trace.KnobValue(knobs, name)
-			changed = changed || v != trace.KnobValue(settings[0], name)
+			v := knob.ValueOf(knobs, name)
+			changed = changed || v != knob.ValueOf(settings[0], name)
 			w = max(w, len(v))
 		}
 		if changed {
@@ -232,7 +233,7 @@ func (e *experiments) knobColumns(specs []trace.KnobSpec, settings [][]trace.Kno
 // knobCell writes a knob's value.
 func knobCell(name string) func(*canvas.Pen, *experiment) {
 	return func(p *canvas.Pen, e *experiment) {
-		v := trace.KnobValue(e.Segment.Knobs, name)
+		v := knob.ValueOf(e.Segment.Knobs, name)
 		switch v {
 		case "":
 			v = "-"

@@ -6,7 +6,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"dev.gpustall/engine/analysis/predict"
-	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/base/knob"
 )
 
 // foresight is what other settings would do.
@@ -28,8 +28,8 @@ func (f *foresight) best(knob string) (best *predict.Prediction) {
 // risks are what may go wrong if the staged values were applied. They are asked for off
 // the screen's goroutine, once for each set of values.
 type risks struct {
-	of    []trace.Knob // the staged values that were asked about
-	text  string       // empty where nothing is known to go wrong
+	of    []knob.Setting // the staged values that were asked about
+	text  string         // empty where nothing is known to go wrong
 	grave bool
 }
 

@@ -8,6 +8,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 	"dev.gpustall/tui/internal/demo"
@@ -67,7 +68,7 @@ func checkFrame(t *testing.T, s *screen, w, h int) {
 // TestLabelsAlwaysShow at every size.
 func TestLabelsAlwaysShow(t *testing.T) {
 	run := demo.New(nil)
-	_ = run.Set([]trace.Knob{{Name: "ceiling", Value: "on"}, {Name: "inject_read", Value: "2ms"}})
+	_ = run.Set([]knob.Setting{{Name: "ceiling", Value: "on"}, {Name: "inject_read", Value: "2ms"}})
 	advance(run, 3000)
 	for _, size := range sizes {
 		for _, replay := range []bool{false, true} {
@@ -121,7 +122,7 @@ func TestForeignNames(t *testing.T) {
 	long := strings.Repeat("A", 10_000)
 	run := session().Meta(func(m *trace.Meta) {
 		m.ID, m.Model, m.Device, m.Dataset = evil, evil+"model"+long, evil+"device"+long, evil
-		m.Host = []trace.Knob{{Name: evil, Value: evil}}
+		m.Host = []knob.Setting{{Name: evil, Value: evil}}
 	})
 	run.Note("warn", evil+long)
 	run.Knob(evil, evil+long)
@@ -246,7 +247,7 @@ func TestSmallScreens(t *testing.T) {
 // TestQueueOfWorkers: many workers scroll, the rest is one merged row.
 func TestManyWorkers(t *testing.T) {
 	run := demo.New(nil)
-	_ = run.Set([]trace.Knob{{Name: "num_workers", Value: "64"}})
+	_ = run.Set([]knob.Setting{{Name: "num_workers", Value: "64"}})
 	advance(run, 3000)
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	s.mustShow("w0 ", "more", "STALL", "compute")

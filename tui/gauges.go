@@ -6,8 +6,8 @@ import (
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
-	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
 
@@ -337,7 +337,7 @@ func gaugeQueue(v *view, r canvas.Rectangle) {
 	case meta.Imported != "":
 		p.Text(canvas.Dim, notRecorded)
 	case meta.Watched(): // how much is page-locked is PyTorch's own affair
-		p.Text(canvas.Normal, trace.KnobValue(v.pic.seg.Knobs, "pin_memory"))
+		p.Text(canvas.Normal, knob.ValueOf(v.pic.seg.Knobs, "pin_memory"))
 	case v.pic.pinned.v > 0:
 		p.Bytes(canvas.Normal, units.Narrow.AppendBytes(p.Buf(), int64(v.pic.pinned.v)))
 	default:
@@ -364,7 +364,7 @@ func queueLevel(v *view) (ready, capacity float64) {
 	if v.pic.capacity.n > 0 {
 		return v.pic.ready.v, v.pic.capacity.v
 	}
-	if trace.Off(v.pic.value("num_workers")) {
+	if knob.Off(v.pic.value("num_workers")) {
 		return 0, 0
 	}
 	return float64(v.ready), float64(v.capacity)
@@ -397,7 +397,7 @@ func (pic *picture) noQueue() string {
 	if pic.snap.Meta.Imported != "" {
 		return notRecorded
 	}
-	if trace.Off(pic.value("num_workers")) {
+	if knob.Off(pic.value("num_workers")) {
 		return "none: loading inline"
 	}
 	return "no batch yet"

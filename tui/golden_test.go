@@ -16,6 +16,7 @@ import (
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/predict"
 	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 	"dev.gpustall/tui/internal/demo"
@@ -141,9 +142,9 @@ func session() *demo.Run {
 		r.Gauge(name, 1e9, v)
 	}
 	advance(r, 4500)
-	_ = r.Set([]trace.Knob{{Name: "num_workers", Value: "4"}})
+	_ = r.Set([]knob.Setting{{Name: "num_workers", Value: "4"}})
 	advance(r, 7500)
-	_ = r.Set([]trace.Knob{{Name: "inject_cpu", Value: "1ms"}})
+	_ = r.Set([]knob.Setting{{Name: "inject_cpu", Value: "1ms"}})
 	advance(r, 9000)
 	return r
 }
@@ -168,11 +169,11 @@ func (s *screen) frame() string {
 		}}}
 		s.analysis.foresight = foresight{}
 		for _, p := range []struct {
-			knob, value string
+			named, value string
 			lo, hi      float64
 		}{{"num_workers", "2", 0.46, 0.52}, {"num_workers", "8", 1.22, 1.31}, {"pin_memory", "on", 0.99, 1.03}, {"prefetch_factor", "4", 1.02, 1.06}} {
 			s.analysis.predicted = append(s.analysis.predicted, predict.Prediction{
-				Changes:    []trace.Knob{{Name: p.knob, Value: p.value}},
+				Changes:    []knob.Setting{{Name: p.named, Value: p.value}},
 				Prediction: trace.Prediction{Base: 1, Rate: (p.lo + p.hi) / 2, Lo: p.lo, Hi: p.hi},
 			})
 		}
@@ -294,7 +295,7 @@ func TestStates(t *testing.T) {
 			run := demo.New(nil)
 			run.Drop(1234)
 			advance(run, 2000)
-			_ = run.Set([]trace.Knob{{Name: "ceiling", Value: "on"}, {Name: "inject_read", Value: "2ms"}})
+			_ = run.Set([]knob.Setting{{Name: "ceiling", Value: "on"}, {Name: "inject_read", Value: "2ms"}})
 			advance(run, 3500)
 			return newScreen(t, run, Options{Control: run}, 120, 36)
 		}},

@@ -111,7 +111,7 @@ func (g *guide) update(m *Model) {
 	now := &m.live.Segments[len(m.live.Segments)-1]
 	an := &m.analysis
 	v := &an.told.Verdict
-	injected := !trace.Off(trace.KnobValue(now.Knobs, guideKnob))
+	injected := !knob.Off(knob.ValueOf(now.Knobs, guideKnob))
 	if g.chapter >= chapterFind && g.chapter < chapterStop && !injected { // undone, or set by hand
 		g.chapter = chapterEnd
 	}
@@ -190,7 +190,7 @@ func rowOf(segs []attribution.SegmentStats, index int32) *attribution.SegmentSta
 // sameInjection reports whether two segments are slowed down alike.
 func sameInjection(a, b *trace.Segment) bool {
 	for _, k := range b.Knobs {
-		if k.IsInject() && trace.KnobValue(a.Knobs, k.Name) != k.Value {
+		if k.IsInject() && knob.ValueOf(a.Knobs, k.Name) != k.Value {
 			return false
 		}
 	}
@@ -225,9 +225,9 @@ func (g *guide) key(m *Model) tea.Cmd {
 		g.tried++
 		g.chapter = chapterInject
 		g.write(m, &m.analysis.told.Verdict)
-		return m.apply([]trace.Knob{{Name: guideKnob, Value: knob.Duration(g.asked)}}, true)
+		return m.apply([]knob.Setting{{Name: guideKnob, Value: knob.Duration(g.asked)}}, true)
 	case chapterStop:
-		return m.apply([]trace.Knob{{Name: guideKnob, Value: knob.Duration(0)}}, true)
+		return m.apply([]knob.Setting{{Name: guideKnob, Value: knob.Duration(0)}}, true)
 	case chapterNone:
 		m.say("info", "the story is offered when no knob is advised and nothing was changed yet")
 	}
@@ -250,7 +250,7 @@ func (g *guide) leave(m *Model) bool {
 	if g.chapter == chapterNone {
 		return false
 	}
-	if v := m.inForce(guideKnob); g.chapter > chapterOffer && !trace.Off(v) {
+	if v := m.inForce(guideKnob); g.chapter > chapterOffer && !knob.Off(v) {
 		m.say("info", "the story is left; "+guideKnob+" is still "+v+": u takes changes back")
 	}
 	*g = guide{left: true}

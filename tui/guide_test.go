@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/internal/demo"
 )
@@ -116,14 +117,14 @@ func TestGuideInVain(t *testing.T) {
 	s.mustShow("fix: found input-bound", "#1 is baseline A")
 	at += 120 // long enough to be compared with
 	run.Advance(at * 1e9)
-	_ = run.Set([]trace.Knob{{Name: "num_workers", Value: "4"}})
+	_ = run.Set([]knob.Setting{{Name: "num_workers", Value: "4"}})
 	until(chapterProve)
 	until(chapterFix)
 	s.mustShow("fix: #2 is no faster than #1, baseline A")
 	if b := run.Snapshot(0, 0).Baseline.Segment; b != 1 {
 		t.Errorf("baseline A is #%d", b)
 	}
-	_ = run.Set([]trace.Knob{{Name: "num_workers", Value: "32"}})
+	_ = run.Set([]knob.Setting{{Name: "num_workers", Value: "32"}})
 	until(chapterExport)
 	s.mustShow("#3 against #1")
 }
@@ -133,8 +134,8 @@ func TestGuideInVain(t *testing.T) {
 func TestGuideStays(t *testing.T) {
 	wait := func(s *screen, run *demo.Run, to int64) { run.Advance(to * 1e9); s.tick() }
 	for name, prepare := range map[string]func(*demo.Run){
-		"changed":  func(r *demo.Run) { r.Advance(2e9); _ = r.Set([]trace.Knob{{Name: "prefetch_factor", Value: "4"}}) },
-		"injected": func(r *demo.Run) { _ = r.Set([]trace.Knob{{Name: "inject_cpu", Value: "9ms"}}) },
+		"changed":  func(r *demo.Run) { r.Advance(2e9); _ = r.Set([]knob.Setting{{Name: "prefetch_factor", Value: "4"}}) },
+		"injected": func(r *demo.Run) { _ = r.Set([]knob.Setting{{Name: "inject_cpu", Value: "9ms"}}) },
 	} {
 		run := demo.Fed(nil)
 		prepare(run)

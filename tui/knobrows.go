@@ -10,7 +10,6 @@ import (
 	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
-	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
 
@@ -73,9 +72,9 @@ func (k *knobs) lines() int {
 
 // knobRow is a row of the panel: a knob, or the heading of a group of them.
 type knobRow struct {
-	*trace.KnobSpec // nil in a heading
-	heading         string
-	first           bool // the first heading, which has the title of the effects too
+	*knob.Spec // nil in a heading
+	heading    string
+	first      bool // the first heading, which has the title of the effects too
 
 	value     string // in force
 	state     knobState
@@ -94,7 +93,7 @@ var knobColumns = []canvas.Column[knobRow]{
 	{Cell: knobNameCell},
 	{Cell: knobValueCell},
 	{Cell: func(p *canvas.Pen, r *knobRow) {
-		if r.KnobSpec != nil {
+		if r.Spec != nil {
 			p.Text(canvas.Dim, r.Help)
 		}
 	}, Shown: func() bool { return false }},
@@ -141,7 +140,7 @@ func (k *knobs) drawTable(v *view, r canvas.Rectangle) {
 // rowOf is the row of a knob.
 func (k *knobs) rowOf(v *view, i int) knobRow {
 	s := &k.specs[i]
-	r := knobRow{KnobSpec: s, value: v.pic.value(s.Name), state: k.state(s.Name, v.live.Now), selected: i == k.sel}
+	r := knobRow{Spec: s, value: v.pic.value(s.Name), state: k.state(s.Name, v.live.Now), selected: i == k.sel}
 	r.focused, r.editable = r.selected && v.focused, r.selected && v.canSet && v.focused
 	switch r.state {
 	case knobStaged:
@@ -175,7 +174,7 @@ func (k *knobs) foreseen(v *view, name string) *predict.Prediction {
 }
 
 func knobNameCell(p *canvas.Pen, r *knobRow) {
-	if r.KnobSpec == nil {
+	if r.Spec == nil {
 		p.Space(1).Text(canvas.Dim, r.heading)
 		return
 	}
@@ -198,7 +197,7 @@ func knobNameCell(p *canvas.Pen, r *knobRow) {
 // what is predicted and what the last one did.
 func knobValueCell(p *canvas.Pen, r *knobRow) {
 	switch {
-	case r.KnobSpec == nil:
+	case r.Spec == nil:
 		if r.first {
 			if at := p.Limit - measuredCols - len("predicted"); at >= p.X {
 				p.To(at).Text(canvas.Dim, "predicted")
@@ -220,7 +219,7 @@ func knobValueCell(p *canvas.Pen, r *knobRow) {
 	case r.value == "":
 		p.Text(canvas.Dim, "-")
 	case r.Type == "bool":
-		p.Text(st, pick(trace.On(r.value), "[x] on", "[ ] off"))
+		p.Text(st, pick(knob.On(r.value), "[x] on", "[ ] off"))
 	default:
 		p.Text(st, r.value)
 	}

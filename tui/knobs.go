@@ -33,15 +33,15 @@ const (
 // knobs is the panel that edits settings. Its rows are Meta.Specs in the order
 // of their groups.
 type knobs struct {
-	specs     []trace.KnobSpec
-	told      []trace.KnobSpec // those that specs were made of
-	sel       int              // index into specs
+	specs     []knob.Spec
+	told      []knob.Spec // those that specs were made of
+	sel       int         // index into specs
 	table     canvas.Table[knobRow]
 	rows      []knobRow
 	staged    map[string]string
 	requested map[string]string
 	since     map[string]int64 // ns of the confirmation
-	undo      [][]trace.Knob   // values before each requested change
+	undo      [][]knob.Setting // values before each requested change
 	edit      *entry           // the selected knob's value is being typed
 	risks     risks            // of what is staged
 }
@@ -102,7 +102,7 @@ func lowerRows(s space) int {
 	return max(leastRows, min(8, have-5), min(compactKnobs, have-4), have*2/5)
 }
 
-var groupOrder = []string{trace.GroupLoader, trace.GroupEngine, trace.GroupInject}
+var groupOrder = []string{knob.GroupLoader, knob.GroupEngine, knob.GroupInject}
 
 // update takes over the specs and what the newest segment confirms, and forgets
 // the changes that c, nil in a replay, no longer wants: those that were refused
@@ -110,13 +110,13 @@ var groupOrder = []string{trace.GroupLoader, trace.GroupEngine, trace.GroupInjec
 func (k *knobs) update(live *trace.Snapshot, c Control) {
 	if told := live.Meta.Specs; len(k.told) != len(told) || len(told) > 0 && &k.told[0] != &told[0] { // replaced where they change
 		k.told, k.specs = told, slices.Clone(told)
-		rank := func(s trace.KnobSpec) int {
+		rank := func(s knob.Spec) int {
 			if i := slices.Index(groupOrder, s.Group); i >= 0 {
 				return i
 			}
 			return len(groupOrder)
 		}
-		slices.SortStableFunc(k.specs, func(a, b trace.KnobSpec) int { return rank(a) - rank(b) })
+		slices.SortStableFunc(k.specs, func(a, b knob.Spec) int { return rank(a) - rank(b) })
 		k.sel = min(k.sel, max(0, len(k.specs)-1))
 	}
 	if len(live.Segments) == 0 {
@@ -132,10 +132,10 @@ func (k *knobs) update(live *trace.Snapshot, c Control) {
 	last := &live.Segments[len(live.Segments)-1]
 	wanted := c.Requested()
 	for name, want := range k.requested {
-		if sameValue(trace.KnobValue(last.Knobs, name), want) {
+		if sameValue(knob.ValueOf(last.Knobs, name), want) {
 			delete(k.requested, name)
 			k.since[name] = live.Now
-		} else if !sameValue(trace.KnobValue(wanted, name), want) {
+		} else if !sameValue(knob.ValueOf(wanted, name), want) {
 			delete(k.requested, name)
 		}
 	}
@@ -154,7 +154,7 @@ func (k *knobs) state(name string, now int64) knobState {
 	return knobSteady
 }
 
-func (k *knobs) selected() *trace.KnobSpec {
+func (k *knobs) selected() *knob.Spec {
 	if k.sel < 0 || k.sel >= len(k.specs) {
 		return nil
 	}
@@ -163,7 +163,7 @@ func (k *knobs) selected() *trace.KnobSpec {
 
 // find is the index of the knob of a name, -1 where the run has none.
 func (k *knobs) find(name string) int {
-	return slices.IndexFunc(k.specs, func(s trace.KnobSpec) bool { return s.Name == name })
+	return slices.IndexFunc(k.specs, func(s knob.Spec) bool { return s.Name == name })
 }
 
 func (k *knobs) move(d int) { k.sel = min(max(k.sel+d, 0), max(0, len(k.specs)-1)) }
@@ -194,7 +194,7 @@ func (k *knobs) stage(name, value, inForce string) {
 
 // step stages a knob d steps on, size is 1, or more for the bigger steps of shift and ctrl.
 // It reports false where there is no value further on.
-func (k *knobs) step(s *trace.KnobSpec, d, size int, inForce string) bool {
+func (k *knobs) step(s *knob.Spec, d, size int, inForce string) bool {
 	from := k.target(s.Name, inForce)
 	to := stepped(s, from, d, size)
 	k.stage(s.Name, to, inForce)
@@ -202,23 +202,23 @@ func (k *knobs) step(s *trace.KnobSpec, d, size int, inForce string) bool {
 }
 
 // changes are the staged values in the panel's order.
-func (k *knobs) changes() []trace.Knob {
-	var out []trace.Knob
+func (k *knobs) changes() []knob.Setting {
+	var out []knob.Setting
 	for i := range k.specs {
 		if v, ok := k.staged[k.specs[i].Name]; ok {
-			out = append(out, trace.Knob{Name: k.specs[i].Name, Value: v})
+			out = append(out, knob.Setting{Name: k.specs[i].Name, Value: v})
 		}
 	}
 	return out
 }
 
 // accepted moves changes from staged to requested, as the engine writes them.
-func (k *knobs) accepted(changes, wanted []trace.Knob) {
+func (k *knobs) accepted(changes, wanted []knob.Setting) {
 	for _, c := range changes {
 		if k.staged[c.Name] == c.Value {
 			delete(k.staged, c.Name)
 		}
-		k.requested[c.Name] = cmp.Or(trace.KnobValue(wanted, c.Name), c.Value)
+		k.requested[c.Name] = cmp.Or(knob.ValueOf(wanted, c.Name), c.Value)
 		delete(k.since, c.Name)
 	}
 }
@@ -258,7 +258,7 @@ func (m *Model) edit() {
 	cur := m.knobs.target(s.Name, m.inForce(s.Name))
 	switch {
 	case s.Type == "bool":
-		m.knobs.stage(s.Name, knob.Switch(!trace.On(cur)), m.inForce(s.Name))
+		m.knobs.stage(s.Name, knob.Switch(!knob.On(cur)), m.inForce(s.Name))
 	case s.Type == "enum":
 		next := stepped(s, cur, 1, 1)
 		if next == cur && len(s.Values) > 0 {
@@ -287,14 +287,14 @@ func (m *Model) inForce(name string) string {
 	if m.live == nil || len(m.live.Segments) == 0 {
 		return ""
 	}
-	return trace.KnobValue(m.live.Segments[len(m.live.Segments)-1].Knobs, name)
+	return knob.ValueOf(m.live.Segments[len(m.live.Segments)-1].Knobs, name)
 }
 
 // before are the values in force of the knobs that changes set.
-func (m *Model) before(changes []trace.Knob) []trace.Knob {
-	out := make([]trace.Knob, len(changes))
+func (m *Model) before(changes []knob.Setting) []knob.Setting {
+	out := make([]knob.Setting, len(changes))
 	for i, c := range changes {
-		out[i] = trace.Knob{Name: c.Name, Value: m.inForce(c.Name)}
+		out[i] = knob.Setting{Name: c.Name, Value: m.inForce(c.Name)}
 	}
 	return out
 }

@@ -10,6 +10,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"dev.gpustall/engine/analysis/predict"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/internal/demo"
 )
@@ -120,16 +121,16 @@ func TestPanicsInCommands(t *testing.T) {
 
 type panicking struct{ *demo.Run }
 
-func (panicking) Set([]trace.Knob) error { panic("out of order") }
+func (panicking) Set([]knob.Setting) error { panic("out of order") }
 
 func TestStepping(t *testing.T) {
-	workers := &trace.KnobSpec{Type: "int", Max: 64, Values: []string{"0", "1", "2", "4", "8", "16", "32", "64"}}
-	prefetch := &trace.KnobSpec{Type: "int", Min: 1, Max: 16}
-	pin := &trace.KnobSpec{Type: "bool"}
-	precision := &trace.KnobSpec{Type: "enum", Values: []string{"fp32", "tf32", "bf16"}}
-	read := &trace.KnobSpec{Type: "duration", Max: 10_000}
+	workers := &knob.Spec{Type: "int", Max: 64, Values: []string{"0", "1", "2", "4", "8", "16", "32", "64"}}
+	prefetch := &knob.Spec{Type: "int", Min: 1, Max: 16}
+	pin := &knob.Spec{Type: "bool"}
+	precision := &knob.Spec{Type: "enum", Values: []string{"fp32", "tf32", "bf16"}}
+	read := &knob.Spec{Type: "duration", Max: 10_000}
 	for _, c := range []struct {
-		spec    *trace.KnobSpec
+		spec    *knob.Spec
 		from    string
 		d, size int
 		want    string
@@ -229,9 +230,9 @@ func TestMeasured(t *testing.T) {
 	s := newScreen(t, run, Options{Control: run}, 160, 45)
 	s.mustShow("of 50 steps")
 	s.mustHide("...")
-	_ = run.Set([]trace.Knob{{Name: "inject_cpu", Value: "2ms"}}) // passed through in a hurry
+	_ = run.Set([]knob.Setting{{Name: "inject_cpu", Value: "2ms"}}) // passed through in a hurry
 	advance(run, 9300)
-	_ = run.Set([]trace.Knob{{Name: "inject_cpu", Value: "4ms"}})
+	_ = run.Set([]knob.Setting{{Name: "inject_cpu", Value: "4ms"}})
 	advance(run, 40_000)
 	s.tick()
 	if e := s.analysis.effects["inject_cpu"]; e.missing != "" || e.Ratio == 0 || e.Ratio > 0.6 {
@@ -245,7 +246,7 @@ func TestChangedKnobs(t *testing.T) {
 	advance(run, 2000)
 	s := newScreen(t, run, Options{Control: run}, 160, 45)
 	s.mustHide(" workers ")
-	_ = run.Set([]trace.Knob{{Name: "batch_size", Value: "64"}})
+	_ = run.Set([]knob.Setting{{Name: "batch_size", Value: "64"}})
 	advance(run, 4000)
 	s.tick()
 	s.mustShow("#    batch samples/s")
@@ -294,7 +295,7 @@ func TestFeedback(t *testing.T) {
 func TestRiskOfStaged(t *testing.T) {
 	run := session()
 	asked := 0
-	s := newScreen(t, run, Options{Control: run, Foresee: func(changes []trace.Knob) (string, bool) {
+	s := newScreen(t, run, Options{Control: run, Foresee: func(changes []knob.Setting) (string, bool) {
 		asked++
 		return changes[0].Name + " " + changes[0].Value + " is too much", true
 	}}, 120, 36)
@@ -313,7 +314,7 @@ func TestRiskOfStaged(t *testing.T) {
 	s.tick()
 	s.mustHide("risk:")
 	// On a small screen too it is read to its end, however long the verdict is.
-	s = newScreen(t, run, Options{Control: run, Foresee: func([]trace.Knob) (string, bool) { return "it takes more memory than there is", true }}, 80, 24)
+	s = newScreen(t, run, Options{Control: run, Foresee: func([]knob.Setting) (string, bool) { return "it takes more memory than there is", true }}, 80, 24)
 	s.press("2", "right")
 	s.tick()
 	s.analysis.told.Verdict.Text = "input-bound: " + strings.Repeat("much to say, ", 60)
@@ -324,7 +325,7 @@ func TestRiskOfStaged(t *testing.T) {
 // TestRiskIsReadToItsEnd: one that is long takes the lines below, and those of the help.
 func TestRiskIsReadToItsEnd(t *testing.T) {
 	run := session()
-	s := newScreen(t, run, Options{Control: run, Foresee: func([]trace.Knob) (string, bool) {
+	s := newScreen(t, run, Options{Control: run, Foresee: func([]knob.Setting) (string, bool) {
 		return strings.Repeat("a worker takes memory ", 8) + "to the end", true
 	}}, 160, 60)
 	s.press("2", "right")
@@ -338,7 +339,7 @@ func TestForetoldSame(t *testing.T) {
 	s := newScreen(t, run, Options{Control: run}, 120, 70)
 	name := s.knobs.selected().Name
 	s.analysis.foresight = foresight{predicted: []predict.Prediction{{
-		Prediction: trace.Prediction{Rate: 101, Lo: 60, Hi: 130, Base: 100}, Changes: []trace.Knob{{Name: name, Value: "3"}},
+		Prediction: trace.Prediction{Rate: 101, Lo: 60, Hi: 130, Base: 100}, Changes: []knob.Setting{{Name: name, Value: "3"}},
 	}}}
 	s.mustShow("predicted: 3 same, -40 to +30 %")
 }

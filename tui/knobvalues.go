@@ -7,11 +7,10 @@ import (
 	"time"
 
 	"dev.gpustall/engine/base/knob"
-	"dev.gpustall/engine/trace"
 )
 
 // stepped is the value d steps of a size away from cur.
-func stepped(s *trace.KnobSpec, cur string, d, size int) string {
+func stepped(s *knob.Spec, cur string, d, size int) string {
 	switch s.Type {
 	case "bool":
 		return knob.Switch(d > 0)
@@ -39,7 +38,7 @@ func stepped(s *trace.KnobSpec, cur string, d, size int) string {
 	return s.Values[min(max(i+d, 0), len(s.Values)-1)]
 }
 
-func clamp(v int, s *trace.KnobSpec) int {
+func clamp(v int, s *knob.Spec) int {
 	if s.Max > s.Min {
 		return min(max(v, s.Min), s.Max)
 	}
@@ -64,7 +63,7 @@ func neighbour(values []string, v, d int) int {
 // sameValue compares values as people would: on and true, 5ms and 0.005s, off
 // and 0s.
 func sameValue(a, b string) bool {
-	if a == b || trace.Off(a) && trace.Off(b) || trace.On(a) && trace.On(b) {
+	if a == b || knob.Off(a) && knob.Off(b) || knob.On(a) && knob.On(b) {
 		return true
 	}
 	da, err := time.ParseDuration(a)
@@ -77,7 +76,7 @@ func sameValue(a, b string) bool {
 
 // typed is text that was typed as the knob writes its value; of a time without a unit
 // it takes milliseconds. The engine has the last word on it.
-func typed(s *trace.KnobSpec, text string) (string, error) {
+func typed(s *knob.Spec, text string) (string, error) {
 	text = strings.TrimSpace(text)
 	if _, err := strconv.Atoi(text); err == nil && s.Type == "duration" {
 		text += "ms"

@@ -15,6 +15,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 
@@ -30,8 +31,8 @@ type Source interface {
 // Control changes a live run. Its methods may block for a moment; the screen
 // calls Set and Pause off its own goroutine.
 type Control interface {
-	Set(changes []trace.Knob) error // all or none; the error is one sentence
-	Requested() []trace.Knob        // the values asked for last
+	Set(changes []knob.Setting) error // all or none; the error is one sentence
+	Requested() []knob.Setting        // the values asked for last
 	Pause(bool)
 	Paused() bool
 }
@@ -39,28 +40,28 @@ type Control interface {
 // Experiments answer questions about a live run by changing its knobs for a while. Its
 // methods may block for a moment; the screen calls them off its own goroutine.
 type Experiments interface {
-	Begin(kind trace.ExperimentKind, knobs []trace.Knob) error // the error is one sentence
-	Stop()                                                     // the one under way, early
+	Begin(kind trace.ExperimentKind, knobs []knob.Setting) error // the error is one sentence
+	Stop()                                                       // the one under way, early
 }
 
 // Options of the screen.
 type Options struct {
 	Source      Source
-	Control     Control                                              // nil in a replay: the knobs are read-only
-	Experiments Experiments                                          // nil where none can be begun
-	Note        func(level, text string)                             // adds a line to the session's log; nil where that cannot be
-	Baseline    func(segment int32)                                  // chooses segment A of the session; nil where that cannot be
-	Evaluate    func() error                                         // on the test split, at the next step; nil hides the key
-	Capture     func() error                                         // of a few steps under the framework's own profiler; nil hides the key
-	Export      func() (path string, err error)                      // writes the report; nil hides the key
-	Foresee     func(changes []trace.Knob) (risk string, grave bool) // what may go wrong if these were set; nil: nobody knows
-	Output      func() []string                                      // the last lines that a script printed; nil where there is none
-	Ranks       bool                                                 // the training is distributed: there is a panel of its ranks
-	FPS         int                                                  // frames a second, 1 to 30; 0 is 10
-	ASCII       bool                                                 // no glyph beyond ASCII
-	NoColor     bool                                                 // bold and reverse only
-	Theme       string                                               // "default" (or ""), "colorblind" or "mono"
-	Replay      bool                                                 // time is moved by the user
+	Control     Control                                                // nil in a replay: the knobs are read-only
+	Experiments Experiments                                            // nil where none can be begun
+	Note        func(level, text string)                               // adds a line to the session's log; nil where that cannot be
+	Baseline    func(segment int32)                                    // chooses segment A of the session; nil where that cannot be
+	Evaluate    func() error                                           // on the test split, at the next step; nil hides the key
+	Capture     func() error                                           // of a few steps under the framework's own profiler; nil hides the key
+	Export      func() (path string, err error)                        // writes the report; nil hides the key
+	Foresee     func(changes []knob.Setting) (risk string, grave bool) // what may go wrong if these were set; nil: nobody knows
+	Output      func() []string                                        // the last lines that a script printed; nil where there is none
+	Ranks       bool                                                   // the training is distributed: there is a panel of its ranks
+	FPS         int                                                    // frames a second, 1 to 30; 0 is 10
+	ASCII       bool                                                   // no glyph beyond ASCII
+	NoColor     bool                                                   // bold and reverse only
+	Theme       string                                                 // "default" (or ""), "colorblind" or "mono"
+	Replay      bool                                                   // time is moved by the user
 }
 
 // The rates that + and - step through, in frames a second.

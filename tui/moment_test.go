@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/internal/demo"
 )
@@ -189,7 +190,7 @@ func TestEnded(t *testing.T) {
 func TestLanesOfTorch(t *testing.T) {
 	for fact, copies := range map[string]bool{"torch": false, "go": true} {
 		var p picture
-		p.snap.Meta = trace.Meta{DeviceKind: "cuda", Host: []trace.Knob{{Name: fact, Value: "2.15.0"}}}
+		p.snap.Meta = trace.Meta{DeviceKind: "cuda", Host: []knob.Setting{{Name: fact, Value: "2.15.0"}}}
 		tl := timeline{cols: 80}
 		if tl.layLanes(&p); (tl.busyAt[trace.TrackCopy] >= 0) != copies {
 			t.Errorf("%s: %d lanes, of copies %v", fact, len(tl.lanes), !copies)

@@ -7,6 +7,7 @@ import (
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
@@ -231,7 +232,7 @@ func (p *picture) newest(name string, start int64, set func(i int, v float64)) {
 }
 
 // value is a knob's value in force.
-func (p *picture) value(name string) string { return trace.KnobValue(p.seg.Knobs, name) }
+func (p *picture) value(name string) string { return knob.ValueOf(p.seg.Knobs, name) }
 
 // last is the newest sample at or before t.
 func last(pts []trace.Point, t int64) gauge {

@@ -17,6 +17,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
@@ -108,7 +109,7 @@ func soakStep(rec *trace.Recorder, clock *emulated, i int32) {
 	at := int64(i) * 1e6
 	segment := i / 2000
 	if i%2000 == 0 {
-		rec.Segment(trace.Segment{Index: segment, Start: at, FirstStep: i, Reason: "num_workers changed", Knobs: []trace.Knob{
+		rec.Segment(trace.Segment{Index: segment, Start: at, FirstStep: i, Reason: "num_workers changed", Knobs: []knob.Setting{
 			{Name: "num_workers", Value: strconv.Itoa(int(segment%8) + 1)}, {Name: "batch_size", Value: "32"}, {Name: "pin_memory", Value: "on"},
 		}})
 	}

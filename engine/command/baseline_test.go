@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
@@ -95,7 +96,7 @@ func recordSegments(t *testing.T, path string, times ...int64) *trace.Session {
 		if i > 0 {
 			reason = "num_workers 1 -> 2"
 		}
-		rec.Segment(trace.Segment{Index: int32(i), Start: now, FirstStep: step, Reason: reason, Knobs: []trace.Knob{{Name: "num_workers", Value: string(rune('1' + i))}}})
+		rec.Segment(trace.Segment{Index: int32(i), Start: now, FirstStep: step, Reason: reason, Knobs: []knob.Setting{{Name: "num_workers", Value: string(rune('1' + i))}}})
 		for range 800 {
 			rec.Step(trace.Step{Index: step, Segment: int32(i), Batch: step, Samples: 10, Start: now, End: now + took, Busy: 2e6, Stall: [trace.NumCauses]int64{trace.CauseRead: took - 2e6}})
 			now += took

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/batch/sweep"
-	"dev.gpustall/engine/trace"
 )
 
 // childPatience is how long a child that was told to end may take.
@@ -95,9 +95,9 @@ func follow(r io.Reader, progress func(step int)) (end childLine) {
 }
 
 // flagsOf are settings as a run's flags.
-func flagsOf(settings []trace.Knob) (flags []string) {
+func flagsOf(settings []knob.Setting) (flags []string) {
 	for _, k := range settings {
-		if what, inject := strings.CutPrefix(k.Name, trace.InjectPrefix); inject {
+		if what, inject := strings.CutPrefix(k.Name, knob.InjectPrefix); inject {
 			flags = append(flags, "--inject="+what+"="+k.Value)
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
@@ -19,7 +20,7 @@ func TestDiagnosis(t *testing.T) {
 			st := &s.Recent[i]
 			st.Busy, st.Stall[trace.CauseRead], st.Load = 5e6, 5e6, 20e6
 		}
-		s.Meta.Host = []trace.Knob{{Name: "threads", Value: "8"}}
+		s.Meta.Host = []knob.Setting{{Name: "threads", Value: "8"}}
 		s.Outcome.Ended = 2e9 // long enough to advise on
 	})
 	path := filepath.Join(dir, "starved"+store.Ext)

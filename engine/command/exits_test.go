@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
@@ -238,7 +239,7 @@ func TestSamplesLeft(t *testing.T) {
 		{"another batch size", "on", "30", []trace.Step{{Samples: full}}, 58 + 90},
 	} {
 		s := &trace.Snapshot{Meta: trace.Meta{Samples: 100}, Recent: tt.steps, Digest: *trace.Digested(tt.steps), Segments: []trace.Segment{{
-			Knobs: []trace.Knob{{Name: "batch_size", Value: tt.batch}, {Name: "drop_last", Value: tt.drop}},
+			Knobs: []knob.Setting{{Name: "batch_size", Value: tt.batch}, {Name: "drop_last", Value: tt.drop}},
 		}}}
 		if got := samplesLeft(s, 2); got != tt.want {
 			t.Errorf("%s: %v samples left, want %v", tt.name, got, tt.want)

@@ -8,6 +8,7 @@ import (
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/experiment"
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -21,7 +22,7 @@ type experiments struct {
 	session  *trace.Session
 	control  experiment.Control
 	recorder *trace.Recorder
-	needs    func([]trace.Knob) (host int64, refusal string) // of experiment.Tuning
+	needs    func([]knob.Setting) (host int64, refusal string) // of experiment.Tuning
 
 	mu       sync.Mutex
 	now      *experiment.Experiment // under way; nil when none is
@@ -32,7 +33,7 @@ type experiments struct {
 	quit, done chan struct{}
 }
 
-func startExperiments(s *trace.Session, c experiment.Control, r *trace.Recorder, needs func([]trace.Knob) (int64, string)) *experiments {
+func startExperiments(s *trace.Session, c experiment.Control, r *trace.Recorder, needs func([]knob.Setting) (int64, string)) *experiments {
 	x := &experiments{session: s, control: c, recorder: r, needs: needs, begun: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(x.done)
@@ -142,7 +143,7 @@ func (x *experiments) begin(q experiment.Question, s *trace.Snapshot) error {
 }
 
 // Begin begins an experiment of the usual budget. It may be called from any goroutine.
-func (x *experiments) Begin(kind trace.ExperimentKind, knobs []trace.Knob) error {
+func (x *experiments) Begin(kind trace.ExperimentKind, knobs []knob.Setting) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.now != nil || len(x.waiting) > 0 {

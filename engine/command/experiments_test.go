@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/analysis/experiment"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -16,11 +17,11 @@ import (
 type settings struct {
 	mu      sync.Mutex
 	session *trace.Session
-	knobs   []trace.Knob
+	knobs   []knob.Setting
 	index   int32
 }
 
-func (c *settings) Set(changes []trace.Knob) error {
+func (c *settings) Set(changes []knob.Setting) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.knobs = slices.Clone(c.knobs)
@@ -36,19 +37,19 @@ func (c *settings) Set(changes []trace.Knob) error {
 	return nil
 }
 
-func (c *settings) Requested() []trace.Knob { c.mu.Lock(); defer c.mu.Unlock(); return c.knobs }
+func (c *settings) Requested() []knob.Setting { c.mu.Lock(); defer c.mu.Unlock(); return c.knobs }
 
 // One experiment is under way at a time, whoever asks, and none outlasts the run.
 func TestExperimentsEnd(t *testing.T) {
 	for _, stop := range []bool{true, false} {
 		rec, s := trace.NewRecorder(trace.NewClock(), 0), trace.NewSession(trace.Meta{})
-		c := &settings{session: s, knobs: []trace.Knob{{Name: "num_workers", Value: "1"}, {Name: "ceiling", Value: "off"}}, index: -1}
+		c := &settings{session: s, knobs: []knob.Setting{{Name: "num_workers", Value: "1"}, {Name: "ceiling", Value: "off"}}, index: -1}
 		if err := c.Set(nil); err != nil {
 			t.Fatal(err)
 		}
 		col := trace.NewCollector(rec, s, nil, nil)
 		x := startExperiments(s, c, rec, nil)
-		other := []trace.Knob{{Name: "num_workers", Value: "2"}}
+		other := []knob.Setting{{Name: "num_workers", Value: "2"}}
 		var refused sync.WaitGroup
 		begun := make(chan error, 4)
 		for range cap(begun) {
@@ -86,7 +87,7 @@ func TestExperimentsEnd(t *testing.T) {
 		if len(asked) != 1 || asked[0].Why != want || asked[0].Running() {
 			t.Errorf("%+v", asked)
 		}
-		if got := trace.KnobValue(c.Requested(), "num_workers"); stop && got != "1" {
+		if got := knob.ValueOf(c.Requested(), "num_workers"); stop && got != "1" {
 			t.Errorf("left with num_workers %s", got)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/trace"
 )
@@ -95,7 +96,7 @@ func experimentTable(s *trace.Snapshot, xs []attribution.Experiment) []experimen
 
 // keptBy are the settings that a tune left, as flags beside the run's, and as PyTorch has
 // them.
-func keptBy(facts []trace.Knob, x *attribution.Experiment) (flags, loader string) {
+func keptBy(facts []knob.Setting, x *attribution.Experiment) (flags, loader string) {
 	switch {
 	case x.Kind != trace.Tune || x.Running():
 		return "", ""
@@ -107,7 +108,7 @@ func keptBy(facts []trace.Knob, x *attribution.Experiment) (flags, loader string
 	return "", loader
 }
 
-func knobMap(knobs []trace.Knob) map[string]string {
+func knobMap(knobs []knob.Setting) map[string]string {
 	out := make(map[string]string, len(knobs))
 	for _, k := range knobs {
 		out[k.Name] = k.Value

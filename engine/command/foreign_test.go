@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
@@ -24,11 +25,11 @@ func TestForeignNames(t *testing.T) {
 	long := strings.Repeat("A", 10_000)
 	s := trace.NewSession(trace.Meta{
 		ID: "id" + evil, Started: time.Unix(1, 0), Device: evil + long, Model: "model" + evil, Dataset: evil + long, Format: evil,
-		Command: []string{evil}, Host: []trace.Knob{{Name: evil, Value: evil + long}},
+		Command: []string{evil}, Host: []knob.Setting{{Name: evil, Value: evil + long}},
 	})
 	s.Add(&trace.Drained{
 		Now: 2, Notes: []trace.Note{{T: 1, Level: "warn", Text: evil + long}},
-		Segments: []trace.Segment{{Reason: evil + long, Knobs: []trace.Knob{{Name: evil, Value: evil}}}},
+		Segments: []trace.Segment{{Reason: evil + long, Knobs: []knob.Setting{{Name: evil, Value: evil}}}},
 	})
 	name := "name" + strings.ReplaceAll(evil, "/", "")
 	if err := store.Save(filepath.Join(dir, name+store.Ext), s); err != nil {

@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"iter"
 	"runtime/debug"
 	"time"
 
@@ -95,14 +96,37 @@ func watchHost(s *host.Sampler) *hostWatch { return &hostWatch{s, s.Sample()} }
 // record records what it did since the last time.
 func (g *hostWatch) record(r *trace.Recorder) {
 	now := g.Sample()
-	for _, rate := range host.Rates(g.before, now) {
+	for gauge, rate := range ratesOf(g.before, now) {
 		if rate.Known {
-			r.Gauge(rate.Gauge, rate.Value)
+			r.Gauge(gauge, rate.Value)
 		}
 	}
 	g.before = now
 	if share, known := g.MemoryUsed(); known {
 		r.Gauge(trace.GaugeHostMemory, 100*share)
+	}
+}
+
+// ratesOf returns the host's gauges and what they were between two samples.
+func ratesOf(prev, cur host.Sample) iter.Seq2[string, host.Reading] {
+	return func(yield func(string, host.Reading) bool) {
+		r, ok := host.Between(prev, cur)
+		if !ok {
+			return
+		}
+		for _, row := range []struct {
+			gauge string
+			host.Reading
+		}{
+			{trace.GaugeCPUOurs, r.CPUOurs}, {trace.GaugeCPUOthers, r.CPUOthers}, {trace.GaugeCPUIdle, r.CPUIdle},
+			{trace.GaugeRunQueue, r.RunQueue}, {trace.GaugeThrottled, r.Throttled},
+			{trace.GaugePressureCPU, r.PressureCPU}, {trace.GaugePressureIO, r.PressureIO}, {trace.GaugePressureMemory, r.PressureMemory},
+			{trace.GaugeMajorFaults, r.MajorFaults}, {trace.GaugeDiskRead, r.DiskRead}, {trace.GaugeDiskOurs, r.DiskOurs},
+		} {
+			if !yield(row.gauge, row.Reading) {
+				return
+			}
+		}
 	}
 }
 

@@ -13,18 +13,18 @@ import (
 	"github.com/shirou/gopsutil/v4/mem"
 
 	"dev.gpustall/engine/base/host"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
-	"dev.gpustall/engine/trace"
 	"dev.gpustall/loader/codec/jpeg"
 )
 
 // hostFacts are what a report says of the machine. What cannot be read is left
 // out.
-func hostFacts() []trace.Knob {
-	var facts []trace.Knob
+func hostFacts() []knob.Setting {
+	var facts []knob.Setting
 	add := func(name, value string) {
 		if value != "" {
-			facts = append(facts, trace.Knob{Name: name, Value: value})
+			facts = append(facts, knob.Setting{Name: name, Value: value})
 		}
 	}
 	if h, err := system.Info(); err == nil {
@@ -60,12 +60,12 @@ func hostGauges() []finding {
 	time.Sleep(time.Millisecond) // rates are over time
 	var have []string
 	var out []finding
-	for _, r := range host.Rates(before, s.Sample()) {
+	for gauge, r := range ratesOf(before, s.Sample()) {
 		if r.Known {
-			have = append(have, r.Gauge)
+			have = append(have, gauge)
 			continue
 		}
-		out = append(out, finding{"note", r.Gauge, "n/a here: " + r.Why})
+		out = append(out, finding{"note", gauge, "n/a here: " + r.Why})
 	}
 	if len(have) == 0 {
 		return out

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/loader/filter"
 	"dev.gpustall/loader/format"
 	"dev.gpustall/loader/transform"
@@ -64,15 +64,15 @@ func (f *imageFlags) check() error {
 }
 
 // given are the flags that were given, as settings.
-func (f *imageFlags) given() (out []trace.Knob) {
+func (f *imageFlags) given() (out []knob.Setting) {
 	if f.transform != "" {
-		out = append(out, trace.Knob{Name: transformSetting, Value: f.transform})
+		out = append(out, knob.Setting{Name: transformSetting, Value: f.transform})
 	}
 	if f.size != 0 {
-		out = append(out, trace.Knob{Name: sizeSetting, Value: strconv.Itoa(f.size)})
+		out = append(out, knob.Setting{Name: sizeSetting, Value: strconv.Itoa(f.size)})
 	}
 	if f.where != "" {
-		out = append(out, trace.Knob{Name: whereSetting, Value: f.where})
+		out = append(out, knob.Setting{Name: whereSetting, Value: f.where})
 	}
 	return out
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train"
 	"dev.gpustall/engine/train/checkpoint"
@@ -42,7 +43,7 @@ const initSetting = "init"
 
 // given is the file of weights as a setting, by its whole path: a sweep or a lab may be gone
 // on with from elsewhere.
-func (k *keeping) given() ([]trace.Knob, error) {
+func (k *keeping) given() ([]knob.Setting, error) {
 	if k.init == "" {
 		return nil, nil
 	}
@@ -53,7 +54,7 @@ func (k *keeping) given() ([]trace.Knob, error) {
 	if err != nil {
 		return nil, errs.Wrap(err, "find", k.init, "name it in full")
 	}
-	return []trace.Knob{{Name: initSetting, Value: path}}, nil
+	return []knob.Setting{{Name: initSetting, Value: path}}, nil
 }
 
 func (k *keeping) add(fs *pflag.FlagSet) {
@@ -195,8 +196,8 @@ func (k *keeper) write(p *train.Point) (err error) {
 		}
 	}()
 	run := k.run
-	for _, knob := range k.engine.Requested() {
-		run.Knobs = append(run.Knobs, trace.Knob{Name: knob.Name, Value: knob.Value})
+	for _, name := range k.engine.Requested() {
+		run.Knobs = append(run.Knobs, knob.Setting{Name: name.Name, Value: name.Value})
 	}
 	path := checkpoint.Path(k.keeping.dir, run.Session, p.Step)
 	if err := checkpoint.Write(path, run, p); err != nil {

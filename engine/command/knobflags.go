@@ -10,7 +10,6 @@ import (
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/device"
-	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train"
 )
 
@@ -53,7 +52,7 @@ func (ks *knobFlags) add(fs *pflag.FlagSet, auto bool) {
 	defaults := train.DefaultKnobs()
 	for i := range train.KnobTable {
 		row := &train.KnobTable[i]
-		if row.Group == trace.GroupInject {
+		if row.Group == knob.GroupInject {
 			ks.inject.rows = append(ks.inject.rows, row)
 			continue
 		}
@@ -74,7 +73,7 @@ func (ks *knobFlags) add(fs *pflag.FlagSet, auto bool) {
 		}
 		ks.flags = append(ks.flags, f)
 		flag := fs.VarPF(f, flagName(row.Name), "", help)
-		if row.Group == trace.GroupLoader {
+		if row.Group == knob.GroupLoader {
 			setGroup(fs, flag.Name, groupLoader)
 		}
 		switch {
@@ -85,7 +84,7 @@ func (ks *knobFlags) add(fs *pflag.FlagSet, auto bool) {
 			flag.NoOptDefVal = "on"
 		}
 	}
-	fs.Var(&ks.inject, trace.GroupInject, "slow the loader on purpose ("+ks.inject.help()+"); may be repeated")
+	fs.Var(&ks.inject, knob.GroupInject, "slow the loader on purpose ("+ks.inject.help()+"); may be repeated")
 }
 
 // knobs are base with the flags that were given.
@@ -197,7 +196,7 @@ func (f *knobFlag) words() []string {
 // inject_read=5ms. Several are separated by commas.
 type injectFlag struct {
 	rows  []*knob.Row[train.Knobs]
-	given []trace.Knob
+	given []knob.Setting
 }
 
 func (f *injectFlag) Type() string { return "WHAT=TIME" }
@@ -205,7 +204,7 @@ func (f *injectFlag) Type() string { return "WHAT=TIME" }
 func (f *injectFlag) String() string {
 	parts := make([]string, len(f.given))
 	for i, k := range f.given {
-		parts[i] = strings.TrimPrefix(k.Name, trace.InjectPrefix) + "=" + k.Value
+		parts[i] = strings.TrimPrefix(k.Name, knob.InjectPrefix) + "=" + k.Value
 	}
 	return strings.Join(parts, ",")
 }
@@ -221,7 +220,7 @@ func (f *injectFlag) Set(text string) error {
 		if !ok {
 			return errs.New("set", fmt.Sprintf("inject=%q", part), "no bottleneck and its time", fmt.Sprintf("write %s or none", strings.Join(f.examples(), ", ")))
 		}
-		name := trace.InjectPrefix + strings.TrimSpace(what)
+		name := knob.InjectPrefix + strings.TrimSpace(what)
 		if !slices.ContainsFunc(f.rows, func(r *knob.Row[train.Knobs]) bool { return r.Name == name }) {
 			return errs.New("set", fmt.Sprintf("inject=%q", part), fmt.Sprintf("there is no bottleneck %q", what), "choose "+knob.Choice(f.what("")))
 		}
@@ -229,7 +228,7 @@ func (f *injectFlag) Set(text string) error {
 		if err := probe.Set(name, value); err != nil {
 			return err
 		}
-		f.given = append(f.given, trace.Knob{Name: name, Value: value})
+		f.given = append(f.given, knob.Setting{Name: name, Value: value})
 	}
 	return nil
 }
@@ -238,7 +237,7 @@ func (f *injectFlag) Set(text string) error {
 func (f *injectFlag) what(suffix string) []string {
 	var out []string
 	for _, r := range f.rows {
-		out = append(out, strings.TrimPrefix(r.Name, trace.InjectPrefix)+suffix)
+		out = append(out, strings.TrimPrefix(r.Name, knob.InjectPrefix)+suffix)
 	}
 	return out
 }

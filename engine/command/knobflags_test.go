@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/train"
 	"dev.gpustall/engine/train/ops"
 	"dev.gpustall/loader"
@@ -33,8 +33,8 @@ func TestKnobFlags(t *testing.T) {
 	ks.add(fs, true)
 	for _, k := range train.DefaultKnobs().List() {
 		name := flagName(k.Name)
-		if what, ok := strings.CutPrefix(k.Name, trace.InjectPrefix); ok {
-			if err := fs.Set(trace.GroupInject, what+"="+k.Value); err != nil {
+		if what, ok := strings.CutPrefix(k.Name, knob.InjectPrefix); ok {
+			if err := fs.Set(knob.GroupInject, what+"="+k.Value); err != nil {
 				t.Error(err)
 			}
 			continue

@@ -17,6 +17,7 @@ import (
 
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/host"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/batch/lab"
 	"dev.gpustall/engine/batch/sweep"
@@ -93,7 +94,7 @@ func (f *labFlags) add(fs *pflag.FlagSet) {
 }
 
 // slowBaseline are the settings of a baseline that is slow on purpose.
-var slowBaseline = []trace.Knob{
+var slowBaseline = []knob.Setting{
 	{Name: "num_workers", Value: "0"}, {Name: "pin_memory", Value: "off"}, {Name: "persistent_workers", Value: "off"},
 	{Name: "precision", Value: "fp32"}, {Name: "capture", Value: "off"},
 }
@@ -131,7 +132,7 @@ func (f *labFlags) request(ctx context.Context, progress progressFunc) (*lab.Req
 		return nil, err
 	}
 	r := &lab.Request{Base: append(f.base(), weights...), Warmup: f.warmup, Repeat: f.repeat, Cores: host.Cores(), Version: f.version}
-	r.Inject = !f.asIs && f.data == "" && !f.changed(trace.GroupInject)
+	r.Inject = !f.asIs && f.data == "" && !f.changed(knob.GroupInject)
 	if !f.asIs {
 		for _, k := range slowBaseline {
 			if f.knobs.text(k.Name) == "" {
@@ -144,8 +145,8 @@ func (f *labFlags) request(ctx context.Context, progress progressFunc) (*lab.Req
 }
 
 // base are the settings that were chosen.
-func (f *labFlags) base() (base []trace.Knob) {
-	add := func(name, value string) { base = append(base, trace.Knob{Name: name, Value: value}) }
+func (f *labFlags) base() (base []knob.Setting) {
+	add := func(name, value string) { base = append(base, knob.Setting{Name: name, Value: value}) }
 	if f.data != "" {
 		add(sweep.Data, f.data)
 	}
@@ -240,7 +241,7 @@ func runLab(parent context.Context, f *labFlags, out, log io.Writer) error {
 		return errors.Join(got(), err)
 	}
 	devices := map[string]*sized{}
-	l.Check = func(all []trace.Knob) (string, []string) { return possible(devices, all, false) }
+	l.Check = func(all []knob.Setting) (string, []string) { return possible(devices, all, false) }
 	l.Say = func(text string) { _ = say(out, "%s\n", units.Line(text)) }
 	_ = say(log, "%s\n", announceLab(&l.Request))
 	err := l.Run(ctx)
@@ -287,7 +288,7 @@ func (f *labFlags) begin(ctx context.Context, l *lab.Lab, progress progressFunc)
 
 // named are the flags that were given and that ask for another lab.
 func (f *labFlags) named() (names []string) {
-	all := []string{"as-is", "epochs", "steps", "warmup", "repeat", "device", "model", "stem", "no-batch-norm", "data", transformSetting, flagName(sizeSetting), whereSetting, "init", "seed", "lr", trace.GroupInject}
+	all := []string{"as-is", "epochs", "steps", "warmup", "repeat", "device", "model", "stem", "no-batch-norm", "data", transformSetting, flagName(sizeSetting), whereSetting, "init", "seed", "lr", knob.GroupInject}
 	for _, k := range f.knobs.flags {
 		all = append(all, flagName(k.row.Name))
 	}

@@ -10,7 +10,6 @@ import (
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/batch/sweep"
-	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train/nn"
 )
 
@@ -46,20 +45,20 @@ func (f *modelFlags) check() error {
 }
 
 // settings are what was chosen, as a sweep and a lab keep it.
-func (f *modelFlags) settings() (chosen []trace.Knob) {
-	for _, s := range []trace.Knob{{Name: sweep.Model, Value: f.model}, {Name: sweep.Stem, Value: f.stem}} {
+func (f *modelFlags) settings() (chosen []knob.Setting) {
+	for _, s := range []knob.Setting{{Name: sweep.Model, Value: f.model}, {Name: sweep.Stem, Value: f.stem}} {
 		if s.Value != "" {
 			chosen = append(chosen, s)
 		}
 	}
 	if f.noBatchNorm {
-		chosen = append(chosen, trace.Knob{Name: sweep.NoBatchNorm, Value: "on"})
+		chosen = append(chosen, knob.Setting{Name: sweep.NoBatchNorm, Value: "on"})
 	}
 	return chosen
 }
 
 // chosen is settings with the name of the model that it came to, where none was given.
-func (f *modelFlags) chosen(m *nn.Model) []trace.Knob {
+func (f *modelFlags) chosen(m *nn.Model) []knob.Setting {
 	of := *f
 	if m != nil {
 		of.model = m.Name
@@ -68,9 +67,9 @@ func (f *modelFlags) chosen(m *nn.Model) []trace.Knob {
 }
 
 // take sets what settings says.
-func (f *modelFlags) take(chosen []trace.Knob) {
-	f.model, f.stem = trace.KnobValue(chosen, sweep.Model), trace.KnobValue(chosen, sweep.Stem)
-	f.noBatchNorm = switchFlag(trace.On(trace.KnobValue(chosen, sweep.NoBatchNorm)))
+func (f *modelFlags) take(chosen []knob.Setting) {
+	f.model, f.stem = knob.ValueOf(chosen, sweep.Model), knob.ValueOf(chosen, sweep.Stem)
+	f.noBatchNorm = switchFlag(knob.On(knob.ValueOf(chosen, sweep.NoBatchNorm)))
 }
 
 // checkModel refuses a value of what says which model is trained.

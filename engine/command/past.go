@@ -7,6 +7,7 @@ import (
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
@@ -26,7 +27,7 @@ type past struct {
 
 // lookBack begins to look in the folder of sessions. self is the file of the run, and
 // knobs its settings at the start.
-func lookBack(r *trace.Recorder, m trace.Meta, self string, knobs []trace.Knob) *past {
+func lookBack(r *trace.Recorder, m trace.Meta, self string, knobs []knob.Setting) *past {
 	ctx, cancel := context.WithTimeout(context.Background(), pastTime)
 	p := &past{cancel, make(chan struct{})}
 	go func() {
@@ -48,7 +49,7 @@ func (p *past) stop() {
 }
 
 // earlier is what the newest runs of the same training reached, at most advice.MaxPast.
-func earlier(ctx context.Context, dir string, m *trace.Meta, self string, knobs []trace.Knob) (runs []advice.Reached) {
+func earlier(ctx context.Context, dir string, m *trace.Meta, self string, knobs []knob.Setting) (runs []advice.Reached) {
 	files := 0
 	for e := range store.Each(dir) {
 		if files++; files > pastFiles || ctx.Err() != nil {
@@ -75,7 +76,7 @@ func alike(a, b *trace.Meta) bool {
 		return false
 	}
 	for _, fact := range []string{"cpu", "threads", "cpu quota", "memory"} {
-		if trace.KnobValue(a.Host, fact) != trace.KnobValue(b.Host, fact) {
+		if knob.ValueOf(a.Host, fact) != knob.ValueOf(b.Host, fact) {
 			return false
 		}
 	}
@@ -87,7 +88,7 @@ var sameTraining = []string{"batch_size", "precision", "gradient_accumulation", 
 
 // reachedBy is what the settings to keep of a run reached; false where they were too few
 // steps, another training, or not its own speed.
-func reachedBy(s *trace.Snapshot, knobs []trace.Knob) (reached advice.Reached, ok bool) {
+func reachedBy(s *trace.Snapshot, knobs []knob.Setting) (reached advice.Reached, ok bool) {
 	rows := attribution.Segments(s)
 	if len(rows) == 0 {
 		return reached, false
@@ -95,7 +96,7 @@ func reachedBy(s *trace.Snapshot, knobs []trace.Knob) (reached advice.Reached, o
 	_, at := advice.Overall(s, rows)
 	r := &rows[at.Kept]
 	for _, k := range sameTraining {
-		if trace.KnobValue(r.Segment.Knobs, k) != trace.KnobValue(knobs, k) {
+		if knob.ValueOf(r.Segment.Knobs, k) != knob.ValueOf(knobs, k) {
 			return reached, false
 		}
 	}

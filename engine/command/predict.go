@@ -6,13 +6,14 @@ import (
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/predict"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
 // predict says what all knobs together would do, from the window of the session as it is.
 // The engine asks whenever a change is requested, by a key, a script or a command, and
 // keeps the answer with the segment that the change begins.
-func (r *run) predict(to []trace.Knob) (p trace.Prediction) {
+func (r *run) predict(to []knob.Setting) (p trace.Prediction) {
 	defer recoverTo(r.recorder, "predict a change")
 	s := r.session.Snapshot(0, 0)
 	t := trace.Count(attribution.Window(s))
@@ -88,7 +89,7 @@ func summariseOutcomes(s *trace.Snapshot, rows []attribution.SegmentStats) []out
 }
 
 // foresee says in one line what may go wrong if changes were made, the gravest first.
-func (r *run) foresee(changes []trace.Knob) (text string, grave bool) {
+func (r *run) foresee(changes []knob.Setting) (text string, grave bool) {
 	var first, then []string
 	for _, risk := range r.engine.Foresee(changes) {
 		if risk.Grave {

@@ -17,6 +17,7 @@ import (
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/predict"
 	"dev.gpustall/engine/base/host"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
@@ -187,10 +188,10 @@ func (sw *walk) run(t *testing.T, data string) score {
 	go func() { ended <- r.train(ctx) }()
 	s, _ := sw.measure(t, r)
 	for step := range strings.FieldsSeq(sw.steps) {
-		var changes []trace.Knob
+		var changes []knob.Setting
 		for k := range strings.SplitSeq(step, ",") {
 			name, value, _ := strings.Cut(k, "=")
-			changes = append(changes, trace.Knob{Name: name, Value: value})
+			changes = append(changes, knob.Setting{Name: name, Value: value})
 		}
 		sw.set(t, r, changes...)
 		s, _ = sw.measure(t, r)

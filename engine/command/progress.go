@@ -9,6 +9,7 @@ import (
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
@@ -110,8 +111,8 @@ func stepsDone(s *trace.Snapshot) int {
 // drop_last leaves out what does not fill a batch.
 func samplesLeft(s *trace.Snapshot, epochs int) float64 {
 	each := s.Meta.Samples
-	if n := len(s.Segments); n > 0 && trace.On(trace.KnobValue(s.Segments[n-1].Knobs, "drop_last")) {
-		if batch, err := strconv.ParseInt(trace.KnobValue(s.Segments[n-1].Knobs, "batch_size"), 10, 64); err == nil && batch > 0 {
+	if n := len(s.Segments); n > 0 && knob.On(knob.ValueOf(s.Segments[n-1].Knobs, "drop_last")) {
+		if batch, err := strconv.ParseInt(knob.ValueOf(s.Segments[n-1].Knobs, "batch_size"), 10, 64); err == nil && batch > 0 {
 			each -= each % batch
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"dev.gpustall/engine/analysis/experiment"
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train"
 )
@@ -51,7 +52,7 @@ func (q *questions) list() []experiment.Question {
 }
 
 // pairedFlag is a flag of knobs and their values.
-type pairedFlag struct{ knobs []trace.Knob }
+type pairedFlag struct{ knobs []knob.Setting }
 
 func (f *pairedFlag) Type() string { return "KNOB=VALUE" }
 
@@ -75,7 +76,7 @@ func (f *pairedFlag) Set(text string) error {
 		if err := probe.Set(name, strings.TrimSpace(value)); err != nil {
 			return err
 		}
-		f.knobs = append(f.knobs, trace.Knob{Name: name, Value: strings.TrimSpace(value)})
+		f.knobs = append(f.knobs, knob.Setting{Name: name, Value: strings.TrimSpace(value)})
 	}
 	return nil
 }

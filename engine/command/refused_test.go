@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cpu"
 	"dev.gpustall/engine/trace"
@@ -63,7 +64,7 @@ func (d little) Alloc(n int) (device.Buffer, error) {
 
 // lossesOf trains 16 batches of 8, four to an optimizer step, and asks for changes
 // before batch number at is read.
-func lossesOf(t *testing.T, at int, changes []trace.Knob) (losses []float32, s *trace.Snapshot, refused error) {
+func lossesOf(t *testing.T, at int, changes []knob.Setting) (losses []float32, s *trace.Snapshot, refused error) {
 	t.Helper()
 	const batch = 8
 	c, err := cpu.Open(2)
@@ -112,21 +113,21 @@ func TestRefusedWhileAccumulating(t *testing.T) {
 	if len(want) != 16 || want[0] == want[15] || math.IsNaN(float64(want[15])) {
 		t.Fatalf("the run to compare with has the losses %v", want)
 	}
-	big := trace.Knob{Name: "batch_size", Value: "512"} // fits the data, not the device
+	big := knob.Setting{Name: "batch_size", Value: "512"} // fits the data, not the device
 	for _, tt := range []struct {
 		name    string
 		at      int // within the four: 0 is their boundary
-		changes []trace.Knob
+		changes []knob.Setting
 		asked   bool // Set takes it, and the device refuses later
 	}{
-		{"by its value", 6, []trace.Knob{{Name: "batch_size", Value: "0"}}, false},
-		{"by another knob", 6, []trace.Knob{{Name: "num_workers", Value: "0"}, {Name: "prefetch_factor", Value: "2"}}, false},
-		{"by its name", 5, []trace.Knob{{Name: "gradient_accumulation", Value: "2"}, {Name: "nonsense", Value: "1"}}, false},
-		{"by the device, in the middle", 6, []trace.Knob{big}, true},
-		{"by the device, at the last", 7, []trace.Knob{big}, true},
-		{"by the device, at the boundary", 8, []trace.Knob{big}, true},
-		{"by the device, with checkpointing", 6, []trace.Knob{big, {Name: "checkpointing", Value: "on"}}, true},
-		{"by the device, with another accumulation", 6, []trace.Knob{big, {Name: "gradient_accumulation", Value: "2"}}, true},
+		{"by its value", 6, []knob.Setting{{Name: "batch_size", Value: "0"}}, false},
+		{"by another knob", 6, []knob.Setting{{Name: "num_workers", Value: "0"}, {Name: "prefetch_factor", Value: "2"}}, false},
+		{"by its name", 5, []knob.Setting{{Name: "gradient_accumulation", Value: "2"}, {Name: "nonsense", Value: "1"}}, false},
+		{"by the device, in the middle", 6, []knob.Setting{big}, true},
+		{"by the device, at the last", 7, []knob.Setting{big}, true},
+		{"by the device, at the boundary", 8, []knob.Setting{big}, true},
+		{"by the device, with checkpointing", 6, []knob.Setting{big, {Name: "checkpointing", Value: "on"}}, true},
+		{"by the device, with another accumulation", 6, []knob.Setting{big, {Name: "gradient_accumulation", Value: "2"}}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, s, err := lossesOf(t, tt.at, tt.changes)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
@@ -80,7 +81,7 @@ func (o *options) takeUp(given func(flag string) bool) error {
 	}
 	o.keep.from = &resumed{path, run, point}
 	for _, k := range o.modelFlags.settings() {
-		if trace.KnobValue(run.Chosen, k.Name) != k.Value {
+		if knob.ValueOf(run.Chosen, k.Name) != k.Value {
 			return refuse("--"+flagName(k.Name)+" "+k.Value, fmt.Sprintf("%s is of %s", errs.Path(path), run.Model), "leave it out, or begin a new run")
 		}
 	}
@@ -93,11 +94,11 @@ func (o *options) takeUp(given func(flag string) bool) error {
 		o.data = run.Data
 	}
 	if !given(transformSetting) && !given(flagName(sizeSetting)) {
-		o.images.transform = trace.KnobValue(run.Images, transformSetting)
-		o.images.size, _ = strconv.Atoi(trace.KnobValue(run.Images, sizeSetting)) // none is 0
+		o.images.transform = knob.ValueOf(run.Images, transformSetting)
+		o.images.size, _ = strconv.Atoi(knob.ValueOf(run.Images, sizeSetting)) // none is 0
 	}
 	if !given(whereSetting) {
-		o.images.where = trace.KnobValue(run.Images, whereSetting)
+		o.images.where = knob.ValueOf(run.Images, whereSetting)
 	}
 	if !given("lr") {
 		o.lr = run.LR
@@ -112,16 +113,16 @@ func (o *options) takeUp(given func(flag string) bool) error {
 }
 
 // takeUp sets the knobs that were not given to what they were.
-func (ks *knobFlags) takeUp(knobs []trace.Knob, path string, given func(flag string) bool) error {
+func (ks *knobFlags) takeUp(knobs []knob.Setting, path string, given func(flag string) bool) error {
 	var failed []error
 	for _, f := range ks.flags {
-		if v := trace.KnobValue(knobs, f.row.Name); v != "" && !f.set {
+		if v := knob.ValueOf(knobs, f.row.Name); v != "" && !f.set {
 			failed = append(failed, f.Set(v))
 		}
 	}
-	if !given(trace.GroupInject) {
+	if !given(knob.GroupInject) {
 		for _, k := range knobs {
-			if what, ok := strings.CutPrefix(k.Name, trace.InjectPrefix); ok && k.Value != "" && k.Value != "off" {
+			if what, ok := strings.CutPrefix(k.Name, knob.InjectPrefix); ok && k.Value != "" && k.Value != "off" {
 				failed = append(failed, ks.inject.Set(what+"="+k.Value))
 			}
 		}

@@ -20,6 +20,7 @@ import (
 	"dev.gpustall/engine/analysis/predict"
 	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/host"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/device/emu"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
@@ -233,7 +234,7 @@ func (sc *scenario) play(t *testing.T, data string) *play {
 	ended := make(chan error, 1)
 	go func() { ended <- r.train(ctx) }()
 	p := &play{scenario: sc}
-	failed := map[trace.Knob]bool{}
+	failed := map[knob.Setting]bool{}
 	for {
 		s, rate := sc.measure(t, r)
 		p.rates = append(p.rates, rate)
@@ -242,7 +243,7 @@ func (sc *scenario) play(t *testing.T, data string) *play {
 			f := &p.steps[n-1]
 			f.ratio = rate / p.rates[n-1]
 			if f.ratio < 1+worthIt {
-				failed[trace.Knob{Name: f.knob, Value: f.value}] = true
+				failed[knob.Setting{Name: f.knob, Value: f.value}] = true
 			}
 		} else {
 			p.first = p.last
@@ -251,7 +252,7 @@ func (sc *scenario) play(t *testing.T, data string) *play {
 		if f.Value == "" || len(p.steps) == most {
 			break
 		}
-		advised := trace.Knob{Name: f.Knob, Value: f.Value}
+		advised := knob.Setting{Name: f.Knob, Value: f.Value}
 		if failed[advised] {
 			p.repeated = f.Text()
 			break
@@ -272,13 +273,13 @@ func (sc *scenario) play(t *testing.T, data string) *play {
 func (sc *scenario) tryBest(t *testing.T, r *run, p *play) {
 	t.Helper()
 	end := all(r.session).Last.Segment
-	var changes []trace.Knob
+	var changes []knob.Setting
 	for k := range strings.FieldsSeq(sc.best) {
 		name, value, _ := strings.Cut(k, "=")
 		if n := inCores(value); n > 0 {
 			value = strconv.Itoa(n)
 		}
-		changes = append(changes, trace.Knob{Name: name, Value: value})
+		changes = append(changes, knob.Setting{Name: name, Value: value})
 	}
 	sc.set(t, r, changes...)
 	s, _ := sc.measure(t, r)
@@ -371,7 +372,7 @@ func (sc *scenario) open(o *options, clock trace.Clock) (*opened, error) {
 }
 
 // set changes knobs and waits until the trace confirms it.
-func (sc *scenario) set(t *testing.T, r *run, changes ...trace.Knob) {
+func (sc *scenario) set(t *testing.T, r *run, changes ...knob.Setting) {
 	t.Helper()
 	before, n := r.engine.Requested(), len(r.session.Snapshot(0, 0).Segments)
 	if err := r.engine.Set(changes); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/batch/sweep"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/emu"
@@ -162,17 +163,17 @@ func (f *sweepFlags) plan() (*sweep.Plan, error) {
 		return nil, refuse("--knob", fmt.Sprintf("%d configurations are too many", len(p.Configs)), fmt.Sprintf("ask for %d or fewer", most))
 	}
 	devices := map[string]*sized{}
-	err = p.Check(func(all []trace.Knob) (string, []string) { return possible(devices, all, f.slurm || f.script) })
+	err = p.Check(func(all []knob.Setting) (string, []string) { return possible(devices, all, f.slurm || f.script) })
 	return p, err
 }
 
 // settings are what holds for all configurations, and what is varied.
-func (f *sweepFlags) settings() (base []trace.Knob, axes []sweep.Axis, err error) {
+func (f *sweepFlags) settings() (base []knob.Setting, axes []sweep.Axis, err error) {
 	add := func(name string, values []string) {
 		switch len(values) {
 		case 0:
 		case 1:
-			base = append(base, trace.Knob{Name: name, Value: values[0]})
+			base = append(base, knob.Setting{Name: name, Value: values[0]})
 		default:
 			axes = append(axes, sweep.Axis{Name: name, Values: values})
 		}
@@ -227,7 +228,7 @@ func (f *sweepFlags) settings() (base []trace.Knob, axes []sweep.Axis, err error
 	}
 	seen := map[string]bool{}
 	for _, a := range append(slices.Clone(axes), sweep.Axis{}) {
-		if seen[a.Name] || trace.KnobValue(base, a.Name) != "" {
+		if seen[a.Name] || knob.ValueOf(base, a.Name) != "" {
 			return nil, nil, refuse("--knob "+a.Name, "it is given twice", "give all its values at once")
 		}
 		seen[a.Name] = true
@@ -277,8 +278,8 @@ type sized struct {
 
 // possible says why settings cannot be run here, and else which have no effect. Where they
 // run elsewhere, what a GPU there can do is not known.
-func possible(devices map[string]*sized, all []trace.Knob, elsewhere bool) (refused string, idle []string) {
-	name := trace.KnobValue(all, sweep.Device)
+func possible(devices map[string]*sized, all []knob.Setting, elsewhere bool) (refused string, idle []string) {
+	name := knob.ValueOf(all, sweep.Device)
 	if name == "" {
 		name = "auto"
 	}
@@ -295,7 +296,7 @@ func possible(devices map[string]*sized, all []trace.Knob, elsewhere bool) (refu
 		return d.err.Error(), nil
 	}
 	for _, s := range []string{sweep.Model, sweep.Stem, sweep.NoBatchNorm} {
-		if d.own && trace.KnobValue(all, s) != "" {
+		if d.own && knob.ValueOf(all, s) != "" {
 			return name + " brings its own workload, which takes no " + s, nil
 		}
 	}

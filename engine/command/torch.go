@@ -20,6 +20,7 @@ import (
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/torch/bridge"
@@ -192,7 +193,7 @@ func (t *torchRun) begin(first *bridge.Start) error {
 	r.collector.Start()
 	t.stop = startHostGauges(r.recorder, t.script.pid(), &first.Hello, t.bridge.GPU, t.bridge.Did, t.gauged)
 	r.watch = watchFile(r.recorder, r.file)
-	r.tries = startExperiments(r.session, t.bridge.Control, r.recorder, func([]trace.Knob) (int64, string) { return 0, "" })
+	r.tries = startExperiments(r.session, t.bridge.Control, r.recorder, func([]knob.Setting) (int64, string) { return 0, "" })
 	r.recorder.Note("info", "watching process "+fmt.Sprint(first.Hello.PID)+": PyTorch "+first.Hello.Torch+", Python "+first.Hello.Python)
 	if when := first.Loader.When(); when != "" {
 		r.recorder.Note("info", when)
@@ -209,32 +210,32 @@ func (t *torchRun) meta(first *bridge.Start) trace.Meta {
 		Model: scriptName(t.args), Dataset: l.Dataset, Format: "PyTorch, " + l.Style + "-style", Samples: l.Samples,
 		Host: hostFacts(), Specs: bridge.Specs(h, l, &first.Batch), GPURate: t.gpuRate,
 	}
-	m.Host = append(m.Host, trace.Knob{Name: "torch", Value: h.Torch}, trace.Knob{Name: trace.TorchThreads, Value: fmt.Sprint(h.Threads)}, trace.Knob{Name: "python", Value: h.Python})
+	m.Host = append(m.Host, knob.Setting{Name: "torch", Value: h.Torch}, knob.Setting{Name: trace.TorchThreads, Value: fmt.Sprint(h.Threads)}, knob.Setting{Name: "python", Value: h.Python})
 	if h.Policy != "" {
-		m.Host = append(m.Host, trace.Knob{Name: trace.TorchWaitPolicy, Value: h.Policy})
+		m.Host = append(m.Host, knob.Setting{Name: trace.TorchWaitPolicy, Value: h.Policy})
 	}
 	if l.Context != "" {
-		m.Host = append(m.Host, trace.Knob{Name: trace.WorkerStart, Value: l.Context})
+		m.Host = append(m.Host, knob.Setting{Name: trace.WorkerStart, Value: l.Context})
 	}
 	if len(l.Arguments) > 0 {
-		m.Host = append(m.Host, trace.Knob{Name: trace.LoaderArguments, Value: strings.Join(l.Arguments, ", ")})
+		m.Host = append(m.Host, knob.Setting{Name: trace.LoaderArguments, Value: strings.Join(l.Arguments, ", ")})
 	}
 	if l.Unbatched {
-		m.Host = append(m.Host, trace.Knob{Name: trace.SampleIs, Value: "what the data set yields at once"})
+		m.Host = append(m.Host, knob.Setting{Name: trace.SampleIs, Value: "what the data set yields at once"})
 	}
 	if l.Whole {
-		m.Host = append(m.Host, trace.Knob{Name: trace.WorkersYield, Value: "all samples each"})
+		m.Host = append(m.Host, knob.Setting{Name: trace.WorkersYield, Value: "all samples each"})
 	}
 	if b := &first.Batch; b.Tensors > 0 {
-		m.Host = append(m.Host, trace.Knob{Name: trace.BatchOf, Value: fmt.Sprintf("%s, %s in all", units.Counted(int(b.Tensors), "tensor", "tensors"), units.Prose.Bytes(b.Bytes))})
+		m.Host = append(m.Host, knob.Setting{Name: trace.BatchOf, Value: fmt.Sprintf("%s, %s in all", units.Counted(int(b.Tensors), "tensor", "tensors"), units.Prose.Bytes(b.Bytes))})
 	}
 	if first.Batch.OnGPU > 0 {
-		m.Host = append(m.Host, trace.Knob{Name: "torch batches", Value: "made on the GPU"})
+		m.Host = append(m.Host, knob.Setting{Name: "torch batches", Value: "made on the GPU"})
 	}
 	if h.World > 1 {
-		m.Host = append(m.Host, trace.Knob{Name: "ranks", Value: fmt.Sprint(h.World)})
+		m.Host = append(m.Host, knob.Setting{Name: "ranks", Value: fmt.Sprint(h.World)})
 		if h.Here > 0 {
-			m.Host = append(m.Host, trace.Knob{Name: "ranks here", Value: fmt.Sprint(h.Here)})
+			m.Host = append(m.Host, knob.Setting{Name: "ranks here", Value: fmt.Sprint(h.Here)})
 		}
 	}
 	return m
@@ -427,6 +428,6 @@ func (t *torchRun) onScreen(parent context.Context) error {
 }
 
 // foresee says what may go wrong with changes.
-func (t *torchRun) foresee(changes []trace.Knob) (text string, grave bool) {
+func (t *torchRun) foresee(changes []knob.Setting) (text string, grave bool) {
 	return t.bridge.Foresee(changes)
 }

@@ -123,7 +123,7 @@ func (f *sizeFlag) Set(text string) error {
 
 // needs is what changes would need of the host's memory in all, in bytes, and why they
 // cannot be.
-func (r *run) needs(changes []trace.Knob) (host int64, refusal string) {
+func (r *run) needs(changes []knob.Setting) (host int64, refusal string) {
 	text, grave := r.foresee(changes)
 	if !grave {
 		text = ""

@@ -14,6 +14,7 @@ import (
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/experiment"
 	"dev.gpustall/engine/base/host"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -91,7 +92,7 @@ func TestTuning(t *testing.T) {
 // tunePlay is what became of a tune beside a grid.
 type tunePlay struct {
 	*scenario
-	start, best, end []trace.Knob
+	start, best, end []knob.Setting
 	cells            int
 	gain             float64 // of the grid's best over the start, as the grid measured them
 	share            float64 // of the tune's end in the grid's best, measured in turns
@@ -104,7 +105,7 @@ type tunePlay struct {
 func (p *tunePlay) part() float64 { return float64(p.steps) / float64(p.grid) }
 
 func (p *tunePlay) row() string {
-	to := func(knobs []trace.Knob) string {
+	to := func(knobs []knob.Setting) string {
 		if slices.Equal(p.start, knobs) {
 			return "as it began"
 		}
@@ -114,7 +115,7 @@ func (p *tunePlay) row() string {
 		to(p.end), 100*p.share, mark(p.share >= shareLeast), p.steps, 100*p.part(), mark(p.part() < stepsMost), p.tried)
 }
 
-func settingText(knobs []trace.Knob) string {
+func settingText(knobs []knob.Setting) string {
 	words := make([]string, len(knobs))
 	for i, k := range knobs {
 		words[i] = k.Name + "=" + k.Value
@@ -187,16 +188,16 @@ func (sc *scenario) tune(t *testing.T, data string, names []string) *tunePlay {
 }
 
 // cells are all settings of a grid over some knobs.
-func cells(names []string) (out [][]trace.Knob) {
-	out = [][]trace.Knob{nil}
+func cells(names []string) (out [][]knob.Setting) {
+	out = [][]knob.Setting{nil}
 	for _, a := range gridAxes {
 		if !slices.Contains(names, a.knob) {
 			continue
 		}
-		var next [][]trace.Knob
+		var next [][]knob.Setting
 		for _, cell := range out {
 			for _, v := range a.values {
-				inline := trace.KnobValue(cell, "num_workers") == "0"
+				inline := knob.ValueOf(cell, "num_workers") == "0"
 				switch {
 				case inline && a.knob == "prefetch_factor":
 					v = "0"
@@ -205,8 +206,8 @@ func cells(names []string) (out [][]trace.Knob) {
 				case inline && a.knob == "in_order":
 					v = "on"
 				}
-				one := append(slices.Clone(cell), trace.Knob{Name: a.knob, Value: v})
-				if !slices.ContainsFunc(next, func(o []trace.Knob) bool { return slices.Equal(o, one) }) {
+				one := append(slices.Clone(cell), knob.Setting{Name: a.knob, Value: v})
+				if !slices.ContainsFunc(next, func(o []knob.Setting) bool { return slices.Equal(o, one) }) {
 					next = append(next, one)
 				}
 			}
@@ -220,7 +221,7 @@ func cells(names []string) (out [][]trace.Knob) {
 const turns = 4
 
 // against is the throughput of b over that of a, measured in turns: the geometric mean.
-func (sc *scenario) against(t *testing.T, r *run, a, b []trace.Knob) float64 {
+func (sc *scenario) against(t *testing.T, r *run, a, b []knob.Setting) float64 {
 	t.Helper()
 	sum := 0.0
 	for i := range turns {
@@ -230,7 +231,7 @@ func (sc *scenario) against(t *testing.T, r *run, a, b []trace.Knob) float64 {
 		}
 		var rates [2]float64
 		for _, side := range order {
-			sc.set(t, r, advice.Changed(r.engine.Requested(), [2][]trace.Knob{a, b}[side])...)
+			sc.set(t, r, advice.Changed(r.engine.Requested(), [2][]knob.Setting{a, b}[side])...)
 			_, rates[side] = sc.measure(t, r)
 		}
 		sum += math.Log(rates[1] / rates[0])

@@ -6,6 +6,7 @@ import (
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
@@ -139,9 +140,9 @@ func loadTime(m *trace.Meta, ns int64) string {
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // has reports whether a list of changes names the knob, or one of the group inject.
-func has(knobs []trace.Knob, name string) bool {
+func has(knobs []knob.Setting, name string) bool {
 	for _, k := range knobs {
-		if k.Name == name || name == trace.GroupInject && k.IsInject() {
+		if k.Name == name || name == knob.GroupInject && k.IsInject() {
 			return true
 		}
 	}

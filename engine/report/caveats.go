@@ -7,6 +7,7 @@ import (
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
@@ -23,7 +24,7 @@ func (m *markdown) caveats() {
 	}
 	if m.last != m.first {
 		d := advice.Changed(m.rows[m.first].Segment.Knobs, m.rows[m.last].Segment.Knobs)
-		if has(d, trace.GroupInject) || m.flagged(m.first, trace.FlagInjected) != m.flagged(m.last, trace.FlagInjected) {
+		if has(d, knob.GroupInject) || m.flagged(m.first, trace.FlagInjected) != m.flagged(m.last, trace.FlagInjected) {
 			m.line("- The injected bottleneck is not the same before and after: what is compared is what the injection costs, not what tuning gains.")
 		}
 		if has(d, "batch_size") {

@@ -8,6 +8,7 @@ import (
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
@@ -102,13 +103,13 @@ func (m *markdown) why(row int) string {
 	for _, k := range knobs {
 		i := slices.IndexFunc(a.Findings, func(f advice.Finding) bool { return f.Knob == k.Name })
 		switch help := m.help(k.Name); {
-		case k.IsInject() && trace.Off(k.Value):
+		case k.IsInject() && knob.Off(k.Value):
 			reasons = append(reasons, "the injection was taken back")
 		case k.IsInject():
 			reasons = append(reasons, "a bottleneck was injected on purpose")
 		case i >= 0:
 			reasons = append(reasons, a.Findings[i].Evidence)
-		case k.Name == "in_order" && trace.Off(k.Value) && strings.Contains(m.longest(row-1), headOfLine):
+		case k.Name == "in_order" && knob.Off(k.Value) && strings.Contains(m.longest(row-1), headOfLine):
 			reasons = append(reasons, "with in_order off a late batch no longer keeps those that are ready behind it waiting")
 		case help != "":
 			unasked = append(unasked, k.Name+" ("+help+")")
@@ -123,8 +124,8 @@ func (m *markdown) why(row int) string {
 }
 
 // help is what the session says of a knob, in a few words.
-func (m *markdown) help(knob string) string {
-	s := trace.SpecOf(m.s.Meta.Specs, knob)
+func (m *markdown) help(name string) string {
+	s := knob.SpecOf(m.s.Meta.Specs, name)
 	if s == nil {
 		return ""
 	}
@@ -143,7 +144,7 @@ func (m *markdown) longest(row int) string {
 	}
 	text := fmt.Sprintf("its longest wait for data, %s before step %s, was for batch %s, on which %s spent %s, most of it on %s%s",
 		units.Prose.Time(w.Time), units.Count(w.Step), units.Count(w.Batch), workerName(w.Worker), units.Prose.Time(w.Took), w.Kind, attribution.Waiting(w.Split))
-	if w.Behind > 0 && trace.On(trace.KnobValue(r.Segment.Knobs, "in_order")) {
+	if w.Behind > 0 && knob.On(knob.ValueOf(r.Segment.Knobs, "in_order")) {
 		text += fmt.Sprintf(", while %s behind it (%s: in_order delivers each batch in its turn)", units.Counted(w.Behind, "later batch lay ready", "later batches lay ready"), headOfLine)
 	}
 	return text

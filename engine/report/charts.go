@@ -10,6 +10,7 @@ import (
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/report/markup"
 	"dev.gpustall/engine/report/plot"
@@ -102,7 +103,7 @@ func (a *account) drawn() (rows []plot.Row, by, axis string) {
 	workers := a.onlyWorkers(list)
 	for _, i := range list {
 		r := &a.rows[i]
-		n, _ := strconv.Atoi(trace.KnobValue(r.Segment.Knobs, "num_workers"))
+		n, _ := strconv.Atoi(knob.ValueOf(r.Segment.Knobs, "num_workers"))
 		row := plot.Row{Name: a.briefly(i), Stats: r.Breakdown, Rate: r.Stretch.Rate(), Workers: n, Epoch: a.s.Meta.Samples}
 		if workers {
 			row.Name = units.Count(n)
@@ -122,7 +123,7 @@ func (a *account) onlyWorkers(list []int) bool {
 	seen := map[string]bool{}
 	for _, i := range list {
 		knobs := a.rows[i].Segment.Knobs
-		seen[trace.KnobValue(knobs, "num_workers")] = true
+		seen[knob.ValueOf(knobs, "num_workers")] = true
 		for _, k := range advice.Chosen(a.rows[list[0]].Segment.Knobs, knobs) {
 			if k.Name != "num_workers" {
 				return false

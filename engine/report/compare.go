@@ -12,6 +12,7 @@ import (
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/report/markup"
 	"dev.gpustall/engine/trace"
@@ -91,16 +92,16 @@ func Compare(a, b Side) (*Comparison, error) {
 }
 
 // traced are the settings of a side as far as a trace would tell them.
-func (d *Compared) traced() []trace.Knob {
+func (d *Compared) traced() []knob.Setting {
 	const name = "num_workers"
-	value := trace.KnobValue(d.Row.Segment.Knobs, name)
+	value := knob.ValueOf(d.Row.Segment.Knobs, name)
 	switch {
 	case d.s.Meta.Imported != "":
 		value = d.s.Meta.Profile.NumWorkers()
 	case value != "" && value != "0":
 		value = trace.SomeWorkers
 	}
-	return []trace.Knob{{Name: name, Value: value}}
+	return []knob.Setting{{Name: name, Value: value}}
 }
 
 // rowIn is d's row of the settings of o, where both are of one run; else -1.
@@ -137,33 +138,33 @@ func (d *Side) compared() (*Compared, error) {
 
 // work is what a side trained, on what: where it differs the times are not those of the
 // same work.
-func (d *Compared) work() []trace.Knob {
+func (d *Compared) work() []knob.Setting {
 	m := &d.s.Meta
-	return []trace.Knob{
+	return []knob.Setting{
 		{Name: "device", Value: m.Device}, {Name: "model", Value: m.Model},
 		{Name: "data set", Value: m.Dataset}, {Name: "data format", Value: m.Format},
 	}
 }
 
 // environment is all else that tells of a side, but what differs from run to run.
-func (d *Compared) environment() []trace.Knob {
+func (d *Compared) environment() []knob.Setting {
 	m := &d.s.Meta
 	seed := itoa(m.Seed)
 	if !m.Learns() { // a foreign training's is not known
 		seed = ""
 	}
-	return append([]trace.Knob{{Name: "gpustall", Value: m.Version}, {Name: "seed", Value: seed}}, m.Host...)
+	return append([]knob.Setting{{Name: "gpustall", Value: m.Version}, {Name: "seed", Value: seed}}, m.Host...)
 }
 
 // differences are what is not equal in two lists, in their order.
-func differences(a, b []trace.Knob) (out []Difference) {
+func differences(a, b []knob.Setting) (out []Difference) {
 	for _, k := range a {
-		if v := trace.KnobValue(b, k.Name); v != k.Value {
+		if v := knob.ValueOf(b, k.Name); v != k.Value {
 			out = append(out, Difference{k.Name, or(k.Value, "-"), or(v, "-")})
 		}
 	}
 	for _, k := range b {
-		if !slices.ContainsFunc(a, func(o trace.Knob) bool { return o.Name == k.Name }) {
+		if !slices.ContainsFunc(a, func(o knob.Setting) bool { return o.Name == k.Name }) {
 			out = append(out, Difference{k.Name, "-", or(k.Value, "-")})
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/report/markup"
 	"dev.gpustall/engine/trace"
 )
@@ -141,7 +142,7 @@ func TestCompareErrors(t *testing.T) {
 }
 
 func TestDifferences(t *testing.T) {
-	got := differences([]trace.Knob{{Name: "x", Value: "1"}, {Name: "y", Value: "1"}}, []trace.Knob{{Name: "y", Value: "1"}, {Name: "z", Value: "2"}})
+	got := differences([]knob.Setting{{Name: "x", Value: "1"}, {Name: "y", Value: "1"}}, []knob.Setting{{Name: "y", Value: "1"}, {Name: "z", Value: "2"}})
 	if len(got) != 2 || got[0] != (Difference{"x", "1", "-"}) || got[1] != (Difference{"z", "-", "2"}) {
 		t.Errorf("%+v", got)
 	}

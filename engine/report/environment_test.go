@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -59,7 +60,7 @@ func TestHostLoad(t *testing.T) {
 
 // TestSeed: of a training in PyTorch nobody told the seed.
 func TestSeed(t *testing.T) {
-	for _, host := range [][]trace.Knob{nil, {{Name: "torch", Value: "2.15.0"}}} {
+	for _, host := range [][]knob.Setting{nil, {{Name: "torch", Value: "2.15.0"}}} {
 		s := timedSession(t)
 		s.Meta.Host = host
 		var b bytes.Buffer

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/report/markup"
 	"dev.gpustall/engine/trace"
@@ -71,7 +72,7 @@ func (m *markdown) keep() {
 }
 
 // Flags are settings as they are given on the command line.
-func Flags(knobs []trace.Knob) string {
+func Flags(knobs []knob.Setting) string {
 	var flags []string
 	for _, k := range knobs {
 		if !k.IsInject() && k.Name != "ceiling" {
@@ -101,28 +102,28 @@ var excluded = map[string][]string{
 // DataLoader is PyTorch's line for some settings of a session: what is not its default there,
 // what is recommended, and what else the script gives its loader by the session's facts. beside are those
 // that are none of its arguments.
-func DataLoader(facts, knobs, recommended []trace.Knob) (line, beside string) {
+func DataLoader(facts, knobs, recommended []knob.Setting) (line, beside string) {
 	if len(knobs) == 0 {
 		return "", ""
 	}
 	words := []string{"dataset"}
 	var given, without []string
-	if text := trace.KnobValue(facts, trace.LoaderArguments); text != "" {
+	if text := knob.ValueOf(facts, trace.LoaderArguments); text != "" {
 		given = strings.Split(text, ", ")
 	}
 	for _, g := range given {
 		name, _, _ := strings.Cut(g, "=")
 		without = append(without, excluded[name]...)
 	}
-	inline := trace.Off(trace.KnobValue(knobs, "num_workers"))
+	inline := knob.Off(knob.ValueOf(knobs, "num_workers"))
 	for _, a := range arguments {
-		value := trace.KnobValue(knobs, a.name)
+		value := knob.ValueOf(knobs, a.name)
 		switch {
 		case value == "", inline && (a.name == "prefetch_factor" || a.name == "persistent_workers"):
 			continue
 		case slices.Contains(without, a.name):
 			continue
-		case a.name == "prefetch_factor" && trace.Off(value): // unset is PyTorch's default, and 0 would hang there
+		case a.name == "prefetch_factor" && knob.Off(value): // unset is PyTorch's default, and 0 would hang there
 			continue
 		}
 		if v := inPython(a.name, value); v != a.byDefault || has(recommended, a.name) {
@@ -135,7 +136,7 @@ func DataLoader(facts, knobs, recommended []trace.Knob) (line, beside string) {
 		if argument || k.IsInject() || k.Name == "ceiling" || k.Name == "time_ops" {
 			continue
 		}
-		if !trace.Off(k.Value) && idle[k.Name] != k.Value || has(recommended, k.Name) {
+		if !knob.Off(k.Value) && idle[k.Name] != k.Value || has(recommended, k.Name) {
 			others = append(others, k.Name+"="+k.Value)
 		}
 	}

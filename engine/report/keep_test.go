@@ -7,13 +7,14 @@ import (
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
-func knobList(text string) (knobs []trace.Knob) {
+func knobList(text string) (knobs []knob.Setting) {
 	for _, f := range strings.Fields(text) {
 		name, value, _ := strings.Cut(f, "=")
-		knobs = append(knobs, trace.Knob{Name: name, Value: value})
+		knobs = append(knobs, knob.Setting{Name: name, Value: value})
 	}
 	return knobs
 }
@@ -40,7 +41,7 @@ func TestDataLoader(t *testing.T) {
 		{"batch_size=8 shuffle=on drop_last=on", "", "DataLoader(dataset, batch_sampler=...)", "", "batch_sampler=..."},
 		{"batch_size=1 shuffle=on drop_last=on", "drop_last=on", "DataLoader(dataset, shuffle=True, batch_size=None)", "", "batch_size=None"},
 	} {
-		if line, beside := DataLoader([]trace.Knob{{Name: trace.LoaderArguments, Value: tt.given}}, knobList(tt.knobs), knobList(tt.recommended)); line != tt.line || beside != tt.beside {
+		if line, beside := DataLoader([]knob.Setting{{Name: trace.LoaderArguments, Value: tt.given}}, knobList(tt.knobs), knobList(tt.recommended)); line != tt.line || beside != tt.beside {
 			t.Errorf("%s, recommended %q: %q and %q, want %q and %q", tt.knobs, tt.recommended, line, beside, tt.line, tt.beside)
 		}
 	}

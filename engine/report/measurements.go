@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
@@ -36,10 +37,10 @@ func (m *markdown) settings() {
 		for _, k := range m.rows[rows[0]].Segment.Knobs {
 			row := []string{k.Name}
 			for _, r := range rows {
-				row = append(row, or(trace.KnobValue(m.rows[r].Segment.Knobs, k.Name), "-"))
+				row = append(row, or(knob.ValueOf(m.rows[r].Segment.Knobs, k.Name), "-"))
 			}
 			table = append(table, row)
-			if s := trace.SpecOf(m.s.Meta.Specs, k.Name); s != nil && s.NoEffect != "" {
+			if s := knob.SpecOf(m.s.Meta.Specs, k.Name); s != nil && s.NoEffect != "" {
 				idle = append(idle, k.Name+" ("+s.NoEffect+")")
 			}
 		}

@@ -6,8 +6,8 @@ import (
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
-	"dev.gpustall/engine/trace"
 )
 
 // opsShown is how many ops of a segment the report lists; the CSV table has all.
@@ -34,7 +34,7 @@ func (m *markdown) operations() {
 }
 
 // captured reports whether the table is of steps under PyTorch's profiler.
-func (m *markdown) captured() bool { return trace.KnobValue(m.s.Meta.Host, "torch") != "" }
+func (m *markdown) captured() bool { return knob.ValueOf(m.s.Meta.Host, "torch") != "" }
 
 // noOps says why there is no table.
 func (m *markdown) noOps() string {
@@ -42,7 +42,7 @@ func (m *markdown) noOps() string {
 		return "no steps were captured; o on the screen does it"
 	}
 	for i := len(m.s.Segments) - 1; i >= 0; i-- {
-		switch trace.KnobValue(m.s.Segments[i].Knobs, "time_ops") {
+		switch knob.ValueOf(m.s.Segments[i].Knobs, "time_ops") {
 		case "off":
 			return "time_ops was off; --time-ops times them"
 		case "":
@@ -199,13 +199,13 @@ func (m *markdown) timedSteps(t *attribution.OpTable) string {
 	}
 	knobs := t.Segment.Knobs
 	s := fmt.Sprintf("Timed: %s of %s", units.Count(t.Timed), units.Counted(t.Steps, "step", "steps"))
-	if how := trace.KnobValue(knobs, "time_ops"); how != "" {
+	if how := knob.ValueOf(knobs, "time_ops"); how != "" {
 		s += " (time_ops=" + how + ")"
 	}
-	if p := trace.KnobValue(knobs, "precision"); p != "" {
+	if p := knob.ValueOf(knobs, "precision"); p != "" {
 		s += ", " + p
 	}
-	if n := trace.KnobValue(knobs, "batch_size"); n != "" {
+	if n := knob.ValueOf(knobs, "batch_size"); n != "" {
 		s += ", batch_size " + n
 	}
 	s += "."
@@ -216,7 +216,7 @@ func (m *markdown) timedSteps(t *attribution.OpTable) string {
 			s += " By the medians, a timed step took no longer than the others."
 		}
 	}
-	if trace.On(trace.KnobValue(knobs, "capture")) && m.s.Meta.DeviceKind == "cuda" {
+	if knob.On(knob.ValueOf(knobs, "capture")) && m.s.Meta.DeviceKind == "cuda" {
 		if t.Timed == t.Steps {
 			s += " Every step was timed, so none replayed the captured graph that was asked for."
 		} else {

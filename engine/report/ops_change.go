@@ -9,8 +9,8 @@ import (
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
-	"dev.gpustall/engine/trace"
 )
 
 // opChanges sets the two segments side by side.
@@ -19,7 +19,7 @@ func (m *markdown) opChanges(a, b *attribution.OpTable) {
 	m.heading(3, fmt.Sprintf("By operation: segment %s against %s", nb, na))
 	var words []string
 	for _, k := range advice.Changed(a.Segment.Knobs, b.Segment.Knobs) {
-		words = append(words, k.Name+" "+or(trace.KnobValue(a.Segment.Knobs, k.Name), "-")+" -> "+k.Value)
+		words = append(words, k.Name+" "+or(knob.ValueOf(a.Segment.Knobs, k.Name), "-")+" -> "+k.Value)
 	}
 	least := min(a.Timed, b.Timed)
 	few := least < fewTimed

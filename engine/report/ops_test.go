@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
@@ -24,8 +25,8 @@ func timedSession(t *testing.T) *trace.Snapshot {
 	s := &trace.Snapshot{
 		Meta: trace.Meta{ID: "timed", Model: "resnet18", Device: "emulated H100", DeviceKind: "emu", Emulated: true, Dataset: "synthetic"},
 		Segments: []trace.Segment{
-			{Index: 0, End: 399e6, Knobs: []trace.Knob{{Name: "precision", Value: "fp32"}, {Name: "batch_size", Value: "64"}, {Name: "capture", Value: "on"}, {Name: "time_ops", Value: "sampled"}}, Reason: "start"},
-			{Index: 1, Start: 400e6, FirstStep: 40, Knobs: []trace.Knob{{Name: "precision", Value: "bf16"}, {Name: "batch_size", Value: "64"}, {Name: "capture", Value: "on"}, {Name: "time_ops", Value: "sampled"}}, Reason: "precision fp32 -> bf16"},
+			{Index: 0, End: 399e6, Knobs: []knob.Setting{{Name: "precision", Value: "fp32"}, {Name: "batch_size", Value: "64"}, {Name: "capture", Value: "on"}, {Name: "time_ops", Value: "sampled"}}, Reason: "start"},
+			{Index: 1, Start: 400e6, FirstStep: 40, Knobs: []knob.Setting{{Name: "precision", Value: "bf16"}, {Name: "batch_size", Value: "64"}, {Name: "capture", Value: "on"}, {Name: "time_ops", Value: "sampled"}}, Reason: "precision fp32 -> bf16"},
 		},
 		Gauges: map[string][]trace.Point{
 			trace.GaugePeakBytes:    {{T: 0, V: 100 << 20}, {T: 500e6, V: 140 << 20}},
@@ -159,7 +160,7 @@ func TestOpsCSV(t *testing.T) {
 func TestOpsCSVLabels(t *testing.T) {
 	s := timedSession(t)
 	s.Meta.Emulated, s.Meta.Synthetic = false, true
-	s.Segments[1].Knobs = append(slices.Clone(s.Segments[1].Knobs), trace.Knob{Name: "inject_read", Value: "5ms"})
+	s.Segments[1].Knobs = append(slices.Clone(s.Segments[1].Knobs), knob.Setting{Name: "inject_read", Value: "5ms"})
 	read := func() [][]string {
 		t.Helper()
 		var b bytes.Buffer

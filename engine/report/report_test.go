@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/report/markup"
 	"dev.gpustall/engine/trace"
 )
@@ -278,7 +279,7 @@ func TestInjectedInVain(t *testing.T) {
 		t.Error("nothing was injected")
 	}
 	g := &s.Segments[len(s.Segments)-1]
-	g.Knobs = append(slices.Clone(g.Knobs), trace.Knob{Name: "inject_straggler", Value: "9:50ms"})
+	g.Knobs = append(slices.Clone(g.Knobs), knob.Setting{Name: "inject_straggler", Value: "9:50ms"})
 	if !strings.Contains(text(), "- [injected] in segment") {
 		t.Error("not labelled")
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 	"dev.gpustall/loader"
@@ -21,7 +22,7 @@ func (c *clock) Now() int64 { return c.ns.Load() }
 // stretch is a part of a scripted run under constant knobs.
 type stretch struct {
 	reason                        string
-	knobs                         []trace.Knob
+	knobs                         []knob.Setting
 	steps, workers                int
 	read, decode, transform, comp time.Duration // per batch
 	flags                         uint16        // of every step
@@ -195,8 +196,8 @@ func (p *player) step(st stretch, segment, k, step int) {
 	p.rec.Step(s)
 }
 
-func knobs(workers string, more ...trace.Knob) []trace.Knob {
-	return append([]trace.Knob{{Name: "num_workers", Value: workers}, {Name: "prefetch_factor", Value: "2"}, {Name: "pin_memory", Value: "off"}, {Name: "batch_size", Value: "100"}}, more...)
+func knobs(workers string, more ...knob.Setting) []knob.Setting {
+	return append([]knob.Setting{{Name: "num_workers", Value: workers}, {Name: "prefetch_factor", Value: "2"}, {Name: "pin_memory", Value: "off"}, {Name: "batch_size", Value: "100"}}, more...)
 }
 
 func learning(step int) (float32, int32) { return 2.3 / (1 + float32(step)/50), int32(10 + step/4) }
@@ -209,8 +210,8 @@ func meta(id string) trace.Meta {
 		ID: id, Version: "test", Started: started, Command: []string{"gpustall", "run", "--data", "my data"},
 		Device: "cpu (Example, 2 threads)", DeviceKind: "cpu", Model: "cnn", Params: 1_234_567,
 		Dataset: "CIFAR-10", Format: "cifar10-binary", Samples: 60 * batchSize, Classes: 10, Seed: 1,
-		Host:  []trace.Knob{{Name: "os", Value: "linux"}, {Name: "threads", Value: "8"}},
-		Specs: []trace.KnobSpec{{Name: "num_workers", Type: "int", Max: 64}, {Name: "pin_memory", Type: "bool", NoEffect: "the cpu device copies within host memory"}},
+		Host:  []knob.Setting{{Name: "os", Value: "linux"}, {Name: "threads", Value: "8"}},
+		Specs: []knob.Spec{{Name: "num_workers", Type: "int", Max: 64}, {Name: "pin_memory", Type: "bool", NoEffect: "the cpu device copies within host memory"}},
 	}
 }
 
@@ -221,7 +222,7 @@ func scripts() map[string]script {
 	fast := stretch{reason: "num_workers 0 -> 4", knobs: knobs("4"), steps: 110, workers: 4, read: ms, decode: 2 * ms, transform: 9 * ms, comp: 8 * ms}
 	all := map[string]script{}
 
-	ceiling := stretch{reason: "ceiling off -> on", knobs: knobs("4", trace.Knob{Name: "ceiling", Value: "on"}), steps: 20, workers: 4, read: 1000, decode: 1000, transform: 1000, comp: 8 * ms, flags: trace.FlagCeiling}
+	ceiling := stretch{reason: "ceiling off -> on", knobs: knobs("4", knob.Setting{Name: "ceiling", Value: "on"}), steps: 20, workers: 4, read: 1000, decode: 1000, transform: 1000, comp: 8 * ms, flags: trace.FlagCeiling}
 	before := slow // both long enough to be compared
 	before.steps, fast.steps = 170, 270
 	tuned := script{meta: meta("tuned"), stretches: []stretch{before, fast, ceiling}, perEpoch: 60, loss: learning, outcome: trace.Outcome{Status: "finished", PeakBytes: 300 << 20}, nvml: 97}
@@ -232,7 +233,7 @@ func scripts() map[string]script {
 	turn.steps, back.steps, back.reason = 60, 60, "num_workers 4 -> 0"
 	answered := trace.Experiment{
 		Kind: trace.Paired, Start: 2e9, End: 9e9, First: 1, Last: 3, Budget: 300e9, Kept: true,
-		A: []trace.Knob{{Name: "num_workers", Value: "0"}}, B: []trace.Knob{{Name: "num_workers", Value: "4"}},
+		A: []knob.Setting{{Name: "num_workers", Value: "0"}}, B: []knob.Setting{{Name: "num_workers", Value: "4"}},
 	}
 	for i := range int64(7) {
 		answered.Pairs = append(answered.Pairs, trace.Pair{
@@ -240,7 +241,7 @@ func scripts() map[string]script {
 		})
 	}
 	all["asked"] = script{meta: meta("asked"), stretches: []stretch{before, turn, back, turn, turn}, perEpoch: 60, loss: learning, outcome: trace.Outcome{Status: "finished"},
-		asked: []trace.Experiment{answered, {Index: 1, Kind: trace.Ceiling, Start: 10e9, First: 5, Last: 4, End: 11e9, Why: "it was stopped", B: []trace.Knob{{Name: "ceiling", Value: "on"}}}}}
+		asked: []trace.Experiment{answered, {Index: 1, Kind: trace.Ceiling, Start: 10e9, First: 5, Last: 4, End: 11e9, Why: "it was stopped", B: []knob.Setting{{Name: "ceiling", Value: "on"}}}}}
 
 	em := script{meta: meta("emulated"), stretches: []stretch{{reason: "start", knobs: knobs("4"), steps: 30, workers: 4, read: 40 * ms, decode: ms, transform: ms, comp: 5 * ms}}, perEpoch: 60, outcome: trace.Outcome{Status: "stopped",
 		Unsaved: trace.Unsaved{Steps: 2, Spans: 3456, From: 400e6, To: 900e6}}}
@@ -250,11 +251,11 @@ func scripts() map[string]script {
 	all["empty"] = script{meta: meta("empty"), outcome: trace.Outcome{Status: "failed", Error: "read data_batch_3.bin: it is truncated"}, perEpoch: 60}
 
 	injected := slow
-	injected.flags, injected.knobs = trace.FlagInjected, knobs("0", trace.Knob{Name: "inject_cpu", Value: "50µs"})
+	injected.flags, injected.knobs = trace.FlagInjected, knobs("0", knob.Setting{Name: "inject_cpu", Value: "50µs"})
 	cured := slow
-	cured.reason, cured.transform, cured.knobs, cured.pause = "inject_cpu 50µs -> 0s", 4*ms, knobs("0", trace.Knob{Name: "inject_cpu", Value: "0s"}), 2*time.Second
+	cured.reason, cured.transform, cured.knobs, cured.pause = "inject_cpu 50µs -> 0s", 4*ms, knobs("0", knob.Setting{Name: "inject_cpu", Value: "0s"}), 2*time.Second
 	same := cured
-	same.reason, same.pause, same.knobs = "prefetch_factor 2 -> 3", 0, append(knobs("0", trace.Knob{Name: "inject_cpu", Value: "0s"}), trace.Knob{Name: "prefetch_factor", Value: "3"})
+	same.reason, same.pause, same.knobs = "prefetch_factor 2 -> 3", 0, append(knobs("0", knob.Setting{Name: "inject_cpu", Value: "0s"}), knob.Setting{Name: "prefetch_factor", Value: "3"})
 	all["injected"] = script{meta: meta("injected"), stretches: []stretch{injected, cured, same}, perEpoch: 60,
 		loss: func(step int) (float32, int32) {
 			if step > 150 {

@@ -8,6 +8,7 @@ import (
 
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/attribution/attributiontest"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
@@ -30,7 +31,7 @@ func TestLongRun(t *testing.T) {
 		at := int64(i) * 4 * ms // 1 ms of decoding, 3 ms of computing
 		b := trace.Drained{Now: at + 4*ms}
 		if i%80 == 0 {
-			b.Segments = []trace.Segment{{Index: i / 80, Start: at, FirstStep: i, Reason: "a change", Knobs: []trace.Knob{{Name: "prefetch_factor", Value: itoa(int64(i))}}}}
+			b.Segments = []trace.Segment{{Index: i / 80, Start: at, FirstStep: i, Reason: "a change", Knobs: []knob.Setting{{Name: "prefetch_factor", Value: itoa(int64(i))}}}}
 		}
 		if i > 100 && i < 220 {
 			b.Spans = clutter[:cap(clutter)]

@@ -1,5 +1,7 @@
 package trace
 
+import "dev.gpustall/engine/base/knob"
+
 // Drained is what one drain carries from the recorder to the session and its store.
 type Drained struct {
 	Now      int64 // ns; how far the session is known
@@ -14,7 +16,7 @@ type Drained struct {
 	Files    map[int32]string // where the worst samples lie; nil where that has not changed
 
 	Experiments []Experiment // those that are new or have changed
-	Specs       []KnobSpec   // all; nil where none has changed
+	Specs       []knob.Spec  // all; nil where none has changed
 	Device      *Device      // nil where it has not changed
 }
 

@@ -3,6 +3,8 @@ package trace
 import (
 	"cmp"
 	"slices"
+
+	"dev.gpustall/engine/base/knob"
 )
 
 // ExperimentKind is what an experiment asks.
@@ -25,7 +27,7 @@ type Experiment struct {
 
 	// A are the settings in force when it began, those of the segment before First; B
 	// those that it tries. Only the knobs that differ are named.
-	A, B []Knob
+	A, B []knob.Setting
 
 	Pairs  []Pair // of a paired one, in order; of a tune, those that confirm B
 	Budget int64  // ns of active time
@@ -33,8 +35,8 @@ type Experiment struct {
 	Kept   bool   // B stays in force
 	Why    string // it ended without an answer, in a few words
 
-	Decisions []Decision // of a tune, in order
-	Trying    []Knob     // of a tune under way: in which the settings asked for differ from A's
+	Decisions []Decision     // of a tune, in order
+	Trying    []knob.Setting // of a tune under way: in which the settings asked for differ from A's
 }
 
 // Verdict is what became of settings that a tune considered.
@@ -54,15 +56,15 @@ const (
 
 // Decision is what a tune decided about some settings, and why.
 type Decision struct {
-	T         int64      // ns
-	Knobs     []Knob     // in which they differ from those they are compared with: the best so far, or in the end those found
-	Predicted Prediction // of them, from those; empty where there is none
-	Segment   int32      // in which they were measured; -1 where they were not
-	Before    Block      // what was measured of those they are compared with
-	After     Block      // and of them
-	Ratio     float64    // of the throughput, after to before; 0 where it is not known
-	Lo, Hi    float64    // its interval
-	Answer    string     // that of the comparison: "different", "the same", "not known yet"; empty where there is none
+	T         int64          // ns
+	Knobs     []knob.Setting // in which they differ from those they are compared with: the best so far, or in the end those found
+	Predicted Prediction     // of them, from those; empty where there is none
+	Segment   int32          // in which they were measured; -1 where they were not
+	Before    Block          // what was measured of those they are compared with
+	After     Block          // and of them
+	Ratio     float64        // of the throughput, after to before; 0 where it is not known
+	Lo, Hi    float64        // its interval
+	Answer    string         // that of the comparison: "different", "the same", "not known yet"; empty where there is none
 	Verdict   Verdict
 	Text      string // all of it in a sentence
 }

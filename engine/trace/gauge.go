@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"dev.gpustall/engine/base/knob"
 )
 
 // Gauges of the host, sampled about twice a second. One that cannot be measured on a
@@ -68,9 +70,9 @@ const SampleIs = "torch sample"
 const BatchOf = "torch batch"
 
 // BatchIn reads that fact: how many tensors a batch has, and about how many bytes; 0 where nobody told.
-func BatchIn(host []Knob) (tensors, bytes float64) {
+func BatchIn(host []knob.Setting) (tensors, bytes float64) {
 	unit := ""
-	_, _ = fmt.Sscanf(strings.NewReplacer(",", "", "tensors", "tensor").Replace(KnobValue(host, BatchOf)), "%g tensor %g %s", &tensors, &bytes, &unit)
+	_, _ = fmt.Sscanf(strings.NewReplacer(",", "", "tensors", "tensor").Replace(knob.ValueOf(host, BatchOf)), "%g tensor %g %s", &tensors, &bytes, &unit)
 	return tensors, bytes * math.Pow(1024, float64(max(0, strings.Index("BKMGTPE", (unit + "B")[:1]))))
 }
 

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"dev.gpustall/engine/base/knob"
 )
 
 // DefaultCapacity is the number of spans a track holds between two drains:
@@ -34,7 +36,7 @@ type Recorder struct {
 	baseline *Baseline
 
 	experiments []Experiment
-	specs       []KnobSpec
+	specs       []knob.Spec
 	device      *Device // nil where it has not changed
 }
 
@@ -103,7 +105,7 @@ func (r *Recorder) Experiment(x Experiment) {
 
 // Specs records that knobs are not as the session's description has them, or no longer: all of
 // them, as they are now. They are the recorder's from then on.
-func (r *Recorder) Specs(specs []KnobSpec) {
+func (r *Recorder) Specs(specs []knob.Spec) {
 	r.mu.Lock()
 	r.specs = specs
 	r.mu.Unlock()

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"dev.gpustall/engine/base/knob"
 )
 
 // spanGen draws spans as a run makes them, and some as it should not.
@@ -316,9 +318,9 @@ func BenchmarkSnapshot(b *testing.B) {
 // TestSpecs: what becomes of knobs while a run goes on is the session's, whenever it is drained.
 func TestSpecs(t *testing.T) {
 	r := NewRecorder(NewClock(), 0)
-	s := NewSession(Meta{Specs: []KnobSpec{{Name: "num_workers", Max: 64}}})
+	s := NewSession(Meta{Specs: []knob.Spec{{Name: "num_workers", Max: 64}}})
 	var all Drained
-	for _, specs := range [][]KnobSpec{nil, {{Name: "num_workers", Max: 2, Bound: "no memory"}}, nil} {
+	for _, specs := range [][]knob.Spec{nil, {{Name: "num_workers", Max: 2, Bound: "no memory"}}, nil} {
 		if specs != nil {
 			r.Specs(specs)
 		}

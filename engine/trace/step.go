@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"dev.gpustall/engine/base/knob"
 )
 
 // Step is one training step's account, kept for ever. Its window runs from the
@@ -44,7 +46,7 @@ type Segment struct {
 	Start     int64 // ns, when the knobs took effect
 	End       int64 // ns; 0 while it is open
 	FirstStep int32
-	Knobs     []Knob
+	Knobs     []knob.Setting
 	Reason    string // "start", or the change in words: "num_workers 2 -> 4"
 	ByScript  bool   // nobody asked for it but the training that is watched: it made another loader, moved on to one, or began on a GPU
 
@@ -85,8 +87,8 @@ type Meta struct {
 	Samples    int64  // in one epoch, before drop_last
 	Classes    int
 	Seed       int64
-	Host       []Knob // environment as name/value pairs: os, cpu, cores, memory, go, driver …
-	Specs      []KnobSpec
+	Host       []knob.Setting // environment as name/value pairs: os, cpu, cores, memory, go, driver …
+	Specs      []knob.Spec
 	Imported   string             // the file a foreign trace came from; empty for our own runs
 	Profile    *Profile           `json:",omitempty"` // what else that trace tells; nil for our own runs
 	Peaks      map[string]float64 `json:",omitempty"` // the device's most FLOP/s by type, by its maker's word; none where that is not known
@@ -105,7 +107,7 @@ type Device struct {
 }
 
 // Watched reports whether the run is a training in PyTorch of the user's own, watched live.
-func (m *Meta) Watched() bool { return KnobValue(m.Host, "torch") != "" }
+func (m *Meta) Watched() bool { return knob.ValueOf(m.Host, "torch") != "" }
 
 // Names of facts of a host on which a training in PyTorch is watched.
 const (
@@ -121,8 +123,8 @@ const (
 // core for a sample, 177 to 195 ms beside one process that computes, of which 87 % in libgomp, and
 // 14 ms there with OMP_WAIT_POLICY=PASSIVE.
 func (m *Meta) Spins() bool {
-	n, _ := strconv.Atoi(KnobValue(m.Host, TorchThreads))
-	return m.DeviceKind == "cpu" && n > 1 && !strings.EqualFold(KnobValue(m.Host, TorchWaitPolicy), "passive")
+	n, _ := strconv.Atoi(knob.ValueOf(m.Host, TorchThreads))
+	return m.DeviceKind == "cpu" && n > 1 && !strings.EqualFold(knob.ValueOf(m.Host, TorchWaitPolicy), "passive")
 }
 
 // Learns reports whether the session tells what the training learns: its loss. A foreign one
@@ -224,3 +226,13 @@ type Prediction struct {
 
 // Made reports whether there is one.
 func (p *Prediction) Made() bool { return p.Rate > 0 && p.Base > 0 }
+
+// Injects reports whether the segment's knobs ask for an injected bottleneck.
+func (g *Segment) Injects() bool {
+	for _, k := range g.Knobs {
+		if k.IsInject() && !knob.Off(k.Value) {
+			return true
+		}
+	}
+	return false
+}

@@ -12,7 +12,7 @@ import (
 // Set asks for knob changes. They are checked together and all or none are
 // taken; the engine applies them at its next step boundary and the trace
 // confirms them as a new segment. It may be called from any goroutine.
-func (e *Engine) Set(changes []trace.Knob) error {
+func (e *Engine) Set(changes []knob.Setting) error {
 	e.setMu.Lock()
 	defer e.setMu.Unlock()
 	k := *e.wanted.Load()
@@ -49,7 +49,7 @@ func (e *Engine) expect(k Knobs) (p trace.Prediction) {
 }
 
 // Requested returns the knobs last asked for.
-func (e *Engine) Requested() []trace.Knob { return e.wanted.Load().List() }
+func (e *Engine) Requested() []knob.Setting { return e.wanted.Load().List() }
 
 func (e *Engine) nudge() {
 	select {

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train/nn"
@@ -48,7 +49,7 @@ type Config struct {
 	// Predict says what all knobs together, as they are asked for, are expected to do; nil
 	// says nothing. It is called by Set, and what it says is kept with the segment that the
 	// change begins.
-	Predict func(to []trace.Knob) trace.Prediction
+	Predict func(to []knob.Setting) trace.Prediction
 }
 
 // Engine runs the step loop. Set, Pause and Requested are for any goroutine; the

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cpu"
 	"dev.gpustall/engine/device/emu"
@@ -127,7 +128,7 @@ func (r *rig) until(ok func(*trace.Snapshot) bool) {
 
 // change asks for settings one after the other, each when the one before is in force and
 // some steps were made with it.
-func (r *rig) change(t testing.TB, changes ...[]trace.Knob) {
+func (r *rig) change(t testing.TB, changes ...[]knob.Setting) {
 	for i, c := range changes {
 		if err := r.engine.Set(c); err != nil {
 			t.Error(err)

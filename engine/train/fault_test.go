@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cpu"
 	"dev.gpustall/engine/device/emu"
@@ -271,7 +272,7 @@ func TestOutOfMemory(t *testing.T) {
 			big := 0
 			dev.fail = func(c string, _, arg int) error {
 				if c == "launch" && dev.calls[c] == 3 {
-					if err := r.engine.Set([]trace.Knob{{Name: "batch_size", Value: "128"}, {Name: "num_workers", Value: "1"}}); err != nil {
+					if err := r.engine.Set([]knob.Setting{{Name: "batch_size", Value: "128"}, {Name: "num_workers", Value: "1"}}); err != nil {
 						t.Error(err)
 					}
 				}
@@ -321,7 +322,7 @@ func TestMakesRoom(t *testing.T) {
 	tight := 0
 	dev.fail = func(c string, n, arg int) error {
 		if c == "launch" && n == 1 {
-			if err := r.engine.Set([]trace.Knob{{Name: "batch_size", Value: "20"}}); err != nil {
+			if err := r.engine.Set([]knob.Setting{{Name: "batch_size", Value: "20"}}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -346,7 +347,7 @@ func TestMakesRoom(t *testing.T) {
 
 func TestSetRefusesAnEmptyEpoch(t *testing.T) {
 	r := onCPU(t, stripes{n: 64}, small(), 1)
-	err := r.engine.Set([]trace.Knob{{Name: "batch_size", Value: "128"}, {Name: "drop_last", Value: "on"}})
+	err := r.engine.Set([]knob.Setting{{Name: "batch_size", Value: "128"}, {Name: "drop_last", Value: "on"}})
 	if err == nil || !strings.Contains(err.Error(), "64 samples") {
 		t.Errorf("an epoch without a batch: %v", err)
 	}
@@ -416,7 +417,7 @@ func TestLivePrecision(t *testing.T) {
 			if value == "fp16" {
 				full = 2
 			}
-			if err := r.engine.Set([]trace.Knob{{Name: "precision", Value: value}}); err != nil {
+			if err := r.engine.Set([]knob.Setting{{Name: "precision", Value: value}}); err != nil {
 				t.Error(err)
 			}
 		}

@@ -4,14 +4,14 @@ import (
 	"errors"
 
 	"dev.gpustall/engine/base/errs"
-	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/train/plan"
 )
 
 // Foresee says what may go wrong if changes were set: what refuses them, or what the
 // system's limits make of them. It takes some milliseconds, changes nothing, and may be
 // called from any goroutine.
-func (e *Engine) Foresee(changes []trace.Knob) []plan.Risk {
+func (e *Engine) Foresee(changes []knob.Setting) []plan.Risk {
 	now := *e.wanted.Load()
 	k := now
 	for _, c := range changes {
@@ -28,7 +28,7 @@ func (e *Engine) Foresee(changes []trace.Knob) []plan.Risk {
 
 // HostNeed is what changes would need of the host's memory in all, in bytes; 0 where they
 // cannot be.
-func (e *Engine) HostNeed(changes []trace.Knob) int64 {
+func (e *Engine) HostNeed(changes []knob.Setting) int64 {
 	k := *e.wanted.Load()
 	for _, c := range changes {
 		if k.Set(c.Name, c.Value) != nil {

@@ -8,7 +8,6 @@ import (
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/device"
-	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train/nn"
 	"dev.gpustall/engine/train/ops"
 	"dev.gpustall/engine/train/plan"
@@ -31,47 +30,47 @@ var KnobTable = knob.NewTable(append(
 	knob.Within(loader.KnobTable, func(k *Knobs) *loader.Knobs { return &k.Loader }),
 	knob.Table[Knobs]{
 		{
-			KnobSpec: trace.KnobSpec{
-				Name: "precision", Group: trace.GroupEngine, Values: precisions, Applied: "next step",
+			Spec: knob.Spec{
+				Name: "precision", Group: knob.GroupEngine, Values: precisions, Applied: "next step",
 				Help: "type of activations and of the matrix products; parameters stay fp32",
 			},
 			Field: func(k *Knobs) any { return (*precision)(&k.Precision) },
 			Flag:  knob.Flag{Value: "TYPE", Note: "not given, CUDA devices take bf16, or fp16 before compute capability 8.0"},
 		},
 		{
-			KnobSpec: trace.KnobSpec{
-				Name: "optimizer", Type: "text", Group: trace.GroupEngine, Values: nn.OptimizerNames(), Applied: "next step",
+			Spec: knob.Spec{
+				Name: "optimizer", Type: "text", Group: knob.GroupEngine, Values: nn.OptimizerNames(), Applied: "next step",
 				Help: "how weights are made of gradients, with PyTorch's names, settings and defaults: adamw,lr=3e-4,weight_decay=0.05; decay=weights spares norms and biases; auto: SGD with momentum as suits the model. Another one begins anew; a new lr does not",
 			},
 			Field: func(k *Knobs) any { return &k.Optimizer },
 			Flag:  knob.Flag{Value: "NAME[,SETTING=N]..."},
 		},
 		{
-			KnobSpec: trace.KnobSpec{
-				Name: "schedule", Type: "text", Group: trace.GroupEngine, Values: nn.ScheduleNames(), Applied: "next step",
+			Spec: knob.Spec{
+				Name: "schedule", Type: "text", Group: knob.GroupEngine, Values: nn.ScheduleNames(), Applied: "next step",
 				Help: "what becomes of the learning rate, as PyTorch's schedulers have it: onecycle,max_lr=0.1 or cosine,warmup=500, over the run's updates; step,step_size=30,gamma=0.1, in epochs; auto: a warm-up with optimizer=auto, else constant. A change begins it anew",
 			},
 			Field: func(k *Knobs) any { return &k.Schedule },
 			Flag:  knob.Flag{Value: "NAME[,SETTING=N]..."},
 		},
 		{
-			KnobSpec: trace.KnobSpec{
-				Name: "gradient_accumulation", Group: trace.GroupEngine, Min: 1, Max: 64, Values: []string{"1", "2", "4", "8", "16", "32", "64"}, Applied: "next step",
+			Spec: knob.Spec{
+				Name: "gradient_accumulation", Group: knob.GroupEngine, Min: 1, Max: 64, Values: []string{"1", "2", "4", "8", "16", "32", "64"}, Applied: "next step",
 				Help: "batches whose gradients make one optimizer step",
 			},
 			Default: "1",
 			Field:   func(k *Knobs) any { return &k.Accumulate },
 		},
 		{
-			KnobSpec: trace.KnobSpec{
-				Name: "checkpointing", Group: trace.GroupEngine, Applied: "next step",
+			Spec: knob.Spec{
+				Name: "checkpointing", Group: knob.GroupEngine, Applied: "next step",
 				Help: "keep fewer activations and compute the others again: less memory, more time",
 			},
 			Field: func(k *Knobs) any { return &k.Checkpoint },
 		},
 		{
-			KnobSpec: trace.KnobSpec{
-				Name: "dropout", Group: trace.GroupEngine, Values: []string{"0", "0.1", "0.2", "0.3", "0.5"}, Applied: "next step",
+			Spec: knob.Spec{
+				Name: "dropout", Group: knob.GroupEngine, Values: []string{"0", "0.1", "0.2", "0.3", "0.5"}, Applied: "next step",
 				Help: "share of what the last layer reads that a training step leaves out, drawn from the seed and the step",
 			},
 			Default: "0",
@@ -79,8 +78,8 @@ var KnobTable = knob.NewTable(append(
 			Flag:    knob.Flag{Value: "SHARE", Note: "any share up to 0.9"},
 		},
 		{
-			KnobSpec: trace.KnobSpec{
-				Name: "label_smoothing", Group: trace.GroupEngine, Values: []string{"0", "0.05", "0.1", "0.2"}, Applied: "next step",
+			Spec: knob.Spec{
+				Name: "label_smoothing", Group: knob.GroupEngine, Values: []string{"0", "0.05", "0.1", "0.2"}, Applied: "next step",
 				Help: "share of a label that the loss spreads over all classes",
 			},
 			Default: "0",
@@ -88,8 +87,8 @@ var KnobTable = knob.NewTable(append(
 			Flag:    knob.Flag{Value: "SHARE", Note: "any share up to 0.9"},
 		},
 		{
-			KnobSpec: trace.KnobSpec{
-				Name: "capture", Group: trace.GroupEngine, Applied: "next step",
+			Spec: knob.Spec{
+				Name: "capture", Group: knob.GroupEngine, Applied: "next step",
 				Help: "replay the step as one captured graph instead of launching each kernel (CUDA)",
 			},
 			Field: func(k *Knobs) any { return &k.Capture },
@@ -102,16 +101,16 @@ var KnobTable = knob.NewTable(append(
 			},
 		},
 		{
-			KnobSpec: trace.KnobSpec{
-				Name: "autotune", Group: trace.GroupEngine, Applied: "next step",
+			Spec: knob.Spec{
+				Name: "autotune", Group: knob.GroupEngine, Applied: "next step",
 				Help: "take the kernel variants that a trial on this GPU found right and fastest, trying those not tried yet; off: the planner's guesses",
 			},
 			Default: "on",
 			Field:   func(k *Knobs) any { return &k.Autotune },
 		},
 		{
-			KnobSpec: trace.KnobSpec{
-				Name: "time_ops", Group: trace.GroupEngine, Values: []string{"off", "sampled", "every"}, Applied: "next step",
+			Spec: knob.Spec{
+				Name: "time_ops", Group: knob.GroupEngine, Values: []string{"off", "sampled", "every"}, Applied: "next step",
 				Help: "steps whose ops are timed one by one: none, more often at first and then 1 in 32 or fewer (as few as keep the cost near 1 %), or every one; a timed step is never a captured graph",
 			},
 			Field: func(k *Knobs) any { return &k.TimeOps },
@@ -121,14 +120,14 @@ var KnobTable = knob.NewTable(append(
 ))
 
 // onDevice changes a knob's spec to what holds on a device.
-var onDevice = map[string]func(s *trace.KnobSpec, info device.Info){
-	"pin_memory": func(s *trace.KnobSpec, info device.Info) { s.NoEffect = info.PinNote },
-	"device_transforms": func(s *trace.KnobSpec, info device.Info) {
+var onDevice = map[string]func(s *knob.Spec, info device.Info){
+	"pin_memory": func(s *knob.Spec, info device.Info) { s.NoEffect = info.PinNote },
+	"device_transforms": func(s *knob.Spec, info device.Info) {
 		if !info.Computes {
 			s.Help += "; on this device only the bytes copied change"
 		}
 	},
-	"precision": func(s *trace.KnobSpec, info device.Info) {
+	"precision": func(s *knob.Spec, info device.Info) {
 		s.Values = info.Types
 		if info.TypeNote != "" {
 			s.Help += "; " + info.TypeNote
@@ -138,13 +137,13 @@ var onDevice = map[string]func(s *trace.KnobSpec, info device.Info){
 		}
 		s.DefaultHere = info.Mixed
 	},
-	"capture": func(s *trace.KnobSpec, info device.Info) {
+	"capture": func(s *knob.Spec, info device.Info) {
 		s.DefaultHere = "on"
 		if info.Kind != "cuda" {
 			s.DefaultHere, s.NoEffect = "", "only CUDA devices capture graphs"
 		}
 	},
-	"autotune": func(s *trace.KnobSpec, info device.Info) {
+	"autotune": func(s *knob.Spec, info device.Info) {
 		s.NoEffect = info.TuneNote
 		if info.Kind != "cuda" {
 			s.NoEffect = "only CUDA devices have kernels to choose from"
@@ -183,10 +182,10 @@ func DefaultsOn(info device.Info) Knobs {
 func (k *Knobs) Set(name, value string) error { return KnobTable.Set(k, name, value) }
 
 // List returns all knobs as name/value pairs, in the table's order.
-func (k Knobs) List() []trace.Knob { return KnobTable.List(k) }
+func (k Knobs) List() []knob.Setting { return KnobTable.List(k) }
 
 // Specs describes the knobs for a device: what has no effect there says why.
-func Specs(info device.Info) []trace.KnobSpec {
+func Specs(info device.Info) []knob.Spec {
 	specs := KnobTable.Specs()
 	for i := range specs {
 		if change := onDevice[specs[i].Name]; change != nil {

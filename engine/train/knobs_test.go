@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/device"
-	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train"
 	"dev.gpustall/loader"
 )
@@ -21,7 +21,7 @@ func TestLiveKnobs(t *testing.T) {
 	k := train.DefaultKnobs()
 	k.Loader.BatchSize = 16
 	r := onCPU(t, d, k, 6)
-	changes := [][]trace.Knob{
+	changes := [][]knob.Setting{
 		{{Name: "num_workers", Value: "3"}},
 		{{Name: "batch_size", Value: "50"}},
 		{{Name: "device_transforms", Value: "on"}, {Name: "pin_memory", Value: "on"}},
@@ -95,9 +95,9 @@ func TestEngineKnobsLive(t *testing.T) {
 	go func() {
 		defer close(done)
 		r.change(t,
-			[]trace.Knob{{Name: "gradient_accumulation", Value: "4"}},
-			[]trace.Knob{{Name: "checkpointing", Value: "on"}, {Name: "gradient_accumulation", Value: "2"}},
-			[]trace.Knob{{Name: "checkpointing", Value: "off"}, {Name: "gradient_accumulation", Value: "1"}})
+			[]knob.Setting{{Name: "gradient_accumulation", Value: "4"}},
+			[]knob.Setting{{Name: "checkpointing", Value: "on"}, {Name: "gradient_accumulation", Value: "2"}},
+			[]knob.Setting{{Name: "checkpointing", Value: "off"}, {Name: "gradient_accumulation", Value: "1"}})
 	}()
 	s := r.run(t, context.Background())
 	<-done
@@ -115,7 +115,7 @@ func TestEngineKnobsLive(t *testing.T) {
 func TestSetRefuses(t *testing.T) {
 	r := onCPU(t, stripes{n: 64}, train.DefaultKnobs(), 1)
 	before := r.engine.Requested()
-	for _, c := range [][]trace.Knob{
+	for _, c := range [][]knob.Setting{
 		{{Name: "num_workers", Value: "65"}},
 		{{Name: "num_workers", Value: "2"}, {Name: "batch_size", Value: "0"}},
 		{{Name: "precision", Value: "fp16"}},
@@ -149,11 +149,11 @@ func TestIneffectiveKnobs(t *testing.T) {
 		defer close(done)
 		defer cancel()
 		r.change(t,
-			[]trace.Knob{{Name: "gradient_accumulation", Value: "2"}}, // not its business
-			[]trace.Knob{{Name: "num_workers", Value: "1"}},
-			[]trace.Knob{{Name: "gradient_accumulation", Value: "1"}},
-			[]trace.Knob{{Name: "inject_straggler", Value: "off"}},
-			[]trace.Knob{{Name: "inject_straggler", Value: "9:1ms"}})
+			[]knob.Setting{{Name: "gradient_accumulation", Value: "2"}}, // not its business
+			[]knob.Setting{{Name: "num_workers", Value: "1"}},
+			[]knob.Setting{{Name: "gradient_accumulation", Value: "1"}},
+			[]knob.Setting{{Name: "inject_straggler", Value: "off"}},
+			[]knob.Setting{{Name: "inject_straggler", Value: "9:1ms"}})
 	}()
 	s := r.run(t, ctx)
 	<-done
@@ -176,7 +176,7 @@ func TestDefaultsOn(t *testing.T) {
 	} {
 		k, plain := train.DefaultsOn(device.Info{Kind: c.kind, Types: types, Mixed: c.mixed}), train.DefaultKnobs()
 		for name, want := range map[string]string{"precision": c.precision, "capture": c.capture, "autotune": c.autotune} {
-			if got := trace.KnobValue(k.List(), name); got != want {
+			if got := knob.ValueOf(k.List(), name); got != want {
 				t.Errorf("%s on %s: %s, want %s", name, c.kind, got, want)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cpu"
 	"dev.gpustall/engine/trace"
@@ -133,7 +134,7 @@ func TestReserves(t *testing.T) {
 	dev.onLaunch = func(n int) {
 		for at, v := range map[int]string{5: "8", 12: "64"} {
 			if n == at {
-				if err := r.engine.Set([]trace.Knob{{Name: "batch_size", Value: v}}); err != nil {
+				if err := r.engine.Set([]knob.Setting{{Name: "batch_size", Value: v}}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -212,7 +213,7 @@ func TestMoves(t *testing.T) {
 		r := newRig(t, dev, bankConfig(t, stripes{n: 300}, k))
 		dev.onLaunch = func(n int) {
 			if n == 5 {
-				if err := r.engine.Set([]trace.Knob{{Name: "batch_size", Value: "48"}}); err != nil {
+				if err := r.engine.Set([]knob.Setting{{Name: "batch_size", Value: "48"}}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -242,7 +243,7 @@ func TestRefusesLive(t *testing.T) {
 		switch n {
 		case 5:
 			held = dev.held
-			if err := r.engine.Set([]trace.Knob{{Name: "batch_size", Value: "256"}}); err != nil {
+			if err := r.engine.Set([]knob.Setting{{Name: "batch_size", Value: "256"}}); err != nil {
 				t.Error(err)
 			}
 		case 8:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train"
 	"dev.gpustall/engine/train/ops"
@@ -17,13 +18,13 @@ func TestOpsBySegment(t *testing.T) {
 	r := onCPU(t, stripes{n: 32 * 40}, k, 1)
 	go func() {
 		r.until(func(s *trace.Snapshot) bool { return len(s.Recent) >= 4 })
-		if err := r.engine.Set([]trace.Knob{{Name: "batch_size", Value: "16"}, {Name: "time_ops", Value: "sampled"}}); err != nil {
+		if err := r.engine.Set([]knob.Setting{{Name: "batch_size", Value: "16"}, {Name: "time_ops", Value: "sampled"}}); err != nil {
 			t.Error(err)
 		}
 		r.until(func(s *trace.Snapshot) bool {
 			return len(s.Segments) > 1 && len(s.Recent) >= int(s.Segments[1].FirstStep)+20
 		})
-		if err := r.engine.Set([]trace.Knob{{Name: "time_ops", Value: "off"}}); err != nil {
+		if err := r.engine.Set([]knob.Setting{{Name: "time_ops", Value: "off"}}); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -84,7 +85,7 @@ func TestHeldBySegment(t *testing.T) {
 	r := onCPU(t, stripes{n: 64 * 8}, k, 1)
 	go func() {
 		r.until(func(s *trace.Snapshot) bool { return len(s.Recent) >= 4 })
-		if err := r.engine.Set([]trace.Knob{{Name: "batch_size", Value: "64"}}); err != nil {
+		if err := r.engine.Set([]knob.Setting{{Name: "batch_size", Value: "64"}}); err != nil {
 			t.Error(err)
 		}
 	}()

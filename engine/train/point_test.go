@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train"
 	"dev.gpustall/engine/train/nn"
@@ -90,7 +91,7 @@ func TestGoesOn(t *testing.T) {
 func TestScheduleGoesOn(t *testing.T) {
 	d := stripes{n: 160}
 	m := cnn(t, d)
-	run := func(from *train.Point, steps int, settings, change []trace.Knob) (*train.Point, float64) {
+	run := func(from *train.Point, steps int, settings, change []knob.Setting) (*train.Point, float64) {
 		t.Helper()
 		dev, err := cpu.Open(2)
 		if err != nil {
@@ -98,7 +99,7 @@ func TestScheduleGoesOn(t *testing.T) {
 		}
 		k := train.DefaultKnobs()
 		k.Loader.BatchSize = 16
-		for _, s := range append([]trace.Knob{{Name: "optimizer", Value: "sgd,lr=0.5"}}, settings...) {
+		for _, s := range append([]knob.Setting{{Name: "optimizer", Value: "sgd,lr=0.5"}}, settings...) {
 			if err := k.Set(s.Name, s.Value); err != nil {
 				t.Fatal(err)
 			}
@@ -119,8 +120,8 @@ func TestScheduleGoesOn(t *testing.T) {
 		rates := r.run(t, context.Background()).Gauges[trace.GaugeLearningRate]
 		return p, rates[len(rates)-1].V
 	}
-	p, _ := run(nil, 6, []trace.Knob{{Name: "gradient_accumulation", Value: "2"}}, nil)
-	cosine := []trace.Knob{{Name: "schedule", Value: "cosine,steps=8"}}
+	p, _ := run(nil, 6, []knob.Setting{{Name: "gradient_accumulation", Value: "2"}}, nil)
+	cosine := []knob.Setting{{Name: "schedule", Value: "cosine,steps=8"}}
 	p, _ = run(p, 8, nil, cosine)
 	if want := (train.Pace{Updates: 5, From: 3}); p.Pace != want {
 		t.Errorf("the pace is %+v, want %+v", p.Pace, want)

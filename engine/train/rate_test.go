@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train"
 )
@@ -31,10 +32,10 @@ func TestSchedule(t *testing.T) {
 	}
 	set("schedule", "auto")
 	r := onCPU(t, d, k, 0)
-	if err := r.engine.Set([]trace.Knob{{Name: "schedule", Value: "cosine"}}); err == nil || !strings.HasPrefix(err.Error(), "set schedule=cosine: the run has no end") {
+	if err := r.engine.Set([]knob.Setting{{Name: "schedule", Value: "cosine"}}); err == nil || !strings.HasPrefix(err.Error(), "set schedule=cosine: the run has no end") {
 		t.Errorf("a run without end takes a cosine: %v", err)
 	}
-	if err := r.engine.Set([]trace.Knob{{Name: "schedule", Value: "cosine,steps=9"}}); err != nil {
+	if err := r.engine.Set([]knob.Setting{{Name: "schedule", Value: "cosine,steps=9"}}); err != nil {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -53,9 +54,9 @@ func TestOptimizerLive(t *testing.T) {
 	go func() {
 		defer cancel()
 		r.until(func(s *trace.Snapshot) bool { return s.Total.Steps > 8 })
-		var changes [][]trace.Knob
+		var changes [][]knob.Setting
 		for _, value := range []string{"adam", "adam,lr=0.002", "adam,lr=0.002,weight_decay=0.1,decay=weights"} {
-			changes = append(changes, []trace.Knob{{Name: "optimizer", Value: value}})
+			changes = append(changes, []knob.Setting{{Name: "optimizer", Value: value}})
 		}
 		r.change(t, changes...)
 		r.until(func(s *trace.Snapshot) bool { return s.Total.Steps > 40 })

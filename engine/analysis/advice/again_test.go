@@ -20,7 +20,7 @@ func TestWhatAnotherSegmentHad(t *testing.T) {
 		{"not known yet", 30, 2, "let num_workers 2 and 4 take turns (A-B-A): segment #1 had it, and whether that is faster is not known yet: "},
 		{"no faster", 60, 1, ""},
 	} {
-		s := uniform(c.steps, wait(trace.CauseDecode), knob("num_workers", "4"))
+		s := uniform(c.steps, wait(trace.CauseDecode), set("num_workers", "4"))
 		after("num_workers", "2", "4", c.times)(s)
 		slow(s)
 		s.Digest = *trace.Digested(s.Recent)

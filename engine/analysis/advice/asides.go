@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
@@ -56,7 +57,7 @@ func (s *situation) asStarted(names ...string) bool {
 		return false
 	}
 	for _, n := range names {
-		if trace.KnobValue(s.snap.Segments[0].Knobs, n) != s.knob(n) {
+		if knob.ValueOf(s.snap.Segments[0].Knobs, n) != s.knob(n) {
 			return false
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
@@ -15,7 +16,7 @@ import (
 // Keep are the settings to keep.
 type Keep struct {
 	Segment int32            // whose they are
-	Knobs   []trace.Knob     // those that differ from the baseline's; none when its own are the ones
+	Knobs   []knob.Setting   // those that differ from the baseline's; none when its own are the ones
 	Change  stats.Comparison // with the baseline
 	Text    string           // in one sentence; empty when there was nothing to choose from
 	Open    bool             // others look faster than these, the baseline's, and whether they are is not known yet
@@ -26,7 +27,7 @@ const looks = 1.1
 
 // workersOf is a row's num_workers.
 func workersOf(r *attribution.SegmentStats) int {
-	n, _ := strconv.Atoi(trace.KnobValue(r.Segment.Knobs, "num_workers"))
+	n, _ := strconv.Atoi(knob.ValueOf(r.Segment.Knobs, "num_workers"))
 	return n
 }
 
@@ -157,12 +158,12 @@ func baseline(rows []attribution.SegmentStats) int {
 }
 
 // Changed lists the knobs of b that differ from a's.
-func Changed(a, b []trace.Knob) []trace.Knob {
+func Changed(a, b []knob.Setting) []knob.Setting {
 	was := map[string]string{}
 	for _, k := range a {
 		was[k.Name] = k.Value
 	}
-	var out []trace.Knob
+	var out []knob.Setting
 	for _, k := range b {
 		if v, ok := was[k.Name]; !ok || v != k.Value {
 			out = append(out, k)

@@ -5,13 +5,14 @@ import (
 	"strings"
 	"testing"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
 // The costly ops are those of the segment judged: another segment's rows neither
 // list an op twice nor thin its share.
 func TestCostlyIsOfOneSegment(t *testing.T) {
-	s := uniform(60, nil, knob("num_workers", "2"))
+	s := uniform(60, nil, set("num_workers", "2"))
 	s.Segments = append(s.Segments, trace.Segment{Index: 1, Knobs: s.Segments[0].Knobs})
 	for segment := range int32(3) {
 		for _, o := range []struct {
@@ -35,10 +36,10 @@ func TestCostlyIsOfOneSegment(t *testing.T) {
 // stretches is a session of segments with so many workers, whose steps compute and
 // wait for data so many ms.
 func stretches(of ...[3]int64) *trace.Snapshot {
-	s := &trace.Snapshot{Meta: trace.Meta{Specs: []trace.KnobSpec{{Name: "num_workers", Group: "loader"}, {Name: "precision", Group: "engine"}}}}
+	s := &trace.Snapshot{Meta: trace.Meta{Specs: []knob.Spec{{Name: "num_workers", Group: "loader"}, {Name: "precision", Group: "engine"}}}}
 	var t int64
 	for g, o := range of {
-		s.Segments = append(s.Segments, trace.Segment{Index: int32(g), Knobs: []trace.Knob{knob("num_workers", fmt.Sprint(o[0])), knob("precision", "fp32")}})
+		s.Segments = append(s.Segments, trace.Segment{Index: int32(g), Knobs: []knob.Setting{set("num_workers", fmt.Sprint(o[0])), set("precision", "fp32")}})
 		for i := range int64(100) {
 			jitter := (i*7919%13 - 6) * 2e5 // ±1.2 ms
 			st := trace.Step{Index: int32(len(s.Recent)), Segment: int32(g), Samples: 32, Correct: -1, Busy: o[1]*1e6 + jitter}
@@ -83,7 +84,7 @@ func TestKeep(t *testing.T) {
 		k.Text != "num_workers=4 looks faster than the baseline's settings (~+100 %), not proven yet: press A on the screen or give --paired num_workers=4 to let the two take turns (A-B-A)" {
 		t.Errorf("%+v", k)
 	}
-	facts(knob("torch", "2.15.0"))(short)
+	facts(set("torch", "2.15.0"))(short)
 	if k := judge(short, short.Recent).all.Keep; !strings.Contains(k.Text, "press A on the screen to let the two") {
 		t.Errorf("%+v", k)
 	}
@@ -94,7 +95,7 @@ func TestKeep(t *testing.T) {
 	// What a tune left in force stays what is advised, though it was faster by so much that no
 	// interval was waited for; not where the run went on with something else, or it was taken back.
 	tuned := stretches([3]int64{1, 5, 50}, [3]int64{4, 5, 0}, [3]int64{4, 5, 0})
-	tuned.Experiments = []trace.Experiment{{Kind: trace.Tune, First: 1, Last: 1, End: 1, B: []trace.Knob{knob("num_workers", "4")}, Kept: true, Decisions: []trace.Decision{
+	tuned.Experiments = []trace.Experiment{{Kind: trace.Tune, First: 1, Last: 1, End: 1, B: []knob.Setting{set("num_workers", "4")}, Kept: true, Decisions: []trace.Decision{
 		{Verdict: trace.Confirmed, Before: trace.Block{Steps: 9, Samples: 288, Active: 9 * 55e6}, After: trace.Block{Steps: 9, Samples: 288, Active: 9 * 5e6}},
 	}}}
 	if k := judge(tuned, tuned.Recent).all.Keep; k.Segment != 2 || !strings.Contains(k.Text, "keep segment #2, whose settings tune found") || !strings.Contains(k.Text, "~x11 throughput") || len(k.Knobs) != 1 {
@@ -122,7 +123,7 @@ func TestKeep(t *testing.T) {
 func TestKeepRepeats(t *testing.T) {
 	for _, times := range []int32{1, 4} {
 		s := stretches([3]int64{1, 50, 50}, [3]int64{4, 50, 0})
-		facts(knob("torch", "2.15.0"))(s)
+		facts(set("torch", "2.15.0"))(s)
 		epochOf(times)(s)
 		if k := judge(s, s.Recent).all.Keep; (k.Segment == 0) != (times == 4) || strings.Contains(k.Text, "each worker yields all") != (times == 4) {
 			t.Errorf("%d times the samples: %+v", times, k)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
@@ -66,7 +67,7 @@ var labels = []label{
 			return "a slowness was added on purpose, which says nothing about the machine"
 		}},
 	{key: "ceiling", short: "CEIL", words: "ceiling", scope: OfSegments,
-		asked: func(g *trace.Segment) bool { return trace.On(trace.KnobValue(g.Knobs, "ceiling")) }, flag: trace.FlagCeiling,
+		asked: func(g *trace.Segment) bool { return knob.On(knob.ValueOf(g.Knobs, "ceiling")) }, flag: trace.FlagCeiling,
 		steps: func(e *attribution.EpochStats) int { return e.Ceiling },
 		sentence: func(*trace.Snapshot) string {
 			return "the same few cached batches were served, so that data cost nothing and little was learnt"
@@ -86,7 +87,7 @@ var labels = []label{
 				units.Counted(s.Skipped(), "sample could not be loaded and was left out of its batch", "samples could not be loaded and were left out of their batches"), units.Count(s.Total.Samples))
 		}},
 	{key: "batches", short: "BAT", words: "a batch counted as one sample",
-		holds: func(s *trace.Snapshot) bool { return trace.KnobValue(s.Meta.Host, trace.SampleIs) != "" },
+		holds: func(s *trace.Snapshot) bool { return knob.ValueOf(s.Meta.Host, trace.SampleIs) != "" },
 		sentence: func(*trace.Snapshot) string {
 			return "the DataLoader has batch_size=None, so that nothing tells how many samples there are in what the data set yields: what is said of a sample is of one batch of it"
 		}},

@@ -5,13 +5,14 @@ import (
 	"strings"
 	"testing"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
 // Every label has its words, its sentence and what it holds of, and a plain run has
 // none.
 func TestLabelTable(t *testing.T) {
-	inject := trace.Segment{Knobs: []trace.Knob{knob("inject_read", "5ms")}}
+	inject := trace.Segment{Knobs: []knob.Setting{set("inject_read", "5ms")}}
 	for key, c := range map[string]struct {
 		make  func(*trace.Snapshot)
 		scope Scope
@@ -25,7 +26,7 @@ func TestLabelTable(t *testing.T) {
 		"skipped": {func(s *trace.Snapshot) {
 			s.Gauges = map[string][]trace.Point{trace.GaugeSkipped: {{V: 1}, {V: 3}}}
 		}, OfRun, "3 samples could not be loaded"},
-		"batches":    {func(s *trace.Snapshot) { s.Meta.Host = []trace.Knob{knob(trace.SampleIs, "any")} }, OfRun, "batch_size=None"},
+		"batches":    {func(s *trace.Snapshot) { s.Meta.Host = []knob.Setting{set(trace.SampleIs, "any")} }, OfRun, "batch_size=None"},
 		"imported":   {func(s *trace.Snapshot) { s.Meta.Imported = "trace.json" }, OfRun, "trace.json"},
 		"incomplete": {func(s *trace.Snapshot) { s.Outcome.Unsaved = trace.Unsaved{Spans: 7, From: 1e9, To: 2e9} }, OfSteps, "7 spans of the time from 1.00 s"},
 		"damaged":    {func(s *trace.Snapshot) { s.Damage = []string{"A block is lost."} }, OfRun, "A block is lost"},
@@ -58,7 +59,7 @@ func TestLabelTable(t *testing.T) {
 
 // What makes a number other than a plain run's stands in the text.
 func TestLabels(t *testing.T) {
-	s := uniform(20, map[trace.Cause]int64{trace.CauseRead: 50}, knob("num_workers", "0"))
+	s := uniform(20, map[trace.Cause]int64{trace.CauseRead: 50}, set("num_workers", "0"))
 	s.Meta.Emulated, s.Meta.Synthetic = true, true
 	s.Recent[7].Flags = trace.FlagInjected
 	v := judge(s, s.Recent)
@@ -87,13 +88,13 @@ func TestLabels(t *testing.T) {
 // where the injection reached no step, and of the segments that it judges alone.
 func TestLabelsOfKnobs(t *testing.T) {
 	for value, want := range map[string]bool{"9:50ms": true, "off": false, "0": false} {
-		s := uniform(20, nil, knob("inject_straggler", value))
+		s := uniform(20, nil, set("inject_straggler", value))
 		if v := judge(s, s.Recent); strings.HasSuffix(v.Text, "[injected]") != want {
 			t.Errorf("inject_straggler=%s: %q", value, v.Text)
 		}
 	}
-	s := uniform(20, nil, knob("inject_read", "off"))
-	s.Segments = append(s.Segments, trace.Segment{Index: 1, Knobs: []trace.Knob{knob("inject_read", "5ms")}})
+	s := uniform(20, nil, set("inject_read", "off"))
+	s.Segments = append(s.Segments, trace.Segment{Index: 1, Knobs: []knob.Setting{set("inject_read", "5ms")}})
 	if v := judge(s, s.Recent); len(v.Labels) != 0 {
 		t.Errorf("a later segment's injection: %q", v.Text)
 	}
@@ -104,7 +105,7 @@ func TestLabelsOfKnobs(t *testing.T) {
 
 // A label does not wait for the first step.
 func TestLabelsBeforeSteps(t *testing.T) {
-	s := &trace.Snapshot{Segments: []trace.Segment{{Knobs: []trace.Knob{
+	s := &trace.Snapshot{Segments: []trace.Segment{{Knobs: []knob.Setting{
 		{Name: "inject_read", Value: "50ms"}, {Name: "inject_cpu", Value: "off"}, {Name: "ceiling", Value: "off"},
 	}}}}
 	if got := strings.Join(Keys(Labels(s, nil)), ","); got != "injected" {

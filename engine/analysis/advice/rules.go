@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"dev.gpustall/engine/analysis/predict"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
@@ -160,7 +161,7 @@ func (s *situation) check(r *Rule) (f Finding, ok bool) {
 // unbar is what a finding comes to where its knob cannot have that value here: what would let
 // it. It is false where nothing would.
 func (s *situation) unbar(f Finding) (_ Finding, ok bool) {
-	spec := trace.SpecOf(s.specs, f.Knob)
+	spec := knob.SpecOf(s.specs, f.Knob)
 	if spec == nil || spec.Bars(f.Value) == "" {
 		return f, true
 	}
@@ -187,7 +188,7 @@ func (s *situation) foresee(f *Finding) {
 	if f.Value == "" || f.Before || s.model == nil {
 		return
 	}
-	if p, ok := s.model.Predict(trace.Knob{Name: f.Knob, Value: f.Value}); ok {
+	if p, ok := s.model.Predict(knob.Setting{Name: f.Knob, Value: f.Value}); ok {
 		f.Predicted = p.Prediction
 	}
 }

@@ -3,6 +3,7 @@ package advice
 import (
 	"fmt"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
@@ -23,7 +24,7 @@ func (s *situation) gauge(name string) (mean float64, known bool) {
 }
 
 // fact is what the session says of the host; empty when it says nothing.
-func (s *situation) fact(name string) string { return trace.KnobValue(s.snap.Meta.Host, name) }
+func (s *situation) fact(name string) string { return knob.ValueOf(s.snap.Meta.Host, name) }
 
 // quota is for a container whose CPU time runs out while threads could still use some.
 // It rests on the kernel's count of periods (nr_throttled over nr_periods in cpu.stat).

@@ -30,7 +30,7 @@ func gaugeUntil(name string, tenths int64, v float64) func(*trace.Snapshot) {
 			s.Gauges = map[string][]trace.Point{}
 		}
 		if name == trace.GaugeThrottled {
-			s.Meta.Host = append(s.Meta.Host, knob("cpu quota", "the cgroup allows the time of 2 cores"))
+			s.Meta.Host = append(s.Meta.Host, set("cpu quota", "the cgroup allows the time of 2 cores"))
 		}
 		for t := range int64(100) {
 			if t >= tenths {
@@ -83,11 +83,11 @@ func TestAsides(t *testing.T) {
 		{"trace of the host", false, profiled(trace.Profile{GPUs: []trace.ProfiledGPU{{Utilisation: 1}}}), ""},
 		{"power limit", true, together(gauge(trace.GaugePowerCapped, 100), gauge("nvml_power", 700)), "the GPU is at its power limit in 100 % of the samples (700 W), which lowers its clock"},
 		{"power limit", false, gauge(trace.GaugePowerCapped, 10), ""},
-		{"other machines", true, facts(knob("ranks", "8"), knob("ranks here", "2")), "6 of the 8 ranks are on other machines and not in this session"},
-		{"other machines", false, facts(knob("ranks", "8"), knob("ranks here", "8")), ""},
-		{"other machines", false, facts(knob("ranks", "8")), ""},
-		{"whole data sets", true, together(workers("4"), facts(knob(trace.WorkersYield, "all samples each"))), "nothing in"},
-		{"whole data sets", false, facts(knob(trace.WorkersYield, "all samples each")), ""},
+		{"other machines", true, facts(set("ranks", "8"), set("ranks here", "2")), "6 of the 8 ranks are on other machines and not in this session"},
+		{"other machines", false, facts(set("ranks", "8"), set("ranks here", "8")), ""},
+		{"other machines", false, facts(set("ranks", "8")), ""},
+		{"whole data sets", true, together(workers("4"), facts(set(trace.WorkersYield, "all samples each"))), "nothing in"},
+		{"whole data sets", false, facts(set(trace.WorkersYield, "all samples each")), ""},
 		{"whole data sets", false, workers("4"), ""},
 		{"samples repeated before", true, together(onTorch("1"), workers("2"), after("num_workers", "4", "2", 1), epochOf(1), func(s *trace.Snapshot) {
 			for i := range 60 {
@@ -96,7 +96,7 @@ func TestAsides(t *testing.T) {
 		}), "with 4 workers an epoch had"},
 		{"samples repeated before", false, together(onTorch("1"), workers("2"), after("num_workers", "4", "2", 1), epochOf(1)), ""},
 	} {
-		s := uniform(60, nil, knob("num_workers", "1"), knob("batch_size", "32"))
+		s := uniform(60, nil, set("num_workers", "1"), set("batch_size", "32"))
 		c.mod(s)
 		slow(s)
 		a := judge(s, s.Recent).all
@@ -166,7 +166,7 @@ func firstTakes(ns int64) func(*trace.Snapshot) {
 
 // TestCost: what idleness costs is said where a rate was given, in the verdict.
 func TestCost(t *testing.T) {
-	s := uniform(60, map[trace.Cause]int64{trace.CauseDecode: 36, trace.CauseLaunch: 4}, knob("num_workers", "1"))
+	s := uniform(60, map[trace.Cause]int64{trace.CauseDecode: 36, trace.CauseLaunch: 4}, set("num_workers", "1"))
 	if v := judge(s, s.Recent); contains(v.Text, "$") {
 		t.Errorf("without a rate: %s", v.Text)
 	}

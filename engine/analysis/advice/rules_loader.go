@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"dev.gpustall/engine/analysis/predict"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
@@ -60,7 +61,7 @@ func persistentWorkers(s *situation) (f Finding, ok bool) {
 	f.Evidence = join(f.Evidence, s.startUp())
 	// Where no core is free, loading ahead gains nothing, but workers that need not start do: by
 	// more than is seen of it where they are processes, which the kernel makes and takes apart.
-	off := f.From != "" && trace.Off(f.From)
+	off := f.From != "" && knob.Off(f.From)
 	return f, s.workers > 0 && off && (!s.computing() || s.b.Share(trace.CauseStartup) >= moderate || s.atStarts())
 }
 
@@ -77,7 +78,7 @@ func epochStarts(s *situation) (f Finding, ok bool) {
 		Evidence: "the device waits at the start of an epoch until the workers have loaded its first batches",
 		Share:    s.starts(), Here: true,
 	}
-	if spec := trace.SpecOf(s.specs, "persistent_workers"); spec != nil && spec.NoEffect != "" && spec.Hint != "" {
+	if spec := knob.SpecOf(s.specs, "persistent_workers"); spec != nil && spec.NoEffect != "" && spec.Hint != "" {
 		f.Remedy, f.Evidence = spec.Hint, join(spec.NoEffect, f.Evidence)
 	}
 	return f, s.workers > 0 && !s.can("persistent_workers") && s.atStarts()
@@ -316,7 +317,7 @@ func bursts(s *situation) (f Finding, ok bool) {
 	f = s.turn("prefetch_factor", strconv.Itoa(max(n, longer)), join(s.average(), "batches are late in bursts, which a longer queue evens out"))
 	f.Share = s.loads()
 	if more := s.moreWorkers(); longer > 0 && more > s.workers {
-		queue, workers := trace.Knob{Name: f.Knob, Value: f.Value}, trace.Knob{Name: "num_workers", Value: strconv.Itoa(more)}
+		queue, workers := knob.Setting{Name: f.Knob, Value: f.Value}, knob.Setting{Name: "num_workers", Value: strconv.Itoa(more)}
 		alone, known := s.model.Predict(workers)
 		if q, ok := s.model.Predict(queue); ok && known && predict.Gain(alone.Prediction).Value >= predict.Gain(q.Prediction).Value {
 			return f, s.keepsUp() // it is the workers that are too few
@@ -334,7 +335,7 @@ func (s *situation) longerQueue() (factor int) {
 	now, _ := s.number("prefetch_factor")
 	best := 1.
 	for n := 2 * now; now > 0 && s.model != nil && n <= min(predict.LongQueue(s.workers), s.limit("prefetch_factor", 16)); n *= 2 {
-		p, ok := s.model.Predict(trace.Knob{Name: "prefetch_factor", Value: strconv.Itoa(n)})
+		p, ok := s.model.Predict(knob.Setting{Name: "prefetch_factor", Value: strconv.Itoa(n)})
 		if g := predict.Gain(p.Prediction).Value; ok && g >= (1+moderate)*best {
 			factor, best = n, g
 		}

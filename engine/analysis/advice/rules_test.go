@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -245,7 +246,7 @@ func blocked(s *trace.Snapshot) {
 
 func spec(name string, most int, noEffect string) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
-		s.Meta.Specs = []trace.KnobSpec{{Name: name, Max: most, NoEffect: noEffect}}
+		s.Meta.Specs = []knob.Spec{{Name: name, Max: most, NoEffect: noEffect}}
 	}
 }
 
@@ -265,10 +266,10 @@ func heads(workers ...int) func(*trace.Snapshot) {
 
 // after puts a segment in front in which the knob had another value, and steps took
 // so many times as long; below 0, it is those after it that do.
-func after(knob, from, to string, times int64) func(*trace.Snapshot) {
+func after(name, from, to string, times int64) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
 		if times < 0 {
-			after(knob, from, to, 1)(s)
+			after(name, from, to, 1)(s)
 			slower(s, len(s.Recent)/2, -times, trace.CauseDecode)
 			return
 		}
@@ -288,7 +289,7 @@ func after(knob, from, to string, times int64) func(*trace.Snapshot) {
 		s.Recent = append(before, s.Recent...)
 		a, b := s.Segments[0], s.Segments[0]
 		a.Knobs, b.Index = slices.Clone(a.Knobs), 1
-		a.Knobs[slices.IndexFunc(a.Knobs, func(k trace.Knob) bool { return k.Name == knob })].Value = from
+		a.Knobs[slices.IndexFunc(a.Knobs, func(k knob.Setting) bool { return k.Name == name })].Value = from
 		s.Segments = []trace.Segment{a, b}
 	}
 }
@@ -361,10 +362,10 @@ func profiled(p trace.Profile) func(*trace.Snapshot) {
 func TestRules(t *testing.T) {
 	seen := map[string][2]bool{}
 	for _, c := range slices.Concat(ruleCases, hostCases, dataCases, timeCases, torchCases) {
-		var knobs []trace.Knob
+		var knobs []knob.Setting
 		for _, k := range strings.Fields(c.knobs) {
 			name, value, _ := strings.Cut(k, "=")
-			knobs = append(knobs, knob(name, value))
+			knobs = append(knobs, set(name, value))
 		}
 		s := uniform(60, c.stalls, knobs...)
 		if c.mod != nil {
@@ -401,9 +402,9 @@ func TestRules(t *testing.T) {
 func TestHealthy(t *testing.T) {
 	for _, idle := range []int64{0, 4} {
 		for _, workers := range []string{"0", "2", "4", "64"} {
-			s := uniform(60, map[trace.Cause]int64{trace.CauseDecode: idle}, knob("num_workers", workers), knob("prefetch_factor", "2"),
-				knob("pin_memory", "off"), knob("persistent_workers", "off"), knob("in_order", "on"), knob("capture", "off"),
-				knob("device_transforms", "off"), knob("batch_size", "32"))
+			s := uniform(60, map[trace.Cause]int64{trace.CauseDecode: idle}, set("num_workers", workers), set("prefetch_factor", "2"),
+				set("pin_memory", "off"), set("persistent_workers", "off"), set("in_order", "on"), set("capture", "off"),
+				set("device_transforms", "off"), set("batch_size", "32"))
 			if v := judge(s, s.Recent); len(v.all.Findings) != 0 || !strings.Contains(v.Advice, "the loader keeps up") {
 				t.Errorf("%s workers, %d %% idle: %+v", workers, idle, v.all.Findings)
 			}
@@ -424,7 +425,7 @@ func TestTriedIsNotAdvisedAgain(t *testing.T) {
 		{"no gain", "8", "16", 1, "8", " "},
 		{"a gain", "4", "8", 2, "8", "num_workers 16"},
 	} {
-		s := uniform(60, wait(trace.CauseRead), knob("num_workers", c.to))
+		s := uniform(60, wait(trace.CauseRead), set("num_workers", c.to))
 		after("num_workers", c.from, c.to, max(c.times, 1))(s)
 		if c.times < 0 {
 			slower(s, 60, -c.times, trace.CauseRead)
@@ -483,7 +484,7 @@ func TestGain(t *testing.T) {
 	}{
 		{"host", load(20), 2}, {"neighbours", together(load(20), gauges(50, 48, 50)), 0.8},
 	} {
-		s := uniform(20, wait(trace.CauseDecode), knob("num_workers", "8"))
+		s := uniform(20, wait(trace.CauseDecode), set("num_workers", "8"))
 		tt.of(s)
 		a := Of(s, trace.Count(s.Recent), nil)
 		if i := slices.IndexFunc(a.Findings, func(f Finding) bool { return f.Rule == tt.name }); i < 0 || math.Abs(a.Findings[i].Most-tt.want) > 0.01 {

@@ -9,6 +9,7 @@ import (
 
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/predict"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
@@ -164,7 +165,7 @@ func cheapBatches(s *situation) (f Finding, ok bool) {
 		Evidence: join("the loop loads a batch itself in less time than it would take it to take one from a worker process; "+s.times(), s.batch()),
 		Share:    s.loads(),
 	}
-	p, ok := s.model.Predict(trace.Knob{Name: "num_workers", Value: strconv.Itoa(max(1, s.moreWorkers()))})
+	p, ok := s.model.Predict(knob.Setting{Name: "num_workers", Value: strconv.Itoa(max(1, s.moreWorkers()))})
 	return f, ok && predict.Gain(p.Prediction).Hi < 1
 }
 
@@ -223,7 +224,7 @@ func (s *situation) serial() bool {
 	if s.workers < 2 || s.model.Lock.Workers < moderate*float64(s.workers) {
 		return false
 	}
-	p, ok := s.model.Predict(trace.Knob{Name: "num_workers", Value: strconv.Itoa(2 * s.workers)})
+	p, ok := s.model.Predict(knob.Setting{Name: "num_workers", Value: strconv.Itoa(2 * s.workers)})
 	return ok && predict.Gain(p.Prediction).Value < 1+moderate
 }
 

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -27,7 +28,7 @@ var torchCases = []ruleCase{
 	{"host", true, wait(trace.CauseFetch), "num_workers=4", together(load(20), onTorch("4")), "", "__getitems__"},
 	{"collating", true, wait(trace.CauseCollate), "num_workers=4", together(load(20), onTorch("4")), "", "make a batch cheaper to put together and hand over"},
 	{"collating", false, wait(trace.CauseTransform), "num_workers=4", together(load(20), onTorch("4")), "", "make a sample cheaper"},
-	{"collating", true, wait(trace.CauseCollate), "num_workers=64", together(onTorch("4"), facts(knob(trace.BatchOf, "2 tensors, 38.5 MiB in all"))), "", "~100 % of the loading is for that, not for the samples; a batch is 2 tensors, 38.5 MiB in all"},
+	{"collating", true, wait(trace.CauseCollate), "num_workers=64", together(onTorch("4"), facts(set(trace.BatchOf, "2 tensors, 38.5 MiB in all"))), "", "~100 % of the loading is for that, not for the samples; a batch is 2 tensors, 38.5 MiB in all"},
 	{"more workers", true, wait(trace.CauseFetch), "num_workers=0", together(onTorch("4"), barred("num_workers", 64, "guard the script")), "", "to try num_workers 0 -> 4, guard the script: it cannot be had; the step loop loads"},
 	{"persistent workers", true, wait(trace.CauseStartup), "num_workers=2 persistent_workers=off", together(onTorch("4"), barred("persistent_workers", 0, "make it once")), "", "to try persistent_workers off -> on, make it once: it cannot be had; workers then live on"},
 	{"epoch starts", true, wait(trace.CauseStartup), "num_workers=2 persistent_workers=on", together(onTorch("4"), barred("persistent_workers", 0, "make it once")), "", "make it once: it cannot be had; the device waits at the start of an epoch"},
@@ -46,9 +47,9 @@ var torchCases = []ruleCase{
 	{"worker memory", true, nil, "num_workers=4", together(onTorch("4"), gauge(trace.GaugeWorkerBytes, 1<<30), gauge(trace.GaugeHostMemory, 97)), "",
 		"4 worker processes take ~4.00 GiB of memory of their own, 1.00 GiB each, and 97.0 %"},
 	{"worker memory", true, nil, "num_workers=4", together(onTorch("4"), gauge(trace.GaugeWorkerBytes, 1<<30), gauge(trace.GaugeHostMemory, 97)), "", "in place of lists and dicts"},
-	{"worker memory", true, nil, "num_workers=4", together(onTorch("4"), facts(knob(trace.WorkerStart, "forkserver")), gauge(trace.GaugeWorkerBytes, 1<<30), gauge(trace.GaugeHostMemory, 97)), "",
+	{"worker memory", true, nil, "num_workers=4", together(onTorch("4"), facts(set(trace.WorkerStart, "forkserver")), gauge(trace.GaugeWorkerBytes, 1<<30), gauge(trace.GaugeHostMemory, 97)), "",
 		"use fewer workers, or keep what the data set holds in tensors, which workers share in /dev/shm, as each is sent a copy of all else:"},
-	{"worker memory", true, nil, "num_workers=4", together(onTorch("4"), facts(knob(trace.WorkerStart, "spawn")), gauge(trace.GaugeWorkerBytes, 300<<20), gauge(trace.GaugeHostMemory, 97)), "",
+	{"worker memory", true, nil, "num_workers=4", together(onTorch("4"), facts(set(trace.WorkerStart, "spawn")), gauge(trace.GaugeWorkerBytes, 300<<20), gauge(trace.GaugeHostMemory, 97)), "",
 		"PyTorch takes ~300 MB of each that is spawned"},
 	{"worker memory", false, nil, "num_workers=4", together(onTorch("4"), gauge(trace.GaugeWorkerBytes, 50<<20), gauge(trace.GaugeHostMemory, 97)), "", "lower prefetch_factor"},
 	{"worker memory", false, nil, "num_workers=4", together(onTorch("4"), gauge(trace.GaugeWorkerBytes, 1<<30), gauge(trace.GaugeHostMemory, 60)), "", "the loader keeps up"},
@@ -68,14 +69,14 @@ var torchCases = []ruleCase{
 			s.Recent[i].Samples *= 2
 		}
 	}), "", "no knob that is left helps"},
-	{"cheap batches", true, wait(trace.CauseFetch), "num_workers=0 batch_size=32", together(onTorch("4"), cpuDevice, facts(knob(trace.BatchOf, "4,000 tensors, 16.0 MiB in all"))), "", "in less time than it would take it to take one from a worker process"},
+	{"cheap batches", true, wait(trace.CauseFetch), "num_workers=0 batch_size=32", together(onTorch("4"), cpuDevice, facts(set(trace.BatchOf, "4,000 tensors, 16.0 MiB in all"))), "", "in less time than it would take it to take one from a worker process"},
 	{"cheap batches", false, wait(trace.CauseFetch), "num_workers=0 batch_size=32", together(onTorch("4"), cpuDevice), "num_workers 3", ""},
 	{"taking batches", true, wait(trace.CauseDataLoader), "num_workers=1", onTorch("4"), "", "fewer and smaller tensors"},
-	{"taking batches", true, wait(trace.CauseDataLoader), "num_workers=1", together(onTorch("4"), facts(knob(trace.BatchOf, "40 tensors, 320 KiB in all"))), "", "; a batch is 40 tensors, 320 KiB in all"},
+	{"taking batches", true, wait(trace.CauseDataLoader), "num_workers=1", together(onTorch("4"), facts(set(trace.BatchOf, "40 tensors, 320 KiB in all"))), "", "; a batch is 40 tensors, 320 KiB in all"},
 	{"taking batches", true, wait(trace.CauseDataLoader), "num_workers=1", together(onTorch("4"), cheapLoads), "num_workers 0", "to take a batch that is ready"},
 	{"taking batches", false, wait(trace.CauseFetch), "num_workers=1", onTorch("4"), "num_workers 4", ""},
 	{"slowest rank", true, nil, "num_workers=1", ranks(5, 50), "", "fix rank 1, which the others wait for: rank 1 is the slowest of 2: it waits for data 50.0 % of the time"},
-	{"slowest rank", true, nil, "num_workers=1", together(facts(knob("ranks", "4"), knob("ranks here", "2")), ranks(5, 50)), "", "fix rank 1, which the others wait for: rank 1 is the slowest of 2 on this machine: it"},
+	{"slowest rank", true, nil, "num_workers=1", together(facts(set("ranks", "4"), set("ranks here", "2")), ranks(5, 50)), "", "fix rank 1, which the others wait for: rank 1 is the slowest of 2 on this machine: it"},
 	{"slowest rank", false, nil, "num_workers=1", ranks(48, 50), "", "the loader keeps up"},
 	{"evaluation", true, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 20, Aside: 80, AsideWait: 60})), "", "raise num_workers of their DataLoader in the script"},
 	{"evaluation", true, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 20, Aside: 80, AsideWait: 20})), "", "take 80.0 % of the time, which is in no other share; 25.0 % of that"},
@@ -150,24 +151,24 @@ func cheapLoads(s *trace.Snapshot) {
 // barred has a knob's values not be had, and what would let them.
 func barred(name string, most int, hint string) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
-		s.Meta.Specs = []trace.KnobSpec{{Name: name, Max: most, NoEffect: "it cannot be had", Hint: hint}}
+		s.Meta.Specs = []knob.Spec{{Name: name, Max: most, NoEffect: "it cannot be had", Hint: hint}}
 	}
 }
 
 // bound has a knob's larger values not be had.
 func bound(name string, most int) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
-		s.Meta.Specs = []trace.KnobSpec{{Name: name, Max: most, Bound: "there is no more"}}
+		s.Meta.Specs = []knob.Spec{{Name: name, Max: most, Bound: "there is no more"}}
 	}
 }
 
 // onTorch makes the session one of a training in PyTorch with so many threads.
 func onTorch(threads string) func(*trace.Snapshot) {
-	return facts(knob("torch", "2.15.0"), knob(trace.TorchThreads, threads))
+	return facts(set("torch", "2.15.0"), set(trace.TorchThreads, threads))
 }
 
 // facts are known of the host.
-func facts(of ...trace.Knob) func(*trace.Snapshot) {
+func facts(of ...knob.Setting) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) { s.Meta.Host = append(s.Meta.Host, of...) }
 }
 

@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
 // epochsOf is a session of epochs of so many steps, each of 50 ms on the device, which wait for
 // data for so many ms a step, give or take a fifth.
 func epochsOf(steps int, waits ...int64) *trace.Snapshot {
-	s := uniform(steps*len(waits), nil, knob("num_workers", "0"), knob("batch_size", "32"))
+	s := uniform(steps*len(waits), nil, set("num_workers", "0"), set("batch_size", "32"))
 	r := rand.New(rand.NewPCG(1, 2))
 	var at int64
 	for i := range s.Recent {
@@ -40,7 +41,7 @@ func alternating(n int, waits ...int64) (out []int64) {
 // TestFirstEpochs: the advice rests on what the run came to, and says what its first epochs had.
 func TestFirstEpochs(t *testing.T) {
 	changed := func(s *trace.Snapshot) { // after the first epoch
-		s.Segments = append(s.Segments, trace.Segment{Index: 1, FirstStep: 80, Start: s.Recent[80].Start, Knobs: []trace.Knob{knob("num_workers", "4"), knob("batch_size", "32")}})
+		s.Segments = append(s.Segments, trace.Segment{Index: 1, FirstStep: 80, Start: s.Recent[80].Start, Knobs: []knob.Setting{set("num_workers", "4"), set("batch_size", "32")}})
 		for i := range s.Recent[80:] {
 			s.Recent[80+i].Segment = 1
 		}

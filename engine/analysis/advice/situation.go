@@ -5,6 +5,7 @@ import (
 
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/predict"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -26,8 +27,8 @@ type situation struct {
 
 	hostDevice bool // the device is the host's own cores: what it takes over, they still do
 	segment    int32
-	specs      []trace.KnobSpec
-	knobs      []trace.Knob
+	specs      []knob.Spec
+	knobs      []knob.Setting
 	cores      predict.Cores
 	loading    predict.Loading
 	model      *predict.Model // what a knob would do follows from it; nil where too little was measured
@@ -179,7 +180,7 @@ func (s *situation) capacity() (predict.Capacity, bool) {
 }
 
 // knob returns the value in force; empty when it is unknown.
-func (c *situation) knob(name string) string { return trace.KnobValue(c.knobs, name) }
+func (c *situation) knob(name string) string { return knob.ValueOf(c.knobs, name) }
 
 // number returns an integer knob's value in force.
 func (c *situation) number(name string) (int, bool) {
@@ -189,10 +190,10 @@ func (c *situation) number(name string) (int, bool) {
 
 // can reports whether turning the switch on is possible and would change something.
 func (c *situation) can(name string) bool {
-	if value := c.knob(name); value == "" || !trace.Off(value) {
+	if value := c.knob(name); value == "" || !knob.Off(value) {
 		return false
 	}
-	if s := trace.SpecOf(c.specs, name); s != nil {
+	if s := knob.SpecOf(c.specs, name); s != nil {
 		return s.NoEffect == ""
 	}
 	return len(c.specs) == 0
@@ -200,7 +201,7 @@ func (c *situation) can(name string) bool {
 
 // limit is the largest value of an integer knob.
 func (c *situation) limit(name string, otherwise int) int {
-	if s := trace.SpecOf(c.specs, name); s != nil && s.Max > 0 {
+	if s := knob.SpecOf(c.specs, name); s != nil && s.Max > 0 {
 		return s.Max
 	}
 	return otherwise

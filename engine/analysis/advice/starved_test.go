@@ -32,14 +32,14 @@ func TestBoundInWords(t *testing.T) {
 		{"starved", trace.Split{Core: 50, Waiting: 40, Blocked: 10}, "for decoding (30.0 %), which is short of cores;", QueueCores, QueueCores},
 		{"blocked", trace.Split{Core: 10, Blocked: 90}, "for decoding (30.0 %), which waits for I/O;", QueueIO, QueueIO},
 	} {
-		s := split(uniform(20, decoding, knob("num_workers", "2")), trace.KindDecode, c.split)
+		s := split(uniform(20, decoding, set("num_workers", "2")), trace.KindDecode, c.split)
 		v := judge(s, s.Recent)
 		if !strings.Contains(v.Text, c.says) || strings.Contains(v.Text, c.not) || v.Queue != c.queue {
 			t.Errorf("%s: queue %q, %q", c.name, v.Queue, v.Text)
 		}
 	}
 	// A cause that is no phase is bound by nothing; the loader is.
-	s := split(uniform(20, map[trace.Cause]int64{trace.CauseWorkers: 30}, knob("num_workers", "2")), trace.KindDecode, trace.Split{Core: 50, Waiting: 40})
+	s := split(uniform(20, map[trace.Cause]int64{trace.CauseWorkers: 30}, set("num_workers", "2")), trace.KindDecode, trace.Split{Core: 50, Waiting: 40})
 	if v := judge(s, s.Recent); !strings.Contains(v.Text, "for a free worker (30.0 %); loader short of cores;") {
 		t.Errorf("no worker is free: %q", v.Text)
 	}
@@ -57,8 +57,8 @@ func TestSpinning(t *testing.T) {
 		{"2", "passive", "compute is 2.0 times slower", true},
 		{"1", "", "compute is 2.0 times slower", true},
 	} {
-		s := uniform(20, nil, knob("num_workers", "1"))
-		together(onTorch(c.threads), facts(knob(trace.TorchWaitPolicy, c.policy)), cpuDevice, gauges(50, 49, 50), gauge(trace.GaugeStarved, 50))(s)
+		s := uniform(20, nil, set("num_workers", "1"))
+		together(onTorch(c.threads), facts(set(trace.TorchWaitPolicy, c.policy)), cpuDevice, gauges(50, 49, 50), gauge(trace.GaugeStarved, 50))(s)
 		a := Of(s, trace.Count(s.Recent), nil)
 		if f := a.First(); !strings.Contains(a.Verdict.Text, c.says) || (f.Gain() != "") != c.gain {
 			t.Errorf("%s threads, %q: %q, gain %q", c.threads, c.policy, a.Verdict.Text, f.Gain())
@@ -87,7 +87,7 @@ func TestStarvedDevice(t *testing.T) {
 		{"more lost to data", map[trace.Cause]int64{trace.CauseRead: 60}, 40, 0, "input-bound", "compute is 1.7 times slower", "no knob helps"},
 		{"late threads", map[trace.Cause]int64{trace.CauseHost: 12}, 0, 0, "host-bound", "the device waits for a thread of the host that has no core 12.0 % of the time; 20 steps", "a host with more cores"},
 	} {
-		s := uniform(20, c.stalls, knob("num_workers", "1"))
+		s := uniform(20, c.stalls, set("num_workers", "1"))
 		s.Gauges = map[string][]trace.Point{}
 		gauge(s, trace.GaugeStarved, c.starved)
 		gauge(s, trace.GaugeCPUOthers, c.others)

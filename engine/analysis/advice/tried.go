@@ -10,6 +10,7 @@ import (
 
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -36,10 +37,10 @@ type Trial struct {
 }
 
 // termsOf are what makes trials under them comparable: the bottleneck that was injected.
-func termsOf(knobs []trace.Knob) string {
+func termsOf(knobs []knob.Setting) string {
 	var b strings.Builder
 	for _, k := range knobs {
-		if k.IsInject() && !trace.Off(k.Value) {
+		if k.IsInject() && !knob.Off(k.Value) {
 			fmt.Fprintf(&b, "%s=%s ", k.Name, k.Value)
 		}
 	}
@@ -53,15 +54,15 @@ func tried(s *trace.Snapshot, rows []attribution.SegmentStats, xs []attribution.
 	out := alternated(s, xs)
 	for i := 1; i < len(rows); i++ {
 		a, b := before(rows, i), &rows[i]
-		knob, alone := changedAlone(a.Segment.Knobs, b.Segment.Knobs)
+		name, alone := changedAlone(a.Segment.Knobs, b.Segment.Knobs)
 		if !alone || slices.ContainsFunc(out, func(t Trial) bool { // by an experiment, which is why b is in force
-			return a.Segment.Index < t.Segment && t.Segment < b.Segment.Index && t.Knob == knob && t.To == trace.KnobValue(b.Segment.Knobs, knob)
+			return a.Segment.Index < t.Segment && t.Segment < b.Segment.Index && t.Knob == name && t.To == knob.ValueOf(b.Segment.Knobs, name)
 		}) {
 			continue
 		}
 		t := Trial{
-			Segment: b.Segment.Index, Knob: knob, Change: attribution.Compare(rows, a, b),
-			From: trace.KnobValue(a.Segment.Knobs, knob), To: trace.KnobValue(b.Segment.Knobs, knob),
+			Segment: b.Segment.Index, Knob: name, Change: attribution.Compare(rows, a, b),
+			From: knob.ValueOf(a.Segment.Knobs, name), To: knob.ValueOf(b.Segment.Knobs, name),
 			Steps: b.Steps, terms: termsOf(b.Segment.Knobs),
 		}
 		if equalTerms(s, a, b) && termsOf(a.Segment.Knobs) == t.terms {
@@ -86,15 +87,15 @@ func alternated(s *trace.Snapshot, xs []attribution.Experiment) []Trial {
 			out = append(out, tuned(x)...)
 		}
 		a, b := x.Settings[0], x.Settings[1]
-		knob, alone := changedAlone(a, b)
+		name, alone := changedAlone(a, b)
 		if x.Kind != trace.Paired || !alone || len(a) == 0 {
 			continue
 		}
 		t := Trial{
-			Segment: x.First, Knob: knob, From: trace.KnobValue(a, knob), To: trace.KnobValue(b, knob),
+			Segment: x.First, Knob: name, From: knob.ValueOf(a, name), To: knob.ValueOf(b, name),
 			Steps: int(x.Sides[1].Steps), Change: x.Change, terms: termsOf(b),
 		}
-		if termsOf(a) == t.terms && knob != "ceiling" {
+		if termsOf(a) == t.terms && name != "ceiling" {
 			t.Outcome = outcome(&t.Change)
 		}
 		out = append(out, t)
@@ -113,14 +114,14 @@ func tuned(x *attribution.Experiment) []Trial {
 		}
 		if len(d.Knobs) == 1 {
 			t := Trial{
-				Segment: d.Segment, Knob: d.Knobs[0].Name, From: trace.KnobValue(best, d.Knobs[0].Name), To: d.Knobs[0].Value,
+				Segment: d.Segment, Knob: d.Knobs[0].Name, From: knob.ValueOf(best, d.Knobs[0].Name), To: d.Knobs[0].Value,
 				Steps: int(d.After.Steps), Change: stats.Comparison{Margin: stats.DefaultMargin, Throughput: attribution.ChangeOf(d)}, terms: termsOf(best),
 			}
 			t.Outcome = outcome(&t.Change)
 			out = append(out, t)
 		}
 		for k := range best {
-			if v := trace.KnobValue(d.Knobs, best[k].Name); v != "" && d.Verdict == trace.Best {
+			if v := knob.ValueOf(d.Knobs, best[k].Name); v != "" && d.Verdict == trace.Best {
 				best[k].Value = v
 			}
 		}
@@ -205,29 +206,29 @@ func othersSteady(s *trace.Snapshot, a, b *attribution.SegmentStats) bool {
 
 // SameWork reports whether none of the knobs in which two settings differ changes what
 // the device computes for a sample.
-func SameWork(specs []trace.KnobSpec, a, b []trace.Knob) bool {
-	return !slices.ContainsFunc(Changed(a, b), func(k trace.Knob) bool { return changesDevice(specs, k.Name) })
+func SameWork(specs []knob.Spec, a, b []knob.Setting) bool {
+	return !slices.ContainsFunc(Changed(a, b), func(k knob.Setting) bool { return changesDevice(specs, k.Name) })
 }
 
 // changesDevice reports whether a knob changes what the device computes for a sample.
-func changesDevice(specs []trace.KnobSpec, knob string) bool {
-	switch knob {
+func changesDevice(specs []knob.Spec, name string) bool {
+	switch name {
 	case "batch_size", "device_transforms", "ceiling":
 		return true
 	}
-	s := trace.SpecOf(specs, knob)
-	return s != nil && s.Group == trace.GroupEngine
+	s := knob.SpecOf(specs, name)
+	return s != nil && s.Group == knob.GroupEngine
 }
 
 // Chosen are the knobs of b that differ from a's by choice: prefetch_factor means nothing
 // without workers, so that it comes and goes with them.
-func Chosen(a, b []trace.Knob) []trace.Knob {
-	inline := (trace.KnobValue(a, "num_workers") == "0") != (trace.KnobValue(b, "num_workers") == "0")
-	return slices.DeleteFunc(Changed(a, b), func(k trace.Knob) bool { return inline && k.Name == "prefetch_factor" })
+func Chosen(a, b []knob.Setting) []knob.Setting {
+	inline := (knob.ValueOf(a, "num_workers") == "0") != (knob.ValueOf(b, "num_workers") == "0")
+	return slices.DeleteFunc(Changed(a, b), func(k knob.Setting) bool { return inline && k.Name == "prefetch_factor" })
 }
 
 // changedAlone names the knob that was changed between two settings, if it is only one.
-func changedAlone(a, b []trace.Knob) (name string, alone bool) {
+func changedAlone(a, b []knob.Setting) (name string, alone bool) {
 	if c := Chosen(a, b); len(c) == 1 {
 		return c[0].Name, true
 	}

@@ -8,6 +8,7 @@ import (
 
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
@@ -52,7 +53,7 @@ func repeats(s *trace.Snapshot) (fewer int, why string) {
 		if g.ByScript { // its data may be others
 			seen = nil
 		}
-		workers, err := strconv.Atoi(trace.KnobValue(g.Knobs, "num_workers"))
+		workers, err := strconv.Atoi(knob.ValueOf(g.Knobs, "num_workers"))
 		for _, e := range s.Epochs {
 			if e.Segment == g.Index && e.Complete && err == nil {
 				seen = append(seen, epoch{workers, e.Totals.Samples})
@@ -136,10 +137,10 @@ func (s *situation) row(segment int32) *attribution.SegmentStats {
 
 // had is the last segment with the settings in force but for a knob, which had this value;
 // nil where none has enough steps.
-func (s *situation) had(knob, value string) *attribution.SegmentStats {
+func (s *situation) had(name, value string) *attribution.SegmentStats {
 	for i := len(s.rows) - 1; i >= 0; i-- {
 		r := &s.rows[i]
-		if name, alone := changedAlone(s.knobs, r.Segment.Knobs); r.Steps >= MinSteps && alone && name == knob && trace.KnobValue(r.Segment.Knobs, knob) == value {
+		if changed, alone := changedAlone(s.knobs, r.Segment.Knobs); r.Steps >= MinSteps && alone && changed == name && knob.ValueOf(r.Segment.Knobs, name) == value {
 			return r
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/attribution/attributiontest"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -28,10 +29,10 @@ func judge(s *trace.Snapshot, steps []trace.Step) told {
 }
 
 // uniform is a session of equal steps, each of 100 ns less what stalls.
-func uniform(n int, stalls map[trace.Cause]int64, knobs ...trace.Knob) *trace.Snapshot {
+func uniform(n int, stalls map[trace.Cause]int64, knobs ...knob.Setting) *trace.Snapshot {
 	s := &trace.Snapshot{
 		Segments: []trace.Segment{{Index: 0, Knobs: knobs}},
-		Meta:     trace.Meta{Host: []trace.Knob{{Name: "threads", Value: "4"}}},
+		Meta:     trace.Meta{Host: []knob.Setting{{Name: "threads", Value: "4"}}},
 	}
 	var idle int64
 	for _, ns := range stalls {
@@ -51,7 +52,7 @@ func uniform(n int, stalls map[trace.Cause]int64, knobs ...trace.Knob) *trace.Sn
 	return s
 }
 
-func knob(name, value string) trace.Knob { return trace.Knob{Name: name, Value: value} }
+func set(name, value string) knob.Setting { return knob.Setting{Name: name, Value: value} }
 
 // The TensorFlow profiler's thresholds, at their edges.
 func TestClasses(t *testing.T) {
@@ -73,7 +74,7 @@ func TestClasses(t *testing.T) {
 		{stalls{trace.CauseSync: 6}, "sync-bound", trace.CauseSync, "waits for results"},
 		{stalls{trace.CauseUnknown: 30, trace.CauseRead: 10}, "unexplained", trace.CauseUnknown, "no recorded cause"},
 	} {
-		s := uniform(20, c.stalls, knob("num_workers", "1"))
+		s := uniform(20, c.stalls, set("num_workers", "1"))
 		v := judge(s, s.Recent)
 		if v.Class != c.class || v.Dominant != c.cause {
 			t.Errorf("%v: %s, %s; want %s, %s", c.stalls, v.Class, v.Dominant, c.class, c.cause)
@@ -99,7 +100,7 @@ func TestTooShort(t *testing.T) {
 		imported string
 		short    bool
 	}{{999e6, "", true}, {1e9, "", false}, {0, "", false}, {999e6, "a trace", false}} {
-		s := uniform(20, map[trace.Cause]int64{trace.CauseRead: 50}, knob("num_workers", "1"))
+		s := uniform(20, map[trace.Cause]int64{trace.CauseRead: 50}, set("num_workers", "1"))
 		s.Outcome.Ended, s.Meta.Imported = c.ended, c.imported
 		v := judge(s, s.Recent)
 		if short := strings.HasPrefix(v.Advice, "the run took 999 ms, too short to advise on: "); short != c.short || short && (v.Knob != "" || v.all.Model != nil) || v.Class != "input-bound" {
@@ -123,7 +124,7 @@ func TestQueueState(t *testing.T) {
 		{"empty, reading", 0.05, trace.CauseRead, 30, QueueIO},
 		{"empty, and nothing waits", 0.05, trace.CauseRead, 2, ""},
 	} {
-		s := uniform(20, map[trace.Cause]int64{c.cause: c.share}, knob("num_workers", "2"))
+		s := uniform(20, map[trace.Cause]int64{c.cause: c.share}, set("num_workers", "2"))
 		gauged := *s
 		for i := range int64(20) {
 			s.Spans = append(s.Spans, trace.Span{Start: i * 100, End: i * 100, Kind: trace.KindQueue, Arg: uint32(c.ready * 100), Flags: 100})
@@ -179,7 +180,7 @@ func TestScriptBound(t *testing.T) {
 		{"on a GPU", together(onTorch("1"), body), DeviceBound, ": the device computes 100 % of the time and does not wait for data; 60 steps"},
 		{"our own", cpuDevice, DeviceBound, ": the device computes 100 % of the time and does not wait for data; 60 steps"},
 	} {
-		s := uniform(60, nil, knob("num_workers", "1"))
+		s := uniform(60, nil, set("num_workers", "1"))
 		c.with(s)
 		slow(s)
 		if v := judge(s, s.Recent); v.Class != c.class || !strings.Contains(v.Text, c.class+c.says) {

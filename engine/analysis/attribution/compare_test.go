@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -71,7 +72,7 @@ func TestEqualSettings(t *testing.T) {
 		snap := &trace.Snapshot{}
 		var at int64
 		for g, ms := range c.ms {
-			snap.Segments = append(snap.Segments, trace.Segment{Index: int32(g), Knobs: []trace.Knob{{Name: "num_workers", Value: []string{"1", "2", "1"}[g]}}})
+			snap.Segments = append(snap.Segments, trace.Segment{Index: int32(g), Knobs: []knob.Setting{{Name: "num_workers", Value: []string{"1", "2", "1"}[g]}}})
 			for i := range 150 {
 				took := int64(1e6 * ms * (1 + 0.02*r.NormFloat64()))
 				if g == 0 {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
@@ -13,12 +14,12 @@ import (
 // Experiment is what an experiment of the run came to, so far or in the end.
 type Experiment struct {
 	trace.Experiment
-	Settings [2][]trace.Knob  // of A and of B, all knobs; nil where none is known
-	Sides    [2]Side          // A, B
-	LeftOut  int64            // steps, of transitions
-	Change   stats.Comparison // of B with A
-	Spent    int64            // ns of active time, of a tune
-	FromA    bool             // A has the baseline's settings
+	Settings [2][]knob.Setting // of A and of B, all knobs; nil where none is known
+	Sides    [2]Side           // A, B
+	LeftOut  int64             // steps, of transitions
+	Change   stats.Comparison  // of B with A
+	Spent    int64             // ns of active time, of a tune
+	FromA    bool              // A has the baseline's settings
 }
 
 // Side is what was measured of one side of an experiment.
@@ -87,7 +88,7 @@ func (x *Experiment) settings(s *trace.Snapshot) {
 		case g.Index == x.First-1:
 			x.Settings[0] = g.Knobs
 		case len(x.B) == 0: // nothing was tried
-		case x.Has(g.Index) && !slices.ContainsFunc(x.B, func(k trace.Knob) bool { return trace.KnobValue(g.Knobs, k.Name) != k.Value }):
+		case x.Has(g.Index) && !slices.ContainsFunc(x.B, func(k knob.Setting) bool { return knob.ValueOf(g.Knobs, k.Name) != k.Value }):
 			x.Settings[1] = g.Knobs
 			return
 		}
@@ -154,7 +155,7 @@ func Stage(s *trace.Snapshot) string {
 func (x *Experiment) Changes() string {
 	words := make([]string, len(x.B))
 	for i, k := range x.B {
-		words[i] = fmt.Sprintf("%s %s -> %s", k.Name, trace.KnobValue(x.A, k.Name), k.Value)
+		words[i] = fmt.Sprintf("%s %s -> %s", k.Name, knob.ValueOf(x.A, k.Name), k.Value)
 	}
 	return strings.Join(words, ", ")
 }
@@ -222,7 +223,7 @@ func AtMost(c *stats.Change) string {
 
 // Proof is the newest experiment that let just these two settings take turns and had an
 // answer, nil where there is none; reversed, where its A has b's settings.
-func Proof(xs []Experiment, a, b []trace.Knob) (x *Experiment, reversed bool) {
+func Proof(xs []Experiment, a, b []knob.Setting) (x *Experiment, reversed bool) {
 	for i := len(xs) - 1; i >= 0; i-- {
 		x := &xs[i]
 		switch {

@@ -3,6 +3,7 @@ package attribution
 import (
 	"fmt"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
@@ -21,7 +22,7 @@ type MFU struct {
 // MFUOf is that of a segment's steady steps; false where the device's peak is not known,
 // or no operation was timed.
 func MFUOf(s *trace.Snapshot, g *trace.Segment) (m MFU, ok bool) {
-	m.Type = trace.KnobValue(g.Knobs, "precision")
+	m.Type = knob.ValueOf(g.Knobs, "precision")
 	m.Peak, m.From = s.Meta.Peaks[m.Type], s.Meta.PeakFrom
 	b := Breakdown{s.Tally(g.Index).Steady}
 	if m.Peak <= 0 || b.Active() <= 0 {

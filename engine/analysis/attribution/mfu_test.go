@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -20,7 +21,7 @@ func TestMFU(t *testing.T) {
 		steps = append(steps, s)
 	}
 	snap := digested(steps...)
-	snap.Segments = []trace.Segment{{Knobs: []trace.Knob{{Name: "precision", Value: "bf16"}}}}
+	snap.Segments = []trace.Segment{{Knobs: []knob.Setting{{Name: "precision", Value: "bf16"}}}}
 	snap.Ops = []trace.OpTime{
 		{Name: "conv_forward", Phase: "forward", Calls: 5, Total: 5 * ms, FLOPs: 5 * 31e9},
 		{Name: "sgd", Phase: "optimizer", Calls: 5, Total: ms, FLOPs: 5 * 1e9},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -36,7 +37,7 @@ func segmentsOf(change func(s *trace.Step), ms ...int64) *trace.Snapshot {
 // Settings that took turns are compared by that, from either side, whatever the rows' own
 // steps say; those of an experiment without an answer are not.
 func TestTurnsCount(t *testing.T) {
-	settings := func(workers string) []trace.Knob { return []trace.Knob{{Name: "num_workers", Value: workers}} }
+	settings := func(workers string) []knob.Setting { return []knob.Setting{{Name: "num_workers", Value: workers}} }
 	for _, c := range []struct {
 		pairs, rests int
 		ratio        float64

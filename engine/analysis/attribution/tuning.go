@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
@@ -83,17 +84,17 @@ func (x *Experiment) trying() string {
 }
 
 // best are the knobs in which the best settings so far differ from those found.
-func (x *Experiment) best() []trace.Knob {
+func (x *Experiment) best() []knob.Setting {
 	at := slices.Clone(x.Settings[0])
 	for i := range x.Decisions {
 		d := &x.Decisions[i]
 		for k := range at {
-			if v := trace.KnobValue(d.Knobs, at[k].Name); v != "" && d.Verdict == trace.Best {
+			if v := knob.ValueOf(d.Knobs, at[k].Name); v != "" && d.Verdict == trace.Best {
 				at[k].Value = v
 			}
 		}
 	}
-	return slices.DeleteFunc(at, func(k trace.Knob) bool { return trace.KnobValue(x.Settings[0], k.Name) == k.Value })
+	return slices.DeleteFunc(at, func(k knob.Setting) bool { return knob.ValueOf(x.Settings[0], k.Name) == k.Value })
 }
 
 // left is what is left of a tune's budget.

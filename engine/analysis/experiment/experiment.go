@@ -18,8 +18,8 @@ import (
 
 // Control changes the run.
 type Control interface {
-	Set(changes []trace.Knob) error // all or none; the error is one sentence
-	Requested() []trace.Knob        // the values asked for last
+	Set(changes []knob.Setting) error // all or none; the error is one sentence
+	Requested() []knob.Setting        // the values asked for last
 }
 
 // Log is where an experiment is written down: the run's recorder.
@@ -40,17 +40,17 @@ type Experiment struct {
 	control Control
 	log     Log
 
-	found   []trace.Knob   // all knobs, as they were when it began
-	target  []trace.Knob   // all, as they were asked for last
-	passing [][]trace.Knob // settings that may still be in force while target is not
-	segment int32          // that has target; -1 while none does
-	asked   int64          // ns, when target was asked for
-	strange int            // looks in a row at which the knobs asked for were not target
-	looked  int64          // ns, at the last look
-	seen    int32          // Index of the last step looked at
-	spent   int64          // ns of active time since the start
-	steps   int64          // since the start
-	ending  bool           // target is what the run is left with
+	found   []knob.Setting   // all knobs, as they were when it began
+	target  []knob.Setting   // all, as they were asked for last
+	passing [][]knob.Setting // settings that may still be in force while target is not
+	segment int32            // that has target; -1 while none does
+	asked   int64            // ns, when target was asked for
+	strange int              // looks in a row at which the knobs asked for were not target
+	looked  int64            // ns, at the last look
+	seen    int32            // Index of the last step looked at
+	spent   int64            // ns of active time since the start
+	steps   int64            // since the start
+	ending  bool             // target is what the run is left with
 
 	side  int // that target is
 	pairs pairing
@@ -61,7 +61,7 @@ type Experiment struct {
 // is refused.
 func New(q Question, s *trace.Snapshot, c Control, l Log) (*Experiment, error) {
 	if q.Kind == trace.Ceiling {
-		q.Knobs = []trace.Knob{{Name: ceiling, Value: "on"}}
+		q.Knobs = []knob.Setting{{Name: ceiling, Value: "on"}}
 	}
 	refuse := func(reason, hint string) (*Experiment, error) {
 		return nil, errs.New("ask", q.String(), reason, hint)
@@ -76,7 +76,7 @@ func New(q Question, s *trace.Snapshot, c Control, l Log) (*Experiment, error) {
 		x: trace.Experiment{Kind: q.Kind, Start: s.Now, First: now.Index + 1, Last: math.MaxInt32, Budget: int64(q.budget())},
 	}
 	for _, k := range q.Knobs {
-		if spec := trace.SpecOf(s.Meta.Specs, k.Name); spec != nil {
+		if spec := knob.SpecOf(s.Meta.Specs, k.Name); spec != nil {
 			value, err := knob.Canonical(spec, k.Value)
 			if err != nil {
 				return nil, errs.Wrap(err, "ask", q.String(), "choose a value that it takes")
@@ -88,11 +88,11 @@ func New(q Question, s *trace.Snapshot, c Control, l Log) (*Experiment, error) {
 			return refuse("there is no knob "+k.Name, "choose one that the run has")
 		}
 		if was != k.Value {
-			e.x.A, e.x.B = append(e.x.A, trace.Knob{Name: k.Name, Value: was}), append(e.x.B, k)
+			e.x.A, e.x.B = append(e.x.A, knob.Setting{Name: k.Name, Value: was}), append(e.x.B, k)
 		}
 	}
 	switch {
-	case trace.On(trace.KnobValue(now.Knobs, ceiling)):
+	case knob.On(knob.ValueOf(now.Knobs, ceiling)):
 		return refuse("cached batches are served, which hide what the loader does", "turn ceiling off first")
 	case len(e.x.B) == 0 && q.Kind != trace.Tune:
 		return refuse("these settings are in force", "name others")
@@ -141,7 +141,7 @@ func (e *Experiment) Look(s *trace.Snapshot) (over bool) {
 	}
 	e.looked = s.Now
 	now := &s.Segments[len(s.Segments)-1]
-	is := func(knobs []trace.Knob) bool { return slices.Equal(now.Knobs, knobs) }
+	is := func(knobs []knob.Setting) bool { return slices.Equal(now.Knobs, knobs) }
 	switch {
 	case s.Outcome.Ended != 0:
 		e.Abandon(s)
@@ -215,7 +215,7 @@ func (e *Experiment) news(s *trace.Snapshot) []trace.Step {
 }
 
 // ask asks for changes.
-func (e *Experiment) ask(s *trace.Snapshot, changes []trace.Knob) error {
+func (e *Experiment) ask(s *trace.Snapshot, changes []knob.Setting) error {
 	if err := e.control.Set(changes); err != nil {
 		return err
 	}
@@ -229,7 +229,7 @@ func (e *Experiment) want(s *trace.Snapshot, side int) {
 	if side == e.side {
 		return
 	}
-	if err := e.ask(s, [2][]trace.Knob{e.x.A, e.x.B}[side]); err != nil {
+	if err := e.ask(s, [2][]knob.Setting{e.x.A, e.x.B}[side]); err != nil {
 		e.x.Why, e.x.Kept = err.Error(), e.side == sideB
 		e.ending = true // what is in force stays
 		return
@@ -237,7 +237,7 @@ func (e *Experiment) want(s *trace.Snapshot, side int) {
 	e.side = side
 	if side == sideB { // one that is tried may move another that nobody set
 		for i := range e.x.B {
-			e.x.B[i].Value = trace.KnobValue(e.target, e.x.B[i].Name)
+			e.x.B[i].Value = knob.ValueOf(e.target, e.x.B[i].Name)
 		}
 	}
 }
@@ -302,15 +302,15 @@ func (e *Experiment) overruled(s *trace.Snapshot, now *trace.Segment) bool {
 // leave ends the experiment because somebody set a knob, which stays. What the experiment
 // tries goes back, but for a knob that they set.
 func (e *Experiment) leave(s *trace.Snapshot, now *trace.Segment, last int32) {
-	var back []trace.Knob
+	var back []knob.Setting
 	var set []string
 	for _, k := range e.control.Requested() {
-		was := trace.KnobValue(e.found, k.Name)
+		was := knob.ValueOf(e.found, k.Name)
 		switch {
-		case k.Value != trace.KnobValue(e.target, k.Name):
+		case k.Value != knob.ValueOf(e.target, k.Name):
 			set = append(set, k.Name+" "+k.Value)
 		case !e.ending && was != k.Value:
-			back = append(back, trace.Knob{Name: k.Name, Value: was})
+			back = append(back, knob.Setting{Name: k.Name, Value: was})
 		}
 	}
 	if len(back) > 0 {
@@ -324,8 +324,8 @@ func (e *Experiment) leave(s *trace.Snapshot, now *trace.Segment, last int32) {
 }
 
 // knobOf is a knob's value, where it is among them.
-func knobOf(knobs []trace.Knob, name string) (string, bool) {
-	i := slices.IndexFunc(knobs, func(k trace.Knob) bool { return k.Name == name })
+func knobOf(knobs []knob.Setting, name string) (string, bool) {
+	i := slices.IndexFunc(knobs, func(k knob.Setting) bool { return k.Name == name })
 	if i < 0 {
 		return "", false
 	}

@@ -10,6 +10,7 @@ import (
 
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -75,7 +76,7 @@ func TestAnswers(t *testing.T) {
 // However it is disturbed, what it tries does not stay, and what others set does.
 func TestDisturbed(t *testing.T) {
 	set := func(name, value string) func(*run, *Experiment) {
-		return func(r *run, _ *Experiment) { _ = r.Set([]trace.Knob{{Name: name, Value: value}}) }
+		return func(r *run, _ *Experiment) { _ = r.Set([]knob.Setting{{Name: name, Value: value}}) }
 	}
 	for _, c := range []struct {
 		name     string
@@ -151,10 +152,10 @@ func TestRefusals(t *testing.T) {
 		want    string
 	}{
 		{"in force", workers(2), func(*run) {}, "are in force"},
-		{"unknown", Question{Kind: trace.Paired, Knobs: []trace.Knob{{Name: "speed", Value: "9"}}}, func(*run) {}, "no knob speed"},
+		{"unknown", Question{Kind: trace.Paired, Knobs: []knob.Setting{{Name: "speed", Value: "9"}}}, func(*run) {}, "no knob speed"},
 		{"impossible", workers(640), func(*run) {}, "num_workers"},
-		{"ceiling on", Question{Kind: trace.Ceiling}, func(r *run) { _ = r.Set([]trace.Knob{{Name: "ceiling", Value: "on"}}); r.train(5) }, "turn ceiling off"},
-		{"a change under way", workers(4), func(r *run) { _ = r.Set([]trace.Knob{{Name: "pin_memory", Value: "on"}}) }, "another change"},
+		{"ceiling on", Question{Kind: trace.Ceiling}, func(r *run) { _ = r.Set([]knob.Setting{{Name: "ceiling", Value: "on"}}); r.train(5) }, "turn ceiling off"},
+		{"a change under way", workers(4), func(r *run) { _ = r.Set([]knob.Setting{{Name: "pin_memory", Value: "on"}}) }, "another change"},
 	} {
 		r := newRun(t)
 		c.prepare(r)
@@ -190,15 +191,15 @@ func TestNeverSlower(t *testing.T) {
 		case 0:
 			e.Stop(r.session.Snapshot(0, 0))
 		case 1:
-			_ = r.Set([]trace.Knob{{Name: "pin_memory", Value: "on"}})
+			_ = r.Set([]knob.Setting{{Name: "pin_memory", Value: "on"}})
 		case 2:
-			_ = r.Set([]trace.Knob{{Name: "num_workers", Value: strconv.Itoa(8)}})
+			_ = r.Set([]knob.Setting{{Name: "num_workers", Value: strconv.Itoa(8)}})
 			theirs = true
 		case 3:
 			r.pauses = true
 		}
 		r.until(e)
-		if now := trace.KnobValue(r.inForce, "num_workers"); now != "2" && now != "4" && !(theirs && now == "8") {
+		if now := knob.ValueOf(r.inForce, "num_workers"); now != "2" && now != "4" && !(theirs && now == "8") {
 			t.Errorf("seed %d: tried %d, left with %s: %+v", seed, tried, r.settings(), e.x)
 		}
 	}

@@ -8,12 +8,13 @@ import (
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/predict"
 	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
 // point is a setting that was measured.
 type point struct {
-	knobs   []trace.Knob // all
+	knobs   []knob.Setting // all
 	segment int32
 	stretch stats.Stretch
 	block   trace.Block
@@ -71,7 +72,7 @@ func (p *point) fit(s *trace.Snapshot, window func(from, to int64) *trace.Snapsh
 
 // outlook is what is expected of a setting, in samples a second.
 type outlook struct {
-	knobs        []trace.Knob
+	knobs        []knob.Setting
 	rate, lo, hi float64
 	advised      string // why the advisor would try it, where no model would
 }
@@ -88,7 +89,7 @@ func (o *outlook) against(base float64) trace.Prediction {
 }
 
 // foresee predicts a setting from the measured one that is most like it.
-func (t *tuner) foresee(knobs []trace.Knob) outlook {
+func (t *tuner) foresee(knobs []knob.Setting) outlook {
 	var p *point
 	least := math.Inf(1)
 	for i := range t.points {
@@ -121,7 +122,7 @@ func (t *tuner) foresee(knobs []trace.Knob) outlook {
 
 // trusted is a predicted rate less what the same knobs failed to gain before, of what was
 // predicted of them.
-func (t *tuner) trusted(rate float64, p *point, changes []trace.Knob) float64 {
+func (t *tuner) trusted(rate float64, p *point, changes []knob.Setting) float64 {
 	share := 1.0
 	for _, k := range changes {
 		if v, ok := t.trust[k.Name]; ok {
@@ -157,7 +158,7 @@ type seen struct {
 
 // most is the rate above which no setting can be where the device has the same work as at
 // a point, and cores of its own: that of its computing all the time.
-func (t *tuner) most(p *point, knobs []trace.Knob) float64 {
+func (t *tuner) most(p *point, knobs []knob.Setting) float64 {
 	if t.hostDevice || p.util() <= 0 || !advice.SameWork(t.space.specs, p.knobs, knobs) {
 		return math.Inf(1)
 	}

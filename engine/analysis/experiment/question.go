@@ -5,16 +5,17 @@ import (
 	"strings"
 	"time"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
 // Question is what an experiment is to answer.
 type Question struct {
 	Kind   trace.ExperimentKind
-	Knobs  []trace.Knob  // of B, where it is Paired
-	Tuning *Tuning       // what a Tune may do
-	Budget time.Duration // of training, without pauses; 0 is the usual one
-	Steps  int64         // the most that a Tune may take; 0: as many as the budget allows
+	Knobs  []knob.Setting // of B, where it is Paired
+	Tuning *Tuning        // what a Tune may do
+	Budget time.Duration  // of training, without pauses; 0 is the usual one
+	Steps  int64          // the most that a Tune may take; 0: as many as the budget allows
 }
 
 // The usual budgets.

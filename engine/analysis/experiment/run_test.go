@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"testing"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -19,7 +20,7 @@ type run struct {
 	random  *rand.Rand
 	noise   float64
 
-	inForce, wanted []trace.Knob
+	inForce, wanted []knob.Setting
 	index           int32 // of the segment
 	step            int32
 	now             int64
@@ -28,19 +29,19 @@ type run struct {
 	cannot          bool // the engine withdraws what it is to apply
 	pauses          bool // the next step has a pause in it
 
-	world      func(knobs []trace.Knob) (wall, busy, load float64) // of a step, ms; nil: long says it
-	impossible func(knobs []trace.Knob) bool                       // the engine withdraws them
+	world      func(knobs []knob.Setting) (wall, busy, load float64) // of a step, ms; nil: long says it
+	impossible func(knobs []knob.Setting) bool                       // the engine withdraws them
 }
 
 const stepNs = 20e6
 
 func newRun(t *testing.T) *run {
 	r := &run{
-		t: t, session: trace.NewSession(trace.Meta{Seed: 1, Specs: []trace.KnobSpec{
+		t: t, session: trace.NewSession(trace.Meta{Seed: 1, Specs: []knob.Spec{
 			{Name: "num_workers", Type: "int", Max: 64}, {Name: "pin_memory", Type: "bool"}, {Name: "ceiling", Type: "bool"},
 		}}),
 		random: rand.New(rand.NewPCG(1, 2)), noise: 0.05, index: -1,
-		inForce: []trace.Knob{{Name: "num_workers", Value: "2"}, {Name: "pin_memory", Value: "off"}, {Name: "ceiling", Value: "off"}},
+		inForce: []knob.Setting{{Name: "num_workers", Value: "2"}, {Name: "pin_memory", Value: "off"}, {Name: "ceiling", Value: "off"}},
 	}
 	r.wanted = r.inForce
 	r.open("start")
@@ -48,7 +49,7 @@ func newRun(t *testing.T) *run {
 	return r
 }
 
-func (r *run) Set(changes []trace.Knob) error {
+func (r *run) Set(changes []knob.Setting) error {
 	if r.refuse {
 		return errors.New("set num_workers: no")
 	}
@@ -63,7 +64,7 @@ func (r *run) Set(changes []trace.Knob) error {
 	return nil
 }
 
-func (r *run) Requested() []trace.Knob { return slices.Clone(r.wanted) }
+func (r *run) Requested() []knob.Setting { return slices.Clone(r.wanted) }
 func (r *run) Experiment(x trace.Experiment) {
 	x.Pairs = slices.Clone(x.Pairs)
 	r.session.Add(&trace.Drained{Now: r.now, Experiments: []trace.Experiment{x}})
@@ -81,11 +82,11 @@ func (r *run) open(reason string) {
 // no different, and data are half of the time.
 func (r *run) long() float64 {
 	switch {
-	case trace.KnobValue(r.inForce, "ceiling") == "on":
+	case knob.ValueOf(r.inForce, "ceiling") == "on":
 		return 0.5
-	case trace.KnobValue(r.inForce, "num_workers") == "4":
+	case knob.ValueOf(r.inForce, "num_workers") == "4":
 		return 0.8
-	case trace.KnobValue(r.inForce, "num_workers") == "1":
+	case knob.ValueOf(r.inForce, "num_workers") == "1":
 		return 1.25
 	}
 	return 1
@@ -151,9 +152,9 @@ func (r *run) begin(q Question) *Experiment {
 
 // workers are the question of num_workers.
 func workers(n int) Question {
-	return Question{Kind: trace.Paired, Knobs: []trace.Knob{{Name: "num_workers", Value: strconv.Itoa(n)}}}
+	return Question{Kind: trace.Paired, Knobs: []knob.Setting{{Name: "num_workers", Value: strconv.Itoa(n)}}}
 }
 
 func (r *run) settings() string {
-	return fmt.Sprint(trace.KnobValue(r.inForce, "num_workers"), " ", trace.KnobValue(r.inForce, "pin_memory"), " ", trace.KnobValue(r.inForce, "ceiling"))
+	return fmt.Sprint(knob.ValueOf(r.inForce, "num_workers"), " ", knob.ValueOf(r.inForce, "pin_memory"), " ", knob.ValueOf(r.inForce, "ceiling"))
 }

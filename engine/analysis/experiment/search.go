@@ -7,6 +7,7 @@ import (
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
@@ -40,7 +41,7 @@ func (t *tuner) climb() (pool []outlook) {
 	at, rate := t.best().knobs, t.best().rate()
 	for range climbs {
 		var here []outlook
-		t.space.around(at, func(knobs []trace.Knob) {
+		t.space.around(at, func(knobs []knob.Setting) {
 			if o := t.foresee(knobs); o.known() && !t.over(knobs) {
 				here = append(here, o)
 			}
@@ -75,8 +76,8 @@ func (t *tuner) favourite(pool []outlook) (top outlook, ok bool) {
 }
 
 // over reports whether a setting takes as much as one that is over a limit.
-func (t *tuner) over(knobs []trace.Knob) bool {
-	return slices.ContainsFunc(t.closed, func(o []trace.Knob) bool { return covers(knobs, o) })
+func (t *tuner) over(knobs []knob.Setting) bool {
+	return slices.ContainsFunc(t.closed, func(o []knob.Setting) bool { return covers(knobs, o) })
 }
 
 // allows reports whether a setting keeps within the limits.

@@ -39,14 +39,14 @@ var (
 
 // space is the settings that a tune chooses from: all of a run's knobs, of which some vary.
 type space struct {
-	specs []trace.KnobSpec
-	found []trace.Knob // all, as the tune found them
-	names []string     // of those that vary
-	sets  [][]string   // the values of each
-	idle  []string     // why the others asked for do not, a sentence each
+	specs []knob.Spec
+	found []knob.Setting // all, as the tune found them
+	names []string       // of those that vary
+	sets  [][]string     // the values of each
+	idle  []string       // why the others asked for do not, a sentence each
 }
 
-func newSpace(q *Tuning, s *trace.Snapshot, found []trace.Knob) (*space, error) {
+func newSpace(q *Tuning, s *trace.Snapshot, found []knob.Setting) (*space, error) {
 	sp := &space{specs: s.Meta.Specs, found: found}
 	asked := q.Knobs
 	if len(asked) == 0 {
@@ -54,7 +54,7 @@ func newSpace(q *Tuning, s *trace.Snapshot, found []trace.Knob) (*space, error) 
 	}
 	for _, name := range asked {
 		value, known := knobOf(found, name)
-		spec := trace.SpecOf(s.Meta.Specs, name)
+		spec := knob.SpecOf(s.Meta.Specs, name)
 		switch {
 		case !slices.Contains(Tunable, name):
 			return nil, errs.New("tune", name, "it is no knob that a tune changes", "choose "+knob.Choice(Tunable))
@@ -79,7 +79,7 @@ func newSpace(q *Tuning, s *trace.Snapshot, found []trace.Knob) (*space, error) 
 		}
 		sp.names, sp.sets = append(sp.names, name), append(sp.sets, values)
 	}
-	if w := number(trace.KnobValue(found, numWorkers)); q.Workers > 0 && w > q.Workers {
+	if w := number(knob.ValueOf(found, numWorkers)); q.Workers > 0 && w > q.Workers {
 		return nil, errs.New("tune", "with at most "+strconv.Itoa(q.Workers)+" workers", "the run has "+strconv.Itoa(w), "lower num_workers first")
 	}
 	if len(sp.names) == 0 {
@@ -89,7 +89,7 @@ func newSpace(q *Tuning, s *trace.Snapshot, found []trace.Knob) (*space, error) 
 }
 
 // usualValues are what a knob is tried at, from its value now.
-func usualValues(spec *trace.KnobSpec, now string) []string {
+func usualValues(spec *knob.Spec, now string) []string {
 	switch {
 	case spec.Name == numWorkers:
 		return workerCounts
@@ -110,9 +110,9 @@ func number(value string) int {
 
 // with is a setting with one knob changed, and with what that entails: without workers
 // nothing is prefetched, and none can stay.
-func (sp *space) with(base []trace.Knob, name, value string) []trace.Knob {
+func (sp *space) with(base []knob.Setting, name, value string) []knob.Setting {
 	out := slices.Clone(base)
-	workers := cmp.Or(trace.KnobValue(base, numWorkers), "0")
+	workers := cmp.Or(knob.ValueOf(base, numWorkers), "0")
 	if name == numWorkers {
 		workers = value
 	}
@@ -134,7 +134,7 @@ func (sp *space) with(base []trace.Knob, name, value string) []trace.Knob {
 }
 
 // around calls f with every setting in which one varying knob differs from base.
-func (sp *space) around(base []trace.Knob, f func([]trace.Knob)) {
+func (sp *space) around(base []knob.Setting, f func([]knob.Setting)) {
 	for i, name := range sp.names {
 		for _, v := range sp.sets[i] {
 			if to := sp.with(base, name, v); !slices.Equal(to, base) {
@@ -145,10 +145,10 @@ func (sp *space) around(base []trace.Knob, f func([]trace.Knob)) {
 }
 
 // key tells settings apart.
-func (sp *space) key(knobs []trace.Knob) string {
+func (sp *space) key(knobs []knob.Setting) string {
 	var b strings.Builder
 	for _, k := range knobs {
-		if trace.KnobValue(sp.found, k.Name) != k.Value {
+		if knob.ValueOf(sp.found, k.Name) != k.Value {
 			b.WriteString(k.Name + "=" + k.Value + " ")
 		}
 	}
@@ -157,8 +157,8 @@ func (sp *space) key(knobs []trace.Knob) string {
 
 // cheaper reports whether one setting takes less of the host than another: fewer workers,
 // or as many with fewer changes to what was found, or fewer batches in flight.
-func (sp *space) cheaper(a, b []trace.Knob) bool {
-	of := func(knobs []trace.Knob) []int {
+func (sp *space) cheaper(a, b []knob.Setting) bool {
+	of := func(knobs []knob.Setting) []int {
 		workers, slots, _ := takes(knobs)
 		alone := sp.with(sp.found, numWorkers, strconv.Itoa(workers))
 		return []int{workers, len(advice.Changed(alone, knobs)), slots}
@@ -167,13 +167,13 @@ func (sp *space) cheaper(a, b []trace.Knob) bool {
 }
 
 // takes is what a setting takes of the host: workers, batches in flight, samples in one.
-func takes(knobs []trace.Knob) (workers, slots, batch int) {
-	workers = number(trace.KnobValue(knobs, numWorkers))
-	return workers, workers * number(trace.KnobValue(knobs, prefetchFactor)), number(trace.KnobValue(knobs, batchSize))
+func takes(knobs []knob.Setting) (workers, slots, batch int) {
+	workers = number(knob.ValueOf(knobs, numWorkers))
+	return workers, workers * number(knob.ValueOf(knobs, prefetchFactor)), number(knob.ValueOf(knobs, batchSize))
 }
 
 // covers reports whether a setting takes at least as much of everything as another.
-func covers(a, b []trace.Knob) bool {
+func covers(a, b []knob.Setting) bool {
 	w, s, n := takes(a)
 	v, r, m := takes(b)
 	return w >= v && s >= r && n >= m
@@ -181,21 +181,21 @@ func covers(a, b []trace.Knob) bool {
 
 // lighter reports whether a takes so much less than b that it is worth a try: half of the
 // workers or fewer.
-func (sp *space) lighter(a, b []trace.Knob) bool {
-	n, m := number(trace.KnobValue(a, numWorkers)), number(trace.KnobValue(b, numWorkers))
+func (sp *space) lighter(a, b []knob.Setting) bool {
+	n, m := number(knob.ValueOf(a, numWorkers)), number(knob.ValueOf(b, numWorkers))
 	return n > 0 && 2*n <= m
 }
 
 // distance says how unlike two settings are: knobs that differ, and a little of how far
 // the numbers of workers lie apart.
-func (sp *space) distance(a, b []trace.Knob) float64 {
-	n, m := number(trace.KnobValue(a, numWorkers)), number(trace.KnobValue(b, numWorkers))
+func (sp *space) distance(a, b []knob.Setting) float64 {
+	n, m := number(knob.ValueOf(a, numWorkers)), number(knob.ValueOf(b, numWorkers))
 	apart := float64(max(n, m)-min(n, m)) / float64(max(n, m, 1))
 	return float64(len(advice.Chosen(a, b))) + apart
 }
 
 // say names the changes from one setting to another: "num_workers=8, pin_memory=on".
-func say(from, to []trace.Knob) string {
+func say(from, to []knob.Setting) string {
 	changes := advice.Chosen(from, to)
 	if len(changes) == 0 {
 		return "the settings at the start"

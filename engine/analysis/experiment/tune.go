@@ -7,6 +7,7 @@ import (
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -21,7 +22,7 @@ type Tuning struct {
 	Window func(from, to int64) *trace.Snapshot
 	// Needs is what changes would need of the host's memory in all, in bytes, and why they
 	// cannot be; where it is nil, nobody knows.
-	Needs func(changes []trace.Knob) (host int64, refusal string)
+	Needs func(changes []knob.Setting) (host int64, refusal string)
 }
 
 // stage is where a tune is.
@@ -65,7 +66,7 @@ type tuner struct {
 	lead     int // of points, the best so far
 	outlooks map[seen]outlook
 	tried    map[string]bool    // settings, by key
-	closed   [][]trace.Knob     // settings over a limit, and with them all that take more
+	closed   [][]knob.Setting   // settings over a limit, and with them all that take more
 	varied   map[string]bool    // knobs that were tried
 	trust    map[string]float64 // of a knob, the share of what was predicted that it gained; 1 where it was not tried
 
@@ -155,7 +156,7 @@ func (t *tuner) look(s *trace.Snapshot) {
 }
 
 // ask asks for a setting.
-func (t *tuner) ask(s *trace.Snapshot, knobs []trace.Knob) error {
+func (t *tuner) ask(s *trace.Snapshot, knobs []knob.Setting) error {
 	e := t.e
 	t.begun, t.begunAt, t.enough = e.spent, e.steps, 0
 	if err := e.ask(s, advice.Changed(e.target, knobs)); err != nil {
@@ -173,10 +174,10 @@ func (t *tuner) ask(s *trace.Snapshot, knobs []trace.Knob) error {
 }
 
 // valuesOf are the values of some knobs among all.
-func valuesOf(all, some []trace.Knob) []trace.Knob {
-	out := make([]trace.Knob, len(some))
+func valuesOf(all, some []knob.Setting) []knob.Setting {
+	out := make([]knob.Setting, len(some))
 	for i, k := range some {
-		out[i] = trace.Knob{Name: k.Name, Value: trace.KnobValue(all, k.Name)}
+		out[i] = knob.Setting{Name: k.Name, Value: knob.ValueOf(all, k.Name)}
 	}
 	return out
 }

@@ -9,22 +9,23 @@ import (
 	"time"
 
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
 // tunable are the knobs of a run that can be tuned.
-var tunable = []trace.KnobSpec{
-	{Name: "num_workers", Type: "int", Max: 64, Group: trace.GroupLoader}, {Name: "prefetch_factor", Type: "int", Max: 16, Group: trace.GroupLoader},
-	{Name: "pin_memory", Type: "bool", Group: trace.GroupLoader, NoEffect: "this device copies nothing"},
-	{Name: "persistent_workers", Type: "bool", Group: trace.GroupLoader}, {Name: "in_order", Type: "bool", Group: trace.GroupLoader},
-	{Name: "ceiling", Type: "bool", Group: trace.GroupLoader},
+var tunable = []knob.Spec{
+	{Name: "num_workers", Type: "int", Max: 64, Group: knob.GroupLoader}, {Name: "prefetch_factor", Type: "int", Max: 16, Group: knob.GroupLoader},
+	{Name: "pin_memory", Type: "bool", Group: knob.GroupLoader, NoEffect: "this device copies nothing"},
+	{Name: "persistent_workers", Type: "bool", Group: knob.GroupLoader}, {Name: "in_order", Type: "bool", Group: knob.GroupLoader},
+	{Name: "ceiling", Type: "bool", Group: knob.GroupLoader},
 }
 
 // sleepers is a world in which loading a batch waits for so many ms and needs no core, up
 // to so many workers side by side, and the device computes for so many ms.
-func sleepers(load, most, compute float64) func([]trace.Knob) (wall, busy, total float64) {
-	return func(knobs []trace.Knob) (float64, float64, float64) {
-		n := float64(number(trace.KnobValue(knobs, "num_workers")))
+func sleepers(load, most, compute float64) func([]knob.Setting) (wall, busy, total float64) {
+	return func(knobs []knob.Setting) (float64, float64, float64) {
+		n := float64(number(knob.ValueOf(knobs, "num_workers")))
 		if n == 0 {
 			return load + compute, compute, load
 		}
@@ -34,15 +35,15 @@ func sleepers(load, most, compute float64) func([]trace.Knob) (wall, busy, total
 }
 
 // newWorld is a run in a world that has run for a while with so many workers.
-func newWorld(t *testing.T, workers int, world func([]trace.Knob) (wall, busy, load float64)) *run {
+func newWorld(t *testing.T, workers int, world func([]knob.Setting) (wall, busy, load float64)) *run {
 	prefetch := "2"
 	if workers == 0 {
 		prefetch = "0"
 	}
 	r := &run{
-		t: t, session: trace.NewSession(trace.Meta{Seed: 1, Samples: 1 << 20, Specs: tunable, Host: []trace.Knob{{Name: "threads", Value: "4"}}}),
+		t: t, session: trace.NewSession(trace.Meta{Seed: 1, Samples: 1 << 20, Specs: tunable, Host: []knob.Setting{{Name: "threads", Value: "4"}}}),
 		random: rand.New(rand.NewPCG(1, 2)), noise: 0.03, index: -1, world: world,
-		inForce: []trace.Knob{
+		inForce: []knob.Setting{
 			{Name: "num_workers", Value: strconv.Itoa(workers)}, {Name: "prefetch_factor", Value: prefetch}, {Name: "pin_memory", Value: "off"},
 			{Name: "persistent_workers", Value: "off"}, {Name: "in_order", Value: "on"}, {Name: "batch_size", Value: "32"}, {Name: "ceiling", Value: "off"},
 		},
@@ -76,7 +77,7 @@ func (r *run) only() *attribution.Experiment {
 	return &xs[0]
 }
 
-func (r *run) workers() int { return number(trace.KnobValue(r.inForce, "num_workers")) }
+func (r *run) workers() int { return number(knob.ValueOf(r.inForce, "num_workers")) }
 
 // rate is that of the settings in force, as the world has it.
 func (r *run) rate() float64 {
@@ -94,14 +95,14 @@ func story(x *attribution.Experiment) string {
 }
 
 func TestTune(t *testing.T) {
-	needs := func(changes []trace.Knob) (int64, string) {
-		n := number(trace.KnobValue(changes, "num_workers"))
+	needs := func(changes []knob.Setting) (int64, string) {
+		n := number(knob.ValueOf(changes, "num_workers"))
 		return int64(n) << 30, ""
 	}
 	for _, c := range []struct {
 		name    string
 		workers int
-		world   func([]trace.Knob) (wall, busy, load float64)
+		world   func([]knob.Setting) (wall, busy, load float64)
 		q       Question
 		least   int // workers that it ends with
 		most    int
@@ -156,8 +157,8 @@ func TestTuneDisturbed(t *testing.T) {
 		why     string
 	}{
 		{"stopped", func(r *run, e *Experiment) { e.Stop(r.session.Snapshot(0, 0)) }, 1, "it was stopped"},
-		{"another knob", func(r *run, _ *Experiment) { _ = r.Set([]trace.Knob{{Name: "in_order", Value: "off"}}) }, 1, "in_order off was set by hand"},
-		{"the same knob", func(r *run, _ *Experiment) { _ = r.Set([]trace.Knob{{Name: "num_workers", Value: "5"}}) }, 5, "num_workers 5 was set by hand"},
+		{"another knob", func(r *run, _ *Experiment) { _ = r.Set([]knob.Setting{{Name: "in_order", Value: "off"}}) }, 1, "in_order off was set by hand"},
+		{"the same knob", func(r *run, _ *Experiment) { _ = r.Set([]knob.Setting{{Name: "num_workers", Value: "5"}}) }, 5, "num_workers 5 was set by hand"},
 	} {
 		for _, steps := range []int{1, 60, 150, 240} {
 			r := newWorld(t, 1, sleepers(80, 99, 20))
@@ -177,7 +178,7 @@ func TestTuneDisturbed(t *testing.T) {
 // A setting that the engine cannot put in force is left out, and one that it refuses.
 func TestTuneRefused(t *testing.T) {
 	r := newWorld(t, 1, sleepers(80, 99, 20))
-	r.impossible = func(knobs []trace.Knob) bool { return number(trace.KnobValue(knobs, "num_workers")) >= 4 }
+	r.impossible = func(knobs []knob.Setting) bool { return number(knob.ValueOf(knobs, "num_workers")) >= 4 }
 	x := r.tuned(Question{})
 	if r.workers() != 3 || !x.Kept || !strings.Contains(story(x), "could not be put in force: ") {
 		t.Errorf("left with %d workers:\n%s", r.workers(), story(x))
@@ -196,7 +197,7 @@ func TestTuneRefused(t *testing.T) {
 func TestTuneNeighbours(t *testing.T) {
 	for _, come := range []bool{true, false} {
 		slow := 1.0
-		r := newWorld(t, 1, func(knobs []trace.Knob) (float64, float64, float64) {
+		r := newWorld(t, 1, func(knobs []knob.Setting) (float64, float64, float64) {
 			wall, busy, load := sleepers(80, 99, 20)(knobs)
 			return wall * slow, busy * slow, load * slow
 		})

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
-	"dev.gpustall/engine/trace"
 )
 
 // Feed says whether this machine can feed the device, in one sentence: yes or no, what it can
@@ -44,7 +44,7 @@ func (m *Model) handsOver() bool {
 	if !m.processes || m.now.workers == 0 {
 		return false
 	}
-	p, ok := m.Predict(trace.Knob{Name: numWorkers, Value: "0"})
+	p, ok := m.Predict(knob.Setting{Name: numWorkers, Value: "0"})
 	return ok && p.Rate > 1e9*m.Capacity.Batch/m.Capacity.Host(m.Capacity.Cores.All)
 }
 
@@ -56,7 +56,7 @@ func (m *Model) how(need int) (how string, known bool) {
 		return "", false
 	}
 	all := max(need, m.now.workers)
-	workers, longer := trace.Knob{Name: numWorkers, Value: strconv.Itoa(all)}, trace.Knob{Name: prefetchFactor, Value: strconv.Itoa(max(m.now.ahead(), LongQueue(all)))}
+	workers, longer := knob.Setting{Name: numWorkers, Value: strconv.Itoa(all)}, knob.Setting{Name: prefetchFactor, Value: strconv.Itoa(max(m.now.ahead(), LongQueue(all)))}
 	more := fmt.Sprintf("about %s more", units.Counted(n, "worker", "workers"))
 	switch {
 	case n > 0 && m.feeds(workers):
@@ -76,7 +76,7 @@ func (m *Model) how(need int) (how string, known bool) {
 func LongQueue(workers int) int { return min(16, 256/max(1, workers)) }
 
 // feeds reports whether the device then hardly waits for data any more, and that is worth something.
-func (m *Model) feeds(changes ...trace.Knob) bool {
+func (m *Model) feeds(changes ...knob.Setting) bool {
 	p, ok := m.Predict(changes...)
 	return ok && p.Data <= 2*dataError && p.Rate > (1+little)*m.rate
 }

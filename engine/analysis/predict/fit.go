@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -23,7 +24,7 @@ type Model struct {
 	rate    float64 // samples/s, measured
 	noise   float64 // of log(rate): its standard error
 	samples int64   // of the data set
-	specs   []trace.KnobSpec
+	specs   []knob.Spec
 
 	disk      [3]float64 // reads that storage serves side by side: if luck is bad, likely, good; 0 where none come from it
 	stores    bool       // disk is measured
@@ -61,7 +62,7 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) (*M
 	if b.Steps < least || b.Busy <= 0 || b.Load <= 0 || b.Active() <= 0 || t.SteadyFlags&trace.FlagCeiling != 0 {
 		return nil, false
 	}
-	var knobs []trace.Knob
+	var knobs []knob.Setting
 	for i := range s.Segments {
 		if s.Segments[i].Index == t.Segment {
 			knobs = s.Segments[i].Knobs
@@ -94,7 +95,7 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) (*M
 			m.plant.host = 0
 		}
 	}
-	threads, _ := strconv.ParseFloat(trace.KnobValue(s.Meta.Host, trace.TorchThreads), 64)
+	threads, _ := strconv.ParseFloat(knob.ValueOf(s.Meta.Host, trace.TorchThreads), 64)
 	m.share(b, &l, cores, starved, shared, threads)
 	m.unsteady = spread(s, t, cores.All)
 	m.offload = l.Part(trace.KindTransform)
@@ -363,7 +364,7 @@ func (m *Model) precision(data, active float64) float64 {
 // sameEngine reports whether two segments have the same knobs of the engine, which change
 // what the device does.
 func sameEngine(s *trace.Snapshot, a, b int32) bool {
-	var of [2][]trace.Knob
+	var of [2][]knob.Setting
 	for i := range s.Segments {
 		switch s.Segments[i].Index {
 		case a:
@@ -373,7 +374,7 @@ func sameEngine(s *trace.Snapshot, a, b int32) bool {
 		}
 	}
 	for _, spec := range s.Meta.Specs {
-		if spec.Group == trace.GroupEngine && trace.KnobValue(of[0], spec.Name) != trace.KnobValue(of[1], spec.Name) {
+		if spec.Group == knob.GroupEngine && knob.ValueOf(of[0], spec.Name) != knob.ValueOf(of[1], spec.Name) {
 			return false
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/attribution/attributiontest"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -20,7 +21,7 @@ func snapshot(r attributiontest.Run) *trace.Snapshot {
 	if s.Meta.Samples = 0; r.Epoch > 0 {
 		s.Meta.Samples = int64(32 * r.Epoch)
 	}
-	s.Meta.Specs = []trace.KnobSpec{{Name: numWorkers, Max: trace.MaxWorkers}, {Name: pinMemory, NoEffect: "there is no link"}}
+	s.Meta.Specs = []knob.Spec{{Name: numWorkers, Max: trace.MaxWorkers}, {Name: pinMemory, NoEffect: "there is no link"}}
 	return s
 }
 
@@ -45,7 +46,7 @@ func TestAgainstOtherRuns(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
 		is          func(*attributiontest.Run)
-		knob, value string
+		named, value string
 		other       func(*attributiontest.Run)
 	}{
 		{"slow reads, more workers", func(r *attributiontest.Run) { r.Read = 40 * attributiontest.Msec }, numWorkers, "4", workers(4)},
@@ -61,7 +62,7 @@ func TestAgainstOtherRuns(t *testing.T) {
 			tt.is(&r)
 			s := snapshot(r)
 			m := fit(t, s)
-			p, ok := m.Predict(trace.Knob{Name: tt.knob, Value: tt.value})
+			p, ok := m.Predict(knob.Setting{Name: tt.named, Value: tt.value})
 			if !ok {
 				t.Fatal("no prediction")
 			}
@@ -70,7 +71,7 @@ func TestAgainstOtherRuns(t *testing.T) {
 			if math.Abs(p.Rate/want-1) > 0.06 || want < p.Lo || want > p.Hi {
 				t.Errorf("%.0f samples/s, %.0f to %.0f, from %.0f; the other run has %.0f", p.Rate, p.Lo, p.Hi, p.Base, want)
 			}
-			if again, _ := fit(t, s).Predict(trace.Knob{Name: tt.knob, Value: tt.value}); !reflect.DeepEqual(again, p) {
+			if again, _ := fit(t, s).Predict(knob.Setting{Name: tt.named, Value: tt.value}); !reflect.DeepEqual(again, p) {
 				t.Errorf("the same session, another prediction: %+v, %+v", p, again)
 			}
 		})
@@ -82,7 +83,7 @@ func TestFirstStep(t *testing.T) {
 	r := attributiontest.Healthy()
 	r.Read = 40 * attributiontest.Msec
 	s := snapshot(r)
-	to := trace.Knob{Name: numWorkers, Value: "4"}
+	to := knob.Setting{Name: numWorkers, Value: "4"}
 	want, _ := fit(t, s).Predict(to)
 	if s.Recent[0].Flags&trace.FlagFirstOfEpoch == 0 {
 		t.Fatal("no first step")
@@ -102,7 +103,7 @@ func TestStragglerIsAWorker(t *testing.T) {
 	if len(m.plant.late) != 4 || m.plant.late[2] < 100e6 || m.plant.late[0] > 0 {
 		t.Errorf("late by %v", m.plant.late)
 	}
-	p, ok := m.Predict(trace.Knob{Name: inOrder, Value: "off"})
+	p, ok := m.Predict(knob.Setting{Name: inOrder, Value: "off"})
 	if want := 32 / 0.010; !ok || math.Abs(p.Rate/want-1) > 0.1 { // the device's rate
 		t.Errorf("%.0f samples/s, want about %.0f", p.Rate, want)
 	}
@@ -114,7 +115,7 @@ func TestNeverAboveTheDevice(t *testing.T) {
 	r.Read = 40 * attributiontest.Msec
 	m := fit(t, snapshot(r))
 	for n := 1; n <= 64; n *= 2 {
-		p, _ := m.Predict(trace.Knob{Name: numWorkers, Value: strconv.Itoa(n)})
+		p, _ := m.Predict(knob.Setting{Name: numWorkers, Value: strconv.Itoa(n)})
 		if p.Rate > 1.02*32/0.010 {
 			t.Errorf("%d workers: %.0f samples/s", n, p.Rate)
 		}
@@ -124,7 +125,7 @@ func TestNeverAboveTheDevice(t *testing.T) {
 func TestNoPrediction(t *testing.T) {
 	s := snapshot(attributiontest.Healthy())
 	m := fit(t, s)
-	for _, k := range []trace.Knob{{Name: "precision", Value: "bf16"}, {Name: numWorkers, Value: "many"}, {Name: pinMemory, Value: "on"}} {
+	for _, k := range []knob.Setting{{Name: "precision", Value: "bf16"}, {Name: numWorkers, Value: "many"}, {Name: pinMemory, Value: "on"}} {
 		if p, ok := m.Predict(k); ok {
 			t.Errorf("%v: %+v", k, p)
 		}
@@ -193,7 +194,7 @@ func TestFeedOfSpinningThreads(t *testing.T) {
 	} {
 		s := snapshot(attributiontest.Healthy())
 		s.Meta.DeviceKind = "cpu"
-		s.Meta.Host = append(s.Meta.Host, trace.Knob{Name: trace.TorchThreads, Value: tt.threads}, trace.Knob{Name: trace.TorchWaitPolicy, Value: tt.policy})
+		s.Meta.Host = append(s.Meta.Host, knob.Setting{Name: trace.TorchThreads, Value: tt.threads}, knob.Setting{Name: trace.TorchWaitPolicy, Value: tt.policy})
 		s.Gauges = map[string][]trace.Point{}
 		for name, v := range map[string]float64{trace.GaugeCPUOurs: 50, trace.GaugeCPUOthers: 40, trace.GaugeRunQueue: 50, trace.GaugeStarved: tt.starved} {
 			s.Gauges[name] = []trace.Point{{T: s.Now / 2, V: v}, {T: s.Now * 3 / 4, V: v}}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -40,7 +41,7 @@ const mostCooling = 0.4
 // fewTensors are those of a batch of which nobody told: an input and a label.
 const fewTensors = 2
 
-func handoverOf(host []trace.Knob, b *attribution.Breakdown, l *Loading, workers int) (h handover) {
+func handoverOf(host []knob.Setting, b *attribution.Breakdown, l *Loading, workers int) (h handover) {
 	tensors, bytes := trace.BatchIn(host)
 	if tensors == 0 {
 		tensors = fewTensors

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -29,7 +30,7 @@ func TestHandOver(t *testing.T) {
 		{"no workers any more", "2 tensors, 528 B in all", 2, 0, 240 * us, 0, 1.5, 6},
 		{"slow samples, no workers any more", "2 tensors, 528 B in all", 2, 0, 0, 20000 * us, 0.3, 0.8},
 	} {
-		host := []trace.Knob{{Name: trace.BatchOf, Value: tt.of}}
+		host := []knob.Setting{{Name: trace.BatchOf, Value: tt.of}}
 		m := &Model{
 			processes: true, scale: 1, fitted: 1, now: settings{workers: tt.workers, batch: 2, inOrder: true, persistent: true},
 			loading: Work{Core: tt.core, Blocked: tt.blocked},
@@ -39,7 +40,7 @@ func TestHandOver(t *testing.T) {
 		m.plant.apply(&m.now, 0)
 		m.plant.gap = m.handing.taking + m.handing.waking
 		m.rate = 1e9 * 2 / m.plant.flow().step
-		to := trace.Knob{Name: numWorkers, Value: string(rune('0' + tt.to))}
+		to := knob.Setting{Name: numWorkers, Value: string(rune('0' + tt.to))}
 		p, ok := m.Predict(to)
 		if g := Gain(p.Prediction); !ok || g.Lo < tt.least || g.Hi > tt.most {
 			t.Errorf("%s: %s, want %v to %v", tt.name, Words(p.Prediction), tt.least, tt.most)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"dev.gpustall/engine/analysis/attribution/attributiontest"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -34,7 +35,7 @@ func TestLock(t *testing.T) {
 			s.Gauges[trace.GaugeLockWaiting] = append(s.Gauges[trace.GaugeLockWaiting], trace.Point{T: s.Now * int64(i+4) / 10, V: v})
 		}
 		m := fit(t, s)
-		p, _ := m.Predict(trace.Knob{Name: numWorkers, Value: strconv.Itoa(c.to)})
+		p, _ := m.Predict(knob.Setting{Name: numWorkers, Value: strconv.Itoa(c.to)})
 		is := rate(snapshot(run(c.to)))
 		if right := math.Abs(p.Rate/is-1) < 0.15 && p.Lo <= is && is <= p.Hi; right == c.grows || m.Lock.Known != (c.seen != nil) || p.Hi/p.Lo > 2.2 && !c.grows {
 			t.Errorf("%d -> %d workers, %v seen: %.0f samples/s, %.0f to %.0f; the other run has %.0f", c.from, c.to, c.seen, p.Rate, p.Lo, p.Hi, is)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -69,7 +70,7 @@ func pastOf(s *trace.Snapshot, t *trace.Tally, b *attribution.Breakdown, k setti
 	return p
 }
 
-func knobsOf(s *trace.Snapshot, segment int32) []trace.Knob {
+func knobsOf(s *trace.Snapshot, segment int32) []knob.Setting {
 	for i := range s.Segments {
 		if s.Segments[i].Index == segment {
 			return s.Segments[i].Knobs
@@ -79,10 +80,10 @@ func knobsOf(s *trace.Snapshot, segment int32) []trace.Knob {
 }
 
 // known reports whether knobs differ in nothing but what the model knows.
-func known(a, b []trace.Knob) bool {
+func known(a, b []knob.Setting) bool {
 	for _, k := range a {
-		other := trace.KnobValue(b, k.Name)
-		if k.Value != other && !new(settings).set(k) && !(k.Name == prefetchFactor && new(settings).set(trace.Knob{Name: k.Name, Value: other})) {
+		other := knob.ValueOf(b, k.Name)
+		if k.Value != other && !new(settings).set(k) && !(k.Name == prefetchFactor && new(settings).set(knob.Setting{Name: k.Name, Value: other})) {
 			return false
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/attribution/attributiontest"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -49,7 +50,7 @@ func TestBackToWhatWasMeasured(t *testing.T) {
 	if !ok {
 		t.Fatal("no model")
 	}
-	p, _ := m.Predict(trace.Knob{Name: numWorkers, Value: "1"})
+	p, _ := m.Predict(knob.Setting{Name: numWorkers, Value: "1"})
 	if want := rows[0].SamplesPerSecond; math.Abs(p.Rate/want-1) > 1e-9 || p.Lo > want || p.Hi < want {
 		t.Errorf("%.0f samples/s, %.0f to %.0f; it was %.0f", p.Rate, p.Lo, p.Hi, want)
 	}

@@ -17,13 +17,14 @@ import (
 	"strconv"
 
 	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
 // Prediction is what some changes of knobs would do.
 type Prediction struct {
-	Changes []trace.Knob
+	Changes []knob.Setting
 	trace.Prediction
 }
 
@@ -111,7 +112,7 @@ const narrowPixels = 0.25
 
 // Predict says what changes of knobs would do; false where they are of knobs that the
 // model does not know.
-func (m *Model) Predict(changes ...trace.Knob) (Prediction, bool) {
+func (m *Model) Predict(changes ...knob.Setting) (Prediction, bool) {
 	to := m.now
 	for _, c := range changes {
 		if !to.set(c) || m.barred(c) {
@@ -143,8 +144,8 @@ func (m *Model) Predict(changes ...trace.Knob) (Prediction, bool) {
 }
 
 // barred reports whether a knob cannot have a value here, or it would have no effect.
-func (m *Model) barred(to trace.Knob) bool {
-	s := trace.SpecOf(m.specs, to.Name)
+func (m *Model) barred(to knob.Setting) bool {
+	s := knob.SpecOf(m.specs, to.Name)
 	return s != nil && s.Bars(to.Value) != ""
 }
 
@@ -293,7 +294,7 @@ func (m *Model) Neighbours() []Prediction {
 	var out []Prediction
 	for i := range m.specs {
 		for _, value := range m.neighbours(&m.specs[i]) {
-			if p, ok := m.Predict(trace.Knob{Name: m.specs[i].Name, Value: value}); ok {
+			if p, ok := m.Predict(knob.Setting{Name: m.specs[i].Name, Value: value}); ok {
 				out = append(out, p)
 			}
 		}
@@ -303,7 +304,7 @@ func (m *Model) Neighbours() []Prediction {
 
 // neighbours are the values next to a knob's own; none where the model does not know the
 // knob.
-func (m *Model) neighbours(s *trace.KnobSpec) []string {
+func (m *Model) neighbours(s *knob.Spec) []string {
 	if s.NoEffect != "" {
 		return nil
 	}
@@ -341,7 +342,7 @@ func (m *Model) neighbours(s *trace.KnobSpec) []string {
 }
 
 // workers are twice and half as many.
-func (m *Model) workers(s *trace.KnobSpec) (out []string) {
+func (m *Model) workers(s *knob.Spec) (out []string) {
 	n := m.now.workers
 	if n > 1 {
 		out = append(out, strconv.Itoa(n/2))
@@ -353,7 +354,7 @@ func (m *Model) workers(s *trace.KnobSpec) (out []string) {
 }
 
 // beside are the values that a keypress steps to.
-func beside(s *trace.KnobSpec, now int) (out []string) {
+func beside(s *knob.Spec, now int) (out []string) {
 	below, above := "", ""
 	for _, v := range s.Values {
 		n, err := strconv.Atoi(v)

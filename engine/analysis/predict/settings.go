@@ -3,7 +3,7 @@ package predict
 import (
 	"strconv"
 
-	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/base/knob"
 )
 
 // settings are the knobs that the model knows.
@@ -28,16 +28,16 @@ const (
 )
 
 // settingsOf reads them; false where workers or batches are not known.
-func settingsOf(knobs []trace.Knob) (k settings, ok bool) {
+func settingsOf(knobs []knob.Setting) (k settings, ok bool) {
 	k.inOrder = true
 	for _, kn := range knobs {
 		k.set(kn)
 	}
-	return k, trace.KnobValue(knobs, numWorkers) != "" && k.batch > 0
+	return k, knob.ValueOf(knobs, numWorkers) != "" && k.batch > 0
 }
 
 // set changes one knob; false where the model does not know it or its value.
-func (k *settings) set(change trace.Knob) bool {
+func (k *settings) set(change knob.Setting) bool {
 	n, err := strconv.Atoi(change.Value)
 	number := func(to *int, least int) bool {
 		if err != nil || n < least {
@@ -46,7 +46,7 @@ func (k *settings) set(change trace.Knob) bool {
 		*to = n
 		return true
 	}
-	on := trace.On(change.Value)
+	on := knob.On(change.Value)
 	switch change.Name {
 	case numWorkers:
 		return number(&k.workers, 0)

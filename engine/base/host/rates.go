@@ -1,19 +1,27 @@
 package host
 
-import "dev.gpustall/engine/trace"
+// Rates is what happened between two samples. The cores are those that this process may
+// run on.
+type Rates struct {
+	CPUOurs, CPUOthers, CPUIdle Reading // percent of the cores' time; together 100
 
-// Rate is what happened between two samples, as a gauge of the session
-// (trace.GaugeCPUOurs and those after it say what each is and its unit).
-type Rate struct {
-	Gauge string
-	Reading
+	RunQueue  Reading // percent of the time in which our threads could run: waiting for a core
+	Throttled Reading // percent of the periods of the cgroup's CPU quota: those in which it ran out
+
+	// Percent of the time in which a task of the host waited for it.
+	PressureCPU, PressureIO, PressureMemory Reading
+
+	MajorFaults Reading // pages a second that this process waited for a disk for
+	DiskRead    Reading // bytes a second that the host's disks read
+	DiskOurs    Reading // bytes a second read from storage for this process
 }
 
-// Rates are all the gauges between two samples; those that are unknown say why.
-func Rates(prev, cur Sample) []Rate {
+// Between returns the rates from one sample to a later one; each that is unknown says why. It
+// reports false where no time lies between them.
+func Between(prev, cur Sample) (Rates, bool) {
 	over := cur.At.Sub(prev.At).Seconds()
 	if over <= 0 {
-		return nil
+		return Rates{}, false
 	}
 	second := func(from, to Reading) Reading { return ratio(grown(from, to), known(over)) }
 	ours, busy, idle := grown(prev.OurCPU, cur.OurCPU), grown(prev.Busy, cur.Busy), grown(prev.Idle, cur.Idle)
@@ -21,19 +29,19 @@ func Rates(prev, cur Sample) []Rate {
 	all := plus(plus(ours, others), idle)
 	waiting := grown(prev.Waiting, cur.Waiting)
 	runnable := plus(grown(prev.Running, cur.Running), waiting)
-	return []Rate{
-		{trace.GaugeCPUOurs, percent(ours, all)},
-		{trace.GaugeCPUOthers, percent(others, all)},
-		{trace.GaugeCPUIdle, percent(idle, all)},
-		{trace.GaugeRunQueue, percent(waiting, runnable)},
-		{trace.GaugeThrottled, percent(grown(prev.Throttled, cur.Throttled), grown(prev.Periods, cur.Periods))},
-		{trace.GaugePressureCPU, percent(grown(prev.PressureCPU, cur.PressureCPU), known(over))},
-		{trace.GaugePressureIO, percent(grown(prev.PressureIO, cur.PressureIO), known(over))},
-		{trace.GaugePressureMemory, percent(grown(prev.PressureMemory, cur.PressureMemory), known(over))},
-		{trace.GaugeMajorFaults, second(prev.MajorFaults, cur.MajorFaults)},
-		{trace.GaugeDiskRead, second(prev.DiskRead, cur.DiskRead)},
-		{trace.GaugeDiskOurs, second(prev.OurRead, cur.OurRead)},
-	}
+	return Rates{
+		CPUOurs:        percent(ours, all),
+		CPUOthers:      percent(others, all),
+		CPUIdle:        percent(idle, all),
+		RunQueue:       percent(waiting, runnable),
+		Throttled:      percent(grown(prev.Throttled, cur.Throttled), grown(prev.Periods, cur.Periods)),
+		PressureCPU:    percent(grown(prev.PressureCPU, cur.PressureCPU), known(over)),
+		PressureIO:     percent(grown(prev.PressureIO, cur.PressureIO), known(over)),
+		PressureMemory: percent(grown(prev.PressureMemory, cur.PressureMemory), known(over)),
+		MajorFaults:    second(prev.MajorFaults, cur.MajorFaults),
+		DiskRead:       second(prev.DiskRead, cur.DiskRead),
+		DiskOurs:       second(prev.OurRead, cur.OurRead),
+	}, true
 }
 
 // grown is by how much a counter grew. One that went back was reset, and says

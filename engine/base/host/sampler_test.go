@@ -4,12 +4,11 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
-
-	"dev.gpustall/engine/trace"
 )
 
 // TestLimits reads the fixture trees: version 2 with the quota in a slice above, 1
@@ -49,6 +48,19 @@ func change(t *testing.T, root, name, from, to string) {
 	}
 }
 
+// between returns the rates between two samples by their names.
+func between(t *testing.T, prev, cur Sample) map[string]Reading {
+	rates, ok := Between(prev, cur)
+	if !ok {
+		t.Fatal("no time lies between the samples")
+	}
+	out := map[string]Reading{}
+	for field, value := range reflect.ValueOf(rates).Fields() {
+		out[field.Name] = value.Interface().(Reading)
+	}
+	return out
+}
+
 // TestRates lets the counters of a tree grow for two seconds.
 func TestRates(t *testing.T) {
 	for _, c := range []struct {
@@ -57,21 +69,21 @@ func TestRates(t *testing.T) {
 		why                   map[string]string
 	}{
 		{tree: "v2", stat: "sys/fs/cgroup/work.slice/cpu.stat", throttled: "nr_throttled 100", want: map[string]float64{
-			trace.GaugeCPUOurs: 37.5, trace.GaugeCPUOthers: 25, trace.GaugeCPUIdle: 37.5, trace.GaugeRunQueue: 40,
-			trace.GaugePressureCPU: 25, trace.GaugePressureIO: 0, trace.GaugePressureMemory: 0,
-			trace.GaugeThrottled: 25, trace.GaugeMajorFaults: 2, trace.GaugeDiskRead: 1000 * 512 / 2, trace.GaugeDiskOurs: 2048,
+			"CPUOurs": 37.5, "CPUOthers": 25, "CPUIdle": 37.5, "RunQueue": 40,
+			"PressureCPU": 25, "PressureIO": 0, "PressureMemory": 0,
+			"Throttled": 25, "MajorFaults": 2, "DiskRead": 1000 * 512 / 2, "DiskOurs": 2048,
 		}},
 		{tree: "v1", stat: "sys/fs/cgroup/cpu and acct/job/cpu.stat", throttled: "nr_throttled 250", want: map[string]float64{
-			trace.GaugeCPUOurs: 37.5, trace.GaugeCPUOthers: 25, trace.GaugeCPUIdle: 37.5, trace.GaugeRunQueue: 40,
-			trace.GaugePressureCPU: 25, trace.GaugePressureIO: 0, trace.GaugePressureMemory: 0,
-			trace.GaugeThrottled: 25, trace.GaugeMajorFaults: 2, trace.GaugeDiskRead: 1000 * 512 / 2, trace.GaugeDiskOurs: 2048,
+			"CPUOurs": 37.5, "CPUOthers": 25, "CPUIdle": 37.5, "RunQueue": 40,
+			"PressureCPU": 25, "PressureIO": 0, "PressureMemory": 0,
+			"Throttled": 25, "MajorFaults": 2, "DiskRead": 1000 * 512 / 2, "DiskOurs": 2048,
 		}},
 		{tree: "none", want: map[string]float64{
-			trace.GaugeCPUOurs: 37.5, trace.GaugeCPUOthers: 25, trace.GaugeCPUIdle: 37.5, trace.GaugeMajorFaults: 2,
+			"CPUOurs": 37.5, "CPUOthers": 25, "CPUIdle": 37.5, "MajorFaults": 2,
 		}, why: map[string]string{
-			trace.GaugeRunQueue: "/proc/self/task is not there", trace.GaugePressureCPU: "/proc/pressure/cpu is not there",
-			trace.GaugePressureIO: "/proc/pressure/io is not there", trace.GaugePressureMemory: "/proc/pressure/memory is not there",
-			trace.GaugeThrottled: "no cgroup limits the CPU time", trace.GaugeDiskRead: "no disk is visible in /sys/block", trace.GaugeDiskOurs: "/proc/self/io is not there",
+			"RunQueue": "/proc/self/task is not there", "PressureCPU": "/proc/pressure/cpu is not there",
+			"PressureIO": "/proc/pressure/io is not there", "PressureMemory": "/proc/pressure/memory is not there",
+			"Throttled": "no cgroup limits the CPU time", "DiskRead": "no disk is visible in /sys/block", "DiskOurs": "/proc/self/io is not there",
 		}},
 	} {
 		t.Run(c.tree, func(t *testing.T) {
@@ -105,14 +117,14 @@ func TestRates(t *testing.T) {
 			}
 			cur := s.Sample()
 			cur.At = prev.At.Add(2 * time.Second)
-			rates := Rates(prev, cur)
+			rates := between(t, prev, cur)
 			if len(rates) != len(c.want)+len(c.why) {
 				t.Errorf("%d rates, want %d", len(rates), len(c.want)+len(c.why))
 			}
-			for _, r := range rates {
-				want, ok := c.want[r.Gauge]
-				if r.Known != ok || math.Abs(r.Value-want) > 1e-9 || r.Why != c.why[r.Gauge] {
-					t.Errorf("%s %+v, want %v or %q", r.Gauge, r.Reading, want, c.why[r.Gauge])
+			for name, r := range rates {
+				want, ok := c.want[name]
+				if r.Known != ok || math.Abs(r.Value-want) > 1e-9 || r.Why != c.why[name] {
+					t.Errorf("%s %+v, want %v or %q", name, r, want, c.why[name])
 				}
 			}
 		})
@@ -199,12 +211,12 @@ func TestThisHost(t *testing.T) {
 		_ = n
 	}
 	cur := s.Sample()
-	for _, r := range Rates(prev, cur) {
+	for name, r := range between(t, prev, cur) {
 		switch {
 		case r.Known && (r.Value < 0 || math.IsNaN(r.Value)), !r.Known && r.Why == "":
-			t.Errorf("%s %+v", r.Gauge, r.Reading)
-		case r.Gauge == trace.GaugeCPUOurs && !(r.Value > 0):
-			t.Errorf("200 ms of work used no core: %+v", r.Reading)
+			t.Errorf("%s %+v", name, r)
+		case name == "CPUOurs" && !(r.Value > 0):
+			t.Errorf("200 ms of work used no core: %+v", r)
 		}
 	}
 }
@@ -225,7 +237,7 @@ func FuzzSample(f *testing.F) {
 		a := s.Sample()
 		b := s.Sample()
 		b.At = a.At.Add(time.Second)
-		for _, r := range Rates(a, b) {
+		for _, r := range between(t, a, b) {
 			if r.Known == (r.Why != "") || r.Known && !(r.Value >= 0) {
 				t.Fatalf("%+v", r)
 			}

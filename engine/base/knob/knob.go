@@ -10,13 +10,12 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/base/errs"
-	"dev.gpustall/engine/trace"
 )
 
 // Row is one setting of a K.
 type Row[K any] struct {
 	// What all readers need. Its Type follows from the field.
-	trace.KnobSpec
+	Spec
 	Default string // as text; empty for the zero value
 
 	// Field is where the setting lies: a *int, *bool, *time.Duration or a Text.
@@ -54,9 +53,9 @@ func NewTable[K any](t Table[K]) Table[K] {
 	var k K
 	for i := range t {
 		r := &t[i]
-		r.Type = typeOf(r.Field(&k), &r.KnobSpec)
-		if seen[r.Name] || r.Name == "" || r.Help == "" || r.Applied == "" || strings.HasPrefix(r.Name, trace.InjectPrefix) != (r.Group == trace.GroupInject) {
-			panic(fmt.Sprintf("knob: the row of %q is not complete, or is there twice: %+v", r.Name, r.KnobSpec))
+		r.Type = typeOf(r.Field(&k), &r.Spec)
+		if seen[r.Name] || r.Name == "" || r.Help == "" || r.Applied == "" || strings.HasPrefix(r.Name, InjectPrefix) != (r.Group == GroupInject) {
+			panic(fmt.Sprintf("knob: the row of %q is not complete, or is there twice: %+v", r.Name, r.Spec))
 		}
 		seen[r.Name] = true
 	}
@@ -68,7 +67,7 @@ func NewTable[K any](t Table[K]) Table[K] {
 func Within[Outer, Inner any](t Table[Inner], at func(*Outer) *Inner) Table[Outer] {
 	out := make(Table[Outer], len(t))
 	for i, r := range t {
-		out[i] = Row[Outer]{KnobSpec: r.KnobSpec, Default: r.Default, Unset: r.Unset, Flag: r.Flag,
+		out[i] = Row[Outer]{Spec: r.Spec, Default: r.Default, Unset: r.Unset, Flag: r.Flag,
 			Field: func(k *Outer) any { return r.Field(at(k)) }}
 		if r.Shown != nil {
 			out[i].Shown = func(k Outer) string { return r.Shown(*at(&k)) }
@@ -127,7 +126,7 @@ func (r *Row[K]) set(k *K, value string) error {
 
 // read is the value as a field takes it, without the word for unset.
 func (r *Row[K]) read(field any, value string) error {
-	s := r.KnobSpec
+	s := r.Spec
 	if r.Unset != "" {
 		s.Min = max(1, s.Min)
 	}
@@ -146,10 +145,10 @@ func (r *Row[K]) Value(k *K) string {
 }
 
 // List returns all settings in the table's order.
-func (t Table[K]) List(k K) []trace.Knob {
-	out := make([]trace.Knob, len(t))
+func (t Table[K]) List(k K) []Setting {
+	out := make([]Setting, len(t))
 	for i := range t {
-		out[i] = trace.Knob{Name: t[i].Name, Value: t[i].Value(&k)}
+		out[i] = Setting{Name: t[i].Name, Value: t[i].Value(&k)}
 	}
 	return out
 }
@@ -157,12 +156,12 @@ func (t Table[K]) List(k K) []trace.Knob {
 // Ineffective says which settings have no effect, one sentence each: those that are on
 // though their spec, the device's, says that they have none, and those that others keep
 // from having one. A default is nobody's choice, so that nothing is said of it.
-func (t Table[K]) Ineffective(k K, specs []trace.KnobSpec) []string {
+func (t Table[K]) Ineffective(k K, specs []Spec) []string {
 	var out []string
 	for i := range t {
 		r := &t[i]
 		value, why := r.Value(&k), specs[i].NoEffect
-		if value == r.Default || why != "" && !trace.On(value) {
+		if value == r.Default || why != "" && !On(value) {
 			continue
 		}
 		if why == "" && r.Idle != nil {
@@ -176,10 +175,10 @@ func (t Table[K]) Ineffective(k K, specs []trace.KnobSpec) []string {
 }
 
 // Specs are the rows' specs, the caller's to change.
-func (t Table[K]) Specs() []trace.KnobSpec {
-	out := make([]trace.KnobSpec, len(t))
+func (t Table[K]) Specs() []Spec {
+	out := make([]Spec, len(t))
 	for i := range t {
-		out[i] = t[i].KnobSpec
+		out[i] = t[i].Spec
 	}
 	return out
 }
@@ -204,7 +203,7 @@ func (t Table[K]) Check(k K) error {
 
 // Diff says in words what changed: "num_workers 2 -> 4, pin_memory off -> on". What only one of
 // them has is "-" in the other.
-func Diff(from, to []trace.Knob) string {
+func Diff(from, to []Setting) string {
 	var words []string
 	say := func(name, was, is string) {
 		if was != is {
@@ -212,10 +211,10 @@ func Diff(from, to []trace.Knob) string {
 		}
 	}
 	for _, k := range to {
-		say(k.Name, trace.KnobValue(from, k.Name), k.Value)
+		say(k.Name, ValueOf(from, k.Name), k.Value)
 	}
 	for _, k := range from {
-		if !slices.ContainsFunc(to, func(o trace.Knob) bool { return o.Name == k.Name }) {
+		if !slices.ContainsFunc(to, func(o Setting) bool { return o.Name == k.Name }) {
 			say(k.Name, k.Value, "")
 		}
 	}

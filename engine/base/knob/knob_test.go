@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"dev.gpustall/engine/base/knob"
-	"dev.gpustall/engine/trace"
 )
 
 // lamp is what the tests set.
@@ -36,11 +35,11 @@ func (c *colour) UnmarshalText(text []byte) error {
 	return errors.New("is no colour")
 }
 
-func spec(name string) trace.KnobSpec {
-	return trace.KnobSpec{Name: name, Group: trace.GroupEngine, Applied: "at once", Help: "for the test"}
+func spec(name string) knob.Spec {
+	return knob.Spec{Name: name, Group: knob.GroupEngine, Applied: "at once", Help: "for the test"}
 }
 
-func bounded(name string, lo, hi int) trace.KnobSpec {
+func bounded(name string, lo, hi int) knob.Spec {
 	s := spec(name)
 	s.Min, s.Max = lo, hi
 	return s
@@ -50,23 +49,23 @@ func lamps() knob.Table[lamp] {
 	enum := spec("colour")
 	enum.Values = colours
 	return knob.NewTable(knob.Table[lamp]{
-		{KnobSpec: bounded("watts", 1, 100), Default: "40", Field: func(l *lamp) any { return &l.watts },
+		{Spec: bounded("watts", 1, 100), Default: "40", Field: func(l *lamp) any { return &l.watts },
 			Refuse: func(l lamp) error {
 				if l.watts > 60 && l.colour != 0 {
 					return errors.New("the colour melts")
 				}
 				return nil
 			}},
-		{KnobSpec: spec("lit"), Field: func(l *lamp) any { return &l.lit }},
-		{KnobSpec: bounded("fade", 0, 10_000), Field: func(l *lamp) any { return &l.fade },
+		{Spec: spec("lit"), Field: func(l *lamp) any { return &l.lit }},
+		{Spec: bounded("fade", 0, 10_000), Field: func(l *lamp) any { return &l.fade },
 			Idle: func(l lamp) string {
 				if l.fade > 0 && !l.lit {
 					return "it is dark"
 				}
 				return ""
 			}},
-		{KnobSpec: enum, Field: func(l *lamp) any { return &l.colour }},
-		{KnobSpec: bounded("auto", 0, 9), Unset: "unset", Field: func(l *lamp) any { return &l.auto },
+		{Spec: enum, Field: func(l *lamp) any { return &l.colour }},
+		{Spec: bounded("auto", 0, 9), Unset: "unset", Field: func(l *lamp) any { return &l.auto },
 			Shown: func(l lamp) string { return map[bool]string{true: "7", false: "set"}[l.auto == 0] }},
 	})
 }
@@ -119,12 +118,12 @@ func TestWithin(t *testing.T) {
 	if r.lamp != (lamp{watts: 40}) {
 		t.Errorf("the defaults are %+v", r)
 	}
-	for _, k := range []trace.Knob{{Name: "watts", Value: "80"}, {Name: "colour", Value: "red"}, {Name: "fade", Value: "2s"}} {
+	for _, k := range []knob.Setting{{Name: "watts", Value: "80"}, {Name: "colour", Value: "red"}, {Name: "fade", Value: "2s"}} {
 		if err := rooms.Set(&r, k.Name, k.Value); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want := []trace.Knob{{Name: "watts", Value: "80"}, {Name: "lit", Value: "off"}, {Name: "fade", Value: "2s"}, {Name: "colour", Value: "red"}, {Name: "auto", Value: "7"}}
+	want := []knob.Setting{{Name: "watts", Value: "80"}, {Name: "lit", Value: "off"}, {Name: "fade", Value: "2s"}, {Name: "colour", Value: "red"}, {Name: "auto", Value: "7"}}
 	if diff := cmp.Diff(want, rooms.List(r)); diff != "" {
 		t.Error(diff)
 	}
@@ -148,9 +147,9 @@ func TestWithin(t *testing.T) {
 }
 
 func TestDiff(t *testing.T) {
-	a, b := []trace.Knob{{Name: "x", Value: "1"}, {Name: "y", Value: "off"}}, []trace.Knob{{Name: "x", Value: "2"}, {Name: "z", Value: "on"}}
+	a, b := []knob.Setting{{Name: "x", Value: "1"}, {Name: "y", Value: "off"}}, []knob.Setting{{Name: "x", Value: "2"}, {Name: "z", Value: "on"}}
 	for _, tt := range []struct {
-		from, to []trace.Knob
+		from, to []knob.Setting
 		want     string
 	}{{a, a, ""}, {a, b, "x 1 -> 2, z - -> on, y off -> -"}, {b, nil, "x 2 -> -, z on -> -"}} {
 		if got := knob.Diff(tt.from, tt.to); got != tt.want {
@@ -162,13 +161,13 @@ func TestDiff(t *testing.T) {
 // TestBadTables: a row that is not complete does not wait for its knob to be used.
 func TestBadTables(t *testing.T) {
 	good := func() knob.Row[lamp] {
-		return knob.Row[lamp]{KnobSpec: spec("lit"), Field: func(l *lamp) any { return &l.lit }}
+		return knob.Row[lamp]{Spec: spec("lit"), Field: func(l *lamp) any { return &l.lit }}
 	}
 	for name, change := range map[string]func(r *knob.Row[lamp]){
 		"no help":               func(r *knob.Row[lamp]) { r.Help = "" },
 		"an impossible default": func(r *knob.Row[lamp]) { r.Default = "maybe" },
 		"a field of no kind":    func(r *knob.Row[lamp]) { r.Field = func(l *lamp) any { return l } },
-		"injects by group only": func(r *knob.Row[lamp]) { r.Group = trace.GroupInject },
+		"injects by group only": func(r *knob.Row[lamp]) { r.Group = knob.GroupInject },
 		"injects by name only":  func(r *knob.Row[lamp]) { r.Name = "inject_dark" },
 	} {
 		bad := good()

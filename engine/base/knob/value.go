@@ -9,7 +9,6 @@ import (
 	"unicode"
 
 	"dev.gpustall/engine/base/errs"
-	"dev.gpustall/engine/trace"
 )
 
 // Text is a setting that is neither a number, a switch nor a time.
@@ -20,7 +19,7 @@ type Text interface {
 
 // typeOf is the type of spec for a field. A Text is an "enum" where the spec lists values
 // and does not say that there are more.
-func typeOf(field any, s *trace.KnobSpec) string {
+func typeOf(field any, s *Spec) string {
 	switch field.(type) {
 	case *int:
 		return "int"
@@ -52,7 +51,7 @@ func format(field any) string {
 
 // read sets a field to what text says. An error leaves it as it was, or, of a Text,
 // as its UnmarshalText leaves it.
-func read(s *trace.KnobSpec, field any, text string) (err error) {
+func read(s *Spec, field any, text string) (err error) {
 	switch p := field.(type) {
 	case *int:
 		return into(p)(parseInt(s, text))
@@ -75,7 +74,7 @@ func into[T any](p *T) func(T, error) error {
 
 // Canonical is text as the knob writes its value, or an error that names the knob. It
 // knows of a knob what its spec says; the knob itself may refuse more.
-func Canonical(s *trace.KnobSpec, text string) (string, error) {
+func Canonical(s *Spec, text string) (string, error) {
 	switch s.Type {
 	case "int":
 		return canonical(s, text, new(int))
@@ -87,7 +86,7 @@ func Canonical(s *trace.KnobSpec, text string) (string, error) {
 	return text, nil
 }
 
-func canonical(s *trace.KnobSpec, text string, field any) (string, error) {
+func canonical(s *Spec, text string, field any) (string, error) {
 	if err := read(s, field, text); err != nil {
 		return "", refuse(s.Name, text, err)
 	}
@@ -114,7 +113,7 @@ func ParseSwitch(text string) (bool, error) {
 	return v, nil
 }
 
-func parseInt(s *trace.KnobSpec, text string) (int, error) {
+func parseInt(s *Spec, text string) (int, error) {
 	v, err := strconv.Atoi(text)
 	switch {
 	case errors.Is(err, strconv.ErrRange):
@@ -138,7 +137,7 @@ func Duration(d time.Duration) string {
 
 // ParseDuration reads a time as in 5ms or 1.5s, and off.
 func ParseDuration(text string) (time.Duration, error) {
-	if trace.Off(text) {
+	if Off(text) {
 		return 0, nil
 	}
 	d, err := time.ParseDuration(text)
@@ -148,7 +147,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-func parseDuration(s *trace.KnobSpec, text string) (time.Duration, error) {
+func parseDuration(s *Spec, text string) (time.Duration, error) {
 	d, err := ParseDuration(text)
 	if err == nil && (d < 0 || s.Max > 0 && d > longest(s)) {
 		err = outOfRange(s)
@@ -156,12 +155,12 @@ func parseDuration(s *trace.KnobSpec, text string) (time.Duration, error) {
 	return d, err
 }
 
-func longest(s *trace.KnobSpec) time.Duration { return time.Duration(s.Max) * time.Millisecond }
+func longest(s *Spec) time.Duration { return time.Duration(s.Max) * time.Millisecond }
 
-func outOfRange(s *trace.KnobSpec) error { return errs.Reason("out of range", "choose "+Range(s)) }
+func outOfRange(s *Spec) error { return errs.Reason("out of range", "choose "+Range(s)) }
 
 // Range says what a knob may be: "0 to 64", "on or off", "fp32, tf32 or bf16".
-func Range(s *trace.KnobSpec) string {
+func Range(s *Spec) string {
 	switch {
 	case s.Type == "bool":
 		return "on or off"

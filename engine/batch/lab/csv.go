@@ -5,10 +5,10 @@ import (
 	"strconv"
 
 	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/batch/sweep"
 	"dev.gpustall/engine/report/markup"
-	"dev.gpustall/engine/trace"
 )
 
 // CSV writes a row for every configuration of every stage, in the order in which they were
@@ -63,7 +63,7 @@ func (l *Lab) CSV(w io.Writer) error {
 }
 
 // listed is settings in a field.
-func listed(settings []trace.Knob) (text string) {
+func listed(settings []knob.Setting) (text string) {
 	for i, k := range settings {
 		if i > 0 {
 			text += " "

@@ -18,22 +18,21 @@ import (
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/batch/sweep"
-	"dev.gpustall/engine/trace"
 )
 
 // Request is what a lab is asked for.
 type Request struct {
-	Base   []trace.Knob `json:"base"`             // the baseline's settings, as far as they were chosen
-	Slowed []string     `json:"slowed,omitempty"` // of them, those that were chosen to be slow
-	Inject bool         `json:"inject,omitempty"` // a slow read, where the baseline does not wait for data
-	Long   int          `json:"long"`             // steps of the baseline's and the validation's runs
-	Trial  int          `json:"trial"`            // steps of the others
-	Epochs int          `json:"epochs,omitempty"` // that Long is; 0 where steps were asked for
-	Warmup int          `json:"warmup"`           // steps of each run that do not count
-	Repeat int          `json:"repeat"`           // runs of each configuration, in turns
-	Cores  int          `json:"cores"`            // of the host, for the loader to use
-	Data   string       `json:"data,omitempty"`   // where the data set lies; empty for one that is made in memory
-	Recipe Recipe       `json:"recipe"`
+	Base   []knob.Setting `json:"base"`             // the baseline's settings, as far as they were chosen
+	Slowed []string       `json:"slowed,omitempty"` // of them, those that were chosen to be slow
+	Inject bool           `json:"inject,omitempty"` // a slow read, where the baseline does not wait for data
+	Long   int            `json:"long"`             // steps of the baseline's and the validation's runs
+	Trial  int            `json:"trial"`            // steps of the others
+	Epochs int            `json:"epochs,omitempty"` // that Long is; 0 where steps were asked for
+	Warmup int            `json:"warmup"`           // steps of each run that do not count
+	Repeat int            `json:"repeat"`           // runs of each configuration, in turns
+	Cores  int            `json:"cores"`            // of the host, for the loader to use
+	Data   string         `json:"data,omitempty"`   // where the data set lies; empty for one that is made in memory
+	Recipe Recipe         `json:"recipe"`
 
 	Transforms *Transforms `json:"transforms,omitempty"` // where they were chosen
 
@@ -64,7 +63,7 @@ type Lab struct {
 	Dir    string
 	Runner sweep.Runner
 	// Check says why settings cannot be run here, and else what of them has no effect.
-	Check func(all []trace.Knob) (refused string, idle []string)
+	Check func(all []knob.Setting) (refused string, idle []string)
 	Tell  func(sweep.Event) // of the runs, counted over the whole lab
 	Say   func(text string) // what the lab has found out
 
@@ -75,10 +74,10 @@ type Lab struct {
 	// Injected is the slow read that the lab chose, empty where it chose none.
 	Injected string
 
-	base    []trace.Knob // the baseline's settings, what is injected included
-	now     []trace.Knob // settings kept so far, beside the baseline's
-	trial   int          // steps of a run that is no long one
-	warned  bool         // that runs are too short
+	base    []knob.Setting // the baseline's settings, what is injected included
+	now     []knob.Setting // settings kept so far, beside the baseline's
+	trial   int            // steps of a run that is no long one
+	warned  bool           // that runs are too short
 	outlook outlook
 }
 
@@ -167,7 +166,7 @@ func (l *Lab) slow(r *sweep.Result) error {
 	}
 	wait := time.Duration(slowness * float64(r.P50) * float64(r.Stats.Steps) / float64(r.Stats.Samples)).Round(10 * time.Microsecond)
 	l.Injected = knob.Duration(max(wait, leastRead))
-	l.base = with(l.base, trace.Knob{Name: trace.InjectPrefix + "read", Value: l.Injected})
+	l.base = with(l.base, knob.Setting{Name: knob.InjectPrefix + "read", Value: l.Injected})
 	l.Say(fmt.Sprintf("the device waits for data %s of the time, which leaves nothing to improve: each read is made to take %s longer (injected; --as-is, --data or --inject none leave it be)",
 		units.Prose.Percent(r.Stats.DataShare()), units.Prose.Time(int64(l.slower()))))
 	return nil
@@ -196,10 +195,10 @@ func (l *Lab) Err() error {
 }
 
 // with is settings with one more, or with its value changed.
-func with(settings []trace.Knob, more ...trace.Knob) []trace.Knob {
+func with(settings []knob.Setting, more ...knob.Setting) []knob.Setting {
 	out := slices.Clone(settings)
 	for _, k := range more {
-		if i := slices.IndexFunc(out, func(o trace.Knob) bool { return o.Name == k.Name }); i >= 0 {
+		if i := slices.IndexFunc(out, func(o knob.Setting) bool { return o.Name == k.Name }); i >= 0 {
 			out[i] = k
 		} else {
 			out = append(out, k)
@@ -210,11 +209,11 @@ func with(settings []trace.Knob, more ...trace.Knob) []trace.Knob {
 
 // inForce is the value of a knob with the settings kept so far, as a run shows it.
 func (l *Lab) inForce(name string) string {
-	if v := trace.KnobValue(l.now, name); v != "" {
+	if v := knob.ValueOf(l.now, name); v != "" {
 		return v
 	}
 	if m := l.stage(Baseline).row(0); m != nil {
-		return trace.KnobValue(m.First().Segment.Knobs, name)
+		return knob.ValueOf(m.First().Segment.Knobs, name)
 	}
-	return trace.KnobValue(l.base, name)
+	return knob.ValueOf(l.base, name)
 }

@@ -19,6 +19,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/batch/sweep"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
@@ -33,14 +34,14 @@ var update = flag.Bool("update", false, "write the goldens")
 // in bf16, and half as long again with checkpointing, which halves its memory.
 func pretend(_ context.Context, j sweep.Job) error {
 	get := func(name, byDefault string) string {
-		if v := trace.KnobValue(j.Settings, name); v != "" {
+		if v := knob.ValueOf(j.Settings, name); v != "" {
 			return v
 		}
 		return byDefault
 	}
 	workers, _ := strconv.Atoi(get("num_workers", "0"))
 	batch, _ := strconv.ParseInt(get("batch_size", "100"), 10, 64)
-	knobs := []trace.Knob{
+	knobs := []knob.Setting{
 		{Name: "num_workers", Value: strconv.Itoa(workers)}, {Name: "batch_size", Value: strconv.FormatInt(batch, 10)},
 		{Name: "precision", Value: get("precision", "fp32")}, {Name: "checkpointing", Value: get("checkpointing", "off")},
 		{Name: "capture", Value: get("capture", "off")}, {Name: "gradient_accumulation", Value: get("gradient_accumulation", "1")},
@@ -51,14 +52,14 @@ func pretend(_ context.Context, j sweep.Job) error {
 		read += int64(d) * batch
 	}
 	busy, held := 20e6*batch/100, batch<<20
-	if trace.KnobValue(knobs, "precision") == "bf16" {
+	if knob.ValueOf(knobs, "precision") == "bf16" {
 		busy, held = busy/4, held*3/4
 	}
-	if trace.On(trace.KnobValue(knobs, "checkpointing")) {
+	if knob.On(knob.ValueOf(knobs, "checkpointing")) {
 		busy, held = busy*3/2, held/2
 	}
 	snap := &trace.Snapshot{Meta: trace.Meta{ID: "x", Device: "pretended", Model: "cnn", Dataset: "CIFAR-10", Samples: 50_000, Synthetic: true, Started: time.Unix(1, 0).UTC(),
-		Version: "v1", Host: []trace.Knob{{Name: "cpu", Value: "none"}}},
+		Version: "v1", Host: []knob.Setting{{Name: "cpu", Value: "none"}}},
 		Segments: []trace.Segment{{Knobs: knobs}}, Outcome: trace.Outcome{Status: "finished"}}
 	at := int64(0)
 	for i := range j.Steps {
@@ -80,18 +81,18 @@ func pretend(_ context.Context, j sweep.Job) error {
 }
 
 // check knows a device without capture and without the narrow types but bf16.
-func check(all []trace.Knob) (refused string, idle []string) {
-	if v := trace.KnobValue(all, "precision"); v == "tf32" || v == "fp16" {
+func check(all []knob.Setting) (refused string, idle []string) {
+	if v := knob.ValueOf(all, "precision"); v == "tf32" || v == "fp16" {
 		return "no such type here", nil
 	}
-	if trace.On(trace.KnobValue(all, "capture")) {
+	if knob.On(knob.ValueOf(all, "capture")) {
 		idle = append(idle, "capture=on has no effect: nobody captures here")
 	}
 	return "", idle
 }
 
 func request() Request {
-	return Request{Base: []trace.Knob{{Name: "num_workers", Value: "0"}, {Name: "precision", Value: "fp32"}}, Slowed: []string{"num_workers=0", "precision=fp32"},
+	return Request{Base: []knob.Setting{{Name: "num_workers", Value: "0"}, {Name: "precision", Value: "fp32"}}, Slowed: []string{"num_workers=0", "precision=fp32"},
 		Long: 150, Trial: 120, Epochs: 3, Warmup: 5, Repeat: 2, Cores: 2, Data: `/data/"cifar"`, Recipe: Recipe{LR: 0.05, Momentum: 0.9, WeightDecay: 5e-4, Warmup: 50}, Version: "v1"}
 }
 
@@ -271,7 +272,7 @@ func TestStopped(t *testing.T) {
 // TestInjected: where the loader keeps up, reads are made slow, and it is told.
 func TestInjected(t *testing.T) {
 	r := request()
-	r.Base, r.Inject, r.Repeat = []trace.Knob{{Name: "num_workers", Value: "4"}}, true, 1
+	r.Base, r.Inject, r.Repeat = []knob.Setting{{Name: "num_workers", Value: "4"}}, true, 1
 	l := begin(t, t.TempDir(), r)
 	for range 2 { // the second time everything is there already
 		if err := errors.Join(l.Run(context.Background()), l.Save(), l.Resume()); err != nil {
@@ -332,7 +333,7 @@ func TestFailed(t *testing.T) {
 	r.Repeat = 1
 	l := begin(t, t.TempDir(), r)
 	l.Runner = func(ctx context.Context, j sweep.Job) error {
-		if trace.On(trace.KnobValue(j.Settings, "checkpointing")) {
+		if knob.On(knob.ValueOf(j.Settings, "checkpointing")) {
 			return errors.New("the device is on fire")
 		}
 		return pretend(ctx, j)

@@ -6,21 +6,21 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/batch/sweep"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/report/markup"
-	"dev.gpustall/engine/trace"
 )
 
 // final are the settings that the lab ends with, as a run shows them; empty before the
 // baseline is measured.
-func (l *Lab) final() []trace.Knob {
+func (l *Lab) final() []knob.Setting {
 	r := l.stage(Baseline).row(0)
 	if r == nil {
 		return nil
 	}
 	knobs := with(r.First().Segment.Knobs, l.now...)
-	return slices.DeleteFunc(knobs, trace.Knob.IsInject)
+	return slices.DeleteFunc(knobs, knob.Setting.IsInject)
 }
 
 func (l *Lab) recommendations(d *markup.Document) {

@@ -6,9 +6,9 @@ import (
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/batch/sweep"
-	"dev.gpustall/engine/trace"
 )
 
 // Aim is what an optimization is there for.
@@ -25,7 +25,7 @@ type Optimization struct {
 	Name      string // "num_workers 0 -> 4"
 	Why       string // it was tried
 	Predicted string // of its throughput, in words; empty where nothing was
-	Adds      []trace.Knob
+	Adds      []knob.Setting
 	For       Aim
 	Among     bool // another one of its stage was faster
 

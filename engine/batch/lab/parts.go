@@ -9,8 +9,8 @@ import (
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/batch/sweep"
-	"dev.gpustall/engine/trace"
 )
 
 // mostFixes bounds how many fixes are tried in a row.
@@ -26,15 +26,15 @@ var elsewhere = map[string]string{
 // fixes tries what the advisor says of a run, one by one in its order, and after each that
 // helped what it says then.
 func (l *Lab) fixes(ctx context.Context, m *sweep.Measured) error {
-	tried := map[trace.Knob]bool{}
+	tried := map[knob.Setting]bool{}
 	for range mostFixes {
 		f := l.next(m, tried)
 		if f == nil {
 			return nil
 		}
-		k := trace.Knob{Name: f.Knob, Value: f.Value}
+		k := knob.Setting{Name: f.Knob, Value: f.Value}
 		tried[k] = true
-		o := &Optimization{Name: fmt.Sprintf("%s %s -> %s", f.Knob, l.inForce(f.Knob), f.Value), Why: f.Evidence, Adds: []trace.Knob{k}, For: Speed}
+		o := &Optimization{Name: fmt.Sprintf("%s %s -> %s", f.Knob, l.inForce(f.Knob), f.Value), Why: f.Evidence, Adds: []knob.Setting{k}, For: Speed}
 		if f.Predicted.Made() {
 			o.Predicted = f.Gain()
 		}
@@ -51,10 +51,10 @@ func (l *Lab) fixes(ctx context.Context, m *sweep.Measured) error {
 }
 
 // next is the advisor's first finding that was not tried; nil when there is none.
-func (l *Lab) next(m *sweep.Measured, tried map[trace.Knob]bool) *advice.Finding {
+func (l *Lab) next(m *sweep.Measured, tried map[knob.Setting]bool) *advice.Finding {
 	for i := range m.Findings {
 		f := &m.Findings[i]
-		if f.Knob == "" || f.Value == "" || tried[trace.Knob{Name: f.Knob, Value: f.Value}] {
+		if f.Knob == "" || f.Value == "" || tried[knob.Setting{Name: f.Knob, Value: f.Value}] {
 			continue
 		}
 		if why, other := elsewhere[f.Knob]; other {
@@ -70,7 +70,7 @@ func (l *Lab) next(m *sweep.Measured, tried map[trace.Knob]bool) *advice.Finding
 
 // config is a configuration of the settings kept so far and others. All but the first of a
 // stage stand on that one.
-func (l *Lab) config(name string, adds []trace.Knob) sweep.Config {
+func (l *Lab) config(name string, adds []knob.Setting) sweep.Config {
 	c := sweep.Config{Name: name, Before: -1, Settings: slices.Clone(l.now)}
 	if adds != nil {
 		c.Before, c.Adds, c.Settings = 0, adds, with(l.now, adds...)
@@ -84,7 +84,7 @@ func (l *Lab) grid(name string, values []string) []sweep.Config {
 	configs := []sweep.Config{l.config(name+"="+now, nil)}
 	for _, v := range values {
 		if v != now {
-			configs = append(configs, l.config(name+"="+v, []trace.Knob{{Name: name, Value: v}}))
+			configs = append(configs, l.config(name+"="+v, []knob.Setting{{Name: name, Value: v}}))
 		}
 	}
 	return configs
@@ -123,14 +123,14 @@ func (l *Lab) workers(ctx context.Context) error {
 		if n == now {
 			continue
 		}
-		adds := []trace.Knob{{Name: "num_workers", Value: strconv.Itoa(n)}}
+		adds := []knob.Setting{{Name: "num_workers", Value: strconv.Itoa(n)}}
 		if n == 0 && now > 0 { // inline, nothing is prefetched and nobody persists
 			for _, k := range with(l.base, l.now...) {
 				if k.Name == "prefetch_factor" {
-					adds = append(adds, trace.Knob{Name: k.Name, Value: "0"})
+					adds = append(adds, knob.Setting{Name: k.Name, Value: "0"})
 				}
 				if k.Name == "persistent_workers" {
-					adds = append(adds, trace.Knob{Name: k.Name, Value: "off"})
+					adds = append(adds, knob.Setting{Name: k.Name, Value: "off"})
 				}
 			}
 		}
@@ -179,7 +179,7 @@ func (l *Lab) accumulation(ctx context.Context) error {
 	configs := []sweep.Config{l.config(parts(was, batch), nil)}
 	for _, n := range []int{1, 2, 4, 8} {
 		if n != was && whole%n == 0 && whole/n > 0 {
-			configs = append(configs, l.config(parts(n, whole/n), []trace.Knob{{Name: "gradient_accumulation", Value: strconv.Itoa(n)}, {Name: "batch_size", Value: strconv.Itoa(whole / n)}}))
+			configs = append(configs, l.config(parts(n, whole/n), []knob.Setting{{Name: "gradient_accumulation", Value: strconv.Itoa(n)}, {Name: "batch_size", Value: strconv.Itoa(whole / n)}}))
 		}
 	}
 	return l.spare(ctx, Accumulation, "accumulation", configs, fmt.Sprintf("an optimizer step on the same %d samples, of which fewer are on the device at a time", whole))
@@ -248,7 +248,7 @@ func (l *Lab) ladder(ctx context.Context) error {
 }
 
 // rung is what is added, as a rung of a ladder is called.
-func rung(adds []trace.Knob) string {
+func rung(adds []knob.Setting) string {
 	words := make([]string, len(adds))
 	for i, k := range adds {
 		words[i] = k.Name + "=" + k.Value

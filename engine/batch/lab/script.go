@@ -9,7 +9,6 @@ import (
 
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
-	"dev.gpustall/engine/trace"
 )
 
 //go:embed optimized_training.py.tmpl
@@ -50,7 +49,7 @@ func (l *Lab) Script(w io.Writer) error {
 	if t := l.Transforms; t != nil {
 		s.Small, s.Large = t.Side, t.Side
 	}
-	if v := trace.KnobValue(l.Base, "seed"); v != "" {
+	if v := knob.ValueOf(l.Base, "seed"); v != "" {
 		s.Seed = v
 	}
 	if m := l.first(); m != nil {
@@ -69,13 +68,13 @@ func (l *Lab) Script(w io.Writer) error {
 		s.Notes = append(s.Notes, "The lab was stopped before its end, so these are the settings it had found until then")
 	}
 	final := l.final()
-	var was []trace.Knob
+	var was []knob.Setting
 	if r := l.stage(Baseline).row(0); r != nil {
 		was = r.First().Segment.Knobs
 	}
 	for _, c := range constants {
-		now := python(c.knob, trace.KnobValue(final, c.knob), c.byDefault)
-		before := python(c.knob, trace.KnobValue(was, c.knob), c.byDefault)
+		now := python(c.knob, knob.ValueOf(final, c.knob), c.byDefault)
+		before := python(c.knob, knob.ValueOf(was, c.knob), c.byDefault)
 		if before == now {
 			before = ""
 		}
@@ -86,7 +85,7 @@ func (l *Lab) Script(w io.Writer) error {
 
 // python is a knob's value as Python writes it.
 func python(name, value, byDefault string) string {
-	if value == "" || name == "prefetch_factor" && trace.Off(value) {
+	if value == "" || name == "prefetch_factor" && knob.Off(value) {
 		value = byDefault
 	}
 	switch name {

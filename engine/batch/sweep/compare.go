@@ -9,9 +9,9 @@ import (
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/report/markup"
-	"dev.gpustall/engine/trace"
 )
 
 // Comparison is how the configurations of one sweep did against those of another.
@@ -55,9 +55,9 @@ func Compare(a, b *Results, nameA, nameB string) (*Comparison, error) {
 }
 
 // sameSettings reports whether two lists set the same, in whatever order.
-func sameSettings(a, b []trace.Knob) bool {
-	sorted := func(k []trace.Knob) []trace.Knob {
-		return slices.SortedFunc(slices.Values(k), func(x, y trace.Knob) int { return cmp.Compare(x.Name, y.Name) })
+func sameSettings(a, b []knob.Setting) bool {
+	sorted := func(k []knob.Setting) []knob.Setting {
+		return slices.SortedFunc(slices.Values(k), func(x, y knob.Setting) int { return cmp.Compare(x.Name, y.Name) })
 	}
 	return slices.Equal(sorted(a), sorted(b))
 }
@@ -140,7 +140,7 @@ func (c *Comparison) differences(d *markup.Document) {
 	add("data set", a.Meta.Dataset, b.Meta.Dataset)
 	add("gpustall", a.Meta.Version, b.Meta.Version)
 	for _, k := range a.Meta.Host {
-		add(k.Name, k.Value, trace.KnobValue(b.Meta.Host, k.Name))
+		add(k.Name, k.Value, knob.ValueOf(b.Meta.Host, k.Name))
 	}
 	if len(rows) == 1 {
 		d.Para("Nothing that is known.")

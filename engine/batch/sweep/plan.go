@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
-	"dev.gpustall/engine/trace"
 )
 
 // What is not a knob and can be varied all the same.
@@ -27,26 +27,26 @@ const (
 
 // Config is one configuration.
 type Config struct {
-	Name     string       `json:"name"`              // what it is called: "num_workers=2", "+pin_memory=on"
-	Settings []trace.Knob `json:"settings"`          // beside the plan's
-	Adds     []trace.Knob `json:"adds,omitempty"`    // of a rung: what it adds to the one before
-	Before   int          `json:"before"`            // of a rung: the one that it adds to; -1 for none
-	Refused  string       `json:"refused,omitempty"` // why it cannot be run here
-	Idle     []string     `json:"idle,omitempty"`    // what has no effect here, a sentence each
-	Failed   string       `json:"failed,omitempty"`  // why the last run of it failed
+	Name     string         `json:"name"`              // what it is called: "num_workers=2", "+pin_memory=on"
+	Settings []knob.Setting `json:"settings"`          // beside the plan's
+	Adds     []knob.Setting `json:"adds,omitempty"`    // of a rung: what it adds to the one before
+	Before   int            `json:"before"`            // of a rung: the one that it adds to; -1 for none
+	Refused  string         `json:"refused,omitempty"` // why it cannot be run here
+	Idle     []string       `json:"idle,omitempty"`    // what has no effect here, a sentence each
+	Failed   string         `json:"failed,omitempty"`  // why the last run of it failed
 }
 
 // Plan is what a sweep is to measure.
 type Plan struct {
-	Base    []trace.Knob `json:"base"` // what all configurations have in common, as far as it was chosen
-	Configs []Config     `json:"configs"`
-	Ladder  bool         `json:"ladder"`
-	Steps   int          `json:"steps"`             // of each run that count
-	Warmup  int          `json:"warmup"`            // steps before them, which do not
-	Epochs  int          `json:"epochs,omitempty"`  // of each run, instead of Steps; each ends in an evaluation
-	Repeat  int          `json:"repeat"`            // runs of each configuration
-	Cluster bool         `json:"cluster,omitempty"` // the runs are a cluster's tasks, in its order
-	Version string       `json:"version"`
+	Base    []knob.Setting `json:"base"` // what all configurations have in common, as far as it was chosen
+	Configs []Config       `json:"configs"`
+	Ladder  bool           `json:"ladder"`
+	Steps   int            `json:"steps"`             // of each run that count
+	Warmup  int            `json:"warmup"`            // steps before them, which do not
+	Epochs  int            `json:"epochs,omitempty"`  // of each run, instead of Steps; each ends in an evaluation
+	Repeat  int            `json:"repeat"`            // runs of each configuration
+	Cluster bool           `json:"cluster,omitempty"` // the runs are a cluster's tasks, in its order
+	Version string         `json:"version"`
 }
 
 // Axis is a setting and the values that it takes in a grid.
@@ -63,7 +63,7 @@ func Grid(axes []Axis) []Config {
 		var next []Config
 		for _, c := range configs {
 			for _, v := range a.Values {
-				n := Config{Before: -1, Settings: append(slices.Clone(c.Settings), trace.Knob{Name: a.Name, Value: v})}
+				n := Config{Before: -1, Settings: append(slices.Clone(c.Settings), knob.Setting{Name: a.Name, Value: v})}
 				next = append(next, n)
 			}
 		}
@@ -76,7 +76,7 @@ func Grid(axes []Axis) []Config {
 }
 
 // title is settings in a line.
-func title(settings []trace.Knob) string {
+func title(settings []knob.Setting) string {
 	if len(settings) == 0 {
 		return "baseline"
 	}
@@ -128,7 +128,7 @@ func Ladder(text string) ([]Config, error) {
 			if !given {
 				value = "on"
 			}
-			k := trace.Knob{Name: strings.ReplaceAll(name, "-", "_"), Value: value}
+			k := knob.Setting{Name: strings.ReplaceAll(name, "-", "_"), Value: value}
 			c.Settings, c.Adds = set(c.Settings, k), set(c.Adds, k)
 		}
 		if c.Name = rung; adds {
@@ -145,7 +145,7 @@ func Ladder(text string) ([]Config, error) {
 // Check asks of each configuration whether it can be run here. check says why not, and
 // else what of it has no effect. What a rung cannot add, those above it do without. It
 // is an error when nothing is left.
-func (p *Plan) Check(check func(all []trace.Knob) (refused string, idle []string)) error {
+func (p *Plan) Check(check func(all []knob.Setting) (refused string, idle []string)) error {
 	left := 0
 	for i := range p.Configs {
 		c := &p.Configs[i]
@@ -175,7 +175,7 @@ func (p *Plan) standing(i int) int {
 }
 
 // set is settings with one more, or with its value changed.
-func set(settings []trace.Knob, k trace.Knob) []trace.Knob {
+func set(settings []knob.Setting, k knob.Setting) []knob.Setting {
 	for i := range settings {
 		if settings[i].Name == k.Name {
 			settings[i].Value = k.Value
@@ -186,7 +186,7 @@ func set(settings []trace.Knob, k trace.Knob) []trace.Knob {
 }
 
 // All are the settings of a configuration, with the plan's.
-func (p *Plan) All(i int) []trace.Knob {
+func (p *Plan) All(i int) []knob.Setting {
 	all := slices.Clone(p.Base)
 	for _, k := range p.Configs[i].Settings {
 		all = set(all, k)
@@ -252,7 +252,7 @@ func (p *Plan) file(r Run) string {
 }
 
 // value is that of a setting of a configuration, empty where the default holds.
-func (p *Plan) value(i int, name string) string { return trace.KnobValue(p.All(i), name) }
+func (p *Plan) value(i int, name string) string { return knob.ValueOf(p.All(i), name) }
 
 // Names are the settings that the configurations vary, in the order in which they
 // first appear.

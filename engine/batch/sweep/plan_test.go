@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/base/knob"
 )
 
 func TestGrid(t *testing.T) {
@@ -59,8 +59,8 @@ func TestRefusedRung(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &Plan{Configs: configs, Ladder: true}
-	err = p.Check(func(all []trace.Knob) (string, []string) {
-		if trace.KnobValue(all, "precision") == "bf16" {
+	err = p.Check(func(all []knob.Setting) (string, []string) {
+		if knob.ValueOf(all, "precision") == "bf16" {
 			return "fp32 only", nil
 		}
 		return "", nil
@@ -68,7 +68,7 @@ func TestRefusedRung(t *testing.T) {
 	if err != nil || p.Configs[2].Refused == "" || p.Configs[3].Refused != "" || title(p.Configs[3].Settings) != "num_workers=4 pin_memory=on" {
 		t.Errorf("%v: %+v", err, p.Configs)
 	}
-	if err := p.Check(func([]trace.Knob) (string, []string) { return "nothing works", nil }); err == nil {
+	if err := p.Check(func([]knob.Setting) (string, []string) { return "nothing works", nil }); err == nil {
 		t.Error("a plan of nothing")
 	}
 }
@@ -103,7 +103,7 @@ func TestFiles(t *testing.T) {
 		}
 	}
 	other := *p
-	other.Base = []trace.Knob{{Name: "batch_size", Value: "32"}}
+	other.Base = []knob.Setting{{Name: "batch_size", Value: "32"}}
 	if p.file(Run{0, 0}) == other.file(Run{0, 0}) {
 		t.Error("other settings, the same file")
 	}

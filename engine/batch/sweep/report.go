@@ -11,6 +11,7 @@ import (
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/report/markup"
 	"dev.gpustall/engine/trace"
@@ -92,7 +93,7 @@ func device(m *trace.Meta) string  { return m.Device }
 func dataSet(m *trace.Meta) string { return m.Dataset }
 func version(m *trace.Meta) string { return m.Version }
 func machine(m *trace.Meta) string {
-	return trace.KnobValue(m.Host, "cpu") + trace.KnobValue(m.Host, "kernel")
+	return knob.ValueOf(m.Host, "cpu") + knob.ValueOf(m.Host, "kernel")
 }
 
 // different are the values that something has in the runs.

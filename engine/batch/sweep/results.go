@@ -11,6 +11,7 @@ import (
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
@@ -117,7 +118,7 @@ func (p *Plan) results(all [][]*Measured) *Results {
 			r.Stats.Plus(&m.Breakdown.Totals)
 			r.Memory, r.Host = max(r.Memory, m.Memory), max(r.Host, m.Host)
 			r.Epoch = m.Meta.Samples
-			r.Workers, _ = strconv.Atoi(trace.KnobValue(m.Segment.Knobs, "num_workers"))
+			r.Workers, _ = strconv.Atoi(knob.ValueOf(m.Segment.Knobs, "num_workers"))
 		}
 		r.P50, r.P95 = trace.Quantile(0.50, r.Times()...), trace.Quantile(0.95, r.Times()...)
 	}

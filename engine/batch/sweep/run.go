@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"dev.gpustall/engine/base/errs"
-	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/base/knob"
 )
 
 // Job is what a Runner is to do: train with these settings for so many steps, or epochs,
 // and leave the session in this file.
 type Job struct {
-	Settings []trace.Knob
+	Settings []knob.Setting
 	Steps    int
 	Epochs   int // 0: Steps count; else each is evaluated
 	Session  string

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
@@ -23,8 +24,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // pretend leaves a session in which a step takes 40 ms over num_workers, plus a little
 // that varies, of which the device computes 10 ms.
 func pretend(j Job) error {
-	workers, _ := strconv.Atoi(trace.KnobValue(j.Settings, "num_workers"))
-	knobs := []trace.Knob{{Name: "num_workers", Value: strconv.Itoa(workers)}}
+	workers, _ := strconv.Atoi(knob.ValueOf(j.Settings, "num_workers"))
+	knobs := []knob.Setting{{Name: "num_workers", Value: strconv.Itoa(workers)}}
 	snap := &trace.Snapshot{Meta: trace.Meta{ID: "x", Device: "pretended", Model: "cnn", Samples: 1000, Synthetic: true},
 		Segments: []trace.Segment{{Knobs: knobs}}, Outcome: trace.Outcome{Status: "finished"}}
 	at := int64(0)

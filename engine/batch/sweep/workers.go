@@ -7,8 +7,8 @@ import (
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
-	"dev.gpustall/engine/trace"
 )
 
 // PerEpoch is a time of all steps as that of an epoch, in ns.
@@ -105,7 +105,7 @@ func (r *Results) family(of int) (rows []int) {
 
 // but is what was set in a row, without one of the settings.
 func (r *Results) but(i int, name string) string {
-	all := slices.DeleteFunc(r.Plan.All(i), func(k trace.Knob) bool { return k.Name == name })
-	slices.SortFunc(all, func(a, b trace.Knob) int { return cmp.Compare(a.Name, b.Name) })
+	all := slices.DeleteFunc(r.Plan.All(i), func(k knob.Setting) bool { return k.Name == name })
+	slices.SortFunc(all, func(a, b knob.Setting) int { return cmp.Compare(a.Name, b.Name) })
 	return title(all)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train"
@@ -53,7 +54,7 @@ type run struct {
 	batch   int
 	typ     kernels.Type
 	steps   int
-	change  map[int]trace.Knob // by number of launched steps
+	change  map[int]knob.Setting // by number of launched steps
 	tune    bool
 }
 
@@ -130,7 +131,7 @@ func (c run) train(t *testing.T) (out ran) {
 	}
 	dev.at = func(n int) {
 		if k, ok := c.change[n]; ok {
-			if err := e.Set([]trace.Knob{k}); err != nil {
+			if err := e.Set([]knob.Setting{k}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -166,12 +167,12 @@ func launches(t *testing.T, model string, batch int) []device.Launch {
 func TestOneAllocation(t *testing.T) {
 	cases := map[string]run{
 		"steady": {model: "cnn", batch: 16, steps: 6},
-		"smaller and back": {model: "cnn", batch: 16, steps: 40, change: map[int]trace.Knob{
+		"smaller and back": {model: "cnn", batch: 16, steps: 40, change: map[int]knob.Setting{
 			3: {Name: "batch_size", Value: "5"}, 8: {Name: "batch_size", Value: "16"}, 12: {Name: "device_transforms", Value: "on"},
 			16: {Name: "batch_size", Value: "12"}, 20: {Name: "device_transforms", Value: "off"},
 		}},
-		"bf16 from the start": {model: "cnn", batch: 16, typ: kernels.BF16, steps: 10, change: map[int]trace.Knob{4: {Name: "capture", Value: "on"}}},
-		"tuned":               {model: "cnn", batch: 8, steps: 10, tune: true, change: map[int]trace.Knob{4: {Name: "batch_size", Value: "6"}}},
+		"bf16 from the start": {model: "cnn", batch: 16, typ: kernels.BF16, steps: 10, change: map[int]knob.Setting{4: {Name: "capture", Value: "on"}}},
+		"tuned":               {model: "cnn", batch: 8, steps: 10, tune: true, change: map[int]knob.Setting{4: {Name: "batch_size", Value: "6"}}},
 	}
 	if !testing.Short() {
 		cases["resnet18"] = run{model: "resnet18", batch: 4, steps: 4}
@@ -214,7 +215,7 @@ func TestOneAllocation(t *testing.T) {
 // TestAutotuneLive: off brings the planner's guesses back, on what trials found, and
 // neither tries anything twice.
 func TestAutotuneLive(t *testing.T) {
-	c := run{model: "cnn", batch: 4, samples: 24, typ: kernels.BF16, steps: 18, tune: true, change: map[int]trace.Knob{
+	c := run{model: "cnn", batch: 4, samples: 24, typ: kernels.BF16, steps: 18, tune: true, change: map[int]knob.Setting{
 		6: {Name: "autotune", Value: "off"}, 12: {Name: "autotune", Value: "on"},
 	}}
 	r := c.train(t)
@@ -249,7 +250,7 @@ func TestAutotuneLive(t *testing.T) {
 // A knob that needs more takes one further piece, or is refused while the run goes
 // on with what it has.
 func TestGrowsLive(t *testing.T) {
-	c := run{model: "cnn", samples: 100, batch: 8, steps: 16, change: map[int]trace.Knob{3: {Name: "batch_size", Value: "20"}, 9: {Name: "precision", Value: "bf16"}}}
+	c := run{model: "cnn", samples: 100, batch: 8, steps: 16, change: map[int]knob.Setting{3: {Name: "batch_size", Value: "20"}, 9: {Name: "precision", Value: "bf16"}}}
 	r := c.train(t)
 	if r.err != nil {
 		t.Fatal(r.err)
@@ -264,7 +265,7 @@ func TestTooLargeLive(t *testing.T) {
 		t.Skip("a real GPU has its own memory")
 	}
 	t.Setenv("GPUSTALL_EMU_MEMORY", "24")
-	c := run{model: "cnn", samples: 5000, batch: 8, steps: 20, change: map[int]trace.Knob{3: {Name: "batch_size", Value: "4096"}}}
+	c := run{model: "cnn", samples: 5000, batch: 8, steps: 20, change: map[int]knob.Setting{3: {Name: "batch_size", Value: "4096"}}}
 	r := c.train(t)
 	if r.err != nil {
 		t.Fatal(r.err)
@@ -308,7 +309,7 @@ func TestMovesLive(t *testing.T) {
 	if !emulated(open(t)) {
 		t.Skip("a real GPU has its own memory")
 	}
-	c := run{model: "cnn", samples: 600, batch: 100, steps: 4, change: map[int]trace.Knob{2: {Name: "batch_size", Value: "250"}}}
+	c := run{model: "cnn", samples: 600, batch: 100, steps: 4, change: map[int]knob.Setting{2: {Name: "batch_size", Value: "250"}}}
 	free := c.train(t)
 	if err := free.dev.Close(); err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -233,7 +234,7 @@ func TestControl(t *testing.T) {
 	}
 	defer b.Close()
 	c := b.Control
-	if err := c.Set([]trace.Knob{{Name: "num_workers", Value: "2"}}); err == nil {
+	if err := c.Set([]knob.Setting{{Name: "num_workers", Value: "2"}}); err == nil {
 		t.Error("a knob was set before there was a loader")
 	}
 	h, l := &Hello{Torch: "2.0.1"}, &Loader{Knobs: map[string]int{"num_workers": 1, "prefetch_factor": 2, "in_order": 1}, Live: true, Style: "map", BatchSize: 16}
@@ -256,7 +257,7 @@ func TestControl(t *testing.T) {
 		{"persistent_workers", "on", "", []int64{3, -1, -1, -1, 1}},
 		{"num_workers", "1", "", []int64{1, -1, -1, -1, 1}},
 	} {
-		err := c.Set([]trace.Knob{{Name: step.name, Value: step.value}})
+		err := c.Set([]knob.Setting{{Name: step.name, Value: step.value}})
 		if (err == nil) != (step.err == "") || err != nil && !strings.Contains(err.Error(), step.err) {
 			t.Errorf("%s=%s: %v, want %q", step.name, step.value, err, step.err)
 		}
@@ -264,7 +265,7 @@ func TestControl(t *testing.T) {
 			t.Errorf("%s=%s: the page has %v, want %v", step.name, step.value, got, step.page)
 		}
 	}
-	set := func(workers string) error { return c.Set([]trace.Knob{{Name: "num_workers", Value: workers}}) }
+	set := func(workers string) error { return c.Set([]knob.Setting{{Name: "num_workers", Value: workers}}) }
 	if err := set("4"); err != nil {
 		t.Error(err)
 	}
@@ -279,7 +280,7 @@ func TestControl(t *testing.T) {
 	if err := set("1"); err != nil {
 		t.Error(err)
 	}
-	if s := trace.SpecOf(c.refuse(why, 0), "num_workers"); s.NoEffect != why.Reason || s.Hint != why.Hint || KnobTable.Find("num_workers").NoEffect != "" {
+	if s := knob.SpecOf(c.refuse(why, 0), "num_workers"); s.NoEffect != why.Reason || s.Hint != why.Hint || KnobTable.Find("num_workers").NoEffect != "" {
 		t.Errorf("no worker can begin: %+v", s)
 	}
 	if err := set("1"); err == nil || !strings.Contains(err.Error(), why.Reason) {
@@ -352,7 +353,7 @@ func TestAnew(t *testing.T) {
 	b, p := withLoader(t)
 	for _, m := range []message{{Type: "anew"}, {Type: "moved", Loader: p.loader}} {
 		p.apply(&m)
-		if s := trace.SpecOf(b.Control.specs, "persistent_workers"); s == nil || s.NoEffect == "" || s.Hint == "" {
+		if s := knob.SpecOf(b.Control.specs, "persistent_workers"); s == nil || s.NoEffect == "" || s.Hint == "" {
 			t.Errorf("%s: %+v", m.Type, s)
 		}
 	}
@@ -368,8 +369,8 @@ func TestShuffleNotKnown(t *testing.T) {
 		reason  string
 	}{{nil, "start"}, {&on, "shuffle - -> on" + trace.ByScript}, {nil, "shuffle on -> -" + trace.ByScript}} {
 		p.apply(&message{Type: "moved", Script: true, Loader: Loader{Live: true, Knobs: p.loader.Knobs, Shuffle: c.shuffle}})
-		listed := trace.KnobValue(p.segment.Knobs, "shuffle")
-		if known := trace.SpecOf(b.Control.specs, "shuffle") != nil; known != (c.shuffle != nil) || p.segment.Reason != c.reason || (listed == "on") != known {
+		listed := knob.ValueOf(p.segment.Knobs, "shuffle")
+		if known := knob.SpecOf(b.Control.specs, "shuffle") != nil; known != (c.shuffle != nil) || p.segment.Reason != c.reason || (listed == "on") != known {
 			t.Errorf("shuffle is %v: a knob %v, %q, segment %q", c.shuffle, known, listed, p.segment.Reason)
 		}
 	}
@@ -378,7 +379,7 @@ func TestShuffleNotKnown(t *testing.T) {
 // TestUnbatched: nobody is told to have larger batches of a loader that makes none.
 func TestUnbatched(t *testing.T) {
 	for unbatched, most := range map[bool]int{false: 1 << 20, true: 1} {
-		s := trace.SpecOf(Specs(&Hello{}, &Loader{Unbatched: unbatched, Knobs: map[string]int{"num_workers": 1}}, &Batch{}), "batch_size")
+		s := knob.SpecOf(Specs(&Hello{}, &Loader{Unbatched: unbatched, Knobs: map[string]int{"num_workers": 1}}, &Batch{}), "batch_size")
 		if s.Max != most || strings.Contains(s.NoEffect, "None") != unbatched || s.NoEffect == "" {
 			t.Errorf("unbatched %v: %+v", unbatched, s)
 		}
@@ -392,10 +393,10 @@ func TestApart(t *testing.T) {
 	for _, live := range []bool{false, true} {
 		l := &Loader{Apart: true, Live: live, Style: "map", HasInOrder: true, Knobs: map[string]int{"num_workers": 1}}
 		specs := Specs(h, l, &Batch{})
-		if s := trace.SpecOf(specs, "persistent_workers"); s.NoEffect == "" || (s.Hint == "") == live {
+		if s := knob.SpecOf(specs, "persistent_workers"); s.NoEffect == "" || (s.Hint == "") == live {
 			t.Errorf("%+v, live %v", s, live)
 		}
-		if s := trace.SpecOf(specs, "num_workers"); s.NoEffect != "" || (s.Applied == "next epoch") == live {
+		if s := knob.SpecOf(specs, "num_workers"); s.NoEffect != "" || (s.Applied == "next epoch") == live {
 			t.Errorf("%+v, live %v", s, live)
 		}
 		if when := l.When(); (when == "") != live || strings.Contains(when, "pipe") {
@@ -468,7 +469,7 @@ func TestWhen(t *testing.T) {
 		{Loader{Style: "map", Why: "it is not known"}, "next batch", "the DataLoader cannot be changed while it runs: it is not known", true},
 	} {
 		c.of.Knobs = map[string]int{"num_workers": 1}
-		spec := trace.SpecOf(Specs(&Hello{}, &c.of, &Batch{}), "num_workers")
+		spec := knob.SpecOf(Specs(&Hello{}, &c.of, &Batch{}), "num_workers")
 		if spec.Applied != c.applied || (spec.NoEffect != "") != c.barred || c.of.When() != c.when {
 			t.Errorf("%+v: %q %q, %q", c.of, spec.Applied, spec.NoEffect, c.of.When())
 		}
@@ -488,7 +489,7 @@ func TestForesee(t *testing.T) {
 			t.Errorf("%+v: %q", c, got)
 		}
 		if c.workers > 0 {
-			if spec := trace.SpecOf(Specs(&Hello{}, l, &Batch{OnGPU: c.onGPU}), "num_workers"); (spec.NoEffect != "") != c.warns {
+			if spec := knob.SpecOf(Specs(&Hello{}, l, &Batch{OnGPU: c.onGPU}), "num_workers"); (spec.NoEffect != "") != c.warns {
 				t.Errorf("%+v: num_workers %q", c, spec.NoEffect)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -271,7 +272,7 @@ func raised(t *testing.T, python, text string) (before, after float64, s *trace.
 		}
 	}
 	reach(0, 60)
-	if err := r.bridge.Control.Set([]trace.Knob{{Name: "num_workers", Value: "4"}}); err != nil {
+	if err := r.bridge.Control.Set([]knob.Setting{{Name: "num_workers", Value: "4"}}); err != nil {
 		t.Fatal(err)
 	}
 	reach(1, 60)

@@ -9,13 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dev.gpustall/engine/base/host"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
 // Foresee says what may go wrong if changes were made. Grave is what would end the
 // training.
-func (b *Bridge) Foresee(changes []trace.Knob) (text string, grave bool) {
+func (b *Bridge) Foresee(changes []knob.Setting) (text string, grave bool) {
 	b.Control.mu.Lock()
 	k := b.Control.wanted
 	b.Control.mu.Unlock()

@@ -29,21 +29,21 @@ type Knobs struct {
 
 // KnobTable is all there is to say of them. How it is with one script is in Specs.
 var KnobTable = knob.NewTable(knob.Table[Knobs]{
-	{KnobSpec: trace.KnobSpec{Name: "num_workers", Group: trace.GroupLoader, Max: trace.MaxWorkers, Applied: "next batch",
+	{Spec: knob.Spec{Name: "num_workers", Group: knob.GroupLoader, Max: trace.MaxWorkers, Applied: "next batch",
 		Help: "processes that load batches; 0 loads in the training loop"}, Field: func(k *Knobs) any { return &k.Workers }},
-	{KnobSpec: trace.KnobSpec{Name: "prefetch_factor", Group: trace.GroupLoader, Min: 1, Max: 64, Values: []string{"1", "2", "4", "8", "16", "32", "64"}, Applied: "next batch",
+	{Spec: knob.Spec{Name: "prefetch_factor", Group: knob.GroupLoader, Min: 1, Max: 64, Values: []string{"1", "2", "4", "8", "16", "32", "64"}, Applied: "next batch",
 		Help: "batches that each worker loads ahead"}, Default: "2", Field: func(k *Knobs) any { return &k.Prefetch }},
-	{KnobSpec: trace.KnobSpec{Name: "pin_memory", Group: trace.GroupLoader, Applied: "next batch",
+	{Spec: knob.Spec{Name: "pin_memory", Group: knob.GroupLoader, Applied: "next batch",
 		Help: "a thread moves batches to page-locked memory, which is copied at full speed"}, Field: func(k *Knobs) any { return &k.Pin }},
-	{KnobSpec: trace.KnobSpec{Name: "persistent_workers", Group: trace.GroupLoader, Applied: "next epoch",
+	{Spec: knob.Spec{Name: "persistent_workers", Group: knob.GroupLoader, Applied: "next epoch",
 		Help: "workers live on from epoch to epoch"}, Field: func(k *Knobs) any { return &k.Persistent }},
-	{KnobSpec: trace.KnobSpec{Name: "in_order", Group: trace.GroupLoader, Applied: "next batch",
+	{Spec: knob.Spec{Name: "in_order", Group: knob.GroupLoader, Applied: "next batch",
 		Help: "batches come in the sampler's order; off: whichever is ready"}, Default: "on", Field: func(k *Knobs) any { return &k.Ordered }},
-	{KnobSpec: trace.KnobSpec{Name: "batch_size", Group: trace.GroupLoader, Min: 1, Max: 1 << 20, Applied: "next run", NoEffect: fixed, Hint: inScript,
+	{Spec: knob.Spec{Name: "batch_size", Group: knob.GroupLoader, Min: 1, Max: 1 << 20, Applied: "next run", NoEffect: fixed, Hint: inScript,
 		Help: "samples in a batch"}, Default: "1", Field: func(k *Knobs) any { return &k.Batch }},
-	{KnobSpec: trace.KnobSpec{Name: "shuffle", Group: trace.GroupLoader, Applied: "next run", NoEffect: fixed, Hint: inScript,
+	{Spec: knob.Spec{Name: "shuffle", Group: knob.GroupLoader, Applied: "next run", NoEffect: fixed, Hint: inScript,
 		Help: "samples come in a new order in each epoch"}, Field: func(k *Knobs) any { return &k.Shuffle }},
-	{KnobSpec: trace.KnobSpec{Name: "drop_last", Group: trace.GroupLoader, Applied: "next run", NoEffect: fixed, Hint: inScript,
+	{Spec: knob.Spec{Name: "drop_last", Group: knob.GroupLoader, Applied: "next run", NoEffect: fixed, Hint: inScript,
 		Help: "leave out a last batch that is not full"}, Field: func(k *Knobs) any { return &k.DropLast }},
 })
 
@@ -75,7 +75,7 @@ func (k *Knobs) take(values map[string]int) {
 }
 
 // Specs are the knobs as they are with one script.
-func Specs(h *Hello, l *Loader, size *Batch) []trace.KnobSpec {
+func Specs(h *Hello, l *Loader, size *Batch) []knob.Spec {
 	specs := KnobTable.Specs()
 	for i := range specs {
 		s := &specs[i]
@@ -103,7 +103,7 @@ func Specs(h *Hello, l *Loader, size *Batch) []trace.KnobSpec {
 			s.NoEffect, s.Hint = "PyTorch "+h.Torch+" has no such setting: it is always on", "use PyTorch 2.6 or newer"
 		}
 	}
-	return slices.DeleteFunc(specs, func(s trace.KnobSpec) bool { return !l.has(s.Name) })
+	return slices.DeleteFunc(specs, func(s knob.Spec) bool { return !l.has(s.Name) })
 }
 
 // has reports whether a loop has a knob, as far as that is known: one that uses no DataLoader has
@@ -116,8 +116,8 @@ func (l *Loader) has(knob string) bool {
 }
 
 // list are the settings of a loader.
-func (l *Loader) list(k Knobs) []trace.Knob {
-	return slices.DeleteFunc(KnobTable.List(k), func(k trace.Knob) bool { return !l.has(k.Name) })
+func (l *Loader) list(k Knobs) []knob.Setting {
+	return slices.DeleteFunc(KnobTable.List(k), func(k knob.Setting) bool { return !l.has(k.Name) })
 }
 
 // words are the knobs in the page, in its order. engine/torch/python/gpustall/control.py
@@ -141,11 +141,11 @@ type Control struct {
 
 	mu     sync.Mutex
 	wanted Knobs
-	specs  []trace.KnobSpec
+	specs  []knob.Spec
 	known  bool // what the script has
 
 	// Predict says what is expected of knobs when they are asked for; nil: nobody knows.
-	Predict func([]trace.Knob) trace.Prediction
+	Predict func([]knob.Setting) trace.Prediction
 	expects map[Knobs]trace.Prediction
 }
 
@@ -171,14 +171,14 @@ func newControl(path string) (*Control, error) {
 func (c *Control) word(i int) *uint64 { return (*uint64)(unsafe.Pointer(&c.memory[8*i])) }
 
 // begin takes over what the script has.
-func (c *Control) begin(k Knobs, specs []trace.KnobSpec) {
+func (c *Control) begin(k Knobs, specs []knob.Spec) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.wanted, c.specs, c.known = k, specs, true
 }
 
 // Set asks for knob changes: all or none. The trace confirms them as a new segment.
-func (c *Control) Set(changes []trace.Knob) error {
+func (c *Control) Set(changes []knob.Setting) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.known {
@@ -190,7 +190,7 @@ func (c *Control) Set(changes []trace.Knob) error {
 		if err := KnobTable.Set(&k, change.Name, change.Value); err != nil {
 			return err
 		}
-		if s := trace.SpecOf(c.specs, change.Name); s != nil && s.Bars(change.Value) != "" && knob.Diff(before, KnobTable.List(k)) != "" {
+		if s := knob.SpecOf(c.specs, change.Name); s != nil && s.Bars(change.Value) != "" && knob.Diff(before, KnobTable.List(k)) != "" {
 			return errs.New("set", change.Name+"="+change.Value, s.Bars(change.Value), cmp.Or(s.Hint, "leave it as it is"))
 		}
 	}
@@ -207,7 +207,7 @@ func (c *Control) Set(changes []trace.Knob) error {
 
 // another takes over the knobs of another loader, on to which the loop has gone, as its script
 // has them.
-func (c *Control) another(specs []trace.KnobSpec) {
+func (c *Control) another(specs []knob.Spec) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.specs = specs
@@ -229,11 +229,11 @@ func (c *Control) follow(k Knobs) {
 
 // refuse takes back what was asked for of workers that could not begin, and returns the knobs
 // as they are from then on.
-func (c *Control) refuse(r *Refused, workers int) []trace.KnobSpec {
+func (c *Control) refuse(r *Refused, workers int) []knob.Spec {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.specs = slices.Clone(c.specs)
-	if s := trace.SpecOf(c.specs, "num_workers"); s != nil {
+	if s := knob.SpecOf(c.specs, "num_workers"); s != nil {
 		s.Hint = r.Hint
 		if workers <= s.Min {
 			s.NoEffect = r.Reason
@@ -279,7 +279,7 @@ func (c *Control) expected(k Knobs) trace.Prediction {
 }
 
 // Requested returns the knobs last asked for.
-func (c *Control) Requested() []trace.Knob {
+func (c *Control) Requested() []knob.Setting {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return KnobTable.List(c.wanted)

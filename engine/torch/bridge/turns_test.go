@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -43,7 +44,7 @@ func TestTurns(t *testing.T) {
 	for step := range int32(3) {
 		pass(step)
 	}
-	if err := b.Control.Set([]trace.Knob{{Name: "num_workers", Value: "3"}}); err != nil {
+	if err := b.Control.Set([]knob.Setting{{Name: "num_workers", Value: "3"}}); err != nil {
 		t.Fatal(err)
 	}
 	say := func(m message) {
@@ -79,7 +80,7 @@ func TestTurns(t *testing.T) {
 	if snap.Recent[4].Segment != 1 || snap.Recent[5].Segment != 2 {
 		t.Errorf("the script's change is not at its step: %d, %d", snap.Recent[4].Segment, snap.Recent[5].Segment)
 	}
-	if got := b.Control.Requested(); trace.KnobValue(got, "prefetch_factor") != "4" || trace.KnobValue(got, "num_workers") != "3" {
+	if got := b.Control.Requested(); knob.ValueOf(got, "prefetch_factor") != "4" || knob.ValueOf(got, "num_workers") != "3" {
 		t.Errorf("what is asked for does not follow the script: %v", got)
 	}
 }
@@ -170,7 +171,7 @@ func TestOnGPU(t *testing.T) {
 	if uuid, used := p.b.GPU(); uuid != "GPU-1" || !used {
 		t.Errorf("the GPU is %q, used %v", uuid, used)
 	}
-	if spec := trace.SpecOf(snap.Meta.Specs, "pin_memory"); spec == nil || spec.NoEffect != "" {
+	if spec := knob.SpecOf(snap.Meta.Specs, "pin_memory"); spec == nil || spec.NoEffect != "" {
 		t.Errorf("pin_memory: %+v", spec)
 	}
 	if g := snap.Segments[1]; g.Reason != "device cpu -> NVIDIA H100"+trace.ByScript || !g.ByScript || g.FirstStep != 2 || snap.Baseline.Segment != 1 {

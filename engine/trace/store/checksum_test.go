@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -36,8 +37,8 @@ func someSession(t *testing.T, path string) {
 	t.Helper()
 	b := someBatch(0, 50)
 	b.Segments = []trace.Segment{
-		{Index: 0, Knobs: []trace.Knob{{Name: "num_workers", Value: "2"}, {Name: "pin_memory", Value: "off"}}, Reason: "start"},
-		{Index: 1, Start: 25e6, FirstStep: 25, Knobs: []trace.Knob{{Name: "num_workers", Value: "4"}}, Reason: "num_workers 2 -> 4", Predicted: trace.Prediction{Base: 100, Rate: 120, Lo: 110, Hi: 130}},
+		{Index: 0, Knobs: []knob.Setting{{Name: "num_workers", Value: "2"}, {Name: "pin_memory", Value: "off"}}, Reason: "start"},
+		{Index: 1, Start: 25e6, FirstStep: 25, Knobs: []knob.Setting{{Name: "num_workers", Value: "4"}}, Reason: "num_workers 2 -> 4", Predicted: trace.Prediction{Base: 100, Rate: 120, Lo: 110, Hi: 130}},
 	}
 	b.Ops = []trace.OpTime{
 		{Name: "conv_forward", Layer: "conv1", Phase: "forward", Variant: "128x128", Calls: 50, Total: 123456, Min: 7, Max: 9, FLOPs: 1e9, Bytes: 2e6},

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -26,7 +27,7 @@ func childRun(path string) {
 	}
 	c := trace.NewCollector(r, s, nil, st)
 	c.Start()
-	r.Segment(trace.Segment{Index: 0, Knobs: []trace.Knob{{Name: "num_workers", Value: "3"}}})
+	r.Segment(trace.Segment{Index: 0, Knobs: []knob.Setting{{Name: "num_workers", Value: "3"}}})
 	tr := r.Track(trace.TrackCompute)
 	for i := int32(0); ; i++ {
 		time.Sleep(10 * time.Millisecond)

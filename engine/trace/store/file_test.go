@@ -17,12 +17,13 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
-func knobGen() *rapid.Generator[trace.Knob] {
-	return rapid.Custom(func(t *rapid.T) trace.Knob {
-		return trace.Knob{Name: rapid.String().Draw(t, "name"), Value: rapid.String().Draw(t, "value")}
+func knobGen() *rapid.Generator[knob.Setting] {
+	return rapid.Custom(func(t *rapid.T) knob.Setting {
+		return knob.Setting{Name: rapid.String().Draw(t, "name"), Value: rapid.String().Draw(t, "value")}
 	})
 }
 
@@ -62,7 +63,7 @@ func sessionGen() *rapid.Generator[*trace.Session] {
 			Device:  text("device"), DeviceKind: "emu", Emulated: rapid.Bool().Draw(t, "emulated"), Model: text("model"),
 			Params: rapid.Int64().Draw(t, "params"), Samples: rapid.Int64().Draw(t, "samples"), Seed: rapid.Int64().Draw(t, "seed"),
 			Host:  rapid.SliceOfN(knobGen(), 0, 3).Draw(t, "host"),
-			Specs: []trace.KnobSpec{{Name: text("spec"), Type: "int", Max: 64, Values: []string{"1", "2"}}},
+			Specs: []knob.Spec{{Name: text("spec"), Type: "int", Max: 64, Values: []string{"1", "2"}}},
 		}
 		s := trace.NewSession(m)
 		b := trace.Drained{Now: rapid.Int64Range(0, 1<<40).Draw(t, "now")}
@@ -222,7 +223,7 @@ func someFile(t testing.TB, dir string) []byte {
 func someBatch(first, n int) *trace.Drained {
 	b := &trace.Drained{Now: int64(first+n) * 1e6}
 	if first == 0 {
-		b.Segments = []trace.Segment{{Index: 0, Knobs: []trace.Knob{{Name: "num_workers", Value: "2"}}, Reason: "start"}}
+		b.Segments = []trace.Segment{{Index: 0, Knobs: []knob.Setting{{Name: "num_workers", Value: "2"}}, Reason: "start"}}
 	}
 	for i := first; i < first+n; i++ {
 		t := int64(i) * 1e6
@@ -279,7 +280,7 @@ func TestOpenWhileWritten(t *testing.T) {
 	for i := range 20 {
 		b := someBatch(i*10, 10)
 		if i == 7 { // a knob turns out to be out of reach
-			b.Specs = []trace.KnobSpec{{Name: "num_workers", Max: 2, Bound: "no memory"}}
+			b.Specs = []knob.Spec{{Name: "num_workers", Max: 2, Bound: "no memory"}}
 		}
 		if err := st.Write(b); err != nil {
 			t.Fatal(err)
@@ -288,7 +289,7 @@ func TestOpenWhileWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m := s.Meta(); m.ID != "x" || (trace.SpecOf(m.Specs, "num_workers") != nil) != (i >= 7) {
+		if m := s.Meta(); m.ID != "x" || (knob.SpecOf(m.Specs, "num_workers") != nil) != (i >= 7) {
 			t.Fatalf("after %d writes: %+v", i+1, m)
 		}
 		snap := snapshotOf(s)

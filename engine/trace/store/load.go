@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store/rows"
 )
@@ -45,7 +46,7 @@ func (l *loader) segments() {
 	})
 	l.rows(`SELECT segment, name, value FROM knobs WHERE `+keptSegments("segment")+` OR segment NOT IN (SELECT idx FROM segments) ORDER BY segment, pos LIMIT 200000`, func(r *sql.Rows) error {
 		var index int32
-		var k trace.Knob
+		var k knob.Setting
 		if err := r.Scan(&index, &k.Name, &k.Value); err != nil {
 			return err
 		}

@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/base/errs"
-	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/train"
 	"dev.gpustall/engine/train/nn"
 	"dev.gpustall/engine/train/safetensors"
@@ -32,23 +32,23 @@ const (
 
 // Run is what a checkpoint says of the run that it is of, beside where it was.
 type Run struct {
-	Version int          `json:"version"`
-	Session string       `json:"session"`          // its name
-	Made    string       `json:"made"`             // by which gpustall
-	Model   string       `json:"model"`            // in words
-	Chosen  []trace.Knob `json:"chosen,omitempty"` // by which it was: name, stem and the like
-	In      string       `json:"input"`            // of the model, in words
-	Classes int          `json:"classes"`
-	Data    string       `json:"data"` // where it lies; empty for the default set
-	Dataset string       `json:"dataset"`
-	Seed    int64        `json:"seed"`
-	LR      float64      `json:"lr,omitempty"` // as given; 0 is the default
-	Epochs  int          `json:"epochs,omitempty"`
-	Steps   int          `json:"steps,omitempty"`
-	Images  []trace.Knob `json:"images,omitempty"` // what is made of them, where that was said
-	Knobs   []trace.Knob `json:"knobs"`            // in force
-	At      At           `json:"at"`
-	Args    []string     `json:"-"`
+	Version int            `json:"version"`
+	Session string         `json:"session"`          // its name
+	Made    string         `json:"made"`             // by which gpustall
+	Model   string         `json:"model"`            // in words
+	Chosen  []knob.Setting `json:"chosen,omitempty"` // by which it was: name, stem and the like
+	In      string         `json:"input"`            // of the model, in words
+	Classes int            `json:"classes"`
+	Data    string         `json:"data"` // where it lies; empty for the default set
+	Dataset string         `json:"dataset"`
+	Seed    int64          `json:"seed"`
+	LR      float64        `json:"lr,omitempty"` // as given; 0 is the default
+	Epochs  int            `json:"epochs,omitempty"`
+	Steps   int            `json:"steps,omitempty"`
+	Images  []knob.Setting `json:"images,omitempty"` // what is made of them, where that was said
+	Knobs   []knob.Setting `json:"knobs"`            // in force
+	At      At             `json:"at"`
+	Args    []string       `json:"-"`
 }
 
 // At is where the run was.

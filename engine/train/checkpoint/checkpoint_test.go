@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/train"
 	"dev.gpustall/engine/train/nn"
 	"dev.gpustall/engine/train/safetensors"
@@ -43,7 +43,7 @@ func TestRoundTrip(t *testing.T) {
 	path := Path(t.TempDir(), "a-run", 12)
 	m := model(t, "cnn", 4)
 	want := point(m)
-	if err := Write(path, Run{Session: "a-run", Model: "cnn", Seed: 7, Knobs: []trace.Knob{{Name: "batch_size", Value: "4"}}}, want); err != nil {
+	if err := Write(path, Run{Session: "a-run", Model: "cnn", Seed: 7, Knobs: []knob.Setting{{Name: "batch_size", Value: "4"}}}, want); err != nil {
 		t.Fatal(err)
 	}
 	run, got, err := Read(path)

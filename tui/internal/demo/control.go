@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -41,7 +42,7 @@ func (r *Run) Snapshot(from, to int64) *trace.Snapshot {
 }
 
 // Set implements the screen's Control.
-func (r *Run) Set(changes []trace.Knob) error {
+func (r *Run) Set(changes []knob.Setting) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.fail != nil {
@@ -103,7 +104,7 @@ func (r *Run) SetBaseline(segment int32) {
 }
 
 // Requested implements the screen's Control.
-func (r *Run) Requested() []trace.Knob { r.mu.Lock(); defer r.mu.Unlock(); return r.want }
+func (r *Run) Requested() []knob.Setting { r.mu.Lock(); defer r.mu.Unlock(); return r.want }
 
 // Pause implements the screen's Control.
 func (r *Run) Pause(on bool) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -25,7 +26,7 @@ type Run struct {
 	steps []trace.Step
 	spans []trace.Span // sorted by Start up to sorted
 	an    *attribution.Analyzer
-	want  []trace.Knob
+	want  []knob.Setting
 	fail  error
 
 	free         [trace.MaxWorkers]int64 // when each worker is free
@@ -56,7 +57,7 @@ func begin(now func() int64, workers string) *Run {
 	}
 	r.snap.Outcome.Status = "running"
 	r.snap.Gauges = map[string][]trace.Point{}
-	r.want = []trace.Knob{
+	r.want = []knob.Setting{
 		{Name: "num_workers", Value: workers}, {Name: "prefetch_factor", Value: "2"}, {Name: "pin_memory", Value: "off"},
 		{Name: "persistent_workers", Value: "on"}, {Name: "in_order", Value: "on"}, {Name: "batch_size", Value: "128"},
 		{Name: "device_transforms", Value: "off"}, {Name: "ceiling", Value: "off"},
@@ -69,8 +70,8 @@ func begin(now func() int64, workers string) *Run {
 }
 
 // Specs are the knobs of the simulated run.
-func Specs() []trace.KnobSpec {
-	return []trace.KnobSpec{
+func Specs() []knob.Spec {
+	return []knob.Spec{
 		{Name: "num_workers", Type: "int", Max: 64, Values: []string{"0", "1", "2", "4", "6", "8", "12", "16", "24", "32", "48", "64"}, Applied: "next batch", Group: "loader", Help: "worker goroutines that build batches"},
 		{Name: "prefetch_factor", Type: "int", Min: 1, Max: 16, Applied: "next dispatch", Group: "loader", Help: "batches in flight for each worker"},
 		{Name: "pin_memory", Type: "bool", Applied: "next slot", Group: "loader", Help: "page-locked batch slots", NoEffect: "the device has no page-locked memory"},
@@ -111,7 +112,7 @@ func (r *Run) Gauge(name string, t int64, v float64) {
 // Knob adds a knob to the newest segment.
 func (r *Run) Knob(name, value string) {
 	g := &r.snap.Segments[len(r.snap.Segments)-1]
-	g.Knobs = append(slices.Clone(g.Knobs), trace.Knob{Name: name, Value: value})
+	g.Knobs = append(slices.Clone(g.Knobs), knob.Setting{Name: name, Value: value})
 }
 
 // Ops sets the table of device ops.
@@ -155,7 +156,7 @@ func (r *Run) note(t int64, level, text string) {
 
 // knob is a value in force.
 func (r *Run) knob(name string) string {
-	return trace.KnobValue(r.snap.Segments[len(r.snap.Segments)-1].Knobs, name)
+	return knob.ValueOf(r.snap.Segments[len(r.snap.Segments)-1].Knobs, name)
 }
 
 func (r *Run) num(name string) int64 {

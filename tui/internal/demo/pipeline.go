@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -98,10 +99,10 @@ func (r *Run) build(b int32) {
 		{trace.KindTransform, float64(17*ms)*scale*jitter(b, 3, 0.2) + float64(r.dur("inject_cpu")*samples)},
 		{trace.KindCollate, float64(5*ms) * scale * jitter(b, 4, 0.2)},
 	}
-	if trace.On(r.knob("device_transforms")) {
+	if knob.On(r.knob("device_transforms")) {
 		phases[2].ns *= 0.15
 	}
-	if trace.On(r.knob("ceiling")) {
+	if knob.On(r.knob("ceiling")) {
 		for i := range phases {
 			phases[i].ns *= 0.01
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -260,8 +261,8 @@ func (r *running) build(i int, asked int64) int64 {
 	return t
 }
 
-func (r *running) knobs() []trace.Knob {
-	return []trace.Knob{
+func (r *running) knobs() []knob.Setting {
+	return []knob.Setting{
 		{Name: "num_workers", Value: fmt.Sprint(r.Workers)}, {Name: "prefetch_factor", Value: fmt.Sprint(r.Prefetch)},
 		{Name: "pin_memory", Value: "off"}, {Name: "persistent_workers", Value: map[bool]string{true: "off", false: "on"}[r.Restart]},
 		{Name: "in_order", Value: "on"}, {Name: "batch_size", Value: "32"}, {Name: "capture", Value: "off"},
@@ -291,7 +292,7 @@ func (s Run) Snapshot(attribute func(spans []trace.Span, steps []trace.Step, end
 		Now: end, Recent: steps, Digest: *trace.Digested(steps), Spans: spans, Segments: segments,
 		Meta: trace.Meta{
 			Samples: int64(32 * max(s.Epoch, 1)),
-			Host:    []trace.Knob{{Name: "threads", Value: "8"}},
+			Host:    []knob.Setting{{Name: "threads", Value: "8"}},
 		},
 	}
 }

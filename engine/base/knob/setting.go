@@ -1,26 +1,26 @@
-package trace
+package knob
 
 import (
 	"strconv"
 	"strings"
 )
 
-// Knob is one setting as text, so that old files replay after knobs are added.
-type Knob struct{ Name, Value string }
+// Setting is one knob and its value, as text, so that old files replay after knobs are added.
+type Setting struct{ Name, Value string }
 
-// KnobValue returns the value of the knob of that name, empty when it is not among
+// ValueOf returns the value of the setting of that name, empty when it is not among
 // them.
-func KnobValue(knobs []Knob, name string) string {
-	for i := range knobs {
-		if knobs[i].Name == name {
-			return knobs[i].Value
+func ValueOf(settings []Setting, name string) string {
+	for i := range settings {
+		if settings[i].Name == name {
+			return settings[i].Value
 		}
 	}
 	return ""
 }
 
-// KnobSpec describes a knob to the screen and to the flags.
-type KnobSpec struct {
+// Spec describes a knob to the screen and to the flags.
+type Spec struct {
 	Name        string
 	Type        string   // "int", "bool", "enum", "duration", "text"
 	Min, Max    int      // for "int", both 0 where nothing bounds it; of a "duration" Max, in ms
@@ -35,7 +35,7 @@ type KnobSpec struct {
 }
 
 // Bars says why a value cannot be had here; empty where it can, as far as the spec knows.
-func (s *KnobSpec) Bars(value string) string {
+func (s *Spec) Bars(value string) string {
 	if n, err := strconv.Atoi(value); err == nil && s.Bound != "" && n > s.Max {
 		return s.Bound
 	}
@@ -43,7 +43,7 @@ func (s *KnobSpec) Bars(value string) string {
 }
 
 // SpecOf returns the description of the knob of that name, nil when it is not among them.
-func SpecOf(specs []KnobSpec, name string) *KnobSpec {
+func SpecOf(specs []Spec, name string) *Spec {
 	for i := range specs {
 		if specs[i].Name == name {
 			return &specs[i]
@@ -77,14 +77,4 @@ func Off(value string) bool {
 }
 
 // IsInject reports whether the knob injects a bottleneck when it is not off.
-func (k Knob) IsInject() bool { return strings.HasPrefix(k.Name, InjectPrefix) }
-
-// Injects reports whether the segment's knobs ask for an injected bottleneck.
-func (g *Segment) Injects() bool {
-	for _, k := range g.Knobs {
-		if k.IsInject() && !Off(k.Value) {
-			return true
-		}
-	}
-	return false
-}
+func (s Setting) IsInject() bool { return strings.HasPrefix(s.Name, InjectPrefix) }
