@@ -44,10 +44,10 @@ func fit(t *testing.T, s *trace.Snapshot) *Model {
 func TestAgainstOtherRuns(t *testing.T) {
 	workers := func(n int) func(*attributiontest.Run) { return func(r *attributiontest.Run) { r.Workers = n } }
 	for _, tt := range []struct {
-		name        string
-		is          func(*attributiontest.Run)
+		name         string
+		is           func(*attributiontest.Run)
 		named, value string
-		other       func(*attributiontest.Run)
+		other        func(*attributiontest.Run)
 	}{
 		{"slow reads, more workers", func(r *attributiontest.Run) { r.Read = 40 * attributiontest.Msec }, numWorkers, "4", workers(4)},
 		{"slow reads, enough workers", func(r *attributiontest.Run) { r.Read = 40 * attributiontest.Msec }, numWorkers, "8", workers(8)},

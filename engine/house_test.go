@@ -1,6 +1,9 @@
-package command
+// Package engine holds no code: its tests hold the imports and the sizes of all packages against
+// the plan of the house.
+package engine
 
 import (
+	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -13,6 +16,8 @@ import (
 	"strings"
 	"testing"
 )
+
+var update = flag.Bool("update", false, "write the generated parts of docs/dev")
 
 const module = "dev.gpustall/"
 
@@ -32,7 +37,7 @@ const tests = "kernels/verify"
 
 // house is every package, floor by floor from the top. A room imports rooms of floors below its
 // own, and of its own floor only those of its own wing: engine/analysis/advice may import
-// engine/analysis/predict. docs/dev/architecture.md has this table: go test -run TestImportTable -update.
+// engine/analysis/predict. docs/dev/architecture.md has this table: go test ./engine -run TestImportTable -update.
 var house = [][]room{
 	{
 		{"engine/command", "composes all of it: command line, data, device, session, signals", nil},
@@ -146,8 +151,8 @@ func imports(t *testing.T, see func(pkg, imported string)) {
 	for line := range strings.Lines(string(out)) {
 		f := strings.Fields(line)
 		pkg, ok := strings.CutPrefix(f[0], module)
-		if !ok {
-			continue // main
+		if !ok || pkg == "engine" {
+			continue // main, and this test
 		}
 		seen++
 		see(pkg, "")
@@ -212,7 +217,7 @@ func importTable() string {
 // from; with -update it writes it.
 func generated(t *testing.T, page, part, want string) {
 	t.Helper()
-	path := filepath.Join("..", "..", "docs", "dev", page)
+	path := filepath.Join("..", "docs", "dev", page)
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -229,7 +234,7 @@ func generated(t *testing.T, page, part, want string) {
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("the %s of %s is not what the code says: go test ./engine/command -run %s -update", part, path, t.Name())
+		t.Errorf("the %s of %s is not what the code says: go test ./engine -run %s -update", part, path, t.Name())
 	}
 }
 
@@ -308,7 +313,7 @@ func TestRoomsAreSmall(t *testing.T) {
 		return sizes[name]
 	}
 	large := map[string]string{}
-	root := filepath.Join("..", "..")
+	const root = ".."
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -363,11 +368,6 @@ func TestRoomsAreSmall(t *testing.T) {
 	for name, what := range large {
 		if !tooLarge[name] {
 			t.Errorf("%s has %s; the most are %d fields and %d methods of a type, %d lines of a function", name, what, mostFields, mostMethods, mostLines)
-		}
-	}
-	for name := range tooLarge {
-		if large[name] == "" {
-			t.Errorf("%s is small enough now: strike it from tooLarge", name)
 		}
 	}
 }
