@@ -56,7 +56,7 @@ func Of(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) Advi
 			units.Prose.Time(s.Outcome.Ended))
 	default:
 		a.Model, _ = predict.Fit(s, c.tally, rows)
-		c.model = a.Model
+		c.knobs.model = a.Model
 		a.Findings, a.Asides = c.findings(), c.told()
 	}
 	if c := a.Verdict.Class; c == DeviceBound || c == ScriptBound {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
@@ -38,48 +37,35 @@ func (s *situation) told() (out []Finding) {
 // earlierRuns compares with runs of the same training that ended before this one, where it
 // is outside of all that they reached.
 func earlierRuns(s *situation) (f Finding, ok bool) {
-	p, known := PastOf(s.snap)
-	rate := s.b.SamplesPerSecond()
-	if !known || rate <= 0 || s.flags&(trace.FlagCeiling|trace.FlagInjected) != 0 || !s.asStarted("batch_size", "precision", "gradient_accumulation", "checkpointing") {
+	p, known := PastOf(s.session.Snapshot)
+	rate := s.time.SamplesPerSecond()
+	if !known || rate <= 0 || s.time.flags&(trace.FlagCeiling|trace.FlagInjected) != 0 || !s.asStarted("batch_size", "precision", "gradient_accumulation", "checkpointing") {
 		return f, false
 	}
 	others := math.NaN()
-	if percent, known := s.gauge(trace.GaugeCPUOthers); known {
+	if percent, known := s.session.gauge(trace.GaugeCPUOthers); known {
 		others = percent / 100
 	}
 	text, different := p.Against(rate, others)
 	return Finding{Evidence: text}, different
 }
 
-// asStarted reports whether knobs have the values that the run began with.
-func (s *situation) asStarted(names ...string) bool {
-	if len(s.snap.Segments) == 0 {
-		return false
-	}
-	for _, n := range names {
-		if knob.ValueOf(s.snap.Segments[0].Knobs, n) != s.knob(n) {
-			return false
-		}
-	}
-	return true
-}
-
 // coldCache is for a first epoch that read its data from storage where later ones have it
 // from the page cache: it is not how the rest will be. Where it hardly waits for data, what came from
 // storage may be the program itself.
 func coldCache(s *situation) (f Finding, ok bool) {
-	if s.settling != nil { // firstEpochs has said it
+	if s.time.settling != nil { // firstEpochs has said it
 		return f, false
 	}
-	first, last, ok := s.epochs()
+	first, last, ok := s.session.epochs()
 	if !ok {
-		first = passage{from: s.snap.First.Start, to: s.snap.Last.End}
-		bytes, known := s.fromStorage(first.from, first.to)
+		first = passage{from: s.session.First.Start, to: s.session.Last.End}
+		bytes, known := s.session.fromStorage(first.from, first.to)
 		return Finding{Evidence: fmt.Sprintf("this is the first epoch, and ~%s of it came from storage: later ones may have the data from the page cache and be faster",
-			units.Prose.Bytes(int64(bytes)))}, known && bytes >= leastStorage && len(s.snap.Epochs) == 1 && s.b.DataShare() >= moderate
+			units.Prose.Bytes(int64(bytes)))}, known && bytes >= leastStorage && len(s.session.Epochs) == 1 && s.time.DataShare() >= moderate
 	}
-	once, _ := s.fromStorage(first.from, first.to)
-	again, known := s.fromStorage(last.from, last.to)
+	once, _ := s.session.fromStorage(first.from, first.to)
+	again, known := s.session.fromStorage(last.from, last.to)
 	f = Finding{Evidence: fmt.Sprintf("the first epoch read ~%s from storage, and the newest ~%s: it is not how the rest runs (%s a sample where the newest took %s)",
 		units.Prose.Bytes(int64(once)), units.Prose.Bytes(int64(again)), units.Prose.Time(int64(first.perSample())), units.Prose.Time(int64(last.perSample())))}
 	return f, known && once >= leastStorage && 10*again <= once && first.perSample() >= last.perSample() && first.dataShare() >= moderate
@@ -88,21 +74,21 @@ func coldCache(s *situation) (f Finding, ok bool) {
 // firstStep is for a first step that took far longer than the others: kernels are loaded
 // and tuned, and graphs compiled, in it, unless it was the first batch that took so long.
 func firstStep(s *situation) (f Finding, ok bool) {
-	first, usual := s.snap.First.Active(), trace.Quantile(0.5, s.plain)
+	first, usual := s.session.First.Active(), trace.Quantile(0.5, s.time.plain)
 	why := "start-up and compilation"
-	if waited := s.snap.First.Starved() + s.snap.First.Stall[trace.CauseStartup]; 2*waited > first {
+	if waited := s.session.First.Starved() + s.session.First.Stall[trace.CauseStartup]; 2*waited > first {
 		why = units.Prose.Time(waited) + " of it until the first batch was there"
 	}
 	f = Finding{Evidence: fmt.Sprintf("the first step took %s, where %s are usual: %s; the rates of the settings leave it out",
 		units.Prose.Time(first), units.Prose.Time(usual), why)}
-	return f, usual > 0 && first >= 10*usual && first >= 100e6 && s.snap.Total.Steps > 1
+	return f, usual > 0 && first >= 10*usual && first >= 100e6 && s.session.Total.Steps > 1
 }
 
 // powerLimit is for a GPU whose clock is held down by its power limit, which is how one
 // runs that is well used.
 func powerLimit(s *situation) (f Finding, ok bool) {
-	share, known := s.gauge(trace.GaugePowerCapped)
-	watts, _ := s.gauge("nvml_power")
-	f = Finding{Evidence: fmt.Sprintf("the GPU is at its power limit in %s of the samples (%s W%s), which lowers its clock", units.Prose.Percent(share/100), units.Rate(watts), s.warmth())}
+	share, known := s.session.gauge(trace.GaugePowerCapped)
+	watts, _ := s.session.gauge("nvml_power")
+	f = Finding{Evidence: fmt.Sprintf("the GPU is at its power limit in %s of the samples (%s W%s), which lowers its clock", units.Prose.Percent(share/100), units.Rate(watts), s.session.warmth())}
 	return f, known && share/100 >= 0.5
 }

@@ -28,12 +28,3 @@ func (c Cost) String() string {
 	}
 	return text
 }
-
-// cost is what idleness costs in the steps judged; empty where no rate was given.
-func (s *situation) cost() string {
-	c, ok := CostOf(s.snap, &s.b)
-	if !ok {
-		return ""
-	}
-	return c.String()
-}

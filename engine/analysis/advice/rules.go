@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"dev.gpustall/engine/analysis/predict"
-	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
@@ -91,16 +90,6 @@ func (f *Finding) Text() string {
 	return text + ": " + f.Evidence
 }
 
-// turn is the finding that another value of a knob is worth trying.
-func (s *situation) turn(knob, value, why string) Finding {
-	from := s.knob(knob)
-	f := Finding{Knob: knob, From: from, Value: value, Evidence: why, Remedy: "try " + knob + " " + value}
-	if from != "" {
-		f.Remedy = fmt.Sprintf("try %s %s -> %s", knob, from, value)
-	}
-	return f
-}
-
 // rules are all there are. Where two are about equally much, the earlier one leads.
 var rules = slices.Concat(undoRules, loaderRules, dataRules, deviceRules, hostRules, timeRules, torchRules, profileRules)
 
@@ -120,13 +109,13 @@ func (s *situation) findings() []Finding {
 			if !ok {
 				continue
 			}
-			s.foresee(&f)
+			s.knobs.foresee(&f)
 			if f.Predicted.Made() && predict.Gain(f.Predicted).Hi < 1 && !r.Back {
 				continue // it would cost more than it is about
 			}
 			f.Most = s.most(r, &f)
 			turned[r.Group] = turned[r.Group] || f.Value != "" || f.Barred
-			f.Rule, f.Cause, f.Spun = r.Name, s.cause(r.Group), s.spun
+			f.Rule, f.Cause, f.Spun = r.Name, s.time.cause(r.Group), s.host.spun
 			o.add(r, &f)
 			out = append(out, f)
 		}
@@ -135,7 +124,7 @@ func (s *situation) findings() []Finding {
 		return cmp.Or(cmp.Compare(b.lead(&o), a.lead(&o)), cmp.Compare(b.Share, a.Share))
 	})
 	surer(out, &o)
-	if len(out) > 0 && s.flags&trace.FlagInjected != 0 && s.b.DataShare() >= moderate {
+	if len(out) > 0 && s.time.flags&trace.FlagInjected != 0 && s.time.DataShare() >= moderate {
 		out[0].Evidence = join(out[0].Evidence, "part of this bottleneck is injected, so the other way is to stop injecting it")
 	}
 	return out
@@ -143,7 +132,7 @@ func (s *situation) findings() []Finding {
 
 // check is what a rule finds, if it is worth saying.
 func (s *situation) check(r *Rule) (f Finding, ok bool) {
-	if r.Group == trace.GroupData && !s.judged() {
+	if r.Group == trace.GroupData && !s.loader.judged() {
 		return f, false
 	}
 	if f, ok = r.Check(s); !ok || r.Group != trace.GroupNone && f.Share < moderate {
@@ -152,52 +141,17 @@ func (s *situation) check(r *Rule) (f Finding, ok bool) {
 	if f.Value == "" {
 		return f, true
 	}
-	if s.refused(f.Knob, f.Value) || s.outweighed(r, &f) || !r.Back && !s.again(&f) {
+	if s.tried.refused(f.Knob, f.Value) || s.outweighed(r, &f) || !r.Back && !s.tried.again(&f) {
 		return f, false
 	}
-	return s.unbar(f)
-}
-
-// unbar is what a finding comes to where its knob cannot have that value here: what would let
-// it. It is false where nothing would.
-func (s *situation) unbar(f Finding) (_ Finding, ok bool) {
-	spec := knob.SpecOf(s.specs, f.Knob)
-	if spec == nil || spec.Bars(f.Value) == "" {
-		return f, true
-	}
-	change := f.Value
-	if f.From != "" {
-		change = f.From + " -> " + f.Value
-	}
-	return Finding{
-		Remedy: fmt.Sprintf("to try %s %s, %s", f.Knob, change, spec.Hint), Evidence: join(spec.Bars(f.Value), f.Evidence), Share: f.Share, Barred: true,
-	}, spec.Hint != ""
-}
-
-// cause says what went on while the device waited for the largest cause of a group.
-func (s *situation) cause(g trace.Group) string {
-	if g == trace.GroupNone || s.share(g) < moderate {
-		return ""
-	}
-	c := dominant(&s.b, g)
-	return fmt.Sprintf("%s, %s of the time: %s", c, units.Prose.Percent(s.b.Share(c)), c.Info().Means)
-}
-
-// foresee predicts what a finding's knob would do.
-func (s *situation) foresee(f *Finding) {
-	if f.Value == "" || f.Before || s.model == nil {
-		return
-	}
-	if p, ok := s.model.Predict(knob.Setting{Name: f.Knob, Value: f.Value}); ok {
-		f.Predicted = p.Prediction
-	}
+	return s.knobs.unbar(f)
 }
 
 // most is the most that throughput can become, as a ratio, of what leaves the device its work: all that the device
 // takes with the cores to itself or, where the host's work stays as well, that it can feed; 0 where
 // that is not known.
 func (s *situation) most(r *Rule, f *Finding) float64 {
-	c, known := s.capacity()
+	c, known := s.loader.capacity()
 	if !known || c.Spun || c.Device <= 0 || f.Script || f.Barred || r.Group == trace.GroupNone && !r.Data {
 		return 0
 	}
@@ -205,7 +159,7 @@ func (s *situation) most(r *Rule, f *Finding) float64 {
 	if f.Here {
 		least = c.Fastest(c.Cores.All)
 	}
-	return float64(s.b.Active()) / float64(s.b.Steps) / least
+	return float64(s.time.Active()) / float64(s.time.Steps) / least
 }
 
 // outweighed reports whether what a knob beside the loader is about is little against the
@@ -213,7 +167,7 @@ func (s *situation) most(r *Rule, f *Finding) float64 {
 func (s *situation) outweighed(r *Rule, f *Finding) bool {
 	switch r.Group {
 	case trace.GroupCopy, trace.GroupLaunch, trace.GroupSync:
-		return 2*f.Share < s.b.DataShare()
+		return 2*f.Share < s.time.DataShare()
 	}
 	return false
 }
@@ -291,45 +245,45 @@ var deviceRules = []Rule{
 			Remedy:   "turn ceiling off to see how near the loader comes",
 			Evidence: "this is the ceiling, with cached batches that bypass the loader", Share: 1,
 		}
-		if s.interlude {
+		if s.time.interlude {
 			f.Remedy = "wait: it goes on as before in a moment"
 		}
-		return f, s.flags&trace.FlagCeiling != 0
+		return f, s.time.ceiling()
 	}},
 	{Name: "fewer threads", Group: trace.GroupHost, Check: fewerThreads},
 	{Name: "pin memory for copies", Group: trace.GroupCopy, Check: func(s *situation) (f Finding, ok bool) {
-		f = s.turn("pin_memory", "on", "page-locked memory is copied at full speed and while the host goes on")
-		f.Share = s.share(trace.GroupCopy)
-		return f, s.can("pin_memory")
+		f = s.knobs.turn("pin_memory", "on", "page-locked memory is copied at full speed and while the host goes on")
+		f.Share = s.time.share(trace.GroupCopy)
+		return f, s.knobs.can("pin_memory")
 	}},
 	{Name: "copy bytes", Group: trace.GroupCopy, Check: func(s *situation) (f Finding, ok bool) {
-		f = s.turn("device_transforms", "on", "uint8 pixels are a quarter of the bytes of float32")
-		f.Share = s.share(trace.GroupCopy)
-		return f, s.can("device_transforms") && !s.smallCopies()
+		f = s.knobs.turn("device_transforms", "on", "uint8 pixels are a quarter of the bytes of float32")
+		f.Share = s.time.share(trace.GroupCopy)
+		return f, s.knobs.can("device_transforms") && !s.time.smallCopies()
 	}},
 	{Name: "copy less", Group: trace.GroupCopy, Last: true, Check: func(s *situation) (f Finding, ok bool) {
 		f = Finding{
 			Remedy:   "no knob helps here: copy less, with smaller samples or a narrower type, or use a faster link",
-			Evidence: s.copies(), Share: s.share(trace.GroupCopy),
+			Evidence: s.time.copies(), Share: s.time.share(trace.GroupCopy),
 		}
-		if s.imported {
+		if s.session.imported() {
 			f.Remedy = "copy less, with smaller samples or a narrower type (uint8, converted on the GPU), or while the GPU computes"
 		}
 		return f, true
 	}},
 	{Name: "capture", Group: trace.GroupLaunch, Check: func(s *situation) (f Finding, ok bool) {
-		f = s.turn("capture", "on", "a captured graph is one call where the step now makes many")
-		f.Share = s.share(trace.GroupLaunch)
-		return f, s.can("capture")
+		f = s.knobs.turn("capture", "on", "a captured graph is one call where the step now makes many")
+		f.Share = s.time.share(trace.GroupLaunch)
+		return f, s.knobs.can("capture")
 	}},
 	{Name: "larger batches", Group: trace.GroupLaunch, Check: largerBatches},
 	{Name: "short operations", Check: shortOperations},
 	{Name: "launch less", Group: trace.GroupLaunch, Last: true, Check: func(s *situation) (f Finding, ok bool) {
 		f = Finding{
 			Remedy:   "no knob helps here: enqueue less, in fewer, fused launches",
-			Evidence: "the host does not enqueue as fast as the device computes", Share: s.share(trace.GroupLaunch),
+			Evidence: "the host does not enqueue as fast as the device computes", Share: s.time.share(trace.GroupLaunch),
 		}
-		if s.imported {
+		if s.session.imported() {
 			f.Remedy = "enqueue less: torch.compile fuses kernels and mode=\"reduce-overhead\" captures them as a graph, or take larger batches"
 		}
 		own, loads := ownLoading(s)
@@ -338,9 +292,9 @@ var deviceRules = []Rule{
 	{Name: "sync less", Group: trace.GroupSync, Last: true, Check: func(s *situation) (f Finding, ok bool) {
 		f = Finding{
 			Remedy:   "no knob helps here: look at results less often",
-			Evidence: "the host waits for the device and then has nothing enqueued", Share: s.share(trace.GroupSync),
+			Evidence: "the host waits for the device and then has nothing enqueued", Share: s.time.share(trace.GroupSync),
 		}
-		if s.imported {
+		if s.session.imported() {
 			f.Remedy = "look at results less often: .item(), .cpu(), .nonzero() and printing a tensor have the host wait for all that was enqueued, so keep losses and metrics on the GPU for some steps"
 		}
 		return f, true
@@ -350,14 +304,14 @@ var deviceRules = []Rule{
 		f = Finding{
 			Remedy:   "look at the timeline",
 			Evidence: "the host was neither loading, copying, enqueuing nor waiting in these gaps",
-			Share:    s.share(trace.GroupUnknown) + s.share(trace.GroupTransition),
+			Share:    s.time.share(trace.GroupUnknown) + s.time.share(trace.GroupTransition),
 		}
-		if s.imported {
-			s.notInTrace(&f)
+		if s.session.imported() {
+			s.profile.notInTrace(&f)
 		}
-		if s.pytorch() && 2*s.between >= f.Share { // its loops are on record, and what it does outside of them is not
+		if s.session.pytorch() && 2*s.time.between >= f.Share { // its loops are on record, and what it does outside of them is not
 			f.Remedy = "have the script do less between epochs, or do it less often"
-			f.Evidence = fmt.Sprintf("%s of the time goes by there, outside of loops over data (saving a checkpoint, for instance)", units.Prose.Percent(s.between))
+			f.Evidence = fmt.Sprintf("%s of the time goes by there, outside of loops over data (saving a checkpoint, for instance)", units.Prose.Percent(s.time.between))
 		}
 		return f, true
 	}},
@@ -372,12 +326,12 @@ const shortStep = 1e6
 // for results.
 func largerBatches(s *situation) (f Finding, ok bool) {
 	f, ok = s.twiceTheBatch("the same launches, copies and waits then serve twice the samples")
-	f.Share = s.share(trace.GroupLaunch) + s.share(trace.GroupSync)
-	if s.smallCopies() && !s.can("pin_memory") {
-		f.Share += s.share(trace.GroupCopy)
+	f.Share = s.time.share(trace.GroupLaunch) + s.time.share(trace.GroupSync)
+	if s.time.smallCopies() && !s.knobs.can("pin_memory") {
+		f.Share += s.time.share(trace.GroupCopy)
 	}
-	if s.b.Busy < s.b.Steps*shortStep {
-		f.Share += s.share(trace.GroupHost)
+	if s.time.Busy < s.time.Steps*shortStep {
+		f.Share += s.time.share(trace.GroupHost)
 	}
 	return f, ok
 }
@@ -388,32 +342,17 @@ const startUp = 2500
 // shortOperations is for a device whose operations are hardly longer than starting them
 // takes: its busy time then hardly grows with the batch. Only a GPU's do.
 func shortOperations(s *situation) (f Finding, ok bool) {
-	f, ok = s.twiceTheBatch(fmt.Sprintf("the device's operations take %s on average, hardly more than starting one", units.Prose.Time(int64(s.op))))
-	if s.op > 0 {
-		f.Share = min(1, startUp/s.op) * s.b.Utilisation()
+	f, ok = s.twiceTheBatch(fmt.Sprintf("the device's operations take %s on average, hardly more than starting one", units.Prose.Time(int64(s.time.op))))
+	if s.time.op > 0 {
+		f.Share = min(1, startUp/s.time.op) * s.time.Utilisation()
 	}
-	return f, ok && f.Share >= 0.5 && !s.hostDevice
+	return f, ok && f.Share >= 0.5 && !s.host.device
 }
 
 // twiceTheBatch is the finding that twice the batch size is worth trying; false where the
 // size is not known or twice as much is not to be had.
 func (s *situation) twiceTheBatch(why string) (f Finding, ok bool) {
-	batch, known := s.number("batch_size")
-	f = s.turn("batch_size", strconv.Itoa(2*batch), why+"; the training changes with it")
-	return f, known && 2*batch <= s.limit("batch_size", 1<<20) && (s.samples == 0 || int64(2*batch) <= s.samples)
-}
-
-// smallCopies reports whether what a copy costs before its first byte counts more than
-// its bytes: 256 KiB take PCIe 3.0 about 20 us, twice the latency of a copy.
-func (s *situation) smallCopies() bool {
-	return s.b.Bytes > 0 && s.b.Bytes < s.b.Steps*(256<<10)
-}
-
-// copies says how long a batch is copied and how long it is computed.
-func (s *situation) copies() string {
-	if s.b.Copy <= 0 || s.b.Steps <= 0 {
-		return "the loader is not what is late"
-	}
-	return fmt.Sprintf("a batch is copied for %s at %s, and computed for %s", units.Prose.Time(s.b.Copy/s.b.Steps),
-		units.Prose.Transfer(float64(s.b.Bytes)/float64(s.b.Copy)*1e9), units.Prose.Time(s.b.Busy/s.b.Steps))
+	batch, known := s.knobs.number("batch_size")
+	f = s.knobs.turn("batch_size", strconv.Itoa(2*batch), why+"; the training changes with it")
+	return f, known && 2*batch <= s.knobs.limit("batch_size", 1<<20) && (s.session.Meta.Samples == 0 || int64(2*batch) <= s.session.Meta.Samples)
 }

@@ -3,7 +3,6 @@ package advice
 import (
 	"fmt"
 
-	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
@@ -17,28 +16,19 @@ var hostRules = []Rule{
 	{Name: "hot", Check: hot},
 }
 
-// gauge is the mean of a gauge over the judged steps.
-func (s *situation) gauge(name string) (mean float64, known bool) {
-	mean, _, n := s.snap.GaugeOver(name, s.from, s.to)
-	return mean, n > 0
-}
-
-// fact is what the session says of the host; empty when it says nothing.
-func (s *situation) fact(name string) string { return knob.ValueOf(s.snap.Meta.Host, name) }
-
 // quota is for a container whose CPU time runs out while threads could still use some.
 // It rests on the kernel's count of periods (nr_throttled over nr_periods in cpu.stat).
 func quota(s *situation) (f Finding, ok bool) {
-	throttled, _ := s.gauge(trace.GaugeThrottled)
+	throttled, _ := s.session.gauge(trace.GaugeThrottled)
 	f = Finding{
 		Remedy:   "no knob helps here: raise the container's CPU quota (docker --cpus, Kubernetes limits.cpu), or make a sample cheaper",
 		Evidence: fmt.Sprintf("the quota ran out in %s of its periods", units.Prose.Percent(throttled/100)),
-		Share:    max(s.loads(), s.lostToHost()),
+		Share:    max(s.levers.loads(), s.host.lostToHost()),
 	}
-	if limit := s.fact("cpu quota"); limit != "" {
+	if limit := s.session.fact("cpu quota"); limit != "" {
 		f.Evidence = join(f.Evidence, limit)
 	}
-	return f, s.cores.Throttled && f.Share >= moderate
+	return f, s.host.Throttled && f.Share >= moderate
 }
 
 // faultsOfSwap is how many pages a second this process waits for a disk for, at least,
@@ -48,8 +38,8 @@ const faultsOfSwap = 20
 // swap is for memory that lies on a disk. Major faults alone may be a mapped file's; with
 // tasks that wait for memory they are not.
 func swap(s *situation) (f Finding, ok bool) {
-	faults, known := s.gauge(trace.GaugeMajorFaults)
-	pressure, told := s.gauge(trace.GaugePressureMemory)
+	faults, known := s.session.gauge(trace.GaugeMajorFaults)
+	pressure, told := s.session.gauge(trace.GaugePressureMemory)
 	f = Finding{
 		Remedy: "give the run more memory, or have it need less (batch_size, num_workers, prefetch_factor)",
 		Evidence: fmt.Sprintf("%s pages a second had to come back from a disk, and tasks waited for memory %s of the time",
@@ -65,40 +55,29 @@ const memoryShort = 0.95
 
 // memoryLimit is for a run that is about to be ended for its memory.
 func memoryLimit(s *situation) (f Finding, ok bool) {
-	_, top, n := s.snap.GaugeOver(trace.GaugeHostMemory, s.from, s.to)
+	top, known := s.session.highest(trace.GaugeHostMemory)
 	f = Finding{
 		Remedy:   "lower prefetch_factor, num_workers or batch_size, or raise the limit of memory, before the kernel ends the run",
 		Evidence: fmt.Sprintf("%s of the memory that this process may have is taken", units.Prose.Percent(top/100)),
 	}
-	if limit := s.fact("memory limit"); limit != "" {
+	if limit := s.session.fact("memory limit"); limit != "" {
 		f.Evidence += " (" + limit + ")"
 	}
-	if pressure, known := s.gauge(trace.GaugePressureMemory); known && pressure/100 >= moderate {
+	if pressure, known := s.session.gauge(trace.GaugePressureMemory); known && pressure/100 >= moderate {
 		f.Share = pressure / 100
 		f.Evidence = join(f.Evidence, fmt.Sprintf("tasks wait for memory %s of the time", units.Prose.Percent(f.Share)))
 	}
 	_, swaps := swap(s)
 	_, copies := workerMemory(s)
-	return f, n > 0 && top/100 >= memoryShort && !swaps && !copies
+	return f, known && top/100 >= memoryShort && !swaps && !copies
 }
 
 // hot is for a GPU that lowers its clock because of heat, by the driver's word.
 func hot(s *situation) (f Finding, ok bool) {
-	share, known := s.gauge(trace.GaugeHot)
+	share, known := s.session.gauge(trace.GaugeHot)
 	f = Finding{
 		Remedy:   "cool the GPU: look at its fans, its neighbours and the room",
-		Evidence: fmt.Sprintf("the driver lowers the GPU's clock because of heat in %s of the samples%s", units.Prose.Percent(share/100), s.warmth()),
+		Evidence: fmt.Sprintf("the driver lowers the GPU's clock because of heat in %s of the samples%s", units.Prose.Percent(share/100), s.session.warmth()),
 	}
 	return f, known && share/100 >= moderate
-}
-
-// warmth is the GPU's temperature and clock, behind a sentence.
-func (s *situation) warmth() (text string) {
-	if t, known := s.gauge("nvml_temperature"); known {
-		text = fmt.Sprintf(", at %.0f degrees C", t)
-	}
-	if hz, known := s.gauge("nvml_sm_clock"); known {
-		text += fmt.Sprintf(" and %s MHz", units.Rate(hz/1e6))
-	}
-	return text
 }

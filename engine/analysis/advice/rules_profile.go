@@ -21,27 +21,27 @@ var profileRules = []Rule{
 	{Name: "communicate less", Group: trace.GroupCommunication, Check: func(s *situation) (f Finding, ok bool) {
 		f = Finding{
 			Remedy:   "look first who comes late, in the traces of all ranks (the one that communicates least); else communicate less: accumulate gradients, take larger batches or compress gradients (DDP communication hooks)",
-			Evidence: "who comes early to an exchange waits in it for the last rank", Share: s.share(trace.GroupCommunication),
+			Evidence: "who comes early to an exchange waits in it for the last rank", Share: s.time.share(trace.GroupCommunication),
 		}
-		if s.profile != nil && len(s.profile.GPUs) > 0 { // of a host alone it may be beside its operators
+		if s.profile.known() && len(s.profile.GPUs) > 0 { // of a host alone it may be beside its operators
 			f.Evidence = "that time is not hidden behind kernels, and " + f.Evidence
 		}
 		return f, f.Share > muchCommunication
 	}},
 	{Name: "own loading", Check: ownLoading},
 	{Name: "pageable copies", Group: trace.GroupCopy, Check: func(s *situation) (f Finding, ok bool) {
-		if s.profile == nil {
+		if !s.profile.known() {
 			return f, false
 		}
 		f = Finding{
 			Remedy:   "pass pin_memory=True to the DataLoader, and copy by .to(device, non_blocking=True)",
 			Evidence: fmt.Sprintf("%s of what was copied to the GPU came from memory that is not page-locked, for which the host waits", units.Prose.Percent(s.profile.Pageable)),
-			Share:    s.share(trace.GroupCopy),
+			Share:    s.time.share(trace.GroupCopy),
 		}
 		return f, s.profile.Pageable >= 0.5 && f.Share >= moderate
 	}},
 	{Name: "idle half the time", Check: func(s *situation) (f Finding, ok bool) {
-		g := s.gpu(func(g *trace.ProfiledGPU) bool {
+		g := s.profile.gpu(func(g *trace.ProfiledGPU) bool {
 			return g.Utilisation < idleHalf && g.Utilisation >= hardlyUsed*s.profile.Busiest().Utilisation
 		})
 		if g == nil {
@@ -50,12 +50,12 @@ var profileRules = []Rule{
 		f = Finding{
 			Remedy:   "try a larger batch size; the training changes with it",
 			Evidence: fmt.Sprintf("kernels run on GPU %d only %s of the time", g.ID, units.Prose.Percent(g.Utilisation)),
-			Share:    s.share(trace.GroupLaunch), // what larger batches may spare
+			Share:    s.time.share(trace.GroupLaunch), // what larger batches may spare
 		}
 		return f, true
 	}},
 	{Name: "full memory", Check: func(s *situation) (f Finding, ok bool) {
-		g := s.gpu(func(g *trace.ProfiledGPU) bool { return g.Memory > 0 && float64(g.Peak) > fullMemory*float64(g.Memory) })
+		g := s.profile.gpu(func(g *trace.ProfiledGPU) bool { return g.Memory > 0 && float64(g.Peak) > fullMemory*float64(g.Memory) })
 		if g == nil {
 			return f, false
 		}
@@ -71,7 +71,7 @@ var profileRules = []Rule{
 // ownLoading is for a loop that loads its batches itself, in a range that it named, which a trace
 // counts as the host's work like any other. PyTorch's TensorBoard plugin does, too.
 func ownLoading(s *situation) (f Finding, ok bool) {
-	if s.profile == nil {
+	if !s.profile.known() {
 		return f, false
 	}
 	own := &s.profile.Own
@@ -84,52 +84,17 @@ func ownLoading(s *situation) (f Finding, ok bool) {
 	return f, f.Share >= moderate
 }
 
-// notInTrace says of an imported trace's gaps without a cause what they may be.
-func (s *situation) notInTrace(f *Finding) {
-	p := s.profile
-	onGPU := p != nil && len(p.GPUs) > 0
-	switch {
-	case onGPU && p.Busiest().Idle.Kernel > 0 && 2*float64(p.Busiest().Idle.Kernel) >= f.Share*float64(p.Total.Length):
-		f.Remedy = "have fewer and longer kernels: torch.compile joins them, CUDA graphs shorten what lies between, larger batches lengthen them"
-		f.Evidence = "most of these gaps are between two kernels of which the second was launched in time: what a device needs from one to the next"
-	case onGPU && p.Total.Roles[trace.RoleCPU] == 0:
-		f.Remedy = "record the host too (ProfilerActivity.CPU)"
-		f.Evidence = "the trace has no operator of the host, so what that did in these gaps is not known"
-	default:
-		f.Remedy = "look at the timeline; with_stack=True has the profiler tell which of the script's own functions run there"
-		f.Evidence = "the trace has no operator, call of the runtime, copy or kernel in these gaps: what the script's own Python does, and all that waits outside of PyTorch, is in none"
-	}
-}
-
 // noSteps is for a trace that does not tell one step from the next.
 func noSteps(s *situation) (f Finding, ok bool) {
 	f.Evidence = "the trace has no steps (ProfilerStep#), so all of it counts as one, its start and end included: give torch.profiler.profile a schedule, and call its step() after each batch"
-	return f, s.profile != nil && len(s.profile.Steps) == 1 && s.profile.Steps[0].Name == trace.WholeTrace
+	return f, s.profile.known() && len(s.profile.Steps) == 1 && s.profile.Steps[0].Name == trace.WholeTrace
 }
 
 // noDevice is for a trace in which no GPU did anything.
 func noDevice(s *situation) (f Finding, ok bool) {
 	f.Evidence = "nothing ran on a GPU in this trace, so the operators of the host count as the work: of a training on a GPU, record ProfilerActivity.CUDA too"
-	if s.unseen() {
+	if s.profile.unseen() {
 		f.Evidence = "the trace has calls of a device's runtime, and nothing that ran on the device, so what the host did counts as the work: record the device's activity too (ProfilerActivity.CUDA), and look for warnings of the profiler"
 	}
-	return f, s.profile != nil && len(s.profile.GPUs) == 0
-}
-
-// unseen reports whether the trace has calls to a device, and nothing of what it did.
-func (s *situation) unseen() bool {
-	return s.profile != nil && len(s.profile.GPUs) == 0 && s.profile.Total.Roles[trace.RoleRuntime] > 0
-}
-
-// gpu is the first of the trace's that a condition holds of; nil where there is none.
-func (s *situation) gpu(holds func(*trace.ProfiledGPU) bool) *trace.ProfiledGPU {
-	if s.profile == nil {
-		return nil
-	}
-	for i := range s.profile.GPUs {
-		if g := &s.profile.GPUs[i]; holds(g) {
-			return g
-		}
-	}
-	return nil
+	return f, s.profile.known() && len(s.profile.GPUs) == 0
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
@@ -20,34 +19,24 @@ var timeRules = []Rule{
 // quiet reports whether no group of causes takes a share that a rule of it speaks of.
 func (s *situation) quiet() bool {
 	for g := range trace.NumGroups {
-		if g != trace.GroupPaused && s.share(g) >= moderate {
+		if g != trace.GroupPaused && s.time.share(g) >= moderate {
 			return false
 		}
 	}
-	return s.lostToHost() < moderate && s.flags&trace.FlagCeiling == 0
-}
-
-// judgedSteps are the steady steps judged, as far as they are in memory.
-func (s *situation) judgedSteps(yield func(*trace.Step) bool) {
-	for i := range s.snap.Recent {
-		st := &s.snap.Recent[i]
-		if st.Segment == s.segment && st.Start >= s.from && st.End <= s.to && st.Flags&(trace.FlagTransition|trace.FlagTimed) == 0 && !yield(st) {
-			return
-		}
-	}
+	return s.host.lostToHost() < moderate && !s.time.ceiling()
 }
 
 // longTail is for steps that take more than twice the median, where together they take
 // more time than a rule would overlook.
 func longTail(s *situation) (f Finding, ok bool) {
 	const few = 50 // steps
-	if s.plain.N() < few {
+	if s.time.plain.N() < few {
 		return f, false
 	}
-	usual := trace.Quantile(0.5, s.plain)
+	usual := trace.Quantile(0.5, s.time.plain)
 	var beyond, all, worst int64
 	var long, usualStep trace.Totals
-	for st := range s.judgedSteps {
+	for st := range s.time.judgedSteps {
 		all += st.Active()
 		if st.Active() > 2*usual {
 			long.Add(st)
@@ -68,7 +57,7 @@ func longTail(s *situation) (f Finding, ok bool) {
 		Share: float64(beyond) / float64(max(1, all)),
 	}
 	// Where the device is the host's own cores, whoever else had those made it slower.
-	return f, s.quiet() && f.Share >= moderate && !(ours && s.hostDevice)
+	return f, s.quiet() && f.Share >= moderate && !(ours && s.host.device)
 }
 
 // longer says what the long steps have more of than the others, and whether that is the
@@ -95,17 +84,17 @@ const (
 // drift is for a device that becomes slower at the same work. A device that is the host's
 // own cores is left out: others take those, which rules of the host tell.
 func drift(s *situation) (f Finding, ok bool) {
-	blocks := s.snap.Tally(s.segment).Blocks.List()
+	blocks := s.session.Tally(s.time.segment).Blocks.List()
 	third := len(blocks) / 3
-	if third < 4 || s.hostDevice || s.to-s.from <= 0 {
+	if third < 4 || s.host.device || s.session.to-s.session.from <= 0 {
 		return f, false
 	}
 	early, late := span(blocks[:third]), span(blocks[len(blocks)-third:])
 	f = Finding{
 		Remedy: "look at the GPU's temperature and clock, and at who else uses it",
 		Evidence: fmt.Sprintf("the device computes %s for a sample where it took %s at the start of these settings%s",
-			units.Prose.Time(int64(late.mean)), units.Prose.Time(int64(early.mean)), s.driftOfOps()),
-		Share: s.b.Utilisation() * (1 - early.mean/late.mean),
+			units.Prose.Time(int64(late.mean)), units.Prose.Time(int64(early.mean)), s.time.driftOfOps()),
+		Share: s.time.Utilisation() * (1 - early.mean/late.mean),
 	}
 	return f, early.mean > 0 && late.least > early.most && late.mean >= (1+driftShare)*early.mean && early.active+late.active >= driftOver*2/3
 }
@@ -136,38 +125,6 @@ func span(blocks []trace.Block) (s stretch) {
 	return s
 }
 
-// driftOfOps names the operation that became slower most since an earlier segment with
-// the same settings; empty where there is none such, or its ops were not timed.
-func (s *situation) driftOfOps() string {
-	var now *trace.Segment
-	for i := range s.snap.Segments {
-		if g := &s.snap.Segments[i]; g.Index == s.segment {
-			now = g
-		}
-	}
-	if now == nil {
-		return ""
-	}
-	for i := range s.snap.Segments {
-		g := &s.snap.Segments[i]
-		if g.Index >= now.Index || len(Changed(g.Knobs, now.Knobs)) > 0 {
-			continue
-		}
-		a, b := attribution.Ops(s.snap, *g), attribution.Ops(s.snap, *now)
-		var name string
-		var most float64
-		for _, c := range attribution.CompareOps(&a, &b, attribution.ByOp) {
-			if r := c.Ratio(&a, &b); r > 1+driftShare && r > most {
-				name, most = strings.TrimSpace(c.Name+" "+c.Layer), r
-			}
-		}
-		if name != "" {
-			return fmt.Sprintf("; the operation that changed most is %s, %s since segment #%d", units.Line(name), units.Prose.Gain(units.Rough(most)), g.Index)
-		}
-	}
-	return ""
-}
-
 // fewBusy is the utilisation under which a device is told to be idle although no cause
 // of it is large.
 const fewBusy = 0.80
@@ -176,14 +133,14 @@ const fewBusy = 0.80
 func lowUtilisation(s *situation) (f Finding, ok bool) {
 	var parts []string
 	for g := range trace.NumGroups {
-		if share := s.share(g); g != trace.GroupPaused && share >= 0.005 {
+		if share := s.time.share(g); g != trace.GroupPaused && share >= 0.005 {
 			parts = append(parts, fmt.Sprintf("%s %s", units.Prose.Percent(share), g.Info().Name))
 		}
 	}
 	f = Finding{
 		Remedy:   "no single cause is large: longer steps (batch_size) make each of them smaller",
-		Evidence: fmt.Sprintf("the device computes %s of the time, and waits for many reasons: %s", units.Prose.Percent(s.b.Utilisation()), strings.Join(parts, ", ")),
-		Share:    1 - s.b.Utilisation(),
+		Evidence: fmt.Sprintf("the device computes %s of the time, and waits for many reasons: %s", units.Prose.Percent(s.time.Utilisation()), strings.Join(parts, ", ")),
+		Share:    1 - s.time.Utilisation(),
 	}
-	return f, s.quiet() && s.b.Utilisation() < fewBusy && s.b.Active() > 0
+	return f, s.quiet() && s.time.Utilisation() < fewBusy && s.time.Active() > 0
 }

@@ -61,7 +61,7 @@ func epochRange(from, to int32) string {
 // firstEpochs is for first epochs that waited for data by far more, or less, than those since.
 // What was read or made once and then kept is said to be so where loading itself became cheaper.
 func firstEpochs(s *situation) (f Finding, ok bool) {
-	x := s.settling
+	x := s.time.settling
 	if x == nil {
 		return f, false
 	}
@@ -79,10 +79,10 @@ func firstEpochs(s *situation) (f Finding, ok bool) {
 		return f, true
 	}
 	f.Evidence += ": "
-	from := s.snap.First.Start
+	from := s.session.First.Start
 	to := from + x.Before.Wall
-	once, known := s.fromStorage(from, to)
-	again, _ := s.fromStorage(to, s.to)
+	once, known := s.session.fromStorage(from, to)
+	again, _ := s.session.fromStorage(to, s.session.to)
 	if known && once >= leastStorage && 10*again*float64(x.Before.Samples) <= once*float64(x.Since.Samples) {
 		f.Evidence += fmt.Sprintf("~%s came from storage then, and from the page cache later", units.Prose.Bytes(int64(once)))
 	} else {

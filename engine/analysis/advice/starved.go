@@ -28,14 +28,6 @@ func boundOf(b *attribution.Breakdown, c trace.Cause) trace.Bound {
 	return trace.BoundUnknown
 }
 
-// bound is what loading is bound by while the device waits for it, or else in general.
-func (s *situation) bound() trace.Bound {
-	if bound := s.b.Held.All().Bound(); bound != trace.BoundUnknown {
-		return bound
-	}
-	return s.b.Work.Batch.Bound()
-}
-
 // WithoutCore is the share of the time in which the device's threads could run that they had
 // no core, 0 to 1; 0 where they are not the host's or were not measured.
 func WithoutCore(s *trace.Snapshot, t *trace.Tally) float64 {
@@ -62,34 +54,20 @@ func starved(b *attribution.Breakdown, share float64) int64 {
 	return int64(share * float64(b.Busy))
 }
 
-// slowed says what it does to the device that its threads wait for cores.
-func (s *situation) slowed() string {
-	least := ""
-	if s.spun {
-		least = "at least "
-	}
-	return fmt.Sprintf("compute is %s%.1f times slower because its threads wait for a core %s of the time", least, 1/(1-min(s.starved, 0.999)), units.Prose.Percent(s.starved))
-}
-
-// lostToHost is the share of the time lost because threads of the host had no core.
-func (s *situation) lostToHost() float64 {
-	return s.share(trace.GroupHost) + s.b.Of(starved(&s.b, s.starved))
-}
-
 // shortage says what the lack of cores does to the device, and who has them.
 func (s *situation) shortage() (text string) {
-	if starved(&s.b, s.starved) > 0 {
+	if starved(&s.time.Breakdown, s.host.starved) > 0 {
 		who := "the device"
-		if s.scripted() {
+		if s.script.scripted() {
 			who = "the script"
 		}
-		text = fmt.Sprintf("%s is busy %s of the time%s, but %s", who, units.Prose.Percent(s.b.Utilisation()), s.untrained(), s.slowed())
+		text = fmt.Sprintf("%s is busy %s of the time%s, but %s", who, units.Prose.Percent(s.time.Utilisation()), s.script.untrained(), s.host.slowed())
 	}
-	if share := s.share(trace.GroupHost); share >= moderate || text == "" {
+	if share := s.time.share(trace.GroupHost); share >= moderate || text == "" {
 		text = join(text, fmt.Sprintf(trace.GroupHost.Info().Loses, units.Prose.Percent(share)))
 	}
-	if s.cores.Crowded() {
-		text = join(text, s.cores.String())
+	if s.host.Crowded() {
+		text = join(text, s.host.String())
 	}
 	return text
 }
@@ -97,34 +75,26 @@ func (s *situation) shortage() (text string) {
 // fewerThreads is for workers that compute on more threads than there are cores, and so
 // keep the step loop, or the cpu device, from one.
 func fewerThreads(s *situation) (f Finding, ok bool) {
-	full := int(s.cores.All)
-	f = s.turn("num_workers", strconv.Itoa(full), fmt.Sprintf("%d workers and the training take turns on %s", s.workers, units.Counted(full, "core", "cores")))
-	f.Share = s.lostToHost()
-	w := s.loading.Batch
-	return f, full > 0 && s.workers > full && w.Core+w.Waiting > w.Blocked && (!s.cores.Crowded() || s.workers > 2*full)
-}
-
-// workersUse is how many cores the loader's workers use, on average.
-func (s *situation) workersUse() float64 {
-	if s.workers == 0 {
-		return 0
-	}
-	return s.loading.Batch.Core * float64(s.b.Steps) / float64(max(1, s.b.Active()))
+	full := int(s.host.All)
+	f = s.knobs.turn("num_workers", strconv.Itoa(full), fmt.Sprintf("%d workers and the training take turns on %s", s.loader.workers, units.Counted(full, "core", "cores")))
+	f.Share = s.host.lostToHost()
+	w := s.loader.Batch
+	return f, full > 0 && s.loader.workers > full && w.Core+w.Waiting > w.Blocked && (!s.host.Crowded() || s.loader.workers > 2*full)
 }
 
 // moreCores is for threads that act late, or compute slowly, because they have no core.
 func moreCores(s *situation) (f Finding, ok bool) {
-	f = Finding{Remedy: "no knob helps here: use a host with more cores", Share: s.lostToHost()}
+	f = Finding{Remedy: "no knob helps here: use a host with more cores", Share: s.host.lostToHost()}
 	switch {
-	case s.cores.Crowded():
+	case s.host.Crowded():
 		f.Remedy, f.Here = elsewhere, true
-	case s.hostDevice && s.workersUse() >= 0.1:
+	case s.host.device && s.loader.workersUse() >= 0.1:
 		f.Evidence = "the loader's workers and the device's threads take turns on the same cores"
-	case s.cores.Known && s.cores.Others >= 0.1:
-		f.Evidence = s.cores.String()
+	case s.host.Known && s.host.Others >= 0.1:
+		f.Evidence = s.host.String()
 	}
-	if c, known := s.capacity(); known && (s.hostDevice || s.cores.Busy()) {
+	if c, known := s.loader.capacity(); known && (s.host.device || s.host.Busy()) {
 		f.Evidence = join(f.Evidence, c.String())
 	}
-	return f, !s.cores.Throttled
+	return f, !s.host.Throttled
 }

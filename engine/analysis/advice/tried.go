@@ -235,51 +235,6 @@ func changedAlone(a, b []knob.Setting) (name string, alone bool) {
 	return "", false
 }
 
-// refused reports whether a value is not worth trying. It could not be applied, or it was
-// tried, bought nothing and is not in force any more. Of a number, that goes for those
-// beyond one that was tried in vain from this side too, and for those on the way to it
-// where it made no difference. It ends when another knob gains something, which may have
-// moved the bottleneck. A trial that is not clear counts as one without a difference if
-// all that it lacks is precision and it hardly looks better.
-func (s *situation) refused(knob, value string) bool {
-	now := s.knob(knob)
-	for _, note := range s.notApplied {
-		if strings.HasPrefix(note, knob+" "+now+" -> "+value+trace.NotApplied) {
-			return true
-		}
-	}
-	terms := termsOf(s.knobs)
-	for i := range s.trials {
-		t := &s.trials[i]
-		if t.Knob != knob || t.terms != terms {
-			continue
-		}
-		if t.Outcome == Gain && t.From == value && t.To == now {
-			return true // the way back is a loss
-		}
-		if !t.failed() {
-			continue
-		}
-		if t.To == value && t.To != now {
-			return true
-		}
-		if t.Outcome == Unclear && (t.Change.Throughput.Ratio >= 1+moderate || t.Change.Throughput.Missing.What != stats.Precision) || s.movedSince(t) {
-			continue
-		}
-		up := between(t.From, t.To)
-		ahead := between(now, value)
-		if up == 0 || ahead == 0 || (up > 0) != (ahead > 0) {
-			continue
-		}
-		// From here it is on the way to what was tried, or beyond it.
-		onTheWay := (between(now, t.To) > 0) == (ahead > 0) && t.To != now
-		if t.Outcome != Loss && (onTheWay || t.To == now) || t.Outcome == Loss && onTheWay && beyond(now, t.To, value) {
-			return true
-		}
-	}
-	return false
-}
-
 // failed reports whether a trial did not show a gain, although it had the steps for a
 // first look. One that is not clear yet has failed where it does not even seem to help.
 func (t *Trial) failed() bool {
@@ -290,13 +245,6 @@ func (t *Trial) failed() bool {
 		return t.Steps >= MinSteps && t.Change.Throughput.Ratio < 1+moderate
 	}
 	return true
-}
-
-// movedSince reports whether another knob gained something after a trial.
-func (s *situation) movedSince(t *Trial) bool {
-	return slices.ContainsFunc(s.trials, func(o Trial) bool {
-		return o.Segment > t.Segment && o.Knob != t.Knob && o.Outcome == Gain
-	})
 }
 
 // notApplied are the notes on changes that the engine could not make.
@@ -325,27 +273,4 @@ func between(from, to string) int {
 func beyond(now, to, value string) bool {
 	d, e := between(now, to), between(to, value)
 	return d > 0 && e > 0 || d < 0 && e < 0
-}
-
-// measuredSame is the smallest value of a knob that a trial against the value in
-// force found no slower.
-func (s *situation) measuredSame(knob string) (value int, found bool) {
-	now := s.knob(knob)
-	for _, t := range s.trials {
-		if t.Knob != knob || t.Outcome != NoGain {
-			continue
-		}
-		other := t.From
-		switch now {
-		case t.To:
-		case t.From:
-			other = t.To
-		default:
-			continue
-		}
-		if n, err := strconv.Atoi(other); err == nil && n > 0 && (!found || n < value) {
-			value, found = n, true
-		}
-	}
-	return value, found
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 
-	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
@@ -22,22 +21,22 @@ var undoRules = []Rule{
 
 // undo goes back from a value that measured slower than the one before it.
 func undo(s *situation) (f Finding, ok bool) {
-	i := slices.IndexFunc(s.trials, func(t Trial) bool { return t.Segment == s.segment })
+	i := slices.IndexFunc(s.tried.trials, func(t Trial) bool { return t.Segment == s.time.segment })
 	if i < 0 {
 		return f, false
 	}
-	t := &s.trials[i]
-	f = s.turn(t.Knob, t.From, fmt.Sprintf("%s %s measured %s throughput", t.Knob, t.To, &t.Change.Throughput))
+	t := &s.tried.trials[i]
+	f = s.knobs.turn(t.Knob, t.From, fmt.Sprintf("%s %s measured %s throughput", t.Knob, t.To, &t.Change.Throughput))
 	f.Share = 1
-	return f, t.Outcome == Loss && t.To == s.knob(t.Knob)
+	return f, t.Outcome == Loss && t.To == s.knobs.value(t.Knob)
 }
 
 // repeatedSamples goes back from workers of which each yields all of an iterable data set.
 func repeatedSamples(s *situation) (f Finding, ok bool) {
-	fewer, why := repeats(s.snap)
-	f = s.turn("num_workers", fmt.Sprint(fewer), why+"; or have its __iter__ take a part by torch.utils.data.get_worker_info()")
+	fewer, why := repeats(s.session.Snapshot)
+	f = s.knobs.turn("num_workers", fmt.Sprint(fewer), why+"; or have its __iter__ take a part by torch.utils.data.get_worker_info()")
 	f.Share, f.Before = 1, true
-	return f, why != "" && fewer < s.workers
+	return f, why != "" && fewer < s.loader.workers
 }
 
 // repeats says that epochs became longer by as much as there were more workers, and how many
@@ -76,73 +75,21 @@ func repeats(s *trace.Snapshot) (fewer int, why string) {
 
 // repeatedBefore is the same of settings that are not those judged.
 func repeatedBefore(s *situation) (f Finding, ok bool) {
-	fewer, why := repeats(s.snap)
-	return Finding{Evidence: why}, why != "" && fewer >= s.workers
+	fewer, why := repeats(s.session.Snapshot)
+	return Finding{Evidence: why}, why != "" && fewer >= s.loader.workers
 }
 
 // spareWorkers takes back what bought nothing.
 func spareWorkers(s *situation) (f Finding, ok bool) {
-	fewer, ok := s.measuredSame("num_workers")
-	if !ok || fewer >= s.workers {
+	fewer, ok := s.tried.measuredSame("num_workers")
+	if !ok || fewer >= s.loader.workers {
 		return f, false
 	}
-	f = s.turn("num_workers", fmt.Sprint(fewer), "it measured the same, and each worker holds memory")
-	return f, s.flags&trace.FlagCeiling == 0
-}
-
-// again makes of a finding whose settings a segment had already, by whatever way it came to
-// them, what there is left to do about them. It reports whether that is anything: what
-// was no faster there is not worth trying again.
-func (s *situation) again(f *Finding) bool {
-	here, there := s.row(s.segment), s.had(f.Knob, f.Value)
-	if here == nil || there == nil {
-		return true
-	}
-	c := there.VsA
-	if !here.Baseline {
-		c = attribution.Compare(s.rows, here, there)
-	}
-	t := &c.Throughput
-	if t.Ratio <= 0 || !equalTerms(s.snap, here, there) {
-		return true
-	}
-	had := fmt.Sprintf("segment %s had it, ", there.Name())
-	switch doubt := Unearned(s.snap, here, there, &c); {
-	case doubt != "":
-		f.Remedy, f.Evidence = takeTurns(f), had+"but "+doubt
-	case t.Answer == stats.Different && t.Ratio > 1:
-		f.Remedy, f.Evidence = "go back to "+f.Knob+" "+f.Value, fmt.Sprintf("%swith %v throughput", had, t)
-	case t.Answer == stats.Unknown && t.Ratio >= 1+moderate:
-		f.Remedy, f.Evidence = takeTurns(f), fmt.Sprintf("%sand whether that is faster is %v", had, t)
-	default:
-		return false
-	}
-	return true
+	f = s.knobs.turn("num_workers", fmt.Sprint(fewer), "it measured the same, and each worker holds memory")
+	return f, !s.time.ceiling()
 }
 
 // takeTurns is the remedy where a value looks better, and that is not known.
 func takeTurns(f *Finding) string {
 	return fmt.Sprintf("let %s %s and %s take turns (%s)", f.Knob, f.From, f.Value, stats.Turns)
-}
-
-// row is a segment's; nil where it has none.
-func (s *situation) row(segment int32) *attribution.SegmentStats {
-	for i := range s.rows {
-		if s.rows[i].Segment.Index == segment {
-			return &s.rows[i]
-		}
-	}
-	return nil
-}
-
-// had is the last segment with the settings in force but for a knob, which had this value;
-// nil where none has enough steps.
-func (s *situation) had(name, value string) *attribution.SegmentStats {
-	for i := len(s.rows) - 1; i >= 0; i-- {
-		r := &s.rows[i]
-		if changed, alone := changedAlone(s.knobs, r.Segment.Knobs); r.Steps >= MinSteps && alone && changed == name && knob.ValueOf(r.Segment.Knobs, name) == value {
-			return r
-		}
-	}
-	return nil
 }

@@ -86,14 +86,14 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats,
 		return v, nil
 	}
 	c := newSituation(s, t, rows, trials)
-	c.settling, v.Epochs = settling, settling.judged()
-	v.Starved, v.Queue = c.starved, c.queue()
-	v.classify(&c.b)
+	c.time.settling, v.Epochs = settling, settling.judged()
+	v.Starved, v.Queue = c.host.starved, c.loader.queue()
+	v.classify(&c.time.Breakdown)
 	if v.Group == trace.GroupNone {
 		switch {
-		case c.unseen():
+		case c.profile.unseen():
 			v.Class = NotInputBound
-		case c.scripted():
+		case c.script.scripted():
 			v.Class = ScriptBound
 		}
 	}
@@ -149,21 +149,21 @@ func dominant(b *attribution.Breakdown, g trace.Group) trace.Cause {
 
 // describe writes the text.
 func (v *Verdict) describe(s *situation) {
-	b := &s.b
+	b := &s.time.Breakdown
 	var t strings.Builder
 	fmt.Fprintf(&t, "%s: ", v.Class)
 	switch v.Group {
 	case trace.GroupNone:
 		switch {
-		case s.unseen():
+		case s.profile.unseen():
 			t.WriteString("what the device did is not in the trace; the host works ")
-		case s.scripted():
+		case s.script.scripted():
 			t.WriteString("the script is busy ")
 		default:
 			t.WriteString("the device computes ")
 		}
 		fmt.Fprintf(&t, "%s of the time", units.Prose.Percent(v.Share))
-		if text := s.untrained(); text != "" {
+		if text := s.script.untrained(); text != "" {
 			t.WriteString(text + ",")
 		}
 		t.WriteString(" and ")
@@ -185,7 +185,7 @@ func (v *Verdict) describe(s *situation) {
 		fmt.Fprintf(&t, ", %s for %s (%s)", part(b.Share(v.Dominant)/v.Share), v.Dominant.Info().For, units.Prose.Percent(b.Share(v.Dominant)))
 		if bound := boundOf(b, v.Dominant); bound != trace.BoundUnknown {
 			which := bound.Info().Which
-			if bound == trace.BoundIO && s.locked() {
+			if bound == trace.BoundIO && s.loader.locked() {
 				which = "which waits for a lock that the workers share"
 			}
 			t.WriteString(", " + which)
@@ -195,7 +195,7 @@ func (v *Verdict) describe(s *situation) {
 		}
 	}
 	if v.Group != trace.GroupHost && v.Starved >= moderate {
-		t.WriteString("; " + s.slowed())
+		t.WriteString("; " + s.host.slowed())
 	}
 	switch queue {
 	case "":
@@ -204,7 +204,7 @@ func (v *Verdict) describe(s *situation) {
 	default:
 		t.WriteString("; " + queue)
 	}
-	if text := s.cost(); text != "" {
+	if text := s.time.cost(); text != "" {
 		t.WriteString("; " + text)
 	}
 	v.Basis = "; " + units.Counted(v.Steps, "step", "steps") + Brackets(v.Labels)

@@ -1,0 +1,151 @@
+package advice
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/trace"
+)
+
+// history is what the session has measured of other settings.
+type history struct {
+	session *session
+	knobs   *inForce
+
+	segment    int32 // that the steps judged are of
+	trials     []Trial
+	rows       []attribution.SegmentStats
+	notApplied []string // notes on changes that could not be made
+}
+
+// refused reports whether a value is not worth trying. It could not be applied, or it was
+// tried, bought nothing and is not in force any more. Of a number, that goes for those
+// beyond one that was tried in vain from this side too, and for those on the way to it
+// where it made no difference. It ends when another knob gains something, which may have
+// moved the bottleneck. A trial that is not clear counts as one without a difference if
+// all that it lacks is precision and it hardly looks better.
+func (h *history) refused(knob, value string) bool {
+	now := h.knobs.value(knob)
+	for _, note := range h.notApplied {
+		if strings.HasPrefix(note, knob+" "+now+" -> "+value+trace.NotApplied) {
+			return true
+		}
+	}
+	terms := termsOf(h.knobs.settings)
+	for i := range h.trials {
+		t := &h.trials[i]
+		if t.Knob != knob || t.terms != terms {
+			continue
+		}
+		if t.Outcome == Gain && t.From == value && t.To == now {
+			return true // the way back is a loss
+		}
+		if !t.failed() {
+			continue
+		}
+		if t.To == value && t.To != now {
+			return true
+		}
+		if t.Outcome == Unclear && (t.Change.Throughput.Ratio >= 1+moderate || t.Change.Throughput.Missing.What != stats.Precision) || h.movedSince(t) {
+			continue
+		}
+		up := between(t.From, t.To)
+		ahead := between(now, value)
+		if up == 0 || ahead == 0 || (up > 0) != (ahead > 0) {
+			continue
+		}
+		// From here it is on the way to what was tried, or beyond it.
+		onTheWay := (between(now, t.To) > 0) == (ahead > 0) && t.To != now
+		if t.Outcome != Loss && (onTheWay || t.To == now) || t.Outcome == Loss && onTheWay && beyond(now, t.To, value) {
+			return true
+		}
+	}
+	return false
+}
+
+// movedSince reports whether another knob gained something after a trial.
+func (h *history) movedSince(t *Trial) bool {
+	return slices.ContainsFunc(h.trials, func(o Trial) bool {
+		return o.Segment > t.Segment && o.Knob != t.Knob && o.Outcome == Gain
+	})
+}
+
+// measuredSame is the smallest value of a knob that a trial against the value in
+// force found no slower.
+func (h *history) measuredSame(knob string) (value int, found bool) {
+	now := h.knobs.value(knob)
+	for _, t := range h.trials {
+		if t.Knob != knob || t.Outcome != NoGain {
+			continue
+		}
+		other := t.From
+		switch now {
+		case t.To:
+		case t.From:
+			other = t.To
+		default:
+			continue
+		}
+		if n, err := strconv.Atoi(other); err == nil && n > 0 && (!found || n < value) {
+			value, found = n, true
+		}
+	}
+	return value, found
+}
+
+// again makes of a finding whose settings a segment had already, by whatever way it came to
+// them, what there is left to do about them. It reports whether that is anything: what
+// was no faster there is not worth trying again.
+func (h *history) again(f *Finding) bool {
+	here, there := h.row(h.segment), h.had(f.Knob, f.Value)
+	if here == nil || there == nil {
+		return true
+	}
+	c := there.VsA
+	if !here.Baseline {
+		c = attribution.Compare(h.rows, here, there)
+	}
+	t := &c.Throughput
+	if t.Ratio <= 0 || !equalTerms(h.session.Snapshot, here, there) {
+		return true
+	}
+	had := fmt.Sprintf("segment %s had it, ", there.Name())
+	switch doubt := Unearned(h.session.Snapshot, here, there, &c); {
+	case doubt != "":
+		f.Remedy, f.Evidence = takeTurns(f), had+"but "+doubt
+	case t.Answer == stats.Different && t.Ratio > 1:
+		f.Remedy, f.Evidence = "go back to "+f.Knob+" "+f.Value, fmt.Sprintf("%swith %v throughput", had, t)
+	case t.Answer == stats.Unknown && t.Ratio >= 1+moderate:
+		f.Remedy, f.Evidence = takeTurns(f), fmt.Sprintf("%sand whether that is faster is %v", had, t)
+	default:
+		return false
+	}
+	return true
+}
+
+// row is a segment's; nil where it has none.
+func (h *history) row(segment int32) *attribution.SegmentStats {
+	for i := range h.rows {
+		if h.rows[i].Segment.Index == segment {
+			return &h.rows[i]
+		}
+	}
+	return nil
+}
+
+// had is the last segment with the settings in force but for a knob, which had this value;
+// nil where none has enough steps.
+func (h *history) had(name, value string) *attribution.SegmentStats {
+	for i := len(h.rows) - 1; i >= 0; i-- {
+		r := &h.rows[i]
+		if changed, alone := changedAlone(h.knobs.settings, r.Segment.Knobs); r.Steps >= MinSteps && alone && changed == name && knob.ValueOf(r.Segment.Knobs, name) == value {
+			return r
+		}
+	}
+	return nil
+}

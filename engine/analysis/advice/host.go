@@ -1,0 +1,40 @@
+package advice
+
+import (
+	"fmt"
+
+	"dev.gpustall/engine/analysis/predict"
+	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/trace"
+)
+
+// host is who had the host's cores in the steps judged, and what that cost the device.
+type host struct {
+	predict.Cores
+	time *deviceTime
+
+	device  bool    // the device is the host's own cores: what it takes over, they still do
+	starved float64 // of the time in which the device's threads could run: without a core
+	spun    bool    // and those that had one spun on it meanwhile: what they lost is that at the least
+}
+
+func newHost(d *deviceTime, t *trace.Tally) host {
+	s := d.session
+	h := host{Cores: predict.CoresOf(s.Snapshot, s.from, s.to), time: d, device: s.Meta.DeviceKind == "cpu", starved: WithoutCore(s.Snapshot, t)}
+	h.spun = s.Meta.Spins() && h.starved >= moderate
+	return h
+}
+
+// slowed says what it does to the device that its threads wait for cores.
+func (h *host) slowed() string {
+	least := ""
+	if h.spun {
+		least = "at least "
+	}
+	return fmt.Sprintf("compute is %s%.1f times slower because its threads wait for a core %s of the time", least, 1/(1-min(h.starved, 0.999)), units.Prose.Percent(h.starved))
+}
+
+// lostToHost is the share of the time lost because threads of the host had no core.
+func (h *host) lostToHost() float64 {
+	return h.time.share(trace.GroupHost) + h.time.Of(starved(&h.time.Breakdown, h.starved))
+}

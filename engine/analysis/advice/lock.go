@@ -1,0 +1,62 @@
+package advice
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"dev.gpustall/engine/analysis/predict"
+	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/trace"
+)
+
+// queueing says how many workers wait for a lock that they share; empty where it is hardly any.
+func (l *loader) queueing() string {
+	waiting, _ := l.lockWaiting()
+	if l.workers < 2 || waiting < moderate*float64(l.workers) {
+		return ""
+	}
+	return fmt.Sprintf("~%.1f of %s wait at any time for a lock that processes share (a multiprocessing.Lock, or one on a file)",
+		waiting, units.Counted(l.workers, "worker", "workers"))
+}
+
+// serial reports whether workers wait for a lock that they share so much that twice as many are
+// expected to load hardly faster.
+func (l *loader) serial() bool {
+	m := l.knobs.model
+	if m == nil {
+		return l.locked()
+	}
+	if l.workers < 2 || m.Lock.Workers < moderate*float64(l.workers) {
+		return false
+	}
+	p, ok := l.knobs.predict(knob.Setting{Name: "num_workers", Value: strconv.Itoa(2 * l.workers)})
+	return ok && predict.Gain(p).Value < 1+moderate
+}
+
+// locked reports whether workers wait for a lock that they share as much as for anything else: all
+// but one of them can.
+func (l *loader) locked() bool {
+	waiting, _ := l.lockWaiting()
+	return l.workers > 1 && 2*waiting >= float64(l.workers-1)
+}
+
+// lockWaiting is how many workers waited for a lock that processes share, on average.
+func (l *loader) lockWaiting() (workers float64, known bool) {
+	return l.session.gauge(trace.GaugeLockWaiting)
+}
+
+// atOnce says under what condition more of what workers wait for can be waited for at once, where
+// nothing in the session shows that it is so.
+func (l *loader) atOnce() string {
+	proven := slices.ContainsFunc(l.tried.trials, func(t Trial) bool { return t.Knob == "num_workers" && t.Outcome == Gain && between(t.From, t.To) > 0 })
+	_, seen := l.lockWaiting()
+	switch {
+	case !l.session.pytorch() || proven || l.queueing() != "":
+		return ""
+	case seen && l.workers > 1: // and they wait for none, or little
+		return ", unless what they wait for serves no more at once"
+	}
+	return ", unless they wait for each other (a lock, or a server that serves one at a time)"
+}

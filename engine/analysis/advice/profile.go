@@ -1,0 +1,42 @@
+package advice
+
+import "dev.gpustall/engine/trace"
+
+// profile is what the trace of a profiler tells besides; it is nil where the session is none.
+type profile struct{ *trace.Profile }
+
+func (p *profile) known() bool { return p.Profile != nil }
+
+// notInTrace says of an imported trace's gaps without a cause what they may be.
+func (p *profile) notInTrace(f *Finding) {
+	onGPU := p.known() && len(p.GPUs) > 0
+	switch {
+	case onGPU && p.Busiest().Idle.Kernel > 0 && 2*float64(p.Busiest().Idle.Kernel) >= f.Share*float64(p.Total.Length):
+		f.Remedy = "have fewer and longer kernels: torch.compile joins them, CUDA graphs shorten what lies between, larger batches lengthen them"
+		f.Evidence = "most of these gaps are between two kernels of which the second was launched in time: what a device needs from one to the next"
+	case onGPU && p.Total.Roles[trace.RoleCPU] == 0:
+		f.Remedy = "record the host too (ProfilerActivity.CPU)"
+		f.Evidence = "the trace has no operator of the host, so what that did in these gaps is not known"
+	default:
+		f.Remedy = "look at the timeline; with_stack=True has the profiler tell which of the script's own functions run there"
+		f.Evidence = "the trace has no operator, call of the runtime, copy or kernel in these gaps: what the script's own Python does, and all that waits outside of PyTorch, is in none"
+	}
+}
+
+// unseen reports whether the trace has calls to a device, and nothing of what it did.
+func (p *profile) unseen() bool {
+	return p.known() && len(p.GPUs) == 0 && p.Total.Roles[trace.RoleRuntime] > 0
+}
+
+// gpu is the first of the trace's that a condition holds of; nil where there is none.
+func (p *profile) gpu(holds func(*trace.ProfiledGPU) bool) *trace.ProfiledGPU {
+	if !p.known() {
+		return nil
+	}
+	for i := range p.GPUs {
+		if g := &p.GPUs[i]; holds(g) {
+			return g
+		}
+	}
+	return nil
+}

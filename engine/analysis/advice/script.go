@@ -1,0 +1,67 @@
+package advice
+
+import (
+	"fmt"
+	"strconv"
+
+	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/trace"
+)
+
+// script is the user's own training loop, in PyTorch.
+type script struct {
+	session *session
+	host    *host
+}
+
+// scripted reports whether what is busy is a script with its batch in hand, whatever it does
+// with it: on a CPU nothing tells a device's work from the rest.
+func (p *script) scripted() bool {
+	return p.host.device && (p.session.pytorch() || p.session.imported())
+}
+
+// untrained says how much of a step the script is in neither of the parts that are told apart;
+// empty where none is. It goes on about its busy time.
+func (p *script) untrained() string {
+	k, known := p.loop()
+	if !known || !p.scripted() || k.Backward <= 0 {
+		return ""
+	}
+	in := "neither backward passes nor the optimizer"
+	if k.Optimizer == 0 { // nor does an old PyTorch tell of one
+		in = "no backward pass"
+	}
+	each := func(ns int64) string { return units.Prose.Time(ns / max(1, k.Steps)) }
+	return fmt.Sprintf(", %s of %s a step in %s", each(k.Body-k.Backward-k.Optimizer), each(k.Wait+k.Body), in)
+}
+
+// elsewhere is how many ranks are on other machines, and how many there are; 0 where nobody said.
+func (p *script) elsewhere() (ranks, all int) {
+	all, _ = strconv.Atoi(p.session.fact("ranks"))
+	here, err := strconv.Atoi(p.session.fact("ranks here"))
+	if err != nil {
+		return 0, all
+	}
+	return max(0, all-here), all
+}
+
+// loop is how the loop that the session is about did in the steps judged; false where that was
+// not measured.
+func (p *script) loop() (k trace.Rank, known bool) {
+	ranks := p.session.Ranks(p.session.from, p.session.to)
+	if !p.session.pytorch() || len(ranks) == 0 {
+		return k, false
+	}
+	return ranks[0], true
+}
+
+// others says that the loop waits for other loaders than the one whose settings are shown; empty
+// where it does not, or little.
+func (p *script) others() string {
+	k, known := p.loop()
+	if !known || 2*k.Other < k.Wait || k.Wait == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s of the waiting is for another DataLoader, which the loop takes from in turn with this one (zip, for instance): what is set here goes for both, and in the script its own num_workers is what to raise",
+		units.Prose.Percent(float64(k.Other)/float64(k.Wait)))
+}
