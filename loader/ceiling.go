@@ -1,48 +1,51 @@
 package loader
 
-import "dev.gpustall/engine/trace"
-
-// The ceiling keeps l.hold full batches and serves them again and again. The caller
-// holds at most l.hold-1 of them when it calls Next, so one is always free. Until that
-// many are kept, and for the short batch at the end of an epoch, batches are loaded as
-// usual. Every function here is called with mu held.
-
-// full reports whether the next batch of e will be as large as batches get.
-func (l *Loader) full(e *epoch) bool {
-	full := min(l.k.BatchSize, l.info.Samples)
-	return e.next(full) >= full
+// ceiling keeps full batches, which Next serves again and again while the knob is on. The
+// caller holds at most hold-1 of them when it calls Next, so one is always there. Until hold
+// batches are kept, and for the short batch at the end of an epoch, batches are loaded as
+// usual. Loader.mu guards it.
+type ceiling struct {
+	hold    int  // Options.Hold
+	batches list // kept, and not the caller's
+	claimed int  // slots kept or to be kept
 }
 
-// saturated reports whether the next batch is the ceiling's to serve, so that no
-// worker shall load it.
-func (l *Loader) saturated(e *epoch) bool {
-	return l.k.Ceiling && l.keep >= l.hold && l.full(e)
+func newCeiling(hold int) ceiling { return ceiling{hold: hold, batches: list{which: inState}} }
+
+// serves reports whether the next batch of e is a kept one, so that no worker may load it.
+func (c *ceiling) serves(e *epoch, k *Knobs) bool {
+	return k.Ceiling && c.claimed >= c.hold && e.full(k.BatchSize)
 }
 
-// serveKept returns a kept batch in the place of the next one, or nil.
-func (l *Loader) serveKept() *slot {
-	if l.opened <= l.current || l.flight.n > 0 || l.kept.n == 0 {
-		return nil
+// claim marks s to be kept when its batch, the next one of e, is released, if the ceiling
+// needs one more.
+func (c *ceiling) claim(s *slot, e *epoch, k *Knobs) {
+	if s.keep = k.Ceiling && c.claimed < c.hold && e.full(k.BatchSize); s.keep {
+		c.claimed++
 	}
-	e := &l.ep[l.current&1]
-	if e.closed || !l.saturated(e) {
-		return nil
-	}
-	s := l.kept.pop()
-	e.cut(s, l.k.BatchSize, l.k.DropLast)
-	l.number(s, l.current)
-	s.Flags, s.Ready = trace.FlagCeiling, l.clock.Now()
-	return s
 }
 
-// forgetKept makes ordinary slots of the kept ones.
-func (l *Loader) forgetKept() {
-	for _, s := range l.slots {
+// unclaim makes s a slot that is not kept.
+func (c *ceiling) unclaim(s *slot) {
+	if s.keep {
+		s.keep = false
+		c.claimed--
+	}
+}
+
+// put keeps the batch of s.
+func (c *ceiling) put(s *slot) {
+	s.state = kept
+	c.batches.push(s)
+}
+
+// forget frees the kept slots.
+func (c *ceiling) forget(t *slots) {
+	for _, s := range t.all {
 		s.keep = false
 	}
-	l.keep = 0
-	for s := l.kept.pop(); s != nil; s = l.kept.pop() {
-		s.state = free
-		l.free.push(s)
+	c.claimed = 0
+	for s := c.batches.pop(); s != nil; s = c.batches.pop() {
+		t.put(s)
 	}
 }

@@ -65,6 +65,6 @@ func (w *worker) failure(s *slot, err error, stack []byte) *SampleError {
 		return e
 	}
 	return &SampleError{
-		Op: w.op, Dataset: w.l.info.Name, Index: int(w.index.Load()), Epoch: s.Epoch, Batch: s.Seq, Stack: stack, Err: err,
+		Op: w.op, Dataset: w.in.info.Name, Index: int(w.index.Load()), Epoch: s.Epoch, Batch: s.Seq, Stack: stack, Err: err,
 	}
 }

@@ -115,26 +115,33 @@ func (p *sleeper) sleep(ctx context.Context, clock trace.Clock, d time.Duration)
 	return nil
 }
 
+// spinner computes without a result, as a transform would.
+type spinner struct {
+	owed  int64   // ns that are yet to be computed; negative: too many were
+	speed float64 // rounds of churn in a ns
+	sink  uint64
+}
+
 // spin computes until the thread has spent d of CPU time, not until the clock shows
 // that it has passed: workers that share a core slow each other down, as they would
 // with real work. What one took too long the next one is shorter by.
-func (w *worker) spin(ctx context.Context, d time.Duration) error {
+func (p *spinner) spin(ctx context.Context, d time.Duration) error {
 	const (
 		least = 500                     // ns between readings of the thread's clock, which takes as long
 		most  = int64(time.Millisecond) // between looks at ctx
 	)
 	runtime.LockOSThread() // whose time it is
 	defer runtime.UnlockOSThread()
-	w.owed += int64(d)
-	for last := timer.CPU(); w.owed > 0; {
+	p.owed += int64(d)
+	for last := timer.CPU(); p.owed > 0; {
 		// An eighth is left, because the speed changes with what else the core does.
-		slice := min(max(w.owed-w.owed/8, least), most)
-		rounds := 1 + float64(slice)*w.speed
-		w.sink = churn(w.sink, int(rounds))
+		slice := min(max(p.owed-p.owed/8, least), most)
+		rounds := 1 + float64(slice)*p.speed
+		p.sink = churn(p.sink, int(rounds))
 		now := timer.CPU()
-		w.owed -= now - last
+		p.owed -= now - last
 		if now-last > 8*least {
-			w.speed = rounds / float64(now-last)
+			p.speed = rounds / float64(now-last)
 		}
 		last = now
 		if ctx.Err() != nil {

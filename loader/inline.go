@@ -23,30 +23,30 @@ func newInline(l *Loader) inline {
 
 // loadInline has s built. Called with mu held, when inline is not busy.
 func (l *Loader) loadInline(s *slot) {
-	if !l.inline.running {
-		l.inline.running = true
-		l.wg.Add(1)
-		go l.inline.serve(l.inline.jobs)
+	in := &l.pool.inline
+	if !in.running {
+		in.running = true
+		l.pool.wg.Add(1)
+		go in.serve(in.jobs)
 	}
-	l.inline.busy = true
-	s.by = l.inline.worker
-	l.building++
-	l.inline.jobs <- s
+	in.busy = true
+	l.pool.build(in.worker, s)
+	in.jobs <- s
 }
 
 // serve builds what it is given until the loader is closed.
 func (w *worker) serve(jobs <-chan *slot) {
 	l := w.l
-	defer l.wg.Done()
+	defer l.pool.wg.Done()
 	var s *slot
 	defer func() {
 		p := recover()
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.inline.running = false
+		l.pool.inline.running = false
 		switch {
 		case p != nil:
-			l.broke(fmt.Errorf("loader: loading inline panicked: %v\n%s", p, debug.Stack()))
+			l.stop(fmt.Errorf("loader: loading inline panicked: %v\n%s", p, debug.Stack()))
 		case s != nil: // the data set called runtime.Goexit
 			l.served(s, w.failure(s, errAborted, nil))
 		}
@@ -69,8 +69,7 @@ func (w *worker) serve(jobs <-chan *slot) {
 
 // served hands over a batch that was built inline. Called with mu held.
 func (l *Loader) served(s *slot, err error) {
-	l.inline.busy = false
-	l.building--
+	l.pool.inline.busy = false
 	l.complete(s, err)
-	l.wakeNext() // also where it is not its turn: Next asks for the next one
+	l.consumer.wake() // also where it is not its turn: Next asks for the next one
 }

@@ -2,11 +2,11 @@ package loader
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/trace"
 )
 
 // Next returns the next batch, which is the caller's until its Release, or
@@ -27,17 +27,14 @@ import (
 func (l *Loader) Next(ctx context.Context) (*Batch, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.inNext {
-		return nil, errors.New("loader: next: another goroutine is in Next; call it from one at a time")
+	if err := l.consumer.enter(); err != nil {
+		return nil, err
 	}
-	l.inNext = true
-	defer func() {
-		l.inNext = false
-		if l.closed {
-			l.nextDone.Broadcast()
-		}
-	}()
-	l.retry()
+	defer l.consumer.leave()
+	if l.queue.retry() {
+		l.reconcile()
+		l.wakeWorker()
+	}
 	for start := (time.Time{}); ; {
 		if l.closed {
 			return nil, fmt.Errorf("loader: next: %w", ErrClosed)
@@ -49,18 +46,17 @@ func (l *Loader) Next(ctx context.Context) (*Batch, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if l.epochs > 0 && l.current >= l.epochs {
+		if l.schedule.over() {
 			return nil, ErrEnd
 		}
-		if s := l.pick(); s != nil {
+		if s := l.queue.next(l.schedule.current, l.knobs.InOrder); s != nil {
 			if s.err != nil {
-				err := s.err
-				s.state, s.err, l.failed = redo, nil, s
-				l.sampleQueue()
+				err := l.queue.fail(s)
+				l.queue.record(&l.knobs)
 				return nil, err
 			}
-			l.flight.remove(s)
-			l.sampleQueue()
+			l.queue.flight.remove(s)
+			l.queue.record(&l.knobs)
 			if s.N == 0 {
 				l.discard(s)
 				continue
@@ -70,11 +66,11 @@ func (l *Loader) Next(ctx context.Context) (*Batch, error) {
 		if s := l.serveKept(); s != nil {
 			return l.deliver(s), nil
 		}
-		if l.opened == l.current && l.openable() {
-			l.open(l.inline.worker)
+		if l.schedule.delivering() == nil && l.schedule.openable(&l.knobs) {
+			l.open(l.pool.inline.worker)
 			continue
 		}
-		if l.k.NumWorkers == 0 && !l.inline.busy {
+		if l.knobs.NumWorkers == 0 && !l.pool.inline.busy {
 			// A limit of one: what workers still have in flight comes first.
 			if s, _ := l.take(1); s != nil {
 				l.loadInline(s)
@@ -89,46 +85,54 @@ func (l *Loader) Next(ctx context.Context) (*Batch, error) {
 	}
 }
 
-// retry has the batch whose error was returned last loaded again.
-func (l *Loader) retry() {
-	if s := l.failed; s != nil {
-		l.failed = nil
-		l.redo.push(s)
-		l.reconcile()
-		l.wakeWorker()
+// deliver makes s the caller's.
+func (l *Loader) deliver(s *slot) *Batch {
+	l.schedule.of(s).deliver(s)
+	l.slots.hand(s)
+	l.wakeWorker()
+	return &s.Batch
+}
+
+// discard drops, in its turn, a batch of which every sample was skipped.
+func (l *Loader) discard(s *slot) {
+	l.schedule.of(s).pending--
+	l.slots.put(s)
+	l.trim()
+	l.wakeWorker()
+}
+
+// serveKept returns a batch of the ceiling in the place of the next one, or nil.
+func (l *Loader) serveKept() *slot {
+	e := l.schedule.delivering()
+	if e == nil || e.closed || l.queue.flight.n > 0 || l.ceiling.batches.n == 0 || !l.ceiling.serves(e, &l.knobs) {
+		return nil
 	}
+	s := l.ceiling.batches.pop()
+	e.cut(s, l.knobs.BatchSize, l.knobs.DropLast)
+	l.schedule.number(s, l.schedule.current)
+	s.Flags, s.Ready = trace.FlagCeiling, l.clock.Now()
+	return s
 }
 
 // wait blocks until something may have changed. start is when Next began to wait,
 // for the timeout, which keeps to the timer's clock.
 func (l *Loader) wait(ctx context.Context, start time.Time) error {
-	var timeout <-chan time.Time
-	if limit := l.k.Timeout; limit > 0 {
-		rest := limit - time.Since(start)
-		if rest <= 0 {
+	var rest time.Duration // 0: no limit
+	if limit := l.knobs.Timeout; limit > 0 {
+		if rest = limit - time.Since(start); rest <= 0 {
 			return l.timedOut()
 		}
-		l.timer.Reset(rest)
-		timeout = l.timer.C
 	}
-	l.waiting = true
-	l.mu.Unlock()
-	select {
-	case <-l.signal:
-	case <-timeout:
-	case <-ctx.Done():
-	}
-	l.mu.Lock()
-	l.waiting = false
-	l.timer.Stop()
+	l.consumer.wait(ctx, rest)
 	return nil
 }
 
 func (l *Loader) timedOut() error {
-	if l.held >= len(l.slots) {
-		return errs.New("wait for", "a batch", fmt.Sprintf("none within timeout=%v, because the caller holds all %d slots", l.k.Timeout, l.held),
+	k := &l.knobs
+	if l.slots.exhausted() {
+		return errs.New("wait for", "a batch", fmt.Sprintf("none within timeout=%v, because the caller holds all %d slots", k.Timeout, l.slots.held),
 			"release batches earlier or raise Options.Hold").Because(ErrTimeout)
 	}
-	return errs.New("wait for", "a batch", fmt.Sprintf("none within timeout=%v from num_workers=%d, %d loading (%s)", l.k.Timeout, l.k.NumWorkers, l.building, l.at()),
+	return errs.New("wait for", "a batch", fmt.Sprintf("none within timeout=%v from num_workers=%d, %d loading (%s)", k.Timeout, k.NumWorkers, l.pool.building, l.queue.at(l.input.info.Name)),
 		"raise num_workers or timeout, or lower batch_size").Because(ErrTimeout)
 }

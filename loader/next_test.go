@@ -390,7 +390,7 @@ func TestWorkerPanicOutsideABatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Release()
-	l.info.Bytes = -1 << 40 // the scratch of a new worker cannot be made
+	l.input.info.Bytes = -1 << 40 // the scratch of a new worker cannot be made
 	if err := l.Set(Knobs{BatchSize: 4, InOrder: true, NumWorkers: 3}); err != nil {
 		t.Fatal(err)
 	}

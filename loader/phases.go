@@ -22,7 +22,7 @@ func (w *worker) load(ctx context.Context, s *slot) (err error) {
 			w.scratch = w.scratch[:0] // in an unknown state
 			err = w.failure(s, fmt.Errorf("panic: %v", p), debug.Stack())
 		}
-		took := w.l.clock.Now() - start
+		took := w.clock.Now() - start
 		s.Load += took
 		s.Built = trace.Built{Worker: w.lane, Slowest: w.phases.slowest}
 		w.split.end(took, &s.Work, &s.Built.Slowest.Split)
@@ -38,13 +38,12 @@ func (w *worker) load(ctx context.Context, s *slot) (err error) {
 
 // prepare gives the slot memory that fits and the indices of its samples.
 func (w *worker) prepare(s *slot) error {
-	l := w.l
-	if !l.fits(s) {
+	if need := w.in.layout(s.size, s.Device).Size; !w.memory.fits(s, need) {
 		kind := trace.KindStart
-		if s.pin && l.pins {
+		if w.memory.locks(s) {
 			kind = trace.KindPin
 		}
-		err := l.fit(s)
+		err := w.memory.fit(s, need)
 		w.phases.lap(kind)
 		w.phases.end(kind)
 		if err != nil {
@@ -54,7 +53,7 @@ func (w *worker) prepare(s *slot) error {
 	s.N = len(s.order)
 	s.skipped = s.skipped[:0]
 	s.packed = 0
-	at := NewLayout(l.info, s.N, s.Device)
+	at := w.in.layout(s.N, s.Device)
 	s.Host, s.LabelsOff, s.AugOff, s.Pinned = s.mem[:at.Size], at.Labels, at.Aug, s.locked
 	s.begin = at.Samples
 	s.Flags = 0
@@ -68,7 +67,7 @@ func (w *worker) fill(ctx context.Context, s *slot) error {
 	if d := s.inject.delay(w.id); d > 0 {
 		w.op = "delay"
 		w.phases.flags = trace.FlagInjected
-		err := w.sleep(ctx, w.l.clock, d)
+		err := w.sleep(ctx, w.clock, d)
 		w.phases.lap(trace.KindRead)
 		w.phases.end(trace.KindRead)
 		s.Flags |= trace.FlagInjected
@@ -88,7 +87,7 @@ func (w *worker) fill(ctx context.Context, s *slot) error {
 		i += n
 	}
 	if s.N < all {
-		s.shrink(w.l.info, all)
+		s.shrink(w.in.info, all)
 	}
 	w.collate(s)
 	return nil
@@ -102,7 +101,7 @@ const ahead = 8
 // announce tells the system which sample it will be soon, when the one at row of the batch
 // is read, from a batch's first sample on also of those between.
 func (w *worker) announce(s *slot, row int) {
-	if w.l.announced == nil {
+	if w.in.announced == nil {
 		return
 	}
 	from := row + ahead
@@ -110,7 +109,7 @@ func (w *worker) announce(s *slot, row int) {
 		from = 1
 	}
 	for ; from <= row+ahead && from < s.N; from++ {
-		w.l.announced.Announce(int(s.Samples[from]))
+		w.in.announced.Announce(int(s.Samples[from]))
 	}
 }
 
@@ -126,12 +125,12 @@ func (w *worker) read(ctx context.Context, s *slot, c []Sample, row int) (n int,
 	for j := range c {
 		w.index.Store(int64(c[j].Index))
 		w.announce(s, row+j)
-		if err = w.l.dataset.Read(ctx, &c[j]); err != nil {
+		if err = w.in.dataset.Read(ctx, &c[j]); err != nil {
 			return 0, err
 		}
 		w.phases.sample = c[j].FirstByte
 		if d := s.inject.Read; d > 0 {
-			if err = w.sleep(ctx, w.l.clock, d); err != nil {
+			if err = w.sleep(ctx, w.clock, d); err != nil {
 				return 0, err
 			}
 		}
@@ -151,9 +150,9 @@ func (w *worker) decode(s *slot, c []Sample) (n int, err error) {
 	defer w.phases.end(trace.KindDecode)
 	for j := range c {
 		w.index.Store(int64(c[j].Index))
-		c[j].Expect(w.l.cropper, NewRNG(w.l.seed, int(s.Epoch), c[j].Index))
-		c[j].planar = w.l.planar != nil && !s.Device && s.inject.CPU == 0
-		if err := w.l.dataset.Decode(&c[j]); err != nil {
+		c[j].Expect(w.in.cropper, w.in.rng(s.Epoch, c[j].Index))
+		c[j].planar = w.in.planar != nil && !s.Device && s.inject.CPU == 0
+		if err := w.in.dataset.Decode(&c[j]); err != nil {
 			return 0, err
 		}
 		w.phases.lap(trace.KindDecode)
@@ -169,7 +168,7 @@ func (w *worker) transform(ctx context.Context, s *slot, c []Sample, row int) er
 	w.op = "transform"
 	w.phases.inject(s, s.inject.CPU)
 	defer w.phases.end(trace.KindTransform)
-	at := NewLayout(w.l.info, s.N, s.Device)
+	at := w.in.layout(s.N, s.Device)
 	if planes(c) {
 		w.together(s, c, row, at.Sample)
 		return nil
@@ -178,12 +177,12 @@ func (w *worker) transform(ctx context.Context, s *slot, c []Sample, row int) er
 		sample := &c[j]
 		w.index.Store(int64(sample.Index))
 		w.labels[row+j] = sample.Label
-		w.rng = NewRNG(w.l.seed, int(s.Epoch), sample.Index)
+		w.rng = w.in.rng(s.Epoch, sample.Index)
 		switch {
 		case at.Packed:
 			from := s.begin + s.packed
 			record := ints(s.Host[s.AugOff+(row+j)*4*at.Record:])[:at.Record]
-			n := w.l.transform.Device(sample, &w.rng, s.Host[from:from+at.Sample], record)
+			n := w.in.transform.Device(sample, &w.rng, s.Host[from:from+at.Sample], record)
 			record[3] = int32(s.packed / packing)
 			end := from + n
 			n = (n + packing - 1) / packing * packing
@@ -191,9 +190,9 @@ func (w *worker) transform(ctx context.Context, s *slot, c []Sample, row int) er
 			s.packed += n
 		case s.Device:
 			record := ints(s.Host[s.AugOff+(row+j)*4*at.Record:])[:at.Record]
-			w.l.transform.Device(sample, &w.rng, s.Host[(row+j)*at.Sample:(row+j+1)*at.Sample], record)
+			w.in.transform.Device(sample, &w.rng, s.Host[(row+j)*at.Sample:(row+j+1)*at.Sample], record)
 		default:
-			w.l.transform.Host(sample, &w.rng, floats(s.Host[(row+j)*at.Sample:(row+j+1)*at.Sample]))
+			w.in.transform.Host(sample, &w.rng, floats(s.Host[(row+j)*at.Sample:(row+j+1)*at.Sample]))
 		}
 		if d := s.inject.CPU; d > 0 {
 			if err := w.spin(ctx, d); err != nil {
@@ -220,11 +219,11 @@ func (w *worker) together(s *slot, c []Sample, row, each int) {
 	w.index.Store(-1)
 	for j := range c {
 		w.labels[row+j], c[j].Soon = c[j].Label, nil
-		if next := row + len(c) + j; w.l.resident != nil && next < s.N {
-			c[j].Soon = w.l.resident.Stored(int(s.Samples[next]))
+		if next := row + len(c) + j; w.in.resident != nil && next < s.N {
+			c[j].Soon = w.in.resident.Stored(int(s.Samples[next]))
 		}
 	}
-	w.l.planar.HostPlanes(c, floats(s.Host[row*each:(row+len(c))*each]))
+	w.in.planar.HostPlanes(c, floats(s.Host[row*each:(row+len(c))*each]))
 	w.phases.lap(trace.KindTransform)
 }
 
@@ -234,7 +233,7 @@ func (w *worker) collate(s *slot) {
 	w.op = "collate"
 	w.index.Store(-1)
 	w.phases.flags = 0
-	at := NewLayout(w.l.info, s.N, s.Device)
+	at := w.in.layout(s.N, s.Device)
 	if !at.Packed {
 		clear(s.Host[at.N*at.Sample : at.Labels])
 	}
@@ -271,7 +270,7 @@ type phaseTimer struct {
 }
 
 func (p *phaseTimer) begin(w *worker, batch int32) {
-	now := w.l.clock.Now()
+	now := w.clock.Now()
 	*p = phaseTimer{w: w, batch: batch, start: now, last: now}
 }
 
@@ -286,12 +285,12 @@ func (p *phaseTimer) inject(s *slot, d time.Duration) {
 
 // lap ends one sample's part of a phase.
 func (p *phaseTimer) lap(kind trace.Kind) {
-	now := p.w.l.clock.Now()
+	now := p.w.clock.Now()
 	p.cut(kind, now, now-p.last)
 }
 
 // lapOf is lap of several samples at the same time, of which the slowest took so many ns.
-func (p *phaseTimer) lapOf(kind trace.Kind, took int64) { p.cut(kind, p.w.l.clock.Now(), took) }
+func (p *phaseTimer) lapOf(kind trace.Kind, took int64) { p.cut(kind, p.w.clock.Now(), took) }
 
 func (p *phaseTimer) cut(kind trace.Kind, now, took int64) {
 	if took > slow {

@@ -32,36 +32,11 @@ type At struct {
 func (l *Loader) Position() Position {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p := Position{Samples: l.info.Samples, Epoch: l.current}
-	e := &l.ep[l.current&1]
-	if l.opened > l.current && e.closed && e.pending == 0 { // Next has not turned the page yet
-		p.Epoch++
-		e = &l.ep[p.Epoch&1]
-	}
-	switch {
-	case l.opened > p.Epoch:
-		p.Shuffle, p.Mixed, p.Place = e.shuffle, e.mixed, e.pos
-		for s := l.flight.head; s != nil; s = s.links[inFlight].next {
-			if int(s.Epoch) == p.Epoch {
-				p.Again = append(p.Again, At{s.Pos, s.Pos + len(s.order)})
-			}
-		}
-		p.Again = append(p.Again, e.again...)
-	case l.start != nil && l.start.Epoch == p.Epoch: // it has not begun
-		return *l.start
-	default:
-		p.Shuffle, p.Mixed = l.k.Shuffle, l.mixes()
+	p, e := l.schedule.position(&l.knobs)
+	if e != nil {
+		p.Again = append(l.queue.undelivered(p.Epoch), e.again...)
 	}
 	return p
-}
-
-// mixes is how many samples an epoch that begins now mixes at a time; 0 where samples are
-// apart from one another.
-func (l *Loader) mixes() int {
-	if len(l.sampler.groups.Starts) == 0 {
-		return 0
-	}
-	return l.k.Mixed()
 }
 
 // check refuses a position in another data set, or one that nobody wrote.

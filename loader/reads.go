@@ -56,7 +56,7 @@ func (w *worker) readMany(ctx context.Context, s *slot, c []Sample, row int) (n 
 	}
 	w.index.Store(int64(c[slowest].Index))
 	if took > 0 { // of the time in which they went on at once, the part that they waited
-		w.phases.sample = int64(float64(w.l.clock.Now()-w.phases.last) * float64(min(waited, took)) / float64(took))
+		w.phases.sample = int64(float64(w.clock.Now()-w.phases.last) * float64(min(waited, took)) / float64(took))
 	}
 	w.phases.lapOf(trace.KindRead, taken[slowest].took)
 	return len(taken), nil
@@ -78,20 +78,20 @@ func (w *worker) reader(ctx context.Context, s *slot, c []Sample, row int, late 
 // readOne reads the sample at row of the batch. A panic is its error, and so is a data set that calls
 // runtime.Goexit, after which the other goroutines read the rest.
 func (w *worker) readOne(ctx context.Context, s *slot, sample *Sample, row int, did *oneRead, late *sleeper) {
-	began := w.l.clock.Now()
+	began := w.clock.Now()
 	did.err = errAborted
 	defer func() {
 		if p := recover(); p != nil {
 			did.err = &SampleError{
-				Op: "read", Dataset: w.l.info.Name, Index: sample.Index, Epoch: s.Epoch, Batch: s.Seq,
+				Op: "read", Dataset: w.in.info.Name, Index: sample.Index, Epoch: s.Epoch, Batch: s.Seq,
 				Stack: debug.Stack(), Err: fmt.Errorf("panic: %v", p),
 			}
 		}
 	}()
 	w.announce(s, row)
-	err := w.l.dataset.Read(ctx, sample)
+	err := w.in.dataset.Read(ctx, sample)
 	if d := s.inject.Read; err == nil && d > 0 {
-		err = late.sleep(ctx, w.l.clock, d)
+		err = late.sleep(ctx, w.clock, d)
 	}
-	did.took, did.err = w.l.clock.Now()-began, err
+	did.took, did.err = w.clock.Now()-began, err
 }

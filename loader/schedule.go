@@ -2,278 +2,151 @@ package loader
 
 import "dev.gpustall/engine/trace"
 
-// The scheduler. Every function here is called with mu held; only exchange and
-// open release it meanwhile.
+// schedule is the epochs: which one is delivered, which one batches are cut from, and when
+// the next one may begin. Loader.mu guards it.
+type schedule struct {
+	sampler Sampler
+	stream  *Streamed // the data set, if it is one
+	limit   int       // epochs; 0: endless
 
-// exchange hands over the batch that w has built (s is nil the first time) and
-// returns the next one to build, parking w until there is one. It returns nil
-// when w has to end.
-func (l *Loader) exchange(w *worker, s *slot, err error) *slot {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if s != nil {
-		l.building--
-		l.complete(s, err)
-	}
-	for w.id < l.wanted() {
-		s, why := l.take(l.k.InFlight())
-		if s != nil {
-			s.by = w
-			l.building++
-			l.wakeWorker()
-			return s
-		}
-		if l.openable() {
-			l.open(w)
-			continue
-		}
-		l.parked = append(l.parked, w)
-		l.mu.Unlock()
-		w.park(why)
-		l.mu.Lock()
-	}
-	l.workers[w.id] = nil
-	l.running--
-	return nil
+	// The epochs before opened have an order. Only the last two of them are kept.
+	epochs          [2]epoch // by parity
+	current, opened int      // current is being delivered
+	opening         bool     // someone is shuffling
+	start           *Position
+	seq             int32 // of the next batch
 }
 
-// wanted is how many workers should run now. Without persistent workers they end
-// with the epoch's last batch.
-func (l *Loader) wanted() int {
-	busy := l.k.PersistentWorkers || l.redo.n > 0 || l.opening || l.openable()
-	if e := l.dispatching(); e != nil && !e.closed {
-		busy = true
+// newSchedule returns the schedule of epochs from a position on; nil is the beginning.
+func newSchedule(in *input, epochs int, start *Position) schedule {
+	s := schedule{sampler: NewSampler(in.seed, in.info.Samples), limit: epochs}
+	s.stream, _ = in.dataset.(*Streamed)
+	if g, ok := in.dataset.(Grouped); ok {
+		s.sampler = s.sampler.Grouped(g.Grouping())
 	}
-	if l.closed || l.broken != nil || !busy {
-		return 0
+	if start != nil {
+		from := *start
+		s.start, s.current, s.opened = &from, from.Epoch, from.Epoch
+		s.epochs[(from.Epoch+1)&1].closed = true // the epoch before: nothing is to be cut from it
 	}
-	return l.k.NumWorkers
+	return s
 }
 
-// reconcile starts the workers that are wanted and do not run. A worker that was to
-// end after the batch it is building goes on if it is wanted again by then, so a track
-// never has two writers.
-func (l *Loader) reconcile() {
-	for i := range l.wanted() {
-		if l.workers[i] == nil {
-			w := newWorker(l, i, trace.Worker(i))
-			l.workers[i] = w
-			l.running++
-			l.wg.Add(1)
-			go w.run()
-		}
-	}
-}
+// of returns the epoch of a batch in flight.
+func (s *schedule) of(b *slot) *epoch { return &s.epochs[b.Epoch&1] }
 
-// dispatching is the epoch that batches are cut from, or nil before the first.
-func (l *Loader) dispatching() *epoch {
-	if l.opened == 0 {
+// delivering returns the epoch that Next delivers, or nil while it is not opened.
+func (s *schedule) delivering() *epoch {
+	if s.opened <= s.current {
 		return nil
 	}
-	return &l.ep[(l.opened-1)&1]
+	return &s.epochs[s.current&1]
+}
+
+// dispatching returns the epoch that batches are cut from, or nil before the first.
+func (s *schedule) dispatching() *epoch {
+	if s.opened == 0 {
+		return nil
+	}
+	return &s.epochs[(s.opened-1)&1]
+}
+
+// over reports whether Next has delivered the last epoch.
+func (s *schedule) over() bool { return s.limit > 0 && s.current >= s.limit }
+
+// busy reports whether workers have, or will have, batches to cut.
+func (s *schedule) busy(k *Knobs) bool {
+	e := s.dispatching()
+	return s.opening || s.openable(k) || e != nil && !e.closed
 }
 
 // openable reports whether the next epoch may be started: when Next has reached
 // it, or one ahead when the workers live on.
-func (l *Loader) openable() bool {
-	if l.opening || l.epochs > 0 && l.opened >= l.epochs {
+func (s *schedule) openable(k *Knobs) bool {
+	if s.opening || s.limit > 0 && s.opened >= s.limit {
 		return false
 	}
-	if l.opened == l.current {
+	if s.opened == s.current {
 		return true
 	}
-	ahead := l.k.PersistentWorkers && l.k.NumWorkers > 0
-	return ahead && l.opened == l.current+1 && l.ep[l.current&1].closed
+	ahead := k.PersistentWorkers && k.NumWorkers > 0
+	return ahead && s.opened == s.current+1 && s.epochs[s.current&1].closed
 }
 
-// open starts the next epoch. It shuffles outside the lock: the order it writes
-// is that of an epoch whose last batch has been delivered.
-func (l *Loader) open(w *worker) {
-	n, shuffle, mixed, from := l.opened, l.k.Shuffle, l.mixes(), l.start
-	if from != nil && from.Epoch == n {
-		shuffle, mixed = from.Shuffle, from.Mixed
-	} else {
-		from = nil
-	}
-	sampler := l.sampler.Mixing(mixed)
-	stream, _ := l.dataset.(*Streamed)
-	if stream != nil {
-		stream.mixing(mixed)
-	}
-	order := l.ep[n&1].order
-	l.opening = true
-	l.mu.Unlock()
-	start := l.clock.Now()
-	order = sampler.Order(order, n, shuffle)
-	if from != nil && stream != nil {
-		stream.passed(int32(n), from.passed(order))
-	}
-	w.record(trace.KindStart, -1, start, l.clock.Now(), 0)
-	l.mu.Lock()
-	l.opening = false
-	l.ep[n&1] = epoch{order: order, shuffle: shuffle, mixed: mixed}
-	if from != nil {
-		l.ep[n&1].resume(from)
-		l.start = nil
-	}
-	l.opened++
-	l.reconcile()
-	l.wakeAll()
-	l.wakeNext()
+// opening is an epoch whose order is being made.
+type opening struct {
+	epoch   int
+	order   []int32 // memory for it, then the order
+	shuffle bool
+	mixed   int
+	from    *Position // where in it an earlier loader left off, or nil
 }
 
-// turn moves on to the next epoch when the current one is delivered.
-func (l *Loader) turn() {
-	if e := &l.ep[l.current&1]; l.opened > l.current && e.closed && e.pending == 0 {
-		l.barren(e)
-		l.current++
-		l.reconcile()
-		l.wakeAll()
+// begin starts the next epoch: order and add follow. Its order goes into the memory of an
+// epoch whose last batch was delivered.
+func (s *schedule) begin(k *Knobs) opening {
+	o := opening{epoch: s.opened, order: s.epochs[s.opened&1].order, shuffle: k.Shuffle, mixed: s.mixes(k)}
+	if s.start != nil && s.start.Epoch == o.epoch {
+		o.from, o.shuffle, o.mixed = s.start, s.start.Shuffle, s.start.Mixed
+	}
+	if s.stream != nil {
+		s.stream.mixing(o.mixed)
+	}
+	s.opening = true
+	return o
+}
+
+// order makes the order of an epoch. It is called without Loader.mu: it takes long, and reads
+// only what does not change.
+func (s *schedule) order(o *opening) {
+	o.order = s.sampler.Mixing(o.mixed).Order(o.order, o.epoch, o.shuffle)
+	if o.from != nil && s.stream != nil {
+		s.stream.passed(int32(o.epoch), o.from.passed(o.order))
 	}
 }
 
-// take returns a slot to load: one whose load failed, or else the next batch if fewer
-// than limit are in flight. Otherwise it returns nil and the reason.
-func (l *Loader) take(limit int) (*slot, trace.BlockReason) {
-	if s := l.redo.pop(); s != nil {
-		s.state = loading
-		s.pin, s.inject, s.onError, s.reads = l.k.PinMemory, l.k.Inject, l.k.OnError, l.k.ReadsInFlight
-		return s, 0
+// add makes the epoch the one that batches are cut from.
+func (s *schedule) add(o opening) {
+	s.opening = false
+	e := &s.epochs[o.epoch&1]
+	*e = epoch{order: o.order, shuffle: o.shuffle, mixed: o.mixed}
+	if o.from != nil {
+		e.resume(o.from)
+		s.start = nil
 	}
-	if why, ok := l.obstacle(limit); !ok {
-		return nil, why
-	}
-	s := l.free.pop()
-	if s == nil { // the ceiling has them all
-		s = l.kept.pop()
-		s.keep = false
-		l.keep--
-	}
-	e := l.dispatching()
-	if s.keep = l.k.Ceiling && l.keep < l.hold && l.full(e); s.keep {
-		l.keep++
-	}
-	s.order = e.cut(s, l.k.BatchSize, l.k.DropLast)
-	l.number(s, l.opened-1)
-	s.state = loading
-	s.Device, s.pin, s.inject, s.onError, s.reads = l.k.DeviceTransforms, l.k.PinMemory, l.k.Inject, l.k.OnError, l.k.ReadsInFlight
-	s.size = min(l.k.BatchSize, l.info.Samples)
-	l.flight.push(s)
-	return s, 0
+	s.opened++
 }
 
-// obstacle says why no batch can be dispatched now.
-func (l *Loader) obstacle(limit int) (trace.BlockReason, bool) {
-	e := l.dispatching()
-	switch {
-	case e == nil || e.closed:
-		return trace.BlockIdle, false
-	case l.saturated(e):
-		return trace.BlockPaused, false
-	case l.flight.n >= limit:
-		return trace.BlockPrefetch, false
-	case l.free.n == 0 && l.kept.n == 0:
-		return trace.BlockSlot, false
+// mixes returns how many samples an epoch that begins now mixes at a time; 0 where samples
+// do not lie in groups.
+func (s *schedule) mixes(k *Knobs) int {
+	if len(s.sampler.groups.Starts) == 0 {
+		return 0
 	}
-	return 0, true
+	return k.Mixed()
 }
 
-// number gives s its place in the session.
-func (l *Loader) number(s *slot, epoch int) {
-	s.Seq, s.Epoch, s.Load, s.Work, s.Built, s.Ready, s.Last = l.seq, int32(epoch), 0, trace.Work{}, trace.Built{}, 0, false
-	l.seq++
+// number gives b its place in the session.
+func (s *schedule) number(b *slot, epoch int) {
+	b.Seq, b.Epoch, b.Load, b.Work, b.Built, b.Ready, b.Last = s.seq, int32(epoch), 0, trace.Work{}, trace.Built{}, 0, false
+	s.seq++
 }
 
-// complete makes a loaded batch, or one whose load failed, ready.
-func (l *Loader) complete(s *slot, err error) {
-	s.state, s.err, s.Ready = ready, err, l.clock.Now()
-	if err == nil {
-		l.tell(s)
+// position returns the position of Next in the data set, but for the batches in flight, and
+// the epoch that those belong to: nil where it has not begun.
+func (s *schedule) position(k *Knobs) (Position, *epoch) {
+	p := Position{Samples: s.sampler.samples, Epoch: s.current}
+	if e := s.delivering(); e != nil && e.done() { // Next moves to the following epoch when it is called
+		p.Epoch++
 	}
-	l.ready[s.Epoch&1].push(s)
-	l.sampleQueue()
-	if !l.k.InOrder || l.flight.head == s {
-		l.wakeNext()
+	if s.opened > p.Epoch {
+		e := &s.epochs[p.Epoch&1]
+		p.Shuffle, p.Mixed, p.Place = e.shuffle, e.mixed, e.pos
+		return p, e
 	}
-}
-
-// pick takes the batch whose turn it is from the ready ones, or returns nil.
-func (l *Loader) pick() *slot {
-	s := l.ready[l.current&1].head
-	if l.k.InOrder {
-		s = l.flight.head
+	if s.start != nil && s.start.Epoch == p.Epoch {
+		return *s.start, nil
 	}
-	if s == nil || s.state != ready {
-		return nil
-	}
-	l.ready[s.Epoch&1].remove(s)
-	return s
-}
-
-// deliver makes s the caller's.
-func (l *Loader) deliver(s *slot) *Batch {
-	e := &l.ep[s.Epoch&1]
-	e.pending--
-	e.delivered++
-	s.Last = e.closed && e.pending == 0
-	s.state = held
-	l.held++
-	l.wakeWorker()
-	return &s.Batch
-}
-
-// heldUp is the batch that in_order alone makes Next wait for, while others of its
-// epoch are ready; -1 when there is none.
-func (l *Loader) heldUp() int32 {
-	s := l.flight.head
-	if !l.k.InOrder || s == nil || s.state == ready || l.ready[s.Epoch&1].n == 0 {
-		return -1
-	}
-	return s.Seq
-}
-
-// sampleQueue records the ready batches, in whatever turn, and which one holds them
-// up. It is called whenever either changes. The queue's track is written under mu
-// alone, so it has one writer at a time.
-func (l *Loader) sampleQueue() {
-	if l.queue != nil {
-		now := l.clock.Now()
-		l.queue.Record(trace.Span{
-			Start: now, End: now, Step: -1, Batch: l.heldUp(), Kind: trace.KindQueue,
-			Arg: uint32(l.ready[0].n + l.ready[1].n), Flags: uint16(l.k.InFlight()),
-		})
-	}
-}
-
-// wakeWorker wakes the worker parked longest, if there is a batch for it. A worker
-// that takes a batch wakes the next one, so one call is enough however many batches
-// became possible.
-func (l *Loader) wakeWorker() {
-	if len(l.parked) == 0 {
-		return
-	}
-	if _, ok := l.obstacle(l.k.InFlight()); !ok && l.redo.n == 0 {
-		return
-	}
-	w := l.parked[0]
-	l.parked = append(l.parked[:0], l.parked[1:]...)
-	w.wake <- struct{}{}
-}
-
-// wakeAll wakes every parked worker, to look at the knobs or the epoch anew.
-func (l *Loader) wakeAll() {
-	for _, w := range l.parked {
-		w.wake <- struct{}{}
-	}
-	l.parked = l.parked[:0]
-}
-
-// wakeNext wakes Next, if it waits.
-func (l *Loader) wakeNext() {
-	if l.waiting {
-		select {
-		case l.signal <- struct{}{}:
-		default:
-		}
-	}
+	p.Shuffle, p.Mixed = k.Shuffle, s.mixes(k)
+	return p, nil
 }

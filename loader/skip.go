@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
-	"strings"
 
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/trace"
@@ -102,59 +101,39 @@ func (s *slot) shrink(info Info, n int) {
 // counted, in each epoch again.
 const mostTold = 100
 
-// tell counts the samples that a batch, now loaded, goes without. Called with mu held.
-func (l *Loader) tell(s *slot) {
-	if len(s.skipped) == 0 {
-		return
-	}
-	if s.keep { // the ceiling's batches are full
-		s.keep = false
-		l.keep--
-	}
+// skips counts the samples that batches go without. Loader.mu guards it.
+type skips struct {
+	in      *input
+	rec     *trace.Recorder // nil names nothing in a session
+	samples int
+	first   *SampleError // why the first was left out
+	told    []int        // the indices of those named in the session
+}
+
+// count counts the samples that were left out of a batch, now loaded.
+func (k *skips) count(s *slot) {
 	for _, err := range s.skipped {
-		l.skipped++
-		if len(l.told) == mostTold || slices.Contains(l.told, err.Index) {
+		k.samples++
+		if len(k.told) == mostTold || slices.Contains(k.told, err.Index) {
 			continue
 		}
-		l.told = append(l.told, err.Index)
-		if l.rec != nil {
-			l.rec.Note(trace.LevelSkipped, trace.NoteSkipped(err.Error()+l.where(err)))
+		k.told = append(k.told, err.Index)
+		if k.rec != nil {
+			k.rec.Note(trace.LevelSkipped, trace.NoteSkipped(err.Error()+k.in.locate(err)))
 		}
 	}
-	if l.firstSkipped == nil {
-		l.firstSkipped = s.skipped[0]
+	if k.first == nil {
+		k.first = s.skipped[0]
 	}
 	s.skipped = s.skipped[:0]
 }
 
-// where is the place of an error's sample, in parentheses, if the data set knows it and the
-// error does not name it.
-func (l *Loader) where(err *SampleError) string {
-	set, ok := l.dataset.(Locator)
-	if !ok {
-		return ""
+// barren returns an error for an epoch, delivered, of which no sample could be loaded: the
+// next would be the same, for ever. n is the epoch's number.
+func (k *skips) barren(e *epoch, n int) error {
+	if e.pos == 0 || e.delivered > 0 || e.before || k.first == nil {
+		return nil
 	}
-	at := errs.Path(set.Locate(err.Index))
-	if strings.Contains(err.Error(), at) {
-		return ""
-	}
-	return " (" + at + ")"
-}
-
-// discard drops a batch of which every sample was skipped, in its turn. Called with mu held.
-func (l *Loader) discard(s *slot) {
-	l.ep[s.Epoch&1].pending--
-	s.state = free
-	l.free.push(s)
-	l.trim()
-	l.wakeWorker()
-}
-
-// barren ends the loader's work after an epoch of which no sample could be loaded: the
-// next would be the same, for ever. Called with mu held.
-func (l *Loader) barren(e *epoch) {
-	if e.pos > 0 && e.delivered == 0 && !e.before && l.firstSkipped != nil && l.broken == nil {
-		l.broke(errs.New("load", l.info.Name, fmt.Sprintf("all %d samples of epoch %d were skipped by on_error=skip; first: %v", e.pos, l.current+1, l.firstSkipped),
-			"check the data, or see each error with on_error=stop"))
-	}
+	return errs.New("load", k.in.info.Name, fmt.Sprintf("all %d samples of epoch %d were skipped by on_error=skip; first: %v", e.pos, n+1, k.first),
+		"check the data, or see each error with on_error=stop")
 }

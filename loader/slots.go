@@ -1,50 +1,52 @@
 package loader
 
-import (
-	"fmt"
-	"unsafe"
-
-	"dev.gpustall/engine/base/errs"
-)
-
 // state is where a slot is.
 type state uint8
 
 const (
 	free    state = iota // on the free list
-	loading              // a worker's
+	loading              // a worker builds its batch
 	ready                // on a ready list
-	held                 // the caller's
+	held                 // the caller has it
 	redo                 // on the redo list: its load failed
-	kept                 // on the ceiling's ring
+	kept                 // on the ceiling's list
 	gone                 // released after Close
 )
 
 // slot is a Batch and its memory.
 type slot struct {
 	Batch
-	state  state
-	by     *worker // while loading
-	err    error   // of the load, when ready
-	order  []int32 // the dataset indices to load: a part of the epoch's order
-	inject Inject
-	// What to do about samples that cannot be loaded, and the errors of those left out.
+	state state
+	links [2]link
+	by    *worker // while loading
+	err   error   // of the load, when ready
+	order []int32 // the dataset indices to load: a part of the epoch's order
+	keep  bool    // the ceiling gets it when it is released
+
+	// The knobs that its batch is built with.
+	inject  Inject
 	onError OnError
-	reads   int // in flight
-	skipped []*SampleError
-	begin   int  // of the samples in Host; what follows is laid out for all of them
-	packed  int  // bytes of the samples so far, where they are packed
-	pin     bool // wanted
-	keep    bool // for the ceiling, when it is released
-	size    int  // samples that the memory is to have room for: batch_size, even when the batch is short
-	mem     []byte
-	locked  bool // mem is page-locked
-	links   [2]link
+	reads   int  // in flight
+	pin     bool // page-locked memory is wanted
+	size    int  // samples that the memory must have room for: batch_size, even when the batch is short
+
+	// What a worker has built so far.
+	skipped []*SampleError // of the samples that were left out
+	begin   int            // of the samples in Host; what follows is laid out for all of them
+	packed  int            // bytes of the samples so far, where they are packed
+
+	mem    []byte
+	locked bool // mem is page-locked
+}
+
+// apply sets the knobs that a batch may be loaded with, also when it is loaded again.
+func (s *slot) apply(k *Knobs) {
+	s.pin, s.inject, s.onError, s.reads = k.PinMemory, k.Inject, k.OnError, k.ReadsInFlight
 }
 
 // Each slot can be on two lists at once.
 const (
-	inFlight = 0 // undelivered batches in dispatch order
+	inFlight = 0 // the flight list
 	inState  = 1 // the list of its state
 )
 
@@ -93,136 +95,82 @@ func (l *list) pop() *slot {
 	return s
 }
 
-// page is the alignment of pageable slots, so that a driver's staging copy and
-// huge pages see whole pages.
-const page = 4096
-
-// fits reports whether the slot's memory can stay for its batch: it is large enough,
-// page-locked or not as wanted, and hardly larger than Knobs.Memory says.
-func (l *Loader) fits(s *slot) bool {
-	need := NewLayout(l.info, s.size, s.Device).Size
-	return s.locked == (s.pin && l.pins) && need <= len(s.mem) && len(s.mem) <= need+need/16+page
+// slots are all slots of a loader, and the list of the free ones. Loader.mu guards them.
+type slots struct {
+	all   []*slot
+	free  list
+	held  int     // by the caller
+	scrap []*slot // no longer in all; their memory is to be freed
 }
 
-// fit replaces the slot's memory. The caller owns the slot.
-func (l *Loader) fit(s *slot) error {
-	l.drop(s)
-	need := NewLayout(l.info, s.size, s.Device).Size
-	if s.pin && l.pins {
-		mem, err := l.alloc.AllocHost(need)
-		if err != nil {
-			return errs.Wrap(err, "page-lock", fmt.Sprintf("%d bytes for a batch beside %d", need, l.pinnedBytes.Load()),
-				"turn pin_memory off or lower batch_size, num_workers or prefetch_factor")
-		}
-		s.mem, s.locked = mem, true
-		l.pinnedBytes.Add(int64(len(mem)))
-	} else {
-		mem := make([]byte, need+page-1)
-		skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))) & (page - 1)
-		s.mem = mem[skip : skip+need : skip+need]
-	}
-	l.slotBytes.Add(int64(len(s.mem)))
-	return nil
-}
+func newSlots() slots { return slots{free: list{which: inState}} }
 
-// drop gives the slot's memory back.
-func (l *Loader) drop(s *slot) {
-	if s.mem == nil {
-		return
-	}
-	l.slotBytes.Add(-int64(len(s.mem)))
-	if s.locked {
-		l.pinnedBytes.Add(-int64(len(s.mem)))
-		l.alloc.FreeHost(s.mem)
-	}
-	s.mem, s.Host, s.locked = nil, nil, false
-}
-
-// floats and ints view a part of a slot as the device will: parts are
-// 64-byte aligned, values in the machine's byte order.
-func floats(b []byte) []float32 {
-	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
-}
-
-func ints(b []byte) []int32 {
-	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
-}
-
-// resize makes or retires slots after a knob change. Called with mu held.
-func (l *Loader) resize() {
-	for len(l.slots) < l.wantSlots() {
+// resize makes slots, or retires free ones, until there are want of them. release is the
+// Batch.Release of a new one.
+func (t *slots) resize(want int, release func(*slot)) {
+	for len(t.all) < want {
 		s := &slot{}
-		s.release = func(*Batch) { l.release(s) }
-		l.slots = append(l.slots, s)
-		l.free.push(s)
+		s.release = func(*Batch) { release(s) }
+		t.all = append(t.all, s)
+		t.free.push(s)
 	}
-	l.trim()
+	t.trim(want)
 }
 
-func (l *Loader) wantSlots() int { return l.k.slots(l.hold) }
-
-// trim retires free slots while there are more than wanted. Called with mu held.
-func (l *Loader) trim() {
-	for len(l.slots) > l.wantSlots() && l.free.n > 0 {
-		s := l.free.pop()
-		for i := range l.slots {
-			if l.slots[i] == s {
-				last := len(l.slots) - 1
-				l.slots[i], l.slots[last] = l.slots[last], nil
-				l.slots = l.slots[:last]
+// trim retires free slots while there are more than want.
+func (t *slots) trim(want int) {
+	for len(t.all) > want && t.free.n > 0 {
+		s := t.free.pop()
+		for i := range t.all {
+			if t.all[i] == s {
+				last := len(t.all) - 1
+				t.all[i], t.all[last] = t.all[last], nil
+				t.all = t.all[:last]
 				break
 			}
 		}
-		l.scrap = append(l.scrap, s)
+		t.scrap = append(t.scrap, s)
 	}
 }
 
-// sweep frees the memory of retired slots, outside the lock because page-locked
-// memory takes the driver long.
-func (l *Loader) sweep() {
-	for {
-		l.mu.Lock()
-		n := len(l.scrap)
-		if n == 0 {
-			l.mu.Unlock()
-			return
-		}
-		s := l.scrap[n-1]
-		l.scrap = l.scrap[:n-1]
-		l.mu.Unlock()
-		l.drop(s)
-	}
-}
-
-// release is Batch.Release.
-func (l *Loader) release(s *slot) {
-	l.mu.Lock()
-	if s.state != held { // released twice
-		l.mu.Unlock()
-		return
-	}
-	l.held--
+// put makes s free.
+func (t *slots) put(s *slot) {
 	s.state = free
-	switch {
-	case l.closed:
-		s.state = gone
-		l.mu.Unlock()
-		l.drop(s)
-		return
-	case s.keep:
-		s.state = kept
-		l.kept.push(s)
-	default:
-		l.free.push(s)
-		l.trim()
-	}
-	l.wakeWorker()
-	l.wakeNext()
-	l.mu.Unlock()
+	t.free.push(s)
 }
 
-// Allocator supplies the memory of batch slots.
-type Allocator interface {
-	AllocHost(n int) ([]byte, error) // page-locked
-	FreeHost([]byte)
+// hand makes s the caller's.
+func (t *slots) hand(s *slot) {
+	s.state = held
+	t.held++
+}
+
+// exhausted reports whether the caller holds every slot.
+func (t *slots) exhausted() bool { return t.held >= len(t.all) }
+
+// close retires every slot that nobody uses any more: not the caller's, nor, if a worker
+// hangs, those that are loading.
+func (t *slots) close(hung bool) {
+	rest := t.all[:0]
+	for _, s := range t.all {
+		switch {
+		case s.state == held, s.state == loading && hung:
+			rest = append(rest, s)
+		case s.state == gone: // Release frees it
+		default:
+			t.scrap = append(t.scrap, s)
+		}
+	}
+	t.all = rest
+}
+
+// retired removes and returns a slot whose memory is to be freed, or nil.
+func (t *slots) retired() *slot {
+	n := len(t.scrap)
+	if n == 0 {
+		return nil
+	}
+	s := t.scrap[n-1]
+	t.scrap = t.scrap[:n-1]
+	return s
 }

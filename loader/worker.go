@@ -13,20 +13,21 @@ import (
 // worker builds batches in a goroutine of its own, ahead of Next or while Next waits.
 // It is the only writer of its track.
 type worker struct {
-	l     *Loader
-	id    int
-	track *trace.Track // nil without a recorder
-	lane  trace.TrackID
-	wake  chan struct{}
+	l      *Loader // for the batches to build
+	in     *input
+	memory *slotMemory
+	clock  trace.Clock
+	id     int
+	track  *trace.Track // nil without a recorder
+	lane   trace.TrackID
+	wake   chan struct{}
 	sleeper
-	owed    int64    // ns that are yet to be computed; negative: too many were
-	speed   float64  // rounds of churn in a ns
+	spinner
 	scratch []Sample // one chunk
 	reads   reads
 	seen    int // bytes of the largest recent sample, stored and decoded
 	labels  []int32
 	rng     RNG // of the sample at hand; here so that it does not escape
-	sink    uint64
 	phases  phaseTimer
 	split   splitter
 
@@ -36,9 +37,12 @@ type worker struct {
 }
 
 func newWorker(l *Loader, id int, track trace.TrackID) *worker {
-	w := &worker{l: l, id: id, lane: track, wake: make(chan struct{}, 1), sleeper: sleeper{timer: stoppedTimer()}, speed: 0.25}
+	w := &worker{
+		l: l, in: &l.input, memory: &l.memory, clock: l.clock, id: id, lane: track, wake: make(chan struct{}, 1),
+		sleeper: sleeper{timer: stoppedTimer()}, spinner: spinner{speed: 0.25},
+	}
 	w.index.Store(-1)
-	w.split = newSplitter(nil, l.clock, &l.sched)
+	w.split = newSplitter(nil, l.clock, &l.pool.sched)
 	if l.rec != nil {
 		w.track = l.rec.Track(track)
 		w.split.meter, _ = host.NewMeter()
@@ -49,7 +53,7 @@ func newWorker(l *Loader, id int, track trace.TrackID) *worker {
 // run is the worker's goroutine. It ends when exchange says so.
 func (w *worker) run() {
 	l := w.l
-	defer l.wg.Done()
+	defer l.pool.wg.Done()
 	var s *slot
 	ended := false
 	defer func() {
@@ -82,44 +86,12 @@ func (w *worker) run() {
 	}
 }
 
-// bury replaces a worker whose goroutine ended under it.
-func (l *Loader) bury(w *worker, s *slot) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.workers[w.id] = nil
-	l.running--
-	if s != nil {
-		l.building--
-		l.complete(s, w.failure(s, errAborted, nil))
-	}
-	l.reconcile()
-}
-
-// fail ends the loader's work after a panic that no batch is to blame for (load
-// recovers those): Next returns err from now on.
-func (l *Loader) fail(w *worker, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.workers[w.id] = nil
-	l.running--
-	l.broke(err)
-}
-
-// broke ends the loader's work for good. Called with mu held.
-func (l *Loader) broke(err error) {
-	if l.broken == nil {
-		l.broken = err
-	}
-	l.wakeAll()
-	l.wakeNext()
-}
-
 // startUp allocates the worker's scratch memory.
 func (w *worker) startUp() {
-	start := w.l.clock.Now()
+	start := w.clock.Now()
 	k := w.l.Knobs()
-	w.grow(min(k.BatchSize, w.l.info.Samples), k.ReadsInFlight)
-	w.record(trace.KindStart, -1, start, w.l.clock.Now(), 0)
+	w.grow(min(k.BatchSize, w.in.info.Samples), k.ReadsInFlight)
+	w.record(trace.KindStart, -1, start, w.clock.Now(), 0)
 }
 
 // grow makes the scratch large enough for batches of n samples, read so many at a time.
@@ -128,7 +100,7 @@ func (w *worker) grow(n, reads int) {
 		w.labels = make([]int32, n)
 	}
 	w.labels = w.labels[:n]
-	info := &w.l.info
+	info := &w.in.info
 	for len(w.scratch) < w.chunk(n, reads) {
 		w.scratch = append(w.scratch, Sample{
 			Raw:    make([]byte, 0, info.Bytes/int64(info.Samples)),
@@ -147,7 +119,7 @@ const (
 // which shows the phases in their true order at about 50 spans a batch, but at most
 // chunkBytes of samples, estimated from the ones read before. Of those that are read
 // several at a time it holds two rounds at the least, since it ends with its slowest.
-func (w *worker) chunk(n, reads int) int { return chunk(n, reads, max(w.l.info.sample(), w.seen)) }
+func (w *worker) chunk(n, reads int) int { return chunk(n, reads, max(w.in.info.sample(), w.seen)) }
 
 // chunk is worker.chunk for samples of so many bytes.
 func chunk(n, reads, sample int) int {
@@ -166,7 +138,7 @@ func (i *Info) sample() int { return int(i.Bytes/int64(i.Samples)) + i.Values() 
 // chunks, and frees the buffers of the very large ones.
 func (w *worker) settle(c []Sample) {
 	w.seen -= w.seen / 16 // a large one is remembered for some chunks
-	one := max(keepBytes, 2*w.l.info.sample())
+	one := max(keepBytes, 2*w.in.info.sample())
 	for j := range c {
 		s := &c[j]
 		w.seen = max(w.seen, len(s.Raw)+len(s.Pixels))
@@ -182,7 +154,7 @@ func (w *worker) settle(c []Sample) {
 
 // park waits until woken; why is what the worker waits for.
 func (w *worker) park(why trace.BlockReason) {
-	start := w.l.clock.Now()
+	start := w.clock.Now()
 	<-w.wake
-	w.record(trace.KindBlocked, -1, start, w.l.clock.Now(), uint32(why))
+	w.record(trace.KindBlocked, -1, start, w.clock.Now(), uint32(why))
 }

@@ -64,13 +64,13 @@ func TestScratchIsBounded(t *testing.T) {
 				t.Errorf("%d bytes were decoded at once, want about %d", d.most, tt.most)
 			}
 			kept := 0
-			for _, s := range l.inline.scratch {
+			for _, s := range l.pool.inline.scratch {
 				kept += cap(s.Raw) + cap(s.Pixels)
 			}
 			if kept > tt.kept {
 				t.Errorf("%d bytes are kept, want at most %d", kept, tt.kept)
 			}
-			if got := l.inline.chunk(tt.batch, 1); tt.chunk > 0 && (got > tt.chunk || got < tt.chunk/2) {
+			if got := l.pool.inline.chunk(tt.batch, 1); tt.chunk > 0 && (got > tt.chunk || got < tt.chunk/2) {
 				t.Errorf("chunks of %d, want about %d", got, tt.chunk)
 			}
 			if got := d.reads.Load(); got > int64(done+done/8) {
