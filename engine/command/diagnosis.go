@@ -180,7 +180,8 @@ func blamedRows(rows []attribution.Blamed) []blamed {
 			b.Phase = r.Kind.String()
 		}
 		if s := r.Split; s.Total() > 0 {
-			b.Split = &split{seconds(s.Core), seconds(s.Waiting), seconds(s.Blocked), s.Bound().Info().Name}
+			of := splitOf(s)
+			b.Split = &of
 		}
 		if r.Sample >= 0 {
 			b.Sample = &r.Sample

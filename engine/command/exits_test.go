@@ -207,21 +207,6 @@ func TestDamagedSession(t *testing.T) {
 	}
 }
 
-// What could not be written is in the closing lines.
-func TestUnsavedText(t *testing.T) {
-	s := summary{Unsaved: &unsaved{Steps: 3, Spans: 1200, From: 1.5, To: 9}}
-	if text := s.text(); !strings.Contains(text, "unsaved  3 steps and 1,200 spans, of 1.50 s to 9.00 s after the start, are not in the session's file") {
-		t.Errorf("%s", text)
-	}
-	s.Unsaved.Steps = 0
-	if text := s.text(); !strings.Contains(text, "unsaved  1,200 spans, of 1.50 s") {
-		t.Errorf("%s", text)
-	}
-	if text := (summary{}).text(); strings.Contains(text, "unsaved") {
-		t.Errorf("%s", text)
-	}
-}
-
 // What is left of the epochs is what the knobs in force will deliver.
 func TestSamplesLeft(t *testing.T) {
 	const full, last = 32, trace.FlagLastOfEpoch

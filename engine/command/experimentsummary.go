@@ -1,8 +1,7 @@
 package command
 
 import (
-	"math"
-
+	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/knob"
@@ -49,8 +48,7 @@ type changeSummary struct {
 }
 
 func summariseChange(c *stats.Change) changeSummary {
-	nan := number(math.NaN())
-	out := changeSummary{Answer: c.Answer, Ratio: nan, Lo: nan, Hi: nan, Missing: c.Missing.String()}
+	out := changeSummary{Answer: c.Answer, Ratio: none, Lo: none, Hi: none, Missing: c.Missing.String()}
 	if c.Ratio > 0 {
 		out.Ratio = number(c.Ratio)
 		if !c.Missing.Hopeless() {
@@ -62,9 +60,24 @@ func summariseChange(c *stats.Change) changeSummary {
 
 func summariseSide(s *attribution.Side) sideSummary {
 	if s.Steps == 0 { // not measured, rather than 0
-		return sideSummary{0, number(math.NaN()), number(math.NaN())}
+		return sideSummary{0, none, none}
 	}
 	return sideSummary{s.Steps, number(s.SamplesPerSecond()), number(s.Utilisation())}
+}
+
+// experimented is what the run's experiments found.
+type experimented struct {
+	CeilingGain *changeSummary      `json:"ceiling_gain,omitempty"` // throughput that fixing data buys at most, as a ratio
+	Experiments []experimentSummary `json:"experiments,omitempty"`
+}
+
+func experimentedOf(s *trace.Snapshot, a *advice.Advice) experimented {
+	out := experimented{Experiments: experimentTable(s, a.Experiments)}
+	if a.Ceiling.Text != "" {
+		gain := summariseChange(&a.Ceiling.Change)
+		out.CeilingGain = &gain
+	}
+	return out
 }
 
 // experimentTable lists the experiments of a session.
@@ -73,7 +86,7 @@ func experimentTable(s *trace.Snapshot, xs []attribution.Experiment) []experimen
 	for i := range xs {
 		x := &xs[i]
 		e := experimentSummary{
-			Kind: string(x.Kind), FirstSegment: x.First, Start: seconds(x.Start), End: number(math.NaN()),
+			Kind: string(x.Kind), FirstSegment: x.First, Start: seconds(x.Start), End: none,
 			A: knobMap(x.A), B: knobMap(x.B), SideA: summariseSide(&x.Sides[0]), SideB: summariseSide(&x.Sides[1]),
 			Pairs: len(x.Pairs), LeftOut: x.LeftOut, Change: summariseChange(&x.Change.Throughput), Kept: x.Kept, Why: x.Why, Text: x.Text(),
 		}

@@ -27,7 +27,7 @@ func TestTunedKernels(t *testing.T) {
 }
 
 func TestPlanMemory(t *testing.T) {
-	p := planMemory(trace.Memory{Activations: 1, Parameters: 20, Inputs: 300, Kernels: 4000})
+	p := plannedOf(trace.Memory{Activations: 1, Parameters: 20, Inputs: 300, Kernels: 4000})
 	if p != (planned{4321, 1, 20, 300, 4000}) {
 		t.Errorf("%+v", p)
 	}

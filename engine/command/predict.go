@@ -39,6 +39,12 @@ type forecast struct {
 	Feed         string             `json:"feed,omitempty"`          // what this host can feed and what the device takes
 }
 
+func forecastOf(s *trace.Snapshot, a *advice.Advice, rows []attribution.SegmentStats) forecast {
+	first := a.First()
+	_, feed := a.Feed(s.Meta.Device)
+	return forecast{summarisePrediction(first.Predicted), summariseOutcomes(s, rows), feed}
+}
+
 // predictionSummary is a prediction as JSON has it.
 type predictionSummary struct {
 	Rate      number `json:"samples_per_s"`

@@ -2,7 +2,6 @@ package command
 
 import (
 	"fmt"
-	"math"
 	"strings"
 
 	"dev.gpustall/engine/base/units"
@@ -44,7 +43,7 @@ func profileOf(p *trace.Profile) *profileSummary {
 	}
 	estimate := func(share *float64) number {
 		if share == nil {
-			return number(math.NaN())
+			return none
 		}
 		return number(*share)
 	}

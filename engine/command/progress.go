@@ -58,9 +58,9 @@ func measure(s *trace.Snapshot, o *options) progress {
 	window := steps[from:]
 	b := attribution.Sum(window)
 	g := progress{
-		T: seconds(s.Now), Epochs: o.epochs, Step: stepsDone(s), ETA: number(math.NaN()),
-		SamplesPerSecond: number(math.NaN()), DeviceUtilization: number(math.NaN()), DataShare: number(math.NaN()),
-		Loss: number(math.NaN()), Top1: number(math.NaN()), SinceStep: number(math.NaN()),
+		T: seconds(s.Now), Epochs: o.epochs, Step: stepsDone(s), ETA: none,
+		SamplesPerSecond: none, DeviceUtilization: none, DataShare: none,
+		Loss: none, Top1: none, SinceStep: none,
 	}
 	if n := len(s.Experiments); n > 0 && s.Experiments[n-1].Running() {
 		g.Experiment = attribution.Stage(s)
@@ -80,8 +80,7 @@ func measure(s *trace.Snapshot, o *options) progress {
 	g.Late = since > int64(late) && since > 2*(last.End-last.Start)
 	g.SamplesPerSecond = number(b.SamplesPerSecond())
 	g.DeviceUtilization, g.DataShare = number(b.Utilisation()), number(b.DataShare())
-	loss, top1 := learning(window)
-	g.Loss, g.Top1 = number(loss), number(top1)
+	g.Loss, g.Top1 = learntIn(window)
 	if lr, ok := s.Gauge(trace.GaugeLearningRate); ok {
 		n := number(lr)
 		g.LearningRate = &n

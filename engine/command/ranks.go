@@ -23,27 +23,31 @@ type partSummary struct {
 	Share number `json:"share"`
 }
 
-// rankTable is the ranks of a training that has several, and the parts of the first one's
-// step.
-func rankTable(s *trace.Snapshot) (rows []rankSummary, script []partSummary) {
-	ranks := s.Ranks(0, s.Now)
-	if len(ranks) == 0 {
-		return nil, nil
+// ranks are the processes of a PyTorch training on this machine.
+type ranks struct {
+	Ranks  []rankSummary `json:"ranks,omitempty"`      // where there are several
+	Script []partSummary `json:"step_parts,omitempty"` // of the first one's step, on the host
+}
+
+func ranksOf(s *trace.Snapshot) (out ranks) {
+	all := s.Ranks(0, s.Now)
+	if len(all) == 0 {
+		return out
 	}
-	script = partTable(&ranks[0])
-	if len(ranks) == 1 {
-		return nil, script
+	out.Script = partTable(&all[0])
+	if len(all) == 1 {
+		return out
 	}
-	slowest, why := attribution.SlowestRank(ranks)
-	for i := range ranks {
-		k := &ranks[i]
+	slowest, why := attribution.SlowestRank(all)
+	for i := range all {
+		k := &all[i]
 		row := rankSummary{Rank: k.Rank, Steps: k.Steps, Data: number(k.Data()), Step: seconds(k.Step()), Script: partTable(k)}
 		if i == slowest {
 			row.Slowest, row.Why = true, why
 		}
-		rows = append(rows, row)
+		out.Ranks = append(out.Ranks, row)
 	}
-	return rows, script
+	return out
 }
 
 func partTable(k *trace.Rank) (rows []partSummary) {

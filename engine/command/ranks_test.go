@@ -24,8 +24,7 @@ func TestRankTable(t *testing.T) {
 				s.Gauges[g.name] = []trace.Point{{V: g.v}}
 			}
 		}
-		rows, script := rankTable(s)
-		b, err := json.Marshal(map[string]any{"ranks": rows, "step_parts": script, "gauges": gaugeTable(s)})
+		b, err := json.Marshal(map[string]any{"ranks": ranksOf(s).Ranks, "step_parts": ranksOf(s).Script, "gauges": gaugeTable(s)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -317,3 +317,16 @@ latest. Of a sweep's folder it is made anew from the sessions in it.`,
 	addRate(cmd.Flags(), &rate)
 	return cmd
 }
+
+// checkTable refuses a table that --format cannot write.
+func checkTable(format, table string) error {
+	switch {
+	case table == "":
+		return nil
+	case !slices.Contains(report.Tables, table):
+		return refuse(fmt.Sprintf("--table %q", table), "there is no table of that name", "choose "+knob.Choice(report.Tables))
+	case format != "csv":
+		return refuse("--table "+table, "only --format csv writes one table", "add it, or leave the table out: the markdown report has them all")
+	}
+	return nil
+}

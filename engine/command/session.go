@@ -18,6 +18,7 @@ import (
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 	"dev.gpustall/engine/train"
@@ -28,32 +29,43 @@ import (
 	"dev.gpustall/loader/transform"
 )
 
-// run is one training run with everything around it.
+// run is one training run with all that goes on beside it. It owns what it has opened and
+// started: close ends all of it.
 type run struct {
-	device    *opened
-	dataset   loader.Dataset
-	files     *source.Files // which the data is read of
-	test      train.Test
+	device *opened
+	material
 	clock     trace.Clock
 	recorder  *trace.Recorder
 	session   *trace.Session
 	collector *trace.Collector
 	engine    *train.Engine
+	began     train.Knobs // that the engine was made with
 	file      string
 	model     string
-	images    string // what is made of images, where that was asked for; empty else
-	own       string // of the device's own defaults, those in force; empty when there is none
-	batch     string // what --batch-size auto came to
-	begins    string // what it begins with, where that is not random
+	images    string // the transform of images, where one was asked for
+	own       string // the device's own defaults that are in force
+	batch     string // the size that --batch-size auto came to
+	begins    string // what the weights begin with, where that is not random
 	keeper    *keeper
 	gauges    *gauges
 	watch     *fileWatch
 	tries     *experiments
-	answered  atomic.Bool // what the run was to find out, which ends it
+	answered  atomic.Bool // the run has found out what it was to find out, and ends
 	past      *past
 
 	once sync.Once
 	err  error // of close
+}
+
+// material is what a run trains, and on which data.
+type material struct {
+	files     *source.Files // the data's
+	dataset   loader.Dataset
+	transform loader.Transform
+	info      loader.Info
+	test      train.Test
+	network   *nn.Model                  // nil where the device models a workload of its own, ...
+	fixed     func(int) device.Operation // ... whose step this is
 }
 
 // newRun opens all that a training run needs; on an error nothing stays open.
@@ -76,105 +88,149 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 			r = nil
 		}
 	}()
-	knobs, err := o.knobs.knobs(r.device.defaults())
+	knobs, err := o.knobsOn(d)
 	if err != nil {
-		return r, usageError{err}
-	}
-	if err = o.rate(&knobs); err != nil {
 		return r, err
 	}
-	if err = knobs.Check(r.device.dev.Info()); err != nil {
-		return r, r.device.explain(err)
-	}
-	r.own = o.knobs.ownDefaults(r.device.dev.Info())
+	r.own = o.knobs.ownDefaults(d.dev.Info())
 	raiseProcessors(knobs.Loader.NumWorkers)
 	if err = o.checkSession(); err != nil {
 		return r, err // before data is made, which may take a while
 	}
-	if r.files, err = o.stores.open(); err != nil {
+	if err = r.openMaterial(ctx, o, knobs, progress); err != nil {
 		return r, err
+	}
+	r.recorder = trace.NewRecorder(r.clock, trace.DefaultCapacity)
+	debug.FreeOSMemory() // what reading the data set left behind must not count as ours
+	if err = r.openEngine(ctx, o, knobs, progress); err != nil {
+		return r, err
+	}
+	meta, st, err := r.openSession(ctx, o, started)
+	if err != nil {
+		return r, err
+	}
+	r.start(meta, st)
+	return r, nil
+}
+
+// knobsOn returns the knobs that a run begins with on a device, checked.
+func (o *options) knobsOn(d *opened) (train.Knobs, error) {
+	knobs, err := o.knobs.knobs(d.defaults())
+	if err != nil {
+		return knobs, usageError{err}
+	}
+	if err := o.rate(&knobs); err != nil {
+		return knobs, err
+	}
+	if err := knobs.Check(d.dev.Info()); err != nil {
+		return knobs, d.explain(err)
+	}
+	return knobs, nil
+}
+
+// openMaterial opens the data, builds the model, and opens the test split where there is one.
+func (r *run) openMaterial(ctx context.Context, o *options, knobs train.Knobs, progress progressFunc) (err error) {
+	if r.files, err = o.stores.open(); err != nil {
+		return err
 	}
 	ds, tf, err := o.openData(ctx, r.device, r.files, progress)
 	if err != nil {
-		return r, errs.Wrap(err, "open data", cmp.Or(o.data, "of the default set"), "check the path given to --data, or make a data set with gpustall data make")
+		return errs.Wrap(err, "open data", cmp.Or(o.data, "of the default set"), "check the path given to --data, or make a data set with gpustall data make")
 	}
-	r.dataset = ds
+	r.dataset, r.transform, r.info = ds, tf, loader.InfoOf(ds, tf)
 	if t, ok := tf.(*transform.Pipeline); ok && o.images.given() != nil {
 		r.images = "transform: " + t.String()
 	}
-	info := loader.InfoOf(ds, tf)
-	if err = knobs.Loader.Fits(info); err != nil {
-		return r, usageError{err}
+	if err := knobs.Loader.Fits(r.info); err != nil {
+		return usageError{err}
 	}
+	if r.network, r.fixed, err = o.openModel(r.device, r.info); err != nil {
+		return err
+	}
+	if r.model = "a modelled step"; r.network != nil {
+		r.model = r.network.Title()
+	}
+	if o.test && r.network != nil {
+		if r.test, err = o.openTest(ctx, r.device, r.files, r.info, progress); err != nil {
+			return err
+		}
+	}
+	return o.keep.computes(r.device, r.network)
+}
+
+// openEngine makes the engine: it compiles or tunes kernels, and reserves memory.
+func (r *run) openEngine(ctx context.Context, o *options, knobs train.Knobs, progress progressFunc) (err error) {
+	r.keeper = newKeeper(o, r, r.network)
 	tuning := tuneLimit
 	if o.knobs.text("autotune") == tuneKnown {
 		tuning = 0
 	}
-	model, fixed, err := o.openModel(r.device, info)
-	if err != nil {
-		return r, err
-	}
-	if r.model = "a modelled step"; model != nil {
-		r.model = model.Title()
-	}
-	if o.test && model != nil {
-		if r.test, err = o.openTest(ctx, r.device, r.files, loader.InfoOf(ds, tf), progress); err != nil {
-			return r, err
-		}
-	}
-	r.recorder = trace.NewRecorder(r.clock, trace.DefaultCapacity)
-	debug.FreeOSMemory() // what reading the data set left behind is not to count as ours
-	if err = o.keep.computes(r.device, model); err != nil {
-		return r, err
-	}
-	r.keeper = newKeeper(o, r, model)
 	cfg := train.Config{
 		Task: plan.Task{
-			Model: model, Fixed: fixed, Seed: o.seed, TuneLimit: tuning, Start: ctx, Progress: progress,
+			Model: r.network, Fixed: r.fixed, Seed: o.seed, TuneLimit: tuning, Start: ctx, Progress: progress,
 			HostMemory: host.ReadMemory, HostPlanned: r.device.limitHeap,
 		},
-		Device: r.device.dev, Recorder: r.recorder, Dataset: ds, Transform: tf,
-		Epochs: o.epochs, Steps: o.steps, Recipe: o.recipe(model, knobs), Knobs: knobs, Test: r.test,
+		Device: r.device.dev, Recorder: r.recorder, Dataset: r.dataset, Transform: r.transform,
+		Epochs: o.epochs, Steps: o.steps, Recipe: o.recipe(r.network, knobs), Knobs: knobs, Test: r.test,
 		Predict: r.predict,
 	}
 	if o.knobs.text("batch_size") == batchAuto {
 		if knobs.Loader.BatchSize, err = cfg.LargestBatch(); err != nil {
-			return r, err
+			return err
 		}
-		cfg.Knobs, cfg.Recipe = knobs, o.recipe(model, knobs)
+		cfg.Knobs, cfg.Recipe = knobs, o.recipe(r.network, knobs)
 		r.batch = fmt.Sprintf("batch_size=%s: %s is the largest that fits into the memory of device and host", batchAuto, units.Count(int64(knobs.Loader.BatchSize)))
 	}
 	if o.keep.dir != "" {
 		cfg.Keeping = train.Keeping{Every: o.keep.every, Keep: r.keeper.keep}
 	}
 	if r.begins, err = o.keep.begin(&cfg); err != nil {
-		return r, err
+		return err
 	}
 	r.engine, err = train.New(cfg)
-	if err != nil {
-		return r, errs.Wrap(err, "start to train", r.trains(), "lower batch_size, or choose another model or device")
+	r.began = cfg.Knobs
+	return errs.Wrap(err, "start to train", r.trains(), "lower batch_size, or choose another model or device")
+}
+
+// openSession makes the session and its file.
+func (r *run) openSession(ctx context.Context, o *options, started time.Time) (meta trace.Meta, st *store.File, err error) {
+	meta = o.meta(r, started)
+	if meta.Cached, err = pageCache(ctx, r.info.Path, o.dropCache); err != nil {
+		return meta, nil, err
 	}
-	meta := o.meta(r, model, info, started)
-	if meta.Cached, err = pageCache(ctx, info.Path, o.dropCache); err != nil {
-		return r, err
+	if st, r.file, err = o.createStore(meta); err != nil {
+		return meta, nil, err
 	}
-	st, file, err := o.createStore(meta)
-	if err != nil {
-		return r, err
-	}
-	r.file = file
-	r.keeper.engine, r.keeper.run.Session = r.engine, baseName(file)
+	r.keeper.engine, r.keeper.run.Session = r.engine, baseName(r.file)
 	r.session = trace.NewSession(meta)
-	if at, ok := ds.(loader.Locator); ok {
+	if at, ok := r.dataset.(loader.Locator); ok {
 		r.session.Locate(func(sample int32) string { return at.Locate(int(sample)) })
 	}
+	return meta, st, nil
+}
+
+// start starts what goes on beside the training: the collector, gauges, experiments, the look at
+// the session's file and the one for earlier runs. close stops them.
+func (r *run) start(meta trace.Meta, st *store.File) {
 	r.collector = trace.NewCollector(r.recorder, r.session, attribution.NewAnalyzer(r.recorder.Now()), st)
 	r.collector.Start()
 	r.gauges = startGauges(r.recorder, r.engine, r.device, r.files)
 	r.watch = watchFile(r.recorder, r.file)
 	r.tries = startExperiments(r.session, r.engine, r.recorder, r.needs)
-	r.past = lookBack(r.recorder, meta, r.file, knobs.List())
-	return r, nil
+	r.past = lookBack(r.recorder, meta, r.file, r.began.List())
+}
+
+// summarise returns what a run prints of itself: its session, the variants its kernels
+// were tuned to, and what ended it.
+func summarise(r *run, cause error) *summary {
+	out := summaryOf(all(r.session), r.file)
+	if r.engine != nil {
+		out.Autotune = tunedKernels(r.engine.Tuned())
+	}
+	if cause != nil {
+		out.Error, out.Failure = cause.Error(), explain(cause)
+	}
+	return out
 }
 
 // train runs the engine to its end and closes the run.
@@ -256,8 +312,9 @@ func (r *run) abandon() error {
 	return errors.Join(errs...)
 }
 
-func (o *options) meta(r *run, model *nn.Model, info loader.Info, started time.Time) trace.Meta {
-	d := r.device.dev.Info()
+// meta describes the run for its session.
+func (o *options) meta(r *run, started time.Time) trace.Meta {
+	d, info := r.device.dev.Info(), &r.info
 	m := trace.Meta{
 		Version: o.version, Started: started, Command: os.Args,
 		Device: d.Name, DeviceKind: d.Kind, Emulated: d.Emulated,
@@ -266,8 +323,8 @@ func (o *options) meta(r *run, model *nn.Model, info loader.Info, started time.T
 		Seed: o.seed, Host: hostFacts(), Specs: train.Specs(d), GPURate: o.gpuRate, Peaks: d.Peaks.FLOPs, PeakFrom: d.Peaks.From,
 		Checkpoints: absolute(o.keep.dir), Resumed: o.keep.from.meta(),
 	}
-	if model != nil {
-		m.Model, m.Form, m.Params = model.Title(), model.Form, model.NumParams()
+	if r.network != nil {
+		m.Model, m.Form, m.Params = r.network.Title(), r.network.Form, r.network.NumParams()
 	} else {
 		m.Model = r.device.preset.Workload.Name
 	}

@@ -2,7 +2,6 @@ package command
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -147,10 +146,9 @@ type decisionSummary struct {
 }
 
 func summariseDecision(d *trace.Decision) decisionSummary {
-	nan := number(math.NaN())
 	out := decisionSummary{
 		T: seconds(d.T), Knobs: knobMap(d.Knobs), Verdict: d.Verdict, Predicted: summarisePrediction(d.Predicted),
-		Rate: nan, Gain: nan, GainLow: nan, GainHigh: nan, Steps: d.After.Steps, Text: d.Text,
+		Rate: none, Gain: none, GainLow: none, GainHigh: none, Steps: d.After.Steps, Text: d.Text,
 	}
 	if d.After.Active > 0 {
 		out.Rate = number(1e9 * float64(d.After.Samples) / float64(d.After.Active))

@@ -1,14 +1,9 @@
 package command
 
 import (
-	"fmt"
-	"math"
 	"slices"
 
-	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
-	"dev.gpustall/engine/base/knob"
-	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/trace"
 )
 
@@ -68,8 +63,8 @@ type measuredSegment struct {
 // measuredOf is what a segment measured. row is nil where an experiment made it.
 func measuredOf(s *trace.Snapshot, g *trace.Segment, row *attribution.SegmentStats) measuredSegment {
 	t := s.Tally(g.Index)
-	b, nan := attribution.Breakdown{Totals: t.Steady}, number(math.NaN())
-	m := measuredSegment{Counted: int(b.Steps), Rate: nan, Util: nan, Data: nan, Mean: nan, P50: nan, P95: nan, Knobs: knobMap(g.Knobs)}
+	b := attribution.Breakdown{Totals: t.Steady}
+	m := measuredSegment{Counted: int(b.Steps), Rate: none, Util: none, Data: none, Mean: none, P50: none, P95: none, Knobs: knobMap(g.Knobs)}
 	if b.Steps > 0 {
 		m.Rate, m.Util, m.Data = number(b.SamplesPerSecond()), number(b.Utilisation()), number(b.DataShare())
 		m.Mean, m.P50, m.P95 = seconds(b.Active()/b.Steps), seconds(t.Quantile(0.50)), seconds(t.Quantile(0.95))
@@ -79,13 +74,6 @@ func measuredOf(s *trace.Snapshot, g *trace.Segment, row *attribution.SegmentSta
 		m.Baseline = &change
 	}
 	return m
-}
-
-// lossScale is the state of fp16's dynamic loss scale.
-type lossScale struct {
-	Scale        number `json:"scale"`
-	Skipped      int64  `json:"skipped_steps"`
-	LastOverflow *int32 `json:"last_overflow_step"` // null when no gradient overflowed
 }
 
 // opTable is the table of device ops, in the order of the step; empty where no
@@ -100,17 +88,22 @@ func opTable(t *attribution.OpTable) []opSummary {
 			Share: number(o.Share), Step: number(o.Step), TFLOPs: number(o.TFLOPs()), GBPerS: number(o.GBs()),
 		}
 		if o.Max == 0 { // a session of before they were kept
-			s.Min, s.Max = number(math.NaN()), number(math.NaN())
+			s.Min, s.Max = none, none
 		}
 		out = append(out, s)
 	}
 	return out
 }
 
-// opTables lists the segments with their ops, and the ops of the last segment that
-// has any. rows are attribution.Segments.
-func opTables(s *trace.Snapshot, rows []attribution.SegmentStats) (segments []segmentSummary, last []opSummary) {
-	segments, last = []segmentSummary{}, []opSummary{}
+// opTables are the segments, each with its own ops, and the ops of the last segment that has any.
+type opTables struct {
+	Ops          []opSummary      `json:"ops"`
+	SegmentTable []segmentSummary `json:"segment_table"`
+}
+
+// opTablesOf lists segments and ops. rows are attribution.Segments.
+func opTablesOf(s *trace.Snapshot, rows []attribution.SegmentStats) opTables {
+	out := opTables{Ops: []opSummary{}, SegmentTable: []segmentSummary{}}
 	for i := range s.Segments {
 		g := s.Segments[i]
 		t := attribution.Ops(s, g)
@@ -121,69 +114,19 @@ func opTables(s *trace.Snapshot, rows []attribution.SegmentStats) (segments []se
 			row = &rows[r]
 			name = row.Name()
 		}
-		segments = append(segments, segmentSummary{
+		segment := segmentSummary{
 			measuredSegment: measuredOf(s, &g, row), Name: name,
 			Index: g.Index, Reason: g.Reason, FirstStep: g.FirstStep, Steps: t.Steps, TimedSteps: t.Timed,
 			TimedExtra: number(t.Extra), TimingCost: number(t.Cost()), Memory: s.HeldBytes(&g),
 			CopyIn: seconds(t.Copy), CopyInShare: number(t.CopyShare), CopyRate: number(float64(t.CopyBytes) / float64(t.Copy)),
 			Ops: ops,
-		})
+		}
 		if x := trace.ExperimentOf(s.Experiments, g.Index); x != nil {
-			segments[i].Experiment = &x.Index
+			segment.Experiment = &x.Index
 		}
+		out.SegmentTable = append(out.SegmentTable, segment)
 		if len(ops) > 0 {
-			last = ops
-		}
-	}
-	return segments, last
-}
-
-func scaleSummary(s *trace.Snapshot) *lossScale {
-	l, ok := s.LossScale()
-	if !ok {
-		return nil
-	}
-	out := &lossScale{Scale: number(l.Scale), Skipped: l.Skipped}
-	if l.LastOverflow >= 0 {
-		out.LastOverflow = &l.LastOverflow
-	}
-	return out
-}
-
-// checkTable refuses a table that --format cannot write.
-func checkTable(format, table string) error {
-	switch {
-	case table == "":
-		return nil
-	case !slices.Contains(report.Tables, table):
-		return refuse(fmt.Sprintf("--table %q", table), "there is no table of that name", "choose "+knob.Choice(report.Tables))
-	case format != "csv":
-		return refuse("--table "+table, "only --format csv writes one table", "add it, or leave the table out: the markdown report has them all")
-	}
-	return nil
-}
-
-// dominant names the verdict's largest cause: "none" where no cause is to blame, or where
-// there is no verdict.
-func dominant(v *advice.Verdict) string {
-	if v.Group == trace.GroupNone {
-		return "none"
-	}
-	return v.Dominant.String()
-}
-
-// gauge sums up the samples of a gauge that were taken while steps ran.
-type gauge struct {
-	Mean    number `json:"mean"`
-	Max     number `json:"max"`
-	Samples int    `json:"samples"`
-}
-
-func gaugeTable(s *trace.Snapshot) map[string]gauge {
-	out := map[string]gauge{}
-	for name := range s.Gauges {
-		if mean, top, n := s.GaugeDuringSteps(name); n > 0 && !trace.IsEventGauge(name) {
-			out[name] = gauge{Mean: number(mean), Max: number(top), Samples: n}
+			out.Ops = ops
 		}
 	}
 	return out
