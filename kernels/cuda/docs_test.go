@@ -12,7 +12,7 @@ import (
 	"dev.gpustall/kernels"
 )
 
-var update = flag.Bool("update", false, "rewrite the generated parts of docs/dev/kernels.md")
+var update = flag.Bool("update", false, "write what is generated: the packed PTX, the tables of docs/dev")
 
 // docs/dev/kernels.md holds, between markers, tables that follow from the operations
 // and from ptx/resources.tsv.

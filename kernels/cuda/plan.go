@@ -3,13 +3,10 @@
 package cuda
 
 import (
-	"crypto/sha256"
-	"embed"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
-	"sync"
 
 	"dev.gpustall/kernels"
 )
@@ -222,42 +219,6 @@ func only[T kernels.Op](op T, build func(*planner, T)) kernel {
 
 func (k onlyKernel) configs() []string         { return []string{"default"} }
 func (k onlyKernel) plan(p *planner, _ string) { k(p) }
-
-//go:embed ptx/*.ptx
-var ptx embed.FS
-
-// PTX returns the text of a module, which the driver compiles for the device: the
-// newest that a device of compute capability sm can run. PTX for sm_90a runs on
-// compute capability 9.0 alone, on no later one. PTX fails below sm_70.
-func PTX(name string, sm int) ([]byte, error) {
-	if sm == 90 {
-		if b, err := ptx.ReadFile("ptx/" + name + ".sm_90a.ptx"); err == nil {
-			return b, nil
-		}
-	}
-	for _, arch := range []int{80, 75, 70} {
-		if sm < arch {
-			continue
-		}
-		if b, err := ptx.ReadFile(fmt.Sprintf("ptx/%s.sm_%d.ptx", name, arch)); err == nil {
-			return b, nil
-		}
-	}
-	return nil, fmt.Errorf("cuda kernels: no PTX of module %q for sm_%d: GPUs from sm_70 (Volta) on are supported", name, sm)
-}
-
-// Fingerprint is of all PTX: with another one, what was found of the kernels does not
-// hold.
-var Fingerprint = sync.OnceValue(func() string {
-	files, _ := ptx.ReadDir("ptx") // it is embedded
-	all := sha256.New()
-	for _, f := range files {
-		text, _ := ptx.ReadFile("ptx/" + f.Name())
-		fmt.Fprintf(all, "%s %d\n", f.Name(), len(text))
-		all.Write(text)
-	}
-	return fmt.Sprintf("%.6x", all.Sum(nil))
-})
 
 // planner collects an operation's launches.
 type planner struct {

@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"fmt"
-	"io/fs"
 	"regexp"
 	"slices"
 	"strings"
@@ -167,15 +166,11 @@ var ptxFile = regexp.MustCompile(`^(.*)\.sm_(\d+)a?\.ptx$`)
 // checkPTXCoverage fails where an entry point never ran, and says how many of the
 // instructions did.
 func checkPTXCoverage(t *testing.T) {
-	files, err := fs.ReadDir(ptx, "ptx")
-	if err != nil {
-		t.Fatal(err)
-	}
 	sum, of := 0, 0
 	var least []string
-	for _, f := range files {
+	for _, f := range ptxFiles(t) {
 		var sm int
-		name := ptxFile.FindStringSubmatch(f.Name())
+		name := ptxFile.FindStringSubmatch(f)
 		if strings.HasSuffix(name[1], "_unfenced") {
 			continue // TestUnfenced: it does not run to its end
 		}
@@ -186,11 +181,11 @@ func checkPTXCoverage(t *testing.T) {
 		for _, entry := range m.Entries() {
 			ran, all, missed := m.Coverage(entry)
 			if ran == 0 {
-				t.Errorf("%s: %s never ran", f.Name(), entry)
+				t.Errorf("%s: %s never ran", f, entry)
 			}
 			sum, of = sum+ran, of+all
 			if ran < all {
-				least = append(least, fmt.Sprintf("%5.1f%% of %s %s, not lines %v", 100*float64(ran)/float64(all), f.Name(), entry, missed[:min(8, len(missed))]))
+				least = append(least, fmt.Sprintf("%5.1f%% of %s %s, not lines %v", 100*float64(ran)/float64(all), f, entry, missed[:min(8, len(missed))]))
 			}
 		}
 	}
