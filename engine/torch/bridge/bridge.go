@@ -4,11 +4,11 @@ package bridge
 
 import (
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -70,10 +70,8 @@ type Bridge struct {
 	changed   unix.Timespec // of the folder, when it was last read
 	held      []message     // before there is a recorder
 
-	mu      sync.Mutex // over what Foresee and Did ask for
-	did     trace.Rank // the main process's loop, when it was last counted
-	each    int64      // bytes that a worker has of its own; 0 while that is not known
-	weighed time.Time  // when they are to be asked for again
+	weighed time.Time // when the memory of workers is to be asked for again
+	view    view
 	quit    chan struct{}
 	done    chan struct{}
 	started bool
@@ -187,10 +185,11 @@ func (b *Bridge) start(r *trace.Recorder) {
 	b.pause()
 	b.recorder, b.started = r, true
 	if r != nil {
-		b.main.begin()
-		b.Control.begin(b.main.knobs, Specs(&b.main.hello, &b.main.loader, &b.main.batchSize))
+		since, _ := b.firstOf(b.main.pid)
+		b.main.begin(r, since)
+		b.Control.begin(b.main.segments.knobs, b.main.specs())
 		for i := range b.held {
-			b.process(b.held[i].from).hear(&b.held[i])
+			b.deliver(&b.held[i])
 		}
 		b.held = nil
 	}
@@ -285,7 +284,9 @@ func (b *Bridge) poll() {
 	}
 	for _, m := range b.mails {
 		for _, msg := range m.read() {
-			b.hear(m.pid, &msg)
+			msg.from = m.pid
+			msg.T -= b.Clock.origin
+			b.hear(&msg)
 		}
 	}
 	if b.recorder == nil {
@@ -294,7 +295,10 @@ func (b *Bridge) poll() {
 	}
 	b.drain(false)
 	b.drain(true)
-	b.looks.look(b)
+	b.view.show(b.main.facts)
+	if b.main.segments.knobs.Workers > 1 {
+		b.looks.look(b.workers())
+	}
 	b.forget()
 }
 
@@ -332,28 +336,28 @@ func (b *Bridge) discover() {
 	}
 }
 
-// hear takes a message of a process.
-func (b *Bridge) hear(pid int, m *message) {
-	p := b.process(pid)
-	switch m.Type {
-	case "hello":
-		p.hello = m.Hello
-		p.known = true
-	case "loader":
-		if m.Trains && !p.loading { // of others it is told when the loop moves on to them
-			p.loader, p.loading = m.Loader, true
-		}
-	case "batch":
-		b.mu.Lock()
-		p.batchSize = m.Batch
-		b.mu.Unlock()
-	}
-	m.from = pid
+// hear takes a message of a process, and holds it until there is a session.
+func (b *Bridge) hear(m *message) {
+	b.process(m.from).facts.hear(m)
 	if b.recorder == nil {
 		b.held = append(b.held, *m)
 		return
 	}
-	p.hear(m)
+	b.deliver(m)
+}
+
+// deliver hands a message on to the session, or to its process.
+func (b *Bridge) deliver(m *message) {
+	p := b.process(m.from)
+	switch {
+	case m.Type == "note":
+		b.recorder.Note(m.Level, m.Text)
+	case m.Type == "captured" && p == b.main && b.Captured != nil:
+		m.Captured.Path = filepath.Join(b.shared, filepath.Base(m.Captured.Path))
+		b.Captured(m.Captured)
+	default:
+		p.hear(m)
+	}
 }
 
 // announce tells of the first loop that trains: rank 0's where there are ranks, or that of
@@ -369,7 +373,8 @@ func (b *Bridge) announce() {
 				continue
 			}
 			b.begun, b.main = true, p
-			b.first <- Start{p.hello, p.loader, p.batchSize, since}
+			b.view.show(p.facts)
+			b.first <- Start{p.hello, p.loader, p.batch, since}
 			return
 		}
 	}
@@ -393,10 +398,21 @@ func (b *Bridge) firstOf(pid int) (since int64, ok bool) {
 func (b *Bridge) process(pid int) *process {
 	p := b.processes[pid]
 	if p == nil {
-		p = newProcess(b, pid)
+		p = newProcess(b.Control, pid)
 		b.processes[pid] = p
 	}
 	return p
+}
+
+// workers yields the process ids of the main process's workers that run.
+func (b *Bridge) workers() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for _, r := range b.rings {
+			if r.role == roleWorker && r.parent == b.main.pid && !r.over() && !yield(r.pid) {
+				return
+			}
+		}
+	}
 }
 
 // drain hands on what is new, of loops or of all others, in the order of time: batches come to their
@@ -459,7 +475,7 @@ func (b *Bridge) hand(p *process, r *ring, rec *record) {
 // lost counts the records that were overwritten before they were read.
 func (b *Bridge) lost(p *process, r *ring) {
 	if r.dropped > 0 && p == b.main {
-		b.recorder.Track(p.lane(r)).Lost(r.dropped)
+		b.recorder.Track(p.lanes.of(r)).Lost(r.dropped)
 	}
 	r.dropped = 0
 }
@@ -472,12 +488,12 @@ func (b *Bridge) forget() {
 		b.count()
 		b.weigh()
 		b.looks.tell(b.recorder)
-		b.pools.tell(b)
+		b.pools.tell(b.workers(), b.recorder)
 		gone = func(pid int) bool { return unix.Kill(pid, 0) == unix.ESRCH }
 	}
 	for name, r := range b.rings {
 		if (r.ended || gone(r.pid)) && r.tail == r.word(countAt) {
-			b.process(r.parent).leave(r)
+			b.process(r.parent).lanes.leave(r)
 			r.close()
 			_ = os.Remove(r.path)
 			delete(b.rings, name)

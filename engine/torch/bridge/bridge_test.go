@@ -344,6 +344,7 @@ func withLoader(t *testing.T) (*Bridge, *process) {
 	t.Cleanup(func() { _ = b.Close() })
 	b.recorder = trace.NewRecorder(b.Clock, 0)
 	b.main = b.process(1)
+	b.main.out.recorder = b.recorder
 	b.main.loader = Loader{Live: true, Knobs: map[string]int{"num_workers": 1}}
 	return b, b.main
 }
@@ -352,7 +353,7 @@ func withLoader(t *testing.T) (*Bridge, *process) {
 func TestAnew(t *testing.T) {
 	b, p := withLoader(t)
 	for _, m := range []message{{Type: "anew"}, {Type: "moved", Loader: p.loader}} {
-		p.apply(&m)
+		p.segments.apply(&m)
 		if s := knob.SpecOf(b.Control.specs, "persistent_workers"); s == nil || s.NoEffect == "" || s.Hint == "" {
 			t.Errorf("%s: %+v", m.Type, s)
 		}
@@ -362,16 +363,16 @@ func TestAnew(t *testing.T) {
 // TestShuffleNotKnown: of a sampler that tells nothing of it no shuffle is shown.
 func TestShuffleNotKnown(t *testing.T) {
 	b, p := withLoader(t)
-	p.begin()
+	p.segments.begin(0)
 	on := true
 	for _, c := range []struct {
 		shuffle *bool
 		reason  string
 	}{{nil, "start"}, {&on, "shuffle - -> on" + trace.ByScript}, {nil, "shuffle on -> -" + trace.ByScript}} {
-		p.apply(&message{Type: "moved", Script: true, Loader: Loader{Live: true, Knobs: p.loader.Knobs, Shuffle: c.shuffle}})
-		listed := knob.ValueOf(p.segment.Knobs, "shuffle")
-		if known := knob.SpecOf(b.Control.specs, "shuffle") != nil; known != (c.shuffle != nil) || p.segment.Reason != c.reason || (listed == "on") != known {
-			t.Errorf("shuffle is %v: a knob %v, %q, segment %q", c.shuffle, known, listed, p.segment.Reason)
+		p.segments.apply(&message{Type: "moved", Script: true, Loader: Loader{Live: true, Knobs: p.loader.Knobs, Shuffle: c.shuffle}})
+		listed := knob.ValueOf(p.segments.segment.Knobs, "shuffle")
+		if known := knob.SpecOf(b.Control.specs, "shuffle") != nil; known != (c.shuffle != nil) || p.segments.segment.Reason != c.reason || (listed == "on") != known {
+			t.Errorf("shuffle is %v: a knob %v, %q, segment %q", c.shuffle, known, listed, p.segments.segment.Reason)
 		}
 	}
 }

@@ -17,16 +17,16 @@ import (
 // Foresee says what may go wrong if changes were made. Grave is what would end the
 // training.
 func (b *Bridge) Foresee(changes []knob.Setting) (text string, grave bool) {
-	b.Control.mu.Lock()
-	k := b.Control.wanted
-	b.Control.mu.Unlock()
+	about, each, known := b.view.facts()
+	if !known {
+		return "", false
+	}
+	k := b.Control.requested()
 	now := k.Workers
 	for _, c := range changes {
 		_ = KnobTable.Set(&k, c.Name, c.Value) // Set refuses it with a reason
 	}
-	b.mu.Lock()
-	size, each, loader := b.main.batchSize, b.each, b.main.loader
-	b.mu.Unlock()
+	size, loader := about.batch, about.loader
 	memory := host.ReadMemory()
 	cuda := afterCUDA(&loader, &size, k.Workers)
 	if cuda != "" {
@@ -34,7 +34,7 @@ func (b *Bridge) Foresee(changes []knob.Setting) (text string, grave bool) {
 	}
 	own := weight{bytes: each, weighed: each > 0, start: loader.Context}
 	if !own.weighed && k.Workers > now && own.start != "fork" {
-		own.bytes = host.PrivateMemory(b.main.pid)
+		own.bytes = host.PrivateMemory(about.pid)
 	}
 	short := copies(k.Workers-now, own, memory.Allowed()-memory.Held)
 	for _, text := range []string{cuda, short, shared(&k, freeOf(memoryFiles), size.Bytes), descriptors(&k, &size)} {
@@ -96,20 +96,19 @@ func (b *Bridge) weigh() {
 		return
 	}
 	var sum, n int64
-	for _, r := range b.rings {
-		if r.role == roleWorker && r.parent == b.main.pid && !r.over() && n < weighed {
-			if own := host.PrivateMemory(r.pid); own > 0 {
-				sum, n = sum+own, n+1
-			}
+	for pid := range b.workers() {
+		if n == weighed {
+			break
+		}
+		if own := host.PrivateMemory(pid); own > 0 {
+			sum, n = sum+own, n+1
 		}
 	}
 	b.weighed = begin.Add(max(weighEvery, time.Duration(float64(time.Since(begin))/weighShare)))
 	if n == 0 {
 		return
 	}
-	b.mu.Lock()
-	b.each = sum / n
-	b.mu.Unlock()
+	b.view.weigh(sum / n)
 	b.recorder.Gauge(trace.GaugeWorkerBytes, float64(sum/n))
 }
 

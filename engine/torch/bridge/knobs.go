@@ -279,10 +279,12 @@ func (c *Control) expected(k Knobs) trace.Prediction {
 }
 
 // Requested returns the knobs last asked for.
-func (c *Control) Requested() []knob.Setting {
+func (c *Control) Requested() []knob.Setting { return KnobTable.List(c.requested()) }
+
+func (c *Control) requested() Knobs {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return KnobTable.List(c.wanted)
+	return c.wanted
 }
 
 // Pause lets the training stand still at its next batch, or go on.

@@ -3,6 +3,7 @@
 package bridge
 
 import (
+	"iter"
 	"time"
 
 	"dev.gpustall/engine/base/host"
@@ -25,18 +26,18 @@ type looks struct {
 
 // look looks whether the main process's workers wait for a lock that processes share. One worker
 // waits for no other.
-func (l *looks) look(b *Bridge) {
+func (l *looks) look(pids iter.Seq[int]) {
 	now := time.Now()
-	if b.main.knobs.Workers < 2 || now.Sub(l.last) < looksEvery {
+	if now.Sub(l.last) < looksEvery {
 		return
 	}
 	l.last = now
 	workers, waiting := 0, 0
-	for _, r := range b.rings {
-		if r.role != roleWorker || r.parent != b.main.pid || r.over() || workers == looksAt {
-			continue
+	for pid := range pids {
+		if workers == looksAt {
+			break
 		}
-		if waits, known := host.AwaitsLock(r.pid); known {
+		if waits, known := host.AwaitsLock(pid); known {
 			workers++
 			if waits {
 				waiting++

@@ -84,9 +84,7 @@ func (b *Bridge) count() {
 			k.Rank, k.Steps, k.Time = max(0, p.hello.Rank), t.steps-1, t.last-t.first
 			b.recorder.Rank(k)
 			if p == b.main {
-				b.mu.Lock()
-				b.did = k
-				b.mu.Unlock()
+				b.view.count(k)
 			}
 		} else if p.known && t.steps > 1 && !b.beside {
 			b.beside = true
@@ -101,26 +99,4 @@ func (h *Hello) who() string {
 		return fmt.Sprintf("process %d", h.PID)
 	}
 	return fmt.Sprintf("process %d (%s)", h.PID, strings.Join(h.Argv, " "))
-}
-
-// GPU reports whether the session's loop computes on a GPU by now, and what NVML calls that; empty
-// where PyTorch does not tell, or it is a test's.
-func (b *Bridge) GPU() (uuid string, used bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.main == nil {
-		return "", false
-	}
-	h := &b.main.hello
-	if !h.Stand {
-		uuid = h.UUID
-	}
-	return uuid, h.CUDA != ""
-}
-
-// Did is how the loop that the session is about did so far, as of the last second.
-func (b *Bridge) Did() trace.Rank {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.did
 }

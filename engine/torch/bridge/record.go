@@ -50,7 +50,7 @@ var phases = map[kind]trace.Kind{
 // parts are the records that are parts of what the loop does with a batch.
 var parts = map[kind]trace.Kind{kindBackward: trace.KindBackward, kindOptimizer: trace.KindOptimizer}
 
-// split is what a record's time went to; zero where that was not measured.
+// split returns what the record's time went to; zero where that was not measured.
 func (r *record) split() trace.Split {
 	if r.Core < 0 || r.Waiting < 0 {
 		return trace.Split{}
@@ -60,3 +60,11 @@ func (r *record) split() trace.Split {
 	waiting := min(r.Waiting, wall-core)
 	return trace.Split{Core: core, Waiting: waiting, Blocked: wall - core - waiting}
 }
+
+// span returns the record's time as a span, of no step and no batch.
+func (r *record) span(k trace.Kind) trace.Span {
+	return trace.Span{Start: r.Start, End: r.End, Step: -1, Batch: -1, Kind: k}
+}
+
+// batchID returns the name of the record's batch.
+func (r *record) batchID() batchID { return batchID{r.Round, r.Batch} }

@@ -12,7 +12,7 @@ import (
 
 // sole is a process with one worker that a session is recorded of. What was recorded comes from
 // the function, which ends the session.
-func sole(t *testing.T) (*process, func() *trace.Snapshot) {
+func sole(t *testing.T) (*Bridge, *process, func() *trace.Snapshot) {
 	t.Helper()
 	b, err := Open()
 	if err != nil {
@@ -26,8 +26,8 @@ func sole(t *testing.T) (*process, func() *trace.Snapshot) {
 	s := trace.NewSession(trace.Meta{})
 	c := trace.NewCollector(b.recorder, s, attribution.NewAnalyzer(0), nil)
 	b.Control.begin(knobsOf(&p.loader), nil)
-	p.begin()
-	return p, func() *trace.Snapshot {
+	p.begin(b.recorder, 0)
+	return b, p, func() *trace.Snapshot {
 		p.finish()
 		c.Start()
 		if err := c.Stop(trace.Outcome{Status: "finished"}); err != nil {
@@ -63,22 +63,22 @@ func TestTaking(t *testing.T) {
 		{"nothing on record of how it was made", w, 0, [][2]int64{{0, 0}, {30, 60}}, 50, []stretch{{10, 50, 0}}, -1},
 		{"loaded inline", trace.TrackInline, 30, [][2]int64{{0, 30}, {30, 60}}, 50, []stretch{{10, 50, 0}}, -1},
 	} {
-		p, end := sole(t)
+		_, p, end := sole(t)
 		var batches []*batch
 		for i, took := range c.took {
 			b := &batch{seq: int32(i), lane: c.lane, done: took[1] * ms}
 			batches = append(batches, b)
 		}
 		for i, b := range slices.Backward(batches) { // as where a worker that takes another's place is read first
-			p.begins(c.lane, taken{c.took[i][0] * ms, b})
+			p.waits.begins(c.lane, begun{c.took[i][0] * ms, b})
 		}
 		batches[0].done = c.ready * ms
 		wait := trace.Span{Kind: trace.KindNext, Start: 10 * ms, End: c.until * ms}
 		beside := int64(-1)
-		if b := p.taking(&wait, batches[0]); b != nil {
+		if b := p.waits.taking(&wait, batches[0]); b != nil {
 			beside = int64(b.seq)
 		}
-		p.record(trace.TrackStep, wait)
+		p.out.span(trace.TrackStep, wait)
 		var got []stretch
 		for _, s := range end().Spans {
 			if s.Kind == trace.KindNext {
@@ -99,7 +99,7 @@ func TestAhead(t *testing.T) {
 	const ms, batches = 1_000_000, 40
 	worker := &ring{role: roleWorker, parent: 42}
 	for _, ahead := range []int{0, 2, batches} {
-		p, end := sole(t)
+		_, p, end := sole(t)
 		var tells []record // what the worker does: a batch every 20 ms
 		for i := range int32(batches) {
 			at := int64(i) * 20 * ms
@@ -113,7 +113,7 @@ func TestAhead(t *testing.T) {
 			}
 			p.loop(&record{Kind: kindNext, Start: max(0, ready-8*ms), End: ready + 10*ms, Batch: i, Step: i, Arg: 4, Flags: flagTrain, Waiting: -1})
 			p.loop(&record{Kind: kindBody, Start: ready + 10*ms, End: ready + 12*ms, Batch: i, Step: i, Flags: flagTrain | flagFinal, Waiting: -1})
-			if known := len(p.taken[trace.Worker(0)]); known > ahead+3 {
+			if known := len(p.waits.begun[trace.Worker(0)]); known > ahead+3 {
 				t.Fatalf("%d batches are remembered, %d read ahead", known, ahead)
 			}
 		}
@@ -129,7 +129,7 @@ func TestAhead(t *testing.T) {
 func TestMixed(t *testing.T) {
 	const ms, batches = 1_000_000, 400
 	workers := []*ring{{role: roleWorker, parent: 42, worker: 0}, {role: roleWorker, parent: 42, worker: 1}}
-	p, end := sole(t)
+	_, p, end := sole(t)
 	for i := range int32(batches) { // each takes 20 ms, of which the last one is collation; the loop waits for all
 		r, at := workers[i%2], int64(i)*21*ms
 		decode := []int64{0, 9, 19}[min(int(i/2), 2)] // the first one's, the second one's; others are not timed
@@ -177,7 +177,7 @@ func TestRelease(t *testing.T) {
 		name   string
 		beside []*batch // of each step; nil: its worker idled
 		all    bool
-		out    int32
+		out    int
 	}{
 		{"idle", []*batch{nil, nil}, false, 2},
 		{"done", []*batch{done, nil}, false, 2},
@@ -186,13 +186,13 @@ func TestRelease(t *testing.T) {
 		{"as long as that", []*batch{busy(), nil, nil, nil}, false, 0},
 		{"the end", []*batch{busy(), nil}, true, 2},
 	} {
-		p, _ := sole(t)
+		_, p, _ := sole(t)
 		for i, b := range c.beside {
-			p.kept = append(p.kept, &open{step: trace.Step{Index: int32(i)}, timed: true, beside: b})
+			p.steps.kept = append(p.steps.kept, &open{step: trace.Step{Index: int32(i)}, timed: true, beside: b})
 		}
-		p.release(c.all)
-		if p.steps != c.out || len(p.kept) != len(c.beside)-int(c.out) {
-			t.Errorf("%s: %d steps came out, %d are kept; want %d out", c.name, p.steps, len(p.kept), c.out)
+		p.steps.release(c.all)
+		if kept := len(p.steps.kept); kept != len(c.beside)-c.out || len(p.steps.untimed) > 0 {
+			t.Errorf("%s: of %d steps %d are kept, and %d wait for a GPU; want %d out", c.name, len(c.beside), kept, len(p.steps.untimed), c.out)
 		}
 	}
 }
@@ -200,16 +200,16 @@ func TestRelease(t *testing.T) {
 // TestLanes: a batch that a thread page-locks is not loaded by the loop.
 func TestLanes(t *testing.T) {
 	for r, want := range map[role]trace.TrackID{roleLoop: trace.TrackStep, roleInline: trace.TrackInline, rolePin: trace.TrackPin} {
-		if got := (&process{}).lane(&ring{role: r}); got != want {
+		if got := (lanes{}).of(&ring{role: r}); got != want {
 			t.Errorf("role %d writes to %s, want %s", r, got, want)
 		}
 	}
 	// The thread of a worker that sends what it made is on that worker's lane, and takes none.
-	p := newProcess(nil, 42)
+	l := lanes{}
 	for pid := range 2 { // a second one of that number, which begins before the first has ended
-		want := p.lane(&ring{role: roleWorker, pid: pid, worker: 3, memory: make([]byte, ringHeader)})
-		if got := p.lane(&ring{role: roleSender, pid: pid, worker: 3}); got != want || len(p.lanes) != pid+1 {
-			t.Errorf("what worker 3 in process %d sends is on %s of %d lanes, want %s", pid, got, len(p.lanes), want)
+		want := l.of(&ring{role: roleWorker, pid: pid, worker: 3, memory: make([]byte, ringHeader)})
+		if got := l.of(&ring{role: roleSender, pid: pid, worker: 3}); got != want || len(l) != pid+1 {
+			t.Errorf("what worker 3 in process %d sends is on %s of %d lanes, want %s", pid, got, len(l), want)
 		}
 	}
 }

@@ -3,6 +3,7 @@
 package bridge
 
 import (
+	"iter"
 	"slices"
 	"time"
 
@@ -17,27 +18,24 @@ type pools struct {
 }
 
 // tell records how many cores they used since it was last asked. A few workers stand for all.
-func (p *pools) tell(b *Bridge) {
+func (p *pools) tell(pids iter.Seq[int], recorder *trace.Recorder) {
 	now, seen := time.Now(), map[int]map[int]time.Duration{}
 	var used time.Duration
 	workers, known := 0, 0
-	for _, r := range b.rings {
-		if r.role != roleWorker || r.parent != b.main.pid || r.over() {
-			continue
-		}
+	for pid := range pids {
 		if workers++; len(seen) == weighed {
 			continue
 		}
-		times := host.ThreadTimes(r.pid)
-		seen[r.pid] = times
-		if last := p.last[r.pid]; len(last) > 0 && len(times) > 0 {
+		times := host.ThreadTimes(pid)
+		seen[pid] = times
+		if last := p.last[pid]; len(last) > 0 && len(times) > 0 {
 			known++
-			used += beside(r.pid, last, times)
+			used += beside(pid, last, times)
 		}
 	}
 	if known > 0 {
 		each := float64(used) / float64(now.Sub(p.at)) / float64(known)
-		b.recorder.Gauge(trace.GaugeWorkerThreads, each*float64(workers))
+		recorder.Gauge(trace.GaugeWorkerThreads, each*float64(workers))
 	}
 	p.at, p.last = now, seen
 }

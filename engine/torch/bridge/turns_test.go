@@ -15,8 +15,7 @@ import (
 // is known to be its own doing.
 func TestTurns(t *testing.T) {
 	const ms = 1_000_000
-	p, end := sole(t)
-	b := p.b
+	b, p, end := sole(t)
 	// Of 20 ms each pass waits for 6 and for 4, and computes for 2 and for 8. The record of the first batch
 	// has its phases in it, the last ms of collation; the second has one of fetch alone.
 	pass := func(step int32) {
@@ -89,7 +88,7 @@ func TestTurns(t *testing.T) {
 // what the loop does from then on, and has its batch.
 func TestSeenToTrain(t *testing.T) {
 	const ms = 1_000_000
-	p, end := sole(t)
+	_, p, end := sole(t)
 	for i := range int32(3) {
 		at := int64(i) * 20 * ms
 		rec := record{Iteration: 1, Step: i, Batch: i, Flags: flagTrain, Core: -1, Waiting: -1, Sample: -1}
@@ -126,7 +125,7 @@ func TestSeenToTrain(t *testing.T) {
 // device's time, those of which it is never known too, and nothing is compared with what was before.
 func TestOnGPU(t *testing.T) {
 	const ms = 1_000_000
-	p, end := sole(t)
+	b, p, end := sole(t)
 	seen := message{Type: "device", T: 2*20*ms + 6*ms, Step: 2, Script: true}
 	seen.CUDA, seen.UUID = "NVIDIA H100", "GPU-1"
 	for step := range int32(7) {
@@ -137,7 +136,8 @@ func TestOnGPU(t *testing.T) {
 		body.Kind, body.Start, body.End, body.Flags = kindBody, next.End, at+20*ms, flagTrain|flagFinal
 		device.Kind, device.Start, device.End = kindDevice, at+7*ms, at+17*ms
 		if step == 2 {
-			if uuid, used := p.b.GPU(); uuid != "" || used {
+			b.view.show(p.facts)
+			if uuid, used := b.GPU(); uuid != "" || used {
 				t.Error("a GPU is known beforehand")
 			}
 			p.hear(&seen)
@@ -168,7 +168,8 @@ func TestOnGPU(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	}
-	if uuid, used := p.b.GPU(); uuid != "GPU-1" || !used {
+	b.view.show(p.facts)
+	if uuid, used := b.GPU(); uuid != "GPU-1" || !used {
 		t.Errorf("the GPU is %q, used %v", uuid, used)
 	}
 	if spec := knob.SpecOf(snap.Meta.Specs, "pin_memory"); spec == nil || spec.NoEffect != "" {
@@ -182,8 +183,7 @@ func TestOnGPU(t *testing.T) {
 // TestThreads: threads that take batches one after the other, each with a ring, make one run.
 func TestThreads(t *testing.T) {
 	const ms, threads = 1_000_000, 6
-	p, end := sole(t)
-	b := p.b
+	b, _, end := sole(t)
 	for i := range threads {
 		w := newWriter(t, b.shared, fmt.Sprintf("ring-42-%d", i), roleLoop, 42, -1)
 		for step := int32(2 * i); step < int32(2*i+2); step++ {

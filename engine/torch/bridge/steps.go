@@ -1,0 +1,195 @@
+//go:build linux
+
+package bridge
+
+import (
+	"math"
+
+	"dev.gpustall/engine/trace"
+)
+
+// steps are the steps of a process's loop. One is open; others have ended and are kept until it is
+// known what they waited for and how long the GPU took.
+type steps struct {
+	out      *output
+	segments *segments
+	of       *facts
+
+	open    *open
+	kept    []*open         // ended, until a worker reports what it did meanwhile
+	untimed map[int32]*open // ended, until the GPU's time is known; by index
+	epoch   int32
+}
+
+// open is a step that is not recorded yet.
+type open struct {
+	step  trace.Step
+	load  int64 // ns of workers' time that its batches took
+	final bool  // it has ended, unless the next record says otherwise
+	timed bool  // the GPU's time is known, or there is none to wait for
+
+	beside *batch // what the worker of its batch was busy with while the loop took that batch; nil where it idled
+}
+
+// begin opens the step that trains with batch b.
+func (s *steps) begin(rec *record, b *batch, beside *batch) {
+	if b.work.Measured() { // the wait for a batch is charged to collation until it is handed over
+		b.work.Phases.Of(trace.KindCollate).Add(b.sent)
+	}
+	st := trace.Step{
+		Index: rec.Step, Batch: b.seq, Samples: int32(min(rec.Arg, math.MaxInt32)), Correct: -1, Loss: float32(math.NaN()),
+		Work: b.work, Built: trace.Built{Worker: b.lane, Slowest: b.slow},
+	}
+	if rec.Flags&flagFirst != 0 {
+		s.epoch++
+		st.Flags |= trace.FlagFirstOfEpoch
+	}
+	if rec.Flags&flagProfiled != 0 { // the profiler slows it down: it counts in no rate
+		st.Flags |= trace.FlagTimed | trace.FlagTransition
+	}
+	st.Epoch = max(s.epoch, 0)
+	var flags uint16
+	st.Segment, flags = s.segments.step(rec.Flags&flagChanging != 0)
+	st.Flags |= flags
+	s.open = &open{step: st, load: b.load(), timed: !s.of.onDevice(), beside: beside}
+}
+
+// join adds a further batch to the open step, from another loader. It reports whether the batch
+// belongs to that step.
+func (s *steps) join(rec *record, b *batch) bool {
+	o := s.open
+	if o == nil || rec.Step != o.step.Index || rec.Step < 0 {
+		return false
+	}
+	o.load += b.load()
+	o.step.Load = o.load
+	o.step.Samples += int32(min(rec.Arg, uint32(math.MaxInt32-o.step.Samples)))
+	o.step.Work.Add(&b.work)
+	return true
+}
+
+// body takes what the loop did with its batch: the host's part where there is a GPU, otherwise all
+// of the step's computation.
+func (s *steps) body(rec *record) {
+	span, track := rec.span(trace.KindCompute), trace.TrackCompute
+	span.Step = rec.Step
+	if s.open != nil && s.open.step.Index == rec.Step {
+		span.Batch = s.open.step.Batch
+		s.open.final = s.open.final || rec.Flags&flagFinal != 0
+	}
+	if s.of.onDevice() {
+		span.Kind, track = trace.KindEnqueue, trace.TrackStep
+	}
+	s.out.span(track, span)
+}
+
+// computed takes what the GPU did for a step.
+func (s *steps) computed(rec *record) {
+	span := rec.span(trace.KindCompute)
+	span.Step = rec.Step
+	if o := s.untimed[rec.Step]; o != nil {
+		span.Batch = o.step.Batch
+	}
+	s.out.span(trace.TrackCompute, span)
+	if rec.Flags&flagGoesOn == 0 {
+		s.time(rec.Step)
+	}
+}
+
+// next ends the open step, where its last record has come; last says that its epoch ends with it.
+func (s *steps) next(last bool) {
+	if s.open == nil || !s.open.final {
+		return
+	}
+	if last {
+		s.open.step.Flags |= trace.FlagLastOfEpoch
+	}
+	s.keep()
+}
+
+// leave ends the open step whose last record never came.
+func (s *steps) leave() {
+	if s.open != nil && !s.open.final {
+		s.keep()
+	}
+}
+
+// keep moves the open step to those that have ended.
+func (s *steps) keep() {
+	s.kept = append(s.kept, s.open)
+	s.open = nil
+	s.release(false)
+}
+
+// release hands out the kept steps whose waits are explained; with all, every one. A worker reports
+// what it did for a batch when that is done. One that was ended never does, so only so many steps
+// wait as there can be batches under way.
+func (s *steps) release(all bool) {
+	for len(s.kept) > 0 {
+		o := s.kept[0]
+		if !all && o.beside != nil && o.beside.done == 0 && len(s.kept) <= 2*s.segments.knobs.Workers+2 {
+			return
+		}
+		s.kept = s.kept[1:]
+		if o.timed {
+			s.out.step(o.step)
+		} else {
+			s.untimed[o.step.Index] = o
+		}
+	}
+	for len(s.untimed) > mostUntimed {
+		s.giveUp(s.oldest())
+	}
+}
+
+// mostUntimed is how many steps may wait for the GPU's time. It is twice the number at which
+// engine/torch/python/gpustall/device.py gives up the oldest.
+const mostUntimed = 128
+
+// oldest returns the index of the first step that waits for the GPU's time; math.MaxInt32 where none
+// does.
+func (s *steps) oldest() int32 {
+	first := int32(math.MaxInt32)
+	for step := range s.untimed {
+		first = min(first, step)
+	}
+	return first
+}
+
+// giveUp hands out a step without the GPU's time.
+func (s *steps) giveUp(step int32) {
+	s.out.step(s.untimed[step].step)
+	delete(s.untimed, step)
+}
+
+// time notes that the GPU's time of a step is recorded. Earlier steps that still wait for theirs get
+// none: Python gave them up.
+func (s *steps) time(step int32) {
+	for _, o := range s.kept {
+		if o.step.Index == step {
+			o.timed = true
+			return
+		}
+	}
+	for first := s.oldest(); first < step; first = s.oldest() {
+		s.giveUp(first)
+	}
+	if o := s.untimed[step]; o != nil {
+		delete(s.untimed, step)
+		s.out.step(o.step)
+	} else if s.open != nil && s.open.step.Index == step {
+		s.open.timed = true
+	}
+}
+
+// finish hands out all steps, when no record follows.
+func (s *steps) finish() {
+	if s.open != nil && s.open.final {
+		s.open.timed = true
+		s.keep()
+	}
+	s.release(true)
+	for len(s.untimed) > 0 {
+		s.giveUp(s.oldest())
+	}
+}

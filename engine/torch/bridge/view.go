@@ -1,0 +1,67 @@
+//go:build linux
+
+package bridge
+
+import (
+	"sync"
+
+	"dev.gpustall/engine/trace"
+)
+
+// view is what any goroutine may ask about the process that the session is about. Only the goroutine
+// that reads the rings writes it.
+type view struct {
+	mu     sync.Mutex
+	known  bool // there is such a process
+	about  facts
+	rank   trace.Rank
+	worker int64 // bytes of memory of a worker's own; 0 while that is not known
+}
+
+// show replaces the facts.
+func (v *view) show(f facts) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.known, v.about = true, f
+}
+
+// count replaces the rank.
+func (v *view) count(r trace.Rank) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.rank = r
+}
+
+// counted returns the rank.
+func (v *view) counted() trace.Rank {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.rank
+}
+
+// weigh replaces the memory of a worker.
+func (v *view) weigh(bytes int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.worker = bytes
+}
+
+// facts returns the facts and the memory of a worker; known is false before the first batch.
+func (v *view) facts() (about facts, worker int64, known bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.about, v.worker, v.known
+}
+
+// GPU returns NVML's name of the GPU that the session's loop computes on, and whether it uses one by
+// now. The name is empty where PyTorch does not tell it, and in tests with a stand-in for a GPU.
+func (b *Bridge) GPU() (uuid string, used bool) {
+	f, _, _ := b.view.facts()
+	if !f.hello.Stand {
+		uuid = f.hello.UUID
+	}
+	return uuid, f.onDevice()
+}
+
+// Did returns the totals of the session's loop, at most a second old.
+func (b *Bridge) Did() trace.Rank { return b.view.counted() }

@@ -1,0 +1,89 @@
+//go:build linux
+
+package bridge
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/trace"
+)
+
+// TestAsked: other goroutines may ask about the training at any time, also before its first batch and
+// while messages change what is known of it.
+func TestAsked(t *testing.T) {
+	b, err := Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	mail, err := os.Create(filepath.Join(b.shared, "messages-42"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mail.Close()
+	say := func(kind string, fields map[string]any) {
+		line := map[string]any{"type": kind, "t": monotonic()}
+		for name, value := range fields {
+			line[name] = value
+		}
+		text, err := json.Marshal(line)
+		if err == nil {
+			_, err = fmt.Fprintf(mail, "%s\n", text)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	var asking sync.WaitGroup
+	quit := make(chan struct{})
+	end := sync.OnceFunc(func() { close(quit); asking.Wait() })
+	defer end()
+	for _, ask := range []func(){func() { b.GPU() }, func() { b.Did() }, func() { b.Foresee(nil) }} {
+		asking.Go(func() {
+			for {
+				select {
+				case <-quit:
+					return
+				case <-time.After(time.Millisecond):
+					ask()
+				}
+			}
+		})
+	}
+
+	b.Watch()
+	say("hello", map[string]any{"pid": 42, "rank": -1, "world": -1})
+	say("loader", map[string]any{"trains": true, "knobs": map[string]int{"num_workers": 1, "prefetch_factor": 2}})
+	w := newWriter(t, b.shared, "ring-42-0", roleLoop, 42, -1)
+	now := monotonic()
+	w.write(record{Kind: kindNext, Start: now, End: now + 1, Flags: flagTrain})
+	<-b.First()
+	recorder := trace.NewRecorder(b.Clock, 0)
+	c := trace.NewCollector(recorder, trace.NewSession(trace.Meta{}), attribution.NewAnalyzer(0), nil)
+	b.Record(recorder)
+	c.Start()
+	for i := range 5 {
+		say("hello", map[string]any{"pid": 42, "rank": -1, "world": -1})
+		say("batch", map[string]any{"tensors": 2, "bytes": i})
+		say("device", map[string]any{"cuda": "NVIDIA H100", "uuid": fmt.Sprint("GPU-", i)})
+		now = monotonic()
+		w.write(record{Kind: kindNext, Start: now, End: now + 1, Flags: flagTrain, Step: int32(i + 1), Batch: int32(i + 1)})
+		<-b.Polled
+		<-b.Polled
+	}
+	b.Stop()
+	if err := c.Stop(trace.Outcome{Status: "finished"}); err != nil {
+		t.Fatal(err)
+	}
+	if uuid, used := b.GPU(); uuid != "GPU-4" || !used {
+		t.Errorf("the GPU is %q, used %v", uuid, used)
+	}
+}
