@@ -10,14 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/batch/sweep"
 	"dev.gpustall/engine/report"
-	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
 
@@ -45,7 +43,9 @@ does not fail; it is said on standard error.`,
 				return err
 			}
 			if sweep.IsFolder(args[0]) && sweep.IsFolder(args[1]) {
-				return compareSweeps(args, asJSON, &out, limits)
+				return compareSweeps(args, asJSON, &out, func(config string, c *stats.Change, memory [2]int64) error {
+					return judge(os.Stderr, config, c, memory, limits)
+				})
 			}
 			var sides [2]report.Side
 			for i, name := range args {
@@ -180,53 +180,4 @@ func judge(w io.Writer, b string, t *stats.Change, memory [2]int64, limits []lim
 		}
 	}
 	return nil
-}
-
-// comparison is a report.Comparison as JSON.
-type comparison struct {
-	Type        string              `json:"type"`
-	A           compared            `json:"a"`
-	B           compared            `json:"b"`
-	Throughput  changeSummary       `json:"throughput"`
-	Busy        changeSummary       `json:"busy_per_sample"`
-	Margin      number              `json:"margin"`
-	Alike       bool                `json:"same_work"`
-	Told        string              `json:"told,omitempty"`
-	Settings    []report.Difference `json:"settings"`
-	Recorded    bool                `json:"settings_recorded"` // else a side is a trace, which holds none but whether num_workers is 0
-	Environment []report.Difference `json:"environment"`
-}
-
-// compared is one side.
-type compared struct {
-	Session           string            `json:"session"`
-	Segment           string            `json:"segment"`
-	Steps             int               `json:"steps"`
-	SamplesPerSecond  number            `json:"samples_per_s"`
-	DeviceUtilization number            `json:"device_utilization"`
-	DataShare         number            `json:"data_share"`
-	Stalls            map[string]number `json:"stall_shares"` // of the active time
-	Memory            int64             `json:"memory_bytes,omitempty"`
-	Verdict           string            `json:"verdict"`
-	Labels            []string          `json:"labels,omitempty"`
-}
-
-func comparisonOf(c *report.Comparison) comparison {
-	return comparison{
-		Type: "comparison", A: sideOf(c.Sides[0]), B: sideOf(c.Sides[1]),
-		Throughput: summariseChange(&c.Throughput), Busy: summariseChange(&c.Busy), Margin: number(c.Margin), Alike: len(c.Work) == 0, Told: c.Told,
-		Settings: append([]report.Difference{}, c.Settings...), Recorded: !c.Traces, Environment: append([]report.Difference{}, c.Environment...),
-	}
-}
-
-func sideOf(d *report.Compared) compared {
-	out := compared{
-		Session: d.Session, Segment: d.Row.Name(), Steps: d.Row.Steps, SamplesPerSecond: number(d.Row.SamplesPerSecond),
-		DeviceUtilization: number(d.Row.Utilisation), DataShare: number(d.Row.DataShare), Stalls: map[string]number{},
-		Memory: d.Memory, Verdict: d.Verdict.Class, Labels: advice.Keys(d.Verdict.Labels),
-	}
-	for c := range trace.Cause(trace.NumCauses) {
-		out.Stalls[c.String()] = number(d.Row.Breakdown.Share(c))
-	}
-	return out
 }

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,10 +11,6 @@ import (
 	"dev.gpustall/engine/device/emu"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train"
-	"dev.gpustall/engine/train/nn"
-	"dev.gpustall/loader"
-	"dev.gpustall/loader/format/records"
-	"dev.gpustall/loader/source"
 )
 
 // hintDevice is what there is to do about a device that cannot be had.
@@ -92,53 +87,3 @@ func (d *opened) defaults() train.Knobs {
 
 // fixed reports whether the device models a workload of its own, without a network.
 func (d *opened) fixed() bool { return d.preset != nil && d.preset.Workload != nil }
-
-// openModel builds the network, or the fixed step of a modelled workload.
-func (o *options) openModel(d *opened, info loader.Info) (*nn.Model, func(int) device.Operation, error) {
-	if d.fixed() {
-		for _, s := range o.modelFlags.settings() {
-			flag := "--" + flagName(s.Name)
-			return nil, nil, refuse(flag+" "+s.Value, "emu:"+d.preset.Name+" brings its own workload", "leave "+flag+" out")
-		}
-		return nil, d.preset.Workload.Step, nil
-	}
-	name := o.model
-	if name == "" {
-		switch {
-		case info.T > 0:
-			name = "cnn3d"
-		case d.dev.Info().Kind == "cpu":
-			name = "cnn"
-		default:
-			name = "resnet18"
-		}
-	}
-	m, err := nn.Spec{Name: name, In: nn.Shape{H: info.H, W: info.W, C: info.C, T: info.T}, Classes: len(info.Classes),
-		Stem: o.stem, NoBatchNorm: bool(o.noBatchNorm)}.Model()
-	if why := errs.Explain(err); err != nil && info.Doubt != "" && info.C > nn.MaxChannels {
-		err = errs.New(why.Op, why.Object, why.Reason, info.Doubt).Because(err)
-	}
-	if err != nil {
-		return nil, nil, usageError{err}
-	}
-	return m, nil, nil
-}
-
-// openData opens --data, the workload's records, or the synthetic default.
-func (o *options) openData(ctx context.Context, d *opened, files *source.Files, progress progressFunc) (loader.Dataset, loader.Transform, error) {
-	if d.fixed() && o.data == "" {
-		for _, k := range o.images.given() {
-			return nil, nil, refuse("--"+flagName(k.Name), "emu:"+d.preset.Name+" brings its own samples, which are no images", "name images with --data, or leave it out")
-		}
-		ds, err := records.Generate(records.Options{SampleBytes: int(d.preset.Workload.SampleBytes), Seed: o.seed})
-		return ds, records.Transform{}, err
-	}
-	path := o.data
-	if path == "" {
-		var err error
-		if path, err = defaultData(ctx, progress); err != nil {
-			return nil, nil, err
-		}
-	}
-	return openPath(ctx, path, files, o.images, progress)
-}

@@ -29,13 +29,18 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// refuse is the error of a flag whose value cannot be had.
+// misuse marks err as the fault of what the user typed.
+func misuse(err error) error { return usageError{err} }
+
+// refuse returns the error of a flag's value that is not accepted.
 func refuse(flag, reason, hint string) error {
-	return usageError{errs.New("set", flag, reason, hint)}
+	return misuse(errs.New("set", flag, reason, hint))
 }
 
 // signalError says that a signal ended the run; it is not printed.
 type signalError struct{ os.Signal }
+
+func endedBy(s os.Signal) error { return signalError{s} }
 
 func (e signalError) Error() string { return "ended by " + e.String() }
 
@@ -94,6 +99,8 @@ func explain(err error) *errs.Error {
 
 // summarised says that a summary which tells of the error was printed.
 type summarised struct{ error }
+
+func tellsOf(err error) error { return summarised{err} }
 
 func (e summarised) Unwrap() error { return e.error }
 

@@ -113,7 +113,7 @@ func TestFullOutput(t *testing.T) {
 // A run that never made a step has a summary of valid JSON.
 func TestSummaryOfNothing(t *testing.T) {
 	s := trace.NewSession(trace.Meta{Samples: 10})
-	b, err := json.Marshal(measure(s.Snapshot(0, 0), &options{epochs: 2}))
+	b, err := json.Marshal(progressOf(s.Snapshot(0, 0), 2, 0))
 	if err != nil || !strings.Contains(string(b), `"samples_per_s":null`) {
 		t.Errorf("%s, %v", b, err)
 	}
@@ -127,7 +127,7 @@ func TestProgressOfSlowSteps(t *testing.T) {
 		{Index: 1, Epoch: 1, Start: 10 * second, End: 30 * second, Samples: 10, Busy: 20 * second},
 	}}
 	s.Digest = *trace.Digested(s.Recent)
-	g := measure(s, &options{epochs: 2, steps: 4})
+	g := progressOf(s, 2, 4)
 	if g.Epoch != 1 || math.Abs(float64(g.SamplesPerSecond)-0.5) > 1e-9 {
 		t.Errorf("epoch %d, %v samples/s", g.Epoch, g.SamplesPerSecond)
 	}
@@ -138,11 +138,11 @@ func TestProgressOfSlowSteps(t *testing.T) {
 		t.Errorf("late %v, %v s since the last step: 30 s are less than two steps", g.Late, g.SinceStep)
 	}
 	s.Now = 80 * second
-	if line := measure(s, &options{epochs: 2}).line(); !strings.Contains(line, "(no step for 50.0 s)") {
+	if line := progressOf(s, 2, 0).line(); !strings.Contains(line, "(no step for 50.0 s)") {
 		t.Errorf("a stalled run reads %q", line)
 	}
 	s.Gauges = map[string][]trace.Point{trace.GaugeTestBegun: {{T: 70 * second}}}
-	if line := measure(s, &options{epochs: 2}).line(); !strings.Contains(line, "  evaluating") || strings.Contains(line, "no step") {
+	if line := progressOf(s, 2, 0).line(); !strings.Contains(line, "  evaluating") || strings.Contains(line, "no step") {
 		t.Errorf("an evaluation reads %q", line)
 	}
 }

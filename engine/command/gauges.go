@@ -1,9 +1,6 @@
 package command
 
 import (
-	"fmt"
-	"iter"
-	"runtime/debug"
 	"time"
 
 	"dev.gpustall/engine/base/host"
@@ -107,29 +104,6 @@ func (g *hostWatch) record(r *trace.Recorder) {
 	}
 }
 
-// ratesOf returns the host's gauges and what they were between two samples.
-func ratesOf(prev, cur host.Sample) iter.Seq2[string, host.Reading] {
-	return func(yield func(string, host.Reading) bool) {
-		r, ok := host.Between(prev, cur)
-		if !ok {
-			return
-		}
-		for _, row := range []struct {
-			gauge string
-			host.Reading
-		}{
-			{trace.GaugeCPUOurs, r.CPUOurs}, {trace.GaugeCPUOthers, r.CPUOthers}, {trace.GaugeCPUIdle, r.CPUIdle},
-			{trace.GaugeRunQueue, r.RunQueue}, {trace.GaugeThrottled, r.Throttled},
-			{trace.GaugePressureCPU, r.PressureCPU}, {trace.GaugePressureIO, r.PressureIO}, {trace.GaugePressureMemory, r.PressureMemory},
-			{trace.GaugeMajorFaults, r.MajorFaults}, {trace.GaugeDiskRead, r.DiskRead}, {trace.GaugeDiskOurs, r.DiskOurs},
-		} {
-			if !yield(row.gauge, row.Reading) {
-				return
-			}
-		}
-	}
-}
-
 // starvation is what the threads of a device that is the host did until the last sample.
 type starvation struct{ core, waiting time.Duration }
 
@@ -160,44 +134,4 @@ func openNVML(uuid string, index int) (*nvml.Sampler, error) {
 func (g *gauges) stop() {
 	close(g.quit)
 	<-g.done
-}
-
-// recoverTo turns a panic of a side goroutine into a note, so that the training
-// goes on and the terminal stays whole.
-func recoverTo(r *trace.Recorder, what string) {
-	if p := recover(); p != nil {
-		r.Note("error", fmt.Sprintf("%s: panic: %v\n%s", what, p, debug.Stack()))
-	}
-}
-
-// storeGauges records what is asked of object stores.
-type storeGauges struct {
-	last   source.Counts
-	told   bool // why the cache ended
-	outage outage
-}
-
-func (g *storeGauges) look(r *trace.Recorder, files *source.Files) {
-	now := files.Counts()
-	for _, c := range []struct {
-		gauge       string
-		before, now int64
-	}{
-		{trace.GaugeStoreRequests, g.last.Requests, now.Requests},
-		{trace.GaugeStoreRetries, g.last.Retries, now.Retries},
-		{trace.GaugeStoreRead, g.last.Read, now.Read},
-		{trace.GaugeStoreCached, g.last.Cached, now.Cached},
-	} {
-		if c.now > c.before {
-			r.Gauge(c.gauge, float64(c.now))
-		}
-	}
-	g.last = now
-	if level, text := g.outage.look(now, time.Now()); text != "" {
-		r.Note(level, text)
-	}
-	if why := files.Trouble(); why != "" && !g.told {
-		g.told = true
-		r.Note("warn", why)
-	}
 }

@@ -43,7 +43,7 @@ broke off.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			of, ok := originals[args[0]]
 			if !ok {
-				return usageError{errs.New("get data", strconv.Quote(args[0]), "there is no data set of that name", "choose "+knob.Choice(getNames))}
+				return misuse(errs.New("get data", strconv.Quote(args[0]), "there is no data set of that name", "choose "+knob.Choice(getNames)))
 			}
 			if url != "" {
 				of.url = url

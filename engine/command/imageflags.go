@@ -1,10 +1,8 @@
 package command
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -52,12 +50,12 @@ func (f *imageFlags) check() error {
 	}
 	if f.transform != "" {
 		if err := transform.Check(f.transform); err != nil {
-			return usageError{err}
+			return misuse(err)
 		}
 	}
 	if f.where != "" {
 		if err := filter.Check(f.where); err != nil {
-			return usageError{err}
+			return misuse(err)
 		}
 	}
 	return nil
@@ -81,34 +79,7 @@ func (f *imageFlags) to(o *format.Options) {
 	o.Transform, o.Size, o.Where = f.transform, f.size, f.where
 }
 
-// pointed is where in a text an error is, if it says so: the text and a caret, as lines of
-// their own.
-func pointed(err error) string {
-	var at interface{ Caret() string }
-	if !errors.As(err, &at) {
-		return ""
-	}
-	return "  " + strings.ReplaceAll(at.Caret(), "\n", "\n  ") + "\n"
-}
-
 // completeTransform offers the names that the step being typed may have.
 func completeTransform(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 	return transform.Completions(typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-}
-
-// newTransforms lists the transforms.
-func newTransforms() *cobra.Command {
-	return &cobra.Command{
-		Use: "transforms [TEXT]", Short: "List what --transform may be made of, or say what a text of it does",
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				if err := transform.Check(args[0]); err != nil {
-					return usageError{err}
-				}
-				return say(cmd.OutOrStdout(), "%s is right\n", args[0])
-			}
-			return say(cmd.OutOrStdout(), "--transform takes these, with | between them, as in '%s':\n\n%s\n%s", transform.Example, transform.Help(), transform.Notes)
-		},
-	}
 }

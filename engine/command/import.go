@@ -128,12 +128,3 @@ func traceName(path string) string {
 		return r
 	}, name)
 }
-
-// unusedName is the name of a file that is not there yet.
-func unusedName(path, ext string) string {
-	name := path + ext
-	for n := 2; exists(name); n++ {
-		name = fmt.Sprintf("%s-%d%s", path, n, ext)
-	}
-	return name
-}

@@ -119,22 +119,6 @@ func holds(path string, ds loader.Dataset, tf loader.Transform, i loader.Info) s
 	return text
 }
 
-// unwrapped is the data set itself where it is read forwards.
-func unwrapped(ds loader.Dataset) any {
-	if s, ok := ds.(*loader.Streamed); ok {
-		return s.Stream
-	}
-	return ds
-}
-
-// contents says what a data set's files hold, where its format alone does not.
-func contents(ds loader.Dataset) string {
-	if s, ok := unwrapped(ds).(interface{ Contents() string }); ok {
-		return s.Contents()
-	}
-	return ""
-}
-
 // trial is what loading some samples on one thread took.
 type trial struct {
 	samples   int

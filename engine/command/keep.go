@@ -21,7 +21,7 @@ import (
 
 // keeping are the flags of weights and checkpoints.
 type keeping struct {
-	init   string
+	init   initFlag
 	save   string
 	dir    string
 	every  int
@@ -34,31 +34,8 @@ const (
 	keptMost  = 3    // checkpoints of a run that stay
 )
 
-func (k *keeping) addInit(fs *pflag.FlagSet) {
-	fs.StringVar(&k.init, "init", "", "begin with the weights in `FILE`"+safetensors.Ext+", named as torchvision's; a head for another number of classes stays random")
-}
-
-// initSetting is the flag's name as a setting of sweeps and labs.
-const initSetting = "init"
-
-// given is the file of weights as a setting, by its whole path: a sweep or a lab may be gone
-// on with from elsewhere.
-func (k *keeping) given() ([]knob.Setting, error) {
-	if k.init == "" {
-		return nil, nil
-	}
-	if !exists(k.init) {
-		return nil, refuse("--init "+k.init, "there is no such file", "name the weights to begin with")
-	}
-	path, err := filepath.Abs(k.init)
-	if err != nil {
-		return nil, errs.Wrap(err, "find", k.init, "name it in full")
-	}
-	return []knob.Setting{{Name: initSetting, Value: path}}, nil
-}
-
 func (k *keeping) add(fs *pflag.FlagSet) {
-	k.addInit(fs)
+	k.init.add(fs)
 	fs.StringVar(&k.save, "save", "", "write the weights to `FILE`"+safetensors.Ext+" in the end")
 	fs.StringVar(&k.dir, "checkpoint", "", fmt.Sprintf("keep the run in the folder `DIR`, so that --resume goes on with it: every so many steps, and in the end; the newest %d stay", keptMost))
 	fs.IntVar(&k.every, "checkpoint-every", keptEvery, "steps between checkpoints")
@@ -73,13 +50,13 @@ func (k *keeping) check() error {
 	switch {
 	case k.every < 1:
 		return refuse(fmt.Sprintf("--checkpoint-every %d", k.every), "out of range", "choose 1 or more")
-	case k.init != "" && k.resume != "":
+	case k.init.file != "" && k.resume != "":
 		return refuse("--init", "--resume brings weights of its own", "give one of the two")
 	case k.save != "" && filepath.Ext(k.save) != safetensors.Ext:
 		return refuse("--save "+k.save, "it is written in one format only", "name a file that ends with "+safetensors.Ext)
 	}
-	if k.init != "" { // before anything is made
-		f, err := safetensors.Open(k.init)
+	if k.init.file != "" { // before anything is made
+		f, err := safetensors.Open(k.init.file)
 		if err != nil {
 			return err
 		}
@@ -113,10 +90,10 @@ func (k *keeping) computes(d *opened, m *nn.Model) error {
 func (k *keeping) begin(cfg *train.Config) (said string, err error) {
 	info := cfg.Device.Info()
 	switch {
-	case k.init != "" && (cfg.Model == nil || !info.Computes):
-		said = fmt.Sprintf("the weights in %s are left out: %s computes nothing, and the times that it models do not depend on them", errs.Path(k.init), info.Name)
-	case k.init != "":
-		cfg.Weights, said, err = checkpoint.Init(k.init, cfg.Model)
+	case k.init.file != "" && (cfg.Model == nil || !info.Computes):
+		said = fmt.Sprintf("the weights in %s are left out: %s computes nothing, and the times that it models do not depend on them", errs.Path(k.init.file), info.Name)
+	case k.init.file != "":
+		cfg.Weights, said, err = checkpoint.Init(k.init.file, cfg.Model)
 	case k.from != nil:
 		if err := checkpoint.Fits(k.from.path, k.from.point.State, cfg.Model); err != nil {
 			return "", err

@@ -87,7 +87,7 @@ func (f *labFlags) add(fs *pflag.FlagSet) {
 	f.modelFlags.add(fs)
 	fs.StringVar(&f.data, "data", "", dataHelp)
 	f.images.add(fs)
-	f.keep.addInit(fs)
+	f.keep.init.add(fs)
 	fs.Int64Var(&f.seed, "seed", 1, "seed of the weights, the order and the augmentation")
 	fs.Float64Var(&f.lr, "lr", 0, "learning rate (default: what suits the model and the batch size)")
 	f.knobs.add(fs, false)
@@ -119,7 +119,7 @@ func (f *labFlags) request(ctx context.Context, progress progressFunc) (*lab.Req
 	}
 	if f.data != "" {
 		if err := checkSetting(sweep.Data, f.data); err != nil {
-			return nil, usageError{err}
+			return nil, misuse(err)
 		}
 		path, err := source.Absolute(f.data) // --resume may come from elsewhere
 		if err != nil {
@@ -127,7 +127,7 @@ func (f *labFlags) request(ctx context.Context, progress progressFunc) (*lab.Req
 		}
 		f.data = path
 	}
-	weights, err := f.keep.given()
+	weights, err := f.keep.init.given()
 	if err != nil {
 		return nil, err
 	}
@@ -179,12 +179,12 @@ func (f *labFlags) size(ctx context.Context, r *lab.Request, progress progressFu
 	for _, s := range r.Base {
 		if train.KnobTable.Find(s.Name) != nil && s.Value != tuneAgain && s.Value != tuneKnown {
 			if err := k.Set(s.Name, s.Value); err != nil {
-				return usageError{err}
+				return misuse(err)
 			}
 		}
 	}
 	if err := k.Check(d.dev.Info()); err != nil {
-		return usageError{err}
+		return misuse(err)
 	}
 	ds, tf, err := f.openData(ctx, d, nil, progress)
 	if err != nil {
@@ -270,13 +270,13 @@ func (f *labFlags) begin(ctx context.Context, l *lab.Lab, progress progressFunc)
 			return refuse("--"+name, "--resume goes on as the lab was asked for", "leave it out, or begin another lab in another folder")
 		}
 		if err := l.Resume(); err != nil {
-			return usageError{err}
+			return misuse(err)
 		}
 		l.Version = f.version
 		return nil
 	}
 	if err := l.Vacant(); err != nil {
-		return usageError{err}
+		return misuse(err)
 	}
 	r, err := f.request(ctx, progress)
 	if err != nil {

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -81,3 +82,13 @@ func foldLine(b *strings.Builder, line string, columns int) {
 
 // labelWidth is how wide the labels of the summary are, with the space after them.
 const labelWidth = 9
+
+// pointed is where in a text an error is, if it says so: the text and a caret, as lines of
+// their own.
+func pointed(err error) string {
+	var at interface{ Caret() string }
+	if !errors.As(err, &at) {
+		return ""
+	}
+	return "  " + strings.ReplaceAll(at.Caret(), "\n", "\n  ") + "\n"
+}

@@ -38,7 +38,7 @@ func (f *modelFlags) add(fs *pflag.FlagSet) {
 func (f *modelFlags) check() error {
 	for _, s := range f.settings() {
 		if err := checkModel(s.Name, s.Value); err != nil {
-			return usageError{err}
+			return misuse(err)
 		}
 	}
 	return nil

@@ -142,17 +142,3 @@ func (o *options) check(*cobra.Command) error {
 	}
 	return nil
 }
-
-// maxRate bounds what an hour of a device may cost, in dollars.
-const maxRate = 1e6
-
-// addRate adds the flag that prices the device's time.
-func addRate(fs *pflag.FlagSet, rate *float64) {
-	fs.Float64Var(rate, "gpu-rate", 0, "what an hour of the device costs, in `DOLLARS`: says what waiting for data costs (default: not said)")
-}
-
-func goodRate(rate float64) bool { return rate >= 0 && rate <= maxRate }
-
-func refuseRate(rate float64) error {
-	return refuse(fmt.Sprintf("--gpu-rate %g", rate), "out of range", fmt.Sprintf("give dollars an hour, 0 to %.0f", float64(maxRate)))
-}

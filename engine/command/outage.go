@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/trace"
 	"dev.gpustall/loader/source"
 )
 
@@ -42,4 +43,36 @@ func (o *outage) look(now source.Counts, at time.Time) (level, text string) {
 			units.Prose.Time(int64(away)), units.Counted(int(more), "request", "requests"))
 	}
 	return "", ""
+}
+
+// storeGauges records what is asked of object stores.
+type storeGauges struct {
+	last   source.Counts
+	told   bool // why the cache ended
+	outage outage
+}
+
+func (g *storeGauges) look(r *trace.Recorder, files *source.Files) {
+	now := files.Counts()
+	for _, c := range []struct {
+		gauge       string
+		before, now int64
+	}{
+		{trace.GaugeStoreRequests, g.last.Requests, now.Requests},
+		{trace.GaugeStoreRetries, g.last.Retries, now.Retries},
+		{trace.GaugeStoreRead, g.last.Read, now.Read},
+		{trace.GaugeStoreCached, g.last.Cached, now.Cached},
+	} {
+		if c.now > c.before {
+			r.Gauge(c.gauge, float64(c.now))
+		}
+	}
+	g.last = now
+	if level, text := g.outage.look(now, time.Now()); text != "" {
+		r.Note(level, text)
+	}
+	if why := files.Trouble(); why != "" && !g.told {
+		g.told = true
+		r.Note("warn", why)
+	}
 }

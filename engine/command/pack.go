@@ -54,10 +54,10 @@ func pack(parent context.Context, from, to string, o shards.PackOptions) error {
 		return err
 	}
 	if source.Remote(from) {
-		return usageError{errs.New("pack", "SRC", "it lies in an object store", "give a folder of this machine")}
+		return misuse(errs.New("pack", "SRC", "it lies in an object store", "give a folder of this machine"))
 	}
 	if !source.Remote(to) && liesIn(from, to) {
-		return usageError{errs.New("pack into", to, "it lies in the folder that is packed", "choose another folder")}
+		return misuse(errs.New("pack into", to, "it lies in the folder that is packed", "choose another folder"))
 	}
 	train, err := imagefolder.Open(from)
 	if errors.Is(err, imagefolder.ErrNotFolder) {

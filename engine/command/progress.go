@@ -46,7 +46,8 @@ const recent = 5 * time.Second
 // rates are those of the steps before.
 const late = 2 * time.Second
 
-func measure(s *trace.Snapshot, o *options) progress {
+// progressOf returns where a run is that ends after so many epochs or steps; 0 is no limit.
+func progressOf(s *trace.Snapshot, epochs, limit int) progress {
 	steps := s.Recent
 	from := len(steps)
 	for from > 0 && steps[from-1].End > s.Now-int64(recent) {
@@ -58,7 +59,7 @@ func measure(s *trace.Snapshot, o *options) progress {
 	window := steps[from:]
 	b := attribution.Sum(window)
 	g := progress{
-		T: seconds(s.Now), Epochs: o.epochs, Step: stepsDone(s), ETA: none,
+		T: seconds(s.Now), Epochs: epochs, Step: stepsDone(s), ETA: none,
 		SamplesPerSecond: none, DeviceUtilization: none, DataShare: none,
 		Loss: none, Top1: none, SinceStep: none,
 	}
@@ -86,12 +87,12 @@ func measure(s *trace.Snapshot, o *options) progress {
 		g.LearningRate = &n
 	}
 	left := math.Inf(1)
-	if o.epochs > 0 {
-		left = samplesLeft(s, o.epochs)
+	if epochs > 0 {
+		left = samplesLeft(s, epochs)
 	}
-	if o.steps > 0 {
-		g.Steps = int64(o.steps)
-		left = min(left, float64(o.steps-g.Step)*float64(b.Samples)/float64(len(window)))
+	if limit > 0 {
+		g.Steps = int64(limit)
+		left = min(left, float64(limit-g.Step)*float64(b.Samples)/float64(len(window)))
 	}
 	g.ETA = number(max(0, left) / b.SamplesPerSecond())
 	return g

@@ -5,18 +5,14 @@ package command
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"runtime"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"dev.gpustall/engine/base/errs"
-	"dev.gpustall/engine/base/knob"
-	"dev.gpustall/engine/base/units"
 )
 
 // Main runs the command line and returns the exit code.
@@ -58,7 +54,7 @@ no knob helps, a story shows how a bottleneck is found, fixed and proved;
 		},
 	}
 	root.SetVersionTemplate("gpustall {{.Version}} (" + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")\n")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{flagError(cmd, err)} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misuse(flagError(cmd, err)) })
 	root.SetUsageFunc(usage)
 	o.addTraining(root.Flags())
 	o.keep.add(root.Flags())
@@ -82,7 +78,7 @@ func strict(root *cobra.Command) {
 		case "completion":
 			c.Args = func(_ *cobra.Command, args []string) error {
 				if len(args) > 0 {
-					return usageError{errs.New("complete for", strconv.Quote(args[0]), "no shell of that name is known", "choose bash, zsh, fish or powershell")}
+					return misuse(errs.New("complete for", strconv.Quote(args[0]), "no shell of that name is known", "choose bash, zsh, fish or powershell"))
 				}
 				return nil
 			}
@@ -98,46 +94,5 @@ func strict(root *cobra.Command) {
 				return nil
 			}
 		}
-	}
-}
-
-// noArgs refuses arguments in one sentence.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	var flag string
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if k, ok := f.Value.(*knobFlag); ok && f.NoOptDefVal == k.text && k.check(args[0]) == nil {
-			flag = f.Name
-		}
-	})
-	if flag != "" { // it was given alone, and its value after a space
-		return usageError{errs.New("read", strconv.Quote(args[0]), cmd.CommandPath()+" takes no arguments",
-			fmt.Sprintf("write a switch's value after =, as in --%s=%s", flag, args[0]))}
-	}
-	if cmd.HasParent() {
-		return usageError{errs.New("read", strconv.Quote(args[0]), cmd.CommandPath()+" takes no arguments", "leave it out")}
-	}
-	return noCommand(cmd, args[0])
-}
-
-func noCommand(root *cobra.Command, name string) error {
-	var names []string
-	for _, c := range root.Commands() {
-		if c.IsAvailableCommand() {
-			names = append(names, c.Name())
-		}
-	}
-	return usageError{errs.New("find command", strconv.Quote(name), "there is none of that name", "choose "+knob.Choice(names))}
-}
-
-// exactly asks for n arguments and names what they are.
-func exactly(n int, what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != n {
-			return usageError{errs.New("run", cmd.CommandPath(), "it got "+units.Counted(len(args), "argument", "arguments"), "name "+what)}
-		}
-		return nil
 	}
 }

@@ -2,21 +2,15 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
-
-	"dev.gpustall/engine/base/units"
-	"dev.gpustall/engine/trace"
 )
 
 func newRun(version string) *cobra.Command {
@@ -97,7 +91,7 @@ func runHeadless(parent context.Context, o *options, out, log io.Writer) error {
 	switch sig := got(); {
 	case err != nil:
 	case errors.Is(perr, syscall.EPIPE):
-		err = signalError{syscall.SIGPIPE}
+		err = endedBy(syscall.SIGPIPE)
 	case sig != nil:
 		err = sig
 	case perr != nil:
@@ -108,110 +102,7 @@ func runHeadless(parent context.Context, o *options, out, log io.Writer) error {
 	if err == nil {
 		return nil
 	}
-	return summarised{err}
-}
-
-// printer writes progress on a ticker of its own.
-type printer struct {
-	run  *run
-	opts *options
-	out  io.Writer
-	log  io.Writer
-	quit chan struct{}
-	done chan struct{}
-
-	unread  func() // called when nobody reads out any more
-	noted   int    // notes already told
-	decided int    // decisions of a tune already told
-}
-
-func (p *printer) start() {
-	p.quit, p.done = make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(p.done)
-		defer recoverTo(p.run.recorder, "print progress")
-		tick := time.NewTicker(time.Duration(max(p.opts.interval, 0.05) * float64(time.Second)))
-		defer tick.Stop()
-		for {
-			select {
-			case <-p.quit:
-				return
-			case <-tick.C:
-				p.progress()
-			}
-		}
-	}()
-}
-
-func (p *printer) stop() {
-	close(p.quit)
-	<-p.done
-}
-
-func (p *printer) progress() {
-	s := p.run.session.Snapshot(0, 0)
-	p.tell(s, nil)
-	p.decisions(s)
-	g := measure(s, p.opts)
-	var err error
-	if p.opts.json {
-		g.Type = "progress"
-		err = p.encode(g)
-	} else {
-		err = say(p.out, "%s\n", g.line())
-	}
-	if errors.Is(err, syscall.EPIPE) {
-		p.unread()
-	}
-}
-
-// decisions prints what a tune decided meanwhile.
-func (p *printer) decisions(s *trace.Snapshot) {
-	for i := range s.Experiments {
-		x := &s.Experiments[i]
-		for ; x.Kind == trace.Tune && p.decided < len(x.Decisions); p.decided++ {
-			d := &x.Decisions[p.decided]
-			if !p.opts.json {
-				_ = say(p.out, "%-*s%s\n", labelWidth, "tune", units.Line(d.Text))
-				continue
-			}
-			line := summariseDecision(d)
-			line.Type = "decision"
-			_ = p.encode(line)
-		}
-	}
-}
-
-// tell prints what the run noted meanwhile, but for the error that it ends with.
-func (p *printer) tell(s *trace.Snapshot, cause error) {
-	told := max(0, len(s.Notes)-(s.Noted-p.noted)) // notes in s that were told already
-	p.noted = s.Noted
-	for _, n := range s.Notes[told:] {
-		if n.Level == "info" || cause != nil && strings.Contains(cause.Error(), n.Text) {
-			continue
-		}
-		_ = say(p.log, "gpustall: %s\n", units.Line(n.Text))
-	}
-}
-
-func (p *printer) summary(cause error) error {
-	last := p.run.session.Snapshot(0, 0)
-	p.tell(last, cause)
-	p.decisions(last)
-	s := summarise(p.run, cause)
-	if p.opts.json {
-		return p.encode(s)
-	}
-	return say(p.out, "%s", s.text())
-}
-
-func (p *printer) encode(v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encode the progress as JSON: %w", err)
-	}
-	_, err = p.out.Write(append(b, '\n'))
-	return err
+	return tellsOf(err)
 }
 
 // kept says where the session is and what can be done with it.

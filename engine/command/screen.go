@@ -9,20 +9,14 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"dev.gpustall/engine/base/errs"
-	"dev.gpustall/engine/base/knob"
-	"dev.gpustall/engine/base/units"
-	"dev.gpustall/engine/batch/lab"
-	"dev.gpustall/engine/batch/sweep"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
@@ -99,7 +93,7 @@ func show(ctx context.Context, restore func(), o tui.Options) error {
 	defer stop()
 	err := showUntil(ctx, restore, o)
 	if gone() {
-		return signalError{syscall.SIGHUP}
+		return endedBy(syscall.SIGHUP)
 	}
 	return err
 }
@@ -179,7 +173,7 @@ func restorer() func() {
 func ended(trainErr, screenErr, sig error) error {
 	switch {
 	case errors.Is(screenErr, tui.ErrInterrupted):
-		screenErr, sig = nil, signalError{os.Interrupt}
+		screenErr, sig = nil, endedBy(os.Interrupt)
 	case errors.Is(screenErr, context.Canceled):
 		screenErr = nil
 	}
@@ -217,116 +211,3 @@ func exportReport(s snapshotter, id, session string) (string, error) {
 func all(s snapshotter) *trace.Snapshot { return s.Snapshot(0, 1<<62) }
 
 func baseName(path string) string { return strings.TrimSuffix(filepath.Base(path), store.Ext) }
-
-func newReplay(version string) *cobra.Command {
-	o := newOptions(version)
-	cmd := &cobra.Command{
-		Use:     "replay SESSION",
-		Short:   "Open the screen from a session file",
-		Long:    "Open the screen from a session: a file, a name that gpustall sessions lists, or latest.",
-		Args:    exactly(1, "one session"),
-		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.check(cmd) },
-		RunE: func(cmd *cobra.Command, args []string) error {
-			path, err := findSession(args[0])
-			if err != nil {
-				return err
-			}
-			s, err := store.Open(path)
-			if err != nil {
-				return err
-			}
-			if !drawable() {
-				complain(os.Stderr, s)
-				return report.Markdown(os.Stdout, all(s), report.Options{Session: path})
-			}
-			restore := restorer()
-			ctx, got, stop := untilSignal(cmd.Context(), restore)
-			defer stop()
-			defer restoreAtPanic(restore)
-			err = show(ctx, restore, tui.Options{
-				Source: s, FPS: o.fps, ASCII: o.ascii, NoColor: o.noColor, Theme: o.theme, Replay: true,
-				Baseline: s.SetBaseline, Ranks: len(s.Snapshot(0, 0).Ranks(0, s.Now())) > 1,
-				Export: func() (string, error) { return exportReport(s, baseName(path), path) },
-			})
-			return ended(nil, err, got())
-		},
-	}
-	o.addScreen(cmd.Flags())
-	return cmd
-}
-
-// complain says what is wrong with a session's file.
-func complain(w io.Writer, s snapshotter) {
-	for _, text := range s.Snapshot(0, 0).Damage {
-		_ = say(w, "gpustall: %s\n", units.Line(text))
-	}
-}
-
-func newReport(string) *cobra.Command {
-	var format, table string
-	var out output
-	var rate float64
-	cmd := &cobra.Command{
-		Use:   "report SESSION|SWEEP",
-		Short: "Write the report of a session or a sweep",
-		Long: `Write the report of a session: a file, a name that gpustall sessions lists, or
-latest. Of a sweep's folder it is made anew from the sessions in it.`,
-		Args: exactly(1, "one session"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			i := slices.Index(report.FormatNames(), format)
-			if i < 0 {
-				return refuse(fmt.Sprintf("--format %q", format), "there is no format of that name", "choose "+knob.Choice(report.FormatNames()))
-			}
-			if err := checkTable(format, table); err != nil {
-				return err
-			}
-			if !goodRate(rate) {
-				return refuseRate(rate)
-			}
-			if format == "png" && out.path == "" && columnsOf(os.Stdout) > 0 {
-				return refuse("--format png", "a terminal shows no picture", "name a file with --output")
-			}
-			if sweep.IsFolder(args[0]) {
-				return reportSweep(sweep.Folder(args[0]), format, &out)
-			}
-			if lab.IsFolder(args[0]) {
-				return usageError{errs.New("report", args[0], "it is the folder of a lab, whose report is "+lab.ReportFile, "gpustall lab --resume writes that anew; the folders in stages are sweeps")}
-			}
-			path, err := findSession(args[0])
-			if err != nil {
-				return err
-			}
-			s, err := store.Open(path)
-			if err != nil {
-				return err
-			}
-			complain(os.Stderr, s)
-			export := func(w io.Writer) error {
-				snap := all(s)
-				if rate > 0 {
-					snap.Meta.GPURate = rate
-				}
-				return report.Formats[i].Write(w, snap, report.Options{Session: path, Table: table})
-			}
-			return out.write("the report", export, path)
-		},
-	}
-	cmd.Flags().StringVar(&format, "format", report.Formats[0].Name, knob.Choice(report.FormatNames())+" (for chrome://tracing and Perfetto)")
-	cmd.Flags().StringVar(&table, "table", "", "the table of --format csv: steps (the default), or ops, the time of each device op by segment")
-	out.add(cmd.Flags())
-	addRate(cmd.Flags(), &rate)
-	return cmd
-}
-
-// checkTable refuses a table that --format cannot write.
-func checkTable(format, table string) error {
-	switch {
-	case table == "":
-		return nil
-	case !slices.Contains(report.Tables, table):
-		return refuse(fmt.Sprintf("--table %q", table), "there is no table of that name", "choose "+knob.Choice(report.Tables))
-	case format != "csv":
-		return refuse("--table "+table, "only --format csv writes one table", "add it, or leave the table out: the markdown report has them all")
-	}
-	return nil
-}

@@ -129,7 +129,7 @@ func ending(err error, name string, told bool) error {
 	case !ok || !w.Signaled():
 		return scriptError{name: name, code: exit.ExitCode(), told: told}
 	case told || slices.Contains(endings, os.Signal(w.Signal())) && w.Signal() != syscall.SIGABRT: // somebody wanted it to end
-		return signalError{w.Signal()}
+		return endedBy(w.Signal())
 	}
 	return scriptError{name: name, code: exitSignal + int(w.Signal()), by: w.Signal()}
 }

@@ -117,7 +117,7 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 func (o *options) knobsOn(d *opened) (train.Knobs, error) {
 	knobs, err := o.knobs.knobs(d.defaults())
 	if err != nil {
-		return knobs, usageError{err}
+		return knobs, misuse(err)
 	}
 	if err := o.rate(&knobs); err != nil {
 		return knobs, err
@@ -142,7 +142,7 @@ func (r *run) openMaterial(ctx context.Context, o *options, knobs train.Knobs, p
 		r.images = "transform: " + t.String()
 	}
 	if err := knobs.Loader.Fits(r.info); err != nil {
-		return usageError{err}
+		return misuse(err)
 	}
 	if r.network, r.fixed, err = o.openModel(r.device, r.info); err != nil {
 		return err
@@ -378,11 +378,6 @@ func (o *options) checkSession() error {
 		return errs.New("create session file", o.session, dir+" is not a folder", hint)
 	}
 	return nil
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }
 
 // findSession resolves what a user types: a path, an ID, or "latest".

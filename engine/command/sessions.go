@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
@@ -81,10 +82,14 @@ func sessionRow(e *store.Entry) []string {
 		return []string{name, started, units.Line(e.Outcome.Status), "-", "-", "-", "-", run + "; " + e.Err.Error()}
 	}
 	snap := e.Session.Snapshot(0, 0)
-	sum := summaryOf(snap, e.Path)
+	a, _ := advice.Overall(snap, attribution.Segments(snap))
+	util := "-"
+	if b := (attribution.Breakdown{Totals: snap.Total}); b.Steps > 0 {
+		util = shareOr(b.Utilisation())
+	}
 	return []string{
-		name, started, units.Line(sum.Status), units.Prose.Time(duration(snap)), inShort(sum.advice.Verdict), shareOr(float64(sum.DeviceUtilization)),
-		bestGain(&sum.advice.Keep), run + advice.Brackets(sum.advice.Labels),
+		name, started, units.Line(snap.Outcome.Status), units.Prose.Time(duration(snap)), inShort(a.Verdict), util,
+		bestGain(&a.Keep), run + advice.Brackets(a.Labels),
 	}
 }
 

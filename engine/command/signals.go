@@ -54,7 +54,7 @@ func watchSignals(parent context.Context, last func(), exit func(code int), toge
 		var begun os.Signal
 		select {
 		case begun = <-ch:
-			first <- signalError{begun}
+			first <- endedBy(begun)
 			cancel()
 		case <-quit:
 			return
@@ -74,7 +74,7 @@ func watchSignals(parent context.Context, last func(), exit func(code int), toge
 				if s == syscall.SIGQUIT || s == syscall.SIGABRT {
 					_ = briefly(func() { _ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 2) })
 				}
-				exit(exitCode(signalError{s}))
+				exit(exitCode(endedBy(s)))
 				return
 			case <-quit:
 				return

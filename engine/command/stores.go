@@ -42,7 +42,7 @@ func (f *storeFlags) open() (*source.Files, error) {
 // checkData refuses an address that none can be, before anybody repeats it.
 func checkData(path string) error {
 	if _, err := source.Clean(path); err != nil {
-		return usageError{err}
+		return misuse(err)
 	}
 	return nil
 }

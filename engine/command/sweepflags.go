@@ -36,7 +36,7 @@ type sweepFlags struct {
 	plain   []string // --no-batch-norm
 	data    []string
 	images  imageFlags
-	keep    keeping
+	init    initFlag
 	drop    bool
 	axes    []string // --knob
 	slurm   bool     // the runs are a cluster's ...
@@ -62,7 +62,7 @@ func (f *sweepFlags) add(fs *pflag.FlagSet) {
 	fs.Lookup("no-batch-norm").NoOptDefVal = "on"
 	fs.StringSliceVar(&f.data, "data", nil, "data sets as of gpustall run (default: synthetic CIFAR-10)")
 	f.images.add(fs)
-	f.keep.addInit(fs)
+	f.init.add(fs)
 	addDropCache(fs, &f.drop)
 	fs.Int64Var(&f.seed, "seed", 1, "seed of the weights, the order and the augmentation")
 	fs.Float64Var(&f.lr, "lr", 0, "learning rate (default: what suits the model and the batch size)")
@@ -147,12 +147,12 @@ func (f *sweepFlags) plan() (*sweep.Plan, error) {
 		}
 		p.Ladder = true
 		if p.Configs, err = sweep.Ladder(f.ladder); err != nil {
-			return nil, usageError{err}
+			return nil, misuse(err)
 		}
 		for i := range p.Configs {
 			for j, k := range p.Configs[i].Adds {
 				if err := checkSetting(k.Name, k.Value); err != nil {
-					return nil, usageError{errs.Wrap(err, "read ladder", strconv.Quote(p.Configs[i].Name), "gpustall run --help lists the knobs and what they take")}
+					return nil, misuse(errs.Wrap(err, "read ladder", strconv.Quote(p.Configs[i].Name), "gpustall run --help lists the knobs and what they take"))
 				}
 				p.Configs[i].Adds[j] = k
 			}
@@ -184,7 +184,7 @@ func (f *sweepFlags) settings() (base []knob.Setting, axes []sweep.Axis, err err
 	}{{sweep.Data, f.data}, {sweep.Device, f.devices}, {sweep.Model, f.models}, {sweep.Stem, f.stems}, {sweep.NoBatchNorm, f.plain}} {
 		for _, v := range of.values {
 			if err := checkSetting(of.name, v); err != nil {
-				return nil, nil, usageError{err}
+				return nil, nil, misuse(err)
 			}
 		}
 		add(of.name, of.values)
@@ -192,7 +192,7 @@ func (f *sweepFlags) settings() (base []knob.Setting, axes []sweep.Axis, err err
 	if err := f.images.check(); err != nil {
 		return nil, nil, err
 	}
-	weights, err := f.keep.given()
+	weights, err := f.init.given()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -221,7 +221,7 @@ func (f *sweepFlags) settings() (base []knob.Setting, axes []sweep.Axis, err err
 				return nil, nil, refuse(fmt.Sprintf("--knob %q", text), "a value is empty", "write it as num_workers=0,2,4")
 			}
 			if err := checkSetting(name, list[i]); err != nil {
-				return nil, nil, usageError{err}
+				return nil, nil, misuse(err)
 			}
 		}
 		add(name, list)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/batch/sweep"
@@ -32,8 +31,8 @@ func reportSweep(f sweep.Folder, format string, out *output) error {
 	return out.write("the report", write)
 }
 
-// compareSweeps relates two sweeps, and judges each configuration that both have.
-func compareSweeps(dirs []string, asJSON bool, out *output, limits []limit) error {
+// compareSweeps compares two sweeps, and has judge look at each configuration that both have.
+func compareSweeps(dirs []string, asJSON bool, out *output, judge func(config string, c *stats.Change, memory [2]int64) error) error {
 	var sides [2]*sweep.Results
 	for i, dir := range dirs {
 		var err error
@@ -55,7 +54,7 @@ func compareSweeps(dirs []string, asJSON bool, out *output, limits []limit) erro
 	var worse []error
 	for i := range c.Pairs {
 		p := &c.Pairs[i]
-		if err := judge(os.Stderr, p.Name, &p.Throughput, [2]int64{p.A.Memory, p.B.Memory}, limits); err != nil {
+		if err := judge(p.Name, &p.Throughput, [2]int64{p.A.Memory, p.B.Memory}); err != nil {
 			worse = append(worse, err)
 		}
 	}

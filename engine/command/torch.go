@@ -47,7 +47,7 @@ terminal to itself and what gpustall says goes to standard error. docs/guide/tor
 is measured how, and what is not.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usageError{errs.New("run", "gpustall torch", "it was given no command", "write it behind --, as in gpustall torch -- python train.py")}
+				return misuse(errs.New("run", "gpustall torch", "it was given no command", "write it behind --, as in gpustall torch -- python train.py"))
 			}
 			return nil
 		},
@@ -103,7 +103,7 @@ func runTorch(parent context.Context, o *options, args []string, plain bool) err
 		err = t.inLines()
 	}
 	if err = errors.Join(err, s.err()); err != nil && t.summarised {
-		return summarised{err}
+		return tellsOf(err)
 	}
 	return err
 }

@@ -8,14 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"dev.gpustall/engine/analysis/experiment"
-	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
-	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -97,64 +94,4 @@ func (f *tuneFlags) question(o *options) (*experiment.Question, error) {
 		Kind: trace.Tune, Budget: f.budget, Steps: int64(o.steps),
 		Tuning: &experiment.Tuning{Knobs: f.knobs, Workers: f.workers, Memory: int64(f.memory)},
 	}, nil
-}
-
-// sizeFlag is a number of bytes.
-type sizeFlag int64
-
-func (f *sizeFlag) Type() string { return "SIZE" }
-
-func (f *sizeFlag) String() string {
-	if *f == 0 {
-		return ""
-	}
-	return units.Prose.Bytes(int64(*f))
-}
-
-func (f *sizeFlag) Set(text string) error {
-	n, err := humanize.ParseBytes(text)
-	if err != nil || n == 0 || n > 1<<62 {
-		return errs.New("set", fmt.Sprintf("a size of %q", text), "not a number of bytes", "write it as 512MiB or 8GB")
-	}
-	*f = sizeFlag(n)
-	return nil
-}
-
-// needs is what changes would need of the host's memory in all, in bytes, and why they
-// cannot be.
-func (r *run) needs(changes []knob.Setting) (host int64, refusal string) {
-	text, grave := r.foresee(changes)
-	if !grave {
-		text = ""
-	}
-	return r.engine.HostNeed(changes), text
-}
-
-// decisionSummary is a decision of a tune as JSON has it.
-type decisionSummary struct {
-	Type      string             `json:"type,omitempty"` // of a line of its own: "decision"
-	T         number             `json:"t_s"`
-	Knobs     map[string]string  `json:"knobs"` // that differ from the best so far, or in the end from those at the start
-	Verdict   trace.Verdict      `json:"verdict"`
-	Predicted *predictionSummary `json:"predicted,omitempty"`
-	Rate      number             `json:"samples_per_s"` // null where it was not measured
-	Gain      number             `json:"gain"`          // of throughput
-	GainLow   number             `json:"gain_low"`
-	GainHigh  number             `json:"gain_high"`
-	Steps     int64              `json:"steps"`
-	Text      string             `json:"text"`
-}
-
-func summariseDecision(d *trace.Decision) decisionSummary {
-	out := decisionSummary{
-		T: seconds(d.T), Knobs: knobMap(d.Knobs), Verdict: d.Verdict, Predicted: summarisePrediction(d.Predicted),
-		Rate: none, Gain: none, GainLow: none, GainHigh: none, Steps: d.After.Steps, Text: d.Text,
-	}
-	if d.After.Active > 0 {
-		out.Rate = number(1e9 * float64(d.After.Samples) / float64(d.After.Active))
-	}
-	if d.Ratio > 0 {
-		out.Gain, out.GainLow, out.GainHigh = number(d.Ratio-1), number(d.Lo-1), number(d.Hi-1)
-	}
-	return out
 }

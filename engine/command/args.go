@@ -1,0 +1,53 @@
+package command
+
+import (
+	"fmt"
+	"strconv"
+
+	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/base/units"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// noArgs refuses arguments in one sentence.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var flag string
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if k, ok := f.Value.(*knobFlag); ok && f.NoOptDefVal == k.text && k.check(args[0]) == nil {
+			flag = f.Name
+		}
+	})
+	if flag != "" { // it was given alone, and its value after a space
+		return misuse(errs.New("read", strconv.Quote(args[0]), cmd.CommandPath()+" takes no arguments",
+			fmt.Sprintf("write a switch's value after =, as in --%s=%s", flag, args[0])))
+	}
+	if cmd.HasParent() {
+		return misuse(errs.New("read", strconv.Quote(args[0]), cmd.CommandPath()+" takes no arguments", "leave it out"))
+	}
+	return noCommand(cmd, args[0])
+}
+
+func noCommand(root *cobra.Command, name string) error {
+	var names []string
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return misuse(errs.New("find command", strconv.Quote(name), "there is none of that name", "choose "+knob.Choice(names)))
+}
+
+// exactly asks for n arguments and names what they are.
+func exactly(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != n {
+			return misuse(errs.New("run", cmd.CommandPath(), "it got "+units.Counted(len(args), "argument", "arguments"), "name "+what))
+		}
+		return nil
+	}
+}

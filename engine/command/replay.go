@@ -1,0 +1,56 @@
+package command
+
+import (
+	"io"
+	"os"
+
+	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/report"
+	"dev.gpustall/engine/trace/store"
+	"dev.gpustall/tui"
+	"github.com/spf13/cobra"
+)
+
+func newReplay(version string) *cobra.Command {
+	o := newOptions(version)
+	cmd := &cobra.Command{
+		Use:     "replay SESSION",
+		Short:   "Open the screen from a session file",
+		Long:    "Open the screen from a session: a file, a name that gpustall sessions lists, or latest.",
+		Args:    exactly(1, "one session"),
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.check(cmd) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path, err := findSession(args[0])
+			if err != nil {
+				return err
+			}
+			s, err := store.Open(path)
+			if err != nil {
+				return err
+			}
+			if !drawable() {
+				complain(os.Stderr, s)
+				return report.Markdown(os.Stdout, all(s), report.Options{Session: path})
+			}
+			restore := restorer()
+			ctx, got, stop := untilSignal(cmd.Context(), restore)
+			defer stop()
+			defer restoreAtPanic(restore)
+			err = show(ctx, restore, tui.Options{
+				Source: s, FPS: o.fps, ASCII: o.ascii, NoColor: o.noColor, Theme: o.theme, Replay: true,
+				Baseline: s.SetBaseline, Ranks: len(s.Snapshot(0, 0).Ranks(0, s.Now())) > 1,
+				Export: func() (string, error) { return exportReport(s, baseName(path), path) },
+			})
+			return ended(nil, err, got())
+		},
+	}
+	o.addScreen(cmd.Flags())
+	return cmd
+}
+
+// complain says what is wrong with a session's file.
+func complain(w io.Writer, s snapshotter) {
+	for _, text := range s.Snapshot(0, 0).Damage {
+		_ = say(w, "gpustall: %s\n", units.Line(text))
+	}
+}
