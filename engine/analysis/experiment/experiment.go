@@ -160,7 +160,7 @@ func (e *Experiment) Look(s *trace.Snapshot) (over bool) {
 		if e.segment >= 0 { // it and what follows are what the run is left with
 			e.close(s, e.segment-1)
 		}
-	case e.tune != nil && !e.tune.pairing():
+	case e.tune != nil && !e.tune.proof.turns:
 		e.tune.look(s)
 	case e.out():
 		e.finish(s, sideA, e.outOf())

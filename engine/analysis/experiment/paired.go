@@ -95,7 +95,7 @@ func (e *Experiment) complete(s *trace.Snapshot) {
 	switch c := &so.Change.Throughput; {
 	case c.Answer == stats.Unknown:
 	case e.tune != nil:
-		e.tune.concludePairs(s, c)
+		e.tune.proof.concludeTurns(s, c)
 	case c.Answer == stats.Different && c.Ratio > 1:
 		e.finish(s, sideB, "")
 	default:

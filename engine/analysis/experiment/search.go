@@ -20,12 +20,27 @@ const (
 	mostAsked = 2                   // settings tried because the advisor would, where the model sees nothing in them
 )
 
+// search chooses which setting a tune tries next.
+type search struct {
+	e        *Experiment
+	tuning   *Tuning
+	space    *space
+	points   *points
+	outlooks *outlooks
+	journal  *journal
+
+	tried  map[string]bool  // settings, by key
+	closed [][]knob.Setting // settings over a limit, and with them all that take more
+	varied map[string]bool  // knobs that were tried
+	asked  int              // how many settings the advisor has chosen
+}
+
 // choose is the setting to try next; false where none is worth it. The model goes first,
 // then the advisor, whose rules know of causes that the model does not.
-func (t *tuner) choose(s *trace.Snapshot) (outlook, bool) {
+func (t *search) choose(s *trace.Snapshot) (outlook, bool) {
 	for {
 		o, ok := t.favourite(t.climb())
-		if !ok || o.rate < t.best().rate()*(1+worth) {
+		if !ok || o.rate < t.points.best().rate()*(1+worth) {
 			return t.advised(s)
 		}
 		if t.allows(&o) {
@@ -37,12 +52,12 @@ func (t *tuner) choose(s *trace.Snapshot) (outlook, bool) {
 // climb looks for the fastest settings in the models: from the best one measured, one knob
 // at a time, as long as that is expected to help. It returns all that it came by and that
 // were not tried.
-func (t *tuner) climb() (pool []outlook) {
-	at, rate := t.best().knobs, t.best().rate()
+func (t *search) climb() (pool []outlook) {
+	at, rate := t.points.best().knobs, t.points.best().rate()
 	for range climbs {
 		var here []outlook
 		t.space.around(at, func(knobs []knob.Setting) {
-			if o := t.foresee(knobs); o.known() && !t.over(knobs) {
+			if o := t.outlooks.of(knobs); o.known() && !t.over(knobs) {
 				here = append(here, o)
 			}
 		})
@@ -62,7 +77,7 @@ func (t *tuner) climb() (pool []outlook) {
 
 // favourite is the one expected to be the fastest, and of those that are as good as that
 // the one that takes the least of the host.
-func (t *tuner) favourite(pool []outlook) (top outlook, ok bool) {
+func (t *search) favourite(pool []outlook) (top outlook, ok bool) {
 	most := 0.0
 	for i := range pool {
 		most = max(most, pool[i].rate)
@@ -76,42 +91,53 @@ func (t *tuner) favourite(pool []outlook) (top outlook, ok bool) {
 }
 
 // over reports whether a setting takes as much as one that is over a limit.
-func (t *tuner) over(knobs []knob.Setting) bool {
+func (t *search) over(knobs []knob.Setting) bool {
 	return slices.ContainsFunc(t.closed, func(o []knob.Setting) bool { return covers(knobs, o) })
 }
 
 // allows reports whether a setting keeps within the limits.
-func (t *tuner) allows(o *outlook) bool {
-	if t.q.Needs == nil {
+func (t *search) allows(o *outlook) bool {
+	if t.tuning.Needs == nil {
 		return true
 	}
-	host, refusal := t.q.Needs(advice.Changed(t.e.target, o.knobs))
-	if refusal == "" && t.q.Memory > 0 && host > t.q.Memory {
-		refusal = "it needs " + units.Prose.Bytes(host) + " of the host's memory, over the budget of " + units.Prose.Bytes(t.q.Memory)
+	host, refusal := t.tuning.Needs(advice.Changed(t.e.target, o.knobs))
+	if refusal == "" && t.tuning.Memory > 0 && host > t.tuning.Memory {
+		refusal = "it needs " + units.Prose.Bytes(host) + " of the host's memory, over the budget of " + units.Prose.Bytes(t.tuning.Memory)
 	}
 	if refusal == "" {
 		return true
 	}
-	t.closed = append(t.closed, o.knobs)
-	t.leave(o, refusal)
+	t.close(o)
+	t.journal.notTried(t.points.best(), o, refusal)
 	return false
 }
 
+// close leaves out a setting and all that take more.
+func (t *search) close(o *outlook) { t.closed = append(t.closed, o.knobs) }
+
+// take notes that a setting is tried.
+func (t *search) take(o *outlook) {
+	t.tried[t.space.key(o.knobs)] = true
+	for _, k := range advice.Chosen(t.points.best().knobs, o.knobs) {
+		t.varied[k.Name] = true
+	}
+}
+
 // advised is what the advisor would try that was not tried.
-func (t *tuner) advised(s *trace.Snapshot) (outlook, bool) {
-	best := t.best()
-	if t.asked == mostAsked || t.most(best, best.knobs) < best.rate()*(1+worth) {
+func (t *search) advised(s *trace.Snapshot) (outlook, bool) {
+	best := t.points.best()
+	if t.asked == mostAsked || t.outlooks.most(best, best.knobs) < best.rate()*(1+worth) {
 		return outlook{}, false
 	}
-	if t.q.Window != nil {
-		s = t.q.Window(best.from, best.to)
+	if t.tuning.Window != nil {
+		s = t.tuning.Window(best.from, best.to)
 	}
 	for _, f := range advice.Of(s, s.Tally(best.segment), attribution.Segments(s)).Findings {
 		i := slices.Index(t.space.names, f.Knob)
 		if i < 0 || !slices.Contains(t.space.sets[i], f.Value) {
 			continue
 		}
-		o := t.foresee(t.space.with(best.knobs, f.Knob, f.Value))
+		o := t.outlooks.of(t.space.with(best.knobs, f.Knob, f.Value))
 		hopeful := !o.known() || o.hi > best.rate()
 		if !hopeful || t.tried[t.space.key(o.knobs)] || t.over(o.knobs) || !t.allows(&o) {
 			continue
@@ -125,19 +151,20 @@ func (t *tuner) advised(s *trace.Snapshot) (outlook, bool) {
 
 // lighter is a setting of far fewer workers that is expected to be as fast as the best one,
 // with a fifth of them to spare, and was not tried.
-func (t *tuner) lighter() (outlook, bool) {
-	best := t.best()
+func (t *search) lighter() (outlook, bool) {
+	best := t.points.best()
 	i := slices.Index(t.space.names, numWorkers)
 	if i < 0 {
 		return outlook{}, false
 	}
 	for _, v := range t.space.sets[i] { // fewest first
-		o := t.foresee(t.space.with(best.knobs, numWorkers, v))
+		o := t.outlooks.of(t.space.with(best.knobs, numWorkers, v))
 		fewer := 4 * number(v) / 5
 		if fewer == 0 || t.tried[t.space.key(o.knobs)] || !t.space.lighter(o.knobs, best.knobs) {
 			continue
 		}
-		if spare := t.foresee(t.space.with(best.knobs, numWorkers, strconv.Itoa(fewer))); t.asFast(o) && t.asFast(spare) {
+		if spare := t.outlooks.of(t.space.with(best.knobs, numWorkers, strconv.Itoa(fewer))); t.asFast(o) && t.asFast(spare) {
+			o.light = true
 			return o, true
 		}
 	}
@@ -145,17 +172,17 @@ func (t *tuner) lighter() (outlook, bool) {
 }
 
 // asFast reports whether a setting is expected to be as fast as the best one.
-func (t *tuner) asFast(o outlook) bool { return o.rate >= t.best().rate()*(1-alike) }
+func (t *search) asFast(o outlook) bool { return o.rate >= t.points.best().rate()*(1-alike) }
 
 // leaveOut tells of the knobs that were not tried at all what was expected of them.
-func (t *tuner) leaveOut() {
-	best := t.best()
+func (t *search) leaveOut() {
+	best := t.points.best()
 	for _, why := range t.space.idle {
-		t.record(trace.Decision{Segment: -1, Verdict: trace.NotTried, Text: why + ": " + string(trace.NotTried)})
+		t.journal.leaveOut(why + ": " + string(trace.NotTried))
 	}
-	if most := t.most(best, best.knobs); most < best.rate()*(1+worth) {
-		t.record(trace.Decision{Segment: -1, Verdict: trace.NotTried, Text: "the device computes " + units.Prose.Percent(best.util()) +
-			" of the time: no other setting of the loader can gain more than " + units.Prose.Gain(units.Rough(most/best.rate()))})
+	if most := t.outlooks.most(best, best.knobs); most < best.rate()*(1+worth) {
+		t.journal.leaveOut("the device computes " + units.Prose.Percent(best.util()) +
+			" of the time: no other setting of the loader can gain more than " + units.Prose.Gain(units.Rough(most/best.rate())))
 		return
 	}
 	for i, name := range t.space.names {
@@ -165,14 +192,14 @@ func (t *tuner) leaveOut() {
 		var pool []outlook
 		for _, v := range t.space.sets[i] {
 			to := t.space.with(best.knobs, name, v)
-			if o := t.foresee(to); o.known() && !slices.Equal(to, best.knobs) && !t.over(to) {
+			if o := t.outlooks.of(to); o.known() && !slices.Equal(to, best.knobs) && !t.over(to) {
 				pool = append(pool, o)
 			}
 		}
 		if o, ok := t.favourite(pool); ok && o.rate >= best.rate()*(1+worth) {
-			t.leave(&o, "there is no budget left for it")
+			t.journal.notTried(best, &o, "there is no budget left for it")
 		} else if ok {
-			t.leave(&o, "which is not worth a try")
+			t.journal.notTried(best, &o, "which is not worth a try")
 		}
 	}
 }

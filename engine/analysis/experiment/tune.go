@@ -30,15 +30,15 @@ type stage uint8
 
 const (
 	standing stage = iota // the settings at the start are measured
-	trying                // one setting is
+	trying                // another setting is measured
 	retrying              // the best one is measured again, because the host changed
 	proving               // the settings at the start are measured again
-	proved                // and the best ones
-	pairs                 // both take turns, since that did not tell
+	proved                // the best ones are measured again
 )
 
-// The least to give a setting up after, and how much slower than the best it must be for
-// that: by half of this where it is only to be as fast.
+// A setting is given up early when it is clearly slower than the best one: after so many
+// steps and so much active time, by this share of the rate. It is half of that share where
+// the setting is only to be as fast.
 const (
 	earlySteps  = 20
 	earlyActive = int64(600 * time.Millisecond)
@@ -47,41 +47,27 @@ const (
 
 const (
 	mostTries = 10
-	turn      = 0.25 // of the budget: the most that a single setting is measured for
 	plainly   = 1.25 // ratio of rates that needs no more time to be seen
 	crowd     = 0.25 // of the cores: where others use so much more or less, the host is another one
 	crowding  = 1.5  // ratio of rates that this may explain
 )
 
 // tuner looks for the fastest settings: it predicts before it tries, tries the best of what
-// it predicts, learns from each, and in the end measures the best one and the settings
-// found anew, because the best of many is partly the luckiest.
+// it predicts, and learns from each. In the end it proves the best one against the settings
+// found.
 type tuner struct {
-	e          *Experiment
-	q          Tuning
-	space      *space
-	hostDevice bool // the device computes on the host's cores
+	e        *Experiment
+	points   *points
+	outlooks *outlooks
+	search   *search
+	budget   *budget
+	journal  *journal
+	proof    *proof
 
-	points   []point
-	lead     int // of points, the best so far
-	outlooks map[seen]outlook
-	tried    map[string]bool    // settings, by key
-	closed   [][]knob.Setting   // settings over a limit, and with them all that take more
-	varied   map[string]bool    // knobs that were tried
-	trust    map[string]float64 // of a knob, the share of what was predicted that it gained; 1 where it was not tried
-
-	stage   stage
-	trial   outlook // what is tried
-	held    point   // what was measured of it, while the best is measured again
-	fresh   point   // the settings at the start, measured again
-	light   bool    // the trial is to be as fast with fewer workers
-	lit     bool    // there was such a trial
-	begun   int64   // of the experiment's active time, when the setting was asked for
-	begunAt int64   // the same of its steps
-	enough  int64   // ns of the setting's active time at which a comparison could be made
-
-	tries, asked    int
-	cost, costSteps int64 // of all tries
+	stage stage
+	trial outlook // what is tried
+	held  point   // what was measured of it, while the best is measured again
+	lit   bool    // a setting of fewer workers was looked for
 }
 
 func newTuner(e *Experiment, q *Tuning, s *trace.Snapshot) (*tuner, error) {
@@ -92,16 +78,17 @@ func newTuner(e *Experiment, q *Tuning, s *trace.Snapshot) (*tuner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tuner{
-		e: e, q: *q, space: sp, hostDevice: s.Meta.DeviceKind == "cpu",
-		outlooks: map[seen]outlook{}, tried: map[string]bool{sp.key(e.found): true}, varied: map[string]bool{}, trust: map[string]float64{},
-	}, nil
+	t := &tuner{e: e, points: new(points), budget: &budget{e: e}, journal: &journal{e, sp}}
+	t.outlooks = &outlooks{
+		space: sp, points: t.points, hostDevice: s.Meta.DeviceKind == "cpu", known: map[seen]outlook{}, trust: map[string]float64{},
+	}
+	t.search = &search{
+		e: e, tuning: q, space: sp, points: t.points, outlooks: t.outlooks, journal: t.journal,
+		tried: map[string]bool{sp.key(e.found): true}, varied: map[string]bool{},
+	}
+	t.proof = &proof{e: e, space: sp, points: t.points, budget: t.budget, journal: t.journal}
+	return t, nil
 }
-
-func (t *tuner) best() *point { return &t.points[t.lead] }
-
-// pairing reports whether two settings take turns, which is not the tuner's to mind.
-func (t *tuner) pairing() bool { return t.stage == pairs }
 
 // look goes on.
 func (t *tuner) look(s *trace.Snapshot) {
@@ -113,9 +100,9 @@ func (t *tuner) look(s *trace.Snapshot) {
 	case standing:
 		switch {
 		case m.stretch.Enough():
-			m.fit(s, t.q.Window)
-			t.points = append(t.points, m)
-			t.recordFound()
+			m.fit(s, t.search.tuning.Window)
+			t.points.all = append(t.points.all, m)
+			t.journal.found(t.points.best())
 			t.next(s)
 		case t.e.out():
 			t.e.finish(s, sideA, t.e.outOf())
@@ -125,40 +112,42 @@ func (t *tuner) look(s *trace.Snapshot) {
 		if !done {
 			return
 		}
-		m.fit(s, t.q.Window)
-		if t.disturbed(&m) && t.afford(4) {
+		m.fit(s, t.search.tuning.Window)
+		if t.disturbed(&m) && t.budget.afford(4, t.points.best()) {
 			t.held = m
 			t.stage = retrying
-			if t.ask(s, t.best().knobs) == nil {
+			if t.ask(s, t.points.best().knobs) == nil {
 				return
 			}
 		}
 		t.decide(s, m, c)
 	case retrying:
-		if !t.measured(&m) {
+		if !t.budget.measured(&m) {
 			return
 		}
-		m.fit(s, t.q.Window)
-		t.recordAgain(t.best(), &m)
-		t.points[t.lead] = m
-		t.decide(s, t.held, t.compare(&m, &t.held))
+		m.fit(s, t.search.tuning.Window)
+		best := t.points.best()
+		again := t.points.compare(best, &m)
+		t.journal.again(&t.held, best, &m, &again)
+		*best = m
+		t.decide(s, t.held, t.points.compare(&m, &t.held))
 	case proving:
-		if t.measured(&m) {
-			t.fresh = m
+		if t.budget.measured(&m) {
+			t.proof.fresh = m
 			t.stage = proved
-			if err := t.ask(s, t.best().knobs); err != nil {
+			if err := t.ask(s, t.points.best().knobs); err != nil {
 				t.giveUp(s, err.Error())
 			}
 		}
 	case proved:
-		t.prove(s, &m)
+		t.proof.look(s, &m)
 	}
 }
 
 // ask asks for a setting.
 func (t *tuner) ask(s *trace.Snapshot, knobs []knob.Setting) error {
 	e := t.e
-	t.begun, t.begunAt, t.enough = e.spent, e.steps, 0
+	t.budget.begin()
 	if err := e.ask(s, advice.Changed(e.target, knobs)); err != nil {
 		return err
 	}
@@ -182,70 +171,55 @@ func valuesOf(all, some []knob.Setting) []knob.Setting {
 	return out
 }
 
-// measured reports whether the setting in force was measured for as long as a comparison
-// needs, or as long as it may be.
-func (t *tuner) measured(m *point) bool {
-	return m.stretch.Enough() || t.overdue() && m.block.Steps > 0
-}
-
-// overdue reports whether the setting in force has had its share of the budget.
-func (t *tuner) overdue() bool {
-	e := t.e
-	return e.out() || float64(e.spent-t.begun) > turn*float64(e.x.Budget) ||
-		e.x.Steps > 0 && float64(e.steps-t.begunAt) > turn*float64(e.x.Steps)
-}
-
 // judge compares what is tried with the best so far, and reports whether that is enough to
 // decide: at the latest after twice the time that a comparison needs.
 func (t *tuner) judge(m *point) (c stats.Change, done bool) {
-	best := t.best()
+	best := t.points.best()
 	least := 1 - hopeless
-	if t.light {
+	if t.trial.light {
 		least = 1 - hopeless/2
 	}
 	early := m.block.Steps >= earlySteps && m.block.Active >= earlyActive
-	switch c = t.compare(best, m); {
-	case early && m.rate() < least*best.rate(), t.overdue() && m.block.Steps > 0:
+	switch c = t.points.compare(best, m); {
+	case early && m.rate() < least*best.rate(), t.budget.overdue() && m.block.Steps > 0:
 		return c, true
 	case !m.stretch.Enough():
 		return c, false
-	case math.Abs(math.Log(m.rate()/best.rate())) >= math.Log(plainly) && !t.light:
+	case math.Abs(math.Log(m.rate()/best.rate())) >= math.Log(plainly) && !t.trial.light:
 		return c, true
-	case t.enough == 0:
-		t.enough = m.block.Active
 	}
-	return c, c.Answer != stats.Unknown || m.block.Active >= 2*t.enough
+	t.budget.compared(m)
+	return c, c.Answer != stats.Unknown || t.budget.patient(m)
 }
 
 // disturbed reports whether other processes came or went since the best settings were
 // measured, and may be why a trial seems slower, or faster.
 func (t *tuner) disturbed(m *point) bool {
-	best := t.best()
+	best := t.points.best()
 	more, gain := m.others-best.others, m.rate()/best.rate()
 	return math.Abs(more) >= crowd*m.cores && math.Abs(math.Log(gain)) < math.Log(crowding) && (more > 0) == (gain < 1) && m.cores > 0
 }
 
 // decide takes what was measured of a trial for the best so far, or not, and goes on.
 func (t *tuner) decide(s *trace.Snapshot, m point, c stats.Change) {
-	best := t.best()
+	best := t.points.best()
 	gain := m.rate() / best.rate()
-	better := c.Answer == stats.Different && c.Ratio > 1 || c.Answer == stats.Unknown && gain >= 1+worth && m.stretch.Enough() && !t.light
-	cheaper := c.Answer == stats.Same && t.space.cheaper(m.knobs, best.knobs)
-	t.tries++
-	t.cost, t.costSteps = t.cost+t.e.spent-t.begun, t.costSteps+t.e.steps-t.begunAt
-	t.recordTrial(best, &m, &c, better || cheaper)
-	t.learn(best, &m, better)
-	t.points = append(t.points, m)
+	better := c.Answer == stats.Different && c.Ratio > 1 || c.Answer == stats.Unknown && gain >= 1+worth && m.stretch.Enough() && !t.trial.light
+	cheaper := c.Answer == stats.Same && t.search.space.cheaper(m.knobs, best.knobs)
+	t.budget.end()
+	t.journal.trial(&t.trial, best, &m, &c, better || cheaper)
+	t.outlooks.learn(&t.trial, best, &m, better)
+	t.points.all = append(t.points.all, m)
 	if better || cheaper {
-		t.lead = len(t.points) - 1
+		t.points.lead = len(t.points.all) - 1
 	}
 	t.next(s)
 }
 
 // next tries another setting, or goes on to prove the best one.
 func (t *tuner) next(s *trace.Snapshot) {
-	for t.tries < mostTries && t.afford(3) && !t.lit {
-		o, ok := t.choose(s)
+	for t.budget.tries < mostTries && t.budget.afford(3, t.points.best()) && !t.lit {
+		o, ok := t.search.choose(s)
 		if !ok {
 			break
 		}
@@ -255,15 +229,12 @@ func (t *tuner) next(s *trace.Snapshot) {
 	}
 	if !t.lit {
 		t.lit = true
-		t.leaveOut()
-		if o, ok := t.lighter(); ok && t.afford(4) && t.allows(&o) {
-			t.light = true
-			if t.try(s, &o) {
-				return
-			}
+		t.search.leaveOut()
+		if o, ok := t.search.lighter(); ok && t.budget.afford(4, t.points.best()) && t.search.allows(&o) && t.try(s, &o) {
+			return
 		}
 	}
-	if t.lead == 0 {
+	if t.points.lead == 0 {
 		t.giveUp(s, "")
 		return
 	}
@@ -276,13 +247,9 @@ func (t *tuner) next(s *trace.Snapshot) {
 // try asks for a setting; false where that is refused.
 func (t *tuner) try(s *trace.Snapshot, o *outlook) bool {
 	t.trial, t.stage = *o, trying
-	t.tried[t.space.key(o.knobs)] = true
-	for _, k := range advice.Chosen(t.best().knobs, o.knobs) {
-		t.varied[k.Name] = true
-	}
+	t.search.take(o)
 	if err := t.ask(s, o.knobs); err != nil {
-		t.recordRefused(err.Error())
-		t.closed = append(t.closed, o.knobs)
+		t.exclude(err.Error())
 		return false
 	}
 	return true
@@ -300,28 +267,29 @@ func (t *tuner) refused(s *trace.Snapshot, why string) bool {
 	if !slices.Equal(e.target, e.found) {
 		e.side = sideB
 	}
-	t.recordRefused(why)
-	t.closed = append(t.closed, t.trial.knobs)
+	t.exclude(why)
 	t.next(s)
 	return true
 }
 
-// afford reports whether the budget allows so many more measurements.
-func (t *tuner) afford(n int64) bool {
-	e, p := t.e, t.best()
-	step := p.block.Active / max(1, p.block.Steps)
-	each, steps := max(leastMeasured, leastSteps*step), max(leastSteps, leastMeasured/max(1, step))
-	if t.tries > 0 {
-		each, steps = t.cost/int64(t.tries), t.costSteps/int64(t.tries)
-	}
-	return e.spent+n*each <= e.x.Budget && (e.x.Steps == 0 || e.steps+n*steps <= e.x.Steps)
+// exclude takes the trial out of what may be tried, because it could not be put in force.
+func (t *tuner) exclude(why string) {
+	t.journal.refused(t.points.best(), &t.trial, why)
+	t.search.close(&t.trial)
 }
-
-// What a setting is taken to need, with the transition to it, before one was tried.
-const (
-	leastMeasured = int64(2500 * time.Millisecond)
-	leastSteps    = 60
-)
 
 // giveUp leaves the run with the settings at the start.
 func (t *tuner) giveUp(s *trace.Snapshot, why string) { t.e.finish(s, sideA, why) }
+
+// settle makes the experiment name the best settings once nothing is tried any more.
+func (t *tuner) settle() {
+	e := t.e
+	e.x.Trying = nil
+	if !e.x.Kept {
+		e.x.A, e.x.B = nil, nil
+		if t.points.lead > 0 {
+			e.x.B = advice.Changed(e.found, t.points.best().knobs)
+			e.x.A = valuesOf(e.found, e.x.B)
+		}
+	}
+}

@@ -167,91 +167,124 @@ func (m *Model) with(to *settings, l luck) *plant {
 	p := m.plant
 	p.apply(to, m.samples)
 	now := &m.now
-
-	size := float64(to.batch) / float64(now.batch)
-	core, blocked, device, copied := size, size, size, size
-	if to.batch != now.batch {
-		fixed := m.fixed
-		if size < 1 { // a fixed part is bad luck then
-			fixed[0], fixed[2] = fixed[2], fixed[0]
-		}
-		part := l.of(fixed)
-		device = part + (1-part)*size
-		load := m.loading.Alone()
-		hand := min(0.9, l.of(handing)/max(load, 1))
-		if size < 1 {
-			hand = min(0.9, (-l).of(handing)/max(load, 1))
-		}
-		core, blocked = hand+(1-hand)*size, hand+(1-hand)*size
-	}
-	if a, b := max(1, now.workers), max(1, to.workers); a != b {
-		p.wake *= min(1, float64(b)/float64(a)) // they wait for each other
-		side := l                               // fewer workers gain by what is bad luck for more
-		if b < a {
-			side = -l
-		}
-		if m.reading == 0 {
-			blocked *= math.Pow(float64(b)/float64(a), side.of(waitPower)*(1-m.injected))
-		}
-		blocked *= m.Lock.longer(a, b, side)
-		if p.cores > 0 {
-			more := (min(float64(b), p.cores) - min(float64(a), p.cores)) / p.cores
-			core *= 1 + side.of(crowding)*more
-		}
-	}
+	f := m.resized(to.batch, l)
+	m.restaff(&p, &f, max(1, to.workers), l)
 	if to.transforms != now.transforms {
-		part, bytes := l.of(offloading)*m.offload, narrowPixels
-		if to.transforms {
-			core *= 1 - part
-		} else {
-			core /= max(0.05, 1-part)
-			bytes = 1 / bytes
-		}
-		copied *= bytes
+		f.offload(to.transforms, l.of(offloading)*m.offload)
 	}
-	switch {
-	case to.pinned == now.pinned:
-	case m.pinned > 0 && p.copy > 0:
-		copied *= m.pinned / p.copy
-	case to.pinned:
-		copied /= l.of(pinning)
-	default:
-		copied *= (-l).of(pinning)
+	if to.pinned != now.pinned {
+		f.copied = m.repinned(f.copied, p.copy, to.pinned, l)
 	}
 	if to.ceiling {
-		core, blocked = 0, 0
+		f.core, f.blocked = 0, 0
 		p.late = nil
 	}
-	core *= l.of(computing)
+	f.core *= l.of(computing)
 	if m.reading > 0 {
-		blocked *= l.of(storing)
+		f.blocked *= l.of(storing)
 	} else {
-		blocked *= l.of(waiting)
+		f.blocked *= l.of(waiting)
 	}
 	if p.threads > 0 {
-		device *= l.of(computing)
+		f.device *= l.of(computing)
 	}
 	if m.reading > 0 {
 		p.disk = l.of(m.disk)
-		blocked *= m.alone(l) / m.alone(likely)
+		f.blocked *= m.alone(l) / m.alone(likely)
 	}
 	p.uneven = l.of(m.uneven)
-	p.copy *= copied
 	if to.batch != now.batch || m.Capacity.Cores.Crowded() {
 		p.host *= l.of(hosting)
 	}
-	p.load = scaled(p.load, core, blocked)
-	if device != 1 {
-		p.compute = slices.Clone(p.compute)
-		for i := range p.compute {
-			p.compute[i] *= device
-		}
-	}
+	f.scale(&p)
 	m.compete(&p, l, to.workers > now.workers)
 	if m.processes && (to.workers > 0) != (now.workers > 0) {
 		m.handOver(&p, l)
 	}
 	return &p
+}
+
+// factors say how many times as long the parts of a batch take with other settings.
+type factors struct {
+	core, blocked float64 // of loading
+	device        float64
+	copied        float64
+}
+
+// scale applies the factors to what a plant takes.
+func (f *factors) scale(p *plant) {
+	p.copy *= f.copied
+	p.load = scaled(p.load, f.core, f.blocked)
+	if f.device != 1 {
+		p.compute = slices.Clone(p.compute)
+		for i := range p.compute {
+			p.compute[i] *= f.device
+		}
+	}
+}
+
+// resized are the factors of another batch size: a part of what a batch takes does not depend
+// on its size.
+func (m *Model) resized(batch int, l luck) factors {
+	size := float64(batch) / float64(m.now.batch)
+	f := factors{core: size, blocked: size, device: size, copied: size}
+	if batch == m.now.batch {
+		return f
+	}
+	fixed, hand := m.fixed, l.of(handing)
+	if size < 1 { // a fixed part is bad luck then
+		fixed[0], fixed[2] = fixed[2], fixed[0]
+		hand = (-l).of(handing)
+	}
+	part := l.of(fixed)
+	f.device = part + (1-part)*size
+	hand = min(0.9, hand/max(m.loading.Alone(), 1))
+	f.core, f.blocked = hand+(1-hand)*size, hand+(1-hand)*size
+	return f
+}
+
+// restaff changes the number of workers that load, 1 where the loop loads by itself.
+func (m *Model) restaff(p *plant, f *factors, workers int, l luck) {
+	a, b := max(1, m.now.workers), workers
+	if a == b {
+		return
+	}
+	p.wake *= min(1, float64(b)/float64(a)) // they wait for each other
+	if b < a {                              // fewer workers gain by what is bad luck for more
+		l = -l
+	}
+	if m.reading == 0 {
+		f.blocked *= math.Pow(float64(b)/float64(a), l.of(waitPower)*(1-m.injected))
+	}
+	f.blocked *= m.Lock.longer(a, b, l)
+	if p.cores > 0 {
+		more := (min(float64(b), p.cores) - min(float64(a), p.cores)) / p.cores
+		f.core *= 1 + l.of(crowding)*more
+	}
+}
+
+// offload moves transforms, a share of the loading's computing, to the device or back.
+func (f *factors) offload(toDevice bool, share float64) {
+	bytes := narrowPixels
+	if toDevice {
+		f.core *= 1 - share
+	} else {
+		f.core /= max(0.05, 1-share)
+		bytes = 1 / bytes
+	}
+	f.copied *= bytes
+}
+
+// repinned changes a copy's factor as memory is page-locked or not any more: to what was
+// measured where it was.
+func (m *Model) repinned(factor, copy float64, pinned bool, l luck) float64 {
+	switch {
+	case m.pinned > 0 && copy > 0:
+		return factor * (m.pinned / copy)
+	case pinned:
+		return factor / l.of(pinning)
+	}
+	return factor * (-l).of(pinning)
 }
 
 // compete says how others compete for the cores. The kernel shares cores out by the thread

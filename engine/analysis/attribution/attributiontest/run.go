@@ -49,21 +49,31 @@ type Entry struct {
 	Step *trace.Step
 }
 
+// running is a run under way.
 type running struct {
 	Run
-	log     []Entry
+	log      []Entry
+	segments []trace.Segment
+
 	free    []int64 // when each worker is free
-	born    []bool
 	built   []int64 // when each batch was ready
 	deliver []int64 // when each batch was returned by Next
 	epochAt int64
-	ends    []int64
+	ends    []int64 // when each step's compute ended
+
+	host, copying, computing int64 // when the step loop, the copies and the device are free
+	announced                int   // steps recorded so far
 }
 
 func (r *running) rec(at int64, s trace.Span) {
 	if s.End > s.Start {
 		r.log = append(r.log, Entry{at: at, seq: len(r.log), Span: s})
 	}
+}
+
+// track records a span of the step loop.
+func (r *running) track(k trace.Kind, step int, from, to int64) {
+	r.rec(to, trace.Span{Start: from, End: to, Step: int32(step), Batch: int32(step), Kind: k, Track: trace.TrackStep})
 }
 
 // Log returns what was recorded, in the order in which it was.
@@ -73,92 +83,12 @@ func (s Run) Log() ([]Entry, []trace.Segment, int64) {
 		r.Epoch = r.Steps
 	}
 	r.grow(r.Workers, 0)
-	segments := []trace.Segment{{Index: 0, Knobs: r.knobs(), Reason: "start"}}
-	host, copyFree, computeFree := int64(0), int64(0), int64(0)
-	track := func(k trace.Kind, step int, from, to int64) {
-		r.rec(to, trace.Span{Start: from, End: to, Step: int32(step), Batch: int32(step), Kind: k, Track: trace.TrackStep})
-	}
-	announced := 0
-	announce := func(now int64) {
-		for ; announced < len(r.ends) && r.ends[announced] <= now; announced++ {
-			i := announced
-			st := trace.Step{
-				Index: int32(i), Batch: int32(i), Epoch: int32(i / r.Epoch), Samples: 32, Correct: -1, Flags: r.Flags,
-			}
-			if r.ChangeAt > 0 && i >= r.ChangeAt {
-				st.Segment = 1
-				if i < r.ChangeAt+r.ChangeTo*r.Prefetch {
-					st.Flags |= trace.FlagTransition
-				}
-			}
-			if i%r.Epoch == 0 {
-				st.Flags |= trace.FlagFirstOfEpoch
-			}
-			if i%r.Epoch == r.Epoch-1 {
-				st.Flags |= trace.FlagLastOfEpoch
-			}
-			r.log = append(r.log, Entry{at: now, seq: len(r.log), Step: &st})
-		}
-	}
-	device := func(i int, c0, c1, d0, d1 int64) {
-		r.rec(d1, trace.Span{Start: c0, End: c1, Step: int32(i), Batch: int32(i), Kind: trace.KindCopy, Track: trace.TrackCopy, Arg: 64})
-		r.rec(d1, trace.Span{Start: d0, End: d1, Step: int32(i), Batch: int32(i), Kind: trace.KindCompute, Track: trace.TrackCompute})
-	}
+	r.segments = []trace.Segment{{Index: 0, Knobs: r.knobs(), Reason: "start"}}
 	for i := range r.Steps {
-		if r.Pause > 0 && i == r.PauseAt {
-			host = max(host, computeFree)
-			announce(host)
-			track(trace.KindPause, i, host, host+r.Pause)
-			host += r.Pause
-		}
-		if r.ChangeAt > 0 && i == r.ChangeAt {
-			host = max(host, computeFree)
-			announce(host)
-			track(trace.KindRebuild, i, host, host+r.Rebuild)
-			host += r.Rebuild
-			r.Workers = r.ChangeTo
-			r.grow(r.Workers, host)
-			segments[0].End = host
-			segments = append(segments, trace.Segment{Index: 1, Start: host, FirstStep: int32(i), Knobs: r.knobs(), Reason: "num_workers"})
-		}
-		if i%r.Epoch == 0 {
-			r.epochAt = host
-			if r.Restart && i > 0 {
-				r.free, r.born = r.free[:0], nil
-				r.grow(r.Workers, host)
-			}
-		}
-		ready := r.build(i, host)
-		next := max(host, ready)
-		r.built = append(r.built, ready)
-		track(trace.KindNext, i, host, next)
-		if r.Late > 0 && ready > host {
-			track(trace.KindStarved, i, next, next+r.Late)
-			next += r.Late
-		}
-		r.deliver = append(r.deliver, next)
-		sent := next + r.Enqueue
-		track(trace.KindEnqueue, i, next, sent)
-		c0 := max(next, copyFree)
-		c1 := c0 + r.Copy
-		d0 := max(sent, c1, computeFree)
-		d1 := d0 + r.Compute
-		copyFree, computeFree = c1, d1
-		r.ends = append(r.ends, d1)
-		device(i, c0, c1, d0, d1)
-		host = sent
-		switch {
-		case r.Sync > 0:
-			host = max(host, d1) + r.Sync
-			track(trace.KindSync, i, sent, host)
-		case i >= 2 && r.ends[i-2] > host: // three steps in flight
-			host = r.ends[i-2]
-			track(trace.KindSync, i+1, sent, host)
-		}
-		announce(host)
+		r.before(i)
+		r.step(i)
 	}
-	host = max(host, computeFree)
-	announce(host)
+	r.drain()
 	r.queue()
 	slices.SortStableFunc(r.log, func(a, b Entry) int {
 		switch {
@@ -172,7 +102,93 @@ func (s Run) Log() ([]Entry, []trace.Segment, int64) {
 		}
 		return a.seq - b.seq
 	})
-	return r.log, segments, host
+	return r.log, r.segments, r.host
+}
+
+// before does what happens before step i: a pause, a change, the start of an epoch.
+func (r *running) before(i int) {
+	if r.Pause > 0 && i == r.PauseAt {
+		r.drain()
+		r.track(trace.KindPause, i, r.host, r.host+r.Pause)
+		r.host += r.Pause
+	}
+	if r.ChangeAt > 0 && i == r.ChangeAt {
+		r.drain()
+		r.track(trace.KindRebuild, i, r.host, r.host+r.Rebuild)
+		r.host += r.Rebuild
+		r.Workers = r.ChangeTo
+		r.grow(r.Workers, r.host)
+		r.segments[0].End = r.host
+		r.segments = append(r.segments, trace.Segment{Index: 1, Start: r.host, FirstStep: int32(i), Knobs: r.knobs(), Reason: "num_workers"})
+	}
+	if i%r.Epoch == 0 {
+		r.epochAt = r.host
+		if r.Restart && i > 0 {
+			r.free = r.free[:0]
+			r.grow(r.Workers, r.host)
+		}
+	}
+}
+
+// step takes batch i, copies it and computes on it.
+func (r *running) step(i int) {
+	ready := r.build(i, r.host)
+	next := max(r.host, ready)
+	r.built = append(r.built, ready)
+	r.track(trace.KindNext, i, r.host, next)
+	if r.Late > 0 && ready > r.host {
+		r.track(trace.KindStarved, i, next, next+r.Late)
+		next += r.Late
+	}
+	r.deliver = append(r.deliver, next)
+	sent := next + r.Enqueue
+	r.track(trace.KindEnqueue, i, next, sent)
+	copyStart := max(next, r.copying)
+	r.copying = copyStart + r.Copy
+	computeStart := max(sent, r.copying, r.computing)
+	r.computing = computeStart + r.Compute
+	r.ends = append(r.ends, r.computing)
+	r.rec(r.computing, trace.Span{Start: copyStart, End: r.copying, Step: int32(i), Batch: int32(i), Kind: trace.KindCopy, Track: trace.TrackCopy, Arg: 64})
+	r.rec(r.computing, trace.Span{Start: computeStart, End: r.computing, Step: int32(i), Batch: int32(i), Kind: trace.KindCompute, Track: trace.TrackCompute})
+	r.host = sent
+	switch {
+	case r.Sync > 0:
+		r.host = max(r.host, r.computing) + r.Sync
+		r.track(trace.KindSync, i, sent, r.host)
+	case i >= 2 && r.ends[i-2] > r.host: // three steps in flight
+		r.host = r.ends[i-2]
+		r.track(trace.KindSync, i+1, sent, r.host)
+	}
+	r.announce()
+}
+
+// drain has the step loop wait for the device.
+func (r *running) drain() {
+	r.host = max(r.host, r.computing)
+	r.announce()
+}
+
+// announce records the steps that have ended by now.
+func (r *running) announce() {
+	for ; r.announced < len(r.ends) && r.ends[r.announced] <= r.host; r.announced++ {
+		i := r.announced
+		st := trace.Step{
+			Index: int32(i), Batch: int32(i), Epoch: int32(i / r.Epoch), Samples: 32, Correct: -1, Flags: r.Flags,
+		}
+		if r.ChangeAt > 0 && i >= r.ChangeAt {
+			st.Segment = 1
+			if i < r.ChangeAt+r.ChangeTo*r.Prefetch {
+				st.Flags |= trace.FlagTransition
+			}
+		}
+		if i%r.Epoch == 0 {
+			st.Flags |= trace.FlagFirstOfEpoch
+		}
+		if i%r.Epoch == r.Epoch-1 {
+			st.Flags |= trace.FlagLastOfEpoch
+		}
+		r.log = append(r.log, Entry{at: r.host, seq: len(r.log), Step: &st})
+	}
 }
 
 // queue records the ready queue at each instant at which it changed.
