@@ -55,15 +55,15 @@ func TestPaired(t *testing.T) {
 	s.press("A")
 	s.mustShow("stage the other value of a knob")
 	s.press("right", "A")
-	if a.now == nil || len(s.knobs.staged) > 0 {
-		t.Fatalf("not begun, or still staged: %v", s.knobs.staged)
+	if a.now == nil || len(s.panels.knobs.staged) > 0 {
+		t.Fatalf("not begun, or still staged: %v", s.panels.knobs.staged)
 	}
 	verdicts, blocks := map[string]bool{}, map[string]bool{}
 	for range 60 {
 		a.run.Advance(a.run.Now() + 100e6)
 		a.now.Look(a.run.Snapshot(0, 0))
-		if s.tick(); s.inForce("num_workers") == "4" || len(blocks) > 0 { // until then A goes on
-			verdicts[s.analysis.told.Verdict.Text], blocks[s.inForce("num_workers")] = true, true
+		if s.tick(); s.panels.knobs.InForce("num_workers") == "4" || len(blocks) > 0 { // until then A goes on
+			verdicts[s.session.analysis.told.Verdict.Text], blocks[s.panels.knobs.InForce("num_workers")] = true, true
 		}
 	}
 	s.msg = message{}
@@ -84,12 +84,12 @@ func TestPaired(t *testing.T) {
 	a.run.Advance(a.run.Now() + 2e9)
 	s.tick()
 	s.mustShow("A-B-A: num_workers 2 -> 4: +", "it stays")
-	if got := s.inForce("num_workers"); got != "4" {
+	if got := s.panels.knobs.InForce("num_workers"); got != "4" {
 		t.Errorf("num_workers is %s", got)
 	}
 	s.press("5", "esc")
-	if n := len(s.analysis.segs) + 2; s.experiments.segs != n || len(s.analysis.segs) > 4 {
-		t.Errorf("%d rows, of which %d are segments", s.experiments.segs, len(s.analysis.segs))
+	if n := len(s.session.analysis.segs) + 2; s.panels.experiments.segs != n || len(s.session.analysis.segs) > 4 {
+		t.Errorf("%d rows, of which %d are segments", s.panels.experiments.segs, len(s.session.analysis.segs))
 	}
 	s.mustShow("A/B")
 	s.press("up", "a")
@@ -98,7 +98,7 @@ func TestPaired(t *testing.T) {
 	s.tick()
 	a.run.Advance(a.run.Now() + 2e9)
 	s.tick()
-	if got := s.inForce("num_workers"); got != "2" {
+	if got := s.panels.knobs.InForce("num_workers"); got != "2" {
 		t.Errorf("undone, num_workers is %s", got)
 	}
 }
@@ -131,7 +131,7 @@ func TestCeiling(t *testing.T) {
 	s.press("G") // back from the start is no news
 	s.tick()
 	s.mustHide("ceiling: fixing data")
-	if got := s.inForce("ceiling"); got != "off" {
+	if got := s.panels.knobs.InForce("ceiling"); got != "off" {
 		t.Errorf("ceiling is %s", got)
 	}
 	a.err = errors.New("begin an experiment: another one is under way")
@@ -172,7 +172,7 @@ func TestTune(t *testing.T) {
 	s.tick()
 	s.mustShow("it was stopped")
 	s.mustHide(" TUNING ")
-	if got := s.inForce("num_workers"); got != "2" {
+	if got := s.panels.knobs.InForce("num_workers"); got != "2" {
 		t.Errorf("stopped, num_workers is %s", got)
 	}
 
@@ -181,7 +181,7 @@ func TestTune(t *testing.T) {
 	a.run.Advance(a.run.Now() + 3e9)
 	s.tick()
 	s.mustShow("tune: ", "it stays")
-	if s.inForce("num_workers") == "2" && s.inForce("device_transforms") == "off" {
+	if s.panels.knobs.InForce("num_workers") == "2" && s.panels.knobs.InForce("device_transforms") == "off" {
 		t.Error("left as it was found")
 	}
 	s.press("n")

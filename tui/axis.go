@@ -8,78 +8,78 @@ import (
 
 // drawAxis draws where a step begins whose ops are timed, times relative to the
 // right edge, and the knob changes.
-func (t *timeline) drawAxis(v *view, r canvas.Rectangle, y int) {
+func (t *Timeline) drawAxis(v *View, r canvas.Rectangle, y int) {
 	x0 := r.X + laneLabel
 	for c := range t.cols {
-		v.c.Set(x0+c, y, v.c.Glyphs.Hor, canvas.Border)
+		v.C.Set(x0+c, y, v.C.Glyphs.Hor, canvas.Border)
 	}
-	if li := t.busyAt[trace.TrackCompute]; li >= 0 && v.pic.value("time_ops") != "every" {
+	if li := t.busyAt[trace.TrackCompute]; li >= 0 && v.Pic.value("time_ops") != "every" {
 		for c := range t.cols {
 			if t.acc[(int(li)*t.cols+c)*parts+timedPart] > 0 {
-				v.c.Set(x0+c, y, 't', canvas.Key)
+				v.C.Set(x0+c, y, 't', canvas.Key)
 			}
 		}
 	}
 	var b [32]byte
 	for c := 0; c < t.cols-6; c += 24 {
-		back := t.edge - (t.first+int64(c))*t.bin()
+		back := t.edge - (t.first+int64(c))*t.Bin()
 		if back > t.edge {
 			continue
 		}
-		p := v.c.Pen(x0+c, y, t.cols-c)
+		p := v.C.Pen(x0+c, y, t.cols-c)
 		p.Bytes(canvas.Dim, units.Narrow.AppendTime(b[:0], -back))
 	}
-	if now := v.c.Pen(x0+t.cols-4, y, 4); !v.frozen && t.cols > 12 {
+	if now := v.C.Pen(x0+t.cols-4, y, 4); !v.Frozen && t.cols > 12 {
 		now.Text(canvas.Dim, " now")
 	}
-	segs := v.pic.snap.Segments
+	segs := v.Pic.snap.Segments
 	for i := len(segs) - 1; i > 0; i-- {
-		c := segs[i].Start/t.bin() - t.first
+		c := segs[i].Start/t.Bin() - t.first
 		if c < 0 {
 			break
 		}
 		if c < int64(t.cols) {
-			p := v.c.Pen(x0+int(c), y, t.cols-int(c))
-			p.Rune(canvas.Staged, v.c.Glyphs.Up).Text(canvas.Staged, "#").Int(canvas.Staged, int64(segs[i].Index)).Space(1)
+			p := v.C.Pen(x0+int(c), y, t.cols-int(c))
+			p.Rune(canvas.Staged, v.C.Glyphs.Up).Text(canvas.Staged, "#").Int(canvas.Staged, int64(segs[i].Index)).Space(1)
 		}
 	}
 }
 
-func (t *timeline) drawCursor(v *view, r canvas.Rectangle, y0, y1 int) {
-	c := t.cursor/t.bin() - t.first
+func (t *Timeline) drawCursor(v *View, r canvas.Rectangle, y0, y1 int) {
+	c := t.cursor/t.Bin() - t.first
 	if c < 0 || c >= int64(t.cols) {
 		return
 	}
 	x := r.X + laneLabel + int(c)
 	for y := y0; y < y1; y++ {
-		v.c.Restyle(x, y, canvas.Cursor)
+		v.C.Restyle(x, y, canvas.Cursor)
 	}
 }
 
 // drawMoment says at the right of the timeline's title which moment is shown.
-func (t *timeline) drawMoment(v *view, r canvas.Rectangle) {
+func drawMoment(v *View, r canvas.Rectangle) {
 	var b [48]byte
 	text, st := b[:0], canvas.Paused
 	switch {
-	case v.replay && v.playing:
+	case v.Replay && v.Playing:
 		text, st = append(text, " PLAYING "...), canvas.Running
-	case v.replay:
+	case v.Replay:
 		text = append(text, " at "...)
-	case v.frozen:
+	case v.Frozen:
 		text = append(text, " FROZEN "...)
 	default:
 		return
 	}
-	if v.replay {
-		text = units.AppendClock(text, v.at)
+	if v.Replay {
+		text = units.AppendClock(text, v.At)
 		text = append(text, " of "...)
-		text = units.AppendClock(text, v.live.Now)
-	} else if back := v.live.Now - v.at; back > 0 {
+		text = units.AppendClock(text, v.Live.Now)
+	} else if back := v.Live.Now - v.At; back > 0 {
 		text = units.Narrow.AppendTime(text, -back)
 	}
 	text = append(text, ' ')
 	if r.W+2 < len(text)+30 {
 		return
 	}
-	v.c.Right(r.X-1, r.Y-1, r.W, st, text)
+	v.C.Right(r.X-1, r.Y-1, r.W, st, text)
 }

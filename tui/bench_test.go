@@ -34,7 +34,7 @@ func BenchmarkFrame(b *testing.B) {
 			b.ReportAllocs()
 			t0 := cpuTime()
 			for b.Loop() {
-				s.dirty = true
+				s.frame.dirty = true
 				s.View()
 			}
 			b.ReportMetric(float64(cpuTime()-t0)/float64(b.N), "cpu-ns/op")
@@ -58,9 +58,9 @@ func BenchmarkPicture(b *testing.B) {
 	s := busy(b, 200, 50)
 	b.ReportAllocs()
 	for b.Loop() {
-		s.pic.compute(s.live, s.live.Now)
-		s.timeline.update(&s.pic, s.live.Spans)
-		s.explain()
+		s.session.pic.compute(s.session.live, s.session.live.Now)
+		s.panels.timeline.Update(&s.session.pic, s.session.live.Spans)
+		s.panels.timeline.Explain(s.See(s.panels.timeline))
 	}
 }
 
@@ -68,7 +68,7 @@ func TestFrameAllocations(t *testing.T) {
 	for _, size := range sizes {
 		s := busy(t, size[0], size[1])
 		n := testing.AllocsPerRun(20, func() {
-			s.dirty = true
+			s.frame.dirty = true
 			s.View()
 		})
 		if n > 64 {
@@ -102,7 +102,7 @@ func BenchmarkTick(b *testing.B) {
 	t0 := cpuTime()
 	for b.Loop() {
 		s.refresh(time.Now(), true)
-		s.dirty = true
+		s.frame.dirty = true
 		s.View()
 	}
 	b.ReportMetric(float64(cpuTime()-t0)/float64(b.N), "cpu-ns/op")

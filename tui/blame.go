@@ -12,21 +12,22 @@ import (
 	"dev.gpustall/tui/canvas"
 )
 
-// blame is the panel of the worst batches, or the worst samples, of the run.
-type blame struct {
+// Blame is the panel of the worst batches, or the worst samples, of the run.
+type Blame struct {
+	Card
 	bySample         bool // the samples are shown, not the batches
 	table            canvas.Table[culprit]
 	batches, samples []culprit
 }
 
-// culprit is a row, with what a frame shall not put together again and again.
+// culprit is a row, with the texts that are made once and not for every frame.
 type culprit struct {
 	attribution.Blamed
 	who, what, rank string
 }
 
-// set takes what was worked out.
-func (b *blame) set(found attribution.Blame) {
+// Set takes what the analysis found.
+func (b *Blame) Set(found attribution.Blame) {
 	b.batches, b.samples = culprits(b.batches[:0], found.Batches), culprits(b.samples[:0], found.Samples)
 }
 
@@ -38,51 +39,37 @@ func culprits(rows []culprit, of []attribution.Blamed) []culprit {
 	return rows
 }
 
-// rows are those shown.
-func (b *blame) rows() []culprit {
+// rows returns the rows shown.
+func (b *Blame) rows() []culprit {
 	if b.bySample {
 		return b.samples
 	}
 	return b.batches
 }
 
-func (b *blame) panel() panel {
+// NewBlame makes the panel.
+func NewBlame() *Blame {
+	b := &Blame{Card: Card{Key: "7", Name: "blame", Title: "Blame", Side: true, Instead: true}}
 	b.table = canvas.Table[culprit]{Columns: b.columns(), Shorten: 7, Marks: true, Cursor: -1, Pinned: -1}
-	return panel{
-		key: "7", name: "blame", title: "Blame", side: true, instead: true,
-		place: func(s space) place {
-			if s.class == sizeCompact {
-				return place{band: lowerBand}
-			}
-			return place{band: lastBand, rows: s.rest() / 2}
-		},
-		about: b.about,
-		draw:  b.draw,
-		keys: []binding{
-			{keys: upDownKeys, also: pageKeys, show: upDown, hint: "scroll", replay: "scroll", help: "scroll", do: b.scroll},
-			{keys: "b", hint: "batches or samples", replay: "batches or samples", help: "the worst batches, or the worst samples", do: b.turn},
-			{keys: "esc", hint: "back", replay: "back"},
-		},
+	b.Keys = []Binding{
+		scrollKeys(func(lines int) { b.table.ScrollBy(lines, len(b.rows())) }),
+		{Keys: "b", Hint: "batches or samples", Replay: "batches or samples", Help: "the worst batches, or the worst samples", Do: b.turn},
+		{Keys: "esc", Hint: "back", Replay: "back"},
 	}
+	return b
 }
 
-func (b *blame) scroll(_ *Model, key string) tea.Cmd {
-	d, far := direction(key)
-	if far == stridePage {
-		d *= 10
-	}
-	b.table.Scroll = max(0, min(b.table.Scroll+d, len(b.rows()))) // drawing knows how many have room
-	return nil
-}
+// Place asks for half of the screen, instead of the other side panels.
+func (*Blame) Place(s space) place { return placeInstead(s) }
 
-func (b *blame) turn(*Model, string) tea.Cmd {
+func (b *Blame) turn(string) tea.Cmd {
 	b.bySample = !b.bySample
 	b.table.Scroll = 0
 	return nil
 }
 
-// columns: what starved the device and who it was stay longest.
-func (b *blame) columns() []canvas.Column[culprit] {
+// columns returns the columns. What starved the device, and who, stay longest.
+func (b *Blame) columns() []canvas.Column[culprit] {
 	text := func(title string, w, drop int, text func(r *culprit) string) canvas.Column[culprit] {
 		return canvas.Column[culprit]{Title: title, W: w, Drop: drop, Cell: func(p *canvas.Pen, r *culprit) { p.Text(canvas.Normal, text(r)) }}
 	}
@@ -133,12 +120,10 @@ func writeTail(p *canvas.Pen, s string) {
 	p.Text(canvas.Normal, end)
 }
 
-func (b *blame) about(_ *view, p *canvas.Pen) {
-	p.Text(canvas.Dim, "the worst ").Text(canvas.Normal, pick(b.bySample, "samples", "batches")).Text(canvas.Dim, " of the run, by ").
+// Draw draws the table.
+func (b *Blame) Draw(v *View, r canvas.Rectangle) {
+	v.Head.Text(canvas.Dim, "the worst ").Text(canvas.Normal, pick(b.bySample, "samples", "batches")).Text(canvas.Dim, " of the run, by ").
 		Text(canvas.Normal, pick(b.bySample, "what they took in one phase", "how long the device waited for them")).Text(canvas.Dim, " ")
-}
-
-func (b *blame) draw(v *view, r canvas.Rectangle) {
 	in := r.Indent()
 	if in.Empty() {
 		return
@@ -146,13 +131,13 @@ func (b *blame) draw(v *view, r canvas.Rectangle) {
 	if len(b.rows()) == 0 {
 		none := pick(b.bySample, "no sample was timed", "no batch was late")
 		switch {
-		case v.live.Meta.Imported != "":
+		case v.Live.Meta.Imported != "":
 			none = advice.NoBatches
-		case v.live.Outcome.Ended == 0:
+		case v.Live.Outcome.Ended == 0:
 			none += " yet"
 		}
-		v.c.Text(in.X, in.Y, in.W, canvas.Dim, none)
+		v.C.Text(in.X, in.Y, in.W, canvas.Dim, none)
 		return
 	}
-	b.table.Draw(v.c, in, b.rows())
+	b.table.Draw(v.C, in, b.rows())
 }

@@ -2,7 +2,6 @@ package tui
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -15,9 +14,10 @@ import (
 	"dev.gpustall/tui/canvas"
 )
 
-// experiments is the panel with one row a segment of constant knobs, and one for all
-// segments of an experiment.
-type experiments struct {
+// ExperimentsPanel is the panel with one row for each segment of constant knobs, and one row for
+// all segments of an experiment.
+type ExperimentsPanel struct {
+	Card
 	sel   int // the row selected; -1 follows the newest
 	segs  int // rows there are
 	note  int // columns that the longest of their notes needs
@@ -56,40 +56,60 @@ func noteWidth(note string) int {
 	return canvas.Width(note) - strings.Count(note, arrowText)*(len(arrowText)-1)
 }
 
-func (e *experiments) panel() panel {
-	e.sel = -1
-	e.table = canvas.Table[experiment]{Columns: measuredColumns}
-	return panel{
-		key: "5", name: "experiments", title: "Experiments", side: true,
-		place: func(s space) place {
-			if s.class == sizeCompact {
-				return place{band: lowerBand}
-			}
-			if s.class == sizeLarge {
-				return place{band: mainBand, under: "timeline", rows: e.height(s, s.w-knobsWidth(s))}
-			}
-			return place{band: lastBand, rows: e.height(s, s.w)}
-		},
-		about: func(_ *view, p *canvas.Pen) {
-			if about := "a row is a configuration, the current one the window above, but vs A of all its steps "; len(about) <= p.Left() {
-				p.Text(canvas.Dim, about)
-			}
-		},
-		draw: e.draw,
-		keys: []binding{
-			{keys: upDownKeys, show: upDown, hint: "select", replay: "select", help: "select", do: func(m *Model, key string) tea.Cmd {
-				d, _ := direction(key)
-				e.move(d, e.segs)
-				return nil
-			}},
-			{keys: "a", hint: "baseline A", replay: "baseline A"},
-		},
+// NewExperiments makes the panel.
+func NewExperiments() *ExperimentsPanel {
+	e := &ExperimentsPanel{
+		Card:  Card{Key: "5", Name: "experiments", Title: "Experiments", Side: true},
+		sel:   -1,
+		table: canvas.Table[experiment]{Columns: measuredColumns},
 	}
+	e.Keys = []Binding{
+		{Keys: upDownKeys, Show: upDown, Hint: "select", Replay: "select", Help: "select", Do: func(key string) tea.Cmd {
+			d, _ := direction(key)
+			e.move(d, e.segs)
+			return nil
+		}},
+		{Keys: "a", Hint: "baseline A", Replay: "baseline A"},
+	}
+	return e
+}
+
+// Place asks for as many rows as there are, under the timeline or across the screen.
+func (e *ExperimentsPanel) Place(s space) place {
+	switch s.class {
+	case sizeCompact:
+		return place{band: lowerBand}
+	case sizeLarge:
+		return place{band: mainBand, under: "timeline", rows: e.height(s, s.w-knobsWidth(s))}
+	}
+	return place{band: lastBand, rows: e.height(s, s.w)}
+}
+
+// Selected returns the segment of the row selected. It reports false where that row is one of
+// an experiment, or where there is no row.
+func (e *ExperimentsPanel) Selected(v *View) (segment int32, ok bool) {
+	e.fill(v)
+	if e.table.Cursor < 0 || e.rows[e.table.Cursor].asked != nil {
+		return 0, false
+	}
+	return e.rows[e.table.Cursor].Segment.Index, true
+}
+
+// Other returns the settings to compare those in force with: the selected row's while the panel
+// has the focus, and else the baseline's.
+func (e *ExperimentsPanel) Other(v *View) []knob.Setting {
+	e.fill(v)
+	for i := range e.rows {
+		if r := &e.rows[i]; v.Focused && i == e.table.Cursor || !v.Focused && r.baseline {
+			return r.Segment.Knobs
+		}
+	}
+	return nil
 }
 
 // height is what the rows need with their box and their titles in a panel of w columns,
 // and a line for the note where that is cut; a little more at the most on tall screens.
-func (e *experiments) height(s space, w int) int {
+func (e *ExperimentsPanel) height(s space, w int) int {
 	most := pick(s.class == sizeLarge, 10, 7) + max(0, s.h-34)/8
 	return min(most, 3+max(1, e.segs)+pick(e.note > e.table.Room(w-4), 1, 0))
 }
@@ -186,8 +206,8 @@ var shortTitles = map[string]string{
 	"batch_size": "batch", "device_transforms": "on device", "gradient_accumulation": "accumulate", "checkpointing": "checkpoint",
 }
 
-// update takes over what was found of the segments.
-func (e *experiments) update(specs []knob.Spec, r *result) {
+// Update takes what the analysis found. The specs give the order of the knobs.
+func (e *ExperimentsPanel) Update(specs []knob.Spec, r *result) {
 	e.segs, e.note = len(r.segs)+len(r.asked), 0
 	for _, note := range r.notes {
 		e.note = max(e.note, noteWidth(note))
@@ -208,7 +228,7 @@ func (e *experiments) update(specs []knob.Spec, r *result) {
 
 // knobColumns makes the columns of the knobs that changed, which the specs give an
 // order, as wide as what they hold.
-func (e *experiments) knobColumns(specs []knob.Spec, settings [][]knob.Setting) {
+func (e *ExperimentsPanel) knobColumns(specs []knob.Spec, settings [][]knob.Setting) {
 	const most = 12
 	columns := slices.Clone(measuredColumns[:1])
 	for i := range specs {
@@ -257,48 +277,51 @@ func measured(cell func(*canvas.Pen, *experiment)) func(*canvas.Pen, *experiment
 	}
 }
 
-// draw draws the table, the baseline first when it would scroll away, and under it
-// what the selected row's columns have no room for.
-func (e *experiments) draw(v *view, r canvas.Rectangle) {
+// Draw draws the table, and under it what the selected row's columns have no room for. The
+// baseline stays in view as the first row.
+func (e *ExperimentsPanel) Draw(v *View, r canvas.Rectangle) {
+	if about := "a row is a configuration, the current one the window above, but vs A of all its steps "; len(about) <= v.Head.Left() {
+		v.Head.Text(canvas.Dim, about)
+	}
 	in := r.Indent()
 	if in.Empty() {
 		return
 	}
 	e.fill(v)
-	e.table.Lit = v.focused
+	e.table.Lit = v.Focused
 	rows := in
 	if n := len(e.rows); n > 0 {
 		room := e.table.Room(in.W)
 		if room == 0 && in.H >= 4 || noteWidth(e.rows[e.table.Cursor].note) > room && in.H > n+1 {
 			rows.H--
-			e.drawNote(v.c, canvas.Rect(in.X, in.Y+rows.H, in.W, 1), &e.rows[e.table.Cursor])
+			e.drawNote(v.C, canvas.Rect(in.X, in.Y+rows.H, in.W, 1), &e.rows[e.table.Cursor])
 		}
 	}
-	e.table.Draw(v.c, rows, e.rows)
+	e.table.Draw(v.C, rows, e.rows)
 	if len(e.rows) == 0 {
-		v.c.Text(in.X, in.Y+1, in.W, canvas.Dim, "nothing measured yet")
+		v.C.Text(in.X, in.Y+1, in.W, canvas.Dim, "nothing measured yet")
 	}
 }
 
 // fill makes the rows of the analysis: those of segments, and of an experiment where it
 // began.
-func (e *experiments) fill(v *view) {
+func (e *ExperimentsPanel) fill(v *View) {
 	e.rows = e.rows[:0]
 	e.table.Pinned = -1
-	xs, next := v.analysis.told.Experiments, 0
-	for i := range v.analysis.segs {
-		s := &v.analysis.segs[i]
+	xs, next := v.Analysis.told.Experiments, 0
+	for i := range v.Analysis.segs {
+		s := &v.Analysis.segs[i]
 		for ; next < len(xs) && xs[next].First <= s.Segment.Index; next++ {
 			e.rows = append(e.rows, askedRow(v, next))
 		}
 		row := experiment{
-			SegmentStats: s, rate: s.SamplesPerSecond, p50: int64(s.P50), p95: int64(s.P95), util: s.Utilisation, starved: v.analysis.starved[i], steps: int64(s.Steps), missing: v.analysis.missing[i], note: v.analysis.notes[i],
-			baseline: s.Baseline, current: v.pic.next && s.Segment.Index == v.pic.seg.Index,
+			SegmentStats: s, rate: s.SamplesPerSecond, p50: int64(s.P50), p95: int64(s.P95), util: s.Utilisation, starved: v.Analysis.starved[i], steps: int64(s.Steps), missing: v.Analysis.missing[i], note: v.Analysis.notes[i],
+			baseline: s.Baseline, current: v.Pic.next && s.Segment.Index == v.Pic.seg.Index,
 		}
 		if row.steps > 0 {
 			row.mean = s.Wall / row.steps
 		}
-		if w := v.win; row.current && w.steps() > 0 && w.tally.Segment == s.Segment.Index {
+		if w := v.Win; row.current && w.steps() > 0 && w.tally.Segment == s.Segment.Index {
 			row.rate, row.mean, row.p50, row.p95, row.util, row.starved, row.steps = w.rate, w.mean, w.p50, w.p95, w.util, w.starved, w.steps()
 		}
 		if row.baseline {
@@ -313,12 +336,12 @@ func (e *experiments) fill(v *view) {
 }
 
 // askedRow is the row of an experiment, by its place: what it measured of B.
-func askedRow(v *view, i int) experiment {
-	x := &v.analysis.told.Experiments[i]
+func askedRow(v *View, i int) experiment {
+	x := &v.Analysis.told.Experiments[i]
 	b := &x.Sides[1]
 	row := experiment{
-		SegmentStats: &v.analysis.asked[i], asked: x, note: v.analysis.asked[i].Segment.Reason, rate: b.SamplesPerSecond(), util: b.Utilisation(), steps: b.Steps,
-		missing: v.analysis.unasked[i], current: v.pic.next && x.Has(v.pic.seg.Index),
+		SegmentStats: &v.Analysis.asked[i], asked: x, note: v.Analysis.asked[i].Segment.Reason, rate: b.SamplesPerSecond(), util: b.Utilisation(), steps: b.Steps,
+		missing: v.Analysis.unasked[i], current: v.Pic.next && x.Has(v.Pic.seg.Index),
 	}
 	if b.Steps > 0 {
 		row.mean = b.Active / b.Steps
@@ -327,7 +350,7 @@ func askedRow(v *view, i int) experiment {
 }
 
 // selected is the row selected among n, -1 where there is none.
-func (e *experiments) selected(n int) int {
+func (e *ExperimentsPanel) selected(n int) int {
 	if e.sel < 0 || e.sel >= n {
 		return n - 1
 	}
@@ -335,7 +358,7 @@ func (e *experiments) selected(n int) int {
 }
 
 // move selects another row; the last one is the newest whichever that is.
-func (e *experiments) move(d, n int) {
+func (e *ExperimentsPanel) move(d, n int) {
 	if n == 0 {
 		return
 	}
@@ -344,7 +367,7 @@ func (e *experiments) move(d, n int) {
 	}
 }
 
-func (e *experiments) drawNote(c *canvas.Canvas, r canvas.Rectangle, s *experiment) {
+func (e *ExperimentsPanel) drawNote(c *canvas.Canvas, r canvas.Rectangle, s *experiment) {
 	p := c.Pen(r.X, r.Y, r.W)
 	if s.asked == nil {
 		p.Text(canvas.Dim, "#").Int(canvas.Dim, int64(s.Segment.Index)).Space(1)
@@ -352,33 +375,6 @@ func (e *experiments) drawNote(c *canvas.Canvas, r canvas.Rectangle, s *experime
 	writeReason(&p, s.note)
 	p.Text(canvas.Dim, ", ").Bytes(canvas.Normal, units.AppendCount(p.Buf(), s.Steps)).
 		Text(canvas.Dim, pick(s.Steps == 1, " step", " steps"))
-}
-
-// setBaseline makes the selected row, or the newest where another panel has the
-// focus, segment A.
-func (m *Model) setBaseline() {
-	segs := m.analysis.segs
-	if len(segs) == 0 {
-		m.say("info", "nothing measured yet: there is no segment to compare with")
-		return
-	}
-	chosen := segs[len(segs)-1].Segment.Index
-	if m.focus.name == "experiments" {
-		m.experiments.fill(m.see(m.focus))
-		row := &m.experiments.rows[m.experiments.table.Cursor]
-		if row.asked != nil {
-			m.say("info", "an experiment is no configuration: choose a row with a number")
-			return
-		}
-		chosen = row.Segment.Index
-	}
-	if m.o.Baseline == nil {
-		m.say("info", "the baseline of this session cannot be changed")
-		return
-	}
-	m.o.Baseline(chosen)
-	m.analysis.pause = 0
-	m.say("info", "baseline A is now configuration #"+strconv.Itoa(int(chosen)))
 }
 
 // arrowText is what the terminal's own arrow stands for in a segment's reason.

@@ -16,20 +16,30 @@ import (
 // so that they can be read.
 const holdFor = int64(2e9) // ns
 
-// explain puts the moment under the cursor into words, or, without a cursor, the
-// longest stall in view. It runs when one of them changes, not every frame; while the
-// screen moves, the longest stall stays for a moment.
-func (t *timeline) explain(p *picture, paused, focused, moves bool) {
+// record is what the session recorded in the window of the timeline.
+type record struct {
+	spans []trace.Span
+	steps []trace.Step // the newest, in order
+	edge  int64        // ns where the window ends
+	durs  []int64      // scratch
+}
+
+// Explain puts the moment under the cursor into words or, without a cursor, the longest stall
+// in view. The text changes only with what it is about. While the screen moves, the text about
+// the longest stall stays for holdFor.
+func (t *Timeline) Explain(v *View) { t.explain(v.Pic, v.Paused, v.Focused, !v.Frozen) }
+
+func (t *Timeline) explain(p *picture, paused, focused, moves bool) {
 	var g attribution.Gap
 	at := int64(-1)
 	if t.cursor >= 0 {
-		at = t.cursor / t.bin() * t.bin()
-		g = t.gapIn(at, at+t.bin())
+		at = t.cursor / t.Bin() * t.Bin()
+		g = t.gapIn(at, at+t.Bin())
 	} else {
-		g = t.longestGap()
+		g = t.longestGap(t.first * t.Bin())
 	}
 	key := [3]int64{at, -1, int64(t.cols)<<8 | int64(t.zoom)}
-	unknown := t.known <= t.first*t.bin()
+	unknown := t.known <= t.first*t.Bin()
 	switch {
 	case g.Any():
 		key[1] = g.Start
@@ -40,19 +50,19 @@ func (t *timeline) explain(p *picture, paused, focused, moves bool) {
 	case unknown:
 		key[1] = -3
 	}
-	if at < 0 && len(t.lines) > 0 {
-		held := moves && t.explained[0] < 0 && t.explained[1] >= 0 && key[2] == t.explained[2] && t.edge-t.heldFrom < holdFor
-		if key == t.explained || held {
+	if at < 0 && len(t.said.lines) > 0 {
+		held := moves && t.said.about[0] < 0 && t.said.about[1] >= 0 && key[2] == t.said.about[2] && t.edge-t.said.from < holdFor
+		if key == t.said.about || held {
 			return
 		}
 	}
-	t.explained, t.heldFrom = key, t.edge
+	t.said.about, t.said.from = key, t.edge
 	text := ""
 	switch {
 	case g.Any():
 		text = t.gapText(&p.snap, &g, at)
 	case at >= 0:
-		text = t.momentText(at)
+		text = t.momentText(at, at+t.Bin())
 	case unknown && paused:
 		text = "paused: nothing runs on the device"
 	case len(t.spans) == 0:
@@ -65,22 +75,22 @@ func (t *timeline) explain(p *picture, paused, focused, moves bool) {
 		text = "no stall in view: the device never waited"
 	}
 	w := t.cols + laneLabel + laneShare - 2
-	t.lines = canvas.Wrap(text, w)
-	t.ofDevice = len(t.lines)
+	t.said.lines = canvas.Wrap(text, w)
+	t.said.ofDevice = len(t.said.lines)
 	if at >= 0 {
-		t.lines = append(t.lines, canvas.Wrap(t.workersAt(at, at+t.bin()), w)...)
+		t.said.lines = append(t.said.lines, canvas.Wrap(t.workersAt(at, at+t.Bin()), w)...)
 	}
-	t.tall.need(len(t.lines))
+	t.said.tall.need(len(t.said.lines))
 	if at < 0 && focused {
-		t.lines = append(t.lines, "left and right ask about a moment")
+		t.said.lines = append(t.said.lines, "left and right ask about a moment")
 	}
 }
 
 // longestGap returns the longest gap in view. A pause is the user's own doing and no
 // news.
-func (t *timeline) longestGap() (longest attribution.Gap) {
-	for g := range attribution.Gaps(t.spans) {
-		inView := g.Start <= t.edge && g.End > t.first*t.bin()
+func (c *record) longestGap(from int64) (longest attribution.Gap) {
+	for g := range attribution.Gaps(c.spans) {
+		inView := g.Start <= c.edge && g.End > from
 		if inView && g.Parts[trace.CausePaused] == 0 && g.End-g.Start > longest.End-longest.Start {
 			longest = g
 		}
@@ -89,9 +99,9 @@ func (t *timeline) longestGap() (longest attribution.Gap) {
 }
 
 // gapIn returns the gap that covers most of [from, to), if any does.
-func (t *timeline) gapIn(from, to int64) (in attribution.Gap) {
+func (c *record) gapIn(from, to int64) (in attribution.Gap) {
 	most := int64(0)
-	for g := range attribution.Gaps(t.spans) {
+	for g := range attribution.Gaps(c.spans) {
 		if over := min(g.End, to) - max(g.Start, from); over > most {
 			in, most = g, over
 		}
@@ -103,10 +113,10 @@ func (t *timeline) gapIn(from, to int64) (in attribution.Gap) {
 }
 
 // most returns the span that covers most of [from, to) among those wanted.
-func (t *timeline) most(from, to int64, want func(*trace.Span) bool) int {
+func (c *record) most(from, to int64, want func(*trace.Span) bool) int {
 	best, most := -1, int64(0)
-	for i := range t.spans {
-		s := &t.spans[i]
+	for i := range c.spans {
+		s := &c.spans[i]
 		if s.Start >= to {
 			break
 		}
@@ -118,16 +128,16 @@ func (t *timeline) most(from, to int64, want func(*trace.Span) bool) int {
 }
 
 // ago writes how long before the right edge ns is.
-func (t *timeline) ago(ns int64) string { return "-" + units.Prose.Time(max(0, t.edge-ns)) }
+func (c *record) ago(ns int64) string { return "-" + units.Prose.Time(max(0, c.edge-ns)) }
 
 // gapText explains a gap: what it consists of, of which batch, what its worker was
 // doing and how unusual that is.
-func (t *timeline) gapText(snap *trace.Snapshot, g *attribution.Gap, at int64) string {
+func (c *record) gapText(snap *trace.Snapshot, g *attribution.Gap, at int64) string {
 	s := g.Largest
 	cause := s.Cause()
 	var b strings.Builder
 	if at >= 0 {
-		b.WriteString(t.ago(at) + ": ")
+		b.WriteString(c.ago(at) + ": ")
 	} else {
 		b.WriteString("longest stall: ") // no time: it would be old by the next frame
 		if s.Step >= 0 {
@@ -142,7 +152,7 @@ func (t *timeline) gapText(snap *trace.Snapshot, g *attribution.Gap, at int64) s
 	batch := s.Batch
 	known := batch >= 0
 	if !known {
-		batch, known = attribution.Awaited(t.spans, s.Start, s.End)
+		batch, known = attribution.Awaited(c.spans, s.Start, s.End)
 		known = known && batch >= 0
 	}
 	of := ""
@@ -152,7 +162,7 @@ func (t *timeline) gapText(snap *trace.Snapshot, g *attribution.Gap, at int64) s
 	if !cause.IsData() {
 		words := cause.Info().Means
 		if cause == trace.CauseLaunch { // the spans tell which of the two it was
-			enqueuing := t.most(s.Start, s.End, func(o *trace.Span) bool { return o.Kind == trace.KindEnqueue && o.Step == s.Step }) >= 0
+			enqueuing := c.most(s.Start, s.End, func(o *trace.Span) bool { return o.Kind == trace.KindEnqueue && o.Step == s.Step }) >= 0
 			words = pick(enqueuing, "the host was still enqueuing", "launch overhead")
 		}
 		return b.String() + pick(2*g.Data() > g.End-g.Start, "starved ", "device idle ") + long + ": " + words + of
@@ -160,15 +170,15 @@ func (t *timeline) gapText(snap *trace.Snapshot, g *attribution.Gap, at int64) s
 	b.WriteString("starved " + long)
 	w := -1
 	if known {
-		w = t.builder(s, batch, cause)
+		w = c.builder(s, batch, cause)
 	}
-	if w < 0 || !becomes(t.spans[w].Kind, cause) { // else the phase says it
+	if w < 0 || !becomes(c.spans[w].Kind, cause) { // else the phase says it
 		b.WriteString(" by " + cause.String() + ", " + cause.Info().Means)
 	}
 	if w >= 0 {
-		o := &t.spans[w]
-		took, rank := t.rank(batch, o.Kind)
-		split := t.split(s.Step, o.Kind)
+		o := &c.spans[w]
+		took, rank := c.rank(batch, o.Kind)
+		split := c.split(s.Step, o.Kind)
 		took = max(took, split.Total()) // spans of it may lie before the view
 		if cause == trace.CauseCollate && 2*(min(o.End, s.End)-max(o.Start, s.Start)) < s.End-s.Start {
 			rank = ", then the hand-over"
@@ -209,36 +219,36 @@ func becomes(k trace.Kind, cause trace.Cause) bool {
 
 // builder finds what the worker of a batch was doing during a stall: the phase
 // that the cause names, or else the longest.
-func (t *timeline) builder(s *trace.Span, batch int32, cause trace.Cause) int {
+func (c *record) builder(s *trace.Span, batch int32, cause trace.Cause) int {
 	of := func(o *trace.Span) bool {
 		return o.Batch == batch && o.Track.IsLoader() && o.Kind != trace.KindBlocked
 	}
-	i := t.most(s.Start, s.End, func(o *trace.Span) bool { return of(o) && becomes(o.Kind, cause) })
+	i := c.most(s.Start, s.End, func(o *trace.Span) bool { return of(o) && becomes(o.Kind, cause) })
 	if i < 0 {
-		i = t.most(s.Start, s.End, of)
+		i = c.most(s.Start, s.End, of)
 	}
 	return i
 }
 
 // split is what the time of a phase of the step's batch went to, where that was measured.
-func (t *timeline) split(step int32, kind trace.Kind) trace.Split {
-	i, found := slices.BinarySearchFunc(t.steps, step, func(s trace.Step, index int32) int { return cmp.Compare(s.Index, index) })
+func (c *record) split(step int32, kind trace.Kind) trace.Split {
+	i, found := slices.BinarySearchFunc(c.steps, step, func(s trace.Step, index int32) int { return cmp.Compare(s.Index, index) })
 	if !found || !kind.IsPhase() {
 		return trace.Split{}
 	}
-	return *t.steps[i].Work.Phases.Of(kind)
+	return *c.steps[i].Work.Phases.Of(kind)
 }
 
 // rank compares what a batch took in one phase with all other batches that were
 // built within view. A phase of one batch may be many spans, so they are summed.
-func (t *timeline) rank(batch int32, kind trace.Kind) (took int64, words string) {
+func (c *record) rank(batch int32, kind trace.Kind) (took int64, words string) {
 	type sum struct {
 		ns          int64
 		whole, born bool
 	}
 	sums := map[int32]*sum{}
-	for i := range t.spans {
-		s := &t.spans[i]
+	for i := range c.spans {
+		s := &c.spans[i]
 		if !s.Track.IsLoader() || s.Batch < 0 || s.Kind == trace.KindBlocked {
 			continue
 		}
@@ -252,20 +262,20 @@ func (t *timeline) rank(batch int32, kind trace.Kind) (took int64, words string)
 			b.ns += s.End - s.Start
 		}
 	}
-	t.durs = t.durs[:0]
+	c.durs = c.durs[:0]
 	for n, b := range sums {
 		if n == batch {
 			took = b.ns
 		}
 		if b.born && b.whole {
-			t.durs = append(t.durs, b.ns)
+			c.durs = append(c.durs, b.ns)
 		}
 	}
-	if len(t.durs) < 5 {
+	if len(c.durs) < 5 {
 		return took, ""
 	}
-	slices.Sort(t.durs)
-	p50, p99 := quantile(t.durs, 0.5), quantile(t.durs, 0.99)
+	slices.Sort(c.durs)
+	p50, p99 := quantile(c.durs, 0.5), quantile(c.durs, 0.99)
 	words = ", p50 " + units.Prose.Time(p50) + " p99 " + units.Prose.Time(p99)
 	switch {
 	case took >= p99 && took > p50+p50/2:
@@ -277,19 +287,19 @@ func (t *timeline) rank(batch int32, kind trace.Kind) (took int64, words string)
 }
 
 // momentText says what the device did when it did not stall.
-func (t *timeline) momentText(at int64) string {
-	i := t.most(at, at+t.bin(), func(s *trace.Span) bool { return s.Track == trace.TrackCompute && s.Kind == trace.KindCompute })
+func (c *record) momentText(at, to int64) string {
+	i := c.most(at, to, func(s *trace.Span) bool { return s.Track == trace.TrackCompute && s.Kind == trace.KindCompute })
 	if i < 0 {
-		return t.ago(at) + ": nothing recorded on the device"
+		return c.ago(at) + ": nothing recorded on the device"
 	}
-	s := &t.spans[i]
-	text := t.ago(at) + ": step " + units.Count(s.Step) + " computes "
+	s := &c.spans[i]
+	text := c.ago(at) + ": step " + units.Count(s.Step) + " computes "
 	if s.Batch >= 0 {
 		text += "batch " + units.Count(s.Batch) + " "
 	}
 	text += "for " + units.Prose.Time(s.End-s.Start)
-	if i := t.most(at, at+t.bin(), func(s *trace.Span) bool { return s.Kind.IsPart() }); i >= 0 {
-		text += "; the script: " + t.spans[i].Kind.Info().Doing + ", " + units.Prose.Time(t.spans[i].End-t.spans[i].Start)
+	if i := c.most(at, to, func(s *trace.Span) bool { return s.Kind.IsPart() }); i >= 0 {
+		text += "; the script: " + c.spans[i].Kind.Info().Doing + ", " + units.Prose.Time(c.spans[i].End-c.spans[i].Start)
 	}
 	if s.Flags&trace.FlagTimed != 0 {
 		text += " (its ops were timed, which makes it longer)"
@@ -298,7 +308,7 @@ func (t *timeline) momentText(at int64) string {
 }
 
 // workersAt lists what each worker did in [from, to).
-func (t *timeline) workersAt(from, to int64) string {
+func (t *Timeline) workersAt(from, to int64) string {
 	var b strings.Builder
 	for li := range t.lanes {
 		l := &t.lanes[li]

@@ -6,120 +6,145 @@ import (
 	"dev.gpustall/tui/canvas"
 )
 
-// drawFooter draws the question, what is being typed, the message, or the keys that matter now.
-func (m *Model) drawFooter(r canvas.Rectangle) {
-	p := m.c.Pen(r.X+1, r.Y, r.W-1)
+// footer is the bottom line of the screen.
+type footer struct {
+	c       *canvas.Canvas
+	asking  bool    // whether to quit
+	prompt  *Prompt // nil while nothing is typed
+	msg     *message
+	own     []Binding // of the panel in focus
+	globals []Binding
+	replay  bool
+}
+
+// draw draws the question, what is being typed, the message, or the keys that matter now.
+func (f *footer) draw(r canvas.Rectangle) {
+	p := f.c.Pen(r.X+1, r.Y, r.W-1)
 	switch {
-	case m.asking:
+	case f.asking:
 		p.Text(canvas.WarnBold, "Quit? Training is still running and stops.  ").Text(canvas.Key, "y").Text(canvas.Normal, " quit  ").
 			Text(canvas.Key, "n").Text(canvas.Normal, " stay")
 		return
-	case m.entry != nil:
-		p.Text(canvas.Key, m.entry.prompt)
-		text, keys := m.entry.text, "  enter takes it  esc drops it"
-		for text != "" && canvas.Width(text) >= p.Left() { // its end is what is typed
-			_, n := utf8.DecodeRuneInString(text)
-			text = text[n:]
-		}
-		p.Text(canvas.Bold, text).Text(canvas.Cursor, " ")
-		if len(keys) <= p.Left() {
-			p.Text(canvas.Dim, keys)
-		}
-		return
-	case m.msg.text != "":
-		st := canvas.Normal
-		switch m.msg.level {
-		case "error":
-			p.Text(canvas.BadgeBad, " ! ").Space(1)
-			st = canvas.Bad
-		case "warn":
-			st = canvas.Warn
-		}
-		if canvas.Width(m.msg.text) <= p.Left() {
-			p.Text(st, m.msg.text)
-			return
-		}
-		lines := canvas.Wrap(m.msg.text, p.Left()) // upwards from the bottom line
-		m.c.Fill(canvas.Rect(r.X, r.Y-len(lines)+1, r.W, len(lines)), ' ', canvas.Normal)
-		for i, line := range lines {
-			y := r.Y - len(lines) + 1 + i
-			if i == 0 && m.msg.level == "error" {
-				m.c.Text(r.X+1, y, 3, canvas.BadgeBad, " ! ")
-			}
-			m.c.Text(p.X, y, p.Left(), st, line)
-		}
+	case f.prompt != nil:
+		f.drawPrompt(&p)
+	case f.msg.text != "":
+		f.drawMessage(&p, r)
+	default:
+		f.drawKeys(&p)
+	}
+}
+
+// drawPrompt draws the question and the end of what is typed.
+func (f *footer) drawPrompt(p *canvas.Pen) {
+	p.Text(canvas.Key, f.prompt.Question)
+	text, keys := f.prompt.Text, "  enter takes it  esc drops it"
+	for text != "" && canvas.Width(text) >= p.Left() {
+		_, n := utf8.DecodeRuneInString(text)
+		text = text[n:]
+	}
+	p.Text(canvas.Bold, text).Text(canvas.Cursor, " ")
+	if len(keys) <= p.Left() {
+		p.Text(canvas.Dim, keys)
+	}
+}
+
+// drawMessage draws the message. A long one takes lines above the footer too.
+func (f *footer) drawMessage(p *canvas.Pen, r canvas.Rectangle) {
+	st := canvas.Normal
+	switch f.msg.level {
+	case "error":
+		p.Text(canvas.BadgeBad, " ! ").Space(1)
+		st = canvas.Bad
+	case "warn":
+		st = canvas.Warn
+	}
+	if canvas.Width(f.msg.text) <= p.Left() {
+		p.Text(st, f.msg.text)
 		return
 	}
-	// Help and quit, the last two, are always there. Before them come the keys of the
-	// panel in focus, then the others, of which the first give way.
+	lines := canvas.Wrap(f.msg.text, p.Left())
+	f.c.Fill(canvas.Rect(r.X, r.Y-len(lines)+1, r.W, len(lines)), ' ', canvas.Normal)
+	for i, line := range lines {
+		y := r.Y - len(lines) + 1 + i
+		if i == 0 && f.msg.level == "error" {
+			f.c.Text(r.X+1, y, 3, canvas.BadgeBad, " ! ")
+		}
+		f.c.Text(p.X, y, p.Left(), st, line)
+	}
+}
+
+// drawKeys draws the keys of the panel in focus and then those that mean the same everywhere.
+// Help and quit, the last two, always have room. Of the others the first give way.
+func (f *footer) drawKeys(p *canvas.Pen) {
 	always := 0
-	for i := max(0, len(m.globals)-2); i < len(m.globals); i++ {
-		always += m.hintWidth(&m.globals[i])
+	for i := max(0, len(f.globals)-2); i < len(f.globals); i++ {
+		always += f.hintWidth(&f.globals[i])
 	}
-	for i := range m.focus.keys {
-		if b := &m.focus.keys[i]; m.hintWidth(b)+always <= p.Left() {
-			m.drawHint(&p, b)
+	for i := range f.own {
+		if b := &f.own[i]; f.hintWidth(b)+always <= p.Left() {
+			f.drawHint(p, b)
 		}
 	}
-	need, skip := 0, len(m.globals)
-	for i := len(m.globals) - 1; i >= 0; i-- {
-		if m.told(&m.globals[i]) {
+	need, skip := 0, len(f.globals)
+	for i := len(f.globals) - 1; i >= 0; i-- {
+		if f.told(&f.globals[i]) {
 			continue
 		}
-		need += m.hintWidth(&m.globals[i])
+		need += f.hintWidth(&f.globals[i])
 		if need > p.Left()+2 {
 			break
 		}
 		skip = i
 	}
-	for i := skip; i < len(m.globals); i++ {
-		if !m.told(&m.globals[i]) {
-			m.drawHint(&p, &m.globals[i])
+	for i := skip; i < len(f.globals); i++ {
+		if !f.told(&f.globals[i]) {
+			f.drawHint(p, &f.globals[i])
 		}
 	}
 }
 
-// told reports whether the panel in focus has b's keys in the footer.
-func (m *Model) told(b *binding) bool {
-	for i := range m.focus.keys {
-		if own := &m.focus.keys[i]; own.footerKey() == b.footerKey() && m.word(own) != "" {
+// told reports whether the footer has b's keys already, with a word of the panel in focus.
+func (f *footer) told(b *Binding) bool {
+	for i := range f.own {
+		if own := &f.own[i]; own.footerKey() == b.footerKey() && f.word(own) != "" {
 			return true
 		}
 	}
 	return false
 }
 
-// word is a binding's in the footer now, "" where it has none.
-func (m *Model) word(b *binding) string {
-	if b.when != nil && !b.when(m) {
+// word returns the word of a binding in the footer now, "" where it has none.
+func (f *footer) word(b *Binding) string {
+	if b.When != nil && !b.When() {
 		return ""
 	}
-	return pick(m.o.Replay, b.replay, b.hint)
+	return pick(f.replay, b.Replay, b.Hint)
 }
 
-func (b *binding) footerKey() string { return pick(b.show == "", b.keys, b.show) }
+// footerKey returns the name of b's keys in the footer.
+func (b *Binding) footerKey() string { return pick(b.Show == "", b.Keys, b.Show) }
 
-// hintWidth is what a binding takes in the footer, with the space after it.
-func (m *Model) hintWidth(b *binding) int {
-	if word := m.word(b); word != "" {
+// hintWidth returns the columns that a binding takes in the footer, with the space after it.
+func (f *footer) hintWidth(b *Binding) int {
+	if word := f.word(b); word != "" {
 		return len(b.footerKey()) + len(word) + 3
 	}
 	return 0
 }
 
-func (m *Model) drawHint(p *canvas.Pen, b *binding) {
-	key, word := b.footerKey(), m.word(b)
+func (f *footer) drawHint(p *canvas.Pen, b *Binding) {
+	key, word := b.footerKey(), f.word(b)
 	if word == "" || p.Left() < len(key)+1+len(word) {
 		return
 	}
 	switch key {
 	case upDown:
-		key = m.c.Glyphs.UpDown
+		key = f.c.Glyphs.UpDown
 	case leftRight:
-		key = m.c.Glyphs.LeftRight
+		key = f.c.Glyphs.LeftRight
 	}
-	if b.now != nil {
-		if now := b.now(m); now != "" {
+	if b.Now != nil {
+		if now := b.Now(); now != "" {
 			word = now
 		}
 	}

@@ -55,7 +55,7 @@ func checkFrame(t *testing.T, s *screen, w, h int) {
 		if canvas.Width(l) != w {
 			t.Fatalf("%dx%d: line %d has %d columns: %q", w, h, i, canvas.Width(l), l)
 		}
-		if s.c.Glyphs.ASCII {
+		if s.frame.c.Glyphs.ASCII {
 			for _, r := range l {
 				if r > 0x7e && !strings.ContainsRune("残差网络显卡", r) {
 					t.Fatalf("%dx%d: line %d has %q in ASCII mode", w, h, i, r)
@@ -181,17 +181,17 @@ func TestExperimentColumns(t *testing.T) {
 			if expand {
 				s.press("f")
 			}
-			s.frame()
+			s.fixed()
 			s.mustShow("vs A", "95% CI", "+39..+49%", "inject_cpu off")
 		}
 	}
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
-	s.frame()
+	s.fixed()
 	s.mustShow("samples/s  #2 same") // the gauge is no surer than the table
 	s = newScreen(t, run, Options{Control: run}, 200, 50)
-	s.frame()
+	s.fixed()
 	s.mustHide("less drift")
-	s.analysis.segs[2].VsA.Throughput.Drifted = 1.3
+	s.session.analysis.segs[2].VsA.Throughput.Drifted = 1.3
 	s.mustShow("#2 same v A less drift")
 	s = newScreen(t, run, Options{Control: run}, 80, 24)
 	s.press("5", "up")
@@ -262,11 +262,11 @@ func TestManyWorkers(t *testing.T) {
 // TestThemeNames are those that the command line takes.
 func TestThemeNames(t *testing.T) {
 	for i, name := range []string{"default", "colorblind", "mono"} {
-		if m := New(Options{Theme: name}); m.theme != i || m.themes[i].Name != name {
-			t.Errorf("theme %s is number %d, named %s", name, m.theme, m.c.Theme.Name)
+		if m := New(Options{Theme: name}); m.frame.theme != i || m.frame.themes[i].Name != name {
+			t.Errorf("theme %s is number %d, named %s", name, m.frame.theme, m.frame.c.Theme.Name)
 		}
 	}
-	if m := New(Options{NoColor: true, Theme: "colorblind"}); !m.c.Theme.Mono {
+	if m := New(Options{NoColor: true, Theme: "colorblind"}); !m.frame.c.Theme.Mono {
 		t.Error("NoColor does not win over the theme")
 	}
 }

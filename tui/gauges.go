@@ -79,16 +79,16 @@ func bold(st canvas.Style) canvas.Style {
 	return canvas.Bold
 }
 
-// gaugesPanel shows how busy the device is and how fast the training.
-func gaugesPanel() panel {
-	return panel{
-		name:  "gauges",
-		place: func(s space) place { return place{band: gaugesBand, rows: gaugeRows(s)} },
-		draw:  drawGauges,
-	}
-}
+// Gauges is the panel of how busy the device is and how fast the training.
+type Gauges struct{ Card }
 
-// gaugeRows is the height of their band: without a box where a compact screen is low.
+// NewGauges makes the panel.
+func NewGauges() *Gauges { return &Gauges{Card{Name: "gauges"}} }
+
+// Place asks for a band of its own.
+func (*Gauges) Place(s space) place { return place{band: gaugesBand, rows: gaugeRows(s)} }
+
+// gaugeRows returns the height of the gauges. On a low compact screen they have no box.
 func gaugeRows(s space) int {
 	switch {
 	case s.class == sizeLarge && s.rest() >= 40:
@@ -99,11 +99,11 @@ func gaugeRows(s space) int {
 	return 5
 }
 
-// drawGauges draws a box a gauge, side by side.
-func drawGauges(v *view, r canvas.Rectangle) {
-	if v.class == sizeCompact {
+// Draw draws one box for each gauge, side by side.
+func (*Gauges) Draw(v *View, r canvas.Rectangle) {
+	if v.Class == sizeCompact {
 		if r.H > 3 {
-			v.c.Box(r, "", "Gauges", false)
+			v.C.Box(r, "", "Gauges", false)
 		} else {
 			r = canvas.Rect(r.X, r.Y-1, r.W, r.H+2)
 		}
@@ -118,9 +118,9 @@ func drawGauges(v *view, r canvas.Rectangle) {
 		share += gauges[i].share
 		end := r.X + r.W*share/of
 		b := canvas.Rect(x, r.Y, end-x, r.H)
-		p := v.c.Box(b, "", gauges[i].title, false)
+		p := v.C.Box(b, "", gauges[i].title, false)
 		if i == 0 {
-			device := v.pic.snap.Meta.Device
+			device := v.Pic.snap.Meta.Device
 			if !p.Whole(func(p *canvas.Pen) { p.Text(canvas.Dim, device).Rune(canvas.Dim, ' ') }) { // the header has all of it
 				device, _, _ = strings.Cut(device, " (")
 				p.Text(canvas.Dim, device).Rune(canvas.Dim, ' ')
@@ -135,7 +135,7 @@ func drawGauges(v *view, r canvas.Rectangle) {
 var gauges = [...]struct {
 	title string
 	share int
-	draw  func(v *view, r canvas.Rectangle)
+	draw  func(v *View, r canvas.Rectangle)
 }{
 	{"Device util", 28, gaugeUtil},
 	{"Host CPU", 26, gaugeHost},
@@ -144,22 +144,22 @@ var gauges = [...]struct {
 }
 
 // row is a pen for a line of r, from the bottom where y is negative.
-func row(v *view, r canvas.Rectangle, y int) canvas.Pen {
+func row(v *View, r canvas.Rectangle, y int) canvas.Pen {
 	if y < 0 {
 		y += r.H
 	}
-	return v.c.Pen(r.X, r.Y+y, r.W)
+	return v.C.Pen(r.X, r.Y+y, r.W)
 }
 
-func gaugeUtil(v *view, r canvas.Rectangle) {
+func gaugeUtil(v *View, r canvas.Rectangle) {
 	p := row(v, r, 0)
-	st := v.win.style()
-	p.Bar(st, max(4, r.W-11), v.win.util).Space(1).Bytes(bold(st), units.Narrow.AppendPercent(p.Buf(), v.win.util)).Text(st, levelMark(st))
+	st := v.Win.style()
+	p.Bar(st, max(4, r.W-11), v.Win.util).Space(1).Bytes(bold(st), units.Narrow.AppendPercent(p.Buf(), v.Win.util)).Text(st, levelMark(st))
 	rows := r.H - 2
-	if rows > 2 && v.pic.hasDriver() {
+	if rows > 2 && v.Pic.hasDriver() {
 		rows--
 		p = row(v, r, -2)
-		v.pic.driverLine(&p)
+		v.Pic.driverLine(&p)
 	}
 	spark(v, canvas.Rect(r.X, r.Y+1, r.W, rows), histUtil, 1)
 	p = row(v, r, -1)
@@ -183,11 +183,11 @@ func (pic *picture) driverLine(p *canvas.Pen) {
 
 // nvmlLine prints the driver's own utilisation beside the measured one or, of a device that
 // is the host's cores and lacks some, how much of the time.
-func nvmlLine(v *view, p *canvas.Pen) {
-	g := v.pic.nvml
-	meta := &v.pic.snap.Meta
-	if least, _ := advice.Thresholds(); v.win.starved >= least {
-		p.Text(canvas.Dim, "waits for core ").Bytes(canvas.Warn, units.Narrow.AppendPercent(p.Buf(), v.win.starved))
+func nvmlLine(v *View, p *canvas.Pen) {
+	g := v.Pic.nvml
+	meta := &v.Pic.snap.Meta
+	if least, _ := advice.Thresholds(); v.Win.starved >= least {
+		p.Text(canvas.Dim, "waits for core ").Bytes(canvas.Warn, units.Narrow.AppendPercent(p.Buf(), v.Win.starved))
 		return
 	}
 	p.Text(canvas.Dim, "NVML ")
@@ -195,7 +195,7 @@ func nvmlLine(v *view, p *canvas.Pen) {
 	case g.n >= 2:
 		f := g.v / 100
 		p.Bytes(canvas.Bold, percentage(p.Buf(), g.v))
-		if hides := f - v.win.util; hides > 0.05 {
+		if hides := f - v.Win.util; hides > 0.05 {
 			p.Whole(func(p *canvas.Pen) {
 				p.Text(canvas.Normal, "  hides ").Bytes(canvas.Warn, units.Narrow.AppendPercent(p.Buf(), hides))
 			})
@@ -224,7 +224,7 @@ func (p *picture) unmeasured() string {
 const notRecorded = "not recorded"
 
 // gaugeHost shows what the host's cores and its disk are busy with, one line each.
-func gaugeHost(v *view, r canvas.Rectangle) {
+func gaugeHost(v *View, r canvas.Rectangle) {
 	for i := range min(r.H, hostLines) {
 		p := row(v, r, i)
 		hostLine(v, &p, i)
@@ -232,23 +232,23 @@ func gaugeHost(v *view, r canvas.Rectangle) {
 }
 
 // hostLine prints the host gauges of one line, or that there are none.
-func hostLine(v *view, p *canvas.Pen, line int) {
+func hostLine(v *View, p *canvas.Pen, line int) {
 	any := false
 	for i := range hostGauges {
 		g := &hostGauges[i]
 		if g.line != line {
 			continue
 		}
-		if v.pic.host[i].n == 0 {
+		if v.Pic.host[i].n == 0 {
 			continue
 		}
 		p.Space(pick(any, 2, 0))
 		any = p.Whole(func(p *canvas.Pen) {
-			p.Text(canvas.Dim, g.name).Bytes(canvas.Normal, g.write(p.Buf(), v.pic.host[i].v))
+			p.Text(canvas.Dim, g.name).Bytes(canvas.Normal, g.write(p.Buf(), v.Pic.host[i].v))
 		}) || any
 	}
 	if !any {
-		p.Text(canvas.Dim, hostNames[line]).Text(canvas.Dim, v.pic.unmeasured())
+		p.Text(canvas.Dim, hostNames[line]).Text(canvas.Dim, v.Pic.unmeasured())
 	}
 }
 
@@ -263,21 +263,21 @@ func (p *picture) noSteps() string {
 	return "waiting for a step"
 }
 
-func gaugeRate(v *view, r canvas.Rectangle) {
+func gaugeRate(v *View, r canvas.Rectangle) {
 	p := row(v, r, 0)
-	if v.pic.snap.Meta.Imported != "" && v.win.sum.Samples == 0 {
+	if v.Pic.snap.Meta.Imported != "" && v.Win.sum.Samples == 0 {
 		p.Text(canvas.Dim, "samples "+notRecorded)
 	} else {
-		p.Bytes(canvas.Bold, units.AppendRate(p.Buf(), v.win.rate)).Text(canvas.Dim, " samples/s")
+		p.Bytes(canvas.Bold, units.AppendRate(p.Buf(), v.Win.rate)).Text(canvas.Dim, " samples/s")
 	}
 	versusA(v, &p)
 	rows := r.H - 2
-	if rows >= 3 && v.win.steps() > 0 {
+	if rows >= 3 && v.Win.steps() > 0 {
 		rows--
 		p = row(v, r, -2)
-		p.Text(canvas.Dim, "compute floor ").Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), v.win.floor))
+		p.Text(canvas.Dim, "compute floor ").Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), v.Win.floor))
 		p.Whole(func(p *canvas.Pen) {
-			p.Text(canvas.Dim, "  if never starved ~").Bytes(canvas.Normal, units.AppendRate(p.Buf(), v.win.rate/v.win.util)).Text(canvas.Dim, "/s")
+			p.Text(canvas.Dim, "  if never starved ~").Bytes(canvas.Normal, units.AppendRate(p.Buf(), v.Win.rate/v.Win.util)).Text(canvas.Dim, "/s")
 		})
 	}
 	spark(v, canvas.Rect(r.X, r.Y+1, r.W, rows), histRate, 0)
@@ -286,25 +286,25 @@ func gaugeRate(v *view, r canvas.Rectangle) {
 }
 
 // stepTimes prints the mean and two quantiles of the step's time.
-func stepTimes(v *view, p *canvas.Pen) {
-	if v.win.steps() == 0 {
-		p.Text(canvas.Dim, v.pic.noSteps())
+func stepTimes(v *View, p *canvas.Pen) {
+	if v.Win.steps() == 0 {
+		p.Text(canvas.Dim, v.Pic.noSteps())
 		return
 	}
-	p.Text(canvas.Dim, "mean ").Bytes(canvas.Bold, units.Narrow.AppendTime(p.Buf(), v.win.mean))
+	p.Text(canvas.Dim, "mean ").Bytes(canvas.Bold, units.Narrow.AppendTime(p.Buf(), v.Win.mean))
 	p.Whole(func(p *canvas.Pen) {
-		p.Text(canvas.Dim, " p50 ").Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), v.win.p50))
+		p.Text(canvas.Dim, " p50 ").Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), v.Win.p50))
 	})
 	p.Whole(func(p *canvas.Pen) {
-		p.Text(canvas.Dim, " p95 ").Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), v.win.p95))
+		p.Text(canvas.Dim, " p95 ").Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), v.Win.p95))
 	})
 }
 
 // versusA prints the change against the baseline, when one was measured: that of all
 // steps of the configuration, which it therefore names.
-func versusA(v *view, p *canvas.Pen) {
-	c := v.analysis.current()
-	if c == nil || c.Baseline || c.Segment.Index != v.pic.seg.Index || c.VsA.Throughput.Answer == stats.Unknown {
+func versusA(v *View, p *canvas.Pen) {
+	c := v.Analysis.current()
+	if c == nil || c.Baseline || c.Segment.Index != v.Pic.seg.Index || c.VsA.Throughput.Answer == stats.Unknown {
 		return
 	}
 	st := canvas.Dim
@@ -322,30 +322,30 @@ func versusA(v *view, p *canvas.Pen) {
 	}
 }
 
-func gaugeQueue(v *view, r canvas.Rectangle) {
+func gaugeQueue(v *View, r canvas.Rectangle) {
 	p := row(v, r, 0)
 	ready, capacity := queueLevel(v)
 	if capacity > 0 {
 		queueBar(&p, max(4, r.W-12), ready, capacity)
 	} else {
-		p.Text(canvas.Dim, v.pic.noQueue())
+		p.Text(canvas.Dim, v.Pic.noQueue())
 	}
 	spark(v, canvas.Rect(r.X, r.Y+1, r.W, r.H-2), histQueue, capacity)
 	p = row(v, r, -1)
 	p.Text(canvas.Dim, "pin ")
-	switch meta := &v.pic.snap.Meta; {
+	switch meta := &v.Pic.snap.Meta; {
 	case meta.Imported != "":
 		p.Text(canvas.Dim, notRecorded)
 	case meta.Watched(): // how much is page-locked is PyTorch's own affair
-		p.Text(canvas.Normal, knob.ValueOf(v.pic.seg.Knobs, "pin_memory"))
-	case v.pic.pinned.v > 0:
-		p.Bytes(canvas.Normal, units.Narrow.AppendBytes(p.Buf(), int64(v.pic.pinned.v)))
+		p.Text(canvas.Normal, knob.ValueOf(v.Pic.seg.Knobs, "pin_memory"))
+	case v.Pic.pinned.v > 0:
+		p.Bytes(canvas.Normal, units.Narrow.AppendBytes(p.Buf(), int64(v.Pic.pinned.v)))
 	default:
 		p.Text(canvas.Normal, "none")
 	}
-	if v.win.h2d > 0 {
+	if v.Win.h2d > 0 {
 		p.Whole(func(p *canvas.Pen) {
-			p.Text(canvas.Dim, "  H2D ").Bytes(canvas.Normal, units.Narrow.AppendTransfer(p.Buf(), v.win.h2d))
+			p.Text(canvas.Dim, "  H2D ").Bytes(canvas.Normal, units.Narrow.AppendTransfer(p.Buf(), v.Win.h2d))
 		})
 	}
 }
@@ -360,14 +360,14 @@ func queueBar(p *canvas.Pen, w int, ready, capacity float64) {
 }
 
 // queueLevel is the number of ready batches and the capacity.
-func queueLevel(v *view) (ready, capacity float64) {
-	if v.pic.capacity.n > 0 {
-		return v.pic.ready.v, v.pic.capacity.v
+func queueLevel(v *View) (ready, capacity float64) {
+	if v.Pic.capacity.n > 0 {
+		return v.Pic.ready.v, v.Pic.capacity.v
 	}
-	if knob.Off(v.pic.value("num_workers")) {
+	if knob.Off(v.Pic.value("num_workers")) {
 		return 0, 0
 	}
-	return float64(v.ready), float64(v.capacity)
+	return float64(v.Ready), float64(v.Capacity)
 }
 
 // dataLine prints data wait and data loading time, the two that people mix up.
@@ -404,11 +404,11 @@ func (pic *picture) noQueue() string {
 }
 
 // drawGaugeLines draws the gauges in three lines.
-func drawGaugeLines(v *view, in canvas.Rectangle) {
+func drawGaugeLines(v *View, in canvas.Rectangle) {
 	half := in.W / 2
-	left := func(y int) canvas.Pen { return v.c.Pen(in.X+1, in.Y+y, half-2) }
-	right := func(y int) canvas.Pen { return v.c.Pen(in.X+half, in.Y+y, in.W-half-1) }
-	for y, line := range [...][2]func(*view, *canvas.Pen){{utilLine, rateLine}, {stepLine, queueLine}, {nvmlLine, cpuLine}} {
+	left := func(y int) canvas.Pen { return v.C.Pen(in.X+1, in.Y+y, half-2) }
+	right := func(y int) canvas.Pen { return v.C.Pen(in.X+half, in.Y+y, in.W-half-1) }
+	for y, line := range [...][2]func(*View, *canvas.Pen){{utilLine, rateLine}, {stepLine, queueLine}, {nvmlLine, cpuLine}} {
 		p := left(y)
 		line[0](v, &p)
 		if w := in.X + half - 3 - p.X; y == 2 && w > 4 {
@@ -419,34 +419,34 @@ func drawGaugeLines(v *view, in canvas.Rectangle) {
 	}
 }
 
-func utilLine(v *view, p *canvas.Pen) {
-	st := v.win.style()
+func utilLine(v *View, p *canvas.Pen) {
+	st := v.Win.style()
 	bar := min(max(4, p.Left()-16), 40)
 	p.Text(canvas.Dim, "util ")
-	p.Bar(st, bar, v.win.util).Space(1).Bytes(bold(st), units.Narrow.AppendPercent(p.Buf(), v.win.util)).Text(st, levelMark(st))
+	p.Bar(st, bar, v.Win.util).Space(1).Bytes(bold(st), units.Narrow.AppendPercent(p.Buf(), v.Win.util)).Text(st, levelMark(st))
 }
 
-func stepLine(v *view, p *canvas.Pen) {
+func stepLine(v *View, p *canvas.Pen) {
 	p.Text(canvas.Dim, "step ")
 	stepTimes(v, p)
 }
 
-func rateLine(v *view, p *canvas.Pen) {
-	p.Text(canvas.Dim, "rate  ").Bytes(canvas.Bold, units.AppendRate(p.Buf(), v.win.rate)).Text(canvas.Dim, " samples/s")
+func rateLine(v *View, p *canvas.Pen) {
+	p.Text(canvas.Dim, "rate  ").Bytes(canvas.Bold, units.AppendRate(p.Buf(), v.Win.rate)).Text(canvas.Dim, " samples/s")
 	versusA(v, p)
 }
 
-func queueLine(v *view, p *canvas.Pen) {
+func queueLine(v *View, p *canvas.Pen) {
 	p.Text(canvas.Dim, "queue ")
 	ready, capacity := queueLevel(v)
 	if capacity <= 0 {
-		p.Text(canvas.Dim, v.pic.noQueue())
+		p.Text(canvas.Dim, v.Pic.noQueue())
 		return
 	}
 	queueBar(p, min(max(4, p.Left()-14), 20), ready, capacity)
 }
 
-func cpuLine(v *view, p *canvas.Pen) {
+func cpuLine(v *View, p *canvas.Pen) {
 	p.Text(canvas.Dim, "host  ")
 	hostLine(v, p, 0)
 }

@@ -54,7 +54,7 @@ func (s *screen) follow(cmd tea.Cmd) {
 		return
 	}
 	switch msg := cmd().(type) {
-	case analysedMsg, brokenMsg, setDone, pauseDone, exportDone, beginDone, foreseen:
+	case analysedMsg, brokenMsg, setDone, pauseDone, exportDone, beginDone, Risk:
 		s.send(msg)
 	case tea.BatchMsg:
 		for _, c := range msg {
@@ -65,10 +65,10 @@ func (s *screen) follow(cmd tea.Cmd) {
 
 // tick refreshes and analyses, as a second of ticks would.
 func (s *screen) tick() {
-	s.spansAt = time.Time{}
-	s.analysis.started, s.analysis.busy = s.analysis.started.AddDate(-1, 0, 0), false
-	s.follow(s.advance(s.analysis.started.AddDate(1, 0, 0)))
-	s.dirty = true
+	s.session.spansAt = time.Time{}
+	s.session.analysis.started, s.session.analysis.busy = s.session.analysis.started.AddDate(-1, 0, 0), false
+	s.follow(s.advance(s.session.analysis.started.AddDate(1, 0, 0)))
+	s.frame.dirty = true
 }
 
 // press sends keys by name.
@@ -101,12 +101,12 @@ func keyMsg(k string) tea.KeyMsg {
 
 // plain is the frame without its colours, for tests that look for words.
 func (s *screen) plain() string {
-	s.dirty = true
+	s.frame.dirty = true
 	s.View()
-	look := s.c.Theme
-	defer func() { s.c.Theme = look }()
-	s.c.Theme = &canvas.Theme{}
-	return s.c.Frame()
+	look := s.frame.c.Theme
+	defer func() { s.frame.c.Theme = look }()
+	s.frame.c.Theme = &canvas.Theme{}
+	return s.frame.c.Frame()
 }
 
 func (s *screen) mustShow(words ...string) {
@@ -158,49 +158,49 @@ func advance(r *demo.Run, t int64) {
 
 // frame draws the screen with a verdict and comparisons of our own: the wording
 // and the statistics are package stall's, not what these goldens keep.
-func (s *screen) frame() string {
-	if s.analysis.told.Verdict.Class != advice.NotEnoughSteps {
-		s.analysis.told = advice.Advice{Verdict: advice.Verdict{
+func (s *screen) fixed() string {
+	if s.session.analysis.told.Verdict.Class != advice.NotEnoughSteps {
+		s.session.analysis.told = advice.Advice{Verdict: advice.Verdict{
 			Class: "input-bound", Group: trace.GroupData, Dominant: trace.CauseTransform, Share: 0.43,
 			Text: "input-bound: the device waits for data 43 % of the time, most of it for transforming (38 %); 23 steps",
 		}, Findings: []advice.Finding{{
 			Knob: "num_workers", From: "4", Value: "8", Remedy: "try num_workers 4 -> 8", Evidence: "a batch takes 198 ms of worker time and 26.1 ms on the device",
 			Predicted: trace.Prediction{Base: 2761, Rate: 3500, Lo: 3370, Hi: 3620},
 		}}}
-		s.analysis.foresight = foresight{}
+		s.session.analysis.foresight = foresight{}
 		for _, p := range []struct {
 			named, value string
-			lo, hi      float64
+			lo, hi       float64
 		}{{"num_workers", "2", 0.46, 0.52}, {"num_workers", "8", 1.22, 1.31}, {"pin_memory", "on", 0.99, 1.03}, {"prefetch_factor", "4", 1.02, 1.06}} {
-			s.analysis.predicted = append(s.analysis.predicted, predict.Prediction{
+			s.session.analysis.predicted = append(s.session.analysis.predicted, predict.Prediction{
 				Changes:    []knob.Setting{{Name: p.named, Value: p.value}},
 				Prediction: trace.Prediction{Base: 1, Rate: (p.lo + p.hi) / 2, Lo: p.lo, Hi: p.hi},
 			})
 		}
 	} else {
-		s.analysis.told.Verdict.Text = "not enough steps: 0 with these settings, a verdict needs 10"
+		s.session.analysis.told.Verdict.Text = "not enough steps: 0 with these settings, a verdict needs 10"
 	}
-	for i := range s.analysis.segs {
-		if c := &s.analysis.segs[i].VsA.Throughput; c.Ratio > 0 {
+	for i := range s.session.analysis.segs {
+		if c := &s.session.analysis.segs[i].VsA.Throughput; c.Ratio > 0 {
 			*c = stats.Change{Answer: stats.Different, Ratio: 1.437, Lo: 1.386, Hi: 1.49}
 			if i == 2 {
 				*c = stats.Change{Answer: stats.Same, Ratio: 0.99, Lo: 0.98, Hi: 1.01}
 			}
 		}
 	}
-	for name, e := range s.analysis.effects {
+	for name, e := range s.session.analysis.effects {
 		if e.Ratio > 0 {
-			s.analysis.effects[name] = effect{stats.Change{Answer: stats.Different, Ratio: 1.437}, "", "+44 % (+39 to +49 %)", e.of}
+			s.session.analysis.effects[name] = effect{stats.Change{Answer: stats.Different, Ratio: 1.437}, "", "+44 % (+39 to +49 %)", e.of}
 		}
 	}
-	s.verdict.width = 0 // the text is another one
-	s.dirty = true
+	s.panels.verdict.width = 0 // the text is another one
+	s.frame.dirty = true
 	return s.View()
 }
 
 func golden(t *testing.T, name string, s *screen) {
 	t.Helper()
-	got := s.frame()
+	got := s.fixed()
 	path := filepath.Join("testdata", name+".golden")
 	if *update {
 		if err := os.MkdirAll("testdata", 0o755); err != nil {

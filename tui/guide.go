@@ -16,7 +16,6 @@ import (
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
-	"dev.gpustall/tui/canvas"
 )
 
 const (
@@ -48,9 +47,19 @@ const (
 	chapterEnd
 )
 
-// guide leads a newcomer through a first story when the run has nothing to hint: a
-// bottleneck is injected, found, fixed, the gain proved and the report exported.
+// guide leads a newcomer through a first story when there is no hint for the run: a bottleneck is
+// injected, found and fixed, the gain is proved and the report exported.
 type guide struct {
+	session  *followed
+	requests *requests
+	knobs    *Knobs
+	strip    *Story // where it says what to do
+
+	plot
+}
+
+// plot is how far the story has come, and what it found.
+type plot struct {
 	chapter chapter
 	left    bool  // by the user: it is not offered again
 	slow    int32 // the segment to be faster than, baseline A
@@ -60,56 +69,19 @@ type guide struct {
 	found   advice.Verdict // on the segment to be faster than
 	so      stats.Change   // what the fix did, so far
 	report  string
-	text    []string // what it says
-	lines   []string // that, broken for a screen of width
-	width   int      // 0: not broken yet
-}
-
-// panel is a strip without a box under the verdict.
-func (g *guide) panel() panel {
-	return panel{
-		name:  "guide",
-		place: func(s space) place { return pick(s.guide > 0, place{band: guideBand, rows: s.guide}, place{}) },
-		draw: func(v *view, r canvas.Rectangle) {
-			for i, line := range g.lines[:min(len(g.lines), r.H)] {
-				p := v.c.Pen(r.X+1, r.Y+i, r.W-2)
-				if i == 0 {
-					p.Text(canvas.Badge, " STORY ").Space(1)
-				} else {
-					p.Space(guideIndent)
-				}
-				p.Text(canvas.Bold, line)
-			}
-		},
-	}
-}
-
-// guideIndent is the width of the badge before the first line, under which the others
-// begin.
-const guideIndent = 8
-
-// rows is how many lines it takes of a screen w wide.
-func (g *guide) rows(w int) int {
-	if g.width != w {
-		g.width, g.lines = w, g.lines[:0]
-		for _, text := range g.text {
-			g.lines = append(g.lines, wrapWords(text, w-2-guideIndent)...)
-		}
-	}
-	return len(g.lines)
 }
 
 // update reads from the session how far the story has come. It is called when the
 // analysis is new.
-func (g *guide) update(m *Model) {
-	if m.o.Control == nil || m.live == nil || m.frozen || len(m.live.Segments) == 0 {
+func (g *guide) update() {
+	if g.session.o.Control == nil || g.session.live == nil || g.session.moment.frozen || len(g.session.live.Segments) == 0 {
 		return
 	}
-	if !m.running() && g.chapter != chapterExport && g.chapter != chapterEnd {
+	if !g.session.running() && g.chapter != chapterExport && g.chapter != chapterEnd {
 		g.chapter = chapterNone
 	}
-	now := &m.live.Segments[len(m.live.Segments)-1]
-	an := &m.analysis
+	now := &g.session.live.Segments[len(g.session.live.Segments)-1]
+	an := &g.session.analysis
 	v := &an.told.Verdict
 	injected := !knob.Off(knob.ValueOf(now.Knobs, guideKnob))
 	if g.chapter >= chapterFind && g.chapter < chapterStop && !injected { // undone, or set by hand
@@ -122,7 +94,7 @@ func (g *guide) update(m *Model) {
 	switch g.chapter {
 	case chapterNone, chapterOffer:
 		g.chapter = chapterNone
-		if g.offers(m, now) {
+		if g.offers(now) {
 			g.chapter = chapterOffer
 		}
 	case chapterInject:
@@ -135,8 +107,8 @@ func (g *guide) update(m *Model) {
 		case fixed == nil || an.win.tally == nil || an.win.tally.Segment != now.Index || v.Class == advice.NotEnoughSteps:
 		case v.Group == trace.GroupData && an.win.data >= guideShare && fixed.Stretch.Enough():
 			g.chapter, g.found, g.fixed = chapterFix, *v, now.Index
-			if m.o.Baseline != nil { // so that vs A and the report compare with it, as the story does
-				m.o.Baseline(now.Index)
+			if g.session.o.Baseline != nil { // so that vs A and the report compare with it, as the story does
+				g.session.o.Baseline(now.Index)
 			}
 		case an.win.data < guideShare && fixed.Stretch.Enough() && g.tried < 4: // less was lost than was worked out
 			g.chapter = chapterInject
@@ -166,16 +138,16 @@ func (g *guide) update(m *Model) {
 			g.chapter = chapterEnd
 		}
 	}
-	g.write(m, v)
+	g.write(v)
 }
 
 // offers reports whether no knob is advised and none was turned yet. A device that has to
 // share its cores, as the cpu device does with the loader, is no matter of knobs.
-func (g *guide) offers(m *Model, now *trace.Segment) bool {
-	told := &m.analysis.told
-	return !g.left && m.running() && len(m.live.Segments) == 1 && !now.Injects() && m.live.Now-now.Start >= guideAfter &&
+func (g *guide) offers(now *trace.Segment) bool {
+	told := &g.session.analysis.told
+	return !g.left && g.session.running() && len(g.session.live.Segments) == 1 && !now.Injects() && g.session.live.Now-now.Start >= guideAfter &&
 		(told.Verdict.Class == advice.DeviceBound || told.Verdict.Group == trace.GroupHost) && told.First().Value == "" &&
-		m.knobs.find(guideKnob) >= 0
+		g.knobs.Has(guideKnob)
 }
 
 // rowOf is a segment's, nil while it is not worked out.
@@ -201,11 +173,11 @@ func sameInjection(a, b *trace.Segment) bool {
 // to data, well above guideShare, because the times it is worked out from move: the
 // workers, of which each makes a batch alone, are to take three times as long for one as
 // the device.
-func (g *guide) delay(m *Model) time.Duration {
-	w := &m.analysis.win
+func (g *guide) delay() time.Duration {
+	w := &g.session.analysis.win
 	samples := float64(w.sum.Samples) / float64(w.steps())
 	build := float64(w.sum.Load) / float64(w.steps())
-	workers, _ := strconv.Atoi(m.inForce("num_workers"))
+	workers, _ := strconv.Atoi(g.knobs.InForce("num_workers"))
 	d := (3*float64(workers)*float64(w.mean) - build) / samples
 	if workers == 0 { // the step loop loads by itself, between the device's steps
 		d = 2 * float64(w.mean) / samples
@@ -215,53 +187,54 @@ func (g *guide) delay(m *Model) time.Duration {
 }
 
 // key goes on with the story, where that needs a decision.
-func (g *guide) key(m *Model) tea.Cmd {
+func (g *guide) key() tea.Cmd {
 	switch g.chapter {
 	case chapterOffer, chapterInject:
-		if m.analysis.win.steps() == 0 {
+		if g.session.analysis.win.steps() == 0 {
 			return nil
 		}
-		g.asked = g.delay(m)
+		g.asked = g.delay()
 		g.tried++
 		g.chapter = chapterInject
-		g.write(m, &m.analysis.told.Verdict)
-		return m.apply([]knob.Setting{{Name: guideKnob, Value: knob.Duration(g.asked)}}, true)
+		g.write(&g.session.analysis.told.Verdict)
+		return g.requests.apply([]knob.Setting{{Name: guideKnob, Value: knob.Duration(g.asked)}}, true)
 	case chapterStop:
-		return m.apply([]knob.Setting{{Name: guideKnob, Value: knob.Duration(0)}}, true)
+		return g.requests.apply([]knob.Setting{{Name: guideKnob, Value: knob.Duration(0)}}, true)
 	case chapterNone:
-		m.say("info", "the story is offered when no knob is advised and nothing was changed yet")
+		g.requests.screen.Say("info", "the story is offered when no knob is advised and nothing was changed yet")
 	}
 	return nil
 }
 
 // exported is told of a report that was written.
-func (g *guide) exported(m *Model, path string) {
+func (g *guide) exported(path string) {
 	if g.chapter == chapterExport {
 		g.chapter, g.report = chapterStop, path
-		if !m.running() {
+		if !g.session.running() {
 			g.chapter = chapterEnd
 		}
-		g.write(m, &m.analysis.told.Verdict)
+		g.write(&g.session.analysis.told.Verdict)
 	}
 }
 
 // leave ends the story, and reports whether there was one. What is injected stays.
-func (g *guide) leave(m *Model) bool {
+func (g *guide) leave() bool {
 	if g.chapter == chapterNone {
 		return false
 	}
-	if v := m.inForce(guideKnob); g.chapter > chapterOffer && !knob.Off(v) {
-		m.say("info", "the story is left; "+guideKnob+" is still "+v+": u takes changes back")
+	if v := g.knobs.InForce(guideKnob); g.chapter > chapterOffer && !knob.Off(v) {
+		g.requests.screen.Say("info", "the story is left; "+guideKnob+" is still "+v+": u takes changes back")
 	}
-	*g = guide{left: true}
+	g.plot = plot{left: true}
+	g.strip.Set(nil)
 	return true
 }
 
 // write makes the text, two sentences or so for each line.
-func (g *guide) write(m *Model, v *advice.Verdict) {
-	f := m.analysis.told.First()
-	g.text, g.width = g.text[:0], 0
-	say := func(format string, args ...any) { g.text = append(g.text, fmt.Sprintf(format, args...)) }
+func (g *guide) write(v *advice.Verdict) {
+	f := g.session.analysis.told.First()
+	var text []string
+	say := func(format string, args ...any) { text = append(text, fmt.Sprintf(format, args...)) }
 	switch g.chapter {
 	case chapterOffer:
 		if v.Group == trace.GroupHost {
@@ -275,7 +248,7 @@ func (g *guide) write(m *Model, v *advice.Verdict) {
 		say("Until a new configuration has it, nothing is different. S asks again.")
 	case chapterFind:
 		say("1 of 4, find: %s is in force. The STALL lane has a letter for each cause.", guideKnob)
-		say("It is measured first, to compare the fix with it: %s so far.", units.Counted(m.analysis.win.steps(), "step", "steps"))
+		say("It is measured first, to compare the fix with it: %s so far.", units.Counted(g.session.analysis.win.steps(), "step", "steps"))
 	case chapterFix:
 		if g.fixed != g.slow {
 			say("2 of 4, fix: #%d is no faster than #%d, baseline A.", g.fixed, g.slow)
@@ -283,8 +256,8 @@ func (g *guide) write(m *Model, v *advice.Verdict) {
 			say("2 of 4, fix: found %s %s, by %s. #%d is baseline A from here.", g.found.Class, units.Prose.Percent(g.found.Share), g.found.Dominant, g.slow)
 		}
 		switch {
-		case len(m.knobs.staged) > 0:
-			say("%s is staged: 2 and enter apply it.", staged(m))
+		case len(g.knobs.Changes()) > 0:
+			say("%s is staged: 2 and enter apply it.", g.staged())
 		case f.Value != "":
 			say("Advised: %s %s. 3 and enter stage it, enter again applies it.", f.Knob, f.Value)
 		default:
@@ -312,12 +285,13 @@ func (g *guide) write(m *Model, v *advice.Verdict) {
 			say("Find, fix, prove, export: next with your own data (--data).")
 		}
 	}
+	g.strip.Set(text)
 }
 
 // staged names what is staged.
-func staged(m *Model) string {
+func (g *guide) staged() string {
 	var words []string
-	for _, k := range m.knobs.changes() {
+	for _, k := range g.knobs.Changes() {
 		words = append(words, k.Name+" "+k.Value)
 	}
 	return strings.Join(words, ", ")

@@ -47,8 +47,8 @@ func TestGuide(t *testing.T) {
 	at(chapterFind)
 	wait(12)
 	at(chapterFix, "2 of 4, fix", "input-bound")
-	if s.analysis.win.data < guideShare {
-		t.Errorf("%.2f of the time is lost to data", s.analysis.win.data)
+	if s.session.analysis.win.data < guideShare {
+		t.Errorf("%.2f of the time is lost to data", s.session.analysis.win.data)
 	}
 	if b := run.Snapshot(0, 0).Baseline.Segment; b != 1 {
 		t.Errorf("baseline A is #%d, want the injected one", b)
@@ -153,9 +153,11 @@ func TestGuideStays(t *testing.T) {
 	wait(s, run, 14)
 	s.mustShow("STALL lane")
 	// Below a long verdict too there is the lane that it tells of.
-	s.guide.text, s.guide.width, s.verdict.tall.n = []string{"one", "two", "three"}, 0, 12
-	for i, r := range s.layout().panels {
-		if s.panels[i].name == "timeline" && r.H < leastRows {
+	s.guide.strip.Set([]string{"one", "two", "three"})
+	told := &s.session.analysis.told.Verdict
+	told.Text = told.Class + strings.Repeat(", much to say", 90)
+	for i, r := range s.arrange().panels {
+		if s.focus.panels[i].Describe().Name == "timeline" && r.H < leastRows {
 			t.Errorf("the timeline has %d rows", r.H)
 		}
 	}

@@ -15,19 +15,26 @@ type badge struct {
 	st          canvas.Style
 }
 
+// header is the top line of the screen, or all of a screen that has only one line.
+type header struct {
+	v        *View
+	fps      int
+	underWay trace.ExperimentKind // the experiment, empty where there is none
+}
+
 const maxBadges = 10 // without an allocation
 
 // badges lists in buf what must not be forgotten about the numbers: that they are not
 // those of this moment, and the labels.
-func (m *Model) badges(buf *[maxBadges]badge) []badge {
+func (h *header) badges(buf *[maxBadges]badge) []badge {
 	out := buf[:0]
-	if m.o.Replay {
+	if h.v.Replay {
 		out = append(out, badge{"REPLAY", "RPL", canvas.Badge})
 	}
-	if m.frozen && !m.o.Replay { // also where no timeline's title says so
+	if h.v.Frozen && !h.v.Replay { // also where no timeline's title says so
 		out = append(out, badge{"FROZEN", "FRZ", canvas.Paused})
 	}
-	switch m.underWay() {
+	switch h.underWay {
 	case trace.Paired:
 		out = append(out, badge{"A-B-A", "ABA", canvas.Paused})
 	case trace.Ceiling:
@@ -35,16 +42,16 @@ func (m *Model) badges(buf *[maxBadges]badge) []badge {
 	case trace.Tune:
 		out = append(out, badge{"TUNING", "TUN", canvas.Paused})
 	}
-	for i := range m.analysis.labels {
-		l := &m.analysis.labels[i]
+	for i := range h.v.Analysis.labels {
+		l := &h.v.Analysis.labels[i]
 		out = append(out, badge{l.Badge, l.Short, pick(l.Alarm, canvas.BadgeBad, canvas.Badge)})
 	}
 	return out
 }
 
 // state is the run's state in one word.
-func (m *Model) state() (glyph rune, word string, st canvas.Style) {
-	o := &m.live.Outcome
+func (h *header) state() (glyph rune, word string, st canvas.Style) {
+	o := &h.v.Live.Outcome
 	switch {
 	case o.Ended != 0 || (o.Status != "" && o.Status != "running"):
 		st = canvas.Bold
@@ -59,41 +66,41 @@ func (m *Model) state() (glyph rune, word string, st canvas.Style) {
 		case "stopped":
 			word = "STOPPED"
 		case "finished":
-			word = pick(m.live.Meta.Imported != "", "RECORDED", "FINISHED") // how the run of a trace ended is not known
+			word = pick(h.v.Live.Meta.Imported != "", "RECORDED", "FINISHED") // how the run of a trace ended is not known
 		}
-		return m.c.Glyphs.End, word, st
-	case m.paused:
-		return m.c.Glyphs.Pause, "PAUSED", canvas.Paused
-	case m.live.Evaluating():
-		return m.c.Glyphs.Pause, "EVALUATING", canvas.Paused
-	case m.o.Replay:
-		return m.c.Glyphs.End, "UNFINISHED", canvas.Paused
-	case len(m.live.Recent) == 0:
-		return m.c.Glyphs.Play, "START", canvas.Paused
+		return h.v.C.Glyphs.End, word, st
+	case h.v.Paused:
+		return h.v.C.Glyphs.Pause, "PAUSED", canvas.Paused
+	case h.v.Live.Evaluating():
+		return h.v.C.Glyphs.Pause, "EVALUATING", canvas.Paused
+	case h.v.Replay:
+		return h.v.C.Glyphs.End, "UNFINISHED", canvas.Paused
+	case len(h.v.Live.Recent) == 0:
+		return h.v.C.Glyphs.Play, "START", canvas.Paused
 	}
-	return m.c.Glyphs.Play, "RUN", canvas.Running
+	return h.v.C.Glyphs.Play, "RUN", canvas.Running
 }
 
-// drawHeader draws the top line: what must be known always on the left, the
+// draw draws the top line: what must be known always on the left, the
 // screen's own numbers on the right, and of the rest what fits.
-func (m *Model) drawHeader(r canvas.Rectangle) {
+func (h *header) draw(r canvas.Rectangle) {
 	var bb [maxBadges]badge
-	badges := m.badges(&bb)
+	badges := h.badges(&bb)
 	short := r.W < 100
 	need := 0
 	for _, b := range badges {
 		need += len(pick(short, b.short, b.long)) + 3
 	}
-	s := &m.pic.snap
-	p := m.c.Pen(r.X+1, r.Y, r.W-1)
+	s := &h.v.Pic.snap
+	p := h.v.C.Pen(r.X+1, r.Y, r.W-1)
 	p.Text(canvas.Name, "gpustall").Space(2)
-	glyph, word, st := m.state()
+	glyph, word, st := h.state()
 	p.Rune(st, glyph).Space(1).Text(st, word).Space(2)
 	for _, b := range badges {
 		p.Text(b.st, " ").Text(b.st, pick(short, b.short, b.long)).Text(b.st, " ").Space(1)
 	}
 	p.Space(1)
-	right := m.drawHeaderRight(r, p.X)
+	right := h.drawRight(r, p.X)
 	p.Limit = max(p.X, right-1)
 	item := func(n int) bool { return p.Left() >= n }
 	model := s.Meta.Model
@@ -102,7 +109,7 @@ func (m *Model) drawHeader(r canvas.Rectangle) {
 	}
 	if item(8) {
 		var b [16]byte
-		p.Bytes(canvas.Normal, units.AppendClock(b[:0], m.pic.at)).Space(2)
+		p.Bytes(canvas.Normal, units.AppendClock(b[:0], h.v.Pic.at)).Space(2)
 	}
 	if n := len(s.Recent); n > 0 {
 		last := &s.Recent[n-1]
@@ -120,16 +127,16 @@ func (m *Model) drawHeader(r canvas.Rectangle) {
 			p.Text(canvas.Dim, "loss ")
 			switch {
 			case last.Diverged():
-				p.Text(canvas.Bad, pick(math.IsNaN(m.pic.loss), "NaN", "inf"))
-			case math.IsNaN(m.pic.loss):
+				p.Text(canvas.Bad, pick(math.IsNaN(h.v.Pic.loss), "NaN", "inf"))
+			case math.IsNaN(h.v.Pic.loss):
 				p.Text(canvas.Normal, "-")
 			default:
-				p.Bytes(canvas.Normal, units.AppendLoss(p.Buf(), m.pic.loss))
+				p.Bytes(canvas.Normal, units.AppendLoss(p.Buf(), h.v.Pic.loss))
 			}
 			p.Space(2)
 		}
-		if !math.IsNaN(m.analysis.win.top1) && item(12) {
-			p.Text(canvas.Dim, "top1 ").Bytes(canvas.Normal, units.Narrow.AppendPercent(p.Buf(), m.analysis.win.top1)).Space(2)
+		if !math.IsNaN(h.v.Analysis.win.top1) && item(12) {
+			p.Text(canvas.Dim, "top1 ").Bytes(canvas.Normal, units.Narrow.AppendPercent(p.Buf(), h.v.Analysis.win.top1)).Space(2)
 		}
 		if top1, ok := s.Gauge(trace.GaugeTestTop1); ok && item(12) {
 			p.Text(canvas.Dim, "test ").Bytes(canvas.Bold, units.Narrow.AppendPercent(p.Buf(), top1)).Space(2)
@@ -143,66 +150,60 @@ func (m *Model) drawHeader(r canvas.Rectangle) {
 	}
 }
 
-func pick[T any](c bool, a, b T) T {
-	if c {
-		return a
-	}
-	return b
-}
-
-// drawHeaderRight draws rate, drops and configuration, and returns the column
+// drawRight draws rate, drops and configuration, and returns the column
 // where it starts. Drops are shown whatever the width.
-func (m *Model) drawHeaderRight(r canvas.Rectangle, used int) int {
+func (h *header) drawRight(r canvas.Rectangle, used int) int {
 	var b [64]byte
 	t := b[:0]
 	if r.W >= 100 {
-		t = strconv.AppendInt(t, int64(m.fps), 10)
+		t = strconv.AppendInt(t, int64(h.fps), 10)
 		t = append(t, " fps  "...)
 	}
-	if r.W >= 70 || m.pic.drops > 0 {
+	if r.W >= 70 || h.v.Pic.drops > 0 {
 		t = append(t, "drop "...)
-		t = units.AppendCount(t, m.pic.drops)
+		t = units.AppendCount(t, h.v.Pic.drops)
 		t = append(t, "  "...)
 	}
-	lost := m.live.Outcome.Unsaved
+	lost := h.v.Live.Outcome.Unsaved
 	if lost.Any() {
 		t = append(t, "unsaved "...)
 		t = units.AppendCount(t, lost.Steps+lost.Spans)
 		t = append(t, "  "...)
 	}
-	if m.pic.next {
+	if h.v.Pic.next {
 		t = append(t, "cfg #"...)
-		t = strconv.AppendInt(t, int64(m.pic.seg.Index), 10)
+		t = strconv.AppendInt(t, int64(h.v.Pic.seg.Index), 10)
 	}
 	x := r.X + r.W - len(t) - 1
 	if x <= used {
 		return r.X + r.W
 	}
 	st := canvas.Dim
-	if m.pic.drops > 0 || lost.Any() {
+	if h.v.Pic.drops > 0 || lost.Any() {
 		st = canvas.Warn
 	}
-	m.c.Right(x, r.Y, len(t), st, t)
+	h.v.C.Right(x, r.Y, len(t), st, t)
 	return x
 }
 
-// drawOneLine is the screen below 40x8.
-func (m *Model) drawOneLine() {
+// drawLine draws the screen below 40x8: one line, and below it the question or the message.
+func (h *header) drawLine(asking bool, msg *message) {
+	w, rows := h.v.C.W, h.v.C.H
 	var bb [maxBadges]badge
-	badges := m.badges(&bb)
-	p := m.c.Pen(0, 0, m.w)
+	badges := h.badges(&bb)
+	p := h.v.C.Pen(0, 0, w)
 	switch { // below it there is room that nothing else needs
-	case m.asking && m.h > 1:
-		m.c.Text(0, 1, m.w, canvas.WarnBold, "Quit? y or n")
-	case m.asking:
+	case asking && rows > 1:
+		h.v.C.Text(0, 1, w, canvas.WarnBold, "Quit? y or n")
+	case asking:
 		p.Text(canvas.WarnBold, "Quit? y or n")
 		return
-	case m.msg.text != "":
-		for i, line := range canvas.Wrap(m.msg.text, m.w) {
-			m.c.Text(0, 1+i, pick(1+i < m.h, m.w, 0), pick(m.msg.level == "error", canvas.Bad, canvas.Normal), line)
+	case msg.text != "":
+		for i, line := range canvas.Wrap(msg.text, w) {
+			h.v.C.Text(0, 1+i, pick(1+i < rows, w, 0), pick(msg.level == "error", canvas.Bad, canvas.Normal), line)
 		}
 	}
-	glyph, _, st := m.state()
+	glyph, _, st := h.state()
 	p.Rune(st, glyph).Space(1)
 	need := 0
 	for _, b := range badges {
@@ -210,14 +211,14 @@ func (m *Model) drawOneLine() {
 	}
 	full := p.Limit
 	p.Limit = max(p.X, full-need)
-	us := m.analysis.win.style()
+	us := h.v.Analysis.win.style()
 	if p.Left() >= 6 {
-		p.Bytes(bold(us), units.Narrow.AppendPercent(p.Buf(), m.analysis.win.util)).Space(1)
+		p.Bytes(bold(us), units.Narrow.AppendPercent(p.Buf(), h.v.Analysis.win.util)).Space(1)
 	}
 	if p.Left() >= 8 {
-		p.Bytes(canvas.Normal, units.AppendRate(p.Buf(), m.analysis.win.rate)).Text(canvas.Dim, "/s").Space(1)
+		p.Bytes(canvas.Normal, units.AppendRate(p.Buf(), h.v.Analysis.win.rate)).Text(canvas.Dim, "/s").Space(1)
 	}
-	if c, f := m.analysis.win.worst(); f > 0 && p.Left() >= 7 {
+	if c, f := h.v.Analysis.win.worst(); f > 0 && p.Left() >= 7 {
 		p.Rune(causeHue(c).Text(), c.Info().Letter).Bytes(stallStyle(f), units.Narrow.AppendPercent(p.Buf(), f)).Space(1)
 	}
 	p.Limit = full

@@ -5,76 +5,24 @@ import (
 	"slices"
 	"strings"
 
-	tea "github.com/charmbracelet/bubbletea"
-
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
 
-// overlay covers the body of the screen.
-type overlay uint8
-
-const (
-	overlayNone overlay = iota
-	overlayHelp
-	overlayNotes
-)
-
-func (m *Model) open(o overlay) { m.overlay, m.scroll = o, 0 }
-
-func (m *Model) overlayKey(name string) tea.Cmd {
-	switch name {
-	case "up", "k":
-		m.scroll = max(0, m.scroll-1)
-	case "down", "j":
-		m.scroll = min(m.scroll+1, max(0, m.overlayLines()-1))
-	case "pgdown", "space":
-		m.scroll = min(m.scroll+10, max(0, m.overlayLines()-1))
-	case "pgup":
-		m.scroll = max(0, m.scroll-10)
-	case "q", "esc", "?", "n", "enter":
-		m.overlay = overlayNone
-	}
-	return nil
-}
-
-func (m *Model) overlayLines() int {
-	if m.overlay == overlayHelp {
-		return m.helpLines(min(m.w, 84) - 2)
-	}
-	return logLines(&m.pic.snap)
-}
-
-// drawOverlay draws help or notes over the body.
-func (m *Model) drawOverlay(b canvas.Rectangle) {
-	r, title := b, "Help"
-	if m.overlay == overlayHelp {
-		r.W = min(b.W, 84)
-		r.H = min(b.H, m.helpLines(r.W-2)+2)
-	} else {
-		r.W, title = min(b.W, 110), "Notes"
-	}
-	r.X = b.X + (b.W-r.W)/2
-	r.Y = b.Y + (b.H-r.H)/2
-	m.c.Fill(r, ' ', canvas.Normal)
-	p := m.c.Box(r, "", title, false)
-	p.Text(canvas.Dim, "esc closes, up and down scroll ")
-	in := r.Inner()
-	if m.overlay == overlayNotes {
-		drawNotes(&m.c, in, &m.pic.snap, m.scroll)
-		return
-	}
-	m.scroll = max(0, min(m.scroll, m.helpLines(in.W)-in.H))
-	m.drawHelp(in)
+// help is the text that tells what keys, letters and marks mean.
+type help struct {
+	panels  []Panel
+	globals []Binding
+	replay  bool
 }
 
 // helpRow is a line of the help's first part: a key, or nothing, and words.
 type helpRow struct{ key, words string }
 
-// helpRows are what the keys do, wrapped to w columns: those of the panels, one key
-// for all that have it, then those that mean the same everywhere.
-func (m *Model) helpRows(w int) []helpRow {
+// rows returns what the keys do, wrapped to w columns: first the keys of the panels, each key
+// once for all panels that have it, then those that mean the same everywhere.
+func (h *help) rows(w int) []helpRow {
 	var rows []helpRow
 	add := func(key, words string) {
 		for _, line := range canvas.Wrap(words, w-2-helpKeyWidth(w)) {
@@ -83,40 +31,42 @@ func (m *Model) helpRows(w int) []helpRow {
 		}
 	}
 	told := map[string]bool{}
-	for i := range m.panels {
-		for _, b := range m.panels[i].keys {
-			if m.helps(b) && !told[b.keys] {
-				told[b.keys] = true
-				add(b.keys, m.panelHelp(b.keys))
+	for _, p := range h.panels {
+		keys := p.Describe().Keys
+		for i := range keys {
+			if b := &keys[i]; h.has(b) && !told[b.Keys] {
+				told[b.Keys] = true
+				add(b.Keys, h.ofPanels(b.Keys))
 			}
 		}
 	}
-	for _, b := range m.globals {
-		if m.helps(b) {
-			add(b.keys, b.help)
+	for i := range h.globals {
+		if b := &h.globals[i]; h.has(b) {
+			add(b.Keys, b.Help)
 		}
 	}
 	return rows
 }
 
-// helps reports whether the help has b.
-func (m *Model) helps(b binding) bool { return b.help != "" && !(b.live && m.o.Replay) }
+// has reports whether the help has b.
+func (h *help) has(b *Binding) bool { return b.Help != "" && !(b.Live && h.replay) }
 
-// panelHelp says what keys do in each panel that has them: "knobs: change".
-func (m *Model) panelHelp(keys string) string {
+// ofPanels says what keys do in each panel that has them: "knobs: change".
+func (h *help) ofPanels(keys string) string {
 	var does, names []string // what, and in which panels
-	for i := range m.panels {
-		p := &m.panels[i]
-		for _, b := range p.keys {
-			if b.keys != keys || !m.helps(b) {
+	for _, p := range h.panels {
+		card := p.Describe()
+		for i := range card.Keys {
+			b := &card.Keys[i]
+			if b.Keys != keys || !h.has(b) {
 				continue
 			}
-			k := slices.Index(does, b.help)
+			k := slices.Index(does, b.Help)
 			if k < 0 {
-				does, names = append(does, b.help), append(names, p.name)
+				does, names = append(does, b.Help), append(names, card.Name)
 				continue
 			}
-			names[k] += ", " + p.name
+			names[k] += ", " + card.Name
 		}
 	}
 	for i := range does {
@@ -177,9 +127,9 @@ func helpStyle(word string, i int) canvas.Style {
 	return canvas.Normal
 }
 
-// helpLines is how many lines the help has at a width.
-func (m *Model) helpLines(w int) int {
-	n := len(m.helpRows(w)) + 2 + letterRows
+// height returns how many lines the help has at a width.
+func (h *help) height(w int) int {
+	n := len(h.rows(w)) + 2 + letterRows
 	for _, s := range helpWords {
 		n += len(canvas.Wrap(s, w-2))
 	}
@@ -188,19 +138,20 @@ func (m *Model) helpLines(w int) int {
 
 const letterRows = 5
 
-func (m *Model) drawHelp(r canvas.Rectangle) {
-	rows := m.helpRows(r.W)
-	keys := canvas.Table[helpRow]{Scroll: m.scroll, Cursor: -1, Pinned: -1, Columns: []canvas.Column[helpRow]{
-		{W: helpKeyWidth(r.W) - 1, Cell: func(p *canvas.Pen, h *helpRow) { p.Text(canvas.Key, h.key) }},
-		{W: 1, Most: canvas.Stretch, Cell: func(p *canvas.Pen, h *helpRow) { p.Text(canvas.Normal, h.words) }},
+// draw draws the help from the line scroll on.
+func (h *help) draw(c *canvas.Canvas, r canvas.Rectangle, scroll int) {
+	rows := h.rows(r.W)
+	keys := canvas.Table[helpRow]{Scroll: scroll, Cursor: -1, Pinned: -1, Columns: []canvas.Column[helpRow]{
+		{W: helpKeyWidth(r.W) - 1, Cell: func(p *canvas.Pen, r *helpRow) { p.Text(canvas.Key, r.key) }},
+		{W: 1, Most: canvas.Stretch, Cell: func(p *canvas.Pen, r *helpRow) { p.Text(canvas.Normal, r.words) }},
 	}}
 	in := r.Indent()
-	in.H = min(r.H, len(rows)-m.scroll)
-	keys.Draw(&m.c, in, rows)
+	in.H = min(r.H, len(rows)-scroll)
+	keys.Draw(c, in, rows)
 
-	y := r.Y - m.scroll + len(rows)
+	y := r.Y - scroll + len(rows)
 	line := func() canvas.Pen {
-		p := m.c.Pen(r.X+1, y, r.W-2)
+		p := c.Pen(r.X+1, y, r.W-2)
 		if y < r.Y || y >= r.Y+r.H {
 			p.Limit = 0
 		}

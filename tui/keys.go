@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -9,8 +10,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// keys handles a key message. Keys typed faster than the terminal is read come as
-// one message of several runes: each is a key press.
+// keys handles a key message. Keys typed faster than the terminal is read come as one message of
+// several runes: each is a key press.
 func (m *Model) keys(k tea.KeyMsg) tea.Cmd {
 	if k.Type != tea.KeyRunes || len(k.Runes) < 2 || k.Paste {
 		return m.key(k)
@@ -24,7 +25,7 @@ func (m *Model) keys(k tea.KeyMsg) tea.Cmd {
 		if cmd := m.key(one); cmd != nil {
 			cmds = append(cmds, cmd)
 		}
-		if m.quit {
+		if m.exit.quit {
 			break
 		}
 	}
@@ -39,204 +40,256 @@ func (m *Model) keys(k tea.KeyMsg) tea.Cmd {
 
 // key handles a key press.
 func (m *Model) key(k tea.KeyMsg) tea.Cmd {
-	m.dirty = true
+	m.frame.dirty = true
 	name := k.String()
 	if name == " " {
 		name = "space"
 	}
 	if m.msg.level == "error" {
-		m.msg = message{}
+		m.msg.clear()
 	}
 	switch {
 	case name == "ctrl+c":
-		m.interrupted = true
-		return m.leave()
+		return m.exit.interrupt()
 	case name == "ctrl+z":
 		return m.stop()
-	case m.asking:
-		return m.answer(name)
-	case m.entry != nil:
-		m.entry.key(m, k)
+	case m.exit.asking:
+		return m.exit.answer(name)
+	case m.prompt != nil:
+		m.typed(k)
 		return nil
-	case m.overlay != overlayNone:
-		return m.overlayKey(name)
+	case m.overlay.kind != overlayNone:
+		m.overlay.key(name, m.overlay.height(m.help(), &m.session.pic, m.layout.w))
+		return nil
 	}
-	if do := pressed(m.globals, name); do != nil {
-		return do(m, name)
+	if do := Pressed(m.globals, name); do != nil {
+		return do(name)
 	}
-	if do := pressed(m.focus.keys, name); do != nil {
-		return do(m, name)
+	if do := Pressed(m.focus.keys(), name); do != nil {
+		return do(name)
 	}
 	return nil
 }
 
-// makeGlobals makes the bindings that mean the same whatever has the focus, in the
-// order of the footer.
-func (m *Model) makeGlobals() []binding {
-	keys := []binding{
-		{keys: "p", live: true, hint: "pause", now: func(m *Model) string { return pick(m.paused, "resume", "") },
-			help: "pause the engine, and go on", do: func(m *Model, _ string) tea.Cmd { return m.pauseEngine() }},
-		{show: leftRight, replay: "cursor"}, // the timeline's, which has the focus then
-		{keys: "z Z", replay: "zoom", help: "timeline: zoom in, out", do: func(m *Model, key string) tea.Cmd {
-			m.timeline.zoomBy(pick(key == "z", -1, 1))
+// typed takes a key of the text that is being typed.
+func (m *Model) typed(k tea.KeyMsg) {
+	p := m.prompt
+	switch k.Type {
+	case tea.KeyEnter, tea.KeyEsc:
+		m.prompt = nil
+		p.End(p.Text, k.Type == tea.KeyEnter)
+		return
+	case tea.KeyBackspace:
+		_, n := utf8.DecodeLastRuneInString(p.Text)
+		p.Text = p.Text[:len(p.Text)-n]
+	case tea.KeyRunes, tea.KeySpace:
+		if len(p.Text) < p.Most {
+			p.Text += string(k.Runes)
+		}
+	}
+	if p.Changed != nil {
+		p.Changed(p.Text)
+	}
+}
+
+// then makes a key of what needs neither the key's name nor a command.
+func then(do func()) func(string) tea.Cmd {
+	return func(string) tea.Cmd { do(); return nil }
+}
+
+// cmd makes a key of what does not need the key's name.
+func cmd(do func() tea.Cmd) func(string) tea.Cmd {
+	return func(string) tea.Cmd { return do() }
+}
+
+// makeGlobals makes the bindings that mean the same whatever has the focus, in the order of the
+// footer.
+func (m *Model) makeGlobals() []Binding {
+	return slices.Concat(m.timeKeys(), m.runKeys(), m.focusKeys(), m.experimentKeys(), m.logKeys(), m.lookKeys(), m.panelKeys(), m.lastKeys())
+}
+
+// timeKeys pause the run, and choose the moment and the width of time that are shown.
+func (m *Model) timeKeys() []Binding {
+	return []Binding{
+		{Keys: "p", Live: true, Hint: "pause", Help: "pause the engine, and go on", Do: cmd(m.requests.pause),
+			Now: func() string { return pick(m.session.paused, "resume", "") }},
+		{Show: leftRight, Replay: "cursor"}, // the timeline's, which has the focus in a replay
+		{Keys: "z Z", Replay: "zoom", Help: "timeline: zoom in, out", Do: func(key string) tea.Cmd {
+			m.panels.timeline.ZoomBy(pick(key == "z", -1, 1))
 			return m.look()
 		}},
-		{keys: "f", hint: "expand", replay: "expand", help: "expand the focused panel, and back", do: (*Model).expand},
-		{keys: "[ ]", also: "{ }", replay: "move", help: "rewind and forward; { } by a whole window; g G start, end", do: (*Model).rewind},
-		{keys: "g home", do: func(m *Model, _ string) tea.Cmd { return m.toStart() }},
-		{keys: "G end", do: func(m *Model, _ string) tea.Cmd { m.toEnd(); return m.look() }},
+		{Keys: "f", Hint: "expand", Replay: "expand", Help: "expand the focused panel, and back", Do: cmd(m.expand)},
+		{Keys: "[ ]", Also: "{ }", Replay: "move", Help: "rewind and forward; { } by a whole window; g G start, end", Do: m.moving(m.session.rewind)},
+		{Keys: "g home", Do: m.moving(func(string) { m.session.toStart() })},
+		{Keys: "G end", Do: m.moving(func(string) { m.session.toEnd() })},
 	}
+}
+
+// runKeys ask the run for something that not every run can do.
+func (m *Model) runKeys() (keys []Binding) {
 	if m.o.Evaluate != nil {
-		keys = append(keys, binding{keys: "v", hint: "evaluate", help: "evaluate the model on the test split; the time is in no share",
-			do: func(m *Model, _ string) tea.Cmd { return m.evaluate() }})
+		keys = append(keys, Binding{Keys: "v", Hint: "evaluate", Help: "evaluate the model on the test split; the time is in no share", Do: cmd(m.requests.evaluate)})
 	}
 	if m.o.Capture != nil {
-		keys = append(keys, binding{keys: "o", hint: "capture", help: "capture a few steps under PyTorch's profiler: what its operators take; they are in no rate",
-			do: func(m *Model, _ string) tea.Cmd { return m.capture() }})
+		keys = append(keys, Binding{Keys: "o", Hint: "capture", Do: cmd(m.requests.capture),
+			Help: "capture a few steps under PyTorch's profiler: what its operators take; they are in no rate"})
 	}
+	return keys
+}
+
+// focusKeys go on to another panel, freeze the screen and close what is open.
+func (m *Model) focusKeys() []Binding {
 	var first, last, names string
-	for i := range m.panels {
-		if p := &m.panels[i]; p.key != "" {
-			first = pick(first == "", p.key, first)
-			names += pick(names == "", "", ", ") + p.name
-			last = p.key
+	for _, p := range m.focus.panels {
+		if c := p.Describe(); c.Key != "" {
+			first = pick(first == "", c.Key, first)
+			names += pick(names == "", "", ", ") + c.Name
+			last = c.Key
 		}
 	}
-	keys = append(keys,
-		binding{keys: "tab " + first + "-" + last, also: "shift+tab", show: "tab", hint: "focus", replay: "focus", help: "focus: " + names,
-			do: func(m *Model, key string) tea.Cmd { m.nextFocus(pick(key == "tab", 1, -1)); return nil }},
-		binding{keys: "space", hint: "freeze", replay: "play", help: pick(m.o.Replay, "play or stop", "freeze the screen, the run goes on"),
-			now: func(m *Model) string {
+	return []Binding{
+		{Keys: "tab " + first + "-" + last, Also: "shift+tab", Show: "tab", Hint: "focus", Replay: "focus", Help: "focus: " + names,
+			Do: func(key string) tea.Cmd { m.focus.next(pick(key == "tab", 1, -1)); return nil }},
+		{Keys: "space", Hint: "freeze", Replay: "play", Help: pick(m.o.Replay, "play or stop", "freeze the screen, the run goes on"),
+			Now: func() string {
 				if m.o.Replay {
-					return pick(m.play, "stop", "")
+					return pick(m.session.moment.play, "stop", "")
 				}
-				return pick(m.frozen, "go on", "")
+				return pick(m.session.moment.frozen, "go on", "")
 			},
-			do: func(m *Model, _ string) tea.Cmd { return m.freeze() }},
-		binding{keys: "esc", help: pick(m.o.Replay, "close what is open", "drop what is staged, close what is open, stop tuning"), do: func(m *Model, _ string) tea.Cmd { return m.escape() }},
-		binding{keys: "u", live: true, help: "undo the last applied change", do: func(m *Model, _ string) tea.Cmd { return m.undo() }},
-		binding{keys: "a", help: "make this configuration (or the selected row) baseline A", do: func(m *Model, _ string) tea.Cmd {
-			m.setBaseline()
-			return m.look()
+			Do: m.moving(func(string) { m.session.freeze() })},
+		{Keys: "esc", Help: pick(m.o.Replay, "close what is open", "drop what is staged, close what is open, stop tuning"), Do: cmd(m.escape)},
+	}
+}
+
+// experimentKeys compare settings and take changes back.
+func (m *Model) experimentKeys() []Binding {
+	q := &m.requests
+	underWay := func(kind trace.ExperimentKind) func() bool {
+		return func() bool { return m.session.underWay() == kind }
+	}
+	stop := func(kind trace.ExperimentKind, word string) func() string {
+		return func() string { return pick(m.session.underWay() == kind, word, "") }
+	}
+	ask := func(kind trace.ExperimentKind) func(string) tea.Cmd {
+		return func(string) tea.Cmd { return q.ask(kind) }
+	}
+	return []Binding{
+		{Keys: "u", Live: true, Help: "undo the last applied change", Do: cmd(q.undo)},
+		{Keys: "a", Help: "make this configuration (or the selected row) baseline A", Do: func(string) tea.Cmd { q.setBaseline(); return m.look() }},
+		{Keys: "A", Live: true, Hint: "A-B-A", Now: stop(trace.Paired, "stop A-B-A"), Do: ask(trace.Paired),
+			Help: "what is staged (else the selected row, or A) takes turns with the settings in force until it is known which is faster; again: stop",
+			When: func() bool { return len(q.knobs.Changes()) > 0 || m.session.underWay() == trace.Paired }},
+		{Keys: "c", Live: true, Hint: "ceiling", When: underWay(trace.Ceiling), Now: stop(trace.Ceiling, "stop"), Do: ask(trace.Ceiling),
+			Help: "what would fixing data buy? Cached batches are served for some seconds; again: stop"},
+		{Keys: "T", Live: true, Hint: "tune", When: underWay(trace.Tune), Now: stop(trace.Tune, "stop tuning"), Do: ask(trace.Tune),
+			Help: "find the fastest loader settings; again, or esc: stop"},
+	}
+}
+
+// logKeys filter the lanes, and read and write the session's log and the report.
+func (m *Model) logKeys() []Binding {
+	return []Binding{
+		{Keys: "/", Help: "timeline: show only lanes whose name contains a text", Do: then(func() {
+			m.focus.set(m.panels.timeline)
+			m.panels.timeline.TypeFilter()
+		})},
+		{Keys: "n", Help: "notes: the session's log", Do: then(func() { m.overlay = overlay{kind: overlayNotes} })},
+		{Keys: "N", Live: true, Help: "note a hypothesis in the session's log", Do: then(m.requests.hypothesis)},
+		{Keys: "e", Hint: "export", Replay: "export", Help: "export the report", Do: cmd(m.requests.export)},
+		{Keys: "S", Live: true, Help: "the story: practise on an injected bottleneck, where one is offered", Do: cmd(m.guide.key)},
+	}
+}
+
+// lookKeys change how the screen looks.
+func (m *Model) lookKeys() []Binding {
+	return []Binding{
+		{Keys: "t", Help: "theme: default, colorblind, mono", Do: then(func() { m.Say("info", "theme: "+m.frame.nextTheme()) })},
+		{Keys: "+ -", Also: "= _", Help: "refresh rate", Do: func(key string) tea.Cmd {
+			next := m.pace.step(pick(key == "+" || key == "=", 1, -1))
+			m.Say("info", strconv.Itoa(m.pace.fps)+" frames a second")
+			return next
 		}},
-		binding{keys: "A", live: true, hint: "A-B-A", help: "what is staged (else the selected row, or A) takes turns with the settings in force until it is known which is faster; again: stop",
-			when: func(m *Model) bool { return len(m.knobs.staged) > 0 || m.underWay() == trace.Paired },
-			now:  func(m *Model) string { return pick(m.underWay() == trace.Paired, "stop A-B-A", "") },
-			do:   func(m *Model, _ string) tea.Cmd { return m.ask(trace.Paired) }},
-		binding{keys: "c", live: true, hint: "ceiling", help: "what would fixing data buy? Cached batches are served for some seconds; again: stop",
-			when: func(m *Model) bool { return m.underWay() == trace.Ceiling },
-			now:  func(m *Model) string { return pick(m.underWay() == trace.Ceiling, "stop", "") },
-			do:   func(m *Model, _ string) tea.Cmd { return m.ask(trace.Ceiling) }},
-		binding{keys: "T", live: true, hint: "tune", help: "find the fastest loader settings; again, or esc: stop",
-			when: func(m *Model) bool { return m.underWay() == trace.Tune },
-			now:  func(m *Model) string { return pick(m.underWay() == trace.Tune, "stop tuning", "") },
-			do:   func(m *Model, _ string) tea.Cmd { return m.ask(trace.Tune) }},
-		binding{keys: "/", help: "timeline: show only lanes whose name contains a text", do: func(m *Model, _ string) tea.Cmd {
-			m.setFocus(m.panel("timeline"))
-			m.filter()
-			return nil
-		}},
-		binding{keys: "n", help: "notes: the session's log", do: func(m *Model, _ string) tea.Cmd { m.open(overlayNotes); return nil }},
-		binding{keys: "N", live: true, help: "note a hypothesis in the session's log", do: func(m *Model, _ string) tea.Cmd { m.hypothesis(); return nil }},
-		binding{keys: "e", hint: "export", replay: "export", help: "export the report", do: func(m *Model, _ string) tea.Cmd { return m.export() }},
-		binding{keys: "S", live: true, help: "the story: practise on an injected bottleneck, where one is offered", do: func(m *Model, _ string) tea.Cmd { return m.guide.key(m) }},
-		binding{keys: "t", help: "theme: default, colorblind, mono", do: func(m *Model, _ string) tea.Cmd { m.nextTheme(); return nil }},
-		binding{keys: "+ -", also: "= _", help: "refresh rate", do: func(m *Model, key string) tea.Cmd {
-			return m.refreshRate(pick(key == "+" || key == "=", 1, -1))
-		}},
-		binding{keys: "ctrl+z", help: "suspend"}, // see key
-	)
-	for i := range m.panels {
-		if p := &m.panels[i]; p.key != "" {
-			keys = append(keys, binding{keys: p.key, hint: p.hint, replay: p.hint,
-				when: func(m *Model) bool { return m.focus != p },
-				do:   func(m *Model, _ string) tea.Cmd { m.setFocus(p); return nil }})
+		{Keys: "ctrl+z", Help: "suspend"}, // see key
+	}
+}
+
+// panelKeys give panels the focus.
+func (m *Model) panelKeys() (keys []Binding) {
+	for _, p := range m.focus.panels {
+		if c := p.Describe(); c.Key != "" {
+			keys = append(keys, Binding{Keys: c.Key, Hint: c.Hint, Replay: c.Hint,
+				When: func() bool { return m.focus.now != p },
+				Do:   then(func() { m.focus.set(p) })})
 		}
 	}
-	return append(keys,
-		binding{keys: "?", hint: "help", replay: "help", do: func(m *Model, _ string) tea.Cmd { m.open(overlayHelp); return nil }},
-		binding{keys: "q ctrl+c", show: "q", hint: "quit", replay: "quit", help: "quit (q asks once while training runs; ctrl+c does not)",
-			do: func(m *Model, _ string) tea.Cmd {
-				if m.running() {
-					m.asking = true
-					return nil
-				}
-				return m.leave()
-			}},
-	)
+	return keys
+}
+
+// lastKeys are the two that the footer always has room for.
+func (m *Model) lastKeys() []Binding {
+	return []Binding{
+		{Keys: "?", Hint: "help", Replay: "help", Do: then(func() { m.overlay = overlay{kind: overlayHelp} })},
+		{Keys: "q ctrl+c", Show: "q", Hint: "quit", Replay: "quit", Help: "quit (q asks once while training runs; ctrl+c does not)",
+			Do: func(string) tea.Cmd { return m.exit.ask(m.session.running()) }},
+	}
+}
+
+// moving makes a key of what moves the moment shown, once there is one.
+func (m *Model) moving(move func(key string)) func(key string) tea.Cmd {
+	return func(key string) tea.Cmd {
+		if m.session.live == nil {
+			return nil
+		}
+		move(key)
+		return m.look()
+	}
 }
 
 // expand gives the focused panel the whole body, and takes it back.
-func (m *Model) expand(string) tea.Cmd {
-	m.expanded = !m.expanded
-	if !m.expanded && m.alone() {
-		m.setFocus(m.start())
+func (m *Model) expand() tea.Cmd {
+	m.focus.expanded = !m.focus.expanded
+	if !m.focus.expanded && m.alone() {
+		m.focus.set(m.focus.start)
 	}
 	return m.look()
 }
 
-func (m *Model) nextTheme() {
-	m.theme = (m.theme + 1) % len(m.themes)
-	m.c.Theme = &m.themes[m.theme]
-	m.say("info", "theme: "+m.c.Theme.Name)
-}
-
-// escape drops the nearest thing: staged values, the cursor, the filter, the
-// expansion, a tune under way.
+// escape drops the nearest thing: staged values, the cursor, the filter, the expansion, a tune
+// under way.
 func (m *Model) escape() tea.Cmd {
-	switch {
-	case len(m.knobs.staged) > 0:
-		m.say("info", "dropped "+strconv.Itoa(len(m.knobs.staged))+" staged")
-		clear(m.knobs.staged)
-	case m.timeline.cursor >= 0:
-		m.timeline.cursor = -1
-		m.timeline.explained = [3]int64{}
-		m.explain()
-	case m.timeline.filter != "":
-		m.timeline.filter = ""
-		m.refreshTimeline()
-	case m.expanded:
-		m.expanded = false
-	case m.focus.instead, m.alone(): // what it stands in for comes back
-		m.side = m.home()
-		m.setFocus(m.start())
-	case m.guide.leave(m):
-	case m.underWay() == trace.Tune:
-		return m.ask(trace.Tune)
+	t := m.panels.timeline
+	switch n := m.panels.knobs.Drop(); {
+	case n > 0:
+		m.Say("info", "dropped "+strconv.Itoa(n)+" staged")
+	case t.Cursor() >= 0:
+		t.DropCursor()
+		t.Explain(m.See(t))
+	case t.DropFilter():
+	case m.focus.expanded:
+		m.focus.expanded = false
+	case m.focus.now.Describe().Instead, m.alone(): // what it stands in for comes back
+		m.focus.back()
+	case m.guide.leave():
+	case m.session.underWay() == trace.Tune:
+		return m.requests.ask(trace.Tune)
 	case m.msg.text != "":
-		m.msg = message{}
+		m.msg.clear()
 	}
 	return nil
 }
 
-// alone: a small screen has no line for the focused panel, so it shows it instead
-// of all others.
-func (m *Model) alone() bool { return m.space().class == sizeSmall && !m.focus.small }
-
-// entry is a text that is being typed. All keys go to it, until enter or esc.
-type entry struct {
-	prompt  string // in the footer, before the text
-	most    int    // the longest text, in bytes
-	text    string
-	changed func(text string)          // after every key; nil: nothing follows it
-	end     func(text string, ok bool) // after enter, or esc, which is not ok
+// alone reports whether the focused panel is shown instead of all others, because a small screen
+// has no line for it.
+func (m *Model) alone() bool {
+	return classOf(m.layout.w, m.layout.h) == sizeSmall && !m.focus.now.Describe().Small
 }
 
-func (e *entry) key(m *Model, k tea.KeyMsg) {
-	switch k.Type {
-	case tea.KeyEnter, tea.KeyEsc:
-		m.entry = nil
-		e.end(e.text, k.Type == tea.KeyEnter)
-		return
-	case tea.KeyBackspace:
-		_, n := utf8.DecodeLastRuneInString(e.text)
-		e.text = e.text[:len(e.text)-n]
-	case tea.KeyRunes, tea.KeySpace:
-		if len(e.text) < e.most {
-			e.text += string(k.Runes)
-		}
+// stop suspends the process, as ctrl+z does in a shell.
+func (m *Model) stop() tea.Cmd {
+	cmd := m.exit.pause()
+	if cmd == nil {
+		m.Say("info", "nothing to suspend to: this terminal has no shell with job control")
 	}
-	if e.changed != nil {
-		e.changed(e.text)
-	}
+	return cmd
 }

@@ -13,14 +13,13 @@ import (
 	"dev.gpustall/tui/canvas"
 )
 
-// draw draws the knobs, one a row under group headings, and two lines about the
-// selected one.
-func (k *knobs) draw(v *view, r canvas.Rectangle) {
+// Draw draws the knobs under the headings of their groups, and some lines about the selected one.
+func (k *Knobs) Draw(v *View, r canvas.Rectangle) {
 	if r.Empty() {
 		return
 	}
 	if len(k.specs) == 0 {
-		v.c.Text(r.X+1, r.Y, r.W-2, canvas.Dim, "no knobs: the trace names none")
+		v.C.Text(r.X+1, r.Y, r.W-2, canvas.Dim, "no knobs: the trace names none")
 		return
 	}
 	foot := 0
@@ -34,7 +33,7 @@ func (k *knobs) draw(v *view, r canvas.Rectangle) {
 	case r.H >= 4 && k.remark(): // a line that is cut is worth less than a knob
 		foot = 1
 	}
-	if k.risks.text != "" { // which is to be read to its end
+	if k.risk.Text != "" { // which is to be read to its end
 		foot = max(foot, r.H-k.lines(), min(3, r.H-1))
 	}
 	body := canvas.Rect(r.X, r.Y, r.W, r.H-foot)
@@ -43,8 +42,8 @@ func (k *knobs) draw(v *view, r canvas.Rectangle) {
 }
 
 // remark reports whether there is more to say of the knobs than what the selected one is.
-func (k *knobs) remark() bool {
-	s := k.selected()
+func (k *Knobs) remark() bool {
+	s := k.Selected()
 	return len(k.staged) > 0 || s != nil && s.NoEffect != ""
 }
 
@@ -52,7 +51,7 @@ func (k *knobs) remark() bool {
 const knobFoot = 5
 
 // wants is the height at which the panel shows every knob.
-func (k *knobs) wants() int {
+func (k *Knobs) wants() int {
 	if len(k.specs) == 0 {
 		return leastRows
 	}
@@ -60,7 +59,7 @@ func (k *knobs) wants() int {
 }
 
 // lines is how many lines the knobs take, with the headings of their groups.
-func (k *knobs) lines() int {
+func (k *Knobs) lines() int {
 	n, group := len(k.specs), ""
 	for i := range k.specs {
 		if g := k.specs[i].Group; g != group {
@@ -85,7 +84,7 @@ type knobRow struct {
 	selected  bool
 	focused   bool
 	editable  bool
-	edit      *entry // the value is being typed
+	typed     *Prompt // the value is being typed
 }
 
 // knobColumns are the table's; a wide one says what every knob is.
@@ -100,7 +99,7 @@ var knobColumns = []canvas.Column[knobRow]{
 }
 
 // drawRows draws all knobs, as far as there is room.
-func (k *knobs) drawRows(v *view, r canvas.Rectangle) {
+func (k *Knobs) drawRows(v *View, r canvas.Rectangle) {
 	k.rows = k.rows[:0]
 	group := ""
 	for i := range k.specs {
@@ -117,13 +116,13 @@ func (k *knobs) drawRows(v *view, r canvas.Rectangle) {
 }
 
 // drawSelected draws the selected knob alone.
-func (k *knobs) drawSelected(v *view, r canvas.Rectangle) {
+func (k *Knobs) drawSelected(v *View, r canvas.Rectangle) {
 	k.rows, k.table.Cursor = append(k.rows[:0], k.rowOf(v, k.sel)), 0
 	k.drawTable(v, r)
 }
 
 // drawTable draws the rows. No name is cut where there is room.
-func (k *knobs) drawTable(v *view, r canvas.Rectangle) {
+func (k *Knobs) drawTable(v *View, r canvas.Rectangle) {
 	name, value, help := &k.table.Columns[0], &k.table.Columns[1], &k.table.Columns[2]
 	longest := 0
 	for i := range k.specs {
@@ -134,32 +133,32 @@ func (k *knobs) drawTable(v *view, r canvas.Rectangle) {
 	if r.W >= 100 {
 		value.W, value.Most, help.W, help.Most = 33, 0, 10, canvas.Stretch
 	}
-	k.table.Draw(v.c, r, k.rows)
+	k.table.Draw(v.C, r, k.rows)
 }
 
 // rowOf is the row of a knob.
-func (k *knobs) rowOf(v *view, i int) knobRow {
+func (k *Knobs) rowOf(v *View, i int) knobRow {
 	s := &k.specs[i]
-	r := knobRow{Spec: s, value: v.pic.value(s.Name), state: k.state(s.Name, v.live.Now), selected: i == k.sel}
-	r.focused, r.editable = r.selected && v.focused, r.selected && v.canSet && v.focused
+	r := knobRow{Spec: s, value: v.Pic.value(s.Name), state: k.state(s.Name, v.Live.Now), selected: i == k.sel}
+	r.focused, r.editable = r.selected && v.Focused, r.selected && v.CanSet && v.Focused
 	switch r.state {
 	case knobStaged:
 		r.change = k.staged[s.Name]
 	case knobRequested:
 		r.change = k.requested[s.Name]
 	}
-	r.effect, r.measured = v.analysis.effects[s.Name]
+	r.effect, r.measured = v.Analysis.effects[s.Name]
 	r.predicted = k.foreseen(v, s.Name)
 	if r.selected {
-		r.edit = k.edit
+		r.typed = k.typed
 	}
 	return r
 }
 
 // foreseen is what is predicted of a knob: of the value that is staged, if it alone is, or
 // else of its better neighbour.
-func (k *knobs) foreseen(v *view, name string) *predict.Prediction {
-	f := &v.analysis.foresight
+func (k *Knobs) foreseen(v *View, name string) *predict.Prediction {
+	f := &v.Analysis.foresight
 	value, staged := k.staged[name]
 	if !staged {
 		if len(k.staged) > 0 || len(k.requested) > 0 {
@@ -205,8 +204,8 @@ func knobValueCell(p *canvas.Pen, r *knobRow) {
 			atRight(p, canvas.Dim, "measured")
 		}
 		return
-	case r.edit != nil:
-		p.Rune(canvas.Key, p.Glyphs().Mark).Text(canvas.Selected, r.edit.text).Text(canvas.Cursor, " ")
+	case r.typed != nil:
+		p.Rune(canvas.Key, p.Glyphs().Mark).Text(canvas.Selected, r.typed.Text).Text(canvas.Cursor, " ")
 		return
 	}
 	if r.editable {
@@ -306,30 +305,30 @@ func atRight(p *canvas.Pen, st canvas.Style, s string) { p.To(p.Limit-canvas.Wid
 // drawFoot says what the selected knob is, what its values are and when they take
 // effect, and what enter would do, or what the last change cost: the first of them
 // that have room.
-func (k *knobs) drawFoot(v *view, r canvas.Rectangle) {
-	s := k.selected()
+func (k *Knobs) drawFoot(v *View, r canvas.Rectangle) {
+	s := k.Selected()
 	if r.H == 0 || s == nil {
 		return
 	}
-	at := func(row int) canvas.Pen { return v.c.Pen(r.X+1, r.Y+row, r.W-2) }
+	at := func(row int) canvas.Pen { return v.C.Pen(r.X+1, r.Y+row, r.W-2) }
 	row := 0
 	tall := r.H >= 4
 	if n := len(k.staged); n > 0 {
 		p := at(row)
 		p.Text(canvas.Staged, strconv.Itoa(n)).Text(canvas.Staged, " staged  ").Text(canvas.Key, "enter").Text(canvas.Normal, " apply  ")
 		row++
-		risky := k.risks.text != ""
+		risky := k.risk.Text != ""
 		if !risky || row < r.H {
 			p.Text(canvas.Key, "esc").Text(canvas.Normal, " drop")
 		}
-		style := pick(k.risks.grave, canvas.Bad, canvas.Warn)
+		style := pick(k.risk.Grave, canvas.Bad, canvas.Warn)
 		switch {
 		case risky && row < r.H:
-			row += drawNote(v, canvas.Rect(r.X, r.Y+row, r.W, r.H-row), style, "risk: ", k.risks.text)
+			row += drawNote(v, canvas.Rect(r.X, r.Y+row, r.W, r.H-row), style, "risk: ", k.risk.Text)
 		case risky:
-			p.Text(style, "risk: ").Text(canvas.Normal, k.risks.text)
+			p.Text(style, "risk: ").Text(canvas.Normal, k.risk.Text)
 		}
-	} else if changed := v.pic.next && v.pic.seg.Index > 0; changed && (tall || r.H == 2) {
+	} else if changed := v.Pic.next && v.Pic.seg.Index > 0; changed && (tall || r.H == 2) {
 		p := at(r.H - 1)
 		k.drawChange(v, &p)
 		r.H--
@@ -342,7 +341,7 @@ func (k *knobs) drawFoot(v *view, r canvas.Rectangle) {
 		p.Text(canvas.Dim, knob.Range(s)).Text(canvas.Dim, "  applied at the ").Text(canvas.Dim, s.Applied)
 		row++
 	}
-	if e, ok := v.analysis.effects[s.Name]; ok && row < r.H {
+	if e, ok := v.Analysis.effects[s.Name]; ok && row < r.H {
 		p := at(row)
 		p.Text(canvas.Dim, "measured: ")
 		writeReason(&p, e.of)
@@ -357,10 +356,10 @@ func (k *knobs) drawFoot(v *view, r canvas.Rectangle) {
 
 // writeForetold writes what is predicted of all that is staged or, without, of the values
 // next to a knob's own.
-func (k *knobs) writeForetold(v *view, p *canvas.Pen, name string) {
-	f := &v.analysis.foresight
+func (k *Knobs) writeForetold(v *View, p *canvas.Pen, name string) {
+	f := &v.Analysis.foresight
 	if len(k.staged) > 0 {
-		if f.staged.Made() && slices.Equal(f.staged.Changes, k.changes()) {
+		if f.staged.Made() && slices.Equal(f.staged.Changes, k.Changes()) {
 			p.Text(canvas.Dim, "predicted: ")
 			writeGain(p, &f.staged)
 		}
@@ -389,8 +388,8 @@ func writeGain(p *canvas.Pen, n *predict.Prediction) {
 
 // drawHelp says what the selected knob is, and leaves a line where it can. It
 // returns the lines used.
-func (k *knobs) drawHelp(v *view, r canvas.Rectangle) int {
-	s := k.selected()
+func (k *Knobs) drawHelp(v *View, r canvas.Rectangle) int {
+	s := k.Selected()
 	head, text := "", s.Help
 	switch {
 	case s.NoEffect != "":
@@ -408,8 +407,8 @@ func (k *knobs) drawHelp(v *view, r canvas.Rectangle) int {
 
 // drawNote writes a text behind its first words, in as many lines as it takes and there are. It
 // returns the lines used.
-func drawNote(v *view, r canvas.Rectangle, style canvas.Style, head, text string) int {
-	p := v.c.Pen(r.X+1, r.Y, r.W-2)
+func drawNote(v *View, r canvas.Rectangle, style canvas.Style, head, text string) int {
+	p := v.C.Pen(r.X+1, r.Y, r.W-2)
 	room := p.Left()
 	p.Text(style, head)
 	if r.H < 2 || canvas.Width(head+text) <= room {
@@ -419,7 +418,7 @@ func drawNote(v *view, r canvas.Rectangle, style canvas.Style, head, text string
 	lines := canvas.Wrap(head+text, room)
 	lines = lines[:min(len(lines), r.H)]
 	for i, line := range lines {
-		q := v.c.Pen(r.X+1, r.Y+i, r.W-2)
+		q := v.C.Pen(r.X+1, r.Y+i, r.W-2)
 		if i == 0 && strings.HasPrefix(line, head) {
 			q.Text(style, head)
 			line = line[len(head):]
@@ -430,10 +429,10 @@ func drawNote(v *view, r canvas.Rectangle, style canvas.Style, head, text string
 }
 
 // drawChange says what the newest configuration's change was, and cost.
-func (k *knobs) drawChange(v *view, p *canvas.Pen) {
-	seg := &v.pic.seg
+func (k *Knobs) drawChange(v *View, p *canvas.Pen) {
+	seg := &v.Pic.seg
 	p.Text(canvas.Dim, "#").Int(canvas.Dim, int64(seg.Index)).Space(1)
-	if cost, known := v.analysis.cost(seg.Index); known && seg.TransitionSteps > 0 {
+	if cost, known := v.Analysis.cost(seg.Index); known && seg.TransitionSteps > 0 {
 		p.Text(canvas.Dim, "cost ").Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), cost)).Text(canvas.Dim, " in ").
 			Int(canvas.Normal, int64(seg.TransitionSteps)).Text(canvas.Dim, pick(seg.TransitionSteps == 1, " step: ", " steps: "))
 	}

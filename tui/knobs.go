@@ -7,6 +7,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
@@ -30,54 +31,62 @@ const (
 	confirmedAnew = int64(2 * time.Second)
 )
 
-// knobs is the panel that edits settings. Its rows are Meta.Specs in the order
-// of their groups.
-type knobs struct {
+// Knobs is the panel that edits settings. Its rows are Meta.Specs in the order of their groups.
+type Knobs struct {
+	Card
+	screen Screen
+	canSet bool // there is a run whose knobs can be changed
+
 	specs     []knob.Spec
 	told      []knob.Spec // those that specs were made of
-	sel       int         // index into specs
+	now       []knob.Setting
+	sel       int // index into specs
 	table     canvas.Table[knobRow]
 	rows      []knobRow
 	staged    map[string]string
 	requested map[string]string
 	since     map[string]int64 // ns of the confirmation
-	undo      [][]knob.Setting // values before each requested change
-	edit      *entry           // the selected knob's value is being typed
-	risks     risks            // of what is staged
+	typed     *Prompt          // the selected knob's value, while it is typed
+	risk      Risk             // of what is staged
 }
 
-func (k *knobs) panel(canSet bool) panel {
-	k.staged, k.requested, k.since = map[string]string{}, map[string]string{}, map[string]int64{}
-	k.table = canvas.Table[knobRow]{Columns: slices.Clone(knobColumns), Marks: true, Pinned: -1}
-	return panel{
-		key: "2", name: "knobs", title: pick(canSet, "Knobs", "Knobs (read-only)"), small: true,
-		place: func(s space) place {
-			if s.class == sizeCompact {
-				return place{band: lowerBand, cols: knobsWidth(s), rows: lowerRows(s)}
-			}
-			return place{band: mainBand, cols: knobsWidth(s)}
-		},
-		draw: k.draw,
-		keys: []binding{
-			{keys: upDownKeys, also: pageKeys, show: upDown, hint: "select", help: "select", do: func(_ *Model, key string) tea.Cmd {
-				d, far := direction(key)
-				k.move(d * pick(far == stridePage, 8, 1))
-				return nil
-			}},
-			{keys: leftRightKeys, show: leftRight, hint: "change", help: "stage a step", live: true, do: (*Model).stageStep},
-			{keys: "enter", live: true, hint: "apply", help: "apply what is staged; with nothing staged, as i", do: func(m *Model, _ string) tea.Cmd {
-				if len(k.staged) > 0 {
-					return m.apply(k.changes(), true)
-				}
-				m.edit()
-				return nil
-			}},
-			{keys: "esc", hint: "drop"},
-			{keys: "u", hint: "undo"},
-			{keys: "i", hint: "type", help: "type the selected knob's value, or flip its switch", live: true, do: func(m *Model, _ string) tea.Cmd { m.edit(); return nil }},
-			{keys: biggerKeys, also: biggerAlso, show: "H L", hint: "far", help: biggerHelp, live: true, do: (*Model).stageStep},
-		},
+// NewKnobs makes the panel. canSet says that there is a run whose knobs can be changed.
+func NewKnobs(s Screen, canSet bool) *Knobs {
+	k := &Knobs{
+		Card:   Card{Key: "2", Name: "knobs", Title: pick(canSet, "Knobs", "Knobs (read-only)"), Small: true},
+		screen: s, canSet: canSet,
+		staged: map[string]string{}, requested: map[string]string{}, since: map[string]int64{},
+		table: canvas.Table[knobRow]{Columns: slices.Clone(knobColumns), Marks: true, Pinned: -1},
 	}
+	k.Keys = []Binding{
+		{Keys: upDownKeys, Also: pageKeys, Show: upDown, Hint: "select", Help: "select", Do: func(key string) tea.Cmd {
+			d, far := direction(key)
+			k.move(d * pick(far == stridePage, 8, 1))
+			return nil
+		}},
+		{Keys: leftRightKeys, Show: leftRight, Hint: "change", Help: "stage a step", Live: true, Do: k.stageStep},
+		{Keys: "enter", Live: true, Hint: "apply", Help: "apply what is staged; with nothing staged, as i", Do: func(string) tea.Cmd {
+			if len(k.staged) > 0 {
+				return k.screen.Apply(k.Changes())
+			}
+			k.edit()
+			return nil
+		}},
+		{Keys: "esc", Hint: "drop"},
+		{Keys: "u", Hint: "undo"},
+		{Keys: "i", Hint: "type", Help: "type the selected knob's value, or flip its switch", Live: true, Do: func(string) tea.Cmd { k.edit(); return nil }},
+		{Keys: biggerKeys, Also: biggerAlso, Show: "H L", Hint: "far", Help: biggerHelp, Live: true, Do: k.stageStep},
+	}
+	return k
+}
+
+// Place asks for a column of its own beside the timeline, or beside the side panel on a compact
+// screen.
+func (*Knobs) Place(s space) place {
+	if s.class == sizeCompact {
+		return place{band: lowerBand, cols: knobsWidth(s), rows: lowerRows(s)}
+	}
+	return place{band: mainBand, cols: knobsWidth(s)}
 }
 
 // knobsWidth is the width of the panel.
@@ -104,10 +113,13 @@ func lowerRows(s space) int {
 
 var groupOrder = []string{knob.GroupLoader, knob.GroupEngine, knob.GroupInject}
 
-// update takes over the specs and what the newest segment confirms, and forgets
-// the changes that c, nil in a replay, no longer wants: those that were refused
-// when they were tried, out of memory say. The note that says why is the engine's.
-func (k *knobs) update(live *trace.Snapshot, c Control) {
+// Requester is what remembers the values that were asked for last.
+type Requester interface{ Requested() []knob.Setting }
+
+// Update takes the specs and what the newest segment confirms. It forgets the changes that c no
+// longer asks for: the run refused them when it tried them, for lack of memory say, and noted
+// why. In a replay c is nil.
+func (k *Knobs) Update(live *trace.Snapshot, c Requester) {
 	if told := live.Meta.Specs; len(k.told) != len(told) || len(told) > 0 && &k.told[0] != &told[0] { // replaced where they change
 		k.told, k.specs = told, slices.Clone(told)
 		rank := func(s knob.Spec) int {
@@ -122,6 +134,7 @@ func (k *knobs) update(live *trace.Snapshot, c Control) {
 	if len(live.Segments) == 0 {
 		return
 	}
+	k.now = live.Segments[len(live.Segments)-1].Knobs
 	if live.Outcome.Ended != 0 { // what the run did not come to
 		clear(k.requested)
 		clear(k.staged)
@@ -129,10 +142,9 @@ func (k *knobs) update(live *trace.Snapshot, c Control) {
 	if len(k.requested) == 0 || c == nil {
 		return
 	}
-	last := &live.Segments[len(live.Segments)-1]
 	wanted := c.Requested()
 	for name, want := range k.requested {
-		if sameValue(knob.ValueOf(last.Knobs, name), want) {
+		if sameValue(k.InForce(name), want) {
 			delete(k.requested, name)
 			k.since[name] = live.Now
 		} else if !sameValue(knob.ValueOf(wanted, name), want) {
@@ -141,7 +153,7 @@ func (k *knobs) update(live *trace.Snapshot, c Control) {
 	}
 }
 
-func (k *knobs) state(name string, now int64) knobState {
+func (k *Knobs) state(name string, now int64) knobState {
 	if _, ok := k.staged[name]; ok {
 		return knobStaged
 	}
@@ -154,34 +166,35 @@ func (k *knobs) state(name string, now int64) knobState {
 	return knobSteady
 }
 
-func (k *knobs) selected() *knob.Spec {
+// Selected returns the knob selected, nil where the trace names none.
+func (k *Knobs) Selected() *knob.Spec {
 	if k.sel < 0 || k.sel >= len(k.specs) {
 		return nil
 	}
 	return &k.specs[k.sel]
 }
 
-// find is the index of the knob of a name, -1 where the run has none.
-func (k *knobs) find(name string) int {
+// find returns the index of the knob of a name, -1 where the run has none.
+func (k *Knobs) find(name string) int {
 	return slices.IndexFunc(k.specs, func(s knob.Spec) bool { return s.Name == name })
 }
 
-func (k *knobs) move(d int) { k.sel = min(max(k.sel+d, 0), max(0, len(k.specs)-1)) }
+func (k *Knobs) move(d int) { k.sel = min(max(k.sel+d, 0), max(0, len(k.specs)-1)) }
 
-// target is the value a further step starts from: staged, requested or in force.
-func (k *knobs) target(name, inForce string) string {
+// target returns the value that a further step starts from: staged, requested or in force.
+func (k *Knobs) target(name string) string {
 	if v, ok := k.staged[name]; ok {
 		return v
 	}
 	if v, ok := k.requested[name]; ok {
 		return v
 	}
-	return inForce
+	return k.InForce(name)
 }
 
 // stage records a value, or forgets it when nothing would change.
-func (k *knobs) stage(name, value, inForce string) {
-	base := inForce
+func (k *Knobs) stage(name, value string) {
+	base := k.InForce(name)
 	if v, ok := k.requested[name]; ok {
 		base = v
 	}
@@ -192,17 +205,17 @@ func (k *knobs) stage(name, value, inForce string) {
 	k.staged[name] = value
 }
 
-// step stages a knob d steps on, size is 1, or more for the bigger steps of shift and ctrl.
-// It reports false where there is no value further on.
-func (k *knobs) step(s *knob.Spec, d, size int, inForce string) bool {
-	from := k.target(s.Name, inForce)
+// step stages the value of a knob that is d steps further. size is 1, and more for the bigger
+// steps of shift and ctrl. It reports false where there is no value further on.
+func (k *Knobs) step(s *knob.Spec, d, size int) bool {
+	from := k.target(s.Name)
 	to := stepped(s, from, d, size)
-	k.stage(s.Name, to, inForce)
+	k.stage(s.Name, to)
 	return !sameValue(from, to)
 }
 
-// changes are the staged values in the panel's order.
-func (k *knobs) changes() []knob.Setting {
+// Changes returns the staged values in the panel's order.
+func (k *Knobs) Changes() []knob.Setting {
 	var out []knob.Setting
 	for i := range k.specs {
 		if v, ok := k.staged[k.specs[i].Name]; ok {
@@ -212,8 +225,8 @@ func (k *knobs) changes() []knob.Setting {
 	return out
 }
 
-// accepted moves changes from staged to requested, as the engine writes them.
-func (k *knobs) accepted(changes, wanted []knob.Setting) {
+// Accepted moves changes from staged to requested, with their values as wanted writes them.
+func (k *Knobs) Accepted(changes, wanted []knob.Setting) {
 	for _, c := range changes {
 		if k.staged[c.Name] == c.Value {
 			delete(k.staged, c.Name)
@@ -223,78 +236,131 @@ func (k *knobs) accepted(changes, wanted []knob.Setting) {
 	}
 }
 
-// settable reports whether knobs can be turned, and says so where they cannot.
-func (m *Model) settable() bool {
-	if m.o.Control == nil {
-		m.say("info", "a replay's knobs are read-only")
+// Drop forgets what is staged, and returns how many values that were.
+func (k *Knobs) Drop() int {
+	n := len(k.staged)
+	clear(k.staged)
+	return n
+}
+
+// Unstage forgets the staged values of some knobs.
+func (k *Knobs) Unstage(knobs []knob.Setting) {
+	for _, s := range knobs {
+		delete(k.staged, s.Name)
 	}
-	return m.o.Control != nil
+}
+
+// Has reports whether the run has a knob of that name.
+func (k *Knobs) Has(name string) bool { return k.find(name) >= 0 }
+
+// Specs returns the knobs in the panel's order.
+func (k *Knobs) Specs() []knob.Spec { return k.specs }
+
+// settable reports whether knobs can be changed, and tells the user where they cannot.
+func (k *Knobs) settable() bool {
+	if !k.canSet {
+		k.screen.Say("info", "a replay's knobs are read-only")
+	}
+	return k.canSet
 }
 
 // stageStep stages another value of the selected knob.
-func (m *Model) stageStep(key string) tea.Cmd {
-	if !m.settable() {
+func (k *Knobs) stageStep(key string) tea.Cmd {
+	if !k.settable() {
 		return nil
 	}
-	if s := m.knobs.selected(); s != nil {
+	if s := k.Selected(); s != nil {
 		d, far := direction(key)
-		if !m.knobs.step(s, d, [...]int{strideOne: 1, strideShift: 4, strideCtrl: 16}[far], m.inForce(s.Name)) {
-			m.say("info", s.Name+" takes "+knob.Range(s)+", and nothing beyond")
+		if !k.step(s, d, [...]int{strideOne: 1, strideShift: 4, strideCtrl: 16}[far]) {
+			k.screen.Say("info", s.Name+" takes "+knob.Range(s)+", and nothing beyond")
 		}
 	}
 	return nil
 }
 
-// edit opens the selected knob: text for numbers and times, the other value for
-// a switch.
-func (m *Model) edit() {
-	s := m.knobs.selected()
-	if s == nil {
+// stageAdvice stages what a finding suggests, and gives the panel the focus.
+func (k *Knobs) stageAdvice(f advice.Finding) {
+	if !k.settable() {
 		return
 	}
-	if !m.settable() {
+	if f.Value == "" {
+		k.screen.Say("info", "nothing is advised now that a knob could do")
 		return
 	}
-	cur := m.knobs.target(s.Name, m.inForce(s.Name))
+	if i := k.find(f.Knob); i >= 0 {
+		k.sel = i
+		k.stage(f.Knob, f.Value)
+		k.screen.Focus(k.Name)
+		k.screen.Say("info", f.Knob+" "+f.Value+" is staged: enter applies it")
+	}
+}
+
+// edit opens the selected knob: text for numbers and times, the other value for a switch.
+func (k *Knobs) edit() {
+	s := k.Selected()
+	if s == nil || !k.settable() {
+		return
+	}
+	cur := k.target(s.Name)
 	switch {
 	case s.Type == "bool":
-		m.knobs.stage(s.Name, knob.Switch(!knob.On(cur)), m.inForce(s.Name))
+		k.stage(s.Name, knob.Switch(!knob.On(cur)))
 	case s.Type == "enum":
 		next := stepped(s, cur, 1, 1)
 		if next == cur && len(s.Values) > 0 {
 			next = s.Values[0]
 		}
-		m.knobs.stage(s.Name, next, m.inForce(s.Name))
+		k.stage(s.Name, next)
 	default:
-		m.entry = &entry{prompt: s.Name + ", " + knob.Range(s) + ": ", most: 64, end: func(text string, ok bool) {
-			m.knobs.edit = nil
+		k.typed = &Prompt{Question: s.Name + ", " + knob.Range(s) + ": ", Most: 64, End: func(text string, ok bool) {
+			k.typed = nil
 			if !ok || text == "" {
 				return
 			}
 			v, err := typed(s, text)
 			if err != nil {
-				m.say("error", err.Error())
+				k.screen.Say("error", err.Error())
 				return
 			}
-			m.knobs.stage(s.Name, v, m.inForce(s.Name))
+			k.stage(s.Name, v)
 		}}
-		m.knobs.edit = m.entry
+		k.screen.Prompt(k.typed)
 	}
 }
 
-// inForce is the value the newest segment of the live session has.
-func (m *Model) inForce(name string) string {
-	if m.live == nil || len(m.live.Segments) == 0 {
-		return ""
-	}
-	return knob.ValueOf(m.live.Segments[len(m.live.Segments)-1].Knobs, name)
-}
+// InForce returns the value of a knob in the newest segment.
+func (k *Knobs) InForce(name string) string { return knob.ValueOf(k.now, name) }
 
-// before are the values in force of the knobs that changes set.
-func (m *Model) before(changes []knob.Setting) []knob.Setting {
+// Before returns the values in force of the knobs that changes set.
+func (k *Knobs) Before(changes []knob.Setting) []knob.Setting {
 	out := make([]knob.Setting, len(changes))
 	for i, c := range changes {
-		out[i] = knob.Setting{Name: c.Name, Value: m.inForce(c.Name)}
+		out[i] = knob.Setting{Name: c.Name, Value: k.InForce(c.Name)}
 	}
 	return out
+}
+
+// Risk is what may go wrong if the staged values were applied.
+type Risk struct {
+	Of    []knob.Setting // the staged values that it is about
+	Text  string         // empty where nothing is known to go wrong
+	Grave bool
+}
+
+// NewlyStaged returns the staged values where they are others than when it was called last, so
+// that somebody can be asked about their risk.
+func (k *Knobs) NewlyStaged() []knob.Setting {
+	staged := k.Changes()
+	if slices.Equal(staged, k.risk.Of) {
+		return nil
+	}
+	k.risk = Risk{Of: staged}
+	return staged
+}
+
+// SetRisk takes the answer about some values, unless other values are staged by now.
+func (k *Knobs) SetRisk(r Risk) {
+	if slices.Equal(r.Of, k.risk.Of) {
+		k.risk = r
+	}
 }

@@ -19,7 +19,7 @@ import (
 func TestOneRowOfKnobs(t *testing.T) {
 	run := session()
 	s := newScreen(t, run, Options{Control: run}, 80, 24)
-	s.analysis.told.Verdict.Text = strings.Repeat("input-bound: the device waits ", 20)
+	s.session.analysis.told.Verdict.Text = strings.Repeat("input-bound: the device waits ", 20)
 	s.mustShow("▸ num_workers")
 }
 
@@ -162,7 +162,7 @@ func TestTyping(t *testing.T) {
 		s.press("down")
 	}
 	s.press("enter", "5", "enter")
-	if got := s.knobs.staged["inject_read"]; got != "5ms" {
+	if got := s.panels.knobs.staged["inject_read"]; got != "5ms" {
 		t.Errorf("inject_read typed as 5 is %q, want 5ms", got)
 	}
 	s.press("down", "i", "2", "u", "s", "enter", "enter")
@@ -185,12 +185,12 @@ func TestFastKeys(t *testing.T) {
 	s.mustShow("→12 staged")
 	s.press("esc")
 	s.send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("qy?")})
-	if !s.quit || s.overlay != overlayNone {
+	if !s.exit.quit || s.overlay.kind != overlayNone {
 		t.Error("q and y together do not quit")
 	}
 	s = newScreen(t, run, Options{Control: run}, 120, 36)
 	s.send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("qy"), Paste: true})
-	if s.quit || s.asking {
+	if s.exit.quit || s.exit.asking {
 		t.Error("a pasted text is taken for keys")
 	}
 }
@@ -212,8 +212,8 @@ func TestAdvice(t *testing.T) {
 	run := session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	s.press("3", "enter")
-	if v := s.analysis.told.First(); v.Knob == "" || s.knobs.staged[v.Knob] != v.Value {
-		t.Errorf("staged %v, the verdict says %s %s", s.knobs.staged, v.Knob, v.Value)
+	if v := s.session.analysis.told.First(); v.Knob == "" || s.panels.knobs.staged[v.Knob] != v.Value {
+		t.Errorf("staged %v, the verdict says %s %s", s.panels.knobs.staged, v.Knob, v.Value)
 	}
 	s = newScreen(t, session(), Options{}, 120, 36)
 	s.press("3", "enter")
@@ -235,7 +235,7 @@ func TestMeasured(t *testing.T) {
 	_ = run.Set([]knob.Setting{{Name: "inject_cpu", Value: "4ms"}})
 	advance(run, 40_000)
 	s.tick()
-	if e := s.analysis.effects["inject_cpu"]; e.missing != "" || e.Ratio == 0 || e.Ratio > 0.6 {
+	if e := s.session.analysis.effects["inject_cpu"]; e.missing != "" || e.Ratio == 0 || e.Ratio > 0.6 {
 		t.Errorf("inject_cpu off to 4ms reads %v", e.says)
 	}
 }
@@ -266,7 +266,7 @@ func TestFeedback(t *testing.T) {
 	advance(run, 9600)
 	s.tick()
 	s.mustShow("✓ confirmed")
-	if st := s.knobs.state("num_workers", s.live.Now+int64(3*time.Second)); st != knobFading {
+	if st := s.panels.knobs.state("num_workers", s.session.live.Now+int64(3*time.Second)); st != knobFading {
 		t.Errorf("after 3 s the knob's state is %d", st)
 	}
 	s.press("u")
@@ -279,9 +279,9 @@ func TestFeedback(t *testing.T) {
 	s.press("n")
 	s.mustShow("hypothesis: decoding is short of cores", "report written to /tmp/r.md", "#1 num_workers 2→4")
 	s.press("esc", "1")
-	for _, b := range s.focus.keys { // an expert finds them all
-		if b.hint == "" {
-			t.Errorf("the footer does not tell of %s", b.keys)
+	for _, b := range s.focus.now.Describe().Keys { // an expert finds them all
+		if b.Hint == "" {
+			t.Errorf("the footer does not tell of %s", b.Keys)
 		}
 	}
 	run.End("finished")
@@ -301,7 +301,7 @@ func TestRiskOfStaged(t *testing.T) {
 	}}, 120, 36)
 	s.press("2", "right")
 	s.tick()
-	value := s.knobs.changes()[0].Value
+	value := s.panels.knobs.Changes()[0].Value
 	s.mustShow("risk: num_workers " + value + " is too much")
 	s.tick()
 	if asked != 1 {
@@ -317,7 +317,7 @@ func TestRiskOfStaged(t *testing.T) {
 	s = newScreen(t, run, Options{Control: run, Foresee: func([]knob.Setting) (string, bool) { return "it takes more memory than there is", true }}, 80, 24)
 	s.press("2", "right")
 	s.tick()
-	s.analysis.told.Verdict.Text = "input-bound: " + strings.Repeat("much to say, ", 60)
+	s.session.analysis.told.Verdict.Text = "input-bound: " + strings.Repeat("much to say, ", 60)
 	s.press("2")
 	s.mustShow("num_workers", "1 staged", "risk: it takes more memory than", "there is")
 }
@@ -337,8 +337,8 @@ func TestRiskIsReadToItsEnd(t *testing.T) {
 func TestForetoldSame(t *testing.T) {
 	run := session()
 	s := newScreen(t, run, Options{Control: run}, 120, 70)
-	name := s.knobs.selected().Name
-	s.analysis.foresight = foresight{predicted: []predict.Prediction{{
+	name := s.panels.knobs.Selected().Name
+	s.session.analysis.foresight = foresight{predicted: []predict.Prediction{{
 		Prediction: trace.Prediction{Rate: 101, Lo: 60, Hi: 130, Base: 100}, Changes: []knob.Setting{{Name: name, Value: "3"}},
 	}}}
 	s.mustShow("predicted: 3 same, -40 to +30 %")

@@ -16,9 +16,6 @@ const (
 	laneShare = 7
 )
 
-// timelineCols is how many columns fit in a panel's inner width.
-func timelineCols(w int) int { return max(1, w-laneLabel-laneShare) }
-
 // laneRows says what each row of the panel shows.
 type laneRows struct {
 	workers []int // lane indices
@@ -35,7 +32,7 @@ type laneRows struct {
 // fit fits the lanes in h rows. What matters most stays longest: STALL, compute, H2D,
 // the queue, a line of explanation, some workers, all of the explanation, the other
 // workers, the host, the script last.
-func (t *timeline) fit(h int, buf *[3][trace.NumTracks]int) (r laneRows) {
+func (t *Timeline) fit(h int, buf *[3][trace.NumTracks]int) (r laneRows) {
 	const most, some = 4, 3 // lines, and rows of workers
 	workers, fixed := buf[0][:0], buf[1][:0]
 	host, script := -1, -1
@@ -64,7 +61,7 @@ func (t *timeline) fit(h int, buf *[3][trace.NumTracks]int) (r laneRows) {
 		fixed = fixed[len(fixed)-max(rows, 0):]
 	}
 	rows -= len(fixed)
-	if more := min(t.tall.n-1, most-1, rows-min(len(workers), some)); r.axis && more > 0 {
+	if more := min(t.said.tall.n-1, most-1, rows-min(len(workers), some)); r.axis && more > 0 {
 		r.lines += more
 		rows -= more
 	}
@@ -108,12 +105,12 @@ func (t *timeline) fit(h int, buf *[3][trace.NumTracks]int) (r laneRows) {
 		r.tall = min(1+spare/2, 8)
 		spare -= r.tall - 1
 	}
-	r.lines = max(r.lines, min(len(t.lines), r.lines+spare))
+	r.lines = max(r.lines, min(len(t.said.lines), r.lines+spare))
 	return r
 }
 
-// draw draws the lanes, the axis and the explanation into r.
-func (t *timeline) draw(v *view, r canvas.Rectangle) {
+// drawLanes draws the lanes, the axis and the explanation into r.
+func (t *Timeline) drawLanes(v *View, r canvas.Rectangle) {
 	if r.Empty() {
 		return
 	}
@@ -123,7 +120,7 @@ func (t *timeline) draw(v *view, r canvas.Rectangle) {
 	for i, li := range rows.workers {
 		t.drawLabel(v, r, y, li, canvas.Normal)
 		if i == 0 && rows.hidden > 0 {
-			v.c.Set(r.X+laneLabel-2, y, v.c.Glyphs.Up, canvas.Key)
+			v.C.Set(r.X+laneLabel-2, y, v.C.Glyphs.Up, canvas.Key)
 		}
 		t.drawLane(v, r, y, li, 1)
 		for range rows.each - 1 {
@@ -154,7 +151,7 @@ func (t *timeline) draw(v *view, r canvas.Rectangle) {
 		}
 	}
 	if len(t.lanes) == 0 {
-		p := v.c.Pen(r.X+1, y, r.W-1)
+		p := v.C.Pen(r.X+1, y, r.W-1)
 		p.Text(canvas.Dim, "no lane matches /").Text(canvas.Bold, t.filter).Text(canvas.Dim, "   / then enter shows all")
 		y++
 	}
@@ -166,36 +163,36 @@ func (t *timeline) draw(v *view, r canvas.Rectangle) {
 		t.drawCursor(v, r, r.Y, y)
 	}
 	y = r.Y + r.H - rows.lines
-	for i := range min(rows.lines, len(t.lines)) {
+	for i := range min(rows.lines, len(t.said.lines)) {
 		st := canvas.Normal
-		if i >= t.ofDevice {
+		if i >= t.said.ofDevice {
 			st = canvas.Dim
 		}
-		p := v.c.Pen(r.X+1, y+i, r.W-2)
-		p.Text(st, t.lines[i])
-		if i == rows.lines-1 && i+1 < t.ofDevice {
+		p := v.C.Pen(r.X+1, y+i, r.W-2)
+		p.Text(st, t.said.lines[i])
+		if i == rows.lines-1 && i+1 < t.said.ofDevice {
 			p.Text(st, " ~")
 		}
 	}
 }
 
-func (t *timeline) drawLabel(v *view, r canvas.Rectangle, y, li int, st canvas.Style) {
-	p := v.c.Pen(r.X+1, y, laneLabel-1)
+func (t *Timeline) drawLabel(v *View, r canvas.Rectangle, y, li int, st canvas.Style) {
+	p := v.C.Pen(r.X+1, y, laneLabel-1)
 	p.Text(st, t.lanes[li].track.String())
 }
 
 // drawLane draws one lane's columns and its share of the window.
-func (t *timeline) drawLane(v *view, r canvas.Rectangle, y, li, tall int) {
+func (t *Timeline) drawLane(v *View, r canvas.Rectangle, y, li, tall int) {
 	l := &t.lanes[li]
 	x0 := r.X + laneLabel
 	prev := -1
 	for c := range t.cols {
 		x := x0 + c
 		d, busy := t.column(li, c)
-		if (t.first+int64(c)+1)*t.bin() <= 0 {
+		if (t.first+int64(c)+1)*t.Bin() <= 0 {
 			continue // before the run began
 		}
-		if l.device() && busy == 0 && (t.first+int64(c))*t.bin() >= t.known {
+		if l.device() && busy == 0 && (t.first+int64(c))*t.Bin() >= t.known {
 			prev = -1
 			continue // its step has not completed
 		}
@@ -207,21 +204,21 @@ func (t *timeline) drawLane(v *view, r canvas.Rectangle, y, li, tall int) {
 			if l.track == trace.TrackCompute {
 				busy = min(1, busy*float64(tall))
 			}
-			t.barCell(v, x, y, busy, l.hue)
+			barCell(v, x, y, busy, l.hue)
 			continue
 		}
 		if busy < 0.01 {
-			v.c.Set(x, y, v.c.Glyphs.Idle, canvas.Idle.Text())
+			v.C.Set(x, y, v.C.Glyphs.Idle, canvas.Idle.Text())
 			prev = -1
 			continue
 		}
 		if l.typ == laneScript {
 			letter := unicode.ToUpper(rune((trace.KindBackward + trace.Kind(d)).Info().Letter))
-			if prev == d && !v.c.Glyphs.ASCII {
-				letter = v.c.Glyphs.Hor
+			if prev == d && !v.C.Glyphs.ASCII {
+				letter = v.C.Glyphs.Hor
 			}
 			prev = d
-			v.c.Set(x, y, letter, canvas.Host.Text())
+			v.C.Set(x, y, letter, canvas.Host.Text())
 			continue
 		}
 		cause := trace.Cause(d)
@@ -232,11 +229,11 @@ func (t *timeline) drawLane(v *view, r canvas.Rectangle, y, li, tall int) {
 				letter, st = rune(trace.KindNext.Info().Letter), canvas.Warn // whatever that is charged to
 				letter = unicode.ToUpper(letter)
 			}
-			if prev == d && !v.c.Glyphs.ASCII {
-				letter = v.c.Glyphs.Hor
+			if prev == d && !v.C.Glyphs.ASCII {
+				letter = v.C.Glyphs.Hor
 			}
 			prev = d
-			v.c.Set(x, y, letter, st)
+			v.C.Set(x, y, letter, st)
 			continue
 		}
 		solid := busy >= 0.5
@@ -245,7 +242,7 @@ func (t *timeline) drawLane(v *view, r canvas.Rectangle, y, li, tall int) {
 		}
 		// In colour a run of one phase is a block that starts with its letter;
 		// without colour, and in part-filled columns, every cell has it.
-		if solid && prev == d && !v.c.Theme.Mono && !v.c.Glyphs.ASCII {
+		if solid && prev == d && !v.C.Theme.Mono && !v.C.Glyphs.ASCII {
 			letter = ' '
 		}
 		st := h.Text()
@@ -255,40 +252,41 @@ func (t *timeline) drawLane(v *view, r canvas.Rectangle, y, li, tall int) {
 		} else {
 			prev = -1
 		}
-		v.c.Set(x, y, letter, st)
+		v.C.Set(x, y, letter, st)
 	}
 	t.drawShare(v, r, y, l)
 }
 
 // thicken repeats the blocks of the row above, so that a lane is several rows high.
-func (t *timeline) thicken(v *view, x, y int) {
-	for i := x; i < min(x+t.cols, v.c.W); i++ {
-		r, st := v.c.At(i, y-1)
+func (t *Timeline) thicken(v *View, x, y int) {
+	for i := x; i < min(x+t.cols, v.C.W); i++ {
+		r, st := v.C.At(i, y-1)
 		if !st.Solid() {
 			continue
 		}
-		if !v.c.Theme.Mono && !v.c.Glyphs.ASCII {
+		if !v.C.Theme.Mono && !v.C.Glyphs.ASCII {
 			r = ' '
 		}
-		v.c.Set(i, y, r, st)
+		v.C.Set(i, y, r, st)
 	}
 }
 
 // drawArea draws the rows of a tall lane above its last one, which drawLane
 // draws.
-func (t *timeline) drawArea(v *view, r canvas.Rectangle, li, tall int) {
+func (t *Timeline) drawArea(v *View, r canvas.Rectangle, li, tall int) {
 	for c := range t.cols {
 		_, busy := t.column(li, c)
-		v.c.Height(r.X+c, r.Y, tall, busy, t.lanes[li].hue.Text())
+		v.C.Height(r.X+c, r.Y, tall, busy, t.lanes[li].hue.Text())
 	}
 }
 
-func (t *timeline) barCell(v *view, x, y int, busy float64, h canvas.Hue) {
+// barCell shows how much of the column was busy, as a height.
+func barCell(v *View, x, y int, busy float64, h canvas.Hue) {
 	if busy < 0.01 {
-		v.c.Set(x, y, v.c.Glyphs.Idle, canvas.Idle.Text())
+		v.C.Set(x, y, v.C.Glyphs.Idle, canvas.Idle.Text())
 		return
 	}
-	v.c.Set(x, y, v.c.Glyphs.Levels[level(busy)], h.Text())
+	v.C.Set(x, y, v.C.Glyphs.Levels[level(busy)], h.Text())
 }
 
 // level maps 0..1 to 1..8 eighths.
@@ -296,25 +294,25 @@ func level(f float64) int { return min(8, max(1, int(f*8+0.5))) }
 
 // queueCell shows the batches that are ready: a height, or a digit in ASCII. sample
 // is their number and one, or 0 before the first. An empty queue is red and says 0.
-func (t *timeline) queueCell(v *view, x, y int, sample float32) {
+func (t *Timeline) queueCell(v *View, x, y int, sample float32) {
 	switch {
 	case sample == 0:
-		v.c.Set(x, y, ' ', canvas.Normal)
+		v.C.Set(x, y, ' ', canvas.Normal)
 	case sample < 1.5:
-		v.c.Set(x, y, '0', canvas.Bad)
-	case v.c.Glyphs.ASCII || t.capacity == 0:
+		v.C.Set(x, y, '0', canvas.Bad)
+	case v.C.Glyphs.ASCII || t.capacity == 0:
 		r := '+'
 		if sample-1 < 10 {
 			r = '0' + rune(sample-1)
 		}
-		v.c.Set(x, y, r, canvas.Transfer.Text())
+		v.C.Set(x, y, r, canvas.Transfer.Text())
 	default:
-		v.c.Set(x, y, v.c.Glyphs.Levels[level(float64(sample-1)/float64(t.capacity))], canvas.Transfer.Text())
+		v.C.Set(x, y, v.C.Glyphs.Levels[level(float64(sample-1)/float64(t.capacity))], canvas.Transfer.Text())
 	}
 }
 
 // drawShare prints the lane's busy share, or the queue's level.
-func (t *timeline) drawShare(v *view, r canvas.Rectangle, y int, l *lane) {
+func (t *Timeline) drawShare(v *View, r canvas.Rectangle, y int, l *lane) {
 	var b [24]byte
 	if l.typ == laneQueue {
 		n := strconv.AppendInt(b[:0], t.ready, 10)
@@ -324,19 +322,19 @@ func (t *timeline) drawShare(v *view, r canvas.Rectangle, y int, l *lane) {
 		if len(n) > laneShare-1 && t.capacity > 0 {
 			n = units.Narrow.AppendPercent(b[:0], float64(t.ready)/float64(t.capacity))
 		}
-		v.c.Right(r.X+r.W-laneShare, y, laneShare-1, canvas.Dim, n)
+		v.C.Right(r.X+r.W-laneShare, y, laneShare-1, canvas.Dim, n)
 		return
 	}
 	end := t.edge
 	if l.device() {
 		end = t.known
 	}
-	span := end - max(0, t.first*t.bin())
+	span := end - max(0, t.first*t.Bin())
 	if span <= 0 {
 		return
 	}
 	if !t.recorded { // which is not 0 %
-		v.c.Right(r.X+r.W-laneShare, y, laneShare-1, canvas.Dim, append(b[:0], '-'))
+		v.C.Right(r.X+r.W-laneShare, y, laneShare-1, canvas.Dim, append(b[:0], '-'))
 		return
 	}
 	f := float64(l.busy) / float64(span)
@@ -346,15 +344,15 @@ func (t *timeline) drawShare(v *view, r canvas.Rectangle, y int, l *lane) {
 		st = stallStyle(f)
 	case laneBar:
 		if l.track == trace.TrackCompute {
-			st = utilStyle(f, v.win.starved)
+			st = utilStyle(f, v.Win.starved)
 		}
 	}
-	v.c.Right(r.X+r.W-laneShare, y, laneShare-1, st, units.Narrow.AppendPercent(b[:0], min(f, 1)))
+	v.C.Right(r.X+r.W-laneShare, y, laneShare-1, st, units.Narrow.AppendPercent(b[:0], min(f, 1)))
 }
 
 // drawMerged draws several workers as one row of mean occupancy.
-func (t *timeline) drawMerged(v *view, r canvas.Rectangle, y int, lanes []int) {
-	p := v.c.Pen(r.X+1, y, laneLabel-1)
+func (t *Timeline) drawMerged(v *View, r canvas.Rectangle, y int, lanes []int) {
+	p := v.C.Pen(r.X+1, y, laneLabel-1)
 	if t.lanes[lanes[0]].track == trace.TrackWorker0 { // all of them
 		p.Text(canvas.Dim, "w0-").Text(canvas.Dim, t.lanes[lanes[len(lanes)-1]].track.String())
 	} else {
@@ -367,7 +365,7 @@ func (t *timeline) drawMerged(v *view, r canvas.Rectangle, y int, lanes []int) {
 			_, busy := t.column(li, c)
 			total += busy
 		}
-		t.barCell(v, r.X+laneLabel+c, y, total/float64(len(lanes)), canvas.Idle)
+		barCell(v, r.X+laneLabel+c, y, total/float64(len(lanes)), canvas.Idle)
 	}
 	for _, li := range lanes {
 		sum.busy += t.lanes[li].busy / int64(len(lanes))

@@ -3,21 +3,17 @@
 // and nothing else: what runs is behind Source and Control, so the same screen
 // shows a live run and a file.
 //
-// One tea.Model holds everything. A tick pulls a snapshot and makes a picture of
-// it: the numbers of one moment. The panels draw the picture into rectangles of a
-// canvas of cells; they are values of one list, which also says what their keys do.
-// View returns the cached frame until something changed. No I/O happens in Update
-// or View.
+// A tick pulls a snapshot and makes a picture of it: the numbers of one moment. The
+// panels draw the picture into rectangles of a canvas of cells. They are values of one
+// list, and tell also what their keys do. View returns the cached frame until something
+// changed. No I/O happens in Update or View.
 package tui
 
 import (
-	"time"
-
 	tea "github.com/charmbracelet/bubbletea"
 
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
-	"dev.gpustall/tui/canvas"
 
 	_ "dev.gpustall/tui/quiet" // before bubbletea, see there
 )
@@ -64,133 +60,108 @@ type Options struct {
 	Replay      bool                                                   // time is moved by the user
 }
 
-// The rates that + and - step through, in frames a second.
-var rates = []int{1, 2, 5, 10, 15, 20, 30}
-
-const maxFPS = 30
-
-// Model is the screen's state. Use it through bubbletea, or Run.
+// Model is the screen. Use it through bubbletea, or Run.
 type Model struct {
-	o      Options
-	themes []canvas.Theme
-	theme  int // of themes
-	c      canvas.Canvas
-	cached string
-	dirty  bool
+	o        Options
+	panels   panels
+	session  followed
+	requests requests
+	guide    guide
 
-	w, h     int
-	fps      int
-	ticks    int // generation of the running tick: a rate change starts a new one
-	panels   []panel
-	globals  []binding // keys that mean the same everywhere
-	focus    *panel
-	side     *panel     // the side panel looked at last
-	lay      layout     // made by layout
-	v        view       // of the panel being drawn, made by see
-	head     canvas.Pen // behind its title
-	expanded bool
-	overlay  overlay
-	entry    *entry // a text is being typed
-	scroll   int    // of the overlay
+	frame  frame
+	layout layout
+	focus  focus
+	v      View // of the panel drawn last, made by See
 
-	live *trace.Snapshot // the newest snapshot
-	pic  picture         // what is drawn: the snapshot as of the moment shown
-
-	timeline    timeline
-	knobs       knobs
-	verdict     verdict
-	guide       guide
-	stalls      stalls
-	experiments experiments
-	ops         ops
-	blame       blame
-	output      output
-	ranks       ranks
-	analysis    analysis
-
-	spansAt    time.Time // when the timeline's spans were pulled last
-	spansPause time.Duration
-	notes      int // notes seen
-
-	frozen bool  // the moment shown stands still
-	at     int64 // that moment, ns
-	played time.Time
-	play   bool // a replay runs
-
-	msg               message
-	asking            bool // "quit?" is on screen
-	paused            bool
-	quit, interrupted bool
-	exporting         bool
-
-	// Set by Run: what a suspend needs of the process.
-	shell   func() bool // somebody can continue it
-	suspend func()      // stop the process and come back
+	globals []Binding // keys that mean the same everywhere
+	prompt  *Prompt   // a text is being typed
+	overlay overlay
+	msg     message
+	pace    pace
+	exit    exit
 }
 
-// message is the one line of feedback. Errors stay until a key is pressed.
-type message struct {
-	text  string
-	level string // "info", "warn", "error"
-	ticks int    // ticks left, for when the session's clock stands still
+// panels are the panels that the model gives something to show.
+type panels struct {
+	timeline    *Timeline
+	knobs       *Knobs
+	verdict     *Verdict
+	story       *Story
+	experiments *ExperimentsPanel
+	ops         *Ops
+	blame       *Blame
+	ranks       *Ranks
+	brief       *Brief
 }
 
 // New makes the screen. Its first frame comes with the first window size.
 func New(o Options) *Model {
-	m := &Model{o: o, themes: canvas.Themes(), fps: o.FPS, dirty: true}
-	m.panels = m.makePanels()
+	m := &Model{o: o, frame: newFrame(&o), pace: newPace(o.FPS)}
+	m.focus = newFocus(m.makePanels(), pick(o.Replay, "timeline", "knobs"))
+	p := &m.panels
+	m.session.o, m.session.screen, m.session.timeline, m.session.knobs = &m.o, m, p.timeline, p.knobs
+	m.session.moment.frozen = o.Replay
+	m.requests = requests{o: &m.o, session: &m.session, screen: m, knobs: p.knobs, experiments: p.experiments}
+	m.guide = guide{session: &m.session, requests: &m.requests, knobs: p.knobs, strip: p.story}
 	m.globals = m.makeGlobals()
-	m.focus, m.side = m.start(), m.home()
-	if m.fps <= 0 {
-		m.fps = 10
-	}
-	m.fps = min(m.fps, maxFPS)
-	m.c.Glyphs = &canvas.Unicode
-	if o.ASCII {
-		m.c.Glyphs = &canvas.ASCII
-	}
-	for i, t := range m.themes {
-		if t.Name == o.Theme {
-			m.theme = i
-		}
-	}
-	if o.NoColor {
-		m.theme = len(m.themes) - 1
-	}
-	m.c.Theme = &m.themes[m.theme]
-	if o.Replay {
-		m.frozen = true
-	}
 	return m
 }
 
-// Init starts the tick.
-func (m *Model) Init() tea.Cmd { return m.tick() }
-
-type tickMsg struct {
-	gen int
-	now time.Time
-}
-
-// tick schedules the next frame. There is one at a time: a message of an older
-// generation is ignored.
-func (m *Model) tick() tea.Cmd {
-	gen := m.ticks
-	return tea.Tick(time.Second/time.Duration(m.fps), func(now time.Time) tea.Msg {
-		return tickMsg{gen, now}
-	})
-}
-
-// say shows a line for about five seconds; an error until the next key.
-func (m *Model) say(level, text string) {
-	m.msg = message{text: text, level: level, ticks: 5 * m.fps}
-	if level == "error" {
-		m.msg.ticks = 0
+// makePanels makes all panels, in the order of tab and from left to right where they stand side
+// by side.
+func (m *Model) makePanels() []Panel {
+	p := &m.panels
+	p.timeline, p.knobs, p.story, p.experiments = NewTimeline(m), NewKnobs(m, m.o.Control != nil), NewStory(), NewExperiments()
+	p.verdict, p.ops, p.blame, p.ranks = NewVerdict(&m.session.analysis.result, p.knobs), NewOps(), NewBlame(), NewRanks()
+	p.brief = NewBrief(p.verdict, p.timeline, p.knobs)
+	all := []Panel{
+		NewGauges(), p.timeline, p.knobs, p.verdict, p.story, NewStalls(), p.experiments, p.ops, p.blame, NewNotes(p.knobs),
 	}
-	m.dirty = true
+	if m.o.Output != nil {
+		all = append(all, NewOutput(m.o.Output))
+	}
+	if m.o.Ranks {
+		all = append(all, p.ranks)
+	}
+	return all
 }
 
-// running reports whether quitting would end a training run.
-func (m *Model) running() bool {
-	return m.o.Control != nil && m.live != nil && m.live.Outcome.Ended == 0
+// Init starts the tick.
+func (m *Model) Init() tea.Cmd { return m.pace.tick() }
+
+// Say shows a line of feedback. It belongs to panel.Screen, as the next five methods do.
+func (m *Model) Say(level, text string) {
+	m.msg.set(level, text, m.pace.fps)
+	m.frame.dirty = true
+}
+
+// Prompt lets the user type a text.
+func (m *Model) Prompt(p *Prompt) { m.prompt = p }
+
+// Freeze makes the moment shown stand still, and says so.
+func (m *Model) Freeze() {
+	if !m.session.moment.frozen {
+		m.session.moment.freeze(m.session.pic.at)
+		m.Say("info", "frozen to look around; space goes on")
+	}
+}
+
+// Focus gives a panel the focus.
+func (m *Model) Focus(name string) { m.focus.set(m.focus.named(name)) }
+
+// Apply asks the run for changes, which can be undone.
+func (m *Model) Apply(changes []knob.Setting) tea.Cmd { return m.requests.apply(changes, true) }
+
+// See returns what a panel would draw from now. It is overwritten by the next call.
+func (m *Model) See(p Panel) *View {
+	s := &m.session
+	ready, capacity := m.panels.timeline.Queue()
+	focused := p == m.focus.now
+	m.v = View{
+		C: &m.frame.c, Pic: &s.pic, Win: &s.analysis.win, Analysis: &s.analysis.result, Live: s.live, At: s.moment.at, Class: m.layout.class,
+		Focused: focused, Expanded: focused && m.focus.expanded, CanSet: m.o.Control != nil, CanCapture: m.o.Capture != nil,
+		Replay: m.o.Replay, Playing: s.moment.play, Frozen: s.moment.frozen, Paused: s.paused,
+		Ready: ready, Capacity: capacity,
+	}
+	return &m.v
 }

@@ -20,7 +20,7 @@ func TestReplay(t *testing.T) {
 	s.press("2", "right")
 	s.mustShow("a replay's knobs are read-only")
 	s.press("g")
-	start := s.at
+	start := s.session.moment.at
 	s.mustHide("waiting for the first step")
 	s.press("space")
 	s.mustShow("PLAYING")
@@ -29,15 +29,15 @@ func TestReplay(t *testing.T) {
 	for i := 1; i <= 40; i++ {
 		s.advance(t0.Add(time.Duration(i) * 100 * time.Millisecond))
 	}
-	if s.at != start+4e9 {
-		t.Errorf("after 4 s of playing from %d it shows %d ns", start, s.at)
+	if s.session.moment.at != start+4e9 {
+		t.Errorf("after 4 s of playing from %d it shows %d ns", start, s.session.moment.at)
 	}
 	s.mustShow("PLAYING 00:00:04", "cfg #0")
 	s.press("G")
 	s.mustShow("cfg #2")
 	s.press("space") // from the end it begins again
-	if s.at != 0 || !s.play {
-		t.Errorf("space at the end: at %d, playing %v", s.at, s.play)
+	if s.session.moment.at != 0 || !s.session.moment.play {
+		t.Errorf("space at the end: at %d, playing %v", s.session.moment.at, s.session.moment.play)
 	}
 }
 
@@ -61,8 +61,8 @@ func TestStart(t *testing.T) {
 	run := session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	s.press("g")
-	if from, _ := s.timeline.window(s.pic.at); !s.frozen || from != 0 || s.pic.at >= s.live.Now {
-		t.Errorf("frozen %v at %d, from %d", s.frozen, s.pic.at, from)
+	if from, _ := s.panels.timeline.Window(s.session.pic.at); !s.session.moment.frozen || from != 0 || s.session.pic.at >= s.session.live.Now {
+		t.Errorf("frozen %v at %d, from %d", s.session.moment.frozen, s.session.pic.at, from)
 	}
 	s.mustShow("FROZEN", "samples/s")
 	s.mustHide("waiting for the first step")
@@ -70,8 +70,8 @@ func TestStart(t *testing.T) {
 		s.press("z")
 	}
 	s.press("g")
-	first := s.live.First.End
-	if from, to := s.timeline.window(s.pic.at); from >= first || first >= to {
+	first := s.session.live.First.End
+	if from, to := s.panels.timeline.Window(s.session.pic.at); from >= first || first >= to {
 		t.Errorf("the first step ends at %d, the timeline shows %d to %d", first, from, to)
 	}
 	for range zooms { // and so wide that the recording does
@@ -80,7 +80,7 @@ func TestStart(t *testing.T) {
 	s.press("g")
 	s.mustShow("from its start to now")
 	s.press("G")
-	if s.frozen {
+	if s.session.moment.frozen {
 		t.Error("G does not go on")
 	}
 }
@@ -109,8 +109,8 @@ func TestFreeze(t *testing.T) {
 	s.press("[")
 	s.mustShow("FROZEN -630ms")
 	s.press("]", "]")
-	if s.frozen && s.at < s.live.Now-440e6 {
-		t.Errorf("] did not move forward: at %d of %d", s.at, s.live.Now)
+	if s.session.moment.frozen && s.session.moment.at < s.session.live.Now-440e6 {
+		t.Errorf("] did not move forward: at %d of %d", s.session.moment.at, s.session.live.Now)
 	}
 	s.press("G")
 	s.mustHide("FROZEN")
@@ -134,9 +134,9 @@ func TestCursor(t *testing.T) {
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	s.press("1")
 	var seen []string
-	for range s.timeline.cols {
+	for range s.panels.timeline.cols {
 		s.press("left")
-		seen = append(seen, strings.Join(s.timeline.lines, " "))
+		seen = append(seen, strings.Join(s.panels.timeline.said.lines, " "))
 	}
 	all := strings.Join(seen, "\n")
 	for _, want := range []string{"starved ", " transform took ", "computes batch ", "took ", "w1 transform #"} {
@@ -145,8 +145,8 @@ func TestCursor(t *testing.T) {
 		}
 	}
 	inView := func(after string) {
-		if from := s.timeline.first * s.timeline.bin(); s.timeline.cursor < from || s.timeline.cursor >= s.timeline.edge {
-			t.Errorf("after %s the cursor is at %d, the window from %d to %d", after, s.timeline.cursor, from, s.timeline.edge)
+		if from := s.panels.timeline.first * s.panels.timeline.Bin(); s.panels.timeline.cursor < from || s.panels.timeline.cursor >= s.panels.timeline.edge {
+			t.Errorf("after %s the cursor is at %d, the window from %d to %d", after, s.panels.timeline.cursor, from, s.panels.timeline.edge)
 		}
 	}
 	for _, key := range []string{"{", "[", "z", "z", "}", "Z"} {
@@ -154,7 +154,7 @@ func TestCursor(t *testing.T) {
 		inView(key)
 	}
 	s.press("esc")
-	if s.timeline.cursor >= 0 {
+	if s.panels.timeline.cursor >= 0 {
 		t.Error("esc keeps the cursor")
 	}
 }
@@ -170,16 +170,14 @@ func TestEnded(t *testing.T) {
 		if p.compute(&snap, 11*s); p.edge != c.edge {
 			t.Errorf("ended at %d: the edge is at %d, not %d", c.ended, p.edge, c.edge)
 		}
-		tl := timeline{cols: 100, cursor: -1}
-		tl.update(&p, []trace.Span{{Start: s, End: 11 * s, Kind: trace.KindStall, Track: trace.TrackStall, Arg: uint32(trace.CauseUnknown)}})
-		if g := tl.longestGap(); g.Any() != (c.ended == 0) {
+		tl := Timeline{cols: 100, cursor: -1}
+		tl.Update(&p, []trace.Span{{Start: s, End: 11 * s, Kind: trace.KindStall, Track: trace.TrackStall, Arg: uint32(trace.CauseUnknown)}})
+		if g := tl.longestGap(tl.first * tl.Bin()); g.Any() != (c.ended == 0) {
 			t.Errorf("ended at %d: the longest stall is %+v", c.ended, g)
 		}
-		m := Model{live: &snap}
-		m.timeline.cols = 100
-		first, _ := m.timeline.window(p.edge)
+		first, _ := tl.Window(p.edge)
 		for _, at := range []int64{snap.Now, math.MaxInt64} {
-			if from, to := m.spanWindow(at); from > first || to < p.edge {
+			if from, to := tl.SpanWindow(&snap, at); from > first || to < p.edge {
 				t.Errorf("ended at %d: spans are asked for from %d to %d, and shown from %d to %d", c.ended, from, to, first, p.edge)
 			}
 		}
@@ -191,7 +189,7 @@ func TestLanesOfTorch(t *testing.T) {
 	for fact, copies := range map[string]bool{"torch": false, "go": true} {
 		var p picture
 		p.snap.Meta = trace.Meta{DeviceKind: "cuda", Host: []knob.Setting{{Name: fact, Value: "2.15.0"}}}
-		tl := timeline{cols: 80}
+		tl := Timeline{cols: 80}
 		if tl.layLanes(&p); (tl.busyAt[trace.TrackCopy] >= 0) != copies {
 			t.Errorf("%s: %d lanes, of copies %v", fact, len(tl.lanes), !copies)
 		}
@@ -203,21 +201,21 @@ func TestLanesOfTorch(t *testing.T) {
 // without stalls.
 func TestLateHandOver(t *testing.T) {
 	const ms = int64(1e6)
-	tl := timeline{cursor: -1, cols: 80, zoom: 3, edge: 40 * ms, known: 40 * ms, spans: []trace.Span{
+	tl := Timeline{cursor: -1, cols: 80, zoom: 3, known: 40 * ms, record: record{edge: 40 * ms, spans: []trace.Span{
 		{Start: 1 * ms, End: 1*ms + 900, Batch: 7, Kind: trace.KindCollate, Track: trace.Worker(0)},
 		{Start: 1 * ms, End: 30 * ms, Batch: 7, Kind: trace.KindStall, Track: trace.TrackStall, Arg: uint32(trace.CauseCollate)},
-	}}
+	}}}
 	tl.explain(&picture{}, false, false, false)
-	if got := strings.Join(tl.lines, " "); !strings.Contains(got, "then the hand-over") {
+	if got := strings.Join(tl.said.lines, " "); !strings.Contains(got, "then the hand-over") {
 		t.Errorf("a late hand-over reads %q", got)
 	}
-	tl = timeline{cursor: -1, cols: 80, zoom: 3, first: 100, edge: 1e12, spans: []trace.Span{{Start: 1e12 - 5, End: 1e12, Track: trace.Worker(0)}}}
+	tl = Timeline{cursor: -1, cols: 80, zoom: 3, first: 100, record: record{edge: 1e12, spans: []trace.Span{{Start: 1e12 - 5, End: 1e12, Track: trace.Worker(0)}}}}
 	tl.explain(&picture{}, false, false, false)
-	if got := strings.Join(tl.lines, " "); !strings.Contains(got, "no step has ended") {
+	if got := strings.Join(tl.said.lines, " "); !strings.Contains(got, "no step has ended") {
 		t.Errorf("an open window reads %q", got)
 	}
 	tl.explain(&picture{}, true, false, false)
-	if got := strings.Join(tl.lines, " "); !strings.Contains(got, "paused") {
+	if got := strings.Join(tl.said.lines, " "); !strings.Contains(got, "paused") {
 		t.Errorf("a pause reads %q", got)
 	}
 }
@@ -230,11 +228,11 @@ func TestLaunchOverhead(t *testing.T) {
 		90 * us:  "device idle 8.00 µs: launch overhead",
 		107 * us: "device idle 8.00 µs: the host was still enqueuing",
 	} {
-		tl := timeline{cursor: -1, cols: 80, zoom: 0, edge: 1000 * us, known: 1000 * us, spans: []trace.Span{
+		tl := Timeline{cursor: -1, cols: 80, zoom: 0, known: 1000 * us, record: record{edge: 1000 * us, spans: []trace.Span{
 			{Start: 80 * us, End: enqueued, Step: 4, Batch: 4, Kind: trace.KindEnqueue, Track: trace.TrackStep}, stall,
-		}}
+		}}}
 		tl.explain(&picture{}, false, false, false)
-		if got := strings.Join(tl.lines, " "); !strings.Contains(got, want) {
+		if got := strings.Join(tl.said.lines, " "); !strings.Contains(got, want) {
 			t.Errorf("enqueued until %d: %q", enqueued, got)
 		}
 	}
@@ -248,15 +246,15 @@ func TestLongestStall(t *testing.T) {
 	piece := func(start, end int64, c trace.Cause) trace.Span {
 		return trace.Span{Start: start * ms, End: end * ms, Step: 4, Batch: 4, Kind: trace.KindStall, Track: trace.TrackStall, Arg: uint32(c)}
 	}
-	tl := timeline{cursor: -1, cols: 120, zoom: 3, edge: 400 * ms, known: 400 * ms, spans: []trace.Span{
+	tl := Timeline{cursor: -1, cols: 120, zoom: 3, known: 400 * ms, record: record{edge: 400 * ms, spans: []trace.Span{
 		piece(0, 60, trace.CauseDecode), piece(100, 138, trace.CauseRead), piece(138, 218, trace.CauseDecode),
 		piece(218, 250, trace.CauseCopy), piece(300, 390, trace.CausePaused),
-	}}
+	}}}
 	var pic picture
 	says := func(moves bool, want string) {
 		t.Helper()
 		tl.explain(&pic, false, false, moves)
-		if got := strings.Join(tl.lines, " "); !strings.Contains(got, want) {
+		if got := strings.Join(tl.said.lines, " "); !strings.Contains(got, want) {
 			t.Errorf("it reads %q, want %q", got, want)
 		}
 	}
@@ -275,7 +273,7 @@ func TestLongestStall(t *testing.T) {
 	tl.cursor = 320 * ms
 	says(true, "paused by you for 90.0 ms")
 	pic.snap.Gauges = map[string][]trace.Point{trace.GaugeTestLoss: {{T: 350 * ms}}, trace.GaugeTestTook: {{V: 50e6}}}
-	tl.explained = [3]int64{}
+	tl.said.about = [3]int64{}
 	says(true, "the model was evaluated for 90.0 ms")
 }
 
@@ -285,12 +283,12 @@ func TestPhaseBeyondView(t *testing.T) {
 	const ms = int64(1e6)
 	step := trace.Step{Index: 4, Batch: 4}
 	*step.Work.Phases.Of(trace.KindDecode) = trace.Split{Core: 120 * ms, Waiting: 80 * ms}
-	tl := timeline{cursor: -1, cols: 120, zoom: 3, edge: 400 * ms, known: 400 * ms, steps: []trace.Step{step}, spans: []trace.Span{
+	tl := Timeline{cursor: -1, cols: 120, zoom: 3, known: 400 * ms, record: record{edge: 400 * ms, steps: []trace.Step{step}, spans: []trace.Span{
 		{Start: 100 * ms, End: 150 * ms, Step: -1, Batch: 4, Kind: trace.KindDecode, Track: trace.Worker(0)},
 		{Start: 100 * ms, End: 150 * ms, Step: 4, Batch: 4, Kind: trace.KindStall, Track: trace.TrackStall, Arg: uint32(trace.CauseDecode)},
-	}}
+	}}}
 	tl.explain(&picture{}, false, false, false)
-	if got, want := strings.Join(tl.lines, " "), "w0 decode took 200 ms, 80.0 ms of it waiting for a core"; !strings.Contains(got, want) {
+	if got, want := strings.Join(tl.said.lines, " "), "w0 decode took 200 ms, 80.0 ms of it waiting for a core"; !strings.Contains(got, want) {
 		t.Errorf("it reads %q, want %q", got, want)
 	}
 }
@@ -300,13 +298,13 @@ func TestFilter(t *testing.T) {
 	run := session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	s.press("/", "w", "1", "enter")
-	if len(s.timeline.lanes) != 1 || s.timeline.lanes[0].track != trace.Worker(1) {
-		t.Errorf("the filter w1 leaves %v", s.timeline.lanes)
+	if len(s.panels.timeline.lanes) != 1 || s.panels.timeline.lanes[0].track != trace.Worker(1) {
+		t.Errorf("the filter w1 leaves %v", s.panels.timeline.lanes)
 	}
 	s.press("/", "z", "enter")
 	s.mustShow("no lane matches /z")
 	s.press("esc")
-	if len(s.timeline.lanes) != 9 {
-		t.Errorf("without a filter there are %d lanes, want 9", len(s.timeline.lanes))
+	if len(s.panels.timeline.lanes) != 9 {
+		t.Errorf("without a filter there are %d lanes, want 9", len(s.panels.timeline.lanes))
 	}
 }

@@ -6,26 +6,32 @@ import (
 	"dev.gpustall/tui/canvas"
 )
 
-// leastNotes is how many lines of the log are worth a panel.
+// leastNotes is the least number of lines of the log for which there is a panel.
 const leastNotes = 3
 
-// notesPanel shows the session's log under the knobs, where these leave room.
-func (m *Model) notesPanel() panel {
-	return panel{
-		name: "notes", title: "Notes",
-		place: func(s space) place {
-			left := s.rest() - gaugeRows(s) - m.knobs.wants()
-			if s.class != sizeLarge || left < 2+leastNotes {
-				return place{}
-			}
-			return place{band: mainBand, under: "knobs", rows: left}
-		},
-		draw: func(v *view, r canvas.Rectangle) { drawNotes(v.c, r, &v.pic.snap, 0) },
-	}
+// Notes is the panel of the session's log, under the knobs where these leave room.
+type Notes struct {
+	Card
+	knobs *Knobs
 }
 
-// logLines is how many lines the log has: notes, and the changes of knobs.
-// Those that experiments make are none.
+// NewNotes makes the panel, for the column of these knobs.
+func NewNotes(k *Knobs) *Notes { return &Notes{Card{Name: "notes", Title: "Notes"}, k} }
+
+// Place asks for what the knobs leave of their column, if that is enough.
+func (n *Notes) Place(s space) place {
+	left := s.rest() - gaugeRows(s) - n.knobs.wants()
+	if s.class != sizeLarge || left < 2+leastNotes {
+		return place{}
+	}
+	return place{band: mainBand, under: "knobs", rows: left}
+}
+
+// Draw draws the newest notes.
+func (*Notes) Draw(v *View, r canvas.Rectangle) { drawNotes(v.C, r, &v.Pic.snap, 0) }
+
+// logLines returns how many lines the log has: its notes and the changes of knobs, except for
+// the changes that experiments make.
 func logLines(s *trace.Snapshot) int {
 	n := len(s.Notes) + max(0, len(s.Segments)-1)
 	for i := range s.Segments {
@@ -36,8 +42,8 @@ func logLines(s *trace.Snapshot) int {
 	return n
 }
 
-// drawNotes draws the session's log, newest first but for the newest back lines: its
-// notes, and between them when knobs changed.
+// drawNotes draws the session's log, newest first: its notes, and between them the changes of
+// knobs. It leaves out the newest lines, as many as back says.
 func drawNotes(c *canvas.Canvas, r canvas.Rectangle, s *trace.Snapshot, back int) {
 	if logLines(s) == 0 {
 		c.Text(r.X+1, r.Y, r.W-2, canvas.Dim, "no notes")

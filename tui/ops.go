@@ -21,9 +21,10 @@ var (
 	groupWords = [...]string{attribution.ByOp: "launch", attribution.ByKind: "op", attribution.ByLayer: "layer", attribution.ByPhase: "phase"}
 )
 
-// ops is the panel of device ops: those of the configuration shown, beside those of
+// Ops is the panel of the device ops of the configuration shown, compared with those of
 // baseline A.
-type ops struct {
+type Ops struct {
+	Card
 	group     attribution.OpGroup
 	table     canvas.Table[op]
 	rows      []op
@@ -40,61 +41,46 @@ type op struct {
 	versus float64 // the time of a sample over baseline A's; NaN where unknown
 }
 
-func (o *ops) panel() panel {
+// NewOps makes the panel.
+func NewOps() *Ops {
+	o := &Ops{Card: Card{Key: "6", Name: "device ops", Title: "Device ops", Hint: "ops", Side: true, Instead: true}}
 	o.table = canvas.Table[op]{Columns: o.columns(), By: "total", Shorten: 7, Marks: true, Cursor: -1, Pinned: -1}
-	return panel{
-		key: "6", name: "device ops", title: "Device ops", hint: "ops", side: true, instead: true,
-		place: func(s space) place {
-			if s.class == sizeCompact {
-				return place{band: lowerBand}
-			}
-			return place{band: lastBand, rows: s.rest() / 2}
-		},
-		about: o.about,
-		draw:  o.draw,
-		keys: []binding{
-			{keys: upDownKeys, also: pageKeys, show: upDown, hint: "scroll", replay: "scroll", help: "scroll", do: o.scroll},
-			{keys: "b", hint: "group", replay: "group", help: "group the rows", do: o.regroup},
-			{keys: "s", hint: "sort", replay: "sort", help: "sort by total, mean or name", do: o.resort},
-			{keys: "esc", hint: "back", replay: "back"},
-			{keys: "a", hint: "baseline A", replay: "baseline A"},
-		},
+	o.Keys = []Binding{
+		scrollKeys(func(lines int) { o.table.ScrollBy(lines, len(o.rows)) }),
+		{Keys: "b", Hint: "group", Replay: "group", Help: "group the rows", Do: o.regroup},
+		{Keys: "s", Hint: "sort", Replay: "sort", Help: "sort by total, mean or name", Do: o.resort},
+		{Keys: "esc", Hint: "back", Replay: "back"},
+		{Keys: "a", Hint: "baseline A", Replay: "baseline A"},
 	}
+	return o
 }
 
-func (o *ops) scroll(_ *Model, key string) tea.Cmd {
-	d, far := direction(key)
-	if far == stridePage {
-		d *= 10
-	}
-	o.table.Scroll = max(0, min(o.table.Scroll+d, len(o.rows))) // drawing knows how many have room
-	return nil
-}
+// Place asks for half of the screen, instead of the other side panels.
+func (*Ops) Place(s space) place { return placeInstead(s) }
 
-func (o *ops) regroup(*Model, string) tea.Cmd {
+func (o *Ops) regroup(string) tea.Cmd {
 	o.group = opGroups[(slices.Index(opGroups[:], o.group)+1)%len(opGroups)]
 	o.table.Scroll = 0
 	o.arrange()
 	return nil
 }
 
-func (o *ops) resort(*Model, string) tea.Cmd {
+func (o *Ops) resort(string) tea.Cmd {
 	o.table.SortNext()
 	o.table.Scroll = 0
 	o.arrange()
 	return nil
 }
 
-// The columns of an op's name: in full ("conv_backward_weight"), and with short
-// words.
+// The width of an op's name: in full ("conv_backward_weight"), and with short words.
 const (
 	opName      = 20
 	opNameShort = 15
 )
 
-// columns: the comparison needs a baseline, the kernel and the extremes one launch a
-// row.
-func (o *ops) columns() []canvas.Column[op] {
+// columns returns the columns. Those of the comparison need a baseline. The kernel and the
+// extremes are shown only where each row is one launch.
+func (o *Ops) columns() []canvas.Column[op] {
 	byLaunch := func() bool { return o.group == attribution.ByOp }
 	number := func(title string, w, drop int, number func(b []byte, r *op) []byte) canvas.Column[op] {
 		return canvas.Column[op]{Title: title, W: w, Drop: drop, Right: true, Cell: func(p *canvas.Pen, r *op) {
@@ -147,8 +133,8 @@ func (o *ops) columns() []canvas.Column[op] {
 	}
 }
 
-// nameCell writes what a row is of, or how many launches it is of.
-func (o *ops) nameCell(p *canvas.Pen, r *op) {
+// nameCell writes the name of the row's group, or the number of launches in it.
+func (o *Ops) nameCell(p *canvas.Pen, r *op) {
 	name := r.Name
 	if o.group == attribution.ByPhase {
 		name = r.Phase
@@ -165,7 +151,7 @@ func (o *ops) nameCell(p *canvas.Pen, r *op) {
 	p.Text(canvas.Normal, name)
 }
 
-func (o *ops) layerCell(p *canvas.Pen, r *op) {
+func (o *Ops) layerCell(p *canvas.Pen, r *op) {
 	if r.Layer == "" && (o.group == attribution.ByKind || o.group == attribution.ByPhase) {
 		launches(p, r)
 		return
@@ -188,14 +174,14 @@ func writeShort(p *canvas.Pen, name string) {
 	p.Text(canvas.Normal, name)
 }
 
-// set takes the tables that were worked out.
-func (o *ops) set(shown, a attribution.OpTable) {
-	o.shown, o.a = shown, a
+// Set takes what the analysis found.
+func (o *Ops) Set(found *Findings) {
+	o.shown, o.a, o.mfu, o.measured = found.ops, found.base, found.mfu, found.hasMFU
 	o.arrange()
 }
 
-// arrange groups, compares and sorts the rows.
-func (o *ops) arrange() {
+// arrange makes the rows again: grouped, compared and sorted.
+func (o *Ops) arrange() {
 	o.compared = len(o.a.Rows) > 0 && len(o.shown.Rows) > 0 && o.a.Segment.Index != o.shown.Segment.Index
 	var changes []attribution.OpChange
 	if o.compared {
@@ -214,7 +200,7 @@ func (o *ops) arrange() {
 }
 
 // same reports whether a change is that of a row.
-func (o *ops) same(r *attribution.OpRow, c *attribution.OpChange) bool {
+func (o *Ops) same(r *attribution.OpRow, c *attribution.OpChange) bool {
 	switch o.group {
 	case attribution.ByKind:
 		return r.Name == c.Name
@@ -226,15 +212,15 @@ func (o *ops) same(r *attribution.OpRow, c *attribution.OpChange) bool {
 	return r.Name == c.Name && r.Layer == c.Layer && r.Phase == c.Phase
 }
 
-// about says of which configuration the ops are, and how they are arranged.
-func (o *ops) about(v *view, p *canvas.Pen) {
+// head says of which configuration the ops are, and how they are arranged.
+func (o *Ops) head(v *View, p *canvas.Pen) {
 	if len(o.rows) == 0 {
 		return
 	}
 	t := &o.shown
 	p.Text(canvas.Dim, "#").Int(canvas.Normal, int64(t.Segment.Index)).Text(canvas.Dim, ", ")
 	timed := t.Timed
-	if v.live.Meta.Imported != "" {
+	if v.Live.Meta.Imported != "" {
 		timed = t.Steps // the profiler timed them all
 	}
 	p.Bytes(canvas.Normal, units.AppendCount(p.Buf(), timed)).Text(canvas.Dim, " of ").
@@ -245,33 +231,35 @@ func (o *ops) about(v *view, p *canvas.Pen) {
 	p.Text(canvas.Dim, " ")
 }
 
-func (o *ops) draw(v *view, r canvas.Rectangle) {
+// Draw draws the table, and under it a summary.
+func (o *Ops) Draw(v *View, r canvas.Rectangle) {
+	o.head(v, &v.Head)
 	in := r.Indent()
 	if in.Empty() {
 		return
 	}
 	if in.H >= 6 {
 		in.H--
-		o.drawSummary(v, v.c.Pen(in.X, in.Y+in.H, in.W))
+		o.drawSummary(v, v.C.Pen(in.X, in.Y+in.H, in.W))
 	}
-	if in.H >= 9 && v.pic.hasDriver() {
+	if in.H >= 9 && v.Pic.hasDriver() {
 		in.H--
-		p := v.c.Pen(in.X, in.Y+in.H, in.W)
-		v.pic.driverLine(p.Text(canvas.Dim, "driver: "))
+		p := v.C.Pen(in.X, in.Y+in.H, in.W)
+		v.Pic.driverLine(p.Text(canvas.Dim, "driver: "))
 	}
 	if len(o.rows) == 0 {
 		for i, line := range canvas.Wrap(noOps(v), in.W) {
 			if i < in.H {
-				v.c.Text(in.X, in.Y+i, in.W, canvas.Dim, line)
+				v.C.Text(in.X, in.Y+i, in.W, canvas.Dim, line)
 			}
 		}
 		return
 	}
-	o.table.Draw(v.c, in, o.rows)
+	o.table.Draw(v.C, in, o.rows)
 }
 
 // drawSummary draws the line under the table: copies, memory, fp16's loss scale.
-func (o *ops) drawSummary(v *view, p canvas.Pen) {
+func (o *Ops) drawSummary(v *View, p canvas.Pen) {
 	t := &o.shown
 	part := func(need int) bool { return p.Left() >= need }
 	if t.Steps > 0 && part(20) {
@@ -281,13 +269,13 @@ func (o *ops) drawSummary(v *view, p canvas.Pen) {
 		}
 		p.Space(2)
 	}
-	snap := &v.pic.snap
+	snap := &v.Pic.snap
 	if peak := snap.PeakBytes(); peak > 0 && part(18) {
 		p.Text(canvas.Dim, "memory peak ").Bytes(canvas.Normal, units.Narrow.AppendBytes(p.Buf(), peak))
-		if held := snap.HeldBytes(&v.pic.seg); held > 0 && part(14) {
+		if held := snap.HeldBytes(&v.Pic.seg); held > 0 && part(14) {
 			p.Text(canvas.Dim, ", held ").Bytes(canvas.Normal, units.Narrow.AppendBytes(p.Buf(), held))
 		}
-		if planned := snap.PlannedBytes(v.pic.at); planned > 0 && part(17) {
+		if planned := snap.PlannedBytes(v.Pic.at); planned > 0 && part(17) {
 			p.Text(canvas.Dim, ", planned ").Bytes(canvas.Normal, units.Narrow.AppendBytes(p.Buf(), planned))
 		}
 		p.Space(2)
@@ -314,23 +302,23 @@ func (o *ops) drawSummary(v *view, p canvas.Pen) {
 }
 
 // noOps says why there are no device ops to show, and what to press.
-func noOps(v *view) string {
-	ended := v.live.Outcome.Ended != 0
+func noOps(v *View) string {
+	ended := v.Live.Outcome.Ended != 0
 	switch {
-	case len(v.pic.snap.Recent) == 0:
+	case len(v.Pic.snap.Recent) == 0:
 		return "no device ops before the first step"
-	case v.live.Meta.Imported != "":
+	case v.Live.Meta.Imported != "":
 		return advice.NoOperators
-	case v.pic.value("time_ops") == "off" && v.canSet && !ended:
+	case v.Pic.value("time_ops") == "off" && v.CanSet && !ended:
 		return "the ops are not timed: time_ops is off; press 2, select time_ops, change it to sampled and press enter"
-	case v.pic.value("time_ops") == "off":
+	case v.Pic.value("time_ops") == "off":
 		return "the ops were not timed: time_ops was off"
-	case v.canCapture && !ended:
-		return "no steps of configuration #" + strconv.Itoa(int(v.pic.seg.Index)) + " were captured: press o to run a few under PyTorch's profiler"
-	case v.pic.value("time_ops") == "":
+	case v.CanCapture && !ended:
+		return "no steps of configuration #" + strconv.Itoa(int(v.Pic.seg.Index)) + " were captured: press o to run a few under PyTorch's profiler"
+	case v.Pic.value("time_ops") == "":
 		return "the session has no timed ops"
 	case ended:
 		return "no step of this configuration was timed"
 	}
-	return "no step of configuration #" + strconv.Itoa(int(v.pic.seg.Index)) + " was timed yet: the table comes with the first ones, every two seconds"
+	return "no step of configuration #" + strconv.Itoa(int(v.Pic.seg.Index)) + " was timed yet: the table comes with the first ones, every two seconds"
 }

@@ -90,7 +90,7 @@ func TestOps(t *testing.T) {
 	s.press("esc")
 	s.mustShow("3 Verdict", "5 Experiments")
 	s.mustHide("6 Device ops")
-	if got := s.ops.rows[0]; got.Name != "conv_backward_weight" || got.Segment != 2 {
+	if got := s.panels.ops.rows[0]; got.Name != "conv_backward_weight" || got.Segment != 2 {
 		t.Errorf("first is %+v", got)
 	}
 }
@@ -101,13 +101,13 @@ func TestTimedSteps(t *testing.T) {
 		run := session()
 		run.Knob("time_ops", knob)
 		s := newScreen(t, run, Options{Control: run}, 120, 36)
-		spans := append([]trace.Span(nil), s.timeline.spans...)
+		spans := append([]trace.Span(nil), s.panels.timeline.spans...)
 		for i := range spans {
 			if spans[i].Kind == trace.KindCompute && spans[i].Step%4 == 0 {
 				spans[i].Flags |= trace.FlagTimed
 			}
 		}
-		s.timeline.update(&s.pic, spans)
+		s.panels.timeline.Update(&s.session.pic, spans)
 		for _, line := range strings.Split(s.plain(), "\n") {
 			if strings.Contains(line, " now ") {
 				line, _, _ = strings.Cut(line, " now ")
@@ -164,7 +164,7 @@ func TestOpsAllocations(t *testing.T) {
 		s := newScreen(t, run, Options{Control: run}, size[0], size[1])
 		s.press("6", "f")
 		n := testing.AllocsPerRun(20, func() {
-			s.dirty = true
+			s.frame.dirty = true
 			s.View()
 		})
 		if n > 64 {

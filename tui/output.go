@@ -1,48 +1,38 @@
 package tui
 
-import (
-	tea "github.com/charmbracelet/bubbletea"
+import "dev.gpustall/tui/canvas"
 
-	"dev.gpustall/tui/canvas"
-)
-
-// output is the panel of what the script prints whose training is shown.
-type output struct {
-	lines func() []string // the newest last; at hand, it is called for each frame
+// Output is the panel of what the script prints whose training is shown.
+type Output struct {
+	Card
+	lines func() []string // the newest last; it is called for each frame and must not wait
 	back  int             // lines scrolled back
 }
 
-func (o *output) panel() panel {
-	return panel{
-		key: "8", name: "output", title: "Output", hint: "output", side: true, instead: true,
-		place: func(s space) place {
-			if s.class == sizeCompact {
-				return place{band: lowerBand}
-			}
-			return place{band: lastBand, rows: s.rest() / 2}
-		},
-		about: func(_ *view, p *canvas.Pen) { p.Text(canvas.Dim, "of the script, newest last") },
-		draw:  o.draw,
-		keys: []binding{
-			{keys: upDownKeys, also: pageKeys, show: upDown, hint: "scroll", help: "scroll", do: func(_ *Model, key string) tea.Cmd {
-				d, far := direction(key)
-				o.back = max(0, o.back-d*pick(far == stridePage, 10, 1))
-				return nil
-			}},
-			{keys: "f", hint: "expand"},
-		},
+// NewOutput makes the panel.
+func NewOutput(lines func() []string) *Output {
+	o := &Output{Card: Card{Key: "8", Name: "output", Title: "Output", Hint: "output", Side: true, Instead: true}, lines: lines}
+	o.Keys = []Binding{
+		scrollKeys(func(lines int) { o.back = max(0, o.back-lines) }),
+		{Keys: "f", Hint: "expand"},
 	}
+	return o
 }
 
-func (o *output) draw(v *view, r canvas.Rectangle) {
+// Place asks for half of the screen, instead of the other side panels.
+func (*Output) Place(s space) place { return placeInstead(s) }
+
+// Draw draws the last lines that have room.
+func (o *Output) Draw(v *View, r canvas.Rectangle) {
+	v.Head.Text(canvas.Dim, "of the script, newest last")
 	lines := o.lines()
 	if len(lines) == 0 {
-		v.c.Text(r.X+1, r.Y, r.W-2, canvas.Dim, "it printed nothing yet")
+		v.C.Text(r.X+1, r.Y, r.W-2, canvas.Dim, "it printed nothing yet")
 		return
 	}
 	o.back = min(o.back, max(0, len(lines)-r.H))
 	lines = lines[:len(lines)-o.back]
 	for i, line := range lines[max(0, len(lines)-r.H):] {
-		v.c.Text(r.X+1, r.Y+i, r.W-2, canvas.Normal, line)
+		v.C.Text(r.X+1, r.Y+i, r.W-2, canvas.Normal, line)
 	}
 }

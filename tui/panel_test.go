@@ -21,38 +21,38 @@ func TestPanelKeys(t *testing.T) {
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	seen := map[string]string{}
 	s.press("1")
-	for i := range s.panels {
-		p := &s.panels[i]
-		if p.key == "" {
+	for i := range s.focus.panels {
+		p := s.focus.panels[i]
+		if p.Describe().Key == "" {
 			continue
 		}
-		if other, ok := seen[p.key]; ok {
-			t.Errorf("%s has the key of %s", p.name, other)
+		if other, ok := seen[p.Describe().Key]; ok {
+			t.Errorf("%s has the key of %s", p.Describe().Name, other)
 		}
-		seen[p.key] = p.name
-		if s.focus != p {
-			t.Errorf("tab goes to %s, want %s", s.focus.name, p.name)
+		seen[p.Describe().Key] = p.Describe().Name
+		if s.focus.now != p {
+			t.Errorf("tab goes to %s, want %s", s.focus.now.Describe().Name, p.Describe().Name)
 		}
 		s.press("tab")
 	}
-	if len(seen) < 6 || s.focus.key != "1" {
-		t.Errorf("%d panels have keys; tab ends at %s", len(seen), s.focus.name)
+	if len(seen) < 6 || s.focus.now.Describe().Key != "1" {
+		t.Errorf("%d panels have keys; tab ends at %s", len(seen), s.focus.now.Describe().Name)
 	}
-	for i := range s.panels {
-		p := &s.panels[i]
-		if p.key != "" {
-			if s.press(p.key); s.focus != p {
-				t.Errorf("%s focuses %s, want %s", p.key, s.focus.name, p.name)
+	for i := range s.focus.panels {
+		p := s.focus.panels[i]
+		if p.Describe().Key != "" {
+			if s.press(p.Describe().Key); s.focus.now != p {
+				t.Errorf("%s focuses %s, want %s", p.Describe().Key, s.focus.now.Describe().Name, p.Describe().Name)
 			}
 		}
-		for _, b := range p.keys {
-			for _, key := range b.names() {
-				global := pressed(s.globals, key) != nil
-				if b.do != nil && global {
-					t.Errorf("%s of %s means something else everywhere", key, p.name)
+		for _, b := range p.Describe().Keys {
+			for _, key := range b.Names() {
+				global := Pressed(s.globals, key) != nil
+				if b.Do != nil && global {
+					t.Errorf("%s of %s means something else everywhere", key, p.Describe().Name)
 				}
-				if b.do == nil && !global {
-					t.Errorf("%s of %s does nothing", key, p.name)
+				if b.Do == nil && !global {
+					t.Errorf("%s of %s does nothing", key, p.Describe().Name)
 				}
 			}
 		}
@@ -65,13 +65,13 @@ func TestLayoutTiles(t *testing.T) {
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	for _, size := range [][2]int{{80, 24}, {119, 29}, {120, 30}, {121, 47}, {160, 42}, {201, 55}} {
 		s.send(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
-		for i := range s.panels {
-			if s.panels[i].key == "" {
+		for i := range s.focus.panels {
+			if s.focus.panels[i].Describe().Key == "" {
 				continue
 			}
-			s.press(s.panels[i].key)
+			s.press(s.focus.panels[i].Describe().Key)
 			covered := make([]int, size[0]*size[1])
-			for _, r := range s.layout().panels {
+			for _, r := range s.arrange().panels {
 				for y := r.Y; y < r.Y+r.H; y++ {
 					for x := r.X; x < r.X+r.W; x++ {
 						covered[y*size[0]+x]++
@@ -81,11 +81,11 @@ func TestLayoutTiles(t *testing.T) {
 			for at, n := range covered {
 				body := at >= size[0] && at < len(covered)-size[0]
 				if body && n != 1 || !body && n != 0 {
-					t.Fatalf("%v, %s in focus: column %d of row %d is drawn by %d panels", size, s.focus.name, at%size[0], at/size[0], n)
+					t.Fatalf("%v, %s in focus: column %d of row %d is drawn by %d panels", size, s.focus.now.Describe().Name, at%size[0], at/size[0], n)
 				}
 			}
-			if s.lay.panels[i].Empty() {
-				t.Errorf("%v: %s has the focus and is not shown", size, s.focus.name)
+			if s.layout.panels[i].Empty() {
+				t.Errorf("%v: %s has the focus and is not shown", size, s.focus.now.Describe().Name)
 			}
 		}
 	}
@@ -96,7 +96,7 @@ func TestLayoutTiles(t *testing.T) {
 func TestLongVerdict(t *testing.T) {
 	run := session()
 	s := newScreen(t, run, Options{Control: run}, 80, 24)
-	told := &s.analysis.told
+	told := &s.session.analysis.told
 	told.Verdict.Text = told.Verdict.Class + ": " + strings.Repeat("much to say, ", 60) + "and no end"
 	told.Verdict.Basis = "; 23 steps [injected]" // which the title and the header say
 	told.Verdict.Text += told.Verdict.Basis
@@ -137,7 +137,7 @@ func TestVerdictIsNotCut(t *testing.T) {
 		for more := range 40 {
 			advised := one.Advice + strings.Repeat("; and this", more) + "; to the end"
 			_, text, _ := strings.Cut(one.Text, ": ")
-			s.analysis.told = advice.Advice{Verdict: advice.Verdict{Class: one.Class, Text: one.Text, Group: trace.GroupData}, Findings: []advice.Finding{{Remedy: advised}}}
+			s.session.analysis.told = advice.Advice{Verdict: advice.Verdict{Class: one.Class, Text: one.Text, Group: trace.GroupData}, Findings: []advice.Finding{{Remedy: advised}}}
 			s.press("1")
 			if !whole(text) {
 				t.Fatalf("the verdict %q is cut:\n%s", text, s.plain())
@@ -167,7 +167,7 @@ func TestBesideVerdict(t *testing.T) {
 	}{{36, true}, {24, false}} {
 		run := session()
 		s := newScreen(t, run, Options{Control: run}, 100, c.h)
-		s.analysis.beside = []string{"To know: epoch 1 waited for data in 80 % of its time.", strings.Repeat("To know: much. ", 60) + "The end."}
+		s.session.analysis.beside = []string{"To know: epoch 1 waited for data in 80 % of its time.", strings.Repeat("To know: much. ", 60) + "The end."}
 		s.press("3", "f")
 		frame := s.plain()
 		if !strings.Contains(frame, "epoch 1 waited for data in 80 % of its time.") || strings.Contains(frame, "The end.") != c.long || strings.Contains(frame, "much.") != c.long {

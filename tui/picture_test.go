@@ -88,9 +88,9 @@ func TestOneWindow(t *testing.T) {
 	advance(run, 20_000)
 	s.tick()
 	s.View()
-	w := s.analysis.win
-	row := &s.experiments.rows[len(s.experiments.rows)-1]
-	if v := s.analysis.told.Verdict; int64(v.Steps) != w.steps() || row.steps != w.steps() || row.rate != w.rate {
+	w := s.session.analysis.win
+	row := &s.panels.experiments.rows[len(s.panels.experiments.rows)-1]
+	if v := s.session.analysis.told.Verdict; int64(v.Steps) != w.steps() || row.steps != w.steps() || row.rate != w.rate {
 		t.Errorf("the verdict is of %d steps, the gauges of %d, the row of %d", v.Steps, w.steps(), row.steps)
 	}
 	s.mustShow("the last 5.", "mean ", "p50 ")
@@ -102,7 +102,7 @@ func TestEmptySession(t *testing.T) {
 	for _, replay := range []bool{false, true} {
 		m := New(Options{Source: src, Replay: replay})
 		for _, size := range sizes {
-			m.w, m.h = size[0], size[1]
+			m.layout.w, m.layout.h = size[0], size[1]
 			m.look()
 			m.View()
 		}
@@ -160,8 +160,8 @@ func TestWaitsMakeNothingOlder(t *testing.T) {
 	s := &screen{New(Options{Source: waiting{run}, Control: run}), t, run}
 	s.send(tea.WindowSizeMsg{Width: 120, Height: 50})
 	s.tick()
-	if s.spansPause >= 100*wait || s.analysis.pause >= 100*wait {
-		t.Errorf("the timeline waits %v, the verdict %v", s.spansPause, s.analysis.pause)
+	if s.session.spansPause >= 100*wait || s.session.analysis.pause >= 100*wait {
+		t.Errorf("the timeline waits %v, the verdict %v", s.session.spansPause, s.session.analysis.pause)
 	}
 }
 
@@ -172,11 +172,11 @@ func TestAnalysisPanics(t *testing.T) {
 	s := newScreen(t, run, Options{}, 120, 50)
 	s.o.Source = broken{run}
 	defer func() {
-		if p := fmt.Sprint(recover()); !strings.HasPrefix(p, "the analysis broke\n") || !strings.Contains(p, "analyseSnapshot") {
+		if p := fmt.Sprint(recover()); !strings.HasPrefix(p, "the analysis broke\n") || !strings.Contains(p, "tui.Analyse") {
 			t.Errorf("it panicked with %q", p)
 		}
 	}()
-	s.follow(s.analyse(time.Now(), true))
+	s.follow(s.session.analyse(time.Now(), true))
 }
 
 // broken is a source that the analysis cannot read.

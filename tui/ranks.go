@@ -3,8 +3,6 @@ package tui
 import (
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
-
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
@@ -14,21 +12,22 @@ import (
 // rankWindow is the time before the moment shown that the ranks' rows are of.
 const rankWindow = 10 * time.Second
 
-// ranks is the panel of a distributed training's ranks on this machine.
-type ranks struct {
+// Ranks is the panel of a distributed training's ranks on this machine.
+type Ranks struct {
+	Card
 	table   canvas.Table[rankRow]
 	rows    []rankRow
-	slowest string // which one the others wait for, and why
+	slowest string // why the slowest one is slow
 }
 
-// rankRow is how one did.
+// rankRow is how one rank did.
 type rankRow struct {
 	trace.Rank
 	slowest bool
 }
 
-// set takes how they did.
-func (k *ranks) set(of []trace.Rank) {
+// Set takes how the ranks did.
+func (k *Ranks) Set(of []trace.Rank) {
 	at, why := attribution.SlowestRank(of)
 	k.rows = k.rows[:0]
 	for i, r := range of {
@@ -37,30 +36,21 @@ func (k *ranks) set(of []trace.Rank) {
 	k.slowest = why
 }
 
-func (k *ranks) panel() panel {
-	k.table = canvas.Table[rankRow]{Columns: rankColumns(), Marks: true, Cursor: -1, Pinned: -1}
-	return panel{
-		key: "9", name: "ranks", title: "Ranks", hint: "ranks", side: true, instead: true,
-		place: func(s space) place {
-			if s.class == sizeCompact {
-				return place{band: lowerBand}
-			}
-			return place{band: lastBand, rows: s.rest() / 2}
-		},
-		about: func(_ *view, p *canvas.Pen) {
-			p.Text(canvas.Dim, "of the training, the last 10 s; all else is the first one's ")
-		},
-		draw: k.draw,
-		keys: []binding{
-			{keys: upDownKeys, also: pageKeys, show: upDown, hint: "scroll", replay: "scroll", help: "scroll", do: func(_ *Model, key string) tea.Cmd {
-				d, far := direction(key)
-				k.table.Scroll = max(0, min(k.table.Scroll+d*pick(far == stridePage, 10, 1), len(k.rows)))
-				return nil
-			}},
-			{keys: "esc", hint: "back", replay: "back"},
-		},
+// NewRanks makes the panel.
+func NewRanks() *Ranks {
+	k := &Ranks{
+		Card:  Card{Key: "9", Name: "ranks", Title: "Ranks", Hint: "ranks", Side: true, Instead: true},
+		table: canvas.Table[rankRow]{Columns: rankColumns(), Marks: true, Cursor: -1, Pinned: -1},
 	}
+	k.Keys = []Binding{
+		scrollKeys(func(lines int) { k.table.ScrollBy(lines, len(k.rows)) }),
+		{Keys: "esc", Hint: "back", Replay: "back"},
+	}
+	return k
 }
+
+// Place asks for half of the screen, instead of the other side panels.
+func (*Ranks) Place(s space) place { return placeInstead(s) }
 
 func rankColumns() []canvas.Column[rankRow] {
 	return []canvas.Column[rankRow]{
@@ -78,13 +68,15 @@ func rankColumns() []canvas.Column[rankRow] {
 	}
 }
 
-func (k *ranks) draw(v *view, r canvas.Rectangle) {
+// Draw draws the table, and under it why the slowest rank is slow.
+func (k *Ranks) Draw(v *View, r canvas.Rectangle) {
+	v.Head.Text(canvas.Dim, "of the training, the last 10 s; all else is the first one's ")
 	in := r.Indent()
 	if in.Empty() {
 		return
 	}
 	if len(k.rows) == 0 {
-		v.c.Text(in.X, in.Y, in.W, canvas.Dim, "no rank ended a step in that time")
+		v.C.Text(in.X, in.Y, in.W, canvas.Dim, "no rank ended a step in that time")
 		return
 	}
 	if k.slowest != "" && in.H > 3 {
@@ -92,8 +84,8 @@ func (k *ranks) draw(v *view, r canvas.Rectangle) {
 		lines = lines[:min(len(lines), in.H-3)]
 		in.H -= len(lines)
 		for i, line := range lines {
-			v.c.Text(in.X, in.Y+in.H+i, in.W, canvas.Dim, line)
+			v.C.Text(in.X, in.Y+in.H+i, in.W, canvas.Dim, line)
 		}
 	}
-	k.table.Draw(v.c, in, k.rows)
+	k.table.Draw(v.C, in, k.rows)
 }

@@ -13,8 +13,8 @@ func TestRanks(t *testing.T) {
 	s := newScreen(t, run, Options{Control: run, Ranks: true}, 120, 36)
 	s.press("9")
 	s.mustShow("Ranks", "no rank ended a step")
-	s.ranks.set([]trace.Rank{{Rank: 0, Steps: 40, Wait: 4e8, Time: 8e9}, {Rank: 1, Steps: 41, Wait: 4e9, Time: 8e9}})
-	s.dirty = true
+	s.panels.ranks.Set([]trace.Rank{{Rank: 0, Steps: 40, Wait: 4e8, Time: 8e9}, {Rank: 1, Steps: 41, Wait: 4e9, Time: 8e9}})
+	s.frame.dirty = true
 	s.mustShow("5.0%", "50.0% !!", "200ms", "slowest: it waits for data 50.0 % of the time")
 	alone := newScreen(t, session(), Options{Control: run}, 120, 36)
 	alone.mustHide("ranks")

@@ -26,18 +26,18 @@ var ErrInterrupted = errors.New("interrupted by ctrl+c")
 func Run(ctx context.Context, o Options) error {
 	o.NoColor = o.NoColor || canvas.Plain()
 	m := New(o)
-	m.shell = HasShell
+	m.exit.shell = HasShell
 	p := tea.NewProgram(m, tea.WithAltScreen(), tea.WithFPS(maxFPS), tea.WithoutSignalHandler())
 	w := watch(ctx, p, awayFunc(o.Control))
-	m.suspend = w.request
+	m.exit.suspend = w.request
 	_, err := p.Run()
 	err = cmp.Or(w.close(), err)
 	switch {
 	case err != nil:
 		return fmt.Errorf("show the screen: %w", err)
-	case m.interrupted:
+	case m.exit.interrupted:
 		return ErrInterrupted
-	case m.quit:
+	case m.exit.quit:
 		return nil
 	}
 	return ctx.Err()

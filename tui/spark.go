@@ -41,32 +41,32 @@ const sparkLeast = 8
 
 // spark draws the newest history into r, which may be several rows high, right of its
 // scale. That starts at 0; top is its end, or 0 for the largest value in view.
-func spark(v *view, r canvas.Rectangle, kind histKind, top float64) {
+func spark(v *View, r canvas.Rectangle, kind histKind, top float64) {
 	if r.Empty() {
 		return
 	}
 	if top <= 0 {
-		for i := range v.pic.hist[histLen-min(r.W, histLen):] {
-			f, _ := kind.of(&v.pic.hist[histLen-1-i])
-			top = max(top, f/v.pic.perBucket(kind))
+		for i := range v.Pic.hist[histLen-min(r.W, histLen):] {
+			f, _ := kind.of(&v.Pic.hist[histLen-1-i])
+			top = max(top, f/v.Pic.perBucket(kind))
 		}
 	}
 	if top > 0 {
 		r = drawScale(v, r, kind, top)
 	}
 	n := min(r.W, histLen)
-	for i := range v.pic.hist[histLen-n:] {
-		p := &v.pic.hist[histLen-n+i]
+	for i := range v.Pic.hist[histLen-n:] {
+		p := &v.Pic.hist[histLen-n+i]
 		f, ok := kind.of(p)
 		if !ok {
 			continue
 		}
-		f /= v.pic.perBucket(kind)
+		f /= v.Pic.perBucket(kind)
 		st := canvas.Graph
 		if kind == histUtil {
 			st = utilStyle(f, float64(p.starved))
 		}
-		v.c.Height(r.X+r.W-n+i, r.Y, r.H, min(f/max(top, 1e-9), 1), st)
+		v.C.Height(r.X+r.W-n+i, r.Y, r.H, min(f/max(top, 1e-9), 1), st)
 	}
 }
 
@@ -80,11 +80,11 @@ func (p *picture) perBucket(kind histKind) float64 {
 
 // drawScale writes the scale at the left of r and returns what it leaves; nothing
 // where the history would be too short beside it.
-func drawScale(v *view, r canvas.Rectangle, kind histKind, top float64) canvas.Rectangle {
+func drawScale(v *View, r canvas.Rectangle, kind histKind, top float64) canvas.Rectangle {
 	if r.W <= sparkLeast+1 {
 		return r
 	}
-	p := v.c.Pen(r.X, r.Y, r.W-sparkLeast-1)
+	p := v.C.Pen(r.X, r.Y, r.W-sparkLeast-1)
 	fits := p.Whole(func(p *canvas.Pen) {
 		if r.H == 1 {
 			p.Text(canvas.Dim, "0..")
@@ -95,7 +95,7 @@ func drawScale(v *view, r canvas.Rectangle, kind histKind, top float64) canvas.R
 		return r
 	}
 	if r.H > 1 {
-		v.c.Text(r.X, r.Y+r.H-1, 1, canvas.Dim, "0")
+		v.C.Text(r.X, r.Y+r.H-1, 1, canvas.Dim, "0")
 	}
 	used := p.X - r.X + 1
 	return canvas.Rect(r.X+used, r.Y, r.W-used, r.H)

@@ -8,11 +8,27 @@ import (
 	"dev.gpustall/tui/canvas"
 )
 
-// stalls is the panel that breaks the wall time down: one bar of all of it, then
-// the causes.
-type stalls struct {
+// Stalls is the panel that breaks the wall time down: one bar of all of it, then the causes.
+type Stalls struct {
+	Card
 	table canvas.Table[share]
 	rows  []share
+}
+
+// NewStalls makes the panel.
+func NewStalls() *Stalls {
+	return &Stalls{
+		Card:  Card{Key: "4", Name: "stalls", Title: "Stall breakdown", Side: true},
+		table: canvas.Table[share]{Columns: shareColumns, Cursor: -1, Pinned: -1},
+	}
+}
+
+// Place asks for some rows under the timeline.
+func (*Stalls) Place(s space) place {
+	if s.class == sizeCompact {
+		return place{band: lowerBand}
+	}
+	return place{band: mainBand, under: "timeline", rows: min(max(5, s.rest()/6), 8)}
 }
 
 // share is a row of the breakdown: what a part of the wall time went to.
@@ -24,21 +40,6 @@ type share struct {
 	style  canvas.Style
 }
 
-func (s *stalls) panel() panel {
-	s.table = canvas.Table[share]{Columns: shareColumns, Cursor: -1, Pinned: -1}
-	return panel{
-		key: "4", name: "stalls", title: "Stall breakdown", side: true,
-		place: func(sp space) place {
-			if sp.class == sizeCompact {
-				return place{band: lowerBand}
-			}
-			return place{band: mainBand, under: "timeline", rows: min(max(5, sp.rest()/6), 8)}
-		},
-		about: func(v *view, p *canvas.Pen) { v.win.dataLine(p) },
-		draw:  s.draw,
-	}
-}
-
 var shareColumns = []canvas.Column[share]{
 	{W: 1, Cell: func(p *canvas.Pen, s *share) { p.Rune(s.hue.Text(), s.letter) }},
 	{W: 10, Cell: func(p *canvas.Pen, s *share) { p.Text(canvas.Normal, s.name) }},
@@ -46,13 +47,15 @@ var shareColumns = []canvas.Column[share]{
 	{W: 6, Right: true, Cell: func(p *canvas.Pen, s *share) { p.Bytes(s.style, units.Narrow.AppendPercent(p.Buf(), s.of)) }},
 }
 
-func (s *stalls) draw(v *view, r canvas.Rectangle) {
+// Draw draws the bar and the causes.
+func (s *Stalls) Draw(v *View, r canvas.Rectangle) {
+	v.Win.dataLine(&v.Head)
 	in := r.Indent()
 	if in.Empty() {
 		return
 	}
-	if v.win.sum.Active() <= 0 {
-		v.c.Text(in.X, in.Y, in.W, canvas.Dim, v.pic.noSteps())
+	if v.Win.sum.Active() <= 0 {
+		v.C.Text(in.X, in.Y, in.W, canvas.Dim, v.Pic.noSteps())
 		return
 	}
 	if in.H >= 3 {
@@ -65,8 +68,8 @@ func (s *stalls) draw(v *view, r canvas.Rectangle) {
 
 // drawStack draws busy and every cause as one bar. Parts below half a column
 // are left to the list.
-func drawStack(v *view, x, y, w int) {
-	at, colour := 0.0, !v.c.Theme.Mono && !v.c.Glyphs.ASCII
+func drawStack(v *View, x, y, w int) {
+	at, colour := 0.0, !v.C.Theme.Mono && !v.C.Glyphs.ASCII
 	part := func(h canvas.Hue, letter rune, f float64) {
 		a, b := int(at*float64(w)+0.5), int((at+f)*float64(w)+0.5)
 		for i := a; i < min(b, w); i++ {
@@ -74,14 +77,14 @@ func drawStack(v *view, x, y, w int) {
 			if colour && (i > a || h == canvas.Compute) { // the block says it
 				r = ' '
 			}
-			v.c.Set(x+i, y, r, h.Solid())
+			v.C.Set(x+i, y, r, h.Solid())
 		}
 		at += f
 	}
-	part(canvas.Compute, v.c.Glyphs.Block, v.win.util)
+	part(canvas.Compute, v.C.Glyphs.Block, v.Win.util)
 	for c := range trace.Cause(trace.NumCauses) {
 		if c != trace.CausePaused {
-			part(causeHue(c), c.Info().Letter, v.win.sum.Share(c))
+			part(causeHue(c), c.Info().Letter, v.Win.sum.Share(c))
 		}
 	}
 }
@@ -89,14 +92,14 @@ func drawStack(v *view, x, y, w int) {
 // drawShares lists busy, data and the causes, side by side where there is room, in
 // an order that does not change, so that they do not move about. Causes under
 // 0.05 % are left out, and where there is no room the smallest.
-func (s *stalls) drawShares(v *view, r canvas.Rectangle) {
+func (s *Stalls) drawShares(v *View, r canvas.Rectangle) {
 	if r.Empty() {
 		return
 	}
 	const wide = 27
 	var list [trace.NumCauses]trace.Cause
 	n := 0
-	of := v.win.sum.Share
+	of := v.Win.sum.Share
 	for c := range trace.Cause(trace.NumCauses) {
 		if of(c) >= 0.0005 && c != trace.CausePaused {
 			list[n] = c
@@ -113,14 +116,14 @@ func (s *stalls) drawShares(v *view, r canvas.Rectangle) {
 		sort.Slice(shown, func(i, j int) bool { return shown[i] < shown[j] })
 	}
 	s.rows = append(s.rows[:0],
-		share{"compute", v.c.Glyphs.Levels[8], canvas.Compute, v.win.util, v.win.style()},
-		share{"all data", '=', canvas.Host, v.win.data, stallStyle(v.win.data)})
+		share{"compute", v.C.Glyphs.Levels[8], canvas.Compute, v.Win.util, v.Win.style()},
+		share{"all data", '=', canvas.Host, v.Win.data, stallStyle(v.Win.data)})
 	for _, c := range shown {
 		s.rows = append(s.rows, share{c.String(), c.Info().Letter, causeHue(c), of(c), canvas.Normal})
 	}
 	w := r.W / side
 	for i := range side {
 		rows := s.rows[min(i*r.H, len(s.rows)):min((i+1)*r.H, len(s.rows))]
-		s.table.Draw(v.c, canvas.Rect(r.X+i*w, r.Y, w-1, r.H), rows)
+		s.table.Draw(v.C, canvas.Rect(r.X+i*w, r.Y, w-1, r.H), rows)
 	}
 }

@@ -45,18 +45,20 @@ type lane struct {
 	busy  int64 // ns in the window
 }
 
-// timeline aggregates spans into columns of one bin each. Bins are aligned to
-// multiples of their width, so that columns do not flicker as time moves.
-type timeline struct {
+// Timeline is the panel with one lane for each worker, the queue, the step loop and the device.
+// It adds the spans up in columns. A column begins at a multiple of its width, so that columns
+// do not flicker as time moves.
+type Timeline struct {
+	Card
+	screen Screen
+
 	zoom   int
 	chosen bool // the user chose the zoom
 	picked bool // the first steps did, and later ones may
 	cols   int
-	first  int64 // index of the first bin
-	edge   int64 // ns where the picture ends
+	first  int64 // index of the first column
+	record       // what lies in the columns
 	known  int64 // ns up to which the device's steps are known
-	spans  []trace.Span
-	steps  []trace.Step // the newest, in order
 	lanes  []lane
 	acc    []float32 // [lane][column][part], ns or queue value + 1
 	busyAt [trace.NumTracks]int8
@@ -66,76 +68,118 @@ type timeline struct {
 	filter string
 	typing bool // the filter is being typed
 
-	lines     []string // the explanation under the lanes
-	ofDevice  int      // how many of them, from the first, are about the device
-	tall      lines    // that it should have room for
-	explained [3]int64 // the moment that they are about, and how wide
-	heldFrom  int64    // when they were written, ns
-	durs      []int64  // scratch
-	capacity  int64    // of the ready queue, last seen
-	ready     int64
-	script    bool // the script showed what it does with its batch
-	recorded  bool // some of what a lane shows lies in the window
+	said     explanation
+	capacity int64 // of the ready queue, last seen
+	ready    int64
+	script   bool // the script showed what it does with its batch
+	recorded bool // some of what a lane shows lies in the window
 }
 
-func (t *timeline) panel() panel {
-	t.cursor = -1
-	t.zoom = 5
-	return panel{
-		key: "1", name: "timeline", title: "Timeline", small: true,
-		place: func(space) place { return place{band: mainBand} },
-		about: t.about,
-		draw: func(v *view, r canvas.Rectangle) {
-			t.drawMoment(v, r)
-			t.draw(v, r)
-		},
-		keys: []binding{
-			{keys: leftRightKeys, show: leftRight, hint: "cursor", replay: "cursor", help: "move the cursor", do: (*Model).moveCursor},
-			{keys: "z Z", hint: "zoom", replay: "zoom"},
-			{keys: "[ ]", hint: "rewind", replay: "move"},
-			{keys: "g G", hint: "start, end", replay: "start, end"},
-			{keys: "/", hint: "filter", replay: "filter"},
-			{keys: upDownKeys, show: upDown, hint: "scroll", replay: "scroll", help: "scroll", do: func(_ *Model, key string) tea.Cmd {
-				d, _ := direction(key)
-				t.scroll = max(0, t.scroll+d)
-				return nil
-			}},
-			{keys: biggerKeys, also: biggerAlso, show: "H L", hint: "far", replay: "far", help: biggerHelp, do: (*Model).moveCursor},
-		},
-	}
+// explanation is the text under the lanes.
+type explanation struct {
+	lines    []string
+	ofDevice int      // how many of the lines, from the first, are about the device
+	tall     lines    // how many of these should have room
+	about    [3]int64 // the moment that the lines are about, and how wide they are
+	from     int64    // when they were written, ns
 }
 
-// moveCursor moves the cursor, which needs a screen that stands still.
-func (m *Model) moveCursor(key string) tea.Cmd {
-	if !m.frozen {
-		m.frozen, m.at = true, m.pic.at
-		m.say("info", "frozen to look around; space goes on")
+// NewTimeline makes the panel.
+func NewTimeline(s Screen) *Timeline {
+	t := &Timeline{Card: Card{Key: "1", Name: "timeline", Title: "Timeline", Small: true}, screen: s, zoom: 5, cursor: -1}
+	t.Keys = []Binding{
+		{Keys: leftRightKeys, Show: leftRight, Hint: "cursor", Replay: "cursor", Help: "move the cursor", Do: t.pressedArrow},
+		{Keys: "z Z", Hint: "zoom", Replay: "zoom"},
+		{Keys: "[ ]", Hint: "rewind", Replay: "move"},
+		{Keys: "g G", Hint: "start, end", Replay: "start, end"},
+		{Keys: "/", Hint: "filter", Replay: "filter"},
+		{Keys: upDownKeys, Show: upDown, Hint: "scroll", Replay: "scroll", Help: "scroll", Do: func(key string) tea.Cmd {
+			d, _ := direction(key)
+			t.scroll = max(0, t.scroll+d)
+			return nil
+		}},
+		{Keys: biggerKeys, Also: biggerAlso, Show: "H L", Hint: "far", Replay: "far", Help: biggerHelp, Do: t.pressedArrow},
 	}
+	return t
+}
+
+// Place asks for what the other bands leave.
+func (*Timeline) Place(space) place { return place{band: mainBand} }
+
+// Draw draws the lanes and the explanation.
+func (t *Timeline) Draw(v *View, r canvas.Rectangle) {
+	t.head(v, &v.Head)
+	drawMoment(v, r)
+	t.drawLanes(v, r)
+}
+
+// Resize sets the columns of the terminal inside the panel's box.
+func (t *Timeline) Resize(w int) { t.cols = max(1, w-laneLabel-laneShare) }
+
+// Cols returns the number of columns.
+func (t *Timeline) Cols() int { return t.cols }
+
+// Queue returns how many batches are ready in the newest column, and how many there can be.
+func (t *Timeline) Queue() (ready, capacity int64) { return t.ready, t.capacity }
+
+// Loosen lets the explanation take fewer lines at once.
+func (t *Timeline) Loosen() { t.said.tall.loosen() }
+
+// pressedArrow moves the cursor, on a screen that stands still from then on.
+func (t *Timeline) pressedArrow(key string) tea.Cmd {
+	t.screen.Freeze()
 	d, far := direction(key)
-	m.timeline.moveCursor(d * [...]int{strideOne: 1, strideShift: 10, strideCtrl: 40}[far])
-	m.explain()
+	t.moveCursor(d * [...]int{strideOne: 1, strideShift: 10, strideCtrl: 40}[far])
+	t.Explain(t.screen.See(t))
 	return nil
 }
 
-// filter lets the text be typed that the names of the lanes must contain.
-func (m *Model) filter() {
-	t := &m.timeline
-	set := func(text string) {
-		t.filter = text
-		m.refreshTimeline()
-	}
-	set("")
+// TypeFilter lets the user type the text that the names of the lanes must contain.
+func (t *Timeline) TypeFilter() {
+	t.setFilter("")
 	t.typing = true
-	m.entry = &entry{prompt: "show lanes named ", most: 24, changed: set, end: func(text string, ok bool) {
+	t.screen.Prompt(&Prompt{Question: "show lanes named ", Most: 24, Changed: t.setFilter, End: func(text string, ok bool) {
 		t.typing = false
-		set(pick(ok, text, ""))
-	}}
+		t.setFilter(pick(ok, text, ""))
+	}})
 }
 
-// about says how much time the columns show, and which lanes.
-func (t *timeline) about(v *view, p *canvas.Pen) {
-	p.Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), int64(t.cols)*t.bin())).Text(canvas.Dim, ", ").
-		Bytes(canvas.Normal, units.Narrow.AppendExact(p.Buf(), t.bin())).Text(canvas.Dim, " a column ")
+// DropFilter shows all lanes again, and reports whether it had to.
+func (t *Timeline) DropFilter() bool {
+	if t.filter == "" {
+		return false
+	}
+	t.setFilter("")
+	return true
+}
+
+// setFilter chooses the lanes and adds the spans at hand up again.
+func (t *Timeline) setFilter(text string) {
+	t.filter = text
+	if v := t.screen.See(t); v.Live != nil {
+		t.Update(v.Pic, t.spans)
+		t.said.about = [3]int64{}
+		t.Explain(v)
+	}
+}
+
+// Cursor returns the moment under the cursor in ns, below 0 where there is no cursor.
+func (t *Timeline) Cursor() int64 { return t.cursor }
+
+// DropCursor removes the cursor.
+func (t *Timeline) DropCursor() { t.cursor = -1 }
+
+// ShiftCursor moves the cursor by ns, so that it stays in its column when the window moves.
+func (t *Timeline) ShiftCursor(ns int64) {
+	if t.cursor >= 0 {
+		t.cursor = max(0, t.cursor+ns)
+	}
+}
+
+// head says how much time the columns show, and which lanes.
+func (t *Timeline) head(v *View, p *canvas.Pen) {
+	p.Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), int64(t.cols)*t.Bin())).Text(canvas.Dim, ", ").
+		Bytes(canvas.Normal, units.Narrow.AppendExact(p.Buf(), t.Bin())).Text(canvas.Dim, " a column ")
 	switch {
 	case t.typing:
 		p.Text(canvas.Key, " filter: /").Text(canvas.Bold, t.filter).Text(canvas.Cursor, " ").Text(canvas.Dim, " enter ")
@@ -144,18 +188,20 @@ func (t *timeline) about(v *view, p *canvas.Pen) {
 	}
 }
 
-func (t *timeline) bin() int64 { return zooms[t.zoom] }
+// Bin returns the width of a column in ns.
+func (t *Timeline) Bin() int64 { return zooms[t.zoom] }
 
-// window is the interval that the columns cover.
-func (t *timeline) window(edge int64) (from, to int64) {
-	last := edge / t.bin()
-	return (last - int64(t.cols) + 1) * t.bin(), edge
+// Window returns the interval that the columns cover when they end at edge.
+func (t *Timeline) Window(edge int64) (from, to int64) {
+	last := edge / t.Bin()
+	return (last - int64(t.cols) + 1) * t.Bin(), edge
 }
 
-// autozoom picks the zoom that shows what the device waits for: a stall is some
-// columns wide, and several fit. Where it hardly waits, about eight steps do. Once it
-// has picked, it follows by more than a zoom or two, and only a screen that moves.
-func (t *timeline) autozoom(w *window, moves bool) bool {
+// Autozoom picks the zoom that shows what the device waits for: a stall is some columns wide,
+// and several stalls fit. Where the device hardly waits, about eight steps fit. After the first
+// time it zooms only by three levels or more, and only while the screen moves (moves). It
+// reports whether it zoomed, and leaves a zoom that the user chose alone.
+func (t *Timeline) Autozoom(w *window, moves bool) bool {
 	if t.chosen || w.steps() < 3 || t.cols == 0 || t.picked && !moves {
 		return false
 	}
@@ -198,8 +244,19 @@ func partOf(s *trace.Span, l *lane) (part int, ok bool) {
 // its busy time is in part 0.
 const timedPart = 1
 
-// update aggregates the spans of the window that ends at edge.
-func (t *timeline) update(p *picture, spans []trace.Span) {
+// SpanWindow returns the interval of spans that the timeline needs for the moment at. It has a
+// margin for the time that passes until the snapshot is taken.
+func (t *Timeline) SpanWindow(live *trace.Snapshot, at int64) (from, to int64) {
+	edge := min(at, live.Now) - 500e6
+	if n := len(live.Recent); n > 0 && live.Outcome.Ended != 0 && at >= live.Now {
+		edge = min(edge, live.Recent[n-1].End)
+	}
+	from, _ = t.Window(max(0, edge))
+	return max(from, 0), max(at, 1)
+}
+
+// Update adds up the spans of the window that ends at the picture's edge.
+func (t *Timeline) Update(p *picture, spans []trace.Span) {
 	if p.snap.Outcome.Ended != 0 {
 		spans = spans[:sort.Search(len(spans), func(i int) bool { return spans[i].Start >= p.edge })]
 	}
@@ -207,8 +264,8 @@ func (t *timeline) update(p *picture, spans []trace.Span) {
 	if n := len(p.snap.Recent); n > 0 && p.snap.Outcome.Ended == 0 {
 		t.known = min(t.edge, p.snap.Recent[n-1].End)
 	}
-	from, _ := t.window(t.edge)
-	t.first = from / t.bin()
+	from, _ := t.Window(t.edge)
+	t.first = from / t.Bin()
 	if t.cursor >= 0 {
 		t.holdCursor()
 	}
@@ -219,7 +276,7 @@ func (t *timeline) update(p *picture, spans []trace.Span) {
 	}
 	t.acc = t.acc[:n]
 	clear(t.acc)
-	bin := t.bin()
+	bin := t.Bin()
 	end := min(t.edge, from+int64(t.cols)*bin)
 	for i := range spans {
 		s := &spans[i]
@@ -271,7 +328,7 @@ func (t *timeline) update(p *picture, spans []trace.Span) {
 }
 
 // layLanes decides the rows: workers first, then the queue and the device.
-func (t *timeline) layLanes(p *picture) {
+func (t *Timeline) layLanes(p *picture) {
 	workers, _ := strconv.Atoi(p.value("num_workers"))
 	pins := false
 	inline := workers == 0 && p.next && p.snap.Meta.Imported == ""
@@ -315,7 +372,7 @@ func (t *timeline) layLanes(p *picture) {
 	t.addLane(lane{track: trace.TrackStall, typ: laneStall})
 }
 
-func (t *timeline) addLane(l lane) {
+func (t *Timeline) addLane(l lane) {
 	if t.filter != "" && !strings.Contains(strings.ToLower(l.track.String()), strings.ToLower(t.filter)) {
 		return
 	}
@@ -324,7 +381,7 @@ func (t *timeline) addLane(l lane) {
 }
 
 // carryQueue fills columns without a queue sample with the one before.
-func (t *timeline) carryQueue() {
+func (t *Timeline) carryQueue() {
 	li := t.busyAt[trace.TrackQueue]
 	if li < 0 {
 		return
@@ -341,7 +398,7 @@ func (t *timeline) carryQueue() {
 
 // column returns a lane's times in one column and the dominant part; busy is
 // the sum as a share of the column's known time.
-func (t *timeline) column(li, c int) (dominant int, busy float64) {
+func (t *Timeline) column(li, c int) (dominant int, busy float64) {
 	a := t.acc[(li*t.cols+c)*parts : (li*t.cols+c+1)*parts]
 	var sum, most float32
 	for i, v := range a {
@@ -350,8 +407,8 @@ func (t *timeline) column(li, c int) (dominant int, busy float64) {
 			most, dominant = v, i
 		}
 	}
-	start := (t.first + int64(c)) * t.bin()
-	known := min(t.bin(), t.edge-start)
+	start := (t.first + int64(c)) * t.Bin()
+	known := min(t.Bin(), t.edge-start)
 	if known <= 0 {
 		return dominant, 0
 	}
@@ -361,25 +418,25 @@ func (t *timeline) column(li, c int) (dominant int, busy float64) {
 // device reports whether a lane is known only as far as steps have completed.
 func (l *lane) device() bool { return l.typ == laneBar || l.typ == laneStall }
 
-// zoomBy changes the column width, keeps the cursor and ends the automatic zoom.
-func (t *timeline) zoomBy(d int) {
+// ZoomBy changes the width of a column and ends the automatic zoom.
+func (t *Timeline) ZoomBy(d int) {
 	t.chosen = true
 	t.zoom = min(max(t.zoom+d, 0), len(zooms)-1)
 }
 
 // moveCursor moves by columns; the first move puts it at the right edge.
-func (t *timeline) moveCursor(d int) {
+func (t *Timeline) moveCursor(d int) {
 	if t.cursor < 0 {
 		t.cursor = max(0, t.edge-1)
 		if d < 0 {
 			d++
 		}
 	}
-	t.cursor += int64(d) * t.bin()
+	t.cursor += int64(d) * t.Bin()
 	t.holdCursor()
 }
 
 // holdCursor keeps the cursor in the window.
-func (t *timeline) holdCursor() {
-	t.cursor = max(min(max(t.cursor, t.first*t.bin()), t.edge-1), 0)
+func (t *Timeline) holdCursor() {
+	t.cursor = max(min(max(t.cursor, t.first*t.Bin()), t.edge-1), 0)
 }

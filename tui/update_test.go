@@ -24,18 +24,18 @@ func TestVerdictWraps(t *testing.T) {
 func TestQuit(t *testing.T) {
 	run := session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
-	if s.press("q"); s.quit {
+	if s.press("q"); s.exit.quit {
 		t.Error("q quit without asking while training runs")
 	}
 	s.mustShow("Quit?")
 	s.press("n")
 	s.mustHide("Quit?")
-	if s.press("q", "y"); !s.quit {
+	if s.press("q", "y"); !s.exit.quit {
 		t.Error("q and y do not quit")
 	}
 	run.End("finished")
 	s = newScreen(t, run, Options{Control: run}, 120, 36)
-	if s.press("q"); !s.quit {
+	if s.press("q"); !s.exit.quit {
 		t.Error("q asks although the run has ended")
 	}
 }
@@ -49,8 +49,8 @@ func TestBaseline(t *testing.T) {
 		t.Errorf("the baseline is #%d, want 1", got)
 	}
 	s.mustShow("A#1")
-	if c := &s.analysis.segs[0].VsA.Throughput; c.Ratio == 0 || c.Ratio > 1 {
-		t.Errorf("#0 against A #1: %+v", s.analysis.segs[0].VsA)
+	if c := &s.session.analysis.segs[0].VsA.Throughput; c.Ratio == 0 || c.Ratio > 1 {
+		t.Errorf("#0 against A #1: %+v", s.session.analysis.segs[0].VsA)
 	}
 }
 
@@ -58,10 +58,10 @@ func TestBaseline(t *testing.T) {
 func TestOldTick(t *testing.T) {
 	run := session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
-	gen := s.ticks
+	gen := s.pace.ticks
 	s.press("+")
-	if s.fps != 15 {
-		t.Errorf("+ gives %d frames a second, want 15", s.fps)
+	if s.pace.fps != 15 {
+		t.Errorf("+ gives %d frames a second, want 15", s.pace.fps)
 	}
 	if _, cmd := s.Update(tickMsg{gen: gen}); cmd != nil {
 		t.Error("the old tick goes on beside the new one")
@@ -69,7 +69,7 @@ func TestOldTick(t *testing.T) {
 	for range 10 {
 		s.press("-")
 	}
-	if s.fps != 1 {
-		t.Errorf("- ends at %d frames a second, want 1", s.fps)
+	if s.pace.fps != 1 {
+		t.Errorf("- ends at %d frames a second, want 1", s.pace.fps)
 	}
 }

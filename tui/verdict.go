@@ -25,23 +25,36 @@ func classStyle(v *advice.Verdict) canvas.Style {
 	return canvas.BadBold
 }
 
-// verdict is the panel that says first, and in full, what the device waits for, how
-// that is known and what to try.
-type verdict struct {
+// Verdict is the panel that says first, and in full, what the device waits for, how that is
+// known and what to try.
+type Verdict struct {
+	Card
 	width   int // the text is broken into lines of this width
 	text    string
 	finding advice.Finding
 	asked   string // of the run, and what it answered
 	class   string // which leads the first line, in capitals
 	lines   []verdictRow
-	answers int // how many of them, the last ones, are of asked
+	answers int // how many of the lines, the last ones, tell of asked
 
-	besideWidth int // as width, and text, of ...
-	besideText  []string
-	beside      [][]string // what is said beside it, each in its lines
+	besideWidth int        // as width, of the texts beside the verdict
+	besideText  []string   // these texts
+	beside      [][]string // each of them in its lines
 
-	tall lines // the band's
+	tall lines // the height of the panel
 }
+
+// NewVerdict makes the panel. Its key stages what an advises among the knobs.
+func NewVerdict(an *result, k *Knobs) *Verdict {
+	return &Verdict{Card: Card{Key: "3", Name: "verdict", Title: "Verdict", Small: true, Keys: []Binding{
+		{Keys: "enter", Hint: "stage the advice", Help: "stage what it advises", Live: true,
+			When: func() bool { return an.told.First().Value != "" },
+			Do:   func(string) tea.Cmd { k.stageAdvice(an.told.First()); return nil }},
+	}}}
+}
+
+// Place asks for the rows that Rows returned.
+func (*Verdict) Place(s space) place { return place{band: verdictBand, rows: s.verdict} }
 
 // verdictRow is a line of the verdict.
 type verdictRow struct {
@@ -56,29 +69,12 @@ const roomyVerdict = 100
 // gainUnknown stands where what the advice is expected to gain cannot be predicted.
 const gainUnknown = "expected gain: not known"
 
-func (vd *verdict) panel(an *analysis) panel {
-	return panel{
-		key: "3", name: "verdict", title: "Verdict", small: true,
-		place: func(s space) place { return place{band: verdictBand, rows: s.verdict} },
-		about: func(v *view, p *canvas.Pen) {
-			if v.analysis.held != "" {
-				p.Text(canvas.Dim, v.analysis.held)
-			} else {
-				v.win.write(p)
-			}
-		},
-		draw: vd.draw,
-		keys: []binding{
-			{keys: "enter", hint: "stage the advice", help: "stage what it advises", live: true,
-				when: func(m *Model) bool { return an.told.First().Value != "" },
-				do:   func(m *Model, _ string) tea.Cmd { m.stageAdvice(); return nil }},
-		},
-	}
-}
+// Loosen lets the panel become less tall at once.
+func (vd *Verdict) Loosen() { vd.tall.loosen() }
 
-// rows is the height of the band: what the text needs, as long as the panels below
-// it can show something.
-func (vd *verdict) rows(an *analysis, s space) int {
+// Rows returns the height of the panel: what the text needs, as long as the panels below can
+// show something.
+func (vd *Verdict) Rows(an *result, s space) int {
 	vd.wrap(&an.told, s.w-4)
 	below := 11
 	switch {
@@ -106,27 +102,33 @@ func verdictLine(a *advice.Advice, p *canvas.Pen) {
 	}
 }
 
-func (vd *verdict) draw(v *view, r canvas.Rectangle) {
+// Draw draws the text and, where the panel has the whole body, what else is known and the notes.
+func (vd *Verdict) Draw(v *View, r canvas.Rectangle) {
+	if v.Analysis.held != "" {
+		v.Head.Text(canvas.Dim, v.Analysis.held)
+	} else {
+		v.Win.write(&v.Head)
+	}
 	in := r.Indent()
 	if in.Empty() {
 		return
 	}
-	if v.analysis.told.Verdict.Class == "" {
-		v.c.Text(in.X, in.Y, in.W, canvas.Dim, "no verdict yet: it needs some steps")
+	if v.Analysis.told.Verdict.Class == "" {
+		v.C.Text(in.X, in.Y, in.W, canvas.Dim, "no verdict yet: it needs some steps")
 		return
 	}
-	vd.wrap(&v.analysis.told, in.W)
+	vd.wrap(&v.Analysis.told, in.W)
 	y := in.Y + vd.drawLines(v, in)
-	if v.expanded && in.H > 12 {
+	if v.Expanded && in.H > 12 {
 		y = vd.drawBeside(v, in, y)
-		v.c.Rule(in, y+1)
-		drawNotes(v.c, canvas.Rect(in.X-1, y+2, in.W, in.Y+in.H-y-2), &v.pic.snap, 0)
+		v.C.Rule(in, y+1)
+		drawNotes(v.C, canvas.Rect(in.X-1, y+2, in.W, in.Y+in.H-y-2), &v.Pic.snap, 0)
 	}
 }
 
 // drawBeside draws what is said beside the verdict below y, and returns where it ends.
-func (vd *verdict) drawBeside(v *view, in canvas.Rectangle, y int) int {
-	if texts := v.analysis.beside; vd.besideWidth != in.W || !slices.Equal(vd.besideText, texts) {
+func (vd *Verdict) drawBeside(v *View, in canvas.Rectangle, y int) int {
+	if texts := v.Analysis.beside; vd.besideWidth != in.W || !slices.Equal(vd.besideText, texts) {
 		vd.besideWidth, vd.besideText, vd.beside = in.W, texts, nil
 		for _, text := range texts {
 			vd.beside = append(vd.beside, wrapWords(text, in.W))
@@ -137,7 +139,7 @@ func (vd *verdict) drawBeside(v *view, in canvas.Rectangle, y int) int {
 			continue
 		}
 		for _, line := range lines {
-			v.c.Text(in.X, y+1, in.W, canvas.Normal, line)
+			v.C.Text(in.X, y+1, in.W, canvas.Normal, line)
 			y++
 		}
 	}
@@ -149,7 +151,7 @@ const verdictRest = " ~ 3 f shows all"
 
 // drawLines draws the text and returns how many lines it has. Where it has to be cut, what
 // was asked keeps its lines: that is what somebody waits for.
-func (vd *verdict) drawLines(v *view, r canvas.Rectangle) int {
+func (vd *Verdict) drawLines(v *View, r canvas.Rectangle) int {
 	n := min(len(vd.lines), r.H)
 	cut := n // the line before which some are missing
 	if n < len(vd.lines) {
@@ -161,40 +163,22 @@ func (vd *verdict) drawLines(v *view, r canvas.Rectangle) int {
 			line = &vd.lines[len(vd.lines)-vd.answers+i-cut]
 		}
 		text := line.text
-		p := v.c.Pen(r.X, r.Y+i, r.W)
+		p := v.C.Pen(r.X, r.Y+i, r.W)
 		if i == 0 {
-			p.Text(classStyle(&v.analysis.told.Verdict), vd.class)
+			p.Text(classStyle(&v.Analysis.told.Verdict), vd.class)
 			text = text[len(vd.class):]
 		}
 		if i != cut-1 || n == len(vd.lines) {
 			p.Text(line.style, text).Text(canvas.Dim, line.aside)
 			continue
 		}
-		rest := pick(v.expanded, " ~", verdictRest)
+		rest := pick(v.Expanded, " ~", verdictRest)
 		for canvas.Width(text)+len(rest) > p.Left() && strings.Contains(text, " ") { // there is more
 			text = text[:strings.LastIndex(text, " ")]
 		}
 		p.Text(line.style, text).Text(canvas.Key, rest)
 	}
 	return n
-}
-
-// stageAdvice stages what the verdict suggests.
-func (m *Model) stageAdvice() {
-	if !m.settable() {
-		return
-	}
-	v := m.analysis.told.First()
-	if v.Value == "" {
-		m.say("info", "nothing is advised now that a knob could do")
-		return
-	}
-	if i := m.knobs.find(v.Knob); i >= 0 {
-		m.knobs.sel = i
-		m.knobs.stage(v.Knob, v.Value, m.inForce(v.Knob))
-		m.setFocus(m.panel("knobs"))
-		m.say("info", v.Knob+" "+v.Value+" is staged: enter applies it")
-	}
 }
 
 // wrapWords breaks s into lines and leaves numbers with their units.
@@ -207,7 +191,7 @@ func wrapWords(s string, w int) []string {
 }
 
 // wrap breaks the verdict's text into lines, once per text and width.
-func (vd *verdict) wrap(a *advice.Advice, w int) {
+func (vd *Verdict) wrap(a *advice.Advice, w int) {
 	v, f := &a.Verdict, a.First()
 	if vd.width == w && vd.text == v.Text && vd.finding == f && vd.asked == a.Asked {
 		return

@@ -159,6 +159,9 @@ func (t *Table[R]) Draw(c *Canvas, r Rectangle, rows []R) {
 	}
 }
 
+// ScrollBy scrolls n rows by lines. Draw then stops at the last row.
+func (t *Table[R]) ScrollBy(lines, n int) { t.Scroll = max(0, min(t.Scroll+lines, n)) }
+
 // scroll keeps the rows that are drawn among the n there are, and the cursor's
 // among them.
 func (t *Table[R]) scroll(n, room int) {

@@ -1,0 +1,64 @@
+package tui
+
+import "dev.gpustall/tui/canvas"
+
+// Brief is the screen below 80x24: the verdict, gauges, the lanes that matter and the selected
+// knob, as many lines as there are.
+type Brief struct {
+	verdict  *Verdict
+	timeline *Timeline
+	knobs    *Knobs
+}
+
+// NewBrief makes it of some panels.
+func NewBrief(vd *Verdict, t *Timeline, k *Knobs) *Brief { return &Brief{vd, t, k} }
+
+// Draw draws it into r, for the view of the knobs.
+func (b *Brief) Draw(v *View, r canvas.Rectangle) {
+	y, end := r.Y, r.Y+r.H
+	line := func() canvas.Pen {
+		p := v.C.Pen(r.X+1, y, r.W-2)
+		y++
+		return p
+	}
+	const most = 3 // what is left to a gauge, STALL and the knob
+	b.verdict.wrap(&v.Analysis.told, r.W-2)
+	if n := len(b.verdict.lines); n > 0 && v.Analysis.told.Verdict.Class != "" && n <= r.H-most {
+		y += b.verdict.drawLines(v, canvas.Rect(r.X+1, y, r.W-2, n))
+	} else { // in short
+		p := line()
+		verdictLine(&v.Analysis.told, &p)
+	}
+	knobs := 1
+	if end-y >= 10 {
+		knobs = 2
+	}
+	stop := end - knobs
+	for i, f := range [...]func(*View, *canvas.Pen){utilLine, rateLine, stepLine, queueLine} {
+		if stop-y <= 2 && i > 0 {
+			break
+		}
+		p := line()
+		f(v, &p)
+	}
+	if stop-y >= 8 {
+		p := line()
+		nvmlLine(v, &p)
+	}
+	if stop-y >= 7 {
+		v.C.Rule(r, y)
+		y++
+	}
+	// The lanes: the timeline's own rows, which keep STALL longest.
+	if h := stop - y; h > 0 {
+		b.timeline.drawLanes(v, canvas.Rect(r.X, y, r.W, h))
+	}
+	y = stop
+	if knobs > 1 {
+		v.C.Rule(r, y)
+		y++
+	}
+	if b.knobs.Selected() != nil {
+		b.knobs.drawSelected(v, canvas.Rect(r.X+1, y, r.W-1, 1))
+	}
+}

@@ -1,0 +1,32 @@
+package tui
+
+// message is the one line of feedback. It is shown for about five seconds, an error until a key
+// is pressed.
+type message struct {
+	text  string
+	level string // "info", "warn", "error"
+	ticks int    // left; the session's clock may stand still, so it counts ticks. 0: until cleared
+}
+
+// set shows a text, at fps ticks a second.
+func (g *message) set(level, text string, fps int) {
+	*g = message{text: text, level: level, ticks: 5 * fps}
+	if level == "error" {
+		g.ticks = 0
+	}
+}
+
+// clear removes the text.
+func (g *message) clear() { *g = message{} }
+
+// tick counts a tick, and reports whether the text was removed.
+func (g *message) tick() (removed bool) {
+	if g.ticks == 0 {
+		return false
+	}
+	if g.ticks--; g.ticks > 0 {
+		return false
+	}
+	g.clear()
+	return true
+}

@@ -1,0 +1,74 @@
+package tui
+
+import "dev.gpustall/tui/canvas"
+
+// View returns the frame.
+func (m *Model) View() string {
+	if m.frame.dirty || m.frame.cached == "" {
+		m.render()
+		m.frame.cached = m.frame.c.Frame()
+		m.frame.dirty = false
+	}
+	return m.frame.cached
+}
+
+// render draws everything into the canvas.
+func (m *Model) render() {
+	c, w, h := &m.frame.c, m.layout.w, m.layout.h
+	if w <= 0 || h <= 0 {
+		c.Resize(0, 0)
+		return
+	}
+	c.Resize(w, h)
+	c.Clear()
+	if m.session.live == nil {
+		c.Text(1, 0, w-2, canvas.Dim, "gpustall: waiting for the session")
+		return
+	}
+	l := m.arrange()
+	top := header{m.See(nil), m.pace.fps, m.session.underWay()}
+	if l.class == sizeLine {
+		top.drawLine(m.exit.asking, &m.msg)
+		return
+	}
+	top.draw(l.header)
+	if !l.brief.Empty() {
+		m.panels.brief.Draw(m.See(m.panels.knobs), l.brief)
+	}
+	for i, r := range l.panels {
+		if !r.Empty() {
+			m.drawPanel(m.focus.panels[i], r)
+		}
+	}
+	bottom := footer{c: c, asking: m.exit.asking, prompt: m.prompt, msg: &m.msg, own: m.focus.keys(), globals: m.globals, replay: m.o.Replay}
+	bottom.draw(l.footer)
+	if m.overlay.kind != overlayNone {
+		m.overlay.draw(c, m.help(), &m.session.pic, canvas.Rect(0, 1, w, h-2))
+	}
+}
+
+// drawPanel draws a panel into r, in a box where it has a title.
+func (m *Model) drawPanel(p Panel, r canvas.Rectangle) {
+	v, card := m.See(p), p.Describe()
+	if card.Title != "" {
+		v.Head = v.C.Box(r, card.Key, card.Title, v.Focused)
+		r = r.Inner()
+	}
+	p.Draw(v, r)
+}
+
+// arrange lays the screen out for the size and the focus that it has.
+func (m *Model) arrange() *layout {
+	l := &m.layout
+	story := m.panels.story.Rows(l.w)
+	s := space{class: classOf(l.w, l.h), w: l.w, h: l.h - 2}
+	if s.class >= sizeCompact {
+		s.guide = story
+		s.verdict = m.panels.verdict.Rows(&m.session.analysis.result, s)
+	}
+	l.arrange(&m.focus, s, story)
+	return l
+}
+
+// help returns the text of the help.
+func (m *Model) help() *help { return &help{m.focus.panels, m.globals, m.o.Replay} }
