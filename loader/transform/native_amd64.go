@@ -6,11 +6,14 @@ package transform
 #cgo CFLAGS: -O3 -Wall
 #include "crop_amd64.h"
 #include "normalise.h"
+#include "pixels_amd64.h"
 #include "planes_amd64.h"
 #cgo noescape gpustall_crop
 #cgo nocallback gpustall_crop
 #cgo noescape gpustall_crop_planes
 #cgo nocallback gpustall_crop_planes
+#cgo noescape gpustall_interleave
+#cgo nocallback gpustall_interleave
 #cgo noescape gpustall_normalise
 #cgo nocallback gpustall_normalise
 */
@@ -66,6 +69,12 @@ func (t *Crop) nativePlanes(s []loader.Sample, rows int, dst []float32) {
 		}
 	}
 	C.gpustall_crop_planes(all, C.int(len(s)), C.ptrdiff_t(rows), truth(native512), floatsOf(t.factors[:]), floatsOf(dst))
+}
+
+// nativeInterleave is interleave of a multiple of 32 pixels.
+func nativeInterleave(dst, planes []byte) {
+	_ = dst[len(planes)-1] // C writes without looking
+	C.gpustall_interleave(bytesOf(planes), C.size_t(len(planes)/3), bytesOf(dst))
 }
 
 // nativeRow is row.

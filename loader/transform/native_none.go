@@ -13,3 +13,4 @@ const together = 1
 func (t *Crop) nativePlanes([]loader.Sample, int, []float32)                      {}
 func (t *Crop) nativeWrite([]byte, int, int, int, int, int, int, bool, []float32) {}
 func (n *Norm) nativeRow([]float32, []byte)                                       {}
+func nativeInterleave(dst, planes []byte)                                         {}

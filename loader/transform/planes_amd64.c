@@ -1,5 +1,6 @@
 #include "planes_amd64.h"
 
+#include "interleave_amd64.h"
 #include "normalise_amd64.h"
 
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi,avx2,fma")))
@@ -22,23 +23,7 @@ INLINE __m256i columns(const struct gpustall_image *m) {
 	return m->flip ? _mm256_sub_epi8(_mm256_set1_epi8(m->dx + width - 1), up) : _mm256_add_epi8(_mm256_set1_epi8(m->dx), up);
 }
 
-// Of 16 pixels, which byte of each plane stands at each place of each third of their 48 bytes.
-static const int8_t thirds[3][3][16] = {
-	{{0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1, 5},
-	 {-1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1, 10, -1},
-	 {-1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15, -1, -1}},
-	{{-1, 0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1},
-	 {5, -1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1, 10},
-	 {-1, -1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15, -1}},
-	{{-1, -1, 0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1},
-	 {-1, 5, -1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1},
-	 {10, -1, -1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15}},
-};
-
 INLINE void narrow(const struct gpustall_image *m, ptrdiff_t rows, const struct norm *norm, int past, float *out) {
-	__m256i from[3][3];
-	for (int p = 0; p < 3; p++)
-		for (int t = 0; t < 3; t++) from[p][t] = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)thirds[p][t]));
 	// Where a column lies in the same half of its row, and where in the other; a shuffle makes
 	// zero of all but 0x70 to 0x7f.
 	const __m256i half = _mm256_inserti128_si256(_mm256_setzero_si256(), _mm_set1_epi8(16), 1);
@@ -53,9 +38,7 @@ INLINE void narrow(const struct gpustall_image *m, ptrdiff_t rows, const struct 
 			if (row >= 0 && row < rows) v = _mm256_loadu_si256((const __m256i *)(m->planes + width * (rows * p + row)));
 			x[p] = _mm256_or_si256(_mm256_shuffle_epi8(v, here), _mm256_shuffle_epi8(_mm256_permute2x128_si256(v, v, 1), there));
 		}
-		for (int j = 0; j < 3; j++)
-			t[j] = _mm256_or_si256(_mm256_or_si256(_mm256_shuffle_epi8(x[0], from[0][j]), _mm256_shuffle_epi8(x[1], from[1][j])),
-			                       _mm256_shuffle_epi8(x[2], from[2][j]));
+		interleave32(x[0], x[1], x[2], t);
 		__m128i bytes[6]; // of the row's pixels
 		for (int j = 0; j < 3; j++) {
 			bytes[j] = _mm256_castsi256_si128(t[j]);

@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -137,6 +138,21 @@ func TestCropInC(t *testing.T) {
 		}
 		if !equal(got[0], got[1]) {
 			t.Fatalf("%d x %d, dy %d, dx %d, flip %v: C makes something else", w, h, dy, dx, flip)
+		}
+	}
+}
+
+// TestInterleaveInC: C makes the pixels that Go makes.
+func TestInterleaveInC(t *testing.T) {
+	for _, pixels := range []int{0, 1, 31, 32, 64, 1024} {
+		src, got, want := make([]byte, 3*pixels), make([]byte, 3*pixels), make([]byte, 3*pixels)
+		for i := range src {
+			src[i] = byte(i*7 + i>>8)
+		}
+		Interleave(got, src)
+		interleave(want, src)
+		if !bytes.Equal(got, want) {
+			t.Errorf("%d pixels: other bytes than Go's", pixels)
 		}
 	}
 }

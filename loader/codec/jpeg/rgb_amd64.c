@@ -1,6 +1,7 @@
 #include <immintrin.h>
 #include <string.h>
 
+#include "../../transform/interleave_amd64.h"
 #include "scan_amd64.h"
 
 #define AVX2 __attribute__((target("avx2")))
@@ -74,10 +75,6 @@ INLINE void colours(__m256i y, __m256i cb, __m256i cr, __m256i *r, __m256i *g, _
 	*g = _mm256_add_epi16(_mm256_sub_epi16(y, cr), _mm256_packs_epi32(lo, hi));
 }
 
-// every has three bytes of 16 for each colour: where in 48 bytes of RGB they come from.
-#define every(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p) \
-	_mm256_broadcastsi128_si256(_mm_setr_epi8(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p))
-
 // pixels converts 32 of them.
 INLINE void pixels(const uint8_t *luma, const uint8_t *blue, const uint8_t *red, uint8_t *out) {
 	const __m256i zero = _mm256_setzero_si256(), middle = _mm256_set1_epi16(128);
@@ -89,24 +86,7 @@ INLINE void pixels(const uint8_t *luma, const uint8_t *blue, const uint8_t *red,
 	colours(_mm256_unpackhi_epi8(y, zero), _mm256_sub_epi16(_mm256_unpackhi_epi8(cb, zero), middle),
 	        _mm256_sub_epi16(_mm256_unpackhi_epi8(cr, zero), middle), &r2, &g2, &b2);
 	r = _mm256_packus_epi16(r, r2), g = _mm256_packus_epi16(g, g2), b = _mm256_packus_epi16(b, b2);
-	__m256i o[3] = {
-		_mm256_or_si256(_mm256_or_si256(
-			_mm256_shuffle_epi8(r, every(0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1, 5)),
-			_mm256_shuffle_epi8(g, every(-1, 0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1))),
-			_mm256_shuffle_epi8(b, every(-1, -1, 0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1))),
-		_mm256_or_si256(_mm256_or_si256(
-			_mm256_shuffle_epi8(r, every(-1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1, 10, -1)),
-			_mm256_shuffle_epi8(g, every(5, -1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1, 10))),
-			_mm256_shuffle_epi8(b, every(-1, 5, -1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1))),
-		_mm256_or_si256(_mm256_or_si256(
-			_mm256_shuffle_epi8(r, every(-1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15, -1, -1)),
-			_mm256_shuffle_epi8(g, every(-1, -1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15, -1))),
-			_mm256_shuffle_epi8(b, every(10, -1, -1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15))),
-	};
-	for (int i = 0; i < 3; i++) {
-		_mm_storeu_si128((__m128i *)(out + 16 * i), _mm256_castsi256_si128(o[i]));
-		_mm_storeu_si128((__m128i *)(out + 48 + 16 * i), _mm256_extracti128_si256(o[i], 1));
-	}
+	store_pixels(r, g, b, out);
 }
 
 AVX2 void gpustall_jpeg_rgb(const struct part *p, int subsampling, const uint8_t *luma, const uint8_t *blue,

@@ -22,6 +22,7 @@ import (
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/filemap"
 	"dev.gpustall/loader/synth/marker"
+	"dev.gpustall/loader/transform"
 )
 
 // Geometry of a sample.
@@ -238,16 +239,8 @@ func (d *Dataset) Decode(s *loader.Sample) error {
 		s.Pixels = make([]byte, Pixels)
 	}
 	s.Pixels = s.Pixels[:Pixels]
-	interleave((*[Pixels]byte)(s.Pixels), (*[Pixels]byte)(s.Raw))
+	transform.Interleave(s.Pixels, s.Raw)
 	return nil
-}
-
-// interleaveGo is interleave in Go. The array types spare the bounds checks.
-func interleaveGo(dst, src *[Pixels]byte) {
-	for i, j := 0, 0; i < plane; i, j = i+1, j+3 {
-		d := dst[j : j+3 : j+3]
-		d[0], d[1], d[2] = src[i], src[i+plane], src[i+2*plane]
-	}
 }
 
 // Close closes the files.

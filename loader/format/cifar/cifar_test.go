@@ -476,16 +476,3 @@ func BenchmarkDecode(b *testing.B) {
 		}
 	}
 }
-
-// TestInterleave: whatever makes the pixels, it makes what Go makes.
-func TestInterleave(t *testing.T) {
-	var src, got, want [Pixels]byte
-	for i := range src {
-		src[i] = byte(i*7 + i>>8)
-	}
-	interleave(&got, &src)
-	interleaveGo(&want, &src)
-	if got != want {
-		t.Error("other pixels than Go's")
-	}
-}
