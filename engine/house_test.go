@@ -64,11 +64,11 @@ var house = [][]room{
 		{"engine/analysis/stats", "whether one stretch of steps was faster than another, and how sure that is", []string{"engine/base/units"}},
 	},
 	{
-		{"engine/train", "our own training: the step loop, its knobs, events into times", []string{"engine/base/host", "engine/base/knob", "engine/base/units", "engine/device", "engine/trace", "engine/train/nn", "engine/train/ops", "engine/train/plan", "kernels", "loader"}},
+		{"engine/train", "our own training: the step loop, its knobs, events into times", []string{"engine/base/host", "engine/base/knob", "engine/base/units", "engine/device", "engine/trace", "engine/train/nn", "engine/train/ops", "engine/train/prepared", "kernels", "loader"}},
 		{"engine/train/checkpoint", "runs and weights as files", []string{"engine/base/knob", "engine/base/units", "engine/trace", "engine/train", "engine/train/nn", "engine/train/safetensors", "loader"}},
 		{"engine/train/nn", "models as static plans of launches", []string{"engine/device", "kernels"}},
 		{"engine/train/ops", "the table of device ops, and which steps are timed", []string{"engine/base/knob", "engine/device", "engine/trace"}},
-		{"engine/train/plan", "plans of steps and the memory they need of device and host, as knobs change", []string{"engine/base/host", "engine/base/knob", "engine/base/units", "engine/device", "engine/trace", "engine/train/nn", "engine/train/ops", "kernels", "loader"}},
+		{"engine/train/prepared", "steps in the device's form, and the memory they need of device and host, as knobs change", []string{"engine/base/host", "engine/base/knob", "engine/base/units", "engine/device", "engine/trace", "engine/train/nn", "engine/train/ops", "kernels", "loader"}},
 		{"engine/train/safetensors", "named tensors in files, read and written; the Go libraries of the format are not kept up, and it is under 400 lines", []string{}},
 	},
 	{
@@ -294,7 +294,7 @@ var tooLarge = map[string]bool{
 	"engine/report.markdown.environment":                  true,
 	"engine/train.Engine":                                 true,
 	"engine/train/nn.State":                               true,
-	"engine/train/plan.Plans":                             true,
+	"engine/train/prepared.Plans":                         true,
 	"kernels/cpu.Plan":                                    true,
 	"kernels/verify/ptxvm.multiplyAsync":                  true,
 	"loader.Loader":                                       true,

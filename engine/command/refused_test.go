@@ -15,7 +15,7 @@ import (
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train"
 	"dev.gpustall/engine/train/nn"
-	"dev.gpustall/engine/train/plan"
+	"dev.gpustall/engine/train/prepared"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/transform"
 )
@@ -87,7 +87,7 @@ func lossesOf(t *testing.T, at int, changes []knob.Setting) (losses []float32, s
 	}
 	rec := trace.NewRecorder(trace.NewClock(), 0)
 	e, err = train.New(train.Config{
-		Task: plan.Task{Model: m, Seed: 1}, Device: dev, Recorder: rec, Dataset: data, Transform: transform.CIFARTrain(), Steps: 16,
+		Task: prepared.Task{Model: m, Seed: 1}, Device: dev, Recorder: rec, Dataset: data, Transform: transform.CIFARTrain(), Steps: 16,
 		Recipe: m.Recipe(k.Loader.BatchSize), Knobs: k,
 	})
 	if err != nil {

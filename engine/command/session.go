@@ -23,7 +23,7 @@ import (
 	"dev.gpustall/engine/trace/store"
 	"dev.gpustall/engine/train"
 	"dev.gpustall/engine/train/nn"
-	"dev.gpustall/engine/train/plan"
+	"dev.gpustall/engine/train/prepared"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/source"
 	"dev.gpustall/loader/transform"
@@ -166,7 +166,7 @@ func (r *run) openEngine(ctx context.Context, o *options, knobs train.Knobs, pro
 		tuning = 0
 	}
 	cfg := train.Config{
-		Task: plan.Task{
+		Task: prepared.Task{
 			Model: r.network, Fixed: r.fixed, Seed: o.seed, TuneLimit: tuning, Start: ctx, Progress: progress,
 			HostMemory: host.ReadMemory, HostPlanned: r.device.limitHeap,
 		},

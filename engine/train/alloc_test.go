@@ -10,7 +10,7 @@ import (
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train/nn"
 	"dev.gpustall/engine/train/ops"
-	"dev.gpustall/engine/train/plan"
+	"dev.gpustall/engine/train/prepared"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/transform"
 )
@@ -62,7 +62,7 @@ func TestStepAllocates(t *testing.T) {
 					if n := testing.AllocsPerRun(50, step); n != 0 {
 						t.Errorf("%v allocations a step with %d workers, time_ops=%v", n, workers, timing)
 					}
-					if err := e.finish(); err != nil {
+					if err := e.pipeline.finish(); err != nil {
 						t.Error(err)
 					}
 				})
@@ -92,7 +92,7 @@ func stepper(t *testing.T, name string, workers int) *Engine {
 	k := DefaultKnobs()
 	k.Loader.BatchSize, k.Loader.NumWorkers = 8, workers
 	e, err := New(Config{
-		Device: dev, Recorder: trace.NewRecorder(trace.NewClock(), 1<<10), Task: plan.Task{Model: m},
+		Device: dev, Recorder: trace.NewRecorder(trace.NewClock(), 1<<10), Task: prepared.Task{Model: m},
 		Dataset: grey{}, Transform: transform.CIFARTrain(), Knobs: k, Recipe: m.Recipe(8),
 	})
 	if err != nil {
@@ -106,7 +106,7 @@ func stepper(t *testing.T, name string, workers int) *Engine {
 			t.Error(err)
 		}
 	})
-	if err := e.clock.start(dev, e.computeStream, e.rec); err != nil {
+	if err := e.pipeline.start(); err != nil {
 		t.Fatal(err)
 	}
 	e.openSegment("start", trace.Prediction{})

@@ -1,155 +1,102 @@
 package train
 
 import (
-	"context"
-	"errors"
-
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/loader"
 )
 
-// Set asks for knob changes. They are checked together and all or none are
-// taken; the engine applies them at its next step boundary and the trace
-// confirms them as a new segment. It may be called from any goroutine.
-func (e *Engine) Set(changes []knob.Setting) error {
-	e.setMu.Lock()
-	defer e.setMu.Unlock()
-	k := *e.wanted.Load()
-	for _, c := range changes {
-		if err := k.Set(c.Name, c.Value); err != nil {
-			return err
-		}
+// change is a change of knobs on its way into force at a step boundary.
+type change struct {
+	to    Knobs
+	words string       // "batch_size 16 -> 128"
+	start int64        // ns
+	queue loader.Stats // of the loader before
+}
+
+// apply puts the wanted knobs in force and opens a new segment. Knobs that turn out to be
+// impossible (too little memory) are withdrawn: the old ones stay in force, and the run
+// goes on.
+func (e *Engine) apply(to Knobs) error {
+	c := e.decide(to)
+	if err := e.take(&c); err != nil {
+		return e.refuse(&c, err)
 	}
-	if err := errors.Join(k.Check(e.info), k.Loader.Fits(e.samples()), e.checkSchedule(&k)); err != nil {
+	if err := e.put(&c); err != nil {
 		return err
 	}
-	if e.cfg.Predict != nil && k != *e.wanted.Load() {
-		e.expected = expectation{k, e.cfg.Predict(k.List())}
-	}
-	e.wanted.Store(&k)
-	e.nudge()
+	e.recordChange(&c)
 	return nil
 }
 
-// expectation is what was predicted of knobs when they were asked for.
-type expectation struct {
-	of   Knobs
-	says trace.Prediction
+// decide says what changes.
+func (e *Engine) decide(to Knobs) change {
+	return change{to: to, words: knob.Diff(e.applied.List(), to.List()), start: e.timeline.rec.Now(), queue: e.loader.Stats()}
 }
 
-// expect is what was predicted of the knobs that take effect.
-func (e *Engine) expect(k Knobs) (p trace.Prediction) {
-	e.setMu.Lock()
-	defer e.setMu.Unlock()
-	if e.expected.of == k {
-		p, e.expected = e.expected.says, expectation{}
-	}
-	return p
-}
-
-// Requested returns the knobs last asked for.
-func (e *Engine) Requested() []knob.Setting { return e.wanted.Load().List() }
-
-func (e *Engine) nudge() {
-	select {
-	case e.wake <- struct{}{}:
-	default:
-	}
-}
-
-// boundary is the place between two steps where pauses and changes happen.
-func (e *Engine) boundary(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
+// take has the prepared steps and the loader take what the change needs.
+func (e *Engine) take(c *change) error {
+	if err := e.steps.Apply(c.to.Knobs); err != nil {
 		return err
 	}
-	if err := e.evaluateDue(ctx); err != nil {
-		return err
-	}
-	if e.paused.Load() {
-		if err := e.pause(ctx); err != nil {
-			return err
-		}
-	}
-	if e.transition.active && e.transition.refilled(e.loader.Stats().Ready) {
-		e.endTransition()
-	}
-	e.publish(e.rec.Now())
-	e.keep()
-	if want := e.wanted.Load(); *want != e.applied {
-		return e.apply(*want)
-	}
-	return nil
+	return e.loader.Set(c.to.Loader)
 }
 
-// apply puts the wanted knobs in force and opens a new segment. Knobs that turn out
-// to be impossible (too little memory) are withdrawn: the old ones stay in force and
-// the run goes on.
-func (e *Engine) apply(k Knobs) error {
-	before := e.loader.Stats()
-	words := knob.Diff(e.applied.List(), k.List())
-	start := e.rec.Now()
-	err := e.plans.Apply(k.Knobs)
-	if err == nil {
-		err = e.loader.Set(k.Loader)
+// refuse withdraws a change and goes back to the knobs in force. It returns an error when
+// that cannot be done, which ends the run.
+func (e *Engine) refuse(c *change, why error) error {
+	e.control.withdraw(c.to, e.applied, func(k Knobs) error { return k.Check(e.info) })
+	e.timeline.rec.Note("error", c.words+trace.NotApplied+why.Error())
+	e.span(trace.KindRebuild, c.start, -1, 0)
+	if e.steps.Broken() {
+		return errs.Wrap(why, "apply", c.words, hintDevice)
 	}
-	if err != nil {
-		e.withdraw(k)
-		e.rec.Note("error", words+trace.NotApplied+err.Error())
-	}
-	e.span(trace.KindRebuild, start, -1, 0)
-	switch {
-	case err != nil && e.plans.Broken():
-		return errs.Wrap(err, "apply", words, hintDevice)
-	case err != nil:
-		if err := e.plans.Revert(); err != nil {
-			return errs.Wrap(err, "go back from", words, hintDevice)
-		}
-		return nil
-	}
-	state := e.plans.State()
+	return errs.Wrap(e.steps.Revert(), "go back from", c.words, hintDevice)
+}
+
+// put puts the change in force: what no longer holds of the optimizer's state is dropped.
+func (e *Engine) put(c *change) error {
+	e.span(trace.KindRebuild, c.start, -1, 0)
+	state := e.steps.State()
 	if state != nil {
 		state.Settle()
 	}
-	if k.Accumulate != e.applied.Accumulate || k.Precision != e.applied.Precision {
-		e.micro = 0
+	if c.to.Accumulate != e.applied.Accumulate || c.to.Precision != e.applied.Precision {
+		e.progress.micro = 0
 		if state != nil {
 			if err := state.DropSum(); err != nil {
-				return errs.Wrap(err, "clear the sum of gradients for", words, hintDevice)
+				return errs.Wrap(err, "clear the sum of gradients for", c.words, hintDevice)
 			}
 		}
 	}
-	from := e.applied.Knobs
-	if k.Schedule != e.applied.Schedule {
-		e.pace.From, e.pace.Epoch = e.pace.Updates, max(0, e.epoch)
+	if c.to.Schedule != e.applied.Schedule {
+		e.progress.restartSchedule()
 	}
-	e.applied = k
-	e.closeSegment()
-	e.openSegment(words, e.expect(k))
-	e.noteRisks(from)
-	e.transition.begin(start, before.Ready, before.InFlight, k.Loader.InFlight())
 	return nil
 }
 
-// withdraw takes refused changes back: wanted knobs that still have a value of refused
-// return to the value in force. Knobs set in the meantime stay wanted, unless they are
-// impossible without the refused ones.
-func (e *Engine) withdraw(refused Knobs) {
-	e.setMu.Lock()
-	defer e.setMu.Unlock()
-	k := *e.wanted.Load()
-	if k == refused {
-		k = e.applied
-	}
-	was, not, now := e.applied.List(), refused.List(), k.List()
-	for i := range now {
-		if not[i] != was[i] && now[i] == not[i] && k.Set(was[i].Name, was[i].Value) != nil {
-			k = e.applied
-			break
-		}
-	}
-	if k == refused || k.Check(e.info) != nil {
-		k = e.applied
-	}
-	e.wanted.Store(&k)
+// recordChange opens the segment of the change.
+func (e *Engine) recordChange(c *change) {
+	from := e.applied.Knobs
+	e.applied = c.to
+	e.closeSegment()
+	e.openSegment(c.words, e.control.take(c.to))
+	e.noteRisks(from)
+	e.segments.transition.begin(c.start, c.queue.Ready, c.queue.InFlight, c.to.Loader.InFlight())
+}
+
+// openSegment begins the segment of the knobs in force. The memory is published
+// before it starts, so that it is known from there on.
+func (e *Engine) openSegment(reason string, expected trace.Prediction) {
+	e.steps.Publish()
+	e.ops.Begin(e.applied.TimeOps)
+	e.segments.begin(e.applied, e.progress.step, reason, expected)
+}
+
+// closeSegment ends the open segment. The memory published after its end is the next
+// segment's.
+func (e *Engine) closeSegment() {
+	e.segments.end()
+	e.publish(e.segments.open.End)
 }

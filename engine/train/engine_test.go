@@ -18,7 +18,7 @@ import (
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train"
 	"dev.gpustall/engine/train/nn"
-	"dev.gpustall/engine/train/plan"
+	"dev.gpustall/engine/train/prepared"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/format/records"
 	"dev.gpustall/loader/transform"
@@ -153,7 +153,7 @@ func onCPU(t testing.TB, d loader.Dataset, k train.Knobs, epochs int) *rig {
 	}
 	m := cnn(t, d)
 	return newRig(t, dev, train.Config{
-		Task: plan.Task{Model: m, Seed: 1}, Dataset: d, Transform: transform.CIFARTrain(), Epochs: epochs,
+		Task: prepared.Task{Model: m, Seed: 1}, Dataset: d, Transform: transform.CIFARTrain(), Epochs: epochs,
 		Recipe: m.Recipe(k.Loader.BatchSize), Knobs: k,
 	})
 }
@@ -303,7 +303,7 @@ func TestUnet3D(t *testing.T) {
 		k := train.DefaultKnobs()
 		k.Loader.BatchSize, k.Loader.NumWorkers = w.BatchSize, 1
 		r := newRig(t, emu.New(p, emu.NewRealClock()), train.Config{
-			Task:    plan.Task{Fixed: func(int) device.Operation { return emu.Fixed{Duration: w.Compute} }},
+			Task:    prepared.Task{Fixed: func(int) device.Operation { return emu.Fixed{Duration: w.Compute} }},
 			Dataset: ds, Transform: records.Transform{}, Epochs: 1, Knobs: k,
 		})
 		return r.run(t, context.Background())
@@ -347,7 +347,7 @@ func TestDiverges(t *testing.T) {
 		k := train.DefaultKnobs()
 		k.Loader.BatchSize = 32
 		s := newRig(t, dev, train.Config{
-			Task: plan.Task{Model: cnn(t, d), Seed: 1}, Dataset: d, Transform: transform.CIFARTrain(), Epochs: 1,
+			Task: prepared.Task{Model: cnn(t, d), Seed: 1}, Dataset: d, Transform: transform.CIFARTrain(), Epochs: 1,
 			Recipe: nn.Recipe{Hyper: nn.Hyper{LR: tt.lr, Momentum: 0.9}}, Knobs: k,
 		}).run(t, context.Background())
 		if n := warnings(s, "diverged"); n != tt.says {
@@ -377,7 +377,7 @@ func BenchmarkStep(b *testing.B) {
 			d := stripes{n: 1 << 20}
 			m := cnn(b, d)
 			r := newRig(b, emu.New(p, emu.NewRealClock()), train.Config{
-				Task: plan.Task{Model: m}, Dataset: d, Transform: transform.CIFARTrain(), Steps: b.N, Knobs: k,
+				Task: prepared.Task{Model: m}, Dataset: d, Transform: transform.CIFARTrain(), Steps: b.N, Knobs: k,
 			})
 			b.ReportAllocs()
 			b.ResetTimer()

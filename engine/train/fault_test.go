@@ -17,7 +17,7 @@ import (
 	"dev.gpustall/engine/device/emu"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train"
-	"dev.gpustall/engine/train/plan"
+	"dev.gpustall/engine/train/prepared"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/transform"
 )
@@ -80,7 +80,7 @@ func faultyCPU(t *testing.T, d loader.Dataset, k train.Knobs, epochs int) (*rig,
 	dev := &faulty{Device: c, calls: map[string]int{}}
 	m := cnn(t, d)
 	return newRig(t, dev, train.Config{
-		Task: plan.Task{Model: m, Seed: 1}, Dataset: d, Transform: transform.CIFARTrain(), Epochs: epochs,
+		Task: prepared.Task{Model: m, Seed: 1}, Dataset: d, Transform: transform.CIFARTrain(), Epochs: epochs,
 		Recipe: m.Recipe(k.Loader.BatchSize), Knobs: k,
 	}), dev
 }
@@ -367,7 +367,7 @@ func TestClockDrift(t *testing.T) {
 		k.Loader.Inject.CPU = 200 * time.Microsecond // data-bound: the host sees each step alone
 		d := stripes{n: 1 << 20}
 		r := newRig(t, dev, train.Config{
-			Task:    plan.Task{Fixed: func(int) device.Operation { return emu.Fixed{Duration: time.Millisecond} }},
+			Task:    prepared.Task{Fixed: func(int) device.Operation { return emu.Fixed{Duration: time.Millisecond} }},
 			Dataset: d, Transform: transform.CIFARTrain(), Steps: 100, Knobs: k,
 		})
 		s := r.run(t, context.Background())
@@ -406,7 +406,7 @@ func TestLivePrecision(t *testing.T) {
 	dev := &faulty{Device: emu.New(p, emu.NewRealClock()), calls: map[string]int{}}
 	d := stripes{n: 1 << 12}
 	m := cnn(t, d)
-	r := newRig(t, dev, train.Config{Task: plan.Task{Model: m}, Dataset: d, Transform: transform.CIFARTrain(), Steps: 60, Knobs: small()})
+	r := newRig(t, dev, train.Config{Task: prepared.Task{Model: m}, Dataset: d, Transform: transform.CIFARTrain(), Steps: 60, Knobs: small()})
 	full := 0 // allocations to refuse: the plan's, and that of the second try
 	dev.fail = func(c string, n, _ int) error {
 		if c == "alloc" && full > 0 {

@@ -10,7 +10,7 @@ import (
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/train/nn"
 	"dev.gpustall/engine/train/ops"
-	"dev.gpustall/engine/train/plan"
+	"dev.gpustall/engine/train/prepared"
 	"dev.gpustall/kernels"
 	"dev.gpustall/loader"
 )
@@ -19,7 +19,7 @@ import (
 // the engine's own. It is a value; the engine holds the wanted one behind an
 // atomic pointer and applies it at a step boundary.
 type Knobs struct {
-	plan.Knobs
+	prepared.Knobs
 	Schedule nn.Schedule
 	TimeOps  ops.Mode
 }
@@ -172,7 +172,7 @@ func DefaultsOn(info device.Info) Knobs {
 			continue
 		}
 		if err := k.Set(s.Name, s.DefaultHere); err != nil {
-			panic(fmt.Sprintf("engine: a default on %s: %v", info.Name, err))
+			panic(fmt.Sprintf("train: a default on %s: %v", info.Name, err))
 		}
 	}
 	return k

@@ -1,14 +1,12 @@
 package train
 
 import (
-	"encoding/binary"
 	"fmt"
-	"math"
 
 	"dev.gpustall/engine/trace"
 )
 
-// overflowNotes is how many overflows the log tells one by one.
+// overflowNotes is how many overflows are noted one by one.
 const overflowNotes = 20
 
 // lossScale follows the dynamic loss scale of fp16, which lives on the device.
@@ -17,12 +15,10 @@ type lossScale struct {
 	skipped int64   // updates
 }
 
-// record takes what the device wrote behind a step's update: the loss scale of
-// the next step and whether this one's update was skipped, because a gradient was
-// not finite.
+// record takes what the device wrote after a step's update: the loss scale of the next
+// step, and whether this one's update was skipped because a gradient was not finite.
 func (l *lossScale) record(r *trace.Recorder, step int32, b []byte) {
-	scale := math.Float32frombits(binary.LittleEndian.Uint32(b))
-	skip := math.Float32frombits(binary.LittleEndian.Uint32(b[4:])) != 0
+	scale, skip := float(b), float(b[4:]) != 0
 	if scale != l.scale {
 		r.Gauge(trace.GaugeLossScale, float64(scale))
 	}

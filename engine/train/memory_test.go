@@ -14,7 +14,7 @@ import (
 	"dev.gpustall/engine/device/cpu"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train"
-	"dev.gpustall/engine/train/plan"
+	"dev.gpustall/engine/train/prepared"
 	"dev.gpustall/loader/transform"
 )
 
@@ -114,7 +114,7 @@ func (b *bank) Free(buf device.Buffer) {
 func bankConfig(t *testing.T, d stripes, k train.Knobs) train.Config {
 	m := cnn(t, d)
 	return train.Config{
-		Task: plan.Task{Model: m, Seed: 1}, Dataset: d, Transform: transform.CIFARTrain(), Epochs: 3,
+		Task: prepared.Task{Model: m, Seed: 1}, Dataset: d, Transform: transform.CIFARTrain(), Epochs: 3,
 		Recipe: m.Recipe(k.Loader.BatchSize), Knobs: k,
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train"
 	"dev.gpustall/engine/train/nn"
-	"dev.gpustall/engine/train/plan"
+	"dev.gpustall/engine/train/prepared"
 	"dev.gpustall/loader/transform"
 
 	"dev.gpustall/engine/device/cpu"
@@ -30,7 +30,7 @@ func kept(t *testing.T, from *train.Point, step, accumulate, workers, every int)
 	m := cnn(t, d)
 	times := 0
 	r := newRig(t, dev, train.Config{
-		Task: plan.Task{Model: m, Seed: 1}, Dataset: d, Transform: transform.CIFARTrain(), Steps: step,
+		Task: prepared.Task{Model: m, Seed: 1}, Dataset: d, Transform: transform.CIFARTrain(), Steps: step,
 		Recipe: m.Recipe(16), Knobs: k, From: from,
 		Keeping: train.Keeping{Every: every, Keep: func(capture func() (*train.Point, error)) error {
 			times++
@@ -104,7 +104,7 @@ func TestScheduleGoesOn(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		r := newRig(t, dev, train.Config{Task: plan.Task{Model: m, Seed: 1}, Dataset: d, Transform: transform.CIFARTrain(), Steps: steps, Knobs: k, From: from})
+		r := newRig(t, dev, train.Config{Task: prepared.Task{Model: m, Seed: 1}, Dataset: d, Transform: transform.CIFARTrain(), Steps: steps, Knobs: k, From: from})
 		if change != nil {
 			if err := r.engine.Set(change); err != nil {
 				t.Fatal(err)
@@ -144,7 +144,7 @@ func TestOtherAccumulation(t *testing.T) {
 	k := train.DefaultKnobs()
 	k.Loader.BatchSize = 16
 	s := newRig(t, dev, train.Config{
-		Task: plan.Task{Model: m, Seed: 1}, Dataset: d, Transform: transform.CIFARTrain(), Steps: 7, Recipe: m.Recipe(16), Knobs: k, From: point,
+		Task: prepared.Task{Model: m, Seed: 1}, Dataset: d, Transform: transform.CIFARTrain(), Steps: 7, Recipe: m.Recipe(16), Knobs: k, From: point,
 	}).run(t, context.Background())
 	if len(s.Recent) != 2 || !slices.ContainsFunc(s.Notes, func(n trace.Note) bool { return n.Level == "warn" }) {
 		t.Errorf("%d steps, notes %v", len(s.Recent), s.Notes)

@@ -3,57 +3,60 @@ package train
 import (
 	"slices"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
-// publishPeriod is how often the session gets what the engine knows beside its
-// spans, in ns.
-const publishPeriod = 2e9
+// segments records the run's segments, one for each set of knobs in force, and the
+// transition at the beginning of each. It belongs to the step loop.
+type segments struct {
+	timeline    *timeline
+	specs       []knob.Spec // of the device's knobs
+	open        trace.Segment
+	transition  transition
+	ineffective []string // warnings of the open segment about knobs without effect
+}
 
-// openSegment begins the segment of the knobs in force. The memory is published
-// before it starts, so that it is known from there on.
-func (e *Engine) openSegment(reason string, expected trace.Prediction) {
-	e.plans.Publish()
-	e.ops.Begin(e.applied.TimeOps)
-	e.segment = trace.Segment{
-		Index: e.segment.Index, Start: e.rec.Now(), FirstStep: e.step,
-		Knobs: e.applied.List(), Reason: reason, Predicted: expected,
+// begin opens the segment of knobs, from a step on.
+func (s *segments) begin(k Knobs, step int32, reason string, expected trace.Prediction) {
+	rec := s.timeline.rec
+	s.open = trace.Segment{
+		Index: s.open.Index, Start: rec.Now(), FirstStep: step,
+		Knobs: k.List(), Reason: reason, Predicted: expected,
 	}
-	e.rec.Segment(e.segment)
-	e.noteIneffective()
+	rec.Segment(s.open)
+	s.warn(k)
 }
 
-// closeSegment ends the open segment; the next one takes the next index.
-func (e *Engine) closeSegment() {
-	e.endTransition()
-	e.segment.End = e.rec.Now()
-	e.publishNow(e.segment.End) // behind the end: the memory is the next segment's already
-	e.rec.Segment(e.segment)
-	e.segment.Index++
+// end closes the open segment. The next one takes the next
+// index.
+func (s *segments) end() {
+	s.endTransition()
+	s.open.End = s.timeline.rec.Now()
+	s.timeline.rec.Segment(s.open)
+	s.open.Index++
 }
 
-// noteIneffective warns of knobs in force that have no effect. A sentence that was
-// true of the segment before is not said again.
-func (e *Engine) noteIneffective() {
-	now := KnobTable.Ineffective(e.applied, Specs(e.info))
-	for _, w := range now {
-		if !slices.Contains(e.ineffective, w) {
-			e.rec.Note("warn", w)
+// endTransition ends the transition under way, if there is one.
+func (s *segments) endTransition() {
+	t := &s.transition
+	if !t.active {
+		return
+	}
+	t.record(s.timeline.step, s.timeline.rec.Now())
+	t.active = false
+	s.open.TransitionSteps = int32(t.count)
+	s.timeline.rec.Segment(s.open)
+}
+
+// warn notes knobs in force that have no effect. A warning that the segment before had
+// too is not repeated.
+func (s *segments) warn(k Knobs) {
+	now := KnobTable.Ineffective(k, s.specs)
+	for _, text := range now {
+		if !slices.Contains(s.ineffective, text) {
+			s.timeline.rec.Note("warn", text)
 		}
 	}
-	e.ineffective = now
-}
-
-// publish hands the session, now and then, the table of ops and the device's memory.
-func (e *Engine) publish(now int64) {
-	if now >= e.publishAt {
-		e.publishNow(now)
-	}
-}
-
-func (e *Engine) publishNow(now int64) {
-	e.publishAt = now + publishPeriod
-	e.ops.Publish()
-	e.plans.Publish()
-	e.showRate()
+	s.ineffective = now
 }

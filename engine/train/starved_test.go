@@ -30,11 +30,10 @@ func TestWoken(t *testing.T) {
 		"there all the time": {5, 0, []trace.Span{span(trace.KindStarved, 5, now)}},
 		"there and quick":    {now - 9, 0, []trace.Span{span(trace.KindNext, now-9, now)}},
 	} {
-		e := &Engine{rec: trace.NewRecorder(fixedClock(now), 16), step: 7}
-		e.tracks.step = e.rec.Track(trace.TrackStep)
-		e.woken(trace.KindNext, c.start, c.ready, 3, 0)
+		l := newTimeline(trace.NewRecorder(fixedClock(now), 16))
+		l.woken(trace.Span{Start: c.start, Step: 7, Batch: 3, Kind: trace.KindNext}, c.ready)
 		s := trace.NewSession(trace.Meta{})
-		col := trace.NewCollector(e.rec, s, nil, nil)
+		col := trace.NewCollector(l.rec, s, nil, nil)
 		col.Start()
 		if err := col.Stop(trace.Outcome{}); err != nil {
 			t.Fatal(err)

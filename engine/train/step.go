@@ -5,10 +5,9 @@ import (
 	"fmt"
 
 	"dev.gpustall/engine/base/errs"
-	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train/nn"
-	"dev.gpustall/engine/train/plan"
+	"dev.gpustall/engine/train/prepared"
 	"dev.gpustall/kernels"
 	"dev.gpustall/loader"
 )
@@ -25,154 +24,137 @@ func (e *Engine) trainStep(ctx context.Context) error {
 	if err := e.enqueue(batch); err != nil {
 		return err
 	}
-	return e.resolve()
+	return e.pipeline.resolve()
+}
+
+// boundary is the place between two steps where evaluations, pauses and changes happen.
+func (e *Engine) boundary(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := e.evaluateDue(ctx); err != nil {
+		return err
+	}
+	if e.control.paused.Load() {
+		if err := e.pause(ctx); err != nil {
+			return err
+		}
+	}
+	if e.segments.transition.active && e.segments.transition.refilled(e.loader.Stats().Ready) {
+		e.segments.endTransition()
+	}
+	if now := e.timeline.rec.Now(); now >= e.publishAt {
+		e.publish(now)
+	}
+	e.keep()
+	if want := e.control.wanted.Load(); *want != e.applied {
+		return e.apply(*want)
+	}
+	return nil
+}
+
+// pause waits until the run is to go on.
+func (e *Engine) pause(ctx context.Context) error {
+	if err := e.pipeline.finish(); err != nil {
+		return err
+	}
+	rec := e.timeline.rec
+	start := rec.Now()
+	rec.Note("info", "paused")
+	for e.control.paused.Load() {
+		select {
+		case <-ctx.Done():
+			e.span(trace.KindPause, start, -1, 0)
+			return ctx.Err()
+		case <-e.control.wake:
+		}
+	}
+	e.span(trace.KindPause, start, -1, 0)
+	rec.Note("info", "resumed")
+	return nil
 }
 
 // next takes a batch; the wait here is the data stall.
 func (e *Engine) next(ctx context.Context) (*loader.Batch, error) {
-	start := e.rec.Now()
+	start := e.timeline.rec.Now()
 	b, err := e.loader.Next(ctx)
 	if err != nil {
 		e.span(trace.KindNext, start, -1, 0)
 		return nil, err
 	}
-	e.woken(trace.KindNext, start, b.Ready, b.Seq, b.Flags)
+	e.timeline.woken(trace.Span{Start: start, Step: e.progress.step, Batch: b.Seq, Kind: trace.KindNext, Flags: b.Flags}, b.Ready)
 	return b, nil
 }
 
 // enqueue sends the batch to the device and the step's launches after it.
 func (e *Engine) enqueue(b *loader.Batch) error {
-	p, err := e.planOf(b)
+	s, err := e.stepOf(b)
 	if err != nil {
 		b.Release()
 		return err
 	}
-	f := &e.ring[e.head%len(e.ring)]
-	start := e.rec.Now()
-	f.begin(b, e.step, e.segment.Index)
-	slot := p.Slot(e.step)
-	f.prog = slot.Program(e.micro+1 == e.applied.Accumulate)
-	e.starved.begin(e.rec, start)
+	f, number, rec := e.pipeline.next(), e.progress.step, e.timeline.rec
+	start := rec.Now()
+	f.begin(b, number, e.segments.open.Index)
+	slot := s.Slot(number)
+	f.prog = slot.Program(e.progress.endsUpdate(e.applied.Accumulate))
+	e.starved.begin(rec, start)
 	err = e.send(f, slot)
 	waited := e.starved.end()
 	if err != nil {
-		e.abort()
-		return errs.Wrap(err, "enqueue", fmt.Sprintf("step %d on %s", e.step, e.info.Name), hintDevice)
+		e.pipeline.abort()
+		return errs.Wrap(err, "enqueue", fmt.Sprintf("step %d on %s", number, e.info.Name), hintDevice)
 	}
 	f.enqueued = start
-	f.flags = b.Flags | e.transition.flag()
-	if b.Epoch != e.epoch {
+	f.flags = b.Flags | e.segments.transition.flag()
+	if b.Epoch != e.progress.epoch {
 		f.flags |= trace.FlagFirstOfEpoch
 	}
-	e.epoch = b.Epoch
 	if b.Last {
 		f.flags |= trace.FlagLastOfEpoch
-		e.epochEnded = true
 	}
-	e.head++
-	now := e.rec.Now()
+	e.pipeline.launched()
+	now := rec.Now()
 	f.host = now - start
-	e.woken(trace.KindEnqueue, start, now-waited, b.Seq, b.Flags)
-	e.step++
-	if e.micro = (e.micro + 1) % e.applied.Accumulate; e.micro == 0 {
-		e.pace.Updates++
-	}
-	e.transition.delivered()
+	e.timeline.woken(trace.Span{Start: start, Step: number, Batch: b.Seq, Kind: trace.KindEnqueue, Flags: b.Flags}, now-waited)
+	e.progress.advance(b, e.applied.Accumulate)
+	e.segments.transition.delivered()
 	return nil
 }
 
-// planOf finds the plan of a batch, or builds it.
-func (e *Engine) planOf(b *loader.Batch) (*plan.Plan, error) {
-	key := plan.Key{Samples: b.N, DeviceTransforms: b.Device}
-	if p := e.plans.Find(key); p != nil {
-		return p, nil
+// send enqueues the optimizer's settings, if they changed, and the step.
+func (e *Engine) send(f *flight, slot *prepared.Slot) error {
+	state := e.steps.State()
+	if state == nil {
+		return e.pipeline.send(f, slot, nil)
 	}
-	start := e.rec.Now()
-	p, err := e.plans.Build(key)
+	if err := e.rate.set(state, e.pipeline.computeStream, e.hyper(f.batch.Epoch)); err != nil {
+		return err
+	}
+	return e.pipeline.send(f, slot, e.scaleOf(state))
+}
+
+// scaleOf returns the state if the next step changes fp16's loss scale, or nil.
+func (e *Engine) scaleOf(state *nn.State) *nn.State {
+	if e.applied.Precision == kernels.F16 && e.progress.endsUpdate(e.applied.Accumulate) && e.info.Computes {
+		return state
+	}
+	return nil
+}
+
+// stepOf finds the prepared step of a batch, or builds it.
+func (e *Engine) stepOf(b *loader.Batch) (*prepared.Step, error) {
+	key := prepared.Key{Samples: b.N, DeviceTransforms: b.Device}
+	if s := e.steps.Find(key); s != nil {
+		return s, nil
+	}
+	start := e.timeline.rec.Now()
+	s, err := e.steps.Build(key)
 	e.span(trace.KindRebuild, start, b.Seq, 0)
-	return p, err
+	return s, err
 }
 
-// send makes the step's calls of the device, in their order. It stops at the
-// first that fails: a later one could run on data that is not there.
-func (e *Engine) send(f *flight, slot *plan.Slot) error {
-	if err := e.setHyper(f.batch.Epoch); err != nil {
-		return err
-	}
-	if err := e.copyIn(f, slot.Input); err != nil {
-		return err
-	}
-	if err := e.compute(f); err != nil {
-		return err
-	}
-	if err := slot.ReadMetrics(e.dev, e.computeStream, f.metrics); err != nil {
-		return err
-	}
-	if err := e.readScale(f); err != nil {
-		return err
-	}
-	return e.dev.Record(e.computeStream, f.done)
-}
-
-// copyIn enqueues the copy of the batch to its input slot.
-func (e *Engine) copyIn(f *flight, input device.Buffer) error {
-	if e.head >= plan.Slots { // an earlier step reads the same slot
-		earlier := &e.ring[(e.head-plan.Slots)%len(e.ring)]
-		if err := e.dev.Wait(e.copyStream, earlier.end); err != nil {
-			return err
-		}
-	}
-	if err := e.dev.Record(e.copyStream, f.copyStart); err != nil {
-		return err
-	}
-	if err := e.dev.CopyIn(e.copyStream, input, f.batch.Host); err != nil {
-		return err
-	}
-	return e.dev.Record(e.copyStream, f.copyEnd)
-}
-
-// compute enqueues the step's program, behind the copy of its batch.
-func (e *Engine) compute(f *flight) (err error) {
-	if err = e.dev.Wait(e.computeStream, f.copyEnd); err != nil {
-		return err
-	}
-	if err = e.dev.Record(e.computeStream, f.start); err != nil {
-		return err
-	}
-	if f.timing, err = e.ops.Launch(e.computeStream, f.prog); err != nil {
-		return err
-	}
-	return e.dev.Record(e.computeStream, f.end)
-}
-
-// readScale enqueues the copy of fp16's loss scale to the host, after an update.
-func (e *Engine) readScale(f *flight) error {
-	f.scaled = e.applied.Precision == kernels.F16 && e.micro+1 == e.applied.Accumulate && e.plans.State() != nil && e.info.Computes
-	if !f.scaled {
-		return nil
-	}
-	return e.plans.State().ReadScale(e.computeStream, f.metrics[nn.MetricsSize:])
-}
-
-// abort gives up a step that was enqueued in part. It waits until neither stream has
-// any work of it left; then the batch and the device's memory may be freed.
-func (e *Engine) abort() {
-	f := &e.ring[e.head%len(e.ring)]
-	for _, s := range [...]device.Stream{e.copyStream, e.computeStream} {
-		if e.dev.Record(s, f.done) == nil {
-			_ = e.dev.Sync(f.done) // the error that led here is the one to tell
-		}
-	}
-	if f.batch != nil {
-		f.batch.Release()
-		f.batch = nil
-	}
-}
-
-// span records what the step loop did from start until now, and returns how long
-// that was, in ns.
-func (e *Engine) span(k trace.Kind, start int64, batch int32, flags uint16) int64 {
-	now := e.rec.Now()
-	e.tracks.step.Record(trace.Span{Start: start, End: now, Step: e.step, Batch: batch, Kind: k, Flags: flags})
-	return now - start
+// span records what the step loop did from start until now.
+func (e *Engine) span(k trace.Kind, start int64, batch int32, flags uint16) {
+	e.timeline.span(trace.Span{Start: start, Step: e.progress.step, Batch: batch, Kind: k, Flags: flags})
 }

@@ -2,18 +2,17 @@ package train
 
 import "dev.gpustall/engine/trace"
 
-// transition follows a knob change until the ready queue is refilled: until it is
-// back at its level before the change. A queue that is always empty counts as
-// refilled once as many batches were delivered as were in flight and as the new
-// limit allows. Where more were in flight than the new limit allows, those go first:
-// until they are delivered, the loader of before feeds the device.
+// transition follows a knob change until the ready queue is back at its level before the
+// change. A queue that is always empty counts as refilled after as many batches as were
+// in flight and as the new limit allows. Where more were in flight than the new limit
+// allows, the device is first fed by the loader of before, until those are delivered.
 type transition struct {
 	active    bool
-	from      int64 // start of the piece not yet recorded, in ns
+	from      int64 // start of the part not yet recorded, in ns
 	ready     int   // level to reach
 	remaining int   // batches to deliver at the most
-	least     int   // and at the least
-	count     int   // delivered since
+	least     int   // batches to deliver at the least
+	count     int   // batches delivered
 }
 
 // begin starts a transition at the time start. The queue held ready batches, flight were
@@ -22,7 +21,7 @@ func (t *transition) begin(start int64, ready, flight, limit int) {
 	*t = transition{active: true, from: start, ready: ready, remaining: flight + max(1, limit), least: max(1, flight-limit)}
 }
 
-// flag marks the steps of a transition.
+// flag returns the flag of steps in a transition.
 func (t *transition) flag() uint16 {
 	if t.active {
 		return trace.FlagTransition
@@ -43,23 +42,10 @@ func (t *transition) refilled(ready int) bool {
 	return t.active && t.count >= t.least && (t.remaining <= 0 || ready >= max(1, t.ready))
 }
 
-// record writes the transition so far down, so that the step about to be recorded
-// sees it.
+// record records the transition so far, before a step that it may overlap.
 func (t *transition) record(track *trace.Track, now int64) {
 	if t.active {
 		track.Record(trace.Span{Start: t.from, End: now, Step: -1, Batch: -1, Kind: trace.KindTransition})
 		t.from = now
 	}
-}
-
-// endTransition ends the transition under way, if there is one.
-func (e *Engine) endTransition() {
-	t := &e.transition
-	if !t.active {
-		return
-	}
-	t.record(e.tracks.step, e.rec.Now())
-	t.active = false
-	e.segment.TransitionSteps = int32(t.count)
-	e.rec.Segment(e.segment)
 }

@@ -16,7 +16,7 @@ import (
 	"dev.gpustall/engine/device/emu"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train"
-	"dev.gpustall/engine/train/plan"
+	"dev.gpustall/engine/train/prepared"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/transform"
 )
@@ -71,7 +71,7 @@ func (h *hosted) measure(t *testing.T, row string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		dev, cfg.Task = d, plan.Task{Model: cnn(t, cfg.Dataset)}
+		dev, cfg.Task = d, prepared.Task{Model: cnn(t, cfg.Dataset)}
 		k.Loader.NumWorkers, k.Loader.PrefetchFactor = 0, 0 // the kernels take every core: a worker would be a neighbour
 	} else {
 		p, err := emu.Find("h100")
@@ -79,7 +79,7 @@ func (h *hosted) measure(t *testing.T, row string) {
 			t.Fatal(err)
 		}
 		k.Loader.PinMemory = true
-		dev, cfg.Task = emu.New(p, emu.NewRealClock()), plan.Task{Fixed: func(int) device.Operation { return emu.Fixed{Duration: 5 * time.Millisecond} }}
+		dev, cfg.Task = emu.New(p, emu.NewRealClock()), prepared.Task{Fixed: func(int) device.Operation { return emu.Fixed{Duration: 5 * time.Millisecond} }}
 	}
 	cfg.Knobs = k
 	for range h.neighbours {

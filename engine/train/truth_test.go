@@ -20,7 +20,7 @@ import (
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train"
 	"dev.gpustall/engine/train/nn"
-	"dev.gpustall/engine/train/plan"
+	"dev.gpustall/engine/train/prepared"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/format/records"
 	"dev.gpustall/loader/transform"
@@ -329,7 +329,7 @@ func perSample(t *testing.T, batch, workers int, inject loader.Inject) float64 {
 		k := train.DefaultKnobs()
 		k.Loader.BatchSize, k.Loader.NumWorkers, k.Loader.Inject = batch, workers, inject
 		r := newRig(t, emu.New(p, emu.NewRealClock()), train.Config{
-			Task:    plan.Task{Fixed: func(int) device.Operation { return emu.Fixed{Duration: time.Microsecond} }},
+			Task:    prepared.Task{Fixed: func(int) device.Operation { return emu.Fixed{Duration: time.Microsecond} }},
 			Dataset: stripes{n: 1 << 20}, Transform: transform.CIFARTrain(), Steps: 20, Knobs: k,
 		})
 		for _, s := range r.run(t, context.Background()).Recent[5:] {

@@ -70,7 +70,7 @@ func augment(px []byte, h, w int, aug [4]int32, mean, std [4]float32) []float32 
 }
 
 // TestHostAgreesWithDevice: the same generator gives the same sample either way, where
-// the device shifts, flips and normalises only; engine/train/plan has the test of the others.
+// the device shifts, flips and normalises only; engine/train/prepared has the test of the others.
 func TestHostAgreesWithDevice(t *testing.T) {
 	tests := []struct {
 		name  string

@@ -15,7 +15,7 @@ import (
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train"
 	"dev.gpustall/engine/train/nn"
-	"dev.gpustall/engine/train/plan"
+	"dev.gpustall/engine/train/prepared"
 	"dev.gpustall/kernels"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/transform"
@@ -118,7 +118,7 @@ func (c run) train(t *testing.T) (out ran) {
 	rec := trace.NewRecorder(trace.NewClock(), 1<<14)
 	dev := &meter{Device: d}
 	cfg := train.Config{
-		Task: plan.Task{Model: m, Seed: 1}, Device: dev, Recorder: rec, Dataset: noise{c.samples}, Transform: transform.SmallTrain(8),
+		Task: prepared.Task{Model: m, Seed: 1}, Device: dev, Recorder: rec, Dataset: noise{c.samples}, Transform: transform.SmallTrain(8),
 		Steps: c.steps, Recipe: m.Recipe(c.batch), Knobs: k,
 	}
 	if c.tune {

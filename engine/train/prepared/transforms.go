@@ -1,12 +1,12 @@
-package plan
+package prepared
 
 import (
 	"dev.gpustall/kernels"
 	"dev.gpustall/loader"
 )
 
-// transforms are the operations of the steps that the device makes of batches with a layout;
-// nil where there are none.
+// transforms returns the operations of the steps that the device makes of batches with a layout,
+// or nil where there are none.
 func transforms(steps []loader.DeviceStep, at loader.Layout) func(n int) []kernels.Op {
 	if len(steps) == 0 {
 		return nil
@@ -29,7 +29,7 @@ func transforms(steps []loader.DeviceStep, at loader.Layout) func(n int) []kerne
 			case loader.DeviceColours:
 				ops[i] = kernels.Colours{N: n, H: s.InH, W: s.InW, Record: r}
 			default:
-				panic("plan: no operation for " + s.Kind)
+				panic("prepared: no operation for " + s.Kind)
 			}
 		}
 		return ops

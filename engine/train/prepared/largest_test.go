@@ -1,4 +1,4 @@
-package plan_test
+package prepared_test
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"dev.gpustall/engine/device/cpu"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train/nn"
-	"dev.gpustall/engine/train/plan"
+	"dev.gpustall/engine/train/prepared"
 	"dev.gpustall/loader"
 )
 
@@ -42,18 +42,18 @@ func TestLargest(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				k := plan.Knobs{Loader: loader.DefaultKnobs(), Accumulate: 1, Checkpoint: saving}
+				k := prepared.Knobs{Loader: loader.DefaultKnobs(), Accumulate: 1, Checkpoint: saving}
 				if k.Dropout = 0.2; saving {
 					k.Accumulate = 2
 				}
-				config := func(memory int64) plan.Config {
-					return plan.Config{
-						Task: plan.Task{Model: m, Seed: 1}, Device: known{&limited{Device: c, memory: memory, captured: map[device.Program]bool{}}, c}, Quiesce: func() error { return nil },
-						Recorder: trace.NewRecorder(trace.NewClock(), 0), Split: plan.Split{Dataset: loader.Info{Samples: 7 * 9, H: 16, W: 16, C: 3, T: spec.In.T}},
+				config := func(memory int64) prepared.Config {
+					return prepared.Config{
+						Task: prepared.Task{Model: m, Seed: 1}, Device: known{&limited{Device: c, memory: memory, captured: map[device.Program]bool{}}, c}, Quiesce: func() error { return nil },
+						Recorder: trace.NewRecorder(trace.NewClock(), 0), Split: prepared.Split{Dataset: loader.Info{Samples: 7 * 9, H: 16, W: 16, C: 3, T: spec.In.T}},
 					}
 				}
 				k.Loader.BatchSize = 7
-				p, err := plan.Open(config(0), k)
+				p, err := prepared.Open(config(0), k)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -65,17 +65,17 @@ func TestLargest(t *testing.T) {
 				if measured > planned || measured < planned*98/100 {
 					t.Errorf("planned %d bytes of the device, and the peak is %d", planned, measured)
 				}
-				if n, err := plan.Largest(config(planned), k, 63); n != 7 || err != nil {
+				if n, err := prepared.Largest(config(planned), k, 63); n != 7 || err != nil {
 					t.Errorf("the largest batch is %d, %v; not 7", n, err)
 				}
-				if n, err := plan.Largest(config(0), k, 63); n != 63 || err != nil {
+				if n, err := prepared.Largest(config(0), k, 63); n != 63 || err != nil {
 					t.Errorf("without a limit the largest batch is %d, %v; not the whole data set", n, err)
 				}
-				if _, err := plan.Largest(config(1000), k, 63); !errors.Is(err, device.ErrOutOfMemory) {
+				if _, err := prepared.Largest(config(1000), k, 63); !errors.Is(err, device.ErrOutOfMemory) {
 					t.Errorf("with 1,000 bytes: %v, not ErrOutOfMemory", err)
 				}
 				k.Loader.BatchSize = 8
-				if _, err := plan.Open(config(planned), k); !errors.Is(err, device.ErrOutOfMemory) {
+				if _, err := prepared.Open(config(planned), k); !errors.Is(err, device.ErrOutOfMemory) {
 					t.Errorf("eight samples: %v, not ErrOutOfMemory", err)
 				}
 			})

@@ -1,4 +1,4 @@
-package plan_test
+package prepared_test
 
 import (
 	"errors"
@@ -12,12 +12,12 @@ import (
 	"dev.gpustall/engine/device/cpu"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train/nn"
-	"dev.gpustall/engine/train/plan"
+	"dev.gpustall/engine/train/prepared"
 	"dev.gpustall/loader"
 )
 
-// openOn opens plans on a host that allows so many bytes; 0 is not known.
-func openOn(t *testing.T, allows int64, k loader.Knobs) (*plan.Plans, error) {
+// openOn opens steps on a host that allows so many bytes; 0 is not known.
+func openOn(t *testing.T, allows int64, k loader.Knobs) (*prepared.Steps, error) {
 	t.Helper()
 	c, err := cpu.Open(1)
 	if err != nil {
@@ -32,11 +32,11 @@ func openOn(t *testing.T, allows int64, k loader.Knobs) (*plan.Plans, error) {
 	if allows == 0 {
 		has = host.Memory{}
 	}
-	p, err := plan.Open(plan.Config{
-		Task:   plan.Task{Model: m, Seed: 1, HostMemory: func() host.Memory { return has }},
+	p, err := prepared.Open(prepared.Config{
+		Task:   prepared.Task{Model: m, Seed: 1, HostMemory: func() host.Memory { return has }},
 		Device: c, Recorder: trace.NewRecorder(trace.NewClock(), 0), Quiesce: func() error { return nil },
-		Split: plan.Split{Dataset: loader.Info{Samples: 4000, H: 8, W: 8, C: 3, Bytes: 4000 * 192}}, Hold: 4,
-	}, plan.Knobs{Loader: k, Accumulate: 1})
+		Split: prepared.Split{Dataset: loader.Info{Samples: 4000, H: 8, W: 8, C: 3, Bytes: 4000 * 192}}, Hold: 4,
+	}, prepared.Knobs{Loader: k, Accumulate: 1})
 	t.Cleanup(func() {
 		if p != nil {
 			p.Close()
@@ -72,7 +72,7 @@ func TestHostMemory(t *testing.T) {
 	_, err = openOn(t, allows, k)
 	says := regexp.MustCompile(`^plan 28 batches of batch_size=1000 \([\d.]+ KiB each\): it needs ([\d.]+ MiB) of the host's memory \(.*batches [\d.]+ MiB.*process and data set 20.0 MiB.*\), but the cgroup of this process allows [\d.]+ MiB, of which others hold 100 MiB; lower batch_size to (\d+) or num_workers to (\d+) or prefetch_factor to (\d+)$`)
 	found := says.FindStringSubmatch(fmt.Sprint(err))
-	if !errors.Is(err, plan.ErrHostMemory) || found == nil {
+	if !errors.Is(err, prepared.ErrHostMemory) || found == nil {
 		t.Fatalf("it says %v", err)
 	}
 	t.Log(err)
@@ -99,7 +99,7 @@ func TestHostMemory(t *testing.T) {
 }
 
 // TestHostMemoryLive: a change for which the host has too little is refused with the
-// plans in force untouched, also one that no plan depends on.
+// steps in force untouched, also one that no prepared step depends on.
 func TestHostMemoryLive(t *testing.T) {
 	k := loader.DefaultKnobs()
 	k.BatchSize, k.NumWorkers = 1000, 2
@@ -107,11 +107,11 @@ func TestHostMemoryLive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	with := plan.Knobs{Loader: k, Accumulate: 1}
+	with := prepared.Knobs{Loader: k, Accumulate: 1}
 	if err := p.Warm(with); err != nil {
 		t.Fatal(err)
 	}
-	was := p.Find(plan.Key{Samples: 1000})
+	was := p.Find(prepared.Key{Samples: 1000})
 	for name, change := range map[string]func(*loader.Knobs){
 		"num_workers":     func(k *loader.Knobs) { k.NumWorkers = 64 },
 		"prefetch_factor": func(k *loader.Knobs) { k.NumWorkers, k.PrefetchFactor = 20, 16 },
@@ -120,14 +120,14 @@ func TestHostMemoryLive(t *testing.T) {
 		to := with
 		change(&to.Loader)
 		err := p.Apply(to)
-		if !errors.Is(err, plan.ErrHostMemory) {
+		if !errors.Is(err, prepared.ErrHostMemory) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err := p.Revert(); err != nil {
 			t.Error(err)
 		}
-		if p.Find(plan.Key{Samples: 1000}) != was {
-			t.Errorf("%s: the plan in force is gone", name)
+		if p.Find(prepared.Key{Samples: 1000}) != was {
+			t.Errorf("%s: the step in force is gone", name)
 		}
 	}
 	with.Loader.NumWorkers = 3

@@ -7,16 +7,17 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// anchor ties the device's clock to the host's: one event whose host time is
-// known. It moves to each resolved step's end, because an elapsed time is a
-// float32 of milliseconds on CUDA (cuEventElapsedTime) and loses resolution as
-// it grows, and because the two clocks drift apart.
+// anchor ties the device's clock to the host's by one event whose host time is known. It
+// moves to each resolved step's end, for two reasons: CUDA's elapsed time is a float32 of
+// milliseconds (cuEventElapsedTime), which loses resolution as it grows, and the two
+// clocks drift apart.
 type anchor struct {
 	base  device.Event // recorded once, at the start
 	event device.Event
 	t     int64 // ns
 }
 
+// start records the first event and waits for it.
 func (a *anchor) start(dev device.Device, s device.Stream, c trace.Clock) (err error) {
 	if a.base, err = dev.NewEvent(); err != nil {
 		return err
@@ -44,10 +45,10 @@ func (a *anchor) close(dev device.Device) {
 	}
 }
 
-// clampToHost moves the times of a step's events, in ns and in their order, to where
-// the host can have seen them: none completed before the host began to enqueue the
-// step, nor after a query found it complete. When the device's clock puts more time
-// between the first and the last than there was, the beginning is cut.
+// clampToHost moves the times of a step's events, in ns and in their order, to where the
+// host can have seen them: after it began to enqueue the step, and before a query found
+// the step complete. When the device's clock puts more time between the first and the
+// last than there was, the beginning is cut.
 func clampToHost(at *[4]int64, enqueued, seen int64) {
 	shift := min(max(0, enqueued-at[0]), seen-at[3])
 	for i := range at {

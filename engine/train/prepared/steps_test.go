@@ -1,4 +1,4 @@
-package plan_test
+package prepared_test
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"dev.gpustall/engine/device/cpu"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train/nn"
-	"dev.gpustall/engine/train/plan"
+	"dev.gpustall/engine/train/prepared"
 	"dev.gpustall/loader"
 )
 
@@ -43,9 +43,9 @@ func (h *limited) Release(p device.Program) {
 }
 
 type rig struct {
-	*plan.Plans
+	*prepared.Steps
 	dev       *limited
-	knobs     plan.Knobs
+	knobs     prepared.Knobs
 	quiesced  int
 	cannotEnd error // what Quiesce returns
 }
@@ -62,12 +62,12 @@ func open(t *testing.T, batch int, memory int64) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.knobs = plan.Knobs{Loader: loader.DefaultKnobs(), Accumulate: 1}
+	r.knobs = prepared.Knobs{Loader: loader.DefaultKnobs(), Accumulate: 1}
 	r.knobs.Loader.BatchSize = batch
-	r.Plans, err = plan.Open(plan.Config{
-		Task: plan.Task{Model: m, Seed: 1}, Device: r.dev, Recorder: trace.NewRecorder(trace.NewClock(), 0),
+	r.Steps, err = prepared.Open(prepared.Config{
+		Task: prepared.Task{Model: m, Seed: 1}, Device: r.dev, Recorder: trace.NewRecorder(trace.NewClock(), 0),
 		Quiesce: func() error { r.quiesced++; return r.cannotEnd },
-		Split:   plan.Split{Dataset: loader.Info{Samples: 40, H: 8, W: 8, C: 3}},
+		Split:   prepared.Split{Dataset: loader.Info{Samples: 40, H: 8, W: 8, C: 3}},
 	}, r.knobs)
 	if err != nil {
 		t.Fatal(err)
@@ -87,14 +87,14 @@ func open(t *testing.T, batch int, memory int64) *rig {
 func TestWarm(t *testing.T) {
 	r := open(t, 16, 0)
 	for samples, want := range map[int]bool{16: true, 8: true, 40: false} { // batches of 16, 16 and 8
-		if got := r.Find(plan.Key{Samples: samples}) != nil; got != want {
-			t.Errorf("a plan of %d samples: %v, want %v", samples, got, want)
+		if got := r.Find(prepared.Key{Samples: samples}) != nil; got != want {
+			t.Errorf("a step of %d samples: %v, want %v", samples, got, want)
 		}
 	}
 	if r.quiesced != 0 {
 		t.Errorf("waited %d times for steps that there are not", r.quiesced)
 	}
-	p := r.Find(plan.Key{Samples: 16})
+	p := r.Find(prepared.Key{Samples: 16})
 	if p.Slot(0) == p.Slot(1) || p.Slot(0) != p.Slot(2) || p.Slot(0).Input == p.Slot(1).Input {
 		t.Error("steps do not take turns on the input slots")
 	}
@@ -106,18 +106,18 @@ func TestApplyChangesNothing(t *testing.T) {
 	stuck := errors.New("the device hangs")
 	room := open(t, 17, 0).Memory().Total()
 	for name, c := range map[string]struct {
-		knob     func(*plan.Knobs)
+		knob     func(*prepared.Knobs)
 		end      error
 		quiesced int
 		says     string
 	}{
-		"too large":        {func(k *plan.Knobs) { k.Loader.BatchSize = 40 }, nil, 0, "lower batch_size to "},
-		"cannot wait":      {func(k *plan.Knobs) { k.Loader.BatchSize = 17 }, stuck, 1, "hangs"},
-		"cannot recapture": {func(k *plan.Knobs) { k.Capture = true }, stuck, 1, "hangs"},
+		"too large":        {func(k *prepared.Knobs) { k.Loader.BatchSize = 40 }, nil, 0, "lower batch_size to "},
+		"cannot wait":      {func(k *prepared.Knobs) { k.Loader.BatchSize = 17 }, stuck, 1, "hangs"},
+		"cannot recapture": {func(k *prepared.Knobs) { k.Capture = true }, stuck, 1, "hangs"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := open(t, 16, room)
-			was, freed := r.Find(plan.Key{Samples: 16}), r.dev.freed
+			was, freed := r.Find(prepared.Key{Samples: 16}), r.dev.freed
 			k := r.knobs
 			c.knob(&k)
 			r.cannotEnd = c.end
@@ -128,7 +128,7 @@ func TestApplyChangesNothing(t *testing.T) {
 			if err := r.Revert(); err != nil {
 				t.Error(err)
 			}
-			if r.Find(plan.Key{Samples: 16}) != was || r.dev.freed != freed || r.quiesced != c.quiesced || r.Broken() {
+			if r.Find(prepared.Key{Samples: 16}) != was || r.dev.freed != freed || r.quiesced != c.quiesced || r.Broken() {
 				t.Errorf("%d buffers freed, waited %d times, broken %v", r.dev.freed-freed, r.quiesced, r.Broken())
 			}
 		})
@@ -143,8 +143,8 @@ func TestApply(t *testing.T) {
 	if err := r.Apply(k); err != nil {
 		t.Fatal(err)
 	}
-	s := r.Find(plan.Key{Samples: 16}).Slot(0)
-	if s.Program(true) == s.Program(false) || r.quiesced == 0 || len(r.dev.captured) != 2*plan.Slots {
+	s := r.Find(prepared.Key{Samples: 16}).Slot(0)
+	if s.Program(true) == s.Program(false) || r.quiesced == 0 || len(r.dev.captured) != 2*prepared.Slots {
 		t.Errorf("waited %d times, captured %v", r.quiesced, r.dev.captured)
 	}
 	for p, on := range r.dev.captured {
@@ -155,10 +155,10 @@ func TestApply(t *testing.T) {
 	if err := r.Revert(); err != nil {
 		t.Fatal(err)
 	}
-	if r.Find(plan.Key{Samples: 16}) != nil {
-		t.Error("the plan of two accumulated batches is still there")
+	if r.Find(prepared.Key{Samples: 16}) != nil {
+		t.Error("the step of two accumulated batches is still there")
 	}
-	p, err := r.Build(plan.Key{Samples: 16})
+	p, err := r.Build(prepared.Key{Samples: 16})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package plan_test
+package prepared_test
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 	"dev.gpustall/engine/device/cpu"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train/nn"
-	"dev.gpustall/engine/train/plan"
+	"dev.gpustall/engine/train/prepared"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/transform"
 )
@@ -24,16 +24,16 @@ func TestEvaluationPlanned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := plan.Knobs{Loader: loader.DefaultKnobs(), Accumulate: 1}
+	k := prepared.Knobs{Loader: loader.DefaultKnobs(), Accumulate: 1}
 	k.Loader.BatchSize, k.Loader.DeviceTransforms = 64, true
 	resized := transform.Must("resize((16,16))|normalize", transform.Input{H: 30, W: 30, Constants: transform.CIFAR})
 	mean, std := resized.Normalisation()
 	dev := known{&limited{Device: c, captured: map[device.Program]bool{}}, c}
-	open := func(test int) *plan.Plans {
-		p, err := plan.Open(plan.Config{
-			Task: plan.Task{Model: m, Seed: 1}, Device: dev, Quiesce: func() error { return nil }, Recorder: trace.NewRecorder(trace.NewClock(), 0),
-			Split: plan.Split{Dataset: loader.Info{Samples: 200, H: 16, W: 16, C: 3}, Mean: mean, Std: std},
-			Test:  plan.Split{Dataset: resized.Shape(loader.Info{Samples: test, C: 3}), Mean: mean, Std: std, Steps: resized.DeviceSteps()},
+	open := func(test int) *prepared.Steps {
+		p, err := prepared.Open(prepared.Config{
+			Task: prepared.Task{Model: m, Seed: 1}, Device: dev, Quiesce: func() error { return nil }, Recorder: trace.NewRecorder(trace.NewClock(), 0),
+			Split: prepared.Split{Dataset: loader.Info{Samples: 200, H: 16, W: 16, C: 3}, Mean: mean, Std: std},
+			Test:  prepared.Split{Dataset: resized.Shape(loader.Info{Samples: test, C: 3}), Mean: mean, Std: std, Steps: resized.DeviceSteps()},
 		}, k)
 		if err != nil {
 			t.Fatal(err)
@@ -45,7 +45,7 @@ func TestEvaluationPlanned(t *testing.T) {
 	}
 	p := open(150)
 	for _, n := range []int{64, 150 - 2*64} {
-		if _, err := p.Build(plan.Key{Samples: n, DeviceTransforms: true, Test: true}); err != nil {
+		if _, err := p.Build(prepared.Key{Samples: n, DeviceTransforms: true, Test: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -56,7 +56,7 @@ func TestEvaluationPlanned(t *testing.T) {
 	if without := p.Memory().Total(); planned <= without || peak > planned || peak < planned*98/100 {
 		t.Errorf("planned %d bytes of the device, %d without evaluations, and the peak is %d", planned, without, peak)
 	}
-	if none := p.HostMemory().Evaluation; none != 0 || host.Evaluation < plan.TestHold*64*30*30*3 {
+	if none := p.HostMemory().Evaluation; none != 0 || host.Evaluation < prepared.TestHold*64*30*30*3 {
 		t.Errorf("planned %d bytes of the host for evaluations, %d without any", host.Evaluation, none)
 	}
 }

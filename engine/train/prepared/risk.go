@@ -1,4 +1,4 @@
-package plan
+package prepared
 
 import (
 	"fmt"
@@ -7,16 +7,16 @@ import (
 	"dev.gpustall/engine/base/units"
 )
 
-// Limits are what the system sets this process.
+// Limits are what the system allows this process.
 type Limits struct {
-	Cores     int         // that it may use; 0 when that is not known
+	Cores     int         // that it may use; 0 when unknown
 	Memory    host.Memory // that it may hold
 	Locked    host.Limit  // bytes that it may page-lock
 	Files     host.Limit  // that it may have open
-	FilesOpen int         // that it has open; -1 when that is not known
+	FilesOpen int         // that it has open; -1 when unknown
 }
 
-// ReadLimits looks at them.
+// ReadLimits reads the limits.
 func ReadLimits() Limits {
 	l := Limits{Cores: host.Cores(), Memory: host.ReadMemory(), Locked: host.LockedMemory()}
 	l.Files, l.FilesOpen = host.OpenFiles()
@@ -25,30 +25,26 @@ func ReadLimits() Limits {
 
 // Risk is what may go wrong with some knobs, in a few words.
 type Risk struct {
-	Grave bool // it ends in a refusal or in the end of the run, not only in less speed
+	Grave bool // it ends in a refusal or ends the run; otherwise it costs speed
 	Text  string
 }
 
-// A plan is tight from this share of what there is: its estimates are that good.
+// tight is the share of a limit from which a need is a risk: estimates are that good.
 const tight = 0.9
 
-// Risks says what may go wrong if knobs are put in force in the place of others: their
-// needs are worked out as for a change, but without the kernels' scratch memory, which
-// takes long. It uses nothing that changes while a run goes on, so that any goroutine may
-// call it.
-func (p *Plans) Risks(from, to Knobs, l *Limits) (risks []Risk) {
-	d, err := p.demandOfBuffers(to)
+// Risks says what may go wrong if the knobs to are put in force in the place of from.
+// Needs are worked out as for a change, but without the kernels' scratch memory, which
+// takes long. Any goroutine may call it.
+func (s *Steps) Risks(from, to Knobs, l *Limits) (risks []Risk) {
+	n, err := s.est.buffers(to)
 	if err != nil {
 		return []Risk{{true, err.Error()}}
 	}
 	size := units.Prose.Bytes
-	if has := p.info.Memory; has > 0 && float64(d.Total()) >= tight*float64(has) {
-		risks = append(risks, Risk{true, fmt.Sprintf("device memory: at least %s of %s", size(d.Total()), size(has))})
+	if has := s.est.info.Memory; has > 0 && float64(n.Total()) >= tight*float64(has) {
+		risks = append(risks, Risk{true, fmt.Sprintf("device memory: at least %s of %s", size(n.Total()), size(has))})
 	}
-	if !p.info.OnHost {
-		d = demand{}
-	}
-	m := p.hostDemand(to, &d)
+	m := s.est.host(to, &n, s.host.process)
 	if has := l.Memory.Allowed(); has > 0 && float64(m.Total()) >= tight*float64(has) {
 		risks = append(risks, Risk{true, fmt.Sprintf("host memory: %s of %s", size(m.Total()), size(has))})
 	}
@@ -58,25 +54,21 @@ func (p *Plans) Risks(from, to Knobs, l *Limits) (risks []Risk) {
 	return append(risks, workerRisks(from, to, l)...)
 }
 
-// HostNeed is what knobs need of the host's memory in all, in bytes; 0 where they cannot
-// be. Like Risks it may be called by any goroutine.
-func (p *Plans) HostNeed(k Knobs) int64 {
-	d, err := p.demandOfBuffers(k)
+// HostNeed returns what knobs need of the host's memory in all, in bytes. It is 0 for
+// knobs that cannot be. Any goroutine may call it.
+func (s *Steps) HostNeed(k Knobs) int64 {
+	n, err := s.est.buffers(k)
 	if err != nil {
 		return 0
 	}
-	if !p.info.OnHost {
-		d = demand{}
-	}
-	m := p.hostDemand(k, &d)
-	return m.Total()
+	return s.host.total(k, &n)
 }
 
 // filesOfWorker is how many files a worker has open: the sample that it reads and its
 // thread's counters.
 const filesOfWorker = 2
 
-// workerRisks are those of more workers.
+// workerRisks says what may go wrong with more workers.
 func workerRisks(from, to Knobs, l *Limits) (risks []Risk) {
 	n := to.Loader.NumWorkers
 	if more := n - from.Loader.NumWorkers; more > 0 && l.Files.Known && !l.Files.Unlimited && l.FilesOpen >= 0 {

@@ -1,4 +1,4 @@
-package plan
+package prepared
 
 import (
 	"strings"
@@ -35,8 +35,10 @@ func TestRisks(t *testing.T) {
 		{"page-locking more than allowed", few(func(l *Limits) { l.Locked = host.Limit{Most: 64 << 10, Known: true} }), 1 << 40, knobs(4, true), false, "page-locks "},
 		{"no page-locking", few(func(l *Limits) { l.Locked = host.Limit{Most: 64 << 10, Known: true} }), 1 << 40, knobs(4, false), false, ""},
 	} {
-		p := &Plans{info: device.Info{Memory: c.device}, cfg: Config{Split: Split{Dataset: loader.Info{Samples: 1000, H: 32, W: 32, C: 3, Bytes: 3072_000}}, Hold: 4}}
-		got := p.Risks(knobs(1, false), c.to, &c.limits)
+		cfg := &Config{Split: Split{Dataset: loader.Info{Samples: 1000, H: 32, W: 32, C: 3, Bytes: 3072_000}}, Hold: 4}
+		s := &Steps{est: estimator{cfg: cfg, info: device.Info{Memory: c.device}}}
+		s.host.est = &s.est
+		got := s.Risks(knobs(1, false), c.to, &c.limits)
 		switch {
 		case c.says == "" && len(got) > 0:
 			t.Errorf("%s: %+v", c.name, got)

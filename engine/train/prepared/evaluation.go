@@ -1,13 +1,13 @@
-package plan
+package prepared
 
 import "dev.gpustall/loader"
 
-// TestHold is how many batches an evaluation holds at once beside its loader's own: those on
-// the device, and the one that comes next.
+// TestHold is how many batches an evaluation holds at once beside its loader's own: those
+// on the device, and the one that comes next.
 const TestHold = Slots + 1
 
-// TestKnobs are those of the loader that an evaluation has for itself: each sample of the
-// split once, in the order in which they lie, and with no more in memory than that takes.
+// TestKnobs returns the loader's knobs for an evaluation: each sample of the split once,
+// in stored order, and with no more in memory than that takes.
 func TestKnobs(k loader.Knobs, samples int) loader.Knobs {
 	k.Shuffle, k.DropLast, k.InOrder, k.PersistentWorkers, k.PinMemory = false, false, true, false, false
 	k.PrefetchFactor = min(k.PrefetchFactor, 2)

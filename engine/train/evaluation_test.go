@@ -9,7 +9,7 @@ import (
 	"dev.gpustall/engine/device/cpu"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train"
-	"dev.gpustall/engine/train/plan"
+	"dev.gpustall/engine/train/prepared"
 	"dev.gpustall/loader/transform"
 )
 
@@ -27,7 +27,7 @@ func TestEvaluates(t *testing.T) {
 		}
 		m := cnn(t, d)
 		cfg := train.Config{
-			Task: plan.Task{Model: m, Seed: 1}, Dataset: d, Transform: transform.CIFARTrain(), Epochs: 6,
+			Task: prepared.Task{Model: m, Seed: 1}, Dataset: d, Transform: transform.CIFARTrain(), Epochs: 6,
 			Recipe: m.Recipe(32), Knobs: k,
 		}
 		if evaluate {
@@ -102,7 +102,7 @@ func TestEvaluatesOnDevice(t *testing.T) {
 			k.Loader.BatchSize, k.Loader.DeviceTransforms = 32, on
 			m := cnn(t, d)
 			r := newRig(t, dev, train.Config{
-				Task: plan.Task{Model: m, Seed: 1}, Dataset: d, Transform: compile(c.train), Epochs: 1, Recipe: m.Recipe(32), Knobs: k,
+				Task: prepared.Task{Model: m, Seed: 1}, Dataset: d, Transform: compile(c.train), Epochs: 1, Recipe: m.Recipe(32), Knobs: k,
 				Test: train.Test{Dataset: stripes{n: 40}, Transform: compile(c.test), Epochs: true},
 			})
 			found[i] = r.run(t, context.Background()).Evaluations()
