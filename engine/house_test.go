@@ -66,7 +66,7 @@ var house = [][]room{
 	{
 		{"engine/train", "our own training: the step loop, its knobs, events into times", []string{"engine/base/host", "engine/base/knob", "engine/base/units", "engine/device", "engine/trace", "engine/train/nn", "engine/train/ops", "engine/train/prepared", "kernels", "loader"}},
 		{"engine/train/checkpoint", "runs and weights as files", []string{"engine/base/knob", "engine/base/units", "engine/trace", "engine/train", "engine/train/nn", "engine/train/safetensors", "loader"}},
-		{"engine/train/nn", "models as static plans of launches", []string{"engine/device", "kernels"}},
+		{"engine/train/nn", "models as static plans of launches", []string{"engine/base/splitmix", "engine/device", "kernels"}},
 		{"engine/train/ops", "the table of device ops, and which steps are timed", []string{"engine/base/knob", "engine/device", "engine/trace"}},
 		{"engine/train/prepared", "steps in the device's form, and the memory they need of device and host, as knobs change", []string{"engine/base/host", "engine/base/knob", "engine/base/units", "engine/device", "engine/trace", "engine/train/nn", "engine/train/ops", "kernels", "loader"}},
 		{"engine/train/safetensors", "named tensors in files, read and written; the Go libraries of the format are not kept up, and it is under 400 lines", []string{}},
@@ -77,8 +77,8 @@ var house = [][]room{
 		{"engine/device/cuda", "trains on an NVIDIA GPU; `driver` is what gorgonia.org/cu lacks of the driver's API", []string{"engine/base/host", "engine/device", "kernels", "kernels/cuda"}},
 		{"engine/device/emu", "models the time of a GPU, labelled so everywhere", []string{"engine/base/timer", "engine/device", "kernels"}},
 		{"engine/device/nvml", "gauges of NVIDIA's management library", []string{}},
-		{"engine/device/devicetest", "one table of operations for every device", []string{"engine/device", "kernels"}},
-		{"loader", "Loader, sampler, workers, schedule, slots, injected bottlenecks; what a data set and a transform are", []string{"engine/base/host", "engine/base/knob", "engine/base/timer", "engine/trace"}},
+		{"engine/device/devicetest", "one table of operations for every device", []string{"engine/base/splitmix", "engine/device", "kernels"}},
+		{"loader", "Loader, sampler, workers, schedule, slots, injected bottlenecks; what a data set and a transform are", []string{"engine/base/host", "engine/base/knob", "engine/base/splitmix", "engine/base/timer", "engine/trace"}},
 		{"loader/source", "where bytes are: files, S3, Azure; retries, reading ahead, the cache; `sourcetest` is a store that fails, for tests", []string{"loader"}},
 		{"loader/format", "finds out what a path holds and opens it; one package a format", []string{"loader", "loader/codec", "loader/filemap", "loader/filter", "loader/parquet", "loader/source", "loader/synth/marker", "loader/transform"}},
 		{"loader/codec", "images to RGB pixels, as PIL has them; `jpeg` is its own decoder", []string{"loader"}},
@@ -102,6 +102,7 @@ var house = [][]room{
 	{
 		{"engine/base/knob", "settings as text: one row says name, range, default, help and flag of each", []string{}},
 		{"engine/base/host", "what the machine lets the process use, by affinity and cgroup, and what it was doing: cores, waiting for a core, pressure, throttling, disks", []string{"engine/base/timer"}},
+		{"engine/base/splitmix", "random numbers that a seed decides", []string{}},
 		{"engine/base/timer", "waits that end on time, and how long a thread has computed", []string{}},
 		{"engine/base/units", "how times, sizes, rates, shares and comparisons are written, for every reader", []string{}},
 		{everywhere, "errors as values: operation, object, reason, hint; all but the kernels may import it", []string{}},

@@ -10,6 +10,7 @@ import (
 
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/base/splitmix"
 	"dev.gpustall/engine/base/timer"
 	"dev.gpustall/engine/trace"
 )
@@ -153,7 +154,7 @@ func (p *spinner) spin(ctx context.Context, d time.Duration) error {
 
 // churn computes n rounds of a generator.
 func churn(seed uint64, n int) uint64 {
-	r := RNG{seed}
+	r := splitmix.Source(seed)
 	var x uint64
 	for range n {
 		x ^= r.Uint64()

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/json"
 
+	"dev.gpustall/engine/base/splitmix"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/kernels"
 )
@@ -49,11 +50,11 @@ func optimizers(r *rig) {
 		}
 		w, grad := launch.Bufs[0], launch.Bufs[1]
 		r.put(launch.Bufs[2+len(rule.Slots())], floatBytes(hyperOf(run.Settings)))
-		r.put(w, floatBytes(splitMix(1).uniform(n, 1)))
-		target := splitMix(2).uniform(n, 1)
+		r.put(w, floatBytes(uniform(1, n, 1)))
+		target := uniform(2, n, 1)
 		p := r.prepare(launch)
 		for step := range golden.Steps {
-			g := splitMix(100+step).uniform(n, 0.5)
+			g := uniform(splitmix.Source(100+step), n, 0.5)
 			for i, at := range kernels.Floats(r.get(w)) {
 				g[i] += at - target[i]
 			}
@@ -97,18 +98,11 @@ func hyperOf(settings map[string]float64) []float32 {
 	return h
 }
 
-// splitMix is SplitMix64, as in testdata/nn/make_goldens.py.
-type splitMix uint64
-
-// uniform are n numbers in [-bound, bound).
-func (s splitMix) uniform(n int, bound float64) []float32 {
+// uniform returns n numbers in [-bound, bound), as testdata/nn/make_goldens.py draws them.
+func uniform(seed splitmix.Source, n int, bound float64) []float32 {
 	v := make([]float32, n)
 	for i := range v {
-		s += 0x9e3779b97f4a7c15
-		z := uint64(s)
-		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-		z = (z ^ z>>27) * 0x94d049bb133111eb
-		v[i] = float32((2*float64((z^z>>31)>>11)/(1<<53) - 1) * bound)
+		v[i] = float32((2*seed.Float64() - 1) * bound)
 	}
 	return v
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"dev.gpustall/engine/base/splitmix"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/train/nn"
 	"dev.gpustall/kernels"
@@ -72,18 +73,9 @@ func (g golden) model(t testing.TB) *nn.Model {
 }
 
 // random is SplitMix64, as in make_goldens.py.
-type random uint64
+type random splitmix.Source
 
-func mix(z uint64) uint64 {
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return z ^ z>>31
-}
-
-func (r *random) float64() float64 {
-	*r += 0x9e3779b97f4a7c15
-	return float64(mix(uint64(*r))>>11) / (1 << 53)
-}
+func (r *random) float64() float64 { return (*splitmix.Source)(r).Float64() }
 
 func (r *random) uniform(n int, bound, centre float64) []float32 {
 	v := make([]float32, n)
@@ -150,7 +142,8 @@ func (f fingerprint) distance(v []float32) float64 {
 	n := len(f.Projections)
 	sums := make([]float64, n)
 	for i, x := range v {
-		bits := mix(uint64(i+1) * 0x9e3779b97f4a7c15)
+		at := splitmix.Source(uint64(i) * 0x9e3779b97f4a7c15) // behind i numbers of seed 0
+		bits := at.Uint64()
 		b := math.Float64bits(float64(x))
 		for j := range sums {
 			sums[j] += math.Float64frombits(b ^ bits>>j<<63) // the sign flipped where the bit is set

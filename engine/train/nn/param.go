@@ -1,6 +1,10 @@
 package nn
 
-import "math"
+import (
+	"math"
+
+	"dev.gpustall/engine/base/splitmix"
+)
 
 // Param is a named vector of the state: a trainable parameter or a running
 // statistic.
@@ -85,7 +89,7 @@ func (p Param) permute(torch, dev []float32, cpad int, toTorch bool) {
 // convolutions and linear layers uniform in +-1/sqrt(fan in), which is
 // kaiming_uniform with a = sqrt(5), for weight and bias alike; batch norm 1, 0. What
 // is other than that (residual.go) says so by its gain and fill.
-func (p Param) initialise(v []float32, r *random) {
+func (p Param) initialise(v []float32, r *splitmix.Source) {
 	if p.fanIn == 0 {
 		for i := range v {
 			v[i] = p.fill
@@ -94,17 +98,6 @@ func (p Param) initialise(v []float32, r *random) {
 	}
 	bound := p.gain / math.Sqrt(float64(p.fanIn))
 	for i := range v {
-		v[i] = float32((2*r.float64() - 1) * bound)
+		v[i] = float32((2*r.Float64() - 1) * bound)
 	}
-}
-
-// random is SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
-type random struct{ s uint64 }
-
-func (r *random) float64() float64 {
-	r.s += 0x9e3779b97f4a7c15
-	z := r.s
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return float64((z^z>>31)>>11) / (1 << 53)
 }

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/splitmix"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/kernels"
 )
@@ -97,7 +98,7 @@ func (s *State) alloc32(elems int) (device.Buffer, error) {
 }
 
 func (s *State) fill(seed int64) error {
-	r := random{uint64(seed)}
+	r := splitmix.Source(seed)
 	flat := make([]float32, s.elems)
 	if err := s.in(s.grads, flat); err != nil {
 		return err
