@@ -8,19 +8,6 @@ import (
 // What some devices can do besides the contract. A caller asks for it with a type
 // assertion.
 
-// Timing is a timed launch of a program whose times have not been read. The zero
-// value is none.
-type Timing int32
-
-// TimedRuns is how many timed launches of one program may be unread.
-const TimedRuns = 4
-
-// NewTiming is run i of p, below TimedRuns, for the devices.
-func NewTiming(p Program, i int) Timing { return Timing(int(p)*TimedRuns + i) }
-
-// Run is the program that t timed, and which of its runs it is.
-func (t Timing) Run() (p Program, i int) { return Program(t / TimedRuns), int(t % TimedRuns) }
-
 // OpTimer is a Device that can time the launches of a program one by one.
 type OpTimer interface {
 	// LaunchTimed is Launch with the time noted before p's first launch and behind

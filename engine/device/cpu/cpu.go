@@ -47,9 +47,9 @@ type Device struct {
 	// methods that read them, but Free and Close must not race a Prepare.
 	mu       sync.Mutex
 	closed   bool
-	streams  []*stream
-	events   []*event
-	programs []*program
+	streams  device.Slots[device.Stream, stream]
+	events   device.Slots[device.Event, event]
+	programs device.Slots[device.Program, program]
 	scratch  *block // shared by all programs
 }
 
@@ -109,7 +109,7 @@ func (d *Device) fail(err error) { d.fault.CompareAndSwap(nil, &failure{err}) }
 
 // drain waits until every stream has run all that was enqueued on it.
 func (d *Device) drain() {
-	for _, s := range d.streams {
+	for s := range d.streams.All() {
 		s.waitFor(s.enqueued.Load())
 	}
 }
@@ -123,14 +123,14 @@ func (d *Device) Close() error {
 		return nil
 	}
 	d.closed = true
-	for _, s := range d.streams {
+	for s := range d.streams.All() {
 		close(s.queue)
 	}
-	for _, s := range d.streams {
+	for s := range d.streams.All() {
 		<-s.stopped
 	}
 	d.pool.Close()
-	d.programs = nil
+	d.programs = device.Slots[device.Program, program]{}
 	d.mem.close()
 	return d.err()
 }

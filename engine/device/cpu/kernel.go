@@ -80,10 +80,7 @@ func (d *Device) growScratch(n int) error {
 		return err
 	}
 	d.scratch = k
-	for _, q := range d.programs {
-		if q == nil {
-			continue
-		}
+	for q := range d.programs.All() {
 		if err := q.plan.Bind(k.m.mem); err != nil {
 			return errs.Wrap(err, "prepare", "scratch memory", "")
 		}

@@ -13,7 +13,7 @@ type program struct {
 	plan     *cpukernels.Plan
 	blocks   []*block // references to the memory it uses
 	inFlight atomic.Int64
-	timed    [device.TimedRuns]*timing // made when they are first needed
+	timed    device.Timings[timing]
 }
 
 // Prepare binds each launch to its kernel and checks its buffers: how many, how
@@ -32,14 +32,7 @@ func (d *Device) Prepare(ls []device.Launch) (device.Program, error) {
 		p.drop(d)
 		return 0, err
 	}
-	for i, q := range d.programs {
-		if q == nil {
-			d.programs[i] = p
-			return device.Program(i + 1), nil
-		}
-	}
-	d.programs = append(d.programs, p)
-	return device.Program(len(d.programs)), nil
+	return d.programs.Add(p), nil
 }
 
 func (p *program) drop(d *Device) {
@@ -71,10 +64,10 @@ func (p *program) run(d *Device, t *timing) {
 }
 
 func (d *Device) program(op string, p device.Program) (*program, error) {
-	if p < 1 || int(p) > len(d.programs) || d.programs[p-1] == nil {
-		return nil, device.NoProgram(op, p)
+	if pr := d.programs.At(p); pr != nil {
+		return pr, nil
 	}
-	return d.programs[p-1], nil
+	return nil, device.NoProgram(op, p)
 }
 
 // Launch enqueues all of p's launches.
@@ -103,6 +96,6 @@ func (d *Device) Release(p device.Program) {
 	if pr.inFlight.Load() > 0 {
 		d.drain()
 	}
-	d.programs[p-1] = nil
+	d.programs.Free(p)
 	pr.drop(d)
 }

@@ -78,9 +78,8 @@ func (d *Device) NewStream(name string) (device.Stream, error) {
 	s := &stream{name: name, dev: d, queue: make(chan command, queueDepth), stopped: make(chan struct{})}
 	s.meter, _ = host.NewMeter()
 	s.ready.L = &s.mu
-	d.streams = append(d.streams, s)
 	go s.run()
-	return device.Stream(len(d.streams)), nil
+	return d.streams.Add(s), nil
 }
 
 func (s *stream) run() {
@@ -203,17 +202,17 @@ func (d *Device) stream(op string, s device.Stream) (*stream, error) {
 	if d.closed {
 		return nil, device.ErrClosed
 	}
-	if s < 1 || int(s) > len(d.streams) {
-		return nil, device.NoStream(op, s)
+	if st := d.streams.At(s); st != nil {
+		return st, nil
 	}
-	return d.streams[s-1], nil
+	return nil, device.NoStream(op, s)
 }
 
 func (d *Device) event(op string, e device.Event) (*event, error) {
-	if e < 1 || int(e) > len(d.events) || d.events[e-1] == nil {
-		return nil, device.NoEvent(op, e)
+	if ev := d.events.At(e); ev != nil {
+		return ev, nil
 	}
-	return d.events[e-1], nil
+	return nil, device.NoEvent(op, e)
 }
 
 // NewEvent returns an event that counts as completed until its first Record.
@@ -223,23 +222,14 @@ func (d *Device) NewEvent() (device.Event, error) {
 	if d.closed {
 		return 0, device.ErrClosed
 	}
-	for i, e := range d.events {
-		if e == nil {
-			d.events[i] = new(event)
-			return device.Event(i + 1), nil
-		}
-	}
-	d.events = append(d.events, new(event))
-	return device.Event(len(d.events)), nil
+	return d.events.Add(new(event)), nil
 }
 
 // FreeEvent gives the event back. Commands already enqueued keep its record.
 func (d *Device) FreeEvent(e device.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if e >= 1 && int(e) <= len(d.events) {
-		d.events[e-1] = nil
-	}
+	d.events.Free(e)
 }
 
 // Record marks the work enqueued on s so far.

@@ -15,7 +15,7 @@ func TestAsynchronous(t *testing.T) {
 	d := open(t)
 	s, _ := d.NewStream("s")
 	gate := make(chan struct{})
-	st := d.streams[0]
+	st := d.streams.At(1)
 	// A lock that the test holds stands for long work.
 	d.turn.Lock()
 	b, err := d.Alloc(64)
@@ -80,7 +80,7 @@ func TestKernelPanic(t *testing.T) {
 	wild := []byte{0xff, 0xff, 0xff, 0x0f} // a label far out of range
 	_ = d.CopyIn(s, bufs[1], wild)
 	e, _ := d.NewEvent()
-	d.programs[p-1].plan = nil // a fault that no check foresees
+	d.programs.At(p).plan = nil // a fault that no check foresees
 	if err := d.Launch(s, p); err != nil {
 		t.Fatal(err)
 	}

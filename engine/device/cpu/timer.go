@@ -12,7 +12,6 @@ import (
 type timing struct {
 	marks []int64     // ns on the device's clock, written by the stream
 	done  atomic.Bool // the stream has written them all
-	taken bool        // launched and not read yet
 }
 
 // LaunchTimed enqueues all of p's launches and has the stream note the time
@@ -27,35 +26,29 @@ func (d *Device) LaunchTimed(s device.Stream, p device.Program) (device.Timing, 
 	if err != nil {
 		return 0, err
 	}
-	c, id := command{op: opLaunch, prog: pr}, device.Timing(0)
-	for i, t := range pr.timed {
-		if t == nil {
-			t = &timing{marks: make([]int64, pr.plan.Len()+1)}
-			pr.timed[i] = t
+	t, id := pr.timed.Next(p)
+	if t != nil {
+		if t.marks == nil {
+			t.marks = make([]int64, pr.plan.Len()+1)
 		}
-		if !t.taken {
-			t.taken = true
-			t.done.Store(false)
-			c.timing, id = t, device.NewTiming(p, i)
-			break
-		}
+		t.done.Store(false)
+		pr.timed.Take(id)
 	}
 	pr.inFlight.Add(1)
-	st.send(c)
+	st.send(command{op: opLaunch, prog: pr, timing: t})
 	return id, nil
 }
 
 // OpTimes appends the time of each launch of t to dst[:0].
 func (d *Device) OpTimes(t device.Timing, dst []time.Duration) ([]time.Duration, error) {
 	dst = dst[:0]
-	p, i := t.Run()
-	pr, err := d.program("op times", p)
+	pr, err := d.program("op times", t.Program())
 	if err != nil {
 		return dst, err
 	}
-	r := pr.timed[i]
-	if r == nil || !r.taken {
-		return dst, device.NoTiming(t)
+	r, err := pr.timed.At(t)
+	if err != nil {
+		return dst, err
 	}
 	if !r.done.Load() {
 		return dst, device.NotTimed()
@@ -63,6 +56,6 @@ func (d *Device) OpTimes(t device.Timing, dst []time.Duration) ([]time.Duration,
 	for i := 1; i < len(r.marks); i++ {
 		dst = append(dst, time.Duration(r.marks[i]-r.marks[i-1]))
 	}
-	r.taken = false
+	pr.timed.Read(t)
 	return dst, nil
 }

@@ -132,7 +132,7 @@ func TestCapture(t *testing.T) {
 		if err := d.Capture(p, true); err != nil {
 			t.Fatal(err)
 		}
-		if d.programs[p-1].graph == nil {
+		if d.programs.At(p).graph == nil {
 			t.Fatal("Capture made no graph")
 		}
 		run(64)
@@ -170,7 +170,7 @@ func TestCaptureFresh(t *testing.T) {
 	for _, typ := range []kernels.Type{kernels.F32, kernels.BF16} {
 		d := open(t)
 		got := curve{model: "cnn", side: 8, batch: 2, steps: 1, lr: 0.02, typ: typ, capture: true}.losses(t, d)
-		if len(got) != 1 || d.programs[0].graph == nil {
+		if len(got) != 1 || d.programs.At(1).graph == nil {
 			t.Errorf("%v: losses %v of a program that is no graph", typ, got)
 		}
 	}
@@ -261,14 +261,14 @@ func TestVariants(t *testing.T) {
 	}
 	d := open(t)
 	for _, c := range devicetest.Cases() {
-		configs := cudakernels.Configs(c.Op, d.target)
+		configs := cudakernels.Configs(c.Op, d.code.target)
 		if len(configs) < 2 {
 			continue
 		}
 		for _, config := range configs[1:] { // TestDevice runs the first
 			t.Run(c.Name+"/"+config, func(t *testing.T) {
-				d.pick = func(kernels.Op) string { return config }
-				defer func() { d.pick = nil }()
+				d.tuner.pick = func(kernels.Op) string { return config }
+				defer func() { d.tuner.pick = nil }()
 				c.Run(t, d)
 			})
 		}

@@ -11,8 +11,6 @@ import (
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cuda/driver"
-	"dev.gpustall/kernels"
-	cudakernels "dev.gpustall/kernels/cuda"
 )
 
 // program is a command buffer of resolved kernel launches, run in one call, or
@@ -23,7 +21,7 @@ type program struct {
 	list   []driver.Launch
 	blocks []*block // references to the memory it uses
 	graph  *driver.Graph
-	timed  [device.TimedRuns]*timedRun // made when they are first needed
+	timed  device.Timings[timedRun]
 
 	variants []string // of each launch
 }
@@ -35,127 +33,17 @@ func (d *Device) Prepare(ls []device.Launch) (device.Program, error) {
 		return 0, device.ErrClosed
 	}
 	p := &program{ops: make([]int, 0, len(ls))}
-	err := d.build(p, ls)
-	if err != nil {
-		d.drop(p)
+	if err := d.binder().bind(p, ls); err != nil {
+		p.drop(&d.mem)
 		return 0, err
 	}
-	for i, q := range d.programs {
-		if q == nil {
-			d.programs[i] = p
-			return device.Program(i + 1), nil
-		}
-	}
-	d.programs = append(d.programs, p)
-	return device.Program(len(d.programs)), nil
-}
-
-func (d *Device) build(p *program, ls []device.Launch) error {
-	if err := d.clearCounters(); err != nil {
-		return errs.Wrap(err, "prepare", "the kernels' counters", "")
-	}
-	plans := make([]cudakernels.Plan, len(ls))
-	scratch := 0
-	for i, l := range ls {
-		plan, err := d.plan(p, l)
-		if err != nil {
-			return device.Preparing(i, l, err)
-		}
-		plans[i] = plan
-		scratch = max(scratch, plan.Scratch)
-	}
-	base, err := d.claimScratch(p, int64(scratch))
-	if err != nil {
-		return errs.Wrap(err, "prepare", "scratch memory", "")
-	}
-	for i, l := range ls {
-		for j := range plans[i].Launches {
-			k, err := d.resolve(&plans[i].Launches[j], l.Bufs, base)
-			if err != nil {
-				return device.Preparing(i, l, err)
-			}
-			p.list = append(p.list, k)
-		}
-		p.ops = append(p.ops, len(plans[i].Launches))
-		p.variants = append(p.variants, d.variant(l.Op, plans[i].Config))
-	}
-	if p.cmds, err = driver.NewCommands(len(p.list)); err != nil {
-		return errs.Wrap(err, "prepare", "a program", "")
-	}
-	for i := range p.list {
-		if err := p.cmds.Launch(&p.list[i]); err != nil {
-			return errs.Wrap(err, "prepare", "a program", "")
-		}
-	}
-	return nil
-}
-
-// plan checks a launch and asks package kernels how it runs here.
-func (d *Device) plan(p *program, l device.Launch) (cudakernels.Plan, error) {
-	if l.Op == nil {
-		return cudakernels.Plan{}, device.ErrNoOperation
-	}
-	op, ok := l.Op.(kernels.Op)
-	if !ok || len(cudakernels.Configs(op, d.target)) == 0 {
-		return cudakernels.Plan{}, errs.Reason(fmt.Sprintf("there is no kernel for %s on sm_%d", l.Op.Name(), d.target.SM), "choose another precision").Because(device.ErrUnsupported)
-	}
-	args := op.Args()
-	if err := kernels.Check(args, len(l.Bufs), func(i int) int { return l.Bufs[i].Size }); err != nil {
-		return cudakernels.Plan{}, err
-	}
-	for i, a := range args {
-		b := l.Bufs[i]
-		align := uint64(16) // kernels move vectors of 16 bytes
-		if a.Type == kernels.I32 {
-			align = 4
-		}
-		if b.Addr%align != 0 {
-			return cudakernels.Plan{}, device.Misaligned(i, a.Name, align)
-		}
-		k := d.mem.find(b)
-		if k == nil {
-			return cudakernels.Plan{}, fmt.Errorf("buffer %d (%s): %w", i, a.Name, device.Foreign("", b))
-		}
-		k.refs++
-		p.blocks = append(p.blocks, k)
-	}
-	return cudakernels.NewPlan(op, d.target, d.choose(op, l.Layer))
-}
-
-// resolve turns a planned kernel launch into one with a function and arguments.
-func (d *Device) resolve(l *cudakernels.Launch, bufs []device.Buffer, scratch uint64) (driver.Launch, error) {
-	f, err := d.function(l.Module, l.Entry, int(l.Shared))
-	if err != nil {
-		return driver.Launch{}, err
-	}
-	k := driver.Launch{Function: f, Grid: l.Grid, Block: l.Block, Shared: l.Shared, Args: make([]uint64, len(l.Args))}
-	for i, a := range l.Args {
-		v := a.Value
-		switch a.Kind {
-		case cudakernels.Buffer:
-			if int(a.Index) >= len(bufs) {
-				return driver.Launch{}, fmt.Errorf("%s: argument %d is buffer %d of %d", l.Entry, i, a.Index, len(bufs))
-			}
-			v += bufs[a.Index].Addr
-		case cudakernels.Scratch:
-			v += scratch
-		case cudakernels.Counter:
-			if err := d.clearCounters(); err != nil { // a trial may be the first to need them
-				return driver.Launch{}, err
-			}
-			v += d.counter.addr
-		case cudakernels.Null:
-			v = 0
-		}
-		k.Args[i] = v
-	}
-	return k, nil
+	return d.programs.Add(p), nil
 }
 
 // drop gives back what a program holds.
-func (d *Device) drop(p *program) {
+func (p *program) drop(m *memory) {
 	for _, b := range p.blocks {
-		d.mem.release(b)
+		m.release(b)
 	}
 	p.blocks = nil
 	p.free()
@@ -167,11 +55,8 @@ func (p *program) free() {
 		_ = p.graph.Destroy() // it is known to exist
 		p.graph = nil
 	}
-	for i, r := range p.timed {
-		if r != nil {
-			r.free()
-			p.timed[i] = nil
-		}
+	for r := range p.timed.All() {
+		r.free()
 	}
 	if p.cmds != nil {
 		p.cmds.Free()
@@ -183,10 +68,10 @@ func (d *Device) program(op string, p device.Program) (*program, error) {
 	if d.closed {
 		return nil, device.ErrClosed
 	}
-	if p < 1 || int(p) > len(d.programs) || d.programs[p-1] == nil {
-		return nil, device.NoProgram(op, p)
+	if pr := d.programs.At(p); pr != nil {
+		return pr, nil
 	}
-	return d.programs[p-1], nil
+	return nil, device.NoProgram(op, p)
 }
 
 // turnTo finds the stream and the program of a launch, and orders it after the
@@ -195,16 +80,10 @@ func (d *Device) turnTo(s device.Stream, p device.Program) (st cu.Stream, pr *pr
 	if st, err = d.stream("launch", s); err != nil {
 		return st, nil, err
 	}
-	if pr, err = d.program("launch", p); err != nil || d.last == s {
-		return st, pr, err
+	if pr, err = d.program("launch", p); err != nil {
+		return st, nil, err
 	}
-	if d.last != 0 {
-		if err := cmp.Or(d.ctx.Record(d.turn, d.streams[d.last-1]), d.ctx.Wait(st, d.turn)); err != nil {
-			return st, nil, errs.Wrap(refused(err), "wait for", fmt.Sprintf("stream %d", d.last), "")
-		}
-	}
-	d.last = s
-	return st, pr, nil
+	return st, pr, d.takeTurn(s, st)
 }
 
 // Launch enqueues all of p.
@@ -236,8 +115,8 @@ func (d *Device) Release(p device.Program) {
 		return
 	}
 	_ = d.drain() // a device that failed says so at its next call
-	d.drop(pr)
-	d.programs[p-1] = nil
+	pr.drop(&d.mem)
+	d.programs.Free(p)
 }
 
 // Capture makes later launches of p replay one CUDA graph, or stop doing so.

@@ -97,7 +97,7 @@ func (c run) train(t *testing.T) (out ran) {
 	}
 	store := Choices(nil)
 	if c.tune {
-		store = memory{}
+		store = storeInMemory{}
 	}
 	d := openWith(t, Config{Choices: store, Trials: trials, TuneEmulated: c.tune})
 	out.dev = d

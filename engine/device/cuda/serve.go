@@ -32,7 +32,7 @@ func serve(in io.Reader, out io.Writer, tamper func(*cudakernels.Plan)) error {
 		return errors.Join(err, answers.Encode(answer{Why: err.Error()}))
 	}
 	d := dev.(*Device)
-	d.patience, d.tamper = g.Patience, tamper
+	d.tuner.patience, d.tamper = g.Patience, tamper
 	if err := answers.Encode(answer{}); err != nil {
 		return err
 	}

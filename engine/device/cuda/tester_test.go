@@ -35,15 +35,15 @@ func TestFamilyFalls(t *testing.T) {
 	} {
 		t.Run(how, func(t *testing.T) {
 			t.Setenv("GPUSTALL_EMU_FAULTS", how)
-			store := memory{}
+			store := storeInMemory{}
 			d := openWith(t, Config{Choices: store, Trials: trials, TuneEmulated: true})
-			d.patience = time.Second
+			d.tuner.patience = time.Second
 			if how == "" {
-				d.patience = time.Minute
+				d.tuner.patience = time.Minute
 			}
 			started := 0
-			start := d.newTester
-			d.newTester = func() (*tester, error) { started++; return start() }
+			start := d.tuner.newTester
+			d.tuner.newTester = func() (*tester, error) { started++; return start() }
 			back := kernels.ConvBackwardWeight{Conv: hopper.Conv, Type: kernels.F16}
 			notes := tune(t, d, hopper, back)
 			if len(notes) != 1 || !strings.Contains(notes[0], says) || !strings.Contains(notes[0], "wgmma kernels are left out") || !strings.Contains(notes[0], "conv_forward bf16 variant wgmma") {
@@ -61,7 +61,7 @@ func TestFamilyFalls(t *testing.T) {
 			again := openWith(t, Config{Choices: store, TuneEmulated: true})
 			other := hopper
 			other.N = 3
-			if left := again.usable(other); len(left) < 5 || slices.ContainsFunc(left, func(c string) bool { return cudakernels.Family(c) != "mma" }) {
+			if left := again.tuner.usable(other); len(left) < 5 || slices.ContainsFunc(left, func(c string) bool { return cudakernels.Family(c) != "mma" }) {
 				t.Errorf("later it would try %q", left)
 			}
 		})
@@ -79,7 +79,7 @@ func TestGuessFalls(t *testing.T) {
 	for faulty, want := range map[string]string{"_mma": "wgmma", "mma": "mma"} {
 		t.Run(faulty, func(t *testing.T) {
 			t.Setenv("GPUSTALL_EMU_FAULTY", faulty)
-			d := openWith(t, Config{Choices: memory{}, Trials: trials, TuneEmulated: true})
+			d := openWith(t, Config{Choices: storeInMemory{}, Trials: trials, TuneEmulated: true})
 			tune(t, d, hopper)
 			if got := d.Tuned(); len(got) != 1 || cudakernels.Family(got[0].Variant) != want {
 				t.Errorf("%+v, want %s", got, want)
@@ -98,7 +98,7 @@ func TestNoTester(t *testing.T) {
 		"refuses":    func() *exec.Cmd { c := trials(); c.Env = append(c.Env, "GPUSTALL_LIBCUDA=/nonexistent"); return c },
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := memory{}
+			store := storeInMemory{}
 			d := openWith(t, Config{Choices: store, Trials: cmd, TuneEmulated: true})
 			notes := d.Tune(t.Context(), []device.Launch{{Op: tuned}}, nil)
 			if len(notes) != 1 || !strings.Contains(notes[0], "1 of 1 kernels take the planner's guess: there is no process to try kernels in: ") {
@@ -126,14 +126,14 @@ func TestTesterKilled(t *testing.T) {
 	}
 	t.Setenv("GPUSTALL_EMU_FAULTY", "conv")
 	t.Setenv("GPUSTALL_EMU_FAULTS", "hang")
-	d := openWith(t, Config{Choices: memory{}, Trials: trials, TuneEmulated: true})
-	tt, err := d.newTester()
+	d := openWith(t, Config{Choices: storeInMemory{}, Trials: trials, TuneEmulated: true})
+	tt, err := d.tuner.newTester()
 	if err != nil {
 		t.Fatal(err)
 	}
 	timer := time.AfterFunc(50*time.Millisecond, tt.kill)
 	defer timer.Stop()
-	err = tt.try(t.Context(), question{tuned, cudakernels.Configs(tuned, d.target)}, time.Minute, func(a answer) { t.Errorf("%+v", a) })
+	err = tt.try(t.Context(), question{tuned, cudakernels.Configs(tuned, d.code.target)}, time.Minute, func(a answer) { t.Errorf("%+v", a) })
 	if !errors.Is(err, errTester) || !strings.Contains(err.Error(), "ended from outside") {
 		t.Error(err)
 	}

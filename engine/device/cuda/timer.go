@@ -12,8 +12,6 @@ import (
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cuda/driver"
-	"dev.gpustall/kernels"
-	cudakernels "dev.gpustall/kernels/cuda"
 )
 
 // timedRun is a program's launches as a command buffer with events between them:
@@ -22,16 +20,19 @@ type timedRun struct {
 	ctx    driver.Context
 	cmds   *driver.Commands
 	events []cu.Event
-	taken  bool // launched and not read yet
 }
 
-func newTimedRun(ctx driver.Context, p *program) (*timedRun, error) {
-	r := &timedRun{ctx: ctx, events: make([]cu.Event, 0, len(p.ops)+1)}
-	if err := r.build(p); err != nil {
-		r.free()
-		return nil, err
+// prepare makes what a run of p is timed with, unless it was made before.
+func (r *timedRun) prepare(ctx driver.Context, p *program) error {
+	if r.cmds != nil {
+		return nil
 	}
-	return r, nil
+	*r = timedRun{ctx: ctx, events: make([]cu.Event, 0, len(p.ops)+1)}
+	err := r.build(p)
+	if err != nil {
+		r.free()
+	}
+	return err
 }
 
 func (r *timedRun) build(p *program) (err error) {
@@ -72,6 +73,9 @@ func (r *timedRun) mark() error {
 }
 
 func (r *timedRun) free() {
+	if len(r.events) == 0 && r.cmds == nil {
+		return
+	}
 	_ = r.ctx.Do(func() error {
 		var errs []error
 		for i := range r.events {
@@ -82,6 +86,7 @@ func (r *timedRun) free() {
 	if r.cmds != nil {
 		r.cmds.Free()
 	}
+	*r = timedRun{}
 }
 
 // LaunchTimed enqueues all of p with an event between each two operations. The
@@ -93,36 +98,30 @@ func (d *Device) LaunchTimed(s device.Stream, p device.Program) (device.Timing, 
 	if err != nil {
 		return 0, err
 	}
-	for i, r := range pr.timed {
-		if r == nil {
-			if r, err = newTimedRun(d.ctx, pr); err != nil {
-				return 0, refused(err)
-			}
-			pr.timed[i] = r
-		}
-		if r.taken {
-			continue
-		}
-		if i, err := d.ctx.Run(r.cmds, st); err != nil {
-			return 0, errs.Wrap(refused(err), "launch", fmt.Sprintf("command %d of %d, timed", i, r.cmds.Len()), "")
-		}
-		r.taken = true
-		return device.NewTiming(p, i), nil
+	r, t := pr.timed.Next(p)
+	if r == nil {
+		return 0, d.launch(st, pr)
 	}
-	return 0, d.launch(st, pr)
+	if err := r.prepare(d.ctx, pr); err != nil {
+		return 0, refused(err)
+	}
+	if i, err := d.ctx.Run(r.cmds, st); err != nil {
+		return 0, errs.Wrap(refused(err), "launch", fmt.Sprintf("command %d of %d, timed", i, r.cmds.Len()), "")
+	}
+	pr.timed.Take(t)
+	return t, nil
 }
 
 // OpTimes appends the device time of each launch of t to dst[:0].
 func (d *Device) OpTimes(t device.Timing, dst []time.Duration) ([]time.Duration, error) {
 	dst = dst[:0]
-	p, i := t.Run()
-	pr, err := d.program("op times", p)
+	pr, err := d.program("op times", t.Program())
 	if err != nil {
 		return dst, err
 	}
-	r := pr.timed[i]
-	if r == nil || !r.taken {
-		return dst, device.NoTiming(t)
+	r, err := pr.timed.At(t)
+	if err != nil {
+		return dst, err
 	}
 	done, err := d.ctx.Query(r.events[len(r.events)-1])
 	if err == nil && !done {
@@ -136,16 +135,8 @@ func (d *Device) OpTimes(t device.Timing, dst []time.Duration) ([]time.Duration,
 	if err != nil {
 		return dst[:0], refused(err)
 	}
-	r.taken = false
+	pr.timed.Read(t)
 	return dst, nil
-}
-
-// variant is the name of the kernel chosen for op; empty where there is one only.
-func (d *Device) variant(op device.Operation, config string) string {
-	if o, ok := op.(kernels.Op); !ok || len(cudakernels.Configs(o, d.target)) < 2 {
-		return ""
-	}
-	return config
 }
 
 // Variants appends the name of the kernel chosen for each launch of p to dst[:0].

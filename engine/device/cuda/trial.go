@@ -49,7 +49,7 @@ var errHung = errors.New("it does not end")
 func (d *Device) newTrial(op kernels.Op) (*trial, error) {
 	r := &trial{d: d, op: op, args: op.Args()}
 	r.want, r.scale = make([][]byte, len(r.args)), make([]float64, len(r.args))
-	need := d.scratchOf(op)
+	need := d.mem.scratchOf(op)
 	take := func(n int64) *block {
 		b, err := d.mem.alloc(n)
 		if err == nil {
@@ -184,18 +184,18 @@ func (d *Device) Try(op kernels.Op, configs []string, reference bool, tell func(
 // Configs names the variants of op on this GPU, and then those that only an experiment
 // takes.
 func (d *Device) Configs(op kernels.Op) (configs, experiments []string) {
-	return cudakernels.Configs(op, d.target), cudakernels.Experiments(op, d.target)
+	return cudakernels.Configs(op, d.code.target), cudakernels.Experiments(op, d.code.target)
 }
 
 // Occupancy is how many blocks of a variant's first kernel a multiprocessor holds at
 // once, by the driver and by what the planner counts on.
 func (d *Device) Occupancy(op kernels.Op, config string) (blocks, planned int, err error) {
-	plan, err := cudakernels.NewPlan(op, d.target, config)
+	plan, err := cudakernels.NewPlan(op, d.code.target, config)
 	if err != nil {
 		return 0, 0, err
 	}
 	l := plan.Launches[0]
-	f, err := d.function(l.Module, l.Entry, int(l.Shared))
+	f, err := d.code.function(l.Module, l.Entry, int(l.Shared))
 	if err != nil {
 		return 0, 0, err
 	}
@@ -217,13 +217,13 @@ func (r *trial) sync() error {
 // await waits for the second mark. The wait is a poll: what the driver offers cannot
 // be left once a kernel hangs.
 func (r *trial) await() error {
-	deadline := time.Now().Add(r.d.patience)
+	deadline := time.Now().Add(r.d.tuner.patience)
 	for pause := 20 * time.Microsecond; ; pause = min(2*pause, time.Millisecond) {
 		if done, err := r.d.ctx.Query(r.marks[1]); done || err != nil {
 			return err
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("it has not ended after %v: %w", r.d.patience, errHung)
+			return fmt.Errorf("it has not ended after %v: %w", r.d.tuner.patience, errHung)
 		}
 		time.Sleep(pause)
 	}
@@ -316,7 +316,7 @@ func (r *trial) check(i int, a kernels.Arg, first bool) error {
 
 // commands prepares a variant's launches.
 func (r *trial) commands(config string) (*driver.Commands, error) {
-	plan, err := cudakernels.NewPlan(r.op, r.d.target, config)
+	plan, err := cudakernels.NewPlan(r.op, r.d.code.target, config)
 	if err != nil {
 		return nil, err
 	}
@@ -331,8 +331,9 @@ func (r *trial) commands(config string) (*driver.Commands, error) {
 	if err != nil {
 		return nil, err
 	}
+	bind := r.d.binder()
 	for i := range plan.Launches {
-		k, err := r.d.resolve(&plan.Launches[i], r.bufs, base)
+		k, err := bind.resolve(&plan.Launches[i], r.bufs, base)
 		if err == nil {
 			err = cmds.Launch(&k)
 		}

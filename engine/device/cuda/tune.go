@@ -14,28 +14,76 @@ import (
 	cudakernels "dev.gpustall/kernels/cuda"
 )
 
-// tunes reports whether variants are chosen by what trials found.
-func (d *Device) tunes() bool {
-	return d.variants.choices != nil && !d.guess && (!d.info.Emulated || d.tuneEmulated)
+// tuner chooses between the variants of kernels, and has them tried. The device owns it.
+type tuner struct {
+	target    cudakernels.Target
+	variants  *variants
+	note      string                  // why no variants are tried; empty where they are
+	guess     bool                    // take the planner's guesses: UseTuned(false)
+	tester    *tester                 // while Tune runs, once it was needed
+	newTester func() (*tester, error) // nil: nothing can be tried
+	patience  time.Duration           // with a launch of a variant that is tried
+
+	pick func(op kernels.Op) string // tests: overrides the choice
 }
 
+func (t *tuner) open(c Config, info device.Info, target cudakernels.Target) {
+	t.target, t.patience = target, patience(info.Emulated)
+	if c.Trials != nil {
+		t.newTester = func() (*tester, error) { return startTester(c.Trials(), greeting{c.Ordinal, t.patience}) }
+	}
+	t.variants = newVariants(c.Choices, fmt.Sprintf("%s, sm_%d, driver %s", info.Name, target.SM, driverVersion(info.Emulated)))
+	switch {
+	case c.Choices == nil:
+		t.note = "no variants are tried: there is no store of what trials found"
+	case info.Emulated && !c.TuneEmulated:
+		t.note = "no variants are tried: the emulated driver's times say nothing about a GPU"
+	}
+}
+
+// patience is how long a launch of a variant that is tried may take.
+func patience(emulated bool) time.Duration {
+	if emulated {
+		return 10 * time.Minute
+	}
+	return 10 * time.Second
+}
+
+// tunes reports whether variants are chosen by what trials found.
+func (t *tuner) tunes() bool { return t.note == "" && !t.guess }
+
 // UseTuned says whether later programs take the variants decided on.
-func (d *Device) UseTuned(on bool) { d.guess = !on }
+func (d *Device) UseTuned(on bool) { d.tuner.guess = !on }
+
+// Untuned is the number of operations in ls whose variant is not decided yet.
+func (d *Device) Untuned(ls []device.Launch) int { return len(d.tuner.untuned(ls)) }
+
+// Tune tries the variants of the operations in ls that are not decided, in another
+// process, which needs memory of its own.
+func (d *Device) Tune(ctx context.Context, ls []device.Launch, progress func(done, total int)) (notes []string) {
+	if d.closed {
+		return nil
+	}
+	return d.tuner.tune(ctx, ls, progress)
+}
+
+// Tuned lists the decisions so far.
+func (d *Device) Tuned() []device.Tuned { return d.tuner.variants.tuned() }
 
 // usable are the variants of op that were not found wrong, the likeliest first: the
 // first of them is what the others are compared with. Of a family that fell the
 // planner's guess stays, until it is wrong itself.
-func (d *Device) usable(op kernels.Op) []string {
-	configs := cudakernels.Configs(op, d.target)
+func (t *tuner) usable(op kernels.Op) []string {
+	configs := cudakernels.Configs(op, t.target)
 	if len(configs) < 2 {
 		return configs
 	}
 	left := make([]string, 0, len(configs))
 	for i, config := range configs {
-		if _, fallen := d.variants.fallen[cudakernels.Family(config)]; fallen && i > 0 {
+		if _, fallen := t.variants.fallen[cudakernels.Family(config)]; fallen && i > 0 {
 			continue
 		}
-		if !d.variants.isWrong(d.variants.mark(op, d.target, config)) {
+		if !t.variants.isWrong(t.variants.mark(op, t.target, config)) {
 			left = append(left, config)
 		}
 	}
@@ -45,34 +93,58 @@ func (d *Device) usable(op kernels.Op) []string {
 	return left
 }
 
+// known returns the decision on op, if there is one that still holds.
+func (t *tuner) known(op kernels.Op, layer string) *device.Tuned {
+	v, usable := t.variants, t.usable(op)
+	key := v.key(op, t.target)
+	if decided := v.decided[key]; decided != nil {
+		if slices.Contains(usable, decided.Variant) {
+			return decided
+		}
+		v.forget(key)
+		return nil
+	}
+	text, ok := v.choices.Get(key)
+	if !ok {
+		return nil
+	}
+	variant, took, first, ok := decode(text)
+	if !ok || !slices.Contains(usable, variant) {
+		return nil
+	}
+	decided := &device.Tuned{Layer: layer, Op: op.Name(), Variant: variant, First: usable[0], Time: took, FirstTime: first, Cached: true}
+	v.decide(key, decided)
+	return decided
+}
+
 // choose returns the variant of op to run: the one decided on, or the likeliest.
 // Nothing is tried here.
-func (d *Device) choose(op kernels.Op, layer string) string {
+func (t *tuner) choose(op kernels.Op, layer string) string {
 	switch {
-	case d.pick != nil:
-		return d.pick(op)
-	case !d.tunes() || len(cudakernels.Configs(op, d.target)) < 2:
+	case t.pick != nil:
+		return t.pick(op)
+	case !t.tunes() || len(cudakernels.Configs(op, t.target)) < 2:
 		return ""
 	}
-	if t := d.known(op, layer); t != nil {
-		return t.Variant
+	if known := t.known(op, layer); known != nil {
+		return known.Variant
 	}
-	return d.usable(op)[0]
+	return t.usable(op)[0]
 }
 
 // untuned are the operations in ls, each once, that have several variants to choose
 // from and no decision.
-func (d *Device) untuned(ls []device.Launch) (out []device.Launch) {
-	if !d.tunes() {
+func (t *tuner) untuned(ls []device.Launch) (out []device.Launch) {
+	if !t.tunes() {
 		return nil
 	}
 	seen := map[string]bool{}
 	for _, l := range ls {
 		op, ok := l.Op.(kernels.Op)
-		if !ok || len(cudakernels.Configs(op, d.target)) < 2 {
+		if !ok || len(cudakernels.Configs(op, t.target)) < 2 {
 			continue
 		}
-		if key := d.variants.key(op, d.target); !seen[key] && d.known(op, l.Layer) == nil && len(d.usable(op)) > 1 {
+		if key := t.variants.key(op, t.target); !seen[key] && t.known(op, l.Layer) == nil && len(t.usable(op)) > 1 {
 			seen[key] = true
 			out = append(out, l)
 		}
@@ -80,24 +152,20 @@ func (d *Device) untuned(ls []device.Launch) (out []device.Launch) {
 	return out
 }
 
-// Untuned is the number of operations in ls whose variant is not decided yet.
-func (d *Device) Untuned(ls []device.Launch) int { return len(d.untuned(ls)) }
-
-// Tune tries the variants of the operations in ls that are not decided, in another
-// process, which needs memory of its own.
-func (d *Device) Tune(ctx context.Context, ls []device.Launch, progress func(done, total int)) (notes []string) {
-	if d.closed || d.newTester == nil {
+// tune is Device.Tune.
+func (t *tuner) tune(ctx context.Context, ls []device.Launch, progress func(done, total int)) (notes []string) {
+	if t.newTester == nil {
 		return nil
 	}
-	defer d.endTester()
+	defer t.endTester()
 	start := time.Now()
 	var c tally
 	var err error
-	all := d.untuned(ls)
-	for todo := all; len(todo) > 0 && err == nil; todo = d.untuned(ls) { // again for what took a variant that was found wrong later
-		err = d.tuneEach(ctx, todo, &c, progress)
+	all := t.untuned(ls)
+	for todo := all; len(todo) > 0 && err == nil; todo = t.untuned(ls) { // again for what took a variant that was found wrong later
+		err = t.tuneEach(ctx, todo, &c, progress)
 	}
-	notes, d.variants.told = d.variants.told, nil
+	notes, t.variants.told = t.variants.told, nil
 	const guess = "take the planner's guess"
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -117,12 +185,12 @@ func (d *Device) Tune(ctx context.Context, ls []device.Launch, progress func(don
 type tally struct{ tried, roomless int }
 
 // tuneEach decides on each of ls, until ctx is done.
-func (d *Device) tuneEach(ctx context.Context, ls []device.Launch, c *tally, progress func(done, total int)) error {
+func (t *tuner) tuneEach(ctx context.Context, ls []device.Launch, c *tally, progress func(done, total int)) error {
 	for i, l := range ls {
 		if progress != nil {
 			progress(i, len(ls))
 		}
-		switch err := d.decide(ctx, l.Op.(kernels.Op), l.Layer); {
+		switch err := t.decide(ctx, l.Op.(kernels.Op), l.Layer); {
 		case errors.Is(err, errNoRoom):
 			c.roomless++
 		case err != nil:
@@ -139,10 +207,10 @@ func (d *Device) tuneEach(ctx context.Context, ls []device.Launch, c *tally, pro
 // decide has each variant of op tried: what the first one computes is right, and of
 // those that agree with it the fastest is taken. A variant that ends the tester takes
 // its family with it, and another tester goes on with the rest.
-func (d *Device) decide(ctx context.Context, op kernels.Op, layer string) error {
-	v, tried := d.variants, map[string]device.Tried{}
+func (t *tuner) decide(ctx context.Context, op kernels.Op, layer string) error {
+	v, tried := t.variants, map[string]device.Tried{}
 	for {
-		configs := d.usable(op)
+		configs := t.usable(op)
 		var left []string
 		for _, c := range configs {
 			if _, ok := tried[c]; !ok {
@@ -150,25 +218,25 @@ func (d *Device) decide(ctx context.Context, op kernels.Op, layer string) error 
 			}
 		}
 		if len(configs) == 1 || len(left) == 0 {
-			d.settle(op, layer, configs, tried)
+			t.settle(op, layer, configs, tried)
 			return nil
 		}
 		if left[0] != configs[0] { // what the rest is compared with
 			left = append([]string{configs[0]}, left...)
 		}
-		t, err := d.testing(ctx)
+		tester, err := t.testing(ctx)
 		if err != nil {
 			return err
 		}
 		// A module that is not in the driver's cache is compiled before a launch.
-		err = t.try(ctx, question{op, left}, 4*d.patience, func(a answer) {
+		err = tester.try(ctx, question{op, left}, 4*t.patience, func(a answer) {
 			tried[a.Config] = device.Tried{Variant: a.Config, Time: a.Time, Why: a.Why}
 			if a.Why != "" {
-				d.blame(op, a)
+				t.blame(op, a)
 			}
 		})
 		if errors.Is(err, errNoRoom) { // for this run
-			v.decide(v.key(op, d.target), &device.Tuned{Layer: layer, Op: op.Name(), Variant: configs[0], First: configs[0]})
+			v.decide(v.key(op, t.target), &device.Tuned{Layer: layer, Op: op.Name(), Variant: configs[0], First: configs[0]})
 		}
 		if err != nil {
 			return err
@@ -177,57 +245,58 @@ func (d *Device) decide(ctx context.Context, op kernels.Op, layer string) error 
 }
 
 // blame condemns a variant, with its family when it ended the tester.
-func (d *Device) blame(op kernels.Op, a answer) {
-	v, name := d.variants, variantName(op, a.Config)
-	v.condemn(v.mark(op, d.target, a.Config), a.Why)
+func (t *tuner) blame(op kernels.Op, a answer) {
+	v, name := t.variants, variantName(op, a.Config)
+	v.condemn(v.mark(op, t.target, a.Config), a.Why)
 	if !a.Broken {
 		v.told = append(v.told, fmt.Sprintf("autotune: %s is not used on %s: %s", name, v.gpu, a.Why))
 		return
 	}
-	d.endTester()
+	t.endTester()
 	family, why := cudakernels.Family(a.Config), name+" "+a.Why
 	v.fell(family, why)
 	v.told = append(v.told, fmt.Sprintf("autotune: %s kernels are left out on %s, because %s; --autotune again tries them anew", family, v.gpu, why))
 }
 
 // settle takes the fastest of the variants that are usable and were tried.
-func (d *Device) settle(op kernels.Op, layer string, configs []string, tried map[string]device.Tried) {
+func (t *tuner) settle(op kernels.Op, layer string, configs []string, tried map[string]device.Tried) {
 	first := tried[configs[0]].Time
-	t := &device.Tuned{Layer: layer, Op: op.Name(), Variant: configs[0], First: configs[0], Time: first, FirstTime: first}
-	for _, c := range cudakernels.Configs(op, d.target) {
+	taken := &device.Tuned{Layer: layer, Op: op.Name(), Variant: configs[0], First: configs[0], Time: first, FirstTime: first}
+	for _, c := range cudakernels.Configs(op, t.target) {
 		r, ok := tried[c]
 		if !ok {
 			continue
 		}
-		t.Tried = append(t.Tried, r)
-		if slices.Contains(configs, c) && r.Time < t.Time {
-			t.Variant, t.Time = c, r.Time
+		taken.Tried = append(taken.Tried, r)
+		if slices.Contains(configs, c) && r.Time < taken.Time {
+			taken.Variant, taken.Time = c, r.Time
 		}
 	}
-	key := d.variants.key(op, d.target)
-	d.variants.decide(key, t)
+	key := t.variants.key(op, t.target)
+	t.variants.decide(key, taken)
 	if len(tried) > 0 {
-		d.variants.choices.Set(key, encode(t))
+		t.variants.choices.Set(key, encode(taken))
 	}
 }
 
 // testing is the tester that lives, or a new one.
-func (d *Device) testing(ctx context.Context) (t *tester, err error) {
+func (t *tuner) testing(ctx context.Context) (*tester, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if d.tester == nil {
-		if t, err = d.newTester(); err != nil {
+	if t.tester == nil {
+		made, err := t.newTester()
+		if err != nil {
 			return nil, err
 		}
-		d.tester = t
+		t.tester = made
 	}
-	return d.tester, nil
+	return t.tester, nil
 }
 
-func (d *Device) endTester() {
-	if d.tester != nil {
-		_ = d.tester.end() // what it broke was told
-		d.tester = nil
+func (t *tuner) endTester() {
+	if t.tester != nil {
+		_ = t.tester.end() // what it broke was told
+		t.tester = nil
 	}
 }

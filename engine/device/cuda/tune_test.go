@@ -19,11 +19,11 @@ import (
 	cudakernels "dev.gpustall/kernels/cuda"
 )
 
-// memory is Choices in memory.
-type memory map[string]string
+// storeInMemory is Choices in memory.
+type storeInMemory map[string]string
 
-func (m memory) Get(key string) (string, bool) { v, ok := m[key]; return v, ok && v != "" }
-func (m memory) Set(key, config string)        { m[key] = config }
+func (m storeInMemory) Get(key string) (string, bool) { v, ok := m[key]; return v, ok && v != "" }
+func (m storeInMemory) Set(key, config string)        { m[key] = config }
 
 // tuned is a convolution with several variants on every GPU, in float32 and small.
 var tuned = kernels.ConvForward{Conv: kernels.Conv{N: 4, H: 8, W: 8, C: 16, K: 32, R: 3, S: 3, Stride: 1, Pad: 1}}
@@ -40,7 +40,7 @@ func trials() *exec.Cmd {
 func openTuner(t *testing.T, store Choices, tamper func(*cudakernels.Plan)) (*Device, []string) {
 	t.Helper()
 	d := openWith(t, Config{Choices: store, TuneEmulated: true})
-	d.newTester = func() (*tester, error) {
+	d.tuner.newTester = func() (*tester, error) {
 		in, questions := io.Pipe()
 		heard, out := io.Pipe()
 		served := make(chan error, 1)
@@ -54,9 +54,9 @@ func openTuner(t *testing.T, store Choices, tamper func(*cudakernels.Plan)) (*De
 			}
 			return <-served
 		})
-		return tt, tt.greet(greeting{d.ordinal, d.patience})
+		return tt, tt.greet(greeting{0, d.tuner.patience})
 	}
-	configs := cudakernels.Configs(tuned, d.target)
+	configs := cudakernels.Configs(tuned, d.code.target)
 	if len(configs) < 3 {
 		t.Fatalf("%d variants: too few to test with", len(configs))
 	}
@@ -79,7 +79,7 @@ func tune(t *testing.T, d *Device, ops ...kernels.Op) []string {
 // Tuning tries each variant, gives its memory back and stores its choice, which a
 // later run takes without trying.
 func TestTune(t *testing.T) {
-	store := memory{}
+	store := storeInMemory{}
 	tried := map[string]int{}
 	d, configs := openTuner(t, store, func(p *cudakernels.Plan) { tried[p.Config]++ })
 	back := kernels.ConvBackwardWeight{Conv: tuned.Conv}
@@ -107,7 +107,7 @@ func TestTune(t *testing.T) {
 	}
 	again, _ := openTuner(t, store, func(*cudakernels.Plan) { t.Error("a stored choice was tried again") })
 	tune(t, again, tuned, back, accumulate)
-	if c := again.choose(tuned, ""); c != got[0].Variant {
+	if c := again.tuner.choose(tuned, ""); c != got[0].Variant {
 		t.Errorf("took %q; stored is %q", c, got[0].Variant)
 	}
 	if a := again.Tuned(); len(a) != 3 || !a[0].Cached || a[0].Time != got[0].Time {
@@ -117,9 +117,9 @@ func TestTune(t *testing.T) {
 
 // A kernel with counters can be the first that a device tries.
 func TestTuneCounters(t *testing.T) {
-	d, _ := openTuner(t, memory{}, nil)
+	d, _ := openTuner(t, storeInMemory{}, nil)
 	bias := kernels.ConvBackwardWeight{Conv: tuned.Conv, Bias: true}
-	plan, err := cudakernels.NewPlan(bias, d.target, "")
+	plan, err := cudakernels.NewPlan(bias, d.code.target, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestTuneHopper(t *testing.T) {
 	}
 	t.Setenv("GPUSTALL_EMU_SM", "90")
 	tried := map[string]bool{}
-	d, _ := openTuner(t, memory{}, func(p *cudakernels.Plan) { tried[p.Config] = true })
+	d, _ := openTuner(t, storeInMemory{}, func(p *cudakernels.Plan) { tried[p.Config] = true })
 	g := kernels.Conv{N: 3, H: 8, W: 8, C: 64, K: 64, R: 3, S: 3, Stride: 1, Pad: 1}
 	for _, op := range []kernels.Op{
 		kernels.ConvForward{Conv: g, Type: kernels.BF16}, kernels.ConvBackwardData{Conv: g, Type: kernels.BF16},
@@ -168,7 +168,7 @@ func TestTuneHopper(t *testing.T) {
 
 // A choice of variants that are no more, or were found wrong since, is made anew.
 func TestTuneForgets(t *testing.T) {
-	store := memory{}
+	store := storeInMemory{}
 	// A second shape shows that this variant is wrong.
 	other := tuned
 	other.N = 3
@@ -179,7 +179,7 @@ func TestTuneForgets(t *testing.T) {
 		}
 	})
 	bad = configs[1]
-	key := d.variants.key(tuned, d.target)
+	key := d.tuner.variants.key(tuned, d.code.target)
 	for _, v := range []string{"a variant of an older version 5 6", "nonsense", configs[1] + " 5"} {
 		store.Set(key, v)
 		if d.Untuned([]device.Launch{{Op: tuned}}) != 1 {
@@ -187,7 +187,7 @@ func TestTuneForgets(t *testing.T) {
 		}
 	}
 	store.Set(key, configs[1]+" 5 6")
-	if c := d.choose(tuned, ""); c != configs[1] {
+	if c := d.tuner.choose(tuned, ""); c != configs[1] {
 		t.Errorf("took %q, stored is %q", c, configs[1])
 	}
 	notes := tune(t, d, tuned, other)
@@ -217,7 +217,7 @@ func TestTuneWrongVariant(t *testing.T) {
 		{"no such module", func(l *cudakernels.Launch) { l.Module = "missing" }, "no PTX of module"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			store := memory{}
+			store := storeInMemory{}
 			var bad string
 			d, configs := openTuner(t, store, func(p *cudakernels.Plan) {
 				if p.Config == bad {
@@ -256,7 +256,7 @@ func TestTuneWithoutRoom(t *testing.T) {
 		t.Skip("a real GPU has its own memory")
 	}
 	t.Setenv("GPUSTALL_EMU_MEMORY", "64")
-	store := memory{}
+	store := storeInMemory{}
 	d, _ := openTuner(t, store, nil)
 	large := tuned
 	large.N = 8192
@@ -274,7 +274,7 @@ func TestTuneWithoutRoom(t *testing.T) {
 
 // Tuning stops when its time is up; what is left is not decided.
 func TestTuneStops(t *testing.T) {
-	d, configs := openTuner(t, memory{}, func(*cudakernels.Plan) { t.Error("tried without time, or at Prepare") })
+	d, configs := openTuner(t, storeInMemory{}, func(*cudakernels.Plan) { t.Error("tried without time, or at Prepare") })
 	ctx, cancel := context.WithTimeout(t.Context(), 1)
 	defer cancel()
 	<-ctx.Done()
@@ -287,7 +287,7 @@ func TestTuneStops(t *testing.T) {
 		t.Error("the operation counts as decided")
 	}
 	// Prepare leaves it at that.
-	if c := d.choose(tuned, ""); c != configs[0] {
+	if c := d.tuner.choose(tuned, ""); c != configs[0] {
 		t.Errorf("took %q", c)
 	}
 }
@@ -295,11 +295,11 @@ func TestTuneStops(t *testing.T) {
 // A variant found wrong is neither taken nor compared with where it would be the
 // planner's guess.
 func TestTuneWrongGuess(t *testing.T) {
-	store := memory{}
+	store := storeInMemory{}
 	d, configs := openTuner(t, store, nil)
-	d.variants.condemn(d.variants.mark(tuned, d.target, configs[0]), "it was wrong")
+	d.tuner.variants.condemn(d.tuner.variants.mark(tuned, d.code.target, configs[0]), "it was wrong")
 	again, _ := openTuner(t, store, nil)
-	if c := again.choose(tuned, ""); c == configs[0] {
+	if c := again.tuner.choose(tuned, ""); c == configs[0] {
 		t.Errorf("took %q", c)
 	}
 	again, _ = openTuner(t, store, func(p *cudakernels.Plan) {
@@ -315,7 +315,7 @@ func TestTuneWrongGuess(t *testing.T) {
 
 // What is asked of every knob change and start must not be felt there.
 func BenchmarkDecisions(b *testing.B) {
-	d := openWith(b, Config{Choices: memory{}, TuneEmulated: true})
+	d := openWith(b, Config{Choices: storeInMemory{}, TuneEmulated: true})
 	m, err := nn.New("resnet18", nn.Shape{H: 32, W: 32, C: 3}, 10)
 	if err != nil {
 		b.Fatal(err)

@@ -150,30 +150,6 @@ func decode(text string) (variant string, took, first time.Duration, ok bool) {
 	return variant, took, first, err == nil && n == 3
 }
 
-// known returns the decision on op, if there is one that still holds.
-func (d *Device) known(op kernels.Op, layer string) *device.Tuned {
-	v, usable := d.variants, d.usable(op)
-	key := v.key(op, d.target)
-	if t := v.decided[key]; t != nil {
-		if slices.Contains(usable, t.Variant) {
-			return t
-		}
-		v.forget(key)
-		return nil
-	}
-	text, ok := v.choices.Get(key)
-	if !ok {
-		return nil
-	}
-	variant, took, first, ok := decode(text)
-	if !ok || !slices.Contains(usable, variant) {
-		return nil
-	}
-	t := &device.Tuned{Layer: layer, Op: op.Name(), Variant: variant, First: usable[0], Time: took, FirstTime: first, Cached: true}
-	v.decide(key, t)
-	return t
-}
-
 func (v *variants) decide(key string, t *device.Tuned) {
 	v.decided[key] = t
 	v.order = append(v.order, key)
@@ -184,11 +160,11 @@ func (v *variants) forget(key string) {
 	v.order = slices.DeleteFunc(v.order, func(k string) bool { return k == key })
 }
 
-// Tuned lists the decisions so far.
-func (d *Device) Tuned() []device.Tuned {
-	out := make([]device.Tuned, 0, len(d.variants.order))
-	for _, key := range d.variants.order {
-		out = append(out, *d.variants.decided[key])
+// tuned lists the decisions so far.
+func (v *variants) tuned() []device.Tuned {
+	out := make([]device.Tuned, 0, len(v.order))
+	for _, key := range v.order {
+		out = append(out, *v.decided[key])
 	}
 	return out
 }

@@ -23,11 +23,10 @@ type Device struct {
 	clock  Clock
 	info   device.Info
 
-	streams           []int64 // tails
+	streams           device.Slots[device.Stream, int64] // tails
+	events            device.Slots[device.Event, event]
+	programs          device.Slots[device.Program, program]
 	compute, h2d, d2h engine
-	events            []event
-	freeEvents        []device.Event
-	programs          []*program
 	mem               arena
 	hostMu            sync.Mutex
 	host              []pinned
@@ -36,20 +35,14 @@ type Device struct {
 }
 
 type event struct {
-	live, recorded bool
-	time, late     int64
+	recorded   bool
+	time, late int64
 }
 
 type program struct {
 	ops   []time.Duration
 	total time.Duration
-	timed [device.TimedRuns]timing
-}
-
-// timing is a timed launch: when it ends on the clock, until it is read.
-type timing struct {
-	taken bool
-	end   int64
+	timed device.Timings[int64] // when each ends on the clock
 }
 
 var (
@@ -85,25 +78,24 @@ func (d *Device) NewStream(string) (device.Stream, error) {
 	if d.closed {
 		return 0, device.ErrClosed
 	}
-	d.streams = append(d.streams, 0)
-	return device.Stream(len(d.streams)), nil
+	return d.streams.Add(new(int64)), nil
 }
 
 func (d *Device) tail(op string, s device.Stream) (*int64, error) {
 	if d.closed {
 		return nil, device.ErrClosed
 	}
-	if s < 1 || int(s) > len(d.streams) {
-		return nil, device.NoStream(op, s)
+	if tail := d.streams.At(s); tail != nil {
+		return tail, nil
 	}
-	return &d.streams[s-1], nil
+	return nil, device.NoStream(op, s)
 }
 
 func (d *Device) event(op string, e device.Event) (*event, error) {
-	if e < 1 || int(e) > len(d.events) || !d.events[e-1].live {
-		return nil, device.NoEvent(op, e)
+	if ev := d.events.At(e); ev != nil {
+		return ev, nil
 	}
-	return &d.events[e-1], nil
+	return nil, device.NoEvent(op, e)
 }
 
 // CopyIn models a copy to the device. From page-locked memory it returns at
@@ -152,15 +144,14 @@ func (d *Device) Prepare(ls []device.Launch) (device.Program, error) {
 		p.ops[i] = t
 		p.total += t
 	}
-	d.programs = append(d.programs, p)
-	return device.Program(len(d.programs)), nil
+	return d.programs.Add(p), nil
 }
 
 func (d *Device) program(op string, p device.Program) (*program, error) {
-	if p < 1 || int(p) > len(d.programs) || d.programs[p-1] == nil {
-		return nil, device.NoProgram(op, p)
+	if pr := d.programs.At(p); pr != nil {
+		return pr, nil
 	}
-	return d.programs[p-1], nil
+	return nil, device.NoProgram(op, p)
 }
 
 // Launch lays p's modelled time on the stream.
@@ -189,39 +180,35 @@ func (d *Device) LaunchTimed(s device.Stream, p device.Program) (device.Timing, 
 	if err != nil {
 		return 0, err
 	}
-	for i := range pr.timed {
-		if t := &pr.timed[i]; !t.taken {
-			*t = timing{taken: true, end: end}
-			return device.NewTiming(p, i), nil
-		}
+	ends, t := pr.timed.Next(p)
+	if ends != nil {
+		*ends = end
+		pr.timed.Take(t)
 	}
-	return 0, nil
+	return t, nil
 }
 
 // OpTimes appends the modelled time of each launch of t to dst[:0].
 func (d *Device) OpTimes(t device.Timing, dst []time.Duration) ([]time.Duration, error) {
 	dst = dst[:0]
-	p, i := t.Run()
-	pr, err := d.program("op times", p)
+	pr, err := d.program("op times", t.Program())
 	if err != nil {
 		return dst, err
 	}
-	r := &pr.timed[i]
-	if !r.taken {
-		return dst, device.NoTiming(t)
+	end, err := pr.timed.At(t)
+	if err != nil {
+		return dst, err
 	}
-	if d.clock.Now() < r.end {
+	if d.clock.Now() < *end {
 		return dst, device.NotTimed()
 	}
-	r.taken = false
+	pr.timed.Read(t)
 	return append(dst, pr.ops...), nil
 }
 
 // Release gives p back.
 func (d *Device) Release(p device.Program) {
-	if _, err := d.program("release", p); err == nil {
-		d.programs[p-1] = nil
-	}
+	d.programs.Free(p)
 }
 
 // NewEvent returns an event that counts as completed until its first Record.
@@ -229,22 +216,12 @@ func (d *Device) NewEvent() (device.Event, error) {
 	if d.closed {
 		return 0, device.ErrClosed
 	}
-	if n := len(d.freeEvents); n > 0 {
-		e := d.freeEvents[n-1]
-		d.freeEvents = d.freeEvents[:n-1]
-		d.events[e-1] = event{live: true}
-		return e, nil
-	}
-	d.events = append(d.events, event{live: true})
-	return device.Event(len(d.events)), nil
+	return d.events.Add(new(event)), nil
 }
 
 // FreeEvent gives e back.
 func (d *Device) FreeEvent(e device.Event) {
-	if ev, err := d.event("free event", e); err == nil {
-		ev.live = false
-		d.freeEvents = append(d.freeEvents, e)
-	}
+	d.events.Free(e)
 }
 
 // Record places e behind the work enqueued on s so far.

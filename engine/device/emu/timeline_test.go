@@ -63,7 +63,7 @@ func (r *rig) record(s device.Stream) device.Event {
 }
 
 // at is where e lies on the clock.
-func (r *rig) at(e device.Event) time.Duration { return time.Duration(r.events[e-1].time) }
+func (r *rig) at(e device.Event) time.Duration { return time.Duration(r.events.At(e).time) }
 
 // Three steps of copy, wait and compute: every event is where arithmetic says.
 func TestTimeline(t *testing.T) {

@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -12,6 +13,14 @@ import (
 	"dev.gpustall/engine/device/cuda/driver"
 	cudakernels "dev.gpustall/kernels/cuda"
 )
+
+// library holds the modules and kernels that the driver has loaded. The device owns it.
+type library struct {
+	ctx       driver.Context
+	target    cudakernels.Target
+	modules   map[string]cu.Module
+	functions map[entry]*function
+}
 
 // entry names a kernel.
 type entry struct{ module, name string }
@@ -26,16 +35,29 @@ type function struct {
 // included.
 const defaultShared = 48 << 10
 
-// function returns a kernel, loading its module at its first use.
-func (d *Device) function(module, name string, shared int) (cu.Function, error) {
-	f := d.functions[entry{module, name}]
+func (l *library) open(ctx driver.Context, t cudakernels.Target) {
+	l.ctx, l.target = ctx, t
+	l.modules, l.functions = make(map[string]cu.Module), make(map[entry]*function)
+}
+
+// close unloads everything. The context must be current.
+func (l *library) close() (err error) {
+	for _, m := range l.modules {
+		err = cmp.Or(err, m.Unload())
+	}
+	return err
+}
+
+// function returns a kernel, and loads its module at its first use.
+func (l *library) function(module, name string, shared int) (cu.Function, error) {
+	f := l.functions[entry{module, name}]
 	if f == nil {
-		m, err := d.module(module)
+		m, err := l.module(module)
 		if err != nil {
 			return cu.Function{}, err
 		}
 		f = &function{}
-		if err := d.ctx.Do(func() (err error) {
+		if err := l.ctx.Do(func() (err error) {
 			if f.cu, err = m.Function(name); err != nil {
 				return err
 			}
@@ -47,10 +69,10 @@ func (d *Device) function(module, name string, shared int) (cu.Function, error) 
 		}); err != nil {
 			return cu.Function{}, errs.Wrap(refused(err), "load", fmt.Sprintf("kernel %s of module %s", name, module), "")
 		}
-		d.functions[entry{module, name}] = f
+		l.functions[entry{module, name}] = f
 	}
 	if shared > f.shared {
-		if err := d.ctx.Do(func() error { return driver.MaxDynamicShared(f.cu, shared) }); err != nil {
+		if err := l.ctx.Do(func() error { return driver.MaxDynamicShared(f.cu, shared) }); err != nil {
 			return cu.Function{}, errs.Wrap(refused(err), "give", fmt.Sprintf("kernel %s %d bytes of dynamic shared memory", name, shared), "")
 		}
 		f.shared = shared
@@ -58,15 +80,15 @@ func (d *Device) function(module, name string, shared int) (cu.Function, error) 
 	return f.cu, nil
 }
 
-func (d *Device) module(name string) (cu.Module, error) {
-	if m, ok := d.modules[name]; ok {
+func (l *library) module(name string) (cu.Module, error) {
+	if m, ok := l.modules[name]; ok {
 		return m, nil
 	}
-	ptx, err := cudakernels.PTX(name, d.target.SM)
+	ptx, err := cudakernels.PTX(name, l.target.SM)
 	if err != nil {
 		return cu.Module{}, err
 	}
-	m, err := d.ctx.LoadModule(ptx)
+	m, err := l.ctx.LoadModule(ptx)
 	if err != nil {
 		why, hint := "the driver does not compile it", hintDriver
 		switch {
@@ -77,6 +99,6 @@ func (d *Device) module(name string) (cu.Module, error) {
 		}
 		return cu.Module{}, errs.New("load module", name, fmt.Sprintf("%s: %v", why, err), hint).Because(err)
 	}
-	d.modules[name] = m
+	l.modules[name] = m
 	return m, nil
 }
