@@ -10,6 +10,8 @@ import (
 // stay on a line that is empty, so that nothing is overwritten and no line is left out.
 type beside struct{ file *os.File }
 
+func newBeside(f *os.File) beside { return beside{f} }
+
 // Fd makes the terminal's width known to say.
 func (b beside) Fd() uintptr { return b.file.Fd() }
 

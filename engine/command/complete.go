@@ -47,7 +47,7 @@ func complete(cmd *cobra.Command) {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			switch v := f.Value.(type) {
 			case *knobFlag:
-				switch v.row.Name {
+				switch v.knob() {
 				case "optimizer":
 					_ = c.RegisterFlagCompletionFunc(f.Name, completeSettings(nn.OptimizerNames(), nn.OptimizerSettings))
 					return

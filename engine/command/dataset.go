@@ -2,10 +2,12 @@ package command
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"time"
 
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/format"
 	"dev.gpustall/loader/source"
@@ -58,4 +60,22 @@ func contents(ds loader.Dataset) string {
 		return s.Contents()
 	}
 	return ""
+}
+
+// requested says what was asked of stores; nothing where none was.
+func requested(c source.Counts) string {
+	if c.Requests == 0 {
+		return ""
+	}
+	text := units.Counted(int(c.Requests), "request", "requests") + " to the store"
+	if c.Retries > 0 {
+		text += fmt.Sprintf(", %s made again", units.Count(c.Retries))
+	}
+	if c.Written > 0 {
+		text += ", " + units.Prose.Bytes(c.Written) + " written"
+	}
+	if c.Cached > 0 {
+		text += ", " + units.Prose.Bytes(c.Cached) + " from the cache"
+	}
+	return text + "\n"
 }

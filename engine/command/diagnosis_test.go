@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
@@ -15,15 +16,21 @@ import (
 // has them, with the price of waiting where a rate is given.
 func TestDiagnosis(t *testing.T) {
 	dir := t.TempDir()
-	pastRun(t, dir, "starved", 10, func(s *trace.Snapshot) {
-		for i := range s.Recent {
-			st := &s.Recent[i]
-			st.Busy, st.Stall[trace.CauseRead], st.Load = 5e6, 5e6, 20e6
-		}
-		s.Meta.Host = []knob.Setting{{Name: "threads", Value: "8"}}
-		s.Outcome.Ended = 2e9 // long enough to advise on
-	})
+	starved := &trace.Snapshot{
+		Meta:     trace.Meta{ID: "starved", Model: "cnn", Device: "cpu", DeviceKind: "cpu", Dataset: "d", Samples: 100, Started: time.Unix(1, 0), Host: []knob.Setting{{Name: "threads", Value: "8"}}},
+		Segments: []trace.Segment{{Knobs: []knob.Setting{{Name: "batch_size", Value: "32"}, {Name: "precision", Value: "fp32"}, {Name: "num_workers", Value: "2"}}}},
+		Outcome:  trace.Outcome{Status: "finished", Ended: 2e9}, // long enough to advise on
+		Gauges:   map[string][]trace.Point{trace.GaugeCPUOthers: {{T: 2e8, V: 40}}},
+	}
+	for i := range int32(40) {
+		st := trace.Step{Index: i, Batch: i, Samples: 32, Start: int64(i) * 1e7, End: int64(i+1) * 1e7, Busy: 5e6, Load: 20e6}
+		st.Stall[trace.CauseRead] = 5e6
+		starved.Recent = append(starved.Recent, st)
+	}
 	path := filepath.Join(dir, "starved"+store.Ext)
+	if err := store.Save(path, trace.Restore(starved)); err != nil {
+		t.Fatal(err)
+	}
 	a, err := diagnosis(path, 2)
 	if err != nil {
 		t.Fatal(err)

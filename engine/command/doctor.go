@@ -19,8 +19,8 @@ most. A session is a file, a name that gpustall sessions lists, or latest; a seg
 it is named behind a colon, as in latest:#2.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !goodRate(rate) {
-				return refuseRate(rate)
+			if err := checkRate(rate); err != nil {
+				return err
 			}
 			if !cmd.Flags().Changed("session") {
 				return diagnose(os.Stdout, version)

@@ -63,7 +63,7 @@ func diverged(s *trace.Snapshot) error {
 // codeError is an error with an exit code of its own: that of a script.
 type codeError interface {
 	error
-	exitCode() int
+	ExitCode() int
 }
 
 // exitCode is the one place where an error becomes an exit code.
@@ -80,7 +80,7 @@ func exitCode(err error) int {
 		}
 		return exitRuntime
 	case errors.As(err, &own):
-		return own.exitCode()
+		return own.ExitCode()
 	case errors.As(err, &usage), errors.Is(err, device.ErrUnsupported):
 		return exitUsage
 	case errors.Is(err, device.ErrNoDevice):
@@ -117,9 +117,9 @@ func asksJSON(command string, args []string) bool {
 func statusOf(err error) string {
 	var own interface {
 		error
-		asked() bool
+		Asked() bool
 	}
-	if errors.As(err, new(signalError)) || errors.As(err, &own) && own.asked() {
+	if errors.As(err, new(signalError)) || errors.As(err, &own) && own.Asked() {
 		return "stopped"
 	}
 	return "failed"

@@ -3,7 +3,6 @@ package command
 import (
 	"database/sql"
 	"encoding/json"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
@@ -119,34 +117,6 @@ func TestSummaryOfNothing(t *testing.T) {
 	}
 }
 
-// Progress tells of the last step, however long ago it was.
-func TestProgressOfSlowSteps(t *testing.T) {
-	const second = int64(time.Second)
-	s := &trace.Snapshot{Now: 60 * second, Meta: trace.Meta{Samples: 100}, Recent: []trace.Step{
-		{Index: 0, End: 10 * second, Samples: 10, Busy: 10 * second},
-		{Index: 1, Epoch: 1, Start: 10 * second, End: 30 * second, Samples: 10, Busy: 20 * second},
-	}}
-	s.Digest = *trace.Digested(s.Recent)
-	g := progressOf(s, 2, 4)
-	if g.Epoch != 1 || math.Abs(float64(g.SamplesPerSecond)-0.5) > 1e-9 {
-		t.Errorf("epoch %d, %v samples/s", g.Epoch, g.SamplesPerSecond)
-	}
-	if math.Abs(float64(g.ETA)-40) > 1e-9 { // two steps of 20 s
-		t.Errorf("ETA %v s", g.ETA)
-	}
-	if g.Late || float64(g.SinceStep) != 30 {
-		t.Errorf("late %v, %v s since the last step: 30 s are less than two steps", g.Late, g.SinceStep)
-	}
-	s.Now = 80 * second
-	if line := progressOf(s, 2, 0).line(); !strings.Contains(line, "(no step for 50.0 s)") {
-		t.Errorf("a stalled run reads %q", line)
-	}
-	s.Gauges = map[string][]trace.Point{trace.GaugeTestBegun: {{T: 70 * second}}}
-	if line := progressOf(s, 2, 0).line(); !strings.Contains(line, "  evaluating") || strings.Contains(line, "no step") {
-		t.Errorf("an evaluation reads %q", line)
-	}
-}
-
 // A training that diverges goes on; its code, its JSON, its lines and its report
 // say so.
 func TestDiverged(t *testing.T) {
@@ -207,31 +177,6 @@ func TestDamagedSession(t *testing.T) {
 	}
 }
 
-// What is left of the epochs is what the knobs in force will deliver.
-func TestSamplesLeft(t *testing.T) {
-	const full, last = 32, trace.FlagLastOfEpoch
-	for _, tt := range []struct {
-		name, drop, batch string
-		steps             []trace.Step
-		want              float64
-	}{
-		{"whole epochs", "off", "32", []trace.Step{{Samples: full}}, 68 + 100},
-		{"drop_last leaves four", "on", "32", []trace.Step{{Samples: full}}, 64 + 96},
-		{"at the end of an epoch", "on", "32", []trace.Step{{Samples: full}, {Samples: full}, {Samples: full, Flags: last}}, 96},
-		{"an epoch that was cut short counts as done", "off", "32", []trace.Step{{Samples: full, Flags: last}}, 100},
-		{"in the last epoch", "on", "32", []trace.Step{{Samples: full, Flags: last}, {Epoch: 1, Samples: full}}, 64},
-		{"at the end", "on", "32", []trace.Step{{Epoch: 1, Samples: full, Flags: last}}, 0},
-		{"another batch size", "on", "30", []trace.Step{{Samples: full}}, 58 + 90},
-	} {
-		s := &trace.Snapshot{Meta: trace.Meta{Samples: 100}, Recent: tt.steps, Digest: *trace.Digested(tt.steps), Segments: []trace.Segment{{
-			Knobs: []knob.Setting{{Name: "batch_size", Value: tt.batch}, {Name: "drop_last", Value: tt.drop}},
-		}}}
-		if got := samplesLeft(s, 2); got != tt.want {
-			t.Errorf("%s: %v samples left, want %v", tt.name, got, tt.want)
-		}
-	}
-}
-
 func TestFlagMessages(t *testing.T) {
 	for _, tt := range []struct{ args, says string }{
 		{"run --epochs x", `--epochs "x": not a whole number`},
@@ -280,9 +225,7 @@ func TestValueNames(t *testing.T) {
 	var visit func(c *cobra.Command)
 	visit = func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			named := *f
-			named.Value = namedValue{f.Value, f.Name}
-			switch name, _ := pflag.UnquoteUsage(&named); name {
+			switch name, _ := pflag.UnquoteUsage(named(f)); name {
 			case "string", "strings", "int", "ints", "uint", "float", "floats", "duration":
 				t.Errorf("%s: --%s %s", c.CommandPath(), f.Name, name)
 			}

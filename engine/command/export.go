@@ -118,3 +118,8 @@ func writeThrough(path string, write func(io.Writer) error) error {
 	}
 	return errors.Join(write(f), f.Close())
 }
+
+// replaceFile writes a file of the results.
+func replaceFile(path string, content func(io.Writer) error) error {
+	return writeFile(path, true, content)
+}

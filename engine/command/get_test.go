@@ -53,7 +53,7 @@ func TestGet(t *testing.T) {
 
 // tarable is a small data set in a folder of its published name, which is alone in its own.
 func tarable(t *testing.T) string {
-	dir := filepath.Join(t.TempDir(), "in", originals["cifar10"].folder)
+	dir := filepath.Join(t.TempDir(), "in", "cifar-10-batches-bin")
 	if err := os.CopyFS(dir, os.DirFS("../../loader/format/cifar/testdata/bin")); err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,11 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// gaugedAlone is how often the host is sampled while nobody looks.
-const gaugedAlone = time.Second
+// How often the host is sampled for a training of the user's: on the screen, and without one.
+const (
+	gaugedShown = hostEvery * gaugePeriod
+	gaugedAlone = time.Second
+)
 
 // startHostGauges samples the host every so often for a process that is not ours and all
 // that descend from it, its GPU, and what the threads of the one that trains wait for cores where it

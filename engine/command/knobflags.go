@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -129,10 +130,54 @@ func (ks *knobFlags) ownDefaults(info device.Info) string {
 	return "defaults on this device: " + strings.Join(in, ", ")
 }
 
+// takeUp sets the knobs that were not given to what they were.
+func (ks *knobFlags) takeUp(knobs []knob.Setting, path string, given func(flag string) bool) error {
+	var failed []error
+	for _, f := range ks.flags {
+		if v := knob.ValueOf(knobs, f.row.Name); v != "" && !f.set {
+			failed = append(failed, f.Set(v))
+		}
+	}
+	if !given(knob.GroupInject) {
+		for _, k := range knobs {
+			if what, ok := strings.CutPrefix(k.Name, knob.InjectPrefix); ok && k.Value != "" && k.Value != "off" {
+				failed = append(failed, ks.inject.Set(what+"="+k.Value))
+			}
+		}
+	}
+	return errs.Wrap(errors.Join(failed...), "take the knobs up from", path, "give those knobs by flags")
+}
+
+// given returns the settings that the flags ask for, those of injected bottlenecks first.
+func (ks *knobFlags) given() []knob.Setting {
+	out := slices.Clone(ks.inject.given)
+	for _, f := range ks.flags {
+		if f.set {
+			out = append(out, knob.Setting{Name: f.row.Name, Value: f.text})
+		}
+	}
+	return out
+}
+
+// injected returns the bottlenecks that are asked for.
+func (ks *knobFlags) injected() []knob.Setting { return ks.inject.given }
+
+// names are the names of the flags.
+func (ks *knobFlags) names() []string {
+	names := []string{knob.GroupInject}
+	for _, f := range ks.flags {
+		names = append(names, flagName(f.row.Name))
+	}
+	return names
+}
+
 func flagName(knob string) string { return strings.ReplaceAll(knob, "_", "-") }
 
 // switchType is what the help calls the value of a switch.
 const switchType = "on|off"
+
+// knob names the knob.
+func (f *knobFlag) knob() string { return f.row.Name }
 
 func (f *knobFlag) String() string { return f.text }
 

@@ -159,13 +159,7 @@ func (f *labFlags) base() (base []knob.Setting) {
 	if f.lr > 0 {
 		add("lr", strconv.FormatFloat(f.lr, 'g', -1, 64))
 	}
-	base = append(base, f.knobs.inject.given...)
-	for _, k := range f.knobs.flags {
-		if k.set {
-			add(k.row.Name, k.text)
-		}
-	}
-	return base
+	return append(base, f.knobs.given()...)
 }
 
 // size works out how many steps the runs have, and the recipe.
@@ -240,8 +234,7 @@ func runLab(parent context.Context, f *labFlags, out, log io.Writer) error {
 	if err := f.begin(ctx, l, progressTo(log)); err != nil {
 		return errors.Join(got(), err)
 	}
-	devices := map[string]*sized{}
-	l.Check = func(all []knob.Setting) (string, []string) { return possible(devices, all, false) }
+	l.Check = checker(false)
 	l.Say = func(text string) { _ = say(out, "%s\n", units.Line(text)) }
 	_ = say(log, "%s\n", announceLab(&l.Request))
 	err := l.Run(ctx)
@@ -288,10 +281,8 @@ func (f *labFlags) begin(ctx context.Context, l *lab.Lab, progress progressFunc)
 
 // named are the flags that were given and that ask for another lab.
 func (f *labFlags) named() (names []string) {
-	all := []string{"as-is", "epochs", "steps", "warmup", "repeat", "device", "model", "stem", "no-batch-norm", "data", transformSetting, flagName(sizeSetting), whereSetting, "init", "seed", "lr", knob.GroupInject}
-	for _, k := range f.knobs.flags {
-		all = append(all, flagName(k.row.Name))
-	}
+	all := []string{"as-is", "epochs", "steps", "warmup", "repeat", "device", "model", "stem", "no-batch-norm", "data", transformSetting, flagName(sizeSetting), whereSetting, "init", "seed", "lr"}
+	all = append(all, f.knobs.names()...)
 	return slices.DeleteFunc(all, func(name string) bool { return !f.changed(name) })
 }
 

@@ -125,8 +125,8 @@ func (o *options) check(*cobra.Command) error {
 		return refuse(fmt.Sprintf("--steps %d", o.steps), "it is negative", "choose 0 (no limit) or more")
 	case !(o.lr >= 0) || math.IsInf(o.lr, 1):
 		return refuse(fmt.Sprintf("--lr %g", o.lr), "not a positive number", "give one, or 0 for the default")
-	case !goodRate(o.gpuRate):
-		return refuseRate(o.gpuRate)
+	case checkRate(o.gpuRate) != nil:
+		return checkRate(o.gpuRate)
 	case !(o.interval >= 0.05 && o.interval <= 3600):
 		return refuse(fmt.Sprintf("--interval %g", o.interval), "out of range", "choose 0.05 to 3600 seconds")
 	case o.images.check() != nil:

@@ -4,19 +4,10 @@ import (
 	"context"
 	"errors"
 
-	"github.com/spf13/pflag"
-
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/trace"
 )
-
-// dropSetting is the flag's name as a setting of sweeps.
-const dropSetting = "drop_cache"
-
-func addDropCache(fs *pflag.FlagSet, drop *bool) {
-	fs.BoolVar(drop, flagName(dropSetting), false, "begin cold: have the page cache forget the data set's own files first")
-}
 
 // mostFiles are looked at to tell what the page cache holds: a few 10 us each.
 const mostFiles = 4096

@@ -14,8 +14,10 @@ func addRate(fs *pflag.FlagSet, rate *float64) {
 	fs.Float64Var(rate, "gpu-rate", 0, "what an hour of the device costs, in `DOLLARS`: says what waiting for data costs (default: not said)")
 }
 
-func goodRate(rate float64) bool { return rate >= 0 && rate <= maxRate }
-
-func refuseRate(rate float64) error {
+// checkRate refuses a price that no device has.
+func checkRate(rate float64) error {
+	if rate >= 0 && rate <= maxRate {
+		return nil
+	}
 	return refuse(fmt.Sprintf("--gpu-rate %g", rate), "out of range", fmt.Sprintf("give dollars an hour, 0 to %.0f", float64(maxRate)))
 }

@@ -33,8 +33,8 @@ latest. Of a sweep's folder it is made anew from the sessions in it.`,
 			if err := checkTable(format, table); err != nil {
 				return err
 			}
-			if !goodRate(rate) {
-				return refuseRate(rate)
+			if err := checkRate(rate); err != nil {
+				return err
 			}
 			if format == "png" && out.path == "" && columnsOf(os.Stdout) > 0 {
 				return refuse("--format png", "a terminal shows no picture", "name a file with --output")

@@ -1,12 +1,10 @@
 package command
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
@@ -110,24 +108,6 @@ func (o *options) takeUp(given func(flag string) bool) error {
 		o.keep.dir = filepath.Dir(path)
 	}
 	return o.knobs.takeUp(run.Knobs, path, given)
-}
-
-// takeUp sets the knobs that were not given to what they were.
-func (ks *knobFlags) takeUp(knobs []knob.Setting, path string, given func(flag string) bool) error {
-	var failed []error
-	for _, f := range ks.flags {
-		if v := knob.ValueOf(knobs, f.row.Name); v != "" && !f.set {
-			failed = append(failed, f.Set(v))
-		}
-	}
-	if !given(knob.GroupInject) {
-		for _, k := range knobs {
-			if what, ok := strings.CutPrefix(k.Name, knob.InjectPrefix); ok && k.Value != "" && k.Value != "off" {
-				failed = append(failed, ks.inject.Set(what+"="+k.Value))
-			}
-		}
-	}
-	return errs.Wrap(errors.Join(failed...), "take the knobs up from", path, "give those knobs by flags")
 }
 
 // goesOn says where the run goes on.

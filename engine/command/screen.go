@@ -137,9 +137,6 @@ func whileTerminal(parent context.Context) (ctx context.Context, gone func() boo
 	return ctx, hungUp.Load, func() { cancel(); <-done }
 }
 
-// stopPause is how long a run that ends may take before a word about it.
-const stopPause = 500 * time.Millisecond
-
 // waitFor returns the training's error, and says on w what it waits for where that
 // takes long: the screen is closed by then, and there is nothing else to see.
 func waitFor(trained <-chan error, w io.Writer) error {

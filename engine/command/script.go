@@ -83,7 +83,7 @@ type notRun struct{ error }
 
 func (e notRun) Unwrap() error { return e.error }
 
-func (e notRun) exitCode() int {
+func (e notRun) ExitCode() int {
 	if errors.Is(e.error, exec.ErrNotFound) || errors.Is(e.error, os.ErrNotExist) {
 		return 127
 	}
@@ -114,9 +114,9 @@ func (e scriptError) Error() string {
 	return fmt.Sprintf("%s ended with exit code %d", e.name, e.code)
 }
 
-func (e scriptError) exitCode() int { return e.code }
+func (e scriptError) ExitCode() int { return e.code }
 
-func (e scriptError) asked() bool { return e.told }
+func (e scriptError) Asked() bool { return e.told }
 
 // ending makes an error of how a script ended. told is whether we told it to.
 func ending(err error, name string, told bool) error {

@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"dev.gpustall/engine/torch/bridge"
 )
 
 // TestScript: how a script ends is how we do, and it gets the signals that we get.
@@ -124,34 +122,6 @@ func TestOwnSession(t *testing.T) {
 	}
 }
 
-// TestOpenLog: what is there stays, and each run has a log of its own, to which all append.
-func TestOpenLog(t *testing.T) {
-	b, err := bridge.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
-	dir := t.TempDir()
-	there := filepath.Join(dir, "train.log")
-	if err := os.WriteFile(there, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for session, want := range map[string]string{"train.gpustall": "train-2.log", "x.log": "x.log.log"} {
-		run := &torchRun{bridge: b, args: []string{"python", "train.py"}, options: &options{session: filepath.Join(dir, session)}}
-		f, err := run.openLog()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		if filepath.Base(f.Name()) != want {
-			t.Errorf("%s: the log is %s, want %s", session, f.Name(), want)
-		}
-	}
-	if text, err := os.ReadFile(there); err != nil || string(text) != "precious" {
-		t.Errorf("%q, %v", text, err)
-	}
-}
-
 // TestQuietInput: beside the screen a script can ask how large its terminal is, and finds nothing typed.
 func TestQuietInput(t *testing.T) {
 	master, input, err := quietInput(os.Stdin)
@@ -167,16 +137,5 @@ func TestQuietInput(t *testing.T) {
 	cmd.Stdin = input
 	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "36 120\nend\nend\n" {
 		t.Errorf("%q, %v", out, err)
-	}
-}
-
-func TestScriptName(t *testing.T) {
-	for line, want := range map[string]string{
-		"python -u train.py --lr 1": "train", "/usr/bin/python3 a/b/fit.py": "fit", "python -m my.train": "my.train",
-		"torchrun --nproc-per-node 2 run.py": "run", "accelerate launch x": "accelerate",
-	} {
-		if got := scriptName(strings.Fields(line)); got != want {
-			t.Errorf("%s is called %q, want %q", line, got, want)
-		}
 	}
 }

@@ -101,3 +101,6 @@ func restoreAtPanic(restore func()) {
 		panic(p)
 	}
 }
+
+// stopPause is how long a run that ends may take before a word about it.
+const stopPause = 500 * time.Millisecond

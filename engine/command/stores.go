@@ -1,8 +1,6 @@
 package command
 
 import (
-	"fmt"
-
 	"github.com/spf13/pflag"
 
 	"dev.gpustall/engine/base/units"
@@ -45,22 +43,4 @@ func checkData(path string) error {
 		return misuse(err)
 	}
 	return nil
-}
-
-// requested says what was asked of stores; nothing where none was.
-func requested(c source.Counts) string {
-	if c.Requests == 0 {
-		return ""
-	}
-	text := units.Counted(int(c.Requests), "request", "requests") + " to the store"
-	if c.Retries > 0 {
-		text += fmt.Sprintf(", %s made again", units.Count(c.Retries))
-	}
-	if c.Written > 0 {
-		text += ", " + units.Prose.Bytes(c.Written) + " written"
-	}
-	if c.Cached > 0 {
-		text += ", " + units.Prose.Bytes(c.Cached) + " from the cache"
-	}
-	return text + "\n"
 }

@@ -156,8 +156,3 @@ func teller(out, log io.Writer) func(sweep.Event) {
 		}
 	}
 }
-
-// replaceFile writes a file of the results.
-func replaceFile(path string, content func(io.Writer) error) error {
-	return writeFile(path, true, content)
-}

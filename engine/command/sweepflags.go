@@ -162,9 +162,7 @@ func (f *sweepFlags) plan() (*sweep.Plan, error) {
 	if len(p.Configs) > most {
 		return nil, refuse("--knob", fmt.Sprintf("%d configurations are too many", len(p.Configs)), fmt.Sprintf("ask for %d or fewer", most))
 	}
-	devices := map[string]*sized{}
-	err = p.Check(func(all []knob.Setting) (string, []string) { return possible(devices, all, f.slurm || f.script) })
-	return p, err
+	return p, p.Check(checker(f.slurm || f.script))
 }
 
 // settings are what holds for all configurations, and what is varied.
@@ -206,11 +204,11 @@ func (f *sweepFlags) settings() (base []knob.Setting, axes []sweep.Axis, err err
 	if f.lr > 0 {
 		add("lr", []string{strconv.FormatFloat(f.lr, 'g', -1, 64)})
 	}
-	for _, k := range f.knobs.inject.given {
+	for _, k := range f.knobs.injected() {
 		add(k.Name, []string{k.Value})
 	}
 	for _, l := range f.lists {
-		add(l.row.Name, l.values)
+		add(l.knob(), l.values)
 	}
 	for _, text := range f.axes {
 		name, given, _ := strings.Cut(text, "=")
@@ -276,8 +274,13 @@ type sized struct {
 	err      error
 }
 
-// possible says why settings cannot be run here, and else which have no effect. Where they
-// run elsewhere, what a GPU there can do is not known.
+// checker returns a function that says why settings cannot be run, or which of them have no
+// effect. elsewhere is true where they run on other machines: what a GPU there can do is unknown.
+func checker(elsewhere bool) func(all []knob.Setting) (refused string, idle []string) {
+	devices := map[string]*sized{} // by name, each opened once
+	return func(all []knob.Setting) (string, []string) { return possible(devices, all, elsewhere) }
+}
+
 func possible(devices map[string]*sized, all []knob.Setting, elsewhere bool) (refused string, idle []string) {
 	name := knob.ValueOf(all, sweep.Device)
 	if name == "" {

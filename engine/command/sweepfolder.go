@@ -60,29 +60,3 @@ func compareSweeps(dirs []string, asJSON bool, out *output, judge func(config st
 	}
 	return errors.Join(worse...)
 }
-
-// sweeps is a sweep.Comparison as JSON.
-type sweeps struct {
-	Type    string         `json:"type"`
-	A       string         `json:"a"`
-	B       string         `json:"b"`
-	Margin  number         `json:"margin"`
-	Configs []sweepsConfig `json:"configurations"`
-}
-
-type sweepsConfig struct {
-	Name       string        `json:"name"`
-	A          number        `json:"a_samples_per_s"`
-	B          number        `json:"b_samples_per_s"`
-	Throughput changeSummary `json:"throughput"`
-	Busy       changeSummary `json:"busy_per_sample"`
-}
-
-func sweepsOf(c *sweep.Comparison) sweeps {
-	out := sweeps{Type: "sweep_comparison", A: c.Names[0], B: c.Names[1], Margin: stats.DefaultMargin}
-	for i := range c.Pairs {
-		p := &c.Pairs[i]
-		out.Configs = append(out.Configs, sweepsConfig{p.Name, number(p.A.Rate.Value), number(p.B.Rate.Value), summariseChange(&p.Throughput), summariseChange(&p.Busy)})
-	}
-	return out
-}

@@ -79,7 +79,7 @@ func runTorch(parent context.Context, o *options, args []string, plain bool) err
 		return err
 	}
 	defer b.Close()
-	t := &torchRun{options: o, bridge: b, args: args, gauged: hostEvery * gaugePeriod}
+	t := &torchRun{options: o, bridge: b, args: args, gauged: gaugedShown}
 	if screen || o.json {
 		if t.log, err = t.openLog(); err != nil {
 			return err
@@ -300,7 +300,7 @@ func (t *torchRun) unwatched() string {
 
 // inLines shows the training by a line now and then.
 func (t *torchRun) inLines() error {
-	var out, log io.Writer = beside{os.Stderr}, beside{os.Stderr}
+	var out, log io.Writer = newBeside(os.Stderr), newBeside(os.Stderr)
 	if t.json {
 		out = os.Stdout
 	}
@@ -384,7 +384,7 @@ func (t *torchRun) nothing(log io.Writer) error {
 type unseen struct{ error }
 
 func (e unseen) Unwrap() error { return e.error }
-func (e unseen) exitCode() int { return exitOK }
+func (e unseen) ExitCode() int { return exitOK }
 
 // onScreen shows the training on the screen, once it has its first batch. Until then
 // the script's output is what there is to see.

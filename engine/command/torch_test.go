@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"dev.gpustall/engine/torch/bridge"
@@ -24,7 +25,11 @@ func TestUnwatched(t *testing.T) {
 			folder = dir
 		}
 	}
-	r := &torchRun{bridge: b, script: &script{done: make(chan struct{})}}
+	s, err := startScript([]string{"sleep", "1000"}, os.Environ(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &torchRun{bridge: b, script: s}
 	for _, c := range []struct{ file, says string }{
 		{"", "PyTorch was imported by no process that could be watched (a Python run with -I"},
 		{"imported", "took no batch from torch.utils.data.DataLoader"},
@@ -40,9 +45,50 @@ func TestUnwatched(t *testing.T) {
 			t.Errorf("with %q it says %q, not %q", c.file, got, c.says)
 		}
 	}
-	r.script.why = scriptError{name: "python", code: 1}
-	close(r.script.done)
+	if err := syscall.Kill(s.pid(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-s.done
 	if got := r.unwatched(); strings.Contains(got, "gpustall.watch(") {
 		t.Errorf("of a script that failed it says %q", got)
+	}
+}
+
+// TestOpenLog: what is there stays, and each run has a log of its own, to which all append.
+func TestOpenLog(t *testing.T) {
+	b, err := bridge.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	dir := t.TempDir()
+	there := filepath.Join(dir, "train.log")
+	if err := os.WriteFile(there, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for session, want := range map[string]string{"train.gpustall": "train-2.log", "x.log": "x.log.log"} {
+		run := &torchRun{bridge: b, args: []string{"python", "train.py"}, options: &options{session: filepath.Join(dir, session)}}
+		f, err := run.openLog()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if filepath.Base(f.Name()) != want {
+			t.Errorf("%s: the log is %s, want %s", session, f.Name(), want)
+		}
+	}
+	if text, err := os.ReadFile(there); err != nil || string(text) != "precious" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+func TestScriptName(t *testing.T) {
+	for line, want := range map[string]string{
+		"python -u train.py --lr 1": "train", "/usr/bin/python3 a/b/fit.py": "fit", "python -m my.train": "my.train",
+		"torchrun --nproc-per-node 2 run.py": "run", "accelerate launch x": "accelerate",
+	} {
+		if got := scriptName(strings.Fields(line)); got != want {
+			t.Errorf("%s is called %q, want %q", line, got, want)
+		}
 	}
 }

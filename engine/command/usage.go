@@ -63,10 +63,9 @@ func writeFlags(b *strings.Builder, fs *pflag.FlagSet, width int) {
 			sets[g] = pflag.NewFlagSet(g, pflag.ContinueOnError)
 			sets[g].SortFlags = false
 		}
-		named := *f
-		named.DefValue = strings.TrimSuffix(f.DefValue, "[]")
-		named.Value = namedValue{f.Value, f.Name}
-		sets[g].AddFlag(&named)
+		shown := named(f)
+		shown.DefValue = strings.TrimSuffix(f.DefValue, "[]")
+		sets[g].AddFlag(shown)
 	})
 	for _, g := range groups {
 		if sets[g] != nil && sets[g].HasAvailableFlags() {
@@ -75,6 +74,13 @@ func writeFlags(b *strings.Builder, fs *pflag.FlagSet, width int) {
 			fmt.Fprintf(b, "\n%s\n%s", g, text)
 		}
 	}
+}
+
+// named returns a copy of a flag for the help, in which its value has a name.
+func named(f *pflag.Flag) *pflag.Flag {
+	out := *f
+	out.Value = namedValue{f.Value, f.Name}
+	return &out
 }
 
 // namedValue calls a flag's value by what it is, not by its Go type.
