@@ -40,7 +40,15 @@ const tests = "kernels/verify"
 // engine/analysis/predict. docs/dev/architecture.md has this table: go test ./engine -run TestImportTable -update.
 var house = [][]room{
 	{
-		{"engine/command", "composes all of it: command line, data, device, session, signals", nil},
+		{"engine/command", "the command line: composes all; one file a command", nil},
+		{"engine/command/sweepcmd", "gpustall sweep: flags -> plan, its runs here or on a cluster", []string{"engine/analysis/stats", "engine/base/knob", "engine/base/units", "engine/batch/sweep", "engine/command/cli", "engine/command/flags", "engine/command/machine", "engine/command/summary", "engine/device", "engine/device/emu", "engine/trace", "engine/train", "loader/source"}},
+		{"engine/command/datacmd", "gpustall data: makes, gets, packs and inspects data sets, and opens them for all commands", []string{"engine/base/host", "engine/base/knob", "engine/base/units", "engine/command/cli", "engine/command/flags", "engine/report/markup", "engine/trace", "loader", "loader/download", "loader/format", "loader/source", "loader/synth", "loader/transform"}},
+		{"engine/command/watch", "what goes on beside a training: gauges, experiments, a look at the session's file and one for earlier runs", []string{"engine/analysis/advice", "engine/analysis/attribution", "engine/analysis/experiment", "engine/base/host", "engine/base/knob", "engine/base/timer", "engine/base/units", "engine/command/cli", "engine/command/machine", "engine/device", "engine/device/nvml", "engine/torch", "engine/trace", "engine/trace/store", "engine/train", "loader/source"}},
+		{"engine/command/script", "runs the user's command: signals, output, exit code", []string{"engine/base/host", "engine/command/cli"}},
+		{"engine/command/machine", "opens devices and says what the machine has", []string{"engine/base/host", "engine/base/knob", "engine/base/units", "engine/command/cli", "engine/device", "engine/device/cpu", "engine/device/cuda", "engine/device/emu", "engine/device/nvml", "engine/trace", "engine/train", "loader", "loader/codec"}},
+		{"engine/command/flags", "flags that several commands take, and the help that lists them", []string{"engine/analysis/experiment", "engine/base/knob", "engine/base/units", "engine/batch/sweep", "engine/command/cli", "engine/device", "engine/trace", "engine/train", "engine/train/nn", "engine/train/safetensors", "loader/filter", "loader/format", "loader/source", "loader/transform"}},
+		{"engine/command/summary", "what a session tells, as JSON and as lines for people", []string{"engine/analysis/advice", "engine/analysis/attribution", "engine/analysis/predict", "engine/analysis/stats", "engine/base/knob", "engine/base/units", "engine/batch/sweep", "engine/command/cli", "engine/device", "engine/report", "engine/trace"}},
+		{"engine/command/cli", "what all commands share: exit codes, lines, signals, files, folders", []string{"engine/base/units", "engine/device", "engine/trace"}},
 		{"engine/device/gpucheck", "the program of the GPU bundle: checks and measures on a GPU ([gpu.md](../guide/gpu.md))", nil},
 		{"bench", "what `make bench-peers` compares with other loaders, and the program that it runs", nil},
 	},

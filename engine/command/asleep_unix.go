@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"dev.gpustall/engine/command/watch"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui"
 )
@@ -28,7 +29,7 @@ func onStop(r *trace.Recorder, f func()) (end func()) {
 	signal.Notify(stop, syscall.SIGTSTP)
 	go func() {
 		defer close(done)
-		defer recoverTo(r, "wait for ctrl+z")
+		defer watch.Recover(r, "wait for ctrl+z")
 		for {
 			select {
 			case <-quit:

@@ -8,6 +8,7 @@ import (
 
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/command/summary"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
@@ -55,7 +56,7 @@ func TestBaseline(t *testing.T) {
 	if row := sessionRow(&list[0]); row[4] != "input-bound 60.0 %" || row[5] != "17.1 %" || row[6] != "+100.0 %" {
 		t.Errorf("listed as %q", row)
 	}
-	if text := summaryOf(s.Snapshot(0, 0), path).text(); !strings.Contains(text, "verdict  on segment #2, input-bound: ") {
+	if text := summary.Of(s.Snapshot(0, 0), path).Text(); !strings.Contains(text, "verdict  on segment #2, input-bound: ") {
 		t.Errorf("the summary does not say whose verdict it is:\n%s", text)
 	}
 	s.SetBaseline(0)

@@ -12,6 +12,9 @@ import (
 	"sync"
 
 	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/command/cli"
+	"dev.gpustall/engine/command/summary"
+	"dev.gpustall/engine/command/watch"
 	"dev.gpustall/engine/torch"
 	"dev.gpustall/engine/torch/bridge"
 	"dev.gpustall/engine/trace"
@@ -54,7 +57,7 @@ func (c *captures) ask() error {
 // came takes what came of one. It returns at once.
 func (c *captures) came(got bridge.Captured) {
 	c.wait.Go(func() {
-		defer recoverTo(c.run.recorder, "read the captured steps")
+		defer watch.Recover(c.run.recorder, "read the captured steps")
 		err := c.read(got)
 		if err != nil {
 			c.run.recorder.Note("warn", "no steps were captured: "+err.Error())
@@ -80,13 +83,13 @@ func (c *captures) read(got bridge.Captured) error {
 		return err
 	}
 	c.n++
-	file := unusedName(fmt.Sprintf("%s-capture-%d", strings.TrimSuffix(c.run.file, store.Ext), c.n), store.Ext)
+	file := cli.UnusedName(fmt.Sprintf("%s-capture-%d", strings.TrimSuffix(c.run.file, store.Ext), c.n), store.Ext)
 	snap.Meta.Version, snap.Meta.ID, snap.Meta.Emulated = c.meta.Version, baseName(file), c.meta.Emulated
 	if err := store.Save(file, trace.Restore(snap)); err != nil {
 		return err
 	}
 	c.add(slices.Clone(snap.Ops))
-	c.run.recorder.Note("info", fmt.Sprintf("captured %s: %s; gpustall report %s tells more", units.Counted(int(snap.Meta.Profile.Count), "step", "steps"), showed(snap.Meta.Profile), file))
+	c.run.recorder.Note("info", fmt.Sprintf("captured %s: %s; gpustall report %s tells more", units.Counted(int(snap.Meta.Profile.Count), "step", "steps"), summary.Showed(snap.Meta.Profile), file))
 	return nil
 }
 

@@ -15,6 +15,10 @@ import (
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/batch/sweep"
+	"dev.gpustall/engine/command/cli"
+	"dev.gpustall/engine/command/flags"
+	"dev.gpustall/engine/command/summary"
+	"dev.gpustall/engine/command/sweepcmd"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/trace/store"
 )
@@ -22,7 +26,7 @@ import (
 func newCompare() *cobra.Command {
 	var fails []string
 	var asJSON bool
-	var out output
+	var out cli.Output
 	cmd := &cobra.Command{
 		Use:   "compare A B",
 		Short: "Say how one session or sweep did against another, and how sure that is",
@@ -36,14 +40,14 @@ has written, each configuration is compared that both have measured.
 With --fail-if the exit code is 1 where B is certainly worse by more than that, for use
 in CI: slower=5% (throughput), memory=10% (held by the device). What is not known yet
 does not fail; it is said on standard error.`,
-		Args: exactly(2, "two sessions"),
+		Args: flags.Exactly(2, "two sessions"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			limits, err := parseLimits(fails)
 			if err != nil {
 				return err
 			}
 			if sweep.IsFolder(args[0]) && sweep.IsFolder(args[1]) {
-				return compareSweeps(args, asJSON, &out, func(config string, c *stats.Change, memory [2]int64) error {
+				return sweepcmd.Compare(args, asJSON, &out, func(config string, c *stats.Change, memory [2]int64) error {
 					return judge(os.Stderr, config, c, memory, limits)
 				})
 			}
@@ -59,9 +63,9 @@ does not fail; it is said on standard error.`,
 			}
 			write := c.Markdown
 			if asJSON {
-				write = func(w io.Writer) error { return json.NewEncoder(w).Encode(comparisonOf(c)) }
+				write = func(w io.Writer) error { return json.NewEncoder(w).Encode(summary.ComparisonOf(c)) }
 			}
-			if err := out.write("the comparison", write, sides[0].Session, sides[1].Session); err != nil {
+			if err := out.Write("the comparison", write, sides[0].Session, sides[1].Session); err != nil {
 				return err
 			}
 			return judge(os.Stderr, c.Sides[1].Session, &c.Throughput, [2]int64{c.Sides[0].Memory, c.Sides[1].Memory}, limits)
@@ -69,7 +73,7 @@ does not fail; it is said on standard error.`,
 	}
 	cmd.Flags().StringSliceVar(&fails, "fail-if", nil, "fail where B is worse by more than so much: "+knob.Choice(limitNames())+", as in `slower=5%`")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write one JSON object instead of markdown")
-	out.add(cmd.Flags())
+	out.Add(cmd.Flags())
 	return cmd
 }
 
@@ -90,7 +94,7 @@ func openSide(name string) (report.Side, error) {
 // splitSession finds the file of a session, of which a segment may be named behind a colon.
 func splitSession(name string) (path, segment string, err error) {
 	session := name
-	if at := strings.LastIndexByte(name, ':'); at > 0 && !exists(name) && isSegment(name[at+1:]) {
+	if at := strings.LastIndexByte(name, ':'); at > 0 && !cli.Exists(name) && isSegment(name[at+1:]) {
 		session, segment = name[:at], name[at+1:]
 	}
 	path, err = findSession(session)
@@ -152,11 +156,11 @@ func parseLimits(texts []string) (limits []limit, err error) {
 		}
 		flag := fmt.Sprintf("--fail-if %q", text)
 		if l.name == "" {
-			return nil, refuse(flag, "there is no measurement of that name", "choose "+knob.Choice(limitNames()))
+			return nil, cli.Refuse(flag, "there is no measurement of that name", "choose "+knob.Choice(limitNames()))
 		}
 		percent, perr := strconv.ParseFloat(strings.TrimSuffix(value, "%"), 64)
 		if perr != nil || !strings.HasSuffix(value, "%") || !(percent >= 0 && percent <= 1000) {
-			return nil, refuse(flag, "its limit is no percentage from 0 to 1000", "write it as "+name+"=5%")
+			return nil, cli.Refuse(flag, "its limit is no percentage from 0 to 1000", "write it as "+name+"=5%")
 		}
 		l.share = percent / 100
 		limits = append(limits, l)
@@ -169,7 +173,7 @@ func judge(w io.Writer, b string, t *stats.Change, memory [2]int64, limits []lim
 	for _, l := range limits {
 		share, why, known := l.worse(t, memory)
 		if !known {
-			if err := say(w, "gpustall: compare %s: whether B is worse (%s) is not known yet: %s\n", units.Line(b), l.what, why); err != nil {
+			if err := cli.Say(w, "gpustall: compare %s: whether B is worse (%s) is not known yet: %s\n", units.Line(b), l.what, why); err != nil {
 				return err
 			}
 			continue

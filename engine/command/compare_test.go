@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/command/cli"
 	"dev.gpustall/engine/report"
 )
 
@@ -50,7 +51,7 @@ func TestFailIf(t *testing.T) {
 
 func TestFailIfRefuses(t *testing.T) {
 	for _, text := range []string{"faster=5%", "slower", "slower=5", "slower=%", "slower=-1%", "slower=NaN%", "=5%", ""} {
-		if _, err := parseLimits([]string{text}); exitCode(err) != exitUsage {
+		if _, err := parseLimits([]string{text}); cli.ExitCode(err) != cli.ExitUsage {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

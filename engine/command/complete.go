@@ -10,6 +10,9 @@ import (
 
 	"dev.gpustall/engine/analysis/experiment"
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/command/cli"
+	"dev.gpustall/engine/command/flags"
+	"dev.gpustall/engine/command/sweepcmd"
 	"dev.gpustall/engine/device/emu"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/trace/store"
@@ -36,18 +39,18 @@ func complete(cmd *cobra.Command) {
 				_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(w, cobra.ShellCompDirectiveNoFileComp))
 			}
 		}
-		if c.Flags().Lookup(transformSetting) != nil {
-			_ = c.RegisterFlagCompletionFunc(transformSetting, completeTransform)
+		if c.Flags().Lookup(flags.TransformSetting) != nil {
+			_ = c.RegisterFlagCompletionFunc(flags.TransformSetting, flags.CompleteTransform)
 		}
-		for _, f := range []string{"epochs", "steps", "seed", "lr", "fps", "interval", "budget", "warmup", "repeat", "ladder", "max-workers", "memory-budget", "checkpoint-every", flagName(sizeSetting)} {
+		for _, f := range []string{"epochs", "steps", "seed", "lr", "fps", "interval", "budget", "warmup", "repeat", "ladder", "max-workers", "memory-budget", "checkpoint-every", flags.Name(flags.SizeSetting)} {
 			if c.Flags().Lookup(f) != nil {
 				_ = c.RegisterFlagCompletionFunc(f, cobra.NoFileCompletions)
 			}
 		}
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			switch v := f.Value.(type) {
-			case *knobFlag:
-				switch v.knob() {
+			case *flags.Knob:
+				switch v.KnobName() {
 				case "optimizer":
 					_ = c.RegisterFlagCompletionFunc(f.Name, completeSettings(nn.OptimizerNames(), nn.OptimizerSettings))
 					return
@@ -55,11 +58,11 @@ func complete(cmd *cobra.Command) {
 					_ = c.RegisterFlagCompletionFunc(f.Name, completeSettings(nn.ScheduleNames(), nn.ScheduleSettings))
 					return
 				}
-				_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(v.words(), cobra.ShellCompDirectiveNoFileComp))
-			case *listFlag:
-				_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(v.words(), cobra.ShellCompDirectiveNoFileComp))
-			case *injectFlag:
-				_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(v.what("="), cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
+				_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(v.Words(), cobra.ShellCompDirectiveNoFileComp))
+			case *sweepcmd.ListFlag:
+				_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(v.Words(), cobra.ShellCompDirectiveNoFileComp))
+			case *flags.Inject:
+				_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(v.What("="), cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
 			}
 		})
 		switch c.Name() {
@@ -98,10 +101,10 @@ func completeSession(_ *cobra.Command, args []string, _ string) ([]string, cobra
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	names := []string{"latest"}
-	if checkSessionHome("") != nil {
+	if cli.CheckSessionHome("") != nil {
 		return names, cobra.ShellCompDirectiveDefault
 	}
-	list, err := store.List(sessionDir())
+	list, err := store.List(cli.SessionDir())
 	if err == nil {
 		for _, s := range list {
 			names = append(names, baseName(s.Path))
@@ -114,7 +117,7 @@ func completeSession(_ *cobra.Command, args []string, _ string) ([]string, cobra
 func newMan() *cobra.Command {
 	return &cobra.Command{
 		Use: "man DIR", Short: "Write the man pages into a folder", Hidden: true,
-		Args: exactly(1, "a folder"),
+		Args: flags.Exactly(1, "a folder"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := doc.GenManTree(cmd.Root(), &doc.GenManHeader{Title: "GPUSTALL", Section: "1"}, args[0])
 			return errs.Wrap(err, "write the man pages to", args[0], "name a folder that can be written to")

@@ -8,6 +8,7 @@ import (
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/command/cli"
 	"dev.gpustall/engine/trace/store"
 )
 
@@ -42,12 +43,12 @@ func diagnosis(name string, rate float64) (a advice.Advice, err error) {
 // writeDiagnosis writes symptom, evidence, cause, remedy and gain of each finding, and
 // what there is to know besides.
 func writeDiagnosis(w io.Writer, a *advice.Advice) error {
-	if err := say(w, "symptom  %s\n", a.Verdict.Text); err != nil {
+	if err := cli.Say(w, "symptom  %s\n", a.Verdict.Text); err != nil {
 		return err
 	}
 	for i := range a.Findings {
 		f := &a.Findings[i]
-		if err := say(w, "\nfinding  %d of %d: %s\n", i+1, len(a.Findings), f.Rule); err != nil {
+		if err := cli.Say(w, "\nfinding  %d of %d: %s\n", i+1, len(a.Findings), f.Rule); err != nil {
 			return err
 		}
 		for _, line := range []struct{ label, text string }{
@@ -56,18 +57,18 @@ func writeDiagnosis(w io.Writer, a *advice.Advice) error {
 			if line.text == "" {
 				continue
 			}
-			if err := say(w, "%-8s %s\n", line.label, line.text); err != nil {
+			if err := cli.Say(w, "%-8s %s\n", line.label, line.text); err != nil {
 				return err
 			}
 		}
 	}
 	if len(a.Findings) == 0 && a.Text() != "" {
-		if err := say(w, "\nremedy   %s\n", a.Text()); err != nil {
+		if err := cli.Say(w, "\nremedy   %s\n", a.Text()); err != nil {
 			return err
 		}
 	}
 	for i := range a.Asides {
-		if err := say(w, "\nremark   %s\n", a.Asides[i].Evidence); err != nil {
+		if err := cli.Say(w, "\nremark   %s\n", a.Asides[i].Evidence); err != nil {
 			return err
 		}
 	}

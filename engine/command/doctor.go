@@ -3,6 +3,8 @@ package command
 import (
 	"os"
 
+	"dev.gpustall/engine/command/flags"
+	"dev.gpustall/engine/command/machine"
 	"github.com/spf13/cobra"
 )
 
@@ -17,13 +19,13 @@ func newDoctor(version string) *cobra.Command {
 first that a knob may help, evidence, cause, remedy and what there is to gain at the
 most. A session is a file, a name that gpustall sessions lists, or latest; a segment of
 it is named behind a colon, as in latest:#2.`,
-		Args: noArgs,
+		Args: flags.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkRate(rate); err != nil {
+			if err := flags.CheckRate(rate); err != nil {
 				return err
 			}
 			if !cmd.Flags().Changed("session") {
-				return diagnose(os.Stdout, version)
+				return machine.Diagnose(os.Stdout, version)
 			}
 			a, err := diagnosis(session, rate)
 			if err != nil {
@@ -33,6 +35,6 @@ it is named behind a colon, as in latest:#2.`,
 		},
 	}
 	cmd.Flags().StringVar(&session, "session", "", "say what ails this session: a file, a name, or latest")
-	addRate(cmd.Flags(), &rate)
+	flags.AddRate(cmd.Flags(), &rate)
 	return cmd
 }

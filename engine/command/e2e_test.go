@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"dev.gpustall/engine/command/cli"
 )
 
 // terminal is a tmux session on a server of its own, with a shell in it.
@@ -175,7 +177,7 @@ func TestSignalsOnScreen(t *testing.T) {
 			t.Fatalf("pkill: %v %s", err, out)
 		}
 		s := tm.waitFor(`code \d+`)
-		if !strings.Contains(s, fmt.Sprintf("code %d", exitSignal+int(sig))) || !strings.Contains(s, "stopped: ") || !strings.Contains(s, "session ") || strings.Contains(s, "goroutine ") {
+		if !strings.Contains(s, fmt.Sprintf("code %d", cli.ExitSignal+int(sig))) || !strings.Contains(s, "stopped: ") || !strings.Contains(s, "session ") || strings.Contains(s, "goroutine ") {
 			t.Errorf("after %v:\n%s", sig, s)
 		}
 		tm.checkRestored()
@@ -195,7 +197,7 @@ func TestTerminalGone(t *testing.T) {
 	for end := time.Now().Add(time.Minute); len(got) == 0 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		got, _ = os.ReadFile(code)
 	}
-	if want := fmt.Sprintf("code %d\n", exitSignal+int(syscall.SIGHUP)); string(got) != want {
+	if want := fmt.Sprintf("code %d\n", cli.ExitSignal+int(syscall.SIGHUP)); string(got) != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

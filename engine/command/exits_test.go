@@ -14,6 +14,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"dev.gpustall/engine/command/cli"
+	"dev.gpustall/engine/command/flags"
+	"dev.gpustall/engine/command/summary"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
@@ -39,7 +42,7 @@ func TestNobodyReads(t *testing.T) {
 	kill := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
 	defer kill.Stop()
 	cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != exitSignal+int(syscall.SIGPIPE) || errs.Len() > 0 {
+	if code := cmd.ProcessState.ExitCode(); code != cli.ExitSignal+int(syscall.SIGPIPE) || errs.Len() > 0 {
 		t.Errorf("exit code %d, and it says %q", code, errs.String())
 	}
 	s, err := store.Open(file)
@@ -103,7 +106,7 @@ func TestFullOutput(t *testing.T) {
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	cmd.Run()
-	if code := cmd.ProcessState.ExitCode(); code != exitRuntime || !strings.Contains(errs.String(), "no space left") {
+	if code := cmd.ProcessState.ExitCode(); code != cli.ExitRuntime || !strings.Contains(errs.String(), "no space left") {
 		t.Errorf("exit code %d, and it says %q", code, errs.String())
 	}
 }
@@ -111,7 +114,7 @@ func TestFullOutput(t *testing.T) {
 // A run that never made a step has a summary of valid JSON.
 func TestSummaryOfNothing(t *testing.T) {
 	s := trace.NewSession(trace.Meta{Samples: 10})
-	b, err := json.Marshal(progressOf(s.Snapshot(0, 0), 2, 0))
+	b, err := json.Marshal(summary.ProgressOf(s.Snapshot(0, 0), 2, 0))
 	if err != nil || !strings.Contains(string(b), `"samples_per_s":null`) {
 		t.Errorf("%s, %v", b, err)
 	}
@@ -123,7 +126,7 @@ func TestDiverged(t *testing.T) {
 	data, file := tiny(t), filepath.Join(t.TempDir(), "x"+store.Ext)
 	args := []string{"run", "--device", "cpu", "--data", data, "--batch-size", "32", "--steps", "6", "--session", file}
 	r := gpustall(t, append(args, "--lr", "1e30", "--json")...)
-	if r.code != exitDiverged || strings.Count(r.stderr, "diverged") != 1 {
+	if r.code != cli.ExitDiverged || strings.Count(r.stderr, "diverged") != 1 {
 		t.Errorf("exit %d: %s", r.code, r.stderr)
 	}
 	m := last(t, r.stdout)
@@ -137,7 +140,7 @@ func TestDiverged(t *testing.T) {
 		t.Errorf("the loss is missing in the CSV: %.600s", r.stdout)
 	}
 	os.Remove(file)
-	if r := gpustall(t, append(args, "--lr", "1e30")...); r.code != exitDiverged || !strings.Contains(r.stdout, "\ndiverged ") || !strings.Contains(r.stdout, "loss NaN") {
+	if r := gpustall(t, append(args, "--lr", "1e30")...); r.code != cli.ExitDiverged || !strings.Contains(r.stdout, "\ndiverged ") || !strings.Contains(r.stdout, "loss NaN") {
 		t.Errorf("exit %d: %s", r.code, r.stdout)
 	}
 	os.Remove(file)
@@ -192,7 +195,7 @@ func TestFlagMessages(t *testing.T) {
 		{"run --drop-last --batch-size 4096 --data " + tiny(t), "leaves no batch"},
 		{"data make cifar10 nowhere --samples 3", "--samples 3"},
 	} {
-		if r := gpustall(t, strings.Fields(tt.args)...); r.code != exitUsage || !strings.Contains(r.stderr, tt.says) {
+		if r := gpustall(t, strings.Fields(tt.args)...); r.code != cli.ExitUsage || !strings.Contains(r.stderr, tt.says) {
 			t.Errorf("%s: exit %d, %s", tt.args, r.code, r.stderr)
 		}
 	}
@@ -200,7 +203,7 @@ func TestFlagMessages(t *testing.T) {
 
 func TestHelpAndCompletion(t *testing.T) {
 	r := gpustall(t, "run", "--help")
-	for _, want := range []string{groupLoader, "--pin-memory[=on|off] ", "--num-workers N ", "--device NAME ", "--json "} {
+	for _, want := range []string{flags.GroupLoader, "--pin-memory[=on|off] ", "--num-workers N ", "--device NAME ", "--json "} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("the help lacks %q", want)
 		}
@@ -225,7 +228,7 @@ func TestValueNames(t *testing.T) {
 	var visit func(c *cobra.Command)
 	visit = func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			switch name, _ := pflag.UnquoteUsage(named(f)); name {
+			switch name, _ := pflag.UnquoteUsage(flags.Named(f)); name {
 			case "string", "strings", "int", "ints", "uint", "float", "floats", "duration":
 				t.Errorf("%s: --%s %s", c.CommandPath(), f.Name, name)
 			}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/command/cli"
 	"dev.gpustall/engine/trace/store"
 )
 
@@ -108,10 +109,10 @@ func TestFailures(t *testing.T) {
 				root := newRoot("test")
 				root.SetArgs(tt.args)
 				err := root.Execute()
-				if code := exitCode(err); code != tt.code {
+				if code := cli.ExitCode(err); code != tt.code {
 					t.Fatalf("exit code %d, want %d: %v", code, tt.code, err)
 				}
-				f, sentence = *explain(err), err.Error()
+				f, sentence = *cli.Explain(err), err.Error()
 			}
 			if f.Op != tt.operation || !strings.HasPrefix(f.Object, tt.object) || !strings.Contains(f.Hint, tt.hint) {
 				t.Errorf("operation %q, object %q, hint %q; want %q, %q…, …%q…", f.Op, f.Object, f.Hint, tt.operation, tt.object, tt.hint)
@@ -157,7 +158,7 @@ func failedRun(t *testing.T, code int, args []string) (f errs.Error, sentence st
 
 // An error that nobody has made a value of is explained all the same.
 func TestExplainAny(t *testing.T) {
-	f := *explain(errors.New("boom"))
+	f := *cli.Explain(errors.New("boom"))
 	f.Err = nil
 	if want := (errs.Error{Op: "run", Object: "gpustall", Reason: "boom", Hint: "run it again; gpustall doctor says what this machine has"}); f != want {
 		t.Errorf("%+v, want %+v", f, want)

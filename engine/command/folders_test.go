@@ -5,13 +5,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"dev.gpustall/engine/command/cli"
 )
 
 // TestNoHome: without a home nothing is looked for or written in the root folder; the
 // error says what to do, and doing it works.
 func TestNoHome(t *testing.T) {
 	data := tiny(t)
-	for _, v := range []string{"HOME", stateVariable, cacheVariable} {
+	for _, v := range []string{"HOME", cli.StateVariable, cli.CacheVariable} {
 		t.Setenv(v, "")
 	}
 	for _, tt := range []struct {

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"dev.gpustall/engine/command/cli"
 )
 
 // TestGet: a published set is downloaded from a server, checked, unpacked and found.
@@ -32,7 +34,7 @@ func TestGet(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sets")
 	sum := sha256.Sum256(b.Bytes())
 	r := gpustall(t, "data", "get", "cifar10", dir, "--url", s.URL+"/x.tar.gz")
-	if r.code != exitRuntime || !strings.Contains(r.stderr, "should be md5:c32a1d4ab5d03f1284b67883e8d87530") {
+	if r.code != cli.ExitRuntime || !strings.Contains(r.stderr, "should be md5:c32a1d4ab5d03f1284b67883e8d87530") {
 		t.Error(r.code, r.stderr)
 	}
 	get := []string{"data", "get", "cifar10", dir, "--url", s.URL + "/x.tar.gz", "--checksum", "sha256:" + hex.EncodeToString(sum[:])}
@@ -46,7 +48,7 @@ func TestGet(t *testing.T) {
 	if err != nil || len(left) != 1 {
 		t.Errorf("%v is left, %v", left, err)
 	}
-	if r = gpustall(t, "data", "get", "mnist", dir); r.code != exitUsage || !strings.Contains(r.stderr, "choose cifar10 or cifar100") {
+	if r = gpustall(t, "data", "get", "mnist", dir); r.code != cli.ExitUsage || !strings.Contains(r.stderr, "choose cifar10 or cifar100") {
 		t.Error(r.stderr)
 	}
 }

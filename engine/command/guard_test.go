@@ -18,6 +18,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"dev.gpustall/engine/command/summary"
 	"dev.gpustall/engine/trace/store"
 )
 
@@ -96,7 +97,7 @@ func summaryJSON(t *testing.T, path string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := json.Marshal(summaryOf(all(s), filepath.Base(path)))
+	b, err := json.Marshal(summary.Of(all(s), filepath.Base(path)))
 	if err != nil {
 		t.Fatal(err)
 	}

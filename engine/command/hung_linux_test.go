@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dev.gpustall/engine/command/cli"
 	"dev.gpustall/engine/trace/store"
 )
 
@@ -54,7 +55,7 @@ func TestNoRegularFile(t *testing.T) {
 		{[]string{"replay", "/dev/zero"}, "/dev/zero"},
 		{[]string{"report", session}, session},
 	} {
-		if r := gpustall(t, tt.args...); r.code != exitRuntime || !strings.Contains(r.stderr, tt.says) {
+		if r := gpustall(t, tt.args...); r.code != cli.ExitRuntime || !strings.Contains(r.stderr, tt.says) {
 			t.Errorf("%v: exit %d, %s", tt.args, r.code, r.stderr)
 		}
 	}
@@ -137,7 +138,7 @@ func TestUnreadTerminal(t *testing.T) {
 				t.Fatal(err)
 			}
 			within(t, "the end", ended)
-			if code := cmd.ProcessState.ExitCode(); code != exitSignal+int(syscall.SIGTERM) {
+			if code := cmd.ProcessState.ExitCode(); code != cli.ExitSignal+int(syscall.SIGTERM) {
 				t.Errorf("exit code %d", code)
 			}
 			s, err := store.Open(file)

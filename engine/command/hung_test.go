@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"dev.gpustall/engine/command/cli"
 )
 
 // images makes a folder of two classes with six small images each.
@@ -41,7 +43,7 @@ func TestTruncatedImage(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := gpustall(t, "run", "--device", "cpu", "--model", "cnn", "--data", dir, "--batch-size", "4", "--epochs", "1", "--num-workers", fmt.Sprint(2*i))
-			if r.code != exitRuntime || !strings.Contains(r.stderr, filepath.Join("dog", name)) || !strings.HasPrefix(r.stdout, "failed: ") {
+			if r.code != cli.ExitRuntime || !strings.Contains(r.stderr, filepath.Join("dog", name)) || !strings.HasPrefix(r.stdout, "failed: ") {
 				t.Errorf("%s, %d of %d bytes: exit %d, %s%s", name, size, len(whole), r.code, r.stderr, r.stdout)
 			}
 		}

@@ -14,6 +14,9 @@ import (
 
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/command/cli"
+	"dev.gpustall/engine/command/flags"
+	"dev.gpustall/engine/command/summary"
 	"dev.gpustall/engine/torch"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
@@ -31,9 +34,9 @@ input. The session is one as any other for report, replay, compare and sessions,
 labelled imported. It holds what the trace tells: the step breakdown of PyTorch's
 TensorBoard plugin, GPU utilisation, estimated SM efficiency and occupancy, why the
 GPU was idle, and what each operator took. What the DataLoader's workers did, and the settings, are in no trace.`,
-		Args: exactly(1, "one trace"),
+		Args: flags.Exactly(1, "one trace"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, got, stop := untilSignal(cmd.Context(), nil)
+			ctx, got, stop := cli.UntilSignal(cmd.Context(), nil)
 			defer stop()
 			err := importTrace(ctx, args[0], file, version, asJSON)
 			if sig := got(); sig != nil {
@@ -56,10 +59,10 @@ func importTrace(ctx context.Context, path, file, version string, asJSON bool) e
 	snap.Meta.Version = version
 	called := file
 	if file == "" {
-		if err := checkSessionHome("name a file with --session"); err != nil {
+		if err := cli.CheckSessionHome("name a file with --session"); err != nil {
 			return err
 		}
-		file = unusedName(filepath.Join(sessionDir(), traceName(path)), store.Ext)
+		file = cli.UnusedName(filepath.Join(cli.SessionDir(), traceName(path)), store.Ext)
 		called = baseName(file)
 	}
 	snap.Meta.ID = baseName(file)
@@ -70,11 +73,11 @@ func importTrace(ctx context.Context, path, file, version string, asJSON bool) e
 	if err != nil {
 		return err
 	}
-	sum := summaryOf(all(s), file)
+	sum := summary.Of(all(s), file)
 	if asJSON {
 		return json.NewEncoder(os.Stdout).Encode(sum)
 	}
-	return say(os.Stdout, "%ssession  %s\nread it  gpustall report %[3]s, or gpustall replay %[3]s\n", sum.text(), file, called)
+	return cli.Say(os.Stdout, "%ssession  %s\nread it  gpustall report %[3]s, or gpustall replay %[3]s\n", sum.Text(), file, called)
 }
 
 // readTrace imports the trace at path, or standard input.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"dev.gpustall/engine/command/cli"
+	"dev.gpustall/engine/command/summary"
 	"dev.gpustall/engine/trace"
 )
 
@@ -38,7 +40,7 @@ func TestJSONIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys := map[string]bool{"exit_code": true} // of a summary without a run
-	for _, v := range []any{progress{}, decisionSummary{}, summary{}, comparison{}, sweeps{}} {
+	for _, v := range []any{summary.Progress{}, summary.Decision{}, summary.Run{}, summary.Comparison{}, summary.Sweeps{}} {
 		jsonKeys(reflect.TypeOf(v), keys)
 	}
 	told, named := map[string]bool{}, map[string]bool{} // in a row; as what the row is about
@@ -82,7 +84,7 @@ func TestAsksJSON(t *testing.T) {
 		"run --json=false": false, "torch -- python x --json": false, "compare --json": false,
 	} {
 		list := strings.Fields(args)
-		if got := asksJSON(list[0], list[1:]); got != want {
+		if got := cli.AsksJSON(list[0], list[1:]); got != want {
 			t.Errorf("%s: %v", args, got)
 		}
 	}

@@ -12,6 +12,9 @@ import (
 
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/command/cli"
+	"dev.gpustall/engine/command/flags"
+	"dev.gpustall/engine/command/machine"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train"
 	"dev.gpustall/engine/train/checkpoint"
@@ -21,7 +24,7 @@ import (
 
 // keeping are the flags of weights and checkpoints.
 type keeping struct {
-	init   initFlag
+	init   flags.Init
 	save   string
 	dir    string
 	every  int
@@ -35,13 +38,13 @@ const (
 )
 
 func (k *keeping) add(fs *pflag.FlagSet) {
-	k.init.add(fs)
+	k.init.Add(fs)
 	fs.StringVar(&k.save, "save", "", "write the weights to `FILE`"+safetensors.Ext+" in the end")
 	fs.StringVar(&k.dir, "checkpoint", "", fmt.Sprintf("keep the run in the folder `DIR`, so that --resume goes on with it: every so many steps, and in the end; the newest %d stay", keptMost))
 	fs.IntVar(&k.every, "checkpoint-every", keptEvery, "steps between checkpoints")
 	fs.StringVar(&k.resume, "resume", "", "go on with the `RUN` that was kept: a session's name or file, latest, a checkpoint, or a folder of them; what other flags do not say is as it was")
 	for _, name := range []string{"init", "save", "checkpoint", "checkpoint-every", "resume"} {
-		setGroup(fs, name, groupWeights)
+		flags.SetGroup(fs, name, flags.GroupWeights)
 	}
 }
 
@@ -49,14 +52,14 @@ func (k *keeping) add(fs *pflag.FlagSet) {
 func (k *keeping) check() error {
 	switch {
 	case k.every < 1:
-		return refuse(fmt.Sprintf("--checkpoint-every %d", k.every), "out of range", "choose 1 or more")
-	case k.init.file != "" && k.resume != "":
-		return refuse("--init", "--resume brings weights of its own", "give one of the two")
+		return cli.Refuse(fmt.Sprintf("--checkpoint-every %d", k.every), "out of range", "choose 1 or more")
+	case k.init.File != "" && k.resume != "":
+		return cli.Refuse("--init", "--resume brings weights of its own", "give one of the two")
 	case k.save != "" && filepath.Ext(k.save) != safetensors.Ext:
-		return refuse("--save "+k.save, "it is written in one format only", "name a file that ends with "+safetensors.Ext)
+		return cli.Refuse("--save "+k.save, "it is written in one format only", "name a file that ends with "+safetensors.Ext)
 	}
-	if k.init.file != "" { // before anything is made
-		f, err := safetensors.Open(k.init.file)
+	if k.init.File != "" { // before anything is made
+		f, err := safetensors.Open(k.init.File)
 		if err != nil {
 			return err
 		}
@@ -64,7 +67,7 @@ func (k *keeping) check() error {
 	}
 	if k.save != "" {
 		if st, err := os.Stat(filepath.Dir(k.save)); err != nil || !st.IsDir() {
-			return refuse("--save "+k.save, "there is no folder "+errs.Path(filepath.Dir(k.save)), "make it, or name a file in one that exists")
+			return cli.Refuse("--save "+k.save, "there is no folder "+errs.Path(filepath.Dir(k.save)), "make it, or name a file in one that exists")
 		}
 	}
 	if k.dir != "" {
@@ -77,10 +80,10 @@ func (k *keeping) check() error {
 
 // computes refuses to keep the weights of a device that has none. Weights to begin with are
 // left out there.
-func (k *keeping) computes(d *opened, m *nn.Model) error {
+func (k *keeping) computes(d *machine.Device, m *nn.Model) error {
 	for _, f := range []struct{ flag, value string }{{"--save", k.save}, {"--checkpoint", k.dir}, {"--resume", k.resume}} {
-		if f.value != "" && (m == nil || !d.dev.Info().Computes) {
-			return refuse(f.flag+" "+f.value, d.dev.Info().Name+" computes nothing, so it has no weights", "choose another --device")
+		if f.value != "" && (m == nil || !d.Device.Info().Computes) {
+			return cli.Refuse(f.flag+" "+f.value, d.Device.Info().Name+" computes nothing, so it has no weights", "choose another --device")
 		}
 	}
 	return nil
@@ -90,10 +93,10 @@ func (k *keeping) computes(d *opened, m *nn.Model) error {
 func (k *keeping) begin(cfg *train.Config) (said string, err error) {
 	info := cfg.Device.Info()
 	switch {
-	case k.init.file != "" && (cfg.Model == nil || !info.Computes):
-		said = fmt.Sprintf("the weights in %s are left out: %s computes nothing, and the times that it models do not depend on them", errs.Path(k.init.file), info.Name)
-	case k.init.file != "":
-		cfg.Weights, said, err = checkpoint.Init(k.init.file, cfg.Model)
+	case k.init.File != "" && (cfg.Model == nil || !info.Computes):
+		said = fmt.Sprintf("the weights in %s are left out: %s computes nothing, and the times that it models do not depend on them", errs.Path(k.init.File), info.Name)
+	case k.init.File != "":
+		cfg.Weights, said, err = checkpoint.Init(k.init.File, cfg.Model)
 	case k.from != nil:
 		if err := checkpoint.Fits(k.from.path, k.from.point.State, cfg.Model); err != nil {
 			return "", err
@@ -124,8 +127,8 @@ func newKeeper(o *options, r *run, m *nn.Model) *keeper {
 	info := r.dataset.Info()
 	k := &keeper{keeping: &o.keep, at: -1}
 	k.run = checkpoint.Run{
-		Made: o.version, Model: r.model, Chosen: o.chosen(m), Data: absolute(o.data), Dataset: info.Name, Classes: len(info.Classes), In: info.Shape(),
-		Seed: o.seed, LR: o.lr, Images: o.images.given(), Epochs: o.epochs, Steps: o.steps,
+		Made: o.version, Model: r.model, Chosen: o.Chosen(m), Data: absolute(o.data), Dataset: info.Name, Classes: len(info.Classes), In: info.Shape(),
+		Seed: o.seed, LR: o.lr, Images: o.images.Given(), Epochs: o.epochs, Steps: o.steps,
 	}
 	if f := o.keep.from; f != nil {
 		k.from = f.point.Step
@@ -227,10 +230,10 @@ func (k *keeper) says(id string) string {
 		return out
 	}
 	if k.last != "" {
-		out += fmt.Sprintf("%-*sgpustall run --resume %s   # step %d is in %s\n", labelWidth, "resume", id, k.at, k.last)
+		out += fmt.Sprintf("%-*sgpustall run --resume %s   # step %d is in %s\n", cli.LabelWidth, "resume", id, k.at, k.last)
 	}
-	if k.keeping.save != "" && exists(k.keeping.save) {
-		out += fmt.Sprintf("%-*s%s\n", labelWidth, "weights", k.keeping.save)
+	if k.keeping.save != "" && cli.Exists(k.keeping.save) {
+		out += fmt.Sprintf("%-*s%s\n", cli.LabelWidth, "weights", k.keeping.save)
 	}
 	return out
 }

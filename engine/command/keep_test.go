@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"dev.gpustall/engine/command/cli"
+	"dev.gpustall/engine/command/flags"
 	"dev.gpustall/engine/train/checkpoint"
 	"dev.gpustall/engine/train/nn"
 )
@@ -51,17 +53,17 @@ func TestKilledRunGoesOn(t *testing.T) {
 		t.Errorf("%d checkpoints are left", len(all))
 	}
 	r = gpustall(t, "run", "--resume", kept)
-	if r.code != exitUsage || !strings.Contains(r.stderr, "--epochs 2: the run has come to its end: it has trained 2 epochs; raise it to train on") {
+	if r.code != cli.ExitUsage || !strings.Contains(r.stderr, "--epochs 2: the run has come to its end: it has trained 2 epochs; raise it to train on") {
 		t.Error(r.code, r.stderr)
 	}
 }
 
 // TestChosenModel: a run that goes on trains the model that it was, by all that chose it.
 func TestChosenModel(t *testing.T) {
-	for _, f := range []modelFlags{{model: "resnet34", stem: "7x7", noBatchNorm: true}, {}} {
-		var again modelFlags
-		again.take(f.chosen(&nn.Model{Name: "resnet34"}))
-		f.model = "resnet34" // the default, by its name
+	for _, f := range []flags.Model{{Name: "resnet34", Stem: "7x7", NoBatchNorm: true}, {}} {
+		var again flags.Model
+		again.Take(f.Chosen(&nn.Model{Name: "resnet34"}))
+		f.Name = "resnet34" // the default, by its name
 		if again != f {
 			t.Errorf("%+v, want %+v", again, f)
 		}

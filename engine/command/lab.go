@@ -21,6 +21,10 @@ import (
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/batch/lab"
 	"dev.gpustall/engine/batch/sweep"
+	"dev.gpustall/engine/command/cli"
+	"dev.gpustall/engine/command/flags"
+	"dev.gpustall/engine/command/machine"
+	"dev.gpustall/engine/command/sweepcmd"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/train"
 	"dev.gpustall/engine/train/nn"
@@ -50,7 +54,7 @@ reads are made slow, and everything says that this is injected.
 DIR gets optimization_report.md, optimization_results.csv, the pictures, and
 optimized_training.py, a training in PyTorch with the settings found. ctrl+c keeps
 what is done and writes a partial report; --resume goes on in the same DIR.`,
-		Args: noArgs,
+		Args: flags.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.changed = func(name string) bool { return cmd.Flags().Changed(name) }
 			return runLab(cmd.Context(), f, os.Stdout, os.Stderr)
@@ -84,13 +88,13 @@ func (f *labFlags) add(fs *pflag.FlagSet) {
 	fs.IntVar(&f.warmup, "warmup", 10, "steps before them that do not")
 	fs.IntVar(&f.repeat, "repeat", 3, "runs of each configuration, in turns")
 	fs.StringVar(&f.device, "device", "auto", "auto, cpu, cuda[:N] or emu:PRESET (gpustall doctor lists them)")
-	f.modelFlags.add(fs)
+	f.Model.Add(fs)
 	fs.StringVar(&f.data, "data", "", dataHelp)
-	f.images.add(fs)
-	f.keep.init.add(fs)
+	f.images.Add(fs)
+	f.keep.init.Add(fs)
 	fs.Int64Var(&f.seed, "seed", 1, "seed of the weights, the order and the augmentation")
 	fs.Float64Var(&f.lr, "lr", 0, "learning rate (default: what suits the model and the batch size)")
-	f.knobs.add(fs, false)
+	f.knobs.Add(fs, false)
 }
 
 // slowBaseline are the settings of a baseline that is slow on purpose.
@@ -101,25 +105,25 @@ var slowBaseline = []knob.Setting{
 
 // request is what the flags ask for. It opens device and data for as long as it takes to
 // ask what they are.
-func (f *labFlags) request(ctx context.Context, progress progressFunc) (*lab.Request, error) {
+func (f *labFlags) request(ctx context.Context, progress cli.Progress) (*lab.Request, error) {
 	switch {
 	case f.steps < 0 || f.steps > 1<<30 || f.steps == 0 && f.changed("steps"):
-		return nil, refuse(fmt.Sprintf("--steps %d", f.steps), "out of range", "choose 1 or more")
+		return nil, cli.Refuse(fmt.Sprintf("--steps %d", f.steps), "out of range", "choose 1 or more")
 	case f.epochs < 1 || f.epochs > 1<<20:
-		return nil, refuse(fmt.Sprintf("--epochs %d", f.epochs), "out of range", "choose 1 or more")
+		return nil, cli.Refuse(fmt.Sprintf("--epochs %d", f.epochs), "out of range", "choose 1 or more")
 	case f.steps > 0 && f.changed("epochs"):
-		return nil, refuse("--steps", "--epochs is given too", "leave one out")
+		return nil, cli.Refuse("--steps", "--epochs is given too", "leave one out")
 	case f.warmup < 0 || f.warmup > 1<<30:
-		return nil, refuse(fmt.Sprintf("--warmup %d", f.warmup), "out of range", "choose 0 or more")
+		return nil, cli.Refuse(fmt.Sprintf("--warmup %d", f.warmup), "out of range", "choose 0 or more")
 	case f.repeat < 1 || f.repeat > sweep.MaxRepeat:
-		return nil, refuse(fmt.Sprintf("--repeat %d", f.repeat), "out of range", fmt.Sprintf("choose 1 to %d", sweep.MaxRepeat))
+		return nil, cli.Refuse(fmt.Sprintf("--repeat %d", f.repeat), "out of range", fmt.Sprintf("choose 1 to %d", sweep.MaxRepeat))
 	}
 	if err := f.check(nil); err != nil {
 		return nil, err
 	}
 	if f.data != "" {
-		if err := checkSetting(sweep.Data, f.data); err != nil {
-			return nil, misuse(err)
+		if err := sweepcmd.CheckSetting(sweep.Data, f.data); err != nil {
+			return nil, cli.Misuse(err)
 		}
 		path, err := source.Absolute(f.data) // --resume may come from elsewhere
 		if err != nil {
@@ -127,7 +131,7 @@ func (f *labFlags) request(ctx context.Context, progress progressFunc) (*lab.Req
 		}
 		f.data = path
 	}
-	weights, err := f.keep.init.given()
+	weights, err := f.keep.init.Given()
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +139,7 @@ func (f *labFlags) request(ctx context.Context, progress progressFunc) (*lab.Req
 	r.Inject = !f.asIs && f.data == "" && !f.changed(knob.GroupInject)
 	if !f.asIs {
 		for _, k := range slowBaseline {
-			if f.knobs.text(k.Name) == "" {
+			if f.knobs.Text(k.Name) == "" {
 				r.Base = append(r.Base, k)
 				r.Slowed = append(r.Slowed, k.Name+"="+k.Value)
 			}
@@ -150,35 +154,35 @@ func (f *labFlags) base() (base []knob.Setting) {
 	if f.data != "" {
 		add(sweep.Data, f.data)
 	}
-	base = append(base, f.images.given()...)
+	base = append(base, f.images.Given()...)
 	add(sweep.Device, f.device)
-	base = append(base, f.modelFlags.settings()...)
+	base = append(base, f.Model.Settings()...)
 	if f.seed != 1 {
 		add("seed", strconv.FormatInt(f.seed, 10))
 	}
 	if f.lr > 0 {
 		add("lr", strconv.FormatFloat(f.lr, 'g', -1, 64))
 	}
-	return append(base, f.knobs.given()...)
+	return append(base, f.knobs.Given()...)
 }
 
 // size works out how many steps the runs have, and the recipe.
-func (f *labFlags) size(ctx context.Context, r *lab.Request, progress progressFunc) (err error) {
-	d, err := openDevice(f.device, false, trace.NewClock())
+func (f *labFlags) size(ctx context.Context, r *lab.Request, progress cli.Progress) (err error) {
+	d, err := machine.Open(f.device, false, trace.NewClock())
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.dev.Close()) }()
-	k := d.defaults()
+	defer func() { err = errors.Join(err, d.Device.Close()) }()
+	k := d.Defaults()
 	for _, s := range r.Base {
-		if train.KnobTable.Find(s.Name) != nil && s.Value != tuneAgain && s.Value != tuneKnown {
+		if train.KnobTable.Find(s.Name) != nil && s.Value != flags.TuneAgain && s.Value != flags.TuneKnown {
 			if err := k.Set(s.Name, s.Value); err != nil {
-				return misuse(err)
+				return cli.Misuse(err)
 			}
 		}
 	}
-	if err := k.Check(d.dev.Info()); err != nil {
-		return misuse(err)
+	if err := k.Check(d.Device.Info()); err != nil {
+		return cli.Misuse(err)
 	}
 	ds, tf, err := f.openData(ctx, d, nil, progress)
 	if err != nil {
@@ -207,7 +211,7 @@ func (f *labFlags) size(ctx context.Context, r *lab.Request, progress progressFu
 		}
 	}
 	r.Recipe.Schedule, r.Recipe.ByEpoch = k.Schedule.Torch("updates", k.Optimizer.Cycles())
-	if t, ok := tf.(*transform.Pipeline); ok && f.images.given() != nil {
+	if t, ok := tf.(*transform.Pipeline); ok && f.images.Given() != nil {
 		test, err := t.Test()
 		if err != nil {
 			return err
@@ -226,50 +230,50 @@ func (f *labFlags) size(ctx context.Context, r *lab.Request, progress progressFu
 // written down.
 func runLab(parent context.Context, f *labFlags, out, log io.Writer) error {
 	if f.out == "" {
-		return refuse("--out", "it is not given", "name a folder")
+		return cli.Refuse("--out", "it is not given", "name a folder")
 	}
-	ctx, got, stop := untilSignal(parent, nil)
+	ctx, got, stop := cli.UntilSignal(parent, nil)
 	defer stop()
-	l := &lab.Lab{Dir: f.out, Runner: child, Tell: teller(out, log)}
-	if err := f.begin(ctx, l, progressTo(log)); err != nil {
+	l := &lab.Lab{Dir: f.out, Runner: sweepcmd.Run, Tell: sweepcmd.Teller(out, log)}
+	if err := f.begin(ctx, l, cli.ProgressTo(log)); err != nil {
 		return errors.Join(got(), err)
 	}
-	l.Check = checker(false)
-	l.Say = func(text string) { _ = say(out, "%s\n", units.Line(text)) }
-	_ = say(log, "%s\n", announceLab(&l.Request))
+	l.Check = sweepcmd.Checker(false)
+	l.Say = func(text string) { _ = cli.Say(out, "%s\n", units.Line(text)) }
+	_ = cli.Say(log, "%s\n", announceLab(&l.Request))
 	err := l.Run(ctx)
-	if ctx.Err() != nil && columnsOf(log) > 0 {
-		_ = say(log, "\n") // below the bar
+	if ctx.Err() != nil && cli.ColumnsOf(log) > 0 {
+		_ = cli.Say(log, "\n") // below the bar
 	}
 	if werr := l.Save(); werr != nil {
 		return errors.Join(err, werr)
 	}
-	if werr := l.Write(replaceFile); werr != nil {
+	if werr := l.Write(cli.ReplaceFile); werr != nil {
 		return errs.Wrap(werr, "write the results of the lab to", f.out, "free some space: --resume writes them again from the sessions")
 	}
-	_ = say(out, "\n%s\n\nreport   %s\nresults  %s\nscript   %s\n", units.Line(l.Headline()),
+	_ = cli.Say(out, "\n%s\n\nreport   %s\nresults  %s\nscript   %s\n", units.Line(l.Headline()),
 		filepath.Join(f.out, lab.ReportFile), filepath.Join(f.out, lab.ResultFile), filepath.Join(f.out, lab.ScriptFile))
 	if sig := got(); sig != nil {
-		_ = say(log, "stopped: the report is partial; gpustall lab --resume --out %s goes on\n", f.out)
+		_ = cli.Say(log, "stopped: the report is partial; gpustall lab --resume --out %s goes on\n", f.out)
 		return sig
 	}
 	return cmp.Or(err, l.Err())
 }
 
 // begin makes the lab's folder, or takes what was asked for in it.
-func (f *labFlags) begin(ctx context.Context, l *lab.Lab, progress progressFunc) error {
+func (f *labFlags) begin(ctx context.Context, l *lab.Lab, progress cli.Progress) error {
 	if f.resume {
 		for _, name := range f.named() {
-			return refuse("--"+name, "--resume goes on as the lab was asked for", "leave it out, or begin another lab in another folder")
+			return cli.Refuse("--"+name, "--resume goes on as the lab was asked for", "leave it out, or begin another lab in another folder")
 		}
 		if err := l.Resume(); err != nil {
-			return misuse(err)
+			return cli.Misuse(err)
 		}
 		l.Version = f.version
 		return nil
 	}
 	if err := l.Vacant(); err != nil {
-		return misuse(err)
+		return cli.Misuse(err)
 	}
 	r, err := f.request(ctx, progress)
 	if err != nil {
@@ -279,10 +283,10 @@ func (f *labFlags) begin(ctx context.Context, l *lab.Lab, progress progressFunc)
 	return l.Begin()
 }
 
-// named are the flags that were given and that ask for another lab.
+// Named are the flags that were given and that ask for another lab.
 func (f *labFlags) named() (names []string) {
-	all := []string{"as-is", "epochs", "steps", "warmup", "repeat", "device", "model", "stem", "no-batch-norm", "data", transformSetting, flagName(sizeSetting), whereSetting, "init", "seed", "lr"}
-	all = append(all, f.knobs.names()...)
+	all := []string{"as-is", "epochs", "steps", "warmup", "repeat", "device", "model", "stem", "no-batch-norm", "data", flags.TransformSetting, flags.Name(flags.SizeSetting), flags.WhereSetting, "init", "seed", "lr"}
+	all = append(all, f.knobs.Names()...)
 	return slices.DeleteFunc(all, func(name string) bool { return !f.changed(name) })
 }
 

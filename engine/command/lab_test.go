@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"dev.gpustall/engine/command/cli"
 )
 
 // TestLab tells the whole story for real, in so few steps that nothing can be known, and
@@ -50,7 +52,7 @@ func TestLabRefuses(t *testing.T) {
 		if r.code != 2 && r.code != 3 || r.stdout != "" {
 			t.Errorf("%q: exit %d: %s", args, r.code, r.stderr)
 		}
-		if exists(dir) {
+		if cli.Exists(dir) {
 			t.Errorf("%q: the folder was made", args)
 		}
 	}

@@ -6,6 +6,10 @@ import (
 	"slices"
 
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/command/cli"
+	"dev.gpustall/engine/command/datacmd"
+	"dev.gpustall/engine/command/flags"
+	"dev.gpustall/engine/command/machine"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/train"
 	"dev.gpustall/engine/train/nn"
@@ -16,72 +20,72 @@ import (
 )
 
 // openModel builds the network, or the fixed step of a modelled workload.
-func (o *options) openModel(d *opened, info loader.Info) (*nn.Model, func(int) device.Operation, error) {
-	if d.fixed() {
-		for _, s := range o.modelFlags.settings() {
-			flag := "--" + flagName(s.Name)
-			return nil, nil, refuse(flag+" "+s.Value, "emu:"+d.preset.Name+" brings its own workload", "leave "+flag+" out")
+func (o *options) openModel(d *machine.Device, info loader.Info) (*nn.Model, func(int) device.Operation, error) {
+	if d.Fixed() {
+		for _, s := range o.Model.Settings() {
+			flag := "--" + flags.Name(s.Name)
+			return nil, nil, cli.Refuse(flag+" "+s.Value, "emu:"+d.Preset.Name+" brings its own workload", "leave "+flag+" out")
 		}
-		return nil, d.preset.Workload.Step, nil
+		return nil, d.Preset.Workload.Step, nil
 	}
-	name := o.model
+	name := o.Name
 	if name == "" {
 		switch {
 		case info.T > 0:
 			name = "cnn3d"
-		case d.dev.Info().Kind == "cpu":
+		case d.Device.Info().Kind == "cpu":
 			name = "cnn"
 		default:
 			name = "resnet18"
 		}
 	}
 	m, err := nn.Spec{Name: name, In: nn.Shape{H: info.H, W: info.W, C: info.C, T: info.T}, Classes: len(info.Classes),
-		Stem: o.stem, NoBatchNorm: bool(o.noBatchNorm)}.Model()
+		Stem: o.Stem, NoBatchNorm: bool(o.NoBatchNorm)}.Model()
 	if why := errs.Explain(err); err != nil && info.Doubt != "" && info.C > nn.MaxChannels {
 		err = errs.New(why.Op, why.Object, why.Reason, info.Doubt).Because(err)
 	}
 	if err != nil {
-		return nil, nil, misuse(err)
+		return nil, nil, cli.Misuse(err)
 	}
 	return m, nil, nil
 }
 
 // openData opens --data, the workload's records, or the synthetic default.
-func (o *options) openData(ctx context.Context, d *opened, files *source.Files, progress progressFunc) (loader.Dataset, loader.Transform, error) {
-	if d.fixed() && o.data == "" {
-		for _, k := range o.images.given() {
-			return nil, nil, refuse("--"+flagName(k.Name), "emu:"+d.preset.Name+" brings its own samples, which are no images", "name images with --data, or leave it out")
+func (o *options) openData(ctx context.Context, d *machine.Device, files *source.Files, progress cli.Progress) (loader.Dataset, loader.Transform, error) {
+	if d.Fixed() && o.data == "" {
+		for _, k := range o.images.Given() {
+			return nil, nil, cli.Refuse("--"+flags.Name(k.Name), "emu:"+d.Preset.Name+" brings its own samples, which are no images", "name images with --data, or leave it out")
 		}
-		ds, err := records.Generate(records.Options{SampleBytes: int(d.preset.Workload.SampleBytes), Seed: o.seed})
+		ds, err := records.Generate(records.Options{SampleBytes: int(d.Preset.Workload.SampleBytes), Seed: o.seed})
 		return ds, records.Transform{}, err
 	}
 	path := o.data
 	if path == "" {
 		var err error
-		if path, err = defaultData(ctx, progress); err != nil {
+		if path, err = datacmd.Default(ctx, progress); err != nil {
 			return nil, nil, err
 		}
 	}
-	return openPath(ctx, path, files, o.images, progress)
+	return datacmd.Open(ctx, path, files, o.images, progress)
 }
 
 // openTest opens the test split beside the training data, where there is one that the model
 // can be evaluated on.
-func (o *options) openTest(ctx context.Context, d *opened, files *source.Files, training loader.Info, progress progressFunc) (t train.Test, err error) {
-	if d.fixed() && o.data == "" || !d.dev.Info().Computes {
+func (o *options) openTest(ctx context.Context, d *machine.Device, files *source.Files, training loader.Info, progress cli.Progress) (t train.Test, err error) {
+	if d.Fixed() && o.data == "" || !d.Device.Info().Computes {
 		return t, nil
 	}
 	path := o.data
 	if path == "" {
-		if path, err = defaultData(ctx, progress); err != nil {
+		if path, err = datacmd.Default(ctx, progress); err != nil {
 			return t, err
 		}
 	}
 	options := format.Options{Files: files}
-	if checkHome("indexes of shards", cacheVariable, "") == nil {
-		options.Cache = cacheDir()
+	if cli.CheckHome("indexes of shards", cli.CacheVariable, "") == nil {
+		options.Cache = cli.CacheDir()
 	}
-	o.images.to(&options)
+	o.images.To(&options)
 	ds, tf, err := format.OpenTest(ctx, path, options)
 	switch {
 	case errors.Is(err, format.ErrUnknown):

@@ -11,6 +11,8 @@ import (
 
 	"dev.gpustall/engine/analysis/experiment"
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/command/cli"
+	"dev.gpustall/engine/command/flags"
 	"dev.gpustall/engine/train"
 	"dev.gpustall/engine/train/nn"
 )
@@ -22,18 +24,18 @@ var themes = []string{"default", "colorblind", "mono"}
 type options struct {
 	version string
 	device  string
-	modelFlags
+	flags.Model
 	data    string
-	images  imageFlags
+	images  flags.Images
 	epochs  int
 	steps   int
 	seed    int64
 	lr      float64
-	test    switchFlag // --evaluate
-	gpuRate float64    // dollars an hour
-	knobs   knobFlags
+	test    flags.Switch // --evaluate
+	gpuRate float64      // dollars an hour
+	knobs   flags.Knobs
 	keep    keeping
-	stores  storeFlags
+	stores  flags.Stores
 
 	dropCache bool
 
@@ -46,11 +48,11 @@ type options struct {
 	json     bool
 	session  string
 	interval float64
-	ask      questions
+	ask      flags.Questions
 }
 
 func newOptions(version string) *options {
-	return &options{version: version, keep: keeping{every: keptEvery}, stores: storeFlags{size: defaultStoreCache}, fps: 10, test: true, theme: "default", interval: 1, ask: questions{budget: experiment.PairedBudget}}
+	return &options{version: version, keep: keeping{every: keptEvery}, stores: flags.Stores{Size: flags.DefaultStoreCache}, fps: 10, test: true, theme: "default", interval: 1, ask: flags.Questions{Budget: experiment.PairedBudget}}
 }
 
 // dataHelp says what --data takes.
@@ -59,18 +61,18 @@ const dataHelp = "CIFAR-10 or CIFAR-100 folder or tar.gz, a folder of images or 
 func (o *options) addTraining(fs *pflag.FlagSet) {
 	fs.SortFlags = false
 	fs.StringVar(&o.device, "device", "auto", "auto, cpu, cuda[:N] or emu:PRESET (gpustall doctor lists them)")
-	o.modelFlags.add(fs)
+	o.Model.Add(fs)
 	fs.StringVar(&o.data, "data", "", dataHelp)
-	o.images.add(fs)
-	addDropCache(fs, &o.dropCache)
+	o.images.Add(fs)
+	flags.AddDropCache(fs, &o.dropCache)
 	fs.IntVar(&o.epochs, "epochs", 0, "stop after N epochs, 0 for no limit (default: 1 without a screen, unless --steps is given)")
 	fs.IntVar(&o.steps, "steps", 0, "stop after N steps (default: no limit)")
 	fs.Int64Var(&o.seed, "seed", 1, "seed of the weights, the order and the augmentation")
 	fs.Float64Var(&o.lr, "lr", 0, "learning rate (default: what suits the model and the batch size, or the optimizer's that was chosen)")
 	fs.VarPF(&o.test, "evaluate", "", "evaluate on the data's test split after each epoch, if there is one; that time is in no share").NoOptDefVal = "on"
-	o.knobs.add(fs, true)
-	addRate(fs, &o.gpuRate)
-	o.stores.add(fs)
+	o.knobs.Add(fs, true)
+	flags.AddRate(fs, &o.gpuRate)
+	o.stores.Add(fs)
 	fs.StringVar(&o.session, "session", "", "file to write the session to (default: in the state directory)")
 }
 
@@ -80,7 +82,7 @@ func (o *options) addScreen(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.ascii, "ascii", false, "draw with ASCII characters only")
 	fs.BoolVar(&o.noColor, "no-color", false, "no colours (also NO_COLOR)")
 	for _, name := range []string{"fps", "theme", "ascii", "no-color"} {
-		setGroup(fs, name, groupScreen)
+		flags.SetGroup(fs, name, flags.GroupScreen)
 	}
 }
 
@@ -89,9 +91,9 @@ func (o *options) rate(k *train.Knobs) error {
 	if o.lr == 0 || !k.Optimizer.Chosen {
 		return nil
 	}
-	for _, word := range strings.Split(o.knobs.text("optimizer"), ",") {
+	for _, word := range strings.Split(o.knobs.Text("optimizer"), ",") {
 		if strings.HasPrefix(strings.TrimSpace(word), "lr=") {
-			return refuse(fmt.Sprintf("--lr %g", o.lr), "the learning rate is in --optimizer too", "leave one of the two away")
+			return cli.Refuse(fmt.Sprintf("--lr %g", o.lr), "the learning rate is in --optimizer too", "leave one of the two away")
 		}
 	}
 	k.Optimizer.LR = o.lr
@@ -112,33 +114,33 @@ func (o *options) recipe(m *nn.Model, k train.Knobs) nn.Recipe {
 
 // check refuses what no run can mean.
 func (o *options) check(*cobra.Command) error {
-	if err := o.modelFlags.check(); err != nil {
+	if err := o.Model.Check(); err != nil {
 		return err
 	}
-	if err := checkData(o.data); err != nil {
+	if err := flags.CheckData(o.data); err != nil {
 		return err
 	}
 	switch {
 	case o.epochs < 0:
-		return refuse(fmt.Sprintf("--epochs %d", o.epochs), "it is negative", "choose 0 (no limit) or more")
+		return cli.Refuse(fmt.Sprintf("--epochs %d", o.epochs), "it is negative", "choose 0 (no limit) or more")
 	case o.steps < 0:
-		return refuse(fmt.Sprintf("--steps %d", o.steps), "it is negative", "choose 0 (no limit) or more")
+		return cli.Refuse(fmt.Sprintf("--steps %d", o.steps), "it is negative", "choose 0 (no limit) or more")
 	case !(o.lr >= 0) || math.IsInf(o.lr, 1):
-		return refuse(fmt.Sprintf("--lr %g", o.lr), "not a positive number", "give one, or 0 for the default")
-	case checkRate(o.gpuRate) != nil:
-		return checkRate(o.gpuRate)
+		return cli.Refuse(fmt.Sprintf("--lr %g", o.lr), "not a positive number", "give one, or 0 for the default")
+	case flags.CheckRate(o.gpuRate) != nil:
+		return flags.CheckRate(o.gpuRate)
 	case !(o.interval >= 0.05 && o.interval <= 3600):
-		return refuse(fmt.Sprintf("--interval %g", o.interval), "out of range", "choose 0.05 to 3600 seconds")
-	case o.images.check() != nil:
-		return o.images.check()
+		return cli.Refuse(fmt.Sprintf("--interval %g", o.interval), "out of range", "choose 0.05 to 3600 seconds")
+	case o.images.Check() != nil:
+		return o.images.Check()
 	case o.keep.check() != nil:
 		return o.keep.check()
-	case o.ask.check() != nil:
-		return o.ask.check()
+	case o.ask.Check() != nil:
+		return o.ask.Check()
 	case o.fps < 1 || o.fps > 60:
-		return refuse(fmt.Sprintf("--fps %d", o.fps), "out of range", "choose 1 to 60")
+		return cli.Refuse(fmt.Sprintf("--fps %d", o.fps), "out of range", "choose 1 to 60")
 	case !slices.Contains(themes, o.theme):
-		return refuse(fmt.Sprintf("--theme %q", o.theme), "there is no theme of that name", "choose "+knob.Choice(themes))
+		return cli.Refuse(fmt.Sprintf("--theme %q", o.theme), "there is no theme of that name", "choose "+knob.Choice(themes))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/predict"
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/command/watch"
 	"dev.gpustall/engine/trace"
 )
 
@@ -14,7 +15,7 @@ import (
 // The engine asks whenever a change is requested, by a key, a script or a command, and
 // keeps the answer with the segment that the change begins.
 func (r *run) predict(to []knob.Setting) (p trace.Prediction) {
-	defer recoverTo(r.recorder, "predict a change")
+	defer watch.Recover(r.recorder, "predict a change")
 	s := r.session.Snapshot(0, 0)
 	t := trace.Count(attribution.Window(s))
 	if t.Steady.Steps == 0 || len(s.Segments) == 0 {

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/command/cli"
+	"dev.gpustall/engine/command/summary"
+	"dev.gpustall/engine/command/watch"
 	"dev.gpustall/engine/trace"
 )
 
@@ -31,7 +34,7 @@ func (p *printer) start() {
 	p.quit, p.done = make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(p.done)
-		defer recoverTo(p.run.recorder, "print progress")
+		defer watch.Recover(p.run.recorder, "print progress")
 		tick := time.NewTicker(time.Duration(max(p.opts.interval, 0.05) * float64(time.Second)))
 		defer tick.Stop()
 		for {
@@ -54,13 +57,13 @@ func (p *printer) progress() {
 	s := p.run.session.Snapshot(0, 0)
 	p.tell(s, nil)
 	p.decisions(s)
-	g := progressOf(s, p.opts.epochs, p.opts.steps)
+	g := summary.ProgressOf(s, p.opts.epochs, p.opts.steps)
 	var err error
 	if p.opts.json {
 		g.Type = "progress"
 		err = p.encode(g)
 	} else {
-		err = say(p.out, "%s\n", g.line())
+		err = cli.Say(p.out, "%s\n", g.Line())
 	}
 	if errors.Is(err, syscall.EPIPE) {
 		p.unread()
@@ -74,10 +77,10 @@ func (p *printer) decisions(s *trace.Snapshot) {
 		for ; x.Kind == trace.Tune && p.decided < len(x.Decisions); p.decided++ {
 			d := &x.Decisions[p.decided]
 			if !p.opts.json {
-				_ = say(p.out, "%-*s%s\n", labelWidth, "tune", units.Line(d.Text))
+				_ = cli.Say(p.out, "%-*s%s\n", cli.LabelWidth, "tune", units.Line(d.Text))
 				continue
 			}
-			line := summariseDecision(d)
+			line := summary.DecisionOf(d)
 			line.Type = "decision"
 			_ = p.encode(line)
 		}
@@ -92,7 +95,7 @@ func (p *printer) tell(s *trace.Snapshot, cause error) {
 		if n.Level == "info" || cause != nil && strings.Contains(cause.Error(), n.Text) {
 			continue
 		}
-		_ = say(p.log, "gpustall: %s\n", units.Line(n.Text))
+		_ = cli.Say(p.log, "gpustall: %s\n", units.Line(n.Text))
 	}
 }
 
@@ -104,7 +107,7 @@ func (p *printer) summary(cause error) error {
 	if p.opts.json {
 		return p.encode(s)
 	}
-	return say(p.out, "%s", s.text())
+	return cli.Say(p.out, "%s", s.Text())
 }
 
 func (p *printer) encode(v any) error {

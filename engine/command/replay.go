@@ -5,6 +5,8 @@ import (
 	"os"
 
 	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/command/cli"
+	"dev.gpustall/engine/command/flags"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/trace/store"
 	"dev.gpustall/tui"
@@ -17,7 +19,7 @@ func newReplay(version string) *cobra.Command {
 		Use:     "replay SESSION",
 		Short:   "Open the screen from a session file",
 		Long:    "Open the screen from a session: a file, a name that gpustall sessions lists, or latest.",
-		Args:    exactly(1, "one session"),
+		Args:    flags.Exactly(1, "one session"),
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.check(cmd) },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := findSession(args[0])
@@ -33,9 +35,9 @@ func newReplay(version string) *cobra.Command {
 				return report.Markdown(os.Stdout, all(s), report.Options{Session: path})
 			}
 			restore := restorer()
-			ctx, got, stop := untilSignal(cmd.Context(), restore)
+			ctx, got, stop := cli.UntilSignal(cmd.Context(), restore)
 			defer stop()
-			defer restoreAtPanic(restore)
+			defer cli.RestoreAtPanic(restore)
 			err = show(ctx, restore, tui.Options{
 				Source: s, FPS: o.fps, ASCII: o.ascii, NoColor: o.noColor, Theme: o.theme, Replay: true,
 				Baseline: s.SetBaseline, Ranks: len(s.Snapshot(0, 0).Ranks(0, s.Now())) > 1,
@@ -51,6 +53,6 @@ func newReplay(version string) *cobra.Command {
 // complain says what is wrong with a session's file.
 func complain(w io.Writer, s snapshotter) {
 	for _, text := range s.Snapshot(0, 0).Damage {
-		_ = say(w, "gpustall: %s\n", units.Line(text))
+		_ = cli.Say(w, "gpustall: %s\n", units.Line(text))
 	}
 }

@@ -10,6 +10,9 @@ import (
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/batch/lab"
 	"dev.gpustall/engine/batch/sweep"
+	"dev.gpustall/engine/command/cli"
+	"dev.gpustall/engine/command/flags"
+	"dev.gpustall/engine/command/sweepcmd"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/trace/store"
 	"github.com/spf13/cobra"
@@ -17,33 +20,33 @@ import (
 
 func newReport(string) *cobra.Command {
 	var format, table string
-	var out output
+	var out cli.Output
 	var rate float64
 	cmd := &cobra.Command{
 		Use:   "report SESSION|SWEEP",
 		Short: "Write the report of a session or a sweep",
 		Long: `Write the report of a session: a file, a name that gpustall sessions lists, or
 latest. Of a sweep's folder it is made anew from the sessions in it.`,
-		Args: exactly(1, "one session"),
+		Args: flags.Exactly(1, "one session"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			i := slices.Index(report.FormatNames(), format)
 			if i < 0 {
-				return refuse(fmt.Sprintf("--format %q", format), "there is no format of that name", "choose "+knob.Choice(report.FormatNames()))
+				return cli.Refuse(fmt.Sprintf("--format %q", format), "there is no format of that name", "choose "+knob.Choice(report.FormatNames()))
 			}
 			if err := checkTable(format, table); err != nil {
 				return err
 			}
-			if err := checkRate(rate); err != nil {
+			if err := flags.CheckRate(rate); err != nil {
 				return err
 			}
-			if format == "png" && out.path == "" && columnsOf(os.Stdout) > 0 {
-				return refuse("--format png", "a terminal shows no picture", "name a file with --output")
+			if format == "png" && out.Path == "" && cli.ColumnsOf(os.Stdout) > 0 {
+				return cli.Refuse("--format png", "a terminal shows no picture", "name a file with --output")
 			}
 			if sweep.IsFolder(args[0]) {
-				return reportSweep(sweep.Folder(args[0]), format, &out)
+				return sweepcmd.Report(sweep.Folder(args[0]), format, &out)
 			}
 			if lab.IsFolder(args[0]) {
-				return misuse(errs.New("report", args[0], "it is the folder of a lab, whose report is "+lab.ReportFile, "gpustall lab --resume writes that anew; the folders in stages are sweeps"))
+				return cli.Misuse(errs.New("report", args[0], "it is the folder of a lab, whose report is "+lab.ReportFile, "gpustall lab --resume writes that anew; the folders in stages are sweeps"))
 			}
 			path, err := findSession(args[0])
 			if err != nil {
@@ -61,13 +64,13 @@ latest. Of a sweep's folder it is made anew from the sessions in it.`,
 				}
 				return report.Formats[i].Write(w, snap, report.Options{Session: path, Table: table})
 			}
-			return out.write("the report", export, path)
+			return out.Write("the report", export, path)
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", report.Formats[0].Name, knob.Choice(report.FormatNames())+" (for chrome://tracing and Perfetto)")
 	cmd.Flags().StringVar(&table, "table", "", "the table of --format csv: steps (the default), or ops, the time of each device op by segment")
-	out.add(cmd.Flags())
-	addRate(cmd.Flags(), &rate)
+	out.Add(cmd.Flags())
+	flags.AddRate(cmd.Flags(), &rate)
 	return cmd
 }
 
@@ -77,9 +80,9 @@ func checkTable(format, table string) error {
 	case table == "":
 		return nil
 	case !slices.Contains(report.Tables, table):
-		return refuse(fmt.Sprintf("--table %q", table), "there is no table of that name", "choose "+knob.Choice(report.Tables))
+		return cli.Refuse(fmt.Sprintf("--table %q", table), "there is no table of that name", "choose "+knob.Choice(report.Tables))
 	case format != "csv":
-		return refuse("--table "+table, "only --format csv writes one table", "add it, or leave the table out: the markdown report has them all")
+		return cli.Refuse("--table "+table, "only --format csv writes one table", "add it, or leave the table out: the markdown report has them all")
 	}
 	return nil
 }

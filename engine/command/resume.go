@@ -9,6 +9,8 @@ import (
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/command/cli"
+	"dev.gpustall/engine/command/flags"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 	"dev.gpustall/engine/train"
@@ -78,25 +80,25 @@ func (o *options) takeUp(given func(flag string) bool) error {
 		return err
 	}
 	o.keep.from = &resumed{path, run, point}
-	for _, k := range o.modelFlags.settings() {
+	for _, k := range o.Model.Settings() {
 		if knob.ValueOf(run.Chosen, k.Name) != k.Value {
-			return refuse("--"+flagName(k.Name)+" "+k.Value, fmt.Sprintf("%s is of %s", errs.Path(path), run.Model), "leave it out, or begin a new run")
+			return cli.Refuse("--"+flags.Name(k.Name)+" "+k.Value, fmt.Sprintf("%s is of %s", errs.Path(path), run.Model), "leave it out, or begin a new run")
 		}
 	}
 	if given("seed") && o.seed != run.Seed {
-		return refuse(fmt.Sprintf("--seed %d", o.seed), fmt.Sprintf("the run has seed %d, by which its order goes on", run.Seed), "leave it out, or begin a new run with --init "+path)
+		return cli.Refuse(fmt.Sprintf("--seed %d", o.seed), fmt.Sprintf("the run has seed %d, by which its order goes on", run.Seed), "leave it out, or begin a new run with --init "+path)
 	}
 	o.seed = run.Seed
-	o.modelFlags.take(run.Chosen)
+	o.Model.Take(run.Chosen)
 	if !given("data") {
 		o.data = run.Data
 	}
-	if !given(transformSetting) && !given(flagName(sizeSetting)) {
-		o.images.transform = knob.ValueOf(run.Images, transformSetting)
-		o.images.size, _ = strconv.Atoi(knob.ValueOf(run.Images, sizeSetting)) // none is 0
+	if !given(flags.TransformSetting) && !given(flags.Name(flags.SizeSetting)) {
+		o.images.Transform = knob.ValueOf(run.Images, flags.TransformSetting)
+		o.images.Size, _ = strconv.Atoi(knob.ValueOf(run.Images, flags.SizeSetting)) // none is 0
 	}
-	if !given(whereSetting) {
-		o.images.where = knob.ValueOf(run.Images, whereSetting)
+	if !given(flags.WhereSetting) {
+		o.images.Where = knob.ValueOf(run.Images, flags.WhereSetting)
 	}
 	if !given("lr") {
 		o.lr = run.LR
@@ -107,7 +109,7 @@ func (o *options) takeUp(given func(flag string) bool) error {
 	if !given("checkpoint") {
 		o.keep.dir = filepath.Dir(path)
 	}
-	return o.knobs.takeUp(run.Knobs, path, given)
+	return o.knobs.TakeUp(run.Knobs, path, given)
 }
 
 // goesOn says where the run goes on.
@@ -127,9 +129,9 @@ func (f *resumed) left(cfg *train.Config) error {
 	const hint = "raise it to train on"
 	switch p := f.point; {
 	case cfg.Steps > 0 && p.Step >= cfg.Steps:
-		return refuse(fmt.Sprintf("--steps %d", cfg.Steps), fmt.Sprintf("the run has come to its end: it is at step %d", p.Step), hint)
+		return cli.Refuse(fmt.Sprintf("--steps %d", cfg.Steps), fmt.Sprintf("the run has come to its end: it is at step %d", p.Step), hint)
 	case cfg.Epochs > 0 && p.Loader.Epoch >= cfg.Epochs:
-		return refuse(fmt.Sprintf("--epochs %d", cfg.Epochs), fmt.Sprintf("the run has come to its end: it has trained %s", units.Counted(p.Loader.Epoch, "epoch", "epochs")), hint)
+		return cli.Refuse(fmt.Sprintf("--epochs %d", cfg.Epochs), fmt.Sprintf("the run has come to its end: it has trained %s", units.Counted(p.Loader.Epoch, "epoch", "epochs")), hint)
 	}
 	return nil
 }

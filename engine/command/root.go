@@ -13,20 +13,26 @@ import (
 	"github.com/spf13/cobra"
 
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/command/cli"
+	"dev.gpustall/engine/command/datacmd"
+	"dev.gpustall/engine/command/flags"
+	"dev.gpustall/engine/command/machine"
+	"dev.gpustall/engine/command/sweepcmd"
+	"dev.gpustall/engine/device/cuda"
 )
 
 // Main runs the command line and returns the exit code.
 func Main(version string) int {
 	root := newRoot(version)
 	cmd, err := root.ExecuteC()
-	code := exitCode(err)
-	if err != nil && asksJSON(cmd.Name(), os.Args[1:]) && !errors.As(err, new(summarised)) {
-		if jerr := summariseFailure(os.Stdout, err); jerr != nil {
-			_ = say(os.Stderr, "gpustall: %v\n", jerr)
+	code := cli.ExitCode(err)
+	if err != nil && cli.AsksJSON(cmd.Name(), os.Args[1:]) && !errors.As(err, new(cli.Summarised)) {
+		if jerr := cli.WriteFailure(os.Stdout, err); jerr != nil {
+			_ = cli.Say(os.Stderr, "gpustall: %v\n", jerr)
 		}
 	}
-	if err != nil && !errors.As(err, new(signalError)) && !errors.As(err, new(divergedError)) {
-		_ = say(os.Stderr, "gpustall: %v\n%s", err, pointed(err))
+	if err != nil && !errors.As(err, new(cli.SignalError)) && !errors.As(err, new(cli.DivergedError)) {
+		_ = cli.Say(os.Stderr, "gpustall: %v\n%s", err, cli.Caret(err))
 	}
 	return code
 }
@@ -42,7 +48,7 @@ runs. Without a command it opens the screen, where ? says what the keys do. Wher
 no knob helps, a story shows how a bottleneck is found, fixed and proved;
 --inject read=5ms makes one right away.`,
 		Version:       version,
-		Args:          noArgs,
+		Args:          flags.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -54,18 +60,26 @@ no knob helps, a story shows how a bottleneck is found, fixed and proved;
 		},
 	}
 	root.SetVersionTemplate("gpustall {{.Version}} (" + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")\n")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misuse(flagError(cmd, err)) })
-	root.SetUsageFunc(usage)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return cli.Misuse(flags.ParseError(cmd, err)) })
+	root.SetUsageFunc(flags.Usage)
 	o.addTraining(root.Flags())
 	o.keep.add(root.Flags())
 	o.addScreen(root.Flags())
 	root.AddCommand(
-		newRun(version), newReplay(version), newReport(version), newImport(version), newTorch(version), newCompare(), newSweep(version), newTune(version), newLab(version), newSessions(),
-		newData(), newDoctor(version), newMan(), newTryKernels(),
+		newRun(version), newReplay(version), newReport(version), newImport(version), newTorch(version), newCompare(), sweepcmd.New(version), newTune(version), newLab(version), newSessions(),
+		datacmd.New(), newDoctor(version), newMan(), newTryKernels(),
 	)
 	complete(root)
 	strict(root)
 	return root
+}
+
+// newTryKernels is the process in which another gpustall tries kernels. People do not call it.
+func newTryKernels() *cobra.Command {
+	return &cobra.Command{
+		Use: machine.TryCommand, Short: "Try kernels for another gpustall", Hidden: true, Args: flags.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return cuda.ServeTrials() },
+	}
 }
 
 // strict refuses a shell or a topic that there is none of, where the parser's own
@@ -78,18 +92,18 @@ func strict(root *cobra.Command) {
 		case "completion":
 			c.Args = func(_ *cobra.Command, args []string) error {
 				if len(args) > 0 {
-					return misuse(errs.New("complete for", strconv.Quote(args[0]), "no shell of that name is known", "choose bash, zsh, fish or powershell"))
+					return cli.Misuse(errs.New("complete for", strconv.Quote(args[0]), "no shell of that name is known", "choose bash, zsh, fish or powershell"))
 				}
 				return nil
 			}
 			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 			for _, shell := range c.Commands() {
-				shell.Args = noArgs
+				shell.Args = flags.NoArgs
 			}
 		case "help":
 			c.Args = func(c *cobra.Command, args []string) error {
 				if _, rest, err := c.Root().Find(args); err != nil || len(rest) > 0 {
-					return noCommand(c.Root(), strings.Join(args, " "))
+					return flags.NoCommand(c.Root(), strings.Join(args, " "))
 				}
 				return nil
 			}

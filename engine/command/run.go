@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"dev.gpustall/engine/command/cli"
+	"dev.gpustall/engine/command/flags"
 	"github.com/spf13/cobra"
 )
 
@@ -28,7 +30,7 @@ it has the answer.
 
 A training whose loss is no longer a number goes on, because what the device
 waits for can still be measured; the summary says so, and the exit code is 4.`,
-		Args: noArgs,
+		Args: flags.NoArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			o.endless = cmd.Flags().Changed("epochs")
 			if err := o.takeUp(cmd.Flags().Changed); err != nil {
@@ -41,7 +43,7 @@ waits for can still be measured; the summary says so, and the exit code is 4.`,
 	o.addTraining(cmd.Flags())
 	o.keep.add(cmd.Flags())
 	cmd.Flags().BoolVar(&o.json, "json", false, "print NDJSON that ends in one summary object")
-	o.ask.add(cmd.Flags())
+	o.ask.Add(cmd.Flags())
 	cmd.Flags().Float64Var(&o.interval, "interval", 1, "seconds between progress lines, 0.05 to 3600")
 	return cmd
 }
@@ -50,28 +52,28 @@ waits for can still be measured; the summary says so, and the exit code is 4.`,
 // nobody reads it any more (run | head) the training stops as if by SIGPIPE, but
 // its session is completed.
 func runHeadless(parent context.Context, o *options, out, log io.Writer) error {
-	asks := o.ask.list()
+	asks := o.ask.List()
 	until := o.epochs == 0 && o.steps == 0 && !o.endless // what ends the run is left to us
 	if until && len(asks) == 0 {
 		o.epochs = 1
 	}
 	signal.Ignore(syscall.SIGPIPE)
-	ctx, got, stop := untilSignal(parent, nil)
+	ctx, got, stop := cli.UntilSignal(parent, nil)
 	defer stop()
-	out, log = newOutlet(ctx, out), newOutlet(ctx, log)
+	out, log = cli.NewOutlet(ctx, out), cli.NewOutlet(ctx, log)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r, err := o.newRun(ctx, progressTo(log))
+	r, err := o.newRun(ctx, cli.ProgressTo(log))
 	if err != nil {
 		return errors.Join(got(), err)
 	}
-	for _, why := range []string{r.device.why, r.own, r.batch, r.begins} {
+	for _, why := range []string{r.device.Why, r.own, r.batch, r.begins} {
 		if why != "" {
-			_ = say(log, "%s\n", why)
+			_ = cli.Say(log, "%s\n", why)
 		}
 	}
 	var unasked error // why a question could not be asked
-	r.tries.ask(asks, func(err error) {
+	r.tries.Ask(asks, func(err error) {
 		if unasked = err; err != nil || until {
 			r.answered.Store(err == nil)
 			cancel()
@@ -86,28 +88,28 @@ func runHeadless(parent context.Context, o *options, out, log io.Writer) error {
 	p.stop()
 	perr := p.summary(err)
 	if !o.json {
-		_ = say(out, "%s", r.kept())
+		_ = cli.Say(out, "%s", r.kept())
 	}
 	switch sig := got(); {
 	case err != nil:
 	case errors.Is(perr, syscall.EPIPE):
-		err = endedBy(syscall.SIGPIPE)
+		err = cli.EndedBy(syscall.SIGPIPE)
 	case sig != nil:
 		err = sig
 	case perr != nil:
 		err = perr
 	default:
-		err = diverged(r.session.Snapshot(0, 0))
+		err = cli.Diverged(r.session.Snapshot(0, 0))
 	}
 	if err == nil {
 		return nil
 	}
-	return tellsOf(err)
+	return cli.MarkSummarised(err)
 }
 
 // kept says where the session is and what can be done with it.
 func (r *run) kept() string {
-	if !exists(r.file) {
+	if !cli.Exists(r.file) {
 		return fmt.Sprintf("session  %s was removed during the run\n", r.file)
 	}
 	return fmt.Sprintf("session  %s\nreport   gpustall report %s\n%s", r.file, r.id(), r.keeper.says(r.id()))
@@ -116,7 +118,7 @@ func (r *run) kept() string {
 // id is what names the session on the command line: its file's base name in the
 // state directory, its path elsewhere.
 func (r *run) id() string {
-	if filepath.Dir(r.file) != sessionDir() {
+	if filepath.Dir(r.file) != cli.SessionDir() {
 		return r.file
 	}
 	return baseName(r.file)

@@ -21,6 +21,7 @@ import (
 	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/command/machine"
 	"dev.gpustall/engine/device/emu"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
@@ -357,18 +358,18 @@ func (sc *scenario) start(ctx context.Context, t *testing.T, data string) *run {
 	return r
 }
 
-func (sc *scenario) open(o *options, clock trace.Clock) (*opened, error) {
+func (sc *scenario) open(o *options, clock trace.Clock) (*machine.Device, error) {
 	if sc.device != "" {
-		return openDevice(sc.device, false, clock)
+		return machine.Open(sc.device, false, clock)
 	}
 	p, err := emu.Find("h100")
 	if err != nil {
 		return nil, err
 	}
 	p.Card.Pinned, p.Card.Pageable = cmp.Or(sc.link.pinned, p.Card.Pinned), cmp.Or(sc.link.pageable, p.Card.Pageable)
-	batch, err := strconv.Atoi(o.knobs.text("batch_size"))
+	batch, err := strconv.Atoi(o.knobs.Text("batch_size"))
 	p.Workload = &emu.Workload{Name: "scenario", BatchSize: batch, Compute: sc.step}
-	return emulated(p, clock), err
+	return machine.Emulated(p, clock), err
 }
 
 // set changes knobs and waits until the trace confirms it.

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/command/cli"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
@@ -32,11 +33,11 @@ func runScreen(parent context.Context, o *options) error {
 		return runHeadless(parent, o, os.Stdout, os.Stderr)
 	}
 	restore := restorer()
-	ctx, got, stop := untilSignal(parent, restore)
+	ctx, got, stop := cli.UntilSignal(parent, restore)
 	defer stop()
-	defer restoreAtPanic(restore)
-	out, log := newOutlet(ctx, os.Stdout), newOutlet(ctx, os.Stderr)
-	r, err := o.newRun(ctx, progressTo(log))
+	defer cli.RestoreAtPanic(restore)
+	out, log := cli.NewOutlet(ctx, os.Stdout), cli.NewOutlet(ctx, os.Stderr)
+	r, err := o.newRun(ctx, cli.ProgressTo(log))
 	if err != nil {
 		return errors.Join(got(), err)
 	}
@@ -61,18 +62,18 @@ func runScreen(parent context.Context, o *options) error {
 	cancel()
 	trainErr := waitFor(trained, log)
 	if hung := r.engine.Hung(); hung != nil {
-		_ = say(log, "gpustall: %v\n", hung)
+		_ = cli.Say(log, "gpustall: %v\n", hung)
 	}
 	sum := summarise(r, trainErr)
-	_ = say(out, "%s", sum.text())
-	_ = say(out, "%s", r.kept())
-	if exists(r.file) {
-		_ = say(out, "again    gpustall replay %s\n", r.id())
+	_ = cli.Say(out, "%s", sum.Text())
+	_ = cli.Say(out, "%s", r.kept())
+	if cli.Exists(r.file) {
+		_ = cli.Say(out, "again    gpustall replay %s\n", r.id())
 	}
 	if err := ended(trainErr, screenErr, got()); err != nil {
 		return err
 	}
-	return diverged(r.session.Snapshot(0, 0))
+	return cli.Diverged(r.session.Snapshot(0, 0))
 }
 
 // drawable reports whether standard output is a terminal that a screen can be
@@ -93,15 +94,15 @@ func show(ctx context.Context, restore func(), o tui.Options) error {
 	defer stop()
 	err := showUntil(ctx, restore, o)
 	if gone() {
-		return endedBy(syscall.SIGHUP)
+		return cli.EndedBy(syscall.SIGHUP)
 	}
 	return err
 }
 
 func showUntil(ctx context.Context, restore func(), o tui.Options) error {
 	var err error
-	if !inTime(ctx, screenPatience, func() { err = tui.Run(ctx, o) }) {
-		_ = briefly(restore)
+	if !cli.InTime(ctx, screenPatience, func() { err = tui.Run(ctx, o) }) {
+		_ = cli.Briefly(restore)
 		return ctx.Err()
 	}
 	return err
@@ -140,7 +141,7 @@ func whileTerminal(parent context.Context) (ctx context.Context, gone func() boo
 // waitFor returns the training's error, and says on w what it waits for where that
 // takes long: the screen is closed by then, and there is nothing else to see.
 func waitFor(trained <-chan error, w io.Writer) error {
-	pause := time.NewTimer(stopPause)
+	pause := time.NewTimer(cli.StopPause)
 	defer pause.Stop()
 	select {
 	case err := <-trained:
@@ -170,7 +171,7 @@ func restorer() func() {
 func ended(trainErr, screenErr, sig error) error {
 	switch {
 	case errors.Is(screenErr, tui.ErrInterrupted):
-		screenErr, sig = nil, endedBy(os.Interrupt)
+		screenErr, sig = nil, cli.EndedBy(os.Interrupt)
 	case errors.Is(screenErr, context.Canceled):
 		screenErr = nil
 	}
@@ -189,14 +190,14 @@ type snapshotter interface {
 // name that is not taken.
 func exportReport(s snapshotter, id, session string) (string, error) {
 	path := id + ".md"
-	for n := 2; exists(path); n++ {
+	for n := 2; cli.Exists(path); n++ {
 		path = fmt.Sprintf("%s-%d.md", id, n)
 	}
-	err := writeFile(path, false, func(w io.Writer) error {
+	err := cli.WriteFile(path, false, func(w io.Writer) error {
 		return report.Markdown(w, all(s), report.Options{Session: session})
 	})
 	if err != nil {
-		return "", errs.Wrap(err, "export the report to", path, hintFile(err, "start gpustall in a folder that can be written to"))
+		return "", errs.Wrap(err, "export the report to", path, cli.FileHint(err, "start gpustall in a folder that can be written to"))
 	}
 	if full, err := filepath.Abs(path); err == nil {
 		path = full

@@ -6,12 +6,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"dev.gpustall/engine/command/cli"
 )
 
 // A run that ends at once ends without a word, one that takes long says why.
 func TestWaitFor(t *testing.T) {
 	want := errors.New("why")
-	for after, says := range map[time.Duration]string{stopPause / 2: "", 3 * stopPause: "stopping"} {
+	for after, says := range map[time.Duration]string{cli.StopPause / 2: "", 3 * cli.StopPause: "stopping"} {
 		synctest.Test(t, func(t *testing.T) {
 			trained := make(chan error, 1)
 			go func() {

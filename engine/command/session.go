@@ -18,6 +18,12 @@ import (
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/command/cli"
+	"dev.gpustall/engine/command/datacmd"
+	"dev.gpustall/engine/command/flags"
+	"dev.gpustall/engine/command/machine"
+	"dev.gpustall/engine/command/summary"
+	"dev.gpustall/engine/command/watch"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
@@ -32,7 +38,7 @@ import (
 // run is one training run with all that goes on beside it. It owns what it has opened and
 // started: close ends all of it.
 type run struct {
-	device *opened
+	device *machine.Device
 	material
 	clock     trace.Clock
 	recorder  *trace.Recorder
@@ -47,11 +53,11 @@ type run struct {
 	batch     string // the size that --batch-size auto came to
 	begins    string // what the weights begin with, where that is not random
 	keeper    *keeper
-	gauges    *gauges
-	watch     *fileWatch
-	tries     *experiments
+	gauges    *watch.Gauges
+	watch     *watch.File
+	tries     *watch.Experiments
 	answered  atomic.Bool // the run has found out what it was to find out, and ends
-	past      *past
+	past      *watch.Past
 
 	once sync.Once
 	err  error // of close
@@ -69,9 +75,9 @@ type material struct {
 }
 
 // newRun opens all that a training run needs; on an error nothing stays open.
-func (o *options) newRun(ctx context.Context, progress progressFunc) (*run, error) {
+func (o *options) newRun(ctx context.Context, progress cli.Progress) (*run, error) {
 	clock := trace.NewClock()
-	d, err := openDevice(o.device, o.knobs.text("autotune") == tuneAgain, clock)
+	d, err := machine.Open(o.device, o.knobs.Text("autotune") == flags.TuneAgain, clock)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +85,7 @@ func (o *options) newRun(ctx context.Context, progress progressFunc) (*run, erro
 }
 
 // newRunOn opens the rest of a run on a device, which it closes on an error.
-func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, progress progressFunc) (r *run, err error) {
+func (o *options) newRunOn(ctx context.Context, d *machine.Device, clock trace.Clock, progress cli.Progress) (r *run, err error) {
 	r = &run{device: d, clock: clock}
 	started := time.Now()
 	defer func() {
@@ -92,8 +98,8 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 	if err != nil {
 		return r, err
 	}
-	r.own = o.knobs.ownDefaults(d.dev.Info())
-	raiseProcessors(knobs.Loader.NumWorkers)
+	r.own = o.knobs.OwnDefaults(d.Device.Info())
+	machine.RaiseProcessors(knobs.Loader.NumWorkers)
 	if err = o.checkSession(); err != nil {
 		return r, err // before data is made, which may take a while
 	}
@@ -114,23 +120,23 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 }
 
 // knobsOn returns the knobs that a run begins with on a device, checked.
-func (o *options) knobsOn(d *opened) (train.Knobs, error) {
-	knobs, err := o.knobs.knobs(d.defaults())
+func (o *options) knobsOn(d *machine.Device) (train.Knobs, error) {
+	knobs, err := o.knobs.Over(d.Defaults())
 	if err != nil {
-		return knobs, misuse(err)
+		return knobs, cli.Misuse(err)
 	}
 	if err := o.rate(&knobs); err != nil {
 		return knobs, err
 	}
-	if err := knobs.Check(d.dev.Info()); err != nil {
-		return knobs, d.explain(err)
+	if err := knobs.Check(d.Device.Info()); err != nil {
+		return knobs, d.Explain(err)
 	}
 	return knobs, nil
 }
 
 // openMaterial opens the data, builds the model, and opens the test split where there is one.
-func (r *run) openMaterial(ctx context.Context, o *options, knobs train.Knobs, progress progressFunc) (err error) {
-	if r.files, err = o.stores.open(); err != nil {
+func (r *run) openMaterial(ctx context.Context, o *options, knobs train.Knobs, progress cli.Progress) (err error) {
+	if r.files, err = o.stores.Open(); err != nil {
 		return err
 	}
 	ds, tf, err := o.openData(ctx, r.device, r.files, progress)
@@ -138,11 +144,11 @@ func (r *run) openMaterial(ctx context.Context, o *options, knobs train.Knobs, p
 		return errs.Wrap(err, "open data", cmp.Or(o.data, "of the default set"), "check the path given to --data, or make a data set with gpustall data make")
 	}
 	r.dataset, r.transform, r.info = ds, tf, loader.InfoOf(ds, tf)
-	if t, ok := tf.(*transform.Pipeline); ok && o.images.given() != nil {
+	if t, ok := tf.(*transform.Pipeline); ok && o.images.Given() != nil {
 		r.images = "transform: " + t.String()
 	}
 	if err := knobs.Loader.Fits(r.info); err != nil {
-		return misuse(err)
+		return cli.Misuse(err)
 	}
 	if r.network, r.fixed, err = o.openModel(r.device, r.info); err != nil {
 		return err
@@ -159,27 +165,27 @@ func (r *run) openMaterial(ctx context.Context, o *options, knobs train.Knobs, p
 }
 
 // openEngine makes the engine: it compiles or tunes kernels, and reserves memory.
-func (r *run) openEngine(ctx context.Context, o *options, knobs train.Knobs, progress progressFunc) (err error) {
+func (r *run) openEngine(ctx context.Context, o *options, knobs train.Knobs, progress cli.Progress) (err error) {
 	r.keeper = newKeeper(o, r, r.network)
-	tuning := tuneLimit
-	if o.knobs.text("autotune") == tuneKnown {
+	tuning := machine.TuneLimit
+	if o.knobs.Text("autotune") == flags.TuneKnown {
 		tuning = 0
 	}
 	cfg := train.Config{
 		Task: prepared.Task{
 			Model: r.network, Fixed: r.fixed, Seed: o.seed, TuneLimit: tuning, Start: ctx, Progress: progress,
-			HostMemory: host.ReadMemory, HostPlanned: r.device.limitHeap,
+			HostMemory: host.ReadMemory, HostPlanned: r.device.LimitHeap,
 		},
-		Device: r.device.dev, Recorder: r.recorder, Dataset: r.dataset, Transform: r.transform,
+		Device: r.device.Device, Recorder: r.recorder, Dataset: r.dataset, Transform: r.transform,
 		Epochs: o.epochs, Steps: o.steps, Recipe: o.recipe(r.network, knobs), Knobs: knobs, Test: r.test,
 		Predict: r.predict,
 	}
-	if o.knobs.text("batch_size") == batchAuto {
+	if o.knobs.Text("batch_size") == flags.BatchAuto {
 		if knobs.Loader.BatchSize, err = cfg.LargestBatch(); err != nil {
 			return err
 		}
 		cfg.Knobs, cfg.Recipe = knobs, o.recipe(r.network, knobs)
-		r.batch = fmt.Sprintf("batch_size=%s: %s is the largest that fits into the memory of device and host", batchAuto, units.Count(int64(knobs.Loader.BatchSize)))
+		r.batch = fmt.Sprintf("batch_size=%s: %s is the largest that fits into the memory of device and host", flags.BatchAuto, units.Count(int64(knobs.Loader.BatchSize)))
 	}
 	if o.keep.dir != "" {
 		cfg.Keeping = train.Keeping{Every: o.keep.every, Keep: r.keeper.keep}
@@ -195,7 +201,7 @@ func (r *run) openEngine(ctx context.Context, o *options, knobs train.Knobs, pro
 // openSession makes the session and its file.
 func (r *run) openSession(ctx context.Context, o *options, started time.Time) (meta trace.Meta, st *store.File, err error) {
 	meta = o.meta(r, started)
-	if meta.Cached, err = pageCache(ctx, r.info.Path, o.dropCache); err != nil {
+	if meta.Cached, err = datacmd.PageCache(ctx, r.info.Path, o.dropCache); err != nil {
 		return meta, nil, err
 	}
 	if st, r.file, err = o.createStore(meta); err != nil {
@@ -214,28 +220,28 @@ func (r *run) openSession(ctx context.Context, o *options, started time.Time) (m
 func (r *run) start(meta trace.Meta, st *store.File) {
 	r.collector = trace.NewCollector(r.recorder, r.session, attribution.NewAnalyzer(r.recorder.Now()), st)
 	r.collector.Start()
-	r.gauges = startGauges(r.recorder, r.engine, r.device, r.files)
-	r.watch = watchFile(r.recorder, r.file)
-	r.tries = startExperiments(r.session, r.engine, r.recorder, r.needs)
-	r.past = lookBack(r.recorder, meta, r.file, r.began.List())
+	r.gauges = watch.StartGauges(r.recorder, r.engine, r.device, r.files)
+	r.watch = watch.WatchFile(r.recorder, r.file)
+	r.tries = watch.StartExperiments(r.session, r.engine, r.recorder, r.needs)
+	r.past = watch.LookBack(r.recorder, meta, r.file, r.began.List())
 }
 
 // summarise returns what a run prints of itself: its session, the variants its kernels
 // were tuned to, and what ended it.
-func summarise(r *run, cause error) *summary {
-	out := summaryOf(all(r.session), r.file)
+func summarise(r *run, cause error) *summary.Run {
+	out := summary.Of(all(r.session), r.file)
 	if r.engine != nil {
-		out.Autotune = tunedKernels(r.engine.Tuned())
+		out.Autotune = summary.TunedKernels(r.engine.Tuned())
 	}
 	if cause != nil {
-		out.Error, out.Failure = cause.Error(), explain(cause)
+		out.Error, out.Failure = cause.Error(), cli.Explain(cause)
 	}
 	return out
 }
 
 // train runs the engine to its end and closes the run.
 func (r *run) train(ctx context.Context) error {
-	for _, why := range []string{r.device.why, r.own, r.batch, r.images, r.begins} {
+	for _, why := range []string{r.device.Why, r.own, r.batch, r.images, r.begins} {
 		if why != "" {
 			r.recorder.Note("info", why)
 		}
@@ -259,17 +265,17 @@ func (r *run) train(ctx context.Context) error {
 }
 
 // trains says what is trained on what.
-func (r *run) trains() string { return r.model + " on " + r.device.dev.Info().Name }
+func (r *run) trains() string { return r.model + " on " + r.device.Device.Info().Name }
 
 // close stops what newRun started, in reverse, and completes the session file.
 func (r *run) close(status string, cause error) error {
 	r.once.Do(func() {
-		r.tries.stop()
-		r.gauges.stop()
-		r.watch.stop()
-		r.past.stop()
+		r.tries.Close()
+		r.gauges.Stop()
+		r.watch.Stop()
+		r.past.Stop()
 		out := trace.Outcome{
-			Ended: r.recorder.Now(), Status: status, PeakBytes: r.device.dev.MemoryPeak(), Planned: r.engine.Memory(),
+			Ended: r.recorder.Now(), Status: status, PeakBytes: r.device.Device.MemoryPeak(), Planned: r.engine.Memory(),
 			HostPeak: host.PeakMemory(), HostPlanned: r.engine.HostMemory(),
 			Skipped: int64(r.engine.Loader().Skipped),
 		}
@@ -282,7 +288,7 @@ func (r *run) close(status string, cause error) error {
 		stored := errs.Wrap(r.collector.Stop(out), "write session file", r.file, "free some space, or name a file elsewhere with --session")
 		r.err = errors.Join(err, stored)
 		if !hung { // the end of the process closes them
-			closed := r.device.dev.Close()
+			closed := r.device.Device.Close()
 			if errs.Explain(closed).Reason == errs.Explain(cause).Reason {
 				closed = nil // a device that failed says the same again
 			}
@@ -307,26 +313,26 @@ func (r *run) abandon() error {
 	}
 	r.files.Close()
 	if r.device != nil {
-		errs = append(errs, r.device.dev.Close())
+		errs = append(errs, r.device.Device.Close())
 	}
 	return errors.Join(errs...)
 }
 
 // meta describes the run for its session.
 func (o *options) meta(r *run, started time.Time) trace.Meta {
-	d, info := r.device.dev.Info(), &r.info
+	d, info := r.device.Device.Info(), &r.info
 	m := trace.Meta{
 		Version: o.version, Started: started, Command: os.Args,
 		Device: d.Name, DeviceKind: d.Kind, Emulated: d.Emulated,
-		Dataset: info.Name, Format: info.Format, Contents: contents(r.dataset), Synthetic: info.Synthetic,
+		Dataset: info.Name, Format: info.Format, Contents: datacmd.Contents(r.dataset), Synthetic: info.Synthetic,
 		Samples: int64(info.Samples), Classes: len(info.Classes),
-		Seed: o.seed, Host: hostFacts(), Specs: train.Specs(d), GPURate: o.gpuRate, Peaks: d.Peaks.FLOPs, PeakFrom: d.Peaks.From,
+		Seed: o.seed, Host: machine.Facts(), Specs: train.Specs(d), GPURate: o.gpuRate, Peaks: d.Peaks.FLOPs, PeakFrom: d.Peaks.From,
 		Checkpoints: absolute(o.keep.dir), Resumed: o.keep.from.meta(),
 	}
 	if r.network != nil {
 		m.Model, m.Form, m.Params = r.network.Title(), r.network.Form, r.network.NumParams()
 	} else {
-		m.Model = r.device.preset.Workload.Name
+		m.Model = r.device.Preset.Workload.Name
 	}
 	m.ID = fmt.Sprintf("%s-%s-%s", started.Format("20060102-150405"), strings.ReplaceAll(m.Model, " ", "-"), d.Kind)
 	return m
@@ -337,9 +343,9 @@ func (o *options) meta(r *run, started time.Time) trace.Meta {
 func (o *options) createStore(m trace.Meta) (*store.File, string, error) {
 	path := o.session
 	if path == "" {
-		dir := sessionDir()
+		dir := cli.SessionDir()
 		path = filepath.Join(dir, m.ID+store.Ext)
-		for n := 2; exists(path); n++ {
+		for n := 2; cli.Exists(path); n++ {
 			path = filepath.Join(dir, fmt.Sprintf("%s-%d%s", m.ID, n, store.Ext))
 		}
 	}
@@ -351,13 +357,13 @@ func (o *options) createStore(m trace.Meta) (*store.File, string, error) {
 // is made where it is missing: another one's name may be a slip.
 func (o *options) checkSession() error {
 	if o.session == "" {
-		if err := checkSessionHome("name a file with --session"); err != nil {
+		if err := cli.CheckSessionHome("name a file with --session"); err != nil {
 			return err
 		}
 	}
 	dir := filepath.Dir(o.session)
-	if o.session == "" || filepath.Clean(dir) == filepath.Clean(sessionDir()) {
-		dir = sessionDir()
+	if o.session == "" || filepath.Clean(dir) == filepath.Clean(cli.SessionDir()) {
+		dir = cli.SessionDir()
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return errs.Wrap(err, "make the folder of sessions", dir, "set XDG_STATE_HOME to one that can be written to")
 		}
@@ -365,13 +371,13 @@ func (o *options) checkSession() error {
 	if o.session == "" {
 		return nil
 	}
-	if exists(o.session) {
-		return refuse("--session "+o.session, "the file exists", "name another one")
+	if cli.Exists(o.session) {
+		return cli.Refuse("--session "+o.session, "the file exists", "name another one")
 	}
 	const hint = "name a file in a folder that can be written to with --session"
 	switch info, err := os.Stat(dir); {
 	case errors.Is(err, fs.ErrNotExist):
-		return refuse("--session "+o.session, "there is no folder "+dir, "make it, or name a file in one that exists")
+		return cli.Refuse("--session "+o.session, "there is no folder "+dir, "make it, or name a file in one that exists")
 	case err != nil:
 		return errs.Wrap(err, "create session file", o.session, hint)
 	case !info.IsDir():
@@ -382,16 +388,16 @@ func (o *options) checkSession() error {
 
 // findSession resolves what a user types: a path, an ID, or "latest".
 func findSession(name string) (string, error) {
-	if exists(name) {
+	if cli.Exists(name) {
 		return name, nil
 	}
-	if err := checkSessionHome("name a session's file"); err != nil {
+	if err := cli.CheckSessionHome("name a session's file"); err != nil {
 		return "", err
 	}
 	if name == "latest" {
-		return store.Latest(sessionDir())
+		return store.Latest(cli.SessionDir())
 	}
-	all, err := store.List(sessionDir())
+	all, err := store.List(cli.SessionDir())
 	if err != nil {
 		return "", err
 	}
@@ -400,5 +406,5 @@ func findSession(name string) (string, error) {
 			return s.Path, nil
 		}
 	}
-	return "", errs.New("open session", name, "no such file, and no session of that name in "+sessionDir(), "gpustall sessions lists them")
+	return "", errs.New("open session", name, "no such file, and no session of that name in "+cli.SessionDir(), "gpustall sessions lists them")
 }

@@ -15,6 +15,8 @@ import (
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/command/cli"
+	"dev.gpustall/engine/command/flags"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
@@ -28,17 +30,17 @@ long it ran, the verdict on the settings to keep (the first ones, where none wer
 better), device utilisation over the whole run, and what the best settings measured
 gained in throughput against the baseline (a dash where none was measurably faster on
 equal terms).`,
-		Args: noArgs,
+		Args: flags.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if err := checkSessionHome("name a session's file to report and replay"); err != nil {
+			if err := cli.CheckSessionHome("name a session's file to report and replay"); err != nil {
 				return err
 			}
-			list, err := store.Digests(sessionDir())
+			list, err := store.Digests(cli.SessionDir())
 			if err != nil {
 				return err
 			}
 			if len(list) == 0 {
-				return say(os.Stdout, "no sessions in %s; gpustall run makes one\n", sessionDir())
+				return cli.Say(os.Stdout, "no sessions in %s; gpustall run makes one\n", cli.SessionDir())
 			}
 			return listSessions(os.Stdout, list)
 		},
@@ -67,7 +69,7 @@ func listSessions(w io.Writer, list []store.Entry) error {
 		}
 		b.WriteString(row[len(row)-1] + "\n")
 	}
-	return say(w, "%s", b.String())
+	return cli.Say(w, "%s", b.String())
 }
 
 // sessionRow is what the list says of a session: what the summary does, of as much

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"dev.gpustall/engine/command/cli"
+	"dev.gpustall/engine/command/summary"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
@@ -74,17 +76,17 @@ func TestRunLeavesNothing(t *testing.T) {
 		out := &watched{seen: make(chan struct{})}
 		ended := make(chan error, 1)
 		go func() { ended <- runHeadless(context.Background(), o, out, new(bytes.Buffer)) }()
-		want := exitOK
+		want := cli.ExitOK
 		if tt.signal != 0 {
 			within(t, "the first progress", out.seen)
 			raise(t, tt.signal)
-			want = exitSignal + int(tt.signal)
+			want = cli.ExitSignal + int(tt.signal)
 		}
-		if err := <-ended; exitCode(err) != want {
-			t.Errorf("%v: exit code %d, want %d: %v", tt.signal, exitCode(err), want, err)
+		if err := <-ended; cli.ExitCode(err) != want {
+			t.Errorf("%v: exit code %d, want %d: %v", tt.signal, cli.ExitCode(err), want, err)
 		}
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-		var sum summary
+		var sum summary.Run
 		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &sum); err != nil || sum.Status != tt.status {
 			t.Errorf("%v: status %q, want %q (%v)", tt.signal, sum.Status, tt.status, err)
 		}
@@ -121,7 +123,7 @@ func TestNohup(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); !exists(file) && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !cli.Exists(file) && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 	}
 	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Error(err)

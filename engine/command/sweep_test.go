@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"dev.gpustall/engine/command/cli"
 )
 
 // TestSweep measures for real, goes on, reports and compares.
@@ -59,7 +61,7 @@ func TestSweepRefuses(t *testing.T) {
 		if r.code != 2 && r.code != 3 || r.stdout != "" {
 			t.Errorf("%q: exit %d: %s", args, r.code, r.stderr)
 		}
-		if exists(dir) {
+		if cli.Exists(dir) {
 			t.Errorf("%q: the folder was made", args)
 		}
 	}

@@ -22,6 +22,11 @@ import (
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/command/cli"
+	"dev.gpustall/engine/command/flags"
+	"dev.gpustall/engine/command/machine"
+	"dev.gpustall/engine/command/script"
+	"dev.gpustall/engine/command/watch"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/torch/bridge"
 	"dev.gpustall/engine/trace"
@@ -47,7 +52,7 @@ terminal to itself and what gpustall says goes to standard error. docs/guide/tor
 is measured how, and what is not.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return misuse(errs.New("run", "gpustall torch", "it was given no command", "write it behind --, as in gpustall torch -- python train.py"))
+				return cli.Misuse(errs.New("run", "gpustall torch", "it was given no command", "write it behind --, as in gpustall torch -- python train.py"))
 			}
 			return nil
 		},
@@ -62,7 +67,7 @@ is measured how, and what is not.`,
 	fs.BoolVar(&plain, "plain", false, "no screen: lines on standard error")
 	fs.BoolVar(&o.json, "json", false, "print NDJSON that ends in one summary object; the command's output goes to the log")
 	fs.Float64Var(&o.interval, "interval", 10, "seconds between progress lines, 0.05 to 3600")
-	addRate(fs, &o.gpuRate)
+	flags.AddRate(fs, &o.gpuRate)
 	fs.StringVar(&o.session, "session", "", "file to write the session to (default: in the state directory)")
 	o.addScreen(fs)
 	return cmd
@@ -79,22 +84,22 @@ func runTorch(parent context.Context, o *options, args []string, plain bool) err
 		return err
 	}
 	defer b.Close()
-	t := &torchRun{options: o, bridge: b, args: args, gauged: gaugedShown}
+	t := &torchRun{options: o, bridge: b, args: args, gauged: watch.GaugedShown}
 	if screen || o.json {
 		if t.log, err = t.openLog(); err != nil {
 			return err
 		}
 		defer t.log.Close()
 	}
-	s, err := startScript(args, b.Environ(os.Environ()), t.log)
+	s, err := script.Start(args, b.Environ(os.Environ()), t.log)
 	if err != nil {
 		return err
 	}
 	t.script = s
-	defer s.passSignals()()
+	defer s.PassSignals()()
 	if !screen {
 		lines := time.Duration(o.interval * float64(time.Second)) // each is to have news
-		b.Every, t.gauged = min(max(lines/2, bridge.PollShown), bridge.PollAlone), gaugedAlone
+		b.Every, t.gauged = min(max(lines/2, bridge.PollShown), bridge.PollAlone), watch.GaugedAlone
 	}
 	b.Watch()
 	if screen {
@@ -102,8 +107,8 @@ func runTorch(parent context.Context, o *options, args []string, plain bool) err
 	} else {
 		err = t.inLines()
 	}
-	if err = errors.Join(err, s.err()); err != nil && t.summarised {
-		return tellsOf(err)
+	if err = errors.Join(err, s.Err()); err != nil && t.summarised {
+		return cli.MarkSummarised(err)
 	}
 	return err
 }
@@ -112,7 +117,7 @@ func runTorch(parent context.Context, o *options, args []string, plain bool) err
 type torchRun struct {
 	*options
 	bridge *bridge.Bridge
-	script *script
+	script *script.Script
 	args   []string
 	ranked bool          // the training is distributed
 	gauged time.Duration // between two samples of the host
@@ -129,14 +134,14 @@ type torchRun struct {
 // Whoever writes to it appends: a script may open its standard output once more.
 func (t *torchRun) openLog() (*os.File, error) {
 	const ext = ".log"
-	name := filepath.Join(sessionDir(), t.name())
+	name := filepath.Join(cli.SessionDir(), t.name())
 	if t.session != "" {
 		if name = t.session; filepath.Ext(name) != ext {
 			name = strings.TrimSuffix(name, filepath.Ext(name))
 		}
 	}
 	for {
-		f, err := os.OpenFile(unusedName(name, ext), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+		f, err := os.OpenFile(cli.UnusedName(name, ext), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 		if errors.Is(err, os.ErrExist) { // another run has just made it
 			continue
 		}
@@ -191,9 +196,9 @@ func (t *torchRun) begin(first *bridge.Start) error {
 	t.bridge.Captured = t.taken.came
 	t.bridge.Record(r.recorder)
 	r.collector.Start()
-	t.stop = startHostGauges(r.recorder, t.script.pid(), &first.Hello, t.bridge.GPU, t.bridge.Did, t.gauged)
-	r.watch = watchFile(r.recorder, r.file)
-	r.tries = startExperiments(r.session, t.bridge.Control, r.recorder, func([]knob.Setting) (int64, string) { return 0, "" })
+	t.stop = watch.StartTrainingGauges(r.recorder, t.script.PID(), &first.Hello, t.bridge.GPU, t.bridge.Did, t.gauged)
+	r.watch = watch.WatchFile(r.recorder, r.file)
+	r.tries = watch.StartExperiments(r.session, t.bridge.Control, r.recorder, func([]knob.Setting) (int64, string) { return 0, "" })
 	r.recorder.Note("info", "watching process "+fmt.Sprint(first.Hello.PID)+": PyTorch "+first.Hello.Torch+", Python "+first.Hello.Python)
 	if when := first.Loader.When(); when != "" {
 		r.recorder.Note("info", when)
@@ -208,7 +213,7 @@ func (t *torchRun) meta(first *bridge.Start) trace.Meta {
 		Version: t.version, Started: t.bridge.Clock.Origin(), Command: os.Args, ID: t.name(),
 		Device: device.Name, DeviceKind: device.Kind, Emulated: h.Stand,
 		Model: scriptName(t.args), Dataset: l.Dataset, Format: "PyTorch, " + l.Style + "-style", Samples: l.Samples,
-		Host: hostFacts(), Specs: bridge.Specs(h, l, &first.Batch), GPURate: t.gpuRate,
+		Host: machine.Facts(), Specs: bridge.Specs(h, l, &first.Batch), GPURate: t.gpuRate,
 	}
 	m.Host = append(m.Host, knob.Setting{Name: "torch", Value: h.Torch}, knob.Setting{Name: trace.TorchThreads, Value: fmt.Sprint(h.Threads)}, knob.Setting{Name: "python", Value: h.Python})
 	if h.Policy != "" {
@@ -247,14 +252,14 @@ func (t *torchRun) end() error {
 		return nil
 	}
 	r := t.run
-	r.tries.stop()
+	r.tries.Close()
 	t.stop()
-	r.watch.stop()
+	r.watch.Stop()
 	t.bridge.Stop()
 	t.taken.wait.Wait()
 	out := trace.Outcome{Ended: r.recorder.Now(), Status: "finished"}
-	if err := t.script.err(); err != nil {
-		out.Status, out.Error = statusOf(err), err.Error()
+	if err := t.script.Err(); err != nil {
+		out.Status, out.Error = cli.StatusOf(err), err.Error()
 		r.recorder.Note("error", out.Error)
 	}
 	return errs.Wrap(r.collector.Stop(out), "write session file", r.file, "free some space, or name a file elsewhere with --session")
@@ -270,10 +275,10 @@ func (t *torchRun) keep() string {
 		return ""
 	}
 	if a.Keep.Open {
-		return fmt.Sprintf("%-*s%s\n", labelWidth, "keep", a.Keep.Text)
+		return fmt.Sprintf("%-*s%s\n", cli.LabelWidth, "keep", a.Keep.Text)
 	}
 	line, _ := report.DataLoader(s.Meta.Host, rows[at.Kept].Segment.Knobs, a.Keep.Knobs)
-	return fmt.Sprintf("%-*s%s\n", labelWidth, "keep", line)
+	return fmt.Sprintf("%-*s%s\n", cli.LabelWidth, "keep", line)
 }
 
 // otherLoops says how a loop without a DataLoader is watched.
@@ -286,7 +291,7 @@ const otherLoops = `gpustall: a loop that makes its own batches, or only evaluat
 func (t *torchRun) unwatched() string {
 	const report = ", so there is nothing to report\n"
 	otherLoops := otherLoops
-	if t.script.err() != nil { // it may not have come so far
+	if t.script.Err() != nil { // it may not have come so far
 		otherLoops = ""
 	}
 	switch told, imported := t.bridge.Heard(); {
@@ -300,7 +305,7 @@ func (t *torchRun) unwatched() string {
 
 // inLines shows the training by a line now and then.
 func (t *torchRun) inLines() error {
-	var out, log io.Writer = newBeside(os.Stderr), newBeside(os.Stderr)
+	var out, log io.Writer = script.NewBeside(os.Stderr), script.NewBeside(os.Stderr)
 	if t.json {
 		out = os.Stdout
 	}
@@ -309,13 +314,13 @@ func (t *torchRun) inLines() error {
 	}
 	p := printer{run: t.run, opts: t.options, out: out, log: log, unread: func() {}}
 	p.start()
-	<-t.script.done
+	<-t.script.Done
 	p.stop()
 	err := t.end()
-	perr := p.summary(errors.Join(t.script.err(), err))
+	perr := p.summary(errors.Join(t.script.Err(), err))
 	t.summarised = t.json && perr == nil
 	if !t.json {
-		_ = say(out, "%s%s", t.keep(), t.run.kept())
+		_ = cli.Say(out, "%s%s", t.keep(), t.run.kept())
 	}
 	return errors.Join(err, perr)
 }
@@ -332,7 +337,7 @@ func (t *torchRun) wait(f func()) (seen bool, err error) {
 			f()
 		case first = <-t.bridge.First():
 			seen = true
-		case <-t.script.done:
+		case <-t.script.Done:
 			f()
 			t.bridge.LastLook()
 			select {
@@ -344,8 +349,8 @@ func (t *torchRun) wait(f func()) (seen bool, err error) {
 		}
 	}
 	if err := t.begin(&first); err != nil {
-		_ = say(os.Stderr, "gpustall: %v; the command runs on unwatched\n", err)
-		<-t.script.done
+		_ = cli.Say(os.Stderr, "gpustall: %v; the command runs on unwatched\n", err)
+		<-t.script.Done
 		return false, err
 	}
 	return true, nil
@@ -354,7 +359,7 @@ func (t *torchRun) wait(f func()) (seen bool, err error) {
 // noTerminal is what is said of a script that failed because it asked for input beside the
 // screen, by the end of what it printed.
 func (t *torchRun) noTerminal() string {
-	if t.log == nil || t.script.err() == nil {
+	if t.log == nil || t.script.Err() == nil {
 		return ""
 	}
 	end := make([]byte, 256)
@@ -371,11 +376,11 @@ func (t *torchRun) noTerminal() string {
 
 // nothing ends a run in which no loop was seen.
 func (t *torchRun) nothing(log io.Writer) error {
-	_ = say(log, "%s", t.noTerminal())
-	_ = say(log, "%s", t.unwatched())
+	_ = cli.Say(log, "%s", t.noTerminal())
+	_ = cli.Say(log, "%s", t.unwatched())
 	if t.json {
 		t.summarised = true
-		return summariseFailure(os.Stdout, cmp.Or[error](t.script.err(), unseen{errs.New("watch", strings.Join(t.args, " "), "no training loop was seen", "see docs/guide/torch.md")}))
+		return cli.WriteFailure(os.Stdout, cmp.Or[error](t.script.Err(), unseen{errs.New("watch", strings.Join(t.args, " "), "no training loop was seen", "see docs/guide/torch.md")}))
 	}
 	return nil
 }
@@ -384,22 +389,22 @@ func (t *torchRun) nothing(log io.Writer) error {
 type unseen struct{ error }
 
 func (e unseen) Unwrap() error { return e.error }
-func (e unseen) ExitCode() int { return exitOK }
+func (e unseen) ExitCode() int { return cli.ExitOK }
 
 // onScreen shows the training on the screen, once it has its first batch. Until then
 // the script's output is what there is to see.
 func (t *torchRun) onScreen(parent context.Context) error {
-	output := newOutput(t.log.Name())
-	_ = say(os.Stderr, "gpustall: the screen opens with the first batch that is loaded for training\n")
-	if seen, err := t.wait(func() { _, _ = os.Stdout.Write(output.read()) }); !seen {
+	output := script.OpenOutput(t.log.Name())
+	_ = cli.Say(os.Stderr, "gpustall: the screen opens with the first batch that is loaded for training\n")
+	if seen, err := t.wait(func() { _, _ = os.Stdout.Write(output.Read()) }); !seen {
 		return err
 	}
 	restore := restorer()
-	defer restoreAtPanic(restore)
-	go output.follow(t.script.done)
+	defer cli.RestoreAtPanic(restore)
+	go output.Follow(t.script.Done)
 	ended := make(chan error, 1)
 	go func() {
-		<-t.script.done
+		<-t.script.Done
 		ended <- t.end()
 	}()
 	if parent == nil {
@@ -407,22 +412,22 @@ func (t *torchRun) onScreen(parent context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(parent)
 	defer cancel()
-	defer context.AfterFunc(t.script.told, cancel)() // a signal that was passed on closes the screen
+	defer context.AfterFunc(t.script.Told, cancel)() // a signal that was passed on closes the screen
 	screenErr := show(ctx, restore, tui.Options{
 		Source: t.run.session, Control: t.bridge.Control, FPS: t.fps, ASCII: t.ascii, NoColor: t.noColor, Theme: t.theme,
-		Experiments: t.run.tries, Baseline: t.run.recorder.Baseline, Note: t.run.recorder.Note, Foresee: t.foresee, Output: output.tail, Ranks: t.ranked, Capture: t.taken.ask,
+		Experiments: t.run.tries, Baseline: t.run.recorder.Baseline, Note: t.run.recorder.Note, Foresee: t.foresee, Output: output.Tail, Ranks: t.ranked, Capture: t.taken.ask,
 		Export: func() (string, error) { return exportReport(t.run.session, baseName(t.run.file), t.run.file) },
 	})
 	if errors.Is(screenErr, tui.ErrInterrupted) || errors.Is(screenErr, context.Canceled) {
 		screenErr = nil
 	}
-	t.script.finish(os.Stderr)
+	t.script.Finish(os.Stderr)
 	err := errors.Join(screenErr, <-ended)
-	sum := summarise(t.run, errors.Join(t.script.err(), err))
-	_ = say(os.Stderr, "%s", t.noTerminal())
-	_ = say(os.Stdout, "%s%s%s%-*s%s\n", sum.text(), t.keep(), t.run.kept(), labelWidth, "output", t.log.Name())
-	if exists(t.run.file) {
-		_ = say(os.Stdout, "again    gpustall replay %s\n", t.run.id())
+	sum := summarise(t.run, errors.Join(t.script.Err(), err))
+	_ = cli.Say(os.Stderr, "%s", t.noTerminal())
+	_ = cli.Say(os.Stdout, "%s%s%s%-*s%s\n", sum.Text(), t.keep(), t.run.kept(), cli.LabelWidth, "output", t.log.Name())
+	if cli.Exists(t.run.file) {
+		_ = cli.Say(os.Stdout, "again    gpustall replay %s\n", t.run.id())
 	}
 	return err
 }

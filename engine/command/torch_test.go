@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"dev.gpustall/engine/command/script"
 	"dev.gpustall/engine/torch/bridge"
 )
 
@@ -25,7 +26,7 @@ func TestUnwatched(t *testing.T) {
 			folder = dir
 		}
 	}
-	s, err := startScript([]string{"sleep", "1000"}, os.Environ(), nil)
+	s, err := script.Start([]string{"sleep", "1000"}, os.Environ(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,10 +46,10 @@ func TestUnwatched(t *testing.T) {
 			t.Errorf("with %q it says %q, not %q", c.file, got, c.says)
 		}
 	}
-	if err := syscall.Kill(s.pid(), syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(s.PID(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	<-s.done
+	<-s.Done
 	if got := r.unwatched(); strings.Contains(got, "gpustall.watch(") {
 		t.Errorf("of a script that failed it says %q", got)
 	}

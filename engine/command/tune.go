@@ -13,6 +13,8 @@ import (
 
 	"dev.gpustall/engine/analysis/experiment"
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/command/cli"
+	"dev.gpustall/engine/command/flags"
 	"dev.gpustall/engine/trace"
 )
 
@@ -32,14 +34,14 @@ workers; otherwise the run goes back.
 It ends when that is known: the last lines are the flags to keep, and the same as
 a line of PyTorch. The knobs' own flags are where it begins. T does the same on
 the screen.`,
-		Args: noArgs,
+		Args: flags.NoArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			o.endless = cmd.Flags().Changed("epochs")
 			q, err := f.question(o)
 			if err != nil {
 				return err
 			}
-			o.ask.tune = q
+			o.ask.Tune = q
 			err = o.check(cmd)
 			o.steps = 0 // they are the tune's, not the run's
 			return err
@@ -60,7 +62,7 @@ the screen.`,
 type tuneFlags struct {
 	budget  time.Duration
 	workers int
-	memory  sizeFlag
+	memory  flags.Size
 	knobs   []string
 }
 
@@ -76,19 +78,19 @@ func (f *tuneFlags) question(o *options) (*experiment.Question, error) {
 	for i, name := range f.knobs {
 		f.knobs[i] = strings.ReplaceAll(strings.TrimSpace(name), "-", "_")
 		if !slices.Contains(experiment.Tunable, f.knobs[i]) {
-			return nil, refuse(fmt.Sprintf("--knobs %q", name), "it is no knob that a tune changes", "choose "+knob.Choice(experiment.Tunable))
+			return nil, cli.Refuse(fmt.Sprintf("--knobs %q", name), "it is no knob that a tune changes", "choose "+knob.Choice(experiment.Tunable))
 		}
 	}
 	switch {
 	case f.budget < time.Second:
-		return nil, refuse("--budget "+f.budget.String(), "too short to try anything", "choose 1s or more")
+		return nil, cli.Refuse("--budget "+f.budget.String(), "too short to try anything", "choose 1s or more")
 	case f.memory > 0 && f.memory < 1<<20: // the unit was forgotten
-		return nil, refuse("--memory-budget "+f.memory.String(), "too small for anything", "write it as in 8GiB")
+		return nil, cli.Refuse("--memory-budget "+f.memory.String(), "too small for anything", "write it as in 8GiB")
 	case f.workers < 0 || f.workers > trace.MaxWorkers:
-		return nil, refuse(fmt.Sprintf("--max-workers %d", f.workers), "out of range", fmt.Sprintf("choose 1 to %d", trace.MaxWorkers))
+		return nil, cli.Refuse(fmt.Sprintf("--max-workers %d", f.workers), "out of range", fmt.Sprintf("choose 1 to %d", trace.MaxWorkers))
 	}
-	if n, err := strconv.Atoi(o.knobs.text("num_workers")); err == nil && f.workers > 0 && n > f.workers {
-		return nil, refuse(fmt.Sprintf("--max-workers %d", f.workers), fmt.Sprintf("the run begins with %d", n), "lower --num-workers")
+	if n, err := strconv.Atoi(o.knobs.Text("num_workers")); err == nil && f.workers > 0 && n > f.workers {
+		return nil, cli.Refuse(fmt.Sprintf("--max-workers %d", f.workers), fmt.Sprintf("the run begins with %d", n), "lower --num-workers")
 	}
 	return &experiment.Question{
 		Kind: trace.Tune, Budget: f.budget, Steps: int64(o.steps),

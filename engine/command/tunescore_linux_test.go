@@ -160,7 +160,7 @@ func (sc *scenario) tune(t *testing.T, data string, names []string) *tunePlay {
 		values[a.knob] = a.values
 	}
 	answered := make(chan error, 1)
-	r.tries.ask([]experiment.Question{{
+	r.tries.Ask([]experiment.Question{{
 		Kind: trace.Tune, Budget: time.Duration(t1-t0) / 4, Tuning: &experiment.Tuning{Knobs: names, Values: values},
 	}}, func(err error) { answered <- err })
 	if err := <-answered; err != nil {

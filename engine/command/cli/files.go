@@ -1,0 +1,20 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+)
+
+func Exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// UnusedName is the name of a file that is not there yet.
+func UnusedName(path, ext string) string {
+	name := path + ext
+	for n := 2; Exists(name); n++ {
+		name = fmt.Sprintf("%s-%d%s", path, n, ext)
+	}
+	return name
+}

@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+// unreadAfter is how long a run that was told to end waits for a terminal or pipe
+// that takes no more text.
+const unreadAfter = time.Second
+
+// errUnread is a write given up because nobody reads.
+var errUnread = errors.New("nobody reads the output")
+
+// outlet writes to w and waits for its reader, until ctx ends: then a write waits
+// unreadAfter at the most, and all later ones fail.
+type outlet struct {
+	ctx   context.Context
+	w     io.Writer
+	mu    sync.Mutex
+	stuck bool
+}
+
+func NewOutlet(ctx context.Context, w io.Writer) *outlet { return &outlet{ctx: ctx, w: w} }
+
+// Fd is that of the file, or what no file has.
+func (o *outlet) Fd() uintptr {
+	if f, ok := o.w.(*os.File); ok {
+		return f.Fd()
+	}
+	return ^uintptr(0)
+}
+
+func (o *outlet) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.stuck {
+		return 0, errUnread
+	}
+	b = bytes.Clone(b) // the write may outlive this call
+	var n int
+	var err error
+	if !InTime(o.ctx, unreadAfter, func() { n, err = o.w.Write(b) }) {
+		o.stuck = true
+		return 0, errUnread
+	}
+	return n, err
+}
+
+// InTime runs f and reports whether it ended, for which it waits no longer than
+// limit after the end of ctx. An f that goes on has a goroutine to itself; what it
+// writes to must not be read then.
+func InTime(ctx context.Context, limit time.Duration, f func()) bool {
+	done := make(chan any, 1)
+	go func() {
+		defer func() { done <- recover() }()
+		f()
+	}()
+	ended := func(p any) bool {
+		if p != nil {
+			panic(p) // where it is dealt with
+		}
+		return true
+	}
+	select {
+	case p := <-done:
+		return ended(p)
+	case <-ctx.Done():
+	}
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	select {
+	case p := <-done:
+		return ended(p)
+	case <-late.C:
+		return false
+	}
+}
+
+// Briefly runs f, which nothing depends on, for as long as unreadAfter.
+func Briefly(f func()) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	InTime(now, unreadAfter, f)
+	return nil
+}

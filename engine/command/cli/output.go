@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"dev.gpustall/engine/base/errs"
+)
+
+// Output is where what a command makes goes: the file of --output, or standard output.
+type Output struct{ Path string }
+
+func (o *Output) Add(fs *pflag.FlagSet) {
+	fs.StringVarP(&o.Path, "output", "o", "", "file to write to (default: standard output)")
+}
+
+// Write writes what to it, but never over one of the sessions that it is made of.
+func (o *Output) Write(what string, write func(io.Writer) error, sessions ...string) error {
+	op := "write " + what + " to"
+	if o.Path == "" {
+		return errs.Wrap(write(os.Stdout), op, "standard output", "name a file with --output")
+	}
+	for _, s := range sessions {
+		if sameFile(o.Path, s) {
+			return Refuse("--output "+o.Path, "it is the session itself", "name another file")
+		}
+	}
+	err := WriteFile(o.Path, true, write)
+	return errs.Wrap(err, op, o.Path, FileHint(err, "name another file with --output"))
+}
+
+// FileHint is what to do about a file that could not be written; or is another place for it.
+func FileHint(err error, or string) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "make its folder, or " + or
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return "free some space, or " + or
+	}
+	return or
+}
+
+func sameFile(a, b string) bool {
+	x, errx := os.Stat(a)
+	y, erry := os.Stat(b)
+	return errx == nil && erry == nil && os.SameFile(x, y)
+}
+
+// WriteFile writes a file that is either complete or not there: write fills one beside
+// it, which takes its name once the disk has all of it. What is already there under the
+// name is replaced, if replace says so, or kept and an error. A device or a pipe is
+// written as it is.
+func WriteFile(path string, replace bool, write func(io.Writer) error) (err error) {
+	if target, err := filepath.EvalSymlinks(path); err == nil && replace {
+		path = target // else the link would be replaced, not the file
+	}
+	info, statErr := os.Lstat(path)
+	if statErr == nil && replace && !info.Mode().IsRegular() {
+		return writeThrough(path, write)
+	}
+	part := fmt.Sprintf("%s.%d.part", path, os.Getpid())
+	defer func() {
+		if e := (*fs.PathError)(nil); errors.As(err, &e) && e.Path == part { // which is not there: whoever reads the error knows the other name
+			err = &fs.PathError{Op: e.Op, Path: path, Err: e.Err}
+		}
+	}()
+	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	done := false
+	defer func() {
+		if !done { // an error, or write panicked
+			_ = f.Close()
+			_ = os.Remove(part)
+		}
+	}()
+	if info != nil && info.Mode().IsRegular() {
+		if err := f.Chmod(info.Mode().Perm()); err != nil {
+			return err
+		}
+	}
+	b := bufio.NewWriter(f)
+	if err := write(b); err != nil { // Flush would say the same again
+		return err
+	}
+	if err := b.Flush(); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if !replace {
+		if _, err := os.Lstat(path); err == nil {
+			return &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
+		}
+	}
+	if err := errors.Join(f.Close(), os.Rename(part, path)); err != nil {
+		return err
+	}
+	done = true
+	return nil
+}
+
+// writeThrough writes to what is there.
+func writeThrough(path string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}
+
+// ReplaceFile writes a file of the results.
+func ReplaceFile(path string, content func(io.Writer) error) error {
+	return WriteFile(path, true, content)
+}

@@ -1,0 +1,54 @@
+package flags
+
+import (
+	"fmt"
+	"strconv"
+
+	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/command/cli"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// NoArgs refuses arguments in one sentence.
+func NoArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var flag string
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if k, ok := f.Value.(*Knob); ok && f.NoOptDefVal == k.text && k.Check(args[0]) == nil {
+			flag = f.Name
+		}
+	})
+	if flag != "" { // it was given alone, and its value after a space
+		return cli.Misuse(errs.New("read", strconv.Quote(args[0]), cmd.CommandPath()+" takes no arguments",
+			fmt.Sprintf("write a switch's value after =, as in --%s=%s", flag, args[0])))
+	}
+	if cmd.HasParent() {
+		return cli.Misuse(errs.New("read", strconv.Quote(args[0]), cmd.CommandPath()+" takes no arguments", "leave it out"))
+	}
+	return NoCommand(cmd, args[0])
+}
+
+func NoCommand(root *cobra.Command, name string) error {
+	var names []string
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return cli.Misuse(errs.New("find command", strconv.Quote(name), "there is none of that name", "choose "+knob.Choice(names)))
+}
+
+// Exactly asks for n arguments and names what they are.
+func Exactly(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != n {
+			return cli.Misuse(errs.New("run", cmd.CommandPath(), "it got "+units.Counted(len(args), "argument", "arguments"), "name "+what))
+		}
+		return nil
+	}
+}

@@ -1,0 +1,10 @@
+package flags
+
+import "github.com/spf13/pflag"
+
+// DropSetting is the flag's name as a setting of sweeps.
+const DropSetting = "drop_cache"
+
+func AddDropCache(fs *pflag.FlagSet, drop *bool) {
+	fs.BoolVar(drop, Name(DropSetting), false, "begin cold: have the page cache forget the data set's own files first")
+}

@@ -1,0 +1,86 @@
+package flags
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/command/cli"
+	"dev.gpustall/loader/filter"
+	"dev.gpustall/loader/format"
+	"dev.gpustall/loader/transform"
+)
+
+// Images say what is made of images.
+type Images struct {
+	Transform string
+	Size      int
+	Where     string
+}
+
+// Their names, as settings of sweeps and labs.
+const (
+	TransformSetting = "transform"
+	SizeSetting      = "image_size"
+	WhereSetting     = "where"
+)
+
+func (f *Images) Add(fs *pflag.FlagSet) {
+	fs.StringVar(&f.Transform, TransformSetting, "", "what is made of each image, as in 'rrc(224)|hflip|normalize': torchvision's transforms and defaults; gpustall data transforms lists them (default: what suits the data)")
+	f.addWhere(fs)
+	fs.IntVar(&f.Size, Name(SizeSetting), 0, "train on N x N pixels, of which a random part is taken: rrc(N)|hflip|normalize (default: 32 of CIFAR-10, 224 of images)")
+}
+
+// addWhere is apart from the others: it says which samples, not what is made of them.
+func (f *Images) addWhere(fs *pflag.FlagSet) {
+	fs.StringVar(&f.Where, WhereSetting, "", "train on the samples of shards that fit a condition on metadata.parquet beside them, as in \"label < 10 and class not in ('cat', 'dog')\"")
+}
+
+// Check refuses what cannot be done to any image.
+func (f *Images) Check() error {
+	if f.Size != 0 {
+		if err := transform.Check(fmt.Sprintf("rrc(%d)", f.Size)); err != nil {
+			return cli.Refuse(fmt.Sprintf("--image-size %d", f.Size), "out of range", fmt.Sprintf("choose 1 to %d", transform.MaxSide))
+		}
+		if f.Transform != "" {
+			return cli.Refuse("--image-size", "--transform is given too, and says the size", "leave one out")
+		}
+	}
+	if f.Transform != "" {
+		if err := transform.Check(f.Transform); err != nil {
+			return cli.Misuse(err)
+		}
+	}
+	if f.Where != "" {
+		if err := filter.Check(f.Where); err != nil {
+			return cli.Misuse(err)
+		}
+	}
+	return nil
+}
+
+// Given are the flags that were given, as settings.
+func (f *Images) Given() (out []knob.Setting) {
+	if f.Transform != "" {
+		out = append(out, knob.Setting{Name: TransformSetting, Value: f.Transform})
+	}
+	if f.Size != 0 {
+		out = append(out, knob.Setting{Name: SizeSetting, Value: strconv.Itoa(f.Size)})
+	}
+	if f.Where != "" {
+		out = append(out, knob.Setting{Name: WhereSetting, Value: f.Where})
+	}
+	return out
+}
+
+func (f *Images) To(o *format.Options) {
+	o.Transform, o.Size, o.Where = f.Transform, f.Size, f.Where
+}
+
+// CompleteTransform offers the names that the step being typed may have.
+func CompleteTransform(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	return transform.Completions(typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}

@@ -1,0 +1,47 @@
+package flags
+
+import (
+	"github.com/spf13/pflag"
+
+	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/command/cli"
+	"dev.gpustall/loader/source"
+)
+
+// Stores are how data in an object store is read.
+type Stores struct {
+	dir  string
+	Size Size
+}
+
+const DefaultStoreCache = 16 << 30
+
+func (f *Stores) Add(fs *pflag.FlagSet) {
+	f.Size = DefaultStoreCache
+	fs.StringVar(&f.dir, "cache-dir", "", "keep what was read of an object store in the folder `DIR`, for later epochs and runs (default: nothing is kept)")
+	fs.Var(&f.Size, "cache-size", "bytes that --cache-dir may hold at the most")
+}
+
+// Open reaches paths and stores.
+func (f *Stores) Open() (*source.Files, error) {
+	var o source.Options
+	if f.Size < source.MinCache {
+		return nil, cli.Refuse("--cache-size "+f.Size.String(), "too small", "choose "+units.Prose.Bytes(source.MinCache)+" or more")
+	}
+	if f.dir != "" {
+		c, err := source.NewCache(f.dir, int64(f.Size))
+		if err != nil {
+			return nil, err
+		}
+		o.Cache = c
+	}
+	return source.New(o), nil
+}
+
+// CheckData refuses an address that none can be, before anybody repeats it.
+func CheckData(path string) error {
+	if _, err := source.Clean(path); err != nil {
+		return cli.Misuse(err)
+	}
+	return nil
+}

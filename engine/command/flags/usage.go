@@ -1,0 +1,147 @@
+package flags
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"dev.gpustall/engine/base/errs"
+)
+
+// The groups of flags that the help shows apart.
+const (
+	GroupLoader  = "Loader knobs, as PyTorch's DataLoader has them; the screen changes them live:"
+	GroupScreen  = "Screen:"
+	GroupWeights = "Weights and checkpoints:"
+)
+
+const groupKey = "gpustall group"
+
+func SetGroup(fs *pflag.FlagSet, name, group string) {
+	_ = fs.SetAnnotation(name, groupKey, []string{group}) // fails for an unknown flag only
+}
+
+// Usage prints a command's usage, commands and flags, as wide as the terminal.
+func Usage(cmd *cobra.Command) error {
+	var b strings.Builder
+	b.WriteString("Usage:\n")
+	if cmd.Runnable() {
+		fmt.Fprintf(&b, "  %s\n", cmd.UseLine())
+	}
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "  %s [command]\n\nCommands:\n", cmd.CommandPath())
+		for _, c := range cmd.Commands() {
+			if c.IsAvailableCommand() {
+				fmt.Fprintf(&b, "  %-*s  %s\n", cmd.NamePadding(), c.Name(), c.Short)
+			}
+		}
+	}
+	writeFlags(&b, cmd.LocalFlags(), width())
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "\n%s [command] --help says more about a command.\n", cmd.CommandPath())
+	}
+	_, err := cmd.OutOrStderr().Write([]byte(b.String()))
+	return err
+}
+
+// writeFlags prints the flags by group, in the order in which they were added.
+func writeFlags(b *strings.Builder, fs *pflag.FlagSet, width int) {
+	groups := []string{"Flags:", GroupWeights, GroupLoader, GroupScreen}
+	sets := map[string]*pflag.FlagSet{}
+	fs.VisitAll(func(f *pflag.Flag) {
+		g := groups[0]
+		if a := f.Annotations[groupKey]; len(a) > 0 {
+			g = a[0]
+		}
+		if sets[g] == nil {
+			sets[g] = pflag.NewFlagSet(g, pflag.ContinueOnError)
+			sets[g].SortFlags = false
+		}
+		shown := Named(f)
+		shown.DefValue = strings.TrimSuffix(f.DefValue, "[]")
+		sets[g].AddFlag(shown)
+	})
+	for _, g := range groups {
+		if sets[g] != nil && sets[g].HasAvailableFlags() {
+			// pflag writes a switch's value as if it came after a space; both are as long.
+			text := strings.ReplaceAll(sets[g].FlagUsagesWrapped(width), " "+switchType+"[=on]", "[="+switchType+"]   ")
+			fmt.Fprintf(b, "\n%s\n%s", g, text)
+		}
+	}
+}
+
+// Named returns a copy of a flag for the help, in which its value has a name.
+func Named(f *pflag.Flag) *pflag.Flag {
+	out := *f
+	out.Value = namedValue{f.Value, f.Name}
+	return &out
+}
+
+// namedValue calls a flag's value by what it is, not by its Go type.
+type namedValue struct {
+	pflag.Value
+	flag string
+}
+
+var valueNames = map[string]string{
+	"device": "NAME", "model": "NAME", "stem": "NAME", "no-batch-norm": switchType, "theme": "NAME", "data": "PATH", TransformSetting: "STEPS", WhereSetting: "CONDITION", "session": "FILE", "output": "FILE",
+	"format": "FORMAT", "table": "TABLE", "out": "DIR", "ladder": "RUNGS", "knob": "NAME=VALUES", "partition": "NAME", "time": "TIME", "gres": "DEVICES", "lr": "RATE", "interval": "SECONDS", "budget": "TIME", "knobs": "NAMES",
+}
+
+func (v namedValue) Type() string {
+	if name := valueNames[v.flag]; name != "" {
+		return name
+	}
+	switch t := v.Value.Type(); t {
+	case "int", "int64":
+		return "N"
+	default:
+		return t
+	}
+}
+
+// width is the terminal's, within what reads well.
+func width() int {
+	w, _, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil {
+		return 100
+	}
+	return max(60, min(w, 120))
+}
+
+// ParseError says what a flag wanted, without the parser's words.
+func ParseError(cmd *cobra.Command, err error) error {
+	lists := cmd.CommandPath() + " --help lists the flags and what they take"
+	var (
+		missing *pflag.NotExistError
+		empty   *pflag.ValueRequiredError
+		invalid *pflag.InvalidValueError
+	)
+	switch {
+	case errors.As(err, &missing):
+		dashes := "--"
+		if missing.GetSpecifiedShortnames() != "" {
+			dashes = "-"
+		}
+		return errs.New("set", dashes+missing.GetSpecifiedName(), "there is no flag of that name", lists)
+	case errors.As(err, &empty):
+		return errs.New("set", "--"+empty.GetFlag().Name, "it needs a value", lists)
+	case !errors.As(err, &invalid):
+		return errs.Wrap(err, "read", "the flags", lists)
+	}
+	kinds := map[string]string{"int": "whole number", "int64": "whole number", "float64": "number", "duration": "time such as 90s or 5m", "bool": "switch's value, true or false"}
+	kind := kinds[invalid.GetFlag().Value.Type()]
+	if kind == "" { // the flag's own type says
+		return errs.Wrap(invalid.Unwrap(), "", "", lists)
+	}
+	if errors.Is(err, strconv.ErrRange) {
+		kind += " of 64 bits"
+	}
+	return errs.New("set", fmt.Sprintf("--%s %q", invalid.GetFlag().Name, invalid.GetValue()), "not a "+kind, "give one")
+}

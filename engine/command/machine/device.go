@@ -1,0 +1,92 @@
+// Package machine opens the devices of this machine and says what it has: the facts of a report,
+// limits, gauges, and the findings of gpustall doctor.
+package machine
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/command/cli"
+	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/device/cpu"
+	"dev.gpustall/engine/device/emu"
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/train"
+)
+
+// hintDevice is what there is to do about a device that cannot be had.
+const hintDevice = "gpustall doctor lists the devices"
+
+// Device is the device a run trains on.
+type Device struct {
+	Device device.Device
+	Preset *emu.Preset // nil unless emulated
+	Index  int         // of the GPU; -1 when it is none
+	Why    string      // why auto chose it
+}
+
+// Explain adds to a device's refusal how auto came to take that device.
+func (o *Device) Explain(err error) error {
+	if o.Why == "" {
+		return err
+	}
+	return fmt.Errorf("%w (%s)", err, o.Why)
+}
+
+// Open opens what --device names. An emulated device is chosen by name
+// only, never as a fallback. again has a GPU forget which kernels trials found fastest.
+func Open(name string, again bool, clock trace.Clock) (*Device, error) {
+	switch {
+	case name == "auto":
+		dev, err := openCUDA(0, again)
+		if err == nil {
+			return &Device{Device: dev, Why: "device auto: took the first NVIDIA GPU"}, nil
+		}
+		c, cerr := cpu.Open(0)
+		return &Device{Device: c, Index: -1, Why: "device auto: took the cpu: " + errs.Explain(err).Reason}, errs.Wrap(cerr, "open device", "cpu", hintDevice)
+	case name == "cpu":
+		c, err := cpu.Open(0)
+		return &Device{Device: c, Index: -1}, errs.Wrap(err, "open device", name, hintDevice)
+	case name == "cuda" || strings.HasPrefix(name, "cuda:"):
+		n := 0
+		if i := strings.TrimPrefix(name, "cuda"); i != "" {
+			var err error
+			if n, err = strconv.Atoi(i[1:]); err != nil || n < 0 {
+				return nil, cli.Refuse("--device "+name, "it names no GPU", "write cuda or cuda:N with N counting from 0")
+			}
+		}
+		dev, err := openCUDA(n, again)
+		if err != nil {
+			return nil, err
+		}
+		return &Device{Device: dev, Index: n}, nil
+	case strings.HasPrefix(name, "emu:"):
+		p, err := emu.Find(name)
+		if err != nil {
+			return nil, err
+		}
+		return Emulated(p, clock), nil
+	}
+	return nil, errs.New("open device", name, "there is none of that name",
+		"choose auto, cpu, cuda[:N] or emu:NAME with NAME one of "+strings.Join(emu.Names(), ", ")).Because(device.ErrNoDevice)
+}
+
+// Emulated is a modelled device on the run's clock.
+func Emulated(p emu.Preset, clock trace.Clock) *Device {
+	return &Device{Device: emu.New(p, emu.On(clock)), Preset: &p, Index: -1}
+}
+
+// Defaults are the knobs before the flags: an emulated workload brings its batch
+// size.
+func (d *Device) Defaults() train.Knobs {
+	k := train.DefaultsOn(d.Device.Info())
+	if d.Fixed() {
+		k.Loader.BatchSize = d.Preset.Workload.BatchSize
+	}
+	return k
+}
+
+// Fixed reports whether the device models a workload of its own, without a network.
+func (d *Device) Fixed() bool { return d.Preset != nil && d.Preset.Workload != nil }

@@ -1,0 +1,108 @@
+package machine
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/shirou/gopsutil/v4/cpu"
+	system "github.com/shirou/gopsutil/v4/host"
+	"github.com/shirou/gopsutil/v4/mem"
+
+	"dev.gpustall/engine/base/host"
+	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/base/units"
+	"dev.gpustall/loader/codec/jpeg"
+)
+
+// Facts are what a report says of the machine. What cannot be read is left
+// out.
+func Facts() []knob.Setting {
+	var facts []knob.Setting
+	add := func(name, value string) {
+		if value != "" {
+			facts = append(facts, knob.Setting{Name: name, Value: value})
+		}
+	}
+	if h, err := system.Info(); err == nil {
+		add("os", h.Platform+" "+h.PlatformVersion)
+		add("kernel", h.KernelVersion)
+	}
+	if c, err := cpu.Info(); err == nil && len(c) > 0 {
+		add("cpu", c[0].ModelName)
+	}
+	add("threads", strconv.Itoa(host.Cores()))
+	if ids := host.Affinity(); len(ids) > 0 {
+		add("affinity", units.Counted(len(ids), "cpu", "cpus")+": "+ranges(ids))
+	}
+	if q := host.Quota(); q > 0 {
+		add("cpu quota", fmt.Sprintf("the cgroup allows the time of %s cores", units.Rate(q)))
+	}
+	if m, err := mem.VirtualMemory(); err == nil {
+		add("memory", units.Prose.Bytes(int64(m.Total)))
+	}
+	if m := host.ReadMemory(); m.Cgroup {
+		add("memory limit", units.Prose.Bytes(m.Limit)+" by the cgroup")
+	}
+	add("go", runtime.Version())
+	add("jpeg decoder", jpeg.How())
+	return facts
+}
+
+// hostGauges says which gauges of the host can be had here, and why others cannot.
+func hostGauges() []finding {
+	s := host.New()
+	defer s.Close()
+	before := s.Sample()
+	time.Sleep(time.Millisecond) // rates are over time
+	var have []string
+	var out []finding
+	for gauge, r := range Rates(before, s.Sample()) {
+		if r.Known {
+			have = append(have, gauge)
+			continue
+		}
+		out = append(out, finding{"note", gauge, "n/a here: " + r.Why})
+	}
+	if len(have) == 0 {
+		return out
+	}
+	return append([]finding{{"ok", "host gauges", strings.Join(have, " ")}}, out...)
+}
+
+// ranges writes 0,1,2,5 as 0-2,5.
+func ranges(ids []int) string {
+	var parts []string
+	for i := 0; i < len(ids); {
+		j := i
+		for j+1 < len(ids) && ids[j+1] == ids[j]+1 {
+			j++
+		}
+		if i == j {
+			parts = append(parts, fmt.Sprint(ids[i]))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d-%d", ids[i], ids[j]))
+		}
+		i = j + 1
+	}
+	return strings.Join(parts, ",")
+}
+
+// RaiseProcessors has the Go runtime let as many threads run as may be ready at the
+// same time with so many workers. With fewer, the step loop stands in a queue of Go's
+// scheduler behind workers that compute: up to 10 ms each, which nothing measures, and
+// which would be charged to the copy that it did not start. With more, it is the kernel
+// that shares out the cores, by turns of about 3 ms, and counts who waits. It is never
+// lowered, because each change stops all goroutines for a moment; a number that the
+// user chose (GOMAXPROCS in the environment) stays.
+func RaiseProcessors(workers int) {
+	if os.Getenv("GOMAXPROCS") != "" {
+		return
+	}
+	if n := host.Processors(workers); n > runtime.GOMAXPROCS(0) {
+		runtime.GOMAXPROCS(n)
+	}
+}

@@ -1,0 +1,56 @@
+package summary
+
+import (
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/report"
+	"dev.gpustall/engine/trace"
+)
+
+// Comparison is a report.Comparison as JSON.
+type Comparison struct {
+	Type        string              `json:"type"`
+	A           compared            `json:"a"`
+	B           compared            `json:"b"`
+	Throughput  Change              `json:"throughput"`
+	Busy        Change              `json:"busy_per_sample"`
+	Margin      number              `json:"margin"`
+	Alike       bool                `json:"same_work"`
+	Told        string              `json:"told,omitempty"`
+	Settings    []report.Difference `json:"settings"`
+	Recorded    bool                `json:"settings_recorded"` // else a side is a trace, which holds none but whether num_workers is 0
+	Environment []report.Difference `json:"environment"`
+}
+
+// compared is one side.
+type compared struct {
+	Session           string            `json:"session"`
+	Segment           string            `json:"segment"`
+	Steps             int               `json:"steps"`
+	SamplesPerSecond  number            `json:"samples_per_s"`
+	DeviceUtilization number            `json:"device_utilization"`
+	DataShare         number            `json:"data_share"`
+	Stalls            map[string]number `json:"stall_shares"` // of the active time
+	Memory            int64             `json:"memory_bytes,omitempty"`
+	Verdict           string            `json:"verdict"`
+	Labels            []string          `json:"labels,omitempty"`
+}
+
+func ComparisonOf(c *report.Comparison) Comparison {
+	return Comparison{
+		Type: "comparison", A: sideOf(c.Sides[0]), B: sideOf(c.Sides[1]),
+		Throughput: ChangeOf(&c.Throughput), Busy: ChangeOf(&c.Busy), Margin: number(c.Margin), Alike: len(c.Work) == 0, Told: c.Told,
+		Settings: append([]report.Difference{}, c.Settings...), Recorded: !c.Traces, Environment: append([]report.Difference{}, c.Environment...),
+	}
+}
+
+func sideOf(d *report.Compared) compared {
+	out := compared{
+		Session: d.Session, Segment: d.Row.Name(), Steps: d.Row.Steps, SamplesPerSecond: number(d.Row.SamplesPerSecond),
+		DeviceUtilization: number(d.Row.Utilisation), DataShare: number(d.Row.DataShare), Stalls: map[string]number{},
+		Memory: d.Memory, Verdict: d.Verdict.Class, Labels: advice.Keys(d.Verdict.Labels),
+	}
+	for c := range trace.Cause(trace.NumCauses) {
+		out.Stalls[c.String()] = number(d.Row.Breakdown.Share(c))
+	}
+	return out
+}

@@ -1,0 +1,70 @@
+package summary
+
+import (
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/predict"
+	"dev.gpustall/engine/trace"
+)
+
+// forecast is what a summary says of what was not measured but predicted.
+type forecast struct {
+	ExpectedGain *predictionSummary `json:"expected_gain,omitempty"` // of what the advice names
+	Predictions  []outcomeSummary   `json:"predictions,omitempty"`   // of the changes that were made
+	Feed         string             `json:"feed,omitempty"`          // what this host can feed and what the device takes
+}
+
+func forecastOf(s *trace.Snapshot, a *advice.Advice, rows []attribution.SegmentStats) forecast {
+	first := a.First()
+	_, feed := a.Feed(s.Meta.Device)
+	return forecast{summarisePrediction(first.Predicted), summariseOutcomes(s, rows), feed}
+}
+
+// predictionSummary is a prediction as JSON has it.
+type predictionSummary struct {
+	Rate      number `json:"samples_per_s"`
+	RateLow   number `json:"samples_per_s_low"`
+	RateHigh  number `json:"samples_per_s_high"`
+	Gain      number `json:"gain"` // of throughput, 0.25 for 25 %
+	GainLow   number `json:"gain_low"`
+	GainHigh  number `json:"gain_high"`
+	DataShare number `json:"data_share"`
+	Predicted bool   `json:"predicted"` // always: it was not measured
+}
+
+func summarisePrediction(p trace.Prediction) *predictionSummary {
+	if !p.Made() {
+		return nil
+	}
+	gain := predict.Gain(p)
+	return &predictionSummary{
+		Rate: number(p.Rate), RateLow: number(p.Lo), RateHigh: number(p.Hi),
+		Gain: number(gain.Value - 1), GainLow: number(gain.Lo - 1), GainHigh: number(gain.Hi - 1),
+		DataShare: number(p.Data), Predicted: true,
+	}
+}
+
+// outcomeSummary is a change of knobs, what was predicted of it and what came of it.
+type outcomeSummary struct {
+	Segment   int32              `json:"segment"`
+	Change    string             `json:"change"`
+	Predicted *predictionSummary `json:"predicted"` // null where nothing was
+	Measured  number             `json:"measured_samples_per_s"`
+	Gain      number             `json:"measured_gain"`
+	GainLow   number             `json:"measured_gain_low"` // of its 95 % confidence interval; null where there is none
+	GainHigh  number             `json:"measured_gain_high"`
+	Inside    bool               `json:"inside"` // the predicted interval
+}
+
+func summariseOutcomes(s *trace.Snapshot, rows []attribution.SegmentStats) []outcomeSummary {
+	var out []outcomeSummary
+	for _, o := range predict.Outcomes(s, rows) {
+		r := &rows[o.Row]
+		out = append(out, outcomeSummary{
+			Segment: r.Segment.Index, Change: o.Change, Predicted: summarisePrediction(o.Predicted),
+			Measured: number(r.SamplesPerSecond), Gain: number(o.Measured.Value - 1),
+			GainLow: number(o.Measured.Lo - 1), GainHigh: number(o.Measured.Hi - 1), Inside: o.Inside,
+		})
+	}
+	return out
+}

@@ -1,0 +1,79 @@
+package summary
+
+import (
+	"fmt"
+	"strings"
+
+	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/trace"
+)
+
+// profileSummary is what only a profiler's trace tells.
+type profileSummary struct {
+	Steps     int64             `json:"profiled_steps"`
+	LeftOut   int               `json:"steps_left_out"`
+	Step      number            `json:"step_s"`         // mean
+	Breakdown map[string]number `json:"step_breakdown"` // of it, seconds, by the words of PyTorch's TensorBoard plugin
+	GPUs      []gpuSummary      `json:"gpus"`
+	text      string
+}
+
+type gpuSummary struct {
+	GPU         int    `json:"gpu"`
+	Name        string `json:"name"`
+	Utilization number `json:"utilization"`
+	Efficiency  number `json:"sm_efficiency"`
+	Occupancy   number `json:"occupancy"`
+	Peak        int64  `json:"allocated_bytes"`
+	Memory      int64  `json:"memory_bytes"`
+	Host        number `json:"idle_host_s"` // a step, as the next two
+	Kernel      number `json:"idle_kernel_s"`
+	Other       number `json:"idle_other_s"`
+}
+
+// profileOf is of an imported trace; nil of anything else.
+func profileOf(p *trace.Profile) *profileSummary {
+	if p == nil || p.Count == 0 {
+		return nil
+	}
+	aStep := func(ns int64) number { return seconds(ns) / number(p.Count) }
+	out := &profileSummary{Steps: p.Count, LeftOut: p.Cut, Step: aStep(p.Total.Length), Breakdown: map[string]number{}, GPUs: []gpuSummary{}, text: Showed(p)}
+	for r := range trace.NumRoles {
+		out.Breakdown[r.String()] = aStep(p.Total.Roles[r])
+	}
+	estimate := func(share *float64) number {
+		if share == nil {
+			return none
+		}
+		return number(*share)
+	}
+	for i := range p.GPUs {
+		g := &p.GPUs[i]
+		out.GPUs = append(out.GPUs, gpuSummary{g.ID, g.Name, number(g.Utilisation), estimate(g.Efficiency), estimate(g.Occupancy), g.Peak, g.Memory,
+			aStep(g.Idle.Host), aStep(g.Idle.Kernel), aStep(g.Idle.Other)})
+	}
+	return out
+}
+
+// Showed is what profiled steps show of a device, in words.
+func Showed(p *trace.Profile) string {
+	if len(p.GPUs) == 0 {
+		return "nothing ran on a GPU, so what is known is what operators took on the host"
+	}
+	g := p.Busiest()
+	of := func(ns int64) string { return units.Prose.Percent(p.ShareOf(ns)) }
+	var estimates []string
+	for _, e := range []struct {
+		name  string
+		share *float64
+	}{{"SM efficiency", g.Efficiency}, {"achieved occupancy", g.Occupancy}} {
+		if e.share != nil {
+			estimates = append(estimates, e.name+" "+units.Prose.Percent(*e.share))
+		}
+	}
+	text := fmt.Sprintf("kernels ran on GPU %d %s of the time", g.ID, units.Prose.Percent(g.Utilisation))
+	if len(estimates) > 0 {
+		text += " (estimates: " + strings.Join(estimates, ", ") + ")"
+	}
+	return text + fmt.Sprintf("; it was idle %s because the host launched late, %s between kernels and %s else", of(g.Idle.Host), of(g.Idle.Kernel), of(g.Idle.Other))
+}

@@ -1,0 +1,58 @@
+package summary
+
+import (
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/trace"
+)
+
+// rankSummary is how one process of a distributed training did.
+type rankSummary struct {
+	Rank    int           `json:"rank"`
+	Steps   int64         `json:"steps"`
+	Data    number        `json:"data_share"` // of its time: waiting for data
+	Step    number        `json:"step_s"`
+	Slowest bool          `json:"slowest"`
+	Why     string        `json:"why,omitempty"` // it is the slowest
+	Script  []partSummary `json:"step_parts,omitempty"`
+}
+
+// partSummary is what a step is in part.
+type partSummary struct {
+	Part  string `json:"part"`
+	Time  number `json:"time_s"` // of a step
+	Share number `json:"share"`
+}
+
+// ranks are the processes of a PyTorch training on this machine.
+type ranks struct {
+	Ranks  []rankSummary `json:"ranks,omitempty"`      // where there are several
+	Script []partSummary `json:"step_parts,omitempty"` // of the first one's step, on the host
+}
+
+func ranksOf(s *trace.Snapshot) (out ranks) {
+	all := s.Ranks(0, s.Now)
+	if len(all) == 0 {
+		return out
+	}
+	out.Script = partTable(&all[0])
+	if len(all) == 1 {
+		return out
+	}
+	slowest, why := attribution.SlowestRank(all)
+	for i := range all {
+		k := &all[i]
+		row := rankSummary{Rank: k.Rank, Steps: k.Steps, Data: number(k.Data()), Step: seconds(k.Step()), Script: partTable(k)}
+		if i == slowest {
+			row.Slowest, row.Why = true, why
+		}
+		out.Ranks = append(out.Ranks, row)
+	}
+	return out
+}
+
+func partTable(k *trace.Rank) (rows []partSummary) {
+	for _, p := range k.Parts() {
+		rows = append(rows, partSummary{p.Name, seconds(p.Step), number(p.Share)})
+	}
+	return rows
+}

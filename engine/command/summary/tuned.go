@@ -1,0 +1,50 @@
+package summary
+
+import (
+	"fmt"
+
+	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/device"
+)
+
+// tunedKernel is the variant of a kernel that the run took, and what it gains on
+// the planner's first guess by the time of one launch each.
+type tunedKernel struct {
+	Op      string `json:"op"`
+	Layer   string `json:"layer"` // the first with this shape
+	Variant string `json:"variant"`
+	First   string `json:"first_guess"`
+	Time    number `json:"launch_s"`
+	Was     number `json:"first_guess_launch_s"`
+	Gain    number `json:"gain"` // share of the first guess's time saved
+	Cached  bool   `json:"cached"`
+}
+
+func TunedKernels(ts []device.Tuned) (out []tunedKernel) {
+	for _, t := range ts {
+		k := tunedKernel{
+			Op: t.Op, Layer: t.Layer, Variant: t.Variant, First: t.First, Cached: t.Cached,
+			Time: seconds(int64(t.Time)), Was: seconds(int64(t.FirstTime)),
+		}
+		k.Gain = number(float64(t.FirstTime-t.Time) / float64(t.FirstTime)) // none where it was not timed
+		out = append(out, k)
+	}
+	return out
+}
+
+// tunedText says what tuning bought, by the times of the kernels alone.
+func tunedText(ks []tunedKernel) string {
+	var now, was float64
+	changed := 0
+	for _, k := range ks {
+		now, was = now+float64(k.Time), was+float64(k.Was)
+		if k.Variant != k.First {
+			changed++
+		}
+	}
+	if was == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d kernels take another variant than the planner's guess, which saves %s of their time",
+		changed, len(ks), units.Prose.Percent((was-now)/was))
+}

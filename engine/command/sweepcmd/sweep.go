@@ -1,0 +1,162 @@
+// Package sweepcmd measures many settings, here or on a cluster (gpustall sweep), and reports on
+// and compares the folders that this makes.
+package sweepcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/batch/sweep"
+	"dev.gpustall/engine/command/cli"
+	"dev.gpustall/engine/command/flags"
+)
+
+func New(version string) *cobra.Command {
+	f := &sweepFlags{version: version}
+	cmd := &cobra.Command{
+		Use:   "sweep --out DIR",
+		Short: "Measure many settings: a grid or a ladder, with table, CSV and pictures",
+		Long: `Measure many configurations, each in a process of its own, and say which is the
+fastest and how sure that is. A flag with several values separated by commas is an
+axis, and all combinations are measured:
+
+  gpustall sweep --knob num_workers=0,2,4 --steps 200 --out DIR
+  gpustall sweep --device cpu,emu:h100 --precision fp32 --out DIR
+
+A ladder adds settings one by one and says what each brought; a rung without + starts
+from the baseline:
+
+  gpustall sweep --ladder 'baseline; num_workers=4; +pin_memory; +precision=bf16' --out DIR
+
+With --repeat the runs take turns, and the intervals hold what differs from run to run.
+DIR gets the sessions, results.csv, report.md, report.html and the pictures. What DIR
+already has of a sweep is not measured again, so the same command goes on with one that
+was stopped. gpustall report DIR and gpustall compare DIR DIR read it.`,
+		Args: flags.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runSweep(cmd.Context(), f, os.Stdout, os.Stderr)
+		},
+	}
+	f.add(cmd.Flags())
+	return cmd
+}
+
+// runSweep measures what the flags ask for. A signal ends it, and what was measured until
+// then is written down.
+func runSweep(parent context.Context, f *sweepFlags, out, log io.Writer) error {
+	p, err := f.plan()
+	if err != nil {
+		return err
+	}
+	folder := sweep.Folder(f.out)
+	ctx, got, stop := cli.UntilSignal(parent, nil)
+	defer stop()
+	_ = cli.Say(log, "%s\n", announce(p))
+	results, err := f.measure(ctx, p, folder, out, log)
+	if results == nil {
+		return errors.Join(got(), err)
+	}
+	if err != nil && ctx.Err() == nil && results.Done() == 0 {
+		return err
+	}
+	if werr := results.Write(folder, cli.ReplaceFile); werr != nil {
+		return errs.Wrap(werr, "write the results of the sweep to", f.out, "free some space: gpustall report writes them again from the sessions")
+	}
+	if ctx.Err() != nil && cli.ColumnsOf(log) > 0 {
+		_ = cli.Say(log, "\n") // below the bar
+	}
+	_ = cli.Say(out, "\n")
+	if err := results.Brief().Markdown(out); err != nil {
+		return errs.Wrap(err, "write the results to", "standard output", "gpustall report "+f.out+" writes them again")
+	}
+	_ = cli.Say(out, "results  %s\nreport   %s\npage     %s\n", folder.Path(sweep.ResultFile), folder.Path(sweep.ReportFile), folder.Path(sweep.PageFile))
+	if sig := got(); sig != nil {
+		_ = cli.Say(log, "stopped: %s of %s are measured; the same command goes on\n", units.Count(results.Done()), units.Counted(len(p.Order()), "run", "runs"))
+		return sig
+	}
+	return errors.Join(err, results.Err(f.out))
+}
+
+// measure does the runs here or on a cluster. It returns no results where there are to be
+// none.
+func (f *sweepFlags) measure(ctx context.Context, p *sweep.Plan, folder sweep.Folder, out, log io.Writer) (*sweep.Results, error) {
+	switch {
+	case f.script:
+		return nil, writeScript(p, folder, f.cluster, out)
+	case f.slurm:
+		err := onCluster(ctx, p, folder, f.cluster, log)
+		results, lerr := sweep.Load(folder)
+		if lerr != nil {
+			return nil, errors.Join(err, lerr)
+		}
+		return results, err
+	}
+	return p.Measure(ctx, folder, Run, Teller(out, log))
+}
+
+// announce says what is to be done.
+func announce(p *sweep.Plan) string {
+	extent := fmt.Sprintf("%s and %s of warm-up", units.Counted(p.Steps, "step", "steps"), units.Count(p.Warmup))
+	if p.Epochs > 0 {
+		extent = units.Counted(p.Epochs, "epoch", "epochs")
+	}
+	text := fmt.Sprintf("%s, %s of %s each", units.Counted(len(p.Configs), "configuration", "configurations"), units.Counted(p.Repeat, "run", "runs"), extent)
+	for i := range p.Configs {
+		c := &p.Configs[i]
+		if c.Refused != "" {
+			text += fmt.Sprintf("\nleft out: %s: %s", units.Line(c.Name), units.Line(c.Refused))
+		}
+		for _, idle := range c.Idle {
+			text += fmt.Sprintf("\nnote: %s: %s", units.Line(c.Name), units.Line(idle))
+		}
+	}
+	return text
+}
+
+// Teller writes a line for each run that ends, and draws a bar meanwhile.
+func Teller(out, log io.Writer) func(sweep.Event) {
+	bar, tty, under := cli.ProgressTo(log), cli.ColumnsOf(log) > 0, ""
+	return func(e sweep.Event) {
+		if tty && e.Ended && under != "" {
+			bar(under, 1, 1) // its line is taken by what follows
+			under = ""
+		}
+		at := fmt.Sprintf("[%d/%d] %s", e.Done, e.Of, units.Line(e.Name))
+		if e.Round > 0 {
+			at += fmt.Sprintf(" (run %d)", e.Round+1)
+		}
+		switch {
+		case !e.Ended && tty:
+			what := fmt.Sprintf("[%d/%d] %s", e.Done+1, e.Of, units.Line(e.Name))
+			if e.Left > 0 {
+				what += "  ETA " + units.Clock(int64(e.Left))
+			}
+			if e.Steps > 0 {
+				bar(what, min(e.Step, e.Steps-1), e.Steps)
+			}
+			under = what
+		case !e.Ended:
+		case e.Err != nil:
+			_ = cli.Say(out, "%s: failed: %s\n", at, units.Line(e.Err.Error()))
+		default:
+			m := e.Measured
+			text := fmt.Sprintf("%s: %s samples/s  util %s  data %s", at, units.Rate(m.SamplesPerSecond), units.Prose.Percent(m.Utilisation), units.Prose.Percent(m.DataShare))
+			switch {
+			case e.Kept:
+				text += "  (measured before)"
+			case e.Left > 0:
+				text += fmt.Sprintf("  (%s, ETA %s)", units.Prose.Time(int64(e.Took)), units.Clock(int64(e.Left)))
+			default:
+				text += fmt.Sprintf("  (%s)", units.Prose.Time(int64(e.Took)))
+			}
+			_ = cli.Say(out, "%s\n", text)
+		}
+	}
+}

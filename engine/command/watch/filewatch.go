@@ -1,0 +1,70 @@
+package watch
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"dev.gpustall/engine/base/timer"
+	"dev.gpustall/engine/command/cli"
+	"dev.gpustall/engine/trace"
+)
+
+// watchPeriod is how often the session's file is looked for.
+const watchPeriod = time.Second
+
+// File notes it once when the session's file is removed or replaced during the
+// run: what is written to it then can never be opened again.
+type File struct {
+	quit, done chan struct{}
+}
+
+func WatchFile(r *trace.Recorder, path string) *File {
+	w := &File{quit: make(chan struct{}), done: make(chan struct{})}
+	go func() {
+		defer close(w.done)
+		defer Recover(r, "watch the session file")
+		was, err := os.Stat(path)
+		if err != nil {
+			r.Note("warn", lostFile(path, err))
+			return
+		}
+		due := time.NewTimer(timer.Left(watchPeriod))
+		defer due.Stop()
+		for {
+			select {
+			case <-w.quit:
+				return
+			case <-due.C:
+			}
+			due.Reset(timer.Left(watchPeriod))
+			is, err := os.Stat(path)
+			if err == nil && !os.SameFile(was, is) {
+				err = errReplaced
+			}
+			if errors.Is(err, errReplaced) || errors.Is(err, fs.ErrNotExist) {
+				r.Note("warn", lostFile(path, err))
+				return
+			}
+		}
+	}()
+	return w
+}
+
+var errReplaced = errors.New("another file took its name")
+
+// lostFile says that the session's file is gone.
+func lostFile(path string, err error) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errors.New("it was removed")
+	}
+	return fmt.Sprintf("keep session file %s: %v during the run; the run goes on, but nothing of it can be replayed; export the report before it ends", path, err)
+}
+
+// Stop ends the watch. A look at a file system that hangs is not waited for.
+func (w *File) Stop() {
+	close(w.quit)
+	_ = cli.Briefly(func() { <-w.done })
+}

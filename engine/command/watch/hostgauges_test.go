@@ -1,0 +1,41 @@
+//go:build linux
+
+package watch
+
+import (
+	"math"
+	"testing"
+
+	"dev.gpustall/engine/trace"
+)
+
+// TestWithoutCore: what a training's threads waited for a core holds it up as far as its loop ran,
+// or was ready to.
+func TestWithoutCore(t *testing.T) {
+	before := trace.Rank{Body: 1000, Core: 500, Waiting: 100}
+	for _, c := range []struct {
+		name                string
+		body, core, waiting int64 // since then
+		share               float64
+		threads             int
+		want                float64
+		counted             bool
+	}{
+		{"the loop's own", 100, 60, 20, 0, 4, 0.2, true},
+		{"other threads', which it waits for while it runs", 100, 50, 0, 0.4, 4, 0.2, true},
+		{"both: which is more", 100, 40, 20, 0.5, 4, 0.3, true},
+		{"alone: other threads are nobody's loss", 100, 50, 5, 0.4, 1, 0.05, true},
+		{"asleep with its batch: hardly any thread runs", 100, 1, 0, 0.9, 4, 0.009, true},
+		{"more than there is", 100, 90, 120, 0.5, 4, 1, true},
+		{"not counted since", 0, 0, 0, 0.5, 4, 0, false},
+	} {
+		now := trace.Rank{Body: before.Body + c.body, Core: before.Core + c.core, Waiting: before.Waiting + c.waiting}
+		if got, counted := withoutCore(c.share, &before, &now, c.threads); math.Abs(got-c.want) > 1e-12 || counted != c.counted {
+			t.Errorf("%s: %v, %v; want %v, %v", c.name, got, counted, c.want, c.counted)
+		}
+	}
+	// Where the kernel counts no thread's time, all threads' is all there is.
+	if got, counted := withoutCore(0.3, &trace.Rank{Body: 10}, &trace.Rank{Body: 20}, 4); got != 0.3 || !counted {
+		t.Errorf("not measured: %v, %v", got, counted)
+	}
+}
