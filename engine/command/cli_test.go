@@ -93,7 +93,7 @@ func TestRunJSON(t *testing.T) {
 	}
 	m := last(t, r.stdout)
 	for _, key := range []string{"device", "model", "emulated", "samples", "wall_s", "samples_per_s", "device_utilization",
-		"data_wait_s", "load_s", "train_s", "loss", "top1", "stalls", "dropped_spans",
+		"data_wait_s", "load_s", "train_s", "loss", "top1", "stalls_s", "dropped_spans",
 		"h2d_s", "h2d_share", "ops", "gauges", "peak_memory_bytes"} {
 		if m[key] == nil {
 			t.Errorf("the summary has no %q", key)
@@ -103,7 +103,7 @@ func TestRunJSON(t *testing.T) {
 		t.Errorf("samples %v, synthetic %v, emulated %v", m["samples"], m["synthetic"], m["emulated"])
 	}
 	sum := m["busy_s"].(float64)
-	for _, v := range m["stalls"].(map[string]any) {
+	for _, v := range m["stalls_s"].(map[string]any) {
 		sum += v.(float64)
 	}
 	if wall := m["wall_s"].(float64); math.Abs(sum-wall) > 1e-3*wall {

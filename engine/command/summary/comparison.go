@@ -16,8 +16,8 @@ type Comparison struct {
 	Margin      number              `json:"margin"`
 	Alike       bool                `json:"same_work"`
 	Told        string              `json:"told,omitempty"`
-	Settings    []report.Difference `json:"settings"`
-	Recorded    bool                `json:"settings_recorded"` // else a side is a trace, which holds none but whether num_workers is 0
+	Settings    []report.Difference `json:"knobs"`
+	Recorded    bool                `json:"knobs_recorded"` // else a side is a trace, which holds none but whether num_workers is 0
 	Environment []report.Difference `json:"environment"`
 }
 

@@ -74,9 +74,9 @@ type modelFLOPs struct {
 
 // idleCost is in dollars an hour, over the whole run.
 type idleCost struct {
-	Rate number `json:"gpu_rate"`
-	Idle number `json:"idle"`
-	Data number `json:"waiting_for_data"`
+	Rate number `json:"gpu_rate_usd_per_h"`
+	Idle number `json:"idle_usd_per_h"`
+	Data number `json:"waiting_for_data_usd_per_h"`
 }
 
 // blamed is a row of attribution.Blame as JSON.
@@ -88,7 +88,7 @@ type blamed struct {
 	Phase    string `json:"phase,omitempty"`
 	Took     number `json:"took_s"`
 	Split    *split `json:"split,omitempty"` // of that, where it was measured
-	Rank     number `json:"rank"`            // the share of the batches that took less
+	Rank     number `json:"quantile"`        // the share of the batches that took less
 	Starved  number `json:"starved_s"`       // the device, meanwhile
 	Sample   *int32 `json:"sample,omitempty"`
 	File     string `json:"file,omitempty"`

@@ -12,8 +12,8 @@ import (
 type profileSummary struct {
 	Steps     int64             `json:"profiled_steps"`
 	LeftOut   int               `json:"steps_left_out"`
-	Step      number            `json:"step_s"`         // mean
-	Breakdown map[string]number `json:"step_breakdown"` // of it, seconds, by the words of PyTorch's TensorBoard plugin
+	Step      number            `json:"step_s"`           // mean
+	Breakdown map[string]number `json:"step_breakdown_s"` // of it, seconds, by the words of PyTorch's TensorBoard plugin
 	GPUs      []gpuSummary      `json:"gpus"`
 	text      string
 }

@@ -168,7 +168,7 @@ func paceOf(s *trace.Snapshot, b *attribution.Breakdown) pace {
 
 // losses are where time went.
 type losses struct {
-	Stalls     map[string]number `json:"stalls"`                // seconds lost to each cause
+	Stalls     map[string]number `json:"stalls_s"`              // seconds lost to each cause
 	WorkerTime map[string]split  `json:"worker_time,omitempty"` // of batches, and of each phase where phases were measured
 }
 
@@ -183,7 +183,7 @@ func lossesIn(b *attribution.Breakdown) losses {
 // split is what worker time went to, and the bound that follows from it.
 type split struct {
 	Core    number `json:"core_s"`
-	Waiting number `json:"waiting_s"` // for a core
+	Waiting number `json:"run_queue_wait_s"` // for a core
 	Blocked number `json:"blocked_s"`
 	Bound   string `json:"bound"`
 }

@@ -11,7 +11,7 @@ type Sweeps struct {
 	A       string         `json:"a"`
 	B       string         `json:"b"`
 	Margin  number         `json:"margin"`
-	Configs []sweepsConfig `json:"configurations"`
+	Configs []sweepsConfig `json:"settings"`
 }
 
 type sweepsConfig struct {
