@@ -25,9 +25,9 @@ type Batch struct {
 	Pinned    bool
 	Flags     uint16      // trace.FlagInjected, trace.FlagCeiling
 	Load      int64       // ns of worker time spent on it
-	Work      trace.Work  // what that went to, as far as it was measured
-	Built     trace.Built // by whom, and what of it took longest
-	Ready     int64       // ns on the recorder's clock, when it could be delivered but for its turn
+	Work      trace.Work  // what that time went to, if it was measured
+	Built     trace.Built // by whom, and its slowest piece
+	Ready     int64       // when it was built, in ns on the recorder's clock
 	Samples   []int32     // the dataset indices, in order
 
 	release func(*Batch)
@@ -36,21 +36,20 @@ type Batch struct {
 // Release returns the slot. Call it once, when the device no longer reads Host.
 func (b *Batch) Release() { b.release(b) }
 
-// Layout is where the parts of a batch of N samples lie in Batch.Host, in bytes. Samples
-// come first, unless they are packed (Info.Packed): then they come last, and Size is the most
-// that they may take.
+// Layout says where the parts of a batch of N samples lie in Batch.Host, in bytes. Samples come
+// first. Packed samples (Info.Packed) come last, and Size is then the most that they may take.
 type Layout struct {
 	N       int
-	Sample  int // bytes of one sample, or of a packed one at the most
+	Sample  int // bytes of one sample; if packed, at most
 	Samples int // offset of the first
 	Labels  int // offset of int32[N]
 	Aug     int // offset of int32[N][Record]; 0 without device transforms
-	Record  int // numbers of a sample
+	Record  int // parameters of a sample
 	Packed  bool
 	Size    int
 }
 
-// Sent is the bytes of a sample that travels, or of a packed one at the most.
+// Sent returns the bytes of a sample that are sent to the device; if packed, the most.
 func (l *Layout) Sent() int {
 	if l.Packed {
 		return (l.Sample + packing - 1) / packing * packing
@@ -62,7 +61,7 @@ func (l *Layout) Sent() int {
 // any vector load or cp.async needs.
 const align = 64
 
-// packing is the boundary at which each packed sample starts.
+// packing is the alignment of each packed sample.
 const packing = 16
 
 // NewLayout lays out n samples of a data set: float32, or uint8 with the

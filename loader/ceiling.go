@@ -1,9 +1,9 @@
 package loader
 
 // ceiling keeps full batches, which Next serves again and again while the knob is on. The
-// caller holds at most hold-1 of them when it calls Next, so one is always there. Until hold
-// batches are kept, and for the short batch at the end of an epoch, batches are loaded as
-// usual. Loader.mu guards it.
+// caller holds at most hold-1 of them when it calls Next, so one is always there. Batches are
+// loaded as usual until hold of them are kept, and for the short batch at the end of an epoch.
+// Loader.mu guards it.
 type ceiling struct {
 	hold    int  // Options.Hold
 	batches list // kept, and not the caller's

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// consumer is the goroutine that is in Next, if there is one, and how it waits. mu guards it.
+// consumer is the goroutine that is in Next, if there is one, and how it waits. Loader.mu
+// guards it.
 type consumer struct {
 	mu      *sync.Mutex // Loader.mu
 	inside  bool
@@ -63,8 +64,8 @@ func (c *consumer) wake() {
 	}
 }
 
-// wait blocks until Next is woken, ctx ends or so much time has passed; 0 is without end. It
-// releases mu meanwhile.
+// wait blocks until Next is woken, ctx ends or so much time has passed; 0 sets no limit. It
+// releases Loader.mu meanwhile.
 func (c *consumer) wait(ctx context.Context, limit time.Duration) {
 	var timeout <-chan time.Time
 	if limit > 0 {

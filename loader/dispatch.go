@@ -2,8 +2,8 @@ package loader
 
 import "dev.gpustall/engine/trace"
 
-// Which worker builds which batch. Every function here is called with mu held; exchange and
-// open release it meanwhile.
+// This file decides which worker builds which batch. Unless its comment says otherwise, a
+// function here is called with mu held; exchange and open release it meanwhile.
 
 // exchange hands over the batch that w has built (s is nil the first time) and
 // returns the next one to build, parking w until there is one. It returns nil
@@ -44,9 +44,8 @@ func (l *Loader) wanted() int {
 	return l.knobs.NumWorkers
 }
 
-// reconcile starts the workers that are wanted and do not run. A worker that was to
-// end after the batch it is building goes on if it is wanted again by then, so a track
-// never has two writers.
+// reconcile starts the workers that are wanted and do not run. A worker that should end after
+// its batch goes on if it is wanted again by then, so a track never has two writers.
 func (l *Loader) reconcile() {
 	for i := range l.wanted() {
 		if l.pool.workers[i] == nil {
@@ -55,7 +54,7 @@ func (l *Loader) reconcile() {
 	}
 }
 
-// open starts the next epoch. It shuffles outside the lock.
+// open starts the next epoch. It releases mu while it shuffles.
 func (l *Loader) open(w *worker) {
 	o := l.schedule.begin(&l.knobs)
 	l.mu.Unlock()
@@ -154,7 +153,7 @@ func (l *Loader) wakeWorker() {
 // trim retires the free slots that the knobs do not ask for.
 func (l *Loader) trim() { l.slots.trim(l.knobs.slots(l.ceiling.hold)) }
 
-// release is Batch.Release.
+// release is Batch.Release. It is called without mu, as are sweep, bury and fail.
 func (l *Loader) release(s *slot) {
 	l.mu.Lock()
 	if s.state != held { // released twice
@@ -179,7 +178,7 @@ func (l *Loader) release(s *slot) {
 	l.mu.Unlock()
 }
 
-// sweep frees the memory of retired slots. It is called without mu, because page-locked
+// sweep frees the memory of retired slots. It does so without mu, because freeing page-locked
 // memory takes the driver long.
 func (l *Loader) sweep() {
 	for {
@@ -204,8 +203,7 @@ func (l *Loader) bury(w *worker, s *slot) {
 	l.reconcile()
 }
 
-// fail ends the loader's work after a panic that no batch is to blame for: Next returns err
-// from now on.
+// fail ends the loader's work after a panic outside any batch: Next returns err from now on.
 func (l *Loader) fail(w *worker, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

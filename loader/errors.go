@@ -8,8 +8,8 @@ import (
 )
 
 var (
-	// ErrEnd is Next's answer after the last epoch. It is returned as it is, so that
-	// == tells it from an error of the data set, whatever that one wraps.
+	// ErrEnd is Next's answer after the last epoch. It is never wrapped: test for it with ==,
+	// since an error of the data set may wrap anything.
 	ErrEnd = errors.New("no batch is left")
 	// ErrClosed is Next's and Set's answer after Close.
 	ErrClosed = errors.New("the loader is closed")
@@ -21,12 +21,11 @@ var (
 	errAborted = errors.New("the goroutine ended while it loaded")
 )
 
-// SampleError is a batch that could not be loaded, and the sample that is to
-// blame.
+// SampleError is the error of a batch that could not be loaded, and names the faulty sample.
 type SampleError struct {
 	Op      string // "read", "decode", "transform", …
 	Dataset string
-	Index   int    // of the sample; -1 when no single one is to blame
+	Index   int    // of the sample; -1 if no single sample is at fault
 	Epoch   int32  // from 0
 	Batch   int32  // Batch.Seq
 	Stack   []byte // of a panic
@@ -34,7 +33,7 @@ type SampleError struct {
 	Err     error
 }
 
-// Fault is the error as all others are told: what was being done when Err came.
+// Fault returns the error in the form that all errors are printed in.
 func (e *SampleError) Fault() *errs.Error {
 	what := "the samples"
 	if e.Index >= 0 {
@@ -43,7 +42,7 @@ func (e *SampleError) Fault() *errs.Error {
 	err, hint := e.Err, ""
 	if e.Index >= 0 && !e.Skipped {
 		const skip = "leave such samples out with on_error=skip"
-		if f, ok := err.(*errs.Error); ok && f.Reason != "" && f.Hint != "" { //nolint:errorlint // the one whose sentence is printed
+		if f, ok := err.(*errs.Error); ok && f.Reason != "" && f.Hint != "" { //nolint:errorlint // only this error's own sentence is printed
 			with := *f
 			with.Hint += ", or " + skip
 			err = &with
@@ -59,7 +58,7 @@ func (e *SampleError) Error() string { return e.Fault().Error() }
 // Unwrap returns the cause.
 func (e *SampleError) Unwrap() error { return e.Err }
 
-// failure is err as the error of the sample at hand, unless it is a sample's already.
+// failure returns err as the error of the sample at hand. A SampleError is returned as it is.
 func (w *worker) failure(s *slot, err error, stack []byte) *SampleError {
 	if e, ok := errors.AsType[*SampleError](err); ok {
 		return e

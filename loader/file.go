@@ -12,9 +12,8 @@ import (
 // ErrNotFile is wrapped by Open's error.
 var ErrNotFile = errs.Reason("it is no regular file but a pipe, a device, a socket or a folder", "remove it, or name a file")
 
-// Open opens a regular file for reading and refuses everything else, because reading a
-// pipe or a device may block or never end. A named pipe without a writer does not hold
-// it up.
+// Open opens a regular file for reading and refuses everything else, because reading a pipe or
+// a device may block or never end. It does not wait for the writer of a named pipe.
 func Open(path string) (*os.File, fs.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, syscall.ENXIO) { // a socket

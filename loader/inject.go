@@ -15,7 +15,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Inject slows the loader down on purpose. It is always labelled.
+// Inject slows the loader down on purpose. What is slowed is always labelled.
 type Inject struct {
 	Read      time.Duration // added to each sample's read
 	CPU       time.Duration // added to each sample's transform: CPU time of the worker's thread
@@ -26,7 +26,7 @@ type Inject struct {
 // Any reports whether anything is injected.
 func (i Inject) Any() bool { return i.Read > 0 || i.CPU > 0 || (i.Straggler > 0 && i.Delay > 0) }
 
-// straggler is an Inject read and written as its slow worker alone.
+// straggler reads and writes only the slow worker of an Inject.
 type straggler Inject
 
 func (s *straggler) String() string {
@@ -62,9 +62,9 @@ func (s *straggler) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// idleStraggler says that the straggler names a worker that there is not; empty
-// when it names one, or when none is asked for. Without workers the step loop
-// stands in for the first.
+// idleStraggler says that the straggler names a worker that does not exist. It is empty if the
+// worker exists or no straggler is asked for. Without workers the step loop stands in for the
+// first.
 func (k Knobs) idleStraggler() string {
 	i := k.Inject
 	if i.Straggler == 0 || i.Delay == 0 || i.Straggler <= max(1, k.NumWorkers) {
@@ -81,7 +81,7 @@ func (k Knobs) idleStraggler() string {
 	return fmt.Sprintf("it names worker %d and %s; %s", i.Straggler, there, hint)
 }
 
-// delay is what worker id's batches take longer.
+// delay returns how much longer each batch of worker id takes.
 func (i Inject) delay(id int) time.Duration {
 	if i.Straggler == id+1 {
 		return i.Delay
@@ -89,10 +89,9 @@ func (i Inject) delay(id int) time.Duration {
 	return 0
 }
 
-// sleeper waits without computing, as a slow disk would have it. A thread wakes up some
-// microseconds late: the next sleep is shorter by that, so that samples take as much longer
-// as they should on average. What a busy host adds is more, and stays, as it would with a
-// disk.
+// sleeper waits without computing, like a read from a slow disk. A thread wakes up some
+// microseconds late, so the next sleep is shorter by that, and the average is right. The longer
+// delays of a busy host stay, as they would with a disk.
 type sleeper struct {
 	timer *time.Timer
 	late  int64 // ns that the last sleep took too long
@@ -118,24 +117,25 @@ func (p *sleeper) sleep(ctx context.Context, clock trace.Clock, d time.Duration)
 
 // spinner computes without a result, as a transform would.
 type spinner struct {
-	owed  int64   // ns that are yet to be computed; negative: too many were
+	owed  int64   // ns still to compute; negative after computing too long
 	speed float64 // rounds of churn in a ns
 	sink  uint64
 }
 
-// spin computes until the thread has spent d of CPU time, not until the clock shows
-// that it has passed: workers that share a core slow each other down, as they would
-// with real work. What one took too long the next one is shorter by.
+// spin computes until the thread has spent d of CPU time, not until so much time has passed. So
+// workers that share a core slow each other down, as they would with real work. If one spin
+// took too long, the next is shorter by that.
 func (p *spinner) spin(ctx context.Context, d time.Duration) error {
 	const (
 		least = 500                     // ns between readings of the thread's clock, which takes as long
 		most  = int64(time.Millisecond) // between looks at ctx
 	)
-	runtime.LockOSThread() // whose time it is
+	runtime.LockOSThread() // CPU time is read of this thread
 	defer runtime.UnlockOSThread()
 	p.owed += int64(d)
 	for last := timer.CPU(); p.owed > 0; {
-		// An eighth is left, because the speed changes with what else the core does.
+		// An eighth is left for another round, because the speed changes with the core's other
+		// work.
 		slice := min(max(p.owed-p.owed/8, least), most)
 		rounds := 1 + float64(slice)*p.speed
 		p.sink = churn(p.sink, int(rounds))

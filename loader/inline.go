@@ -7,9 +7,9 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// inline builds batches while Next waits for them, with num_workers=0. It has a
-// goroutine of its own, so that Next can end, by its context or by the timeout,
-// while a read hangs. Its fields are guarded by Loader.mu.
+// inline builds batches with num_workers=0, while Next waits for them. It has a goroutine of
+// its own, so that Next can end, by its context or by the timeout, while a read hangs.
+// Loader.mu guards its fields.
 type inline struct {
 	*worker
 	jobs    chan *slot
@@ -21,7 +21,7 @@ func newInline(l *Loader) inline {
 	return inline{worker: newWorker(l, 0, trace.TrackInline), jobs: make(chan *slot, 1)}
 }
 
-// loadInline has s built. Called with mu held, when inline is not busy.
+// loadInline starts building s. Called with mu held, when inline is not busy.
 func (l *Loader) loadInline(s *slot) {
 	in := &l.pool.inline
 	if !in.running {
@@ -34,7 +34,7 @@ func (l *Loader) loadInline(s *slot) {
 	in.jobs <- s
 }
 
-// serve builds what it is given until the loader is closed.
+// serve builds the slots of jobs until the loader is closed.
 func (w *worker) serve(jobs <-chan *slot) {
 	l := w.l
 	defer l.pool.wg.Done()
@@ -71,5 +71,5 @@ func (w *worker) serve(jobs <-chan *slot) {
 func (l *Loader) served(s *slot, err error) {
 	l.pool.inline.busy = false
 	l.complete(s, err)
-	l.consumer.wake() // also where it is not its turn: Next asks for the next one
+	l.consumer.wake() // even if it is not this batch's turn: Next then asks for another
 }

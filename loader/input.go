@@ -14,7 +14,7 @@ type input struct {
 	info      Info
 	seed      int64
 
-	// What the data set and the transform can do besides; nil if they cannot.
+	// The optional interfaces of the data set and the transform; nil if they lack them.
 	cropper   Cropper
 	planar    Planar // only if the transform takes the data set's images as planes
 	resident  Resident

@@ -37,13 +37,13 @@ type Knobs struct {
 	Timeout           time.Duration // of Next; 0 waits for ever
 	ReadsInFlight     int           // of each worker; 0 is 1
 	OnError           OnError
-	DeviceTransforms  bool // what is to be done travels as parameters, pixels as uint8
+	DeviceTransforms  bool // the device gets uint8 pixels and the parameters of the transform
 	Ceiling           bool // serve cached batches: what if data were free?
 	Inject            Inject
 }
 
-// KnobTable is all there is to say of each knob: adding one means a row here, its field
-// in Knobs, and what it does. The defaults are PyTorch's.
+// KnobTable says everything about each knob. To add one, add a row here, its field in Knobs,
+// and what it does. The defaults are PyTorch's.
 var KnobTable = knob.NewTable(knob.Table[Knobs]{
 	{
 		Spec: knob.Spec{
@@ -203,8 +203,7 @@ var KnobTable = knob.NewTable(knob.Table[Knobs]{
 // DefaultKnobs are PyTorch's defaults.
 func DefaultKnobs() Knobs { return KnobTable.Defaults() }
 
-// Prefetch is the prefetch_factor in force: the default where it is unset, 0
-// without workers.
+// Prefetch returns the prefetch_factor in force: the default if it is unset, 0 without workers.
 func (k Knobs) Prefetch() int {
 	if k.NumWorkers > 0 && k.PrefetchFactor == 0 {
 		return defaultPrefetch
@@ -212,7 +211,7 @@ func (k Knobs) Prefetch() int {
 	return k.PrefetchFactor
 }
 
-// Mixed is the shuffle_buffer in force: the default where it is unset.
+// Mixed returns the shuffle_buffer in force: the default if it is unset.
 func (k Knobs) Mixed() int {
 	if k.ShuffleBuffer == 0 {
 		return defaultBuffer
@@ -220,11 +219,11 @@ func (k Knobs) Mixed() int {
 	return k.ShuffleBuffer
 }
 
-// InFlight is the most batches that workers may have started and Next not yet
-// returned; 0 without workers.
+// InFlight returns the most batches that workers may have started before Next returns them; 0
+// without workers.
 func (k Knobs) InFlight() int { return k.NumWorkers * k.Prefetch() }
 
-// Fits refuses what leaves the data set no batch, and what its samples do not allow.
+// Fits refuses knobs that leave the data set no batch or that its samples do not allow.
 func (k Knobs) Fits(info Info) error {
 	if k.DeviceTransforms && info.Float {
 		return errs.New("set", "device_transforms=on", fmt.Sprintf("the samples of %s are floating point: there are no uint8 pixels to send to the device", info.Name),

@@ -12,7 +12,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Options are what a loader is made of.
+// Options are the settings of New.
 type Options struct {
 	Dataset   Dataset
 	Transform Transform
@@ -22,13 +22,11 @@ type Options struct {
 	PinNote   string          // why pin_memory has no effect on this device; empty when it has one
 	Epochs    int             // 0: endless
 	Knobs     Knobs
-	// Hold is how many batches the caller keeps unreleased at the most, the one
-	// last returned by Next included. The loader has that many slots on top of
-	// num_workers x prefetch_factor, so that Next cannot wait for a Release that
-	// only its caller can do. 0 means 1.
+	// Hold is how many unreleased batches the caller keeps at most, including the one that Next
+	// returned last. The loader has that many slots on top of num_workers x prefetch_factor. So
+	// Next never waits for a Release that only its caller can do. 0 means 1.
 	Hold int
-	// Start is where an earlier loader of the same data and seed left off; nil is the
-	// beginning.
+	// Start is where an earlier loader of the same data and seed stopped; nil is the beginning.
 	Start *Position
 }
 
@@ -45,7 +43,7 @@ type Loader struct {
 	mu       sync.Mutex // guards all that follows
 	knobs    Knobs      // in force
 	closed   bool
-	broken   error // why no batch follows, for good: a worker's panic, or an epoch without a sample
+	broken   error // why the loader has stopped for good: a worker's panic, or an epoch without a sample
 	schedule schedule
 	slots    slots
 	queue    queue
@@ -105,7 +103,7 @@ func New(o Options) (*Loader, error) {
 	return l, nil
 }
 
-// resize makes or retires slots as the knobs ask for. Called with mu held.
+// resize makes or retires slots until the knobs have as many as they need. Called with mu held.
 func (l *Loader) resize() { l.slots.resize(l.knobs.slots(l.ceiling.hold), l.release) }
 
 // Knobs returns the knobs in force.
@@ -115,9 +113,9 @@ func (l *Loader) Knobs() Knobs {
 	return l.knobs
 }
 
-// Set puts knobs in force, from the next dispatched batch on (Specs says which
-// take longer). It is refused as a whole, and changes nothing, when the knobs do
-// not fit together or the data set.
+// Set puts knobs in force, from the next dispatched batch on (Specs says which take longer). If
+// the knobs do not fit together, or do not fit the data set, Set refuses them all and changes
+// nothing.
 func (l *Loader) Set(k Knobs) error {
 	if err := k.check(l.input.info); err != nil {
 		return err
@@ -145,15 +143,15 @@ func (l *Loader) Set(k Knobs) error {
 	return nil
 }
 
-// patience is how long Close waits for the workers. A read that hangs (a dead
-// network file system) notices no context.
+// patience is how long Close waits for the workers. A read that hangs (a dead network file
+// system) does not notice that its context has ended.
 const patience = time.Second
 
-// Close stops the workers, makes a blocked Next return ErrClosed and waits for
-// both. A worker that does not end is abandoned after a while: the error, the only
-// one there is, then wraps ErrHung, and the data set and the allocator must stay
-// open, since that worker may still use them. Batches that the caller still holds
-// stay valid until their Release, which then frees them. Closing twice is harmless.
+// Close stops the workers, makes a blocked Next return ErrClosed and waits for both. A worker
+// that does not end is left behind after a while. Close then returns its only error, which
+// wraps ErrHung; the data set and the allocator must stay open, since that worker may still use
+// them. Batches that the caller still holds stay valid until their Release, which then frees
+// them. Closing twice is harmless.
 func (l *Loader) Close() error {
 	l.mu.Lock()
 	l.closed = true

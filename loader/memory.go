@@ -1,24 +1,24 @@
 package loader
 
-// Memory is what a loader takes of the host's memory.
+// Memory is how much of the host's memory a loader needs.
 type Memory struct {
 	Slots   int   // how many batches it has room for
 	Slot    int64 // bytes of one
-	Workers int64 // bytes of the samples that all workers have at hand
+	Workers int64 // bytes of the samples that all workers are working on
 }
 
-// Batches are the bytes of all slots.
+// Batches returns the bytes of all slots.
 func (m Memory) Batches() int64 { return int64(m.Slots) * m.Slot }
 
-// Memory is what a loader with these knobs, whose caller holds so many batches
-// (Options.Hold), takes for a data set. Of what the data set keeps it counts what a stream does. It does not count a
-// decoder's own memory; that of one image is small beside a batch of them.
+// Memory returns what a loader with these knobs needs for a data set, if its caller holds so
+// many batches (Options.Hold). It counts what a stream keeps, but nothing else that a data set
+// keeps. It does not count a decoder's own memory, which for one image is small beside a batch.
 func (k Knobs) Memory(info Info, hold int) Memory {
 	n := min(k.BatchSize, info.Samples)
 	m := Memory{Slots: k.slots(hold), Slot: int64(NewLayout(info, n, k.DeviceTransforms).Size)}
 	sample := info.sample()
 	each := chunk(n, k.ReadsInFlight, sample) * sample
-	if info.Bytes == 0 { // samples of sizes that only show when they are read
+	if info.Bytes == 0 { // the sizes of samples are known only after reading
 		each = max(each, chunkBytes)
 	}
 	m.Workers = int64(max(1, k.NumWorkers)) * int64(each)
@@ -32,5 +32,5 @@ func (k Knobs) Memory(info Info, hold int) Memory {
 	return m
 }
 
-// slots is how many batches there is room for.
+// slots returns how many batches there is room for.
 func (k Knobs) slots(hold int) int { return k.InFlight() + max(hold, 1) }

@@ -19,7 +19,7 @@ import (
 //   - the panic of a worker that no sample is to blame for, or an epoch of which every
 //     sample was skipped, for good.
 //
-// But for the last, none of them loses a batch: the next call goes on where this one ended,
+// Except for the last, none of them loses a batch: the next call goes on where this one ended,
 // and after a SampleError has the batch loaded again.
 //
 // The caller releases batches so that it holds at most Options.Hold-1 when it
@@ -71,7 +71,7 @@ func (l *Loader) Next(ctx context.Context) (*Batch, error) {
 			continue
 		}
 		if l.knobs.NumWorkers == 0 && !l.pool.inline.busy {
-			// A limit of one: what workers still have in flight comes first.
+			// The limit is one: batches that workers still have in flight come first.
 			if s, _ := l.take(1); s != nil {
 				l.loadInline(s)
 			}
@@ -101,7 +101,7 @@ func (l *Loader) discard(s *slot) {
 	l.wakeWorker()
 }
 
-// serveKept returns a batch of the ceiling in the place of the next one, or nil.
+// serveKept returns a kept batch of the ceiling instead of loading the next one, or nil.
 func (l *Loader) serveKept() *slot {
 	e := l.schedule.delivering()
 	if e == nil || e.closed || l.queue.flight.n > 0 || l.ceiling.batches.n == 0 || !l.ceiling.serves(e, &l.knobs) {
@@ -114,8 +114,8 @@ func (l *Loader) serveKept() *slot {
 	return s
 }
 
-// wait blocks until something may have changed. start is when Next began to wait,
-// for the timeout, which keeps to the timer's clock.
+// wait blocks until something may have changed. start is when Next began to wait. The timeout
+// is measured with the timer's clock.
 func (l *Loader) wait(ctx context.Context, start time.Time) error {
 	var rest time.Duration // 0: no limit
 	if limit := l.knobs.Timeout; limit > 0 {

@@ -9,8 +9,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// load fills the slot with its batch. Whatever goes wrong is an error that names
-// the sample.
+// load fills the slot with its batch. Any error names the sample.
 func (w *worker) load(ctx context.Context, s *slot) (err error) {
 	w.split.begin()
 	w.phases.begin(w, s.Seq)
@@ -36,7 +35,7 @@ func (w *worker) load(ctx context.Context, s *slot) (err error) {
 	return nil
 }
 
-// prepare gives the slot memory that fits and the indices of its samples.
+// prepare gives the slot memory that fits, and the indices of its samples.
 func (w *worker) prepare(s *slot) error {
 	if need := w.in.layout(s.size, s.Device).Size; !w.memory.fits(s, need) {
 		kind := trace.KindStart
@@ -93,19 +92,19 @@ func (w *worker) fill(ctx context.Context, s *slot) error {
 	return nil
 }
 
-// ahead is how many samples before its turn the system is told of a sample. Of clips of
-// 150 kB in small files on a local disk a worker reads 1.3 times as many with 1, 2.0 times
-// with 4 and 2.2 times with 8. What the system reads ahead of each file, it bounds itself.
+// ahead is how many samples before its turn the system is told of a sample. With clips of 150
+// kB in small files on a local disk, a worker reads 1.3 times as many with 1, 2.0 times with 4
+// and 2.2 times with 8. How far the system reads ahead within a file is limited by the system.
 const ahead = 8
 
-// announce tells the system which sample it will be soon, when the one at row of the batch
-// is read, from a batch's first sample on also of those between.
+// announce is called before the sample at row is read. It tells the system about the sample
+// that comes ahead samples later, and at the start of a batch also about those between.
 func (w *worker) announce(s *slot, row int) {
 	if w.in.announced == nil {
 		return
 	}
 	from := row + ahead
-	if row == 0 && s.reads <= 1 { // several at a time are on their way at once
+	if row == 0 && s.reads <= 1 { // several samples are being read already
 		from = 1
 	}
 	for ; from <= row+ahead && from < s.N; from++ {
@@ -113,8 +112,8 @@ func (w *worker) announce(s *slot, row int) {
 	}
 }
 
-// read fetches the samples of a chunk, which start at row of the batch. It stops early once they exceed chunkBytes; n
-// is how many it has read.
+// read fetches the samples of a chunk, which start at row of the batch, and returns how many it
+// has read. It stops early once they exceed chunkBytes.
 func (w *worker) read(ctx context.Context, s *slot, c []Sample, row int) (n int, err error) {
 	w.op = "read"
 	w.phases.inject(s, s.inject.Read)
@@ -142,8 +141,8 @@ func (w *worker) read(ctx context.Context, s *slot, c []Sample, row int) (n int,
 	return len(c), nil
 }
 
-// decode decodes the samples of a chunk. It stops early once they exceed chunkBytes;
-// the samples that are left are read again with the next chunk, which is smaller.
+// decode decodes the samples of a chunk. It stops early once they exceed chunkBytes; the other
+// samples are read again with the next chunk, which is smaller.
 func (w *worker) decode(s *slot, c []Sample) (n int, err error) {
 	w.op = "decode"
 	w.phases.flags = 0
@@ -204,7 +203,7 @@ func (w *worker) transform(ctx context.Context, s *slot, c []Sample, row int) er
 	return nil
 }
 
-// planes reports whether there are planes of all samples.
+// planes reports whether all samples have planes.
 func planes(c []Sample) bool {
 	for j := range c {
 		if !c[j].planar || c[j].Planes == nil {
@@ -214,7 +213,7 @@ func planes(c []Sample) bool {
 	return true
 }
 
-// together is transform of samples of which there are planes, of so many bytes each.
+// together does what transform does for samples that all have planes, of so many bytes each.
 func (w *worker) together(s *slot, c []Sample, row, each int) {
 	w.index.Store(-1)
 	for j := range c {
@@ -253,8 +252,8 @@ func (w *worker) collate(s *slot) {
 	w.phases.end(trace.KindCollate)
 }
 
-// slow is how long a sample takes in one phase to get a span of its own; faster
-// ones share the span of their chunk.
+// slow is how long a sample must take in one phase to get a span of its own. Faster ones share
+// the span of their chunk.
 const slow = int64(time.Millisecond)
 
 // phaseTimer cuts a worker's time into spans without gaps: each piece begins where the
@@ -264,8 +263,8 @@ type phaseTimer struct {
 	batch       int32
 	flags       uint16
 	start, last int64 // of the piece not recorded yet
-	waited      int64 // ns of it before a store began to send, but for the sample at hand, ...
-	sample      int64 // ... and that one's
+	waited      int64 // ns of it before a store began to send, for the samples before this one, ...
+	sample      int64 // ... and for this one
 	slowest     trace.Piece
 }
 
@@ -289,7 +288,7 @@ func (p *phaseTimer) lap(kind trace.Kind) {
 	p.cut(kind, now, now-p.last)
 }
 
-// lapOf is lap of several samples at the same time, of which the slowest took so many ns.
+// lapOf is lap for several samples at the same time; the slowest took so many ns.
 func (p *phaseTimer) lapOf(kind trace.Kind, took int64) { p.cut(kind, p.w.clock.Now(), took) }
 
 func (p *phaseTimer) cut(kind trace.Kind, now, took int64) {
@@ -305,7 +304,8 @@ func (p *phaseTimer) cut(kind trace.Kind, now, took int64) {
 	if took > p.slowest.Took {
 		p.slowest = trace.Piece{Sample: int32(p.w.index.Load()), Kind: kind, Took: took}
 		if took > slow {
-			// The faster samples before it are in what was measured: a sixteenth of the batch.
+			// The measurement includes the faster samples before it: at most a sixteenth of the
+			// batch.
 			p.slowest.Split = p.w.split.piece.Of(took)
 		}
 	}
@@ -316,7 +316,7 @@ func (p *phaseTimer) end(kind trace.Kind) {
 	if p.last <= p.start {
 		return
 	}
-	// Of several samples the waits are drawn together at the front.
+	// The waits of several samples are put together at the beginning of the span.
 	waited := min(p.waited, p.last-p.start)
 	if p.waited = 0; waited > 0 {
 		p.w.recordFlags(trace.KindFirstByte, p.batch, p.start, p.start+waited, 0, p.flags)

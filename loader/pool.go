@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// pool is the workers' goroutines, the inline one among them: who runs, who is parked, and
-// how many batches they are building. Loader.mu guards it.
+// pool is the workers' goroutines, including the inline one: which ones run, which are parked,
+// and how many batches they are building. Loader.mu guards it.
 type pool struct {
 	workers  [maxWorkers]*worker
 	running  int
@@ -15,7 +15,7 @@ type pool struct {
 	inline   inline
 
 	wg    sync.WaitGroup
-	sched scheduler // Go's, as the workers feel it
+	sched scheduler // Go's scheduler, as the workers see it
 }
 
 // start starts w as the worker of its id.
@@ -38,7 +38,7 @@ func (p *pool) build(w *worker, s *slot) {
 	p.building++
 }
 
-// park puts w to those that wait to be woken.
+// park adds w to the workers that wait to be woken.
 func (p *pool) park(w *worker) { p.parked = append(p.parked, w) }
 
 // wakeOne wakes the worker parked longest. There must be one.
@@ -48,7 +48,7 @@ func (p *pool) wakeOne() {
 	w.wake <- struct{}{}
 }
 
-// wakeAll wakes every parked worker, to look at the knobs or the epoch anew.
+// wakeAll wakes every parked worker, to look again at the knobs and the epoch.
 func (p *pool) wakeAll() {
 	for _, w := range p.parked {
 		w.wake <- struct{}{}

@@ -6,29 +6,29 @@ import (
 	"dev.gpustall/engine/base/errs"
 )
 
-// Position is how far a loader has come: what Next has returned is behind it, all else
-// before it. A loader that starts at a position delivers what is left of the epoch, in the
-// same order and cut into the same batches, as long as batch_size is the same, and then the
-// epochs after it. It says nothing of the seed and the data, which are the caller's to keep.
+// Position is how far a loader has come: after what Next has returned and before all else. A
+// loader that starts at a position delivers the rest of the epoch and then the epochs after it.
+// The order is the same, and so are the batches if batch_size is. The seed and the data are not
+// part of it: the caller keeps them.
 type Position struct {
-	Samples int  `json:"samples"`         // of the data set: of another one the position means nothing
+	Samples int  `json:"samples"`         // of the data set; a position in another data set means nothing
 	Epoch   int  `json:"epoch"`           // from 0
-	Place   int  `json:"place"`           // in the epoch's order: what lies before it was cut into batches ...
+	Place   int  `json:"place"`           // in the epoch's order: the samples before it were cut into batches ...
 	Again   []At `json:"again,omitempty"` // ... of which these were not delivered, and go first
 
-	// How the epoch is shuffled, which knobs that change meanwhile do not change.
+	// How the epoch is shuffled. Later changes of the knobs do not change this.
 	Shuffle bool `json:"shuffle"`
-	Mixed   int  `json:"mixed,omitempty"` // samples that are mixed at a time, where they lie in shards
+	Mixed   int  `json:"mixed,omitempty"` // samples that are mixed at a time, if they lie in shards
 }
 
-// At is a batch as places in the epoch's order.
+// At is the place of a batch in the epoch's order.
 type At struct {
 	From int `json:"from"`
-	To   int `json:"to"` // behind its last
+	To   int `json:"to"` // after its last sample
 }
 
-// Position tells how far the loader has come. Between two calls of Next it is exact; while
-// one goes on, its batch may be on either side.
+// Position returns how far the loader has come. Between two calls of Next it is exact. During a
+// call, the batch of that call may be before it or after it.
 func (l *Loader) Position() Position {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -39,7 +39,7 @@ func (l *Loader) Position() Position {
 	return p
 }
 
-// check refuses a position in another data set, or one that nobody wrote.
+// check refuses a position in another data set, or a damaged one.
 func (p *Position) check(info Info) error {
 	refuse := func(reason string) error {
 		return errs.New("go on in", info.Name, reason, "name the data with which the run began, or begin a new run")
@@ -59,7 +59,7 @@ func (p *Position) check(info Info) error {
 	return nil
 }
 
-// Delivered counts the samples of the epoch that are behind the position.
+// Delivered counts the samples of the epoch before the position.
 func (p *Position) Delivered() int {
 	n := p.Place
 	for _, a := range p.Again {
@@ -75,7 +75,7 @@ func (e *epoch) resume(p *Position) {
 	e.finish(0, false)
 }
 
-// passed are the samples of an epoch's order that are behind the position.
+// passed returns the samples of an epoch's order that were delivered before the position.
 func (p *Position) passed(order []int32) []int32 {
 	out := make([]int32, 0, p.Delivered())
 	from := 0

@@ -46,15 +46,15 @@ func (q *queue) next(epoch int, inOrder bool) *slot {
 	return s
 }
 
-// fail returns the error of s, which Next has taken. Its batch keeps its place.
+// fail returns the error of s, which Next has taken from the queue. The batch keeps its place.
 func (q *queue) fail(s *slot) error {
 	err := s.err
 	s.state, s.err, q.failed = redo, nil, s
 	return err
 }
 
-// retry moves the batch whose error Next returned last to those to be loaded again, and
-// reports whether there is one.
+// retry queues the batch whose error Next returned last for another load, and reports whether
+// there is one.
 func (q *queue) retry() bool {
 	s := q.failed
 	if s == nil {
@@ -65,8 +65,8 @@ func (q *queue) retry() bool {
 	return true
 }
 
-// blocking returns the batch that in_order alone makes Next wait for, while others of its
-// epoch are ready; -1 when there is none.
+// blocking returns the batch that Next waits for only because of in_order: others of its epoch
+// are ready. It is -1 if there is none.
 func (q *queue) blocking(inOrder bool) int32 {
 	s := q.flight.head
 	if !inOrder || s == nil || s.state == ready || q.ready[s.Epoch&1].n == 0 {
@@ -87,7 +87,7 @@ func (q *queue) record(k *Knobs) {
 	}
 }
 
-// undelivered returns where in the order of an epoch its batches in flight lie.
+// undelivered returns the places, in the order of an epoch, of its batches in flight.
 func (q *queue) undelivered(epoch int) (at []At) {
 	for s := q.flight.head; s != nil; s = s.links[inFlight].next {
 		if int(s.Epoch) == epoch {

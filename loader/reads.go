@@ -10,8 +10,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// reads are the reads of a chunk that a worker has in flight, each in a goroutine of its
-// own. What they compute is not the worker's thread's, to which all of it is waiting.
+// reads are a worker's reads in flight for one chunk, each in a goroutine of its own. The
+// worker's thread waits for them; their CPU time is not that thread's.
 type reads struct {
 	wg    sync.WaitGroup
 	next  atomic.Int32 // sample of the chunk
@@ -20,14 +20,14 @@ type reads struct {
 	late  []sleeper    // of each goroutine
 }
 
-// oneRead is what became of a sample's read.
+// oneRead is the result of a sample's read.
 type oneRead struct {
 	took int64 // ns
 	err  error
 }
 
-// readMany is read with up to s.reads reads at a time. The chunk is done when all of them
-// are, so that the slowest is what it waits for.
+// readMany does what read does, with up to s.reads reads at a time. The chunk is done when its
+// slowest read is.
 func (w *worker) readMany(ctx context.Context, s *slot, c []Sample, row int) (n int, err error) {
 	r := &w.reads
 	r.next.Store(0)
@@ -55,14 +55,14 @@ func (w *worker) readMany(ctx context.Context, s *slot, c []Sample, row int) (n 
 		}
 	}
 	w.index.Store(int64(c[slowest].Index))
-	if took > 0 { // of the time in which they went on at once, the part that they waited
+	if took > 0 { // scales the waits to the time that the reads took together
 		w.phases.sample = int64(float64(w.clock.Now()-w.phases.last) * float64(min(waited, took)) / float64(took))
 	}
 	w.phases.lapOf(trace.KindRead, taken[slowest].took)
 	return len(taken), nil
 }
 
-// reader reads samples of the chunk until none is left or they are enough.
+// reader reads samples of the chunk until none is left, or until they exceed chunkBytes.
 func (w *worker) reader(ctx context.Context, s *slot, c []Sample, row int, late *sleeper) {
 	r := &w.reads
 	for r.bytes.Load() < chunkBytes {
@@ -75,8 +75,8 @@ func (w *worker) reader(ctx context.Context, s *slot, c []Sample, row int, late 
 	}
 }
 
-// readOne reads the sample at row of the batch. A panic is its error, and so is a data set that calls
-// runtime.Goexit, after which the other goroutines read the rest.
+// readOne reads the sample at row of the batch. A panic becomes the read's error. So does
+// runtime.Goexit in the data set; the other goroutines then read the rest.
 func (w *worker) readOne(ctx context.Context, s *slot, sample *Sample, row int, did *oneRead, late *sleeper) {
 	began := w.clock.Now()
 	did.err = errAborted

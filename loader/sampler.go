@@ -1,11 +1,11 @@
 package loader
 
-// Sampler decides the order of an epoch. Cutting the order into batches is the
-// loader's, because batch_size can change in the middle of an epoch.
+// Sampler decides the order of an epoch. The loader cuts the order into batches, because
+// batch_size can change in the middle of an epoch.
 type Sampler struct {
 	seed    int64
 	samples int
-	groups  Grouping // none: samples are apart from one another
+	groups  Grouping // none: samples do not lie in groups
 	buffer  int      // samples that are mixed at a time, with groups
 }
 
@@ -18,21 +18,20 @@ func (s Sampler) Grouped(g Grouping) Sampler {
 	return s.Mixing(defaultBuffer)
 }
 
-// Mixing returns the sampler that mixes so many samples at a time, where they lie in groups.
+// Mixing returns the sampler that mixes so many samples at a time, if they lie in groups.
 func (s Sampler) Mixing(buffer int) Sampler {
 	s.buffer = buffer
 	return s
 }
 
-// Order writes the dataset indices of an epoch, in the order of delivery, into
-// dst, which it grows when it is too small, and returns it. Shuffled, it is a
-// uniform permutation (Fisher-Yates, as Knuth's algorithm 3.4.2P) and a function
-// of the seed and the epoch alone; otherwise it is 0, 1, 2, ….
+// Order writes the dataset indices of an epoch, in the order of delivery, into dst and returns
+// it. It grows dst if dst is too small. Without shuffle the order is 0, 1, 2, …. Shuffled, it
+// is a uniform permutation (Fisher-Yates, as Knuth's algorithm 3.4.2P), and depends on the seed
+// and the epoch alone.
 //
-// With groups it is what WebDataset's shuffled shards and shuffle buffer make of them: the
-// groups in a uniform order, some at a time that take turns, and of the samples that come so,
-// which fill a buffer, one by one at random. A buffer that holds them all makes a uniform
-// permutation.
+// With groups the order is that of WebDataset's shuffled shards and shuffle buffer. The groups
+// come in a uniform order, and a few at a time take turns. Their samples fill a buffer, from
+// which they leave at random. A buffer that holds all samples makes a uniform permutation.
 func (s Sampler) Order(dst []int32, epoch int, shuffle bool) []int32 {
 	if cap(dst) < s.samples {
 		dst = make([]int32, s.samples)
@@ -44,7 +43,7 @@ func (s Sampler) Order(dst []int32, epoch int, shuffle bool) []int32 {
 	if !shuffle {
 		return dst
 	}
-	rng := NewRNG(s.seed, epoch, -1) // no sample has index -1: independent of their generators
+	rng := NewRNG(s.seed, epoch, -1) // no sample has index -1, so this generator is independent of theirs
 	if len(s.groups.Starts) > 0 && s.buffer < s.samples {
 		s.mix(dst, &rng)
 		return dst
@@ -60,7 +59,7 @@ func permute(dst []int32, rng *RNG) {
 	}
 }
 
-// mix is the order with groups.
+// mix makes the shuffled order with groups.
 func (s Sampler) mix(dst []int32, rng *RNG) {
 	order := make([]int32, len(s.groups.Starts))
 	for i := range order {
@@ -82,14 +81,14 @@ func (s Sampler) mix(dst []int32, rng *RNG) {
 		if l.next == l.end && len(order) > 0 {
 			*l = open()
 		}
-		if l.next < l.end { // else this lane is done, and others are not
+		if l.next < l.end { // else this lane is done, while others go on
 			dst[n] = int32(l.next)
 			l.next++
 			n++
 		}
 	}
 	buffer := append([]int32(nil), dst[:max(s.buffer, 1)]...)
-	for i := len(buffer); i < len(dst); i++ { // what is written was read before
+	for i := len(buffer); i < len(dst); i++ { // only places that were read before are written
 		j := rng.IntN(len(buffer))
 		dst[i-len(buffer)], buffer[j] = buffer[j], dst[i]
 	}

@@ -2,8 +2,8 @@ package loader
 
 import "dev.gpustall/engine/trace"
 
-// schedule is the epochs: which one is delivered, which one batches are cut from, and when
-// the next one may begin. Loader.mu guards it.
+// schedule is the epochs: which one Next delivers, which one batches are cut from, and when the
+// next one may begin. Loader.mu guards it.
 type schedule struct {
 	sampler Sampler
 	stream  *Streamed // the data set, if it is one
@@ -17,7 +17,7 @@ type schedule struct {
 	seq             int32 // of the next batch
 }
 
-// newSchedule returns the schedule of epochs from a position on; nil is the beginning.
+// newSchedule returns the schedule of epochs from a position on; nil means the beginning.
 func newSchedule(in *input, epochs int, start *Position) schedule {
 	s := schedule{sampler: NewSampler(in.seed, in.info.Samples), limit: epochs}
 	s.stream, _ = in.dataset.(*Streamed)
@@ -96,8 +96,8 @@ func (s *schedule) begin(k *Knobs) opening {
 	return o
 }
 
-// order makes the order of an epoch. It is called without Loader.mu: it takes long, and reads
-// only what does not change.
+// order makes the order of an epoch. It is called without Loader.mu, since it takes long. It
+// reads only what does not change.
 func (s *schedule) order(o *opening) {
 	o.order = s.sampler.Mixing(o.mixed).Order(o.order, o.epoch, o.shuffle)
 	if o.from != nil && s.stream != nil {
@@ -105,7 +105,7 @@ func (s *schedule) order(o *opening) {
 	}
 }
 
-// add makes the epoch the one that batches are cut from.
+// add makes batches be cut from this epoch.
 func (s *schedule) add(o opening) {
 	s.opening = false
 	e := &s.epochs[o.epoch&1]
@@ -132,8 +132,8 @@ func (s *schedule) number(b *slot, epoch int) {
 	s.seq++
 }
 
-// position returns the position of Next in the data set, but for the batches in flight, and
-// the epoch that those belong to: nil where it has not begun.
+// position returns how far Next has come, without the batches in flight. It also returns the
+// epoch of those batches, or nil if that epoch has not begun.
 func (s *schedule) position(k *Knobs) (Position, *epoch) {
 	p := Position{Samples: s.sampler.samples, Epoch: s.current}
 	if e := s.delivering(); e != nil && e.done() { // Next moves to the following epoch when it is called

@@ -10,7 +10,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// OnError is what becomes of a batch of which a sample cannot be loaded.
+// OnError says what happens to a batch with a sample that cannot be loaded.
 type OnError uint8
 
 const (
@@ -32,12 +32,12 @@ func (o *OnError) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// loadChunk takes the samples from row on through the phases, as many as go together,
-// and returns how many these were.
+// loadChunk takes the next samples, from row on, through the phases together, and returns how
+// many these were.
 func (w *worker) loadChunk(ctx context.Context, s *slot, row int) (n int, err error) {
 	packed := s.packed
 	defer func() {
-		if err != nil { // the chunk begins anew
+		if err != nil { // the chunk will be loaded again
 			s.packed = packed
 		}
 	}()
@@ -67,14 +67,14 @@ func (w *worker) loadChunk(ctx context.Context, s *slot, row int) (n int, err er
 	return n, nil
 }
 
-// skip takes the sample that err is about out of the batch, if on_error says so. The rest
-// of its chunk is then loaded again.
+// skip removes the sample that err is about from the batch, if on_error says so. The rest of
+// its chunk is then loaded again.
 func (w *worker) skip(ctx context.Context, s *slot, err error) bool {
 	if s.onError != Skip || ctx.Err() != nil {
 		return false
 	}
 	at := slices.Index(s.Samples, int32(w.index.Load()))
-	if at < 0 { // no single sample is to blame
+	if at < 0 { // no single sample is at fault
 		return false
 	}
 	why := *w.failure(s, err, nil)
@@ -85,7 +85,7 @@ func (w *worker) skip(ctx context.Context, s *slot, err error) bool {
 	return true
 }
 
-// shrink lays the batch out anew for the samples that are left of n.
+// shrink lays the batch out for the samples that are left of n.
 func (s *slot) shrink(info Info, n int) {
 	from, to := NewLayout(info, n, s.Device), NewLayout(info, s.N, s.Device)
 	if s.Device {
@@ -97,20 +97,20 @@ func (s *slot) shrink(info Info, n int) {
 	s.Host, s.LabelsOff, s.AugOff, s.begin = s.mem[:to.Size], to.Labels, to.Aug, to.Samples
 }
 
-// mostTold is how many skipped samples are named in the session, each once; all are
-// counted, in each epoch again.
+// mostTold is how many skipped samples are named in the session, each once. All are counted,
+// again in each epoch.
 const mostTold = 100
 
-// skips counts the samples that batches go without. Loader.mu guards it.
+// skips counts the samples that were left out of batches. Loader.mu guards it.
 type skips struct {
 	in      *input
-	rec     *trace.Recorder // nil names nothing in a session
+	rec     *trace.Recorder // nil: there is no session to name them in
 	samples int
 	first   *SampleError // why the first was left out
 	told    []int        // the indices of those named in the session
 }
 
-// count counts the samples that were left out of a batch, now loaded.
+// count counts the samples that were left out of a batch.
 func (k *skips) count(s *slot) {
 	for _, err := range s.skipped {
 		k.samples++
@@ -128,8 +128,8 @@ func (k *skips) count(s *slot) {
 	s.skipped = s.skipped[:0]
 }
 
-// barren returns an error for an epoch, delivered, of which no sample could be loaded: the
-// next would be the same, for ever. n is the epoch's number.
+// barren returns an error if no sample of an epoch, now delivered, could be loaded: the next
+// epochs would be the same for ever. n is the epoch's number.
 func (k *skips) barren(e *epoch, n int) error {
 	if e.pos == 0 || e.delivered > 0 || e.before || k.first == nil {
 		return nil

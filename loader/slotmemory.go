@@ -69,8 +69,8 @@ func (m *slotMemory) drop(s *slot) {
 	s.mem, s.Host, s.locked = nil, nil, false
 }
 
-// floats and ints view a part of a slot as the device will: parts are
-// 64-byte aligned, values in the machine's byte order.
+// floats and ints view a part of a slot as the device will: parts are 64-byte aligned, and
+// values are in the machine's byte order.
 func floats(b []byte) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
 }

@@ -21,7 +21,7 @@ type slot struct {
 	by    *worker // while loading
 	err   error   // of the load, when ready
 	order []int32 // the dataset indices to load: a part of the epoch's order
-	keep  bool    // the ceiling gets it when it is released
+	keep  bool    // the ceiling keeps it when it is released
 
 	// The knobs that its batch is built with.
 	inject  Inject
@@ -32,14 +32,14 @@ type slot struct {
 
 	// What a worker has built so far.
 	skipped []*SampleError // of the samples that were left out
-	begin   int            // of the samples in Host; what follows is laid out for all of them
-	packed  int            // bytes of the samples so far, where they are packed
+	begin   int            // where the samples begin in Host
+	packed  int            // bytes of the samples so far, if they are packed
 
 	mem    []byte
 	locked bool // mem is page-locked
 }
 
-// apply sets the knobs that a batch may be loaded with, also when it is loaded again.
+// apply sets the knobs that may change when a batch is loaded again.
 func (s *slot) apply(k *Knobs) {
 	s.pin, s.inject, s.onError, s.reads = k.PinMemory, k.Inject, k.OnError, k.ReadsInFlight
 }
@@ -106,7 +106,7 @@ type slots struct {
 func newSlots() slots { return slots{free: list{which: inState}} }
 
 // resize makes slots, or retires free ones, until there are want of them. release is the
-// Batch.Release of a new one.
+// Batch.Release of a new slot.
 func (t *slots) resize(want int, release func(*slot)) {
 	for len(t.all) < want {
 		s := &slot{}
@@ -117,7 +117,7 @@ func (t *slots) resize(want int, release func(*slot)) {
 	t.trim(want)
 }
 
-// trim retires free slots while there are more than want.
+// trim retires free slots until there are no more than want.
 func (t *slots) trim(want int) {
 	for len(t.all) > want && t.free.n > 0 {
 		s := t.free.pop()
@@ -148,8 +148,8 @@ func (t *slots) hand(s *slot) {
 // exhausted reports whether the caller holds every slot.
 func (t *slots) exhausted() bool { return t.held >= len(t.all) }
 
-// close retires every slot that nobody uses any more: not the caller's, nor, if a worker
-// hangs, those that are loading.
+// close retires every slot that is no longer used: all but the caller's and, if a worker hangs,
+// those that are loading.
 func (t *slots) close(hung bool) {
 	rest := t.all[:0]
 	for _, s := range t.all {

@@ -9,13 +9,13 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Measuring may take these shares of a worker's time: 1 % in all.
+// Measuring may take these shares of a worker's time, 1 % in all.
 const (
 	batchShare = 0.004 // for the ends of batches
 	phaseShare = 0.006 // for the ends of phases, in some batches
 )
 
-// batchReadings are those of a batch that is measured at its ends.
+// batchReadings is the number of readings of a batch that is measured only at its ends.
 const batchReadings = 2
 
 // level is how finely a batch is split.
@@ -27,13 +27,12 @@ const (
 	byPhase       // and at the end of each phase
 )
 
-// splitter measures what a worker does with its time. It reads the thread's CPU time,
-// and how long the thread waited for a core, at the ends of batches and, where they are
-// long enough or it is their turn, at the ends of their phases: as often as the
-// measuring, whose cost it measures as well, stays under 1 %. From the first reading of
-// a batch to the last the worker is locked to its thread.
+// splitter measures what a worker does with its time. It reads the thread's CPU time, and how
+// long the thread waited for a core, at the ends of batches. In some batches it also reads them
+// at the ends of phases. It measures the cost of its readings, and makes as many as stay under
+// 1 %. From the first reading of a batch to the last the worker is locked to its thread.
 type splitter struct {
-	meter *host.Meter // nil where this cannot be measured
+	meter *host.Meter // nil if this cannot be measured
 	clock trace.Clock
 	sched *scheduler
 
@@ -42,7 +41,7 @@ type splitter struct {
 	began    reading // of the batch
 	last     reading // of the phase
 	work     trace.Work
-	piece    trace.Split // what was measured since it was cleared; zero where nothing was
+	piece    trace.Split // what was measured since it was last cleared
 
 	took            int64     // worker time since a batch was last split, ns
 	readings        int       // in this batch
@@ -55,7 +54,7 @@ func newSplitter(m *host.Meter, c trace.Clock, s *scheduler) splitter {
 	return splitter{meter: m, clock: c, sched: s, batches: host.Budget{Share: batchShare}, phases: host.Budget{Share: phaseShare}}
 }
 
-// reading is what a thread's counters say, in ns.
+// reading is the state of a thread's counters, in ns.
 type reading struct{ at, cpu, waited int64 }
 
 func (p *splitter) read() (r reading) {
@@ -76,7 +75,7 @@ func (p *splitter) begin() {
 		return
 	}
 	switch {
-	case p.phases.Covers(p.cost.Of(p.phaseReadings)): // nothing is known before the first
+	case p.phases.Covers(p.cost.Of(p.phaseReadings)): // true for the first batch, when no cost is known
 		p.level = byPhase
 	case p.batches.Covers(p.cost.Of(batchReadings)):
 		p.level = byBatch
@@ -89,8 +88,8 @@ func (p *splitter) begin() {
 	p.last = p.began
 }
 
-// phase ends a phase, of which so many ns went by before a store began to send: a thread
-// that waits for that is blocked.
+// phase ends a phase. For waited ns of it the thread waited for a store to begin to send; such
+// a thread is blocked.
 func (p *splitter) phase(k trace.Kind, waited int64) {
 	if p.level != byPhase {
 		return
@@ -107,8 +106,8 @@ func (p *splitter) phase(k trace.Kind, waited int64) {
 	p.last = now
 }
 
-// end is called after a batch, which took so many ns. It adds what was measured to work;
-// slowest is what was measured of the batch's slowest piece.
+// end is called after a batch, which took so many ns. It adds what was measured to work, and
+// corrects slowest, the measurement of the batch's slowest piece.
 func (p *splitter) end(took int64, work *trace.Work, slowest *trace.Split) {
 	if p.meter == nil {
 		return
@@ -121,7 +120,7 @@ func (p *splitter) end(took int64, work *trace.Work, slowest *trace.Split) {
 	p.batches.Earn(took, p.cost.Of(batchReadings))
 }
 
-// measure ends a batch that is split.
+// measure ends a batch that is measured.
 func (p *splitter) measure(work *trace.Work, slowest *trace.Split) {
 	p.work.Batch = between(p.began, p.read())
 	runtime.UnlockOSThread()
@@ -129,7 +128,7 @@ func (p *splitter) measure(work *trace.Work, slowest *trace.Split) {
 	switch {
 	case p.level == byBatch:
 		p.batches.Spend(spent)
-	case p.phaseReadings > 0: // the first batch, of which nothing was known, is free
+	case p.phaseReadings > 0: // the first batch, whose cost was not known, is free
 		p.phases.Spend(spent)
 	}
 	if p.level == byPhase {
@@ -144,8 +143,8 @@ func (p *splitter) measure(work *trace.Work, slowest *trace.Split) {
 	}
 }
 
-// between is what the thread did from one reading to the next. What was neither on a
-// core nor waiting for one was blocked.
+// between returns what the thread did from one reading to the next. The time neither on a core
+// nor in wait for one was blocked.
 func between(from, to reading) trace.Split {
 	time := max(0, to.at-from.at)
 	core := min(max(0, to.cpu-from.cpu), time)
@@ -153,11 +152,11 @@ func between(from, to reading) trace.Split {
 	return trace.Split{Core: core, Waiting: waiting, Blocked: time - core - waiting}
 }
 
-// scheduler tells blocked workers from those that wait in Go's scheduler, which to the
-// kernel are blocked as well. With a GOMAXPROCS that exceeds the threads there are
-// (host.Processors) none waits there. With less, which somebody chose, the time that all
-// goroutines waited there, as Go measures it, is compared with the time in which workers
-// were not on a core nor in the kernel's queue for one.
+// scheduler tells blocked workers from those that wait in Go's scheduler, which the kernel also
+// counts as blocked. If GOMAXPROCS exceeds the threads there are (host.Processors), no worker
+// waits there. If somebody has set it lower, the scheduler compares two times. One is how long
+// all goroutines waited in Go's scheduler, as Go measures it. The other is how long workers
+// were neither on a core nor in the kernel's queue for one.
 type scheduler struct {
 	workers atomic.Int32 // num_workers
 
@@ -169,15 +168,14 @@ type scheduler struct {
 	primed  bool  // waited is known
 	waited  int64 // of Go's scheduler, at the last look
 	taken   int64 // worker time since
-	split   int64 // the part of it that was measured, and ...
-	blocked int64 // ... what seemed blocked of that
+	split   int64 // the measured part of it, and ...
+	blocked int64 // ... the part of that which seemed blocked
 }
 
 const schedulerEvery = int64(100e6) // ns between two looks
 
-// correct counts in a batch that was split, with the worker time since the one before it,
-// and moves the part of its blocked time that passed in Go's scheduler to the time waiting
-// for a core.
+// correct counts a measured batch, and the worker time since the one before it. Of its blocked
+// time it moves the part that passed in Go's scheduler to the time waiting for a core.
 func (s *scheduler) correct(took int64, w *trace.Work, slowest *trace.Split) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,8 +200,8 @@ func (s *scheduler) correct(took int64, w *trace.Work, slowest *trace.Split) {
 	}
 }
 
-// look finds the share. Where too little was seen it is the last one; before there is
-// one, all of it, since processors are known to be short.
+// look computes the share. With too little data it stays as it was; before the first one it is
+// 1, since processors are known to be short.
 func (s *scheduler) look() {
 	if runtime.GOMAXPROCS(0) >= host.Processors(int(s.workers.Load())) {
 		s.share, s.primed = 0, false
@@ -214,8 +212,8 @@ func (s *scheduler) look() {
 		s.share, s.primed = 1, true
 	} else if s.split > 0 && s.blocked > 0 {
 		all := float64(s.blocked) * float64(s.taken) / float64(s.split)
-		// Twice, because one wait in eight is measured: what may have been a wait for
-		// a core shall not read as blocked.
+		// Twice, because one wait in eight is measured: a possible wait for a core must not be
+		// shown as blocked.
 		now := min(1, 2*float64(waited-s.waited)/all)
 		s.share += (now - s.share) / 2
 	}

@@ -1,8 +1,8 @@
 package loader
 
-// Stats is a look at the loader.
+// Stats describes the loader at one moment.
 type Stats struct {
-	Ready    int // batches that Next could return, now or in their turn
+	Ready    int // batches that Next can return, now or when it is their turn
 	Capacity int // batches that may be in flight: num_workers x prefetch_factor
 	InFlight int // batches started and not yet returned by Next
 	Workers  int // running
@@ -17,7 +17,7 @@ type Stats struct {
 	Skipped   int // samples left out by on_error=skip, since the start
 }
 
-// Stats returns a look at the loader. It is cheap: a lock and no scan.
+// Stats returns what the loader is doing now. It is cheap: a lock and no scan.
 func (l *Loader) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,48 +10,47 @@ import (
 	"time"
 )
 
-// Stream is a data set that can only be read forwards, group by group: a compressed
-// archive, a pipe, a store that hands out whole objects. How many samples each group has is
-// known. Its methods are safe for concurrent use.
+// Stream is a data set that can only be read forwards, group by group: a compressed archive, a
+// pipe, a store that hands out whole objects. The number of samples in each group is known. Its
+// methods are safe for concurrent use.
 type Stream interface {
 	Info() Info
 	Grouping() Grouping
 	// Open begins to read a group from its first sample.
 	Open(ctx context.Context, group int) (Cursor, error)
-	// Decode is as a Dataset's.
+	// Decode is Dataset.Decode.
 	Decode(s *Sample) error
 	Close() error
 }
 
 // Cursor reads the samples of a group one after the other. One goroutine uses it at a time.
 type Cursor interface {
-	// Next fetches the next sample's stored bytes into s.Raw and sets s.Label. Behind an
-	// error that wraps ErrDamaged it goes on with the sample after that; behind another one
-	// it is not used any more.
+	// Next fetches the next sample's stored bytes into s.Raw and sets s.Label. After an error
+	// that wraps ErrDamaged it goes on with the next sample. After any other error the cursor
+	// is not used again.
 	Next(ctx context.Context, s *Sample) error
 	io.Closer
 }
 
-// Seeker is a Stream that can begin behind some samples of a group without reading them.
+// Seeker is a Stream that can begin after some samples of a group without reading them.
 type Seeker interface {
 	OpenAt(ctx context.Context, group, skip int) (Cursor, error)
 }
 
-// ErrDamaged is wrapped by the error of a cursor that concerns one sample alone.
+// ErrDamaged is wrapped by a cursor's error that concerns only one sample.
 var ErrDamaged = errors.New("the sample is damaged")
 
-// Streamed is a Stream as a Dataset, so that the loader's promises hold for it as they are.
+// Streamed makes a Dataset of a Stream, so that the loader's promises hold for it.
 //
-// The order of samples is the sampler's, which keeps near to the order in which they lie;
-// what is asked of this data set is a sample of that order. The cursor of a group belongs to
-// no worker: the one that needs a sample beyond it moves it on, as far as it needs to, and
-// what it passes is kept for whoever asks. So a cursor is handed over, never restarted,
-// whatever happens to the workers. An epoch has cursors of its own, since the next one may
-// begin before it ends.
+// The sampler's order keeps near to the order in which the samples lie. The cursor of a group
+// belongs to no worker. A worker that needs a later sample moves the cursor to it, and the
+// samples that it passes are kept for whoever asks. So a cursor is handed over and never
+// restarted, whatever happens to the workers. Each epoch has its own cursors, since the next
+// one may begin before it ends.
 //
-// Samples that a worker asks for again, because a load failed or a chunk was too large, are
-// found among those taken last; where they are not, a cursor of their own looks for them
-// from the group's beginning.
+// A worker may ask for a sample again, because a load failed or a chunk was too large. It is
+// then found among the samples taken last. If it is not there, a new cursor looks for it from
+// the group's beginning.
 type Streamed struct {
 	Stream
 	grouping Grouping
@@ -59,8 +58,8 @@ type Streamed struct {
 
 	mu    sync.Mutex
 	flows map[place]*flow
-	kept  store // passed and not asked for
-	taken store // asked for, in case they are again
+	kept  store // passed by a cursor and not yet asked for
+	taken store // asked for; kept in case they are asked for again
 	free  [][]byte
 	mixed [2]int // samples that the last two epochs mix at a time
 	over  delivered
@@ -77,7 +76,7 @@ type flow struct {
 	turn   chan struct{} // holds one token while nobody moves the cursor
 	cursor Cursor        // nil before the first sample, and after an error
 	at     int           // the cursor's place in the group
-	waited atomic.Int64  // ns that whoever moved the cursor waited for a store to begin to send
+	waited atomic.Int64  // ns that those who moved the cursor waited for a store to begin to send
 }
 
 // FromStream makes a Dataset of a Stream, which it closes.
@@ -90,16 +89,16 @@ func FromStream(s Stream) *Streamed {
 	return d
 }
 
-// mixing says how many samples the epoch that begins mixes at a time: as many are kept, or
-// as many as the one before it does, which may go on.
+// mixing sets how many samples the epoch that begins mixes at a time. So many are kept, or as
+// many as the epoch before mixes, which may still go on.
 func (d *Streamed) mixing(buffer int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.mixed = [2]int{d.mixed[1], buffer}
 }
 
-// delivered are samples of an epoch that nobody will ask for: they were delivered before the
-// loader was started.
+// delivered are the samples of an epoch that were delivered before the loader was started;
+// nobody will ask for them.
 type delivered struct {
 	epoch int32
 	of    []bool // by index; nil when there are none
@@ -107,7 +106,7 @@ type delivered struct {
 
 func (o *delivered) has(at place) bool { return o.of != nil && at.epoch == o.epoch && o.of[at.index] }
 
-// passed says which samples of an epoch were delivered.
+// passed sets which samples of an epoch were delivered.
 func (d *Streamed) passed(epoch int32, samples []int32) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -117,12 +116,12 @@ func (d *Streamed) passed(epoch int32, samples []int32) {
 	}
 }
 
-// Info is the stream's.
+// Info returns the stream's.
 func (d *Streamed) Info() Info { return d.info }
 
 // Bounds on what is kept, beside the shuffle buffer.
 const (
-	passedSpare = 1024     // samples more than the shuffle buffer that may have been passed
+	passedSpare = 1024     // samples that may be kept beyond the shuffle buffer
 	takenBytes  = 32 << 20 // of samples taken last
 )
 
@@ -141,7 +140,7 @@ func (d *Streamed) Read(ctx context.Context, s *Sample) error {
 	began, waited := time.Now(), f.waited.Load()
 	select { // whoever moves the cursor may pass the sample meanwhile
 	case <-f.turn:
-		// What it waited for, this one did, as far as that lies within this wait.
+		// If another goroutine waited for a store meanwhile, this one did too.
 		s.FirstByte += min(f.waited.Load()-waited, int64(time.Since(began)))
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -156,8 +155,8 @@ func (d *Streamed) Read(ctx context.Context, s *Sample) error {
 	return d.advance(ctx, f, s, group, want, end-start)
 }
 
-// flow finds the reading of a group in an epoch, or begins one. Those of epochs that are
-// over by then are forgotten.
+// flow finds the reading of a group in an epoch, or begins one. It forgets those of epochs that
+// are over.
 func (d *Streamed) flow(at place) *flow {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -171,8 +170,8 @@ func (d *Streamed) flow(at place) *flow {
 	return f
 }
 
-// forget drops what belongs to epochs before this one. Two are loaded at a time, so nobody
-// is reading those.
+// forget drops everything of epochs before this one. At most two epochs are loaded at a time,
+// so nobody reads the others.
 func (d *Streamed) forget(epoch int32) {
 	for at, f := range d.flows {
 		if at.epoch < epoch {
@@ -194,7 +193,8 @@ func (f *flow) close() {
 	}
 }
 
-// take gives s the sample, or its error, if it was passed, or taken a while ago.
+// take gives s the sample, or its error, if a cursor has passed it or a worker took it a while
+// ago.
 func (d *Streamed) take(s *Sample) (ok bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -220,12 +220,12 @@ func (d *Streamed) remember(s *Sample, err error) {
 	}
 }
 
-// advance moves the cursor to the sample, keeps those that it passes, and takes it. The
+// advance moves the cursor to the sample, keeps those that it passes, and takes the sample. The
 // caller has the flow's turn.
 func (d *Streamed) advance(ctx context.Context, f *flow, s *Sample, group, want, samples int) error {
 	whole := false
 	defer func() {
-		if !whole { // an error or a panic: where the cursor is now nobody knows
+		if !whole { // after an error or a panic the cursor's place is unknown
 			f.close()
 		}
 	}()
@@ -274,7 +274,7 @@ func (d *Streamed) advance(ctx context.Context, f *flow, s *Sample, group, want,
 	return err
 }
 
-// again fetches a sample behind the cursor with one of its own.
+// again fetches, with a cursor of its own, a sample that the group's cursor has passed.
 func (d *Streamed) again(ctx context.Context, s *Sample, group, want int) error {
 	c, err := d.open(ctx, group, want)
 	if err != nil {
@@ -283,7 +283,7 @@ func (d *Streamed) again(ctx context.Context, s *Sample, group, want int) error 
 	return errors.Join(c.Next(ctx, s), c.Close())
 }
 
-// open begins to read a group behind so many samples.
+// open begins to read a group after its first skip samples.
 func (d *Streamed) open(ctx context.Context, group, skip int) (Cursor, error) {
 	if s, ok := d.Stream.(Seeker); ok {
 		return s.OpenAt(ctx, group, skip)
@@ -301,7 +301,7 @@ func (d *Streamed) open(ctx context.Context, group, skip int) (Cursor, error) {
 	return c, nil
 }
 
-// Locate is the stream's, where it has one.
+// Locate returns the stream's answer if it has one.
 func (d *Streamed) Locate(index int) string {
 	if l, ok := d.Stream.(Locator); ok {
 		return l.Locate(index)
@@ -320,7 +320,8 @@ func (d *Streamed) Close() error {
 	return d.Stream.Close()
 }
 
-// buffer is memory for a sample's bytes; spare gives it back. Both are called with mu held.
+// buffer returns memory for a sample's bytes; spare takes it back. Both are called with mu
+// held.
 func (d *Streamed) buffer() []byte {
 	n := len(d.free)
 	if n == 0 {
@@ -339,7 +340,7 @@ func (d *Streamed) spare(b []byte) {
 	}
 }
 
-// stored is a sample's bytes and class, and why it cannot be had.
+// stored is a sample's bytes and class, or the error of reading it.
 type stored struct {
 	raw   []byte
 	label int32
@@ -349,7 +350,7 @@ type stored struct {
 // store keeps samples and knows which came first.
 type store struct {
 	samples map[place]stored
-	order   []place // as they came; those that were removed too, until they are at the front
+	order   []place // as they came; removed samples stay in it until they are at the front
 	bytes   int
 }
 
@@ -375,7 +376,7 @@ func (s *store) remove(at place) (stored, bool) {
 	return v, ok
 }
 
-// compact takes those out of the order that were removed.
+// compact removes from the order the samples that are no longer stored.
 func (s *store) compact() {
 	rest := s.order[:0]
 	for _, at := range s.order {

@@ -27,7 +27,7 @@ type worker struct {
 	reads   reads
 	seen    int // bytes of the largest recent sample, stored and decoded
 	labels  []int32
-	rng     RNG // of the sample at hand; here so that it does not escape
+	rng     RNG // of the sample at hand; a field, so that it is not allocated
 	phases  phaseTimer
 	split   splitter
 
@@ -61,8 +61,8 @@ func (w *worker) run() {
 			l.fail(w, fmt.Errorf("loader: worker %d panicked: %v\n%s", w.id, p, debug.Stack()))
 			return
 		}
-		// A data set that calls runtime.Goexit takes the goroutine with it; its batch
-		// goes back, and a new worker takes over.
+		// If the data set calls runtime.Goexit, the goroutine ends: its batch is completed with
+		// an error, and a new worker takes over.
 		if !ended {
 			l.bury(w, s)
 		}
@@ -76,8 +76,8 @@ func (w *worker) run() {
 			return
 		}
 		if handed {
-			// The step loop may wait for that batch. Where every processor has a busy
-			// goroutine it would get its turn only when one is preempted, 10 ms later.
+			// The step loop may wait for that batch. If every processor has a busy goroutine,
+			// the step loop would run only after one is preempted, 10 ms later.
 			runtime.Gosched()
 		}
 		l.sweep()
@@ -94,7 +94,8 @@ func (w *worker) startUp() {
 	w.record(trace.KindStart, -1, start, w.clock.Now(), 0)
 }
 
-// grow makes the scratch large enough for batches of n samples, read so many at a time.
+// grow makes the scratch large enough for batches of n samples, of which so many are read at a
+// time.
 func (w *worker) grow(n, reads int) {
 	if cap(w.labels) < n {
 		w.labels = make([]int32, n)
@@ -111,14 +112,14 @@ func (w *worker) grow(n, reads int) {
 
 // Bounds on a worker's scratch, in bytes.
 const (
-	chunkBytes = 4 << 20  // of samples that go through a phase together, but for one
+	chunkBytes = 4 << 20  // of samples that go through a phase together, unless one alone is larger
 	keepBytes  = 64 << 20 // of a sample's memory that is kept for the next: 17 Mpixel
 )
 
-// chunk is how many samples go through a phase together: a sixteenth of the batch,
-// which shows the phases in their true order at about 50 spans a batch, but at most
-// chunkBytes of samples, estimated from the ones read before. Of those that are read
-// several at a time it holds two rounds at the least, since it ends with its slowest.
+// chunk returns how many samples go through a phase together: a sixteenth of the batch, which
+// shows the phases in their true order at about 50 spans a batch. They are at most chunkBytes,
+// estimated from the samples read before. If several are read at a time, a chunk is at least
+// two rounds of reads, since it ends with its slowest read.
 func (w *worker) chunk(n, reads int) int { return chunk(n, reads, max(w.in.info.sample(), w.seen)) }
 
 // chunk is worker.chunk for samples of so many bytes.
@@ -130,12 +131,12 @@ func chunk(n, reads, sample int) int {
 	return max(1, min(share, chunkBytes/max(sample, 1)))
 }
 
-// sample is a sample's average size in bytes, stored plus decoded, as far as the data
-// set knows it. An image folder knows neither size before an image is read.
+// sample returns a sample's average size in bytes, stored plus decoded, if the data set knows
+// it. An image folder knows neither before it reads an image.
 func (i *Info) sample() int { return int(i.Bytes/int64(i.Samples)) + i.Values() }
 
-// settle notes how large the samples of a chunk were, for the size of the next
-// chunks, and frees the buffers of the very large ones.
+// settle notes the size of a chunk's largest sample, which decides the size of the next chunks.
+// It frees the buffers of very large samples.
 func (w *worker) settle(c []Sample) {
 	w.seen -= w.seen / 16 // a large one is remembered for some chunks
 	one := max(keepBytes, 2*w.in.info.sample())

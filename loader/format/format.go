@@ -37,10 +37,10 @@ type Options struct {
 	Size      int    // of images after the usual transform: height and width; 0: the usual size
 }
 
-// opener opens one split of one form, with the transform for it.
+// opener opens one split of one form, and returns the transform for it.
 type opener func(ctx context.Context, path string, o Options) (loader.Dataset, loader.Transform, error)
 
-// kind is one form: how its splits are opened.
+// kind is one form of data set: how its splits are opened.
 type kind struct {
 	train, eval opener // eval is nil where the form has none
 	not         error  // what their errors wrap when the path holds something else
@@ -48,7 +48,7 @@ type kind struct {
 	remote      bool   // it may lie in a store
 }
 
-// What the forms' images are before the transform.
+// The forms' images before the transform.
 var (
 	cifarImages = transform.Input{H: cifar.Side, W: cifar.Side, Constants: transform.CIFAR}
 	anyImages   = transform.Input{Constants: transform.ImageNet}
@@ -64,7 +64,7 @@ func kinds() []kind {
 	}
 }
 
-// plain is the opener of a form that needs a path only.
+// plain returns the opener of a form that needs only a path.
 func plain[D loader.Dataset](open func(string) (D, error), in transform.Input, eval bool) opener {
 	return func(_ context.Context, path string, o Options) (loader.Dataset, loader.Transform, error) {
 		d, err := open(path)
@@ -78,15 +78,15 @@ func plain[D loader.Dataset](open func(string) (D, error), in transform.Input, e
 	}
 }
 
-// foldered is the opener of images, or arrays, by class, which may lie in a store.
+// foldered returns the opener of images, or arrays, by class, which may lie in a store.
 func foldered[D loader.Dataset](open func(context.Context, *source.Files, string) (D, error), eval bool) opener {
 	return func(ctx context.Context, path string, o Options) (loader.Dataset, loader.Transform, error) {
 		return plain(func(path string) (D, error) { return open(ctx, o.Files, path) }, anyImages, eval)(ctx, path, o)
 	}
 }
 
-// fitting is a data set with the transform that goes with what it holds: images, arrays or
-// records. It closes the data set when there is none.
+// fitting returns a data set with the transform for what it holds: images, arrays or records.
+// It closes the data set if there is no such transform.
 func fitting[D loader.Dataset](d D, holds loader.Dataset, in transform.Input, eval bool, o Options) (loader.Dataset, loader.Transform, error) {
 	var other loader.Transform
 	what := ""
@@ -117,7 +117,7 @@ func fitting[D loader.Dataset](d D, holds loader.Dataset, in transform.Input, ev
 	return nil, nil, errors.Join(err, d.Close())
 }
 
-// imageTransform is the transform that options ask for.
+// imageTransform returns the transform that the options ask for.
 func imageTransform(in transform.Input, eval bool, o Options) (*transform.Pipeline, error) {
 	text := o.Transform
 	if text == "" {
@@ -130,7 +130,7 @@ func imageTransform(in transform.Input, eval bool, o Options) (*transform.Pipeli
 	return t.Test()
 }
 
-// sharded is the opener of shards: of images or of arrays.
+// sharded returns the opener of shards, of images or of arrays.
 func sharded(open func(context.Context, string, shards.Options) (*shards.Dataset, error), eval bool) opener {
 	return func(ctx context.Context, path string, o Options) (loader.Dataset, loader.Transform, error) {
 		d, err := open(ctx, path, shards.Options{Files: o.Files, Cache: o.Cache, Progress: o.Progress, Where: o.Where})
@@ -144,14 +144,14 @@ func sharded(open func(context.Context, string, shards.Options) (*shards.Dataset
 	}
 }
 
-// Open finds out what path is and opens its training split, with the transform
-// that people train with on such data. The error of a damaged data set is its
-// format's; that of something else says what was looked for.
+// Open finds out what path holds and opens its training split, with the transform that people
+// usually train with on such data. If the data is damaged, the error is the format's. If it is
+// something else, the error says what was looked for.
 func Open(ctx context.Context, path string, o Options) (loader.Dataset, loader.Transform, error) {
 	return open(ctx, path, o, func(k kind) opener { return k.train })
 }
 
-// OpenTest opens the evaluation split, with the transform without randomness.
+// OpenTest opens the evaluation split, with a transform without randomness.
 func OpenTest(ctx context.Context, path string, o Options) (loader.Dataset, loader.Transform, error) {
 	return open(ctx, path, o, func(k kind) opener { return k.eval })
 }
@@ -168,7 +168,7 @@ func open(ctx context.Context, path string, o Options, of func(kind) opener) (lo
 	if err != nil {
 		return nil, nil, errs.File(err, "open data", path, "check the path")
 	}
-	// What cannot be looked into is not yet something else.
+	// A path that cannot be read may still be a data set.
 	if !source.Remote(path) {
 		if err := readable(path, st.Dir); err != nil {
 			return nil, nil, errs.File(err, "open data", path, "check the disk")
@@ -204,7 +204,7 @@ func open(ctx context.Context, path string, o Options, of func(kind) opener) (lo
 		"name one of those, or make one with gpustall data make").Because(ErrUnknown)
 }
 
-// isEmpty reports whether nothing lies in a folder.
+// isEmpty reports whether a folder is empty.
 func isEmpty(dir string) bool {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -60,7 +60,8 @@ func (t *Crop) write(pix []byte, width, height, dy, dx int, flip bool, dst []flo
 	}
 }
 
-// planeWidth is the width of images that are taken as planes, CIFAR's: a row fits a register.
+// planeWidth is the width of images that are taken as planes, which is CIFAR's: a row fits into
+// a register.
 const planeWidth = 32
 
 // takesPlanes reports whether hostPlanes takes images of that size.
@@ -68,7 +69,8 @@ func (t *Crop) takesPlanes(w, h int) bool {
 	return t.divides && w == planeWidth && h > 0 && t.Padding < planeWidth
 }
 
-// hostPlanes is Host of images of so many rows that have Planes, one behind the other.
+// hostPlanes does what Host does for images of so many rows that have Planes. The results lie
+// one behind the other.
 func (t *Crop) hostPlanes(s []loader.Sample, rows int, dst []float32) {
 	each := 3 * planeWidth * rows
 	for len(s) > 0 {
@@ -85,7 +87,7 @@ func (t *Crop) Device(s *loader.Sample, rng *loader.RNG, dst []byte, record []in
 	return copy(dst, s.Pixels)
 }
 
-// augmentation writes what the device does, as kernels.Augment takes it.
+// augmentation writes the parameters of the device's part, as kernels.Augment takes them.
 func augmentation(record []int32, dy, dx int, flip bool) {
 	record[0], record[1], record[2], record[3] = int32(dy), int32(dx), 0, 0
 	if flip {

@@ -4,12 +4,12 @@
 
 enum { unit = 8 }; // pixels, 24 values
 
-// forwards widens 8 pixels.
+// forwards widens the bytes of 8 pixels.
 INLINE void forwards(const uint8_t *px, __m256i v[3]) {
 	for (int j = 0; j < 3; j++) v[j] = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(px + 8 * j)));
 }
 
-// backwards widens 8 pixels from the last to the first.
+// backwards widens the bytes of 8 pixels, from the last pixel to the first.
 INLINE void backwards(const uint8_t *px, __m256i v[3]) {
 	const __m128i from[3] = { // 8 of the 16 bytes from 8, 4 and 0 on
 		_mm_setr_epi8(13, 14, 15, 10, 11, 12, 7, 8, -1, -1, -1, -1, -1, -1, -1, -1),
@@ -20,7 +20,7 @@ INLINE void backwards(const uint8_t *px, __m256i v[3]) {
 		v[j] = _mm256_cvtepu8_epi32(_mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(px + 8 - 4 * j)), from[j]));
 }
 
-// pad writes n pixels of black, 8 at a time from out on, but none from end on.
+// pad writes n black pixels from out on, 8 at a time, and nothing from end on.
 INLINE void pad(float *out, ptrdiff_t n, float *end, const struct norm *norm) {
 	const __m256i black[3] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
 	for (ptrdiff_t x = 0; x < n; x += unit) {
@@ -39,8 +39,8 @@ AVX2 void gpustall_crop(const uint8_t *pix, ptrdiff_t width, ptrdiff_t height, p
 			pad(out, width, end, &norm);
 			continue;
 		}
-		// What a unit writes too much is written over by what follows, the last unit of
-		// eight pixels of which some have been written before.
+		// A unit may write too much; what follows writes over it. The last unit of eight pixels
+		// writes some of them again.
 		pad(out, first, end, &norm);
 		pad(out + 3 * (first + n), width - first - n, end, &norm);
 		const uint8_t *in = pix + 3 * ((i + dy) * width + left + dx);

@@ -8,7 +8,7 @@ import (
 	"dev.gpustall/loader"
 )
 
-// normalise marks where floats are made; the pipeline does it.
+// normalise marks where pixels become floats; the pipeline does it.
 type normalise struct {
 	Constants
 	given bool
@@ -51,8 +51,8 @@ func (t *randomPart) draw(w, h int, rng *loader.RNG) pixels.Rect {
 	return pixels.Rect{X: (w - cw) / 2, Y: (h - ch) / 2, W: max(cw, 1), H: max(ch, 1)}
 }
 
-// resample cuts a part out of an image, resizes it, and may cut a window out of that and
-// mirror it: RandomResizedCrop, or Resize with the CenterCrop or RandomCrop behind it.
+// resample cuts a part out of an image, resizes it, and may cut a window out of the result and
+// mirror it. It is RandomResizedCrop, or Resize with the CenterCrop or RandomCrop after it.
 // Resizing is bilinear with antialiasing on uint8 pixels, bit by bit as PIL does it.
 type resample struct {
 	crop   *randomPart // nil: the whole image
@@ -62,7 +62,7 @@ type resample struct {
 	flip   float64     // probability of mirroring left to right
 }
 
-// join takes over what comes behind, where that costs less than by itself.
+// join makes the next step a part of this one, if that costs less than a step of its own.
 func (t *resample) join(s step) bool {
 	switch s := s.(type) {
 	case *place:
@@ -92,7 +92,7 @@ func (t *resample) shape(h, w int) (int, int) {
 	return rh, rw
 }
 
-// resized is the size of a w x h part once it is resized.
+// resized returns the size of a w x h part after resizing.
 func (t *resample) resized(w, h int) (rw, rh int) {
 	if !t.short {
 		return t.size[1], t.size[0]
@@ -103,12 +103,12 @@ func (t *resample) resized(w, h int) (rw, rh int) {
 	return t.size[0] * w / h, t.size[0]
 }
 
-// The numbers of a resample, as kernels.Resample takes them: the part, its size once resized,
-// the window, whether it is mirrored, and which part of the image the device has.
+// A resample has these parameters, as kernels.Resample takes them: the part, its size after
+// resizing, the window, whether it is mirrored, and which part of the image the device has.
 const resampleWords = 15
 
-// maxResized bounds the pixels of what is resized, 805 MB: the shorter side of an image of
-// 100,000x1 makes many of its longer one.
+// maxResized bounds the pixels of a resized image, 805 MB. An image of 100,000x1 would become
+// huge when its shorter side is resized.
 const maxResized = 16 * MaxSide * MaxSide
 
 func (t *resample) words() int { return resampleWords }
@@ -137,23 +137,23 @@ func (t *resample) draw(w, h int, rng *loader.RNG, p []int32) (ow, oh int) {
 	return win.W, win.H
 }
 
-// sized is the size of the window that draw said.
+// sized returns the size of the window that draw decided on.
 func (t *resample) sized(p []int32) (w, h int) { return int(p[8]), int(p[9]) }
 
-// job is what draw said.
+// job returns what draw decided on.
 func (t *resample) job(p []int32) pixels.Job {
 	v := func(i int) int { return int(p[i]) }
 	return pixels.Job{Part: pixels.Rect{X: v(0), Y: v(1), W: v(2), H: v(3)}, W: v(4), H: v(5),
 		Window: pixels.Rect{X: v(6), Y: v(7), W: v(8), H: v(9)}, Mirrored: v(10) != 0}
 }
 
-// resize writes what the job at work makes of an image.
+// resize writes the current job's result for an image.
 func (z *scratch) resize(m *image, dst []byte) { z.Image(pixels.Rect(m.held), m.pix, &z.work, dst) }
 
-// stripBytes are normalised at a time, which lie in the first cache.
+// stripBytes are normalised at a time; so many fit into the first-level cache.
 const stripBytes = 12 << 10
 
-// normalised is resize with its result normalised.
+// normalised does what resize does and normalises the result.
 func (z *scratch) normalised(m *image, norm *Norm, dst []float32) {
 	z.Begin(pixels.Rect(m.held), m.pix, &z.work)
 	n := z.work.Window.W * 3
@@ -180,7 +180,7 @@ func (t *resample) apply(z *scratch, in *image, p []int32, dst []byte, _, _ int)
 	z.resize(in, dst)
 }
 
-// needs returns what of an image is cut out, or what the window is made of.
+// needs returns the part of an image that is cut out, or that the window is made of.
 func (t *resample) needs(_, _ int, p []int32) loader.Rect {
 	j := t.job(p)
 	left, right := pixels.Reach(j.Part.W, j.W, j.Window.X, j.Window.W)
@@ -188,19 +188,19 @@ func (t *resample) needs(_, _ int, p []int32) loader.Rect {
 	return loader.Rect{X: j.Part.X + left, Y: j.Part.Y + top, W: right - left, H: bottom - top}
 }
 
-// The numbers of place and flip, as kernels.Shift takes them: the corner, and whether the image
-// is mirrored left to right, and top to bottom.
+// place and flip have these parameters, as kernels.Shift takes them: the corner, and whether
+// the image is mirrored left to right, and top to bottom.
 const shiftWords = 4
 
-// place cuts a part of a size out of an image with zero pixels around it: RandomCrop, or
-// CenterCrop. Where the image is too small, there are as many zeros as it lacks.
+// place cuts a part of a given size out of an image with zero pixels around it: RandomCrop, or
+// CenterCrop. If the image is too small, zeros fill the rest.
 type place struct {
 	size    [2]int // height and width
 	padding int
 	random  bool
 }
 
-// refuse says why it cannot be done to images of a size.
+// refuse says why the step is impossible for images of a size; it is empty if it is possible.
 func (t *place) refuse(h, w int) string {
 	if t.random && h > 0 && (h+2*t.padding < t.size[0] || w+2*t.padding < t.size[1]) {
 		return fmt.Sprintf("a part of %dx%d is larger than the image of %dx%d with padding=%d", t.size[0], t.size[1], h, w, t.padding)
@@ -211,7 +211,7 @@ func (t *place) refuse(h, w int) string {
 func (t *place) shape(int, int) (int, int) { return t.size[0], t.size[1] }
 func (t *place) words() int                { return shiftWords }
 
-// corner is where the part's corner lies in a w x h image.
+// corner returns where the part's corner lies in a w x h image.
 func (t *place) corner(w, h int, rng *loader.RNG) (y, x int) {
 	if !t.random { // torchvision rounds half to even
 		return int(math.RoundToEven(float64(h-t.size[0]) / 2)), int(math.RoundToEven(float64(w-t.size[1]) / 2))
@@ -255,7 +255,7 @@ func (t *place) apply(_ *scratch, in *image, p []int32, dst []byte, w, h int) {
 func (t *place) needs(w, h int, p []int32) loader.Rect {
 	along := func(at, size, n int) (from, to int) {
 		from, to = max(at, 0), min(at+size, n)
-		if from >= to { // none of it: a decoder has to make something
+		if from >= to { // nothing is kept, but a decoder must make something
 			return 0, 1
 		}
 		return from, to
@@ -274,7 +274,7 @@ type flip struct {
 func (t *flip) shape(h, w int) (int, int) { return h, w }
 func (t *flip) words() int                { return shiftWords }
 
-// turned is the number that says that it is mirrored.
+// turned returns the parameter that says whether the image is mirrored.
 func (t *flip) turned() int {
 	if t.vertical {
 		return 3

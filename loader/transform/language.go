@@ -8,11 +8,11 @@ import (
 	"dev.gpustall/engine/base/errs"
 )
 
-// A transform is written as its steps with bars between them: rrc(224)|hflip|normalize.
-// Each step is a name of the table (table.go), torchvision's class or the short form, with
-// its arguments in torchvision's order, or by name: rrc(224,scale=(0.2,1)).
+// A transform is written as its steps with bars between them: rrc(224)|hflip|normalize. Each
+// step is a name of the table (table.go): the short form or torchvision's class. Its arguments
+// stand in torchvision's order, or by name: rrc(224,scale=(0.2,1)).
 
-// SyntaxError is what is wrong with a text, and where in it.
+// SyntaxError says what is wrong with a text, and where.
 type SyntaxError struct {
 	Text   string
 	At     int // in bytes
@@ -23,12 +23,12 @@ type SyntaxError struct {
 // Error is one sentence.
 func (e *SyntaxError) Error() string { return e.Fault().Error() }
 
-// Fault is the error as its parts.
+// Fault returns the error as its parts.
 func (e *SyntaxError) Fault() *errs.Error {
 	return errs.New("read", fmt.Sprintf("the transform %q", e.Text), fmt.Sprintf("at character %d: %s", e.At+1, e.Reason), e.Hint)
 }
 
-// Caret is the text, and a caret under the character that the error is about.
+// Caret returns the text, and below it a caret under the character that the error is about.
 func (e *SyntaxError) Caret() string {
 	return e.Text + "\n" + strings.Repeat(" ", e.At) + "^"
 }
@@ -65,7 +65,7 @@ const hintText = "write it as in 'rrc(224)|hflip|normalize'"
 // maxText bounds a text, so that an error fits on a screen.
 const maxText = 1000
 
-// calls takes the text apart.
+// calls parses the text.
 func (r *reader) calls() (calls []call) {
 	if len(r.text) > maxText || strings.ContainsFunc(r.text, func(c rune) bool { return c < ' ' || c > '~' }) {
 		panic(&SyntaxError{Text: "…", Reason: fmt.Sprintf("it has more than %d characters, or others than printable ASCII", maxText), Hint: hintText})
@@ -87,7 +87,7 @@ func (r *reader) skip() {
 	}
 }
 
-// take goes past c, if that comes next.
+// take reads c if it comes next, and reports whether it does.
 func (r *reader) take(c byte) bool {
 	if r.skip(); r.at < len(r.text) && r.text[r.at] == c {
 		r.at++

@@ -27,7 +27,7 @@ import (
 	"dev.gpustall/loader"
 )
 
-// native says whether this processor runs what is in C.
+// native says whether this processor runs the C code.
 var native = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 
 func bytesOf(b []byte) *C.uint8_t   { return (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(b))) }
@@ -40,20 +40,20 @@ func truth(b bool) C.int {
 	return 0
 }
 
-// nativeWrite is write of columns [left,right) of the shifted image, in pixels.
+// nativeWrite does what write does for columns [left,right) of the shifted image.
 func (t *Crop) nativeWrite(pix []byte, width, height, dy, dx, left, right int, flip bool, dst []float32) {
 	_, _ = pix[3*width*height-1], dst[3*width*height-1] // C looks at neither
 	C.gpustall_crop(bytesOf(pix), C.ptrdiff_t(width), C.ptrdiff_t(height), C.ptrdiff_t(dy), C.ptrdiff_t(dx), C.ptrdiff_t(left), C.ptrdiff_t(right),
 		truth(flip), floatsOf(t.factors[:]), floatsOf(dst))
 }
 
-// native512 says whether it runs what takes AVX-512.
+// native512 says whether it also runs the code that needs AVX-512.
 var native512 = cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VBMI
 
 // together is how many images nativePlanes takes at once.
 const together = C.gpustall_together
 
-// nativePlanes writes images of rows of 32 pixels, which have Planes, one behind the other.
+// nativePlanes writes images of rows of 32 pixels that have Planes, one behind the other.
 func (t *Crop) nativePlanes(s []loader.Sample, rows int, dst []float32) {
 	_ = dst[3*planeWidth*rows*len(s)-1] // C looks at neither
 	var all C.struct_gpustall_images
@@ -71,13 +71,13 @@ func (t *Crop) nativePlanes(s []loader.Sample, rows int, dst []float32) {
 	C.gpustall_crop_planes(all, C.int(len(s)), C.ptrdiff_t(rows), truth(native512), floatsOf(t.factors[:]), floatsOf(dst))
 }
 
-// nativeInterleave is interleave of a multiple of 32 pixels.
+// nativeInterleave does what interleave does for a multiple of 32 pixels.
 func nativeInterleave(dst, planes []byte) {
 	_ = dst[len(planes)-1] // C writes without looking
 	C.gpustall_interleave(bytesOf(planes), C.size_t(len(planes)/3), bytesOf(dst))
 }
 
-// nativeRow is row.
+// nativeRow does what row does.
 func (n *Norm) nativeRow(dst []float32, src []byte) {
 	_ = dst[len(src)-1] // C writes without looking
 	C.gpustall_normalise(bytesOf(src), C.size_t(len(src)), floatsOf(n.factors[:]), floatsOf(dst))

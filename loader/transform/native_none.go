@@ -4,7 +4,7 @@ package transform
 
 import "dev.gpustall/loader"
 
-// native is whether there is C for this machine. Without it nothing below is called.
+// native says whether there is C code for this machine. Without it nothing below is called.
 var native, native512 = false, false
 
 // together is how many images nativePlanes takes at once.

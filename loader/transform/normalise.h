@@ -2,5 +2,5 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Normalise writes n values, the first of them a red one, normalised by factors (norm_of).
+// Normalise writes n values, normalised by factors (norm_of). The first is a red one.
 void gpustall_normalise(const uint8_t *in, size_t n, const float *factors, float *out);

@@ -1,12 +1,12 @@
-// Normalisation of RGB bytes with AVX2: (v/255 - mean) / std, 24 values at a time, whose first
-// is a red one.
+// Normalisation of RGB bytes with AVX2: (v/255 - mean) / std, 24 values at a time. The first of
+// them is a red one.
 #include <immintrin.h>
 
 #define AVX2 __attribute__((target("avx2,fma")))
 #define INLINE static inline __attribute__((always_inline, target("avx2,fma")))
 
-// inverse multiplies by 1/d, of which low is what a float cannot hold: the product is rounded
-// as the quotient is, which NewNorm makes sure of for all values.
+// inverse multiplies by 1/d; low is the part of 1/d that the float high cannot hold. The
+// product is then rounded as the quotient is: NewNorm checks this for all values.
 struct inverse { __m256 high, low; };
 
 INLINE __m256 divide(__m256 v, struct inverse d) { return _mm256_fmadd_ps(v, d.high, _mm256_mul_ps(v, d.low)); }
@@ -16,7 +16,7 @@ struct norm {
 	__m256 mean[3];
 };
 
-// norm_of takes mean, 1/std, and what that lacks, each of 24 values.
+// norm_of takes three times 24 values: mean, 1/std, and what the float of 1/std cannot hold.
 INLINE struct norm norm_of(const float *factors) {
 	struct norm n;
 	const float full = 1 / 255.0f;
@@ -28,7 +28,7 @@ INLINE struct norm norm_of(const float *factors) {
 	return n;
 }
 
-// normalise writes 24 values as floats, past the caches if asked.
+// normalise writes 24 values as floats. If past is set it writes past the caches.
 INLINE void normalise(const __m256i v[3], const struct norm *n, int past, float *out) {
 	for (int j = 0; j < 3; j++) {
 		__m256 unit = divide(_mm256_cvtepi32_ps(v[j]), n->full);

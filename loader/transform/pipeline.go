@@ -9,20 +9,19 @@ import (
 	"dev.gpustall/loader"
 )
 
-// Input is what a transform is given: RGB images of one size, or of any (0), and the
-// normalisation of their data set.
+// Input describes what a transform is given: RGB images of one size, or of any size (0), and
+// the normalisation of their data set.
 type Input struct {
 	H, W      int
 	Constants Constants
 }
 
-// Constants are mean and standard deviation of a data set's pixels, in units of [0,1].
+// Constants are the mean and standard deviation of a data set's pixels, in units of [0,1].
 type Constants struct {
 	mean, std [3]float32
 }
 
-// Of the data sets' training pixels: the constants that everybody's CIFAR-10 and ImageNet
-// recipes use.
+// The constants of the data sets' training pixels that all CIFAR-10 and ImageNet recipes use.
 var (
 	CIFAR    = Constants{cifarMean, cifarStd}
 	CIFAR100 = Constants{[3]float32{0.5071, 0.4867, 0.4408}, [3]float32{0.2675, 0.2565, 0.2761}}
@@ -31,20 +30,19 @@ var (
 	constants = map[string]Constants{"cifar10": CIFAR, "cifar100": CIFAR100, "imagenet": ImageNet}
 )
 
-// unchangedPixels is no normalisation: samples are 0 to 1.
+// unchangedPixels is no normalisation: samples are in [0,1].
 var unchangedPixels = Constants{std: [3]float32{1, 1, 1}}
 
-// step is one part of a pipeline. Its random decisions are made first (draw), for all steps
-// in their order, and written down as numbers; whoever carries them out, host or device,
-// has nothing left to decide.
+// step is one part of a pipeline. Its random decisions are made first (draw), for all steps in
+// their order, and written down as numbers. Host or device then only carries them out.
 type step interface {
-	// shape is what images of a size become; 0 is any.
+	// shape returns the size that images of a size become; 0 is any.
 	shape(h, w int) (int, int)
-	// words is how many numbers draw writes.
+	// words returns how many numbers draw writes.
 	words() int
-	// draw decides what is done to a w x h image, and how large it will be.
+	// draw decides what is done to a w x h image, and returns the size of the result.
 	draw(w, h int, rng *loader.RNG, p []int32) (ow, oh int)
-	// apply writes what becomes of in to dst, of ow x oh pixels.
+	// apply writes the result for in to dst, ow x oh pixels.
 	apply(z *scratch, in *image, p []int32, dst []byte, ow, oh int)
 }
 
@@ -67,7 +65,7 @@ func (m *image) row(x, y, n int) []byte {
 	return m.pix[at : at+3*n]
 }
 
-// scratch is what a sample is made with.
+// scratch is the memory that a sample is made with.
 type scratch struct {
 	pixels.Resizer
 	rng    loader.RNG
@@ -81,11 +79,11 @@ type scratch struct {
 	colours pixels.Colours
 }
 
-// scratches is how many are kept: more workers than that may run, and allocate.
+// scratches is how many are kept. If more workers run at once, the others allocate.
 const scratches = 64
 
-// Pipeline is a transform as it was written. It makes float32 samples of images, or leaves
-// the end of it, crop with padding, flip and normalisation, to the device.
+// Pipeline is a compiled transform. It makes float32 samples of images. Or it leaves the last
+// steps (crop with padding, flip and normalisation) to the device.
 type Pipeline struct {
 	Crop
 	Text string
@@ -150,15 +148,15 @@ func Compile(text string, in Input) (t *Pipeline, err error) {
 	return t, nil
 }
 
-// Test is the transform that goes with it for a model that is evaluated: to samples of the
-// same size, normalised alike, with what is random left out, or done to the middle.
+// Test returns the transform for evaluating a model. Its samples have the same size and
+// normalisation; random steps are left out, or applied to the middle of the image.
 func (t *Pipeline) Test() (*Pipeline, error) {
 	in := t.in
 	in.Constants = t.norm
 	return Compile(strings.Join(append(slices.Clone(t.test), "normalize"), "|"), in)
 }
 
-// Check says what is wrong with a text whatever the images are.
+// Check says what is wrong with a text for images of any size.
 func Check(text string) error {
 	_, err := Compile(text, Input{H: MaxSide, W: MaxSide})
 	return err
@@ -174,8 +172,8 @@ func (t *Pipeline) add(s step) {
 	t.steps = append(t.steps, s)
 }
 
-// end takes what the device can do with the normalisation off the end of the steps: a flip,
-// and before it a crop with padding that keeps the size.
+// end removes from the last steps what the device can do with the normalisation: a flip, and
+// before it a crop with padding that keeps the size.
 func (t *Pipeline) end(in Input) {
 	last := func() step {
 		if len(t.steps) == 0 {
@@ -205,17 +203,17 @@ func (t *Pipeline) end(in Input) {
 	}
 }
 
-// Shape is what the transform makes of a data set's samples.
+// Shape returns the data set's info with the shape of the transform's samples.
 func (t *Pipeline) Shape(info loader.Info) loader.Info {
 	info.H, info.W, info.C = t.h, t.w, 3
 	info.Sent, info.Packed, info.Record = t.sent.bytes, t.sent.packed, augWords+t.sent.words
 	return info
 }
 
-// String is the transform as it was written.
+// String returns the transform as it was written.
 func (t *Pipeline) String() string { return t.Text }
 
-// drawAll decides for all steps; it returns the size of what they make.
+// drawAll decides for all steps and returns the size of the result.
 func (t *Pipeline) drawAll(z *scratch, w, h int, rng *loader.RNG) (ow, oh int) {
 	z.params = grow(z.params, t.words)
 	p := z.params
@@ -226,8 +224,8 @@ func (t *Pipeline) drawAll(z *scratch, w, h int, rng *loader.RNG) (ow, oh int) {
 	return w, h
 }
 
-// apply carries out the first n steps; what it returns, with the numbers of those behind, is
-// good until the next call.
+// apply carries out the first n steps. Its results, the image and the numbers of the later
+// steps, are valid until the next call.
 func (t *Pipeline) apply(z *scratch, s *loader.Sample, n int) (in *image, p []int32) {
 	in = &z.in
 	*in = image{s.W, s.H, s.Held(), s.Pixels}
@@ -245,7 +243,7 @@ func (t *Pipeline) apply(z *scratch, s *loader.Sample, n int) (in *image, p []in
 	return in, p
 }
 
-// sized is the size that draw said.
+// sized returns the size that draw decided on.
 func sized(s step, w, h int, p []int32) (ow, oh int) {
 	if r, ok := s.(*resample); ok {
 		return r.sized(p)
@@ -281,10 +279,11 @@ func (t *Pipeline) Host(s *loader.Sample, rng *loader.RNG, dst []float32) {
 // TakesPlanes reports whether HostPlanes takes images of that size.
 func (t *Pipeline) TakesPlanes(w, h int) bool { return len(t.steps) == 0 && t.Crop.takesPlanes(w, h) }
 
-// HostPlanes is Host of images that all have Planes, one behind the other.
+// HostPlanes does what Host does for images that all have Planes. The results lie one behind
+// the other.
 func (t *Pipeline) HostPlanes(s []loader.Sample, dst []float32) { t.Crop.hostPlanes(s, t.h, dst) }
 
-// Needs returns what of an image the first step will read.
+// Needs returns the part of an image that the first step will read.
 func (t *Pipeline) Needs(w, h int, rng loader.RNG) loader.Rect {
 	if len(t.steps) > 0 {
 		if c, ok := t.steps[0].(cropper); ok {
@@ -300,7 +299,7 @@ func (t *Pipeline) Needs(w, h int, rng loader.RNG) loader.Rect {
 	return loader.Rect{W: w, H: h}
 }
 
-// take and give keep scratch from call to call. Whoever finds none makes one.
+// take and give keep scratch from call to call. take makes a new one if none is free.
 func (t *Pipeline) take() *scratch {
 	select {
 	case z := <-t.free:
@@ -319,7 +318,8 @@ func (t *Pipeline) give(z *scratch) {
 	}
 }
 
-// Train is the usual recipe for samples of size x size (0: the usual size) in the language.
+// Train returns the usual recipe, in the language, for samples of size x size (0: the usual
+// size).
 func Train(in Input, size int) string {
 	if in.H > 0 && (size == 0 || size == in.H && size == in.W) {
 		return fmt.Sprintf("randomcrop(%d,4)|hflip|normalize", in.H)
@@ -333,7 +333,7 @@ func Train(in Input, size int) string {
 // usualSize is the side of ImageNet's samples.
 const usualSize = 224
 
-// Must is Compile of a text that is known to be right.
+// Must compiles a text that is known to be right.
 func Must(text string, in Input) *Pipeline {
 	t, err := Compile(text, in)
 	if err != nil {
@@ -342,23 +342,23 @@ func Must(text string, in Input) *Pipeline {
 	return t
 }
 
-// CIFARTrain is the usual CIFAR-10 recipe: crop with padding 4, flip half.
+// CIFARTrain returns the usual CIFAR-10 recipe: crop with padding 4, flip half.
 func CIFARTrain() *Pipeline { return SmallTrain(32) }
 
-// SmallTrain is the same recipe for images of another side.
+// SmallTrain returns the same recipe for images with another side.
 func SmallTrain(side int) *Pipeline {
 	in := Input{H: side, W: side, Constants: CIFAR}
 	return Must(Train(in, 0), in)
 }
 
-// ImageNetTrain is the usual ImageNet recipe.
+// ImageNetTrain returns the usual ImageNet recipe.
 func ImageNetTrain(size int) *Pipeline {
 	in := Input{Constants: ImageNet}
 	return Must(Train(in, size), in)
 }
 
-// Completions continue what has been typed of a text: the names that the last step may
-// have, after the steps before it.
+// Completions returns how a typed text can go on: the names that the last step may have, after
+// the steps before it.
 func Completions(typed string) []string {
 	at := strings.LastIndexByte(typed, '|') + 1
 	var out []string

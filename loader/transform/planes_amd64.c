@@ -7,7 +7,7 @@
 
 enum { width = 32, line = 64 };
 
-// fetch asks for the part of the bytes that are read later that goes with a row.
+// fetch prefetches, for each row, a part of the bytes that are read later.
 INLINE void fetch(const struct gpustall_image *m, ptrdiff_t row, ptrdiff_t rows) {
 	if (!m->soon) return;
 	const size_t lines = (3 * width * rows + line - 1) / line;
@@ -15,8 +15,8 @@ INLINE void fetch(const struct gpustall_image *m, ptrdiff_t row, ptrdiff_t rows)
 		_mm_prefetch((const char *)m->soon + line * i, _MM_HINT_T1);
 }
 
-// columns are which column of a row each column of the result is; those outside of it are
-// not within 0 to 31.
+// columns returns, for each column of the result, the column of the image that it comes from.
+// Columns outside of the image are not within 0 to 31.
 INLINE __m256i columns(const struct gpustall_image *m) {
 	const __m256i up = _mm256_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23,
 	                                    24, 25, 26, 27, 28, 29, 30, 31);
@@ -24,8 +24,8 @@ INLINE __m256i columns(const struct gpustall_image *m) {
 }
 
 INLINE void narrow(const struct gpustall_image *m, ptrdiff_t rows, const struct norm *norm, int past, float *out) {
-	// Where a column lies in the same half of its row, and where in the other; a shuffle makes
-	// zero of all but 0x70 to 0x7f.
+	// Whether a column lies in the same half of its row (here) or in the other (there). A
+	// shuffle makes a zero of all indices but 0x70 to 0x7f.
 	const __m256i half = _mm256_inserti128_si256(_mm256_setzero_si256(), _mm_set1_epi8(16), 1);
 	const __m256i other = _mm256_sub_epi8(_mm256_set1_epi8(16), half), at = columns(m), bias = _mm256_set1_epi8(0x70);
 	const __m256i here = _mm256_adds_epu8(_mm256_sub_epi8(at, half), bias), there = _mm256_adds_epu8(_mm256_sub_epi8(at, other), bias);
@@ -55,7 +55,8 @@ INLINE void narrow(const struct gpustall_image *m, ptrdiff_t rows, const struct 
 	}
 }
 
-// Of 32 red, 32 green, and 32 blue pixels behind another 32, which is each byte of a row.
+// The order of a row's bytes: 32 red, then 32 green pixels in one register, 32 blue ones in the
+// next.
 #define PIXEL(i) (i), 32 + (i), 64 + (i)
 static const uint8_t interleaved[128] __attribute__((aligned(64))) = {
 	PIXEL(0), PIXEL(1), PIXEL(2), PIXEL(3), PIXEL(4), PIXEL(5), PIXEL(6), PIXEL(7), PIXEL(8), PIXEL(9), PIXEL(10),

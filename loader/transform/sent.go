@@ -2,28 +2,28 @@ package transform
 
 import "dev.gpustall/loader"
 
-// sent is what of a pipeline the device makes, and what it is sent for that.
+// sent is the part of a pipeline that the device makes, and what is sent to the device for it.
 type sent struct {
-	from   int  // the steps before are the host's
-	bytes  int  // of a sample, or, packed, of the largest
-	packed bool // samples are of any size, and the first of the device's steps makes them of one
+	from   int  // the host makes the steps before this one
+	bytes  int  // of a sample; if packed, of the largest
+	packed bool // samples are of any size; the device's first step resizes them to one size
 	words  int  // of the device's steps
-	h, w   int  // of what is sent, if it is of one size
+	h, w   int  // of the images that are sent, if they have one size
 	steps  []loader.DeviceStep
 }
 
-// augWords are the numbers of the shift, flip and normalisation that end every record: where
-// they are is kernels.Augment's.
+// augWords are the parameters that end every record: shift, flip and normalisation, in the
+// order of kernels.Augment.
 const augWords = 4
 
-// What kernels can do: taps of a blur, and taps of a resample along an axis.
+// Limits of the kernels: taps of a blur, and taps of a resample along an axis.
 const (
 	deviceBlur = 31
 	deviceTaps = 16
 )
 
-// split leaves to the device what it can do: all from the first step on behind which every
-// step has a kernel, and whose images are of one size, or are made so by it.
+// split leaves to the device the last steps that all have a kernel, and whose images have one
+// size or get one by the first of these steps.
 func (t *Pipeline) split(in Input) {
 	sizes := [][2]int{{in.H, in.W}}
 	for _, s := range t.steps {
@@ -35,13 +35,14 @@ func (t *Pipeline) split(in Input) {
 	for d.from = len(t.steps); d.from > 0 && hasKernel(t.steps[d.from-1], sizes[d.from-1]); {
 		d.from--
 		if sizes[d.from][0] == 0 {
-			d.packed = true // nothing before it is of one size
+			d.packed = true // the steps before it make images of any size
 			break
 		}
 	}
 	d.h, d.w = sizes[d.from][0], sizes[d.from][1]
 	if d.bytes = 3 * d.h * d.w; d.packed {
-		// As much as a sample of floats takes. What does not fit is resized before.
+		// A packed sample may take as much as a sample of floats. A larger one is resized on
+		// the host.
 		d.bytes = 4 * 3 * sizes[d.from+1][0] * sizes[d.from+1][1]
 	}
 	for i, s := range t.steps[d.from:] {
@@ -62,7 +63,7 @@ func (t *Pipeline) split(in Input) {
 	}
 }
 
-// hasKernel reports whether a device makes a step of images of a size.
+// hasKernel reports whether a device can make a step, for images of a size.
 func hasKernel(s step, in [2]int) bool {
 	switch s := s.(type) {
 	case *resample:
@@ -77,11 +78,11 @@ func hasKernel(s step, in [2]int) bool {
 // narrow reports whether a resize has few enough taps for a device.
 func narrow(in, out int) bool { return 2*in < (deviceTaps-1)*out || in <= out }
 
-// DeviceSteps are the steps that the device makes.
+// DeviceSteps returns the steps that the device makes.
 func (t *Pipeline) DeviceSteps() []loader.DeviceStep { return t.sent.steps }
 
-// Device makes the host's steps, writes the pixels that they leave, or the part of them that
-// the device needs, and the decisions of all the others.
+// Device makes the host's steps. It writes the resulting pixels, or the part of them that the
+// device needs, and the decisions of all other steps.
 func (t *Pipeline) Device(s *loader.Sample, rng *loader.RNG, dst []byte, record []int32) int {
 	if len(t.steps) == 0 {
 		return t.Crop.Device(s, rng, dst, record)

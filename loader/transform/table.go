@@ -11,20 +11,20 @@ import (
 type param struct {
 	name     string
 	kind     kind
-	def      []float64 // nil: it has to be given
+	def      []float64 // nil: the argument is required
 	min, max float64   // of each number
 }
 
-// kind is what an argument is written as.
+// kind is the form of an argument.
 type kind uint8
 
 const (
 	number kind = iota
 	whole
 	size   // one whole number, or (height, width)
-	pair   // (least, most), which may stand without parentheses
+	pair   // (least, most); the parentheses may be left out
 	factor // one number, or (least, most)
-	triple // three numbers, which may stand without parentheses
+	triple // three numbers; the parentheses may be left out
 )
 
 // MaxSide bounds a sample's height and width.
@@ -39,8 +39,7 @@ type spec struct {
 	make   func(a args) (step, error) // the error's sentence is the reason
 }
 
-// args are the numbers of a call, by parameter; nil where it was not given and has no
-// default.
+// args are the numbers of a call, by parameter; nil if one is not given and has no default.
 type args [][]float64
 
 func side(v []float64) [2]int { return [2]int{int(v[0]), int(v[len(v)-1])} }
@@ -49,7 +48,7 @@ func span(v []float64) [2]float64 { return [2]float64{v[0], v[len(v)-1]} }
 
 var sizeParam = param{"size", size, nil, 1, MaxSide}
 
-// specs is the language.
+// specs are the transforms of the language.
 var specs = []spec{
 	{"rrc", "RandomResizedCrop", "a random part, resized (bilinear, antialias)",
 		[]param{sizeParam, {"scale", pair, []float64{0.08, 1}, 0, 1}, {"ratio", pair, []float64{3. / 4, 4. / 3}, 1e-3, 1e3}},
@@ -107,7 +106,7 @@ var specs = []spec{
 // Example is a text of the language.
 const Example = "rrc(224)|hflip|colorjitter(0.4,0.4,0.4,0.1)|blur(23,0.1,2.0)|trivialaugment|normalize"
 
-// Notes say what the list of transforms does not.
+// Notes explain what the list of transforms does not.
 const Notes = `Names may be torchvision's classes too; arguments come in its order or by name, as in
 rrc(224,scale=(0.2,1)). Samples are as torchvision makes them of Pillow's images. Without
 normalize they are 0 to 1. A random decision depends on the seed, the epoch and the sample
@@ -117,7 +116,8 @@ alone: the same seed gives the same batches whatever num_workers is.
 // maxTaps bounds a blur's kernel.
 const maxTaps = 255
 
-// newJitter is ColorJitter: a number is how far it goes from what changes nothing.
+// newJitter makes a ColorJitter. A number says how far the factor may be from the one that
+// changes nothing.
 func newJitter(a args) (step, error) {
 	var of [4]*[2]float64
 	for i, v := range a {
@@ -153,7 +153,7 @@ func find(name string) *spec {
 	return nil
 }
 
-// Names are the transforms' short names.
+// Names returns the transforms' short names.
 func Names() []string {
 	out := make([]string, len(specs))
 	for i := range specs {
@@ -162,7 +162,7 @@ func Names() []string {
 	return out
 }
 
-// usage is how a transform is written: "hflip(p=0.5)".
+// usage returns how a transform is written: "hflip(p=0.5)".
 func (s *spec) usage() string {
 	var words []string
 	for _, p := range s.params {
@@ -177,7 +177,7 @@ func (s *spec) usage() string {
 	return s.name + "(" + strings.Join(words, ",") + ")"
 }
 
-// Help is a line for each transform.
+// Help returns a line for each transform.
 func Help() string {
 	var b strings.Builder
 	for i := range specs {
@@ -187,7 +187,7 @@ func Help() string {
 	return b.String()
 }
 
-// resolve turns a call into a step, and into what it is in full.
+// resolve turns a call into a step, and into the call with all its arguments.
 func (r *reader) resolve(c call) (step, written) {
 	s := find(c.name)
 	if s == nil {
@@ -243,7 +243,7 @@ func (r *reader) bind(s *spec, c call, given args) {
 			if at = slices.IndexFunc(s.params, func(p param) bool { return p.name == v.name }); at < 0 {
 				r.fail(v.at, usage, "%s has no %s", s.name, v.name)
 			}
-			next = len(s.params) // nothing without a name comes after one
+			next = len(s.params) // arguments with a name come last
 		} else {
 			if at >= len(s.params) {
 				r.fail(v.at, usage, "%s takes no more here", s.name)
@@ -266,7 +266,7 @@ func (r *reader) bind(s *spec, c call, given args) {
 	}
 }
 
-// flat is how many numbers may follow one another without parentheses.
+// flat returns how many numbers may follow one another without parentheses.
 func (k kind) flat() int {
 	switch k {
 	case pair:
@@ -315,7 +315,7 @@ func meant(name string) string {
 	return fmt.Sprintf(" (%s?)", best)
 }
 
-// distance is Levenshtein's: letters to add, leave out or change.
+// distance returns Levenshtein's: how many letters to add, leave out or change.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Torch are the transforms as expressions of Python, with torchvision.transforms as T.
+// Torch returns the transforms as Python expressions, with torchvision.transforms as T.
 func (t *Pipeline) Torch() []string { return t.torch }
 
 // written is a step of the language with all of its arguments.
@@ -16,8 +16,8 @@ type written struct {
 	given args
 }
 
-// String is a call of torchvision's class, without the arguments that are its defaults. The
-// language reads it too.
+// String returns a call of torchvision's class, without arguments that have their defaults. The
+// language can read it too.
 func (s written) String() string {
 	var words []string
 	for i, p := range s.params {
@@ -33,9 +33,9 @@ func (s written) String() string {
 	return s.class + "(" + strings.Join(words, ", ") + ")"
 }
 
-// test are the steps that take its place where a model is evaluated. sized says that all
-// images before it are of one size: then all of an image is taken for a random part of it,
-// else, as everybody does with photographs, the middle.
+// test returns the steps that replace it when a model is evaluated. If all images before it
+// have one size (sized), a random part becomes the whole image. Otherwise it becomes the
+// middle, as is usual for photographs.
 func (s written) test(sized bool) []string {
 	n := s.given[0]
 	switch s.name {
@@ -53,7 +53,8 @@ func (s written) test(sized bool) []string {
 	return nil
 }
 
-// torch is ToTensor, whose pixels are 0 to 1, and the normalisation unless it changes nothing.
+// torch returns ToTensor, which makes pixels 0 to 1, and the normalisation unless it changes
+// nothing.
 func (c Constants) torch() []string {
 	out := []string{"T.ToTensor()"}
 	if c == unchangedPixels {
@@ -69,7 +70,7 @@ func (c Constants) torch() []string {
 	return append(out, "T.Normalize("+three(c.mean)+", "+three(c.std)+")")
 }
 
-// python is a number, or a tuple of several.
+// python returns a number, or a tuple of several, as Python writes it.
 func python(v []float64) string {
 	var words []string
 	for _, x := range v {

@@ -2,21 +2,20 @@
 // crop, ImageNet's random resized crop, the horizontal flip and the normalisation,
 // all as torchvision does them.
 //
-// Every transform works on both sides. Host does the whole of it, into float32
-// HWC. Device leaves uint8 pixels and the parameters of kernels.Augment, and the
-// device shifts, flips and normalises. Given the same generator the two agree.
-// Randomness is drawn in one order on either side, and as often: the crop's row,
-// the crop's column, the flip (for the resized crop: size and shape before the
-// row). The crop comes before the flip. What a resized crop will read of an image it can
-// say before there is one (Needs).
+// Every transform works on both sides. Host does all of it, into float32 HWC. Device leaves
+// uint8 pixels and the parameters of kernels.Augment, and the device shifts, flips and
+// normalises. Given the same generator the two agree. Both draw the same random numbers in the
+// same order: the crop's row, the crop's column, the flip (for the resized crop: size and shape
+// before the row). The crop comes before the flip. A resized crop knows before it sees an image
+// which part it will read (Needs).
 package transform
 
 // Norm is a normalisation of RGB pixels: (v/255 - Mean) / Std.
 type Norm struct {
 	mean, std [4]float32
 	table     [3][256]float32 // the result for each value of each channel
-	factors   [3 * 24]float32 // mean, 1/std, and what that lacks of it, of 24 values, for C
-	divides   bool            // C's way of dividing gives these very results
+	factors   [3 * 24]float32 // for C, 24 values each: mean, 1/std, and what the float of 1/std cannot hold
+	divides   bool            // C, which multiplies, gives exactly these results
 }
 
 // Of the data sets' training pixels, in units of [0,1]: the constants that
@@ -49,7 +48,8 @@ func NewNorm(mean, std [3]float32) Norm {
 	return n
 }
 
-// inC has C normalise every value of every channel, and reports whether it makes the table.
+// inC lets C normalise every value of every channel, and reports whether the results equal the
+// table.
 func (n *Norm) inC() bool {
 	var in [3 * 256]byte
 	var got [3 * 256]float32
@@ -89,7 +89,7 @@ func (n *Norm) row(dst []float32, src []byte) {
 	}
 }
 
-// mirrored is row with the pixels in reverse order.
+// mirrored does what row does, with the pixels in reverse order.
 func (n *Norm) mirrored(dst []float32, src []byte) {
 	r, g, b := &n.table[0], &n.table[1], &n.table[2]
 	for len(src) >= 12 && len(dst) >= 12 {

@@ -7,9 +7,9 @@ import (
 	"dev.gpustall/loader"
 )
 
-// TrivialAugmentWide (S. Müller, F. Hutter, "TrivialAugment: Tuning-free Yet
-// State-of-the-Art Data Augmentation", 2021): one of fourteen operations, each as likely,
-// with one of so many magnitudes, and either sign where it has one.
+// TrivialAugmentWide (S. Müller, F. Hutter, "TrivialAugment: Tuning-free Yet State-of-the-Art
+// Data Augmentation", 2021) applies one of fourteen operations. All are equally likely, and so
+// are the magnitudes of each and, if it has one, its sign.
 var trivialOps = [14]struct {
 	least, most float64
 	signed      bool
@@ -45,7 +45,7 @@ func trivial(bins int) *colours {
 	}}
 }
 
-// writeTrivial writes an operation down, with the magnitude of a bin.
+// writeTrivial writes an operation with the magnitude of a bin.
 func writeTrivial(what, bin, bins int, negative bool, w, h int, p []int32) {
 	op := &trivialOps[what]
 	m := linspace(float32(op.least), float32(op.most), bin, bins)
@@ -55,8 +55,8 @@ func writeTrivial(what, bin, bins int, negative bool, w, h int, p []int32) {
 	op.write(m, bin, bins, w, h, p)
 }
 
-// linspace is number i of torch.linspace, which counts from the nearer end by float32 steps: a
-// translation of 16 pixels is one of 15.
+// linspace returns number i of torch.linspace, which counts from the nearer end by float32
+// steps: so a translation of 16 pixels becomes one of 15.
 func linspace(from, to float32, i, n int) float64 {
 	each := (to - from) / float32(n-1)
 	if i < n/2 {

@@ -1,14 +1,14 @@
 // Package cifar reads CIFAR-10 and CIFAR-100 (A. Krizhevsky, "Learning Multiple Layers of
-// Features from Tiny Images", 2009) in every form in which people have it: the
-// binary version's folder, the Python version's folder that torchvision leaves
-// behind, and the original tar.gz of each. The format is described at
-// https://www.cs.toronto.edu/~kriz/cifar.html. Of CIFAR-100's two classes of each image the
-// fine one is used.
+// Features from Tiny Images", 2009). It takes every form in which people have them: the folder
+// of the binary version, the folder of the Python version that torchvision leaves behind, and
+// the original tar.gz of each. The format is described at
+// https://www.cs.toronto.edu/~kriz/cifar.html. An image of CIFAR-100 has two classes; the fine
+// one is used.
 //
-// Read reads one sample's planes from the file: in a folder of the binary version a map of the
-// one that lies there, which the system's page cache keeps as long as there is room, else
-// what was unpacked into memory (154 MB for training). Decode turns the planes (CHW) into
-// pixels (HWC).
+// Read copies one sample's planes. In a folder of the binary version they come from a map of
+// the file, which the system's page cache keeps as long as there is room. Of all other forms
+// the samples are unpacked into memory (154 MB for training). Decode turns the planes (CHW)
+// into pixels (HWC).
 package cifar
 
 import (
@@ -50,10 +50,10 @@ const (
 	ArchivePython = "cifar-10-python.tar.gz"
 )
 
-// ErrNotCIFAR is wrapped by Open's error when the path holds no form of either.
+// ErrNotCIFAR is wrapped by Open's error when the path holds neither data set in any form.
 var ErrNotCIFAR = errors.New("no CIFAR-10 and no CIFAR-100 here")
 
-// classNames are those of batches.meta, used where that file is missing.
+// classNames are the names in batches.meta, for data without that file.
 var classNames = []string{"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"}
 
 // Dataset is one split. It is safe for concurrent use.
@@ -143,9 +143,9 @@ func open(path string, test bool) (d *Dataset, err error) {
 	return d, nil
 }
 
-// checkCounts finds files cut off exactly between two records. The published
-// training files hold the same number of samples each; generated ones hold what
-// their marker says.
+// checkCounts refuses files that were cut off exactly between two records. The published
+// training files all hold the same number of samples. Generated ones hold as many as their
+// marker says.
 func (d *Dataset) checkCounts(path string, m *marker.Marker, test bool) error {
 	if m != nil {
 		want := m.Samples
@@ -197,7 +197,7 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 	return nil
 }
 
-// find is the file of a sample, and its place in it.
+// find returns the file of a sample, and its place in it.
 func (d *Dataset) find(index int) (*part, int) {
 	p := len(d.starts) - 1
 	for d.starts[p] > index {
@@ -215,7 +215,7 @@ func (d *Dataset) Locate(index int) string {
 	return fmt.Sprintf("%s#%d", part.file, i)
 }
 
-// Stored is where a sample's planes lie in a map of their file; nil without one.
+// Stored returns a sample's planes in the map of their file, or nil if the file is not mapped.
 func (d *Dataset) Stored(index int) []byte {
 	part, i := d.find(index)
 	if m, ok := part.planes.(*filemap.File); ok {
@@ -224,8 +224,8 @@ func (d *Dataset) Stored(index int) []byte {
 	return nil
 }
 
-// Decode turns the planes in s.Raw into 32x32x3 interleaved pixels in s.Pixels, or leaves them
-// as they are for a transform that takes them so.
+// Decode turns the planes in s.Raw into 32x32x3 interleaved pixels in s.Pixels. For a transform
+// that takes planes it leaves them as they are.
 func (d *Dataset) Decode(s *loader.Sample) error {
 	if len(s.Raw) != Pixels {
 		return fmt.Errorf("cifar: decode sample %d: %d bytes instead of %d: Read it first", s.Index, len(s.Raw), Pixels)

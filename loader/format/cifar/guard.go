@@ -20,12 +20,12 @@ const (
 	maxBuilds = 64
 )
 
-// guard reads the operations of a pickle without running them (opcodes and
-// operands as in Python's pickletools) and refuses what could make the machine
-// allocate out of proportion to the file: operands that claim more bytes than
-// there are, very long numbers, too many operations or marks, and operations
-// that no CIFAR-10 file has (persistent ids, extensions, instances, frames in
-// frames). Everything else costs at most a few hundred bytes an operation.
+// guard reads the operations of a pickle without running them (opcodes and operands as in
+// Python's pickletools). It refuses what could make the machine allocate out of proportion to
+// the file: operands that claim more bytes than there are, very long numbers, and too many
+// operations or marks. It also refuses operations that no CIFAR-10 file has: persistent ids,
+// extensions, instances, frames in frames. Everything else costs at most a few hundred bytes an
+// operation.
 func guard(b []byte) error {
 	if len(b) > maxPickle {
 		return errs.Reason(fmt.Sprintf("%d bytes, more than the %d that a CIFAR-10 batch may have", len(b), maxPickle), "check that it is one")
@@ -100,7 +100,8 @@ func operand(op byte, b []byte) (int, error) {
 	return 0, fmt.Errorf("operation 0x%02x, which no CIFAR-10 file has,", op)
 }
 
-// counted is an operand that starts with its length in size little-endian bytes.
+// counted returns the length of an operand that starts with its length in size little-endian
+// bytes.
 func counted(b []byte, size int) (int, error) {
 	if len(b) < size {
 		return size, nil // beyond the end: truncated
@@ -114,7 +115,7 @@ func counted(b []byte, size int) (int, error) {
 	return size + int(n), nil
 }
 
-// lines is an operand of k lines.
+// lines returns the length of an operand of k lines.
 func lines(b []byte, k int) (int, error) {
 	n := 0
 	for range k {

@@ -16,8 +16,8 @@ import (
 
 const pickleHint = "download or unpack it again"
 
-// parsePython reads a batch of the Python version: a pickled dict whose "data" is
-// a uint8 array [n,3072], a row an image's planes, and whose "labels" is a list.
+// parsePython reads a batch of the Python version: a pickled dict. Its "data" is a uint8 array
+// [n,3072], a row for each image's planes; its "labels" is a list.
 func parsePython(v *version, name string, b []byte) (*content, error) {
 	d, err := unpickleDict(b)
 	if err != nil {
@@ -68,9 +68,9 @@ func parsePythonMeta(v *version, b []byte) (*content, error) {
 	return &content{names: names}, nil
 }
 
-// unpickleDict runs the pickle machine on b. guard has to pass first, so that
-// what the machine allocates is bounded; the only classes it can reach are
-// numpy's array and dtype and the codec that Python 3 writes bytes with.
+// unpickleDict runs the pickle machine on b. guard has to pass first, so that what the machine
+// allocates is bounded. The only classes it can reach are numpy's array and dtype and the codec
+// that Python 3 writes bytes with.
 func unpickleDict(b []byte) (d *types.Dict, err error) {
 	if err := guard(b); err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func text(v any) (string, bool) {
 	return "", false
 }
 
-// classes is the whole of what a pickle may name.
+// classes are all names that a pickle may use.
 type classes struct{ latin1 *latin1 }
 
 func (c classes) find(module, name string) (any, error) {

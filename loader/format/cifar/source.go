@@ -19,8 +19,8 @@ import (
 	"dev.gpustall/loader/filemap"
 )
 
-// Limits on what is taken in, far above the real files (31 MB each), so that a
-// hostile file cannot exhaust memory.
+// Limits on the bytes that are read, far above the real files (31 MB each), so that a hostile
+// file cannot exhaust memory.
 const (
 	maxFile   = 1 << 29 // one batch file, binary
 	maxPickle = 1 << 26 // one batch file, Python
@@ -40,7 +40,7 @@ type content struct {
 	names []string
 }
 
-// What to do about a file that is not whole, and about a path that is something else.
+// Hints about a damaged file, and about a path that holds something else.
 const (
 	hint     = "download or unpack it again"
 	hintPath = "give the folder or the tar.gz of CIFAR-10 or CIFAR-100"
@@ -88,8 +88,8 @@ func detect(p string) (source, error) {
 		hintPath).Because(ErrNotCIFAR)
 }
 
-// folderVersion recognises a folder by any of its batch files, so that a missing
-// one is reported by name. One that may not be looked into is an error.
+// folderVersion recognises a folder by any of its batch files, so that a missing one is
+// reported by name. A folder that may not be read is an error.
 func folderVersion(dir string) (*version, error) {
 	for _, v := range versions {
 		if v.plain() && !isFile(filepath.Join(dir, v.names)) {
@@ -113,8 +113,8 @@ func isFile(p string) bool {
 	return err == nil && st.Mode().IsRegular()
 }
 
-// load parses the wanted files, and the optional one when it is there. What it returns
-// may hold files open.
+// load parses the wanted files, and the optional one when it is there. What it returns may hold
+// open files.
 func (s source) load(want []string, optional string) (found map[string]*content, err error) {
 	if s.dir == "" {
 		return s.loadArchive(want, optional)
@@ -149,7 +149,7 @@ func closeAll(found map[string]*content) {
 	}
 }
 
-// parseFile takes f over: it stays open if samples are to be read from it.
+// parseFile owns f from here on: f stays open if samples are to be read from it.
 func (s source) parseFile(name string, f *os.File, size int64) (c *content, err error) {
 	if !s.v.python && name != s.v.names && size <= maxFile {
 		c, err = parseBinary(s.v, name, f, size)
@@ -226,8 +226,7 @@ func unreadable(err error) error {
 	return errs.Reason(err.Error()+", so it may be truncated or damaged", errs.Hint(err, hint)).Because(err)
 }
 
-// parseNames reads a class name a line. It returns nil when they are not as many as there
-// are classes.
+// parseNames reads one class name a line. It returns nil unless there is one for each class.
 func parseNames(v *version, b []byte) []string {
 	var names []string
 	for _, l := range bytes.Split(b, []byte{'\n'}) {

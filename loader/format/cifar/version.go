@@ -17,25 +17,26 @@ type version struct {
 	classes int
 	python  bool
 
-	// Of a record of the binary version: bytes before the planes, the last of which is
-	// the class. CIFAR-100 has a coarse class before it.
+	// Bytes before the planes in a record of the binary version. The last of them is the class;
+	// CIFAR-100 has a coarse class before it.
 	labels int
-	// Of the Python version: the keys of the labels and of the classes' names.
+	// In the Python version, the keys of the labels and of the classes' names.
 	labelKey, nameKey string
 }
 
 func (v *version) record() int { return v.labels + Pixels }
 
-// files are those by which a folder is recognised, in the binary and the Python version.
+// files returns the names by which a folder is recognised, in the binary and the Python
+// version.
 func (v *version) files() []string { return append(append([]string(nil), v.train...), v.test...) }
 
-// has reports whether a file is one of the samples'.
+// has reports whether a file holds samples.
 func (v *version) has(name string) bool { return slices.Contains(v.files(), name) }
 
-// Format100 is how the formats of CIFAR-100 begin.
+// Format100 is the beginning of the names of CIFAR-100's formats.
 const Format100 = "cifar100"
 
-// versions are all forms there are. Those whose files have plain names come last.
+// versions are all known forms. Those whose files have plain names come last.
 var versions = []*version{
 	{
 		name: "CIFAR-10", format: FormatBinary, dir: DirBinary, archive: ArchiveBinary, classes: Classes, labels: 1,
@@ -55,8 +56,8 @@ var versions = []*version{
 	},
 }
 
-// plain reports whether the files' names are such as other data has too, so that only the
-// file of the classes' names beside them tells what they are.
+// plain reports whether other data could have files of the same names. Such a folder is
+// recognised only by the file of the classes' names.
 func (v *version) plain() bool { return v.classes != Classes }
 
 func numbered(before, after string) []string {
@@ -67,7 +68,7 @@ func numbered(before, after string) []string {
 	return names
 }
 
-// defaults are the classes' names where the file of them is missing.
+// defaults returns the classes' names for data without the file of them.
 func (v *version) defaults() []string {
 	if v.classes == Classes {
 		return classNames
@@ -79,7 +80,7 @@ func (v *version) defaults() []string {
 	return names
 }
 
-// dirs and archives are the names as published.
+// dirs and archives return the names as published.
 func dirs() (out []string) {
 	for _, v := range versions {
 		out = append(out, v.dir)

@@ -1,11 +1,10 @@
-// Package imagefolder reads a folder of images with a folder for each class, as
-// torchvision's ImageFolder does: root/class/…/image.jpg. Where root holds the
-// splits train and val (or valid, or test), those hold the classes. Files count by
-// torchvision's extensions: .jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp; what a
-// file is, its first bytes say.
+// Package imagefolder reads a folder of images with a folder for each class, as torchvision's
+// ImageFolder does: root/class/…/image.jpg. If root holds the splits train and val (or valid,
+// or test), those hold the classes. A file counts if it has one of torchvision's extensions:
+// .jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp. Its first bytes say what it is.
 //
-// A folder of that kind whose classes hold no image but .npy arrays is one of arrays
-// (package npy), and so is one without folders that holds .npy files; those have no class.
+// If the class folders hold .npy arrays and no image, the samples are arrays (package npy). A
+// folder that holds .npy files itself is one of arrays without classes.
 //
 // Package codec decodes the images. A file that cannot be read or decoded is an error
 // when its turn comes, as it is in PyTorch; the error names the file.
@@ -134,7 +133,7 @@ func (d *Dataset) measure(ctx context.Context) error {
 // Arrays is the header of the samples where they are arrays, and false where they are images.
 func (d *Dataset) Arrays() (npy.Header, bool) { return d.array, d.arrays }
 
-// Contents says what the files hold where they are no images.
+// Contents says what the files hold if they are not images.
 func (d *Dataset) Contents() string {
 	if !d.arrays {
 		return ""

@@ -48,8 +48,8 @@ func classesOf(root string) ([]string, error) {
 	return classes, nil
 }
 
-// list finds the files of all classes: images, or arrays where there are none. It returns
-// the classes.
+// list finds the files of all classes: images, or arrays if there are no images. It returns the
+// classes.
 func (d *Dataset) list(root string) (classes []string, err error) {
 	classes, err = classesOf(root)
 	if err != nil {
@@ -69,7 +69,7 @@ func (d *Dataset) list(root string) (classes []string, err error) {
 	return nil, err
 }
 
-// errNoImage is wrapped by the error of a class without any.
+// errNoImage is wrapped by the error of a class without an image.
 var errNoImage = errors.New("no image")
 
 func (d *Dataset) addAll(root string, classes []string) error {
@@ -140,8 +140,8 @@ type walker struct {
 	linked int // how many of them were reached through a link
 }
 
-// walk collects dir and the folders below it and follows links, except a link back to a
-// folder above: Python's os.walk would go round until the path is too long.
+// walk collects dir and the folders below it. It follows links, except a link back to a folder
+// above: Python's os.walk would go round until the path is too long.
 func (w *walker) walk(dir string, above []fs.FileInfo, linked bool) error {
 	st, err := os.Stat(dir)
 	if err != nil {
@@ -183,7 +183,7 @@ var extensions = []string{".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif
 // extArray is the extension of arrays.
 const extArray = ".npy"
 
-// wants goes by the extension, whatever its case.
+// wants decides by the extension, in upper or lower case.
 func (d *Dataset) wants(name string) bool {
 	ext := strings.ToLower(filepath.Ext(name))
 	if d.arrays {

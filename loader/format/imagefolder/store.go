@@ -11,7 +11,7 @@ import (
 	"dev.gpustall/loader/source"
 )
 
-// listStore is list of a folder in a store, which lists all that lies below it at once.
+// listStore is list for a folder in a store, which lists everything below it at once.
 func (d *Dataset) listStore(ctx context.Context, root string) (classes []string, err error) {
 	all, err := d.from.Walk(ctx, root)
 	if err != nil {
@@ -42,10 +42,10 @@ func (d *Dataset) listStore(ctx context.Context, root string) (classes []string,
 	return nil, err
 }
 
-// folderOf is what lies before the last slash of a name.
+// folderOf returns the part of a name before its last slash.
 func folderOf(name string) string { return name[:max(0, strings.LastIndexByte(name, '/'))] }
 
-// take makes samples of the objects of a kind; each class has one at the least. Arrays need
+// take makes samples of the objects of a kind. Each class must have at least one. Arrays need
 // no classes.
 func (d *Dataset) take(root string, classes []string, all []source.Entry) error {
 	d.files = d.files[:0]

@@ -1,11 +1,11 @@
-// Package mapped serves the samples of one .npy file that holds them all, (N,C,T,H,W) or of
-// fewer dimensions, as numpy.load with mmap_mode does: the file is mapped into memory and a
-// sample is copied out of it, without a system call for each. Classes are in a file labels.npy
-// beside it, whole numbers (N,).
+// Package mapped serves the samples of one .npy file that holds them all, (N,C,T,H,W) or with
+// fewer dimensions. Like numpy.load with mmap_mode, it maps the file into memory and copies a
+// sample out of it, without a system call for each. Classes are in a file labels.npy beside it,
+// whole numbers (N,).
 //
-// Read copies, so that waiting for the disk is a part of reading, whoever decodes or
-// transforms, and so that a file that shrinks is an error there and nowhere else: the system
-// has no other way to say so than a signal.
+// Read copies for two reasons. Waiting for the disk is then part of reading, not of decoding or
+// transforming. And a file that shrinks is an error in Read alone: the system reports it only
+// by a signal.
 package mapped
 
 import (
@@ -46,7 +46,7 @@ const (
 	hintLabels = "save a row of whole numbers, one for each sample"
 )
 
-// Dataset is such a file. It is safe for concurrent use.
+// Dataset is one split of a mapped file. It is safe for concurrent use.
 type Dataset struct {
 	info   loader.Info
 	path   string
@@ -55,7 +55,7 @@ type Dataset struct {
 	file   *filemap.File
 }
 
-// resident is how many bytes of the samples are kept in this process's memory, about.
+// resident is about how many bytes of the samples stay in this process's memory.
 const resident = 64 << 20
 
 // Open opens the training split at path: a file, a folder of one and its labels, or a folder
@@ -111,7 +111,7 @@ func open(path string, splits ...string) (d *Dataset, err error) {
 	return d, nil
 }
 
-// find is the file of the samples, and that of the labels where there is one.
+// find returns the file of the samples, and the file of the labels if there is one.
 func find(path string, splits []string) (file, labels string, err error) {
 	not := errs.New("open data", path, ErrNotMapped.Error(), hintPath).Because(ErrNotMapped)
 	st, err := os.Stat(path)
@@ -161,7 +161,7 @@ func isFile(p string) bool {
 	return err == nil && st.Mode().IsRegular()
 }
 
-// beginning is as much of a file as a header may have.
+// beginning reads as much of a file as a header may have.
 func beginning(f *os.File) ([]byte, error) {
 	b := make([]byte, npy.MaxStart)
 	n, err := f.ReadAt(b, 0)
@@ -208,7 +208,7 @@ func readLabels(path string, n int) ([]int32, error) {
 	return out, nil
 }
 
-// classes is how many there are.
+// classes returns how many classes there are.
 func classes(labels []int32) (n int) {
 	for _, l := range labels {
 		n = max(n, int(l)+1)
@@ -219,7 +219,7 @@ func classes(labels []int32) (n int) {
 // Info describes the split.
 func (d *Dataset) Info() loader.Info { return d.info }
 
-// Arrays is the header of each sample.
+// Arrays returns the header of each sample.
 func (d *Dataset) Arrays() (npy.Header, bool) { return d.sample, true }
 
 // Contents says what the file holds.
@@ -263,14 +263,14 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 	return nil
 }
 
-// Decode has nothing to do but say what s.Raw is.
+// Decode only says what s.Raw is.
 func (d *Dataset) Decode(s *loader.Sample) error {
 	s.Pixels = s.Raw
 	s.C, s.T, s.H, s.W = d.sample.Shape.CTHW()
 	return nil
 }
 
-// Close gives the map back.
+// Close unmaps the file.
 func (d *Dataset) Close() error { return d.file.Close() }
 
 var (

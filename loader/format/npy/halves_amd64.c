@@ -10,7 +10,7 @@ INLINE __m256 eight(const uint8_t *src, __m256i order) {
 }
 
 F16C void gpustall_halves(const uint8_t *src, size_t stride, size_t n, float *dst) {
-	// Each of a plane's eight is put at its place in whichever of three vectors takes it.
+	// A shuffle puts each of a plane's eight values at its place in the vector that takes it.
 	const __m256i red = _mm256_setr_epi32(0, 3, 6, 1, 4, 7, 2, 5);
 	const __m256i green = _mm256_setr_epi32(5, 0, 3, 6, 1, 4, 7, 2);
 	const __m256i blue = _mm256_setr_epi32(2, 5, 0, 3, 6, 1, 4, 7);

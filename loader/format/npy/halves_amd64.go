@@ -16,11 +16,11 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// native says whether this processor runs halves_amd64.c. Each that has AVX2 has F16C.
+// native says whether this processor runs halves_amd64.c. Every one with AVX2 has F16C.
 var native = cpu.X86.HasAVX2
 
-// halves writes pixels of three floats of planes of so many float16, and returns how many:
-// all but a few.
+// halves writes pixels of three floats, from planes of so many float16 each, and returns how
+// many it wrote: all but a few.
 func halves(dst []float32, src []byte, plane int) int {
 	if !native {
 		return 0

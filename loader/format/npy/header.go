@@ -1,6 +1,6 @@
-// Package npy reads NumPy's .npy files (NEP 1, format versions 1.0 to 3.0), as arrays of
-// one sample each: (C,T,H,W) is a clip, (C,H,W) an image of C channels, (H,W) one of one
-// channel and (N) a row of numbers. Elements are uint8, float16 or float32, in C order and
+// Package npy reads NumPy's .npy files (NEP 1, format versions 1.0 to 3.0). Each file is one
+// sample: (C,T,H,W) is a clip, (C,H,W) an image of C channels, (H,W) an image of one channel,
+// and (N) a row of numbers. Elements are uint8, float16 or float32, in C order and
 // little-endian, which is what numpy.save writes.
 package npy
 
@@ -37,7 +37,7 @@ func (t Type) Size() int {
 	return 4
 }
 
-// name is the type in NumPy's words.
+// name returns the type in NumPy's words.
 func (t Type) name() string {
 	return map[Type]string{Uint8: "uint8", Float16: "float16", Float32: "float32"}[t]
 }
@@ -45,7 +45,7 @@ func (t Type) name() string {
 // Shape is an array's dimensions, the slowest first.
 type Shape []int
 
-// String is the shape as NumPy writes it.
+// String returns the shape as NumPy writes it.
 func (s Shape) String() string {
 	var b strings.Builder
 	b.WriteByte('(')
@@ -62,7 +62,7 @@ func (s Shape) String() string {
 	return b.String()
 }
 
-// CTHW are the shape's channels, frames, rows and columns; frames are 0 where it has none.
+// CTHW returns the shape's channels, frames, rows and columns. Without frames t is 0.
 func (s Shape) CTHW() (c, t, h, w int) {
 	switch len(s) {
 	case 1:
@@ -75,7 +75,7 @@ func (s Shape) CTHW() (c, t, h, w int) {
 	return s[0], s[1], s[2], s[3]
 }
 
-// axes are what the dimensions of an array are taken for, by how many there are.
+// axes are the meanings of an array's dimensions, by how many there are.
 var axes = [...]string{1: "(N)", 2: "(H,W)", 3: "(C,H,W)", 4: "(C,T,H,W)"}
 
 // Header is what a file says of its array.
@@ -88,15 +88,15 @@ type Header struct {
 	stacked bool // the file holds several samples of that shape, one behind the other
 }
 
-// String is the header in words: "float16 (3,16,112,112)".
+// String returns the header in words: "float16 (3,16,112,112)".
 func (h *Header) String() string { return h.Type.name() + " " + h.Shape.String() }
 
-// Contents says what samples are, and what their dimensions are taken for: "float16
+// Contents says what the samples are, and how their dimensions are read: "float16
 // (3,16,112,112) arrays, read as (C,T,H,W)".
 func (h *Header) Contents() string { return h.String() + " arrays, read as " + axes[len(h.Shape)] }
 
-// Doubt says that the channels seem to be last, where libraries of images have them, and how to
-// put them first. Empty where nothing suggests that.
+// Doubt says that the channels seem to be last, as image libraries have them, and how to put
+// them first. It is empty if nothing suggests that.
 func (h *Header) Doubt() string {
 	n := len(h.Shape)
 	if n < 3 || likeChannels(h.Shape[0]) || !likeChannels(h.Shape[n-1]) {
@@ -110,7 +110,8 @@ func (h *Header) Doubt() string {
 		h.Shape, h.Shape[0], h.Shape[n-1], strings.TrimSuffix(last, ")"), first)
 }
 
-// likeChannels reports whether so many channels are usual: grey, colours, colours and opacity.
+// likeChannels reports whether n is a usual number of channels: grey, colours, or colours and
+// opacity.
 func likeChannels(n int) bool { return n == 1 || n == 3 || n == 4 }
 
 // Bounds on what a header may say.
@@ -135,7 +136,7 @@ func Parse(b []byte) (Header, error) {
 	return d.header(d.shape, start)
 }
 
-// parse finds what a header says, and where the elements begin.
+// parse returns what a header says, and where the elements begin.
 func parse(b []byte) (d dict, start int, err error) {
 	text, start, err := preamble(b)
 	if err != nil {
@@ -147,7 +148,8 @@ func parse(b []byte) (d dict, start int, err error) {
 	return d, start, nil
 }
 
-// header is that of a sample of a shape, the file's or a part of that.
+// header returns the header of a sample of that shape, which is the file's shape or a part of
+// it.
 func (d *dict) header(shape Shape, start int) (Header, error) {
 	h := Header{Type: Type(d.descr), Shape: shape, Start: start}
 	switch {
@@ -172,7 +174,7 @@ func (d *dict) header(shape Shape, start int) (Header, error) {
 	return h, nil
 }
 
-// preamble finds the header's text, and where the elements begin.
+// preamble returns the header's text, and where the elements begin.
 func preamble(b []byte) (text []byte, start int, err error) {
 	short := errs.Reason(fmt.Sprintf("it is truncated in its npy header, after %d bytes", len(b)), hintWrite)
 	if !bytes.HasPrefix(b, []byte(magic)[:min(len(b), len(magic))]) {
@@ -302,7 +304,7 @@ func (p *parser) tuple() (s Shape, ok bool) {
 	return s, true
 }
 
-// check refuses an array of a file of so many bytes that is not as h says.
+// check refuses an array, in a file of so many bytes, that differs from h.
 func (h *Header) check(got *Header, size int) error {
 	if size-got.Start < got.Bytes {
 		return errs.Reason(fmt.Sprintf("it is truncated: its array of %s takes %d bytes, and there are %d", got, got.Bytes, size-got.Start), hintWrite)
@@ -325,7 +327,7 @@ func (h *Header) check(got *Header, size int) error {
 	return errs.Reason(fmt.Sprintf("its array is %s where the data set's first is %s", got, h), "save all samples with one shape: a batch is one array")
 }
 
-// Info is what h says of a data set whose samples are like it.
+// Info writes into i what h says about a data set of such samples.
 func (h *Header) Info(i *loader.Info) {
 	i.C, i.T, i.H, i.W = h.Shape.CTHW()
 	i.Float = h.Type != Uint8

@@ -27,7 +27,7 @@ func ParseStack(b []byte) (h Header, n int, err error) {
 	return h, d.shape[0], err
 }
 
-// CheckStack refuses a file of so many bytes that has not the n samples that it says.
+// CheckStack refuses a file of so many bytes that cannot hold the n samples it claims.
 func CheckStack(h *Header, n int, size int64) error {
 	end := int64(h.Start) + int64(n)*int64(h.Bytes)
 	switch {
@@ -65,7 +65,7 @@ func ParseNumbers(b []byte) (Numbers, error) {
 	return Numbers{N: d.shape[0], Size: size, Start: start, signed: d.descr[1] == 'i'}, nil
 }
 
-// Value is the number in b; false where it is too large for an int64.
+// Value returns the number in b; ok is false if it is too large for an int64.
 func (n *Numbers) Value(b []byte) (v int64, ok bool) {
 	var w [8]byte
 	copy(w[:], b[:n.Size])

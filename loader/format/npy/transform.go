@@ -7,8 +7,8 @@ import (
 	"dev.gpustall/loader"
 )
 
-// Decode finds the array in s.Raw and has s.Pixels be its bytes: elements of h.Type, by
-// channel, frame, row and column. What differs from h is an error.
+// Decode makes s.Pixels the bytes of the array in s.Raw: elements of h.Type, by channel, frame,
+// row and column. An array that differs from h is an error.
 func Decode(s *loader.Sample, h *Header) error {
 	got, err := Parse(s.Raw)
 	if err != nil {
@@ -23,8 +23,8 @@ func Decode(s *loader.Sample, h *Header) error {
 }
 
 // Transform turns arrays of one type into float32 and puts the channels last: THWC. Pixels
-// (uint8) become 0 to 1; floating point numbers stay as they are, since nobody but who made
-// them knows what they mean. There is no randomness.
+// (uint8) become 0 to 1. Floating point numbers stay as they are, since only their maker knows
+// what they mean. There is no randomness.
 type Transform struct{ Type Type }
 
 // Host converts s.Pixels.
@@ -60,8 +60,8 @@ func (t Transform) row(dst []float32, step int, src []byte) {
 	}
 }
 
-// Device puts the channels of uint8 arrays last and leaves the division to the device. Of
-// the others there is nothing to send (loader.Info.Float).
+// Device puts the channels of uint8 arrays last and leaves the division to the device. Arrays
+// of other types are not sent to the device (loader.Info.Float).
 func (t Transform) Device(s *loader.Sample, _ *loader.RNG, dst []byte, record []int32) int {
 	clear(record)
 	plane := max(s.T, 1) * s.H * s.W
@@ -77,10 +77,10 @@ func (t Transform) Device(s *loader.Sample, _ *loader.RNG, dst []byte, record []
 	return len(dst)
 }
 
-// Normalisation is none.
+// Normalisation returns zeros: arrays are not normalised.
 func (Transform) Normalisation() (mean, std [4]float32) { return mean, [4]float32{1, 1, 1, 1} }
 
-// Half is the value of a float16 (IEEE 754 binary16).
+// Half returns the value of a float16 (IEEE 754 binary16).
 func Half(h uint16) float32 {
 	// Exponent and fraction, moved to float32's places, are too small by the difference of
 	// the biases, 127-15; the product is exact, for numbers below 2^-14 too.
@@ -92,7 +92,7 @@ func Half(h uint16) float32 {
 	return math.Float32frombits(v | uint32(h&0x8000)<<16)
 }
 
-// ToHalf is the float16 nearest to v, of two as near the even one.
+// ToHalf returns the float16 nearest to v; of two that are equally near, the even one.
 func ToHalf(v float32) uint16 {
 	bits := math.Float32bits(v)
 	sign, bits := uint16(bits>>16&0x8000), bits&0x7fffffff

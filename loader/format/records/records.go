@@ -1,7 +1,7 @@
-// Package records serves records of one fixed size without meaning, as the
-// workloads of MLPerf Storage (https://mlcommons.org/benchmarks/storage) have
-// them: from a folder of files, each one record, or made in memory. They are
-// always synthetic. With transform.Raw the loader really moves their bytes.
+// Package records serves records of one fixed size without meaning, like those of MLPerf
+// Storage's workloads (https://mlcommons.org/benchmarks/storage). They come from a folder of
+// files, one record each, or are made in memory. They are always synthetic. With transform.Raw
+// the loader really moves their bytes.
 package records
 
 import (
@@ -31,15 +31,15 @@ type Options struct {
 	Samples     int    // DefaultSamples when 0
 	SampleBytes int
 	Seed        int64
-	// PerSample is how long each Read takes, by sleeping: the emulated storage has
-	// a known speed. 0 reads as fast as memory is copied. The time is that of one
-	// reader; readers do not slow each other down. What the timer oversleeps is
-	// taken off later reads, so that the mean is right.
+	// PerSample is how long each Read takes, by sleeping: the emulated storage has a known
+	// speed. 0 reads as fast as memory is copied. It is the time of one reader; readers do not
+	// slow each other down. If the timer sleeps too long, later reads sleep less, so that the
+	// mean is right.
 	PerSample time.Duration
 }
 
-// DefaultSamples is an epoch's worth where nobody says: 125 batches of the
-// workload with the largest ones.
+// DefaultSamples is the size of an epoch if Options do not say: 125 batches of the workload
+// with the largest ones.
 const DefaultSamples = 50_000
 
 // Dataset is a set of records. It is safe for concurrent use.
@@ -76,7 +76,7 @@ func Generate(o Options) (*Dataset, error) {
 	return d, nil
 }
 
-// What to do about records that are not whole, and about a path that is something else.
+// Hints about damaged records, and about a path that holds something else.
 const (
 	hint     = "make the records again"
 	hintPath = "give a folder of " + Ext + " files"
@@ -195,7 +195,7 @@ func (d *Dataset) sleep(ctx context.Context, start time.Time) error {
 	return nil
 }
 
-// Decode has nothing to do: a record's bytes are its pixels. They are s.Raw itself.
+// Decode makes a record's bytes its pixels: s.Raw itself.
 func (d *Dataset) Decode(s *loader.Sample) error {
 	s.Pixels = s.Raw
 	s.H, s.W, s.C = 1, d.info.W, 1

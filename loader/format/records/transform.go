@@ -20,14 +20,13 @@ func (Transform) Host(s *loader.Sample, _ *loader.RNG, dst []float32) {
 	clear(b[copy(b, s.Pixels):])
 }
 
-// Device copies as much of s.Pixels as dst holds: with device transforms a batch
-// counts a byte a value, hence a quarter of the record. The knob has no meaning
-// for records.
+// Device copies as much of s.Pixels as dst holds. With device transforms a batch has one byte a
+// value, so that is a quarter of the record: the knob has no meaning for records.
 func (Transform) Device(s *loader.Sample, _ *loader.RNG, dst []byte, record []int32) int {
 	clear(dst[copy(dst, s.Pixels):])
 	clear(record)
 	return len(dst)
 }
 
-// Normalisation is none.
+// Normalisation returns zeros: records are not normalised.
 func (Transform) Normalisation() (mean, std [4]float32) { return mean, [4]float32{1, 1, 1, 1} }
