@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/trace"
 )
 
@@ -93,7 +94,7 @@ func New(o Options) (*Loader, error) {
 	l.skips = skips{in: &l.input, rec: l.rec}
 	l.consumer = newConsumer(&l.mu)
 	l.pool.parked = make([]*worker, 0, maxWorkers)
-	l.pool.sched.clock = l.clock
+	l.pool.sched.clock, l.pool.sched.waits = l.clock, new(host.Scheduler)
 	l.pool.sched.workers.Store(int32(l.knobs.NumWorkers))
 	l.pool.inline = newInline(l)
 	l.mu.Lock()

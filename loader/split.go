@@ -162,8 +162,8 @@ type scheduler struct {
 
 	mu      sync.Mutex
 	clock   trace.Clock
-	waits   host.Scheduler
-	next    int64 // when to look again
+	waits   interface{ Waited() int64 } // of all goroutines in Go's scheduler, in ns
+	next    int64                       // when to look again
 	share   float64
 	primed  bool  // waited is known
 	waited  int64 // of Go's scheduler, at the last look

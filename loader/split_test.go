@@ -1,7 +1,7 @@
 package loader
 
 import (
-	"context"
+	"math"
 	"runtime"
 	"testing"
 	"time"
@@ -10,54 +10,95 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// measured loads batches with workers that do what the hooks say, and adds up what was
-// measured. It skips the test where the machine does not count what threads wait for.
-func measured(t *testing.T, processors, workers, batches int, d *numbers, inject Inject) (work trace.Work) {
-	t.Helper()
+// TestSplit: time asleep is blocked, whatever the phase is called. Time spent computing is not,
+// whether or not there is a core for it.
+func TestSplit(t *testing.T) {
 	if m, why := host.NewMeter(); m == nil {
 		t.Skip(why.Why)
 	}
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(host.Processors(2)))
+	const (
+		samples  = 16
+		asleep   = 5 * time.Millisecond // of each, in decode
+		computes = time.Millisecond     // likewise, of a core's time in transform
+	)
 	l := open(t, Options{
-		Dataset: d, Transform: mix{}, Hold: 2, Recorder: trace.NewRecorder(trace.NewClock(), 0),
-		Knobs: Knobs{BatchSize: 16, NumWorkers: workers, PrefetchFactor: 2, InOrder: true, Inject: inject},
+		Dataset:   &numbers{samples: 64, onCode: func(int) error { time.Sleep(asleep); return nil }},
+		Transform: mix{}, Hold: 2, Recorder: trace.NewRecorder(trace.NewClock(), 0),
+		Knobs: Knobs{BatchSize: samples, NumWorkers: 2, PrefetchFactor: 2, InOrder: true, Inject: Inject{CPU: computes}},
 	})
-	for range batches {
-		b, err := l.Next(context.Background())
+	split, blocked := 0, int64(math.MaxInt64) // batches split by phase, and the least that transforms were blocked in one
+	for range 4 {
+		b, err := l.Next(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		work.Add(&b.Work)
+		work := b.Work
 		b.Release()
+		if work.Phases.All().Total() == 0 {
+			continue
+		}
+		split++
+		if got, want := work.Batch.Total(), work.Phases.All(); got < want.Total() {
+			t.Errorf("the phases of %d ns take %d", got, want.Total())
+		}
+		decode, transform := *work.Phases.Of(trace.KindDecode), *work.Phases.Of(trace.KindTransform)
+		if least := int64(samples * asleep); decode.Blocked < least*9/10 {
+			t.Errorf("asleep for %d ns in decode: %+v", least, decode)
+		}
+		if least := int64(samples * computes); transform.Core < least*9/10 {
+			t.Errorf("computing for %d ns in transform: %+v", least, transform)
+		}
+		blocked = min(blocked, transform.Blocked)
 	}
-	if got, want := work.Batch.Total(), work.Phases.All(); got < want.Total() || want.Total() == 0 {
-		t.Errorf("the phases of %d ns take %d", got, want.Total())
+	if split == 0 {
+		t.Fatal("no batch was split by phase")
 	}
-	return work
+	if blocked > int64(samples*computes)/2 {
+		t.Errorf("transforms that only compute are blocked for %d ns of each batch", blocked)
+	}
 }
 
-// Time asleep is blocked, whatever the phase is called; time spent computing is not,
-// whether or not there is a core for it.
-func TestSplit(t *testing.T) {
-	d := &numbers{samples: 64, onCode: func(int) error { time.Sleep(5 * time.Millisecond); return nil }}
-	work := measured(t, host.Processors(2), 2, 4, d, Inject{CPU: time.Millisecond})
-	decode, transform := *work.Phases.Of(trace.KindDecode), *work.Phases.Of(trace.KindTransform)
-	if 10*decode.Blocked < 7*decode.Total() || decode.Bound() != trace.BoundIO {
-		t.Errorf("asleep in decode: %+v", decode)
-	}
-	if 10*transform.Blocked > 3*transform.Total() || transform.Bound() == trace.BoundIO {
-		t.Errorf("computing in transform: %+v", transform)
-	}
-}
+// waited tells how long goroutines waited in Go's scheduler, as a test has it.
+type waited int64
 
-// Four workers that compute on two of Go's processors wait for these in Go's scheduler,
-// which to the kernel is sleeping: it counts as waiting for a core.
+func (w *waited) Waited() int64 { return int64(*w) }
+
+// TestWaitingForGoIsNotBlocked: workers that compute on too few of Go's processors wait for
+// these in Go's scheduler, which to the kernel is sleeping. It counts as waiting for a core.
 func TestWaitingForGoIsNotBlocked(t *testing.T) {
-	work := measured(t, 2, 4, 16, &numbers{samples: 64}, Inject{CPU: 5 * time.Millisecond})
-	transform := *work.Phases.Of(trace.KindTransform)
-	t.Logf("%+v", transform)
-	if 4*transform.Blocked > transform.Total() || transform.Bound() != trace.BoundCores {
-		t.Errorf("%+v is %s", transform, transform.Bound().Info().Name)
+	const asleep = int64(1e9) // of a batch, as the kernel has it
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	var waits waited
+	s := &scheduler{clock: trace.NewClock(), waits: &waits}
+	s.workers.Store(4)
+	batch := func(ofWhichGo int64) trace.Split {
+		t.Helper()
+		waits += waited(ofWhichGo)
+		w := trace.Work{Batch: trace.Split{Blocked: asleep}}
+		*w.Phases.Of(trace.KindTransform) = w.Batch
+		s.next = 0 // it is time to look
+		s.correct(asleep, &w, new(trace.Split))
+		if w.Batch.Total() != asleep || *w.Phases.Of(trace.KindTransform) != w.Batch {
+			t.Fatalf("%d ns became %+v", asleep, w)
+		}
+		return w.Batch
+	}
+	for range 3 {
+		if got := batch(asleep); got.Blocked != 0 || got.Bound() != trace.BoundCores {
+			t.Errorf("waiting in Go's scheduler: %+v", got)
+		}
+	}
+	var got trace.Split
+	for range 10 {
+		got = batch(0)
+	}
+	if got.Waiting > asleep/100 || got.Bound() != trace.BoundIO {
+		t.Errorf("nothing waits in Go's scheduler: %+v", got)
+	}
+	runtime.GOMAXPROCS(host.Processors(4))
+	if got := batch(asleep); got.Waiting != 0 {
+		t.Errorf("with a processor for each: %+v", got)
 	}
 }
 
@@ -70,7 +111,7 @@ func TestMeasuringIsCheap(t *testing.T) {
 	}
 	for _, took := range []time.Duration{50 * time.Microsecond, 280 * time.Microsecond, 100 * time.Millisecond} {
 		clock := trace.NewClock()
-		p := newSplitter(meter, clock, &scheduler{clock: clock})
+		p := newSplitter(meter, clock, &scheduler{clock: clock, waits: new(host.Scheduler)})
 		const batches = 3000
 		spent := 0.0
 		var levels [3]int

@@ -5,9 +5,11 @@ import (
 	"math"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	tea "github.com/charmbracelet/bubbletea"
 
@@ -96,15 +98,23 @@ func TestOneWindow(t *testing.T) {
 	s.mustShow("the last 5.", "mean ", "p50 ")
 }
 
-// TestEmptySession: nothing divides by zero or indexes nothing.
+// TestEmptySession: a session of which nothing is recorded fills a screen of any size, and has
+// no number that comes from dividing by nothing.
 func TestEmptySession(t *testing.T) {
-	src := still{&trace.Snapshot{}}
+	wrong := regexp.MustCompile(`NaN|[Ii]nf\b|%!`)
 	for _, replay := range []bool{false, true} {
-		m := New(Options{Source: src, Replay: replay})
+		s := &screen{New(Options{Source: still{&trace.Snapshot{}}, Replay: replay}), t, nil}
 		for _, size := range sizes {
-			m.layout.w, m.layout.h = size[0], size[1]
-			m.look()
-			m.View()
+			s.layout.w, s.layout.h = size[0], size[1]
+			s.look()
+			frame := s.plain()
+			lines := strings.Split(frame, "\n")
+			if len(lines) != size[1] || slices.ContainsFunc(lines, func(line string) bool { return utf8.RuneCountInString(line) > size[0] }) {
+				t.Errorf("%v, replay %v: %d lines:\n%s", size, replay, len(lines), frame)
+			}
+			if strings.TrimSpace(frame) == "" || wrong.MatchString(frame) {
+				t.Errorf("%v, replay %v:\n%s", size, replay, frame)
+			}
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -39,7 +40,7 @@ func TestDriverRefuses(t *testing.T) {
 	}
 	for _, c := range []struct{ name, ordinal, env, want string }{
 		{"it is there", "0", "GPUSTALL_EMU_DELAY=0", "opened"},
-		{"no library", "0", "GPUSTALL_LIBCUDA=/nonexistent/libcuda.so.1", "install NVIDIA's driver"},
+		{"no library", "0", "GPUSTALL_LIBCUDA=" + filepath.Join(t.TempDir(), "missing"), "install NVIDIA's driver"},
 		{"cuInit fails", "0", "GPUSTALL_EMU_INIT=100", "does not start: cuInit: CUDA_ERROR_NO_DEVICE"},
 		{"a stub", "0", "GPUSTALL_EMU_INIT=34", "toolkit's stub"},
 		{"no GPU", "0", "GPUSTALL_EMU_DEVICES=0", "CUDA_VISIBLE_DEVICES"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -91,11 +92,12 @@ func TestGuessFalls(t *testing.T) {
 // A process that cannot be had, or that somebody ended, condemns nothing.
 func TestNoTester(t *testing.T) {
 	open(t)
+	missing := filepath.Join(t.TempDir(), "missing")
 	for name, cmd := range map[string]func() *exec.Cmd{
-		"no program": func() *exec.Cmd { return exec.Command("/nonexistent/gpustall") },
+		"no program": func() *exec.Cmd { return exec.Command(missing) },
 		"another":    func() *exec.Cmd { return exec.Command("true") },
 		"killed":     func() *exec.Cmd { return exec.Command("sh", "-c", "kill -9 $$") },
-		"refuses":    func() *exec.Cmd { c := trials(); c.Env = append(c.Env, "GPUSTALL_LIBCUDA=/nonexistent"); return c },
+		"refuses":    func() *exec.Cmd { c := trials(); c.Env = append(c.Env, "GPUSTALL_LIBCUDA="+missing); return c },
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := storeInMemory{}

@@ -39,7 +39,7 @@ func bundle(t *testing.T, libcuda string, args ...string) (r report, stdout, std
 }
 
 func TestBundleNoDriver(t *testing.T) {
-	_, stdout, stderr, code := bundle(t, "/nonexistent/libcuda.so.1")
+	_, stdout, stderr, code := bundle(t, filepath.Join(t.TempDir(), "missing"))
 	if code != exitNoDevice || strings.Count(stderr, "\n") != 1 || stdout != "" || !strings.Contains(stderr, "install NVIDIA's driver") {
 		t.Errorf("exit %d, said %q and %q", code, stdout, stderr)
 	}
@@ -62,7 +62,7 @@ func TestBundleWithoutModes(t *testing.T) {
 		}
 	}
 	cmd := exec.Command("/bin/sh", filepath.Join(plain, "gpu-check.sh"))
-	cmd.Env = append(os.Environ(), "GPUSTALL_LIBCUDA=/nonexistent/libcuda.so.1", "OUT="+t.TempDir(), "TMPDIR="+t.TempDir())
+	cmd.Env = append(os.Environ(), "GPUSTALL_LIBCUDA="+filepath.Join(plain, "missing"), "OUT="+t.TempDir(), "TMPDIR="+t.TempDir())
 	out, _ := cmd.CombinedOutput() // its status is looked at
 	if code := cmd.ProcessState.ExitCode(); code != exitNoDevice || !strings.Contains(string(out), "install NVIDIA's driver") {
 		t.Errorf("exit %d, said %q", code, out)

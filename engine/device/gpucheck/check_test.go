@@ -227,7 +227,7 @@ func TestPacked(t *testing.T) {
 // Without a driver, or without CUDA in the build, there is one sentence and
 // status 3.
 func TestNoDevice(t *testing.T) {
-	t.Setenv("GPUSTALL_LIBCUDA", "/nonexistent/libcuda.so.1")
+	t.Setenv("GPUSTALL_LIBCUDA", filepath.Join(t.TempDir(), "missing"))
 	t.Setenv("OUT", t.TempDir())
 	var out, log bytes.Buffer
 	if code := run([]string{"-dir", t.TempDir()}, &out, &log); code != exitNoDevice {

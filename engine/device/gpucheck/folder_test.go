@@ -17,7 +17,7 @@ func TestFolders(t *testing.T) {
 	if got, err := writable("", filepath.Join(file, "below a file"), good); got != good || err != nil {
 		t.Errorf("%q, %v, want %q", got, err, good)
 	}
-	got, err := scratch("/nonexistent", good)
+	got, err := scratch(filepath.Join(t.TempDir(), "missing"), good)
 	if err != nil || filepath.Dir(got) != good {
 		t.Errorf("%q, %v, want a folder in %q", got, err, good)
 	}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -58,10 +59,11 @@ func NewS3(t testing.TB) *Server {
 	s := &Server{handler: gofakes3.New(backend).Server()}
 	s.Start(t)
 	t.Cleanup(s.Stop)
+	missing := filepath.Join(t.TempDir(), "missing")
 	for name, value := range map[string]string{
 		"AWS_ENDPOINT_URL": "http://" + s.addr, "AWS_ACCESS_KEY_ID": "key-of-the-test", "AWS_SECRET_ACCESS_KEY": Secret,
-		"AWS_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": "/nonexistent",
-		"AWS_SHARED_CREDENTIALS_FILE": "/nonexistent", "AWS_PROFILE": "", "AWS_SESSION_TOKEN": "",
+		"AWS_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": missing,
+		"AWS_SHARED_CREDENTIALS_FILE": missing, "AWS_PROFILE": "", "AWS_SESSION_TOKEN": "",
 	} {
 		t.Setenv(name, value)
 	}
