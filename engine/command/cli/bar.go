@@ -10,7 +10,8 @@ import (
 // Progress is told how much of a long start-up is done.
 type Progress func(what string, done, total int)
 
-// ProgressTo draws a bar on a terminal; elsewhere it prints one line a task.
+// ProgressTo returns a Progress that draws a bar on a terminal. On anything else it prints one
+// line a task.
 func ProgressTo(w io.Writer) Progress {
 	var bar *progressbar.ProgressBar
 	var current string
@@ -35,8 +36,8 @@ func ProgressTo(w io.Writer) Progress {
 	}
 }
 
-// barOf is what a terminal so many columns wide has room for on one line, which the bar
-// writes over: its words, cut where they must be, and how wide the bar is.
+// barOf fits a bar into one line of a terminal. It returns the words, cut where they are too
+// long, and the width of the bar.
 func barOf(what string, columns int) (shown string, width int) {
 	const least, most, beside = 10, 40, len(" 100% ||  [59m59s:59m59s] ")
 	shown = runewidth.Truncate(what, max(0, columns-beside-least), "…")

@@ -1,6 +1,5 @@
-// Package cli is what all commands share: exit codes and what kind of error leads to which, lines
-// for a terminal or a log, signals, files that are whole or not there, and the folders of sessions
-// and caches.
+// Package cli is what all commands share: exit codes, lines for people, signals, files, and the
+// folders of sessions and caches.
 package cli
 
 import (
@@ -17,17 +16,17 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Exit codes.
+// The exit codes of the program.
 const (
 	ExitOK       = 0
 	ExitRuntime  = 1
 	ExitUsage    = 2
 	exitDevice   = 3
-	ExitDiverged = 4   // the run went on to its end, but its loss is not a number
+	ExitDiverged = 4   // the run came to its end, but its loss is not a number
 	ExitSignal   = 128 // plus the signal's number
 )
 
-// usageError marks what the user typed as the reason.
+// usageError is an error in what the user typed.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -40,22 +39,23 @@ func Refuse(flag, reason, hint string) error {
 	return Misuse(errs.New("set", flag, reason, hint))
 }
 
-// SignalError says that a signal ended the run; it is not printed.
+// SignalError says that a signal ended the run. It is not printed.
 type SignalError struct{ os.Signal }
 
+// EndedBy returns the error of a run that a signal ended.
 func EndedBy(s os.Signal) error { return SignalError{s} }
 
 func (e SignalError) Error() string { return "ended by " + e.String() }
 
-// DivergedError says that a run came to its end and its training did not. The
-// summary tells so; it is not printed again.
+// DivergedError says that a run came to its end with a loss that is not a number. It is not
+// printed: the summary says so.
 type DivergedError struct{ step int32 }
 
 func (e DivergedError) Error() string {
 	return fmt.Sprintf("the training diverged at step %d; lower --lr", e.step)
 }
 
-// Diverged is the error of a run whose loss broke, nil for any other.
+// Diverged returns a DivergedError if the loss of the run is not a number, and nil otherwise.
 func Diverged(s *trace.Snapshot) error {
 	if s.Diverged > 0 {
 		return DivergedError{s.DivergedAt}
@@ -63,13 +63,13 @@ func Diverged(s *trace.Snapshot) error {
 	return nil
 }
 
-// codeError is an error with an exit code of its own: that of a script.
+// codeError is an error with an exit code of its own, such as that of a script.
 type codeError interface {
 	error
 	ExitCode() int
 }
 
-// ExitCode is the one place where an error becomes an exit code.
+// ExitCode returns the exit code for an error. No other place decides it.
 func ExitCode(err error) int {
 	var usage usageError
 	var sig SignalError
@@ -94,21 +94,22 @@ func ExitCode(err error) int {
 	return ExitRuntime
 }
 
-// Explain is what JSON says of an error, beside its sentence.
+// Explain returns the parts of an error for JSON, which has them beside its sentence.
 func Explain(err error) *errs.Error {
 	f := errs.Explain(errs.Wrap(err, "run", "gpustall", "run it again; gpustall doctor says what this machine has"))
 	return &f
 }
 
-// Summarised says that a summary which tells of the error was printed.
+// Summarised is an error that a printed summary has told already.
 type Summarised struct{ error }
 
+// MarkSummarised marks err as told by a printed summary.
 func MarkSummarised(err error) error { return Summarised{err} }
 
 func (e Summarised) Unwrap() error { return e.error }
 
-// AsksJSON reports whether the command line asks for output that ends in a summary, be
-// the rest of it right or not. What stands behind -- is a script's.
+// AsksJSON reports whether a command line asks for JSON that ends in a summary, even if the rest
+// of the line is wrong. Arguments after -- belong to the script.
 func AsksJSON(command string, args []string) bool {
 	if i := slices.Index(args, "--"); i >= 0 {
 		args = args[:i]
@@ -116,7 +117,8 @@ func AsksJSON(command string, args []string) bool {
 	return slices.Contains([]string{"run", "tune", "torch"}, command) && (slices.Contains(args, "--json") || slices.Contains(args, "--json=true"))
 }
 
-// StatusOf is what a session says of a run that ended with an error: whether somebody wanted that.
+// StatusOf returns the status of a run that ended with an error: "stopped" if somebody asked for
+// that, else "failed".
 func StatusOf(err error) string {
 	var own interface {
 		error
@@ -128,7 +130,7 @@ func StatusOf(err error) string {
 	return "failed"
 }
 
-// WriteFailure ends the output of a run that did not come to its summary.
+// WriteFailure writes the summary of a run that failed before it had one.
 func WriteFailure(w io.Writer, err error) error {
 	b, merr := json.Marshal(struct {
 		Type    string      `json:"type"`

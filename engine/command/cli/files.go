@@ -10,7 +10,8 @@ func Exists(path string) bool {
 	return err == nil
 }
 
-// UnusedName is the name of a file that is not there yet.
+// UnusedName returns the name of a file that does not exist yet: path, with a number if it must
+// be, and ext.
 func UnusedName(path, ext string) string {
 	name := path + ext
 	for n := 2; Exists(name); n++ {

@@ -10,21 +10,21 @@ import (
 	"dev.gpustall/engine/base/errs"
 )
 
-// SessionDir is where sessions are kept.
+// SessionDir returns the folder of sessions.
 func SessionDir() string { return filepath.Join(xdg.StateHome, "gpustall", "sessions") }
 
-// CacheDir is where the default data set and tuned kernels are kept.
+// CacheDir returns the folder of the default data set and of tuned kernels.
 func CacheDir() string { return filepath.Join(xdg.CacheHome, "gpustall") }
 
-// The variables that name the parent of sessionDir and of cacheDir.
+// The variables that name the parent folders of SessionDir and CacheDir.
 const (
 	StateVariable = "XDG_STATE_HOME"
 	CacheVariable = "XDG_CACHE_HOME"
 )
 
-// CheckHome refuses to use a folder that neither its variable nor HOME names: it would
-// be one in the root folder, such as /.local. what is kept there, otherwise is how to do
-// without the folder.
+// CheckHome returns an error if neither HOME nor variable is set: the folder would be in the root
+// folder then, such as /.local. The error names what the folder holds, and otherwise, how to do
+// without it.
 func CheckHome(what, variable, otherwise string) error {
 	if os.Getenv("HOME") != "" || filepath.IsAbs(os.Getenv(variable)) {
 		return nil
@@ -32,7 +32,7 @@ func CheckHome(what, variable, otherwise string) error {
 	return errs.New("find the folder of", what, fmt.Sprintf("neither HOME nor %s is set", variable), "set one of them, or "+otherwise)
 }
 
-// CheckSessionHome is checkHome for sessionDir.
+// CheckSessionHome is CheckHome for SessionDir.
 func CheckSessionHome(otherwise string) error {
 	return CheckHome("sessions", StateVariable, otherwise)
 }

@@ -12,15 +12,15 @@ import (
 	"dev.gpustall/engine/base/units"
 )
 
-// Say writes to a terminal or a log, folded to the terminal's width, and nothing in a
-// text that it is given acts on the terminal. All lines for people go through it.
+// Say writes lines for people to a terminal or a log, folded to the width of the terminal.
+// Control characters in the arguments do not reach the terminal.
 func Say(w io.Writer, format string, args ...any) error {
 	_, err := io.WriteString(w, fold(units.Lines(fmt.Sprintf(format, args...)), ColumnsOf(w)))
 	return err
 }
 
-// ColumnsOf is the width of the terminal that w is, 0 when it is none: what goes
-// to a file or a pipe keeps its lines.
+// ColumnsOf returns the width of the terminal that w is, or 0 if it is none. Lines to a file or a
+// pipe are not folded.
 func ColumnsOf(w io.Writer) int {
 	f, ok := w.(interface{ Fd() uintptr })
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -33,10 +33,9 @@ func ColumnsOf(w io.Writer) int {
 	return cols
 }
 
-// fold breaks each line of text at spaces so that it fits into so many columns. A
-// line that begins with a label goes on under what follows the label; others go on
-// two columns in. A word that is longer than a line, such as a path, stays whole,
-// so that it can be copied.
+// fold breaks lines at spaces so that they fit into so many columns. If a line begins with a
+// label, it goes on below the text after the label; other lines go on two columns in. A word that
+// is longer than a line, such as a path, stays whole so that it can be copied.
 func fold(text string, columns int) string {
 	if columns <= 0 {
 		return text
@@ -61,12 +60,12 @@ func foldLine(b *strings.Builder, line string, columns int) {
 	if len(line) > LabelWidth && line[LabelWidth-1] == ' ' && line[LabelWidth] != ' ' && !strings.Contains(strings.TrimRight(line[:LabelWidth], " "), " ") && columns >= 3*LabelWidth {
 		indent = LabelWidth
 	}
-	used, gap := 0, 0 // columns written, spaces that wait for the next word
+	used, gap := 0, 0 // columns written; spaces before the next word
 	for i, word := range strings.SplitAfter(units.Bind(line), " ") {
 		word = units.Unbind(word)
 		text := strings.TrimRight(word, " ")
 		w := runewidth.StringWidth(text)
-		alone := used <= indent && indent+w > columns // breaking before it gains nothing
+		alone := used <= indent && indent+w > columns // a line of its own would not help
 		if i > 0 && w > 0 && used+gap+w > columns && !alone {
 			b.WriteByte('\n')
 			used, gap = 0, indent
@@ -80,11 +79,11 @@ func foldLine(b *strings.Builder, line string, columns int) {
 	}
 }
 
-// LabelWidth is how wide the labels of the summary are, with the space after them.
+// LabelWidth is the width of the labels of the summary, with the space after them.
 const LabelWidth = 9
 
-// Caret is where in a text an error is, if it says so: the text and a caret, as lines of
-// their own.
+// Caret returns the text in which an error was found and a caret below the place, as two lines.
+// It is empty if the error does not know the place.
 func Caret(err error) string {
 	var at interface{ Caret() string }
 	if !errors.As(err, &at) {

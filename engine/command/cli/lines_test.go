@@ -45,7 +45,7 @@ session  /a/very/long/path/that/nobody/can/break/into/two.gpustall
 	}
 }
 
-// TestBarOf: a bar never needs more than its line, which a terminal would break.
+// TestBarOf: a bar fits into its line, which the terminal would break otherwise.
 func TestBarOf(t *testing.T) {
 	for _, what := range []string{"making shards", "making synthetic CIFAR-10 in /home/somebody/.cache/gpustall/synthetic-cifar10 (once)"} {
 		for columns := 40; columns < 200; columns++ {

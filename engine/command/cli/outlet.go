@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// unreadAfter is how long a run that was told to end waits for a terminal or pipe
-// that takes no more text.
+// unreadAfter is how long a run that was told to end waits for a terminal or pipe that nobody
+// reads.
 const unreadAfter = time.Second
 
-// errUnread is a write given up because nobody reads.
+// errUnread is the error of a write that nobody reads.
 var errUnread = errors.New("nobody reads the output")
 
-// outlet writes to w and waits for its reader, until ctx ends: then a write waits
-// unreadAfter at the most, and all later ones fail.
+// outlet writes to w. A write waits for its reader until ctx ends, and then for at most
+// unreadAfter; after that all writes fail.
 type outlet struct {
 	ctx   context.Context
 	w     io.Writer
@@ -29,7 +29,7 @@ type outlet struct {
 
 func NewOutlet(ctx context.Context, w io.Writer) *outlet { return &outlet{ctx: ctx, w: w} }
 
-// Fd is that of the file, or what no file has.
+// Fd returns the descriptor of the file, or one that no file has.
 func (o *outlet) Fd() uintptr {
 	if f, ok := o.w.(*os.File); ok {
 		return f.Fd()
@@ -53,9 +53,8 @@ func (o *outlet) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// InTime runs f and reports whether it ended, for which it waits no longer than
-// limit after the end of ctx. An f that goes on has a goroutine to itself; what it
-// writes to must not be read then.
+// InTime runs f and reports whether it ended. It waits for f until ctx ends, and then for limit.
+// After that f goes on in a goroutine of its own, and the caller must not touch what f writes to.
 func InTime(ctx context.Context, limit time.Duration, f func()) bool {
 	done := make(chan any, 1)
 	go func() {
@@ -64,7 +63,7 @@ func InTime(ctx context.Context, limit time.Duration, f func()) bool {
 	}()
 	ended := func(p any) bool {
 		if p != nil {
-			panic(p) // where it is dealt with
+			panic(p) // in the goroutine that called InTime
 		}
 		return true
 	}
@@ -83,7 +82,7 @@ func InTime(ctx context.Context, limit time.Duration, f func()) bool {
 	}
 }
 
-// Briefly runs f, which nothing depends on, for as long as unreadAfter.
+// Briefly runs f and waits for at most unreadAfter. Nothing may depend on f having ended.
 func Briefly(f func()) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// An outlet waits for its reader until it is told to end, and then not for long.
+// TestOutlet: an outlet waits for its reader until it is told to end, and then for a short time.
 func TestOutlet(t *testing.T) {
 	r, w := io.Pipe()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -15,14 +15,15 @@ import (
 	"dev.gpustall/engine/base/errs"
 )
 
-// Output is where what a command makes goes: the file of --output, or standard output.
+// Output is where a command writes: the file of --output, or standard output.
 type Output struct{ Path string }
 
 func (o *Output) Add(fs *pflag.FlagSet) {
 	fs.StringVarP(&o.Path, "output", "o", "", "file to write to (default: standard output)")
 }
 
-// Write writes what to it, but never over one of the sessions that it is made of.
+// Write writes what to the output. It refuses to write over one of the sessions that what is made
+// of.
 func (o *Output) Write(what string, write func(io.Writer) error, sessions ...string) error {
 	op := "write " + what + " to"
 	if o.Path == "" {
@@ -37,7 +38,7 @@ func (o *Output) Write(what string, write func(io.Writer) error, sessions ...str
 	return errs.Wrap(err, op, o.Path, FileHint(err, "name another file with --output"))
 }
 
-// FileHint is what to do about a file that could not be written; or is another place for it.
+// FileHint says what to do about a file that could not be written. or names another place for it.
 func FileHint(err error, or string) string {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -54,13 +55,12 @@ func sameFile(a, b string) bool {
 	return errx == nil && erry == nil && os.SameFile(x, y)
 }
 
-// WriteFile writes a file that is either complete or not there: write fills one beside
-// it, which takes its name once the disk has all of it. What is already there under the
-// name is replaced, if replace says so, or kept and an error. A device or a pipe is
-// written as it is.
+// WriteFile writes a whole file or none: write fills a file beside it, which takes the name once
+// the disk has all of it. If the name is taken, replace says whether the old file is replaced or
+// kept; keeping it is an error. A device or a pipe is written to directly.
 func WriteFile(path string, replace bool, write func(io.Writer) error) (err error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil && replace {
-		path = target // else the link would be replaced, not the file
+		path = target // replace the file, not the link to it
 	}
 	info, statErr := os.Lstat(path)
 	if statErr == nil && replace && !info.Mode().IsRegular() {
@@ -68,7 +68,7 @@ func WriteFile(path string, replace bool, write func(io.Writer) error) (err erro
 	}
 	part := fmt.Sprintf("%s.%d.part", path, os.Getpid())
 	defer func() {
-		if e := (*fs.PathError)(nil); errors.As(err, &e) && e.Path == part { // which is not there: whoever reads the error knows the other name
+		if e := (*fs.PathError)(nil); errors.As(err, &e) && e.Path == part { // readers of the error know path, not part
 			err = &fs.PathError{Op: e.Op, Path: path, Err: e.Err}
 		}
 	}()
@@ -78,7 +78,7 @@ func WriteFile(path string, replace bool, write func(io.Writer) error) (err erro
 	}
 	done := false
 	defer func() {
-		if !done { // an error, or write panicked
+		if !done { // after an error or a panic
 			_ = f.Close()
 			_ = os.Remove(part)
 		}
@@ -89,7 +89,7 @@ func WriteFile(path string, replace bool, write func(io.Writer) error) (err erro
 		}
 	}
 	b := bufio.NewWriter(f)
-	if err := write(b); err != nil { // Flush would say the same again
+	if err := write(b); err != nil { // Flush would return the same error
 		return err
 	}
 	if err := b.Flush(); err != nil {
@@ -110,7 +110,7 @@ func WriteFile(path string, replace bool, write func(io.Writer) error) (err erro
 	return nil
 }
 
-// writeThrough writes to what is there.
+// writeThrough writes to a file that exists, such as a device.
 func writeThrough(path string, write func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -119,7 +119,7 @@ func writeThrough(path string, write func(io.Writer) error) error {
 	return errors.Join(write(f), f.Close())
 }
 
-// ReplaceFile writes a file of the results.
+// ReplaceFile is WriteFile that replaces.
 func ReplaceFile(path string, content func(io.Writer) error) error {
 	return WriteFile(path, true, content)
 }

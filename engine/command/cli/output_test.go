@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestNoFolder: the error names the file that was asked for, and the folder as what to make.
+// TestNoFolder: the error names the file that was asked for, and the folder that is missing.
 func TestNoFolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "none", "a.md")
 	o := Output{path}
@@ -21,12 +21,12 @@ func TestNoFolder(t *testing.T) {
 	}
 }
 
-// TestWriteFile: a file is complete or as it was, whatever happens while it is written.
+// TestWriteFile: a file is whole or as it was, whatever happens during the write.
 func TestWriteFile(t *testing.T) {
 	full := errors.New("the disk is full")
 	for _, tt := range []struct {
 		name    string
-		was     string // before; empty: it is not there
+		was     string // its content before; empty if there is no file
 		replace bool
 		write   func(w io.Writer) error
 		err     error

@@ -13,24 +13,24 @@ import (
 	"time"
 )
 
-// Endings are the signals that end what runs, summary and session included.
+// Endings are the signals that end a run, with its summary and session.
 var Endings = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGABRT}
 
-// Heeded are those of them to listen for: what nohup has the process ignore, it goes on ignoring.
+// Heeded returns the endings to listen for. A hangup that nohup ignores stays ignored.
 func Heeded() []os.Signal {
 	return slices.DeleteFunc(slices.Clone(Endings), func(s os.Signal) bool { return s == syscall.SIGHUP && signal.Ignored(s) })
 }
 
-// UntilSignal returns a context that the first of the endings cancels. The second one
-// calls last, where there is one, and ends the process at once: QUIT and ABRT with the
-// stacks of all goroutines, for whoever wants to know why the first was not enough. got
-// tells which came, or what went wrong while waiting for one.
+// UntilSignal returns a context that the first of the endings cancels. The second one calls last,
+// unless it is nil, and ends the process at once; QUIT and ABRT print the stacks of all
+// goroutines first. got returns the signal that came, or what went wrong. stop ends the watch.
 func UntilSignal(parent context.Context, last func()) (ctx context.Context, got func() error, stop func()) {
 	return watchSignals(parent, last, os.Exit, together)
 }
 
-// together is how soon after the first signal the same one again is no second one: timeout(1)
-// sends it to the process and then to its group, a wrapper passes on what the terminal sent.
+// together is the time in which a repeated signal counts as the first one. timeout(1) sends a
+// signal to the process and then to its group; a wrapper passes on what the terminal has sent
+// already.
 const together = 100 * time.Millisecond
 
 func watchSignals(parent context.Context, last func(), exit func(code int), together time.Duration) (ctx context.Context, got func() error, stop func()) {
@@ -40,7 +40,7 @@ func watchSignals(parent context.Context, last func(), exit func(code int), toge
 	ctx, cancel := context.WithCancel(parent)
 	ch := make(chan os.Signal, 2)
 	signal.Notify(ch, Heeded()...)
-	first := make(chan error, 2) // a signal, a panic
+	first := make(chan error, 2) // the signal, and a panic of last
 	quit := make(chan struct{})
 	done := make(chan struct{})
 	go func() {
@@ -94,7 +94,7 @@ func watchSignals(parent context.Context, last func(), exit func(code int), toge
 	return ctx, got, func() { signal.Stop(ch); close(quit); <-done }
 }
 
-// RestoreAtPanic restores the terminal before a panic ends the process: defer it.
+// RestoreAtPanic restores the terminal if the caller panics. It must be deferred.
 func RestoreAtPanic(restore func()) {
 	if p := recover(); p != nil {
 		_ = Briefly(restore)
@@ -102,5 +102,5 @@ func RestoreAtPanic(restore func()) {
 	}
 }
 
-// StopPause is how long a run that ends may take before a word about it.
+// StopPause is how long the end of a run may take before the user is told.
 const StopPause = 500 * time.Millisecond

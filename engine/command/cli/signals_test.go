@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// The first signal ends the context, the second one the process, even where the
-// last call before that panics. QUIT and ABRT then leave the stacks.
+// TestSecondSignal: the first signal ends the context, the second one the process, even if last
+// panics. QUIT and ABRT print the stacks.
 func TestSecondSignal(t *testing.T) {
 	for _, tt := range []struct {
 		first, second syscall.Signal
@@ -56,8 +56,8 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// TestSentTwice: what comes twice at once, as timeout(1) sends it, is one signal; some time later it
-// is a second one.
+// TestSentTwice: a signal that comes twice at once, as timeout(1) sends it, counts once; some
+// time later it counts again.
 func TestSentTwice(t *testing.T) {
 	for together, want := range map[time.Duration]syscall.Signal{time.Hour: syscall.SIGHUP, 0: syscall.SIGTERM} {
 		code, exited := 0, make(chan struct{})
@@ -75,7 +75,7 @@ func TestSentTwice(t *testing.T) {
 	}
 }
 
-// stderrTo has a file stand in for standard error during the test; printed reads it.
+// stderrTo replaces standard error by a file during the test. printed returns its content.
 func stderrTo(t *testing.T) (printed func() string) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
@@ -94,7 +94,7 @@ func stderrTo(t *testing.T) (printed func() string) {
 	}
 }
 
-// raise sends the test process a signal that something listens for.
+// raise sends the test process a signal, for which something must listen.
 func raise(t *testing.T, s syscall.Signal) {
 	t.Helper()
 	if err := syscall.Kill(syscall.Getpid(), s); err != nil {

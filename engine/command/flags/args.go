@@ -12,7 +12,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// NoArgs refuses arguments in one sentence.
+// NoArgs refuses arguments. If one looks like the value of a switch, the hint says how to write
+// that.
 func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -23,7 +24,7 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 			flag = f.Name
 		}
 	})
-	if flag != "" { // it was given alone, and its value after a space
+	if flag != "" { // the switch was given alone, and its value after a space
 		return cli.Misuse(errs.New("read", strconv.Quote(args[0]), cmd.CommandPath()+" takes no arguments",
 			fmt.Sprintf("write a switch's value after =, as in --%s=%s", flag, args[0])))
 	}
@@ -43,7 +44,7 @@ func NoCommand(root *cobra.Command, name string) error {
 	return cli.Misuse(errs.New("find command", strconv.Quote(name), "there is none of that name", "choose "+knob.Choice(names)))
 }
 
-// Exactly asks for n arguments and names what they are.
+// Exactly refuses any other number of arguments than n. what names them.
 func Exactly(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {

@@ -2,7 +2,7 @@ package flags
 
 import "github.com/spf13/pflag"
 
-// DropSetting is the flag's name as a setting of sweeps.
+// DropSetting is the name of --drop-cache as a setting of sweeps.
 const DropSetting = "drop_cache"
 
 func AddDropCache(fs *pflag.FlagSet, drop *bool) {

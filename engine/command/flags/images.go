@@ -14,14 +14,14 @@ import (
 	"dev.gpustall/loader/transform"
 )
 
-// Images say what is made of images.
+// Images are the flags that say how images are transformed and which are used.
 type Images struct {
 	Transform string
 	Size      int
 	Where     string
 }
 
-// Their names, as settings of sweeps and labs.
+// The names of the flags as settings of sweeps and labs.
 const (
 	TransformSetting = "transform"
 	SizeSetting      = "image_size"
@@ -34,12 +34,12 @@ func (f *Images) Add(fs *pflag.FlagSet) {
 	fs.IntVar(&f.Size, Name(SizeSetting), 0, "train on N x N pixels, of which a random part is taken: rrc(N)|hflip|normalize (default: 32 of CIFAR-10, 224 of images)")
 }
 
-// addWhere is apart from the others: it says which samples, not what is made of them.
+// addWhere adds --where, which chooses samples.
 func (f *Images) addWhere(fs *pflag.FlagSet) {
 	fs.StringVar(&f.Where, WhereSetting, "", "train on the samples of shards that fit a condition on metadata.parquet beside them, as in \"label < 10 and class not in ('cat', 'dog')\"")
 }
 
-// Check refuses what cannot be done to any image.
+// Check refuses what no image can be transformed by.
 func (f *Images) Check() error {
 	if f.Size != 0 {
 		if err := transform.Check(fmt.Sprintf("rrc(%d)", f.Size)); err != nil {
@@ -62,7 +62,7 @@ func (f *Images) Check() error {
 	return nil
 }
 
-// Given are the flags that were given, as settings.
+// Given returns the flags that were given, as settings.
 func (f *Images) Given() (out []knob.Setting) {
 	if f.Transform != "" {
 		out = append(out, knob.Setting{Name: TransformSetting, Value: f.Transform})
@@ -80,7 +80,7 @@ func (f *Images) To(o *format.Options) {
 	o.Transform, o.Size, o.Where = f.Transform, f.Size, f.Where
 }
 
-// CompleteTransform offers the names that the step being typed may have.
+// CompleteTransform completes the name of the step that is being typed.
 func CompleteTransform(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 	return transform.Completions(typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }

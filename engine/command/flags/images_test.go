@@ -7,7 +7,7 @@ import (
 	"dev.gpustall/engine/command/cli"
 )
 
-// TestTransformFlags: what cannot be done to any image is refused before anything is opened.
+// TestTransformFlags: a transform that no image can take is refused before anything is opened.
 func TestTransformFlags(t *testing.T) {
 	for _, tt := range []struct {
 		f    Images

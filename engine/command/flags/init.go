@@ -17,11 +17,11 @@ func (f *Init) Add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.File, "init", "", "begin with the weights in `FILE`"+safetensors.Ext+", named as torchvision's; a head for another number of classes stays random")
 }
 
-// initSetting is the flag's name as a setting of sweeps and labs.
+// initSetting is the name of --init as a setting of sweeps and labs.
 const initSetting = "init"
 
-// Given is the file of weights as a setting, by its whole path: a sweep or a lab may be gone
-// on with from elsewhere.
+// Given returns the file of weights as a setting. Its path is absolute, because a sweep or a lab
+// may be continued from another folder.
 func (f *Init) Given() ([]knob.Setting, error) {
 	if f.File == "" {
 		return nil, nil

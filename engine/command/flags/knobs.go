@@ -1,4 +1,4 @@
-// Package flags has the flags that several commands take, each with its check, and the help that
+// Package flags has the flags that several commands take, with their checks, and the help that
 // lists them.
 package flags
 
@@ -16,17 +16,17 @@ import (
 	"dev.gpustall/engine/train"
 )
 
-// Values of --autotune that the knob does not have: it is on, and what earlier trials
-// found is forgotten, or is all that is taken.
+// Values of --autotune that the knob does not have. Both set it to on: with again a run forgets
+// what earlier trials found, with known it takes that and tries nothing.
 const (
 	TuneAgain = "again"
 	TuneKnown = "known"
 )
 
-// BatchAuto is the value of --batch-size that stands for the largest that fits, to a run.
+// BatchAuto is the value of --batch-size with which a run takes the largest batch that fits.
 const BatchAuto = "auto"
 
-// CheckKnob refuses what a knob does not take, where several runs are to be compared.
+// CheckKnob refuses a value that a knob does not take in runs that are compared.
 func CheckKnob(name, text string) error {
 	if name == "batch_size" && text == BatchAuto {
 		return errs.New("set", name+"="+text, "what is compared are runs of sizes that are known", "gpustall run --batch-size auto tells the largest that fits: give that")
@@ -35,22 +35,22 @@ func CheckKnob(name, text string) error {
 	return probe.Set(name, text)
 }
 
-// Knob is a knob as a flag: the knob's name with dashes.
+// Knob is the flag of a knob: the name of the knob with dashes.
 type Knob struct {
 	row   *knob.Row[train.Knobs]
-	text  string   // as typed, or the default
-	set   bool     // by the user
-	extra []string // values of the flag alone
-	means string   // what they are to the knob
+	text  string   // the value as typed, or the default
+	set   bool     // the user gave it
+	extra []string // values that the flag has and the knob has not
+	means string   // the knob's value for them
 }
 
-// Knobs are the flags of all knobs, and the injected bottlenecks, which share one.
+// Knobs are the flags of all knobs. Injected bottlenecks share one flag.
 type Knobs struct {
 	flags  []*Knob
 	inject Inject
 }
 
-// Add adds a flag for each knob. With auto, --batch-size has that value too.
+// Add adds a flag for each knob. auto says whether --batch-size takes BatchAuto.
 func (ks *Knobs) Add(fs *pflag.FlagSet, auto bool) {
 	defaults := train.DefaultKnobs()
 	for i := range train.KnobTable {
@@ -90,7 +90,7 @@ func (ks *Knobs) Add(fs *pflag.FlagSet, auto bool) {
 	fs.Var(&ks.inject, knob.GroupInject, "slow the loader on purpose ("+ks.inject.help()+"); may be repeated")
 }
 
-// Over are base with the flags that were given.
+// Over returns base with the values of the flags that were given.
 func (ks *Knobs) Over(base train.Knobs) (train.Knobs, error) {
 	k := base
 	for _, f := range ks.flags {
@@ -108,7 +108,7 @@ func (ks *Knobs) Over(base train.Knobs) (train.Knobs, error) {
 	return k, train.KnobTable.Check(k)
 }
 
-// Text is a knob's flag as typed, empty when it was not.
+// Text returns the value of a knob's flag as typed, or "" if it was not given.
 func (ks *Knobs) Text(name string) string {
 	for _, f := range ks.flags {
 		if f.row.Name == name && f.set {
@@ -118,7 +118,8 @@ func (ks *Knobs) Text(name string) string {
 	return ""
 }
 
-// OwnDefaults says which of a device's own defaults nobody overruled.
+// OwnDefaults names the defaults of this device that differ from the usual ones and were not
+// overruled.
 func (ks *Knobs) OwnDefaults(info device.Info) string {
 	var in []string
 	for _, s := range train.Specs(info) {
@@ -132,7 +133,8 @@ func (ks *Knobs) OwnDefaults(info device.Info) string {
 	return "defaults on this device: " + strings.Join(in, ", ")
 }
 
-// TakeUp sets the knobs that were not given to what they were.
+// TakeUp sets the knobs that were not given to those of an earlier run, whose checkpoint is at
+// path.
 func (ks *Knobs) TakeUp(knobs []knob.Setting, path string, given func(flag string) bool) error {
 	var failed []error
 	for _, f := range ks.flags {
@@ -150,7 +152,7 @@ func (ks *Knobs) TakeUp(knobs []knob.Setting, path string, given func(flag strin
 	return errs.Wrap(errors.Join(failed...), "take the knobs up from", path, "give those knobs by flags")
 }
 
-// Given returns the settings that the flags ask for, those of injected bottlenecks first.
+// Given returns the settings that were given, injected bottlenecks first.
 func (ks *Knobs) Given() []knob.Setting {
 	out := slices.Clone(ks.inject.given)
 	for _, f := range ks.flags {
@@ -161,10 +163,10 @@ func (ks *Knobs) Given() []knob.Setting {
 	return out
 }
 
-// Injected returns the bottlenecks that are asked for.
+// Injected returns the injected bottlenecks that were given.
 func (ks *Knobs) Injected() []knob.Setting { return ks.inject.given }
 
-// Names are the names of the flags.
+// Names returns the names of the flags.
 func (ks *Knobs) Names() []string {
 	names := []string{knob.GroupInject}
 	for _, f := range ks.flags {
@@ -175,15 +177,15 @@ func (ks *Knobs) Names() []string {
 
 func Name(knob string) string { return strings.ReplaceAll(knob, "_", "-") }
 
-// switchType is what the help calls the value of a switch.
+// switchType is the name of a switch's value in the help.
 const switchType = "on|off"
 
-// KnobName names the knob.
+// KnobName returns the name of the knob.
 func (f *Knob) KnobName() string { return f.row.Name }
 
 func (f *Knob) String() string { return f.text }
 
-// Type is what the help calls the flag's value.
+// Type returns the name of the value in the help.
 func (f *Knob) Type() string {
 	switch {
 	case f.extra != nil && f.row.Type == "bool":
@@ -198,7 +200,7 @@ func (f *Knob) Type() string {
 	return "N"
 }
 
-// value is what the knob is set to.
+// value returns the value for the knob.
 func (f *Knob) value() string {
 	if slices.Contains(f.extra, f.text) {
 		return f.means
@@ -206,7 +208,7 @@ func (f *Knob) value() string {
 	return f.text
 }
 
-// Check refuses what the knob does not take.
+// Check refuses a value that the flag does not take.
 func (f *Knob) Check(text string) error {
 	if slices.Contains(f.extra, text) {
 		return nil
@@ -221,7 +223,7 @@ func (f *Knob) Check(text string) error {
 	return err
 }
 
-// Set takes a value by the knob's own rules.
+// Set takes a value if the knob takes it.
 func (f *Knob) Set(text string) error {
 	if err := f.Check(text); err != nil {
 		return err
@@ -230,7 +232,7 @@ func (f *Knob) Set(text string) error {
 	return nil
 }
 
-// Words are what the shell completes the value to.
+// Words returns the values that the shell completes.
 func (f *Knob) Words() []string {
 	words := f.row.Values
 	if f.row.Type == "bool" {
@@ -239,8 +241,7 @@ func (f *Knob) Words() []string {
 	return slices.Concat(words, f.extra)
 }
 
-// Inject is the flag of the knobs that inject a bottleneck: read=5ms is
-// inject_read=5ms. Several are separated by commas.
+// Inject is --inject: read=5ms sets the knob inject_read to 5ms. Commas separate several.
 type Inject struct {
 	rows  []*knob.Row[train.Knobs]
 	given []knob.Setting
@@ -256,7 +257,7 @@ func (f *Inject) String() string {
 	return strings.Join(parts, ",")
 }
 
-// Set adds to what was given before; none takes all of it back.
+// Set adds to what was given before. The value none removes all of it.
 func (f *Inject) Set(text string) error {
 	if text == "" || text == "none" {
 		f.given = nil
@@ -280,7 +281,7 @@ func (f *Inject) Set(text string) error {
 	return nil
 }
 
-// What lists what can be injected, with suffix.
+// What lists the bottlenecks that can be injected, each with suffix.
 func (f *Inject) What(suffix string) []string {
 	var out []string
 	for _, r := range f.rows {
@@ -289,7 +290,7 @@ func (f *Inject) What(suffix string) []string {
 	return out
 }
 
-// help says what each example of a value does.
+// help says what each example does.
 func (f *Inject) help() string {
 	says := f.examples()
 	for i, r := range f.rows {
@@ -298,7 +299,7 @@ func (f *Inject) help() string {
 	return strings.Join(says, "; ")
 }
 
-// examples are values of the flag.
+// examples returns an example for each bottleneck.
 func (f *Inject) examples() []string {
 	out := f.What("=")
 	for i, r := range f.rows {

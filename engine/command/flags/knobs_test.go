@@ -13,7 +13,7 @@ import (
 	"dev.gpustall/loader"
 )
 
-// knobsOf are the knobs that a command line asks for.
+// knobsOf returns the knobs that a command line asks for.
 func knobsOf(args ...string) (train.Knobs, *Knobs, error) {
 	var ks Knobs
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
@@ -25,8 +25,8 @@ func knobsOf(args ...string) (train.Knobs, *Knobs, error) {
 	return k, &ks, err
 }
 
-// TestKnobFlags: every knob can be set by a flag of its name, and the values that the
-// shell completes to are taken.
+// TestKnobFlags: every knob has a flag of its name, which takes the values that the shell
+// completes.
 func TestKnobFlags(t *testing.T) {
 	var ks Knobs
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
@@ -102,7 +102,7 @@ func TestKnobFlagValues(t *testing.T) {
 	}
 }
 
-// TestAgain: again is what --autotune says and the knob does not.
+// TestAgain: --autotune takes again, which the knob does not.
 func TestAgain(t *testing.T) {
 	k, ks, err := knobsOf("--autotune", TuneAgain)
 	if err != nil || !k.Autotune || ks.Text("autotune") != TuneAgain {

@@ -14,14 +14,14 @@ import (
 	"dev.gpustall/engine/train/nn"
 )
 
-// Model say which model is trained.
+// Model are the flags that say which model is trained.
 type Model struct {
 	Name        string
 	Stem        string
 	NoBatchNorm Switch
 }
 
-// What the help says of them.
+// The help of the flags.
 var (
 	ModelHelp = strings.Join(nn.Names(), ", ") + " (default: cnn on the cpu, resnet18 elsewhere, cnn3d for clips)"
 	StemHelp  = "of a ResNet, " + knob.Choice(nn.Stems()) + ": 3x3, or 7x7 with stride 2 and a max-pool (default: what suits the images' size)"
@@ -35,7 +35,7 @@ func (f *Model) Add(fs *pflag.FlagSet) {
 	fs.VarPF(&f.NoBatchNorm, "no-batch-norm", "", PlainHelp).NoOptDefVal = "on"
 }
 
-// Check refuses what is no model's.
+// Check refuses models and stems that do not exist.
 func (f *Model) Check() error {
 	for _, s := range f.Settings() {
 		if err := CheckModel(s.Name, s.Value); err != nil {
@@ -45,7 +45,7 @@ func (f *Model) Check() error {
 	return nil
 }
 
-// Settings are what was chosen, as a sweep and a lab keep it.
+// Settings returns what was chosen, as settings of sweeps and labs.
 func (f *Model) Settings() (chosen []knob.Setting) {
 	for _, s := range []knob.Setting{{Name: sweep.Model, Value: f.Name}, {Name: sweep.Stem, Value: f.Stem}} {
 		if s.Value != "" {
@@ -58,7 +58,7 @@ func (f *Model) Settings() (chosen []knob.Setting) {
 	return chosen
 }
 
-// Chosen is settings with the name of the model that it came to, where none was given.
+// Chosen returns Settings, with the name of m if none was given.
 func (f *Model) Chosen(m *nn.Model) []knob.Setting {
 	of := *f
 	if m != nil {
@@ -67,13 +67,13 @@ func (f *Model) Chosen(m *nn.Model) []knob.Setting {
 	return of.Settings()
 }
 
-// Take sets what settings says.
+// Take sets the flags to the settings that were chosen.
 func (f *Model) Take(chosen []knob.Setting) {
 	f.Name, f.Stem = knob.ValueOf(chosen, sweep.Model), knob.ValueOf(chosen, sweep.Stem)
 	f.NoBatchNorm = Switch(knob.On(knob.ValueOf(chosen, sweep.NoBatchNorm)))
 }
 
-// CheckModel refuses a value of what says which model is trained.
+// CheckModel refuses a value of a setting that says which model is trained.
 func CheckModel(name, value string) error {
 	words, what := []string{"off", "on"}, "it is neither on nor off"
 	switch name {
@@ -88,7 +88,7 @@ func CheckModel(name, value string) error {
 	return nil
 }
 
-// Switch is a flag that is on, off, or alone, which means on.
+// Switch is a flag that takes on or off. Given without a value it is on.
 type Switch bool
 
 func (s *Switch) String() string { return knob.Switch(bool(*s)) }

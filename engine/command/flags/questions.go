@@ -15,11 +15,11 @@ import (
 	"dev.gpustall/engine/train"
 )
 
-// Questions are the flags of what a run without a screen is to find out.
+// Questions are the flags of what a run without a screen finds out.
 type Questions struct {
 	paired  pairedFlag
 	ceiling bool
-	Budget  time.Duration // of paired
+	Budget  time.Duration // of the A/B test
 	Tune    *experiment.Question
 }
 
@@ -29,7 +29,7 @@ func (q *Questions) Add(fs *pflag.FlagSet) {
 	fs.DurationVar(&q.Budget, "budget", experiment.PairedBudget, "training time that --paired may take at the most")
 }
 
-// Check refuses what no experiment can mean.
+// Check refuses what no experiment can do.
 func (q *Questions) Check() error {
 	if q.Budget < time.Second {
 		return cli.Refuse("--budget "+q.Budget.String(), "too short for a pair", "choose 1s or more")
@@ -37,7 +37,7 @@ func (q *Questions) Check() error {
 	return nil
 }
 
-// List are the questions in the order in which they are asked.
+// List returns the questions in the order in which they are asked.
 func (q *Questions) List() []experiment.Question {
 	var out []experiment.Question
 	if q.ceiling {
@@ -52,7 +52,7 @@ func (q *Questions) List() []experiment.Question {
 	return out
 }
 
-// pairedFlag is a flag of knobs and their values.
+// pairedFlag is --paired: knobs with the values to test against those in force.
 type pairedFlag struct{ knobs []knob.Setting }
 
 func (f *pairedFlag) Type() string { return "KNOB=VALUE" }

@@ -7,15 +7,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// maxRate bounds what an hour of a device may cost, in dollars.
+// maxRate is the highest price of a device, in dollars an hour.
 const maxRate = 1e6
 
-// AddRate adds the flag that prices the device's time.
+// AddRate adds --gpu-rate, the price of the device.
 func AddRate(fs *pflag.FlagSet, rate *float64) {
 	fs.Float64Var(rate, "gpu-rate", 0, "what an hour of the device costs, in `DOLLARS`: says what waiting for data costs (default: not said)")
 }
 
-// CheckRate refuses a price that no device has.
+// CheckRate refuses a price that is out of range.
 func CheckRate(rate float64) error {
 	if rate >= 0 && rate <= maxRate {
 		return nil

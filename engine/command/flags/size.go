@@ -8,7 +8,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Size is a number of bytes.
+// Size is a flag of a number of bytes, as in 8GiB.
 type Size int64
 
 func (f *Size) Type() string { return "SIZE" }

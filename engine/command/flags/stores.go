@@ -8,7 +8,7 @@ import (
 	"dev.gpustall/loader/source"
 )
 
-// Stores are how data in an object store is read.
+// Stores are the flags that say how data in an object store is cached.
 type Stores struct {
 	dir  string
 	Size Size
@@ -22,7 +22,7 @@ func (f *Stores) Add(fs *pflag.FlagSet) {
 	fs.Var(&f.Size, "cache-size", "bytes that --cache-dir may hold at the most")
 }
 
-// Open reaches paths and stores.
+// Open returns what reads files and object stores.
 func (f *Stores) Open() (*source.Files, error) {
 	var o source.Options
 	if f.Size < source.MinCache {
@@ -38,7 +38,8 @@ func (f *Stores) Open() (*source.Files, error) {
 	return source.New(o), nil
 }
 
-// CheckData refuses an address that none can be, before anybody repeats it.
+// CheckData refuses an address that is malformed. It is called first, so that later errors do not
+// print such an address.
 func CheckData(path string) error {
 	if _, err := source.Clean(path); err != nil {
 		return cli.Misuse(err)

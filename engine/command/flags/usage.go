@@ -14,7 +14,7 @@ import (
 	"dev.gpustall/engine/base/errs"
 )
 
-// The groups of flags that the help shows apart.
+// The groups into which the help sorts flags.
 const (
 	GroupLoader  = "Loader knobs, as PyTorch's DataLoader has them; the screen changes them live:"
 	GroupScreen  = "Screen:"
@@ -24,10 +24,10 @@ const (
 const groupKey = "gpustall group"
 
 func SetGroup(fs *pflag.FlagSet, name, group string) {
-	_ = fs.SetAnnotation(name, groupKey, []string{group}) // fails for an unknown flag only
+	_ = fs.SetAnnotation(name, groupKey, []string{group}) // it fails only for an unknown flag
 }
 
-// Usage prints a command's usage, commands and flags, as wide as the terminal.
+// Usage prints the usage of a command, its subcommands and its flags, as wide as the terminal.
 func Usage(cmd *cobra.Command) error {
 	var b strings.Builder
 	b.WriteString("Usage:\n")
@@ -69,21 +69,21 @@ func writeFlags(b *strings.Builder, fs *pflag.FlagSet, width int) {
 	})
 	for _, g := range groups {
 		if sets[g] != nil && sets[g].HasAvailableFlags() {
-			// pflag writes a switch's value as if it came after a space; both are as long.
+			// pflag writes the value of a switch after a space. Both ways are equally long.
 			text := strings.ReplaceAll(sets[g].FlagUsagesWrapped(width), " "+switchType+"[=on]", "[="+switchType+"]   ")
 			fmt.Fprintf(b, "\n%s\n%s", g, text)
 		}
 	}
 }
 
-// Named returns a copy of a flag for the help, in which its value has a name.
+// Named returns a copy of a flag for the help, whose value has a name.
 func Named(f *pflag.Flag) *pflag.Flag {
 	out := *f
 	out.Value = namedValue{f.Value, f.Name}
 	return &out
 }
 
-// namedValue calls a flag's value by what it is, not by its Go type.
+// namedValue names a flag's value by its meaning instead of its Go type.
 type namedValue struct {
 	pflag.Value
 	flag string
@@ -106,7 +106,7 @@ func (v namedValue) Type() string {
 	}
 }
 
-// width is the terminal's, within what reads well.
+// width returns the width of the terminal, limited to what reads well.
 func width() int {
 	w, _, err := term.GetSize(int(os.Stdout.Fd()))
 	if err != nil {
@@ -115,7 +115,7 @@ func width() int {
 	return max(60, min(w, 120))
 }
 
-// ParseError says what a flag wanted, without the parser's words.
+// ParseError says in our words what a flag takes.
 func ParseError(cmd *cobra.Command, err error) error {
 	lists := cmd.CommandPath() + " --help lists the flags and what they take"
 	var (
@@ -137,7 +137,7 @@ func ParseError(cmd *cobra.Command, err error) error {
 	}
 	kinds := map[string]string{"int": "whole number", "int64": "whole number", "float64": "number", "duration": "time such as 90s or 5m", "bool": "switch's value, true or false"}
 	kind := kinds[invalid.GetFlag().Value.Type()]
-	if kind == "" { // the flag's own type says
+	if kind == "" { // the error of the flag's own type says it
 		return errs.Wrap(invalid.Unwrap(), "", "", lists)
 	}
 	if errors.Is(err, strconv.ErrRange) {

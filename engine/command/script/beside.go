@@ -7,14 +7,16 @@ import (
 	"dev.gpustall/engine/command/cli"
 )
 
-// Beside writes to a terminal on which a script prints too, and may stand behind what is no
-// line yet: a progress bar. Spaces for one line but a column go on to the next line there, and
-// stay on a line that is empty, so that nothing is overwritten and no line is left out.
+// Beside writes to a terminal on which a script prints too. The cursor may stand behind a
+// progress bar, which has no newline. So each write begins with enough spaces to fill all columns
+// of a line but one, and a carriage return. Behind a bar they wrap to the next line, and on an
+// empty line they stay there: nothing is overwritten, and no line is left empty.
 type Beside struct{ file *os.File }
 
+// NewBeside returns a Beside that writes to f.
 func NewBeside(f *os.File) Beside { return Beside{f} }
 
-// Fd makes the terminal's width known to say.
+// Fd tells cli.Say the width of the terminal.
 func (b Beside) Fd() uintptr { return b.file.Fd() }
 
 func (b Beside) Write(text []byte) (int, error) {
@@ -23,8 +25,8 @@ func (b Beside) Write(text []byte) (int, error) {
 	return max(0, n-len(lead)), err
 }
 
-// fresh is what leads to the beginning of a line of its own on a terminal so wide; nothing on
-// none.
+// fresh returns the spaces that lead to the beginning of a line. It is empty if there is no
+// terminal.
 func fresh(columns int) string {
 	if columns < 2 {
 		return ""

@@ -8,8 +8,8 @@ import (
 	"dev.gpustall/engine/command/cli"
 )
 
-// TestBeside: a line that is printed beside a script's progress bar begins on a line of its
-// own, and one that goes to a file is what it was.
+// TestBeside: on a terminal a line begins on a line of its own, also behind a progress bar. A
+// line to a file is unchanged.
 func TestBeside(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	f, err := os.Create(path)
@@ -37,8 +37,8 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// onScreen is what a terminal so wide has of a text, a bar between lines and none of the spaces
-// at their ends.
+// onScreen returns what a terminal of that width shows of a text: a bar between lines, and no
+// spaces at their ends.
 func onScreen(text string, columns int) (all string) {
 	var line []byte
 	at := 0

@@ -11,17 +11,18 @@ import (
 	"time"
 )
 
-// mostOutput is how much of a script's output is kept in memory.
+// mostOutput is how many bytes of a script's output are kept in memory.
 const mostOutput = 64 << 10
 
-// Output follows the file that a script's output goes to.
+// Output follows the file to which a script's output goes.
 type Output struct {
 	mu   sync.Mutex
 	file *os.File
 	kept []byte
-	last []string // of it, as a terminal shows them
+	last []string // the lines of kept, as a terminal shows them
 }
 
+// OpenOutput opens the file. If it cannot be opened there is no output.
 func OpenOutput(path string) *Output {
 	f, err := os.Open(path)
 	if err != nil {
@@ -30,7 +31,7 @@ func OpenOutput(path string) *Output {
 	return &Output{file: f}
 }
 
-// Read returns what is new.
+// Read returns what was written since the last call.
 func (o *Output) Read() []byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -49,7 +50,7 @@ func (o *Output) Read() []byte {
 	return b
 }
 
-// Follow reads what is new now and then, until done.
+// Follow reads ten times a second until done is closed.
 func (o *Output) Follow(done <-chan struct{}) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -64,15 +65,15 @@ func (o *Output) Follow(done <-chan struct{}) {
 	}
 }
 
-// Tail is the last lines.
+// Tail returns the last lines.
 func (o *Output) Tail() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.last
 }
 
-// shown are the lines of text as a terminal would show them: of a line that was written
-// over (a progress bar's) what was written last.
+// shown returns the lines of a text as a terminal shows them. Of a line that a carriage return
+// overwrote, such as a progress bar, it returns the last version.
 func shown(text []byte) []string {
 	text = bytes.TrimRight(text, "\n")
 	if len(text) == 0 {
@@ -89,12 +90,12 @@ func shown(text []byte) []string {
 	return lines
 }
 
-// plainText is a line without what acts on a terminal.
+// plainText returns a line without escape sequences and control characters.
 func plainText(line string) string {
 	var b strings.Builder
 	for i := 0; i < len(line); i++ {
 		switch c := line[i]; {
-		case c == 0x1b && i+1 < len(line) && line[i+1] == '[': // up to the sequence's last byte
+		case c == 0x1b && i+1 < len(line) && line[i+1] == '[': // skip to the last byte of the sequence
 			i += 2
 			for i < len(line) && (line[i] < 0x40 || line[i] > 0x7e) {
 				i++

@@ -10,10 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// QuietInput is a terminal as large as the one that like is, at which nobody types: who reads
-// from it finds its end, as often as an impatient script may ask. Scripts that ask how large their
-// terminal is ask the one they read from (stty size), and fail without one. Closing master
-// ends it.
+// QuietInput returns a terminal at which nobody types, as large as the one that like is. Who
+// reads from it gets the end of the file, up to 1024 times. A script may ask it for its size
+// (stty size), which fails without a terminal. Closing master closes it.
 func QuietInput(like *os.File) (master, input *os.File, err error) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -43,7 +42,7 @@ func QuietInput(like *os.File) (master, input *os.File, err error) {
 	if err = unix.IoctlSetTermios(fd, unix.TCSETS, mode); err != nil {
 		return nil, nil, err
 	}
-	const reads = 1024 // a terminal holds 4096 bytes that nobody has read
+	const reads = 1024 // a terminal buffers 4096 unread bytes
 	if _, err = unix.Write(fd, bytes.Repeat([]byte{mode.Cc[unix.VEOF]}, reads)); err != nil {
 		return nil, nil, err
 	}

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package script runs a command of the user's: it passes signals on, follows the output, and makes
-// an error with the right exit code of how the command ended.
+// Package script runs the user's command: it passes signals on, follows the output, and turns the
+// end of the command into an error with the right exit code.
 package script
 
 import (
@@ -25,20 +25,21 @@ import (
 	"dev.gpustall/engine/command/cli"
 )
 
-// Script is a command of the user's, in a session of its own, so that each signal comes to it
-// once: from us; and without a terminal, of which the screen has the only one, so that asking for a password
-// fails and is not waited for. Where it has the terminal it is in our process group, and what is typed there comes to both.
+// Script is a running command of the user's. Beside a screen it has a session of its own: it has
+// no terminal, so that a question for a password fails instead of waiting, and it gets each
+// signal once, from us. Without a screen it has the terminal and is in our process group, so that
+// both get what is typed there.
 type Script struct {
 	cmd  *exec.Cmd
-	ours bool          // it is in our process group
-	Done chan struct{} // closed when it has ended
-	why  error         // how, to be read after done
+	ours bool          // the script is in our process group
+	Done chan struct{} // closed when the script has ended
+	why  error         // how it ended; to be read after Done
 	Told context.Context
 	tell context.CancelFunc
 	once sync.Once
 }
 
-// Start starts a command. Its output goes to log or, without one, where ours goes.
+// Start starts a command. Its output goes to log, or where ours goes if log is nil.
 func Start(args, env []string, log *os.File) (*Script, error) {
 	const hint = "check that it can be run: write the command behind --, as in gpustall torch -- python train.py"
 	cmd := exec.Command(args[0], args[1:]...)
@@ -46,7 +47,7 @@ func Start(args, env []string, log *os.File) (*Script, error) {
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if log != nil {
 		cmd.Stdout, cmd.Stderr = log, log
-		if os.Getenv("PYTHONUNBUFFERED") == "" { // what it prints is to be seen when it does
+		if os.Getenv("PYTHONUNBUFFERED") == "" { // so that its output is seen at once
 			cmd.Env = append(cmd.Env, "PYTHONUNBUFFERED=1")
 		}
 	}
@@ -54,11 +55,11 @@ func Start(args, env []string, log *os.File) (*Script, error) {
 	var master *os.File
 	if !typed || log == nil {
 		cmd.Stdin = os.Stdin
-	} else if m, input, err := QuietInput(os.Stdin); err == nil { // beside the screen it must not read the terminal
+	} else if m, input, err := QuietInput(os.Stdin); err == nil { // the screen reads the terminal
 		defer input.Close()
 		cmd.Stdin, master = input, m
 	}
-	ours := typed && log == nil // another group would be stopped when it reads
+	ours := typed && log == nil // a process of another group is stopped when it reads
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: !ours}
 	if err := cmd.Start(); err != nil {
 		if master != nil {
@@ -81,7 +82,8 @@ func Start(args, env []string, log *os.File) (*Script, error) {
 
 func (s *Script) PID() int { return s.cmd.Process.Pid }
 
-// notRun is the error of a command that could not be, whose exit code is that of a shell.
+// notRun is the error of a command that could not be started. Its exit code is the one that a
+// shell would give.
 type notRun struct{ error }
 
 func (e notRun) Unwrap() error { return e.error }
@@ -93,15 +95,15 @@ func (e notRun) ExitCode() int {
 	return 126
 }
 
-// scriptError is the exit code of a script that failed.
+// scriptError is the error of a script that failed, with its exit code.
 type scriptError struct {
 	name string
 	code int
-	by   syscall.Signal // that ended it; 0 where it ended by itself
-	told bool           // it was asked to end, and has an exit code of its own for that
+	by   syscall.Signal // the signal that ended it; 0 if it exited
+	told bool           // it was asked to end, and exited with a code of its own
 }
 
-// crashes are what a script that was ended by a signal may have died of.
+// crashes says what may have sent a signal that ended a script.
 var crashes = map[syscall.Signal]string{
 	syscall.SIGKILL: ", which the kernel sends where memory runs out: see dmesg",
 	syscall.SIGBUS:  ", as where /dev/shm is full",
@@ -121,7 +123,7 @@ func (e scriptError) ExitCode() int { return e.code }
 
 func (e scriptError) Asked() bool { return e.told }
 
-// ending makes an error of how a script ended. told is whether we told it to.
+// ending returns the error of a script that ended. told says whether we told it to.
 func ending(err error, name string, told bool) error {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
@@ -131,13 +133,13 @@ func ending(err error, name string, told bool) error {
 	switch {
 	case !ok || !w.Signaled():
 		return scriptError{name: name, code: exit.ExitCode(), told: told}
-	case told || slices.Contains(cli.Endings, os.Signal(w.Signal())) && w.Signal() != syscall.SIGABRT: // somebody wanted it to end
+	case told || slices.Contains(cli.Endings, os.Signal(w.Signal())) && w.Signal() != syscall.SIGABRT: // somebody asked for the end
 		return cli.EndedBy(w.Signal())
 	}
 	return scriptError{name: name, code: cli.ExitSignal + int(w.Signal()), by: w.Signal()}
 }
 
-// Err is how the script ended, or nil while it runs.
+// Err returns the error with which the script ended, or nil while it runs.
 func (s *Script) Err() error {
 	select {
 	case <-s.Done:
@@ -147,8 +149,7 @@ func (s *Script) Err() error {
 	}
 }
 
-// PassSignals hands the signals that we get to the script until the returned function
-// is called.
+// PassSignals passes our signals on to the script until stop is called.
 func (s *Script) PassSignals() (stop func()) {
 	ch := make(chan os.Signal, 4)
 	signal.Notify(ch, append([]os.Signal{syscall.SIGUSR1, syscall.SIGUSR2}, cli.Heeded()...)...)
@@ -176,8 +177,9 @@ func (s *Script) PassSignals() (stop func()) {
 	}
 }
 
-// signal hands one on. An interrupt goes to all of the script's processes, as it does
-// from a terminal; one that was typed is there already.
+// signal passes a signal on. An interrupt goes to all processes of the script, as it does from a
+// terminal. If it was typed on the terminal that the script shares with us, the script has it
+// already.
 func (s *Script) signal(n syscall.Signal) {
 	if s.ours && (n == syscall.SIGINT || n == syscall.SIGQUIT) && typed(n) {
 		return
@@ -189,7 +191,7 @@ func (s *Script) signal(n syscall.Signal) {
 	_ = s.cmd.Process.Signal(n)
 }
 
-// interrupt hands an interrupt to all of the script's processes.
+// interrupt sends an interrupt to all processes of the script.
 func (s *Script) interrupt() {
 	if !s.ours {
 		_ = syscall.Kill(-s.PID(), syscall.SIGINT)
@@ -200,15 +202,16 @@ func (s *Script) interrupt() {
 	}
 }
 
-// How long a script that was told to end may take before it is told less kindly: it may be saving a checkpoint.
+// How long a script may take after an interrupt, and then after TERM, before the next signal: it may
+// be saving a checkpoint.
 const (
 	interruptPatience = 60 * time.Second
 	endPatience       = 30 * time.Second
 )
 
-// Finish ends the script, if it still runs, and waits for it.
+// Finish ends the script if it still runs, and waits for it. It tells w what it waits for.
 func (s *Script) Finish(w io.Writer) {
-	if s.Told.Err() == nil { // nobody told it yet
+	if s.Told.Err() == nil { // nobody has told it to end
 		select {
 		case <-s.Done:
 			return

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestScript: how a script ends is how we do, and it gets the signals that we get.
+// TestScript: the end of a script becomes our exit code, and the script gets our signals.
 func TestScript(t *testing.T) {
 	start := func(text string) (*Script, string) {
 		t.Helper()
@@ -53,7 +53,7 @@ func TestScript(t *testing.T) {
 	s, log = start(`trap 'echo told; exit 3' TERM; echo ready; while :; do sleep 0.01; done`)
 	stop := s.PassSignals()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if text, _ := os.ReadFile(log); strings.Contains(string(text), "ready") { // not there yet: look again
+		if text, _ := os.ReadFile(log); strings.Contains(string(text), "ready") {
 			break
 		}
 	}
@@ -66,7 +66,7 @@ func TestScript(t *testing.T) {
 	if text, _ := os.ReadFile(log); cli.ExitCode(s.Err()) != 3 || cli.StatusOf(s.Err()) != "stopped" || !strings.Contains(string(text), "told") {
 		t.Errorf("%v, exit code %d, %q", s.Err(), cli.ExitCode(s.Err()), text)
 	}
-	// Of a script that has the terminal too: what is typed there it gets by itself.
+	// A script that shares the terminal gets what is typed there by itself.
 	s, log = start(`trap 'echo told; exit 3' INT; echo ready; while :; do sleep 0.01; done`)
 	s.ours = true
 	stop = s.PassSignals()
@@ -93,7 +93,7 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// TestNotRun: a command that cannot be run has the exit code that a shell gives it.
+// TestNotRun: a command that cannot be started has the exit code that a shell gives it.
 func TestNotRun(t *testing.T) {
 	for name, want := range map[string]int{"no-such-command": 127, filepath.Join(t.TempDir(), "nothing"): 127, t.TempDir(): 126} {
 		_, err := Start([]string{name}, nil, nil)
@@ -123,7 +123,8 @@ func TestOwnSession(t *testing.T) {
 	}
 }
 
-// TestQuietInput: beside the screen a script can ask how large its terminal is, and finds nothing typed.
+// TestQuietInput: beside the screen a script can ask for the size of its terminal, and reads the
+// end of the file.
 func TestQuietInput(t *testing.T) {
 	master, input, err := QuietInput(os.Stdin)
 	if err != nil {

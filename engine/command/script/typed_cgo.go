@@ -5,8 +5,8 @@ package script
 /*
 #include <signal.h>
 
-// What was called for each signal before, and whether the last one came from the kernel, as
-// what is typed does. One that is not watched counts as typed.
+// For each signal: the handler that was there before ours, and whether the last such signal came from
+// a process. The kernel sends signals that are typed. A signal that is not watched counts as typed.
 static struct sigaction before[65];
 static int killed[65];
 
@@ -19,7 +19,7 @@ static void watch(int number) {
 	struct sigaction now;
 	if (sigaction(number, 0, &now) != 0 || !(now.sa_flags & SA_SIGINFO) || now.sa_sigaction == note) return;
 	before[number] = now;
-	now.sa_sigaction = note; // on the stack and with the mask that Go wants
+	now.sa_sigaction = note; // keeps the stack and the mask that Go set
 	sigaction(number, &now, 0);
 }
 
@@ -29,14 +29,14 @@ import "C"
 
 import "syscall"
 
-// watchSenders notes from now on who sends these signals, for typed: Go does not say. They
-// must be in signal.Notify already, whose handler is called as before.
+// watchSenders notes from now on who sends these signals, for typed; Go does not tell.
+// signal.Notify must have been called for them: its handler is called as before.
 func watchSenders(signals ...syscall.Signal) {
 	for _, n := range signals {
 		C.watch(C.int(n))
 	}
 }
 
-// typed reports whether the last such signal was typed on the terminal, and so went to all
+// typed reports whether the last such signal was typed on the terminal, which sends it to all
 // processes there.
 func typed(n syscall.Signal) bool { return C.was_killed(C.int(n)) == 0 }

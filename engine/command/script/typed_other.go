@@ -4,8 +4,8 @@ package script
 
 import "syscall"
 
-// watchSenders does nothing: who sent a signal is known to C only.
+// watchSenders does nothing: only C can tell who sent a signal.
 func watchSenders(...syscall.Signal) {}
 
-// typed takes each for typed.
+// typed takes each signal for typed.
 func typed(syscall.Signal) bool { return true }
