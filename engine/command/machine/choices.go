@@ -20,8 +20,8 @@ import (
 // TuneLimit is how long a run may try kernels before it starts.
 const TuneLimit = time.Minute
 
-// choicesFile is where the kernel variants found right and fast are kept. Without a
-// home there is none, and each run tries them again.
+// choicesFile returns the file of the kernel variants that were found right and fast. It is ""
+// without a home; then each run tries them again.
 func choicesFile() string {
 	if cli.CheckHome("tuned kernels", cli.CacheVariable, "") != nil {
 		return ""
@@ -29,9 +29,9 @@ func choicesFile() string {
 	return filepath.Join(cli.CacheDir(), "autotune.json")
 }
 
-// openCUDA opens GPU number n, with the kernel variants that earlier runs found
-// fastest, or, to try again, with none known yet. The knob autotune says whether they are used.
-// GPUSTALL_EMU_TUNE has the emulated driver tune too.
+// openCUDA opens GPU number n with the fastest kernel variants that earlier runs found. If again
+// is true they are forgotten and tried again. The knob autotune says whether they are used.
+// GPUSTALL_EMU_TUNE makes the emulated driver tune too.
 func openCUDA(n int, again bool) (device.Device, error) {
 	c := cuda.Config{Ordinal: n, Trials: tryKernels, TuneEmulated: os.Getenv("GPUSTALL_EMU_TUNE") != ""}
 	store := loadChoices(choicesFile())
@@ -52,7 +52,7 @@ func tryKernels() *exec.Cmd {
 // TryCommand is the hidden command of that process, which calls cuda.ServeTrials.
 const TryCommand = "try-kernels"
 
-// tuning is the doctor's finding: what is known of kernel variants.
+// tuning is the doctor's finding about kernel variants.
 func tuning() []finding {
 	c := loadChoices(choicesFile())
 	decided, wrong := cuda.Describe(c.m)
@@ -66,15 +66,16 @@ func tuning() []finding {
 	return out
 }
 
-// choices keeps autotuned kernel variants in a JSON file. A file that cannot be
-// read or written costs the tuning again, not the run. An empty value is dropped.
+// choices keeps tuned kernel variants in a JSON file. If the file cannot be read or written, the
+// next run tunes again. An empty value is removed.
 type choices struct {
 	mu   sync.Mutex
 	path string
 	m    map[string]string
 }
 
-// maxChoices bounds the file: some ten thousand kernels.
+// maxChoices limits the bytes that are read of the file: it is room for some ten thousand
+// kernels.
 const maxChoices = 4 << 20
 
 func loadChoices(path string) *choices {
@@ -98,7 +99,7 @@ func (c *choices) Get(key string) (string, bool) {
 	return v, ok
 }
 
-// Set remembers a choice, in the file too, and forgets what it supersedes.
+// Set remembers a choice, also in the file, and removes the choices that it supersedes.
 func (c *choices) Set(key, config string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

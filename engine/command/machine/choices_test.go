@@ -9,8 +9,7 @@ import (
 	"github.com/adrg/xdg"
 )
 
-// What the autotuner finds is in the file when Set returns, for a run that comes
-// after one that broke.
+// TestChoices: a choice is in the file when Set returns, so that it survives a run that crashes.
 func TestChoices(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sub", "autotune.json")
 	c := loadChoices(path)
@@ -24,7 +23,7 @@ func TestChoices(t *testing.T) {
 	if v, ok := loadChoices(path).Get("gpu, kernels 1: conv bf16 variant wgmma"); ok {
 		t.Errorf("an empty value is kept as %q", v)
 	}
-	// With other kernels what was found of these is out of date; of another GPU or shape it is not.
+	// New kernels replace the choices of older ones, but only of the same GPU and shape.
 	again.Set("gpu, kernels 1: conv {N:2}", "simt 1")
 	again.Set("other gpu, kernels 1: conv {N:1}", "simt 2")
 	again.Set("gpu, kernels 2: conv {N:1}", "simt 3")

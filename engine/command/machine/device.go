@@ -1,4 +1,4 @@
-// Package machine opens the devices of this machine and says what it has: the facts of a report,
+// Package machine opens the devices of this machine and says what it has: facts for reports,
 // limits, gauges, and the findings of gpustall doctor.
 package machine
 
@@ -16,18 +16,18 @@ import (
 	"dev.gpustall/engine/train"
 )
 
-// hintDevice is what there is to do about a device that cannot be had.
+// hintDevice is the hint if a device cannot be opened.
 const hintDevice = "gpustall doctor lists the devices"
 
 // Device is the device a run trains on.
 type Device struct {
 	Device device.Device
-	Preset *emu.Preset // nil unless emulated
-	Index  int         // of the GPU; -1 when it is none
-	Why    string      // why auto chose it
+	Preset *emu.Preset // nil unless the device is emulated
+	Index  int         // the number of the GPU; -1 if it is none
+	Why    string      // why --device auto chose it; empty otherwise
 }
 
-// Explain adds to a device's refusal how auto came to take that device.
+// Explain adds to the error of a device why auto chose it.
 func (o *Device) Explain(err error) error {
 	if o.Why == "" {
 		return err
@@ -35,8 +35,8 @@ func (o *Device) Explain(err error) error {
 	return fmt.Errorf("%w (%s)", err, o.Why)
 }
 
-// Open opens what --device names. An emulated device is chosen by name
-// only, never as a fallback. again has a GPU forget which kernels trials found fastest.
+// Open opens the device that --device names. auto never takes an emulated device. If again is
+// true, a GPU forgets which kernels were fastest.
 func Open(name string, again bool, clock trace.Clock) (*Device, error) {
 	switch {
 	case name == "auto":
@@ -73,13 +73,12 @@ func Open(name string, again bool, clock trace.Clock) (*Device, error) {
 		"choose auto, cpu, cuda[:N] or emu:NAME with NAME one of "+strings.Join(emu.Names(), ", ")).Because(device.ErrNoDevice)
 }
 
-// Emulated is a modelled device on the run's clock.
+// Emulated returns a modelled device that uses the clock of the run.
 func Emulated(p emu.Preset, clock trace.Clock) *Device {
 	return &Device{Device: emu.New(p, emu.On(clock)), Preset: &p, Index: -1}
 }
 
-// Defaults are the knobs before the flags: an emulated workload brings its batch
-// size.
+// Defaults returns the knobs before the flags. A modelled workload has a batch size of its own.
 func (d *Device) Defaults() train.Knobs {
 	k := train.DefaultsOn(d.Device.Info())
 	if d.Fixed() {
@@ -88,5 +87,5 @@ func (d *Device) Defaults() train.Knobs {
 	return k
 }
 
-// Fixed reports whether the device models a workload of its own, without a network.
+// Fixed reports whether the device models a workload of its own, which has no network.
 func (d *Device) Fixed() bool { return d.Preset != nil && d.Preset.Workload != nil }

@@ -18,10 +18,10 @@ import (
 	"golang.org/x/term"
 )
 
-// finding is one line of the doctor: ok, note (works without) or bad.
+// finding is a line of the doctor. Its state is ok, note (it works without) or bad.
 type finding struct{ state, what, text string }
 
-// Diagnose prints every finding; a bad one makes the command fail.
+// Diagnose prints all findings. It returns an error if one is bad.
 func Diagnose(w io.Writer, version string) error {
 	found := []finding{{"ok", "gpustall", version}}
 	for _, k := range Facts() {
@@ -58,7 +58,7 @@ func devices() []finding {
 		if err != nil {
 			state := "bad"
 			if errors.Is(err, device.ErrNoDevice) {
-				state = "note" // too old, say: not this machine's fault
+				state = "note" // it is too old, for instance
 			}
 			out = append(out, finding{state, fmt.Sprintf("cuda:%d", n), err.Error()})
 			continue
@@ -85,7 +85,7 @@ func devices() []finding {
 	return append(out, finding{"ok", "emulated", strings.Join(emu.Names(), " ")})
 }
 
-// types says what a device computes in.
+// types says which number types a device computes in.
 func types(what, device string, i device.Info) []finding {
 	out := []finding{{"ok", what, device + ", types " + strings.Join(i.Types, " ")}}
 	if i.TypeNote != "" {

@@ -8,28 +8,30 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// LimitHeap has the garbage collector keep the garbage to garbageBytes where all that is
-// planned is in use, and the Go heap within what the process may hold beside what lies
-// outside of that heap. Left alone it lets garbage grow to as much as is in use, which no
-// plan counts; collecting more often costs little, because nearly all that is in use is
-// spans and batches, in which there are no pointers to follow. What the user set (GOGC,
-// GOMEMLIMIT) stays.
+// LimitHeap sets the garbage collector so that the process stays within its plan: at most
+// garbageBytes of garbage while all that is planned is in use, and a Go heap within what the
+// process may hold beside the memory outside that heap.
+//
+// By default the garbage may grow to the size of what is in use, which no plan counts. Collecting
+// more often costs little: nearly all that is in use are spans and batches, which hold no
+// pointers to follow. GOGC and GOMEMLIMIT of the user stay.
 func (d *Device) LimitHeap(m trace.HostMemory) {
 	outside := m.Device.Total()
-	if d.Preset == nil { // an emulated card's page-locked memory is in the heap
+	if d.Preset == nil { // the page-locked memory of an emulated GPU is in the heap
 		outside += m.Pinned
 	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent(m.Total() - outside))
 	}
-	const spare = 8 << 20 // of memory that the kernel keeps for the process, and more by its size: page tables
+	const spare = 8 << 20 // page tables and other memory that the kernel keeps for the process
 	if allowed := host.ReadMemory().Allowed(); allowed > 0 && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(max(allowed-allowed/64-spare-outside, spare))
 	}
 }
 
-// garbageBytes is how much garbage there may be.
+// garbageBytes is how many bytes of garbage there may be.
 const garbageBytes = 48 << 20
 
-// gcPercent is the garbage that there may be (GOGC) in percent of a heap of so many bytes.
+// gcPercent returns GOGC for a heap of that many bytes: the garbage that there may be, in percent
+// of the heap.
 func gcPercent(heap int64) int { return int(min(max(100*garbageBytes/max(heap, 1), 10), 100)) }

@@ -18,8 +18,7 @@ import (
 	"dev.gpustall/loader/codec/jpeg"
 )
 
-// Facts are what a report says of the machine. What cannot be read is left
-// out.
+// Facts are what a report says of the machine. What cannot be read is left out.
 func Facts() []knob.Setting {
 	var facts []knob.Setting
 	add := func(name, value string) {
@@ -52,12 +51,12 @@ func Facts() []knob.Setting {
 	return facts
 }
 
-// hostGauges says which gauges of the host can be had here, and why others cannot.
+// hostGauges says which gauges of the host this machine has, and why it lacks the others.
 func hostGauges() []finding {
 	s := host.New()
 	defer s.Close()
 	before := s.Sample()
-	time.Sleep(time.Millisecond) // rates are over time
+	time.Sleep(time.Millisecond) // rates need some time between samples
 	var have []string
 	var out []finding
 	for gauge, r := range Rates(before, s.Sample()) {
@@ -91,13 +90,14 @@ func ranges(ids []int) string {
 	return strings.Join(parts, ",")
 }
 
-// RaiseProcessors has the Go runtime let as many threads run as may be ready at the
-// same time with so many workers. With fewer, the step loop stands in a queue of Go's
-// scheduler behind workers that compute: up to 10 ms each, which nothing measures, and
-// which would be charged to the copy that it did not start. With more, it is the kernel
-// that shares out the cores, by turns of about 3 ms, and counts who waits. It is never
-// lowered, because each change stops all goroutines for a moment; a number that the
-// user chose (GOMAXPROCS in the environment) stays.
+// RaiseProcessors raises GOMAXPROCS to the number of threads that may be ready at the same time
+// with so many workers.
+//
+// With fewer, the step loop waits in a queue of Go's scheduler behind workers that compute, up to
+// 10 ms each. Nothing measures that wait, and it would be charged to a copy that has not started.
+// With more, the kernel shares out the cores by turns of about 3 ms, and counts who waits.
+// GOMAXPROCS is never lowered, because each change stops all goroutines for a moment. A value
+// from the user's environment stays.
 func RaiseProcessors(workers int) {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return

@@ -7,8 +7,8 @@ import (
 	"dev.gpustall/engine/base/host"
 )
 
-// TestProcessors: Go lets more threads run than can be ready, never fewer than before,
-// and as many as the user said.
+// TestProcessors: GOMAXPROCS is at least the number of threads that can be ready. It is never
+// lowered, and the user's value stays.
 func TestProcessors(t *testing.T) {
 	before := runtime.GOMAXPROCS(1)
 	defer runtime.GOMAXPROCS(before)

@@ -2,5 +2,5 @@
 
 package machine
 
-// limits are read on Unix only.
+// limits returns nothing: limits are read on Unix only.
 func limits() []finding { return nil }

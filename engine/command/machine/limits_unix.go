@@ -11,7 +11,7 @@ import (
 	"dev.gpustall/engine/base/units"
 )
 
-// limits reports what the operating system allows a loader.
+// limits returns the limits of the operating system that matter to a loader.
 func limits() []finding {
 	var out []finding
 	var r unix.Rlimit

@@ -7,7 +7,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Rates returns the host's gauges and what they were between two samples.
+// Rates returns each gauge of the host with its value between two samples.
 func Rates(prev, cur host.Sample) iter.Seq2[string, host.Reading] {
 	return func(yield func(string, host.Reading) bool) {
 		r, ok := host.Between(prev, cur)

@@ -17,11 +17,11 @@ type Comparison struct {
 	Alike       bool                `json:"same_work"`
 	Told        string              `json:"told,omitempty"`
 	Settings    []report.Difference `json:"knobs"`
-	Recorded    bool                `json:"knobs_recorded"` // else a side is a trace, which holds none but whether num_workers is 0
+	Recorded    bool                `json:"knobs_recorded"` // false if a side is a trace, which tells only whether num_workers is 0
 	Environment []report.Difference `json:"environment"`
 }
 
-// compared is one side.
+// compared is one side of a comparison.
 type compared struct {
 	Session           string            `json:"session"`
 	Segment           string            `json:"segment"`
@@ -35,6 +35,7 @@ type compared struct {
 	Labels            []string          `json:"labels,omitempty"`
 }
 
+// ComparisonOf returns a comparison as JSON.
 func ComparisonOf(c *report.Comparison) Comparison {
 	return Comparison{
 		Type: "comparison", A: sideOf(c.Sides[0]), B: sideOf(c.Sides[1]),

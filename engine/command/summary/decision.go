@@ -2,14 +2,14 @@ package summary
 
 import "dev.gpustall/engine/trace"
 
-// Decision is a decision of a tune as JSON has it.
+// Decision is a decision of a tune as JSON.
 type Decision struct {
-	Type      string             `json:"type,omitempty"` // of a line of its own: "decision"
+	Type      string             `json:"type,omitempty"` // "decision" in a line of its own
 	T         number             `json:"t_s"`
-	Knobs     map[string]string  `json:"knobs"` // that differ from the best so far, or in the end from those at the start
+	Knobs     map[string]string  `json:"knobs"` // that differ from the best so far; in the end from those at the start
 	Verdict   trace.Verdict      `json:"verdict"`
 	Predicted *predictionSummary `json:"predicted,omitempty"`
-	Rate      number             `json:"samples_per_s"` // null where it was not measured
+	Rate      number             `json:"samples_per_s"` // null if it was not measured
 	Gain      number             `json:"gain"`          // of throughput
 	GainLow   number             `json:"gain_low"`
 	GainHigh  number             `json:"gain_high"`
@@ -17,6 +17,7 @@ type Decision struct {
 	Text      string             `json:"text"`
 }
 
+// DecisionOf returns a decision as JSON.
 func DecisionOf(d *trace.Decision) Decision {
 	out := Decision{
 		T: seconds(d.T), Knobs: knobMap(d.Knobs), Verdict: d.Verdict, Predicted: summarisePrediction(d.Predicted),

@@ -9,27 +9,27 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// experimentSummary is an experiment of the run, and what came of it.
+// experimentSummary is an experiment of the run and its result.
 type experimentSummary struct {
 	Kind         string            `json:"kind"`
 	FirstSegment int32             `json:"first_segment"`
 	Segments     int32             `json:"segments"`
 	Start        number            `json:"start_s"`
-	End          number            `json:"end_s"` // null where it was not ended
-	A            map[string]string `json:"a"`     // the knobs that differ, as they were found
-	B            map[string]string `json:"b"`     // and as they were tried
+	End          number            `json:"end_s"` // null while it runs
+	A            map[string]string `json:"a"`     // the knobs that differ, as they were before
+	B            map[string]string `json:"b"`     // and in the try
 	SideA        sideSummary       `json:"side_a"`
 	SideB        sideSummary       `json:"side_b"`
 	Pairs        int               `json:"pairs"`
 	LeftOut      int64             `json:"steps_left_out"` // of transitions
 	Change       Change            `json:"throughput"`     // of B against A
 	Kept         bool              `json:"kept"`           // B stayed
-	Why          string            `json:"why,omitempty"`  // it ended without an answer
+	Why          string            `json:"why,omitempty"`  // why it ended without an answer
 	Text         string            `json:"text"`
 
 	Decisions  []Decision `json:"decisions,omitempty"`   // of a tune
-	Flags      string     `json:"flags,omitempty"`       // of a tune: those that keep what it found, beside the run's
-	DataLoader string     `json:"data_loader,omitempty"` // of a tune: the settings that it left, in PyTorch
+	Flags      string     `json:"flags,omitempty"`       // of a tune: the flags to add to the run's to keep the result
+	DataLoader string     `json:"data_loader,omitempty"` // of a tune: the result as arguments of PyTorch's DataLoader
 }
 
 type sideSummary struct {
@@ -41,12 +41,13 @@ type sideSummary struct {
 // Change is a ratio with its time-uniform 95 % confidence interval.
 type Change struct {
 	Answer  stats.Answer `json:"answer"`
-	Ratio   number       `json:"ratio"` // null where it is not known
-	Lo      number       `json:"lo"`    // null where they say nothing
+	Ratio   number       `json:"ratio"` // null if it is not known
+	Lo      number       `json:"lo"`    // null if the interval says nothing, as hi is
 	Hi      number       `json:"hi"`
-	Missing string       `json:"missing,omitempty"` // what keeps it from an answer
+	Missing string       `json:"missing,omitempty"` // what is missing for an answer
 }
 
+// ChangeOf returns a change as JSON.
 func ChangeOf(c *stats.Change) Change {
 	out := Change{Answer: c.Answer, Ratio: none, Lo: none, Hi: none, Missing: c.Missing.String()}
 	if c.Ratio > 0 {
@@ -65,7 +66,7 @@ func summariseSide(s *attribution.Side) sideSummary {
 	return sideSummary{s.Steps, number(s.SamplesPerSecond()), number(s.Utilisation())}
 }
 
-// experimented is what the run's experiments found.
+// experimented is what the experiments of the run found.
 type experimented struct {
 	CeilingGain *Change             `json:"ceiling_gain,omitempty"` // throughput that fixing data buys at most, as a ratio
 	Experiments []experimentSummary `json:"experiments,omitempty"`
@@ -107,8 +108,8 @@ func experimentTable(s *trace.Snapshot, xs []attribution.Experiment) []experimen
 	return out
 }
 
-// keptBy are the settings that a tune left, as flags beside the run's, and as PyTorch has
-// them.
+// keptBy returns the settings that a tune left: as flags to add to the run's, and as arguments of
+// PyTorch's DataLoader.
 func keptBy(facts []knob.Setting, x *attribution.Experiment) (flags, loader string) {
 	switch {
 	case x.Kind != trace.Tune || x.Running():

@@ -7,7 +7,7 @@ import (
 	"dev.gpustall/engine/analysis/stats"
 )
 
-// TestHopelessIntervalIsNull: the ends of an interval that says nothing are no numbers.
+// TestHopelessIntervalIsNull: the ends of an interval that says nothing are null.
 func TestHopelessIntervalIsNull(t *testing.T) {
 	for have, want := range map[float64]string{
 		2:   `{"answer":"not known yet","ratio":0.5,"lo":0.1,"hi":2,"missing":"the steps so far differ too much to tell"}`,

@@ -18,7 +18,7 @@ type told struct {
 	Knob     string `json:"knob,omitempty"`
 	From     string `json:"from,omitempty"`
 	Value    string `json:"value,omitempty"`
-	Share    number `json:"share"`          // of the active time that it is about
+	Share    number `json:"share"`          // the part of the active time that it is about
 	Gain     string `json:"gain,omitempty"` // at the most
 }
 
@@ -30,7 +30,7 @@ func toldOf(a *advice.Advice) (findings []told) {
 	return findings
 }
 
-// remarks are the asides as JSON.
+// remarks returns the asides of the advice as JSON.
 func remarks(a *advice.Advice) (texts []string) {
 	for i := range a.Asides {
 		texts = append(texts, fmt.Sprintf("%s: %s", a.Asides[i].Rule, a.Asides[i].Evidence))
@@ -38,14 +38,14 @@ func remarks(a *advice.Advice) (texts []string) {
 	return texts
 }
 
-// diagnosed is the part of the summary that says what ails a run.
+// diagnosed is the part of the summary that says what slows the run down.
 type diagnosed struct {
 	Findings     []told      `json:"findings,omitempty"`
-	Remarks      []string    `json:"remarks,omitempty"` // what nothing can be done about
+	Remarks      []string    `json:"remarks,omitempty"` // that call for no action
 	MFU          *modelFLOPs `json:"mfu,omitempty"`     // of the last segment
 	Cost         *idleCost   `json:"idle_cost,omitempty"`
-	WorstBatches []blamed    `json:"worst_batches,omitempty"` // that starved the device longest
-	WorstSamples []blamed    `json:"worst_samples,omitempty"` // that took a worker longest
+	WorstBatches []blamed    `json:"worst_batches,omitempty"` // those that starved the device longest
+	WorstSamples []blamed    `json:"worst_samples,omitempty"` // those that took a worker longest
 }
 
 func diagnosedOf(s *trace.Snapshot, a *advice.Advice) diagnosed {
@@ -63,7 +63,7 @@ func diagnosedOf(s *trace.Snapshot, a *advice.Advice) diagnosed {
 	return d
 }
 
-// modelFLOPs is attribution.MFU.
+// modelFLOPs is an attribution.MFU as JSON.
 type modelFLOPs struct {
 	Share  number `json:"share"`
 	Type   string `json:"type"`
@@ -72,14 +72,14 @@ type modelFLOPs struct {
 	From   string `json:"peak_from"`
 }
 
-// idleCost is in dollars an hour, over the whole run.
+// idleCost is what the device costs while it is idle, over the whole run.
 type idleCost struct {
 	Rate number `json:"gpu_rate_usd_per_h"`
 	Idle number `json:"idle_usd_per_h"`
 	Data number `json:"waiting_for_data_usd_per_h"`
 }
 
-// blamed is a row of attribution.Blame as JSON.
+// blamed is an attribution.Blamed as JSON.
 type blamed struct {
 	Step     int32  `json:"step"`
 	Batch    int32  `json:"batch"`
@@ -87,9 +87,9 @@ type blamed struct {
 	Worker   string `json:"worker,omitempty"`
 	Phase    string `json:"phase,omitempty"`
 	Took     number `json:"took_s"`
-	Split    *split `json:"split,omitempty"` // of that, where it was measured
-	Rank     number `json:"quantile"`        // the share of the batches that took less
-	Starved  number `json:"starved_s"`       // the device, meanwhile
+	Split    *split `json:"split,omitempty"` // of took_s, where it was measured
+	Rank     number `json:"quantile"`        // the part of all batches or samples that took less
+	Starved  number `json:"starved_s"`       // that the device starved meanwhile
 	Sample   *int32 `json:"sample,omitempty"`
 	File     string `json:"file,omitempty"`
 	Seen     int32  `json:"seen,omitempty"`

@@ -7,11 +7,11 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// forecast is what a summary says of what was not measured but predicted.
+// forecast is the part of the summary that is predicted.
 type forecast struct {
-	ExpectedGain *predictionSummary `json:"expected_gain,omitempty"` // of what the advice names
-	Predictions  []outcomeSummary   `json:"predictions,omitempty"`   // of the changes that were made
-	Feed         string             `json:"feed,omitempty"`          // what this host can feed and what the device takes
+	ExpectedGain *predictionSummary `json:"expected_gain,omitempty"` // of the advice
+	Predictions  []outcomeSummary   `json:"predictions,omitempty"`   // of changes that were made, with the results
+	Feed         string             `json:"feed,omitempty"`          // whether this machine can feed the device, in a sentence
 }
 
 func forecastOf(s *trace.Snapshot, a *advice.Advice, rows []attribution.SegmentStats) forecast {
@@ -20,7 +20,7 @@ func forecastOf(s *trace.Snapshot, a *advice.Advice, rows []attribution.SegmentS
 	return forecast{summarisePrediction(first.Predicted), summariseOutcomes(s, rows), feed}
 }
 
-// predictionSummary is a prediction as JSON has it.
+// predictionSummary is a prediction as JSON.
 type predictionSummary struct {
 	Rate      number `json:"samples_per_s"`
 	RateLow   number `json:"samples_per_s_low"`
@@ -29,7 +29,7 @@ type predictionSummary struct {
 	GainLow   number `json:"gain_low"`
 	GainHigh  number `json:"gain_high"`
 	DataShare number `json:"data_share"`
-	Predicted bool   `json:"predicted"` // always: it was not measured
+	Predicted bool   `json:"predicted"` // always true
 }
 
 func summarisePrediction(p trace.Prediction) *predictionSummary {
@@ -44,16 +44,16 @@ func summarisePrediction(p trace.Prediction) *predictionSummary {
 	}
 }
 
-// outcomeSummary is a change of knobs, what was predicted of it and what came of it.
+// outcomeSummary is a change of knobs: what was predicted and what was measured.
 type outcomeSummary struct {
 	Segment   int32              `json:"segment"`
 	Change    string             `json:"change"`
-	Predicted *predictionSummary `json:"predicted"` // null where nothing was
+	Predicted *predictionSummary `json:"predicted"` // null if nothing was predicted
 	Measured  number             `json:"measured_samples_per_s"`
 	Gain      number             `json:"measured_gain"`
-	GainLow   number             `json:"measured_gain_low"` // of its 95 % confidence interval; null where there is none
+	GainLow   number             `json:"measured_gain_low"` // the low end of the 95 % confidence interval; null if there is none
 	GainHigh  number             `json:"measured_gain_high"`
-	Inside    bool               `json:"inside"` // the predicted interval
+	Inside    bool               `json:"inside"` // the result lies within the predicted interval
 }
 
 func summariseOutcomes(s *trace.Snapshot, rows []attribution.SegmentStats) []outcomeSummary {

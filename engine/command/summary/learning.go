@@ -12,9 +12,10 @@ import (
 type learning struct {
 	Loss     number `json:"loss"`
 	Top1     number `json:"top1"`
-	Diverged *int32 `json:"diverged"` // the first step whose loss is not a number; null where there is none
+	Diverged *int32 `json:"diverged"` // the first step whose loss is not a number, or null
 }
 
+// learnt returns what the last epoch learnt.
 func learnt(s *trace.Snapshot, epochs []epochSummary) learning {
 	l := learning{Loss: none, Top1: none, Diverged: brokeAt(s)}
 	if n := len(epochs); n > 0 {
@@ -23,8 +24,8 @@ func learnt(s *trace.Snapshot, epochs []epochSummary) learning {
 	return l
 }
 
-// lossText says a loss. It is "-" where nothing was computed: then top1 is missing too, which it
-// is not of a loss that broke.
+// lossText writes a loss. It is "-" on a device that does not compute, which has no top1 either.
+// A loss that is not a number does have a top1.
 func lossText(loss, top1 number) string {
 	if math.IsNaN(float64(loss)) && math.IsNaN(float64(top1)) {
 		return "-"
@@ -32,7 +33,8 @@ func lossText(loss, top1 number) string {
 	return units.Loss(float64(loss))
 }
 
-// learntIn returns the mean loss and top-1 share over steps; NaN on a device that does not compute.
+// learntIn returns the mean loss and top-1 share over steps. Both are NaN on a device that does
+// not compute.
 func learntIn(steps []trace.Step) (loss, top1 number) {
 	var n, hits, sum float64
 	for i := range steps {
@@ -45,7 +47,7 @@ func learntIn(steps []trace.Step) (loss, top1 number) {
 	return number(sum / n), number(hits / n) // NaN where n is 0
 }
 
-// brokeAt returns the first step whose loss is not a number, nil where there is none.
+// brokeAt returns the first step whose loss is not a number, or nil.
 func brokeAt(s *trace.Snapshot) *int32 {
 	if s.Diverged == 0 {
 		return nil
@@ -58,7 +60,7 @@ func brokeAt(s *trace.Snapshot) *int32 {
 type lossScale struct {
 	Scale        number `json:"scale"`
 	Skipped      int64  `json:"skipped_steps"`
-	LastOverflow *int32 `json:"last_overflow_step"` // null where no gradient overflowed
+	LastOverflow *int32 `json:"last_overflow_step"` // null if no gradient overflowed
 }
 
 func scaleSummary(s *trace.Snapshot) *lossScale {
@@ -83,10 +85,10 @@ type epochSummary struct {
 	Loss     number `json:"loss"`
 	Top1     number `json:"top1"`
 	Complete bool   `json:"complete"`
-	Injected int    `json:"injected_steps"` // of the epoch's
+	Injected int    `json:"injected_steps"` // how many steps of the epoch
 	Ceiling  int    `json:"ceiling_steps"`
 
-	*testSummary // of the evaluation after it
+	*testSummary // the evaluation after the epoch
 }
 
 func epochTable(s *trace.Snapshot) []epochSummary {
@@ -105,7 +107,7 @@ type testSummary struct {
 	Loss    number `json:"test_loss"`
 	Top1    number `json:"test_top1"`
 	Samples int64  `json:"test_samples"`
-	Took    number `json:"evaluate_s"` // in no share, and not in total_s
+	Took    number `json:"evaluate_s"` // no share counts it, nor does total_s
 }
 
 func testOf(s *trace.Snapshot, epoch int32) *testSummary {

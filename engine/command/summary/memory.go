@@ -2,7 +2,7 @@ package summary
 
 import "dev.gpustall/engine/trace"
 
-// memory is what the run held at the most, of the device and of the host, and what was planned.
+// memory is the peak memory of device and host, beside what was planned.
 type memory struct {
 	PeakBytes   int64        `json:"peak_memory_bytes"`
 	Planned     planned      `json:"planned_memory"`
@@ -15,7 +15,7 @@ func memoryOf(s *trace.Snapshot) memory {
 	return memory{PeakBytes: s.PeakBytes(), Planned: plannedOf(o.Planned), HostPeak: o.HostPeak, HostPlanned: hostPlannedOf(o.HostPlanned)}
 }
 
-// planned is the device memory as planned before the run.
+// planned is the device memory that was planned before the run.
 type planned struct {
 	Total       int64 `json:"total_bytes"`
 	Activations int64 `json:"activations_bytes"`
@@ -28,20 +28,20 @@ func plannedOf(m trace.Memory) planned {
 	return planned{m.Total(), m.Activations, m.Parameters, m.Inputs, m.Kernels}
 }
 
-// hostPlanned is the memory of the host as planned before the run.
+// hostPlanned is the host memory that was planned before the run.
 type hostPlanned struct {
 	Total   int64   `json:"total_bytes"`
 	Batches int64   `json:"batches_bytes"`
-	Pinned  int64   `json:"pinned_bytes"` // of them
+	Pinned  int64   `json:"pinned_bytes"` // part of batches_bytes
 	Workers int64   `json:"workers_bytes"`
-	Device  planned `json:"device"` // what the device keeps on the host
+	Device  planned `json:"device"` // the device's memory on the host
 	Session int64   `json:"session_bytes"`
 	Saved   int64   `json:"checkpoint_bytes,omitempty"`
 	Process int64   `json:"process_bytes"`
-	Mapped  int64   `json:"mapped_bytes,omitempty"` // beside the total
+	Mapped  int64   `json:"mapped_bytes,omitempty"` // mapped files, not part of the total
 }
 
-// hostPlannedOf returns nil where nothing was planned.
+// hostPlannedOf returns nil if nothing was planned.
 func hostPlannedOf(m trace.HostMemory) *hostPlanned {
 	if m.Total() == 0 {
 		return nil

@@ -13,7 +13,7 @@ func TestTunedKernels(t *testing.T) {
 	ks := TunedKernels([]device.Tuned{
 		{Layer: "stem", Op: "conv_forward", Variant: "b", First: "a", Time: 3 * time.Microsecond, FirstTime: 4 * time.Microsecond},
 		{Layer: "layer1", Op: "conv_forward", Variant: "a", First: "a", Time: 6 * time.Microsecond, FirstTime: 6 * time.Microsecond, Cached: true},
-		{Layer: "layer2", Op: "conv_forward", Variant: "a", First: "a"}, // there was no room to try it in
+		{Layer: "layer2", Op: "conv_forward", Variant: "a", First: "a"}, // there was no memory to try it
 	})
 	if len(ks) != 3 || ks[0].Gain != 0.25 || ks[1].Gain != 0 || !ks[1].Cached || !math.IsNaN(float64(ks[2].Gain)) {
 		t.Errorf("%+v", ks)

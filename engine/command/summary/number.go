@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// number is a float that JSON writes as null where there is none.
+// number is a float that JSON writes as null if it is not finite.
 type number float64
 
 // none is the number that JSON writes as null.

@@ -13,7 +13,7 @@ type profileSummary struct {
 	Steps     int64             `json:"profiled_steps"`
 	LeftOut   int               `json:"steps_left_out"`
 	Step      number            `json:"step_s"`           // mean
-	Breakdown map[string]number `json:"step_breakdown_s"` // of it, seconds, by the words of PyTorch's TensorBoard plugin
+	Breakdown map[string]number `json:"step_breakdown_s"` // of step_s, by the words of PyTorch's TensorBoard plugin
 	GPUs      []gpuSummary      `json:"gpus"`
 	text      string
 }
@@ -26,12 +26,12 @@ type gpuSummary struct {
 	Occupancy   number `json:"occupancy"`
 	Peak        int64  `json:"allocated_bytes"`
 	Memory      int64  `json:"memory_bytes"`
-	Host        number `json:"idle_host_s"` // a step, as the next two
+	Host        number `json:"idle_host_s"` // mean of a step, as the next two
 	Kernel      number `json:"idle_kernel_s"`
 	Other       number `json:"idle_other_s"`
 }
 
-// profileOf is of an imported trace; nil of anything else.
+// profileOf returns nil unless the session is an imported trace.
 func profileOf(p *trace.Profile) *profileSummary {
 	if p == nil || p.Count == 0 {
 		return nil
@@ -55,7 +55,7 @@ func profileOf(p *trace.Profile) *profileSummary {
 	return out
 }
 
-// Showed is what profiled steps show of a device, in words.
+// Showed says in words what profiled steps show of a device.
 func Showed(p *trace.Profile) string {
 	if len(p.GPUs) == 0 {
 		return "nothing ran on a GPU, so what is known is what operators took on the host"

@@ -14,7 +14,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Progress is where a run is, over the last seconds.
+// Progress is how far a run is, and how fast it was in the last seconds.
 type Progress struct {
 	Type              string   `json:"type"`
 	T                 number   `json:"t_s"`
@@ -29,24 +29,25 @@ type Progress struct {
 	Top1              number   `json:"top1"`
 	LearningRate      *number  `json:"learning_rate,omitempty"`
 	ETA               number   `json:"eta_s"`
-	SinceStep         number   `json:"since_step_s"` // since the last step ended
-	Late              bool     `json:"-"`            // and that is long for these steps
+	SinceStep         number   `json:"since_step_s"` // time since the last step ended
+	Late              bool     `json:"-"`            // since_step_s is long for these steps
 	Evaluating        bool     `json:"evaluating,omitempty"`
 	Diverged          *int32   `json:"diverged"` // the first step whose loss is not a number
 	Labels            []string `json:"labels,omitempty"`
-	Experiment        string   `json:"experiment,omitempty"` // under way
+	Experiment        string   `json:"experiment,omitempty"` // that is under way
 	foreign           bool     // no loss is on record
-	words             string   // the labels' in brackets
+	words             string   // the labels, in brackets
 }
 
-// recent is how far back the progress line looks.
+// recent is the time over which progress is measured.
 const recent = 5 * time.Second
 
-// late is how long no step may end before the line says so: until one does, the
-// rates are those of the steps before.
+// late is the time without a step after which the progress line says so: its rates are those of
+// earlier steps then.
 const late = 2 * time.Second
 
-// ProgressOf returns where a run is that ends after so many epochs or steps; 0 is no limit.
+// ProgressOf returns the progress of a run that ends after so many epochs, or after limit steps.
+// 0 is no limit.
 func ProgressOf(s *trace.Snapshot, epochs, limit int) Progress {
 	steps := s.Recent
 	from := len(steps)
@@ -54,7 +55,7 @@ func ProgressOf(s *trace.Snapshot, epochs, limit int) Progress {
 		from--
 	}
 	if from == len(steps) && from > 0 {
-		from-- // steps that take longer than that, or a pause
+		from-- // no step ended in this time: show the last one
 	}
 	window := steps[from:]
 	b := attribution.Sum(window)
@@ -98,7 +99,7 @@ func ProgressOf(s *trace.Snapshot, epochs, limit int) Progress {
 	return g
 }
 
-// stepsDone counts the steps of a run, those before it went on included.
+// stepsDone counts the steps of a run, with those of the run that it continues.
 func stepsDone(s *trace.Snapshot) int {
 	n := int(s.Total.Steps)
 	if r := s.Meta.Resumed; r != nil {
@@ -107,8 +108,8 @@ func stepsDone(s *trace.Snapshot) int {
 	return n
 }
 
-// samplesLeft is what epochs still have to deliver under the knobs in force:
-// drop_last leaves out what does not fill a batch.
+// samplesLeft returns how many samples the epochs will still deliver with the current knobs.
+// drop_last leaves out the samples that do not fill a batch.
 func samplesLeft(s *trace.Snapshot, epochs int) float64 {
 	each := s.Meta.Samples
 	if n := len(s.Segments); n > 0 && knob.On(knob.ValueOf(s.Segments[n-1].Knobs, "drop_last")) {
@@ -121,13 +122,14 @@ func samplesLeft(s *trace.Snapshot, epochs int) float64 {
 	if r := s.Meta.Resumed; r != nil && r.Epoch == last.Epoch {
 		before = r.Delivered
 	}
-	done := before + s.Epochs[len(s.Epochs)-1].Totals.Samples // of the epoch under way
+	done := before + s.Epochs[len(s.Epochs)-1].Totals.Samples // in the current epoch
 	if last.Flags&trace.FlagLastOfEpoch != 0 {
 		done = each
 	}
 	return float64(max(0, each-done) + int64(epochs-1-int(last.Epoch))*each)
 }
 
+// Line is the progress for people.
 func (g Progress) Line() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  epoch %d", units.Clock(g.T.ns()), g.Epoch+1)

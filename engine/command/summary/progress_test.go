@@ -10,7 +10,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Progress tells of the last step, however long ago it was.
+// TestProgressOfSlowSteps: progress shows the last step, however long ago it ended.
 func TestProgressOfSlowSteps(t *testing.T) {
 	const second = int64(time.Second)
 	s := &trace.Snapshot{Now: 60 * second, Meta: trace.Meta{Samples: 100}, Recent: []trace.Step{
@@ -38,7 +38,7 @@ func TestProgressOfSlowSteps(t *testing.T) {
 	}
 }
 
-// What is left of the epochs is what the knobs in force will deliver.
+// TestSamplesLeft: the samples left depend on the current knobs.
 func TestSamplesLeft(t *testing.T) {
 	const full, last = 32, trace.FlagLastOfEpoch
 	for _, tt := range []struct {

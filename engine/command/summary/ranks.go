@@ -5,18 +5,18 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// rankSummary is how one process of a distributed training did.
+// rankSummary is one process of a distributed training.
 type rankSummary struct {
 	Rank    int           `json:"rank"`
 	Steps   int64         `json:"steps"`
-	Data    number        `json:"data_share"` // of its time: waiting for data
+	Data    number        `json:"data_share"` // the part of its time that it waits for data
 	Step    number        `json:"step_s"`
 	Slowest bool          `json:"slowest"`
-	Why     string        `json:"why,omitempty"` // it is the slowest
+	Why     string        `json:"why,omitempty"` // why it is the slowest
 	Script  []partSummary `json:"step_parts,omitempty"`
 }
 
-// partSummary is what a step is in part.
+// partSummary is a part of a step, such as the backward pass.
 type partSummary struct {
 	Part  string `json:"part"`
 	Time  number `json:"time_s"` // of a step
@@ -25,7 +25,7 @@ type partSummary struct {
 
 // ranks are the processes of a PyTorch training on this machine.
 type ranks struct {
-	Ranks  []rankSummary `json:"ranks,omitempty"`      // where there are several
+	Ranks  []rankSummary `json:"ranks,omitempty"`      // if there are several
 	Script []partSummary `json:"step_parts,omitempty"` // of the first one's step, on the host
 }
 

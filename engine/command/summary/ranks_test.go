@@ -8,8 +8,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// TestRankTable: the ranks of a distributed training are in the JSON, the slowest named; of
-// one process alone the parts of its step are.
+// TestRankTable: JSON has the ranks of a distributed training and names the slowest. A single
+// process has only the parts of its step.
 func TestRankTable(t *testing.T) {
 	of := func(ranks int) string {
 		s := &trace.Snapshot{Now: 100, Gauges: map[string][]trace.Point{}}

@@ -7,15 +7,14 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// opSummary is one launch of the step, over the calls that were timed. The rates
-// count the operation's own work and the fewest bytes that it must move, both from
-// its shape.
+// opSummary is one launch of the step, over the calls that were timed. The rates count the work
+// of the operation and the least bytes that it must move, both computed from its shape.
 type opSummary struct {
 	Segment int32  `json:"segment"`
 	Name    string `json:"name"`
 	Layer   string `json:"layer"`
 	Phase   string `json:"phase"`
-	Variant string `json:"variant,omitempty"` // the kernel, where the device chose between several
+	Variant string `json:"variant,omitempty"` // the kernel that was chosen, if there are several
 	Calls   int64  `json:"calls"`             // timed
 	Total   number `json:"total_s"`
 	Mean    number `json:"mean_s"`
@@ -27,7 +26,7 @@ type opSummary struct {
 	GBPerS  number `json:"gb_per_s"`
 }
 
-// segmentSummary is what is known of one setting of the knobs.
+// segmentSummary is a stretch of the run with constant knobs.
 type segmentSummary struct {
 	Index     int32  `json:"segment"`
 	Name      string `json:"name"` // A is the baseline, the others go by their number
@@ -35,19 +34,19 @@ type segmentSummary struct {
 	FirstStep int32  `json:"first_step"`
 	Steps     int    `json:"steps"`
 	measuredSegment
-	Experiment  *int32      `json:"experiment,omitempty"` // that the segment belongs to, by its place in experiments
+	Experiment  *int32      `json:"experiment,omitempty"` // the index in experiments of the one that it belongs to
 	TimedSteps  int         `json:"timed_steps"`
-	TimedExtra  number      `json:"timed_step_extra"` // what a timed step took on top of the others, as a share
+	TimedExtra  number      `json:"timed_step_extra"` // how much longer a timed step took, as a part of a usual one
 	TimingCost  number      `json:"op_timing_cost"`   // of the segment's time
-	Memory      int64       `json:"memory_bytes"`     // of the device, held at the most in the segment
+	Memory      int64       `json:"memory_bytes"`     // the most that the device held in the segment
 	CopyIn      number      `json:"h2d_s"`            // copies to the device, hidden behind compute or not
 	CopyInShare number      `json:"h2d_share"`        // of the segment's time
 	CopyRate    number      `json:"h2d_gb_per_s"`     // while copying
 	Ops         []opSummary `json:"ops"`
 }
 
-// measuredSegment is a row of the experiments: what the steps of a segment measured, but for
-// those of the change and the run's first.
+// measuredSegment is what the steps of a segment measured. It leaves out the steps of the change
+// and the first of the run.
 type measuredSegment struct {
 	Counted  int               `json:"steps_counted"`
 	Rate     number            `json:"samples_per_s"`
@@ -56,11 +55,11 @@ type measuredSegment struct {
 	Mean     number            `json:"step_mean_s"`
 	P50      number            `json:"step_p50_s"`
 	P95      number            `json:"step_p95_s"`
-	Baseline *Change           `json:"versus_baseline"` // of throughput; null for the baseline and for what an experiment made
+	Baseline *Change           `json:"versus_baseline"` // of throughput; null for the baseline and for segments of an experiment
 	Knobs    map[string]string `json:"knobs"`
 }
 
-// measuredOf is what a segment measured. row is nil where an experiment made it.
+// measuredOf returns what a segment measured. row is nil if the segment belongs to an experiment.
 func measuredOf(s *trace.Snapshot, g *trace.Segment, row *attribution.SegmentStats) measuredSegment {
 	t := s.Tally(g.Index)
 	b := attribution.Breakdown{Totals: t.Steady}
@@ -76,8 +75,7 @@ func measuredOf(s *trace.Snapshot, g *trace.Segment, row *attribution.SegmentSta
 	return m
 }
 
-// opTable is the table of device ops, in the order of the step; empty where no
-// step was timed.
+// opTable lists the ops in the order of the step. It is empty if no step was timed.
 func opTable(t *attribution.OpTable) []opSummary {
 	out := make([]opSummary, 0, len(t.Rows))
 	for i := range t.Rows {
@@ -87,7 +85,7 @@ func opTable(t *attribution.OpTable) []opSummary {
 			Total: seconds(o.Total), Mean: number(o.Mean() / 1e9), Min: seconds(o.Min), Max: seconds(o.Max),
 			Share: number(o.Share), Step: number(o.Step), TFLOPs: number(o.TFLOPs()), GBPerS: number(o.GBs()),
 		}
-		if o.Max == 0 { // a session of before they were kept
+		if o.Max == 0 { // an older session has no minimum and maximum
 			s.Min, s.Max = none, none
 		}
 		out = append(out, s)
@@ -101,7 +99,7 @@ type opTables struct {
 	SegmentTable []segmentSummary `json:"segment_table"`
 }
 
-// opTablesOf lists segments and ops. rows are attribution.Segments.
+// opTablesOf lists segments and ops. rows are those of attribution.Segments.
 func opTablesOf(s *trace.Snapshot, rows []attribution.SegmentStats) opTables {
 	out := opTables{Ops: []opSummary{}, SegmentTable: []segmentSummary{}}
 	for i := range s.Segments {

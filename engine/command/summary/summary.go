@@ -1,5 +1,5 @@
-// Package summary says what a session tells, as JSON and as lines for people: progress, decisions,
-// the summary of a run and comparisons. docs/reference/json.md lists the JSON's keys.
+// Package summary says what a session tells, as JSON and as lines for people: progress,
+// decisions, the summary of a run, and comparisons. docs/reference/json.md lists the keys.
 package summary
 
 import (
@@ -11,8 +11,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Run is the whole run in one object. JSON has its keys in the order of the fields, those of
-// an embedded part where the part stands.
+// Run is the whole run in one object. JSON has the keys in the order of the fields; those of an
+// embedded part stand in its place.
 type Run struct {
 	Type string `json:"type"`
 	outcome
@@ -43,7 +43,7 @@ type Run struct {
 	foreign  bool // the training is the user's own: no loss is on record
 }
 
-// Of returns what a session says of its run; file names it.
+// Of returns the summary of a session, whose file is file.
 func Of(s *trace.Snapshot, file string) *Run {
 	b := attribution.Breakdown{Totals: s.Total}
 	rows := attribution.Segments(s)
@@ -126,7 +126,7 @@ type counts struct {
 	Skipped        int64    `json:"samples_skipped,omitempty"` // by on_error=skip
 	SkippedSamples []string `json:"skipped_samples,omitempty"` // why, each once, at most 100
 	StoreRequests  int64    `json:"store_requests,omitempty"`  // to object stores, attempts included
-	StoreRetries   int64    `json:"store_retries,omitempty"`   // those of them that repeat one
+	StoreRetries   int64    `json:"store_retries,omitempty"`   // the repeated ones of them
 }
 
 func countsOf(s *trace.Snapshot, epochs int) counts {
@@ -166,10 +166,10 @@ func paceOf(s *trace.Snapshot, b *attribution.Breakdown) pace {
 	return p
 }
 
-// losses are where time went.
+// losses are where the time went.
 type losses struct {
 	Stalls     map[string]number `json:"stalls_s"`              // seconds lost to each cause
-	WorkerTime map[string]split  `json:"worker_time,omitempty"` // of batches, and of each phase where phases were measured
+	WorkerTime map[string]split  `json:"worker_time,omitempty"` // of batches, and of each phase that was measured
 }
 
 func lossesIn(b *attribution.Breakdown) losses {
@@ -180,7 +180,7 @@ func lossesIn(b *attribution.Breakdown) losses {
 	return l
 }
 
-// split is what worker time went to, and the bound that follows from it.
+// split is how a worker spent its time, and what that makes it: bound by cores, say, or by I/O.
 type split struct {
 	Core    number `json:"core_s"`
 	Waiting number `json:"run_queue_wait_s"` // for a core
@@ -192,7 +192,7 @@ func splitOf(s trace.Split) split {
 	return split{seconds(s.Core), seconds(s.Waiting), seconds(s.Blocked), s.Bound().Info().Name}
 }
 
-// workerTime returns the measured time of workers: of "batch" and of each phase.
+// workerTime returns how workers spent their time: for "batch" and for each phase.
 func workerTime(w *trace.Work) map[string]split {
 	out := map[string]split{}
 	add := func(name string, s trace.Split) {
@@ -211,10 +211,10 @@ func workerTime(w *trace.Work) map[string]split {
 type judgement struct {
 	Verdict     string `json:"verdict"`
 	VerdictText string `json:"verdict_text"`              // as in report and screen
-	Judged      string `json:"verdict_segment,omitempty"` // the segment whose verdict and advice these are: that of the settings to keep
+	Judged      string `json:"verdict_segment,omitempty"` // the segment that verdict and advice are about, which has the settings to keep
 	Dominant    string `json:"dominant_cause"`
 	Advice      string `json:"advice"`
-	Knob        string `json:"knob"`  // that the advice names; empty where no knob helps
+	Knob        string `json:"knob"`  // that the advice names; empty if no knob helps
 	Value       string `json:"value"` // of that knob
 }
 
@@ -226,8 +226,8 @@ func judgementOf(a *advice.Advice) judgement {
 	}
 }
 
-// dominant names the verdict's largest cause. It is "none" where there is no verdict, or where
-// no cause is to blame.
+// dominant names the largest cause of the verdict. It is "none" if there is no verdict, or if it
+// blames no cause.
 func dominant(v *advice.Verdict) string {
 	if v.Group == trace.GroupNone {
 		return "none"
@@ -235,14 +235,14 @@ func dominant(v *advice.Verdict) string {
 	return v.Dominant.String()
 }
 
-// course is what the run went through.
+// course is what the run went through: epochs, segments and knobs.
 type course struct {
 	EpochTimes []epochSummary    `json:"epoch_times"`
 	Segments   int               `json:"segments"`
 	Knobs      map[string]string `json:"knobs"` // at the end
 }
 
-// recording is what the session's file lacks.
+// recording is what the file of the session lacks.
 type recording struct {
 	DroppedSpans int64    `json:"dropped_spans"`
 	Unsaved      *unsaved `json:"unsaved,omitempty"`

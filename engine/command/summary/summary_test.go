@@ -10,7 +10,7 @@ func textOf(c counts, p pace, l learning, stalls map[string]number) string {
 	return s.Text()
 }
 
-// The summary's closing lines write no number in powers of ten.
+// TestSummaryText: the summary writes no number in powers of ten.
 func TestSummaryText(t *testing.T) {
 	text := textOf(counts{Steps: 3820, Samples: 488528, Epochs: 2}, pace{Wall: 12345, SamplesPerSecond: 10180}, learning{Loss: 0.708, Top1: 0.739}, nil)
 	if want := "3,820 steps, 488,528 samples in 3 h 26 min: 10,180 samples/s, device utilisation 0.0 %, loss 0.708 and top-1 73.9 % (means of epoch 2)\n"; !strings.Contains(text, want) {
@@ -32,7 +32,7 @@ func TestSummaryText(t *testing.T) {
 	}
 }
 
-// What could not be written is in the closing lines.
+// TestUnsavedText: the summary says what could not be saved.
 func TestUnsavedText(t *testing.T) {
 	s := &Run{recording: recording{Unsaved: &unsaved{Steps: 3, Spans: 1200, From: 1.5, To: 9}}}
 	if text := s.Text(); !strings.Contains(text, "unsaved  3 steps and 1,200 spans, of 1.50 s to 9.00 s after the start, are not in the session's file") {

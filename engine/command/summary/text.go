@@ -58,7 +58,8 @@ func (s *Run) writeMeasured(b *strings.Builder) {
 	}
 }
 
-// took says the time of the steps. Where pauses are 5 % of it or more they are left out, which it says.
+// took says how long the steps took. It leaves out pauses if they are 5 % of the time or more,
+// and says so.
 func (s *Run) took() string {
 	paused := s.Stalls[trace.CausePaused.String()].ns()
 	if 20*paused < s.Wall.ns() {

@@ -7,16 +7,16 @@ import (
 	"dev.gpustall/engine/device"
 )
 
-// tunedKernel is the variant of a kernel that the run took, and what it gains on
-// the planner's first guess by the time of one launch each.
+// tunedKernel is the variant of a kernel that the run chose. gain compares one launch of it with
+// one of the planner's first guess.
 type tunedKernel struct {
 	Op      string `json:"op"`
-	Layer   string `json:"layer"` // the first with this shape
+	Layer   string `json:"layer"` // the first layer with this shape
 	Variant string `json:"variant"`
 	First   string `json:"first_guess"`
 	Time    number `json:"launch_s"`
 	Was     number `json:"first_guess_launch_s"`
-	Gain    number `json:"gain"` // share of the first guess's time saved
+	Gain    number `json:"gain"` // the part of the first guess's time that is saved
 	Cached  bool   `json:"cached"`
 }
 
@@ -26,13 +26,13 @@ func TunedKernels(ts []device.Tuned) (out []tunedKernel) {
 			Op: t.Op, Layer: t.Layer, Variant: t.Variant, First: t.First, Cached: t.Cached,
 			Time: seconds(int64(t.Time)), Was: seconds(int64(t.FirstTime)),
 		}
-		k.Gain = number(float64(t.FirstTime-t.Time) / float64(t.FirstTime)) // none where it was not timed
+		k.Gain = number(float64(t.FirstTime-t.Time) / float64(t.FirstTime)) // NaN if the first guess was not timed
 		out = append(out, k)
 	}
 	return out
 }
 
-// tunedText says what tuning bought, by the times of the kernels alone.
+// tunedText says how much kernel time tuning saved.
 func tunedText(ks []tunedKernel) string {
 	var now, was float64
 	changed := 0

@@ -12,27 +12,28 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// experimentPeriod is how often an experiment looks at the session. What a quarter of a
-// pair gets on top of its time is half of this, on average.
+// experimentPeriod is how often an experiment looks at the session. On average a quarter of a
+// pair lasts half of this longer than planned.
 const experimentPeriod = 50 * time.Millisecond
 
 // Experiments runs one experiment at a time beside the training. Its goroutine lives from
-// startExperiments to stop.
+// StartExperiments to Close.
 type Experiments struct {
 	session  *trace.Session
 	control  experiment.Control
 	recorder *trace.Recorder
-	needs    func([]knob.Setting) (host int64, refusal string) // of experiment.Tuning
+	needs    func([]knob.Setting) (host int64, refusal string) // for experiment.Tuning
 
 	mu       sync.Mutex
-	now      *experiment.Experiment // under way; nil when none is
+	now      *experiment.Experiment // the one under way, or nil
 	waiting  []experiment.Question
-	answered func(error) // called when none of them is left; nil when it was, or nobody asked
+	answered func(error) // called when no question is left; nil after that, and if nobody asked
 
-	begun      chan struct{} // there is something to look at
+	begun      chan struct{} // wakes the goroutine
 	quit, done chan struct{}
 }
 
+// StartExperiments starts the goroutine. The caller must call Close.
 func StartExperiments(s *trace.Session, c experiment.Control, r *trace.Recorder, needs func([]knob.Setting) (int64, string)) *Experiments {
 	x := &Experiments{session: s, control: c, recorder: r, needs: needs, begun: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
 	go func() {
@@ -52,7 +53,7 @@ func StartExperiments(s *trace.Session, c experiment.Control, r *trace.Recorder,
 	return x
 }
 
-// follow looks until nothing is under way, or until the run ends: then it is false.
+// follow looks until nothing is under way. It returns false if the run ended first.
 func (x *Experiments) follow() bool {
 	tick := time.NewTicker(experimentPeriod)
 	defer tick.Stop()
@@ -66,7 +67,7 @@ func (x *Experiments) follow() bool {
 	return true
 }
 
-// wake has the goroutine look; mu is held.
+// wake wakes the goroutine. The caller holds mu.
 func (x *Experiments) wake() {
 	select {
 	case x.begun <- struct{}{}:
@@ -74,9 +75,9 @@ func (x *Experiments) wake() {
 	}
 }
 
-// Ask begins experiments one after another, each as soon as the settings in force were
-// measured. answered is called when that is so after the last one, or with the reason why
-// one could not begin.
+// Ask begins experiments one after the other, each as soon as the current settings have been
+// measured. It calls answered when they have been measured after the last one, or with the reason
+// why one could not begin.
 func (x *Experiments) Ask(q []experiment.Question, answered func(error)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -86,7 +87,7 @@ func (x *Experiments) Ask(q []experiment.Question, answered func(error)) {
 	}
 }
 
-// look goes on with what is under way or waits, and is false when nothing is or does.
+// look continues what is under way, or begins what waits. It returns false if there is neither.
 func (x *Experiments) look() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -117,8 +118,7 @@ func (x *Experiments) answer(err error) {
 	x.answered, x.waiting = nil, nil
 }
 
-// settled reports whether the settings in force were measured for as long as a comparison
-// needs.
+// settled reports whether the current settings have been measured for long enough to compare.
 func settled(s *trace.Snapshot) bool {
 	rows := attribution.Segments(s)
 	n := len(rows)
@@ -142,7 +142,7 @@ func (x *Experiments) begin(q experiment.Question, s *trace.Snapshot) error {
 	return err
 }
 
-// Begin begins an experiment of the usual budget. It may be called from any goroutine.
+// Begin begins an experiment with the usual budget. Any goroutine may call it.
 func (x *Experiments) Begin(kind trace.ExperimentKind, knobs []knob.Setting) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -152,7 +152,7 @@ func (x *Experiments) Begin(kind trace.ExperimentKind, knobs []knob.Setting) err
 	return x.begin(experiment.Question{Kind: kind, Knobs: knobs}, x.session.Snapshot(0, 0))
 }
 
-// Stop ends the experiment under way, if there is one. It may be called from any goroutine.
+// Stop ends the experiment under way, if there is one. Any goroutine may call it.
 func (x *Experiments) Stop() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -161,7 +161,7 @@ func (x *Experiments) Stop() {
 	}
 }
 
-// Close ends the goroutine, after the run has ended.
+// Close ends the goroutine. It is called after the run has ended.
 func (x *Experiments) Close() {
 	close(x.quit)
 	<-x.done

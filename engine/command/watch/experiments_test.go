@@ -12,7 +12,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// settings is a Control whose changes are in force at once.
+// settings is a Control that applies changes at once.
 type settings struct {
 	mu      sync.Mutex
 	session *trace.Session
@@ -38,7 +38,7 @@ func (c *settings) Set(changes []knob.Setting) error {
 
 func (c *settings) Requested() []knob.Setting { c.mu.Lock(); defer c.mu.Unlock(); return c.knobs }
 
-// One experiment is under way at a time, whoever asks, and none outlasts the run.
+// TestExperimentsEnd: one experiment runs at a time, whoever asks, and all end with the run.
 func TestExperimentsEnd(t *testing.T) {
 	for _, stop := range []bool{true, false} {
 		rec, s := trace.NewRecorder(trace.NewClock(), 0), trace.NewSession(trace.Meta{})

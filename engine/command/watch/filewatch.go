@@ -12,15 +12,16 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// watchPeriod is how often the session's file is looked for.
+// watchPeriod is how often the watch looks for the file.
 const watchPeriod = time.Second
 
-// File notes it once when the session's file is removed or replaced during the
-// run: what is written to it then can never be opened again.
+// File watches the file of the session. If it is removed or replaced during the run, a note says
+// so once: what is written after that is lost.
 type File struct {
 	quit, done chan struct{}
 }
 
+// WatchFile starts the watch. The caller must call Stop.
 func WatchFile(r *trace.Recorder, path string) *File {
 	w := &File{quit: make(chan struct{}), done: make(chan struct{})}
 	go func() {
@@ -55,7 +56,7 @@ func WatchFile(r *trace.Recorder, path string) *File {
 
 var errReplaced = errors.New("another file took its name")
 
-// lostFile says that the session's file is gone.
+// lostFile says that the file of the session is gone.
 func lostFile(path string, err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = errors.New("it was removed")
@@ -63,7 +64,7 @@ func lostFile(path string, err error) string {
 	return fmt.Sprintf("keep session file %s: %v during the run; the run goes on, but nothing of it can be replayed; export the report before it ends", path, err)
 }
 
-// Stop ends the watch. A look at a file system that hangs is not waited for.
+// Stop ends the watch. It waits only briefly, because a file system may hang.
 func (w *File) Stop() {
 	close(w.quit)
 	_ = cli.Briefly(func() { <-w.done })

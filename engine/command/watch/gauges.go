@@ -1,5 +1,5 @@
-// Package watch is what goes on beside a training, each with a goroutine of its own that its owner
-// stops: gauges, experiments, a look at the session's file and one for earlier runs.
+// Package watch is what goes on beside a training: gauges, experiments, a watch on the session's
+// file, and a search for earlier runs. Each has a goroutine that its owner stops.
 package watch
 
 import (
@@ -14,18 +14,19 @@ import (
 	"dev.gpustall/loader/source"
 )
 
-// gaugePeriod is how often gauges are sampled: GPM allows 100 ms at the least.
+// gaugePeriod is how often gauges are sampled. GPM allows no shorter period than 100 ms.
 const gaugePeriod = 250 * time.Millisecond
 
-// hostEvery is how many periods lie between two samples of the host: it costs more
-// than the rest together, and counts CPU time in ticks of 10 ms.
+// hostEvery is how many periods pass between two samples of the host. Such a sample costs more
+// than all others together, and counts CPU time in ticks of 10 ms.
 const hostEvery = 2
 
-// Gauges samples NVML, the loader's memory and the host, off the hot path.
+// Gauges samples NVML, the loader's memory and the host, beside the hot path.
 type Gauges struct {
 	quit, done chan struct{}
 }
 
+// StartGauges starts the sampling. The caller must call Stop.
 func StartGauges(r *trace.Recorder, e *train.Engine, d *machine.Device, files *source.Files) *Gauges {
 	g := &Gauges{quit: make(chan struct{}), done: make(chan struct{})}
 	go func() {
@@ -85,7 +86,7 @@ func StartGauges(r *trace.Recorder, e *train.Engine, d *machine.Device, files *s
 	return g
 }
 
-// hostWatch tells what the host does.
+// hostWatch records what the host does.
 type hostWatch struct {
 	*host.Sampler
 	before host.Sample
@@ -93,7 +94,7 @@ type hostWatch struct {
 
 func watchHost(s *host.Sampler) *hostWatch { return &hostWatch{s, s.Sample()} }
 
-// record records what it did since the last time.
+// record records what the host did since the last call.
 func (g *hostWatch) record(r *trace.Recorder) {
 	now := g.Sample()
 	for gauge, rate := range machine.Rates(g.before, now) {
@@ -107,10 +108,12 @@ func (g *hostWatch) record(r *trace.Recorder) {
 	}
 }
 
-// starvation is what the threads of a device that is the host did until the last sample.
+// starvation is how long the threads of a device that computes on the host had run and waited at
+// the last sample.
 type starvation struct{ core, waiting time.Duration }
 
-// sample returns the share of the time since the last one in which they waited for a core.
+// sample returns the part of the time since the last sample in which the threads were ready and
+// waited for a core.
 func (s *starvation) sample(dev device.Device) (share float64, known bool) {
 	d, ok := dev.(device.HostKernels)
 	if !ok {
@@ -125,8 +128,8 @@ func (s *starvation) sample(dev device.Device) (share float64, known bool) {
 	return float64(waited) / float64(ran+waited), true
 }
 
-// openNVML asks for the GPU by its UUID, since NVML numbers GPUs otherwise than
-// CUDA; a driver that tells none is asked by number.
+// openNVML opens the GPU by its UUID, because NVML and CUDA number GPUs differently. If the
+// driver gives no UUID it opens the GPU by its number.
 func openNVML(uuid string, index int) (*nvml.Sampler, error) {
 	if uuid == "" {
 		return nvml.Open(index)

@@ -9,13 +9,13 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// TestWithoutCore: what a training's threads waited for a core holds it up as far as its loop ran,
-// or was ready to.
+// TestWithoutCore: the run-queue wait of a training's threads counts as far as its loop ran or
+// was ready to run.
 func TestWithoutCore(t *testing.T) {
 	before := trace.Rank{Body: 1000, Core: 500, Waiting: 100}
 	for _, c := range []struct {
 		name                string
-		body, core, waiting int64 // since then
+		body, core, waiting int64 // after that
 		share               float64
 		threads             int
 		want                float64
@@ -34,7 +34,7 @@ func TestWithoutCore(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %v, %v", c.name, got, counted, c.want, c.counted)
 		}
 	}
-	// Where the kernel counts no thread's time, all threads' is all there is.
+	// If the kernel does not count the time of each thread, the share of all threads counts.
 	if got, counted := withoutCore(0.3, &trace.Rank{Body: 10}, &trace.Rank{Body: 20}, 4); got != 0.3 || !counted {
 		t.Errorf("not measured: %v, %v", got, counted)
 	}

@@ -9,22 +9,22 @@ import (
 	"dev.gpustall/loader/source"
 )
 
-// A store is said to be away when requests were made again so often, and nothing came for so
-// long: one request that fails while nobody else reads is no outage.
+// An outage is this many repeated requests, and this long without a byte. One request that fails
+// while nothing else is read is no outage.
 const (
 	outageRetries = 3
 	outageAfter   = 5 * time.Second
 )
 
-// outage notices when object stores answer no longer, which otherwise looks like a slow one.
+// outage notices that object stores no longer answer. Without it that looks like a slow store.
 type outage struct {
-	read    int64     // bytes that had come when something came last
-	retries int64     // requests that had been made again by then
-	since   time.Time // of the first look after that at which there were more
+	read    int64     // bytes that had come at the last look with new ones
+	retries int64     // repeated requests at that look
+	since   time.Time // the first look after it with more repeated requests
 	told    bool
 }
 
-// look returns what to note: that stores do not answer, once, and later that they do again.
+// look returns what to note: once that stores do not answer, and once that they answer again.
 func (o *outage) look(now source.Counts, at time.Time) (level, text string) {
 	if now.Read > o.read {
 		if o.told {
@@ -45,10 +45,10 @@ func (o *outage) look(now source.Counts, at time.Time) (level, text string) {
 	return "", ""
 }
 
-// storeGauges records what is asked of object stores.
+// storeGauges records the requests to object stores.
 type storeGauges struct {
 	last   source.Counts
-	told   bool // why the cache ended
+	told   bool // why the cache ended was noted
 	outage outage
 }
 

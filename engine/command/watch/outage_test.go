@@ -8,20 +8,20 @@ import (
 	"dev.gpustall/loader/source"
 )
 
-// TestOutage: a store that sends nothing for a while is told of once, and so is its return;
-// a few retries, or many while others get their bytes, are not.
+// TestOutage: a store that sends nothing for a while is noted once, and so is its return. A few
+// repeated requests are not noted, nor are many while others get their bytes.
 func TestOutage(t *testing.T) {
 	start := time.Unix(1e9, 0)
 	var o outage
 	for _, s := range []struct {
-		at            float64 // s
+		at            float64 // seconds
 		read, retries int64
 		want          string
 	}{
 		{0, 100, 0, ""},
 		{1, 200, 5, ""},
 		{2, 200, 6, ""},
-		{10, 200, 7, ""}, // two, of a run that reads little
+		{10, 200, 7, ""}, // two repeated requests, of a run that reads little
 		{11, 300, 7, ""},
 		{12, 300, 9, ""},
 		{16, 300, 12, ""},

@@ -13,21 +13,21 @@ import (
 	"dev.gpustall/engine/trace/store"
 )
 
-// Looking for earlier runs ends after so many files, or so long.
+// The search for earlier runs ends after this many files, or this long.
 const (
 	pastFiles = 100
 	pastTime  = 2 * time.Second
 )
 
-// Past looks for earlier runs of the same training while a run goes on, and records what
-// they reached.
+// Past searches for earlier runs of the same training during a run, and records how fast they
+// were.
 type Past struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
-// LookBack begins to look in the folder of sessions. self is the file of the run, and
-// knobs its settings at the start.
+// LookBack starts the search in the folder of sessions. self is the file of the run, and knobs
+// are its settings at the start. The caller must call Stop.
 func LookBack(r *trace.Recorder, m trace.Meta, self string, knobs []knob.Setting) *Past {
 	ctx, cancel := context.WithTimeout(context.Background(), pastTime)
 	p := &Past{cancel, make(chan struct{})}
@@ -41,7 +41,7 @@ func LookBack(r *trace.Recorder, m trace.Meta, self string, knobs []knob.Setting
 	return p
 }
 
-// Stop ends the search, also of a run that never had one.
+// Stop ends the search. p may be nil.
 func (p *Past) Stop() {
 	if p != nil {
 		p.cancel()
@@ -49,7 +49,8 @@ func (p *Past) Stop() {
 	}
 }
 
-// earlier is what the newest runs of the same training reached, at most advice.MaxPast.
+// earlier returns how fast the newest runs of the same training were, at most advice.MaxPast of
+// them.
 func earlier(ctx context.Context, dir string, m *trace.Meta, self string, knobs []knob.Setting) (runs []advice.Reached) {
 	files := 0
 	for e := range store.Each(dir) {
@@ -70,7 +71,7 @@ func earlier(ctx context.Context, dir string, m *trace.Meta, self string, knobs 
 
 func over(o *trace.Outcome) bool { return o.Status == "finished" || o.Status == "stopped" }
 
-// alike reports whether two runs train the same on the same machine.
+// alike reports whether two runs train the same model on the same data and machine.
 func alike(a, b *trace.Meta) bool {
 	if a.Model != b.Model || a.Form != b.Form || a.Params != b.Params || a.Dataset != b.Dataset || a.Format != b.Format || a.Samples != b.Samples || a.Synthetic != b.Synthetic ||
 		a.Device != b.Device || a.DeviceKind != b.DeviceKind || a.Emulated != b.Emulated || a.Imported != b.Imported {
@@ -84,11 +85,11 @@ func alike(a, b *trace.Meta) bool {
 	return true
 }
 
-// sameTraining are the knobs that make it another training, or the device's work another.
+// sameTraining are the knobs that change what is trained, or the work of the device.
 var sameTraining = []string{"batch_size", "precision", "gradient_accumulation", "checkpointing"}
 
-// reachedBy is what the settings to keep of a run reached; false where they were too few
-// steps, another training, or not its own speed.
+// reachedBy returns how fast a run was with the settings to keep. ok is false if it had too few
+// steps, trained something else, or was slowed or sped up on purpose.
 func reachedBy(s *trace.Snapshot, knobs []knob.Setting) (reached advice.Reached, ok bool) {
 	rows := attribution.Segments(s)
 	if len(rows) == 0 {

@@ -13,7 +13,7 @@ import (
 	"dev.gpustall/engine/trace/store"
 )
 
-// pastRun saves a run of 40 steps of so many ms each with 32 samples, changed by mod.
+// pastRun saves a run of 40 steps of 32 samples, each ms long. mod may change it.
 func pastRun(t *testing.T, dir, name string, ms int64, mod func(*trace.Snapshot)) {
 	t.Helper()
 	s := &trace.Snapshot{
@@ -33,8 +33,8 @@ func pastRun(t *testing.T, dir, name string, ms int64, mod func(*trace.Snapshot)
 	}
 }
 
-// TestEarlier: only runs of the same training that came to their end count, but for the
-// number of workers and the run itself.
+// TestEarlier: only finished runs of the same training count. Another number of workers is the
+// same training; the run itself does not count.
 func TestEarlier(t *testing.T) {
 	dir := t.TempDir()
 	named := func(name, value string) func(*trace.Snapshot) {
