@@ -6,8 +6,8 @@
 writes the 1,797 digits (8x8, enlarged to 32x32 in three channels, without loss) as an image
 folder, every fourth for testing, and trains the small CNN on it with Adam: gpustall, and the
 same model in PyTorch on the same files with the same settings. A seed's first weights are the
-same for both (PyTorch's defaults, handed over as safetensors); orders are drawn by each as it
-does, so what is compared are means over seeds.
+same for both (PyTorch's defaults, passed as safetensors). Each draws its own order of samples,
+so means over seeds are compared.
 """
 import argparse
 import json

@@ -3,11 +3,11 @@
 
     python bench/weights.py --gpustall bin/gpustall
 
-torchvision's resnet18 is written with the package and begun with (--init), its
-head for another number of classes too; what gpustall writes (--save, and a
-checkpoint) is read with the package and taken by load_state_dict, strictly.
-One run whose learning rate is as good as 0 must give the weights back as they
-were. Prints a line for each and ends with 1 where one fails.
+torchvision's resnet18 is written with the package, and gpustall starts from it
+(--init), also with another number of classes. What gpustall writes (--save, and
+a checkpoint) is read with the package and loaded by load_state_dict, strictly.
+A run whose learning rate is practically 0 must return the same weights. Prints
+a line for each check and exits with 1 if one fails.
 """
 
 import argparse

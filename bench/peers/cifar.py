@@ -5,7 +5,7 @@
 
 compares gpustall's loader (bench/peers/load) with a PyTorch DataLoader that does what
 torchvision's CIFAR10 and the transforms of its examples do: inline (num_workers=0, by the
-time that one core computed) and with two workers. The pixels are random.
+CPU time of one core) and with two workers. The pixels are random.
 """
 import argparse
 import os

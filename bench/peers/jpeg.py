@@ -5,9 +5,9 @@
 
 compares gpustall's loader (bench/peers/load) with a PyTorch DataLoader that decodes with
 PIL, and one that decodes with torchvision's decode_jpeg and transforms with its v2: inline
-(num_workers=0, by the time that one core computed) and with two workers. Rounds are interleaved, so that whatever
-else the machine does meets all alike; what counts are the ratios within a round. The
-images are synthetic: noise whose spectrum falls off as that of photographs.
+(num_workers=0, by the CPU time of one core) and with two workers. Rounds are interleaved,
+so that other load on the machine affects all alike; the ratios within a round count. The
+images are synthetic: noise whose spectrum falls off like that of photographs.
 """
 import argparse
 import os

@@ -5,8 +5,8 @@
 
 compares gpustall's loader (bench/peers/load) with Python that reads the same bytes, inline:
 small files with numpy.load, shards with tarfile, one member after the other. Each ends in
-a batch of 32-bit floats. Before each measurement the page cache is asked to forget the
-files; what lies below it (a hypervisor's cache, a disk's) is not reached.
+a batch of 32-bit floats. Before each measurement the files are dropped from the page
+cache, but not from caches below it (a hypervisor's, a disk's).
 """
 import argparse
 import io

@@ -6,8 +6,9 @@
 Ours is BenchmarkTrain of engine/train/nn, PyTorch's testdata/nn/bench_torch.py: the same model,
 batch and optimizer (SGD with momentum), one batch in memory, in float32 and in bf16, which is
 autocast in PyTorch. CASE is model/side/batch; a clip of cnn3d has 16 frames. Each round times
-ours and each of PyTorch's modes once in each type, one after the other; the ratio is ours over PyTorch's best mode, by the best step of all
-rounds, and in brackets by medians. What else the machine was doing is the load, printed.
+ours and each of PyTorch's modes once in each type, one after the other. The ratio is ours over
+PyTorch's best mode, by the best step of all rounds, and in brackets by medians. The load that
+is printed shows what else the machine was doing.
 """
 import argparse
 import os

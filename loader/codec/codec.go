@@ -1,12 +1,11 @@
 // Package codec decodes images to RGB pixels: JPEG, PNG, WebP, BMP, TIFF, PBM, PGM
 // and PPM, known by their first bytes.
 //
-// The pixels are those of PIL's Image.open(f).convert("RGB"), which torchvision's
-// loader calls: alpha is dropped, of 16 bits a colour the upper 8 count, 16-bit grey is
-// clipped at 255, JPEG's chroma is upsampled and converted as libjpeg does it, WebP's
-// as libwebp does it. They equal PIL's bit for bit for every kind of file in testdata.
-// The exception are JPEGs that package jpeg leaves to the standard library, such as
-// one with subsampled RGB.
+// The pixels are those of PIL's Image.open(f).convert("RGB"), which torchvision's loader calls.
+// Alpha is dropped. Of 16-bit colours the upper 8 bits count; 16-bit grey is clipped at 255.
+// JPEG's chroma is upsampled and converted as libjpeg does it, WebP's as libwebp does it. The
+// pixels equal PIL's bit for bit for every kind of file in testdata. The exception are JPEGs
+// that package jpeg leaves to the standard library, such as one with subsampled RGB.
 //
 // An image may have as many pixels as PIL allows, 178,956,970. Decoding takes 4 to 15
 // bytes of memory a pixel.
@@ -16,9 +15,8 @@
 // animated WebP, BMP with run-length coding or 16 bits, TIFF with JPEG inside, CMYK or
 // floating point, progressive JPEG of more than 100 scans, and GIF.
 //
-// An empty or truncated file is an error. A sequential JPEG whose data are damaged
-// inside is decoded as far as libjpeg would decode it; a damaged progressive one is an
-// error, where PIL takes it.
+// An empty or truncated file is an error. A sequential JPEG with damaged data is decoded as far
+// as libjpeg decodes it. A damaged progressive JPEG is an error, although PIL accepts it.
 package codec
 
 import (
@@ -38,10 +36,10 @@ import (
 	"golang.org/x/image/webp"
 )
 
-// maxPixels bounds an image, as PIL's bomb check does (178,956,970 there).
+// maxPixels bounds an image, like PIL's check for decompression bombs.
 const maxPixels = 178956970
 
-// kind is a kind of image, known by how the file begins, whatever its name.
+// kind is a kind of image, recognised by its first bytes, whatever the file's name.
 type kind struct {
 	name   string
 	magic  string // ? stands for any byte
@@ -77,8 +75,8 @@ func (k *kind) matches(b []byte) bool {
 	return true
 }
 
-// Decode turns the image in s.Raw into RGB pixels; of a JPEG, those that are needed. Hint
-// says what to do about its error.
+// Decode turns the image in s.Raw into RGB pixels. Of a JPEG it makes only those that are
+// needed. Hint says what to do about an error of Decode.
 func Decode(s *loader.Sample) error {
 	b := s.Raw
 	if len(b) == 0 {
@@ -114,8 +112,8 @@ var decoders = sync.Pool{New: func() any { return new(decoder) }}
 // it is progressive.
 const keptBytes = 64 << 20
 
-// decodeJPEG decodes the usual JPEG, or what is needed of it. handled is false if s
-// holds something else, or a damaged JPEG, for which image/jpeg has the better error.
+// decodeJPEG decodes the usual JPEG, or the needed part of it. handled is false if s holds
+// something else, or a damaged JPEG, for which image/jpeg has the better error.
 func decodeJPEG(s *loader.Sample) (handled bool, err error) {
 	d := decoders.Get().(*decoder)
 	defer func() {
@@ -133,7 +131,7 @@ func decodeJPEG(s *loader.Sample) (handled bool, err error) {
 	}
 	if d.Decode() != nil {
 		if bytes.Count(s.Raw, startOfScan) > jpeg.MaxScans {
-			return true, errScans // image/jpeg would go through them all
+			return true, errScans // image/jpeg would decode all the scans
 		}
 		return false, nil
 	}
@@ -145,7 +143,7 @@ func decodeJPEG(s *loader.Sample) (handled bool, err error) {
 	return true, nil
 }
 
-// colours converts the part of the planes that is wanted to RGB.
+// colours converts the wanted part of the planes to RGB.
 func (d *decoder) colours(dst []byte) {
 	part := d.Part
 	n := 3 * part.Dx()
@@ -246,7 +244,7 @@ func Hint(err error) string {
 
 const hintKind = "save it as a plain RGB PNG or JPEG, or remove the file"
 
-// checkSize refuses what cannot be held in memory.
+// checkSize refuses images that are too large for memory.
 func checkSize(w, h int) error {
 	if w <= 0 || h <= 0 {
 		return fmt.Errorf("%d x %d pixels: there is nothing in it", w, h)
@@ -257,11 +255,11 @@ func checkSize(w, h int) error {
 	return nil
 }
 
-// spare is at most allocated on top of an image, in bytes, for a somewhat larger one
-// to come.
+// spare is at most how many bytes are allocated beyond an image, for a somewhat larger one
+// later.
 const spare = 1 << 20
 
-// prepare makes s an RGB image of that size.
+// prepare makes s an RGB image of w x h pixels.
 func prepare(s *loader.Sample, w, h int) {
 	s.H, s.W, s.C, s.Part = h, w, 3, loader.Rect{}
 	n := h * w * 3

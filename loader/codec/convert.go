@@ -6,9 +6,9 @@ import (
 	"image/draw"
 )
 
-// convert writes an image as RGB, as PIL's convert("RGB") does: alpha is dropped,
-// palettes are looked up, colours of 16 bits keep their upper 8. Grey of 16 bits is
-// clipped instead: see grey16.
+// convert writes an image as RGB, as PIL's convert("RGB") does. Alpha is dropped, palettes are
+// looked up, and colours of 16 bits keep their upper 8. Grey of 16 bits is clipped instead: see
+// grey16.
 func convert(dst []byte, img image.Image) {
 	r := img.Bounds()
 	w := r.Dx()
@@ -50,8 +50,8 @@ func grey(dst, src []byte) {
 	}
 }
 
-// grey16 takes 16 bits, high byte first. PIL clips them: whatever is above 255 is
-// white. A data set of such images is better stored with 8 bits.
+// grey16 converts 16-bit grey, high byte first. PIL clips it: every value above 255 is white.
+// So a data set of such images is better stored with 8 bits.
 func grey16(dst, src []byte) {
 	for i := range len(dst) / 3 {
 		v := src[2*i+1]
@@ -71,7 +71,7 @@ func rgbx(dst, src []byte) {
 	}
 }
 
-// rgbx16 takes four channels of 16 bits, high byte first.
+// rgbx16 converts four channels of 16 bits, high byte first.
 func rgbx16(dst, src []byte) {
 	for len(dst) >= 3 && len(src) >= 8 {
 		dst[0], dst[1], dst[2] = src[0], src[2], src[4]
@@ -92,7 +92,7 @@ func premultiplied(dst, src []byte) {
 	}
 }
 
-// cmyk takes ink, 255 being full.
+// cmyk converts four inks; 255 is full ink.
 func cmyk(dst, src []byte) {
 	for len(dst) >= 3 && len(src) >= 4 {
 		light := 255 - src[3]
@@ -101,16 +101,15 @@ func cmyk(dst, src []byte) {
 	}
 }
 
-// absorb is what the black ink lets through, less another ink's share of that.
+// absorb returns what the black ink lets through, less the part that another ink takes.
 func absorb(light, ink byte) byte {
 	v := int(ink)*int(light) + 128
 	return light - byte((v+v>>8)>>8) // v/255, rounded
 }
 
-// printed converts a JPEG's row of cyan, magenta and yellow to RGB. black is stored
-// inverted: it is the light let through. The other three are too if they were stored
-// directly; if they were stored as YCbCr (YCCK), the conversion has made ink of them,
-// as libjpeg's does.
+// printed converts a JPEG's row of cyan, magenta and yellow to RGB. black is stored inverted:
+// it is the light let through. If the other three were stored directly, they are inverted too.
+// If they were stored as YCbCr (YCCK), the conversion has made ink of them, as libjpeg's does.
 func printed(row, black []byte, direct bool) {
 	flip := byte(0)
 	if direct {
@@ -122,7 +121,7 @@ func printed(row, black []byte, direct bool) {
 	}
 }
 
-// interleave takes a part of three planes as they are.
+// interleave copies a part of three planes without converting it.
 func interleave(dst []byte, m *image.YCbCr, part image.Rectangle) {
 	w := part.Dx()
 	for y := range part.Dy() {
@@ -135,7 +134,8 @@ func interleave(dst []byte, m *image.YCbCr, part image.Rectangle) {
 	}
 }
 
-// lookup returns the conversion of a row of indices. One beyond the palette is black.
+// lookup returns a function that converts a row of palette indices. An index beyond the palette
+// is black.
 func lookup(p color.Palette) func(dst, src []byte) {
 	var lut [256][3]byte
 	for i, c := range p {

@@ -42,7 +42,7 @@ func netpbm(s *loader.Sample) error {
 	return p.err
 }
 
-// pnm is what is left of a file.
+// pnm is the unread part of a file.
 type pnm struct {
 	b    []byte
 	kind byte // '1' to '6'
@@ -61,7 +61,7 @@ func (p *pnm) channels() int {
 	return 1
 }
 
-// least is how many bytes the values of an image need at least.
+// least returns how many bytes the values of an image need at least.
 func (p *pnm) least(w, h int) int {
 	switch n := w * h * p.channels(); {
 	case p.kind == '4':
@@ -104,7 +104,7 @@ func (p *pnm) read(dst []byte, w int) {
 	}
 }
 
-// scale takes a value to a byte. PIL rounds half to even.
+// scale converts a value to a byte. PIL rounds half to even.
 func (p *pnm) scale(v int) byte {
 	if p.bitmap() {
 		return byte(255 * (1 - v&1)) // 1 is black
@@ -165,8 +165,8 @@ func (p *pnm) number() int {
 	return n
 }
 
-// skip goes to the next byte that is not white space or part of a comment, which
-// goes from # to the end of the line.
+// skip goes to the next byte that is neither white space nor in a comment, which goes from # to
+// the end of the line.
 func (p *pnm) skip() {
 	comment := false
 	for i, c := range p.b {

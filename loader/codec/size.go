@@ -2,7 +2,7 @@ package codec
 
 import "bytes"
 
-// Size is the width and height of an image by its header; false where they are not known.
+// Size returns the width and height in an image's header; ok is false if they are unknown.
 func Size(b []byte) (w, h int, ok bool) {
 	for i := range kinds {
 		if !kinds[i].matches(b) {

@@ -5,7 +5,7 @@ import (
 	"image"
 )
 
-// Tags of a TIFF (TIFF 6.0, section 8) and their values that matter here.
+// Tags of a TIFF (TIFF 6.0, section 8) and those of their values that are used here.
 const (
 	tagCompression = 259
 	tagPhotometric = 262
@@ -14,9 +14,9 @@ const (
 	blackIsZero    = 1
 )
 
-// unreverse repairs a fax in a TIFF that says that black is zero. A fax codes runs of
-// white and black as bits 0 and 1, so that such an image is shown reversed (TIFF
-// 6.0, page 37), as libtiff does; package tiff shows it as the fax has it.
+// unreverse repairs a fax in a TIFF that says that black is zero. A fax codes runs of white and
+// black as bits 0 and 1, so such an image has to be reversed (TIFF 6.0, page 37). libtiff does
+// that; package tiff shows the image as it lies in the fax.
 func unreverse(b []byte, m *image.Gray) {
 	compression, photometric := tiffTags(b)
 	if (compression == group3 || compression == group4) && photometric == blackIsZero {

@@ -7,16 +7,16 @@ import (
 
 var errAnimated = errors.New("an animated WebP")
 
-// animated looks at the flags of the extended header, which comes first
+// animated reports the animation flag of the extended header, which comes first
 // (https://developers.google.com/speed/webp/docs/riff_container).
 func animated(b []byte) bool {
 	return len(b) > 20 && string(b[12:16]) == "VP8X" && b[20]&2 != 0
 }
 
-// fromVP8 converts a lossy WebP's planes as libwebp does, and hence PIL: chroma by
-// the triangle filter, with a rounding of its own (src/dsp/upsampling.c of libwebp),
-// and colours by ITU-R BT.601 with luma from 16 to 235, where JPEG has it from 0 to
-// 255 (src/dsp/yuv.h). Package vp8 calls the planes YCbCr all the same.
+// fromVP8 converts a lossy WebP's planes as libwebp does, and hence PIL. Chroma goes through
+// the triangle filter with a rounding of its own (src/dsp/upsampling.c of libwebp). Colours
+// follow ITU-R BT.601 with luma from 16 to 235, while JPEG's is from 0 to 255 (src/dsp/yuv.h).
+// Package vp8 calls the planes YCbCr all the same.
 func fromVP8(dst []byte, img *image.YCbCr) {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	cw, ch := (w+1)/2, (h+1)/2
@@ -27,9 +27,9 @@ func fromVP8(dst []byte, img *image.YCbCr) {
 	}
 }
 
-// rowVP8 converts a row between two chroma rows. Between the columns x and x+1 lie
-// two pixels; the first and, where the width is even, the last pixel lie outside
-// and are interpolated in one direction only.
+// rowVP8 converts a row between two chroma rows. Two pixels lie between the columns x and x+1.
+// The first pixel and, if the width is even, the last one lie outside and are interpolated in
+// one direction only.
 func rowVP8(out, luma, cb, cr, fb, fr []byte) {
 	cr, fb, fr = cr[:len(cb)], fb[:len(cb)], fr[:len(cb)]
 	n, f := pack(cb[0], cr[0]), pack(fb[0], fr[0]) // near and far at the left
@@ -61,5 +61,5 @@ func putVP8(out []byte, y byte, c uint32) {
 	o[2] = clamp6(l + u*33050>>8 - 17685)
 }
 
-// clamp6 takes fixed point with 6 bits to a byte, rounded down.
+// clamp6 converts fixed point with 6 bits to a byte, rounded down.
 func clamp6(v int32) byte { return byte(min(max(v>>6, 0), 255)) }

@@ -2,12 +2,11 @@ package codec
 
 import "image"
 
-// Chroma upsampling as libjpeg does it by default ("fancy upsampling"; see
-// jdsample.c of libjpeg-turbo): a triangle filter over chroma samples that lie at
-// the centres of the pixels they stand for, so that each output is 3/4 of the
-// nearer sample and 1/4 of the farther one in each halved direction, in integers
-// whose rounding alternates between neighbours. It is done in one pass with the
-// conversion, so that upsampled planes exist nowhere.
+// Chroma upsampling as libjpeg does it by default ("fancy upsampling"; see jdsample.c of
+// libjpeg-turbo). It is a triangle filter over chroma samples, which lie at the centres of the
+// pixels they stand for. In each halved direction an output is 3/4 of the nearer sample and 1/4
+// of the farther one. The integers' rounding alternates between neighbours. Upsampling and
+// conversion are one pass, so upsampled planes are never stored.
 
 // fromYCbCr converts a part of a JPEG's planes. row is scratch for one row of it, and
 // is returned for the next image.
@@ -27,8 +26,8 @@ func fromYCbCr(dst []byte, img *image.YCbCr, part image.Rectangle, scratch []byt
 	case image.YCbCrSubsampleRatio410:
 		cw, ch, shift = (w+3)/4, (h+1)/2, 2
 	}
-	// The columns that are converted: whole chroma samples, and one more on each side,
-	// of which only the neighbour's pixels are made.
+	// The columns that are converted: whole chroma samples, and one more on each side. Of that
+	// one only the pixels next to the part are made.
 	from, to := part.Min.X>>shift, (part.Max.X+1<<shift-1)>>shift
 	if halfW {
 		from, to = max(from-1, 0), min(to+1, cw)
@@ -121,7 +120,7 @@ func repeated(out, luma, cb, cr []byte, shift int) {
 	}
 }
 
-// put writes the RGB of a pixel. Of c the low byte of each half counts.
+// put writes the RGB of a pixel. c holds Cb and Cr in the low bytes of its halves.
 //
 // JFIF's equations, as libjpeg rounds them: with FIX(x) = round(x * 65536),
 //
@@ -137,7 +136,7 @@ func put(out []byte, y byte, c uint32) {
 	o[0], o[1], o[2] = clip[s>>redAt&1023], clip[s>>greenAt&1023], clip[s>>blueAt&1023]
 }
 
-// pair is put for two pixels.
+// pair does what put does for two pixels.
 func pair(out, luma []byte, c, d uint32) {
 	o, l := out[:6:6], luma[:2:2]
 	s := uint64(l[0])*(1<<redAt|1<<greenAt|1<<blueAt) + cbSums[byte(c)] + crSums[byte(c>>16)]
@@ -146,8 +145,7 @@ func pair(out, luma []byte, c, d uint32) {
 	o[3], o[4], o[5] = clip[t>>redAt&1023], clip[t>>greenAt&1023], clip[t>>blueAt&1023]
 }
 
-// end converts the pixels of a row's last chroma sample i: two, or one where the
-// width is odd.
+// end converts the pixels of a row's last chroma sample i: two, or one if the width is odd.
 func end(out, luma []byte, i int, c, d uint32) {
 	put(out[6*i:], luma[2*i], c)
 	if 2*i+1 < len(luma) {

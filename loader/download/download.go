@@ -1,5 +1,5 @@
-// Package download fetches one file over HTTP and unpacks archives: what was begun is gone on
-// with, and nothing has its name before it is whole and its checksum right.
+// Package download fetches one file over HTTP and unpacks archives. It resumes an interrupted
+// download. A file gets its name only when it is complete and its checksum is right.
 package download
 
 import (
@@ -39,13 +39,13 @@ const (
 
 const hintServer = "try again later: what is there is gone on with; or name a mirror with --url"
 
-// errFinal is of an attempt that another one would not better.
+// errFinal is an error that another attempt would not change.
 type errFinal struct{ error }
 
 func (e errFinal) Unwrap() error { return e.error }
 
-// File downloads url to path. Where an earlier call left a part of it, it goes on there,
-// unless the server has another version by now.
+// File downloads url to path. If an earlier call left a part of it, File resumes there, unless
+// the server has another version by now.
 func File(ctx context.Context, url, path string, o Options) error {
 	sum, want, err := checksum(o.Sum)
 	if err != nil {
@@ -66,7 +66,7 @@ func File(ctx context.Context, url, path string, o Options) error {
 			return ctx.Err()
 		}
 		if size(path+partial) > before {
-			left = attempts // it came further
+			left = attempts // this attempt got further
 		}
 		if left--; errors.As(err, &final) || left == 0 {
 			why := errs.Explain(err)
@@ -107,13 +107,13 @@ func size(path string) int64 {
 	return st.Size()
 }
 
-// forget removes what was begun.
+// forget removes the part that was downloaded.
 func forget(path string) {
-	_ = os.Remove(path + partial) // what cannot be removed is found damaged again
+	_ = os.Remove(path + partial) // a part that cannot be removed will fail its checksum again
 	_ = os.Remove(path + tagged)
 }
 
-// attempt goes on with the part there is.
+// attempt resumes the download after the part that is there.
 func attempt(ctx context.Context, from, path string, o *Options) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -124,7 +124,7 @@ func attempt(ctx context.Context, from, path string, o *Options) error {
 	req.Header.Set("Accept-Encoding", "identity") // the bytes as they are stored: those of the checksum
 	have := size(path + partial)
 	tag, _ := os.ReadFile(path + tagged)
-	if have > 0 && len(tag) == 0 { // of what version it is nobody knows
+	if have > 0 && len(tag) == 0 { // the version of the part is unknown
 		forget(path)
 		have = 0
 	}
@@ -137,7 +137,7 @@ func attempt(ctx context.Context, from, path string, o *Options) error {
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		if e, ok := errors.AsType[*url.Error](err); ok {
-			err = e.Err // without the address, which the error names already
+			err = e.Err // without the address, which the error already has
 		}
 		return fmt.Errorf("the server cannot be reached: %w", ended(ctx, err))
 	}
@@ -154,7 +154,7 @@ func attempt(ctx context.Context, from, path string, o *Options) error {
 		have, total = 0, max(resp.ContentLength, 0)
 	case resp.StatusCode == http.StatusRequestedRangeNotSatisfiable:
 		if _, total = contentRange(resp.Header.Get("Content-Range")); total == have {
-			return nil // the call before came as far as that
+			return nil // an earlier call has downloaded all of it
 		}
 		forget(path)
 		return errors.New("the server has less than was fetched before")
@@ -168,7 +168,7 @@ func attempt(ctx context.Context, from, path string, o *Options) error {
 	return ended(ctx, receive(resp, path, have, total, o, stuck))
 }
 
-// ended is err, or what ended the context.
+// ended returns err, or what ended the context.
 func ended(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		return cause
@@ -176,7 +176,7 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// receive writes the body behind what there is.
+// receive appends the body to the part that is there.
 func receive(resp *http.Response, path string, have, total int64, o *Options, stuck *time.Timer) error {
 	flags := os.O_CREATE | os.O_WRONLY
 	if have == 0 {
@@ -218,8 +218,8 @@ func receive(resp *http.Response, path string, have, total int64, o *Options, st
 	return fmt.Errorf("%w after %d of %d bytes", errors.Join(err, f.Close()), have, total)
 }
 
-// contentRange reads "bytes 5-9/10": where the part begins, and how much there is in all, 0
-// where that is not said.
+// contentRange reads "bytes 5-9/10": where the part begins, and the whole size, 0 if it is
+// unknown.
 func contentRange(text string) (from, total int64) {
 	text = strings.TrimPrefix(text, "bytes ")
 	span, all, _ := strings.Cut(text, "/")
@@ -227,12 +227,12 @@ func contentRange(text string) (from, total int64) {
 	total, _ = strconv.ParseInt(all, 10, 64) // "*" is 0
 	from, err := strconv.ParseInt(first, 10, 64)
 	if err != nil {
-		from = -1 // of a part that there is not, "*"
+		from = -1 // "*": there is no such part
 	}
 	return from, total
 }
 
-// checksum takes a checksum apart.
+// checksum parses a checksum.
 func checksum(text string) (hash.Hash, string, error) {
 	kind, want, _ := strings.Cut(strings.ToLower(text), ":")
 	h := map[string]hash.Hash{"sha256": sha256.New(), "md5": md5.New()}[kind] //nolint:gosec // as above
@@ -245,7 +245,7 @@ func checksum(text string) (hash.Hash, string, error) {
 	return h, kind + ":" + want, nil
 }
 
-// hashOf is the checksum of a file.
+// hashOf returns the checksum of a file.
 func hashOf(path string, h hash.Hash) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -18,9 +18,9 @@ const maxUnpacked = 1 << 33
 
 const hintArchive = "download it again"
 
-// Unpack unpacks the folder of a tar.gz into dir. The folder gets its name when it is whole:
-// until then it is a hidden one beside it. Only regular files and folders are taken, and
-// none that lie elsewhere.
+// Unpack unpacks the folder of a tar.gz into dir. The folder gets its name when it is complete;
+// until then it is a hidden one beside it. Only regular files and folders inside it are
+// unpacked.
 func Unpack(ctx context.Context, archive, folder, dir string) (err error) {
 	refuse := func(err error) error {
 		return errs.New("unpack", archive, err.Error(), hintArchive).Because(err)
@@ -78,7 +78,7 @@ func Unpack(ctx context.Context, archive, folder, dir string) (err error) {
 	return nil
 }
 
-// extract writes one file, and brings it to the disk.
+// extract writes one file and syncs it to the disk.
 func extract(r io.Reader, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

@@ -1,7 +1,8 @@
-// Package filemap reads a file through a map of it in memory: a small read by pread takes
-// 1.7 us, of which copying is the smaller part. What a map cannot tell is asked of the file: a
-// page that the system cannot bring in (the file shrank, or the disk is broken) and the end of
-// a file in its last page, behind which all is zero. So errors are those of os.File.ReadAt.
+// Package filemap reads a file through a map of it in memory: a small read by pread takes 1.7
+// us, and only the smaller part of that is copying. If the system cannot bring in a page (the
+// file shrank, or the disk is broken), the read is made from the file instead. After the file's
+// end its last page is zero, so a read that ends with a zero checks the file's size. So errors
+// are those of os.File.ReadAt.
 package filemap
 
 import (
@@ -10,11 +11,11 @@ import (
 	"sync/atomic"
 )
 
-// File is such a file. It is safe for concurrent use, and may be closed while somebody reads:
-// the map stays until that read ends, whenever that is.
+// File is a mapped file. It is safe for concurrent use. It may be closed during a read: the map
+// stays until that read ends.
 type File struct {
 	file     *os.File
-	mem      []byte // nil where the file could not be mapped
+	mem      []byte // nil if the file could not be mapped
 	resident int64  // bytes of the map that are kept; 0 keeps all
 	touched  atomic.Int64
 	state    atomic.Int64 // who reads, and closed
@@ -24,14 +25,14 @@ type File struct {
 // closed is in File.state beside the number of readers.
 const closed = 1 << 62
 
-// New takes over f, which has size bytes. Pages that were read count as this process's memory:
-// if about resident bytes of them were, they are given back to the page cache, where they stay;
-// 0 keeps them all.
+// New takes over f, which has size bytes. Pages that were read count as this process's memory.
+// After about resident bytes of them they are given back to the page cache, where they stay; 0
+// keeps them all.
 func New(f *os.File, size, resident int64) *File {
 	return &File{file: f, mem: mapped(f, size), resident: resident}
 }
 
-// ReadAt is io.ReaderAt's. After Close it returns os.ErrClosed.
+// ReadAt implements io.ReaderAt. After Close it returns os.ErrClosed.
 func (f *File) ReadAt(b []byte, off int64) (int, error) {
 	defer f.leave()
 	if f.state.Add(1)&closed != 0 {
@@ -43,7 +44,7 @@ func (f *File) ReadAt(b []byte, off int64) (int, error) {
 	return f.file.ReadAt(b, off)
 }
 
-// Resident is how many bytes of the map may count as this process's memory.
+// Resident returns how many bytes of the map may count as this process's memory.
 func (f *File) Resident() int64 {
 	if all := int64(len(f.mem)); f.resident == 0 || all < f.resident {
 		return all
@@ -51,9 +52,8 @@ func (f *File) Resident() int64 {
 	return f.resident
 }
 
-// Mapped is where n bytes from off on lie in memory, or nil. They are not to be read, which
-// ReadAt alone does safely, but the processor may fetch them into its caches: of what is not
-// there, any more, it fetches nothing.
+// Mapped returns the n bytes from off on in memory, or nil. They must not be read, which only
+// ReadAt does safely. The processor may prefetch them: it ignores missing pages.
 func (f *File) Mapped(off int64, n int) []byte {
 	if off < 0 || off > int64(len(f.mem)-n) {
 		return nil
@@ -61,7 +61,7 @@ func (f *File) Mapped(off int64, n int) []byte {
 	return f.mem[off : off+int64(n)]
 }
 
-// Size is how long the file is now.
+// Size returns how long the file is now.
 func (f *File) Size() (int64, error) { return sizeOf(f.file) }
 
 func (f *File) leave() {
@@ -77,7 +77,7 @@ func (f *File) drop() {
 	})
 }
 
-// Close gives the map and the file back.
+// Close unmaps and closes the file.
 func (f *File) Close() error {
 	if f.state.Or(closed) == 0 {
 		f.drop()

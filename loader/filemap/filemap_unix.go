@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapped is f in memory; nil where that is not possible.
+// mapped maps f into memory; it returns nil if that is impossible.
 func mapped(f *os.File, size int64) []byte {
 	mem, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
@@ -23,7 +23,7 @@ const (
 	around = 64 << 10 // bytes that the system maps in for one that is missing
 )
 
-// read reports whether b is what the file has there.
+// read fills b and reports whether the file has all of it.
 func (f *File) read(b []byte, off int64) (whole bool) {
 	before := debug.SetPanicOnFault(true)
 	defer func() {
@@ -40,7 +40,7 @@ func (f *File) read(b []byte, off int64) (whole bool) {
 	}
 	if f.resident > 0 && f.touched.Add(max(int64(len(b)), around)) > f.resident {
 		f.touched.Store(0)
-		_ = unix.Madvise(f.mem, unix.MADV_DONTNEED) // else they stay where they are
+		_ = unix.Madvise(f.mem, unix.MADV_DONTNEED) // if this fails they stay in memory
 	}
 	if b[len(b)-1] != 0 {
 		return true
@@ -51,7 +51,7 @@ func (f *File) read(b []byte, off int64) (whole bool) {
 
 func unmap(mem []byte) {
 	if mem != nil {
-		_ = unix.Munmap(mem) // it can only fail for what is no map
+		_ = unix.Munmap(mem) // it can only fail if mem is not a map
 	}
 }
 

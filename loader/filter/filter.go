@@ -1,10 +1,10 @@
-// Package filter is the small language that chooses samples by what is known of them:
+// Package filter is the small language that chooses samples by their row in a table:
 //
 //	label < 10 and not (width < 64 or height < 64)
 //	class in ('cat', 'dog') and split != 'val'
 //
-// Names are columns of a table; a column of truth values stands for itself. A value that is
-// missing fits no comparison.
+// Names are columns of a table. A column of truth values may stand alone. A missing value fits
+// no comparison.
 package filter
 
 import (
@@ -29,12 +29,12 @@ type SyntaxError struct {
 // Error is one sentence.
 func (e *SyntaxError) Error() string { return e.Fault().Error() }
 
-// Fault is the error as its parts.
+// Fault returns the error as its parts.
 func (e *SyntaxError) Fault() *errs.Error {
 	return errs.New("read", fmt.Sprintf("the condition %q", e.Text), fmt.Sprintf("at character %d: %s", utf8.RuneCountInString(e.Text[:e.At])+1, e.Reason), e.Hint)
 }
 
-// Caret is the text, and a caret under the character that the error is about.
+// Caret returns the text, and below it a caret under the character that the error is about.
 func (e *SyntaxError) Caret() string {
 	return e.Text + "\n" + strings.Repeat(" ", utf8.RuneCountInString(e.Text[:e.At])) + "^"
 }
@@ -42,7 +42,7 @@ func (e *SyntaxError) Caret() string {
 // test says whether a row fits.
 type test func(row int) bool
 
-// Rows are the rows of a table that fit a condition, one truth value a row.
+// Rows returns, for each row of a table, whether it fits a condition.
 func Rows(text string, t *parquet.Table) ([]bool, error) {
 	fits, err := compile(text, t)
 	if err != nil {
@@ -55,7 +55,7 @@ func Rows(text string, t *parquet.Table) ([]bool, error) {
 	return out, nil
 }
 
-// Check reads a condition without a table: what its names mean is not known yet.
+// Check parses a condition without a table, so without knowing its columns.
 func Check(text string) error {
 	_, err := compile(text, nil)
 	return err
@@ -192,7 +192,7 @@ func (p *parser) not() (test, error) {
 
 var operators = []string{"=", "==", "!=", "<>", "<", "<=", ">", ">="}
 
-// reserved are no names.
+// reserved are the words that cannot be names.
 var reserved = []string{"and", "or", "not", "in", "true", "false"}
 
 func (p *parser) comparison() (test, error) {
@@ -354,7 +354,7 @@ func compare(c *parquet.Column, op string, v value) test {
 	return func(i int) bool { return c.Has(i) && fits(order(i)) }
 }
 
-// sign is -1, 0 or 1, and 2 where one is no number.
+// sign returns -1, 0 or 1, or 2 if either is not a number.
 func sign[T int64 | float64](a, b T) int {
 	switch {
 	case a < b:

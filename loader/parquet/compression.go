@@ -12,8 +12,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// unpack undoes the compression of a page that is said to have so many bytes, and takes no
-// memory for them before they are there.
+// unpack decompresses a page that is said to have whole bytes. It allocates memory only for
+// bytes that really come.
 func unpack(b []byte, whole int, codec int64) ([]byte, error) {
 	switch codec {
 	case codecNone:
@@ -41,16 +41,16 @@ func unpack(b []byte, whole int, codec int64) ([]byte, error) {
 	return nil, unknownError(fmt.Sprintf("it is compressed by a method that is not known here (%d); write it with Snappy, zstd, gzip or uncompressed", codec))
 }
 
-// Limits on what a page unpacks to: maxWindow is what zstd's levels up to 19 look back at,
-// which the decoder takes at once. A page of more than freePage bytes is maxGrowth times as
-// large as it was packed at the most, as gzip's cannot help to be.
+// Limits on the size of an unpacked page. maxWindow is how far zstd's levels up to 19 look
+// back; the decoder allocates it at once. A page of more than freePage bytes may be at most
+// maxGrowth times as large as its packed form, which is gzip's limit.
 const (
 	maxWindow = 8 << 20
 	freePage  = 64 << 20
 	maxGrowth = 1 << 10
 )
 
-// inflate reads a page of so many bytes, of which packed were stored.
+// inflate reads a page of whole bytes, of which packed were stored.
 func inflate(z io.Reader, packed, whole int) ([]byte, error) {
 	if whole > freePage && whole/maxGrowth > packed {
 		return nil, errDamaged
@@ -65,7 +65,7 @@ func inflate(z io.Reader, packed, whole int) ([]byte, error) {
 	return []byte(out.String()), nil
 }
 
-// unsnap undoes Snappy's compression, which makes 64 bytes of one at the most.
+// unsnap undoes Snappy's compression, in which one byte makes at most 64.
 func unsnap(b []byte, whole int) ([]byte, error) {
 	const growth = 64
 	if n, err := snappy.DecodedLen(b); err != nil || n != whole || n > growth*len(b) {

@@ -1,8 +1,8 @@
 // Package parquet reads and writes flat tables as Apache Parquet files
-// (https://parquet.apache.org/docs/file-format): columns of numbers, text and truth values, of
-// which each may be missing in some rows. It writes them plain and uncompressed. It reads what
-// pyarrow, pandas, DuckDB and Spark write of such tables unless told otherwise: dictionaries,
-// both kinds of data pages, Snappy, zstd and gzip.
+// (https://parquet.apache.org/docs/file-format). Columns hold numbers, text or truth values,
+// and may lack a value in some rows. It writes them plain and uncompressed. It reads what
+// pyarrow, pandas, DuckDB and Spark write by default: dictionaries, both kinds of data pages,
+// Snappy, zstd and gzip.
 package parquet
 
 import (
@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// Kind is what a column holds.
+// Kind says what a column holds.
 type Kind uint8
 
 // The kinds.
@@ -23,8 +23,8 @@ const (
 
 func (k Kind) String() string { return [...]string{"numbers", "numbers", "text", "true or false"}[k] }
 
-// Column is a column of a table, of which one of the slices is used, by its kind. Where Null is
-// not nil it says which rows have no value; there the slice has a zero.
+// Column is a column of a table. Its kind says which of the slices is used. If Null is not nil
+// it says which rows have no value; there the slice has a zero.
 type Column struct {
 	Name   string
 	Kind   Kind
@@ -34,7 +34,7 @@ type Column struct {
 	Null   []bool
 }
 
-// Len is how many rows it has.
+// Len returns how many rows it has.
 func (c *Column) Len() int {
 	switch c.Kind {
 	case Float:
@@ -48,7 +48,7 @@ func (c *Column) Len() int {
 // Has reports whether row i has a value.
 func (c *Column) Has(i int) bool { return c.Null == nil || !c.Null[i] }
 
-// Table is a file's.
+// Table is the table of a file.
 type Table struct {
 	Rows    int
 	Columns []Column
@@ -56,7 +56,7 @@ type Table struct {
 	Unread  map[string]string // names of columns that Unmarshal left out, and why
 }
 
-// Column is the column of a name; nil where there is none.
+// Column returns the column with that name, or nil.
 func (t *Table) Column(name string) *Column {
 	if i := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name }); i >= 0 {
 		return &t.Columns[i]

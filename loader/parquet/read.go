@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Limits on what is taken in.
+// Limits on what is read.
 const (
 	MaxFile  = 1 << 32
 	maxRows  = 1 << 27
@@ -18,7 +18,7 @@ const (
 
 var errDamaged = errors.New("it is truncated or damaged")
 
-// ErrNotParquet is wrapped by Unmarshal's error of something else.
+// ErrNotParquet is wrapped by Unmarshal's error if b is not a Parquet file.
 var ErrNotParquet = errors.New("it is no Parquet file")
 
 // unknownError says why a column is left out.
@@ -26,8 +26,8 @@ type unknownError string
 
 func (e unknownError) Error() string { return string(e) }
 
-// Unmarshal reads a table of a file. Columns that are not known here, which are nested, of
-// other types, or otherwise encoded or compressed, are left out (Table.Unread).
+// Unmarshal reads a table from a file's bytes. It leaves out columns that this package cannot
+// read: nested ones, and those of other types, encodings or compressions (Table.Unread).
 func Unmarshal(b []byte) (*Table, error) {
 	const tail = 8
 	if len(b) < len(magic)+tail || string(b[:4]) != magic || string(b[len(b)-4:]) != magic {
@@ -88,17 +88,17 @@ func Unmarshal(b []byte) (*Table, error) {
 	return t, nil
 }
 
-// column is a column while it is read.
+// column is a column that is being read.
 type column struct {
 	Column
 	physical int64
 	optional bool
-	unsigned bool // of its numbers all bits count
+	unsigned bool // its numbers are unsigned
 	unread   unknownError
 	dict     Column
 }
 
-// flat are the leaves of the schema in their order. Those below a group have its name.
+// flat returns the leaves of the schema in their order. Those below a group have its name.
 func flat(schema []any) (out []*column) {
 	if len(schema) == 0 {
 		return nil
@@ -128,7 +128,7 @@ func flat(schema []any) (out []*column) {
 
 const errNested = unknownError("it is nested; write what it holds as columns of their own")
 
-// leaf is a column by its element of the schema.
+// leaf makes a column of its element of the schema.
 func leaf(f fields) *column {
 	c := &column{physical: f.num(1), optional: f.num(3) == 1}
 	c.Name = f.text(4)
@@ -155,7 +155,7 @@ func leaf(f fields) *column {
 	return c
 }
 
-// chunk reads the pages of a column of a group of rows, of a table of so many in all.
+// chunk reads the pages of a column in one group of rows. The table has rows rows in all.
 func (c *column) chunk(b []byte, meta fields, rows int) error {
 	at := meta.num(9)
 	if d := meta.num(11); d > 0 && d < at {
@@ -187,7 +187,7 @@ func (c *column) chunk(b []byte, meta fields, rows int) error {
 	return nil
 }
 
-// page reads a page and tells how many rows it has: as many as are to come at the most.
+// page reads a page and returns how many rows it has, at most those that are still to come.
 func (c *column) page(head fields, b []byte, whole int, codec int64, toCome int) (int64, error) {
 	var levels []byte
 	var n, encoding int64
@@ -304,7 +304,7 @@ func (c *column) rows(levels, b []byte, n int, encoding int64) error {
 	return nil
 }
 
-// take appends value i of another column, all its values, zero nothing.
+// take appends value i of another column, or all its values, or a zero.
 func (c *Column) take(from *Column, i int) {
 	switch c.Kind {
 	case Float:
@@ -370,7 +370,7 @@ func (c *column) values(to *Column, b []byte, n int) error {
 	return nil
 }
 
-// texts appends n texts, which share one piece of memory.
+// texts appends n texts, which share one allocation.
 func (c *Column) texts(b []byte, n int) error {
 	all := string(b)
 	at := 0

@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// Thrift's compact protocol, as far as Parquet's metadata needs it: structs become maps by
-// field number, without knowing what they are.
+// Thrift's compact protocol, as far as Parquet's metadata needs it. Structs become maps by
+// field number; their meaning is not needed.
 
 // Types of fields.
 const (
@@ -28,7 +28,8 @@ var errThrift = errors.New("its metadata is damaged")
 
 const maxDepth = 16
 
-// fields is a struct: int64, float64, bool, []byte, []any and fields, by field number.
+// fields is a struct: values by field number, each an int64, float64, bool, []byte, []any or
+// fields.
 type fields map[int16]any
 
 func (f fields) num(id int16) int64 {
@@ -51,10 +52,10 @@ func (f fields) sub(id int16) fields {
 	return v
 }
 
-// reader reads what lies in b.
+// reader reads from b.
 type reader struct {
 	b     []byte
-	items int // left: a list may claim more than there is
+	items int // how many may still be read: a list may claim more than there are
 }
 
 func (r *reader) byte() (byte, error) {

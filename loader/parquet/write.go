@@ -7,13 +7,13 @@ import (
 	"slices"
 )
 
-// groupRows is how many rows are written behind one another, column by column.
+// groupRows is how many rows a group has, which is written column by column.
 const groupRows = 1 << 17
 
-// chunk is where a column of a group of rows lies.
+// chunk is the place of a column's part in a group of rows.
 type chunk struct{ at, bytes, rows int64 }
 
-// Marshal is a table as a file.
+// Marshal returns a table as a file.
 func Marshal(t *Table, by string) ([]byte, error) {
 	if err := t.check(); err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (c *Column) physical() int64 {
 // page appends rows of a column as one data page.
 func (c *Column) page(b []byte, from, to int) []byte {
 	var data []byte
-	if c.Null != nil { // which rows have a value, in runs, after how many bytes that takes
+	if c.Null != nil { // first the length, then which rows have a value, in runs
 		var levels []byte
 		for i := from; i < to; {
 			j := i
@@ -93,7 +93,7 @@ func (c *Column) page(b []byte, from, to int) []byte {
 	return append(append(b, w.b...), data...)
 }
 
-// footer is the file's metadata.
+// footer returns the file's metadata.
 func (t *Table) footer(groups [][]chunk, by string) []byte {
 	w := writer{}
 	w.begin()

@@ -24,7 +24,7 @@ type address struct {
 	key     string // without a slash at either end; empty: the bucket itself
 }
 
-// bucketOf is what all addresses in a bucket have in common.
+// bucketOf returns the part that all addresses in a bucket share.
 func (a address) bucketOf() address { a.key = ""; return a }
 
 func (a address) String() string {
@@ -46,7 +46,7 @@ func Remote(p string) bool {
 	return ok && scheme != schemeFile && !strings.ContainsAny(scheme, "/.")
 }
 
-// local is the path that a file:// address names; any other path is itself.
+// local returns the path that a file:// address names; any other path is returned as it is.
 func local(p string) string {
 	if rest, ok := strings.CutPrefix(p, schemeFile+"://"); ok {
 		return strings.TrimPrefix(rest, "localhost")
@@ -56,7 +56,8 @@ func local(p string) string {
 
 const hintAddress = "give s3://bucket/prefix, azblob://container/prefix or abfss://container@account" + azureSuffix + "/prefix"
 
-// parse takes an address apart. One that may hold credentials is refused, and not shown.
+// parse splits an address into its parts. It refuses one that may hold credentials, without
+// showing it.
 func parse(s string) (a address, err error) {
 	scheme, rest, _ := strings.Cut(s, "://")
 	refuse := func(reason, hint string) (address, error) {
@@ -88,7 +89,7 @@ func parse(s string) (a address, err error) {
 
 const hintKeys = "leave them out: they come from the environment or from the files of the service's own tools"
 
-// Clean is a path in its usual form: file:// addresses as the path they name.
+// Clean returns a path in its usual form; a file:// address becomes the path that it names.
 func Clean(p string) (string, error) {
 	if !Remote(p) {
 		return local(p), nil
@@ -100,7 +101,7 @@ func Clean(p string) (string, error) {
 	return a.String(), nil
 }
 
-// Absolute is Clean, with a path that begins at the root.
+// Absolute is Clean for a path from the root on.
 func Absolute(p string) (string, error) {
 	if Remote(p) {
 		return Clean(p)
@@ -121,7 +122,7 @@ func Join(p string, names ...string) string {
 	return p
 }
 
-// Split is a path's folder and the name in it.
+// Split returns a path's folder and the name in it.
 func Split(p string) (dir, name string) {
 	if !Remote(p) {
 		p = local(p)
@@ -136,7 +137,7 @@ func Split(p string) (dir, name string) {
 	return a.String(), name
 }
 
-// Name is what to call what lies at a path: its last part.
+// Name returns the last part of a path, for people to read.
 func Name(p string) string {
 	if !Remote(p) {
 		if abs, err := filepath.Abs(local(p)); err == nil {

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// Block is how many bytes of an object are asked for at a time where it is read forwards:
-// as much as 50 ms at 40 MB/s, so that a request's latency is no longer than its transfer.
+// Block is how many bytes of an object are requested at a time when it is read forwards. It
+// takes 50 ms at 40 MB/s, so that a request's latency is no longer than its transfer.
 const Block = 2 << 20
 
-// ahead reads an object forwards, block by block, and has the next ones under way while one
-// is read.
+// ahead reads an object forwards, block by block. While one block is read, the next ones are
+// under way.
 type ahead struct {
 	o      *object
 	ctx    context.Context //nolint:containedctx // of what is under way between two reads
@@ -23,11 +23,11 @@ type ahead struct {
 	off    int64 // of the byte that is read next
 	depth  int   // blocks beyond the one that is read
 	queue  []*block
-	jumped bool // what comes next was skipped to: nobody knows whether its next is wanted
+	jumped bool // the last move was a skip, so the block after the next may not be wanted
 	waited int64
 }
 
-// block is a piece of an object that is under way, or there.
+// block is a piece of an object, under way or already loaded.
 type block struct {
 	off    int64
 	b      []byte
@@ -47,7 +47,7 @@ func newAhead(ctx context.Context, o *object, off int64) *ahead {
 func (a *ahead) Ahead(requests int) { a.depth = max(0, requests) }
 func (a *ahead) Waited() int64      { return a.waited }
 
-// Close gives up what is under way.
+// Close cancels the requests under way.
 func (a *ahead) Close() error {
 	a.cancel()
 	a.wg.Wait()
@@ -109,8 +109,8 @@ func (a *ahead) load(b *block) {
 	b.err = a.o.read(a.ctx, b.b, b.off, &b.waited)
 }
 
-// wait waits for a block. Of that time, what lies before the block's first byte counts as
-// waited: a block that came in one answer waited at its beginning.
+// wait waits for a block. The part of that time before the block's first byte counts as waited.
+// A block that came in one answer waited at its beginning.
 func (a *ahead) wait(b *block) error {
 	select {
 	case <-b.done:

@@ -2,8 +2,8 @@ package source
 
 import "golang.org/x/sys/unix"
 
-// Announce has the system begin to bring a file of this machine into its cache, as much of
-// it as it reads ahead of one. An error is left to the reading of the file, which has it too.
+// Announce asks the system to begin to bring a file of this machine into its cache, as much as
+// it reads ahead of one. It ignores errors, since reading the file will have them too.
 func Announce(p string) {
 	if Remote(p) {
 		return

@@ -2,5 +2,5 @@
 
 package source
 
-// Announce has the system begin to bring a file into its cache where it can be told to.
+// Announce does nothing here: there is no such call.
 func Announce(string) {}

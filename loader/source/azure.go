@@ -29,7 +29,7 @@ type azureStore struct{ client *container.Client }
 
 const hintAzure = "set AZURE_STORAGE_ACCOUNT and one of AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN and AZURE_STORAGE_CONNECTION_STRING, or log in (az login)"
 
-// Variables that Azure's own tools know.
+// Environment variables that Azure's own tools use.
 const (
 	envConnection = "AZURE_STORAGE_CONNECTION_STRING"
 	envAccount    = "AZURE_STORAGE_ACCOUNT"
@@ -38,8 +38,9 @@ const (
 	envEndpoint   = "AZURE_STORAGE_SERVICE_ENDPOINT" // of clouds and networks that have another
 )
 
-// newAzure takes credentials from the environment, as the az tool does, else from whoever is
-// logged in: azidentity's chain. Those of another account than the address names are left.
+// newAzure takes credentials from the environment, as the az tool does, or else from whoever is
+// logged in: azidentity's chain. It ignores credentials of another account than the address
+// names.
 func newAzure(client *http.Client, a address) (store, error) {
 	o := &container.ClientOptions{ClientOptions: policy.ClientOptions{
 		Transport: client, Retry: policy.RetryOptions{MaxRetries: -1}, Telemetry: policy.TelemetryOptions{Disabled: true},
@@ -94,7 +95,7 @@ func newAzure(client *http.Client, a address) (store, error) {
 	return &azureStore{c}, nil
 }
 
-// accountIn is the account that a connection string names.
+// accountIn returns the account that a connection string names.
 func accountIn(connection string) string {
 	for _, part := range strings.Split(connection, ";") {
 		if name, ok := strings.CutPrefix(part, "AccountName="); ok {
@@ -104,7 +105,7 @@ func accountIn(connection string) string {
 	return ""
 }
 
-// known is an error of the client in our words.
+// known translates an error of the client into our words.
 func (*azureStore) known(err error) error {
 	if err == nil {
 		return nil
@@ -121,8 +122,8 @@ func (*azureStore) known(err error) error {
 
 func (s *azureStore) blob(key string) *blockblob.Client { return s.client.NewBlockBlobClient(key) }
 
-// folderMark is in the metadata of an empty blob that stands for a folder: accounts with folders
-// of their own (hierarchical namespace, abfss) have one for each, and so do some tools.
+// folderMark is in the metadata of an empty blob that stands for a folder. Accounts with
+// folders of their own (hierarchical namespace, abfss) have one for each, and so do some tools.
 const folderMark = "hdi_isfolder"
 
 func (s *azureStore) head(ctx context.Context, key string) (Entry, error) {
@@ -166,7 +167,7 @@ func (s *azureStore) page(ctx context.Context, prefix, token string, flat bool) 
 		folders[*p.Name] = true
 	}
 	add(slices.DeleteFunc(out.Segment.BlobItems, func(i *container.BlobItem) bool {
-		return deref(i.Properties.ContentLength) == 0 && folders[*i.Name+"/"] // it stands for that
+		return deref(i.Properties.ContentLength) == 0 && folders[*i.Name+"/"] // it stands for that folder
 	}))
 	return entries, deref(out.NextMarker), nil
 }
@@ -194,8 +195,7 @@ func (s *azureStore) put(ctx context.Context, key string, b []byte) error {
 	return s.known(err)
 }
 
-// begin has nothing to ask: the blocks of a blob that is not there yet are nobody's until
-// they are committed.
+// begin makes no request: the blocks of a new blob belong to nothing until they are committed.
 func (s *azureStore) begin(context.Context, string) (string, error) { return "blocks", nil }
 
 func (s *azureStore) part(ctx context.Context, key, _ string, n int, b []byte) (string, error) {

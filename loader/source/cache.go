@@ -20,10 +20,10 @@ import (
 	"dev.gpustall/engine/base/errs"
 )
 
-// Cache keeps blocks of objects in a folder of this machine, with a checksum each, up to so
-// many bytes; then those go that were used longest ago. What is kept outlives the run, and
-// is of one version of its object. Where a block cannot be written, nothing more is kept
-// (Files.Trouble), and the run goes on.
+// Cache keeps blocks of objects in a folder of this machine, each with a checksum. Above a size
+// limit it removes the blocks that were used longest ago. The blocks outlive the run, and each
+// belongs to one version of its object. If a block cannot be written, the cache keeps nothing
+// more (Files.Trouble), and the run goes on.
 type Cache struct {
 	dir  string
 	most int64
@@ -32,7 +32,7 @@ type Cache struct {
 	files map[string]*list.Element // of *kept, by name
 	order list.List                // the one used last is in front
 	bytes int64
-	ended error // why it is no more
+	ended error // why nothing more is kept
 }
 
 type kept struct {
@@ -50,7 +50,8 @@ const (
 // MinCache is the smallest cache: a block for each of many shards that are read at a time.
 const MinCache = 64 << 20
 
-// NewCache opens the cache in a folder, which it makes. What earlier runs left there counts.
+// NewCache opens the cache in a folder, and makes the folder if it is missing. Blocks of
+// earlier runs count.
 func NewCache(dir string, most int64) (*Cache, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, errs.File(err, "open the cache in", dir, hintCache)
@@ -84,7 +85,7 @@ func NewCache(dir string, most int64) (*Cache, error) {
 	return c, nil
 }
 
-// add is called with mu held, or before the cache is anybody's.
+// add is called with mu held, or before the cache is shared.
 func (c *Cache) add(k kept) {
 	if e := c.files[k.name]; e != nil {
 		c.drop(e)
@@ -100,7 +101,7 @@ func (c *Cache) drop(e *list.Element) {
 	c.bytes -= k.bytes
 }
 
-// trim makes the cache as small as it is to be.
+// trim removes blocks until the cache is within its limit.
 func (c *Cache) trim() {
 	for c.bytes > c.most {
 		e := c.order.Back()
@@ -109,7 +110,7 @@ func (c *Cache) trim() {
 	}
 }
 
-// Bytes is how much is kept.
+// Bytes returns how much is kept.
 func (c *Cache) Bytes() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,7 +119,7 @@ func (c *Cache) Bytes() int64 {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// get fills b with a block, if it is kept and whole.
+// get fills b with a block, and reports whether it was kept and intact.
 func (c *Cache) get(name string, b []byte) bool {
 	c.mu.Lock()
 	e := c.files[name]
@@ -134,7 +135,7 @@ func (c *Cache) get(name string, b []byte) bool {
 	if err == nil && len(read) == len(b)+cacheExtra && binary.LittleEndian.Uint32(read[len(b):]) == crc32.Checksum(read[:len(b)], castagnoli) {
 		copy(b, read)
 		now := time.Now()
-		_ = os.Chtimes(path, now, now) // for the next run, which goes by it
+		_ = os.Chtimes(path, now, now) // the next run decides by this time
 		return true
 	}
 	c.mu.Lock()
@@ -177,7 +178,7 @@ func (c *Cache) put(name string, b []byte) {
 	c.ended = cmp.Or(c.ended, err)
 }
 
-// trouble says why nothing more is kept, once that is so.
+// trouble says why nothing more is kept; it is empty while the cache works.
 func (c *Cache) trouble() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,7 +188,8 @@ func (c *Cache) trouble() string {
 	return fmt.Sprintf("nothing more is kept in the cache %s: %v; the run goes on and reads from the store", errs.Path(c.dir), c.ended)
 }
 
-// cached is fetch through the cache, by whole blocks, for an object whose version is known.
+// cached does what fetch does through the cache, in whole blocks, for an object whose version
+// is known.
 func (o *object) cached(ctx context.Context, p []byte, off int64, waited *int64) error {
 	cache := o.b.files.options.Cache
 	of := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%d", o.at, o.entry.Version, o.entry.Size))

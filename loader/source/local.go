@@ -56,7 +56,7 @@ func (s *localStream) Skip(n int64) error {
 	return err
 }
 
-// createLocal writes a file that gets its name when it is whole and on the disk; until then
+// createLocal writes a file that gets its name when it is complete and on the disk. Until then
 // it is a hidden one beside it.
 func createLocal(path string) (*localWriter, error) {
 	f, err := os.CreateTemp(filepath.Dir(path), Unfinished(filepath.Base(path)))
@@ -66,7 +66,7 @@ func createLocal(path string) (*localWriter, error) {
 	return &localWriter{f, path}, nil
 }
 
-// Unfinished is the pattern of the names that a local file has until it is whole.
+// Unfinished returns the pattern of the names that a local file has until it is complete.
 func Unfinished(name string) string { return "." + name + ".tmp-*" }
 
 type localWriter struct {
@@ -88,6 +88,6 @@ func (w *localWriter) Commit() error {
 }
 
 func (w *localWriter) Abort() {
-	_ = w.file.Close() // it goes
+	_ = w.file.Close() // the file is removed next
 	_ = os.Remove(w.file.Name())
 }

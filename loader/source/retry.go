@@ -33,7 +33,7 @@ func (r Retry) attempts() int {
 	return 10 // with the pauses, 11 to 21 s without a store: a restart or a failover
 }
 
-// pause is how long to wait after so many attempts: half of it by chance, so that workers
+// pause returns how long to wait after so many attempts. Half of it is random, so that workers
 // that failed together do not come back together.
 func (r Retry) pause(attempt int) time.Duration {
 	d := r.First
@@ -51,8 +51,8 @@ func (r Retry) silence() time.Duration {
 	return 20 * time.Second
 }
 
-// newClient is what requests go through: without a retry of its own, with as many
-// connections as there are requests.
+// newClient returns the client for requests. It does not retry, and has as many connections as
+// there are requests.
 func newClient(r Retry, n *counts) *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it is one
 	t.MaxIdleConns, t.MaxIdleConnsPerHost = 0, 256
@@ -62,8 +62,8 @@ func newClient(r Retry, n *counts) *http.Client {
 	return &http.Client{Transport: &counted{t, n}}
 }
 
-// counted counts what http.Transport makes again by itself: requests on a connection that
-// turns out to be closed.
+// counted counts the requests that http.Transport repeats by itself, on a connection that turns
+// out to be closed.
 type counted struct {
 	*http.Transport
 	n *counts
@@ -80,10 +80,10 @@ func (c *counted) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.Transport.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
 }
 
-// Failure is what a store answered.
+// failure is a store's answer that a request failed.
 type failure struct {
 	status  int
-	code    string // the service's word for it
+	code    string // the service's name for the error
 	message string
 }
 
@@ -98,7 +98,7 @@ func (f *failure) Error() string {
 	return s
 }
 
-// Is makes errors.Is know what others have for it.
+// Is lets errors.Is find the usual errors in it.
 func (f *failure) Is(target error) bool {
 	switch f.status {
 	case http.StatusNotFound:
@@ -111,14 +111,14 @@ func (f *failure) Is(target error) bool {
 	return false
 }
 
-// ErrChanged is wrapped by the error of reading an object that is another one than it was.
+// ErrChanged is wrapped by the error of reading an object that has changed since it was opened.
 var ErrChanged = errors.New("it has changed since the run began")
 
-// errSilent is a body of which nothing comes for too long.
+// errSilent is the error of a body that stops for too long.
 var errSilent = errors.New("the store sends nothing more")
 
-// passing reports whether an error may be gone when the request is made again: what was no
-// answer, and those answers that say so.
+// passing reports whether another attempt may succeed: there was no answer, or the answer says
+// so.
 func passing(err error) bool {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f.status == http.StatusRequestTimeout || f.status == http.StatusTooManyRequests || f.status >= 500 && f.status != http.StatusNotImplemented
@@ -127,12 +127,12 @@ func passing(err error) bool {
 	return !errors.As(err, &known) && !errors.Is(err, ErrChanged)
 }
 
-// counts are what was asked of stores, and what came.
+// counts are the numbers behind Counts.
 type counts struct {
 	requests, retries, read, written, cached atomic.Int64
 }
 
-// Counts is what was asked of stores so far.
+// Counts says what was requested of stores so far, and what came.
 type Counts struct {
 	Requests int64 // attempts included
 	Retries  int64 // requests that were made again
@@ -150,8 +150,8 @@ func (f *Files) Counts() Counts {
 	return Counts{c.requests.Load(), c.retries.Load(), c.read.Load(), c.written.Load(), c.cached.Load()}
 }
 
-// retry makes a request until it succeeds, its error is there to stay, or it was made as
-// often as Options say. A request that got anywhere says so: its count begins anew.
+// retry makes a request until it succeeds, until its error is permanent, or as often as Options
+// say. If a request makes progress, its attempts are counted from zero again.
 func (b *bucket) retry(ctx context.Context, op string, a address, request func(ctx context.Context) (further bool, err error)) error {
 	r := b.files.options.Retry
 	for attempt := 1; ; attempt++ {
@@ -183,7 +183,7 @@ func (b *bucket) retry(ctx context.Context, op string, a address, request func(c
 	}
 }
 
-// plain is an error without the address of the request, in which a signature may be.
+// plain removes the request's address from an error, since the address may hold a signature.
 func plain(err error) error {
 	if e, ok := errors.AsType[*failure](err); ok {
 		return e
@@ -202,10 +202,10 @@ func plain(err error) error {
 
 var errShort = fmt.Errorf("the connection was closed before the answer was whole: %w", io.ErrUnexpectedEOF)
 
-// blame is a store's error as others are told.
+// blame returns a store's error in the form of all errors.
 func blame(err error, op, where string) error { return given("", err, op, where) }
 
-// given is blame with something behind the reason.
+// given does what blame does, with a text after the reason.
 func given(behind string, err error, op, where string) error {
 	if e, ok := errs.As(err); ok && e.Reason != "" {
 		if e.Object != "" {

@@ -23,7 +23,7 @@ import (
 	"dev.gpustall/engine/base/errs"
 )
 
-// s3Store is a bucket of S3, or of what speaks as it does: AWS_ENDPOINT_URL names that.
+// s3Store is a bucket of S3, or of a compatible store that AWS_ENDPOINT_URL names.
 type s3Store struct {
 	client *s3.Client
 	bucket *string
@@ -34,7 +34,7 @@ const hintS3 = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile (a
 func newS3(client *http.Client, a address) (store, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	c, err := config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{})) // what matters comes as errors
+	c, err := config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{})) // errors say all that is needed
 	if err != nil {
 		return nil, errs.Reason("the settings of AWS cannot be read: "+err.Error(), "check AWS_PROFILE, ~/.aws/config and ~/.aws/credentials")
 	}
@@ -44,13 +44,13 @@ func newS3(client *http.Client, a address) (store, error) {
 	return &s3Store{s3.NewFromConfig(c, func(o *s3.Options) {
 		o.HTTPClient = client
 		o.Retryer = aws.NopRetryer{}
-		o.UsePathStyle = o.BaseEndpoint != nil // whose buckets seldom have host names
+		o.UsePathStyle = o.BaseEndpoint != nil // other stores seldom have a host name for each bucket
 		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 	}), &a.bucket}, nil
 }
 
-// known is an error of the client in our words.
+// known translates an error of the client into our words.
 func (*s3Store) known(err error) error {
 	if err == nil {
 		return nil
@@ -65,7 +65,7 @@ func (*s3Store) known(err error) error {
 	if e, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && e.Response != nil {
 		f.status = e.HTTPStatusCode()
 	}
-	if f.status == 0 || f.status < 300 { // no answer, or one that broke off
+	if f.status == 0 || f.status < 300 { // no answer, or an interrupted one
 		if e, ok := errors.AsType[*smithyhttp.RequestSendError](err); ok {
 			return e.Err
 		}
@@ -122,7 +122,7 @@ func (s *s3Store) get(ctx context.Context, key string, off, n int64, version str
 	return out.Body, nil
 }
 
-// sum is md5Of as S3 takes it.
+// sum returns md5Of in the form that S3 takes.
 func sum(b []byte) *string { return aws.String(base64.StdEncoding.EncodeToString(md5Of(b))) }
 
 func (s *s3Store) put(ctx context.Context, key string, b []byte) error {

@@ -1,10 +1,10 @@
-// Package source is where bytes are: files of this machine (paths, file://) and objects in
-// a store (s3://, azblob://, abfss://), read and written in one way.
+// Package source reads and writes files of this machine (paths, file://) and objects in a store
+// (s3://, azblob://, abfss://) in one way.
 //
-// A request to a store that fails for a while (503 and its like, a reset connection, a body
-// that ends early, silence) is made again after a pause that grows, as often as Options say;
-// each time is counted. A read goes on at the byte that it had got to. Credentials come from
-// where the service's own tools look for them, and are in no address, error or count.
+// Some failures of a store pass: 503 and its like, a reset connection, a body that ends early,
+// silence. The request is then made again after a growing pause, as often as Options say, and
+// is counted. A read resumes at the byte it had reached. Credentials come from where the
+// service's own tools look for them, and are in no address, error or count.
 package source
 
 import (
@@ -23,7 +23,7 @@ import (
 type Entry struct {
 	Name    string // below the folder that was listed
 	Dir     bool
-	Link    bool // a local one, to whatever it may be
+	Link    bool // a local link, to anything
 	Size    int64
 	Changed time.Time
 	Version string // of an object: its ETag
@@ -42,8 +42,8 @@ func (e *Entry) Stamp() int64 {
 // File is a file or an object that is read. Its methods are safe for concurrent use.
 type File interface {
 	Entry() Entry
-	// ReadAt is an io.ReaderAt's, and says how much of its time, in ns, went by before the
-	// store began to send. A file of this machine has no such time.
+	// ReadAt is io.ReaderAt's. It also returns how much of its time, in ns, passed before the
+	// store began to send; for a file of this machine that is 0.
 	ReadAt(ctx context.Context, p []byte, off int64) (n int, waited int64, err error)
 	// Stream reads it forwards, from a place on.
 	Stream(ctx context.Context, off int64) Stream
@@ -57,7 +57,7 @@ type Stream interface {
 	Skip(n int64) error
 	// Ahead sets how many requests are under way beyond what is being read.
 	Ahead(requests int)
-	// Waited is how long, in ns, reads waited for the store to begin to send, so far.
+	// Waited returns how long, in ns, reads have waited for the store to begin to send.
 	Waited() int64
 	io.Closer
 }
@@ -68,8 +68,8 @@ type Options struct {
 	Cache *Cache // of what was read of stores; may be nil
 }
 
-// Files reads and writes what paths and addresses name. A nil one does too, with the usual
-// options, and keeps no count.
+// Files reads and writes what paths and addresses name. A nil *Files works too, with the usual
+// options and without counts.
 type Files struct {
 	options Options
 	counts  counts
@@ -78,7 +78,7 @@ type Files struct {
 	stores map[address]*bucket
 }
 
-// New makes one. The caller closes it.
+// New returns Files with these options. The caller closes them.
 func New(o Options) *Files { return &Files{options: o, stores: map[address]*bucket{}} }
 
 var usual = sync.OnceValue(func() *Files { return New(Options{}) })
@@ -90,7 +90,7 @@ func (f *Files) or() *Files {
 	return f
 }
 
-// remote is the bucket of an address, and the key in it.
+// remote returns the bucket of an address, and the key in it.
 func (f *Files) remote(p string) (*bucket, address, error) {
 	a, err := parse(p)
 	if err != nil {
@@ -109,7 +109,7 @@ func (f *Files) remote(p string) (*bucket, address, error) {
 	return b, a, nil
 }
 
-// dial makes the client of a bucket; nothing is asked of it yet.
+// dial makes the client of a bucket, without a request.
 func (f *Files) dial(a address) (*bucket, error) {
 	open := newS3
 	if a.scheme != schemeS3 {
@@ -123,7 +123,7 @@ func (f *Files) dial(a address) (*bucket, error) {
 	return &bucket{store: s, client: client, files: f, at: a.bucketOf()}, nil
 }
 
-// Stat describes what a path names; fs.ErrNotExist is wrapped where there is nothing.
+// Stat describes what a path names. Its error wraps fs.ErrNotExist if there is nothing.
 func (f *Files) Stat(ctx context.Context, p string) (Entry, error) {
 	if Remote(p) {
 		b, a, err := f.remote(p)
@@ -145,7 +145,7 @@ func (f *Files) IsDir(ctx context.Context, p string) bool {
 	return err == nil && e.Dir
 }
 
-// List is what a folder holds, by name.
+// List returns what a folder holds, sorted by name.
 func (f *Files) List(ctx context.Context, p string) ([]Entry, error) {
 	if Remote(p) {
 		b, a, err := f.remote(p)
@@ -157,7 +157,7 @@ func (f *Files) List(ctx context.Context, p string) ([]Entry, error) {
 	return listLocal(local(p))
 }
 
-// Some are the names of a few files or folders in a folder; none where it cannot be listed.
+// Some returns the names of a few files or folders in a folder, or none if it cannot be listed.
 func (f *Files) Some(ctx context.Context, p string, few int) (names []string) {
 	if !Remote(p) {
 		dir, err := os.Open(local(p))
@@ -183,8 +183,8 @@ func (f *Files) Some(ctx context.Context, p string, few int) (names []string) {
 	return names
 }
 
-// Walk is all that lies in a folder of a store and in those below it, by name, with names
-// below p. Local folders, where links may lead in circles, are listed one by one.
+// Walk returns everything in a folder of a store and in the folders below it, sorted by name,
+// with names below p. Local folders, where links may lead in circles, are listed one by one.
 func (f *Files) Walk(ctx context.Context, p string) ([]Entry, error) {
 	b, a, err := f.remote(p)
 	if err != nil {
@@ -209,8 +209,8 @@ func (f *Files) Open(ctx context.Context, p string) (File, error) {
 	return &localFile{file, entryOf(st)}, nil
 }
 
-// Known opens a file that was listed or looked at before: an object is not asked for once
-// more, and each read of it demands that it is the same version.
+// Known opens a file that was listed or looked at before. It makes no request for an object,
+// and each read then requires that version.
 func (f *Files) Known(ctx context.Context, p string, e Entry) (File, error) {
 	if Remote(p) {
 		b, a, err := f.remote(p)
@@ -222,7 +222,7 @@ func (f *Files) Known(ctx context.Context, p string, e Entry) (File, error) {
 	return f.Open(ctx, p)
 }
 
-// ReadAll reads a file of so many bytes at the most.
+// ReadAll reads a file of at most so many bytes.
 func (f *Files) ReadAll(ctx context.Context, p string, most int64) ([]byte, error) {
 	file, err := f.Open(ctx, p)
 	if err != nil {
@@ -238,7 +238,8 @@ func (f *Files) ReadAll(ctx context.Context, p string, most int64) ([]byte, erro
 	return b[:n], err
 }
 
-// Trouble says what no longer works and ends nothing: the cache. Empty where there is none.
+// Trouble says what has stopped working without ending the run: the cache. It is empty if all
+// works.
 func (f *Files) Trouble() string {
 	if f == nil || f.options.Cache == nil {
 		return ""
@@ -246,7 +247,7 @@ func (f *Files) Trouble() string {
 	return f.options.Cache.trouble()
 }
 
-// Close gives connections back.
+// Close closes the connections.
 func (f *Files) Close() {
 	if f == nil {
 		return

@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// store is a service, as far as it is used: each call is one request, without a retry.
+// store is the part of a service that is used: each call is one request, without a retry.
 type store interface {
 	// head describes an object.
 	head(ctx context.Context, key string) (Entry, error)
-	// page is the next part of a listing by key, from a token on: of all keys that begin
-	// with prefix or, where flat is false, of those up to the next slash.
+	// page returns the next part of a listing by key, from a token on. If flat, it has all keys
+	// that begin with prefix; otherwise those up to the next slash.
 	page(ctx context.Context, prefix, token string, flat bool) (entries []Entry, next string, err error)
-	// get is n bytes of an object from off on, if it is of that version still.
+	// get returns n bytes of an object from off on, if it still has that version.
 	get(ctx context.Context, key string, off, n int64, version string) (io.ReadCloser, error)
-	// put writes an object, which is there as a whole or not at all.
+	// put writes an object, which becomes visible as a whole or not at all.
 	put(ctx context.Context, key string, b []byte) error
-	// begin, part, commit and abort do so in pieces, counted from 1.
+	// begin, part, commit and abort write an object in parts, counted from 1.
 	begin(ctx context.Context, key string) (upload string, err error)
 	part(ctx context.Context, key, upload string, n int, b []byte) (tag string, err error)
 	commit(ctx context.Context, key, upload string, tags []string) error
@@ -32,7 +32,7 @@ type store interface {
 	remove(ctx context.Context, key string) error
 }
 
-// md5Of is the checksum that services compare the body of a request with.
+// md5Of returns the checksum that services compare the body of a request with.
 func md5Of(b []byte) []byte {
 	s := md5.Sum(b) //nolint:gosec // see the import
 	return s[:]
@@ -46,16 +46,16 @@ type bucket struct {
 	at     address
 }
 
-// once is retry for a request whose answer is short.
+// once does what retry does for a request with a short answer.
 func (b *bucket) once(ctx context.Context, op string, a address, request func(ctx context.Context) error) error {
 	return b.send(ctx, op, a, 0, request)
 }
 
-// slowest is how many bytes a second a network takes at the least: an upload of parts has
-// partsAtOnce of them under way, so this is 2 Mbit/s.
+// slowest is the least speed of a network in bytes a second. An upload has partsAtOnce parts
+// under way, so this is 2 Mbit/s.
 const slowest = 64 << 10
 
-// send is once for a request with a body of so many bytes.
+// send does what once does for a request with a body of so many bytes.
 func (b *bucket) send(ctx context.Context, op string, a address, body int64, request func(ctx context.Context) error) error {
 	return b.retry(ctx, op, a, func(ctx context.Context) (bool, error) {
 		limit := 2*b.files.options.Retry.silence() + time.Duration(body/slowest)*time.Second
@@ -69,8 +69,8 @@ func (b *bucket) send(ctx context.Context, op string, a address, body int64, req
 	})
 }
 
-// stat describes an object or, where there is none of that key, the folder that those below
-// it make.
+// stat describes an object. If there is none with that key, it describes the folder that the
+// keys below it make.
 func (b *bucket) stat(ctx context.Context, a address) (e Entry, err error) {
 	if a.key != "" {
 		err = b.once(ctx, "find", a, func(ctx context.Context) error {
@@ -94,7 +94,7 @@ func (b *bucket) stat(ctx context.Context, a address) (e Entry, err error) {
 	return Entry{Name: path.Base(a.key), Dir: true}, err
 }
 
-// folder is a key as the beginning of those below it.
+// folder returns a key as the prefix of the keys below it.
 func folder(key string) string {
 	if key == "" {
 		return ""
@@ -102,7 +102,7 @@ func folder(key string) string {
 	return key + "/"
 }
 
-// list is what lies below a key; flat, with all that lies below that.
+// list returns what lies below a key; if flat, with everything further below.
 func (b *bucket) list(ctx context.Context, a address, flat bool) (all []Entry, err error) {
 	prefix, token := folder(a.key), ""
 	for {
@@ -166,17 +166,17 @@ func (o *object) ReadAt(ctx context.Context, p []byte, off int64) (n int, waited
 
 // read fills p, from the cache or from the store.
 func (o *object) read(ctx context.Context, p []byte, off int64, waited *int64) error {
-	if o.b.files.options.Cache == nil || o.entry.Version == "" { // nobody knows whether it is the same
+	if o.b.files.options.Cache == nil || o.entry.Version == "" { // without a version the block may be out of date
 		return o.fetch(ctx, p, off, waited)
 	}
 	return o.cached(ctx, p, off, waited)
 }
 
-// fetch fills p from the store. What it waited for the first byte of an answer, and what
-// went by after an answer that broke off, is added to waited.
+// fetch fills p from the store. It adds to waited the time before an answer's first byte, and
+// the time lost after an answer that broke off.
 func (o *object) fetch(ctx context.Context, p []byte, off int64, waited *int64) error {
 	got := 0
-	since := time.Now() // nothing has come
+	since := time.Now() // nothing has come yet
 	err := o.b.retry(ctx, "read", o.at, func(ctx context.Context) (further bool, err error) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)

@@ -13,15 +13,15 @@ import (
 	"dev.gpustall/engine/base/errs"
 )
 
-// Writer writes a file or an object that is there as a whole from Commit on, and not at all
-// before. One of Commit and Abort is called, once; Abort once more does no harm.
+// Writer writes a file or an object, which becomes visible as a whole at Commit. Call either
+// Commit or Abort, once; another Abort does no harm.
 type Writer interface {
 	io.Writer
 	Commit() error
 	Abort()
 }
 
-// Create begins one.
+// Create begins a file or an object.
 func (f *Files) Create(ctx context.Context, p string) (Writer, error) {
 	if !Remote(p) {
 		return createLocal(local(p))
@@ -48,7 +48,7 @@ func (f *Files) WriteAll(ctx context.Context, p string, data []byte) error {
 	return w.Commit()
 }
 
-// Remove removes a file or an object; one that is not there is no error.
+// Remove removes a file or an object; a missing one is not an error.
 func (f *Files) Remove(ctx context.Context, p string) error {
 	if Remote(p) {
 		b, a, err := f.remote(p)
@@ -67,7 +67,7 @@ func (f *Files) Remove(ctx context.Context, p string) error {
 	return nil
 }
 
-// MkdirAll makes a folder where one is needed: a store has none.
+// MkdirAll makes a folder if one is needed; a store needs none.
 func (f *Files) MkdirAll(p string) error {
 	if Remote(p) {
 		return nil
@@ -75,8 +75,8 @@ func (f *Files) MkdirAll(p string) error {
 	return os.MkdirAll(local(p), 0o755)
 }
 
-// Parts of an upload. S3 takes 10,000 of them, so they grow: the first thousand have
-// firstPart bytes, each thousand more twice as many as the one before.
+// Parts of an upload. S3 accepts 10,000 of them, so they grow: the first thousand have
+// firstPart bytes, and each further thousand twice as many as the one before.
 const (
 	firstPart   = 8 << 20
 	partsAtOnce = 4
@@ -84,8 +84,8 @@ const (
 
 func partSize(n int) int { return firstPart << ((n - 1) / 1000) }
 
-// upload writes an object in parts, each with its checksum. One that fits into a single part
-// is put at once.
+// upload writes an object in parts, each with its checksum. An object that fits into a single
+// part is put at once.
 type upload struct {
 	b      *bucket
 	at     address
@@ -115,7 +115,7 @@ func (w *upload) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// send has the part at hand uploaded, beside those that are.
+// send uploads the current part, while earlier ones are still under way.
 func (w *upload) send() error {
 	if w.id == "" {
 		err := w.b.once(w.ctx, "write", w.at, func(ctx context.Context) (err error) {
@@ -160,7 +160,7 @@ func (w *upload) send() error {
 	return nil
 }
 
-// Commit makes the object visible, and looks whether it is what was written.
+// Commit makes the object visible, and checks that it is what was written.
 func (w *upload) Commit() error {
 	err := w.commit()
 	if err != nil {
@@ -192,7 +192,7 @@ func (w *upload) commit() error {
 	}
 	e, stat := w.b.stat(w.ctx, w.at)
 	switch {
-	case stat == nil && e.Size == w.size: // no upload of that name any more: it was put together, and the answer was lost
+	case stat == nil && e.Size == w.size: // the upload is gone: it was committed, and the answer was lost
 		return nil
 	case err == nil && stat == nil:
 		return errs.New("write", w.at.String(), fmt.Sprintf("the store has %d of %d bytes", e.Size, w.size), "run it again")
@@ -200,8 +200,7 @@ func (w *upload) commit() error {
 	return errors.Join(err, stat)
 }
 
-// Abort gives up what was uploaded, even where the context has ended. A second one does
-// nothing.
+// Abort discards what was uploaded, even if the context has ended. A second one does nothing.
 func (w *upload) Abort() {
 	w.cancel(context.Canceled)
 	w.wg.Wait()

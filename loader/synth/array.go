@@ -13,8 +13,8 @@ import (
 )
 
 // Array writes the clips of Clips into one file for each split, dir/train/clips.npy and
-// dir/val/clips.npy, (N,C,T,H,W), with their classes beside them. It leaves dir alone unless it
-// succeeds.
+// dir/val/clips.npy, (N,C,T,H,W), with their classes beside them. If it fails it leaves dir as
+// it was.
 func Array(ctx context.Context, dir string, o Options) error {
 	o, err := o.withDefaults("array", clipSamples)
 	if err != nil {

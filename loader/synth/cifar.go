@@ -21,9 +21,9 @@ const (
 	cifarSamples = 50_000
 )
 
-// CIFAR10 writes CIFAR-10's binary version into dir: data_batch_1.bin to
-// data_batch_5.bin, test_batch.bin and batches.meta.txt. By default it has the
-// real one's 50,000 and 10,000 samples. It leaves dir alone unless it succeeds.
+// CIFAR10 writes CIFAR-10's binary version into dir: data_batch_1.bin to data_batch_5.bin,
+// test_batch.bin and batches.meta.txt. By default it has as many samples as the real one,
+// 50,000 and 10,000. If it fails it leaves dir as it was.
 func CIFAR10(ctx context.Context, dir string, o Options) error {
 	return writeCIFAR(ctx, dir, "cifar10-binary", o, func(tmp, name string, records []byte) error {
 		return os.WriteFile(filepath.Join(tmp, name+".bin"), records, 0o644)
@@ -37,8 +37,7 @@ func CIFAR10(ctx context.Context, dir string, o Options) error {
 	})
 }
 
-// writeCIFAR makes the batches one after the other and hands each, as binary
-// records, to batch.
+// writeCIFAR makes the batches one after the other and passes each to batch, as binary records.
 func writeCIFAR(ctx context.Context, dir, format string, o Options, batch func(tmp, name string, records []byte) error, meta func(tmp string) error) error {
 	o, err := o.withDefaults("CIFAR-10", cifarSamples)
 	if err != nil {

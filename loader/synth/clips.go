@@ -15,7 +15,7 @@ import (
 	"dev.gpustall/loader/synth/marker"
 )
 
-// Of clips: how many by default, and what one is: 384 KiB.
+// How many clips are made by default, and the size of one: 384 KiB.
 const (
 	clipSamples = 200
 	clipFrames  = 16
@@ -24,9 +24,8 @@ const (
 
 var clipShape = npy.Shape{3, clipFrames, clipSide, clipSide}
 
-// Clips writes dir/train/class/… and dir/val/class/…: .npy files of float16 (C,T,H,W) from 0
-// to 1, in which the picture of ImageFolder's classes moves. It leaves dir alone unless it
-// succeeds.
+// Clips writes dir/train/class/… and dir/val/class/…: .npy files of float16 (C,T,H,W) from 0 to
+// 1, in which the picture of ImageFolder's classes moves. If it fails it leaves dir as it was.
 func Clips(ctx context.Context, dir string, o Options) error {
 	o, err := o.withDefaults("clips", clipSamples)
 	if err != nil {
@@ -57,7 +56,7 @@ func Clips(ctx context.Context, dir string, o Options) error {
 	})
 }
 
-// halvesOf are the float16 from 0 to 1 of each byte.
+// halvesOf returns the float16 from 0 to 1 of each byte.
 func halvesOf() *[256]uint16 {
 	var halves [256]uint16
 	for v := range halves {
@@ -66,7 +65,7 @@ func halvesOf() *[256]uint16 {
 	return &halves
 }
 
-// encodeClip is clip i of a split, and its class.
+// encodeClip returns clip i of a split, and its class.
 func encodeClip(seed int64, split, i int, halves *[256]uint16) (clip []byte, class int) {
 	class = label(seed, split, i)
 	rng := loader.NewRNG(seed, split, i)

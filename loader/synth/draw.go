@@ -9,11 +9,11 @@ import (
 // Classes is the number of classes of every image set made here.
 const Classes = 10
 
-// ClassNames are in the order of labels, which is also the order of their bytes,
-// so that the folders of an image folder get the same labels. A class is a shape
-// or a texture that looks the same mirrored. Place, size, tilt and contrast are
-// random and say nothing about it; the background's colour says a little, as it
-// does in photographs, which gives a network something to begin with.
+// ClassNames are in the order of labels, which is also the order of their bytes, so that the
+// folders of an image folder get the same labels. A class is a shape or a texture that looks
+// the same mirrored. Place, size, tilt and contrast are random and independent of it. The
+// background's colour depends on it a little, as in photographs, so that a network quickly
+// begins to learn.
 var ClassNames = [Classes]string{
 	"checkerboard", "cross", "diagonal-stripes", "disc", "dots",
 	"horizontal-stripes", "ring", "square", "triangle", "vertical-stripes",
@@ -38,8 +38,8 @@ type blob struct {
 	add      float64
 }
 
-// tint is how far, in byte values, a class draws the background towards its hue:
-// about half the spread of backgrounds.
+// tint is how far, in byte values, a class shifts the background towards its hue: about half
+// the spread of backgrounds.
 const tint = 25
 
 func newPicture(class int, rng *loader.RNG) picture {
@@ -109,7 +109,7 @@ func (p *picture) inside(dx, dy float64) bool {
 	}
 }
 
-// half is whether u lies in the first half of its period.
+// half reports whether u lies in the first half of its period.
 func half(u float64) bool { return u-math.Floor(u) < 0.5 }
 
 // draw paints the picture as w x h interleaved RGB.

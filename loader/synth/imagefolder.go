@@ -14,7 +14,7 @@ import (
 	"dev.gpustall/loader/synth/marker"
 )
 
-// Of an image folder: how many by default, sizes in pixels, and how images are stored.
+// How many images are made by default, their sizes in pixels, and how they are stored.
 const (
 	folderSamples = 1000
 	minSide       = 200
@@ -23,8 +23,8 @@ const (
 	pngEvery      = 10 // every tenth image is a PNG
 )
 
-// ImageFolder writes dir/train/class/… and dir/val/class/…: JPEGs of varying size,
-// every tenth image a PNG. It leaves dir alone unless it succeeds.
+// ImageFolder writes dir/train/class/… and dir/val/class/…: JPEGs of varying size, every tenth
+// image a PNG. If it fails it leaves dir as it was.
 func ImageFolder(ctx context.Context, dir string, o Options) error {
 	o, err := o.withDefaults("an image folder", folderSamples)
 	if err != nil {
@@ -43,7 +43,7 @@ func ImageFolder(ctx context.Context, dir string, o Options) error {
 					return err
 				}
 			}
-			if err := marker.Write(root, m); err != nil { // it may be opened by itself
+			if err := marker.Write(root, m); err != nil { // a split may be opened on its own
 				return err
 			}
 			if err := parallel(ctx, s.n, 4, func(from, to int) error {
@@ -71,7 +71,7 @@ func writeImage(root string, seed int64, split, i int) error {
 	return os.WriteFile(filepath.Join(root, ClassNames[class], fmt.Sprintf("%06d%s", i, ext)), b, 0o644)
 }
 
-// encodeImage is image i of a split as a file: a JPEG, every tenth a PNG.
+// encodeImage returns image i of a split as a file: a JPEG, every tenth a PNG.
 func encodeImage(seed int64, split, i int) (file []byte, ext string, class int, err error) {
 	class = label(seed, split, i)
 	rng := loader.NewRNG(seed, split, i)

@@ -25,10 +25,10 @@ func CIFAR10Python(ctx context.Context, dir string, o Options) error {
 	})
 }
 
-// maxPickled keeps a batch under what the reader takes in.
+// maxPickled keeps a batch below the reader's limit.
 const maxPickled = 20_000
 
-// pickler emits the few operations needed; see Python's pickletools.
+// pickler writes the few operations needed; see Python's pickletools.
 type pickler struct{ bytes.Buffer }
 
 func (p *pickler) str(s string) { // SHORT_BINSTRING: Python 2's str
@@ -76,7 +76,7 @@ func pickleBatch(name string, records []byte) []byte {
 	return p.Bytes()
 }
 
-// pickleMeta is {num_cases_per_batch, label_names, num_vis}.
+// pickleMeta returns {num_cases_per_batch, label_names, num_vis}.
 func pickleMeta() []byte {
 	var p pickler
 	p.WriteString("\x80\x02}(")

@@ -14,8 +14,8 @@ import (
 // shardSamples is how many samples a shard has.
 const shardSamples = 128
 
-// Shards writes dir/train and dir/val, each with tar shards in WebDataset's layout that hold
-// the images of ImageFolder and their classes. It leaves dir alone unless it succeeds.
+// Shards writes dir/train and dir/val. Each has tar shards in WebDataset's layout, with the
+// images of ImageFolder and their classes. If it fails it leaves dir as it was.
 func Shards(ctx context.Context, dir string, o Options) error {
 	o, err := o.withDefaults("shards", folderSamples)
 	if err != nil {
@@ -38,8 +38,8 @@ func Shards(ctx context.Context, dir string, o Options) error {
 	})
 }
 
-// splits has each split's folder made and filled, and marks it, since it may be opened by
-// itself.
+// splits makes and fills each split's folder. It marks each, since a split may be opened on its
+// own.
 func splits(tmp string, m marker.Marker, o Options, fill func(root string, split, n int) error) error {
 	for _, s := range []struct {
 		name     string
@@ -59,7 +59,7 @@ func splits(tmp string, m marker.Marker, o Options, fill func(root string, split
 	return nil
 }
 
-// writeShard writes the images from first to end, which are encoded on all cores.
+// writeShard writes the images from first to end, encoding them on all cores.
 func writeShard(ctx context.Context, path string, seed int64, split, first, end int, p *progress) (packed shards.Packed, err error) {
 	type encoded struct {
 		file  []byte

@@ -1,8 +1,7 @@
-// Package synth makes data sets that a small network can learn, in exactly the
-// formats of the real ones: for a first run without a download, for tests, and
-// for machines without a network. The same options give the same bytes on every
-// machine. A marker file (package marker) in each folder says what it is, and
-// every reader shows it.
+// Package synth makes data sets that a small network can learn, in exactly the formats of the
+// real ones. They are for a first run without a download, for tests, and for machines without a
+// network. The same options give the same bytes on every machine. A marker file (package
+// marker) in each folder says what it is, and every reader shows it.
 package synth
 
 import (
@@ -30,7 +29,8 @@ type Options struct {
 	Progress func(done, total int) // called from one goroutine at a time; may be nil
 }
 
-// Limits of Samples and Test: a label a file at least, and files of sane size.
+// Limits of Samples and Test: at least one sample of each class, and files that are not too
+// large.
 const (
 	minSamples = 10
 	maxSamples = 10_000_000
@@ -51,7 +51,7 @@ func (o Options) withDefaults(kind string, samples int) (Options, error) {
 	return o, nil
 }
 
-// Of each image's generator, beside the seed: the splits differ.
+// Added to the seed of each image's generator, so that the splits differ.
 const (
 	splitTrain = iota
 	splitTest
@@ -71,9 +71,8 @@ func label(seed int64, split, index int) int {
 	return order[index%Classes]
 }
 
-// publish lets write fill a temporary folder beside dir, marks it and renames it
-// to dir: dir is either whole or not there. dir may exist when it is empty, or when
-// it already holds exactly this data.
+// publish lets write fill a temporary folder beside dir, marks it and renames it to dir. So dir
+// is complete or missing. An existing dir must be empty or already hold exactly this data.
 func publish(dir string, m marker.Marker, write func(tmp string) error) (err error) {
 	if entries, e := os.ReadDir(dir); e == nil && len(entries) > 0 {
 		return errs.New("make data", dir, "the folder exists and is not empty", "remove it or choose another")
@@ -103,7 +102,7 @@ func publish(dir string, m marker.Marker, write func(tmp string) error) (err err
 		return errs.Wrap(err, "make data", dir, "free some space on its disk, or choose another folder")
 	}
 	if err := os.Rename(tmp, dir); err != nil {
-		if got := marker.Read(dir); got != nil && got.Same(m) { // somebody else was faster
+		if got := marker.Read(dir); got != nil && got.Same(m) { // another process was faster
 			return os.RemoveAll(tmp)
 		}
 		return errs.Wrap(err, "make data", dir, "choose another folder")

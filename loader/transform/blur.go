@@ -6,7 +6,7 @@ import (
 	"dev.gpustall/loader"
 )
 
-// blur is GaussianBlur: kernel_size taps along rows, then along columns (pixels.Blur).
+// blur is GaussianBlur: a kernel of so many taps along rows, then along columns (pixels.Blur).
 type blur struct {
 	taps  int // odd
 	sigma [2]float64
@@ -15,7 +15,7 @@ type blur struct {
 func (t *blur) radius() int               { return t.taps / 2 }
 func (t *blur) shape(h, w int) (int, int) { return h, w }
 
-// words are the weights, from the middle outwards.
+// words returns the number of weights, from the middle outwards.
 func (t *blur) words() int { return t.radius() + 1 }
 
 func (t *blur) draw(w, h int, rng *loader.RNG, p []int32) (ow, oh int) {

@@ -24,7 +24,7 @@ func (t *colours) draw(w, h int, rng *loader.RNG, p []int32) (ow, oh int) {
 
 func bits(f float64) int32 { return int32(math.Float32bits(float32(f))) }
 
-// jitter is ColorJitter: what of each is set, in random order.
+// jitter is ColorJitter: those of the four changes that are set, in random order.
 func jitter(of [4]*[2]float64) *colours {
 	return &colours{func(_, _ int, rng *loader.RNG, p []int32) {
 		order := [4]int{0, 1, 2, 3}

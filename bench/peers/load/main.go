@@ -1,8 +1,7 @@
 //go:build unix
 
-// Command load reads a data set as a training does and prints how fast: samples,
-// seconds, and how many of them the processor computed, as JSON. The scripts beside it
-// compare that with other loaders.
+// Command load reads a data set as a training does and prints the samples, the seconds and
+// the seconds of CPU time as JSON. The scripts beside it compare that with other loaders.
 package main
 
 import (
@@ -40,7 +39,7 @@ func load(data string, workers, batch int, seconds float64, batches int, shuffle
 		return err
 	}
 	defer ds.Close()
-	runtime.GOMAXPROCS(host.Processors(workers)) // as gpustall has it
+	runtime.GOMAXPROCS(host.Processors(workers)) // as in gpustall
 	k := loader.Knobs{NumWorkers: workers, BatchSize: batch, InOrder: true, Shuffle: shuffle, DropLast: true}
 	if workers > 0 {
 		k.PrefetchFactor = 2
@@ -79,7 +78,7 @@ func load(data string, workers, batch int, seconds float64, batches int, shuffle
 	})
 }
 
-// cpuTime is what the process has computed, in all threads.
+// cpuTime returns the CPU time of the process, in all threads.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

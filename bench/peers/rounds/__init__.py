@@ -1,5 +1,5 @@
-"""What the comparisons with other loaders share: rounds that are interleaved, so that
-whatever else the machine does meets all alike, and ratios within a round."""
+"""What the comparisons with other loaders share. Rounds are interleaved, so that other load
+on the machine affects all loaders alike, and ratios are taken within a round."""
 import json
 import os
 import platform
@@ -12,10 +12,10 @@ import time
 def arguments(p, rounds=5, seconds=4.0):
     p.add_argument("--rounds", type=int, default=rounds)
     p.add_argument("--seconds", type=float, default=seconds)
-    p.add_argument("--load", help="bench/peers/load, built; without it, it is")
-    p.add_argument("--before", help="the same of an earlier version, to compare with")
+    p.add_argument("--load", help="the built bench/peers/load; it is built if this is missing")
+    p.add_argument("--before", help="the same program of an earlier version, to compare with")
     p.add_argument("--peer", help="(how the script runs itself)")
-    p.add_argument("--data", help="a data set of one's own; without it, one is made")
+    p.add_argument("--data", help="your own data set; one is made if this is missing")
     p.add_argument("--workers", type=int, help="(of --peer)")
 
 

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 )
 
-// bits is the input, bit by bit: left-aligned in acc, n of them certain.
+// bits reads the input bit by bit. acc holds the next bits, left-aligned; n of them are valid.
 type bits struct {
 	acc uint64
 	n   int
@@ -21,8 +21,8 @@ func (r *bits) reset(b []byte, pos int) { *r = bits{b: b, pos: pos} }
 func (r *bits) fill() {
 	if r.pos+8 <= len(r.b) {
 		v := binary.BigEndian.Uint64(r.b[r.pos:])
-		// No byte of 0xff, that is, no byte of 0 in its complement. What goes into acc
-		// beyond the whole bytes will be put there once more.
+		// No byte is 0xff, that is, no byte of the complement is 0. acc also gets bits beyond
+		// the whole bytes, which are put there again later.
 		if (^v-0x0101010101010101)&v&0x8080808080808080 == 0 {
 			r.acc |= v >> r.n
 			k := (64 - r.n) >> 3
@@ -59,14 +59,14 @@ func (r *bits) fillSlowly() {
 	}
 }
 
-// overrun reports whether more was read than there was.
+// overrun reports whether more bits were read than the input has.
 func (r *bits) overrun() bool { return r.pad > r.n }
 
-// restart goes past a restart marker, want, which should come next. If it does not, it
-// does what libjpeg does by default (jpeg_resync_to_restart in jdmarker.c): markers
-// that were due before are skipped; one of the next two stays where it is, so that
-// this interval has no data; any other restart marker is taken for the right one.
-// It reports whether there is data now; end tells whether the file ended.
+// restart goes past the restart marker want, which should come next. If it does not, restart
+// does what libjpeg does by default (jpeg_resync_to_restart in jdmarker.c). Earlier markers are
+// skipped. One of the next two markers is left unread, so this interval has no data. Any other
+// restart marker is taken for the right one. restart reports whether data follows; end tells
+// whether the file ended.
 func (r *bits) restart(want byte) bool {
 	for ; ; r.pos += 2 {
 		i := r.pos
@@ -90,8 +90,8 @@ func (r *bits) restart(want byte) bool {
 	}
 }
 
-// trailer reports whether libjpeg knows the marker that comes next, or there is none.
-// Data that end too early with another are an error to it.
+// trailer reports whether libjpeg knows the next marker, or there is none. If data end too
+// early with an unknown marker, libjpeg fails.
 func (r *bits) trailer() bool {
 	for i := r.pos; i+1 < len(r.b); i++ {
 		if r.b[i] != 0xff {
@@ -106,14 +106,13 @@ func (r *bits) trailer() bool {
 	return true
 }
 
-// known reports whether libjpeg takes a marker that comes after the data.
+// known reports whether libjpeg accepts a marker that comes after the data.
 func known(m byte) bool {
 	return m == eoi || m == sos || m == dht || m == dqt || m == dri || m == com || m >= app0 && m < app0+16
 }
 
-// ends reports whether the data that follow, whatever they are, come to an end at a
-// marker that libjpeg knows: then nothing that is in them would make this package
-// refuse the file.
+// ends reports whether the data that follow end at a marker that libjpeg knows. Then this
+// package accepts the file whatever the data are.
 func (r *bits) ends() bool {
 	for i := r.pos; ; {
 		n := bytes.IndexByte(r.b[i:], 0xff)
@@ -131,7 +130,7 @@ func (r *bits) ends() bool {
 	}
 }
 
-// after is the restart marker n places after another.
+// after returns the restart marker n places after another.
 func after(marker byte, n byte) byte { return rst0 + (marker+n)&7 }
 
 // take reads up to 16 bits.

@@ -1,9 +1,9 @@
 package jpeg
 
-// decodeBlock decodes the next block of a component, dequantizes and transforms it
-// to the pixels at offset at of its plane (T.81, F.2.2). Of damaged data it makes what
-// libjpeg makes of it: a code that is none stands for 0 and has 17 bits, and what
-// would come after the last coefficient is the last.
+// decodeBlock decodes the next block of a component, dequantizes it and transforms it to the
+// pixels at offset at of its plane (T.81, F.2.2). It treats damaged data as libjpeg does: an
+// invalid code is 0 and has 17 bits, and values after the last coefficient replace the last
+// one.
 func (d *Decoder) decodeBlock(c *component, at int) {
 	r := &d.bits
 	if r.n < 48 {
@@ -77,8 +77,8 @@ func (d *Decoder) decodeBlock(c *component, at int) {
 	inverse(block, cols, out, c.stride)
 }
 
-// skipBlock is decodeBlock for a block that nobody looks at: of it only the DC value
-// counts, from which the next one's differs.
+// skipBlock parses a block outside the wanted part. It needs only the DC value, to which the
+// next block's is relative.
 func (d *Decoder) skipBlock(c *component) {
 	r := &d.bits
 	if r.n < 48 {

@@ -27,7 +27,7 @@ enum {
 	f1501 = 12299, f1847 = 15137, f1961 = 16069, f2053 = 16819, f2562 = 20995, f3072 = 25172,
 };
 
-// plain is the transform as dct.go has it, in arithmetic that wraps around.
+// plain is the transform of dct.go, in arithmetic that wraps around.
 static void plain(const int16_t *block, uint8_t *out, int64_t stride) {
 	uint32_t b[64];
 	for (int i = 0; i < 64; i++) b[i] = (uint32_t)block[i];
@@ -55,12 +55,12 @@ static void plain(const int16_t *block, uint8_t *out, int64_t stride) {
 		for (int x = 0; x < 8; x++) out[y * stride + x] = pixel((int32_t)b[8 * y + x]);
 }
 
-// both is a pair of factors in every place.
+// both makes a vector with the same pair of factors in every place.
 #define both(a, b) _mm256_set1_epi32((int32_t)((uint32_t)(uint16_t)(int16_t)(a) | (uint32_t)(uint16_t)(int16_t)(b) << 16))
 
-// butterfly is the one-dimensional transform of 8 columns at once, whose inputs come in
-// pairs: each product with two of them is one instruction, so that the factors of dct.go
-// are multiplied out. The results have been rounded and shifted.
+// butterfly is the one-dimensional transform of 8 columns at once. Its inputs come in pairs,
+// and each product with two of them is one instruction; for that the factors of dct.go are
+// multiplied out. The results are rounded and shifted.
 INLINE void butterfly(__m256i p04, __m256i p26, __m256i p13, __m256i p57, int shift, __m256i y[8]) {
 	const __m256i round = _mm256_set1_epi32(1 << (shift - 1));
 	__m256i e0 = _mm256_add_epi32(_mm256_madd_epi16(p04, both(1 << const_bits, 1 << const_bits)), round);
@@ -90,9 +90,9 @@ INLINE __m256i pairs(__m128i a, __m128i b) {
 	return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_unpacklo_epi16(a, b)), _mm_unpackhi_epi16(a, b), 1);
 }
 
-// Between the passes values have 16 bits here and 32 in dct.go. What eight coefficients
-// of up to `usual` make fits: their factors' sum is 7.47, and there are 2 bits of
-// fraction. Images have no larger ones, unless they are damaged.
+// Between the passes, values have 16 bits here and 32 in dct.go. Eight coefficients of up to
+// `usual` fit: the sum of their factors is 7.47, and there are 2 bits of fraction. Only damaged
+// images have larger ones.
 enum { usual = 1096 };
 
 AVX2 void gpustall_inverse(const int16_t *block, uint8_t *out, int64_t stride) {

@@ -1,10 +1,9 @@
 package jpeg
 
-// The inverse DCT of C. Loeffler, A. Ligtenberg and G. Moschytz, "Practical fast 1-D
-// DCT algorithms with 11 multiplications", ICASSP 1989, in the variant with 12
-// multiplications and in the fixed point that libjpeg calls "islow" (jidctint.c), its
-// default: constants of 13 bits, 2 bits of fraction between the passes. The same
-// roundings in the same places give the same pixels.
+// The inverse DCT of C. Loeffler, A. Ligtenberg and G. Moschytz, "Practical fast 1-D DCT
+// algorithms with 11 multiplications", ICASSP 1989, in the variant with 12 multiplications. It
+// has the fixed point of libjpeg's default, "islow" (jidctint.c): constants of 13 bits, 2 bits
+// of fraction between the passes. The same roundings in the same places give the same pixels.
 const (
 	constBits = 13
 	passBits  = 2
@@ -26,7 +25,7 @@ const (
 	f3072 = 25172
 )
 
-// flat is inverse of a block without AC.
+// flat does what inverse does for a block without AC coefficients.
 func flat(out []byte, stride int, dc int32) {
 	v := pixel((dc<<passBits + 1<<(passBits+2)) >> (passBits + 3))
 	row := uint64(v) * 0x0101010101010101

@@ -9,10 +9,10 @@ import (
 // which are rare, are found length by length.
 const lookBits = 10
 
-// codes is a table of canonical codes (T.81, C.2). What one image has built serves the
-// next, which nearly always has the same codes. C reads it (scan_amd64.h).
+// codes is a table of canonical codes (T.81, C.2). It is kept from one image to the next, which
+// nearly always has the same codes. C reads it (scan_amd64.h).
 type codes struct {
-	look   [1 << lookBits]uint16 // length<<8 | symbol; 0 where the code is longer
+	look   [1 << lookBits]uint16 // length<<8 | symbol; 0 if the code is longer
 	limit  [17]uint32            // the first code of 16 bits, left-aligned, that is longer than the index
 	offset [17]int32             // symbols[code>>(16-length) + offset[length]]
 	symbol [256]byte
@@ -23,7 +23,7 @@ type codes struct {
 
 type dcTable struct{ codes }
 
-// acTable knows, where a code and the value after it fit in lookBits together, both:
+// acTable decodes a code and the value after it in one step, if both fit into lookBits:
 // value<<16 | zeros before it<<8 | length of both. 0 stands for everything else.
 type acTable struct {
 	codes
@@ -91,7 +91,7 @@ func (t *codes) set(counts, symbols []byte) bool {
 	return true
 }
 
-// same reports whether the table is that of the codes already.
+// same reports whether the table already holds these codes.
 func (t *codes) same(counts, symbols []byte) bool {
 	return t.built && bytes.Equal(t.counts[:], counts) && bytes.Equal(t.symbol[:len(symbols)], symbols)
 }
@@ -115,16 +115,16 @@ func (t *acTable) set(counts, symbols []byte) bool {
 	return true
 }
 
-// extend is the value that size bits stand for (T.81, F.2.2.1): those that begin
-// with 0 are negative.
+// extend returns the value that size bits stand for (T.81, F.2.2.1): if the first bit is 0 it
+// is negative.
 func extend(v int32, size int) int32 {
-	// All ones where the top bit is 0.
+	// All bits are 1 if the top bit is 0.
 	low := (v>>(size-1) - 1)
 	return v + low&(-1<<size+1)
 }
 
-// long finds a symbol whose code has more than lookBits bits. Where there is none it
-// is 0, with the length badCode.
+// long finds a symbol whose code has more than lookBits bits. If there is none, it returns 0
+// with the length badCode.
 func (t *codes) long(acc uint64) (symbol byte, length int) {
 	code := uint32(acc >> 48)
 	for length = lookBits + 1; length <= 16; length++ {

@@ -1,16 +1,15 @@
-// Package jpeg decodes the JPEGs that nearly all image data sets are made of, with
-// Huffman coding and 8 bits, sequential in one scan or progressive, into planes: bit by
-// bit what libjpeg-turbo decodes by default, and without allocating once its memory has
-// the size of the images. Everything else is ErrUnsupported: the standard library's
-// image/jpeg is there for the rest.
+// Package jpeg decodes the JPEGs of nearly all image data sets into planes: Huffman coding and
+// 8 bits, sequential in one scan or progressive. The result equals libjpeg-turbo's default bit
+// by bit. It does not allocate once its memory has the size of the images. Everything else is
+// ErrUnsupported, and is left to the standard library's image/jpeg.
 //
-// Damaged data in a sequential image are no error, as long as the file does not end
-// in them: libjpeg warns, which few programs hear, and makes something of them, and so
-// does this package, the same up to the damage and nearly the same after it.
+// Damaged data in a sequential image are no error unless the file ends in them. libjpeg only
+// warns, which few programs hear, and decodes what it can. This package does so too: the result
+// is the same up to the damage and nearly the same after it.
 //
-// Of an image a part may be all that is wanted: blocks outside are parsed, and what comes
-// after its last row is not. Where there is C for the processor (Native), it decodes the
-// sequential images and converts most to RGB; what it makes is what Go makes, to the bit.
+// A caller may want only a part of an image. Blocks outside are only parsed, and the rows after
+// it are not read. If there is C for the processor (Native), it decodes the sequential images
+// and converts most to RGB, with the same result as Go to the bit.
 //
 // References: ITU-T T.81 (the standard; its sections are named in comments), JFIF
 // 1.02, and for the inverse DCT the paper named there.
@@ -21,24 +20,24 @@ import (
 	"image"
 )
 
-// ErrUnsupported is the answer to an image that this decoder leaves to others.
+// ErrUnsupported is returned for an image that this decoder leaves to others.
 var ErrUnsupported = errors.New("not a JPEG of a usual kind, or damaged")
 
 // Decoder decodes one image after another. Its memory is reused.
 type Decoder struct {
 	// Width and Height are the image's, after Header.
 	Width, Height int
-	// Part is what is wanted of the image: all of it after Header, and for the caller to
-	// change before Decode. What the planes hold elsewhere is of no meaning.
+	// Part is the wanted part of the image. Header sets it to all of the image; the caller may
+	// change it before Decode. The planes hold nothing useful outside of it.
 	Part image.Rectangle
-	// Plain keeps C out of it, for tests.
+	// Plain switches C off, for tests.
 	Plain bool
 	// Gray or YCbCr is the image, after Decode; the other is nil. The planes are
 	// overwritten by the next image.
 	Gray  *image.Gray
 	YCbCr *image.YCbCr
-	// Direct is set where the planes called Y, Cb and Cr are red, green and blue, or
-	// cyan, magenta and yellow, themselves. They are not subsampled then.
+	// Direct is set if the planes called Y, Cb and Cr really are red, green and blue, or cyan,
+	// magenta and yellow. They are then not subsampled.
 	Direct bool
 	// Black is the fourth plane, with the stride of Y, or nil. With it, the other
 	// planes are inks; 255 is no ink.
@@ -52,7 +51,7 @@ type Decoder struct {
 	jfif  bool
 	adobe int // the colour transform of the Adobe segment; -1 without one
 	ratio image.YCbCrSubsampleRatio
-	quant [4][64]int32 // in natural order; [0] is 0 where there is none
+	quant [4][64]int32 // in natural order; [0] is 0 if there is no table
 	dc    [4]dcTable
 	ac    [4]acTable
 	every int // MCUs in a restart interval; 0: none
@@ -82,7 +81,7 @@ type component struct {
 	want         image.Rectangle // in blocks
 }
 
-// wants reports whether the block is one of those that make the part.
+// wants reports whether the block belongs to the wanted part.
 func (c *component) wants(x, y int) bool {
 	return c.want.Min.X <= x && x < c.want.Max.X && c.want.Min.Y <= y && y < c.want.Max.Y
 }
@@ -105,8 +104,7 @@ const (
 	com   = 0xfe
 )
 
-// Header reads up to the frame's header, and so learns the size. The bytes are
-// kept until Decode.
+// Header reads up to the frame's header, which has the size. It keeps the bytes until Decode.
 func (d *Decoder) Header(b []byte) error {
 	d.b, d.pos = b, 2
 	d.comps, d.prog, d.jfif, d.adobe, d.every = 0, false, false, -1, 0
@@ -150,8 +148,7 @@ func (d *Decoder) Decode() error {
 	return nil
 }
 
-// Trim forgets the image, and gives the decoder's memory back if it is more than
-// limit bytes.
+// Trim forgets the image. It frees the decoder's memory if that is more than limit bytes.
 func (d *Decoder) Trim(limit int) {
 	if cap(d.planes)+2*cap(d.coefs) > limit {
 		d.planes, d.coefs = nil, nil
@@ -176,7 +173,7 @@ func (d *Decoder) sequential() bool {
 	if good, sure := d.scan(d.lastRow()); sure {
 		return good
 	}
-	// Something is the matter with what follows the part.
+	// The data after the part are damaged.
 	for i := range d.comp[:d.comps] {
 		d.comp[i].pred = 0
 	}
@@ -212,8 +209,8 @@ func (d *Decoder) layout() {
 	}
 }
 
-// wanted returns which blocks of a component the part is made of: where it is
-// subsampled, upsampling reads one sample further on each side.
+// wanted returns the blocks of a component that the part needs. If it is subsampled, upsampling
+// reads one more sample on each side.
 func (d *Decoder) wanted(c *component) image.Rectangle {
 	whole := image.Rect(0, 0, d.Width, d.Height)
 	if whole.In(d.Part) {
@@ -232,7 +229,7 @@ func (d *Decoder) wanted(c *component) image.Rectangle {
 	return image.Rect(max(r.Min.X, 0)/8, max(r.Min.Y, 0)/8, min((r.Max.X+7)/8, c.width), min((r.Max.Y+7)/8, c.lines))
 }
 
-// lastRow is the row of MCUs after the last one that the part needs.
+// lastRow returns the row of MCUs after the last one that the part needs.
 func (d *Decoder) lastRow() int {
 	last := 0
 	for i := range d.comp[:d.comps] {
@@ -242,10 +239,10 @@ func (d *Decoder) lastRow() int {
 	return last
 }
 
-// scan decodes the entropy-coded segments (T.81, F.2) of so many rows of MCUs. Where
-// they end too early, at a marker, the rest is grey, as libjpeg has it; where the file
-// ends, it is damaged. good says whether all is well with the file, sure whether that is
-// certain though the rest of the rows was not decoded.
+// scan decodes the entropy-coded segments (T.81, F.2) of so many rows of MCUs. If they end too
+// early at a marker, the rest is grey, as in libjpeg. If the file ends, it is damaged. good
+// says whether the file is intact; sure says whether that is certain without decoding the
+// remaining rows.
 func (d *Decoder) scan(rows int) (good, sure bool) {
 	across, down := d.comp[0].width/d.comp[0].h, d.comp[0].lines/d.comp[0].v
 	if native && !d.Plain && d.nativeScan(rows) {
@@ -298,6 +295,6 @@ func (d *Decoder) scan(rows int) (good, sure bool) {
 	return true, d.bits.ends()
 }
 
-// Native reports whether C decodes sequential images, and converts most: it does where it
-// is built in and the processor has AVX2 and BMI2.
+// Native reports whether C decodes sequential images and converts most of them. That needs a
+// build with C and a processor with AVX2 and BMI2.
 func Native() bool { return native }

@@ -22,7 +22,7 @@ import (
 // native says whether there is C for this processor.
 var native = cpu.X86.HasAVX2 && cpu.X86.HasBMI1 && cpu.X86.HasBMI2
 
-// How says what decodes.
+// How says which code decodes.
 func How() string {
 	if native {
 		return "C, with AVX2 and BMI2"
@@ -30,7 +30,7 @@ func How() string {
 	return "Go, which is slower: this processor lacks AVX2 or BMI2"
 }
 
-// The tables are C's as well.
+// C has the same tables.
 var (
 	_ = [1]struct{}{}[unsafe.Sizeof(dcTable{})-C.sizeof_struct_codes]
 	_ = [1]struct{}{}[unsafe.Sizeof(acTable{})-C.sizeof_struct_ac_table]
@@ -40,8 +40,8 @@ var (
 
 func octets(b []byte) *C.uint8_t { return (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// nativeScan is scan in C. done is false where Go has to do it: if the input ends, it
-// depends on how far somebody read ahead whether that was noticed.
+// nativeScan is scan in C. done is false if Go has to do it. That is so if the input ends:
+// whether the end is noticed depends on how far the reader reads ahead.
 func (d *Decoder) nativeScan(rows int) (done bool) {
 	s := C.struct_scan{
 		length: C.int64_t(len(d.b)), pos: C.int64_t(d.pos), comps: C.int32_t(d.comps),
@@ -68,7 +68,7 @@ func (d *Decoder) nativeScan(rows int) (done bool) {
 	return s.end == 0
 }
 
-// RGB writes the part as RGB, if this is a kind of image for which there is C.
+// RGB writes the part as RGB, if there is C for this kind of image.
 func (d *Decoder) RGB(dst []byte) bool {
 	if !native || d.Plain || d.YCbCr == nil || d.Direct {
 		return false

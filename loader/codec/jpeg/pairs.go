@@ -3,13 +3,13 @@ package jpeg
 // pairBits is how many bits select an entry of a table for C.
 const pairBits = 10
 
-// slow, in the place of coefficients, leaves an entry to the other tables.
+// slow stands in place of the number of coefficients: the entry is left to the other tables.
 const slow = 127
 
-// pairs fills the tables that C reads, in which an entry is what comes first in pairBits
-// bits: up to two coefficients and the end of the block, or, where they are skipped, as
-// many as there are. Of the last value nothing but its size needs to be there. From the
-// low bits on, an entry has
+// pairs fills the tables that C reads. An entry says what the first pairBits bits begin with:
+// up to two coefficients and the end of the block. In the table for skipped blocks it is as
+// many coefficients as there are. The last value may lie beyond these bits; only its size must
+// lie within them. From the low bits on, an entry has
 //
 //	6 (of 8) bits: how many bits it takes, at most 26, or 18 if skipped
 //	8 bits: how many coefficients must be left for it; slow where it is none
@@ -23,9 +23,8 @@ const slow = 127
 //	4 (of 8) bits: how many bits come before the second value
 //	16 bits: the first value
 //
-// A first value that there is not is 0 and in the place of the second, which is written
-// after it; a second one that there is not has no bits and is
-// behind the first.
+// A missing first value is 0 and has the place of the second, which is written after it. A
+// missing second value has no bits and the place after the first.
 func (t *acTable) pairs() {
 	for i := range t.pair {
 		t.pair[i] = t.two(uint64(i) << (64 - pairBits))
@@ -34,8 +33,8 @@ func (t *acTable) pairs() {
 	t.paired = true
 }
 
-// next reads a code: how many zeros, and the size of the value after them; bits is of
-// the code. last is the end of the block. All is 0 where the code is longer than left.
+// next reads a code: how many zeros, the size of the value after them, and how many bits the
+// code has. last means the end of the block. All is 0 if the code is longer than left.
 func (t *codes) next(acc uint64, left int) (zeros, size, bits int, last bool) {
 	e := t.look[acc>>(64-lookBits)]
 	symbol, length := byte(e), int(e>>8)
@@ -87,7 +86,7 @@ func values(first int32, at, second, size, shift int) uint64 {
 
 func entry(bits, most, on int) uint64 { return uint64(bits) | uint64(most)<<8 | uint64(on)<<16 }
 
-// skipBits is what each of three entries of skip may take of 56 bits.
+// skipBits is how many of 56 bits each of three entries of skip may use.
 const skipBits = 18
 
 // many makes an entry of skip.

@@ -4,13 +4,13 @@ package jpeg
 // over the whole image. Encoders write about ten.
 const MaxScans = 100
 
-// band is what a scan of a progressive image brings: the coefficients from to, of
-// zigzag order, from bit high (exclusive; 0: from the top) down to bit low.
+// band is the part of the coefficients that a progressive scan has: those from..to in zigzag
+// order, from bit high (exclusive; 0: from the top) down to bit low.
 type band struct{ from, to, high, low int }
 
-// progressive decodes a progressive image (T.81, annex G): scan by scan into
-// coefficients, and these to pixels in the end. One that ends before all bits of all
-// coefficients are there is refused: libjpeg smoothes its blocks.
+// progressive decodes a progressive image (T.81, annex G), scan by scan into coefficients and
+// at the end to pixels. It refuses an image that ends before all bits of all coefficients are
+// there: libjpeg would smooth its blocks.
 func (d *Decoder) progressive() bool {
 	d.layout()
 	d.clearCoefficients()
@@ -104,8 +104,8 @@ func (d *Decoder) progressiveHeader(b []byte) (comps [4]int, n int, s band, ok b
 	return comps, n, s, true
 }
 
-// progressiveScan decodes the entropy-coded segments of a scan. That of one component
-// has its blocks row by row, without those that only fill an MCU.
+// progressiveScan decodes the entropy-coded segments of a scan. In a scan of one component the
+// blocks come row by row, without those that only fill an MCU.
 func (d *Decoder) progressiveScan(comps []int, s band) bool {
 	d.bits.reset(d.b, d.pos)
 	d.run = 0
@@ -158,12 +158,12 @@ func (d *Decoder) progressiveScan(comps []int, s band) bool {
 	return true
 }
 
-// blocks is how many blocks a component with factor f of most has in one direction.
+// blocks returns how many blocks a component with factor f of most has in one direction.
 func blocks(pixels, f, most int) int { return ((pixels*f+most-1)/most + 7) / 8 }
 
 func (c *component) at(x, y int) *[64]int16 { return (*[64]int16)(c.coef[64*(y*c.width+x):]) }
 
-// refineBlock decodes what a scan has for a block.
+// refineBlock decodes the scan's part of a block.
 func (d *Decoder) refineBlock(c *component, b *[64]int16, s band) bool {
 	switch {
 	case s.from == 0 && s.high == 0:
@@ -211,8 +211,8 @@ func (d *Decoder) firstAC(c *component, b *[64]int16, s band) bool {
 	return true
 }
 
-// nextAC decodes one more bit of a band (T.81, G.1.2.3): of the coefficients that
-// already are something, and where others begin.
+// nextAC decodes one more bit of a band (T.81, G.1.2.3): for each coefficient that is not zero,
+// and for those that become so.
 func (d *Decoder) nextAC(c *component, b *[64]int16, s band) bool {
 	bit := int16(1) << s.low
 	k := s.from
@@ -250,8 +250,8 @@ func (d *Decoder) nextAC(c *component, b *[64]int16, s band) bool {
 	return true
 }
 
-// correct reads a bit for each coefficient from k on that is not zero, and returns
-// where it finds a zero after so many of them.
+// correct reads a bit for each coefficient from k on that is not zero. It returns the place of
+// the zero that comes after so many zeros.
 func (d *Decoder) correct(b *[64]int16, k, to, zeros int, bit int16) int {
 	for ; k <= to; k++ {
 		p := &b[natural[k&63]]
@@ -272,7 +272,7 @@ func (d *Decoder) correct(b *[64]int16, k, to, zeros int, bit int16) int {
 	return k
 }
 
-// render dequantizes and transforms the blocks that are wanted.
+// render dequantizes and transforms the wanted blocks.
 func (d *Decoder) render() bool {
 	for i := range d.comp[:d.comps] {
 		c := &d.comp[i]

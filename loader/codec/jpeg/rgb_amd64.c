@@ -7,17 +7,17 @@
 #define AVX2 __attribute__((target("avx2")))
 #define INLINE static inline __attribute__((always_inline, target("avx2")))
 
-// Pixels are made in strips, so that upsampled chroma stays in the first cache. What is
-// computed comes in vectors: the strips have room for one more at their ends.
+// Pixels are made in strips, so that upsampled chroma stays in the first-level cache. Vectors
+// may write past the end of a strip, so each has room for one more.
 enum { strip = 512, room = 32 };
 
-// sums are a strip's chroma samples, weighted with those of a neighbouring row or not;
-// [first-1] and [first+n] are its neighbours, at an edge of the image the edge itself.
+// sums are a strip's chroma samples, possibly weighted with those of a neighbouring row.
+// [first-1] and [first+n] are its neighbours; at an edge of the image, they repeat the edge.
 enum { first = 16 };
 struct sums { uint16_t v[strip / 2 + first + room]; };
 
-// gather reads samples at to at+n of a row of width samples; far is the row further away,
-// which counts a quarter, or null.
+// gather reads samples at to at+n of a row of width samples. far is the row further away, which
+// counts a quarter, or null.
 INLINE void gather(struct sums *s, const uint8_t *near, const uint8_t *far, int64_t at, int64_t n, int64_t width) {
 	const __m256i three = _mm256_set1_epi16(3);
 	for (int64_t i = 0; i < n; i += 16) {
@@ -32,8 +32,9 @@ INLINE void gather(struct sums *s, const uint8_t *near, const uint8_t *far, int6
 	s->v[first + n] = (uint16_t)(far ? 3 * near[r] + far[r] : near[r]);
 }
 
-// widen makes two samples of each of n sums: three quarters of it and one of the
-// neighbour, rounded up on one side and down on the other, and not at all.
+// widen makes two samples of each of n sums: three quarters of the sum and a quarter of its
+// left or right neighbour. left and right are the roundings, up on one side and down on the
+// other.
 INLINE void widen(const struct sums *s, int64_t n, int left, int right, int shift, uint8_t *out) {
 	const __m256i three = _mm256_set1_epi16(3), l = _mm256_set1_epi16((short)left), r = _mm256_set1_epi16((short)right);
 	const __m128i by = _mm_cvtsi32_si128(shift);
@@ -59,10 +60,10 @@ INLINE void between(const uint8_t *near, const uint8_t *far, int64_t n, int bias
 	}
 }
 
-// colours converts 16 pixels of 16 bits, Cb and Cr less 128: JFIF's equations as libjpeg
-// rounds them (ycbcr.go of package codec). The factors of R and B are what is left of them
-// after whole multiples of Cr and Cb; that 15 bits of them give the same 256 results was
-// tried. Those of G are multiplied in 32 bits, because their sum is rounded.
+// colours converts 16 pixels of 16 bits, with 128 subtracted from Cb and Cr. It uses JFIF's
+// equations as libjpeg rounds them (ycbcr.go of package codec). The factors of R and B are the
+// rest after whole multiples of Cr and Cb; a test of all 256 values showed that 15 bits
+// suffice. Those of G are multiplied in 32 bits, because their sum is rounded.
 INLINE void colours(__m256i y, __m256i cb, __m256i cr, __m256i *r, __m256i *g, __m256i *b) {
 	const __m256i factors = _mm256_set1_epi32((int32_t)((uint16_t)-22554 | (uint32_t)(65536 - 46802) << 16));
 	const __m256i half = _mm256_set1_epi32(1 << 15);
@@ -75,7 +76,7 @@ INLINE void colours(__m256i y, __m256i cb, __m256i cr, __m256i *r, __m256i *g, _
 	*g = _mm256_add_epi16(_mm256_sub_epi16(y, cr), _mm256_packs_epi32(lo, hi));
 }
 
-// pixels converts 32 of them.
+// pixels converts 32 pixels.
 INLINE void pixels(const uint8_t *luma, const uint8_t *blue, const uint8_t *red, uint8_t *out) {
 	const __m256i zero = _mm256_setzero_si256(), middle = _mm256_set1_epi16(128);
 	__m256i y = _mm256_loadu_si256((const __m256i *)luma);

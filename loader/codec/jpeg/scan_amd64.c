@@ -4,7 +4,7 @@
 
 #include "block_amd64.h"
 
-// The input, as bits in bits.go, but read on whenever a byte has room.
+// The input, like bits in bits.go, but filled whenever there is room for a byte.
 struct bits {
 	uint64_t acc;
 	int32_t n, pad, end;
@@ -51,7 +51,7 @@ INLINE void fill(struct bits *r) {
 		}
 	}
 	if (r->n < 56) {
-		struct bits t = *r; // so that nobody points to r, and it stays in registers
+		struct bits t = *r; // a copy, so that r stays in registers
 		fill_slowly(&t);
 		*r = t;
 	}
@@ -83,7 +83,7 @@ INLINE int symbol(struct bits *r, const struct codes *t) {
 	return s;
 }
 
-// value reads what size bits stand for, 1 to 15.
+// value reads the value of size bits, 1 to 15.
 INLINE int32_t value(struct bits *r, int size) {
 	int32_t v = extend((int32_t)(r->acc >> (64 - size)), size);
 	r->acc <<= size;
@@ -108,7 +108,7 @@ INLINE void take(struct bits *r, uint64_t e) {
 	r->n -= bits_of(e);
 }
 
-// skip_block reads a block of which nothing but the DC value counts.
+// skip_block reads a block of which only the DC value counts.
 INLINE void skip_block(struct bits *r, const struct codes *dc, const struct ac_table *ac, struct plane *c) {
 	dc_value(r, dc, c);
 	for (int k = 1; k < 64;) {
@@ -133,7 +133,7 @@ INLINE void skip_block(struct bits *r, const struct codes *dc, const struct ac_t
 // read_block reads a block, dequantizes and transforms it.
 INLINE void read_block(struct bits *r, const struct codes *dc, const struct ac_table *ac, const uint16_t *q,
                        struct plane *c, uint8_t *out) {
-	_Alignas(32) int16_t block[64 + 16]; // and where what is none is written
+	_Alignas(32) int16_t block[64 + 16]; // with room for values that do not exist
 	dc_value(r, dc, c);
 	int32_t flat = (int16_t)((uint32_t)c->pred * q[0]);
 	fill(r);
@@ -160,7 +160,7 @@ INLINE void read_block(struct bits *r, const struct codes *dc, const struct ac_t
 				}
 				break;
 			}
-			// The second value, as extend makes it, but of no bits too, which are 0.
+			// The second value, as extend makes it; if it has no bits, it is 0.
 			int size = field(e, 36, 4);
 			uint64_t left = r->acc << field(e, 40, 4);
 			int32_t v = (int32_t)(left >> 1 >> (63 - size));
@@ -201,7 +201,7 @@ static int restart(struct bits *r, int want) {
 AVX2 void gpustall_jpeg_scan(struct scan *s, const uint8_t *b, uint8_t *planes, const struct codes *dc,
                              const struct ac_table *ac, const uint16_t *quant) {
 	struct bits r = {.b = b, .pos = s->pos, .length = s->length};
-	// With room for what is written past the last coefficient.
+	// The rest is room for what is written past the last coefficient.
 	uint16_t q[4][64 + 16] = {{0}};
 	for (int i = 0; i < 4; i++) memcpy(q[i], quant + 64 * i, 128);
 	int left = s->every, next = rst0, over = 0;
@@ -237,7 +237,7 @@ AVX2 void gpustall_jpeg_scan(struct scan *s, const uint8_t *b, uint8_t *planes, 
 			}
 			over = over || r.pad > r.n;
 		}
-		// As far ahead as Go may have read, and further.
+		// This reads at least as far ahead as Go may have read.
 		fill(&r);
 	}
 	s->pos = r.pos;

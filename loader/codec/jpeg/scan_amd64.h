@@ -1,5 +1,5 @@
-// Decoding with AVX2 and BMI2: what scan, decodeBlock, inverse and the conversion to RGB
-// do in Go, to the bit, for any input.
+// Decoding with AVX2 and BMI2. For any input it does the same as scan, decodeBlock, inverse and
+// the conversion to RGB in Go, to the bit.
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,7 +29,7 @@ struct plane {
 	int32_t min_x, max_x, min_y, max_y;
 };
 
-// A scan: what is to be done, and where in the input it is.
+// A scan: what to do, and the place in the input.
 struct scan {
 	int64_t length, pos;
 	int32_t comps, across, rows, every;
@@ -38,9 +38,9 @@ struct scan {
 	struct plane plane[4];
 };
 
-// Scan decodes rows of MCUs of the entropy-coded segments. quant has 64 divisors a
-// table in zigzag order. s->end says that the input ended: then the planes are not to be
-// relied upon, because Go reads less far ahead.
+// Scan decodes rows of MCUs of the entropy-coded segments. quant has 64 divisors a table in
+// zigzag order. s->end says that the input ended; the planes are then not valid, because Go
+// reads less far ahead.
 void gpustall_jpeg_scan(struct scan *s, const uint8_t *b, uint8_t *planes, const struct codes *dc,
                         const struct ac_table *ac, const uint16_t *quant);
 

@@ -5,7 +5,7 @@ import (
 	"image"
 )
 
-// peek returns the next marker, or 0 where there is none.
+// peek returns the next marker, or 0 if there is none.
 func (d *Decoder) peek() byte {
 	for d.pos+1 < len(d.b) && d.b[d.pos] == 0xff && d.b[d.pos+1] == 0xff {
 		d.pos++ // fill bytes
@@ -16,7 +16,7 @@ func (d *Decoder) peek() byte {
 	return d.b[d.pos+1]
 }
 
-// segment takes the next one: its marker and its data; marker 0 at a damaged place.
+// segment reads the next segment: its marker and its data. The marker is 0 at a damaged place.
 func (d *Decoder) segment() (marker byte, data []byte) {
 	marker = d.peek()
 	if marker < sof0 || marker >= rst0 && marker <= soi || d.pos+4 > len(d.b) {
@@ -31,7 +31,7 @@ func (d *Decoder) segment() (marker byte, data []byte) {
 	return marker, data
 }
 
-// segments reads those before the scan until enough says so.
+// segments reads segments before the scan until enough returns true.
 func (d *Decoder) segments(enough func() bool) error {
 	for !enough() {
 		marker, data := d.segment()
@@ -43,7 +43,7 @@ func (d *Decoder) segments(enough func() bool) error {
 		case dht:
 			ok = d.huffman(data)
 		case dqt:
-			ok = !d.begun && d.quantization(data) // what it would apply to is a question
+			ok = !d.begun && d.quantization(data) // between scans it is unclear what a table applies to
 		case dri:
 			if ok = len(data) == 2; ok {
 				d.every = int(binary.BigEndian.Uint16(data))
@@ -64,8 +64,8 @@ func (d *Decoder) segments(enough func() bool) error {
 	return nil
 }
 
-// frame reads the frame's header (T.81, B.2.2): planes whose chroma has one block
-// where luma has one, two or four in each direction.
+// frame reads the frame's header (T.81, B.2.2). In each direction luma has one, two or four
+// blocks for one block of chroma.
 func (d *Decoder) frame(b []byte) bool {
 	if d.comps > 0 || len(b) < 6 || b[0] != 8 || len(b) != 6+3*int(b[5]) {
 		return false
@@ -87,7 +87,7 @@ func (d *Decoder) frame(b []byte) bool {
 		d.comps = n
 		return true
 	}
-	// Colours are coded as YCbCr or not as libjpeg guesses.
+	// libjpeg guesses whether colours are coded as YCbCr; this is the same guess.
 	if n == 3 {
 		rgb := d.comp[0].id == 'R' && d.comp[1].id == 'G' && d.comp[2].id == 'B'
 		d.Direct = !d.jfif && (d.adobe == 0 || d.adobe < 0 && rgb)
@@ -123,8 +123,8 @@ func (d *Decoder) frame(b []byte) bool {
 	return true
 }
 
-// scanHeader reads a scan's header (T.81, B.2.3), which has to be that of all
-// components in the frame's order.
+// scanHeader reads a scan's header (T.81, B.2.3). It must name all components, in the frame's
+// order.
 func (d *Decoder) scanHeader(b []byte) bool {
 	n := d.comps
 	if len(b) != 4+2*n || int(b[0]) != n || b[1+2*n] != 0 || b[2+2*n] != 63 || b[3+2*n] != 0 {
@@ -162,8 +162,8 @@ func (d *Decoder) quantization(b []byte) bool {
 	return true
 }
 
-// natural is where in a block, row by row, its i-th coefficient in zigzag order lies
-// (T.81, figure A.6).
+// natural is the place in a block, row by row, of the i-th coefficient in zigzag order (T.81,
+// figure A.6).
 var natural = [128]byte{
 	0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5,
 	12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21, 28,

@@ -2,6 +2,6 @@
 
 package jpeg
 
-// spare is what planes have in bytes beyond this image, at the most: the next may be
-// somewhat larger.
+// spare is how many bytes planes have beyond this image at most: the next may be somewhat
+// larger.
 const spare = 1 << 20

@@ -2,6 +2,6 @@
 
 package jpeg
 
-// spare is none where memory is checked: what is read or written past the planes' end
-// would be in it, and not be found.
+// spare is 0 when memory is checked: with spare bytes, an access past the planes' end would not
+// be found.
 const spare = 0

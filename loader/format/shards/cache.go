@@ -15,8 +15,8 @@ import (
 	"dev.gpustall/loader/source"
 )
 
-// An index is kept in a file of the cache folder, named by the shard's path, so that a
-// shard is walked once. It holds for a shard of the same size and stamp (source.Entry): its time of
+// An index is kept in a file of the cache folder, named by the shard's path, so that a shard is
+// walked once. It is valid for a shard of the same size and stamp (source.Entry): its time of
 // change, or its version in a store.
 //
 //	magic, size int64, stamp int64, kind, samples uint32, bytes of keys uint32,
@@ -32,7 +32,7 @@ const (
 
 var errCache = errors.New("the kept index is damaged or another shard's")
 
-// marshal is the kept form of an index.
+// marshal returns the kept form of an index.
 func (x *index) marshal(size, stamp int64) []byte {
 	le := binary.LittleEndian
 	b := make([]byte, 0, cacheHead+len(x.entries)*cacheEntry+len(x.keys))
@@ -53,13 +53,13 @@ func (x *index) marshal(size, stamp int64) []byte {
 	return sealed(append(b, x.keys...))
 }
 
-// sealed is b with its checksum.
+// sealed returns b with its checksum.
 func sealed(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b[:len(b):len(b)], crc32.Checksum(b, castagnoli))
 }
 
-// unmarshal is marshal's reverse. What does not hold for a shard of that size and stamp is
-// refused, and so is what would lead a read out of it: within is how far it reaches.
+// unmarshal is the inverse of marshal. It refuses an index of a shard of another size or stamp,
+// and one that would lead a read beyond the shard's first within bytes.
 func unmarshal(b []byte, size, stamp, within int64) (*index, error) {
 	le := binary.LittleEndian
 	if len(b) < cacheHead+4 || string(b[:len(cacheMagic)]) != cacheMagic {
@@ -93,7 +93,7 @@ func unmarshal(b []byte, size, stamp, within int64) (*index, error) {
 	return x, nil
 }
 
-// cacheFile is where the index of a shard is kept in a cache folder.
+// cacheFile returns the file in a cache folder that keeps a shard's index.
 func cacheFile(dir, shard string) (string, error) {
 	abs, err := source.Absolute(shard)
 	if err != nil {
@@ -103,7 +103,7 @@ func cacheFile(dir, shard string) (string, error) {
 	return filepath.Join(dir, cacheFolder, hex.EncodeToString(name[:16])+".index"), nil
 }
 
-// load returns the kept index of a shard; an error where there is none that holds.
+// load returns the kept index of a shard, or an error if there is no valid one.
 func load(dir, shard string, e *source.Entry) (*index, error) {
 	if dir == "" {
 		return nil, fs.ErrNotExist
@@ -128,8 +128,7 @@ func load(dir, shard string, e *source.Entry) (*index, error) {
 	return unmarshal(b, e.Size, e.Stamp(), within)
 }
 
-// keep keeps an index. Whether that works matters to nobody but the next run, which walks
-// the shard again.
+// keep keeps an index. It ignores errors: the next run then walks the shard again.
 func keep(dir, shard string, e *source.Entry, x *index) {
 	if dir == "" {
 		return

@@ -17,12 +17,12 @@ import (
 	"dev.gpustall/loader/source"
 )
 
-// compression is one that shards may have.
+// compression is a way to compress shards.
 type compression struct {
 	name string
-	ext  []string // of shards that have it
+	ext  []string // extensions of shards that have it
 	open func(*bufio.Reader) (io.ReadCloser, error)
-	held int64 // bytes that unpacking a shard takes in memory, at the most
+	held int64 // bytes of memory that unpacking a shard needs at most
 }
 
 var compressions = []compression{
@@ -30,11 +30,11 @@ var compressions = []compression{
 	{"zstd", []string{".tar.zst", ".tar.zstd", ".tzst"}, openZstd, maxWindow + 1<<20},
 }
 
-// extUnread are of compressions that no shard may have.
+// extUnread are the extensions of compressions that this package cannot read.
 var extUnread = []string{".tar.xz", ".txz", ".tar.bz2", ".tbz2", ".tar.lz4"}
 
-// Unread names a tar at path, or in its folder train, that is compressed by a method which is
-// not read; empty where there is none.
+// Unread returns the name of a tar at path, or in its folder train, whose compression this
+// package cannot read. It is empty if there is none.
 func Unread(ctx context.Context, f *source.Files, path string) string {
 	const few = 64
 	if hasExt(path, extUnread) {
@@ -52,7 +52,7 @@ func Unread(ctx context.Context, f *source.Files, path string) string {
 	return ""
 }
 
-// compressionOf is the one that a shard has by its name; nil for none.
+// compressionOf returns the compression that a shard's name says, or nil.
 func compressionOf(name string) *compression {
 	for i := range compressions {
 		if hasExt(name, compressions[i].ext) {
@@ -74,7 +74,7 @@ func hasExt(name string, exts []string) bool {
 // maxWindow is how far zstd's levels up to 19 look back; its decoder takes as much memory.
 const maxWindow = 8 << 20
 
-// zstdMagic begins a frame; one that is skipped begins with skippable, whose lowest four bits
+// zstdMagic begins a frame. A frame to be skipped begins with skippable, whose lowest four bits
 // may be any.
 var (
 	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
@@ -92,7 +92,7 @@ func openZstd(r *bufio.Reader) (io.ReadCloser, error) {
 	return z.IOReadCloser(), nil
 }
 
-// unpacked is what a compressed shard unpacks to, as an archive.
+// unpacked is the archive inside a compressed shard.
 type unpacked struct {
 	z   io.ReadCloser
 	pos int64
@@ -129,11 +129,11 @@ func (u *unpacked) at() int64 { return u.pos }
 
 func (u *unpacked) stuck() error { return u.err }
 
-// maxRest is how much may follow the last file of a tar: tars are filled up to whole
-// records, of 10 KiB usually.
+// maxRest is how many bytes may follow the last file of a tar: tars are filled up to whole
+// records, usually of 10 KiB.
 const maxRest = 16 << 20
 
-// rest reads to the end, where the checksum of what was compressed is.
+// rest reads to the end, where the checksum of the compressed data is.
 func (u *unpacked) rest() error {
 	n, err := io.Copy(io.Discard, io.LimitReader(u, maxRest))
 	if err != nil {

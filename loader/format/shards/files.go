@@ -6,11 +6,11 @@ import (
 	"dev.gpustall/loader/source"
 )
 
-// maxOpen is how many shards stay open: a set may have more of them than a process may
-// have files.
+// maxOpen is how many shards stay open. A set may have more shards than a process may open
+// files.
 const maxOpen = 128
 
-// files keeps shards open from read to read, those used last.
+// files keeps the shards open that were used last.
 type files struct {
 	mu   sync.Mutex
 	open map[int]*handle // by shard
@@ -23,7 +23,7 @@ type handle struct {
 	used  int64 // the tick of the last use
 }
 
-// take returns a shard's file, which open opens where it is not open yet. The caller gives
+// take returns a shard's file, and opens it with open if it is not open yet. The caller gives
 // it back.
 func (f *files) take(shard int, open func() (source.File, error)) (*handle, error) {
 	f.mu.Lock()
@@ -33,8 +33,8 @@ func (f *files) take(shard int, open func() (source.File, error)) (*handle, erro
 	}
 	h := f.open[shard]
 	if h == nil {
-		// Opening with the lock held costs others the time of one open, a few times a
-		// shard; without, each worker would open it.
+		// Opening with the lock held costs others the time of one open, a few times a shard.
+		// Without the lock, each worker would open the shard.
 		file, err := open()
 		if err != nil {
 			return nil, err
@@ -55,7 +55,7 @@ func (f *files) give(h *handle) {
 	h.users--
 }
 
-// trim closes the files that were used longest ago, but for fresh, which is about to be.
+// trim closes the files that were used longest ago, but not fresh, which is about to be used.
 func (f *files) trim(fresh *handle) {
 	for len(f.open) > maxOpen {
 		oldest := -1

@@ -14,8 +14,9 @@ import (
 	"dev.gpustall/loader/source"
 )
 
-// Journal is the file that says what is packed already. It is there before the first shard
-// and until the manifest is; a line of JSON says what is packed, and then one each shard.
+// Journal is the file that says what has been packed so far. It exists from before the first
+// shard until the manifest is written. Its first line of JSON says what is packed; then each
+// shard has a line.
 const Journal = "gpustall-packing.json"
 
 type journal struct {
@@ -28,13 +29,13 @@ type journal struct {
 // journalHead is the first line.
 type journalHead struct {
 	Plan   string `json:"plan"`   // a checksum of what is packed, and how
-	Shards int    `json:"shards"` // in the end
+	Shards int    `json:"shards"` // when all is packed
 }
 
 const hintOther = "remove that folder, or pack into another one"
 
-// openJournal goes on with the journal of an earlier call with the same plan, or begins one.
-// Shards that are not there any more, and what follows them, are packed again.
+// openJournal goes on with the journal of an earlier call with the same plan, or begins one. If
+// a shard is missing, it and those after it are packed again.
 func openJournal(ctx context.Context, to *source.Files, dir, plan string, total int) (*journal, error) {
 	j := &journal{to: to, path: source.Join(dir, Journal), head: journalHead{plan, total}}
 	b, err := to.ReadAll(ctx, j.path, maxManifest)
@@ -60,7 +61,7 @@ func openJournal(ctx context.Context, to *source.Files, dir, plan string, total 
 	return j, errs.Wrap(j.write(ctx), "write", j.path, hintPack)
 }
 
-// parseJournal reads what is whole of a journal: one that was copied may have half a line.
+// parseJournal reads the complete lines of a journal: a copied one may end with half a line.
 func parseJournal(b []byte) (head journalHead, done []Packed) {
 	s := bufio.NewScanner(bytes.NewReader(b))
 	for n := 0; s.Scan(); n++ {
@@ -79,7 +80,7 @@ func parseJournal(b []byte) (head journalHead, done []Packed) {
 	return head, done
 }
 
-// write writes what is known, as a whole: objects of a store cannot be added to.
+// write writes the whole journal, since nothing can be added to an object in a store.
 func (j *journal) write(ctx context.Context) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -93,14 +94,14 @@ func (j *journal) write(ctx context.Context) error {
 	return j.to.WriteAll(ctx, j.path, b.Bytes())
 }
 
-// add notes a shard.
+// add adds a finished shard.
 func (j *journal) add(ctx context.Context, p Packed) error {
 	j.done = append(j.done, p)
 	return j.write(ctx)
 }
 
-// clean removes what a killed call left of a shard. A folder with anything in it in which
-// no packing was begun is refused.
+// clean removes what a killed call left of a shard. It refuses a folder with other contents in
+// which no packing was begun.
 func clean(ctx context.Context, to *source.Files, dir string, begun bool) error {
 	entries, err := to.List(ctx, dir)
 	if err != nil {
@@ -108,7 +109,7 @@ func clean(ctx context.Context, to *source.Files, dir string, begun bool) error 
 	}
 	for _, e := range entries {
 		if left, _ := filepath.Match(source.Unfinished("*"), e.Name); left {
-			_ = to.Remove(ctx, source.Join(dir, e.Name)) // it costs space only
+			_ = to.Remove(ctx, source.Join(dir, e.Name)) // a file that stays only costs space
 		} else if !begun {
 			return errs.New("pack into", dir, fmt.Sprintf("the folder is not empty: it holds %s", errs.Path(e.Name)), "choose a new folder")
 		}

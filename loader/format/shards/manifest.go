@@ -11,8 +11,8 @@ import (
 	"dev.gpustall/loader/source"
 )
 
-// Manifest is the file beside the shards of a split that gpustall packed: what classes are
-// called, and what each shard is. Shards from elsewhere have none.
+// Manifest is the file beside the shards of a split that gpustall packed. It has the classes'
+// names and describes each shard. Shards from elsewhere have none.
 const Manifest = "gpustall-shards.json"
 
 type manifest struct {
@@ -23,7 +23,7 @@ type manifest struct {
 	Shards    []Packed `json:"shards"`
 }
 
-// Packed is what was written of a shard.
+// Packed describes a shard as it was written.
 type Packed struct {
 	Name    string `json:"name"`
 	Samples int    `json:"samples"`
@@ -36,7 +36,7 @@ const (
 	hintManifest = "pack the data again"
 )
 
-// readManifest reads the manifest of a folder; it is empty where there is none.
+// readManifest reads the manifest of a folder; it is empty if there is none.
 func readManifest(ctx context.Context, f *source.Files, dir string) (*manifest, error) {
 	path := source.Join(dir, Manifest)
 	b, err := f.ReadAll(ctx, path, maxManifest)
@@ -53,8 +53,7 @@ func readManifest(ctx context.Context, f *source.Files, dir string) (*manifest, 
 	return &m, nil
 }
 
-// check refuses a folder that lacks a shard of the manifest, or has one that is none of
-// its.
+// check refuses a folder that lacks a shard of the manifest, or has a shard that is not in it.
 func (m *manifest) check(dir string, found []source.Entry) error {
 	if len(m.Shards) == 0 {
 		return nil
@@ -75,7 +74,7 @@ func (m *manifest) check(dir string, found []source.Entry) error {
 	return nil
 }
 
-// check refuses a shard that is not there any more, or has another size.
+// check refuses a shard that is missing or has another size.
 func (p *Packed) check(ctx context.Context, f *source.Files, dir string) error {
 	path := source.Join(dir, p.Name)
 	st, err := f.Stat(ctx, path)
@@ -88,7 +87,7 @@ func (p *Packed) check(ctx context.Context, f *source.Files, dir string) error {
 	return nil
 }
 
-// again says whether packing once more, by that plan, would make the same.
+// again says whether packing once more, by that plan, would give the same result.
 func (m *manifest) again(ctx context.Context, f *source.Files, dir, plan string) error {
 	if m.Plan != plan {
 		return errs.New("pack into", dir, "it holds shards of other data, or of other settings", hintOther)

@@ -19,15 +19,15 @@ import (
 	"dev.gpustall/loader/source"
 )
 
-// Metadata is the table beside the shards of a split, with a row for each sample: key, shard,
-// ext, offset, size and crc32c of its image or array, and where they are known label, class,
-// width and height. Pack writes it; columns may be added to it, for Options.Where.
+// Metadata is the table beside the shards of a split, with a row for each sample. It has key,
+// shard, ext, offset, size and crc32c of the image or array, and label, class, width and height
+// if they are known. Pack writes it; for Options.Where, people may add columns.
 const Metadata = "metadata.parquet"
 
-// sized is a sample's width and height; 0 where they are not known.
+// sized is a sample's width and height; 0 if they are unknown.
 type sized struct{ w, h int }
 
-// writeMetadata writes the table of what plan packed. dims has the sizes of the images of the
+// writeMetadata writes the table of a plan's samples. dims has the sizes of the images in the
 // shards that this call wrote.
 func writeMetadata(ctx context.Context, src Source, to *source.Files, dir string, plan [][]item, packed []Packed, dims map[int]sized) error {
 	classes := src.Info().Classes
@@ -88,7 +88,7 @@ func writeMetadata(ctx context.Context, src Source, to *source.Files, dir string
 	return to.WriteAll(ctx, source.Join(dir, Metadata), b)
 }
 
-// sizeOf is the size of an image by its header.
+// sizeOf returns the size in an image's header.
 func sizeOf(b []byte) sized {
 	w, h, ok := codec.Size(b)
 	if !ok {
@@ -97,8 +97,7 @@ func sizeOf(b []byte) sized {
 	return sized{w, h}
 }
 
-// sizeOfFile reads no more of a file than it needs to: its size is at its beginning, unless a
-// preview lies before it.
+// sizeOfFile reads only the beginning of a file, unless a preview lies before the size.
 func sizeOfFile(path string) sized {
 	f, err := os.Open(path)
 	if err != nil {
@@ -117,7 +116,7 @@ func sizeOfFile(path string) sized {
 	return sizeOf(append(b, rest...))
 }
 
-// metadata is the table as it is read, and the rows of each shard.
+// metadata is the table that was read, and the rows of each shard.
 type metadata struct {
 	*parquet.Table
 	shards map[string][]int
@@ -125,7 +124,7 @@ type metadata struct {
 
 const hintMetadata = "remove it, or pack the data again"
 
-// readMetadata reads the table of a split; nil where there is none.
+// readMetadata reads the table of a split; it returns nil if there is none.
 func readMetadata(ctx context.Context, f *source.Files, root string) (*metadata, error) {
 	path := source.Join(root, Metadata)
 	b, err := f.ReadAll(ctx, path, parquet.MaxFile)
@@ -155,8 +154,8 @@ func readMetadata(ctx context.Context, f *source.Files, root string) (*metadata,
 	return m, nil
 }
 
-// rows are those of a shard, also of one that was compressed after the table was written: its
-// places are those in what it unpacks to.
+// rows returns the rows of a shard. The shard may have been compressed after the table was
+// written; the places are then those in the unpacked shard.
 func (m *metadata) rows(shard string) []int {
 	if rows := m.shards[shard]; len(rows) > 0 {
 		return rows
@@ -171,8 +170,8 @@ func (m *metadata) rows(shard string) []int {
 	return nil
 }
 
-// index is what the table says of a shard that was packed with it: as much as walking over it
-// would find. It is nil where the table does not tell all, or of another shard.
+// index returns what the table says of a shard that was packed with it, which is as much as a
+// walk would find. It is nil if the table lacks something or describes another shard.
 func (m *metadata) index(p *Packed) *index {
 	rows := m.shards[p.Name]
 	key, ext, size, sum, label := m.Column("key"), m.Column("ext"), m.Column("size"), m.Column("crc32c"), m.Column("label")
@@ -216,7 +215,7 @@ func (m *metadata) index(p *Packed) *index {
 	return x
 }
 
-// choose leaves those samples in the shards that fit a condition on the table.
+// choose keeps only the samples that fit a condition on the table.
 func (d *Dataset) choose(root, text string, m *metadata) error {
 	if m == nil {
 		return errs.New("choose samples of", root, "there is no "+Metadata+" beside its shards, in which a condition looks", "pack the data again: gpustall data pack writes it")

@@ -17,19 +17,19 @@ import (
 	"dev.gpustall/loader/source"
 )
 
-// Source is what is packed: a data set whose samples are files.
+// Source is a data set that can be packed: its samples are files.
 type Source interface {
 	loader.Dataset
 	loader.Locator
 	Path(index int) string
 }
 
-// PackOptions say how.
+// PackOptions say how to pack.
 type PackOptions struct {
 	To        *source.Files         // where the shards are written; may be nil
-	ShardSize int64                 // bytes that a shard is to have at the most; one sample may be larger
+	ShardSize int64                 // most bytes of a shard, unless one sample is larger
 	Seed      int64                 // of the order
-	Looking   func(done, total int) // at the sizes of the files, before anything is packed; may be nil
+	Looking   func(done, total int) // is told of the files whose sizes were read, before anything is packed; may be nil
 	Progress  func(done, total int) // samples packed so far; may be nil
 }
 
@@ -48,10 +48,10 @@ type item struct {
 
 const hintPack = "free some space or repair the disk: the same command goes on"
 
-// Pack writes the samples of src as shards into dir, in a random order that the seed alone
-// decides, so that each shard holds a mixture of the classes. It goes on with what an
-// earlier call with the same data and options began. A shard is there as a whole or not at
-// all; the manifest is written last. It returns what is in dir, and how much of it was there.
+// Pack writes the samples of src as shards into dir. The seed alone decides their random order,
+// so each shard is a mixture of the classes. Pack goes on with what an earlier call with the
+// same data and options began. A shard is complete or missing; the manifest is written last. It
+// returns what is in dir, and how much of it was there before.
 func Pack(ctx context.Context, src Source, dir string, o PackOptions) (packed []Packed, before int, err error) {
 	if err := o.To.MkdirAll(dir); err != nil {
 		return nil, 0, errs.Wrap(err, "pack into", dir, "choose a folder that can be written to")
@@ -101,7 +101,7 @@ func Pack(ctx context.Context, src Source, dir string, o PackOptions) (packed []
 	return j.done, before, errs.Wrap(o.To.Remove(ctx, j.path), "pack into", dir, hintPack)
 }
 
-// planOf decides which samples come into which shard, and gives it a checksum.
+// planOf decides which samples go into which shard, and gives the plan a checksum.
 func planOf(ctx context.Context, src Source, o PackOptions) (plan [][]item, sum string, err error) {
 	info := src.Info()
 	h := sha256.New()
@@ -135,8 +135,8 @@ func planOf(ctx context.Context, src Source, o PackOptions) (plan [][]item, sum 
 	return plan, hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// keyOf is the key of a file's sample: its path without the extension, and without dots in
-// its name, at the first of which the key would end.
+// keyOf returns the key of a file's sample: its path without the extension. Dots in the name
+// are replaced, since the first one would end the key.
 func keyOf(name string) string {
 	name = filepath.ToSlash(name)
 	dir, base := path.Split(name)
@@ -144,7 +144,7 @@ func keyOf(name string) string {
 	return dir + cmp.Or(base, "_")
 }
 
-// unique gives a key that is taken a number.
+// unique adds a number to a key that is taken.
 func unique(taken map[string]bool, key string) string {
 	free := key
 	for n := 2; taken[free]; n++ {

@@ -22,12 +22,12 @@ type entry struct {
 	size  uint32 // of that, in bytes
 	label int32  // none: it has no class
 	sum   uint32 // of the image or array, CRC-32C; 0: none was written
-	key   uint32 // where its key ends in index.keys; it begins where the one before ends
+	key   uint32 // where its key ends in index.keys; it begins at the end of the key before
 }
 
 const none = -1 // label of a sample without a class
 
-// kind is what the samples of a shard hold.
+// kind says what the samples of a shard hold.
 type kind uint8
 
 const (
@@ -39,7 +39,7 @@ func (k kind) String() string {
 	return map[kind]string{images: "images", arrays: ".npy arrays"}[k]
 }
 
-// index is what a walk over a shard's headers finds.
+// index is the result of a walk over a shard's headers.
 type index struct {
 	kind    kind
 	keys    []byte
@@ -54,7 +54,7 @@ func (x *index) key(i int) string {
 	return string(x.keys[from:x.entries[i].key])
 }
 
-// extensions that hold a sample, by what it is.
+// extensions are those of samples, by kind.
 var extensions = map[string]kind{
 	"jpg": images, "jpeg": images, "png": images, "ppm": images, "bmp": images, "pgm": images,
 	"tif": images, "tiff": images, "webp": images, "npy": arrays,
@@ -74,8 +74,8 @@ const (
 	hintClass = "give each sample a .cls with the number of its class, or a .json with a number named label, cls or class"
 )
 
-// split is WebDataset's: the key is the path up to the first dot of the file's name, the
-// extension what follows that, in lower case. False for what has none of either.
+// split splits a name as WebDataset does. The key is the path up to the first dot of the file's
+// name; the extension is the rest, in lower case. ok is false if either is missing.
 func split(name string) (key, ext string, ok bool) {
 	base := strings.LastIndexByte(name, '/') + 1
 	dot := strings.IndexByte(name[base:], '.')
@@ -85,12 +85,12 @@ func split(name string) (key, ext string, ok bool) {
 	return name[:base+dot], strings.ToLower(name[base+dot+1:]), true
 }
 
-// archive is a tar that is walked over.
+// archive is a tar that can be walked over.
 type archive interface {
 	io.Reader
 	at() int64    // the byte that is read next
-	stuck() error // why reading failed, where it was not the tar's fault
-	// rest refuses what does not end as it should, after the last file.
+	stuck() error // why reading failed, if the tar is not the cause
+	// rest refuses an archive with a wrong end after the last file.
 	rest() error
 }
 
@@ -132,20 +132,19 @@ func keysOf(m map[string]string) (keys []string) {
 	return keys
 }
 
-// grouper makes samples of the files of a shard: those that follow one another and have
-// the same key.
+// grouper makes samples of the files of a shard: successive files with the same key.
 type grouper struct {
 	x     *index
 	key   string
-	begun bool // there is a sample at hand
+	begun bool // there is a current sample
 	at    int64
 	exts  []string
 	e     entry
 	kind  kind
-	cls   bool // its label is a .cls's, which counts for more than a .json's
+	cls   bool // its label comes from a .cls, which wins over a .json
 }
 
-// add takes the next file, whose content begins at off and can be read from r.
+// add adds the next file, whose content begins at off and can be read from r.
 func (g *grouper) add(h *tar.Header, off int64, r io.Reader) error {
 	key, ext, ok := split(h.Name)
 	if !ok {
@@ -187,7 +186,7 @@ func (g *grouper) add(h *tar.Header, off int64, r io.Reader) error {
 	return nil
 }
 
-// class takes the class from a .cls or .json file.
+// class reads the class from a .cls or .json file.
 func (g *grouper) class(ext string, b []byte, off int64) error {
 	var label int64
 	var err error
@@ -200,7 +199,7 @@ func (g *grouper) class(ext string, b []byte, off int64) error {
 	} else {
 		var found bool
 		if label, found = labelOf(b); !found {
-			return nil // it says other things
+			return nil // it holds something else
 		}
 	}
 	if label < 0 || label > maxLabel {
@@ -224,7 +223,7 @@ func labelOf(b []byte) (int64, bool) {
 	return 0, false
 }
 
-// flush ends the sample at hand.
+// flush ends the current sample.
 func (g *grouper) flush() error {
 	if !g.begun {
 		return nil
@@ -248,7 +247,7 @@ func (g *grouper) flush() error {
 	return nil
 }
 
-// fault is an error at a byte of the shard, which the caller names.
+// fault returns an error at a byte of the shard, which the caller names.
 func (g *grouper) fault(at int64, reason, hint string) error {
 	where := fmt.Sprintf("at byte %d", at)
 	if g.key != "" {
@@ -257,7 +256,7 @@ func (g *grouper) fault(at int64, reason, hint string) error {
 	return errs.Reason(where+": "+reason, hint)
 }
 
-// broken is what archive/tar makes of a damaged file.
+// broken returns the error of a file that archive/tar finds damaged.
 func (g *grouper) broken(err error, r archive, at int64) error {
 	var m interface{ magic() bool } // it can be looked at once more
 	m, _ = r.(interface{ magic() bool })
@@ -288,9 +287,9 @@ var (
 	errNotTar  = errors.New("not a tar file")
 )
 
-// sumName is what a file's owning group is called where it holds the CRC-32C of the file:
-// tar has checksums of headers only, readers of WebDataset do not look at the group, and
-// the header's own checksum covers it.
+// sumName is the owning group of a file in a shard; it holds the file's CRC-32C. tar itself has
+// checksums of headers only, and readers of WebDataset do not look at the group. The header's
+// checksum covers it.
 const sumName = "crc32c-"
 
 func checksum(h *tar.Header) (uint32, bool) {

@@ -1,17 +1,17 @@
-// Package shards reads WebDataset's tar shards: a folder of .tar files in which
-// the files that make up a sample follow one another and share a key, the path up to the
-// first dot of the name: 000017.jpg, 000017.cls. A sample's input is an image (.jpg .png
-// .webp … see codec) or an array (.npy), its class a number in a .cls or in a .json. A
-// folder train holds the training split, val, valid or test the evaluation split.
+// Package shards reads WebDataset's tar shards: a folder of .tar files. The files of a sample
+// follow one another in the tar and share a key, which is the path up to the first dot of the
+// name: 000017.jpg, 000017.cls. A sample's input is an image (.jpg .png .webp … see codec) or
+// an array (.npy). Its class is a number in a .cls or in a .json. A folder train holds the
+// training split; val, valid or test holds the evaluation split.
 //
-// An uncompressed tar is an index of itself: walking over its headers, once, tells where
-// each sample lies, and reading one is one read at that place. So samples are served by
-// index, in whatever order the loader asks, and its promises hold without more: every sample
-// exactly once an epoch and the same batches from the same seed, whatever the workers. The
-// order keeps to the shards (loader.Grouped). An index is kept in the cache folder.
+// An uncompressed tar is its own index. One walk over its headers tells where each sample lies,
+// and a sample is then read by one read at that place. So samples are served by index in any
+// order, and the loader's promises hold: every sample exactly once an epoch, and the same
+// batches from the same seed whatever the workers. The order keeps to the shards
+// (loader.Grouped). An index is kept in the cache folder.
 //
-// Compressed shards (.tar.gz, .tar.zst, see compression.go) have to be unpacked from the beginning, and are a
-// loader.Stream.
+// Compressed shards (.tar.gz, .tar.zst, see compression.go) must be unpacked from the
+// beginning, so they are a loader.Stream.
 package shards
 
 import (
@@ -42,7 +42,7 @@ const Format = "shards"
 // Ext is the extension of shards.
 const Ext = ".tar"
 
-// compressed reports whether a shard is, by its name.
+// compressed reports whether a shard is compressed, by its name.
 func compressed(name string) bool { return compressionOf(name) != nil }
 
 func isShard(name string) bool { return strings.HasSuffix(name, Ext) || compressed(name) }
@@ -157,7 +157,7 @@ func open(ctx context.Context, path string, o Options, splits ...string) (*Datas
 	return d, nil
 }
 
-// named is a data set's name, with the condition by which its samples were chosen.
+// named returns a data set's name, with the condition that chose its samples.
 func named(path, where string) string {
 	if where == "" {
 		return source.Name(path)
@@ -165,7 +165,7 @@ func named(path, where string) string {
 	return source.Name(path) + " where " + where
 }
 
-// list finds the folder of a split and its shards, by name: the whole of them, or the one that
+// list finds the folder of a split and its shards, sorted by name: all of them, or the one that
 // path names.
 func list(ctx context.Context, f *source.Files, path string, splits []string) (root string, found []source.Entry, whole bool, err error) {
 	st, err := f.Stat(ctx, path)
@@ -217,8 +217,8 @@ func list(ctx context.Context, f *source.Files, path string, splits []string) (r
 	return root, found, true, nil
 }
 
-// byClass reports whether a folder holds folders of samples: an image folder in which the
-// archives lie that it was unpacked from. It looks at a few names of a few folders.
+// byClass reports whether a folder holds folders of samples. Then it is an image folder beside
+// the archives that it was unpacked from. byClass looks at a few names of a few folders.
 func byClass(ctx context.Context, f *source.Files, root string, entries []source.Entry) bool {
 	const few = 64
 	looked := 0
@@ -241,7 +241,7 @@ func byClass(ctx context.Context, f *source.Files, root string, entries []source
 // walkers is how many shards are walked at a time: it waits for storage.
 const walkers = 8
 
-// scan walks the shards, or finds what was kept of an earlier walk.
+// scan walks the shards, or uses what was kept of an earlier walk.
 func (d *Dataset) scan(ctx context.Context, root string, found []source.Entry, m *manifest, o Options) error {
 	packed := map[string]*Packed{}
 	for i := range m.Shards {
@@ -251,7 +251,7 @@ func (d *Dataset) scan(ctx context.Context, root string, found []source.Entry, m
 	defer cancel(nil)
 	var next, done atomic.Int64
 	var wg sync.WaitGroup
-	var mu sync.Mutex // one Progress at a time, counting up
+	var mu sync.Mutex // Progress is called once at a time, with ascending counts
 	for range min(walkers, len(found)) {
 		wg.Go(func() {
 			defer func() {
@@ -282,8 +282,8 @@ func (d *Dataset) scan(ctx context.Context, root string, found []source.Entry, m
 	return context.Cause(ctx)
 }
 
-// openShard finds what a shard holds: in what was kept of an earlier walk, for a shard in a
-// store also in the index that was packed with it, or by walking over it.
+// openShard finds what a shard holds. It uses what was kept of an earlier walk or, for a shard
+// in a store, the index that was packed with it. Otherwise it walks over the shard.
 func openShard(ctx context.Context, root string, e source.Entry, packed *Packed, o Options) (*shard, error) {
 	path := source.Join(root, e.Name)
 	if source.Remote(root) && packed != nil && packed.Bytes != e.Size {
@@ -302,7 +302,7 @@ func openShard(ctx context.Context, root string, e source.Entry, packed *Packed,
 		s.index, err = beside(ctx, o.Files, path, packed)
 	}
 	if err != nil && packed != nil && packed.Bytes == e.Size && !compressed(e.Name) && o.table != nil {
-		if table, terr := o.table(); terr == nil && table != nil { // a damaged one matters only to conditions
+		if table, terr := o.table(); terr == nil && table != nil { // a damaged table is an error only for conditions
 			if s.index = table.index(packed); s.index != nil {
 				err = nil
 			}
@@ -321,8 +321,8 @@ func openShard(ctx context.Context, root string, e source.Entry, packed *Packed,
 	return s, nil
 }
 
-// walkOver walks over a shard. One in a store is read forwards: a request for each header
-// would take longer.
+// walkOver walks over a shard. It reads a shard in a store forwards, since a request for each
+// header would take longer.
 func walkOver(ctx context.Context, f source.File, name string) (*index, error) {
 	if e := f.Entry(); e.Version == "" && !compressed(name) {
 		return walk(&window{r: readerAt{ctx, f}, size: e.Size})
@@ -340,7 +340,7 @@ func walkOver(ctx context.Context, f source.File, name string) (*index, error) {
 	return walk(u)
 }
 
-// readerAt is a file as an io.ReaderAt.
+// readerAt makes an io.ReaderAt of a file.
 type readerAt struct {
 	ctx context.Context //nolint:containedctx // for the time of a call
 	f   source.File
@@ -403,7 +403,7 @@ func (d *Dataset) add(m *manifest) error {
 
 func (d *Dataset) kind() kind { return d.shards[0].kind }
 
-// measure takes shape and type of all arrays from the first.
+// measure takes the shape and type of all arrays from the first.
 func (d *Dataset) measure(ctx context.Context) error {
 	var s loader.Sample
 	if err := d.first(ctx, &s); err != nil {
@@ -430,14 +430,14 @@ func (d *Dataset) first(ctx context.Context, s *loader.Sample) error {
 	return errors.Join(c.Next(ctx, s), c.Close())
 }
 
-// Compressed reports whether the shards are.
+// Compressed reports whether the shards are compressed.
 func (d *Dataset) Compressed() bool { return compressed(d.shards[0].name) }
 
-// Streams reports whether the shards are read as a Stream: compressed ones, since there is no
-// other way, and those in a store, since each sample would be a request otherwise.
+// Streams reports whether the shards are read as a Stream. Compressed ones can only be read so.
+// In a store each sample would otherwise be a request.
 func (d *Dataset) Streams() bool { return d.Compressed() || source.Remote(d.info.Path) }
 
-// Stored is how many bytes the shards have on the disk.
+// Stored returns how many bytes the shards have on the disk.
 func (d *Dataset) Stored() (bytes int64) {
 	for i := range d.shards {
 		bytes += d.shards[i].entry.Size
@@ -448,7 +448,7 @@ func (d *Dataset) Stored() (bytes int64) {
 // Info describes the split.
 func (d *Dataset) Info() loader.Info { return d.info }
 
-// Arrays is the header of the samples where they are arrays, and false where they are images.
+// Arrays returns the header of the samples if they are arrays; false means images.
 func (d *Dataset) Arrays() (npy.Header, bool) { return d.array, d.kind() == arrays }
 
 // Contents says what the shards hold, and how many there are: "images in 12 shards".
@@ -466,12 +466,12 @@ func (d *Dataset) Contents() string {
 	return fmt.Sprintf("%s in %d %s", what, len(d.shards), shards)
 }
 
-// Grouping are the shards.
+// Grouping returns the shards as groups.
 func (d *Dataset) Grouping() loader.Grouping {
 	return loader.Grouping{Starts: d.starts}
 }
 
-// find is the shard of a sample, and its place in it.
+// find returns the shard of a sample, and its place in it.
 func (d *Dataset) find(index int) (shard, i int) {
 	g := d.Grouping()
 	shard = g.Group(index)
@@ -487,8 +487,8 @@ func (d *Dataset) Locate(index int) string {
 	return d.shards[shard].name + "#" + d.shards[shard].key(i)
 }
 
-// Read fetches the image or array of sample s.Index into s.Raw and sets s.Label, 0 where
-// there are no classes.
+// Read fetches the image or array of sample s.Index into s.Raw and sets s.Label, which is 0
+// without classes.
 func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 	if s.Index < 0 || s.Index >= d.info.Samples {
 		return fmt.Errorf("shards: read sample %d: %s has samples 0 to %d", s.Index, d.info.Path, d.info.Samples-1)
@@ -524,12 +524,12 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 	return nil
 }
 
-// errSum is of a sample of n bytes.
+// errSum is the error of a sample of n bytes with a wrong checksum.
 func errSum(n int) error {
 	return errs.Reason(fmt.Sprintf("its %d bytes do not have the checksum that was written: they are damaged", n), hintShard).Because(loader.ErrDamaged)
 }
 
-// reopen opens a shard and refuses one that is not the one that was walked.
+// reopen opens a shard and refuses it if it has changed since the walk.
 func (d *Dataset) reopen(ctx context.Context, s *shard) (source.File, error) {
 	path := source.Join(d.info.Path, s.name)
 	f, err := d.from.Known(ctx, path, s.entry)
@@ -543,7 +543,7 @@ func (d *Dataset) reopen(ctx context.Context, s *shard) (source.File, error) {
 	return f, nil
 }
 
-// blame is an error of a sample: it names shard, key and place.
+// blame returns an error of a sample, which names shard, key and place.
 func (d *Dataset) blame(op string, index int, err error) error {
 	at, i := d.find(index)
 	s := &d.shards[at]
@@ -552,7 +552,7 @@ func (d *Dataset) blame(op string, index int, err error) error {
 		cmp.Or(why.Hint, hintShard)).Because(err)
 }
 
-// Decode turns the image in s.Raw into RGB pixels, or finds the array in it.
+// Decode turns the image in s.Raw into RGB pixels, or makes s.Pixels the array in it.
 func (d *Dataset) Decode(s *loader.Sample) error {
 	if d.kind() == arrays {
 		if err := npy.Decode(s, &d.array); err != nil {

@@ -11,8 +11,8 @@ import (
 	"dev.gpustall/loader/source"
 )
 
-// Stream is shards that are read forwards: compressed ones (.tar.gz, .tar.zst), for which there is
-// no other way, so that their indexes are worth keeping, and those in a store.
+// Stream is shards that are read forwards: compressed ones (.tar.gz, .tar.zst), which can only
+// be read so, and those in a store.
 type Stream struct{ *Dataset }
 
 var (
@@ -24,7 +24,7 @@ var (
 // streamLanes is how many shards are read at a time, each by whichever worker needs it.
 const streamLanes = 4
 
-// Grouping are the shards.
+// Grouping returns the shards as groups.
 func (d Stream) Grouping() loader.Grouping {
 	return loader.Grouping{Starts: d.starts, Lanes: streamLanes}
 }
@@ -34,7 +34,7 @@ func (d Stream) Open(ctx context.Context, group int) (loader.Cursor, error) {
 	return d.OpenAt(ctx, group, 0)
 }
 
-// OpenAt begins to read a shard behind so many samples. A compressed one is unpacked up to
+// OpenAt begins to read a shard after so many samples. A compressed one is unpacked up to
 // there.
 func (d Stream) OpenAt(ctx context.Context, group, skip int) (loader.Cursor, error) {
 	if err := ctx.Err(); err != nil {
@@ -62,7 +62,7 @@ func (d Stream) OpenAt(ctx context.Context, group, skip int) (loader.Cursor, err
 	return c, nil
 }
 
-// tape is what is read forwards.
+// tape is a file that is read forwards.
 type tape interface {
 	io.Reader
 	at() int64
@@ -77,13 +77,12 @@ type cursor struct {
 	file   source.File
 	stream source.Stream
 	from   tape
-	waited int64 // of stream.Waited, told to samples
+	waited int64 // the part of stream.Waited already added to samples
 
-	unpacked *unpacked // the same as from; nil of a shard that is not compressed
+	unpacked *unpacked // the same as from if the shard is compressed, else nil
 }
 
-// Next fetches the next sample; of a compressed shard, what lies before it is unpacked as
-// well.
+// Next fetches the next sample. Of a compressed shard it also unpacks what lies before it.
 func (c *cursor) Next(ctx context.Context, s *loader.Sample) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -130,7 +129,7 @@ func (c *cursor) Close() error {
 	return errors.Join(err, c.stream.Close(), c.file.Close())
 }
 
-// forwards is a shard that is read forwards, as it is stored.
+// forwards reads an uncompressed shard forwards.
 type forwards struct {
 	s    source.Stream
 	pos  int64
@@ -148,7 +147,7 @@ func (f *forwards) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Seek lets archive/tar leave out what a walk does not look at; it only goes forwards.
+// Seek only goes forwards; with it archive/tar skips the contents of files.
 func (f *forwards) Seek(offset int64, _ int) (int64, error) {
 	err := f.skip(offset)
 	return f.pos, err
@@ -163,7 +162,7 @@ func (f *forwards) at() int64 { return f.pos }
 
 func (f *forwards) stuck() error { return f.err }
 
-// rest is a window's.
+// rest is window.rest.
 func (f *forwards) rest() error {
 	w := window{r: readerAt{f.ctx, f.file}, size: f.file.Entry().Size, pos: f.pos}
 	return w.rest()

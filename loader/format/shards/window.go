@@ -5,16 +5,16 @@ import (
 	"io"
 )
 
-// window reads a file a few KiB at a time where it is asked to, so that a walk over the
-// headers of a tar costs about one read a sample and skips the samples themselves. What
-// archive/tar skips it seeks over.
+// window reads a file a few KiB at a time, only where it is asked to. So a walk over the
+// headers of a tar costs about one read a sample. archive/tar skips the samples themselves with
+// Seek.
 type window struct {
 	r    io.ReaderAt
 	size int64
 	pos  int64 // of the next byte read
 	from int64 // of buf[0]
 	n    int   // bytes in buf
-	err  error // of the last read of r, which was no end of file
+	err  error // of the last read of r, except the end of the file
 	buf  [4096]byte
 }
 
@@ -37,7 +37,7 @@ func (w *window) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Seek is lazy: nothing is read.
+// Seek reads nothing.
 func (w *window) Seek(offset int64, whence int) (int64, error) {
 	switch whence {
 	case io.SeekCurrent:
@@ -56,8 +56,8 @@ func (w *window) at() int64 { return w.pos }
 
 func (w *window) stuck() error { return w.err }
 
-// rest wants a tar to end with empty blocks: archive/tar takes one that ends between two
-// files for whole.
+// rest requires a tar to end with empty blocks: archive/tar also accepts one that ends between
+// two files.
 func (w *window) rest() error {
 	var last [512]byte
 	n, _ := w.r.ReadAt(last[:], max(0, w.size-int64(len(last))))

@@ -18,14 +18,14 @@ import (
 	"dev.gpustall/loader/source"
 )
 
-// Part is a file of a sample: what follows the key in its name, and its content.
+// Part is a file of a sample: its name after the key, and its content.
 type Part struct {
 	Ext  string
 	Data []byte
 }
 
-// Writer writes a shard, which is there as a whole from Close on and not at all before. The
-// same samples make the same bytes.
+// Writer writes a shard, which becomes visible as a whole at Close. The same samples make the
+// same bytes.
 type Writer struct {
 	ctx     context.Context //nolint:containedctx // from Create to Close
 	to      *source.Files
@@ -58,7 +58,7 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Add writes a sample: its files, one after the other, each with its checksum (sumName).
+// Add writes a sample: its files one after the other, each with its checksum (sumName).
 func (w *Writer) Add(key string, parts ...Part) error {
 	for _, p := range parts {
 		h := &tar.Header{
@@ -79,7 +79,7 @@ func (w *Writer) Add(key string, parts ...Part) error {
 	return nil
 }
 
-// Close ends the shard and names it, and writes its index beside it.
+// Close ends the shard, gives it its name, and writes its index beside it.
 func (w *Writer) Close() (Packed, error) {
 	err := errors.Join(w.tar.Close(), w.buf.Flush(), w.index.flush())
 	if err != nil {
@@ -98,14 +98,14 @@ func (w *Writer) Close() (Packed, error) {
 // Abort removes what was written.
 func (w *Writer) Abort() { w.file.Abort() }
 
-// Space is how many bytes a file of so many takes in a shard, its header included.
+// Space returns how many bytes a file of so many takes in a shard, including its header.
 func Space(size int64) int64 { return 512 + (size+511)/512*512 }
 
-// extIndex follows a shard's name in that of its index, which has the form of a kept one and
-// is bound to the shard's checksum. It is what opening a shard in a store reads of it.
+// extIndex is added to a shard's name for the file of its index. It has the form of a kept
+// index and belongs to the shard's checksum. Opening a shard in a store reads this file.
 const extIndex = ".index"
 
-// stamp is what an index is bound to that was packed with its shard.
+// stamp is the stamp of an index that was packed with its shard.
 func (p *Packed) stamp() int64 {
 	sum, _ := hex.DecodeString(p.SHA256) // none: 0, which is no shard's
 	if len(sum) < 8 {

@@ -20,20 +20,20 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 )
 
-// Azurite's only account, with the key that its authors publish, and where .ci/install puts
-// Azurite below the user's cache folder.
+// Azurite's only account, with the key that its authors publish, and the place below the user's
+// cache folder where .ci/install puts Azurite.
 const (
 	Account     = "devstoreaccount1"
 	Key         = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 	azuritePath = "gpustall-tools/azurite-3.35.0/node_modules/azurite/dist/src/blob/main.js"
 )
 
-// startAzurite ends with the test's process, whatever becomes of that: its input does.
+// startAzurite ends when its input does, so it ends with the test's process in any case.
 const startAzurite = `process.stdin.on("end", () => process.exit()).resume(); require(process.argv[1])`
 
-// NewAzure starts Azurite, which speaks as Azure's Blob Storage does, with an empty container
-// behind a proxy that can fail, and has the environment of the test name it and its key. Where
-// it is not installed the test is skipped.
+// NewAzure starts Azurite, which speaks Azure's Blob Storage protocol, with an empty container
+// behind a proxy that can fail. It sets the test's environment variables for it and its key. If
+// Azurite is not installed it skips the test.
 func NewAzure(t testing.TB) *Server {
 	t.Helper()
 	cache, err := os.UserCacheDir()
@@ -107,5 +107,5 @@ func NewAzure(t testing.TB) *Server {
 	return s
 }
 
-// Azure is the address of the account.
+// Azure returns the address of the account.
 func (s *Server) Azure() string { return "http://" + s.addr + "/" + Account }

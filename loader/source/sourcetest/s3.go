@@ -1,4 +1,4 @@
-// Package sourcetest starts object stores for tests, and has them fail.
+// Package sourcetest starts object stores for tests, and makes them fail.
 package sourcetest
 
 import (
@@ -18,10 +18,10 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 )
 
-// Bucket is the one that a server has.
+// Bucket is the name of a server's only bucket.
 const Bucket = "bucket"
 
-// Fault is what becomes of a request.
+// Fault says how a request fails.
 type Fault int
 
 // Faults.
@@ -36,8 +36,8 @@ const (
 
 // Server is a store on this machine: real HTTP, in memory.
 type Server struct {
-	// Before is asked of each request, and says what becomes of it and after which pause.
-	// It may be nil, and is set with Inject.
+	// before decides for each request how it fails, and after which pause. It may be nil, and
+	// is set with Inject.
 	before  func(n int, r *http.Request) (Fault, time.Duration)
 	handler http.Handler
 	addr    string
@@ -48,7 +48,7 @@ type Server struct {
 	failed int
 }
 
-// NewS3 starts an S3 server with an empty bucket, and has the environment of the test name
+// NewS3 starts an S3 server with an empty bucket. It sets the test's environment variables for
 // it and its credentials.
 func NewS3(t testing.TB) *Server {
 	t.Helper()
@@ -70,10 +70,10 @@ func NewS3(t testing.TB) *Server {
 	return s
 }
 
-// Secret is what no output may show.
+// Secret is a text that no output may show.
 const Secret = "secret-of-the-test"
 
-// Start starts the server, where it was before if it was.
+// Start starts the server, at its earlier address if it had one.
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
 	var c net.ListenConfig
@@ -95,7 +95,7 @@ func (s *Server) Start(t testing.TB) {
 	s.mu.Unlock()
 }
 
-// Stop cuts all connections and takes no more.
+// Stop cuts all connections and accepts no more.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	h := s.http
@@ -107,14 +107,14 @@ func (s *Server) Stop() {
 	}
 }
 
-// Inject sets what becomes of requests, counted from 1, from now on; nil is nothing.
+// Inject sets the faults of later requests, counted from 1; nil means none.
 func (s *Server) Inject(before func(n int, r *http.Request) (Fault, time.Duration)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.before, s.n = before, 0
 }
 
-// Requests is how many came since Inject, and Failed how many of them were made to fail.
+// Requests returns how many requests came since Inject, and how many of them were made to fail.
 func (s *Server) Requests() (all, failed int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
