@@ -4,5 +4,5 @@ package command
 
 import "dev.gpustall/engine/trace"
 
-// watchStops has nothing to watch where processes are not stopped by a signal.
+// watchStops does nothing: on this system no signal stops a process.
 func watchStops(func(on bool), *trace.Recorder) (end func()) { return func() {} }

@@ -13,7 +13,7 @@ import (
 	"dev.gpustall/engine/trace/store"
 )
 
-// TestStopped stops a run as ctrl+z does: it stops, and the time asleep is a pause.
+// TestStopped: ctrl+z stops a run, and the time until it continues counts as a pause.
 func TestStopped(t *testing.T) {
 	const asleep = 300 * time.Millisecond
 	file := filepath.Join(t.TempDir(), "stopped"+store.Ext)

@@ -12,9 +12,9 @@ import (
 	"dev.gpustall/tui"
 )
 
-// watchStops tells the engine when the process is stopped as a whole (ctrl+z) and
-// when it goes on, so that the time asleep counts as a pause. The screen does that
-// for itself; this is for a run without one. end ends the watch.
+// watchStops tells the engine when ctrl+z stops the process and when it continues, so that the
+// time between counts as a pause. It is for runs without a screen; the screen does that itself.
+// end ends the watch.
 func watchStops(suspend func(on bool), r *trace.Recorder) (end func()) {
 	return onStop(r, func() {
 		if tui.HasShell() {
@@ -23,7 +23,7 @@ func watchStops(suspend func(on bool), r *trace.Recorder) (end func()) {
 	})
 }
 
-// onStop calls f for each TSTP until end.
+// onStop calls f for each TSTP until end is called.
 func onStop(r *trace.Recorder, f func()) (end func()) {
 	stop, quit, done := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
 	signal.Notify(stop, syscall.SIGTSTP)
@@ -42,8 +42,8 @@ func onStop(r *trace.Recorder, f func()) (end func()) {
 	return func() { signal.Stop(stop); close(quit); <-done }
 }
 
-// sleep stops the process until someone continues it. It takes STOP for that: a
-// caught TSTP stops nobody.
+// sleep stops the process until someone continues it. It sends STOP, because a TSTP that is
+// caught stops nothing.
 func sleep(suspend func(on bool)) {
 	cont := make(chan os.Signal, 1)
 	signal.Notify(cont, syscall.SIGCONT)
@@ -51,6 +51,6 @@ func sleep(suspend func(on bool)) {
 	suspend(true)
 	defer suspend(false)
 	if syscall.Kill(os.Getpid(), syscall.SIGSTOP) == nil {
-		<-cont // this thread may run on for a moment
+		<-cont // this thread may run for a moment after STOP
 	}
 }

@@ -13,9 +13,8 @@ import (
 	"dev.gpustall/engine/trace/store"
 )
 
-// TestBaseline: what was chosen as A while a run went on is A in its file, on replay
-// and in the report; a choice made on replay is in what is exported then, and not in
-// the file.
+// TestBaseline: a segment that is chosen as A during the run is A in the file, on replay and in
+// the report. A choice on replay is in what is exported then, but not in the file.
 func TestBaseline(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run"+store.Ext)
 	rec := recordSegments(t, path, 20e6, 10e6, 5e6)
@@ -77,8 +76,8 @@ func TestBaseline(t *testing.T) {
 	check(saved, 0, "+300.0 % (+300.0 to +300.0 %) throughput")
 }
 
-// recordSegments records a run of one segment for each time that a step takes, in
-// ns, of which the second is chosen as A, and returns its session.
+// recordSegments records a run with a segment for each step time in ns, chooses the second one as
+// A, and returns the session.
 func recordSegments(t *testing.T, path string, times ...int64) *trace.Session {
 	t.Helper()
 	meta := trace.Meta{ID: "run", Model: "cnn", Device: "cpu", Samples: 1000}

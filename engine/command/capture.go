@@ -21,13 +21,13 @@ import (
 	"dev.gpustall/engine/trace/store"
 )
 
-// captures are a few steps at a time under PyTorch's profiler, because somebody asked.
-// What came of each is a session of its own beside the training's; what operators took
-// is in the training's.
+// captures records a few steps under PyTorch's profiler whenever the user asks. Each capture
+// becomes a session of its own beside the training's. The times of its operators are added to the
+// training's session.
 type captures struct {
 	run     *run
 	control *bridge.Control
-	meta    *trace.Meta // of the training
+	meta    *trace.Meta // the training's
 
 	wait sync.WaitGroup
 	mu   sync.Mutex
@@ -36,13 +36,13 @@ type captures struct {
 	rows map[capturedRow]trace.OpTime
 }
 
-// capturedRow is what rows of several captures have in common that are added up.
+// capturedRow is the key of operator times that are added up over captures.
 type capturedRow struct {
 	segment              int32
 	name, kernel, phased string
 }
 
-// ask asks for one.
+// ask starts a capture.
 func (c *captures) ask() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,7 +54,8 @@ func (c *captures) ask() error {
 	return nil
 }
 
-// came takes what came of one. It returns at once.
+// came takes a finished capture. It reads it in a goroutine that wait waits for, and returns at
+// once.
 func (c *captures) came(got bridge.Captured) {
 	c.wait.Go(func() {
 		defer watch.Recover(c.run.recorder, "read the captured steps")
@@ -68,6 +69,7 @@ func (c *captures) came(got bridge.Captured) {
 	})
 }
 
+// read makes a session of a capture.
 func (c *captures) read(got bridge.Captured) error {
 	if got.Error != "" {
 		return errors.New(got.Error)
@@ -89,11 +91,12 @@ func (c *captures) read(got bridge.Captured) error {
 		return err
 	}
 	c.add(slices.Clone(snap.Ops))
-	c.run.recorder.Note("info", fmt.Sprintf("captured %s: %s; gpustall report %s tells more", units.Counted(int(snap.Meta.Profile.Count), "step", "steps"), summary.Showed(snap.Meta.Profile), file))
+	c.run.recorder.Note("info", fmt.Sprintf("captured %s: %s; gpustall report %s tells more",
+		units.Counted(int(snap.Meta.Profile.Count), "step", "steps"), summary.Showed(snap.Meta.Profile), file))
 	return nil
 }
 
-// add adds rows to the table of the configuration in force.
+// add adds operator times to those of the current segment.
 func (c *captures) add(rows []trace.OpTime) {
 	segments := c.run.session.Snapshot(0, 0).Segments
 	if c.rows == nil {

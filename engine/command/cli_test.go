@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// tiny makes a small synthetic data set once a test.
+// tiny makes a small synthetic data set.
 func tiny(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -111,7 +111,7 @@ func TestRunJSON(t *testing.T) {
 	}
 }
 
-// The ops of the summary are those of the step, and their shares add up.
+// TestRunOps: the summary has the ops of the step, and their shares add up.
 func TestRunOps(t *testing.T) {
 	r := gpustall(t, "run", "--device", "cpu", "--model", "cnn", "--data", tiny(t), "--steps", "3", "--batch-size", "64", "--time-ops", "--json")
 	if r.code != 0 {
@@ -138,8 +138,8 @@ func TestRunOps(t *testing.T) {
 	}
 }
 
-// Ops are timed in a step now and then, by segment, and a report has them; with
-// time_ops off there are none.
+// TestRunOpsSampled: some steps of each segment time their ops, and the report has them. With time_ops
+// off there are none.
 func TestRunOpsSampled(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "a.gpustall")
@@ -182,7 +182,7 @@ func TestRunOpsSampled(t *testing.T) {
 	}
 }
 
-// TestSameSeed trains twice with different workers: the same losses.
+// TestSameSeed: two trainings with different numbers of workers have the same losses.
 func TestSameSeed(t *testing.T) {
 	data := tiny(t)
 	var losses []any
@@ -265,7 +265,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestSignal ends a run with SIGINT: code 130, a summary, and a session that opens.
+// TestSignal: SIGINT ends a run with code 130, a summary, and a session that opens.
 func TestSignal(t *testing.T) {
 	cmd := exec.Command(binary, "run", "--device", "emu:cosmoflow-h100", "--steps", "1000000", "--json", "--interval", "0.1")
 	var out bytes.Buffer
@@ -304,7 +304,7 @@ func TestSignal(t *testing.T) {
 	}
 }
 
-// The list of sessions says how each ended, and which cannot be opened.
+// TestSessionList: the list of sessions says how each ended, and which cannot be opened.
 func TestSessionList(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gpustall", "sessions")
 	if err := os.MkdirAll(dir, 0o755); err != nil {

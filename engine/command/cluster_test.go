@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// standIn is an sbatch that does the tasks of an array here, one by one; the first array
-// loses the node of its second task.
+// standIn is an sbatch that does the tasks of an array here, one by one. The first array loses
+// the node of its second task.
 const standIn = `#!/bin/bash
 set -e
 [[ $1 == --wait && $2 == --parsable ]] || { echo "unknown flags $*" >&2; exit 1; }
@@ -23,8 +23,8 @@ for i in $(seq 0 "$last"); do
 done
 `
 
-// TestSlurm: the runs of a sweep are tasks of an array, and what a lost node took with it
-// is asked for again.
+// TestSlurm: the runs of a sweep are tasks of an array, and a run that was lost with its node is
+// submitted again.
 func TestSlurm(t *testing.T) {
 	bin := t.TempDir()
 	if err := os.WriteFile(filepath.Join(bin, "sbatch"), []byte(standIn), 0o755); err != nil {
@@ -50,7 +50,7 @@ func TestSlurm(t *testing.T) {
 	}
 }
 
-// TestSlurmScript: the script alone is written, for a device that is not here.
+// TestSlurmScript: only the script is written, for a device that this machine lacks.
 func TestSlurmScript(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sweep")
 	r := gpustall(t, "sweep", "--slurm-script", "--device", "cuda", "--num-workers", "0,2", "--repeat", "2", "--out", dir)

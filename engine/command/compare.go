@@ -77,7 +77,7 @@ does not fail; it is said on standard error.`,
 	return cmd
 }
 
-// openSide opens a session, of which a segment may be named behind a colon.
+// openSide opens a session. A segment may be named after a colon.
 func openSide(name string) (report.Side, error) {
 	path, segment, err := splitSession(name)
 	if err != nil {
@@ -91,7 +91,7 @@ func openSide(name string) (report.Side, error) {
 	return report.Side{Session: path, Snapshot: s.Snapshot(0, 0), Segment: segment}, nil
 }
 
-// splitSession finds the file of a session, of which a segment may be named behind a colon.
+// splitSession returns the file of a session, and the segment if one is named after a colon.
 func splitSession(name string) (path, segment string, err error) {
 	session := name
 	if at := strings.LastIndexByte(name, ':'); at > 0 && !cli.Exists(name) && isSegment(name[at+1:]) {
@@ -101,20 +101,20 @@ func splitSession(name string) (path, segment string, err error) {
 	return path, segment, err
 }
 
-// isSegment reports whether a name is one of a segment.
+// isSegment reports whether name is the name of a segment.
 func isSegment(name string) bool {
 	n, err := strconv.Atoi(strings.TrimPrefix(name, "#"))
 	return name == "A" || strings.HasPrefix(name, "#") && err == nil && n >= 0
 }
 
-// limit is by how much one measurement of B may be worse.
+// limit is how much worse B may be in one measurement.
 type limit struct {
 	criterion
 	share float64
 }
 
-// criterion is a measurement that --fail-if can name. worse is by what share B is
-// certainly worse than A, at least, or false where that is not known, and why.
+// criterion is a measurement that --fail-if can name. worse returns the share by which B is
+// certainly worse than A, or false and why that is unknown.
 type criterion struct {
 	name, what string
 	worse      func(t *stats.Change, memory [2]int64) (share float64, why string, known bool)
@@ -144,7 +144,7 @@ func limitNames() []string {
 	return names
 }
 
-// parseLimits reads what --fail-if asks for.
+// parseLimits parses the values of --fail-if.
 func parseLimits(texts []string) (limits []limit, err error) {
 	for _, text := range texts {
 		name, value, _ := strings.Cut(text, "=")
@@ -168,7 +168,8 @@ func parseLimits(texts []string) (limits []limit, err error) {
 	return limits, nil
 }
 
-// judge fails where B is certainly worse than a limit allows, and says what is not known.
+// judge returns an error if B is certainly worse than a limit allows. It writes to w what is not
+// known yet.
 func judge(w io.Writer, b string, t *stats.Change, memory [2]int64, limits []limit) error {
 	for _, l := range limits {
 		share, why, known := l.worse(t, memory)

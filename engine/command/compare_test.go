@@ -10,7 +10,7 @@ import (
 	"dev.gpustall/engine/report"
 )
 
-// against is a comparison with this throughput, and 100 and 108 bytes of memory.
+// against returns a comparison with this throughput, and with 100 and 108 bytes of memory.
 func against(answer stats.Answer, ratio, lo, hi float64) *report.Comparison {
 	c := &report.Comparison{Sides: [2]*report.Compared{{Memory: 100}, {Memory: 108, Session: "b"}}}
 	c.Throughput = stats.Change{Answer: answer, Ratio: ratio, Lo: lo, Hi: hi}

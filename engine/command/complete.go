@@ -19,7 +19,7 @@ import (
 	"dev.gpustall/engine/train/nn"
 )
 
-// complete gives the shell the words that flags and arguments take.
+// complete registers the words that the shell completes for flags and arguments.
 func complete(cmd *cobra.Command) {
 	words := map[string][]string{
 		"model":  nn.Names(),
@@ -42,7 +42,8 @@ func complete(cmd *cobra.Command) {
 		if c.Flags().Lookup(flags.TransformSetting) != nil {
 			_ = c.RegisterFlagCompletionFunc(flags.TransformSetting, flags.CompleteTransform)
 		}
-		for _, f := range []string{"epochs", "steps", "seed", "lr", "fps", "interval", "budget", "warmup", "repeat", "ladder", "max-workers", "memory-budget", "checkpoint-every", flags.Name(flags.SizeSetting)} {
+		for _, f := range []string{"epochs", "steps", "seed", "lr", "fps", "interval", "budget", "warmup", "repeat", "ladder", "max-workers",
+			"memory-budget", "checkpoint-every", flags.Name(flags.SizeSetting)} {
 			if c.Flags().Lookup(f) != nil {
 				_ = c.RegisterFlagCompletionFunc(f, cobra.NoFileCompletions)
 			}
@@ -74,8 +75,7 @@ func complete(cmd *cobra.Command) {
 	}
 }
 
-// completeSettings completes a name and, behind each comma, a setting of it that is not
-// there yet.
+// completeSettings completes a name and, after each comma, a setting of it that is not given yet.
 func completeSettings(names []string, settings func(name string) []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		const directive = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
@@ -95,7 +95,7 @@ func completeSettings(names []string, settings func(name string) []string) cobra
 	}
 }
 
-// completeSession offers the sessions of the state directory; files complete too.
+// completeSession completes the sessions of the state directory, and files.
 func completeSession(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -113,7 +113,7 @@ func completeSession(_ *cobra.Command, args []string, _ string) ([]string, cobra
 	return names, cobra.ShellCompDirectiveDefault
 }
 
-// newMan writes man pages; packagers use it, so it is hidden.
+// newMan writes man pages. It is hidden, because only packagers use it.
 func newMan() *cobra.Command {
 	return &cobra.Command{
 		Use: "man DIR", Short: "Write the man pages into a folder", Hidden: true,

@@ -12,8 +12,8 @@ import (
 	"dev.gpustall/engine/trace/store"
 )
 
-// diagnosis is what a session's numbers say of it: on the settings to keep, or on those of
-// a segment that is named.
+// diagnosis returns the advice on a session: on the settings to keep, or on a segment that is
+// named.
 func diagnosis(name string, rate float64) (a advice.Advice, err error) {
 	path, segment, err := splitSession(name)
 	if err != nil {
@@ -40,8 +40,8 @@ func diagnosis(name string, rate float64) (a advice.Advice, err error) {
 	return advice.Of(s, s.Tally(rows[row].Segment.Index), rows), nil
 }
 
-// writeDiagnosis writes symptom, evidence, cause, remedy and gain of each finding, and
-// what there is to know besides.
+// writeDiagnosis writes symptom, evidence, cause, remedy and gain of each finding, and then the
+// remarks.
 func writeDiagnosis(w io.Writer, a *advice.Advice) error {
 	if err := cli.Say(w, "symptom  %s\n", a.Verdict.Text); err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 	"dev.gpustall/engine/trace/store"
 )
 
-// TestDiagnosis: symptom, evidence, cause, remedy and gain of a session, as its summary
-// has them, with the price of waiting where a rate is given.
+// TestDiagnosis: the diagnosis of a session has symptom, evidence, cause, remedy and gain, and
+// the price of waiting if a rate is given.
 func TestDiagnosis(t *testing.T) {
 	dir := t.TempDir()
 	starved := &trace.Snapshot{

@@ -14,7 +14,7 @@ import (
 	"dev.gpustall/engine/command/cli"
 )
 
-// terminal is a tmux session on a server of its own, with a shell in it.
+// terminalUnderTest is a tmux session on a server of its own, with a shell in it.
 type terminalUnderTest struct {
 	t      *testing.T
 	socket string
@@ -55,8 +55,8 @@ func (tm *terminalUnderTest) screen() string {
 	return tm.tmux("capture-pane", "-p")
 }
 
-// waitFor waits for the screen to match and returns it; a minute is for machines
-// under load, not a bound on speed.
+// waitFor waits until the screen matches, and returns it. It waits up to a minute because the machine
+// may be loaded.
 func (tm *terminalUnderTest) waitFor(pattern string) string {
 	tm.t.Helper()
 	re := regexp.MustCompile(pattern)
@@ -70,7 +70,7 @@ func (tm *terminalUnderTest) waitFor(pattern string) string {
 	return ""
 }
 
-// checkRestored makes sure that the shell has its terminal back.
+// checkRestored fails unless the shell has its terminal back.
 func (tm *terminalUnderTest) checkRestored() {
 	tm.t.Helper()
 	tm.keys("clear; stty -a | tr ' ' '\\n' | grep -x -e -echo -e -icanon -e echo -e icanon; echo restored", "Enter")
@@ -86,8 +86,7 @@ func (tm *terminalUnderTest) checkRestored() {
 // start types the command line and waits for the first frame with steps in it.
 func (tm *terminalUnderTest) start(args string) {
 	tm.t.Helper()
-	// A shell of its own around it: ctrl+z then stops both, and the code is printed
-	// once, at the end.
+	// A shell around the program: ctrl+z stops both, and the code is printed once, at the end.
 	tm.keys("bash -c '"+binary+" "+args+"; echo code $?'", "Enter")
 	tm.waitFor(`Verdict`)
 	tm.waitFor(`samples/s`)
@@ -98,7 +97,7 @@ func starved(t *testing.T) string {
 	return "--device cpu --model cnn --data " + tiny(t) + " --batch-size 32 --inject cpu=1ms"
 }
 
-// quit leaves the screen, which may ask back, and expects code 0.
+// quit quits the screen, which may ask for confirmation, and expects code 0.
 func (tm *terminalUnderTest) quit() {
 	tm.t.Helper()
 	tm.keys("q")
@@ -108,8 +107,8 @@ func (tm *terminalUnderTest) quit() {
 	tm.waitFor(`(?m)^code 0`)
 }
 
-// TestEndToEnd is the reader's first minutes: the starved run, the knob that
-// fixes it, the proof in table and report, and the way out.
+// TestEndToEnd is the first minutes of a user: a starved run, the knob that fixes it, the proof
+// in table and report, and the way out.
 func TestEndToEnd(t *testing.T) {
 	tm := openTerminal(t, 120, 40)
 	tm.start(starved(t))
@@ -166,8 +165,8 @@ func (tm *terminalUnderTest) checkReport() {
 	}
 }
 
-// TestSignalsOnScreen ends the screen with signals: code 128 and the signal's number,
-// the summary written, the terminal whole.
+// TestSignalsOnScreen: a signal ends the screen with code 128 plus its number. The summary is
+// written, and the terminal is restored.
 func TestSignalsOnScreen(t *testing.T) {
 	tm := openTerminal(t, 120, 40)
 	data := starved(t)
@@ -184,8 +183,8 @@ func TestSignalsOnScreen(t *testing.T) {
 	}
 }
 
-// TestTerminalGone: the screen ends with its terminal, of which the kernel tells the first process
-// in it alone: here a shell that hands nothing on.
+// TestTerminalGone: the screen ends when its terminal is gone. The kernel tells only the first
+// process of the terminal's session, which here is a shell that passes nothing on.
 func TestTerminalGone(t *testing.T) {
 	tm := openTerminal(t, 120, 40)
 	code := filepath.Join(tm.dir, "code")
@@ -202,7 +201,7 @@ func TestTerminalGone(t *testing.T) {
 	}
 }
 
-// TestReplayScreen opens a session's screen from its file.
+// TestReplayScreen: replay opens the screen on a session's file.
 func TestReplayScreen(t *testing.T) {
 	if r := gpustall(t, strings.Fields("run --steps 20 "+starved(t))...); r.code != 0 {
 		t.Fatal(r.stderr)

@@ -21,8 +21,8 @@ import (
 	"dev.gpustall/engine/trace/store"
 )
 
-// TestNobodyReads is run | head -1: the training stops, quietly, and its session
-// is completed.
+// TestNobodyReads: with run | head -1 the training stops without a complaint, and its session is
+// complete.
 func TestNobodyReads(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "unread"+store.Ext)
 	cmd := exec.Command(binary, "run", "--device", "emu:cosmoflow-h100", "--steps", "1000000", "--interval", "0.05", "--session", file)
@@ -54,7 +54,8 @@ func TestNobodyReads(t *testing.T) {
 	}
 }
 
-// The printed commands find a session wherever it lies, and no report overwrites it.
+// TestSessionElsewhere: the printed commands find a session wherever it is, and no report
+// overwrites it.
 func TestSessionElsewhere(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "my"+store.Ext)
 	r := gpustall(t, "run", "--device", "emu:cosmoflow-h100", "--steps", "2", "--session", file)
@@ -75,8 +76,8 @@ func TestSessionElsewhere(t *testing.T) {
 	}
 }
 
-// A session's folder is not made, since its name may be a slip, but for the one
-// where sessions are kept.
+// TestSessionFolder: only the default folder of sessions is made; the name of another may be a
+// typing error.
 func TestSessionFolder(t *testing.T) {
 	state := t.TempDir()
 	t.Setenv("XDG_STATE_HOME", state)
@@ -94,7 +95,7 @@ func TestSessionFolder(t *testing.T) {
 	}
 }
 
-// What cannot be written is said, with the code of a failure.
+// TestFullOutput: output that cannot be written is an error.
 func TestFullOutput(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
@@ -111,7 +112,7 @@ func TestFullOutput(t *testing.T) {
 	}
 }
 
-// A run that never made a step has a summary of valid JSON.
+// TestSummaryOfNothing: the summary of a run without steps is valid JSON.
 func TestSummaryOfNothing(t *testing.T) {
 	s := trace.NewSession(trace.Meta{Samples: 10})
 	b, err := json.Marshal(summary.ProgressOf(s.Snapshot(0, 0), 2, 0))
@@ -120,8 +121,7 @@ func TestSummaryOfNothing(t *testing.T) {
 	}
 }
 
-// A training that diverges goes on; its code, its JSON, its lines and its report
-// say so.
+// TestDiverged: a training that diverges goes on. Its exit code, JSON, lines and report say so.
 func TestDiverged(t *testing.T) {
 	data, file := tiny(t), filepath.Join(t.TempDir(), "x"+store.Ext)
 	args := []string{"run", "--device", "cpu", "--data", data, "--batch-size", "32", "--steps", "6", "--session", file}
@@ -149,7 +149,7 @@ func TestDiverged(t *testing.T) {
 	}
 }
 
-// A number that changed in the session's file is told by all who read it.
+// TestDamagedSession: all commands that read a session's file report a number that changed in it.
 func TestDamagedSession(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x"+store.Ext)
 	if r := gpustall(t, "run", "--device", "emu:cosmoflow-h100", "--steps", "12", "--session", file); r.code != 0 {
@@ -223,7 +223,7 @@ func TestHelpAndCompletion(t *testing.T) {
 	}
 }
 
-// What a flag takes has a name in the help, and not a type of the program's.
+// TestValueNames: the help names the value of each flag, and shows no Go type.
 func TestValueNames(t *testing.T) {
 	var visit func(c *cobra.Command)
 	visit = func(c *cobra.Command) {
@@ -240,7 +240,8 @@ func TestValueNames(t *testing.T) {
 	visit(newRoot("test"))
 }
 
-// A switch that does nothing on the device says so, and keeps out of the JSON.
+// TestIdleKnob: a switch without effect on the device is reported on standard error, not in the
+// JSON.
 func TestIdleKnob(t *testing.T) {
 	r := gpustall(t, "run", "--device", "cpu", "--data", tiny(t), "--steps", "1", "--pin-memory", "--json")
 	if r.code != 0 || !strings.Contains(r.stderr, "pin_memory=on has no effect") || strings.Contains(r.stderr, "capture") {

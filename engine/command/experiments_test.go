@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestUnasked: a run that ends before it could ask says so, and auto says briefly what it took.
+// TestUnasked: a run that ends before its question could be asked says so. auto says briefly
+// which device it took.
 func TestUnasked(t *testing.T) {
 	r := gpustall(t, "run", "--data", tiny(t), "--batch-size", "8", "--paired", "num_workers=2", "--steps", "3")
 	if r.code != 0 || !strings.Contains(r.stderr, "ask whether num_workers=2 is faster: the run ended before") || strings.Contains(r.stderr, "take --device cpu") {
@@ -14,7 +15,8 @@ func TestUnasked(t *testing.T) {
 	}
 }
 
-// A run that is asked something answers it in its summary, and ends as it began.
+// TestAsk: a run that is asked something answers in its summary, and ends with the settings it
+// began with.
 func TestAsk(t *testing.T) {
 	data := tiny(t)
 	for _, tt := range []struct {
@@ -86,8 +88,8 @@ func TestAskRefusals(t *testing.T) {
 	}
 }
 
-// A run that is tuned ends by itself, says what it decided and why, and is left with
-// settings that are as fast or faster.
+// TestTune: a tune ends by itself, says what it decided and why, and leaves settings that are as
+// fast or faster.
 func TestTune(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")

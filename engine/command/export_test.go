@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestFullDisk: of a report that does not fit it is said once that it does not, under the name that
+// TestFullDisk: a report that does not fit on the disk is one error, which names the file that
 // was asked for.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()

@@ -14,9 +14,9 @@ import (
 	"dev.gpustall/engine/trace/store"
 )
 
-// TestFailures: whatever a user gets wrong, the sentence says what was being done,
-// with what, why it failed and what to do, in words of which none repeats another. A
-// run with --json ends with one object that says the same in four fields.
+// TestFailures: for each mistake of a user, the sentence says the operation, the object, the
+// reason and what to do, without repeating itself. With --json the last line says the same in
+// four fields.
 func TestFailures(t *testing.T) {
 	dir := t.TempDir()
 	data := tiny(t)
@@ -54,7 +54,7 @@ func TestFailures(t *testing.T) {
 	cpu := []string{"run", "--device", "cpu", "--model", "cnn"}
 
 	for _, tt := range []struct {
-		name, operation, object, hint string // of the object the beginning, of the hint a part
+		name, operation, object, hint string // the beginning of the object, and a part of the hint
 		code                          int
 		args                          []string
 	}{
@@ -134,7 +134,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// failedRun is what the JSON and the terminal say of a run that fails.
+// failedRun returns what JSON and terminal say of a run that fails.
 func failedRun(t *testing.T, code int, args []string) (f errs.Error, sentence string) {
 	t.Helper()
 	r := gpustall(t, append([]string{"run", "--json"}, args...)...)
@@ -156,7 +156,7 @@ func failedRun(t *testing.T, code int, args []string) (f errs.Error, sentence st
 	return f, sentence
 }
 
-// An error that nobody has made a value of is explained all the same.
+// TestExplainAny: JSON explains any error, also one that is no errs.Error.
 func TestExplainAny(t *testing.T) {
 	f := *cli.Explain(errors.New("boom"))
 	f.Err = nil

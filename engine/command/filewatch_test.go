@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestSessionRemoved: a session file that is removed or replaced during the run is
-// noticed and said, once, and the run goes on to its end.
+// TestSessionRemoved: if the file of the session is removed or replaced during the run, that is
+// said once, and the run goes on to its end.
 func TestSessionRemoved(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
 		path := filepath.Join(t.TempDir(), "a.gpustall")

@@ -9,8 +9,8 @@ import (
 	"dev.gpustall/engine/command/cli"
 )
 
-// TestNoHome: without a home nothing is looked for or written in the root folder; the
-// error says what to do, and doing it works.
+// TestNoHome: without a home nothing is read or written in the root folder. The error says what
+// to do, and that works.
 func TestNoHome(t *testing.T) {
 	data := tiny(t)
 	for _, v := range []string{"HOME", cli.StateVariable, cli.CacheVariable} {

@@ -13,11 +13,11 @@ import (
 	"dev.gpustall/engine/trace/store"
 )
 
-// evil is what others may have named things.
+// evil is a name with control characters, as others may give.
 const evil = "\x1b[2J\x1b]0;title\a\u009b31m\u202e\rhid\n"
 
-// TestForeignNames: what others named (a data set, a session, a model, a device, a note)
-// is shown by every command and does nothing to the terminal.
+// TestForeignNames: names that others chose (data set, session, model, device, note) are shown by
+// each command and do not control the terminal.
 func TestForeignNames(t *testing.T) {
 	state := t.TempDir()
 	t.Setenv("XDG_STATE_HOME", state)

@@ -18,7 +18,7 @@ import (
 	"dev.gpustall/engine/command/cli"
 )
 
-// TestGet: a published set is downloaded from a server, checked, unpacked and found.
+// TestGet: a published data set is downloaded from a server, checked, unpacked and found.
 func TestGet(t *testing.T) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -53,7 +53,8 @@ func TestGet(t *testing.T) {
 	}
 }
 
-// tarable is a small data set in a folder of its published name, which is alone in its own.
+// tarable returns a small data set in a folder of its published name, which has a parent folder
+// of its own.
 func tarable(t *testing.T) string {
 	dir := filepath.Join(t.TempDir(), "in", "cifar-10-batches-bin")
 	if err := os.CopyFS(dir, os.DirFS("../../loader/format/cifar/testdata/bin")); err != nil {

@@ -27,11 +27,10 @@ var (
 	another = flag.String("gpustall", "", "a gpustall to check against the goldens of testdata/sessions, instead of the one built here")
 )
 
-// recorded is the folder of the sessions; its record.sh says how each was made.
+// recorded is the folder of the sessions. Its record.sh says how each was made.
 const recorded = "../../testdata/sessions"
 
-// guarded are the sessions. Replayed are all of them; damaged is the one whose
-// file a disk has changed.
+// guarded are the sessions. The file of damaged was changed as a disk might.
 var guarded = []string{
 	"plain", "stragglers", "out-of-memory", "capture", "killed",
 	"full-disk", "ceiling", "injected", "diverged", "damaged",
@@ -40,8 +39,8 @@ var guarded = []string{
 // wholeGolden is the size in bytes from which a golden is kept compressed.
 const wholeGolden = 200_000
 
-// TestGuard replays sessions that an earlier gpustall recorded: what the command
-// line says of them stays as it was, byte for byte.
+// TestGuard: what the command line says of sessions that an earlier gpustall recorded stays the
+// same, byte for byte.
 func TestGuard(t *testing.T) {
 	state := t.TempDir()
 	dir := filepath.Join(state, "gpustall", "sessions")
@@ -89,8 +88,8 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// summaryJSON is the summary that run --json ends with, as far as the session
-// tells it, one value a line.
+// summaryJSON returns the summary of run --json, as far as the session tells it, with one value a
+// line.
 func summaryJSON(t *testing.T, path string) []byte {
 	t.Helper()
 	s, err := store.Open(path)
@@ -109,8 +108,8 @@ func summaryJSON(t *testing.T, path string) []byte {
 	return out.Bytes()
 }
 
-// unpackSessions puts the sessions into dir, all with one time of their last
-// change, so that they are listed by name.
+// unpackSessions unpacks the sessions into dir. All get the same time of change, so that they are
+// listed by name.
 func unpackSessions(t *testing.T, dir string) {
 	t.Helper()
 	packed, err := filepath.Glob(filepath.Join(recorded, "*.gz"))
@@ -133,8 +132,8 @@ func unpackSessions(t *testing.T, dir string) {
 	}
 }
 
-// checkGolden compares with the golden of that name, or writes it with -update.
-// A large one is kept compressed, nothing at all as no file.
+// checkGolden compares with the golden of that name, or writes it with -update. A large golden is
+// kept compressed; an empty one is no file.
 func checkGolden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join(recorded, "golden", name)
@@ -195,8 +194,8 @@ func readGzip(path string) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// firstDifference shows the lines between what the two texts begin and end with in
-// common, as a unified diff of at most a few of each.
+// firstDifference shows the lines that differ, between the common beginning and end of the two
+// texts. It is a short unified diff.
 func firstDifference(want, got []byte) string {
 	const most, widest = 8, 240
 	a, b := strings.Split(string(want), "\n"), strings.Split(string(got), "\n")

@@ -18,7 +18,8 @@ import (
 	"dev.gpustall/engine/trace/store"
 )
 
-// A pipe, a device or a socket in the place of a file is refused by name, not read.
+// TestNoRegularFile: a pipe, a device or a socket in place of a file is refused by name and not
+// read.
 func TestNoRegularFile(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "x"+store.Ext)
 	if err := unix.Mkfifo(pipe, 0o644); err != nil {
@@ -75,7 +76,7 @@ func sessionFolder() string {
 	return filepath.Join(os.Getenv("XDG_STATE_HOME"), "gpustall", "sessions")
 }
 
-// unread opens a terminal that takes no more text and that nobody reads.
+// unread returns a terminal that nobody reads and that takes no more text.
 func unread(t *testing.T) *os.File {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -106,8 +107,7 @@ func unread(t *testing.T) *os.File {
 	return tty
 }
 
-// A terminal that nobody reads does not keep TERM from ending the run, whose
-// session is completed.
+// TestUnreadTerminal: TERM ends a run whose terminal nobody reads, and its session is complete.
 func TestUnreadTerminal(t *testing.T) {
 	for _, screen := range []bool{false, true} {
 		t.Run(fmt.Sprintf("screen %v", screen), func(t *testing.T) {

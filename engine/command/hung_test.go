@@ -30,7 +30,7 @@ func images(t *testing.T) (dir string) {
 	return dir
 }
 
-// A file that is cut off ends the training with its name, wherever it is cut.
+// TestTruncatedImage: a file that is cut off ends the training with its name, wherever it is cut.
 func TestTruncatedImage(t *testing.T) {
 	for _, name := range []string{"rgb.tif", "rgb.bmp", "lossy32x20.webp", "lossless.webp"} {
 		whole, err := os.ReadFile("../../loader/codec/testdata/" + name)

@@ -50,7 +50,7 @@ GPU was idle, and what each operator took. What the DataLoader's workers did, an
 	return cmd
 }
 
-// importTrace reads a trace and keeps it as a session.
+// importTrace imports a trace and saves it as a session.
 func importTrace(ctx context.Context, path, file, version string, asJSON bool) error {
 	snap, err := readTrace(ctx, path)
 	if err != nil {
@@ -100,8 +100,8 @@ func readTrace(ctx context.Context, path string) (*trace.Snapshot, error) {
 	return torch.Import(ctx, in, name)
 }
 
-// oneTrace says which of a folder's traces could be meant: one for each rank and each time that
-// a schedule recorded.
+// oneTrace says which trace of a folder could be meant. A folder has one for each rank, and for
+// each time that a schedule recorded.
 func oneTrace(folder, hint string) string {
 	var found []string
 	for _, pattern := range []string{"*.json", "*.json.gz"} {
@@ -114,8 +114,7 @@ func oneTrace(folder, hint string) string {
 	return fmt.Sprintf("import one of its %s by itself, as in gpustall import %s", units.Counted(len(found), "file", "files"), slices.Min(found))
 }
 
-// traceName is what the session of a trace is called: as its file, without what all
-// traces end in.
+// traceName names the session of a trace after its file, without the usual endings.
 func traceName(path string) string {
 	name := filepath.Base(path)
 	for _, ext := range []string{".gz", ".json", ".trace", ".pt"} {
@@ -124,7 +123,7 @@ func traceName(path string) string {
 	if name == "" || name == "-" || name == "." {
 		name = "imported"
 	}
-	return strings.Map(func(r rune) rune { // it is typed in commands
+	return strings.Map(func(r rune) rune { // the name is typed in shells
 		if r <= ' ' || strings.ContainsRune("[]{}()*?$&;|<>'\"`\\!#~", r) {
 			return '-'
 		}

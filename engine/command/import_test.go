@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// TestImport: a real trace becomes a session that all readers take, and whose verdict is
-// true: without workers the training waits for data a third of the time, with four it
-// does not.
+// TestImport: a real trace becomes a session that all readers take, and whose verdict is true.
+// Without workers the training waits for data a third of the time; with four it does not.
 func TestImport(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	must := func(args []string, words ...string) {
@@ -33,15 +32,15 @@ func TestImport(t *testing.T) {
 	must([]string{"import", folder + "resnet50_num_workers_4.pt.trace.json.gz"}, "launch-bound", "gpustall report resnet50_num_workers_4")
 	must([]string{"sessions"}, "resnet50_num_workers_0", "input-bound 33.4 %", "70.3 %", "[imported]")
 	must([]string{"report", "resnet50_num_workers_4"}, "| #10 ", "141,068", "69.2 %", "not recorded", "the trace ends after", "Epochs are not in a trace.", "A row is an operator of PyTorch", "6 steps of the trace.", "aten::cudnn_batch_norm_backward")
-	must([]string{"replay", "resnet50_num_workers_0"}, "est. SM efficiency") // without a terminal it is the report
+	must([]string{"replay", "resnet50_num_workers_0"}, "est. SM efficiency") // without a terminal replay writes the report
 	must([]string{"compare", "resnet50_num_workers_0", "resnet50_num_workers_4"}, "lost to dataloader", "not recorded", "| num_workers | 0   | 1 or more |")
 	for _, format := range []string{"csv", "chrome"} {
 		must([]string{"report", "resnet50_num_workers_4", "--format", format}, "dataloader")
 	}
-	must([]string{"import", folder + "resnet50_num_workers_0.pt.trace.json.gz"}, "resnet50_num_workers_0-2") // the first stays
+	must([]string{"import", folder + "resnet50_num_workers_0.pt.trace.json.gz"}, "resnet50_num_workers_0-2") // the first session stays
 }
 
-// TestImportFails: what is no trace is one sentence, and leaves no session.
+// TestImportFails: a file that is no trace is one error, and leaves no session.
 func TestImportFails(t *testing.T) {
 	state := t.TempDir()
 	t.Setenv("XDG_STATE_HOME", state)
@@ -65,7 +64,7 @@ func TestImportFails(t *testing.T) {
 func TestTraceName(t *testing.T) {
 	for path, want := range map[string]string{
 		"a/run.pt.trace.json.gz": "run", "-": "imported", ".json": "imported",
-		"fit-[Strategy]One device.17.pt.trace.json": "fit--Strategy-One-device.17", // as Lightning's profiler calls them
+		"fit-[Strategy]One device.17.pt.trace.json": "fit--Strategy-One-device.17", // a name from Lightning's profiler
 	} {
 		if got := traceName(path); got != want {
 			t.Errorf("%s is called %q, want %q", path, got, want)

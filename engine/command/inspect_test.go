@@ -13,8 +13,8 @@ import (
 	"dev.gpustall/loader/synth"
 )
 
-// TestInspect: samples of either format are really loaded, their rates printed, and
-// one that is broken is named.
+// TestInspect: samples of each format are loaded, the rates are printed, and a broken sample is
+// named.
 func TestInspect(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "images")
 	if err := synth.ImageFolder(t.Context(), dir, synth.Options{Samples: 40, Seed: 1}); err != nil {
@@ -45,9 +45,9 @@ func TestInspect(t *testing.T) {
 	}
 }
 
-// TestChannelsLast: arrays whose channels seem to be last are told of by data inspect, by a model
-// that refuses so many channels and by a run with a modelled step, whose report says what it took
-// them for.
+// TestChannelsLast: arrays whose channels seem to be last are pointed out by data inspect and by
+// a model that refuses so many channels. So they are by a run with a modelled step, whose report
+// says how they were read.
 func TestChannelsLast(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 8 {
@@ -62,7 +62,7 @@ func TestChannelsLast(t *testing.T) {
 	if !strings.Contains(r.stdout, "uint8 (9,7,3) arrays, read as (C,H,W)") || !strings.Contains(r.stdout, doubt) {
 		t.Errorf("%s%s", r.stdout, r.stderr)
 	}
-	if !strings.Contains(r.stdout, "2.48 KiB stored in all") { // 8 files of 128 and 189 bytes
+	if !strings.Contains(r.stdout, "2.48 KiB stored in all") { // 8 files of 128 + 189 bytes
 		t.Errorf("no size: %s", r.stdout)
 	}
 	file := filepath.Join(t.TempDir(), "s.gpustall")

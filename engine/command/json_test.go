@@ -13,7 +13,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// jsonKeys adds the keys of a type as JSON has it, and of all below it.
+// jsonKeys adds the JSON keys of a type and of all types in it.
 func jsonKeys(t reflect.Type, keys map[string]bool) {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map:
@@ -32,18 +32,18 @@ func jsonKeys(t reflect.Type, keys map[string]bool) {
 	}
 }
 
-// TestJSONIsDocumented: docs/reference/json.md has each key that is written, each cause and each gauge,
-// and no key that is not.
+// TestJSONIsDocumented: docs/reference/json.md has each key that is written, each cause and the
+// gauges, and no other key.
 func TestJSONIsDocumented(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "json.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys := map[string]bool{"exit_code": true} // of a summary without a run
+	keys := map[string]bool{"exit_code": true} // in the summary of a run that failed at once
 	for _, v := range []any{summary.Progress{}, summary.Decision{}, summary.Run{}, summary.Comparison{}, summary.Sweeps{}} {
 		jsonKeys(reflect.TypeOf(v), keys)
 	}
-	told, named := map[string]bool{}, map[string]bool{} // in a row; as what the row is about
+	told, named := map[string]bool{}, map[string]bool{} // anywhere in a row; in its first column
 	for line := range strings.Lines(string(text)) {
 		if !strings.HasPrefix(line, "| `") {
 			continue
@@ -77,7 +77,8 @@ func TestJSONIsDocumented(t *testing.T) {
 	}
 }
 
-// TestAsksJSON: what ends in a summary does so when it fails early, a script's own --json aside.
+// TestAsksJSON: a command that ends in a summary does so even if it fails early. The --json of a
+// script does not count.
 func TestAsksJSON(t *testing.T) {
 	for args, want := range map[string]bool{
 		"run --json": true, "tune --batch-size x --json": true, "torch --json=true -- python x": true,

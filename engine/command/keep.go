@@ -33,8 +33,8 @@ type keeping struct {
 }
 
 const (
-	keptEvery = 1000 // steps between checkpoints, unless said otherwise
-	keptMost  = 3    // checkpoints of a run that stay
+	keptEvery = 1000 // default number of steps between checkpoints
+	keptMost  = 3    // how many checkpoints of a run are kept
 )
 
 func (k *keeping) add(fs *pflag.FlagSet) {
@@ -48,7 +48,7 @@ func (k *keeping) add(fs *pflag.FlagSet) {
 	}
 }
 
-// check refuses what cannot be kept, before anything is opened.
+// check refuses flags that cannot work, before anything is opened.
 func (k *keeping) check() error {
 	switch {
 	case k.every < 1:
@@ -58,12 +58,12 @@ func (k *keeping) check() error {
 	case k.save != "" && filepath.Ext(k.save) != safetensors.Ext:
 		return cli.Refuse("--save "+k.save, "it is written in one format only", "name a file that ends with "+safetensors.Ext)
 	}
-	if k.init.File != "" { // before anything is made
+	if k.init.File != "" { // before files are made
 		f, err := safetensors.Open(k.init.File)
 		if err != nil {
 			return err
 		}
-		_ = f.Close() // it was only read
+		_ = f.Close() // closing a file that was read cannot lose anything
 	}
 	if k.save != "" {
 		if st, err := os.Stat(filepath.Dir(k.save)); err != nil || !st.IsDir() {
@@ -78,8 +78,7 @@ func (k *keeping) check() error {
 	return nil
 }
 
-// computes refuses to keep the weights of a device that has none. Weights to begin with are
-// left out there.
+// computes refuses to keep weights on a device that has none. --init is ignored there.
 func (k *keeping) computes(d *machine.Device, m *nn.Model) error {
 	for _, f := range []struct{ flag, value string }{{"--save", k.save}, {"--checkpoint", k.dir}, {"--resume", k.resume}} {
 		if f.value != "" && (m == nil || !d.Device.Info().Computes) {
@@ -89,7 +88,7 @@ func (k *keeping) computes(d *machine.Device, m *nn.Model) error {
 	return nil
 }
 
-// begin says in the configuration what the run begins with.
+// begin sets what the run begins with: given weights, or a checkpoint. said says so in words.
 func (k *keeping) begin(cfg *train.Config) (said string, err error) {
 	info := cfg.Device.Info()
 	switch {
@@ -109,20 +108,20 @@ func (k *keeping) begin(cfg *train.Config) (said string, err error) {
 	return said, err
 }
 
-// keeper writes checkpoints while the run goes on.
+// keeper writes checkpoints during the run.
 type keeper struct {
 	keeping *keeping
-	run     checkpoint.Run // but for the knobs in force
-	from    int            // the step that the run began with
+	run     checkpoint.Run // without the current knobs
+	from    int            // the step at which the run began
 	engine  *train.Engine
 	writing sync.WaitGroup
 	mu      sync.Mutex
-	err     error // of the latest that was written beside
+	err     error // of the checkpoint that was written last
 	last    string
-	at      int // its step
+	at      int // the step of last
 }
 
-// newKeeper describes the run to those who go on with it.
+// newKeeper describes the run in its checkpoints, for a run that continues it.
 func newKeeper(o *options, r *run, m *nn.Model) *keeper {
 	info := r.dataset.Info()
 	k := &keeper{keeping: &o.keep, at: -1}
@@ -136,7 +135,7 @@ func newKeeper(o *options, r *run, m *nn.Model) *keeper {
 	return k
 }
 
-// absolute is a path that means the same elsewhere.
+// absolute returns the absolute path. An address of an object store stays as it is.
 func absolute(path string) string {
 	if path == "" || strings.Contains(path, "://") {
 		return path
@@ -147,8 +146,8 @@ func absolute(path string) string {
 	return path
 }
 
-// keep is engine.Keeping's: it copies the state and writes it beside. The error is of the
-// one before, which is written by now.
+// keep is train.Keeping.Keep: it copies the state and writes it in a goroutine. It waits for the
+// previous checkpoint first, and returns its error.
 func (k *keeper) keep(capture func() (*train.Point, error)) error {
 	k.writing.Wait()
 	k.mu.Lock()
@@ -168,7 +167,7 @@ func (k *keeper) keep(capture func() (*train.Point, error)) error {
 	return err
 }
 
-// write writes a checkpoint and removes those that are too many.
+// write writes a checkpoint, and removes the oldest ones.
 func (k *keeper) write(p *train.Point) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -198,8 +197,8 @@ func (k *keeper) write(p *train.Point) (err error) {
 	return nil
 }
 
-// finish keeps the end of the run, and writes the weights that were asked for. It says what
-// it left out.
+// finish writes the last checkpoint and the weights that were asked for. It notes what it leaves
+// out.
 func (k *keeper) finish(r *trace.Recorder) error {
 	k.writing.Wait()
 	err := k.err
@@ -223,10 +222,10 @@ func (k *keeper) finish(r *trace.Recorder) error {
 	return err
 }
 
-// says is what there is to do with what was kept.
+// says returns lines that say what was kept and how to use it.
 func (k *keeper) says(id string) string {
 	out := ""
-	if k == nil { // of a training that is only watched
+	if k == nil { // the user's training keeps its own
 		return out
 	}
 	if k.last != "" {

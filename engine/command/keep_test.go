@@ -17,8 +17,8 @@ import (
 	"dev.gpustall/engine/train/nn"
 )
 
-// TestKilledRunGoesOn: a run that was killed goes on from its last checkpoint, by the name of
-// its session alone, to the very weights of one that was not.
+// TestKilledRunGoesOn: a run that was killed is continued from its last checkpoint, by the name
+// of its session. It ends with the weights of a run that was not killed.
 func TestKilledRunGoesOn(t *testing.T) {
 	data, dir := tiny(t), t.TempDir()
 	whole, again, kept := filepath.Join(dir, "whole.safetensors"), filepath.Join(dir, "again.safetensors"), filepath.Join(dir, "kept")
@@ -58,7 +58,7 @@ func TestKilledRunGoesOn(t *testing.T) {
 	}
 }
 
-// TestChosenModel: a run that goes on trains the model that it was, by all that chose it.
+// TestChosenModel: a continued run trains the same model, with all flags that chose it.
 func TestChosenModel(t *testing.T) {
 	for _, f := range []flags.Model{{Name: "resnet34", Stem: "7x7", NoBatchNorm: true}, {}} {
 		var again flags.Model

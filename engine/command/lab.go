@@ -64,7 +64,7 @@ what is done and writes a partial report; --resume goes on in the same DIR.`,
 	return cmd
 }
 
-// labFlags are what a lab can be asked for.
+// labFlags are the flags of a lab.
 type labFlags struct {
 	*options
 	out     string
@@ -75,7 +75,7 @@ type labFlags struct {
 	changed func(flag string) bool
 }
 
-// labEpochs are those of the baseline and of the validation.
+// labEpochs is the number of epochs of the baseline and of the validation.
 const labEpochs = 5
 
 func (f *labFlags) add(fs *pflag.FlagSet) {
@@ -103,8 +103,8 @@ var slowBaseline = []knob.Setting{
 	{Name: "precision", Value: "fp32"}, {Name: "capture", Value: "off"},
 }
 
-// request is what the flags ask for. It opens device and data for as long as it takes to
-// ask what they are.
+// request returns what the flags ask for. It opens device and data, asks what they are, and
+// closes them.
 func (f *labFlags) request(ctx context.Context, progress cli.Progress) (*lab.Request, error) {
 	switch {
 	case f.steps < 0 || f.steps > 1<<30 || f.steps == 0 && f.changed("steps"):
@@ -125,7 +125,7 @@ func (f *labFlags) request(ctx context.Context, progress cli.Progress) (*lab.Req
 		if err := sweepcmd.CheckSetting(sweep.Data, f.data); err != nil {
 			return nil, cli.Misuse(err)
 		}
-		path, err := source.Absolute(f.data) // --resume may come from elsewhere
+		path, err := source.Absolute(f.data) // --resume may be called from another folder
 		if err != nil {
 			return nil, errs.Wrap(err, "open", f.data, "name it in full")
 		}
@@ -148,7 +148,7 @@ func (f *labFlags) request(ctx context.Context, progress cli.Progress) (*lab.Req
 	return r, f.size(ctx, r, progress)
 }
 
-// base are the settings that were chosen.
+// base returns the settings that were chosen.
 func (f *labFlags) base() (base []knob.Setting) {
 	add := func(name, value string) { base = append(base, knob.Setting{Name: name, Value: value}) }
 	if f.data != "" {
@@ -166,7 +166,7 @@ func (f *labFlags) base() (base []knob.Setting) {
 	return append(base, f.knobs.Given()...)
 }
 
-// size works out how many steps the runs have, and the recipe.
+// size works out the number of steps of the runs, and the recipe.
 func (f *labFlags) size(ctx context.Context, r *lab.Request, progress cli.Progress) (err error) {
 	d, err := machine.Open(f.device, false, trace.NewClock())
 	if err != nil {
@@ -193,7 +193,7 @@ func (f *labFlags) size(ctx context.Context, r *lab.Request, progress cli.Progre
 	if err = errors.Join(err, ds.Close()); err != nil {
 		return err
 	}
-	if model == nil { // a modelled workload: the script trains this in its place
+	if model == nil { // the script trains this instead of a modelled workload
 		if model, err = nn.New("resnet18", nn.Shape{H: 32, W: 32, C: 3}, 10); err != nil {
 			return err
 		}
@@ -226,8 +226,7 @@ func (f *labFlags) size(ctx context.Context, r *lab.Request, progress cli.Progre
 	return nil
 }
 
-// runLab does what the flags ask for. A signal ends it, and what was measured until then is
-// written down.
+// runLab runs the lab. If a signal ends it, it writes what was measured until then.
 func runLab(parent context.Context, f *labFlags, out, log io.Writer) error {
 	if f.out == "" {
 		return cli.Refuse("--out", "it is not given", "name a folder")
@@ -260,7 +259,7 @@ func runLab(parent context.Context, f *labFlags, out, log io.Writer) error {
 	return cmp.Or(err, l.Err())
 }
 
-// begin makes the lab's folder, or takes what was asked for in it.
+// begin makes the folder of the lab, or with --resume reads its request.
 func (f *labFlags) begin(ctx context.Context, l *lab.Lab, progress cli.Progress) error {
 	if f.resume {
 		for _, name := range f.named() {
@@ -283,14 +282,15 @@ func (f *labFlags) begin(ctx context.Context, l *lab.Lab, progress cli.Progress)
 	return l.Begin()
 }
 
-// Named are the flags that were given and that ask for another lab.
+// named returns the flags that were given and that ask for another lab.
 func (f *labFlags) named() (names []string) {
-	all := []string{"as-is", "epochs", "steps", "warmup", "repeat", "device", "model", "stem", "no-batch-norm", "data", flags.TransformSetting, flags.Name(flags.SizeSetting), flags.WhereSetting, "init", "seed", "lr"}
+	all := []string{"as-is", "epochs", "steps", "warmup", "repeat", "device", "model", "stem", "no-batch-norm", "data", flags.TransformSetting,
+		flags.Name(flags.SizeSetting), flags.WhereSetting, "init", "seed", "lr"}
 	all = append(all, f.knobs.Names()...)
 	return slices.DeleteFunc(all, func(name string) bool { return !f.changed(name) })
 }
 
-// announceLab says what is to be done.
+// announceLab says what will be done.
 func announceLab(r *lab.Request) string {
 	text := fmt.Sprintf("runs of %s, and of %s for baseline and validation, after %s of warm-up, %s of each configuration",
 		units.Counted(r.Trial, "step", "steps"), units.Count(r.Long), units.Count(r.Warmup), units.Count(r.Repeat))

@@ -9,8 +9,7 @@ import (
 	"dev.gpustall/engine/command/cli"
 )
 
-// TestLab tells the whole story for real, in so few steps that nothing can be known, and
-// writes it again.
+// TestLab runs a lab, in too few steps to decide anything, and writes its report again.
 func TestLab(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "lab")
 	r := gpustall(t, "lab", "--device", "emu:resnet50-h100", "--steps", "4", "--warmup", "1", "--repeat", "1", "--batch-size=4", "--inject", "cpu=1ms", "--out", dir)
@@ -41,7 +40,7 @@ func TestLab(t *testing.T) {
 	}
 }
 
-// TestLabRefuses: nothing starts that cannot be meant.
+// TestLabRefuses: flags that make no sense are refused before anything starts.
 func TestLabRefuses(t *testing.T) {
 	for _, args := range [][]string{
 		{"--steps", "0"}, {"--epochs", "0"}, {"--steps", "5", "--epochs", "2"}, {"--repeat", "0"}, {"--warmup", "-1"}, {"--model", "vgg"},

@@ -19,7 +19,7 @@ import (
 	"dev.gpustall/loader/source"
 )
 
-// openModel builds the network, or the fixed step of a modelled workload.
+// openModel builds the network, or returns the fixed step of a modelled workload.
 func (o *options) openModel(d *machine.Device, info loader.Info) (*nn.Model, func(int) device.Operation, error) {
 	if d.Fixed() {
 		for _, s := range o.Model.Settings() {
@@ -50,11 +50,12 @@ func (o *options) openModel(d *machine.Device, info loader.Info) (*nn.Model, fun
 	return m, nil, nil
 }
 
-// openData opens --data, the workload's records, or the synthetic default.
+// openData opens --data, the records of a modelled workload, or the default data set.
 func (o *options) openData(ctx context.Context, d *machine.Device, files *source.Files, progress cli.Progress) (loader.Dataset, loader.Transform, error) {
 	if d.Fixed() && o.data == "" {
 		for _, k := range o.images.Given() {
-			return nil, nil, cli.Refuse("--"+flags.Name(k.Name), "emu:"+d.Preset.Name+" brings its own samples, which are no images", "name images with --data, or leave it out")
+			return nil, nil, cli.Refuse("--"+flags.Name(k.Name), "emu:"+d.Preset.Name+" brings its own samples, which are no images",
+				"name images with --data, or leave it out")
 		}
 		ds, err := records.Generate(records.Options{SampleBytes: int(d.Preset.Workload.SampleBytes), Seed: o.seed})
 		return ds, records.Transform{}, err
@@ -69,8 +70,8 @@ func (o *options) openData(ctx context.Context, d *machine.Device, files *source
 	return datacmd.Open(ctx, path, files, o.images, progress)
 }
 
-// openTest opens the test split beside the training data, where there is one that the model
-// can be evaluated on.
+// openTest opens the test split of the training data, if there is one and the device can
+// evaluate.
 func (o *options) openTest(ctx context.Context, d *machine.Device, files *source.Files, training loader.Info, progress cli.Progress) (t train.Test, err error) {
 	if d.Fixed() && o.data == "" || !d.Device.Info().Computes {
 		return t, nil
@@ -89,13 +90,14 @@ func (o *options) openTest(ctx context.Context, d *machine.Device, files *source
 	ds, tf, err := format.OpenTest(ctx, path, options)
 	switch {
 	case errors.Is(err, format.ErrUnknown):
-		return t, nil // it has none
+		return t, nil // there is no test split
 	case err != nil:
 		return t, errs.Wrap(err, "open the test split of", path, "repair it, or leave it out with --evaluate=off")
 	}
 	info := loader.InfoOf(ds, tf)
 	if !slices.Equal(info.Classes, training.Classes) || info.H != training.H || info.W != training.W || info.C != training.C {
-		return t, errors.Join(ds.Close(), errs.New("evaluate on the test split of", path, "its classes or its images are not those of the training split", "repair it, or leave it out with --evaluate=off"))
+		return t, errors.Join(ds.Close(), errs.New("evaluate on the test split of", path, "its classes or its images are not those of the training split",
+			"repair it, or leave it out with --evaluate=off"))
 	}
 	return train.Test{Dataset: ds, Transform: tf, Epochs: true}, nil
 }

@@ -17,7 +17,7 @@ import (
 	"dev.gpustall/engine/train/nn"
 )
 
-// themes are the screen's.
+// themes are the themes of the screen.
 var themes = []string{"default", "colorblind", "mono"}
 
 // options are the flags of every command that trains.
@@ -44,7 +44,7 @@ type options struct {
 	ascii   bool
 	noColor bool
 
-	endless  bool // --epochs 0 was written out
+	endless  bool // --epochs was given: 0 is no limit then
 	json     bool
 	session  string
 	interval float64
@@ -52,7 +52,8 @@ type options struct {
 }
 
 func newOptions(version string) *options {
-	return &options{version: version, keep: keeping{every: keptEvery}, stores: flags.Stores{Size: flags.DefaultStoreCache}, fps: 10, test: true, theme: "default", interval: 1, ask: flags.Questions{Budget: experiment.PairedBudget}}
+	return &options{version: version, keep: keeping{every: keptEvery}, stores: flags.Stores{Size: flags.DefaultStoreCache}, fps: 10, test: true,
+		theme: "default", interval: 1, ask: flags.Questions{Budget: experiment.PairedBudget}}
 }
 
 // dataHelp says what --data takes.
@@ -86,7 +87,7 @@ func (o *options) addScreen(fs *pflag.FlagSet) {
 	}
 }
 
-// rate gives --lr to the optimizer that was chosen by name.
+// rate applies --lr to an optimizer that was chosen by name.
 func (o *options) rate(k *train.Knobs) error {
 	if o.lr == 0 || !k.Optimizer.Chosen {
 		return nil
@@ -100,7 +101,7 @@ func (o *options) rate(k *train.Knobs) error {
 	return nil
 }
 
-// recipe is what optimizer=auto means.
+// recipe returns the recipe of optimizer=auto.
 func (o *options) recipe(m *nn.Model, k train.Knobs) nn.Recipe {
 	if m == nil {
 		return nn.Recipe{}
@@ -112,7 +113,7 @@ func (o *options) recipe(m *nn.Model, k train.Knobs) nn.Recipe {
 	return s
 }
 
-// check refuses what no run can mean.
+// check refuses flags that make no sense for any run.
 func (o *options) check(*cobra.Command) error {
 	if err := o.Model.Check(); err != nil {
 		return err

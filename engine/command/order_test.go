@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A straggler is blamed where in_order makes the others' batches wait for its own, and
-// nowhere else. It is so late that no load on the machine hides it.
+// TestStraggler: a slow batch is blamed for head-of-line waits with in_order, and only then. It
+// is so slow that no load on the machine hides it.
 func TestStraggler(t *testing.T) {
 	data := tiny(t)
 	for _, c := range []struct {

@@ -9,8 +9,8 @@ import (
 	"dev.gpustall/loader/synth"
 )
 
-// TestPack: a folder is packed, packed once more at no cost, inspected and trained on; with a
-// flipped bit the run says which sample of which shard.
+// TestPack: a folder is packed, packed again at no cost, inspected and trained on. After a bit
+// flip the run names the sample and the shard.
 func TestPack(t *testing.T) {
 	dir := t.TempDir()
 	images, out := filepath.Join(dir, "images"), filepath.Join(dir, "out")
@@ -48,7 +48,7 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// TestClips: clips are loaded for a modelled step, and trained on by a model that takes them.
+// TestClips: clips are loaded for a modelled step, and train a model that takes clips.
 func TestClips(t *testing.T) {
 	clips := filepath.Join(t.TempDir(), "clips")
 	if r := gpustall(t, "data", "make", "clips", clips, "--samples", "12"); r.code != 0 || !strings.Contains(r.stdout, "npy-folder (float16 (3,16,64,64) arrays, read as (C,T,H,W)), 12 samples in 10 classes, 16x64x64x3") {

@@ -11,9 +11,9 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// predict says what all knobs together would do, from the window of the session as it is.
-// The engine asks whenever a change is requested, by a key, a script or a command, and
-// keeps the answer with the segment that the change begins.
+// predict predicts what the run would do with these knobs, from the last window of the session.
+// The engine calls it for each change, by a key, a script or a command, and keeps the answer with
+// the segment that the change begins.
 func (r *run) predict(to []knob.Setting) (p trace.Prediction) {
 	defer watch.Recover(r.recorder, "predict a change")
 	s := r.session.Snapshot(0, 0)
@@ -33,7 +33,7 @@ func (r *run) predict(to []knob.Setting) (p trace.Prediction) {
 	return made.Prediction
 }
 
-// foresee says in one line what may go wrong if changes were made, the gravest first.
+// foresee says in one line what may go wrong with changes, the gravest first.
 func (r *run) foresee(changes []knob.Setting) (text string, grave bool) {
 	var first, then []string
 	for _, risk := range r.engine.Foresee(changes) {
@@ -46,8 +46,8 @@ func (r *run) foresee(changes []knob.Setting) (text string, grave bool) {
 	return strings.Join(append(first, then...), "; "), len(first) > 0
 }
 
-// needs is what changes would need of the host's memory in all, in bytes, and why they
-// cannot be.
+// needs returns how many bytes of host memory the run would need after changes, and why they are
+// refused if they are.
 func (r *run) needs(changes []knob.Setting) (host int64, refusal string) {
 	text, grave := r.foresee(changes)
 	if !grave {

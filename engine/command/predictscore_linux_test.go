@@ -28,11 +28,11 @@ var (
 	fitting    = flag.Bool("fitting", false, "run the walks that the model's constants are fitted on, rather than those that it is scored on")
 )
 
-// walk is a run whose knobs are changed one after another, each from where the one before
-// left them. Every change is predicted before it takes effect and measured after.
+// walk is a run whose knobs are changed one after the other. Each change is predicted before it
+// takes effect and measured after.
 type walk struct {
 	scenario
-	steps string // changes, "," between those that are made together
+	steps string // the changes; a comma joins those that are made together
 }
 
 // walks score the predictions; none of them was used to fit the model.
@@ -81,14 +81,14 @@ var calibrations = []walk{
 		"num_workers=2 batch_size=4 batch_size=8 num_workers=8 batch_size=2 prefetch_factor=8 num_workers=1"},
 }
 
-// score is what became of the predictions of one run.
+// score is how good the predictions of one run were.
 type score struct {
 	name     string
 	outcomes []predict.Outcome
 	rows     []attribution.SegmentStats
 }
 
-// halfWidths are those of the predictions that were made, relative to the middle.
+// halfWidths returns half the width of each predicted interval, relative to its middle.
 func (s *score) halfWidths() (out []float64) {
 	for _, o := range s.outcomes {
 		if p := &o.Predicted; p.Made() {
@@ -98,7 +98,7 @@ func (s *score) halfWidths() (out []float64) {
 	return out
 }
 
-// middle is the median; NaN of nothing.
+// middle returns the median, or NaN of nothing.
 func middle(v []float64) float64 {
 	if len(v) == 0 {
 		return math.NaN()
@@ -107,7 +107,8 @@ func middle(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// scoreTable prints how often the outcome fell inside, a line a run, and returns the whole.
+// scoreTable prints for each run how often the outcome was inside the interval, and returns the
+// totals.
 func scoreTable(scores []score) (inside, of int, width float64) {
 	fmt.Println("| run | changes | inside | median half-width | median error | outside |")
 	fmt.Println("|---|--:|--:|--:|--:|---|")
@@ -143,7 +144,7 @@ func scoreTable(scores []score) (inside, of int, width float64) {
 	return inside, of, width
 }
 
-// The bars of the predictions.
+// What the predictions must reach.
 const (
 	coverage  = 0.9
 	widthMost = 0.15
@@ -204,8 +205,8 @@ func (sw *walk) run(t *testing.T, data string) score {
 	return score{sw.name, predict.Outcomes(s, out), out}
 }
 
-// TestRecorded predicts again what sessions that were kept have measured: each change, as
-// it would be from all that was known when it was asked for.
+// TestRecorded predicts each change of kept sessions again, from what was known when the change
+// was requested.
 func TestRecorded(t *testing.T) {
 	if *sessionsIn == "" {
 		t.Skip("scores the sessions in the folder given by -recorded")
@@ -251,7 +252,7 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// again predicts segment i from the session as it was before.
+// again predicts segment i from the session before it.
 func again(s *trace.Snapshot, i int) trace.Prediction {
 	start := s.Segments[i].Start
 	was := *s

@@ -16,7 +16,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// printer writes progress on a ticker of its own.
+// printer prints progress in a goroutine of its own, from start to stop.
 type printer struct {
 	run  *run
 	opts *options
@@ -26,8 +26,8 @@ type printer struct {
 	done chan struct{}
 
 	unread  func() // called when nobody reads out any more
-	noted   int    // notes already told
-	decided int    // decisions of a tune already told
+	noted   int    // notes that were printed
+	decided int    // decisions of a tune that were printed
 }
 
 func (p *printer) start() {
@@ -70,7 +70,7 @@ func (p *printer) progress() {
 	}
 }
 
-// decisions prints what a tune decided meanwhile.
+// decisions prints the new decisions of a tune.
 func (p *printer) decisions(s *trace.Snapshot) {
 	for i := range s.Experiments {
 		x := &s.Experiments[i]
@@ -87,9 +87,9 @@ func (p *printer) decisions(s *trace.Snapshot) {
 	}
 }
 
-// tell prints what the run noted meanwhile, but for the error that it ends with.
+// tell prints the new notes of the run. It leaves out the error that the run ends with.
 func (p *printer) tell(s *trace.Snapshot, cause error) {
-	told := max(0, len(s.Notes)-(s.Noted-p.noted)) // notes in s that were told already
+	told := max(0, len(s.Notes)-(s.Noted-p.noted)) // how many notes of s were printed
 	p.noted = s.Noted
 	for _, n := range s.Notes[told:] {
 		if n.Level == "info" || cause != nil && strings.Contains(cause.Error(), n.Text) {

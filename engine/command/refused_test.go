@@ -20,7 +20,7 @@ import (
 	"dev.gpustall/loader/transform"
 )
 
-// dots is a data set in memory; before its n-th read (from 0) it calls ask.
+// dots is a data set in memory. It calls ask before its n-th read, counted from 0.
 type dots struct {
 	reads *int
 	ask   func(n int)
@@ -52,7 +52,7 @@ func (dots) Close() error { return nil }
 // little is a device without room for large batches.
 type little struct {
 	device.Device
-	most int // bytes in one piece
+	most int // the largest allocation in bytes
 }
 
 func (d little) Alloc(n int) (device.Buffer, error) {
@@ -62,8 +62,8 @@ func (d little) Alloc(n int) (device.Buffer, error) {
 	return d.Device.Alloc(n)
 }
 
-// lossesOf trains 16 batches of 8, four to an optimizer step, and asks for changes
-// before batch number at is read.
+// lossesOf trains 16 batches of 8, four for each optimizer step. It requests changes before batch
+// number at is read.
 func lossesOf(t *testing.T, at int, changes []knob.Setting) (losses []float32, s *trace.Snapshot, refused error) {
 	t.Helper()
 	const batch = 8
@@ -106,19 +106,19 @@ func lossesOf(t *testing.T, at int, changes []knob.Setting) (losses []float32, s
 	return losses, s, refused
 }
 
-// A change that is refused while gradients are being summed up costs nothing: the
-// sum goes on, and the losses are those of a run in which nobody asked.
+// TestRefusedWhileAccumulating: a change that is refused while gradients are accumulated has no
+// effect. The losses are those of a run without a request.
 func TestRefusedWhileAccumulating(t *testing.T) {
 	want, _, _ := lossesOf(t, 0, nil)
 	if len(want) != 16 || want[0] == want[15] || math.IsNaN(float64(want[15])) {
 		t.Fatalf("the run to compare with has the losses %v", want)
 	}
-	big := knob.Setting{Name: "batch_size", Value: "512"} // fits the data, not the device
+	big := knob.Setting{Name: "batch_size", Value: "512"} // the data allows it, the device does not
 	for _, tt := range []struct {
 		name    string
-		at      int // within the four: 0 is their boundary
+		at      int // the batch within an optimizer step; 0 is its beginning
 		changes []knob.Setting
-		asked   bool // Set takes it, and the device refuses later
+		asked   bool // Set accepts it, and the device refuses it later
 	}{
 		{"by its value", 6, []knob.Setting{{Name: "batch_size", Value: "0"}}, false},
 		{"by another knob", 6, []knob.Setting{{Name: "num_workers", Value: "0"}, {Name: "prefetch_factor", Value: "2"}}, false},

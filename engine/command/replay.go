@@ -50,7 +50,7 @@ func newReplay(version string) *cobra.Command {
 	return cmd
 }
 
-// complain says what is wrong with a session's file.
+// complain reports damage of a session's file.
 func complain(w io.Writer, s snapshotter) {
 	for _, text := range s.Snapshot(0, 0).Damage {
 		_ = cli.Say(w, "gpustall: %s\n", units.Line(text))

@@ -46,7 +46,8 @@ latest. Of a sweep's folder it is made anew from the sessions in it.`,
 				return sweepcmd.Report(sweep.Folder(args[0]), format, &out)
 			}
 			if lab.IsFolder(args[0]) {
-				return cli.Misuse(errs.New("report", args[0], "it is the folder of a lab, whose report is "+lab.ReportFile, "gpustall lab --resume writes that anew; the folders in stages are sweeps"))
+				return cli.Misuse(errs.New("report", args[0], "it is the folder of a lab, whose report is "+lab.ReportFile,
+					"gpustall lab --resume writes that anew; the folders in stages are sweeps"))
 			}
 			path, err := findSession(args[0])
 			if err != nil {
@@ -74,7 +75,7 @@ latest. Of a sweep's folder it is made anew from the sessions in it.`,
 	return cmd
 }
 
-// checkTable refuses a table that --format cannot write.
+// checkTable refuses a table that does not exist or that the format cannot write.
 func checkTable(format, table string) error {
 	switch {
 	case table == "":

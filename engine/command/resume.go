@@ -19,7 +19,7 @@ import (
 	"dev.gpustall/loader"
 )
 
-// resumed is a run that is gone on with.
+// resumed is a run that is continued.
 type resumed struct {
 	path  string
 	run   *checkpoint.Run
@@ -28,7 +28,7 @@ type resumed struct {
 
 const hintResume = "name a session that was kept with --checkpoint, a checkpoint, or a folder of them"
 
-// findCheckpoint is the checkpoint that --resume means.
+// findCheckpoint returns the checkpoint that --resume names.
 func findCheckpoint(what string) (string, error) {
 	if filepath.Ext(what) == safetensors.Ext {
 		return what, nil
@@ -60,13 +60,14 @@ func findCheckpoint(what string) (string, error) {
 		return "", errs.File(err, "resume", what, "put the folder "+errs.Path(m.Checkpoints)+" back, or name where it is now")
 	}
 	if len(all) == 0 {
-		return "", errs.New("resume", what, "there is no checkpoint of it in "+errs.Path(m.Checkpoints), "it may have ended before its first; --checkpoint-every makes them more often")
+		return "", errs.New("resume", what, "there is no checkpoint of it in "+errs.Path(m.Checkpoints),
+			"it may have ended before its first; --checkpoint-every makes them more often")
 	}
 	return all[len(all)-1], nil
 }
 
-// takeUp finds what --resume names, and sets all options to what they were then that were
-// not given now.
+// takeUp reads the checkpoint of --resume, and sets the options that are not given to those of
+// the earlier run.
 func (o *options) takeUp(given func(flag string) bool) error {
 	if o.keep.resume == "" {
 		return nil
@@ -86,7 +87,8 @@ func (o *options) takeUp(given func(flag string) bool) error {
 		}
 	}
 	if given("seed") && o.seed != run.Seed {
-		return cli.Refuse(fmt.Sprintf("--seed %d", o.seed), fmt.Sprintf("the run has seed %d, by which its order goes on", run.Seed), "leave it out, or begin a new run with --init "+path)
+		return cli.Refuse(fmt.Sprintf("--seed %d", o.seed), fmt.Sprintf("the run has seed %d, by which its order goes on", run.Seed),
+			"leave it out, or begin a new run with --init "+path)
 	}
 	o.seed = run.Seed
 	o.Model.Take(run.Chosen)
@@ -95,7 +97,7 @@ func (o *options) takeUp(given func(flag string) bool) error {
 	}
 	if !given(flags.TransformSetting) && !given(flags.Name(flags.SizeSetting)) {
 		o.images.Transform = knob.ValueOf(run.Images, flags.TransformSetting)
-		o.images.Size, _ = strconv.Atoi(knob.ValueOf(run.Images, flags.SizeSetting)) // none is 0
+		o.images.Size, _ = strconv.Atoi(knob.ValueOf(run.Images, flags.SizeSetting)) // 0 if there is none
 	}
 	if !given(flags.WhereSetting) {
 		o.images.Where = knob.ValueOf(run.Images, flags.WhereSetting)
@@ -112,7 +114,7 @@ func (o *options) takeUp(given func(flag string) bool) error {
 	return o.knobs.TakeUp(run.Knobs, path, given)
 }
 
-// goesOn says where the run goes on.
+// goesOn says where the run continues.
 func (f *resumed) goesOn(info loader.Info) string {
 	p := f.point
 	n := p.Loader.Samples
@@ -124,19 +126,20 @@ func (f *resumed) goesOn(info loader.Info) string {
 	return said
 }
 
-// left refuses a run that has come to its end.
+// left refuses to continue a run that has reached its end.
 func (f *resumed) left(cfg *train.Config) error {
 	const hint = "raise it to train on"
 	switch p := f.point; {
 	case cfg.Steps > 0 && p.Step >= cfg.Steps:
 		return cli.Refuse(fmt.Sprintf("--steps %d", cfg.Steps), fmt.Sprintf("the run has come to its end: it is at step %d", p.Step), hint)
 	case cfg.Epochs > 0 && p.Loader.Epoch >= cfg.Epochs:
-		return cli.Refuse(fmt.Sprintf("--epochs %d", cfg.Epochs), fmt.Sprintf("the run has come to its end: it has trained %s", units.Counted(p.Loader.Epoch, "epoch", "epochs")), hint)
+		return cli.Refuse(fmt.Sprintf("--epochs %d", cfg.Epochs), fmt.Sprintf("the run has come to its end: it has trained %s",
+			units.Counted(p.Loader.Epoch, "epoch", "epochs")), hint)
 	}
 	return nil
 }
 
-// meta is what the session says of the run before it.
+// meta describes the earlier run for the session. It returns nil if there is none.
 func (f *resumed) meta() *trace.Resumed {
 	if f == nil {
 		return nil

@@ -1,6 +1,5 @@
-// Package command composes the program: it reads the command line, opens data,
-// device and session, and hands them to the engine, the screen or a report. It
-// decides nothing about training or stalls.
+// Package command is the command line. It opens data, device and session, and hands them to the
+// engine, the screen or a report. It decides nothing about training or stalls.
 package command
 
 import (
@@ -66,7 +65,8 @@ no knob helps, a story shows how a bottleneck is found, fixed and proved;
 	o.keep.add(root.Flags())
 	o.addScreen(root.Flags())
 	root.AddCommand(
-		newRun(version), newReplay(version), newReport(version), newImport(version), newTorch(version), newCompare(), sweepcmd.New(version), newTune(version), newLab(version), newSessions(),
+		newRun(version), newReplay(version), newReport(version), newImport(version), newTorch(version), newCompare(), sweepcmd.New(version),
+		newTune(version), newLab(version), newSessions(),
 		datacmd.New(), newDoctor(version), newMan(), newTryKernels(),
 	)
 	complete(root)
@@ -74,7 +74,7 @@ no knob helps, a story shows how a bottleneck is found, fixed and proved;
 	return root
 }
 
-// newTryKernels is the process in which another gpustall tries kernels. People do not call it.
+// newTryKernels is the process in which another gpustall tries kernels. Users do not call it.
 func newTryKernels() *cobra.Command {
 	return &cobra.Command{
 		Use: machine.TryCommand, Short: "Try kernels for another gpustall", Hidden: true, Args: flags.NoArgs,
@@ -82,8 +82,8 @@ func newTryKernels() *cobra.Command {
 	}
 }
 
-// strict refuses a shell or a topic that there is none of, where the parser's own
-// commands print their help and succeed.
+// strict refuses unknown shells and help topics. The commands of the parser would print their
+// help and succeed.
 func strict(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()

@@ -14,9 +14,9 @@ import (
 	"dev.gpustall/engine/trace/store"
 )
 
-// TestRoundTrip: a recorded session, written as a Chrome trace and imported again, has
-// the same steps, busy time, data wait and copies, to the ns. Only what a trace has no
-// words for is lost: a pause, say, comes back as unknown.
+// TestRoundTrip: a recorded session, written as a Chrome trace and imported again, has the same
+// steps, busy time, data wait and copies, to the nanosecond. Only causes that a trace cannot tell
+// are lost: a pause becomes unknown.
 func TestRoundTrip(t *testing.T) {
 	dir := t.TempDir()
 	unpackSessions(t, dir)
@@ -50,7 +50,7 @@ func TestRoundTrip(t *testing.T) {
 			if got.Busy != a.Total.Busy || got.Wall != a.Total.Wall {
 				t.Errorf("%d ns busy of %d became %d of %d", a.Total.Busy, a.Total.Wall, got.Busy, got.Wall)
 			}
-			var wait int64 // with that for a batch which the run did not live to compute
+			var wait int64 // with the wait for a batch that the run did not compute any more
 			for _, sp := range a.Spans {
 				if sp.Kind == trace.KindNext {
 					wait += max(0, min(sp.End, a.Last.End)-max(sp.Start, zero))

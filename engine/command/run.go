@@ -48,12 +48,12 @@ waits for can still be measured; the summary says so, and the exit code is 4.`,
 	return cmd
 }
 
-// runHeadless trains and prints; the summary is printed on every way out. When
-// nobody reads it any more (run | head) the training stops as if by SIGPIPE, but
-// its session is completed.
+// runHeadless trains and prints. It prints the summary however the run ends. If nobody reads the
+// output any more (run | head), the training stops as if by SIGPIPE, but the session is
+// completed.
 func runHeadless(parent context.Context, o *options, out, log io.Writer) error {
 	asks := o.ask.List()
-	until := o.epochs == 0 && o.steps == 0 && !o.endless // what ends the run is left to us
+	until := o.epochs == 0 && o.steps == 0 && !o.endless // no flag says when the run ends
 	if until && len(asks) == 0 {
 		o.epochs = 1
 	}
@@ -72,7 +72,7 @@ func runHeadless(parent context.Context, o *options, out, log io.Writer) error {
 			_ = cli.Say(log, "%s\n", why)
 		}
 	}
-	var unasked error // why a question could not be asked
+	var unasked error // the reason why a question could not be asked
 	r.tries.Ask(asks, func(err error) {
 		if unasked = err; err != nil || until {
 			r.answered.Store(err == nil)
@@ -107,7 +107,7 @@ func runHeadless(parent context.Context, o *options, out, log io.Writer) error {
 	return cli.MarkSummarised(err)
 }
 
-// kept says where the session is and what can be done with it.
+// kept says where the session is and what to do with it.
 func (r *run) kept() string {
 	if !cli.Exists(r.file) {
 		return fmt.Sprintf("session  %s was removed during the run\n", r.file)
@@ -115,8 +115,8 @@ func (r *run) kept() string {
 	return fmt.Sprintf("session  %s\nreport   gpustall report %s\n%s", r.file, r.id(), r.keeper.says(r.id()))
 }
 
-// id is what names the session on the command line: its file's base name in the
-// state directory, its path elsewhere.
+// id names the session on the command line: by its base name in the state directory, by its path
+// elsewhere.
 func (r *run) id() string {
 	if filepath.Dir(r.file) != cli.SessionDir() {
 		return r.file

@@ -2,34 +2,33 @@ package command
 
 import "time"
 
-// scenario is a training whose trouble is known because it was made: the data is
-// synthetic, the device a modelled step or the cpu, the slowness injected. What is
-// expected of the advice is written down before the first run; none is dropped or
-// changed because it fails.
+// scenario is a training with a known problem, because it was made: the data is synthetic, the
+// device is a modelled step or the cpu, and the slowness is injected. The expected advice was
+// written before the first run. No scenario is dropped or changed because it fails.
 type scenario struct {
 	name       string
-	device     string        // "cpu", "emu:…", or empty: a modelled step that takes …
-	step       time.Duration // … this long, whatever the batch
-	link       link          // of the modelled step's device
+	device     string        // "cpu", "emu:…", or empty for a modelled step
+	step       time.Duration // how long the modelled step takes, for any batch
+	link       link          // the link of the modelled step's device
 	data       dataKind
-	knobs      string // as flags; C stands for the cores that the process may use
-	neighbours string // processes that compute all the time, a number in terms of C
+	knobs      string // flags; C is the number of cores that the process may use
+	neighbours string // how many other processes compute all the time, such as 2C
 
-	verdict string // the class, "|" between those that would be right
-	knob    string // what the first advice turns; "-" is none
-	end     string // "gain" by following it, "told" that no knob helps and what would, "none" to give: nothing is wrong
-	best    string // knobs that an expert would try instead; what they buy over the end is measured
+	verdict string // the expected class; | separates alternatives
+	knob    string // the knob of the first advice; "-" is none
+	end     string // "gain": following it helps; "told": no knob helps, and it says what would; "none": nothing is wrong
+	best    string // the knobs of an expert; their gain over the end is measured
 }
 
-// link is how fast copies are, in bytes/s; 0 is as fast as the emulated H100's.
+// link is the speed of copies in bytes/s; 0 is that of the emulated H100.
 type link struct{ pinned, pageable float64 }
 
 // dataKind is a synthetic data set.
 type dataKind struct {
-	kind    string // "records", "cifar", "jpeg", or "bursts": 12 batches of 4 small JPEGs, then 4 of large ones, in turns
+	kind    string // "records", "cifar", "jpeg", or "bursts": 12 batches of small JPEGs and 4 of large ones, in turns
 	samples int
 	size    int  // bytes of a record, or pixels of a JPEG's side
-	cold    bool // its pages are dropped from the page cache all the time
+	cold    bool // the page cache is emptied of it all the time
 }
 
 var (
@@ -46,7 +45,7 @@ var (
 const ms = time.Millisecond
 
 var scenarios = []scenario{
-	// The step loop loads.
+	// The step loop loads the data itself.
 	{name: "inline, reads wait", step: 5 * ms, data: recs, knobs: "--batch-size 8 --num-workers 0 --inject read=2ms",
 		verdict: "input-bound", knob: "num_workers", end: "gain", best: "num_workers=6"},
 	{name: "inline, loading computes", step: 6 * ms, data: recs, knobs: "--batch-size 8 --num-workers 0 --inject cpu=1ms",
@@ -58,7 +57,7 @@ var scenarios = []scenario{
 	{name: "inline, computing, more than all cores", step: 2 * ms, data: recs, knobs: "--batch-size 8 --num-workers 0 --inject cpu=2ms",
 		verdict: "input-bound", knob: "num_workers", end: "gain", best: "num_workers=C"},
 
-	// Reads wait, and need no core for it.
+	// Reads wait without a core.
 	{name: "reads wait, one worker", step: 10 * ms, data: recs, knobs: "--batch-size 16 --num-workers 1 --inject read=2ms",
 		verdict: "input-bound", knob: "num_workers", end: "gain", best: "num_workers=8"},
 	{name: "reads wait, many workers needed", step: 5 * ms, data: recs, knobs: "--batch-size 16 --num-workers 2 --inject read=5ms",
@@ -70,7 +69,7 @@ var scenarios = []scenario{
 	{name: "cold reads", step: 2 * ms, data: cold, knobs: "--batch-size 8 --num-workers 1",
 		verdict: "input-bound", knob: "num_workers", end: "gain|told", best: "num_workers=8"},
 
-	// Loading computes.
+	// Loading needs cores.
 	{name: "computing, fewer workers than cores", step: 6 * ms, data: recs, knobs: "--batch-size 8 --num-workers 1 --inject cpu=1ms",
 		verdict: "input-bound", knob: "num_workers", end: "gain", best: "num_workers=2"},
 	{name: "computing, more than all cores, one worker", step: 2 * ms, data: recs, knobs: "--batch-size 8 --num-workers 1 --inject cpu=2ms",
@@ -94,7 +93,7 @@ var scenarios = []scenario{
 	{name: "cpu device, nothing wrong", device: "cpu", data: pixels, knobs: "--batch-size 32 --num-workers 1",
 		verdict: "device-bound", knob: "-", end: "none", best: "num_workers=2"},
 
-	// Other processes want the cores.
+	// Other processes use the cores.
 	{name: "neighbours on all cores, loading computes", step: 3 * ms, data: recs, knobs: "--batch-size 8 --num-workers C --inject cpu=1ms", neighbours: "C",
 		verdict: "input-bound", knob: "-|num_workers", end: "told|gain", best: "num_workers=4C"},
 	{name: "a neighbour on one core, loading computes", step: 5 * ms, data: recs, knobs: "--batch-size 8 --num-workers 1 --inject cpu=1ms", neighbours: "1",
@@ -144,7 +143,7 @@ var scenarios = []scenario{
 	{name: "steps of 300 us, nothing loaded late", step: 300 * time.Microsecond, data: recs, knobs: "--batch-size 1 --num-workers C --prefetch-factor 8",
 		verdict: "device-bound|sync-bound|launch-bound", knob: "-|batch_size", end: "none|told|gain", best: "num_workers=2C"},
 
-	// Batches that are unlike each other.
+	// Batches that differ.
 	{name: "bursts, a short queue", step: 8 * ms, data: uneven, knobs: "--batch-size 4 --num-workers C --prefetch-factor 1 --shuffle=off --persistent-workers",
 		verdict: "input-bound|moderately input-bound", knob: "prefetch_factor", end: "gain", best: "prefetch_factor=8"},
 	{name: "big JPEGs, one worker", step: 14 * ms, data: photos, knobs: "--batch-size 4 --num-workers 1",

@@ -32,22 +32,21 @@ var (
 	only  = flag.String("rows", "", "only the scenarios whose name matches this expression")
 )
 
-// How long each setting is measured: this long and so many steps, but never for longer
-// than the limit.
+// Each setting is measured for at least this long and this many steps, but never longer than the limit.
 const (
 	measureFor   = 2500 * time.Millisecond
 	measureSteps = 60
 	measureLimit = 8 * time.Second
 )
 
-// worthIt is the gain from which advice has helped, and above which a knob that was not
-// advised was missed.
+// worthIt is the gain from which advice has helped. A knob that was not advised and gains more
+// was missed.
 const worthIt = 0.05
 
-// most is how often advice is followed; one that goes on is stuck.
+// most is how often advice is followed. A scenario that needs more is stuck.
 const most = 8
 
-// TestScenarios follows the advice literally, in every scenario, until there is none.
+// TestScenarios follows the advice literally in every scenario, until there is none.
 func TestScenarios(t *testing.T) {
 	if !*truth {
 		t.Skip("takes minutes; run it with -truth, or make truth")
@@ -95,8 +94,8 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// TestAdviceIsFollowed plays two scenarios, of which no load on the machine changes what
-// is advised first.
+// TestAdviceIsFollowed plays two scenarios whose first advice is the same under any load on the
+// machine.
 func TestAdviceIsFollowed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes ten seconds")
@@ -114,21 +113,21 @@ func TestAdviceIsFollowed(t *testing.T) {
 	}
 }
 
-// play is what became of a scenario.
+// play is the result of a scenario.
 type play struct {
 	*scenario
 	first    advice.Advice // at the start
-	last     advice.Advice // when there was no more to follow
-	replayed string        // the same from the session's file
+	last     advice.Advice // when there was none left to follow
+	replayed string        // last, from the session's file
 	steps    []followed
-	rates    []float64 // samples/s, of each segment that was measured
+	rates    []float64 // samples/s of each measured segment
 	best     stats.Change
 	repeated string
-	others   float64 // cores, on average
+	others   float64 // cores that other processes used, on average
 	outcomes []predict.Outcome
 }
 
-// followed is a piece of advice and what it brought.
+// followed is a piece of advice and what it gained.
 type followed struct {
 	knob, value string
 	ratio       float64
@@ -137,8 +136,8 @@ type followed struct {
 
 func (p *play) gain() float64 { return p.rates[len(p.rates)-1]/p.rates[0] - 1 }
 
-// missed is what the best knobs bring over the end: as measured, also where it may be
-// chance, unless it is known to be as good as nothing.
+// missed is the gain of the best knobs over the end. It is the measured gain, which may be
+// chance, unless it is known to be nothing.
 func (p *play) missed() float64 {
 	if p.best.Answer == stats.Same || p.best.Ratio == 0 {
 		return 0
@@ -146,7 +145,7 @@ func (p *play) missed() float64 {
 	return p.best.Ratio - 1
 }
 
-// end says how it ended.
+// end says how the scenario ended.
 func (p *play) end() string {
 	switch {
 	case p.gain() > worthIt:
@@ -159,8 +158,8 @@ func (p *play) end() string {
 	return "told"
 }
 
-// helped reports whether the advice gained something, or said that no knob helps where
-// none is known that does; and never advised again what had failed.
+// helped reports whether the advice gained something, or said that no knob helps if none is known
+// to help. Advice that repeats what failed has not helped.
 func (p *play) helped() bool {
 	end := p.end()
 	return p.repeated == "" && (end == "gain" || end != "stuck" && p.missed() <= worthIt)
@@ -209,7 +208,7 @@ func (p *play) row() string {
 		100*p.gain(), 100*p.missed(), p.end(), mark(p.endRight()), p.helped(), p.others)
 }
 
-// details are the words.
+// details are the sentences of the advice.
 func (p *play) details() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n  %.0f/s: %s\n", p.name, p.rates[0], p.first.Verdict.Text)
@@ -270,7 +269,7 @@ func (sc *scenario) play(t *testing.T, data string) *play {
 	return p
 }
 
-// tryBest measures the knobs that an expert would set against the end.
+// tryBest measures the knobs of an expert against the end.
 func (sc *scenario) tryBest(t *testing.T, r *run, p *play) {
 	t.Helper()
 	end := all(r.session).Last.Segment
@@ -285,7 +284,7 @@ func (sc *scenario) tryBest(t *testing.T, r *run, p *play) {
 	sc.set(t, r, changes...)
 	s, _ := sc.measure(t, r)
 	rows := attribution.Segments(s)
-	if s.Last.Segment == end { // the best is in force already
+	if s.Last.Segment == end { // the run has the best knobs already
 		return
 	}
 	p.best = attribution.Compare(rows, &rows[end], &rows[len(rows)-1]).Throughput
@@ -313,7 +312,8 @@ func advised(s *trace.Snapshot) string {
 	return a.Text()
 }
 
-// inCores reads "3", "C" and "2C", C being the cores; 0 is neither.
+// inCores parses "3", "C" and "2C", where C is the number of cores. It returns 0 for anything
+// else.
 func inCores(text string) int {
 	digits, ok := strings.CutSuffix(text, "C")
 	n, err := strconv.Atoi(cmp.Or(digits, "1"))
@@ -372,7 +372,7 @@ func (sc *scenario) open(o *options, clock trace.Clock) (*machine.Device, error)
 	return machine.Emulated(p, clock), err
 }
 
-// set changes knobs and waits until the trace confirms it.
+// set changes knobs, and waits until the trace confirms it.
 func (sc *scenario) set(t *testing.T, r *run, changes ...knob.Setting) {
 	t.Helper()
 	before, n := r.engine.Requested(), len(r.session.Snapshot(0, 0).Segments)
@@ -389,7 +389,7 @@ func (sc *scenario) set(t *testing.T, r *run, changes ...knob.Setting) {
 	}
 }
 
-// measure waits until there is enough to judge the newest segment, and returns its rate.
+// measure waits until the newest segment can be judged, and returns its rate.
 func (sc *scenario) measure(t *testing.T, r *run) (*trace.Snapshot, float64) {
 	t.Helper()
 	start := time.Now()

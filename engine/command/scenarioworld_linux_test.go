@@ -19,7 +19,7 @@ import (
 	"dev.gpustall/loader/synth"
 )
 
-// compete starts a process that computes until it is stopped.
+// compete starts a process that computes until stop is called.
 func compete(t *testing.T) (stop func()) {
 	t.Helper()
 	c := exec.Command("sh", "-c", "while :; do :; done")
@@ -71,8 +71,8 @@ func (f *folders) of(k dataKind) string {
 	return dir
 }
 
-// writeJPEGs writes square images of one class, each side as long as side says, whose
-// noise keeps a decoder busy as photographs do.
+// writeJPEGs writes n square images of one class; side returns the side of each. They are noise,
+// which keeps a decoder as busy as photographs do.
 func writeJPEGs(dir string, n int, side func(i int) int) error {
 	dir = filepath.Join(dir, "class")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -103,15 +103,15 @@ func writeJPEGs(dir string, n int, side func(i int) int) error {
 	return nil
 }
 
-// chill keeps the files of a folder out of the page cache, as far as the kernel heeds
-// the advice, so that reads go to the disk.
+// chill keeps the files of a folder out of the page cache, as far as the kernel follows the
+// advice, so that reads go to the disk.
 func chill(t *testing.T, dir string) (stop func()) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	unix.Sync() // dirty pages stay otherwise
+	unix.Sync() // the kernel keeps dirty pages
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)

@@ -76,19 +76,19 @@ func runScreen(parent context.Context, o *options) error {
 	return cli.Diverged(r.session.Snapshot(0, 0))
 }
 
-// drawable reports whether standard output is a terminal that a screen can be
-// drawn on; a dumb one gets lines.
+// drawable reports whether standard output is a terminal that can show a screen. A dumb terminal
+// gets lines.
 func drawable() bool {
 	return term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
-// screenPatience is how long the screen may take to close once ctx has ended: it
-// cannot where nobody reads the terminal.
+// screenPatience is how long the screen may take to close after ctx has ended. It cannot close if
+// nobody reads the terminal.
 const screenPatience = 2 * time.Second
 
-// show runs the screen. Where it does not close in time, it is left behind and
-// the terminal restored as far as that goes; a signal is then the reason. A terminal that is gone
-// is as good as a signal.
+// show runs the screen. If it does not close in time, show leaves it behind, restores the
+// terminal as far as it can, and returns the end of ctx as the reason. The loss of the terminal
+// counts as a hangup.
 func show(ctx context.Context, restore func(), o tui.Options) error {
 	ctx, gone, stop := whileTerminal(ctx)
 	defer stop()
@@ -99,6 +99,7 @@ func show(ctx context.Context, restore func(), o tui.Options) error {
 	return err
 }
 
+// showUntil runs the screen until ctx ends, and then for screenPatience.
 func showUntil(ctx context.Context, restore func(), o tui.Options) error {
 	var err error
 	if !cli.InTime(ctx, screenPatience, func() { err = tui.Run(ctx, o) }) {
@@ -108,12 +109,12 @@ func showUntil(ctx context.Context, restore func(), o tui.Options) error {
 	return err
 }
 
-// lookAtTerminal is how often it is asked whether the terminal is still there.
+// lookAtTerminal is how often whileTerminal looks for the terminal.
 const lookAtTerminal = time.Second
 
-// whileTerminal returns a context that ends when the terminal is gone. The kernel tells the session's
-// first process alone of that: whoever was started by another one, by make for instance, is to look
-// for itself. gone reports whether that was why.
+// whileTerminal returns a context that ends when the terminal is gone; gone reports whether that
+// was the reason. The kernel tells only the first process of the session, so a process that make
+// has started, for instance, must look for itself.
 func whileTerminal(parent context.Context) (ctx context.Context, gone func() bool, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
 	var hungUp atomic.Bool
@@ -138,8 +139,8 @@ func whileTerminal(parent context.Context) (ctx context.Context, gone func() boo
 	return ctx, hungUp.Load, func() { cancel(); <-done }
 }
 
-// waitFor returns the training's error, and says on w what it waits for where that
-// takes long: the screen is closed by then, and there is nothing else to see.
+// waitFor waits for the end of the training and returns its error. The screen is closed by then,
+// so if it takes long, waitFor says on w what it waits for.
 func waitFor(trained <-chan error, w io.Writer) error {
 	pause := time.NewTimer(cli.StopPause)
 	defer pause.Stop()
@@ -152,8 +153,8 @@ func waitFor(trained <-chan error, w io.Writer) error {
 	}
 }
 
-// restorer remembers the terminal as it is and returns what brings it back, for
-// an end that leaves the screen no time to do so itself.
+// restorer saves the state of the terminal and returns what restores it, for an end at which the
+// screen cannot do so.
 func restorer() func() {
 	in := int(os.Stdin.Fd())
 	state, err := term.GetState(in)
@@ -162,12 +163,12 @@ func restorer() func() {
 	}
 	return func() {
 		_ = term.Restore(in, state)
-		// Off with mouse and bracketed paste, back from the alternate screen, cursor on.
+		// Mouse and bracketed paste off, the alternate screen left, cursor on.
 		fmt.Print("\x1b[?1006l\x1b[?1003l\x1b[?1002l\x1b[?2004l\x1b[?1049l\x1b[?25h\x1b[0m")
 	}
 }
 
-// ended is the one reason worth telling: a failure before a signal.
+// ended returns the one error that matters: a failure before a signal.
 func ended(trainErr, screenErr, sig error) error {
 	switch {
 	case errors.Is(screenErr, tui.ErrInterrupted):
@@ -181,13 +182,12 @@ func ended(trainErr, screenErr, sig error) error {
 	return sig
 }
 
-// snapshotter is what a report is made from.
+// snapshotter is the source of a report.
 type snapshotter interface {
 	Snapshot(from, to int64) *trace.Snapshot
 }
 
-// exportReport writes the markdown report into the working directory, under a
-// name that is not taken.
+// exportReport writes the markdown report into the working directory, under an unused name.
 func exportReport(s snapshotter, id, session string) (string, error) {
 	path := id + ".md"
 	for n := 2; cli.Exists(path); n++ {
@@ -205,7 +205,7 @@ func exportReport(s snapshotter, id, session string) (string, error) {
 	return path, nil
 }
 
-// all is the whole session.
+// all returns the whole session.
 func all(s snapshotter) *trace.Snapshot { return s.Snapshot(0, 1<<62) }
 
 func baseName(path string) string { return strings.TrimSuffix(filepath.Base(path), store.Ext) }

@@ -10,7 +10,7 @@ import (
 	"dev.gpustall/engine/command/cli"
 )
 
-// A run that ends at once ends without a word, one that takes long says why.
+// TestWaitFor: a run that ends at once says nothing; one that takes long says why.
 func TestWaitFor(t *testing.T) {
 	want := errors.New("why")
 	for after, says := range map[time.Duration]string{cli.StopPause / 2: "", 3 * cli.StopPause: "stopping"} {

@@ -35,8 +35,8 @@ import (
 	"dev.gpustall/loader/transform"
 )
 
-// run is one training run with all that goes on beside it. It owns what it has opened and
-// started: close ends all of it.
+// run is one training run and all that goes on beside it. It owns what it has opened and started;
+// close ends all of it.
 type run struct {
 	device *machine.Device
 	material
@@ -45,36 +45,36 @@ type run struct {
 	session   *trace.Session
 	collector *trace.Collector
 	engine    *train.Engine
-	began     train.Knobs // that the engine was made with
+	began     train.Knobs // the knobs that the engine was made with
 	file      string
 	model     string
-	images    string // the transform of images, where one was asked for
+	images    string // the transform of images, if one was given
 	own       string // the device's own defaults that are in force
 	batch     string // the size that --batch-size auto came to
-	begins    string // what the weights begin with, where that is not random
+	begins    string // what the weights begin with, if not random
 	keeper    *keeper
 	gauges    *watch.Gauges
 	watch     *watch.File
 	tries     *watch.Experiments
-	answered  atomic.Bool // the run has found out what it was to find out, and ends
+	answered  atomic.Bool // all questions are answered, which ends the run
 	past      *watch.Past
 
 	once sync.Once
 	err  error // of close
 }
 
-// material is what a run trains, and on which data.
+// material is what a run trains and on which data.
 type material struct {
-	files     *source.Files // the data's
+	files     *source.Files // reads the data
 	dataset   loader.Dataset
 	transform loader.Transform
 	info      loader.Info
 	test      train.Test
-	network   *nn.Model                  // nil where the device models a workload of its own, ...
-	fixed     func(int) device.Operation // ... whose step this is
+	network   *nn.Model                  // nil if the device models a workload of its own
+	fixed     func(int) device.Operation // the step of that workload
 }
 
-// newRun opens all that a training run needs; on an error nothing stays open.
+// newRun opens all that a training run needs. After an error nothing stays open.
 func (o *options) newRun(ctx context.Context, progress cli.Progress) (*run, error) {
 	clock := trace.NewClock()
 	d, err := machine.Open(o.device, o.knobs.Text("autotune") == flags.TuneAgain, clock)
@@ -84,7 +84,7 @@ func (o *options) newRun(ctx context.Context, progress cli.Progress) (*run, erro
 	return o.newRunOn(ctx, d, clock, progress)
 }
 
-// newRunOn opens the rest of a run on a device, which it closes on an error.
+// newRunOn opens the rest of a run on device d. After an error it closes d too.
 func (o *options) newRunOn(ctx context.Context, d *machine.Device, clock trace.Clock, progress cli.Progress) (r *run, err error) {
 	r = &run{device: d, clock: clock}
 	started := time.Now()
@@ -101,7 +101,7 @@ func (o *options) newRunOn(ctx context.Context, d *machine.Device, clock trace.C
 	r.own = o.knobs.OwnDefaults(d.Device.Info())
 	machine.RaiseProcessors(knobs.Loader.NumWorkers)
 	if err = o.checkSession(); err != nil {
-		return r, err // before data is made, which may take a while
+		return r, err // checked before data is made, which may take a while
 	}
 	if err = r.openMaterial(ctx, o, knobs, progress); err != nil {
 		return r, err
@@ -119,7 +119,7 @@ func (o *options) newRunOn(ctx context.Context, d *machine.Device, clock trace.C
 	return r, nil
 }
 
-// knobsOn returns the knobs that a run begins with on a device, checked.
+// knobsOn returns the knobs with which a run begins on device d, and checks them.
 func (o *options) knobsOn(d *machine.Device) (train.Knobs, error) {
 	knobs, err := o.knobs.Over(d.Defaults())
 	if err != nil {
@@ -134,7 +134,7 @@ func (o *options) knobsOn(d *machine.Device) (train.Knobs, error) {
 	return knobs, nil
 }
 
-// openMaterial opens the data, builds the model, and opens the test split where there is one.
+// openMaterial opens the data, builds the model, and opens the test split if there is one.
 func (r *run) openMaterial(ctx context.Context, o *options, knobs train.Knobs, progress cli.Progress) (err error) {
 	if r.files, err = o.stores.Open(); err != nil {
 		return err
@@ -215,8 +215,8 @@ func (r *run) openSession(ctx context.Context, o *options, started time.Time) (m
 	return meta, st, nil
 }
 
-// start starts what goes on beside the training: the collector, gauges, experiments, the look at
-// the session's file and the one for earlier runs. close stops them.
+// start starts what goes on beside the training: the collector, gauges, experiments, the watch on
+// the session's file, and the search for earlier runs. close stops them.
 func (r *run) start(meta trace.Meta, st *store.File) {
 	r.collector = trace.NewCollector(r.recorder, r.session, attribution.NewAnalyzer(r.recorder.Now()), st)
 	r.collector.Start()
@@ -226,8 +226,8 @@ func (r *run) start(meta trace.Meta, st *store.File) {
 	r.past = watch.LookBack(r.recorder, meta, r.file, r.began.List())
 }
 
-// summarise returns what a run prints of itself: its session, the variants its kernels
-// were tuned to, and what ended it.
+// summarise returns the summary of a run: of its session, of the kernel variants it chose, and of
+// the error that ended it.
 func summarise(r *run, cause error) *summary.Run {
 	out := summary.Of(all(r.session), r.file)
 	if r.engine != nil {
@@ -264,10 +264,10 @@ func (r *run) train(ctx context.Context) error {
 	return errors.Join(err, r.close(status, err))
 }
 
-// trains says what is trained on what.
+// trains says what is trained on which device.
 func (r *run) trains() string { return r.model + " on " + r.device.Device.Info().Name }
 
-// close stops what newRun started, in reverse, and completes the session file.
+// close stops what newRun started, in reverse order, and completes the session's file.
 func (r *run) close(status string, cause error) error {
 	r.once.Do(func() {
 		r.tries.Close()
@@ -280,17 +280,17 @@ func (r *run) close(status string, cause error) error {
 			Skipped: int64(r.engine.Loader().Skipped),
 		}
 		err := r.engine.Close()
-		if cause != nil { // noted last, so that the summary is what tells it
+		if cause != nil { // noted last, because the summary tells it
 			out.Error = cause.Error()
 			r.recorder.Note("error", out.Error)
 		}
 		hung := r.engine.Hung() != nil
 		stored := errs.Wrap(r.collector.Stop(out), "write session file", r.file, "free some space, or name a file elsewhere with --session")
 		r.err = errors.Join(err, stored)
-		if !hung { // the end of the process closes them
+		if !hung { // otherwise the end of the process closes them
 			closed := r.device.Device.Close()
 			if errs.Explain(closed).Reason == errs.Explain(cause).Reason {
-				closed = nil // a device that failed says the same again
+				closed = nil // a failed device returns the same error again
 			}
 			r.err = errors.Join(r.err, r.dataset.Close(), r.closeTest(), closed)
 			r.files.Close()
@@ -299,7 +299,7 @@ func (r *run) close(status string, cause error) error {
 	return r.err
 }
 
-// abandon closes a run that did not come to be.
+// abandon closes what was opened of a run that could not start.
 func (r *run) abandon() error {
 	var errs []error
 	if r.engine != nil {
@@ -338,8 +338,7 @@ func (o *options) meta(r *run, started time.Time) trace.Meta {
 	return m
 }
 
-// createStore makes the session's file; a second one in the same second gets a
-// number.
+// createStore makes the session's file. If the default name is taken it gets a number.
 func (o *options) createStore(m trace.Meta) (*store.File, string, error) {
 	path := o.session
 	if path == "" {
@@ -353,8 +352,8 @@ func (o *options) createStore(m trace.Meta) (*store.File, string, error) {
 	return st, path, err
 }
 
-// checkSession refuses a session file that cannot be made. Only the default folder
-// is made where it is missing: another one's name may be a slip.
+// checkSession refuses a session file that cannot be made. It makes only the default folder; the
+// name of another may be a typing error.
 func (o *options) checkSession() error {
 	if o.session == "" {
 		if err := cli.CheckSessionHome("name a file with --session"); err != nil {
@@ -386,7 +385,7 @@ func (o *options) checkSession() error {
 	return nil
 }
 
-// findSession resolves what a user types: a path, an ID, or "latest".
+// findSession returns the file of a session that the user named: a path, an ID, or "latest".
 func findSession(name string) (string, error) {
 	if cli.Exists(name) {
 		return name, nil

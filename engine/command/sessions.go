@@ -55,7 +55,7 @@ func listSessions(w io.Writer, list []store.Entry) error {
 	}
 	var wide []int
 	for _, row := range rows {
-		for i, cell := range row[:len(row)-1] { // the last one has the rest of the line
+		for i, cell := range row[:len(row)-1] { // the last cell has the rest of the line
 			if i == len(wide) {
 				wide = append(wide, 0)
 			}
@@ -72,15 +72,14 @@ func listSessions(w io.Writer, list []store.Entry) error {
 	return cli.Say(w, "%s", b.String())
 }
 
-// sessionRow is what the list says of a session: what the summary does, of as much
-// as its file tells.
+// sessionRow returns the row of a session, as far as its file tells.
 func sessionRow(e *store.Entry) []string {
 	name := units.Line(baseName(e.Path))
 	if e.Err != nil && e.Outcome.Status == "" {
 		return []string{name, "cannot be opened: " + e.Err.Error()}
 	}
 	started, run := startedAt(e.Meta.Started), units.Line(e.Meta.Model)+" on "+units.Line(e.Meta.Device)
-	if e.Err != nil { // how it ended is known all the same
+	if e.Err != nil { // its end is known even so
 		return []string{name, started, units.Line(e.Outcome.Status), "-", "-", "-", "-", run + "; " + e.Err.Error()}
 	}
 	snap := e.Session.Snapshot(0, 0)
@@ -95,7 +94,7 @@ func sessionRow(e *store.Entry) []string {
 	}
 }
 
-// startedAt is when a run was started, where that is known: a trace may not tell.
+// startedAt returns when a run started. A trace may not tell.
 func startedAt(t time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -103,7 +102,7 @@ func startedAt(t time.Time) string {
 	return t.Format("2006-01-02 15:04:05")
 }
 
-// duration is how long the run took, or how far it is known.
+// duration returns how long a run took, as far as that is known.
 func duration(s *trace.Snapshot) int64 {
 	if s.Outcome.Ended > 0 {
 		return s.Outcome.Ended
@@ -111,7 +110,7 @@ func duration(s *trace.Snapshot) int64 {
 	return s.Now
 }
 
-// inShort is a verdict's class and, where that is time lost, how much.
+// inShort returns the class of a verdict and, if it is about lost time, how much.
 func inShort(v advice.Verdict) string {
 	if v.Group == trace.GroupNone {
 		return cmp.Or(v.Class, "-")
@@ -119,9 +118,9 @@ func inShort(v advice.Verdict) string {
 	return v.Class + " " + units.Prose.Percent(v.Share)
 }
 
-// bestGain is what the settings to keep gained.
+// bestGain returns what the settings to keep have gained.
 func bestGain(k *advice.Keep) string {
-	if k.Change.Throughput.Ratio == 0 { // the baseline's own
+	if k.Change.Throughput.Ratio == 0 { // the baseline itself
 		return "-"
 	}
 	if c := &k.Change.Throughput; c.Answer == stats.Unknown {
@@ -130,7 +129,7 @@ func bestGain(k *advice.Keep) string {
 	return units.Prose.Gain(k.Change.Throughput.Estimate())
 }
 
-// shareOr is a share, or a dash where there is none.
+// shareOr returns a share, or a dash if there is none.
 func shareOr(share float64) string {
 	if math.IsNaN(share) {
 		return "-"

@@ -19,7 +19,7 @@ import (
 	"dev.gpustall/engine/trace/store"
 )
 
-// raise sends the test process a signal that something listens for.
+// raise sends the test process a signal, for which something must listen.
 func raise(t *testing.T, s syscall.Signal) {
 	t.Helper()
 	if err := syscall.Kill(syscall.Getpid(), s); err != nil {
@@ -36,7 +36,7 @@ func within(t *testing.T, what string, c <-chan struct{}) {
 	}
 }
 
-// A panic while the process is stopped or continued ends up in the session.
+// TestStopPanics: a panic while the process is stopped or continued is noted in the session.
 func TestStopPanics(t *testing.T) {
 	r := trace.NewRecorder(trace.NewClock(), 0)
 	s := trace.NewSession(trace.Meta{})
@@ -56,8 +56,8 @@ func TestStopPanics(t *testing.T) {
 	}
 }
 
-// A run in this process leaves no goroutine behind (TestMain looks), finished or
-// interrupted, and its summary and its session say how it ended.
+// TestRunLeavesNothing: a run in this process, finished or interrupted, leaves no goroutine
+// behind (TestMain looks). Its summary and its session say how it ended.
 func TestRunLeavesNothing(t *testing.T) {
 	for _, tt := range []struct {
 		steps  int
@@ -115,7 +115,7 @@ func (w *watched) Write(b []byte) (int, error) {
 	return w.Buffer.Write(b)
 }
 
-// TestNohup: a hangup that whoever started us had us ignore ends nothing.
+// TestNohup: a hangup that nohup made us ignore ends nothing.
 func TestNohup(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "s.gpustall")
 	args := append(strings.Fields("run --steps 200 --session "+file), strings.Fields(starved(t))...)

@@ -13,8 +13,8 @@ import (
 	"dev.gpustall/loader/synth"
 )
 
-// TestStore: a folder is packed into a bucket and trained on from there, while the store is away
-// for a second; chosen by a condition, with two damaged samples left out, and from the cache.
+// TestStore: a folder is packed into a bucket and trained on from there: while the store fails
+// for a second, with a condition, with two damaged samples left out, and from the cache.
 func TestStore(t *testing.T) {
 	server, dir := sourcetest.NewS3(t), t.TempDir()
 	images, bucket := filepath.Join(dir, "images"), "s3://"+sourcetest.Bucket+"/set"
@@ -64,7 +64,7 @@ func TestStore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b[600] ^= 1 // of its first sample
+		b[600] ^= 1 // in its first sample
 		if err := files.WriteAll(t.Context(), path, b); err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,7 @@ import (
 	"dev.gpustall/engine/command/cli"
 )
 
-// TestSweep measures for real, goes on, reports and compares.
+// TestSweep measures a sweep, continues it, reports on it and compares it.
 func TestSweep(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sweep")
 	args := []string{"sweep", "--device", "emu:resnet50-h100", "--num-workers", "0,2", "--steps", "8", "--warmup", "2", "--repeat", "2", "--batch-size=4", "--out", dir}
@@ -48,7 +48,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestSweepRefuses: nothing starts that cannot be meant.
+// TestSweepRefuses: flags that make no sense are refused before anything starts.
 func TestSweepRefuses(t *testing.T) {
 	for _, args := range [][]string{
 		{"--knob", "num_workrs=1"}, {"--knob", "num_workers=999"}, {"--knob", "num_workers=1,,2"}, {"--knob", "num_workers"},
@@ -67,7 +67,7 @@ func TestSweepRefuses(t *testing.T) {
 	}
 }
 
-// TestSweepFails: a configuration that cannot be run says why, and the others are measured.
+// TestSweepFails: settings that cannot be run say why, and the others are measured.
 func TestSweepFails(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sweep")
 	r := gpustall(t, "sweep", "--device", "emu:resnet50-h100", "--knob", "num_workers=0,1", "--knob", "persistent_workers=off,on", "--batch-size=4", "--steps", "5", "--warmup", "1", "--out", dir)
@@ -76,7 +76,8 @@ func TestSweepFails(t *testing.T) {
 	}
 }
 
-// TestSweepLearns compares optimizers, of which one has a setting, by what epochs taught.
+// TestSweepLearns compares optimizers, one of them with a setting, by what they learn in an
+// epoch.
 func TestSweepLearns(t *testing.T) {
 	dir := t.TempDir()
 	data, out := filepath.Join(dir, "data"), filepath.Join(dir, "sweep")

@@ -63,7 +63,7 @@ is measured how, and what is not.`,
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.SetInterspersed(false) // what follows the command is its own
+	fs.SetInterspersed(false) // flags after the command are the command's
 	fs.BoolVar(&plain, "plain", false, "no screen: lines on standard error")
 	fs.BoolVar(&o.json, "json", false, "print NDJSON that ends in one summary object; the command's output goes to the log")
 	fs.Float64Var(&o.interval, "interval", 10, "seconds between progress lines, 0.05 to 3600")
@@ -73,7 +73,7 @@ is measured how, and what is not.`,
 	return cmd
 }
 
-// runTorch runs a training of the user's own and shows what it does.
+// runTorch runs the user's training and shows what it does.
 func runTorch(parent context.Context, o *options, args []string, plain bool) error {
 	if err := o.checkSession(); err != nil {
 		return err
@@ -98,7 +98,7 @@ func runTorch(parent context.Context, o *options, args []string, plain bool) err
 	t.script = s
 	defer s.PassSignals()()
 	if !screen {
-		lines := time.Duration(o.interval * float64(time.Second)) // each is to have news
+		lines := time.Duration(o.interval * float64(time.Second)) // so that each line has news
 		b.Every, t.gauged = min(max(lines/2, bridge.PollShown), bridge.PollAlone), watch.GaugedAlone
 	}
 	b.Watch()
@@ -113,25 +113,25 @@ func runTorch(parent context.Context, o *options, args []string, plain bool) err
 	return err
 }
 
-// torchRun is a training that is watched.
+// torchRun is the user's training, which is watched.
 type torchRun struct {
 	*options
 	bridge *bridge.Bridge
 	script *script.Script
 	args   []string
 	ranked bool          // the training is distributed
-	gauged time.Duration // between two samples of the host
+	gauged time.Duration // time between two samples of the host
 	taken  *captures
-	log    *os.File // of what the script prints; nil where it has the terminal
+	log    *os.File // of the script's output; nil if the script has the terminal
 
-	summarised bool // in JSON: how it ended
+	summarised bool // JSON has said how the run ended
 
 	run  *run
-	stop func() // the gauges
+	stop func() // stops the gauges
 }
 
-// openLog makes the file for the script's output: beside the session, and no other than what was there.
-// Whoever writes to it appends: a script may open its standard output once more.
+// openLog makes a new file for the script's output, beside the session. It is opened for
+// appending, because the script may open its standard output once more.
 func (t *torchRun) openLog() (*os.File, error) {
 	const ext = ".log"
 	name := filepath.Join(cli.SessionDir(), t.name())
@@ -142,7 +142,7 @@ func (t *torchRun) openLog() (*os.File, error) {
 	}
 	for {
 		f, err := os.OpenFile(cli.UnusedName(name, ext), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
-		if errors.Is(err, os.ErrExist) { // another run has just made it
+		if errors.Is(err, os.ErrExist) { // another run has just made that file
 			continue
 		}
 		if err != nil {
@@ -152,12 +152,12 @@ func (t *torchRun) openLog() (*os.File, error) {
 	}
 }
 
-// name is what the session is called.
+// name returns the name of the session.
 func (t *torchRun) name() string {
 	return fmt.Sprintf("%s-%s-torch", t.bridge.Clock.Origin().Format("20060102-150405"), scriptName(t.args))
 }
 
-// scriptName is what a command runs, in a word: train of "python -u train.py --lr 1".
+// scriptName returns the name of what a command runs: train for "python -u train.py --lr 1".
 func scriptName(args []string) string {
 	name := filepath.Base(args[0])
 	for i, a := range args {
@@ -178,7 +178,7 @@ func scriptName(args []string) string {
 	}, name)
 }
 
-// begin makes the session of a loop that has had its first batch.
+// begin makes the session. It is called when a loop has had its first batch.
 func (t *torchRun) begin(first *bridge.Start) error {
 	meta := t.meta(first)
 	st, file, err := t.createStore(meta)
@@ -206,6 +206,7 @@ func (t *torchRun) begin(first *bridge.Start) error {
 	return nil
 }
 
+// meta describes the training for its session.
 func (t *torchRun) meta(first *bridge.Start) trace.Meta {
 	h, l := &first.Hello, &first.Loader
 	device := h.Device()
@@ -215,7 +216,8 @@ func (t *torchRun) meta(first *bridge.Start) trace.Meta {
 		Model: scriptName(t.args), Dataset: l.Dataset, Format: "PyTorch, " + l.Style + "-style", Samples: l.Samples,
 		Host: machine.Facts(), Specs: bridge.Specs(h, l, &first.Batch), GPURate: t.gpuRate,
 	}
-	m.Host = append(m.Host, knob.Setting{Name: "torch", Value: h.Torch}, knob.Setting{Name: trace.TorchThreads, Value: fmt.Sprint(h.Threads)}, knob.Setting{Name: "python", Value: h.Python})
+	m.Host = append(m.Host, knob.Setting{Name: "torch", Value: h.Torch}, knob.Setting{Name: trace.TorchThreads, Value: fmt.Sprint(h.Threads)},
+		knob.Setting{Name: "python", Value: h.Python})
 	if h.Policy != "" {
 		m.Host = append(m.Host, knob.Setting{Name: trace.TorchWaitPolicy, Value: h.Policy})
 	}
@@ -232,7 +234,8 @@ func (t *torchRun) meta(first *bridge.Start) trace.Meta {
 		m.Host = append(m.Host, knob.Setting{Name: trace.WorkersYield, Value: "all samples each"})
 	}
 	if b := &first.Batch; b.Tensors > 0 {
-		m.Host = append(m.Host, knob.Setting{Name: trace.BatchOf, Value: fmt.Sprintf("%s, %s in all", units.Counted(int(b.Tensors), "tensor", "tensors"), units.Prose.Bytes(b.Bytes))})
+		m.Host = append(m.Host, knob.Setting{Name: trace.BatchOf, Value: fmt.Sprintf("%s, %s in all", units.Counted(int(b.Tensors), "tensor", "tensors"),
+			units.Prose.Bytes(b.Bytes))})
 	}
 	if first.Batch.OnGPU > 0 {
 		m.Host = append(m.Host, knob.Setting{Name: "torch batches", Value: "made on the GPU"})
@@ -246,7 +249,7 @@ func (t *torchRun) meta(first *bridge.Start) trace.Meta {
 	return m
 }
 
-// end completes the session, once the script has ended.
+// end completes the session. It is called when the script has ended.
 func (t *torchRun) end() error {
 	if t.run == nil {
 		return nil
@@ -265,8 +268,8 @@ func (t *torchRun) end() error {
 	return errs.Wrap(r.collector.Stop(out), "write session file", r.file, "free some space, or name a file elsewhere with --session")
 }
 
-// keep is the line of the script with the settings to keep, or what would tell which those are;
-// nothing where none was measured.
+// keep returns the line of the script with the settings to keep, or says what would tell which
+// those are. It is empty if nothing was measured.
 func (t *torchRun) keep() string {
 	s := all(t.run.session)
 	rows := attribution.Segments(s)
@@ -281,17 +284,17 @@ func (t *torchRun) keep() string {
 	return fmt.Sprintf("%-*s%s\n", cli.LabelWidth, "keep", line)
 }
 
-// otherLoops says how a loop without a DataLoader is watched.
+// otherLoops says how to watch a loop without a DataLoader.
 const otherLoops = `gpustall: a loop that makes its own batches, or only evaluates, is watched with two lines in the script:
     import gpustall
     for batch in gpustall.watch(batches): ...    # or, where a step ends: gpustall.step(len(batch))
 `
 
-// unwatched is what is said of a script in which no loop was seen.
+// unwatched says why no loop of the script was seen.
 func (t *torchRun) unwatched() string {
 	const report = ", so there is nothing to report\n"
 	otherLoops := otherLoops
-	if t.script.Err() != nil { // it may not have come so far
+	if t.script.Err() != nil { // it may have failed before its loop
 		otherLoops = ""
 	}
 	switch told, imported := t.bridge.Heard(); {
@@ -303,7 +306,7 @@ func (t *torchRun) unwatched() string {
 	return "gpustall: PyTorch was imported by no process that could be watched (a Python run with -I, -E or -S cannot be)" + report
 }
 
-// inLines shows the training by a line now and then.
+// inLines watches the training without a screen, and prints a line now and then.
 func (t *torchRun) inLines() error {
 	var out, log io.Writer = script.NewBeside(os.Stderr), script.NewBeside(os.Stderr)
 	if t.json {
@@ -325,8 +328,8 @@ func (t *torchRun) inLines() error {
 	return errors.Join(err, perr)
 }
 
-// wait begins the session when a loop that trains has its first batch; false where the
-// script ended without one. Meanwhile it calls f now and then.
+// wait waits for the first batch of a loop that trains, and begins the session. It returns false
+// if the script ended without one. Meanwhile it calls f 20 times a second.
 func (t *torchRun) wait(f func()) (seen bool, err error) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -341,7 +344,7 @@ func (t *torchRun) wait(f func()) (seen bool, err error) {
 			f()
 			t.bridge.LastLook()
 			select {
-			case first = <-t.bridge.First(): // it was short
+			case first = <-t.bridge.First(): // a short run
 				seen = true
 			default:
 				return false, t.nothing(os.Stderr)
@@ -356,8 +359,8 @@ func (t *torchRun) wait(f func()) (seen bool, err error) {
 	return true, nil
 }
 
-// noTerminal is what is said of a script that failed because it asked for input beside the
-// screen, by the end of what it printed.
+// noTerminal returns a line for a script that failed because it asked for input beside the
+// screen. It looks at the end of the output.
 func (t *torchRun) noTerminal() string {
 	if t.log == nil || t.script.Err() == nil {
 		return ""
@@ -380,19 +383,20 @@ func (t *torchRun) nothing(log io.Writer) error {
 	_ = cli.Say(log, "%s", t.unwatched())
 	if t.json {
 		t.summarised = true
-		return cli.WriteFailure(os.Stdout, cmp.Or[error](t.script.Err(), unseen{errs.New("watch", strings.Join(t.args, " "), "no training loop was seen", "see docs/guide/torch.md")}))
+		return cli.WriteFailure(os.Stdout, cmp.Or[error](t.script.Err(),
+			unseen{errs.New("watch", strings.Join(t.args, " "), "no training loop was seen", "see docs/guide/torch.md")}))
 	}
 	return nil
 }
 
-// unseen is what is missing of a script that did well: its exit code is ours all the same.
+// unseen is the error of a script that succeeded, but in which no loop was seen. Its exit code is
+// 0.
 type unseen struct{ error }
 
 func (e unseen) Unwrap() error { return e.error }
 func (e unseen) ExitCode() int { return cli.ExitOK }
 
-// onScreen shows the training on the screen, once it has its first batch. Until then
-// the script's output is what there is to see.
+// onScreen shows the script's output until the first batch of the training, and then the screen.
 func (t *torchRun) onScreen(parent context.Context) error {
 	output := script.OpenOutput(t.log.Name())
 	_ = cli.Say(os.Stderr, "gpustall: the screen opens with the first batch that is loaded for training\n")
@@ -412,11 +416,12 @@ func (t *torchRun) onScreen(parent context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(parent)
 	defer cancel()
-	defer context.AfterFunc(t.script.Told, cancel)() // a signal that was passed on closes the screen
+	defer context.AfterFunc(t.script.Told, cancel)() // a signal for the script closes the screen too
 	screenErr := show(ctx, restore, tui.Options{
 		Source: t.run.session, Control: t.bridge.Control, FPS: t.fps, ASCII: t.ascii, NoColor: t.noColor, Theme: t.theme,
-		Experiments: t.run.tries, Baseline: t.run.recorder.Baseline, Note: t.run.recorder.Note, Foresee: t.foresee, Output: output.Tail, Ranks: t.ranked, Capture: t.taken.ask,
-		Export: func() (string, error) { return exportReport(t.run.session, baseName(t.run.file), t.run.file) },
+		Experiments: t.run.tries, Baseline: t.run.recorder.Baseline, Note: t.run.recorder.Note, Foresee: t.foresee, Output: output.Tail, Ranks: t.ranked,
+		Capture: t.taken.ask,
+		Export:  func() (string, error) { return exportReport(t.run.session, baseName(t.run.file), t.run.file) },
 	})
 	if errors.Is(screenErr, tui.ErrInterrupted) || errors.Is(screenErr, context.Canceled) {
 		screenErr = nil

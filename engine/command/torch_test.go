@@ -13,7 +13,7 @@ import (
 	"dev.gpustall/engine/torch/bridge"
 )
 
-// TestUnwatched: where no loop was seen it is said why, and what would show one.
+// TestUnwatched: if no loop was seen, the user is told why and what would show one.
 func TestUnwatched(t *testing.T) {
 	b, err := bridge.Open()
 	if err != nil {
@@ -55,7 +55,7 @@ func TestUnwatched(t *testing.T) {
 	}
 }
 
-// TestOpenLog: what is there stays, and each run has a log of its own, to which all append.
+// TestOpenLog: existing files stay, each run has a log of its own, and the log is appended to.
 func TestOpenLog(t *testing.T) {
 	b, err := bridge.Open()
 	if err != nil {

@@ -43,7 +43,7 @@ the screen.`,
 			}
 			o.ask.Tune = q
 			err = o.check(cmd)
-			o.steps = 0 // they are the tune's, not the run's
+			o.steps = 0 // --steps limits the tune, not the run
 			return err
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return runHeadless(cmd.Context(), o, os.Stdout, os.Stderr) },
@@ -58,7 +58,7 @@ the screen.`,
 	return cmd
 }
 
-// tuneFlags are what a tune may do.
+// tuneFlags are the flags that limit a tune.
 type tuneFlags struct {
 	budget  time.Duration
 	workers int
@@ -73,7 +73,7 @@ func (f *tuneFlags) add(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.knobs, "knobs", nil, "the knobs to tune, separated by commas: "+knob.Choice(experiment.Tunable)+" (default: all but batch_size, which is another training)")
 }
 
-// question is what they ask for.
+// question returns the tune that the flags ask for.
 func (f *tuneFlags) question(o *options) (*experiment.Question, error) {
 	for i, name := range f.knobs {
 		f.knobs[i] = strings.ReplaceAll(strings.TrimSpace(name), "-", "_")
@@ -84,7 +84,7 @@ func (f *tuneFlags) question(o *options) (*experiment.Question, error) {
 	switch {
 	case f.budget < time.Second:
 		return nil, cli.Refuse("--budget "+f.budget.String(), "too short to try anything", "choose 1s or more")
-	case f.memory > 0 && f.memory < 1<<20: // the unit was forgotten
+	case f.memory > 0 && f.memory < 1<<20: // the unit is missing
 		return nil, cli.Refuse("--memory-budget "+f.memory.String(), "too small for anything", "write it as in 8GiB")
 	case f.workers < 0 || f.workers > trace.MaxWorkers:
 		return nil, cli.Refuse(fmt.Sprintf("--max-workers %d", f.workers), "out of range", fmt.Sprintf("choose 1 to %d", trace.MaxWorkers))

@@ -18,9 +18,9 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// tuned are the scenarios in which a tune is held against an exhaustive grid over the same
-// settings: some where the loader's knobs matter, in different ways, and some where none
-// does. Knobs are those of the grid; without, all of gridAxes but in_order.
+// tuned are the scenarios in which a tune is compared with a grid of all settings. In some the
+// loader's knobs matter, in different ways; in some no knob matters. knobs are those of the grid;
+// if empty, all of gridAxes but in_order.
 var tuned = []struct{ name, knobs string }{
 	{"inline, reads wait", ""},
 	{"reads wait, one worker", ""},
@@ -35,7 +35,7 @@ var tuned = []struct{ name, knobs string }{
 	{"nothing wrong, short steps", ""},
 }
 
-// gridAxes are the values of the grid. A tune has the same to choose from.
+// gridAxes are the values of the grid. A tune may choose the same values.
 var gridAxes = []struct {
 	knob   string
 	values []string
@@ -44,15 +44,15 @@ var gridAxes = []struct {
 	{"pin_memory", []string{"off", "on"}}, {"persistent_workers", []string{"off", "on"}}, {"in_order", []string{"on", "off"}},
 }
 
-// The bars of a tune, against the grid.
+// What a tune must reach, compared with the grid.
 const (
 	shareLeast = 0.95 // of the throughput of the grid's best settings
 	stepsMost  = 0.25 // of the grid's steps
 )
 
-// TestTuning holds tunes against exhaustive grids. A tune has a quarter of the time that
-// the grid took as its budget; both its settings and the grid's best are then measured in
-// turns, because the best of many measured once is partly the luckiest.
+// TestTuning compares tunes with grids of all settings. The budget of a tune is a quarter of the
+// grid's time. Both results are then measured in turns, because the best of many single
+// measurements is partly the luckiest.
 func TestTuning(t *testing.T) {
 	if !*truth {
 		t.Skip("takes minutes; run it with -truth, or make truth")
@@ -89,19 +89,19 @@ func TestTuning(t *testing.T) {
 	}
 }
 
-// tunePlay is what became of a tune beside a grid.
+// tunePlay is the result of a tune beside a grid.
 type tunePlay struct {
 	*scenario
 	start, best, end []knob.Setting
 	cells            int
-	gain             float64 // of the grid's best over the start, as the grid measured them
-	share            float64 // of the tune's end in the grid's best, measured in turns
-	grid, steps      int64   // steps of either
+	gain             float64 // of the grid's best settings over the start, measured in the grid
+	share            float64 // throughput after the tune, as a part of that of the grid's best, measured in turns
+	grid, steps      int64   // the steps that each took
 	tried            int
 	said             []string
 }
 
-// part is the share of the grid's steps that the tune took.
+// part is the number of steps of the tune as a part of the grid's.
 func (p *tunePlay) part() float64 { return float64(p.steps) / float64(p.grid) }
 
 func (p *tunePlay) row() string {
@@ -151,7 +151,7 @@ func (sc *scenario) tune(t *testing.T, data string, names []string) *tunePlay {
 	}
 	s1, t1 := taken()
 	p.grid, p.gain = s1-s0, top/began
-	s0 = s1 // what it takes to measure where it stands is the tune's
+	s0 = s1 // measuring the result counts as steps of the tune
 	sc.set(t, r, advice.Changed(r.engine.Requested(), p.start)...)
 	sc.measure(t, r)
 
@@ -187,7 +187,7 @@ func (sc *scenario) tune(t *testing.T, data string, names []string) *tunePlay {
 	return p
 }
 
-// cells are all settings of a grid over some knobs.
+// cells returns all settings of a grid over some knobs.
 func cells(names []string) (out [][]knob.Setting) {
 	out = [][]knob.Setting{nil}
 	for _, a := range gridAxes {
@@ -217,10 +217,10 @@ func cells(names []string) (out [][]knob.Setting) {
 	return out
 }
 
-// turns is how often two settings are measured in turns: ABBA.
+// turns is how many turns two settings take: ABBA.
 const turns = 4
 
-// against is the throughput of b over that of a, measured in turns: the geometric mean.
+// against returns the throughput of b over that of a, measured in turns, as a geometric mean.
 func (sc *scenario) against(t *testing.T, r *run, a, b []knob.Setting) float64 {
 	t.Helper()
 	sum := 0.0

@@ -57,7 +57,8 @@ func foldLine(b *strings.Builder, line string, columns int) {
 		return
 	}
 	indent := 2
-	if len(line) > LabelWidth && line[LabelWidth-1] == ' ' && line[LabelWidth] != ' ' && !strings.Contains(strings.TrimRight(line[:LabelWidth], " "), " ") && columns >= 3*LabelWidth {
+	if len(line) > LabelWidth && line[LabelWidth-1] == ' ' && line[LabelWidth] != ' ' && !strings.Contains(strings.TrimRight(line[:LabelWidth], " "),
+		" ") && columns >= 3*LabelWidth {
 		indent = LabelWidth
 	}
 	used, gap := 0, 0 // columns written; spaces before the next word

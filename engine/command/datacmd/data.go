@@ -20,7 +20,7 @@ import (
 	"dev.gpustall/loader/synth"
 )
 
-// makers are the kinds of data that can be made.
+// makers make synthetic data sets, by kind.
 var (
 	makers = map[string]func(context.Context, string, synth.Options) error{
 		"cifar10": synth.CIFAR10, "imagefolder": synth.ImageFolder, "shards": synth.Shards, "clips": synth.Clips, "array": synth.Array,

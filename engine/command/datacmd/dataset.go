@@ -16,11 +16,11 @@ import (
 	"dev.gpustall/loader/synth"
 )
 
-// Open opens a data set of whatever form.
+// Open opens a data set of any format.
 func Open(ctx context.Context, path string, files *source.Files, images flags.Images, progress cli.Progress) (loader.Dataset, loader.Transform, error) {
 	began := time.Now()
 	o := format.Options{Files: files, Progress: func(done, total int) {
-		if time.Since(began) > time.Second { // most sets are through by then
+		if time.Since(began) > time.Second { // most data sets are open by then
 			progress("looking through the shards of "+path, done, total)
 		}
 	}}
@@ -31,7 +31,7 @@ func Open(ctx context.Context, path string, files *source.Files, images flags.Im
 	return format.Open(ctx, path, o)
 }
 
-// Default makes the synthetic CIFAR-10 once, in the cache directory.
+// Default returns the synthetic CIFAR-10 in the cache directory. It makes it if it is not there.
 func Default(ctx context.Context, progress cli.Progress) (string, error) {
 	if err := cli.CheckHome("the default data set", cli.CacheVariable, "name a data set with --data"); err != nil {
 		return "", err
@@ -48,7 +48,7 @@ func Default(ctx context.Context, progress cli.Progress) (string, error) {
 	return dir, nil
 }
 
-// unwrapped is the data set itself where it is read forwards.
+// unwrapped returns the data set itself, also if it is a stream.
 func unwrapped(ds loader.Dataset) any {
 	if s, ok := ds.(*loader.Streamed); ok {
 		return s.Stream
@@ -56,7 +56,7 @@ func unwrapped(ds loader.Dataset) any {
 	return ds
 }
 
-// Contents says what a data set's files hold, where its format alone does not.
+// Contents says what the files of a data set hold if its format does not tell.
 func Contents(ds loader.Dataset) string {
 	if s, ok := unwrapped(ds).(interface{ Contents() string }); ok {
 		return s.Contents()
@@ -64,7 +64,7 @@ func Contents(ds loader.Dataset) string {
 	return ""
 }
 
-// requested says what was asked of stores; nothing where none was.
+// requested says how many requests went to object stores. It is empty if there were none.
 func requested(c source.Counts) string {
 	if c.Requests == 0 {
 		return ""

@@ -20,8 +20,8 @@ import (
 	"dev.gpustall/loader/download"
 )
 
-// original is a published data set: where it is, its checksum by its authors' page
-// (https://www.cs.toronto.edu/~kriz/cifar.html), and the folder in the archive.
+// original is a published data set: its URL, the checksum on its authors' page
+// (https://www.cs.toronto.edu/~kriz/cifar.html), and its folder in the archive.
 type original struct{ url, sum, folder string }
 
 var (
@@ -67,7 +67,7 @@ broke off.`,
 			archive := filepath.Join(args[1], name)
 			progress := cli.ProgressTo(os.Stderr)
 			err := error(nil)
-			if !cli.Exists(archive) { // else an earlier call came that far
+			if !cli.Exists(archive) { // an earlier call may have downloaded it
 				err = download.File(ctx, of.url, archive, download.Options{
 					Sum:      of.sum,
 					Progress: func(done, total int64) { progress("downloading "+name, int(done), int(total)) },

@@ -20,7 +20,7 @@ import (
 	"dev.gpustall/loader/transform"
 )
 
-// What data inspect reads at the most, whichever is reached first.
+// gpustall data inspect stops at either of these.
 const (
 	inspectTime    = 3 * time.Second
 	inspectSamples = 2000
@@ -62,7 +62,8 @@ object store (s3://, azblob://) it says how long reads wait for the first byte.`
 	return cmd
 }
 
-// inspect says what a data set is and tries samples of it, cold if drop says so.
+// inspect says what a data set is and tries samples of it. With drop it empties the page cache of
+// the data set first.
 func inspect(ctx context.Context, path string, files *source.Files, images flags.Images, drop bool) error {
 	if err := flags.CheckData(path); err != nil {
 		return err
@@ -88,7 +89,7 @@ func inspect(ctx context.Context, path string, files *source.Files, images flags
 	return broken
 }
 
-// holds says what a data set is and how large.
+// holds says what a data set is and how large it is.
 func holds(path string, ds loader.Dataset, tf loader.Transform, i loader.Info) string {
 	after := "the transform"
 	if t, ok := tf.(*transform.Pipeline); ok {
@@ -121,18 +122,18 @@ func holds(path string, ds loader.Dataset, tf loader.Transform, i loader.Info) s
 	return text
 }
 
-// trial is what loading some samples on one thread took.
+// trial is how long some samples took to load on one thread.
 type trial struct {
 	samples   int
-	least     extent // the smallest decoded sample, ...
-	most      extent // ... and the largest
+	least     extent // the smallest decoded sample
+	most      extent // the largest
 	read      stage
-	first     stage // the part of read that waited for a store to begin to send
+	first     stage // the part of read that waits for the first byte from a store
 	remote    bool
 	decode    stage
 	transform stage
-	again     stage         // reading once more, where that is no other request
-	cached    *trace.Cached // before; nil: not known
+	again     stage         // a second read of local files
+	cached    *trace.Cached // what the page cache held before; nil if that is unknown
 	forwards  bool          // the samples are the first ones of a stream
 }
 
@@ -149,18 +150,19 @@ func (d extent) String() string {
 	return s
 }
 
-// stage is one step of loading: its time, and the bytes that came out of it.
+// stage is one step of loading: its time, and the bytes that it made.
 type stage struct {
 	name  string
 	took  time.Duration
 	bytes int64
 }
 
-// try loads samples that are spread evenly over the data set, of a stream the first ones,
-// until there are enough of them or the time is over. It stops at one that is broken.
+// try loads samples spread evenly over the data set, or the first ones of a stream. It stops
+// after so many samples, after limit, or at a broken sample.
 func try(ctx context.Context, ds loader.Dataset, tf loader.Transform, most int, limit time.Duration) (*trial, error) {
 	info := loader.InfoOf(ds, tf)
-	t := &trial{remote: source.Remote(info.Path), first: stage{name: "first byte"}, read: stage{name: "read"}, decode: stage{name: "decode"}, transform: stage{name: "transform"}, again: stage{name: "read again"}}
+	t := &trial{remote: source.Remote(info.Path), first: stage{name: "first byte"}, read: stage{name: "read"}, decode: stage{name: "decode"},
+		transform: stage{name: "transform"}, again: stage{name: "read again"}}
 	dst := make([]float32, info.Values())
 	_, t.forwards = ds.(*loader.Streamed)
 	n := min(most, info.Samples)
@@ -177,11 +179,11 @@ func try(ctx context.Context, ds loader.Dataset, tf loader.Transform, most int, 
 			return t, err
 		}
 	}
-	return t, nil //nolint:nilerr // interrupted: what was measured so far
+	return t, nil //nolint:nilerr // if it was interrupted, it returns what was measured so far
 }
 
-// spread is the i-th sample to try of so many, no two the same: wherever the time ends, those
-// before it are spread over the set.
+// spread returns the i-th sample to try. No sample comes twice, and however few are tried, they
+// are spread over the data set.
 func spread(i, samples int) int {
 	golden := (math.Sqrt(5) - 1) / 2
 	step := max(1, int(golden*float64(samples)))
@@ -196,8 +198,8 @@ func spread(i, samples int) int {
 	}
 }
 
-// load takes one sample through all stages. A decoder or a transform that panics is an
-// error that names the sample, as it is in a training.
+// load takes one sample through all stages. A panic of a decoder or a transform becomes an error
+// that names the sample, as in a training.
 func (t *trial) load(ctx context.Context, ds loader.Dataset, tf loader.Transform, s *loader.Sample, dst []float32) (err error) {
 	at := &t.read
 	defer func() {
@@ -239,7 +241,7 @@ func (t *trial) load(ctx context.Context, ds loader.Dataset, tf loader.Transform
 	return nil
 }
 
-// made is how many bytes decoding made; none where the pixels are the stored bytes.
+// made returns how many bytes decoding made. It is 0 if the pixels are the stored bytes.
 func made(s *loader.Sample) int {
 	raw, pixels := s.Raw[:cap(s.Raw)], s.Pixels[:cap(s.Pixels)]
 	if len(raw) > 0 && len(pixels) > 0 && &raw[len(raw)-1] == &pixels[len(pixels)-1] {
@@ -311,8 +313,8 @@ func (t *trial) text(i loader.Info) string {
 	return b.String()
 }
 
-// stored is how large the samples are in all, where the data set does not know: an estimate, by
-// their mean, unless all were read.
+// stored says how large all samples are if the data set does not know. It is an estimate by their
+// mean, unless all were read.
 func (t *trial) stored(i loader.Info) string {
 	switch {
 	case i.Bytes > 0 || t.read.bytes == 0:

@@ -13,7 +13,7 @@ import (
 	"dev.gpustall/loader/synth"
 )
 
-// TestSpread: all samples come up once, and the first few lie all over the set.
+// TestSpread: each sample comes once, and the first few are spread over the data set.
 func TestSpread(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 10, 999, 1000, 50_000} {
 		seen, parts := make([]bool, n), map[int]bool{}
@@ -32,7 +32,8 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// TestInspectIsBounded: in samples, in time, and by the user.
+// TestInspectIsBounded: a trial ends after its samples, after its time, and when it is
+// interrupted.
 func TestInspectIsBounded(t *testing.T) {
 	ds, tf, err := format.Open(t.Context(), pictures(t), format.Options{})
 	if err != nil {
@@ -52,7 +53,7 @@ func TestInspectIsBounded(t *testing.T) {
 	}
 }
 
-// TestInspectPanics: a decoder that panics ends the trial with the sample's number.
+// TestInspectPanics: a panic of the decoder ends the trial with the number of the sample.
 func TestInspectPanics(t *testing.T) {
 	ds, tf, err := format.Open(t.Context(), pictures(t), format.Options{})
 	if err != nil {
@@ -65,8 +66,8 @@ func TestInspectPanics(t *testing.T) {
 	}
 }
 
-// panicking is a data set whose decoder panics in its second half, in which the second sample
-// that is tried lies.
+// panicking is a data set whose decoder panics in its second half, where the second tried sample
+// lies.
 type panicking struct{ loader.Dataset }
 
 func (d panicking) Decode(s *loader.Sample) error {
@@ -84,7 +85,7 @@ func (d slow) Read(ctx context.Context, s *loader.Sample) error {
 	return d.Dataset.Read(ctx, s)
 }
 
-// pictures is a small data set.
+// pictures makes a small data set.
 func pictures(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")

@@ -50,7 +50,7 @@ DST may also be in an object store: s3://bucket/prefix, azblob://container/prefi
 	return cmd
 }
 
-// pack packs the splits of a folder.
+// pack packs all splits of a folder.
 func pack(parent context.Context, from, to string, o shards.PackOptions) error {
 	if err := flags.CheckData(to); err != nil {
 		return err
@@ -63,7 +63,8 @@ func pack(parent context.Context, from, to string, o shards.PackOptions) error {
 	}
 	train, err := imagefolder.Open(from)
 	if errors.Is(err, imagefolder.ErrNotFolder) {
-		return errs.New("pack", from, "it is no folder of files by class", "give a folder with a folder of images or of .npy arrays for each class, or one of .npy arrays").Because(err)
+		return errs.New("pack", from, "it is no folder of files by class",
+			"give a folder with a folder of images or of .npy arrays for each class, or one of .npy arrays").Because(err)
 	}
 	if err != nil {
 		return err
@@ -114,7 +115,7 @@ func pack(parent context.Context, from, to string, o shards.PackOptions) error {
 	return cli.Say(os.Stdout, "train    gpustall run --data %s\n", markup.ShellWord(to))
 }
 
-// liesIn reports whether to is from, or lies in it.
+// liesIn reports whether to is from or lies in it.
 func liesIn(from, to string) bool {
 	from, ferr := filepath.Abs(from)
 	to, terr := filepath.Abs(to)
@@ -122,7 +123,7 @@ func liesIn(from, to string) bool {
 	return errors.Join(ferr, terr, err) == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
-// wrote says what a packing made of a split.
+// wrote says what was packed of a split. before is the number of shards that were there already.
 func wrote(packed []shards.Packed, before int) string {
 	samples, bytes := 0, int64(0)
 	for _, p := range packed {

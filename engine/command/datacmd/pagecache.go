@@ -10,11 +10,13 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// mostFiles are looked at to tell what the page cache holds: a few 10 us each.
+// mostFiles is how many files are asked for their pages in the page cache. Each takes a few 10
+// us.
 const mostFiles = 4096
 
-// PageCache says what the page cache holds of a data set, after dropping it if that is
-// asked for. It is nil where that is not known, or where the data is no file here.
+// PageCache returns what the page cache holds of a data set. With drop it empties the page cache
+// of the data set first. It returns nil if that is unknown, or if the data is not a file of this
+// machine.
 func PageCache(ctx context.Context, path string, drop bool) (*trace.Cached, error) {
 	if path == "" || !cli.Exists(path) {
 		if drop {

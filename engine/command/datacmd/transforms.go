@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newTransforms lists the transforms.
+// newTransforms lists the transforms, or checks a text of them.
 func newTransforms() *cobra.Command {
 	return &cobra.Command{
 		Use: "transforms [TEXT]", Short: "List what --transform may be made of, or say what a text of it does",

@@ -90,8 +90,10 @@ type namedValue struct {
 }
 
 var valueNames = map[string]string{
-	"device": "NAME", "model": "NAME", "stem": "NAME", "no-batch-norm": switchType, "theme": "NAME", "data": "PATH", TransformSetting: "STEPS", WhereSetting: "CONDITION", "session": "FILE", "output": "FILE",
-	"format": "FORMAT", "table": "TABLE", "out": "DIR", "ladder": "RUNGS", "knob": "NAME=VALUES", "partition": "NAME", "time": "TIME", "gres": "DEVICES", "lr": "RATE", "interval": "SECONDS", "budget": "TIME", "knobs": "NAMES",
+	"device": "NAME", "model": "NAME", "stem": "NAME", "no-batch-norm": switchType, "theme": "NAME", "data": "PATH", TransformSetting: "STEPS",
+	WhereSetting: "CONDITION", "session": "FILE", "output": "FILE",
+	"format": "FORMAT", "table": "TABLE", "out": "DIR", "ladder": "RUNGS", "knob": "NAME=VALUES", "partition": "NAME", "time": "TIME", "gres": "DEVICES",
+	"lr": "RATE", "interval": "SECONDS", "budget": "TIME", "knobs": "NAMES",
 }
 
 func (v namedValue) Type() string {
@@ -135,7 +137,8 @@ func ParseError(cmd *cobra.Command, err error) error {
 	case !errors.As(err, &invalid):
 		return errs.Wrap(err, "read", "the flags", lists)
 	}
-	kinds := map[string]string{"int": "whole number", "int64": "whole number", "float64": "number", "duration": "time such as 90s or 5m", "bool": "switch's value, true or false"}
+	kinds := map[string]string{"int": "whole number", "int64": "whole number", "float64": "number", "duration": "time such as 90s or 5m",
+		"bool": "switch's value, true or false"}
 	kind := kinds[invalid.GetFlag().Value.Type()]
 	if kind == "" { // the error of the flag's own type says it
 		return errs.Wrap(invalid.Unwrap(), "", "", lists)

@@ -22,13 +22,12 @@ import (
 	"dev.gpustall/engine/command/flags"
 )
 
-// childPatience is how long a child that was told to end may take.
+// childPatience is how long a child may take to end after it was told to.
 const childPatience = 15 * time.Second
 
-// Run does a run of a sweep in a process of its own: gpustall run. Nothing that a run
-// leaves behind (its heap, page-locked memory, a device's context, the threads that
-// Go has begun) is there in the next, a run that dies takes nothing else with it, and what
-// is measured is what the command alone would measure.
+// Run does one run of a sweep in a process of its own, gpustall run. So a run leaves nothing to
+// the next: no heap, page-locked memory, device context or threads of Go. A run that dies ends
+// alone, and a run measures what the command alone would measure.
 func Run(ctx context.Context, j sweep.Job) error {
 	words, err := runCommand(j)
 	if err != nil {
@@ -49,7 +48,7 @@ func Run(ctx context.Context, j sweep.Job) error {
 	sum := follow(lines, j.Progress)
 	err = cmd.Wait()
 	switch {
-	case err == nil, cmd.ProcessState.ExitCode() == cli.ExitDiverged: // its times are good
+	case err == nil, cmd.ProcessState.ExitCode() == cli.ExitDiverged: // its times are valid
 		return nil
 	case sum.Failure != nil && sum.Failure.Reason != "":
 		return sum.Failure
@@ -59,7 +58,7 @@ func Run(ctx context.Context, j sweep.Job) error {
 	return err
 }
 
-// runCommand is what does a run.
+// runCommand returns the command line of a run.
 func runCommand(j sweep.Job) ([]string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -72,14 +71,14 @@ func runCommand(j sweep.Job) ([]string, error) {
 	return slices.Concat([]string{self, "run", "--json", "--interval", "0.25", "--session", j.Session}, extent, flagsOf(j.Settings)), nil
 }
 
-// childLine is what a sweep reads of a line of a child.
+// childLine is what a sweep reads of a line of JSON from a child.
 type childLine struct {
 	Type    string      `json:"type"`
 	Step    int         `json:"step"`
 	Failure *errs.Error `json:"failure"`
 }
 
-// follow reads a child's lines to the end and returns the last.
+// follow reads all lines of a child, tells progress, and returns the last line.
 func follow(r io.Reader, progress func(step int)) (end childLine) {
 	s := bufio.NewScanner(r)
 	s.Buffer(nil, 64<<20) // a summary with many segments is long
@@ -92,11 +91,11 @@ func follow(r io.Reader, progress func(step int)) (end childLine) {
 			progress(t.Step)
 		}
 	}
-	_, _ = io.Copy(io.Discard, r) // so that the child is not held up by a line that is too long
+	_, _ = io.Copy(io.Discard, r) // after a line that is too long, the child must still be able to write
 	return end
 }
 
-// flagsOf are settings as a run's flags.
+// flagsOf returns settings as flags of gpustall run.
 func flagsOf(settings []knob.Setting) (words []string) {
 	for _, k := range settings {
 		if what, inject := strings.CutPrefix(k.Name, knob.InjectPrefix); inject {
@@ -108,7 +107,7 @@ func flagsOf(settings []knob.Setting) (words []string) {
 	return words
 }
 
-// tail keeps the end of what is written to it.
+// tail is a writer that keeps the last 4096 bytes.
 type tail struct{ b []byte }
 
 func (t *tail) Write(p []byte) (int, error) {
@@ -118,7 +117,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// last is the last line.
+// last returns the last line.
 func (t *tail) last() string {
 	lines := bytes.Split(bytes.TrimSpace(t.b), []byte("\n"))
 	return string(lines[len(lines)-1])

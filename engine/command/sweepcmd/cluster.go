@@ -16,12 +16,12 @@ import (
 	"dev.gpustall/engine/command/cli"
 )
 
-// attempts is how often what a cluster did not finish is asked of it again.
+// attempts is how many arrays are submitted for the same runs.
 const attempts = 3
 
-// onCluster does the runs of a plan as tasks of sbatch arrays: what is missing when an
-// array has ended, because a node was lost, say, makes the next. It returns when all runs
-// have ended, when no array brought any more, or when ctx ends, which takes the array back.
+// onCluster does the runs of a plan as tasks of sbatch arrays. The runs that are missing when an
+// array has ended, because a node was lost for instance, make the next array. It returns when all
+// runs are done or after the last attempt. If ctx ends, it cancels the array.
 func onCluster(ctx context.Context, p *sweep.Plan, f sweep.Folder, s sweep.Slurm, log io.Writer) error {
 	if err := f.Save(p); err != nil {
 		return err
@@ -48,7 +48,7 @@ func onCluster(ctx context.Context, p *sweep.Plan, f sweep.Folder, s sweep.Slurm
 	return err
 }
 
-// writeScript writes what a cluster is to do, for somebody else to submit.
+// writeScript writes the batch script, which somebody else submits.
 func writeScript(p *sweep.Plan, f sweep.Folder, s sweep.Slurm, out io.Writer) error {
 	if err := f.Save(p); err != nil {
 		return err
@@ -67,8 +67,8 @@ func writeScript(p *sweep.Plan, f sweep.Folder, s sweep.Slurm, out io.Writer) er
 	return cli.Say(out, "script   %s (%s)\nsubmit   sbatch --wait %s\nreport   gpustall report %s\n", script, units.Counted(len(runs), "task", "tasks"), script, f)
 }
 
-// submit hands a script to sbatch and waits for its tasks. That one of them failed is no
-// error: its run is missing then.
+// submit submits a script to sbatch and waits for its tasks. A task that fails is no error: its
+// run is missing then.
 func submit(ctx context.Context, script string) error {
 	cmd := exec.CommandContext(ctx, "sbatch", "--wait", "--parsable", script)
 	var out, complaints bytes.Buffer
@@ -80,7 +80,7 @@ func submit(ctx context.Context, script string) error {
 	switch {
 	case ctx.Err() != nil:
 		if job != "" {
-			_ = exec.Command("scancel", job).Run() // a cluster that is gone has no tasks left
+			_ = exec.Command("scancel", job).Run() // without a cluster there is nothing to cancel
 		}
 		return ctx.Err()
 	case errors.Is(err, exec.ErrNotFound):

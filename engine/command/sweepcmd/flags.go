@@ -21,8 +21,8 @@ import (
 	"dev.gpustall/loader/source"
 )
 
-// sweepFlags are what a sweep can be asked for: a flag of one value holds for all
-// configurations, one of several is an axis.
+// sweepFlags are the flags of a sweep. A flag with one value holds for all settings; a flag with
+// several is an axis.
 type sweepFlags struct {
 	version string
 	out     string
@@ -42,8 +42,8 @@ type sweepFlags struct {
 	init    flags.Init
 	drop    bool
 	axes    []string // --knob
-	slurm   bool     // the runs are a cluster's ...
-	script  bool     // ... or somebody else submits them
+	slurm   bool     // the runs are tasks of a cluster
+	script  bool     // the script is written and not submitted
 	cluster sweep.Slurm
 	knobs   flags.Knobs
 	lists   []*ListFlag
@@ -79,7 +79,7 @@ func (f *sweepFlags) add(fs *pflag.FlagSet) {
 	single.VisitAll(func(one *pflag.Flag) {
 		k, ok := one.Value.(*flags.Knob)
 		if !ok {
-			fs.AddFlag(one) // what is injected is written with commas already
+			fs.AddFlag(one) // --inject takes commas already
 			return
 		}
 		l := &ListFlag{Knob: k}
@@ -89,7 +89,7 @@ func (f *sweepFlags) add(fs *pflag.FlagSet) {
 	})
 }
 
-// ListFlag is a knob's flag that takes several values.
+// ListFlag is the flag of a knob that takes several values.
 type ListFlag struct {
 	*flags.Knob
 	values []string
@@ -105,8 +105,8 @@ func (l *ListFlag) Set(text string) error {
 	return nil
 }
 
-// values splits a list at its commas, but for those before a setting of a value:
-// sgd,adamw,lr=3e-4 are two.
+// values splits a list at its commas. A comma before an assignment belongs to the value:
+// sgd,adamw,lr=3e-4 are two values.
 func values(list string) (out []string) {
 	for v := range strings.SplitSeq(list, ",") {
 		if strings.Contains(v, "=") && len(out) > 0 {
@@ -118,7 +118,7 @@ func values(list string) (out []string) {
 	return out
 }
 
-// plan is what the flags ask for. Every value is checked, and every configuration.
+// plan returns the plan of the sweep. It checks each value and each setting.
 func (f *sweepFlags) plan() (*sweep.Plan, error) {
 	switch {
 	case f.out == "":
@@ -168,7 +168,7 @@ func (f *sweepFlags) plan() (*sweep.Plan, error) {
 	return p, p.Check(Checker(f.slurm || f.script))
 }
 
-// settings are what holds for all configurations, and what is varied.
+// settings returns what all runs have in common, and the axes.
 func (f *sweepFlags) settings() (base []knob.Setting, axes []sweep.Axis, err error) {
 	add := func(name string, values []string) {
 		switch len(values) {
@@ -242,7 +242,7 @@ func (f *sweepFlags) settings() (base []knob.Setting, axes []sweep.Axis, err err
 	return base, axes, nil
 }
 
-// CheckSetting refuses a value that a setting does not take, wherever it is run.
+// CheckSetting refuses a value that a setting takes on no machine.
 func CheckSetting(name, value string) error {
 	switch name {
 	case sweep.Device:
@@ -253,7 +253,8 @@ func CheckSetting(name, value string) error {
 			_, err := emu.Find(value)
 			return err
 		}
-		return errs.New("set", "device="+value, "there is none of that name", "choose auto, cpu, cuda[:N] or emu:NAME with NAME one of "+strings.Join(emu.Names(), ", ")).Because(device.ErrNoDevice)
+		return errs.New("set", "device="+value, "there is none of that name",
+			"choose auto, cpu, cuda[:N] or emu:NAME with NAME one of "+strings.Join(emu.Names(), ", ")).Because(device.ErrNoDevice)
 	case sweep.Model, sweep.Stem, sweep.NoBatchNorm:
 		return flags.CheckModel(name, value)
 	case sweep.Data:
@@ -268,22 +269,23 @@ func CheckSetting(name, value string) error {
 	return flags.CheckKnob(name, value)
 }
 
-// sized is what is known of a device before it is trained on.
+// sized is what is known of a device without training on it.
 type sized struct {
 	info     device.Info
 	defaults train.Knobs
-	own      bool // it brings a workload of its own
-	unknown  bool // it is in another machine
+	own      bool // the device has a workload of its own
+	unknown  bool // the device is in another machine
 	err      error
 }
 
 // Checker returns a function that says why settings cannot be run, or which of them have no
-// effect. elsewhere is true where they run on other machines: what a GPU there can do is unknown.
+// effect. elsewhere says that the runs are on other machines, whose GPUs are unknown.
 func Checker(elsewhere bool) func(all []knob.Setting) (refused string, idle []string) {
 	devices := map[string]*sized{} // by name, each opened once
 	return func(all []knob.Setting) (string, []string) { return possible(devices, all, elsewhere) }
 }
 
+// possible is the function of Checker. It keeps the devices that it has looked at in devices.
 func possible(devices map[string]*sized, all []knob.Setting, elsewhere bool) (refused string, idle []string) {
 	name := knob.ValueOf(all, sweep.Device)
 	if name == "" {
@@ -327,7 +329,7 @@ func possible(devices map[string]*sized, all []knob.Setting, elsewhere bool) (re
 	return "", train.KnobTable.Ineffective(k, train.Specs(d.info))
 }
 
-// look opens a device for as long as it takes to ask what it can do.
+// look opens a device, asks what it can do, and closes it.
 func look(name string) *sized {
 	o, err := machine.Open(name, false, trace.NewClock())
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"dev.gpustall/engine/command/summary"
 )
 
-// Report writes a sweep's report from its sessions.
+// Report writes the report of a sweep, made of its sessions.
 func Report(f sweep.Folder, format string, out *cli.Output) error {
 	r, err := sweep.Load(f)
 	if err != nil {
@@ -33,7 +33,7 @@ func Report(f sweep.Folder, format string, out *cli.Output) error {
 	return out.Write("the report", write)
 }
 
-// Compare compares two sweeps, and has judge look at each configuration that both have.
+// Compare compares two sweeps. It calls judge with each setting that both have.
 func Compare(dirs []string, asJSON bool, out *cli.Output, judge func(config string, c *stats.Change, memory [2]int64) error) error {
 	var sides [2]*sweep.Results
 	for i, dir := range dirs {

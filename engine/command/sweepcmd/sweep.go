@@ -1,5 +1,5 @@
-// Package sweepcmd measures many settings, here or on a cluster (gpustall sweep), and reports on
-// and compares the folders that this makes.
+// Package sweepcmd measures many settings, here or on a cluster (gpustall sweep). It reports on
+// the folders that this makes, and compares them.
 package sweepcmd
 
 import (
@@ -48,8 +48,8 @@ was stopped. gpustall report DIR and gpustall compare DIR DIR read it.`,
 	return cmd
 }
 
-// runSweep measures what the flags ask for. A signal ends it, and what was measured until
-// then is written down.
+// runSweep measures what the flags ask for. If a signal ends it, it writes what was measured
+// until then.
 func runSweep(parent context.Context, f *sweepFlags, out, log io.Writer) error {
 	p, err := f.plan()
 	if err != nil {
@@ -84,8 +84,8 @@ func runSweep(parent context.Context, f *sweepFlags, out, log io.Writer) error {
 	return errors.Join(err, results.Err(f.out))
 }
 
-// measure does the runs here or on a cluster. It returns no results where there are to be
-// none.
+// measure does the runs, here or on a cluster. It returns no results if only the script is
+// written.
 func (f *sweepFlags) measure(ctx context.Context, p *sweep.Plan, folder sweep.Folder, out, log io.Writer) (*sweep.Results, error) {
 	switch {
 	case f.script:
@@ -101,7 +101,7 @@ func (f *sweepFlags) measure(ctx context.Context, p *sweep.Plan, folder sweep.Fo
 	return p.Measure(ctx, folder, Run, Teller(out, log))
 }
 
-// announce says what is to be done.
+// announce says what will be measured.
 func announce(p *sweep.Plan) string {
 	extent := fmt.Sprintf("%s and %s of warm-up", units.Counted(p.Steps, "step", "steps"), units.Count(p.Warmup))
 	if p.Epochs > 0 {
@@ -120,12 +120,12 @@ func announce(p *sweep.Plan) string {
 	return text
 }
 
-// Teller writes a line for each run that ends, and draws a bar meanwhile.
+// Teller returns a function that writes a line for each run that ends, and draws a bar meanwhile.
 func Teller(out, log io.Writer) func(sweep.Event) {
 	bar, tty, under := cli.ProgressTo(log), cli.ColumnsOf(log) > 0, ""
 	return func(e sweep.Event) {
 		if tty && e.Ended && under != "" {
-			bar(under, 1, 1) // its line is taken by what follows
+			bar(under, 1, 1) // the next line is written over it
 			under = ""
 		}
 		at := fmt.Sprintf("[%d/%d] %s", e.Done, e.Of, units.Line(e.Name))
@@ -147,7 +147,8 @@ func Teller(out, log io.Writer) func(sweep.Event) {
 			_ = cli.Say(out, "%s: failed: %s\n", at, units.Line(e.Err.Error()))
 		default:
 			m := e.Measured
-			text := fmt.Sprintf("%s: %s samples/s  util %s  data %s", at, units.Rate(m.SamplesPerSecond), units.Prose.Percent(m.Utilisation), units.Prose.Percent(m.DataShare))
+			text := fmt.Sprintf("%s: %s samples/s  util %s  data %s", at, units.Rate(m.SamplesPerSecond), units.Prose.Percent(m.Utilisation),
+				units.Prose.Percent(m.DataShare))
 			switch {
 			case e.Kept:
 				text += "  (measured before)"

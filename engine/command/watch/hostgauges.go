@@ -22,7 +22,8 @@ const (
 // stop is called: root and all its descendants, its GPU, and the run-queue wait of the threads of
 // a training that computes on the host. on returns NVML's name of the GPU, and whether the
 // training uses one. did returns what the loop has done so far.
-func StartTrainingGauges(r *trace.Recorder, root int, hello *bridge.Hello, on func() (uuid string, used bool), did func() trace.Rank, every time.Duration) (stop func()) {
+func StartTrainingGauges(r *trace.Recorder, root int, hello *bridge.Hello, on func() (uuid string, used bool), did func() trace.Rank,
+	every time.Duration) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
