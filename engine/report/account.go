@@ -1,26 +1,28 @@
 package report
 
 import (
+	"fmt"
 	"math"
+	"strings"
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
-	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
-// account is everything that the sections draw on, worked out once.
+// account is the analysis of a session that the sections share. It is worked out once
+// and only read afterwards. A row is the statistics of one segment.
 type account struct {
 	s      *trace.Snapshot
 	rows   []attribution.SegmentStats
 	epochs []attribution.EpochStats
 	whole  attribution.Breakdown
-	first  int           // the baseline's row, -1 without segments
-	last   int           // the row to compare with it: the settings to keep, or else the last that count as a result
-	kept   int           // the row of the settings to keep
-	advice advice.Advice // on them
+	first  int // the baseline's row; -1 without segments
+	last   int // the row to compare with it: the settings to keep, or else the last that count as a result
+	kept   int // the row of the settings to keep
+	advice advice.Advice
 }
 
 func newAccount(s *trace.Snapshot) *account {
@@ -38,25 +40,62 @@ func newAccount(s *trace.Snapshot) *account {
 	return a
 }
 
+// measured reports whether any training step was finished.
+func (a *account) measured() bool { return a.first >= 0 && a.s.Total.Steps > 0 }
+
 // best reports whether the row that the baseline is compared with is the best one
 // measured, rather than the last one tried.
 func (a *account) best() bool { return a.last != a.first && a.kept == a.last }
 
-// tally is the account of a row's steps.
+// tally returns the sums over a row's steps.
 func (a *account) tally(row int) *trace.Tally { return a.s.Tally(a.rows[row].Segment.Index) }
 
 // flagged reports whether any step of a row has the flag.
 func (a *account) flagged(row int, flag uint16) bool { return a.tally(row).Flags&flag != 0 }
 
-// epochOf is a row's epoch time.
-type epochOf struct {
+// difference names the knobs in which two rows differ.
+func (a *account) difference(from, to int) string {
+	d := advice.Changed(a.rows[from].Segment.Knobs, a.rows[to].Segment.Knobs)
+	if len(d) == 0 {
+		return "the same knobs"
+	}
+	return knob.Join(d, ", ")
+}
+
+// segmentName returns a segment's letter, or its number where it has no row.
+func (a *account) segmentName(index int32) string {
+	for i := range a.rows {
+		if a.rows[i].Segment.Index == index {
+			return a.rows[i].Name()
+		}
+	}
+	return "#" + itoa(int64(index))
+}
+
+// segmentNames returns "segment A", "segments A, #2", or "all 20 segments".
+func (a *account) segmentNames(segments []int32) string {
+	if n := len(segments); n > 3 && n == len(a.s.Segments) {
+		return fmt.Sprintf("all %d segments", n)
+	}
+	names := make([]string, len(segments))
+	for i, index := range segments {
+		names[i] = a.segmentName(index)
+	}
+	if len(names) == 1 {
+		return "segment " + names[0]
+	}
+	return "segments " + strings.Join(names, ", ")
+}
+
+// epochTime is how long an epoch takes with a row's settings.
+type epochTime struct {
 	measured  int64 // ns, the mean of the complete epochs wholly under these knobs; 0 when none
-	runs      int   // how many those were
+	runs      int   // how many epochs that is the mean of
 	projected int64 // ns, samples in an epoch over the steady rate; 0 when unknown
 }
 
-func (a *account) epochOf(row int) epochOf {
-	var e epochOf
+func (a *account) epochOf(row int) epochTime {
+	var e epochTime
 	r := &a.rows[row]
 	if t := a.tally(row); t.Epochs > 0 {
 		e.runs, e.measured = int(t.Epochs), t.EpochTime/t.Epochs
@@ -67,79 +106,51 @@ func (a *account) epochOf(row int) epochOf {
 	return e
 }
 
-// short is the time to compare with, an estimate with its mark.
-func (e epochOf) short() string {
+// short returns the time to compare with; ~ marks an estimate.
+func (e epochTime) short() string {
 	if e.measured > 0 {
 		return units.Prose.Time(e.measured)
 	}
 	return e.estimate()
 }
 
-// full is the measured time and of how many epochs it is the mean.
-func (e epochOf) full() string {
+// full returns the measured time and the number of epochs that it is the mean of.
+func (e epochTime) full() string {
 	if e.runs == 0 {
 		return "none run in full"
 	}
 	return units.Prose.Time(e.measured) + " (" + units.Counted(int64(e.runs), "epoch", "epochs") + ")"
 }
 
-// estimate is the projected time.
-func (e epochOf) estimate() string {
+// estimate returns the projected time.
+func (e epochTime) estimate() string {
 	if e.projected == 0 {
 		return "-"
 	}
 	return "~" + units.Prose.Time(e.projected)
 }
 
-// best is the time to compare with: measured before projected.
-func (e epochOf) best() int64 {
+// best returns the time to compare with: the measured one where there is one, else the
+// projected one.
+func (e epochTime) best() int64 {
 	if e.measured > 0 {
 		return e.measured
 	}
 	return e.projected
 }
 
-// reduction is the share of A's time that B spares; below 0, where B takes longer.
-func reduction(c *stats.Change) units.Estimate {
-	spared := func(ratio float64) float64 { return 1 - 1/ratio }
-	return units.Estimate{Value: spared(c.Ratio), Lo: spared(c.Lo), Hi: spared(c.Hi)}
-}
-
-// increase is a reduction with the sign turned.
-func increase(e units.Estimate) units.Estimate {
-	return units.Estimate{Value: -e.Value, Lo: -e.Hi, Hi: -e.Lo}
-}
-
-// notRecorded stands for what a trace that was imported does not tell.
-const notRecorded = "not recorded"
-
-// rate is a row's samples a second.
-func rate(r *attribution.SegmentStats) string {
-	if math.IsNaN(r.SamplesPerSecond) {
-		return notRecorded
-	}
-	return units.Rate(r.SamplesPerSecond) + "/s"
-}
-
-// deviceTime is how long the device computes for a sample.
-func deviceTime(r *attribution.SegmentStats) string {
+// perSample returns how long the device computes for a sample, in ns.
+func perSample(r *attribution.SegmentStats) float64 {
 	if r.Breakdown.Samples == 0 {
-		return notRecorded
+		return 0
 	}
-	return units.Prose.Time(int64(math.Round(perSample(r))))
-}
-
-// loadTime is worker time, of which there is none on record where there is no worker.
-func loadTime(m *trace.Meta, ns int64) string {
-	if ns == 0 && m.Imported != "" {
-		return notRecorded
-	}
-	return units.Prose.Time(ns)
+	return float64(r.Breakdown.Busy) / float64(r.Breakdown.Samples)
 }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// has reports whether a list of changes names the knob, or one of the group inject.
+// has reports whether a list of changes names the knob; the name [knob.GroupInject]
+// stands for any injected bottleneck.
 func has(knobs []knob.Setting, name string) bool {
 	for _, k := range knobs {
 		if k.Name == name || name == knob.GroupInject && k.IsInject() {

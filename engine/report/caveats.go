@@ -9,99 +9,105 @@ import (
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/report/markup"
 	"dev.gpustall/engine/trace"
 )
 
-func (m *markdown) caveats() {
-	much, _ := advice.Thresholds()
-	m.heading(2, "Caveats")
-	for _, l := range m.advice.Labels {
+// caveats is the section that says what the numbers are not.
+type caveats struct{ *account }
+
+func (c *caveats) write(d *markup.Document) {
+	d.Heading(2, "Caveats")
+	for _, l := range c.advice.Labels {
 		in := ""
 		if len(l.Segments) > 0 {
-			in = "in " + m.segmentNames(l.Segments) + ": "
+			in = "in " + c.segmentNames(l.Segments) + ": "
 		}
-		m.line("- [%s] %s%s.", l.Words, in, l.Sentence)
+		d.Line("- [%s] %s%s.", l.Words, in, l.Sentence)
 	}
-	if m.last != m.first {
-		d := advice.Changed(m.rows[m.first].Segment.Knobs, m.rows[m.last].Segment.Knobs)
-		if has(d, knob.GroupInject) || m.flagged(m.first, trace.FlagInjected) != m.flagged(m.last, trace.FlagInjected) {
-			m.line("- The injected bottleneck is not the same before and after: what is compared is what the injection costs, not what tuning gains.")
-		}
-		if has(d, "batch_size") {
-			m.line("- The batch size is not the same before and after: times are compared per sample, and the two trainings are not the same.")
-		}
+	c.unlike(d)
+	if c.s.Outcome.Dropped() > 0 {
+		d.Line("- Spans dropped: %s.", c.dropText())
 	}
-	if m.s.Outcome.Dropped() > 0 {
-		m.line("- Spans dropped: %s.", m.dropText())
+	if c.s.Outcome.Status != "finished" && c.s.Outcome.Status != "stopped" {
+		d.Line("- Outcome: %s", status(c.s))
 	}
-	if m.s.Outcome.Status != "finished" && m.s.Outcome.Status != "stopped" {
-		m.line("- Outcome: %s", m.status())
+	much, _ := advice.Thresholds()
+	// The total ends with the last step: after it there is nothing to explain.
+	if u := (attribution.Breakdown{Totals: c.s.Total}).Share(trace.CauseUnknown); u >= much {
+		d.Line("- %s of the time the device was idle for no recorded cause.", units.Prose.Percent(u))
 	}
-	if u := (attribution.Breakdown{Totals: m.s.Total}).Share(trace.CauseUnknown); u >= much { // after the last step there is nothing to explain
-		m.line("- %s of the time the device was idle for no recorded cause.", units.Prose.Percent(u))
+	if c.whole.Paused > 0 {
+		c.paused(d)
 	}
-	if m.whole.Paused > 0 {
-		what, evaluated := "evaluations on the test split", int64(0)
-		for _, e := range m.s.Evaluations() {
-			evaluated += e.Took
-		}
-		if ranks := m.s.Ranks(0, m.s.Now); len(ranks) > 0 && ranks[0].Aside > 0 {
-			what, evaluated = trace.AsideLoops, ranks[0].Aside
-		}
-		if evaluated > 0 {
-			m.line("- Training stood still for %s, of which %s took %s: that is in no rate and in no share.",
-				units.Prose.Time(max(m.whole.Paused, evaluated)), what, units.Prose.Time(evaluated))
-		} else {
-			m.line("- The run was paused for %s, which is in no number but this one.", units.Prose.Time(m.whole.Paused))
-		}
-	}
-	if _, known := advice.PastOf(m.s); known {
-		m.line("- This is one session on one machine: nothing here speaks of other machines, and of earlier runs only the rate.")
+	if _, known := advice.PastOf(c.s); known {
+		d.Line("- This is one session on one machine: nothing here speaks of other machines, and of earlier runs only the rate.")
 	} else {
-		m.line("- This is one session on one machine: nothing here speaks of other runs or machines.")
+		d.Line("- This is one session on one machine: nothing here speaks of other runs or machines.")
 	}
-	m.logged()
-	m.line("")
+	c.logged(d)
+	d.Line("")
 }
 
-// logs is how many warnings and errors are listed.
-const logs = 20
+// unlike warns where before and after differ in more than a loader's tuning.
+func (c *caveats) unlike(d *markup.Document) {
+	if c.last == c.first {
+		return
+	}
+	changed := advice.Changed(c.rows[c.first].Segment.Knobs, c.rows[c.last].Segment.Knobs)
+	if has(changed, knob.GroupInject) || c.flagged(c.first, trace.FlagInjected) != c.flagged(c.last, trace.FlagInjected) {
+		d.Line("- The injected bottleneck is not the same before and after: what is compared is what the injection costs, not what tuning gains.")
+	}
+	if has(changed, "batch_size") {
+		d.Line("- The batch size is not the same before and after: times are compared per sample, and the two trainings are not the same.")
+	}
+}
 
-func (m *markdown) logged() {
+// paused says how long the training stood still, and why where that is known.
+func (c *caveats) paused(d *markup.Document) {
+	what, evaluated := "evaluations on the test split", int64(0)
+	for _, e := range c.s.Evaluations() {
+		evaluated += e.Took
+	}
+	if ranks := c.s.Ranks(0, c.s.Now); len(ranks) > 0 && ranks[0].Aside > 0 {
+		what, evaluated = trace.AsideLoops, ranks[0].Aside
+	}
+	if evaluated == 0 {
+		d.Line("- The run was paused for %s, which is in no number but this one.", units.Prose.Time(c.whole.Paused))
+		return
+	}
+	d.Line("- Training stood still for %s, of which %s took %s: that is in no rate and in no share.",
+		units.Prose.Time(max(c.whole.Paused, evaluated)), what, units.Prose.Time(evaluated))
+}
+
+// maxLogged is how many warnings and errors are listed.
+const maxLogged = 20
+
+// logged lists the warnings and errors that the run wrote down. Damage of the session
+// has a label, so it is not listed again.
+func (c *caveats) logged(d *markup.Document) {
 	n := 0
-	for _, note := range m.s.Notes {
-		if (note.Level == "warn" || note.Level == "error") && !slices.Contains(m.s.Damage, note.Text) { // a label says that
-			if n++; n <= logs {
-				m.line("- Logged %s after the start (%s): %s", units.Prose.Time(note.T), note.Level, note.Text)
-			}
+	for _, note := range c.s.Notes {
+		if note.Level != "warn" && note.Level != "error" || slices.Contains(c.s.Damage, note.Text) {
+			continue
+		}
+		if n++; n <= maxLogged {
+			d.Line("- Logged %s after the start (%s): %s", units.Prose.Time(note.T), note.Level, note.Text)
 		}
 	}
-	if n > logs {
-		m.line("- And %s.", units.Counted(n-logs, "more warning or error", "more warnings and errors"))
+	if n > maxLogged {
+		d.Line("- And %s.", units.Counted(n-maxLogged, "more warning or error", "more warnings and errors"))
 	}
 }
 
-// segmentNames are "segment A", "segments A, #2", or "all 20 segments".
-func (m *markdown) segmentNames(segments []int32) string {
-	if n := len(segments); n > 3 && n == len(m.s.Segments) {
-		return fmt.Sprintf("all %d segments", n)
-	}
-	names := make([]string, len(segments))
-	for i, index := range segments {
-		names[i] = m.segmentName(index)
-	}
-	if len(names) == 1 {
-		return "segment " + names[0]
-	}
-	return "segments " + strings.Join(names, ", ")
-}
-
-func (m *markdown) dropText() string {
-	var l []string
-	for t, n := range m.s.Outcome.Drops {
+// dropText says how many spans were lost on which tracks, and what that makes uncertain.
+func (c *caveats) dropText() string {
+	var tracks []string
+	for t, n := range c.s.Outcome.Drops {
 		if n > 0 {
-			l = append(l, fmt.Sprintf("%s on %s", units.Count(n), trace.TrackID(t)))
+			tracks = append(tracks, fmt.Sprintf("%s on %s", units.Count(n), trace.TrackID(t)))
 		}
 	}
-	return units.Count(m.s.Outcome.Dropped()) + " (" + strings.Join(l, ", ") + "): waits, causes and utilisation of the steps near them may be wrong, the number of steps is not"
+	return fmt.Sprintf("%s (%s): waits, causes and utilisation of the steps near them may be wrong, the number of steps is not",
+		units.Count(c.s.Outcome.Dropped()), strings.Join(tracks, ", "))
 }

@@ -9,7 +9,7 @@ import (
 
 // A label of the whole run does not list every segment of it.
 func TestSegmentNames(t *testing.T) {
-	m := &markdown{account: &account{s: &trace.Snapshot{Segments: make([]trace.Segment, 5)}}}
+	m := &account{s: &trace.Snapshot{Segments: make([]trace.Segment, 5)}}
 	for _, c := range []struct {
 		of   []int32
 		want string

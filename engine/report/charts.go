@@ -19,58 +19,67 @@ import (
 
 // PNG draws a session: one sheet of all its charts.
 func PNG(w io.Writer, s *trace.Snapshot, o Options) error {
-	s, o = plain(s, o)
-	m := &markdown{account: newAccount(s), o: o}
-	return m.sheet().PNG(w)
+	s, _ = plain(s, o)
+	c := charts{newAccount(s)}
+	sheet := &plot.Sheet{Title: setup(&s.Meta), Labels: advice.Words(c.advice.Labels), Charts: c.all()}
+	return sheet.PNG(w)
 }
 
-func (m *markdown) sheet() *plot.Sheet {
-	return &plot.Sheet{Title: setup(&m.s.Meta), Labels: advice.Words(m.advice.Labels), Charts: m.account.charts()}
-}
+// gallery is the section of an HTML page with the pictures of the numbers above it.
+type gallery []markup.Picture
 
-// charts puts the pictures into the page, after the numbers that they show.
-func (m *markdown) charts() error {
-	if m.first < 0 || m.s.Total.Steps == 0 {
-		return nil
+func (g gallery) write(d *markup.Document) {
+	if len(g) == 0 {
+		return
 	}
-	s, _ := plain(m.unescaped, Options{})
-	m.heading(2, "Pictures")
-	for _, c := range newAccount(s).charts() {
+	d.Heading(2, "Pictures")
+	for _, p := range g {
+		d.Picture(p)
+	}
+}
+
+// draw draws the pictures of a session. Their texts are not escaped: they are no markdown.
+func draw(s *trace.Snapshot) (g gallery, err error) {
+	s, _ = plain(s, Options{})
+	for _, c := range (&charts{newAccount(s)}).all() {
 		var b bytes.Buffer
 		if err := c.PNG(&b); err != nil {
-			return err
+			return nil, err
 		}
-		m.doc.Picture(markup.Picture{Title: markup.Text(c.Title), PNG: b.Bytes()})
+		g = append(g, markup.Picture{Title: markup.Text(c.Title), PNG: b.Bytes()})
 	}
-	return nil
+	return g, nil
 }
 
-// charts are the pictures of a session.
-func (a *account) charts() []*plot.Chart {
-	if a.first < 0 || a.s.Total.Steps == 0 {
+// charts makes the charts of a session.
+type charts struct{ *account }
+
+// all returns every chart that the session has the numbers for.
+func (a *charts) all() []*plot.Chart {
+	if !a.measured() {
 		return nil
 	}
-	rows, by, axis := a.drawn()
+	rows := a.drawn()
 	var charts []*plot.Chart
-	if a.s.Total.Samples > 0 { // in a trace nobody may have counted them, and the rate is of steps
-		charts = append(charts, plot.Throughput(rows, "Throughput by "+by, axis))
+	if a.last != a.first {
+		charts = append(charts, a.beforeAfter())
+	}
+	if a.s.Total.Samples > 0 { // a trace need not hold them, and then its rate is of steps
+		charts = append(charts, rows.Throughput())
 		if a.s.Meta.Samples > 0 {
-			charts = append(charts, plot.Epochs(rows, "What an epoch takes, by "+by, axis))
+			charts = append(charts, rows.Epochs())
 		}
 	}
-	charts = append(charts, plot.Stalls(rows, "Where the time went, by "+by, axis), plot.StepTimes(a.stepTimes()), plot.Utilisation(a.s, a.mark))
-	if a.last != a.first {
-		charts = append([]*plot.Chart{a.beforeAfter()}, charts...)
-	}
+	charts = append(charts, rows.Stalls(), plot.StepTimes(a.stepTimes()), plot.Utilisation(a.s, a.mark))
 	for _, c := range charts {
 		c.Labels = advice.Words(a.advice.Labels)
 	}
 	return charts
 }
 
-// mark is what a segment is called where it begins; empty for one that goes on with an
-// experiment.
-func (a *account) mark(g *trace.Segment) string {
+// mark returns the name of a segment where it begins; it is empty where the segment
+// continues an experiment.
+func (a *charts) mark(g *trace.Segment) string {
 	for i := range a.advice.Experiments {
 		if x := &a.advice.Experiments[i]; x.Has(g.Index) {
 			if g.Index == x.First {
@@ -86,10 +95,10 @@ func (a *account) mark(g *trace.Segment) string {
 // maxDrawn is how many segments a chart has room for.
 const maxDrawn = 12
 
-// drawn are the segments with steady steps as rows of charts, by their number or, where
-// nothing but num_workers differs, by that. Of too many the baseline, the one to keep
-// and the newest are drawn.
-func (a *account) drawn() (rows []plot.Row, by, axis string) {
+// drawn returns the segments with steady steps as the bars of charts: by their letter or,
+// where only num_workers differs, by num_workers. Of too many segments it returns the
+// baseline, the one to keep and the newest.
+func (a *charts) drawn() *plot.Rows {
 	var list []int
 	for i := range a.rows {
 		if a.rows[i].Steps > 0 {
@@ -100,6 +109,7 @@ func (a *account) drawn() (rows []plot.Row, by, axis string) {
 		newest := list[n-maxDrawn+2:]
 		list = slices.DeleteFunc(list, func(i int) bool { return i != a.first && i != a.kept && i < newest[0] })
 	}
+	out := &plot.Rows{By: "segment"}
 	workers := a.onlyWorkers(list)
 	for _, i := range list {
 		r := &a.rows[i]
@@ -108,18 +118,18 @@ func (a *account) drawn() (rows []plot.Row, by, axis string) {
 		if workers {
 			row.Name = units.Count(n)
 		}
-		rows = append(rows, row)
+		out.Rows = append(out.Rows, row)
 	}
-	if !workers {
-		return rows, "segment", ""
+	if workers {
+		out.By, out.Axis = "num_workers", "num_workers"
+		slices.SortStableFunc(out.Rows, func(x, y plot.Row) int { return cmp.Compare(x.Workers, y.Workers) })
 	}
-	slices.SortStableFunc(rows, func(x, y plot.Row) int { return cmp.Compare(x.Workers, y.Workers) })
-	return rows, "num_workers", "num_workers"
+	return out
 }
 
-// onlyWorkers reports whether the segments have different num_workers, each its own, and
-// are else alike.
-func (a *account) onlyWorkers(list []int) bool {
+// onlyWorkers reports whether the segments differ in num_workers alone, and no two have
+// the same number.
+func (a *charts) onlyWorkers(list []int) bool {
 	seen := map[string]bool{}
 	for _, i := range list {
 		knobs := a.rows[i].Segment.Knobs
@@ -133,8 +143,9 @@ func (a *account) onlyWorkers(list []int) bool {
 	return len(seen) > 1 && len(seen) == len(list)
 }
 
-// briefly is a segment's name and, below it, what is not as in the baseline.
-func (a *account) briefly(row int) string {
+// briefly returns a segment's name and, below it, the settings in which it differs from
+// the baseline.
+func (a *charts) briefly(row int) string {
 	name := a.rows[row].Name()
 	changed := advice.Chosen(a.rows[a.first].Segment.Knobs, a.rows[row].Segment.Knobs)
 	for i, k := range changed {
@@ -146,8 +157,8 @@ func (a *account) briefly(row int) string {
 	return name
 }
 
-// stepTimes are those of before and after, or of the only segment.
-func (a *account) stepTimes() []plot.Steps {
+// stepTimes returns the step times of before and after, or of the only segment.
+func (a *charts) stepTimes() []plot.Steps {
 	steps := func(row int) plot.Steps {
 		t := a.tally(row)
 		return plot.Steps{Name: "segment " + a.rows[row].Name(), Times: []*trace.Distribution{&t.Plain, &t.Probed}}
@@ -158,10 +169,13 @@ func (a *account) stepTimes() []plot.Steps {
 	return []plot.Steps{steps(a.first), steps(a.last)}
 }
 
-// beforeAfter sets the measurements of the front page side by side, before being 100 %.
-func (a *account) beforeAfter() *plot.Chart {
+// beforeAfter sets the measurements of the first page side by side; before is 100 %.
+func (a *charts) beforeAfter() *plot.Chart {
 	x, y := &a.rows[a.first], &a.rows[a.last]
-	c := &plot.Chart{Name: "before-after", Title: "Before (A) and after (" + y.Name() + ")", Y: "% of before", Note: "After: " + a.difference(a.first, a.last) + "."}
+	c := &plot.Chart{
+		Name: "before-after", Title: "Before (A) and after (" + y.Name() + ")", Y: "% of before",
+		Note: "After: " + a.difference(a.first, a.last) + ".",
+	}
 	before := plot.Bars{Name: "before (A)", Colour: plot.Grey}
 	after := plot.Bars{Name: "after (" + y.Name() + ")", Colour: plot.Blue}
 	add := func(name string, u, v float64, text func(float64) string) {
@@ -169,8 +183,8 @@ func (a *account) beforeAfter() *plot.Chart {
 			return
 		}
 		c.Groups = append(c.Groups, name)
-		before.Values, before.Texts = append(before.Values, 100), append(before.Texts, text(u))
-		after.Values, after.Texts = append(after.Values, 100*v/u), append(after.Texts, text(v))
+		before.Add(100, text(u))
+		after.Add(100*v/u, text(v))
 	}
 	ns := func(v float64) string { return units.Narrow.Time(int64(math.Round(v))) }
 	add("throughput", x.SamplesPerSecond, y.SamplesPerSecond, func(v float64) string { return units.Rate(v) + "/s" })

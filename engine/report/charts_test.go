@@ -13,8 +13,9 @@ import (
 // TestCharts checks the values that are drawn against the script's own.
 func TestCharts(t *testing.T) {
 	a := newAccount(scripts()["tuned"].run(t))
+	made := (&charts{a}).all()
 	charts := map[string]*plot.Chart{}
-	for _, c := range a.charts() {
+	for _, c := range made {
 		charts[c.Name] = c
 	}
 	for i, name := range []string{"before-after", "throughput", "epochs", "stalls", "steps", "utilisation"} {
@@ -60,7 +61,7 @@ func TestUncounted(t *testing.T) {
 	for i := range s.Recent {
 		s.Recent[i].Samples = 0
 	}
-	for _, c := range newAccount(s).charts() {
+	for _, c := range (&charts{newAccount(s)}).all() {
 		if c.Name == "throughput" || c.Name == "epochs" {
 			t.Errorf("there is a picture %q", c.Title)
 		}
@@ -98,7 +99,7 @@ func TestPage(t *testing.T) {
 			t.Errorf("the page lacks the section %q", head)
 		}
 	}
-	if n := strings.Count(page.String(), "data:image/png;base64,"); n != len(newAccount(s).charts()) {
+	if n := strings.Count(page.String(), "data:image/png;base64,"); n != len((&charts{newAccount(s)}).all()) {
 		t.Errorf("%d pictures in the page", n)
 	}
 }

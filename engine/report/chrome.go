@@ -2,6 +2,7 @@ package report
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,34 +15,109 @@ import (
 )
 
 // Chrome writes the session in Chrome's trace event format ("Trace Event Format", JSON
-// object form), for Perfetto, Holistic Trace Analysis and gpustall import: a process for
-// the host with a thread for each of its lanes, one for the device with its streams, the
-// steps as ProfilerStep#N, arrows from each batch to the step that computes it, counters
-// for the queue and the gauges, and an instant for each segment and note. Categories are
-// PyTorch's where it has one; what it has none for is of gpustall's own. Times are in
+// object form), for Perfetto, Holistic Trace Analysis and gpustall import.
+//
+// The host is a process with a thread for each of its lanes, and the device is one with a
+// thread for each stream. Steps are ProfilerStep#N, and an arrow leads from each batch to
+// the step that computes it. The queue and the gauges are counters; segments and notes
+// are instants. Categories are PyTorch's where it has one, else gpustall's own. Times are
 // microseconds since the session's start, with three decimals.
 func Chrome(w io.Writer, s *trace.Snapshot, o Options) error {
 	s, o = plain(s, o)
 	b := bufio.NewWriterSize(w, 1<<16)
 	e := &events{w: b, s: s}
-	meta := &s.Meta
-	head := map[string]any{
-		"session": or(o.Session, meta.ID), "device": meta.Device, "model": meta.Model, "dataset": meta.Dataset, "gpustall": meta.Version,
-		"emulated": meta.Emulated, "synthetic": meta.Synthetic, "dropped_spans": s.Outcome.Dropped(), "imported": meta.Imported,
-	}
-	if keys := advice.Keys(advice.Labels(s, nil)); len(keys) > 0 {
-		head["labels"] = keys
-	}
-	other, err := json.Marshal(head)
+	other, err := json.Marshal(facts(s, o))
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(b, "{\"displayTimeUnit\":\"ms\",\"otherData\":%s,\"traceEvents\":[", other)
-	e.emit(`{"ph":"M","pid":1,"name":"process_name","args":{"name":%s}}`, text("gpustall: "+or(meta.Model, "training")+" on "+or(meta.Device, "unknown device")))
-	e.emit(`{"ph":"M","pid":0,"name":"process_name","args":{"name":%s}}`, text(or(meta.Device, "unknown device")))
-	var lanes [256]bool
+	e.names()
+	if err := e.steps(); err != nil {
+		return err
+	}
 	for i := range s.Spans {
-		lanes[s.Spans[i].Track] = true
+		e.span(&s.Spans[i])
+	}
+	e.arrows()
+	e.gauges()
+	if err := e.segments(); err != nil {
+		return err
+	}
+	for _, n := range s.Notes {
+		e.emit(`{"ph":"i","s":"p","pid":1,"tid":0,"ts":%s,"name":%s}`, micros(n.T), text(n.Level+": "+n.Text))
+	}
+	_, _ = b.WriteString("\n]}\n") // errors stay until Flush
+	return b.Flush()
+}
+
+// facts says what was run, for the trace's otherData.
+func facts(s *trace.Snapshot, o Options) map[string]any {
+	meta := &s.Meta
+	out := map[string]any{
+		"session": cmp.Or(o.Session, meta.ID), "device": meta.Device, "model": meta.Model, "dataset": meta.Dataset, "gpustall": meta.Version,
+		"emulated": meta.Emulated, "synthetic": meta.Synthetic, "dropped_spans": s.Outcome.Dropped(), "imported": meta.Imported,
+	}
+	if keys := advice.Keys(advice.Labels(s, nil)); len(keys) > 0 {
+		out["labels"] = keys
+	}
+	return out
+}
+
+// Lanes of their own. The events of a thread must nest, and these overlap others.
+const (
+	transitionLane = 200 // transitions: they overlap what the step loop does
+	stepLane       = 201 // steps: they overlap what the step loop does
+	starvedLane    = 210 // plus a stream's number: its thread on the host was ready and had no core
+)
+
+// processOf returns the process of a lane: 0 for the streams of the device, 1 for the host.
+func processOf(lane int) int {
+	if lane == int(trace.TrackCompute) || lane == int(trace.TrackCopy) {
+		return 0
+	}
+	return 1
+}
+
+// category returns PyTorch's word for a kind of span, or gpustall's own.
+func category(k trace.Kind) string {
+	switch k {
+	case trace.KindCompute:
+		return "kernel"
+	case trace.KindCopy:
+		return "gpu_memcpy"
+	case trace.KindNext:
+		return "user_annotation"
+	case trace.KindEnqueue, trace.KindSync:
+		return "cuda_runtime"
+	}
+	return "gpustall"
+}
+
+// events writes the events of a trace.
+type events struct {
+	w    *bufio.Writer
+	s    *trace.Snapshot
+	next bool // an event was written, so a comma comes before the next one
+}
+
+func (e *events) emit(format string, args ...any) {
+	if e.next {
+		_ = e.w.WriteByte(',')
+	}
+	e.next = true
+	_ = e.w.WriteByte('\n')
+	fmt.Fprintf(e.w, format, args...)
+}
+
+// names names the processes, and the threads of the lanes that are in use.
+func (e *events) names() {
+	meta := &e.s.Meta
+	device := cmp.Or(meta.Device, "unknown device")
+	e.emit(`{"ph":"M","pid":1,"name":"process_name","args":{"name":%s}}`, text("gpustall: "+cmp.Or(meta.Model, "training")+" on "+device))
+	e.emit(`{"ph":"M","pid":0,"name":"process_name","args":{"name":%s}}`, text(device))
+	var lanes [256]bool
+	for i := range e.s.Spans {
+		lanes[e.s.Spans[i].Track] = true
 	}
 	thread := func(lane int, name string, order int) {
 		pid := processOf(lane)
@@ -60,90 +136,17 @@ func Chrome(w io.Writer, s *trace.Snapshot, o Options) error {
 	}
 	thread(transitionLane, "transition", 1004)
 	thread(stepLane, "steps", -1)
-	for st, err := range s.Each(math.MinInt32, math.MaxInt32) {
+}
+
+func (e *events) steps() error {
+	for st, err := range e.s.Each(math.MinInt32, math.MaxInt32) {
 		if err != nil {
 			return err
 		}
 		e.emit(`{"ph":"X","cat":"user_annotation","pid":1,"tid":%d,"ts":%s,"dur":%s,"name":"ProfilerStep#%d","args":{"batch":%d}}`,
 			stepLane, micros(st.Start), micros(st.End-st.Start), st.Index, st.Batch)
 	}
-	for i := range s.Spans {
-		e.span(&s.Spans[i])
-	}
-	e.arrows()
-	for _, name := range slices.Sorted(maps.Keys(s.Gauges)) {
-		for _, p := range s.Gauges[name] {
-			if finite(p.V) {
-				e.emit(`{"ph":"C","pid":1,"ts":%s,"name":%s,"args":{"value":%g}}`, micros(p.T), text(name), p.V)
-			}
-		}
-	}
-	for _, g := range s.Segments {
-		knobs := map[string]string{}
-		for _, k := range g.Knobs {
-			knobs[k.Name] = k.Value
-		}
-		args, err := json.Marshal(knobs)
-		if err != nil {
-			return err
-		}
-		e.emit(`{"ph":"i","s":"g","pid":1,"tid":0,"ts":%s,"name":%s,"args":%s}`, micros(g.Start), text("segment "+itoa(int64(g.Index))+": "+g.Reason), args)
-	}
-	for _, n := range s.Notes {
-		e.emit(`{"ph":"i","s":"p","pid":1,"tid":0,"ts":%s,"name":%s}`, micros(n.T), text(n.Level+": "+n.Text))
-	}
-	_, _ = b.WriteString("\n]}\n") // errors stay until Flush
-	return b.Flush()
-}
-
-// transitionLane keeps transitions apart: they overlap what the step loop does,
-// and the events of a thread must nest.
-const transitionLane = 200
-
-// starvedLane and a stream's number is the lane of the time that its thread on the host
-// was ready and had no core: it overlaps what ran on the stream.
-const starvedLane = 210
-
-// stepLane has the steps, whose windows overlap what the step loop does.
-const stepLane = 201
-
-// processOf is the process of a lane: 0 for the streams of the device, whose number that
-// is, and 1 for the host.
-func processOf(lane int) int {
-	if lane == int(trace.TrackCompute) || lane == int(trace.TrackCopy) {
-		return 0
-	}
-	return 1
-}
-
-// category is PyTorch's word for what a kind of span is, or gpustall's own.
-func category(k trace.Kind) string {
-	switch k {
-	case trace.KindCompute:
-		return "kernel"
-	case trace.KindCopy:
-		return "gpu_memcpy"
-	case trace.KindNext:
-		return "user_annotation"
-	case trace.KindEnqueue, trace.KindSync:
-		return "cuda_runtime"
-	}
-	return "gpustall"
-}
-
-type events struct {
-	w    *bufio.Writer
-	s    *trace.Snapshot
-	next bool
-}
-
-func (e *events) emit(format string, args ...any) {
-	if e.next {
-		_ = e.w.WriteByte(',')
-	}
-	e.next = true
-	_ = e.w.WriteByte('\n')
-	fmt.Fprintf(e.w, format, args...)
+	return nil
 }
 
 func (e *events) span(s *trace.Span) {
@@ -196,7 +199,7 @@ func (e *events) span(s *trace.Span) {
 		category(s.Kind), processOf(lane), lane, micros(s.Start), micros(s.End-s.Start), text(name), s.Step, s.Batch, args)
 }
 
-// arrows lead from where a batch was built last to where it is computed first.
+// arrows writes an arrow from where each batch was built last to where it is computed first.
 func (e *events) arrows() {
 	built := map[int32]*trace.Span{}
 	for i := range e.s.Spans {
@@ -216,14 +219,36 @@ func (e *events) arrows() {
 	}
 }
 
-func micros(ns int64) string {
-	sign := ""
-	if ns < 0 {
-		sign, ns = "-", -ns
+func (e *events) gauges() {
+	for _, name := range slices.Sorted(maps.Keys(e.s.Gauges)) {
+		for _, p := range e.s.Gauges[name] {
+			if finite(p.V) {
+				e.emit(`{"ph":"C","pid":1,"ts":%s,"name":%s,"args":{"value":%g}}`, micros(p.T), text(name), p.V)
+			}
+		}
 	}
-	return fmt.Sprintf("%s%d.%03d", sign, ns/1000, ns%1000)
 }
 
+func (e *events) segments() error {
+	for _, g := range e.s.Segments {
+		knobs := map[string]string{}
+		for _, k := range g.Knobs {
+			knobs[k.Name] = k.Value
+		}
+		args, err := json.Marshal(knobs)
+		if err != nil {
+			return err
+		}
+		e.emit(`{"ph":"i","s":"g","pid":1,"tid":0,"ts":%s,"name":%s,"args":%s}`,
+			micros(g.Start), text("segment "+itoa(int64(g.Index))+": "+g.Reason), args)
+	}
+	return nil
+}
+
+// micros writes ns as microseconds.
+func micros(ns int64) string { return decimal(ns, 3) }
+
+// text writes a string as JSON.
 func text(s string) string {
 	b, _ := json.Marshal(s) // of a string it cannot fail
 	return string(b)

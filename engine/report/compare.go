@@ -1,9 +1,9 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -18,23 +18,23 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Side is one of two sessions to compare.
+// Side is one of the two sessions to compare.
 type Side struct {
 	Session  string // the file or name that is shown; Meta.ID when empty
 	Snapshot *trace.Snapshot
-	Segment  string // by its name, "A" or "#2"; empty: the settings that its report says to keep
+	Segment  string // its name, "A" or "#2"; empty for the settings that its report says to keep
 }
 
 // Comparison is how the settings of one session did against those of another.
 type Comparison struct {
 	stats.Comparison
 	Sides       [2]*Compared
-	Settings    []Difference // the knobs that are not equal; of Traces what is known on both sides
-	Environment []Difference // and what else is not: first what is in Work
-	Work        []Difference // device, model and data: where any differs, it is not the same work
+	Settings    []Difference // the knobs that differ; with Traces, those known on both sides
+	Environment []Difference // what else differs, Work first
+	Work        []Difference // device, model and data: where any differs, the work is another one
 	OneRun      bool         // both are segments of one run
-	Traces      bool         // a side was imported, and its settings are not on record
-	Told        string       // whose doing the change is, where that is the host's; else empty
+	Traces      bool         // a side was imported, and its settings are not recorded
+	Told        string       // a sentence that no setting made the change; empty where one may have
 }
 
 // Compared are the settings of one side, and what was measured with them.
@@ -47,7 +47,7 @@ type Compared struct {
 	*account
 }
 
-// Difference is one thing that is not equal on both sides; "-" where it is not there.
+// Difference is one thing that differs; "-" stands for a side that does not have it.
 type Difference struct {
 	Name string `json:"name"`
 	A    string `json:"a"`
@@ -73,7 +73,7 @@ func Compare(a, b Side) (*Comparison, error) {
 		later.Centre += to.Sub(from).Nanoseconds()
 	}
 	c.Comparison = stats.Compare(x.Row.Stretch, later, h, stats.DefaultMargin)
-	if i := y.rowIn(x); i >= 0 && &y.rows[i] != y.Row { // what its own report says of them
+	if i := y.rowIn(x); i >= 0 && &y.rows[i] != y.Row { // one run: its own report compares them
 		c.Comparison, c.OneRun = attribution.Between(y.advice.Experiments, y.rows, &y.rows[i], y.Row), true
 	}
 	if c.Traces = x.s.Meta.Imported != "" || y.s.Meta.Imported != ""; c.Traces {
@@ -84,14 +84,15 @@ func Compare(a, b Side) (*Comparison, error) {
 	c.Work = differences(x.work(), y.work())
 	c.Environment = slices.Concat(c.Work, differences(x.environment(), y.environment()))
 	// On the cpu device knobs of the loader take cores from the training.
-	loader := len(c.Settings) == 0 || x.s.Meta.DeviceKind != "cpu" && advice.SameWork(x.s.Meta.Specs, x.Row.Segment.Knobs, y.Row.Segment.Knobs)
+	loader := len(c.Settings) == 0 ||
+		x.s.Meta.DeviceKind != "cpu" && advice.SameWork(x.s.Meta.Specs, x.Row.Segment.Knobs, y.Row.Segment.Knobs)
 	if len(c.Work) == 0 && loader && !c.Traces && c.Busy.Answer == stats.Different {
 		c.Told = advice.ByItself(&c.Busy)
 	}
 	return c, nil
 }
 
-// traced are the settings of a side as far as a trace would tell them.
+// traced returns the settings of a side as far as a trace would hold them.
 func (d *Compared) traced() []knob.Setting {
 	const name = "num_workers"
 	value := knob.ValueOf(d.Row.Segment.Knobs, name)
@@ -104,9 +105,10 @@ func (d *Compared) traced() []knob.Setting {
 	return []knob.Setting{{Name: name, Value: value}}
 }
 
-// rowIn is d's row of the settings of o, where both are of one run; else -1.
+// rowIn returns the row of d that has the settings of o, where both are of one run; else -1.
 func (d *Compared) rowIn(o *Compared) int {
-	if a, b := &d.s.Meta, &o.s.Meta; a.ID != b.ID || !a.Started.Equal(b.Started) || d.s.Total.Steps != o.s.Total.Steps || d.s.Last.End != o.s.Last.End {
+	a, b := d.s, o.s
+	if a.Meta.ID != b.Meta.ID || !a.Meta.Started.Equal(b.Meta.Started) || a.Total.Steps != b.Total.Steps || a.Last.End != b.Last.End {
 		return -1
 	}
 	return slices.IndexFunc(d.rows, func(r attribution.SegmentStats) bool { return r.Segment.Index == o.Row.Segment.Index })
@@ -132,12 +134,13 @@ func (d *Side) compared() (*Compared, error) {
 		return nil, fail("segment "+r.Name()+" has no steady step", "run it longer, or name another segment")
 	}
 	return &Compared{
-		Session: sessionName(o.Session, &s.Meta), Row: r, Verdict: advice.Judge(s, a.tally(row)), Memory: s.HeldBytes(&r.Segment), account: a,
+		Session: sessionName(o.Session, &s.Meta), Row: r,
+		Verdict: advice.Judge(s, a.tally(row)), Memory: s.HeldBytes(&r.Segment), account: a,
 	}, nil
 }
 
-// work is what a side trained, on what: where it differs the times are not those of the
-// same work.
+// work returns what a side trained, and on what. Where it differs, the times are of
+// different work.
 func (d *Compared) work() []knob.Setting {
 	m := &d.s.Meta
 	return []knob.Setting{
@@ -146,32 +149,33 @@ func (d *Compared) work() []knob.Setting {
 	}
 }
 
-// environment is all else that tells of a side, but what differs from run to run.
+// environment returns all else that is known of a side, without what differs from run to
+// run anyway.
 func (d *Compared) environment() []knob.Setting {
 	m := &d.s.Meta
 	seed := itoa(m.Seed)
-	if !m.Learns() { // a foreign training's is not known
+	if !m.Learns() { // the seed of another program's training is not known
 		seed = ""
 	}
 	return append([]knob.Setting{{Name: "gpustall", Value: m.Version}, {Name: "seed", Value: seed}}, m.Host...)
 }
 
-// differences are what is not equal in two lists, in their order.
+// differences returns what differs between two lists, in their order.
 func differences(a, b []knob.Setting) (out []Difference) {
 	for _, k := range a {
 		if v := knob.ValueOf(b, k.Name); v != k.Value {
-			out = append(out, Difference{k.Name, or(k.Value, "-"), or(v, "-")})
+			out = append(out, Difference{k.Name, cmp.Or(k.Value, "-"), cmp.Or(v, "-")})
 		}
 	}
 	for _, k := range b {
 		if !slices.ContainsFunc(a, func(o knob.Setting) bool { return o.Name == k.Name }) {
-			out = append(out, Difference{k.Name, "-", or(k.Value, "-")})
+			out = append(out, Difference{k.Name, "-", cmp.Or(k.Value, "-")})
 		}
 	}
 	return out
 }
 
-// Headline is the answer in a sentence.
+// Headline returns the answer in a sentence.
 func (c *Comparison) Headline() string {
 	t := &c.Throughput
 	switch {
@@ -180,70 +184,78 @@ func (c *Comparison) Headline() string {
 	case t.Answer == stats.Same:
 		return fmt.Sprintf("B is as fast as A, within %s (%s).", units.Prose.Percent(c.Margin), units.Prose.GainRange(t.Estimate()))
 	}
-	return fmt.Sprintf("The throughput of B against A: %s (95 %% interval %s).", units.Prose.Gain(t.Estimate()), units.Prose.GainRange(t.Estimate()))
+	return fmt.Sprintf("The throughput of B against A: %s (95 %% interval %s).",
+		units.Prose.Gain(t.Estimate()), units.Prose.GainRange(t.Estimate()))
 }
 
-// Markdown writes the comparison down. It fails only as w does.
+// Markdown writes the comparison down. It fails only when w does.
 func (c *Comparison) Markdown(w io.Writer) error {
-	m := &markdown{doc: &markup.Document{}}
-	m.heading(1, "gpustall compare")
-	m.para("**%s**", c.Headline())
-	for i, d := range c.Sides {
-		m.line("- %c is segment %s of %s%s: %s.", 'A'+i, d.Row.Name(), markup.Text(d.Session), advice.Brackets(d.Verdict.Labels), markup.Text(setup(&d.s.Meta)))
+	d := &markup.Document{}
+	d.Heading(1, "gpustall compare")
+	d.Para("**%s**", c.Headline())
+	for i, side := range c.Sides {
+		d.Line("- %c is segment %s of %s%s: %s.", 'A'+i, side.Row.Name(),
+			markup.Text(side.Session), advice.Brackets(side.Verdict.Labels), markup.Text(setup(&side.s.Meta)))
 	}
-	m.line("")
+	d.Line("")
 	if len(c.Work) > 0 {
 		names := make([]string, len(c.Work))
 		for i := range c.Work {
 			names[i] = c.Work[i].Name
 		}
-		m.para("Not the same work: the sides differ in %s, so their rates say little of the settings.", strings.Join(names, ", "))
+		d.Para("Not the same work: the sides differ in %s, so their rates say little of the settings.", strings.Join(names, ", "))
 	}
 	if c.Told != "" {
-		m.para("%s.", sentence(c.Told))
+		d.Para("%s.", markup.Sentence(c.Told))
 	}
-	m.table(c.measurements())
+	d.Table(c.measurements())
 	if c.OneRun {
-		m.para("~ marks a change without an interval. Both are segments of one run, and are compared as its report does: where the host drifted while no setting changed, that is taken out of the change, but not of the rates.")
+		d.Sentences(
+			"~ marks a change without an interval.",
+			"Both are segments of one run, and are compared as its report does:",
+			"where the host drifted while no setting changed, that is taken out of the change, but not of the rates.")
 	} else {
-		m.para("~ marks a change without an interval. The interval holds what varies within each run. What differs from run to run (the page cache, neighbours, clock rates) is in the difference and not in the interval: repeat both to tell.")
+		d.Sentences(
+			"~ marks a change without an interval.",
+			"The interval holds what varies within each run.",
+			"What differs from run to run (the page cache, neighbours, clock rates) is in the difference and not in the interval: repeat both to tell.")
 	}
-	m.heading(2, "Verdicts")
-	for i, d := range c.Sides {
-		m.line("- %c: %s.", 'A'+i, d.Verdict.Text)
+	d.Heading(2, "Verdicts")
+	for i, side := range c.Sides {
+		d.Line("- %c: %s.", 'A'+i, side.Verdict.Text)
 	}
-	m.line("")
+	d.Line("")
 	none := "None."
 	if c.Traces {
 		none = "Not known: of its settings a trace tells at most whether num_workers is 0, and no difference in that is on record."
 	}
-	m.differ("Settings that differ", c.Settings, none)
+	differ(d, "Settings that differ", c.Settings, none)
 	if c.Traces && len(c.Settings) > 0 {
-		m.para("Others are not known: a trace does not hold them.")
+		d.Para("Others are not known: a trace does not hold them.")
 	}
-	m.differ("What else differs", c.Environment, "None.")
-	return m.doc.Markdown(w)
+	differ(d, "What else differs", c.Environment, "None.")
+	return d.Markdown(w)
 }
 
-// differ lists what is not equal, or says that there is none.
-func (m *markdown) differ(what string, list []Difference, none string) {
-	m.heading(2, what)
+// differ lists differences, or says that there are none.
+func differ(d *markup.Document, what string, list []Difference, none string) {
+	d.Heading(2, what)
 	if len(list) == 0 {
-		m.para("%s", none)
+		d.Para("%s", none)
 		return
 	}
 	rows := [][]string{{"name", "A", "B"}}
-	for _, d := range rewrite(apart(list), markup.Text) {
-		rows = append(rows, []string{d.Name, d.A, d.B})
+	for _, one := range rewrite(apart(list), markup.Text) {
+		rows = append(rows, []string{one.Name, one.A, one.B})
 	}
-	m.table(rows)
+	d.Table(rows)
 }
 
 // roomy is how long two texts beside each other may be before the table cuts their ends.
 const roomy = 36
 
-// apart leaves out what long texts begin with alike: their table would cut off what tells
-// them apart.
+// apart leaves out the words with which both long texts of a difference begin: the table
+// cuts the ends of texts, and the ends are what differs.
 func apart(list []Difference) []Difference {
 	out := slices.Clone(list)
 	for i := range out {
@@ -269,7 +281,8 @@ func (c *Comparison) measurements() [][]string {
 	add := func(name string, value func(*Compared) string, changed string) {
 		rows = append(rows, []string{name, value(a), value(b), changed})
 	}
-	add("throughput", func(d *Compared) string { return rate(d.Row) }, certain(&c.Throughput, a.Row.SamplesPerSecond, b.Row.SamplesPerSecond))
+	add("throughput", func(d *Compared) string { return rate(d.Row) },
+		certain(&c.Throughput, a.Row.SamplesPerSecond, b.Row.SamplesPerSecond))
 	for _, q := range []struct {
 		name string
 		of   func(*attribution.SegmentStats) float64
@@ -278,9 +291,10 @@ func (c *Comparison) measurements() [][]string {
 		{"step time, median", func(r *attribution.SegmentStats) float64 { return float64(r.P50) }},
 		{"step time, p95", func(r *attribution.SegmentStats) float64 { return float64(r.P95) }},
 	} {
-		add(q.name, func(d *Compared) string { return units.Prose.Time(int64(math.Round(q.of(d.Row)))) }, change(q.of(a.Row), q.of(b.Row)))
+		add(q.name, func(d *Compared) string { return timeOf(q.of(d.Row)) }, change(q.of(a.Row), q.of(b.Row)))
 	}
-	add("device time a sample", func(d *Compared) string { return deviceTime(d.Row) }, certain(&c.Busy, perSample(a.Row), perSample(b.Row)))
+	add("device time a sample", func(d *Compared) string { return deviceTime(d.Row) },
+		certain(&c.Busy, perSample(a.Row), perSample(b.Row)))
 	if a.Memory > 0 || b.Memory > 0 {
 		add("device memory held", func(d *Compared) string {
 			if d.Memory == 0 {
@@ -298,7 +312,7 @@ func (c *Comparison) measurements() [][]string {
 	if p, q := a.s.Meta.Profile, b.s.Meta.Profile; p != nil && q != nil && len(p.GPUs) > 0 && len(q.GPUs) > 0 {
 		rows = append(rows, compareGPUs(p, q)...)
 	}
-	const least = 0.01 // share of a cause that is worth a row
+	const least = 0.01 // the share of a cause that gets a row
 	for cause := range trace.Cause(trace.NumCauses) {
 		of := func(r *attribution.SegmentStats) float64 { return r.Breakdown.Share(cause) }
 		if max(of(a.Row), of(b.Row)) >= least {
@@ -308,7 +322,7 @@ func (c *Comparison) measurements() [][]string {
 	return rows
 }
 
-// compareGPUs are the rows of what two traces tell of their busiest GPUs.
+// compareGPUs returns the rows of what two traces tell of their busiest GPUs.
 func compareGPUs(p, q *trace.Profile) (rows [][]string) {
 	g, h := p.Busiest(), q.Busiest()
 	add := func(name string, x, y float64) {

@@ -20,7 +20,7 @@ func TestSlowerDevice(t *testing.T) {
 		{"by itself", 0, "the device itself seems slower"},
 		{"short of cores", 80, "the device seems slower"},
 	} {
-		m := &markdown{account: newAccount(scripts()["tuned"].run(t))}
+		m := newAccount(scripts()["tuned"].run(t))
 		a, b := m.rows[0], m.rows[1]
 		b.Breakdown.Busy *= 2
 		at := m.tally(1)

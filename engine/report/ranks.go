@@ -5,55 +5,76 @@ import (
 
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/report/markup"
+	"dev.gpustall/engine/trace"
 )
 
-// parts tells what the script's own time in a step goes to.
-func (m *markdown) parts() {
-	ranks := m.s.Ranks(0, m.s.Now)
-	if len(ranks) == 0 {
-		return
-	}
-	parts := ranks[0].Parts()
-	if len(parts) == 0 {
-		return
-	}
-	m.heading(2, "The script's step")
-	rows := [][]string{{"part", ">a step", ">of it"}}
-	for _, p := range parts {
-		rows = append(rows, []string{p.Name, units.Prose.Time(p.Step), units.Prose.Percent(p.Share)})
-	}
-	m.table(rows)
-	of := ""
-	if len(ranks) > 1 {
-		of = " of rank " + strconv.Itoa(ranks[0].Rank)
-	}
-	text := "The time of the training loop" + of + " on the host, over all steps but the first. The first part lasts from asking for a batch to having it, whatever the loop waits for, a core for instance, and is so longer than the wait for data told elsewhere. A step of an optimizer that is given a closure counts from the last backward pass in it."
-	if m.s.Meta.DeviceKind == "cuda" {
-		text += " What the loop enqueues on the GPU runs later: these are no times of the GPU."
-	}
-	m.para("%s", text)
+// parts is the section about where the script's own time in a step goes.
+type parts struct {
+	ranks []trace.Rank
+	cuda  bool // the device is a GPU
 }
 
-// ranks lists the processes of a distributed training.
-func (m *markdown) ranks() {
-	ranks := m.s.Ranks(0, m.s.Now)
-	if len(ranks) < 2 {
+func newParts(s *trace.Snapshot) parts {
+	return parts{s.Ranks(0, s.Now), s.Meta.DeviceKind == "cuda"}
+}
+
+func (p parts) write(d *markup.Document) {
+	if len(p.ranks) == 0 {
 		return
 	}
-	m.heading(2, "Ranks")
+	all := p.ranks[0].Parts()
+	if len(all) == 0 {
+		return
+	}
+	d.Heading(2, "The script's step")
+	rows := [][]string{{"part", ">a step", ">of it"}}
+	for _, part := range all {
+		rows = append(rows, []string{part.Name, units.Prose.Time(part.Step), units.Prose.Percent(part.Share)})
+	}
+	d.Table(rows)
+	of := ""
+	if len(p.ranks) > 1 {
+		of = " of rank " + strconv.Itoa(p.ranks[0].Rank)
+	}
+	text := []string{
+		"The time of the training loop" + of + " on the host, over all steps but the first.",
+		"The first part lasts from asking for a batch to having it, whatever the loop waits for, a core for instance,",
+		"and is so longer than the wait for data told elsewhere.",
+		"A step of an optimizer that is given a closure counts from the last backward pass in it.",
+	}
+	if p.cuda {
+		text = append(text, "What the loop enqueues on the GPU runs later: these are no times of the GPU.")
+	}
+	d.Sentences(text...)
+}
+
+// ranks is the section that lists the processes of a distributed training.
+type ranks []trace.Rank
+
+func newRanks(s *trace.Snapshot) ranks { return s.Ranks(0, s.Now) }
+
+func (all ranks) write(d *markup.Document) {
+	if len(all) < 2 {
+		return
+	}
+	d.Heading(2, "Ranks")
 	rows := [][]string{{">rank", ">waits for data", ">a step", ">steps", "note"}}
-	slowest, why := attribution.SlowestRank(ranks)
-	for i := range ranks {
-		k := &ranks[i]
+	slowest, why := attribution.SlowestRank(all)
+	for i := range all {
+		k := &all[i]
 		note := ""
 		if i == slowest {
 			note = "slowest"
 		}
 		rows = append(rows, []string{strconv.Itoa(k.Rank), units.Prose.Percent(k.Data()), units.Prose.Time(k.Step()), units.Count(k.Steps), note})
 	}
-	m.table(rows)
+	d.Table(rows)
 	if slowest >= 0 {
-		m.para("Rank %d is the slowest: %s.", ranks[slowest].Rank, why)
+		d.Para("Rank %d is the slowest: %s.", all[slowest].Rank, why)
 	}
-	m.para("Of the processes of this machine, each from its first batch to its last, validation and the time between epochs included. All else in this report is about the first of them. What a rank waits for others within a step is not told apart from its own work.")
+	d.Sentences(
+		"Of the processes of this machine, each from its first batch to its last, validation and the time between epochs included.",
+		"All else in this report is about the first of them.",
+		"What a rank waits for others within a step is not told apart from its own work.")
 }

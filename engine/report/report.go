@@ -1,6 +1,6 @@
 // Package report writes a session down for a reader who was not there: what the
-// device waited for, what was changed, what it bought, how sure that is, and what
-// the numbers are not. It is pure: a snapshot goes in, text comes out.
+// device waited for, what was changed, what that gained, how sure the gain is, and
+// what the numbers do not say. It is pure: a snapshot goes in, text comes out.
 package report
 
 import (
@@ -18,14 +18,14 @@ type Options struct {
 
 // Format is a way to write a session down.
 type Format struct {
-	Name  string // of --format
+	Name  string // the value of --format
 	Write func(io.Writer, *trace.Snapshot, Options) error
 }
 
-// Formats are all there are, the usual one first.
+// Formats are all formats; the first one is the default.
 var Formats = []Format{{"markdown", Markdown}, {"html", HTML}, {"png", PNG}, {"csv", CSV}, {"chrome", Chrome}}
 
-// FormatNames are what Formats are called.
+// FormatNames returns the names of Formats.
 func FormatNames() []string {
 	names := make([]string, len(Formats))
 	for i, f := range Formats {
@@ -34,60 +34,52 @@ func FormatNames() []string {
 	return names
 }
 
-// Markdown writes the report of the whole snapshot, which should hold all spans
-// that are left: a page that tells the story, then appendices with the details. It
-// fails only as w does.
+// Markdown writes the report of the whole snapshot: a page that tells the story, then
+// appendices with the details. The snapshot should hold every span that is left.
+// Markdown fails only when w does.
 func Markdown(w io.Writer, s *trace.Snapshot, o Options) error {
-	m := newMarkdown(s, o)
-	m.title()
-	m.sides()
-	m.rest()
-	return m.doc.Markdown(w)
+	return compose(s, o, nil).Markdown(w)
 }
 
 // HTML writes the same report as one page, with pictures in it.
 func HTML(w io.Writer, s *trace.Snapshot, o Options) error {
-	m := newMarkdown(s, o)
-	m.title()
-	m.sides()
-	if err := m.charts(); err != nil {
+	pictures, err := draw(s)
+	if err != nil {
 		return err
 	}
-	m.rest()
-	return m.doc.HTML(w)
+	return compose(s, o, pictures).HTML(w)
 }
 
-// markdown is a report being written: its texts are a document's.
-type markdown struct {
-	*account
-	doc *markup.Document
-	o   Options
+// section is one part of a report. It adds what it has to say to the document, and
+// nothing where the session has nothing of the kind.
+type section interface{ write(d *markup.Document) }
 
-	unescaped *trace.Snapshot // for pictures, whose texts are no markdown
-}
-
-func newMarkdown(s *trace.Snapshot, o Options) *markdown {
-	m := &markdown{unescaped: s, doc: &markup.Document{}}
-	s, m.o = escaped(s, o)
-	m.account = newAccount(s)
-	return m
-}
-
-// rest is all that follows the front page.
-func (m *markdown) rest() {
-	m.profile()
-	m.feed()
-	m.parts()
-	m.ranks()
-	m.pictures()
-	m.changes()
-	m.predictions()
-	m.keep()
-	m.caveats()
-	m.environment()
-	m.settings()
-	m.segmentTable()
-	m.epochTable()
-	m.operations()
-	m.blame()
+// compose puts the sections of a report together. Their order here is their order on
+// the page.
+func compose(s *trace.Snapshot, o Options, pictures gallery) *markup.Document {
+	s, o = escaped(s, o)
+	a := newAccount(s)
+	d := &markup.Document{}
+	for _, part := range []section{
+		&front{a},
+		pictures,
+		profile{s.Meta.Profile},
+		feed{a},
+		newParts(s),
+		newRanks(s),
+		&timeline{a},
+		&changes{a},
+		&predictions{a},
+		&keep{a},
+		&caveats{a},
+		&environment{session: o.Session, s: s},
+		newMeasurements(a),
+		&segments{a},
+		&epochs{a},
+		&operations{a},
+		&blame{s},
+	} {
+		part.write(d)
+	}
+	return d
 }

@@ -112,8 +112,8 @@ func TestNumbers(t *testing.T) {
 		t.Errorf("busy and causes are %d, wall is %d", total, b.Wall)
 	}
 	c := &a.rows[1].VsA.Throughput
-	if r := reduction(c); c.Answer != stats.Different || r.Value < 0.32 || r.Value > 0.37 || r.Lo > r.Value || r.Hi < r.Value {
-		t.Errorf("comparison %+v, reduction %+v", c, reduction(c))
+	if r := Reduction(c); c.Answer != stats.Different || r.Value < 0.32 || r.Value > 0.37 || r.Lo > r.Value || r.Hi < r.Value {
+		t.Errorf("comparison %+v, reduction %+v", c, Reduction(c))
 	}
 	e := a.epochOf(0)
 	if e.runs != 2 {

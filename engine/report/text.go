@@ -9,6 +9,7 @@ import (
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
+// command writes the words of a command line as a shell reads them.
 func command(args []string) string {
 	words := make([]string, len(args))
 	for i, a := range args {
@@ -23,14 +24,3 @@ func yesNo(b bool) string {
 	}
 	return "no"
 }
-
-// heading, para, line, fenced and table add to the report.
-func (m *markdown) heading(level int, text string) { m.doc.Heading(level, text) }
-
-func (m *markdown) para(format string, args ...any) { m.doc.Para(format, args...) }
-
-func (m *markdown) line(format string, args ...any) { m.doc.Line(format, args...) }
-
-func (m *markdown) fenced(text string) { m.doc.Fenced(text) }
-
-func (m *markdown) table(rows [][]string) { m.doc.Table(rows) }

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -13,7 +12,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Of the picture.
+// The size of the picture.
 const (
 	columns   = 80
 	pictured  = 4  // steps
@@ -21,80 +20,41 @@ const (
 	nameWidth = 10
 )
 
-// shown is what pictures have shown, which a legend has to explain.
-type shown struct {
-	glyphs               map[byte]bool
-	workers, inline, pin bool // lanes
+// timeline is the section with the timelines of before and after, as pictures made of
+// characters.
+type timeline struct{ *account }
+
+func (t *timeline) write(d *markup.Document) {
+	if !t.measured() {
+		return
+	}
+	d.Heading(2, "The timeline")
+	l := &legend{glyphs: map[byte]bool{}}
+	if t.last == t.first {
+		t.draw(d, t.first, l)
+	} else {
+		d.Heading(3, "Before: segment A")
+		t.draw(d, t.first, l)
+		d.Heading(3, "After: segment "+t.rows[t.last].Name())
+		t.draw(d, t.last, l)
+	}
+	if text := l.String(); text != "" {
+		d.Para("%s. A column shows what took longest in it, however short; the percentage at the end counts all but waiting for work.", text)
+	}
 }
 
-// loaders names the lanes that load.
-func (d *shown) loaders() string {
-	if !d.workers && !d.pin {
-		return "Inline (the step loop itself)"
-	}
-	text := "Workers (w0, w1, …"
-	if d.inline {
-		text += "; inline is the step loop itself"
-	}
-	if d.pin {
-		text += "; pin is the thread that page-locks what they made"
-	}
-	return text + ")"
-}
-
-// legends are the lanes whose glyphs are explained, each with the kinds it shows.
-var legends = []struct {
-	lane  string // empty for those that load
-	kinds []trace.Kind
-}{
-	{"", []trace.Kind{trace.KindRead, trace.KindFirstByte, trace.KindDecode, trace.KindTransform,
-		trace.KindFetch, trace.KindCollate, trace.KindPin, trace.KindStart, trace.KindBlocked}},
-	{"Host (the step loop)", []trace.Kind{trace.KindNext, trace.KindStarved, trace.KindEnqueue, trace.KindSync, trace.KindRebuild, trace.KindPause}},
-	{"H2D", []trace.Kind{trace.KindCopy}},
-	{"Script (what the training script does with its batch)", []trace.Kind{trace.KindBackward, trace.KindOptimizer}},
-	{"Compute", []trace.Kind{trace.KindCompute}},
-}
-
-// legend explains the glyphs that were drawn.
-func (d *shown) legend() string {
-	entry := func(l []string, glyph byte, says string) []string {
-		if d.glyphs[glyph] {
-			l = append(l, markup.Code(string(glyph))+" "+says)
-		}
-		return l
-	}
-	var text []string
-	explain := func(lane string, entries []string) {
-		if len(entries) > 0 {
-			text = append(text, lane+": "+strings.Join(entries, ", "))
-		}
-	}
-	for _, g := range legends {
-		var l []string
-		for _, k := range g.kinds {
-			l = entry(l, k.Info().Letter, k.Info().Doing)
-		}
-		explain(cmp.Or(g.lane, d.loaders()), l)
-	}
-	var l []string
-	for c := range trace.Cause(trace.NumCauses) {
-		l = entry(l, byte(c.Info().Letter), c.Info().For)
-	}
-	explain("STALL (what compute waited for)", l)
-	return strings.Join(text, ". ")
-}
-
-// timeline draws a few steps of a row that are typical of it, and notes what it shows.
-func (m *markdown) timeline(row int, drawn *shown) {
-	from, to, first, last := m.window(row)
+// draw draws a few steps that are typical of a row, and notes in the legend what it has
+// drawn.
+func (t *timeline) draw(d *markup.Document, row int, shown *legend) {
+	from, to, first, last := t.window(row)
 	if to <= from {
-		m.para("There is no picture: nothing recorded of these steps is left.")
+		d.Para("There is no picture: nothing recorded of these steps is left.")
 		return
 	}
 	lanes := map[trace.TrackID]*lane{}
 	var ids []trace.TrackID
-	for i := range m.s.Spans {
-		s := &m.s.Spans[i]
+	for i := range t.s.Spans {
+		s := &t.s.Spans[i]
 		g := glyph(s)
 		if g == 0 || s.Start >= to || s.End <= from {
 			continue
@@ -112,8 +72,8 @@ func (m *markdown) timeline(row int, drawn *shown) {
 	if last > first {
 		steps = "Steps " + units.Count(first) + " to " + units.Count(last) + ", typical ones"
 	}
-	m.para("%s, %s in %d columns of %s:", steps, units.Prose.Time(to-from), columns, units.Prose.Time((to-from)/columns))
-	m.line("```")
+	d.Para("%s, %s in %d columns of %s:", steps, units.Prose.Time(to-from), columns, units.Prose.Time((to-from)/columns))
+	d.Line("```")
 	workers, hidden := 0, 0
 	for _, id := range ids {
 		if id.IsWorker() {
@@ -122,41 +82,37 @@ func (m *markdown) timeline(row int, drawn *shown) {
 				continue
 			}
 		}
-		drawn.inline = drawn.inline || id == trace.TrackInline
-		drawn.pin = drawn.pin || id == trace.TrackPin
-		drawn.workers = drawn.workers || id.IsWorker() && id != trace.TrackInline
+		cells := lanes[id].String()
+		shown.add(id, cells)
 		if hidden > 0 && !id.IsWorker() {
-			m.line("… and %s", units.Counted(hidden, "worker more", "workers more"))
+			d.Line("… and %s", units.Counted(hidden, "worker more", "workers more"))
 			hidden = 0
 		}
-		cells := lanes[id].String()
-		for _, c := range []byte(cells) {
-			drawn.glyphs[c] = true
-		}
-		m.line("%-*s|%s| %6s", nameWidth, id, cells, units.Prose.Percent(float64(lanes[id].active)/float64(to-from)))
+		d.Line("%-*s|%s| %6s", nameWidth, id, cells, units.Prose.Percent(float64(lanes[id].active)/float64(to-from)))
 	}
-	m.line("```")
-	m.line("")
+	d.Line("```")
+	d.Line("")
 }
 
-// window chooses whole steps that were recorded, one after the other, among the row's
-// steady ones: those that lose their time most as the row does, and were not paused, which
-// is in no share and would fill the picture. Of a long run only the beginning and the end of
-// a segment are left.
-func (m *markdown) window(row int) (from, to int64, first, last int32) {
-	t, nearest := m.tally(row), math.Inf(1)
-	var run []trace.Step // the latest
-	for _, r := range m.recorded(t.Start, t.End) {
-		after, err := m.s.FirstAfter(r.from)
+// window chooses whole steps of a row, one directly after the other, that lose their time
+// most as the row does. It chooses among the steady steps whose spans are left: of a long
+// run those are the beginning and the end of a segment. Steps with a pause are left out,
+// since a pause is in no share and would fill the picture.
+func (a *account) window(row int) (from, to int64, first, last int32) {
+	t, nearest := a.tally(row), math.Inf(1)
+	var run []trace.Step // the latest steps, without a gap between them
+	for _, r := range a.recorded(t.Start, t.End) {
+		after, err := a.s.FirstAfter(r.from)
 		if err != nil {
 			break // the picture is of what can be read
 		}
 		run = run[:0]
-		for s, err := range m.s.Each(max(t.First, after), t.Last+1) {
+		for s, err := range a.s.Each(max(t.First, after), t.Last+1) {
 			if err != nil || s.End > r.to {
 				break
 			}
-			if s.Segment != t.Segment || s.Start < max(r.from, t.From) || s.End <= s.Start || s.Flags&trace.FlagTransition != 0 || s.Stall[trace.CausePaused] > 0 {
+			transition, paused := s.Flags&trace.FlagTransition != 0, s.Stall[trace.CausePaused] > 0
+			if s.Segment != t.Segment || s.Start < max(r.from, t.From) || s.End <= s.Start || transition || paused {
 				continue
 			}
 			if n := len(run); n > 0 && run[n-1].End != s.Start {
@@ -166,7 +122,8 @@ func (m *markdown) window(row int) (from, to int64, first, last int32) {
 				run = append(run[:0], run[1:]...)
 			}
 			run = append(run, *s)
-			off := unlike(attribution.Sum(run), m.rows[row].Breakdown) + float64(2*(pictured-len(run))) // whole pictures first
+			// A missing step counts 2, the most that unlike returns: whole pictures come first.
+			off := unlike(attribution.Sum(run), a.rows[row].Breakdown) + float64(2*(pictured-len(run)))
 			if off < nearest {
 				nearest = off
 				from, to, first, last = run[0].Start, s.End, run[0].Index, s.Index
@@ -176,7 +133,7 @@ func (m *markdown) window(row int) (from, to int64, first, last int32) {
 	return from, to, first, last
 }
 
-// unlike is how much of the time of one account is spent otherwise than in another, 0 to 2.
+// unlike returns how much of the time of one breakdown is spent otherwise than in another, 0 to 2.
 func unlike(a, b attribution.Breakdown) float64 {
 	off := math.Abs(a.Utilisation() - b.Utilisation())
 	for c := range trace.Cause(trace.NumCauses) {
@@ -185,14 +142,15 @@ func unlike(a, b attribution.Breakdown) float64 {
 	return off
 }
 
-// taped is a time that was recorded without a hole, in ns.
-type taped struct{ from, to int64 }
+// interval is a time from one instant to another, in ns.
+type interval struct{ from, to int64 }
 
-// recorded are the stretches of [from, to) that the computing and its gaps cover: they
-// tile the run, so that where they are missing spans are no longer kept.
-func (m *markdown) recorded(from, to int64) (all []taped) {
-	for i := range m.s.Spans {
-		s := &m.s.Spans[i]
+// recorded returns the parts of [from, to) whose spans are still kept. Spans of computing
+// and of stalls together cover the whole run, so a hole between them is a time whose
+// spans are gone.
+func (a *account) recorded(from, to int64) (all []interval) {
+	for i := range a.s.Spans {
+		s := &a.s.Spans[i]
 		if s.Kind != trace.KindCompute && s.Kind != trace.KindStall || s.End <= from || s.Start >= to {
 			continue
 		}
@@ -200,12 +158,12 @@ func (m *markdown) recorded(from, to int64) (all []taped) {
 			all[n-1].to = max(all[n-1].to, s.End)
 			continue
 		}
-		all = append(all, taped{s.Start, s.End})
+		all = append(all, interval{s.Start, s.End})
 	}
 	return all
 }
 
-// laneOrder is inline, workers, pin, script, step loop, copy, compute, STALL.
+// laneOrder sorts lanes: inline, workers, pin, script, step loop, copy, compute, STALL.
 func laneOrder(t trace.TrackID) int {
 	switch t {
 	case trace.TrackInline:
@@ -226,6 +184,7 @@ func laneOrder(t trace.TrackID) int {
 	return int(t)
 }
 
+// glyph returns the character that stands for a span; 0 where it is not drawn.
 func glyph(s *trace.Span) byte {
 	if s.Kind == trace.KindStall {
 		return byte(s.Cause().Info().Letter)
@@ -233,12 +192,14 @@ func glyph(s *trace.Span) byte {
 	return s.Kind.Info().Letter
 }
 
-// lane is one row of the picture: in each column, ns by glyph.
+// lane is one row of the picture.
 type lane struct {
-	cols   [columns]map[byte]int64
-	active int64 // ns of anything but waiting for work
+	cols   [columns]map[byte]int64 // ns by glyph
+	active int64                   // ns of anything but waiting for work
 }
 
+// add adds the time from one instant to another, of a picture of that width, to the
+// columns that it covers.
 func (l *lane) add(g byte, from, to, width int64) {
 	if g != '.' && g != trace.KindStarved.Info().Letter {
 		l.active += to - from
@@ -255,8 +216,8 @@ func (l *lane) add(g byte, from, to, width int64) {
 	}
 }
 
-// String shows, in each column, the glyph with the most time; waiting shows only
-// where nothing else does.
+// String shows in each column the glyph with the most time. It shows waiting only where
+// there is nothing else.
 func (l *lane) String() string {
 	var b strings.Builder
 	for _, col := range l.cols {

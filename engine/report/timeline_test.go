@@ -63,7 +63,7 @@ func TestLongRun(t *testing.T) {
 		t.Fatalf("all of %d spans are in memory", spans)
 	}
 	for i, r := range attribution.Segments(snap)[:2] {
-		m := &markdown{account: newAccount(snap)}
+		m := newAccount(snap)
 		if from, to, _, _ := m.window(i); to-from != 4*pictured*ms {
 			t.Errorf("the picture of segment %d spans %d ns", r.Segment.Index, to-from)
 		}
@@ -89,7 +89,7 @@ func TestPicturedSteps(t *testing.T) {
 			return attribution.Attribute(spans, steps, 0, end).Steps
 		})
 		snap.Spans = append([]trace.Span{{End: snap.Now, Kind: trace.KindStall, Track: trace.TrackStall, Arg: uint32(trace.CausePaused)}}, snap.Spans...)
-		m := &markdown{account: newAccount(snap)}
+		m := newAccount(snap)
 		if from, to, first, last := m.window(0); to <= from || to-from >= r.Pause {
 			t.Errorf("paused before step %d: steps %d to %d take %d ms", r.PauseAt, first, last, (to-from)/attributiontest.Msec)
 		}
@@ -110,7 +110,7 @@ func TestOneStep(t *testing.T) {
 
 // TestLegendNamesLanes: a legend names the lanes that load, and no others.
 func TestLegendNamesLanes(t *testing.T) {
-	for want, d := range map[string]shown{
+	for want, d := range map[string]legend{
 		"Inline (the step loop itself)":                                         {inline: true},
 		"Workers (w0, w1, …)":                                                   {workers: true},
 		"Workers (w0, w1, …; inline is the step loop itself)":                   {workers: true, inline: true},

@@ -19,6 +19,15 @@ func ValueOf(settings []Setting, name string) string {
 	return ""
 }
 
+// Join writes settings as name=value, with the separator between them.
+func Join(settings []Setting, separator string) string {
+	words := make([]string, len(settings))
+	for i, k := range settings {
+		words[i] = k.Name + "=" + k.Value
+	}
+	return strings.Join(words, separator)
+}
+
 // Spec describes a knob to the screen and to the flags.
 type Spec struct {
 	Name        string

@@ -58,16 +58,17 @@ func (l *Lab) workersSheet(s *Stage) *plot.Sheet {
 	var rows []plot.Row
 	for i := range s.Results.Rows {
 		if r := s.row(i); r != nil {
-			rows = append(rows, plot.Row{Name: strconv.Itoa(r.Workers), Stats: r.Stats, Rate: r.Rate, Workers: r.Workers, Epoch: r.Epoch, Memory: r.Memory})
+			rows = append(rows, r.Bar(strconv.Itoa(r.Workers)))
 		}
 	}
 	if len(rows) == 0 {
 		return out
 	}
 	slices.SortFunc(rows, func(a, b plot.Row) int { return cmp.Compare(a.Workers, b.Workers) })
-	rates := plot.Throughput(rows, "Throughput", "num_workers")
+	bars := &plot.Rows{Rows: rows, Axis: "num_workers"}
+	rates := bars.Throughput()
 	rates.Note += unmeasured(s)
-	out.Charts = []*plot.Chart{rates, plot.Epochs(rows, "What an epoch takes", "num_workers")}
+	out.Charts = []*plot.Chart{rates, bars.Epochs()}
 	return out
 }
 
@@ -154,9 +155,6 @@ func (l *Lab) fixesSheet(s *Stage) *plot.Sheet {
 func triedCharts(tried []*Optimization) []*plot.Chart {
 	var names []string
 	side := func(name string, colour color.Color) plot.Bars { return plot.Bars{Name: name, Colour: colour} }
-	add := func(b *plot.Bars, e units.Estimate, text string) {
-		b.Values, b.Lo, b.Hi, b.Texts = append(b.Values, e.Value), append(b.Lo, e.Lo), append(b.Hi, e.Hi), append(b.Texts, text)
-	}
 	rates := []plot.Bars{side("before", plot.Orange), side("after", plot.Blue)}
 	memory := []plot.Bars{side("before", plot.Orange), side("after", plot.Blue)}
 	gain, together := side("speed-up", plot.Blue), side("speed-up", plot.Blue)
@@ -171,8 +169,8 @@ func triedCharts(tried []*Optimization) []*plot.Chart {
 					held, text = float64(r.Memory)/(1<<20), units.Narrow.Bytes(r.Memory)
 				}
 			}
-			add(&rates[i], rate, units.Rate(rate.Value))
-			add(&memory[i], units.Rough(held), text)
+			rates[i].AddEstimate(rate, units.Rate(rate.Value))
+			memory[i].AddEstimate(units.Rough(held), text)
 		}
 		e := units.Rough(math.NaN())
 		if o.row() != nil {
@@ -180,11 +178,11 @@ func triedCharts(tried []*Optimization) []*plot.Chart {
 				e = units.Rough(o.row().Rate.Value / o.before().Rate.Value)
 			}
 		}
-		add(&gain, e, units.Prose.Ratio(e))
+		gain.AddEstimate(e, units.Prose.Ratio(e))
 		if o.Kept {
 			product *= o.change().Ratio
 		}
-		add(&together, units.Rough(product), units.Prose.Ratio(units.Rough(product)))
+		together.AddEstimate(units.Rough(product), units.Prose.Ratio(units.Rough(product)))
 	}
 	memory[0].Texts = nil // they are what is after the one before, and there is little room
 	chart := func(title, y, note string, bars ...plot.Bars) *plot.Chart {

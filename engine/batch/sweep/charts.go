@@ -15,19 +15,19 @@ func (r *Results) Charts() []*plot.Chart {
 	if r.count() == 0 {
 		return nil
 	}
-	rows, by, axis := r.drawn()
-	charts := []*plot.Chart{plot.Throughput(rows, "Throughput by "+by, axis)}
+	rows := r.drawn()
+	charts := []*plot.Chart{rows.Throughput()}
 	if r.Base >= 0 && r.count() > 1 {
-		charts = append(charts, r.speedUps(rows, by, axis))
+		charts = append(charts, r.speedUps(rows))
 	}
-	charts = append(charts, plot.Epochs(rows, "What an epoch takes, by "+by, axis), plot.Stalls(rows, "Where the time went, by "+by, axis))
+	charts = append(charts, rows.Epochs(), rows.Stalls())
 	if best := r.Best(); r.Base >= 0 && best != r.Base {
 		charts = append(charts, plot.StepTimes([]plot.Steps{
 			{Name: r.Rows[r.Base].Name, Times: r.Rows[r.Base].Times()}, {Name: r.Rows[best].Name, Times: r.Rows[best].Times()},
 		}))
 	}
 	charts = append(charts, r.curves()...)
-	if c := plot.Memory(rows, "Device memory by "+by, axis); c != nil {
+	if c := rows.Memory(); c != nil {
 		charts = append(charts, c)
 	}
 	words := advice.Words(r.Labels())
@@ -37,37 +37,47 @@ func (r *Results) Charts() []*plot.Chart {
 	return charts
 }
 
-// Sheet is all of them in one picture.
+// Sheet puts all charts into one picture.
 func (r *Results) Sheet() *plot.Sheet {
 	return &plot.Sheet{Title: r.subject(), Labels: advice.Words(r.Labels()), Charts: r.Charts()}
 }
 
-// drawn are the rows as charts have them, and what they are told apart by. Those without
-// numbers keep their place.
-func (r *Results) drawn() (rows []plot.Row, by, axis string) {
+// drawn returns the configurations as the bars of charts. Those without numbers keep their
+// place.
+func (r *Results) drawn() *plot.Rows {
 	names := r.Plan.Names()
+	out := &plot.Rows{By: "configuration"}
+	switch {
+	case r.Plan.Ladder:
+		out.By = "rung"
+	case len(names) == 1:
+		out.By, out.Axis = names[0], names[0]
+	}
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		name := strings.ReplaceAll(units.Line(row.Name), " ", "\n")
 		if !r.Plan.Ladder && len(names) == 1 {
 			name = units.Line(r.Plan.value(i, names[0]))
 		}
-		rows = append(rows, plot.Row{Name: name, Stats: row.Stats, Rate: row.Rate, Workers: row.Workers, Epoch: row.Epoch, Memory: row.Memory})
+		out.Rows = append(out.Rows, row.Bar(name))
 	}
-	switch {
-	case r.Plan.Ladder:
-		return rows, "rung", ""
-	case len(names) == 1:
-		return rows, names[0], names[0]
-	}
-	return rows, "configuration", ""
+	return out
 }
 
-// SpeedUps are the factors against the first row and, of a ladder, against the rung before.
-func (r *Results) speedUps(rows []plot.Row, by, axis string) *plot.Chart {
-	c := &plot.Chart{Name: "speedup", Title: "Speed-up by " + by, X: axis, Y: "times as fast", Note: "Against " + units.Line(r.Rows[r.Base].Name) + ". " + plot.Whiskers}
-	for i := range rows {
-		c.Groups = append(c.Groups, rows[i].Name)
+// Bar returns the configuration as a bar of charts.
+func (r *Result) Bar(name string) plot.Row {
+	return plot.Row{Name: name, Stats: r.Stats, Rate: r.Rate, Workers: r.Workers, Epoch: r.Epoch, Memory: r.Memory}
+}
+
+// speedUps draws how many times as fast each configuration is as the first one and, of a
+// ladder, as the rung before.
+func (r *Results) speedUps(rows *plot.Rows) *plot.Chart {
+	c := &plot.Chart{
+		Name: "speedup", Title: "Speed-up by " + rows.By, X: rows.Axis, Y: "times as fast",
+		Note: "Against " + units.Line(r.Rows[r.Base].Name) + ". " + plot.Whiskers,
+	}
+	for i := range rows.Rows {
+		c.Groups = append(c.Groups, rows.Rows[i].Name)
 	}
 	cumulative := plot.Bars{Name: "against the first", Colour: plot.Blue}
 	each := plot.Bars{Name: "against the rung before", Colour: plot.Orange}
@@ -81,12 +91,11 @@ func (r *Results) speedUps(rows []plot.Row, by, axis string) *plot.Chart {
 		case !t.Tells():
 			e = units.Rough(t.Ratio)
 		}
-		b.Values, b.Lo, b.Hi = append(b.Values, e.Value), append(b.Lo, e.Lo), append(b.Hi, e.Hi)
 		word := units.Prose.Ratio(e)
 		if itself {
 			word = "1"
 		}
-		b.Texts = append(b.Texts, word)
+		b.AddEstimate(e, word)
 	}
 	for i := range r.Rows {
 		add(&cumulative, &r.Rows[i].Against.Throughput, i == r.Base)
@@ -99,8 +108,8 @@ func (r *Results) speedUps(rows []plot.Row, by, axis string) *plot.Chart {
 	return c
 }
 
-// curves are what the first runs learnt, epoch by epoch; none where the runs were not of
-// epochs.
+// curves draws what the first runs learnt, epoch by epoch. There are none where the length
+// of runs was given in steps.
 func (r *Results) curves() (charts []*plot.Chart) {
 	if r.Plan.Epochs == 0 {
 		return nil

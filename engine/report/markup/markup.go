@@ -50,6 +50,18 @@ func (d *Document) Para(format string, args ...any) {
 	d.add(block{kind: paragraph, text: oneLine(fmt.Sprintf(format, args...))})
 }
 
+// Sentences adds a paragraph of sentences, which are no formats.
+func (d *Document) Sentences(sentences ...string) {
+	d.add(block{kind: paragraph, text: oneLine(strings.Join(sentences, " "))})
+}
+
+// Fact adds an item of a list, "name: value", unless the value is empty.
+func (d *Document) Fact(name, value string) {
+	if value != "" {
+		d.Line("- %s: %s", name, value)
+	}
+}
+
 // Line adds a line: "- item", "  - item of an item", "```" before and after what is to
 // be shown as it is, or nothing, after a list.
 func (d *Document) Line(format string, args ...any) {
@@ -106,4 +118,13 @@ func Text(s string) string {
 		b.WriteByte(s[i])
 	}
 	return b.String()
+}
+
+// Sentence begins a text with a capital letter, unless its first word is a knob's name or
+// a setting.
+func Sentence(s string) string {
+	if word, _, _ := strings.Cut(s, " "); s == "" || strings.ContainsAny(word, "_=") {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
 }

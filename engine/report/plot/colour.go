@@ -12,7 +12,7 @@ import (
 // engine/command keeps the two the same.
 var series = [...]uint8{33, 214, 175, 117, 245, 166, 203, 252, 80, 141, 227, 69, 250, 240, 229, 72, 111, 168, 183, 130}
 
-// Colours of what is no cause, by Okabe and Ito's names (Color Universal Design, 2008).
+// The other colours, by Okabe and Ito's names (Color Universal Design, 2008).
 var (
 	Computing = xterm(XtermComputing) // of the device; the screen's
 	Grey      = color.RGBA{0x99, 0x99, 0x99, 0xff}
@@ -26,22 +26,22 @@ var (
 	dim   = color.RGBA{0x55, 0x55, 0x55, 0xff}
 )
 
-// Distinct is a colour for one of several curves.
+// Distinct returns the colour of curve i.
 func Distinct(i int) color.RGBA {
 	all := [...]color.RGBA{Blue, Orange, Computing, Vermilion, SkyBlue, Grey, ink}
 	return all[i%len(all)]
 }
 
-// XtermComputing is the number of the colour of computing.
+// XtermComputing is the xterm number of the colour of computing.
 const XtermComputing = 36
 
-// Xterm is the number of the colour that stands for a cause.
+// Xterm returns the xterm number of a cause's colour.
 func Xterm(c trace.Cause) int { return int(series[int(c.Info().Colour)%len(series)]) }
 
-// Cause is the colour that stands for a cause.
+// Cause returns a cause's colour.
 func Cause(c trace.Cause) color.RGBA { return xterm(uint8(Xterm(c))) }
 
-// xterm is the colour of a number from 16: a cube of 6 levels, then 24 greys.
+// xterm returns the colour of an xterm number from 16: a cube of 6 levels, then 24 greys.
 func xterm(n uint8) color.RGBA {
 	if n >= 232 {
 		grey := 8 + 10*(n-232)
@@ -57,7 +57,7 @@ func xterm(n uint8) color.RGBA {
 	return color.RGBA{level(n / 36), level(n / 6 % 6), level(n % 6), 0xff}
 }
 
-// on is the colour of text that reads on another.
+// on returns the colour of text that is readable on a background.
 func on(c color.Color) color.Color {
 	r, g, b, _ := c.RGBA()
 	if 299*r+587*g+114*b > 1000*0x7000 { // luma of ITU-R BT.601
@@ -66,7 +66,7 @@ func on(c color.Color) color.Color {
 	return color.White
 }
 
-// lighter is a colour, of 16 bits a channel, mixed with twice as much white.
+// lighter mixes a colour, of 16 bits a channel, with twice as much white.
 func lighter(r, g, b uint32) color.Color {
 	mix := func(v uint32) uint8 { return uint8((v + 2*0xffff) / 3 >> 8) }
 	return color.RGBA{mix(r), mix(g), mix(b), 0xff}

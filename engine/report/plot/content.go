@@ -10,13 +10,13 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// content is what lies within the axes.
+// content draws what lies within the axes.
 type content struct {
 	*Chart
 	size vg.Length
 }
 
-// Plot makes plot.Plotter of it.
+// Plot implements plot.Plotter.
 func (c content) Plot(area draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&area)
 	for _, t := range p.Y.Tick.Marker.Ticks(p.Y.Min, p.Y.Max) {
@@ -37,7 +37,7 @@ func (c content) Plot(area draw.Canvas, p *plot.Plot) {
 
 type scale = func(float64) vg.Length
 
-// slot is the width of a group.
+// slot is the width of a group, as a share of the distance between groups.
 const slot = 0.78
 
 // stack draws a group's bars on top of each other.
@@ -101,14 +101,14 @@ func (c content) group(area *draw.Canvas, g int, x, y scale) {
 			at := min(end, area.Max.Y-t.Height(b.Texts[g])) + 3*pixel
 			if at < end { // it lies on a whisker that leaves the picture
 				half, high := t.Width(b.Texts[g])/2+2*pixel, t.Height(b.Texts[g])
-				area.FillPolygon(color.White, []vg.Point{{X: middle - half, Y: at}, {X: middle + half, Y: at}, {X: middle + half, Y: at + high}, {X: middle - half, Y: at + high}})
+				area.FillPolygon(color.White, corners(middle-half, at, middle+half, at+high))
 			}
 			area.FillText(t, vg.Point{X: middle, Y: at}, b.Texts[g])
 		}
 	}
 }
 
-// whisker is an interval; what lies beyond the axis is cut off without an end.
+// whisker draws an interval. It cuts off what lies beyond the axis, and draws no end there.
 func (c content) whisker(area *draw.Canvas, x, half, lo, hi vg.Length) {
 	s := draw.LineStyle{Color: ink, Width: 1.5 * pixel}
 	bottom, top := max(lo, area.Min.Y), min(hi, area.Max.Y)
@@ -137,21 +137,22 @@ func (c content) line(area *draw.Canvas, l *Line, x, y scale) {
 	}
 	if l.Filled {
 		r, g, b, _ := l.Colour.RGBA()
-		corners := append([]vg.Point{{X: points[0].X, Y: area.Min.Y}}, points...)
-		corners = append(corners, vg.Point{X: points[len(points)-1].X, Y: area.Min.Y})
-		area.FillPolygon(lighter(r, g, b), corners)
+		outline := append([]vg.Point{{X: points[0].X, Y: area.Min.Y}}, points...)
+		outline = append(outline, vg.Point{X: points[len(points)-1].X, Y: area.Min.Y})
+		area.FillPolygon(lighter(r, g, b), outline)
 	}
 	area.StrokeLines(s, points)
 }
 
-// marks draws words at places of the x axis, in turns on different heights so that
-// neighbours do not cover each other.
+// marks draws words at places of the x axis, on four heights in turns, so that neighbours
+// do not cover each other.
 func (c content) marks(area *draw.Canvas, x scale) {
 	t := style(c.size*0.85, ink)
 	t.YAlign = text.YTop
 	for i, m := range c.Marks {
 		at := x(m.X)
-		area.StrokeLine2(draw.LineStyle{Color: dim, Width: pixel, Dashes: []vg.Length{3 * pixel, 3 * pixel}}, at, area.Min.Y, at, area.Max.Y)
+		dashed := draw.LineStyle{Color: dim, Width: pixel, Dashes: []vg.Length{3 * pixel, 3 * pixel}}
+		area.StrokeLine2(dashed, at, area.Min.Y, at, area.Max.Y)
 		t.XAlign = text.XLeft
 		if at += 3 * pixel; at+t.Width(m.Text) > area.Max.X {
 			t.XAlign = text.XRight

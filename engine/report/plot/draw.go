@@ -15,7 +15,7 @@ import (
 	"dev.gpustall/engine/base/units"
 )
 
-// style is text of some size.
+// style returns the style of text of that size and colour.
 func style(size vg.Length, c color.Color) text.Style {
 	return text.Style{Color: c, Font: font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}, Handler: plot.DefaultTextHandler}
 }
@@ -46,7 +46,7 @@ func titles(area draw.Canvas, size vg.Length, title, labels string) vg.Length {
 	return used + l.Height(labels) + size*0.3
 }
 
-// draw draws a chart with texts of some size.
+// draw draws the chart with texts of that size.
 func (c *Chart) draw(area draw.Canvas, size vg.Length) {
 	area.Max.Y -= titles(area, size*1.15, c.Title, c.Labels) + size*0.6
 	area.Max.Y -= c.legend(area, size*0.9)
@@ -85,8 +85,8 @@ func (c *Chart) draw(area draw.Canvas, size vg.Length) {
 	p.Draw(area)
 }
 
-// nominal puts the names of the groups under the bars, aslant where they would not fit
-// side by side.
+// nominal puts the names of the groups under the bars, slanted where they do not fit side
+// by side.
 func (c *Chart) nominal(p *plot.Plot, area draw.Canvas, size vg.Length) {
 	p.X.Min, p.X.Max = -0.5, float64(len(c.Groups))-0.5
 	p.X.Tick.Length = 0
@@ -108,7 +108,7 @@ func (c *Chart) nominal(p *plot.Plot, area draw.Canvas, size vg.Length) {
 	p.X.Tick.Marker = plot.ConstantTicks(names)
 }
 
-// top is the end of the y axis.
+// top returns the end of the y axis.
 func (c *Chart) top() float64 {
 	if c.Top > 0 {
 		return c.Top
@@ -136,10 +136,10 @@ func (c *Chart) top() float64 {
 	if most == 0 {
 		return 1
 	}
-	return max(most, min(whisker, 1.5*most)) * 1.12 // an interval that knows nothing does not flatten the bars
+	return max(most, min(whisker, 1.5*most)) * 1.12 // a very wide interval must not flatten the bars
 }
 
-// reach is the range of the x axis.
+// reach returns the range of the x axis.
 func (c *Chart) reach() (from, to float64) {
 	from, to = math.Inf(1), math.Inf(-1)
 	for i := range c.Lines {
@@ -153,7 +153,7 @@ func (c *Chart) reach() (from, to float64) {
 	return from, to
 }
 
-// value is that of a group, 0 where there is none.
+// value returns the value of a group; 0 where it has none.
 func (b *Bars) value(g int) float64 {
 	if g >= len(b.Values) || math.IsNaN(b.Values[g]) {
 		return 0
@@ -161,8 +161,8 @@ func (b *Bars) value(g int) float64 {
 	return b.Values[g]
 }
 
-// legend names bars and lines, where there is more than one kind or the bars are parts of a
-// whole; it returns its height.
+// legend names bars and lines where there are several kinds or the bars are parts of a
+// whole. It returns its height.
 func (c *Chart) legend(area draw.Canvas, size vg.Length) vg.Length {
 	type entry struct {
 		name   string
@@ -200,11 +200,15 @@ func (c *Chart) legend(area draw.Canvas, size vg.Length) vg.Length {
 	return area.Max.Y - y + row/2 + size*0.2
 }
 
-// rectangle is filled, with a thin edge that keeps light colours apart.
+// rectangle draws a filled rectangle. Its thin edge keeps light colours apart.
 func rectangle(area *draw.Canvas, c color.Color, x0, y0, x1, y1 vg.Length) {
-	corners := []vg.Point{{X: x0, Y: y0}, {X: x1, Y: y0}, {X: x1, Y: y1}, {X: x0, Y: y1}}
-	area.FillPolygon(c, corners)
-	area.StrokeLines(draw.LineStyle{Color: dim, Width: 0.75 * pixel}, append(corners, corners[0]))
+	outline := corners(x0, y0, x1, y1)
+	area.FillPolygon(c, outline)
+	area.StrokeLines(draw.LineStyle{Color: dim, Width: 0.75 * pixel}, append(outline, outline[0]))
+}
+
+func corners(x0, y0, x1, y1 vg.Length) []vg.Point {
+	return []vg.Point{{X: x0, Y: y0}, {X: x1, Y: y0}, {X: x1, Y: y1}, {X: x0, Y: y1}}
 }
 
 // fold breaks a text at spaces so that no line is wider than room.
@@ -225,10 +229,10 @@ func fold(s text.Style, t string, room vg.Length) string {
 	return strings.Join(append(lines, at), "\n")
 }
 
-// ticks are about five round numbers.
+// ticks marks an axis with about five round numbers.
 type ticks struct{}
 
-// Ticks makes plot.Ticker of it.
+// Ticks implements plot.Ticker.
 func (ticks) Ticks(from, to float64) (out []plot.Tick) {
 	if !(to > from) {
 		return nil
@@ -247,7 +251,7 @@ func (ticks) Ticks(from, to float64) (out []plot.Tick) {
 	return out
 }
 
-// round writes a number of a scale.
+// round writes a tick's number with the digits that the unit between ticks needs.
 func round(v, unit float64) string {
 	if unit >= 1 {
 		return units.Count(int64(math.Round(v)))

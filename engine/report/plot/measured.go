@@ -13,7 +13,7 @@ import (
 
 // Row is a configuration that was measured: a segment of a session, or one of a sweep.
 type Row struct {
-	Name    string                // under its bars, of one line or several
+	Name    string                // under its bars, in one line or several
 	Stats   attribution.Breakdown // of the steps that count
 	Rate    units.Estimate        // samples a second
 	Workers int                   // num_workers
@@ -21,81 +21,100 @@ type Row struct {
 	Memory  int64                 // bytes of the device; 0 where unknown
 }
 
-// each makes a value of each row, NaN where it has none.
-func each(rows []Row, of func(*Row) float64) []float64 {
-	out := make([]float64, len(rows))
-	for i := range rows {
+// Rows are the configurations that charts set side by side.
+type Rows struct {
+	Rows []Row
+	By   string // what tells them apart, for the titles of charts; empty for no mention
+	Axis string // the label of the x axis
+}
+
+// chart returns a chart of the rows, without bars. The title ends with what tells the rows
+// apart.
+func (r *Rows) chart(name, title, comma, y string) *Chart {
+	if r.By != "" {
+		title += comma + " by " + r.By
+	}
+	c := &Chart{Name: name, Title: title, X: r.Axis, Y: y}
+	for i := range r.Rows {
+		c.Groups = append(c.Groups, r.Rows[i].Name)
+	}
+	return c
+}
+
+// each returns a value of each row; NaN where nothing was measured.
+func (r *Rows) each(of func(*Row) float64) []float64 {
+	out := make([]float64, len(r.Rows))
+	for i := range r.Rows {
 		out[i] = math.NaN()
-		if rows[i].Stats.Steps > 0 {
-			out[i] = of(&rows[i])
+		if r.Rows[i].Stats.Steps > 0 {
+			out[i] = of(&r.Rows[i])
 		}
 	}
 	return out
 }
 
-// written makes a text of each value.
+// written returns each value as text, "-" for NaN.
 func written(values []float64, of func(float64) string) []string {
 	out := make([]string, len(values))
 	for i, v := range values {
-		out[i] = of(v)
-	}
-	return out
-}
-
-func names(rows []Row) []string {
-	out := make([]string, len(rows))
-	for i := range rows {
-		out[i] = rows[i].Name
+		if out[i] = "-"; !math.IsNaN(v) {
+			out[i] = of(v)
+		}
 	}
 	return out
 }
 
 // Throughput draws the samples a second of each row, with its interval.
-func Throughput(rows []Row, title, axis string) *Chart {
-	b := Bars{Name: "throughput", Colour: Blue, Values: each(rows, func(r *Row) float64 { return r.Rate.Value }),
-		Lo: each(rows, func(r *Row) float64 { return r.Rate.Lo }), Hi: each(rows, func(r *Row) float64 { return r.Rate.Hi })}
+func (r *Rows) Throughput() *Chart {
+	b := Bars{
+		Name: "throughput", Colour: Blue,
+		Values: r.each(func(r *Row) float64 { return r.Rate.Value }),
+		Lo:     r.each(func(r *Row) float64 { return r.Rate.Lo }),
+		Hi:     r.each(func(r *Row) float64 { return r.Rate.Hi }),
+	}
 	b.Texts = written(b.Values, units.Rate)
-	return &Chart{Name: "throughput", Title: title, X: axis, Y: "samples/s", Groups: names(rows), Bars: []Bars{b},
-		Note: "Steady steps. " + Whiskers}
+	c := r.chart("throughput", "Throughput", "", "samples/s")
+	c.Bars, c.Note = []Bars{b}, "Steady steps. "+Whiskers
+	return c
 }
 
-// Whiskers says what they are.
-const Whiskers = "Whiskers are 95 % intervals, which go on where they reach the top; where there is none, too little was measured for one."
+// Whiskers explains them in the note of a chart.
+const Whiskers = "Whiskers are 95 % intervals, which go on where they reach the top; " +
+	"where there is none, too little was measured for one."
 
-// Epochs sets the time of an epoch beside what the device computes and what a worker
-// loads in it: the longer of the two is what the epoch cannot be shorter than.
-func Epochs(rows []Row, title, axis string) *Chart {
+// Epochs draws the time of an epoch beside what the device computes and what a worker
+// loads in it. The epoch cannot be shorter than the longer of those two.
+func (r *Rows) Epochs() *Chart {
 	per := func(ns func(*Row) int64) []float64 {
-		return each(rows, func(r *Row) float64 {
+		return r.each(func(r *Row) float64 {
 			if r.Epoch == 0 || r.Stats.Samples == 0 {
 				return math.NaN()
 			}
 			return float64(ns(r)) / float64(r.Stats.Samples) * float64(r.Epoch) / 1e9
 		})
 	}
-	c := &Chart{Name: "epochs", Title: title, X: axis, Y: "seconds", Groups: names(rows), Bars: []Bars{
+	c := r.chart("epochs", "What an epoch takes", ",", "seconds")
+	c.Bars = []Bars{
 		{Name: "an epoch", Colour: Blue, Values: per(func(r *Row) int64 { return r.Stats.Active() })},
 		{Name: "the device computes", Colour: Computing, Values: per(func(r *Row) int64 { return r.Stats.Busy })},
 		{Name: "a worker loads", Colour: Orange, Values: per(func(r *Row) int64 { return r.Stats.Load / int64(max(1, r.Workers)) })},
-	}, Note: "At the rate of the steady steps. Loading is the time of all workers, divided by their number (inline: the step loop's own)."}
+	}
+	c.Note = "At the rate of the steady steps. " +
+		"Loading is the time of all workers, divided by their number (inline: the step loop's own)."
 	for i := range c.Bars {
 		b := &c.Bars[i]
-		b.Texts = written(b.Values, func(s float64) string {
-			if math.IsNaN(s) {
-				return "-"
-			}
-			return units.Narrow.Time(int64(s * 1e9))
-		})
+		b.Texts = written(b.Values, func(s float64) string { return units.Narrow.Time(int64(s * 1e9)) })
 	}
 	return c
 }
 
-// Stalls draws where the time of each row went: computing and every cause.
-func Stalls(rows []Row, title, axis string) *Chart {
-	c := &Chart{Name: "stalls", Title: title, X: axis, Y: "% of the time", Groups: names(rows), Stacked: true, Top: 100}
+// Stalls draws where the time of each row went: computing and every cause of idleness.
+func (r *Rows) Stalls() *Chart {
+	c := r.chart("stalls", "Where the time went", ",", "% of the time")
+	c.Stacked, c.Top = true, 100
 	add := func(name string, letter rune, b Bars, of func(*Row) float64) {
 		b.Name, b.Letter = name, letter
-		b.Values = each(rows, func(r *Row) float64 { return 100 * of(r) })
+		b.Values = r.each(func(r *Row) float64 { return 100 * of(r) })
 		b.Texts = written(b.Values, func(v float64) string { return units.Narrow.Percent(v / 100) })
 		c.Bars = append(c.Bars, b)
 	}
@@ -103,21 +122,25 @@ func Stalls(rows []Row, title, axis string) *Chart {
 	for i := range trace.NumCauses {
 		cause := trace.Cause(i)
 		share := func(r *Row) float64 { return r.Stats.Share(cause) }
-		if slices.ContainsFunc(rows, func(r Row) bool { return share(&r) >= leastShare }) {
+		if slices.ContainsFunc(r.Rows, func(r Row) bool { return share(&r) >= leastShare }) {
 			add(cause.String(), cause.Info().Letter, Bars{Colour: Cause(cause)}, share)
 		}
 	}
-	c.Note = fmt.Sprintf("What the device did, and while it computed nothing, what it waited for. Causes under %s of the time everywhere are left out.", units.Prose.Percent(leastShare))
+	c.Note = fmt.Sprintf("What the device did, and while it computed nothing, what it waited for. Causes under %s of the time everywhere are left out.",
+		units.Prose.Percent(leastShare))
 	return c
 }
 
-// leastShare is the share of the time from which a cause is drawn.
+// leastShare is the least share of the time for which a cause is drawn.
 const leastShare = 0.001
 
-// Utilisation draws how busy the device was over the run, and where its settings changed: a
-// segment is marked with its name, unless that is empty.
+// Utilisation draws how busy the device was over the run. It marks the beginning of each
+// segment with the segment's name, unless that is empty.
 func Utilisation(s *trace.Snapshot, names func(*trace.Segment) string) *Chart {
-	c := &Chart{Name: "utilisation", Title: "Device utilisation over time", X: "seconds since the start", Y: "% of the time computing", Top: 105}
+	c := &Chart{
+		Name: "utilisation", Title: "Device utilisation over time",
+		X: "seconds since the start", Y: "% of the time computing", Top: 105,
+	}
 	h := &s.History
 	if len(h.Points) == 0 {
 		return c
@@ -153,8 +176,8 @@ func Utilisation(s *trace.Snapshot, names func(*trace.Segment) string) *Chart {
 
 const (
 	maxPoints = 400 // of a curve
-	maxMarks  = 12
-	bins      = 60 // of a histogram
+	maxMarks  = 12  // of segments
+	bins      = 60  // of a histogram
 )
 
 // Steps are the step times of a configuration.
@@ -202,7 +225,8 @@ func StepTimes(of []Steps) *Chart {
 			l.Points = append(l.Points, Point{float64(edges[b]) / 1e6, share}, Point{float64(edges[b+1]) / 1e6, share})
 		}
 		if left > 0 {
-			beyond += fmt.Sprintf(" Of %s, %s of %s took longer than is shown, at the most %s.", s.Name, units.Count(left), units.Counted(n, "step", "steps"), units.Prose.Time(trace.Quantile(1, s.Times...)))
+			beyond += fmt.Sprintf(" Of %s, %s of %s took longer than is shown, at the most %s.",
+				s.Name, units.Count(left), units.Counted(n, "step", "steps"), units.Prose.Time(trace.Quantile(1, s.Times...)))
 		}
 		c.Lines = append(c.Lines, l)
 	}
@@ -210,6 +234,7 @@ func StepTimes(of []Steps) *Chart {
 	return c
 }
 
+// count returns how many step times the distributions hold.
 func count(of []*trace.Distribution) (n int64) {
 	for _, d := range of {
 		n += d.N()
@@ -218,10 +243,10 @@ func count(of []*trace.Distribution) (n int64) {
 }
 
 // Memory draws the device memory of each row; nil where none is known.
-func Memory(rows []Row, title, axis string) *Chart {
+func (r *Rows) Memory() *Chart {
 	b := Bars{Name: "device memory", Colour: SkyBlue}
 	known := false
-	b.Values = each(rows, func(r *Row) float64 {
+	b.Values = r.each(func(r *Row) float64 {
 		if r.Memory == 0 {
 			return math.NaN()
 		}
@@ -231,11 +256,8 @@ func Memory(rows []Row, title, axis string) *Chart {
 	if !known {
 		return nil
 	}
-	b.Texts = written(b.Values, func(mib float64) string {
-		if math.IsNaN(mib) {
-			return "-"
-		}
-		return units.Narrow.Bytes(int64(mib * (1 << 20)))
-	})
-	return &Chart{Name: "memory", Title: title, X: axis, Y: "MiB", Groups: names(rows), Bars: []Bars{b}}
+	b.Texts = written(b.Values, func(mib float64) string { return units.Narrow.Bytes(int64(mib * (1 << 20))) })
+	c := r.chart("memory", "Device memory", "", "MiB")
+	c.Bars = []Bars{b}
+	return c
 }

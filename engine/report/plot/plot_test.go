@@ -73,7 +73,7 @@ func TestStalls(t *testing.T) {
 	r.Name = "A"
 	r.Stats.Steps, r.Stats.Wall, r.Stats.Busy = 10, 1000, 400
 	r.Stats.Stall[trace.CauseDecode], r.Stats.Stall[trace.CauseHost] = 500, 100
-	c := Stalls([]Row{r}, "T", "")
+	c := (&Rows{Rows: []Row{r}}).Stalls()
 	for i := range c.Bars {
 		c.Bars[i].Letter = 0 // which interrupts the colour
 	}
@@ -90,7 +90,7 @@ func TestStalls(t *testing.T) {
 func TestAlone(t *testing.T) {
 	r := Row{Name: "A"}
 	r.Stats.Steps, r.Stats.Wall, r.Stats.Busy = 10, 1000, 1000
-	c := Stalls([]Row{r}, "T", "")
+	c := (&Rows{Rows: []Row{r}}).Stalls()
 	if c.Bars[0].Letter = 0; len(c.Bars) != 1 || tallest(drawn(t, c), Computing, 0, Width/8) == 0 {
 		t.Errorf("%d parts, and the legend lacks computing", len(c.Bars))
 	}
@@ -122,7 +122,7 @@ func TestRound(t *testing.T) {
 
 // TestTop: an interval that knows nothing does not flatten the bars.
 func TestTop(t *testing.T) {
-	c := Throughput([]Row{{Rate: units.Estimate{Value: 10, Lo: 1, Hi: 1000}}}, "", "")
+	c := (&Rows{Rows: []Row{{Rate: units.Estimate{Value: 10, Lo: 1, Hi: 1000}}}}).Throughput()
 	c.Bars[0].Values, c.Bars[0].Lo, c.Bars[0].Hi = []float64{10}, []float64{1}, []float64{1000}
 	if top := c.top(); top < 15 || top > 20 {
 		t.Errorf("the axis ends at %v", top)

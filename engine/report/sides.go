@@ -1,0 +1,174 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/report/markup"
+	"dev.gpustall/engine/trace"
+)
+
+// sides is the part of the first page that sets before and after side by side.
+type sides struct {
+	*account
+	a, b  *attribution.SegmentStats // before and after
+	turns *turns                    // nil where a and b did not take turns
+}
+
+func newSides(a *account) *sides {
+	s := &sides{account: a, a: &a.rows[a.first], b: &a.rows[a.last]}
+	s.turns = s.taken()
+	return s
+}
+
+func (s *sides) write(d *markup.Document, headline, baseline string) {
+	what := fmt.Sprintf("the last with %d steady steps or more", advice.MinSteps)
+	if s.best() {
+		what = "the best that was measured"
+	}
+	after := s.b.Name()
+	d.Para("Before is segment A, %s. After is segment %s, %s: %s.", baseline, after, what, s.difference(s.first, s.last))
+
+	changes := s.changes()
+	rows := [][]string{{"measurement", ">before (A)", ">after (" + after + ")", ">change"}}
+	second := s.column(s.last)
+	for i, r := range s.column(s.first) {
+		rows = append(rows, append(r, second[i][1], changes[i]))
+	}
+	excluded := s.a.Excluded + s.b.Excluded
+	if s.turns != nil {
+		rows, excluded = append(rows, s.turns.row), int(s.turns.leftOut)
+	}
+	d.Table(rows)
+	footnote(d, &s.s.Meta)
+	if strings.Contains(headline+strings.Join(changes, ""), stats.DriftMark) {
+		d.Sentences(
+			markup.Sentence(stats.DriftMark)+": how the host drifted while no setting changed is taken out of what is marked so.",
+			"All other numbers of the table are as measured.")
+	}
+	confidence(d, &s.b.VsA, excluded)
+	if text := s.computeText(s.a, s.b, &s.b.VsA); text != "" {
+		d.Para("%s.", markup.Sentence(text))
+	}
+}
+
+// changes returns the last cells of the rows of column.
+func (s *sides) changes() []string {
+	a, b := s.a, s.b
+	before, after := s.epochOf(s.first), s.epochOf(s.last)
+	epoch := change(float64(before.best()), float64(after.best()))
+	busy := certain(&b.VsA.Busy, perSample(a), perSample(b))
+	throughput := certain(&b.VsA.Throughput, a.SamplesPerSecond, b.SamplesPerSecond)
+	switch {
+	case s.turns != nil: // VsA is of the steps in turns, and a and b have others
+		busy, throughput = change(perSample(a), perSample(b)), change(a.SamplesPerSecond, b.SamplesPerSecond)
+	case before.measured == 0 || after.measured == 0: // the epoch time follows from the rate, and so does its change
+		inverse := b.VsA.Throughput.Inverse()
+		epoch = certain(&inverse, float64(before.best()), float64(after.best()))
+	}
+	return []string{
+		epoch,
+		points(a, b, b.Utilisation-a.Utilisation),
+		points(a, b, b.DataShare-a.DataShare),
+		busy,
+		throughput,
+		change(float64(a.P50), float64(b.P50)),
+	}
+}
+
+// turns is what was measured where two settings took turns.
+type turns struct {
+	row     []string // of the table of before and after
+	leftOut int64    // steps
+}
+
+// taken returns the A/B test by which b is compared with a; nil where their own steps
+// are compared.
+func (s *sides) taken() *turns {
+	x, reversed := attribution.Proof(s.advice.Experiments, s.a.Segment.Knobs, s.b.Segment.Knobs)
+	if x == nil || s.b.VsA.Pairs == 0 {
+		return nil
+	}
+	before, after := &x.Sides[0], &x.Sides[1]
+	if reversed {
+		before, after = after, before
+	}
+	side := func(s *attribution.Side) string { return units.Rate(s.SamplesPerSecond()) + "/s" }
+	gain := units.Prose.Gain(s.b.VsA.Throughput.Estimate())
+	return &turns{[]string{"throughput, taking turns (" + stats.Turns + ")", side(before), side(after), gain}, x.LeftOut}
+}
+
+// column returns the measurements of a row that the first page shows.
+func (a *account) column(row int) [][]string {
+	r := &a.rows[row]
+	rows := [][]string{
+		{"epoch time", a.epochOf(row).short()},
+		{"device utilisation", share(r, r.Utilisation)},
+		{"device waits for data", share(r, r.DataShare)},
+		{"device time a sample", "-"},
+		{"throughput", "-"},
+		{"step time, median", "-"},
+	}
+	if r.Steps > 0 {
+		rows[3][1] = deviceTime(r)
+		rows[4][1] = rate(r)
+		rows[5][1] = units.Prose.Time(int64(r.P50))
+	}
+	return rows
+}
+
+// footnote explains the marks of the table. A trace has none: it holds every step, and
+// nothing is estimated.
+func footnote(d *markup.Document, m *trace.Meta) {
+	if m.Imported != "" {
+		return
+	}
+	d.Sentences(
+		"A segment is a stretch of the run with constant settings; its numbers leave out the steps of the change itself and the run's first.",
+		"~ marks an estimate: an epoch time worked out from the rate, or a change without an interval.")
+}
+
+// confidence says how sure the change of the epoch time is.
+func confidence(d *markup.Document, of *stats.Comparison, excluded int) {
+	c := &of.Throughput
+	if c.Answer == stats.Unknown {
+		text := ""
+		if c.Missing.What == stats.Windows {
+			text = " Steps near one another are fast or slow together; a window is as long as they are."
+		}
+		d.Para("**Whether epochs became shorter is not known yet:** %s.%s", c.Missing, text)
+		return
+	}
+	rests := restsOn(of, excluded)
+	less := Reduction(c)
+	if c.Answer == stats.Same {
+		d.Para("**The same epoch time, within %s:** the 95 %% confidence interval of the reduction is %s. %s.",
+			units.Prose.Percent(stats.DefaultMargin), units.Prose.PercentRange(less), rests)
+		return
+	}
+	word := "Reduction"
+	if less.Value < 0 {
+		word, less = "Increase", increase(less)
+	}
+	d.Para("**%s of epoch time: %s, 95 %% confidence interval %s.** %s.", word, units.Prose.PercentOf(less), units.Prose.PercentRange(less), rests)
+}
+
+// restsOn says which steps an answer rests on.
+func restsOn(of *stats.Comparison, excluded int) string {
+	c := &of.Throughput
+	steps := fmt.Sprintf("the time per sample in steady steps that tell as much as %s and %s independent ones",
+		units.Count(int(c.Samples[0])), units.Count(int(c.Samples[1])))
+	if by := of.ByTurns(); by != "" {
+		steps = by + ", in which both met the same host"
+	}
+	text := fmt.Sprintf("It rests on %s; %s left out as transition or warm-up. It holds however often one looked",
+		steps, units.Counted(excluded, "step", "steps"))
+	if drift := c.LessDrift(); drift != "" {
+		text += ". The rates: " + drift
+	}
+	return text
+}
