@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"image/color"
-	"io"
 	"math"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,18 +27,19 @@ const (
 	dashboardFile     = "optimization_dashboard.png"
 )
 
-// Picture is one of the lab.
+// Picture is a picture of the lab and the name of its file.
 type Picture struct {
 	File  string
 	Sheet *plot.Sheet
 }
 
-// Pictures are all there are. One of which nothing was measured says why.
-func (l *Lab) Pictures() []Picture {
+// Pictures returns all pictures. One of which nothing was measured says why.
+func (r *Record) Pictures() []Picture {
+	l := &gallery{r}
 	final, _, _ := l.ends()
 	return []Picture{
-		{workersFile, l.workersSheet(l.stage(Workers))},
-		{dataloaderFile, l.fixesSheet(final)},
+		{workersFile, l.workers(l.stage(Workers))},
+		{dataloaderFile, l.fixes(final)},
 		{ampFile, l.sheet("Precision", l.stage(Precision), "throughput", "memory")},
 		{accumulationFile, l.sheet("Gradient accumulation (batches x samples of each)", l.stage(Accumulation), "throughput", "memory")},
 		{checkpointingFile, l.sheet("Checkpointing", l.stage(Checkpointing), "throughput", "memory")},
@@ -49,8 +48,11 @@ func (l *Lab) Pictures() []Picture {
 	}
 }
 
-// workersSheet sets numbers of workers side by side, by their number.
-func (l *Lab) workersSheet(s *Stage) *plot.Sheet {
+// gallery draws the pictures.
+type gallery struct{ *Record }
+
+// workers draws the numbers of workers side by side, in their order.
+func (l *gallery) workers(s *Stage) *plot.Sheet {
 	out := l.sheet("num_workers", s)
 	if s == nil || s.Results == nil {
 		return out
@@ -72,8 +74,8 @@ func (l *Lab) workersSheet(s *Stage) *plot.Sheet {
 	return out
 }
 
-// sheet has charts of a stage side by side.
-func (l *Lab) sheet(title string, s *Stage, names ...string) *plot.Sheet {
+// sheet draws charts of a stage side by side.
+func (l *gallery) sheet(title string, s *Stage, names ...string) *plot.Sheet {
 	out := &plot.Sheet{Title: title, Labels: advice.Words(l.Labels())}
 	if m := l.first(); m != nil {
 		out.Title += ": " + units.Line(m.Meta.Model+" on "+m.Meta.Device)
@@ -115,10 +117,10 @@ func unmeasured(s *Stage) (text string) {
 	return text
 }
 
-// dashboard is the whole lab in four charts: throughput, cumulative speed-up, memory, and
+// dashboard draws the whole lab in four charts: throughput, cumulative speed-up, memory, and
 // what each rung brought. Where nothing was kept, or it was not measured together, they are
 // of what was tried.
-func (l *Lab) dashboard(s *Stage) *plot.Sheet {
+func (l *gallery) dashboard(s *Stage) *plot.Sheet {
 	out := l.sheet("Optimizations", s, "throughput", "speedup", "memory", "speedup")
 	if s.row(1) == nil {
 		if len(l.Tried) > 0 {
@@ -138,11 +140,12 @@ func (l *Lab) dashboard(s *Stage) *plot.Sheet {
 	return out
 }
 
-// fixesSheet has what was kept, rung by rung, and where the time went then. Where nothing was,
-// it has the fixes that were tried.
-func (l *Lab) fixesSheet(s *Stage) *plot.Sheet {
+// fixes draws what was kept, rung by rung, and where the time went with it. Where nothing
+// was kept, it draws the fixes that were tried.
+func (l *gallery) fixes(s *Stage) *plot.Sheet {
 	out := l.sheet("From the baseline, fix by fix", s, "throughput", "stalls")
-	tried := slices.DeleteFunc(slices.Clone(l.Tried), func(o *Optimization) bool { return o.Stage.Kind != Fix && o.Stage.Kind != Workers })
+	other := func(o *Optimization) bool { return o.Stage.Kind != Fix && o.Stage.Kind != Workers }
+	tried := slices.DeleteFunc(slices.Clone(l.Tried), other)
 	if s.row(1) == nil && len(tried) > 0 {
 		charts := triedCharts(tried)
 		out.Charts = []*plot.Chart{charts[0], charts[3]}
@@ -150,8 +153,8 @@ func (l *Lab) fixesSheet(s *Stage) *plot.Sheet {
 	return out
 }
 
-// triedCharts are of what was tried, each against the settings kept until then: throughput,
-// what was kept together, memory, and speed-up.
+// triedCharts draws what was tried, each against the settings kept until then: throughput,
+// the gain of all that was kept, memory, and speed-up.
 func triedCharts(tried []*Optimization) []*plot.Chart {
 	var names []string
 	side := func(name string, colour color.Color) plot.Bars { return plot.Bars{Name: name, Colour: colour} }
@@ -184,7 +187,7 @@ func triedCharts(tried []*Optimization) []*plot.Chart {
 		}
 		together.AddEstimate(units.Rough(product), units.Prose.Ratio(units.Rough(product)))
 	}
-	memory[0].Texts = nil // they are what is after the one before, and there is little room
+	memory[0].Texts = nil // they repeat the bar after the change before, and there is little room
 	chart := func(title, y, note string, bars ...plot.Bars) *plot.Chart {
 		return &plot.Chart{Title: title, Y: y, Note: note, Groups: names, Bars: bars}
 	}
@@ -194,21 +197,4 @@ func triedCharts(tried []*Optimization) []*plot.Chart {
 		chart("Device memory, before and after", "MiB", "", memory...),
 		chart("What each brought", "times as fast", "Against the settings kept until then. ~ marks what is not known for sure.", gain),
 	}
-}
-
-// Write makes the folder's results: report, table, pictures and script. write is how a file
-// is written.
-func (l *Lab) Write(write func(path string, content func(io.Writer) error) error) error {
-	for _, p := range l.Pictures() {
-		if err := write(filepath.Join(l.Dir, p.File), p.Sheet.PNG); err != nil {
-			return err
-		}
-	}
-	if err := write(filepath.Join(l.Dir, ResultFile), l.CSV); err != nil {
-		return err
-	}
-	if err := write(filepath.Join(l.Dir, ScriptFile), l.Script); err != nil {
-		return err
-	}
-	return write(filepath.Join(l.Dir, ReportFile), l.Document().Markdown)
 }

@@ -3,6 +3,7 @@ package lab
 import (
 	"io"
 	"strconv"
+	"strings"
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/base/knob"
@@ -12,9 +13,9 @@ import (
 )
 
 // CSV writes a row for every configuration of every stage, in the order in which they were
-// measured, and what came of it: rates and their comparisons with intervals, times in
-// seconds, shares from 0 to 1. Where a stage had nothing to run, its row says why.
-func (l *Lab) CSV(w io.Writer) error {
+// measured: rates and their comparisons with intervals, times in seconds, shares from 0 to
+// 1. Where a stage had nothing to run, its row says why.
+func (l *Record) CSV(w io.Writer) error {
 	c := markup.NewCSV(w)
 	head := []string{"stage", "title", "configuration", "settings", "kept", "impact", "runs", "steps",
 		"samples_per_s", "samples_per_s_lo", "samples_per_s_hi",
@@ -32,7 +33,7 @@ func (l *Lab) CSV(w io.Writer) error {
 		}
 		for i := range s.Results.Rows {
 			row := &s.Results.Rows[i]
-			cells := []string{string(s.Kind), units.Line(s.Title), units.Line(row.Name), units.Line(listed(s.Results.Plan.All(i)))}
+			cells := []string{string(s.Kind), units.Line(s.Title), units.Line(row.Name), units.Line(knob.Join(s.Results.Plan.All(i), " "))}
 			cells = append(cells, l.outcomeCells(s, i)...)
 			if !row.Measured() {
 				none(cells, row.Why())
@@ -43,45 +44,19 @@ func (l *Lab) CSV(w io.Writer) error {
 				markup.Number(row.Rate.Value), markup.Number(row.Rate.Lo), markup.Number(row.Rate.Hi))
 			cells = append(cells, sweep.ChangeCells(&row.Against, i == 0)...)
 			cells = append(cells, sweep.ChangeCells(&row.Added, i == 0)...)
-			memory := ""
-			if row.Memory > 0 {
-				memory = strconv.FormatInt(row.Memory, 10)
-			}
 			cells = append(cells, markup.Seconds(row.PerEpoch(row.Stats.Active())), markup.Seconds(row.P50), markup.Seconds(row.P95),
-				markup.Number(row.Stats.Utilisation()), markup.Number(row.Stats.DataShare()), memory, markup.Number(m.Loss))
-			labels := ""
-			for j, k := range advice.Keys(row.Labels()) {
-				if j > 0 {
-					labels += " "
-				}
-				labels += k
-			}
-			c.Row(append(cells, labels, ""))
+				markup.Number(row.Stats.Utilisation()), markup.Number(row.Stats.DataShare()), markup.Whole(row.Memory), markup.Number(m.Loss))
+			c.Row(append(cells, strings.Join(advice.Keys(row.Labels()), " "), ""))
 		}
 	}
 	return c.End()
 }
 
-// listed is settings in a field.
-func listed(settings []knob.Setting) (text string) {
-	for i, k := range settings {
-		if i > 0 {
-			text += " "
-		}
-		text += k.Name + "=" + k.Value
-	}
-	return text
-}
-
-// outcomeCells say of a configuration whether it was kept, and its impact.
-func (l *Lab) outcomeCells(s *Stage, row int) []string {
+// outcomeCells says of a configuration whether it was kept, and its impact.
+func (l *Record) outcomeCells(s *Stage, row int) []string {
 	for _, o := range l.Tried {
 		if o.Stage == s && o.Row == row {
-			kept := "no"
-			if o.Kept {
-				kept = "yes"
-			}
-			return []string{kept, o.Impact()}
+			return []string{yesNo(o.Kept), o.Impact()}
 		}
 	}
 	return []string{"", ""}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/batch/sweep"
 )
 
 // Files of a lab's folder, beside the folders of its stages.
@@ -19,17 +20,17 @@ const (
 	ScriptFile  = "optimized_training.py"
 )
 
-// memo is what lies in the folder beside the runs: all else follows from those.
+// memo is what the folder holds beside the runs. All else follows from the runs.
 type memo struct {
 	Request Request       `json:"request"`
 	Spent   time.Duration `json:"spent_ns"`
 }
 
-// maxMemo is the size in bytes beyond which a file is none.
+// maxMemo is the largest size of a memo, in bytes.
 const maxMemo = 1 << 20
 
 // IsFolder reports whether a lab lies in a folder.
-func IsFolder(dir string) bool { return isFile(filepath.Join(dir, requestFile)) }
+func IsFolder(dir string) bool { return sweep.Holds(dir, requestFile) }
 
 // Vacant refuses a folder that holds anything.
 func (l *Lab) Vacant() error {
@@ -88,19 +89,6 @@ func (l *Lab) Resume() error {
 
 // Save writes down what the lab is asked for and how long it has taken.
 func (l *Lab) Save() error {
-	b, err := json.MarshalIndent(memo{l.Request, l.Spent}, "", "  ")
-	if err != nil {
-		return err
-	}
 	path := filepath.Join(l.Dir, requestFile)
-	part := path + ".part"
-	if err = os.WriteFile(part, append(b, '\n'), 0o644); err == nil {
-		err = os.Rename(part, path)
-	}
-	return errs.Wrap(err, "write", path, "name a folder that can be written to with --out")
-}
-
-func isFile(path string) bool {
-	info, err := os.Lstat(path)
-	return err == nil && info.Mode().IsRegular()
+	return errs.Wrap(sweep.WriteJSON(path, memo{l.Request, l.Spent}), "write", path, "name a folder that can be written to with --out")
 }

@@ -98,7 +98,7 @@ func request() Request {
 
 func begin(t *testing.T, dir string, r Request) *Lab {
 	t.Helper()
-	l := &Lab{Request: r, Dir: dir, Runner: pretend, Check: check, Tell: func(e sweep.Event) {
+	l := &Lab{Record: Record{Request: r}, Dir: dir, Runner: pretend, Check: check, Tell: func(e sweep.Event) {
 		if e.Done > e.Of || e.Left < 0 {
 			t.Errorf("%d of %d runs, %v left", e.Done, e.Of, e.Left)
 		}
@@ -296,9 +296,9 @@ func TestInjected(t *testing.T) {
 func TestInjectedOften(t *testing.T) {
 	r := sweep.Result{P50: 12.8e6}
 	r.Stats.Steps, r.Stats.Samples, r.Stats.Wall = 100, 12_800, 99*12.8e6+60e9
-	l := &Lab{Say: func(string) {}}
-	if err := l.slow(&r); err != nil || l.Injected != "300µs" {
-		t.Errorf("injected %q: %v", l.Injected, err)
+	s := &story{Record: &Record{}, say: func(string) {}}
+	if s.slow(&r); s.Injected != "300µs" {
+		t.Errorf("injected %q", s.Injected)
 	}
 }
 
@@ -308,7 +308,7 @@ func TestFolder(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(taken, "thesis.tex"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := (&Lab{Dir: taken, Request: request()}).Begin(); err == nil || !strings.Contains(err.Error(), "something else") {
+	if err := (&Lab{Dir: taken, Record: Record{Request: request()}}).Begin(); err == nil || !strings.Contains(err.Error(), "something else") {
 		t.Errorf("it began among other files: %v", err)
 	}
 	if err := (&Lab{Dir: taken}).Resume(); err == nil {

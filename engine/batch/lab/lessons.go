@@ -6,24 +6,12 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/analysis/stats"
-	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/batch/sweep"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/report/markup"
 )
 
-// final are the settings that the lab ends with, as a run shows them; empty before the
-// baseline is measured.
-func (l *Lab) final() []knob.Setting {
-	r := l.stage(Baseline).row(0)
-	if r == nil {
-		return nil
-	}
-	knobs := with(r.First().Segment.Knobs, l.now...)
-	return slices.DeleteFunc(knobs, knob.Setting.IsInject)
-}
-
-func (l *Lab) recommendations(d *markup.Document) {
+func (l *document) recommendations(d *markup.Document) {
 	d.Heading(2, "Production recommendations")
 	knobs := l.final()
 	if knobs == nil {
@@ -31,7 +19,11 @@ func (l *Lab) recommendations(d *markup.Document) {
 		return
 	}
 	if len(l.now) == 0 {
-		d.Line("- Keep the settings as they are: nothing was %s.", map[bool]string{true: "tried yet", false: "faster for sure"}[len(l.Tried) == 0 && !l.done()])
+		nothing := "faster for sure"
+		if len(l.Tried) == 0 && !l.done() {
+			nothing = "tried yet"
+		}
+		d.Line("- Keep the settings as they are: nothing was %s.", nothing)
 	} else {
 		d.Line("- Use these settings. As flags of gpustall, beside those of the baseline:")
 		d.Fenced(report.Flags(l.now))
@@ -71,8 +63,8 @@ func (l *Lab) recommendations(d *markup.Document) {
 	d.Line("")
 }
 
-// thriftiest is the measured optimization that saves most memory; nil when none does.
-func (l *Lab) thriftiest() (best *Optimization) {
+// thriftiest returns the measured optimization that saves most memory; nil when none does.
+func (l *document) thriftiest() (best *Optimization) {
 	most := 0.0
 	for _, o := range l.Tried {
 		if s := saved(o.memory()); o.For == Memory && s > most {
@@ -82,8 +74,8 @@ func (l *Lab) thriftiest() (best *Optimization) {
 	return best
 }
 
-// lessons are what the measurements show beyond their numbers.
-func (l *Lab) lessons(d *markup.Document) {
+// lessons says what the measurements show beyond their numbers.
+func (l *document) lessons(d *markup.Document) {
 	d.Heading(2, "Lessons")
 	base := l.first()
 	if base == nil {
@@ -119,10 +111,11 @@ func (l *Lab) lessons(d *markup.Document) {
 	for _, k := range []Kind{Accumulation, Checkpointing} {
 		for _, o := range l.Tried {
 			if o.Stage.Kind == k && o.row() != nil && better(o.change()) {
-				d.Line("- %s is faster too, which is not what it is there for: look at why before you use it.", sentence(sweep.Text(o.Name)))
+				d.Line("- %s is faster too, which is not what it is there for: look at why before you use it.", markup.Sentence(sweep.Text(o.Name)))
 			}
 		}
 	}
-	d.Line("- One change at a time, each against what went before, and everything once more in the end: a gain that was found by picking is partly luck, and the last measurement is the one to quote.")
+	d.Line("- One change at a time, each against what went before, and everything once more in the end: " +
+		"a gain that was found by picking is partly luck, and the last measurement is the one to quote.")
 	d.Line("")
 }

@@ -11,7 +11,7 @@ import (
 	"dev.gpustall/engine/batch/sweep"
 )
 
-// Aim is what an optimization is there for.
+// Aim is the purpose of an optimization.
 type Aim uint8
 
 // The aims.
@@ -23,24 +23,24 @@ const (
 // Optimization is one change that was tried.
 type Optimization struct {
 	Name      string // "num_workers 0 -> 4"
-	Why       string // it was tried
-	Predicted string // of its throughput, in words; empty where nothing was
+	Why       string // why it was tried
+	Predicted string // what was predicted of its throughput, in words; empty where nothing was
 	Adds      []knob.Setting
 	For       Aim
 	Among     bool // another one of its stage was faster
 
 	Stage *Stage
-	Row   int // of the stage's results; row 0 is what it is compared with
+	Row   int // in the stage's results; it is compared with row 0
 	Kept  bool
 }
 
-// row is what it measured; nil where it has nothing.
+// row returns what was measured with it; nil where nothing was.
 func (o *Optimization) row() *sweep.Result { return o.Stage.row(o.Row) }
 
-// before is what it is compared with.
+// before returns what it is compared with.
 func (o *Optimization) before() *sweep.Result { return o.Stage.row(0) }
 
-// change is what it did to the throughput, which is nothing where it was not measured.
+// change returns what it did to the throughput; an unknown change where it was not measured.
 func (o *Optimization) change() *stats.Change {
 	if r := o.row(); r != nil {
 		return &r.Against.Throughput
@@ -48,7 +48,7 @@ func (o *Optimization) change() *stats.Change {
 	return &stats.Change{}
 }
 
-// memory is what the device held before and after, in bytes; 0 where that is not known.
+// memory returns what the device held before and after, in bytes; 0 where that is not known.
 func (o *Optimization) memory() (before, after int64) {
 	a, b := o.before(), o.row()
 	if a == nil || b == nil {
@@ -57,7 +57,7 @@ func (o *Optimization) memory() (before, after int64) {
 	return a.Memory, b.Memory
 }
 
-// without is why it has no numbers.
+// without says why it has no numbers.
 func (o *Optimization) without() string {
 	if o.Stage.Results == nil {
 		return "not possible here: " + cmp.Or(o.Stage.Configs[o.Row].Refused, o.Stage.Skipped)
@@ -65,19 +65,7 @@ func (o *Optimization) without() string {
 	return o.Stage.Results.Rows[o.Row].Why()
 }
 
-// decide notes what a change did, and keeps it where it is there for speed and the evidence
-// says that it is faster.
-func (l *Lab) decide(o *Optimization, s *Stage, row int) {
-	o.Stage, o.Row = s, row
-	o.Kept = o.For == Speed && !o.Among && o.row() != nil && better(o.change())
-	l.Tried = append(l.Tried, o)
-	if o.Kept {
-		l.now = with(l.now, o.Adds...)
-	}
-	l.Say(o.Name + ": " + o.Outcome())
-}
-
-// Outcome is what came of it, in words.
+// Outcome says what it did, and whether it was kept.
 func (o *Optimization) Outcome() string {
 	c := o.change()
 	switch {
@@ -93,14 +81,16 @@ func (o *Optimization) Outcome() string {
 	}
 	text := fmt.Sprintf("throughput %v: not kept", c)
 	if b := &o.row().Against.Busy; b.Answer == stats.Different && b.Ratio < 1 {
-		text += fmt.Sprintf("; the device itself takes less time for a sample, %v, and waits for data instead (%s of the time), so it would pay with a faster loader", b, units.Prose.Percent(o.row().Stats.DataShare()))
+		waits := units.Prose.Percent(o.row().Stats.DataShare())
+		text += fmt.Sprintf("; the device itself takes less time for a sample, %v, and waits for data instead (%s of the time)", b, waits) +
+			", so it would pay with a faster loader"
 	}
 	return text
 }
 
-// Impact is how much it does, in a word. It rests on the end of the interval that is the
-// nearest to no change, so on what is gained at the least, and only on differences that the
-// evidence shows. Memory is planned to the byte and needs no interval.
+// Impact says in a word how much it gains. It rests on the end of the interval that is
+// nearest to no change, that is on what is gained at the least, and counts only gains that
+// are certain. Memory is planned to the byte and needs no interval.
 func (o *Optimization) Impact() string {
 	medium, high := advice.Thresholds()
 	level := func(gain float64) string {
@@ -131,9 +121,15 @@ func (o *Optimization) Impact() string {
 	return level(c.Lo - 1)
 }
 
-// impacts says what the words mean.
-func impacts() string {
+// impacts says what the words of Impact mean, in sentences.
+func impacts() []string {
 	medium, high := advice.Thresholds()
-	return fmt.Sprintf("Impact is **high** where at least %s are gained, **medium** from %s and **low** below; at least means the lower end of the 95 %% interval. It is **none** where the throughput is the same within %s, and **not known yet** where the evidence does not tell. Of what is there to save memory the word speaks of memory, by the same thresholds.",
-		units.Prose.Percent(high), units.Prose.Percent(medium), units.Prose.Percent(stats.DefaultMargin))
+	return []string{
+		fmt.Sprintf("Impact is **high** where at least %s are gained, **medium** from %s and **low** below;",
+			units.Prose.Percent(high), units.Prose.Percent(medium)),
+		"at least means the lower end of the 95 % interval.",
+		fmt.Sprintf("It is **none** where the throughput is the same within %s, and **not known yet** where the evidence does not tell.",
+			units.Prose.Percent(stats.DefaultMargin)),
+		"Of what is there to save memory the word speaks of memory, by the same thresholds.",
+	}
 }

@@ -6,18 +6,18 @@ import (
 	"dev.gpustall/engine/batch/sweep"
 )
 
-// outlook estimates how much of a lab is left: what its later stages are depends on the
-// earlier ones, so their number of runs is a guess until they begin.
+// outlook estimates how much of a lab is left. Its later stages depend on the earlier ones,
+// so their number of runs is a guess until they begin.
 type outlook struct {
-	ahead []share // of stages that are to come
-	runs  int     // done
-	of    int     // of the stage under way
-	base  int     // runs done before it
-	steps int64   // of runs that were done now
-	took  time.Duration
+	ahead []share       // stages that are to come
+	runs  int           // done
+	of    int           // runs of the stage under way
+	base  int           // runs done before it
+	steps int64         // of the runs that were done now, not in an earlier Run
+	took  time.Duration // by those runs
 }
 
-// share is what a kind of stage is expected to take.
+// share is what a stage is expected to take.
 type share struct {
 	kind        Kind
 	runs, steps int
@@ -48,8 +48,8 @@ func newOutlook(r *Request) outlook {
 	return o
 }
 
-// enter begins a stage: what was expected of it, and of what would have come before it,
-// is known now.
+// enter begins a stage: its number of runs is known now. Stages that were expected before
+// it did not come.
 func (o *outlook) enter(k Kind, p *sweep.Plan) {
 	for i := range o.ahead {
 		if o.ahead[i].kind == k {
@@ -60,14 +60,14 @@ func (o *outlook) enter(k Kind, p *sweep.Plan) {
 	o.base, o.of = o.runs, len(p.Order())
 }
 
-// lengthen has the stages to come take so many steps at the least.
+// lengthen makes runs of the stages to come at least so many steps long.
 func (o *outlook) lengthen(steps int) {
 	for i := range o.ahead {
 		o.ahead[i].steps = max(o.ahead[i].steps, steps)
 	}
 }
 
-// add puts an event of a stage into its place in the whole lab.
+// add makes the counts of a stage's event those of the whole lab.
 func (o *outlook) add(e *sweep.Event, p *sweep.Plan) {
 	done := e.Done
 	if e.Ended {

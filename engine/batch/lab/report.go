@@ -15,98 +15,11 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// ends are the baseline and everything that was kept, measured in one stage; without the
-// latter where nothing was kept, or it was not measured yet.
-func (l *Lab) ends() (s *Stage, base, best *sweep.Result) {
-	for _, k := range []Kind{Ladder, Validation} {
-		if s = l.stage(k); s != nil && s.Results != nil {
-			if best = s.row(len(s.Results.Rows) - 1); best != nil && s.row(0) != nil {
-				return s, s.row(0), best
-			}
-		}
-	}
-	s = l.stage(Baseline)
-	return s, s.row(0), nil
-}
-
-// kept are the optimizations that were.
-func (l *Lab) kept() (all []*Optimization) {
-	for _, o := range l.Tried {
-		if o.Kept {
-			all = append(all, o)
-		}
-	}
-	return all
-}
-
-// Labels are what must be known of the numbers of any run.
-func (l *Lab) Labels() (all []advice.Label) {
-	for _, s := range l.Stages {
-		if s.Results == nil {
-			continue
-		}
-		for _, n := range s.Results.Labels() {
-			if !slices.ContainsFunc(all, func(o advice.Label) bool { return o.Key == n.Key }) {
-				all = append(all, n)
-			}
-		}
-	}
-	return all
-}
-
-// first is the first run that ended; nil when there is none.
-func (l *Lab) first() *sweep.Measured {
-	for _, k := range []Kind{Baseline, Probe} {
-		if r := l.stage(k).row(0); r != nil {
-			return r.First()
-		}
-	}
-	return nil
-}
-
-// subject is what was trained on what.
-func (l *Lab) subject() string {
-	if m := l.first(); m != nil {
-		return m.Meta.Model + " on " + m.Meta.Device
-	}
-	return "nothing was measured yet"
-}
-
-// done reports whether the lab came to its end.
-func (l *Lab) done() bool {
-	s := l.stage(Ladder)
-	return s != nil && (s.Skipped != "" || s.Results != nil && s.Results.Done() == len(s.Results.Plan.Order()))
-}
-
-// Headline is what came of it, in one sentence.
-func (l *Lab) Headline() string {
-	s, base, best := l.ends()
-	n := len(l.kept())
-	switch {
-	case base == nil:
-		return "the baseline was not measured yet"
-	case best == nil && l.done():
-		return "nothing that was tried is faster than the baseline for sure"
-	case best == nil && n == 0:
-		return "nothing was kept so far"
-	case best == nil:
-		return fmt.Sprintf("%s kept so far, and not measured together yet", units.Counted(n, "optimization was", "optimizations were"))
-	}
-	rates := units.Rate(base.Rate.Value) + " -> " + units.Rate(best.Rate.Value) + " samples/s"
-	text := fmt.Sprintf("with %s: throughput %v against the baseline, %s", units.Counted(n, "optimization", "optimizations"), &best.Against.Throughput, rates)
-	if !better(&best.Against.Throughput) {
-		text = fmt.Sprintf("%s kept, but what is gained together is not confirmed: throughput %v; %s", units.Counted(n, "optimization was", "optimizations were"), &best.Against.Throughput, rates)
-	}
-	if s.Kind != Ladder {
-		text += "; the optimizations of the device are not among them yet"
-	}
-	return text
-}
-
-// Document is the report. Its pictures lie beside it.
-func (l *Lab) Document() *markup.Document {
+// Document returns the report. Its pictures lie beside it.
+func (r *Record) Document() *markup.Document {
 	d := &markup.Document{}
-	d.Heading(1, "gpustall lab: "+sweep.Text(l.subject()))
+	l := &document{r}
+	d.Heading(1, "gpustall lab: "+sweep.Text(r.subject()))
 	l.summary(d)
 	l.bottlenecks(d)
 	l.optimizations(d)
@@ -119,8 +32,11 @@ func (l *Lab) Document() *markup.Document {
 	return d
 }
 
-func (l *Lab) summary(d *markup.Document) {
-	d.Para("**%s.**", sweep.Text(sentence(l.Headline())))
+// document writes the sections of the report.
+type document struct{ *Record }
+
+func (l *document) summary(d *markup.Document) {
+	d.Para("**%s.**", sweep.Text(markup.Sentence(l.Headline())))
 	if words := advice.Words(l.Labels()); words != "" {
 		d.Para("Note: %s. See the caveats.", sweep.Text(words))
 	}
@@ -135,7 +51,8 @@ func (l *Lab) summary(d *markup.Document) {
 	}
 	d.Table(sides(base, best))
 	if best != nil {
-		d.Para("Both were measured anew, in turns, in the stage *%s*; what other stages measured of the same settings differs as the host did.", sweep.Text(s.Title))
+		d.Para("Both were measured anew, in turns, in the stage *%s*; what other stages measured of the same settings differs as the host did.",
+			sweep.Text(s.Title))
 	}
 	kept, here := l.kept(), 0
 	for _, o := range l.Tried {
@@ -143,42 +60,27 @@ func (l *Lab) summary(d *markup.Document) {
 			here++
 		}
 	}
-	d.Line("- %s, %s kept.", sentence(units.Counted(here, "optimization was measured", "optimizations were measured")), units.Count(len(kept)))
+	d.Line("- %s, %s kept.", markup.Sentence(units.Counted(here, "optimization was measured", "optimizations were measured")), units.Count(len(kept)))
 	for _, o := range kept {
 		d.Line("  - %s: %s impact, throughput %s.", sweep.Text(o.Name), o.Impact(), o.change())
 	}
 	if n := len(l.Tried) - here; n > 0 {
-		d.Line("- %s not possible or without effect here; the table says why.", sentence(units.Counted(n, "more is", "more are")))
+		d.Line("- %s not possible or without effect here; the table says why.", markup.Sentence(units.Counted(n, "more is", "more are")))
 	}
 	d.Line("- Total time: %s for %s.", units.Prose.Time(int64(l.Spent)), units.Counted(l.ended(), "run", "runs"))
 	d.Line("")
 }
 
-// sentence begins with a capital.
-func sentence(s string) string {
-	if s == "" {
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
-}
-
-// ended is how many runs have.
-func (l *Lab) ended() (n int) {
-	for _, s := range l.Stages {
-		if s.Results != nil {
-			n += s.Results.Done()
-		}
-	}
-	return n
-}
-
-// bottlenecks says what held the baseline up, and by what that is known.
-func (l *Lab) bottlenecks(d *markup.Document) {
+// bottlenecks says what held the baseline up, and what shows that.
+func (l *document) bottlenecks(d *markup.Document) {
 	d.Heading(2, "Bottlenecks identified")
 	if l.Injected != "" {
 		_, highly := advice.Thresholds()
-		d.Para("The loader kept up with the device (under %s of the time were lost to data), so there was nothing to improve. To have something, **each read takes %s longer, on purpose**: what follows shows how a bottleneck is found and mended, and says nothing about this machine's storage. --as-is, --data or --inject none leave it be.",
-			units.Prose.Percent(highly), units.Prose.Time(int64(l.slower())))
+		d.Sentences(
+			fmt.Sprintf("The loader kept up with the device (under %s of the time were lost to data), so there was nothing to improve.", units.Prose.Percent(highly)),
+			fmt.Sprintf("To have something, **each read takes %s longer, on purpose**:", units.Prose.Time(int64(l.slower()))),
+			"what follows shows how a bottleneck is found and mended, and says nothing about this machine's storage.",
+			"--as-is, --data or --inject none leave it be.")
 		if m := l.stage(Probe).row(0); m != nil {
 			d.Line("- Without it: %s.", sweep.Text(m.First().Verdict.Text))
 		}
@@ -192,7 +94,7 @@ func (l *Lab) bottlenecks(d *markup.Document) {
 		d.Line("- The baseline is slow on purpose: %s. --as-is begins with the settings as they are.", strings.Join(l.Slowed, ", "))
 	}
 	m, of, in := r.First(), "", ""
-	if n := r.Done(); n > 1 { // a verdict is one session's
+	if n := r.Done(); n > 1 { // a verdict is of one session
 		of, in = fmt.Sprintf(" of the first of %s", units.Counted(n, "run", "runs")), " in all of them"
 	}
 	d.Line("- Verdict%s: %s.", of, sweep.Text(m.Verdict.Text))
@@ -222,7 +124,7 @@ func (l *Lab) bottlenecks(d *markup.Document) {
 }
 
 // optimizations lists what was tried.
-func (l *Lab) optimizations(d *markup.Document) {
+func (l *document) optimizations(d *markup.Document) {
 	d.Heading(2, "Optimizations applied")
 	if len(l.Tried) == 0 {
 		d.Para("Nothing was tried%s.", map[bool]string{true: ": the advisor had no knob to turn", false: " yet"}[l.done()])
@@ -230,23 +132,22 @@ func (l *Lab) optimizations(d *markup.Document) {
 	}
 	rows := [][]string{{"optimization", "impact", ">samples/s", ">throughput", ">memory", "kept"}}
 	for _, o := range l.Tried {
-		kept := "no"
-		if o.Kept {
-			kept = "yes"
-		}
-		cells := []string{l.title(o), o.Impact(), "-", "-", "-", kept}
+		cells := []string{l.title(o), o.Impact(), "-", "-", "-", yesNo(o.Kept)}
 		if a, b := o.before(), o.row(); a != nil && b != nil {
-			cells[2], cells[3], cells[4] = units.Rate(b.Rate.Value), speedUp(o.change(), a, b), held(b.Memory)
+			cells[2], cells[3], cells[4] = units.Rate(b.Rate.Value), speedUp(o.change(), a, b), sweep.Held(b.Memory)
 		}
 		rows = append(rows, cells)
 	}
 	d.Table(rows)
-	d.Para("%s Each was measured against the settings kept until then, %s each, in turns. x is how many times as fast, with its 95 %% interval; ~ marks one that is not known for sure. What is there to save memory is not kept by itself: whether the memory is needed is yours to know.",
-		impacts(), units.Counted(l.Repeat, "run", "runs"))
+	d.Sentences(append(impacts(),
+		fmt.Sprintf("Each was measured against the settings kept until then, %s each, in turns.", units.Counted(l.Repeat, "run", "runs")),
+		"x is how many times as fast, with its 95 % interval; ~ marks one that is not known for sure.",
+		"What is there to save memory is not kept by itself: whether the memory is needed is yours to know.")...)
 	for _, o := range l.Tried {
 		d.Line("- **%s**: %s.", l.title(o), sweep.Text(o.Outcome()))
 		if a, b := o.before(), o.row(); a != nil && b != nil {
-			d.Line("  - Before and after: %s -> %s samples/s, the device waits for data %s -> %s of the time and holds %s.", units.Rate(a.Rate.Value), units.Rate(b.Rate.Value),
+			d.Line("  - Before and after: %s -> %s samples/s, the device waits for data %s -> %s of the time and holds %s.",
+				units.Rate(a.Rate.Value), units.Rate(b.Rate.Value),
 				units.Prose.Percent(a.Stats.DataShare()), units.Prose.Percent(b.Stats.DataShare()), sizes(o.memory()))
 		}
 		if o.Why != "" {
@@ -270,8 +171,8 @@ func (l *Lab) optimizations(d *markup.Document) {
 	}
 }
 
-// title is an optimization's name, which says so where it was tried before.
-func (l *Lab) title(o *Optimization) string {
+// title returns an optimization's name, and says where one of that name was tried before.
+func (l *document) title(o *Optimization) string {
 	i := slices.IndexFunc(l.Tried, func(t *Optimization) bool { return t.Name == o.Name })
 	if l.Tried[i] != o {
 		return sweep.Text(o.Name) + ", again"
@@ -279,8 +180,8 @@ func (l *Lab) title(o *Optimization) string {
 	return sweep.Text(o.Name)
 }
 
-// picture refers to one that is written beside the report.
-func (l *Lab) picture(d *markup.Document, name string) {
+// picture refers to a picture that is written beside the report.
+func (l *document) picture(d *markup.Document, name string) {
 	for _, p := range l.Pictures() {
 		if p.File == name {
 			d.Picture(markup.Picture{Title: sweep.Text(p.Sheet.Title), File: name})
@@ -288,8 +189,8 @@ func (l *Lab) picture(d *markup.Document, name string) {
 	}
 }
 
-// validation says what is left of it all when it is measured anew.
-func (l *Lab) validation(d *markup.Document) {
+// validation says how much of the gain remains when it is measured anew.
+func (l *document) validation(d *markup.Document) {
 	d.Heading(2, "Validation")
 	s := l.stage(Validation)
 	switch a, b := s.row(0), s.row(1); {
@@ -315,7 +216,8 @@ func (l *Lab) validation(d *markup.Document) {
 	for i := range s.Results.Rows {
 		cells := []string{sweep.Text(s.Results.Rows[i].Name), "-", "-", "-", "-"}
 		if r := s.row(i); r != nil {
-			cells = append(cells[:1], units.Rate(r.Rate.Value), sweep.SpeedUp(&r.Against.Throughput, i == 0), sweep.SpeedUp(&r.Added.Throughput, i == 0), held(r.Memory))
+			cells = append(cells[:1], units.Rate(r.Rate.Value),
+				sweep.SpeedUp(&r.Against.Throughput, i == 0), sweep.SpeedUp(&r.Added.Throughput, i == 0), sweep.Held(r.Memory))
 		}
 		rows = append(rows, cells)
 	}
@@ -323,8 +225,8 @@ func (l *Lab) validation(d *markup.Document) {
 	l.picture(d, dashboardFile)
 }
 
-// length is what the long runs are, in words.
-func (l *Lab) length() string {
+// length says how long the long runs are.
+func (l *document) length() string {
 	steps := units.Counted(l.Long, "step", "steps")
 	if l.Epochs > 0 {
 		return fmt.Sprintf("%s (%s)", units.Counted(l.Epochs, "epoch", "epochs"), steps)
@@ -332,12 +234,17 @@ func (l *Lab) length() string {
 	return steps
 }
 
-// deviceParts are precision, accumulation, checkpointing and capture.
-func (l *Lab) deviceParts(d *markup.Document) {
+// deviceParts writes the sections of precision, accumulation, checkpointing and capture.
+func (l *document) deviceParts(d *markup.Document) {
 	for _, part := range []struct {
 		kind        Kind
 		title, file string
-	}{{Precision, "Precision", ampFile}, {Accumulation, "Gradient accumulation", accumulationFile}, {Checkpointing, "Checkpointing", checkpointingFile}, {Capture, "Capture", compileFile}} {
+	}{
+		{Precision, "Precision", ampFile},
+		{Accumulation, "Gradient accumulation", accumulationFile},
+		{Checkpointing, "Checkpointing", checkpointingFile},
+		{Capture, "Capture", compileFile},
+	} {
 		d.Heading(2, part.title)
 		s := l.stage(part.kind)
 		switch {
@@ -350,39 +257,38 @@ func (l *Lab) deviceParts(d *markup.Document) {
 			continue
 		}
 		if part.kind == Accumulation {
-			d.Para("Batches of an optimizer step x samples of each: the step is on the same samples, and fewer of them are on the device at a time. Each run has as many batches, so fewer samples and optimizer steps the more are accumulated: their losses do not compare.")
+			d.Sentences(
+				"Batches of an optimizer step x samples of each: the step is on the same samples, and fewer of them are on the device at a time.",
+				"Each run has as many batches, so fewer samples and optimizer steps the more are accumulated: their losses do not compare.")
 		}
-		rows := [][]string{{strings.ToLower(part.title), ">samples/s", ">throughput", ">step p50", ">memory", ">saved", ">loss"}}
-		for i := range s.Results.Rows {
-			cells := []string{sweep.Text(strings.TrimPrefix(s.Results.Rows[i].Name, string(part.kind)+"=")), "-", "-", "-", "-", "-", "-"}
-			if r := s.row(i); r != nil {
-				cells = append(cells[:1], units.Rate(r.Rate.Value), "-", units.Prose.Time(r.P50), held(r.Memory), "-", "-")
-				if a := s.row(0); i > 0 && a != nil {
-					cells[2] = speedUp(&r.Against.Throughput, a, r)
-					cells[5] = less(a.Memory, r.Memory)
-				}
-				if m := r.First(); !math.IsNaN(m.Loss) {
-					cells[6] = units.Loss(m.Loss)
-				}
-			}
-			rows = append(rows, cells)
-		}
-		d.Table(rows)
-		none := false
-		for i := range s.Results.Rows {
-			if r := &s.Results.Rows[i]; !r.Measured() {
-				d.Line("- %s has no numbers: %s.", sweep.Text(r.Name), sweep.Text(r.Why()))
-				none = true
-			}
-		}
-		if none {
-			d.Line("")
-		}
+		d.Table(comparison(s, part.title))
+		s.Results.Unmeasured(d)
 		l.picture(d, part.file)
 	}
 }
 
-func (l *Lab) caveats(d *markup.Document) {
+// comparison is the table of a stage's configurations.
+func comparison(s *Stage, title string) [][]string {
+	rows := [][]string{{strings.ToLower(title), ">samples/s", ">throughput", ">step p50", ">memory", ">saved", ">loss"}}
+	for i := range s.Results.Rows {
+		name := strings.TrimPrefix(s.Results.Rows[i].Name, string(s.Kind)+"=")
+		cells := []string{sweep.Text(name), "-", "-", "-", "-", "-", "-"}
+		if r := s.row(i); r != nil {
+			cells = append(cells[:1], units.Rate(r.Rate.Value), "-", units.Prose.Time(r.P50), sweep.Held(r.Memory), "-", "-")
+			if a := s.row(0); i > 0 && a != nil {
+				cells[2] = speedUp(&r.Against.Throughput, a, r)
+				cells[5] = less(a.Memory, r.Memory)
+			}
+			if m := r.First(); !math.IsNaN(m.Loss) {
+				cells[6] = units.Loss(m.Loss)
+			}
+		}
+		rows = append(rows, cells)
+	}
+	return rows
+}
+
+func (l *document) caveats(d *markup.Document) {
 	d.Heading(2, "Caveats")
 	for _, n := range l.Labels() {
 		d.Line("- [%s] %s.", sweep.Text(n.Words), sweep.Text(n.Sentence))
@@ -395,17 +301,13 @@ func (l *Lab) caveats(d *markup.Document) {
 	d.Line("")
 }
 
-func (l *Lab) environment(d *markup.Document) {
+func (l *document) environment(d *markup.Document) {
 	d.Heading(2, "Environment")
 	m := l.first()
 	if m == nil {
 		return
 	}
-	add := func(name, value string) {
-		if value != "" {
-			d.Line("- %s: %s", sweep.Text(name), sweep.Text(value))
-		}
-	}
+	add := func(name, value string) { d.Fact(sweep.Text(name), sweep.Text(value)) }
 	add("device", m.Meta.Device)
 	add("model", m.Meta.Model)
 	add("data set", m.Meta.Dataset)
@@ -414,6 +316,7 @@ func (l *Lab) environment(d *markup.Document) {
 		add(k.Name, k.Value)
 	}
 	d.Line("- baseline: %s", markup.Code(report.Flags(l.base)))
-	add("runs", fmt.Sprintf("baseline and validation of %s, the others of %s, %s of each configuration", l.length(), units.Counted(l.Trial, "step", "steps"), units.Counted(l.Repeat, "run", "runs")))
+	add("runs", fmt.Sprintf("baseline and validation of %s, the others of %s, %s of each configuration",
+		l.length(), units.Counted(l.Trial, "step", "steps"), units.Counted(l.Repeat, "run", "runs")))
 	d.Line("")
 }

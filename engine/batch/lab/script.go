@@ -9,6 +9,7 @@ import (
 
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/report/markup"
 )
 
 //go:embed optimized_training.py.tmpl
@@ -16,23 +17,23 @@ var scriptText string
 
 var scriptTemplate = template.Must(template.New(ScriptFile).Parse(scriptText))
 
-// script is what the template shows. All of it is text of Python already.
+// script is what the template shows. All of it is Python text already.
 type script struct {
 	File, Model, Class, Subject, Headline string
 	Notes                                 []string
 	Settings                              []setting
 	Recipe                                Recipe
-	ByUpdate                              bool // there is a schedule, stepped with each update
+	ByUpdate                              bool // there is a schedule that is stepped with each update
 	Transforms                            *Transforms
-	Small, Large                          int // sides of CIFAR's samples, and of other images
+	Small, Large                          int // the sides of CIFAR's samples and of other images
 	Seed, Data                            string
 }
 
 // setting is a constant of the script.
 type setting struct{ Name, Value, Was string }
 
-// constants are the knobs that the script has as constants, and what they are in a session
-// that does not tell them.
+// constants are the knobs that the script has as constants, each with its value where the
+// session does not tell.
 var constants = []struct{ name, knob, byDefault string }{
 	{"BATCH_SIZE", "batch_size", "128"}, {"NUM_WORKERS", "num_workers", "0"}, {"PREFETCH_FACTOR", "prefetch_factor", "2"},
 	{"PIN_MEMORY", "pin_memory", "off"}, {"PERSISTENT_WORKERS", "persistent_workers", "off"}, {"IN_ORDER", "in_order", "on"},
@@ -42,9 +43,12 @@ var constants = []struct{ name, knob, byDefault string }{
 }
 
 // Script writes a whole training in PyTorch with the settings found.
-func (l *Lab) Script(w io.Writer) error {
-	s := script{File: ScriptFile, Class: "ResNet18", Model: "ResNet-18", Subject: quoted(l.subject()), Headline: quoted(sentence(l.Headline())),
-		Recipe: l.Recipe, Transforms: l.Transforms, Small: 32, Large: 224, Seed: "1", Data: strconv.QuoteToASCII(l.Data)}
+func (l *Record) Script(w io.Writer) error {
+	s := script{
+		File: ScriptFile, Class: "ResNet18", Model: "ResNet-18",
+		Subject: quoted(l.subject()), Headline: quoted(markup.Sentence(l.Headline())),
+		Recipe: l.Recipe, Transforms: l.Transforms, Small: 32, Large: 224, Seed: "1", Data: strconv.QuoteToASCII(l.Data),
+	}
 	s.ByUpdate = !l.Recipe.ByEpoch && (l.Recipe.Schedule != "" || l.Recipe.Warmup > 0)
 	if t := l.Transforms; t != nil {
 		s.Small, s.Large = t.Side, t.Side
@@ -62,7 +66,7 @@ func (l *Lab) Script(w io.Writer) error {
 		}
 	}
 	for _, n := range l.Labels() {
-		s.Notes = append(s.Notes, quoted(sentence(n.Words+": "+n.Sentence)))
+		s.Notes = append(s.Notes, quoted(markup.Sentence(n.Words+": "+n.Sentence)))
 	}
 	if !l.done() {
 		s.Notes = append(s.Notes, "The lab was stopped before its end, so these are the settings it had found until then")
@@ -83,7 +87,7 @@ func (l *Lab) Script(w io.Writer) error {
 	return scriptTemplate.Execute(w, &s)
 }
 
-// python is a knob's value as Python writes it.
+// python writes a knob's value as Python does.
 func python(name, value, byDefault string) string {
 	if value == "" || name == "prefetch_factor" && knob.Off(value) {
 		value = byDefault
@@ -109,7 +113,7 @@ func python(name, value, byDefault string) string {
 	return value
 }
 
-// quoted is what comes from outside as a line of a docstring.
+// quoted makes a text from outside a line of a docstring.
 func quoted(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `"""`, `'''`).Replace(units.Line(s))
 }

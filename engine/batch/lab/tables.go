@@ -7,6 +7,7 @@ import (
 	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/batch/sweep"
+	"dev.gpustall/engine/report"
 )
 
 // sides sets two results side by side; b may be nil.
@@ -35,12 +36,12 @@ func sides(a, b *sweep.Result) [][]string {
 	add("step, 95 of 100 below", func(r *sweep.Result) string { return units.Prose.Time(r.P95) }, "")
 	add("device utilisation", func(r *sweep.Result) string { return units.Prose.Percent(r.Stats.Utilisation()) }, "")
 	add("wait for data", func(r *sweep.Result) string { return units.Prose.Percent(r.Stats.DataShare()) }, wait)
-	add("device memory", func(r *sweep.Result) string { return held(r.Memory) }, memory)
+	add("device memory", func(r *sweep.Result) string { return sweep.Held(r.Memory) }, memory)
 	return rows
 }
 
-// speedUp is a change of throughput as a factor. What is not known for sure is that of the
-// rates, without an interval.
+// speedUp shows a change of throughput as a factor. A change that is not known for sure is
+// that of the rates, without an interval.
 func speedUp(c *stats.Change, a, b *sweep.Result) string {
 	if c.Answer == stats.Unknown {
 		return units.Prose.Ratio(units.Rough(b.Rate.Value / a.Rate.Value))
@@ -48,25 +49,17 @@ func speedUp(c *stats.Change, a, b *sweep.Result) string {
 	return sweep.SpeedUp(c, false)
 }
 
-// reduction is by how much the time of a sample falls, with its interval, where the
-// evidence says that it does.
+// reduction says how much less time a sample takes, with the interval, where the time
+// changed for sure.
 func reduction(c *stats.Change) string {
 	if c.Answer != stats.Different {
 		return c.String()
 	}
-	less := func(ratio float64) float64 { return 1 - 1/ratio }
-	e := units.Estimate{Value: less(c.Ratio), Lo: less(c.Lo), Hi: less(c.Hi)}
+	e := report.Reduction(c)
 	return fmt.Sprintf("%s less (%s)", units.Prose.PercentOf(e), units.Prose.PercentRange(e))
 }
 
-func held(n int64) string {
-	if n <= 0 {
-		return "-"
-	}
-	return units.Prose.Bytes(n)
-}
-
-// less is by how much memory falls or grows.
+// less says how much less or more memory it is.
 func less(before, after int64) string {
 	switch s := saved(before, after); {
 	case before <= 0 || after <= 0:
@@ -80,7 +73,8 @@ func less(before, after int64) string {
 	}
 }
 
-// saved is the share of memory that is, 0 to 1; 0 where it is not known.
+// saved returns the share of memory that is saved, negative where it grew; 0 where that
+// is not known.
 func saved(before, after int64) float64 {
 	if before <= 0 || after <= 0 {
 		return 0
@@ -88,10 +82,17 @@ func saved(before, after int64) float64 {
 	return 1 - float64(after)/float64(before)
 }
 
-// sizes are two sizes of memory, in words.
+// sizes shows two sizes of memory.
 func sizes(before, after int64) string {
 	if before <= 0 || after <= 0 {
 		return "-"
 	}
 	return units.Prose.Bytes(before) + " -> " + units.Prose.Bytes(after)
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
 }

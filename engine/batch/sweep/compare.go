@@ -14,12 +14,12 @@ import (
 	"dev.gpustall/engine/report/markup"
 )
 
-// Comparison is how the configurations of one sweep did against those of another.
+// Comparison compares the configurations of two sweeps.
 type Comparison struct {
 	Sides [2]*Results
-	Names [2]string // of the sweeps
-	Pairs []Pair    // the configurations that both have measured
-	Only  [2][]string
+	Names [2]string   // of the sweeps
+	Pairs []Pair      // the configurations that both have measured
+	Only  [2][]string // the names of those that one side alone has measured
 }
 
 // Pair is one configuration in both sweeps.
@@ -41,7 +41,8 @@ func Compare(a, b *Results, nameA, nameB string) (*Comparison, error) {
 			c.Only[0] = append(c.Only[0], a.Rows[i].Name)
 			continue
 		}
-		c.Pairs = append(c.Pairs, Pair{a.Rows[i].Name, stats.Across(a.runs, b.runs, i, j, stats.DefaultMargin), &a.Rows[i], &b.Rows[j]})
+		across := stats.Across(a.runs, b.runs, i, j, stats.DefaultMargin)
+		c.Pairs = append(c.Pairs, Pair{a.Rows[i].Name, across, &a.Rows[i], &b.Rows[j]})
 	}
 	for j := range b.Rows {
 		if b.Rows[j].Measured() && !slices.ContainsFunc(c.Pairs, func(p Pair) bool { return p.B == &b.Rows[j] }) {
@@ -62,7 +63,7 @@ func sameSettings(a, b []knob.Setting) bool {
 	return slices.Equal(sorted(a), sorted(b))
 }
 
-// Headline is the answer in a sentence.
+// Headline returns the answer in a sentence.
 func (c *Comparison) Headline() string {
 	n := map[string]int{}
 	for i := range c.Pairs {
@@ -72,7 +73,7 @@ func (c *Comparison) Headline() string {
 		units.Counted(len(c.Pairs), "configuration", "configurations"), n["faster"], n["slower"], units.Prose.Percent(stats.DefaultMargin), n["same"], n["unknown"])
 }
 
-// verdict is a change of throughput in a word.
+// verdict returns a change of throughput in a word.
 func verdict(t *stats.Change) string {
 	switch {
 	case t.Answer == stats.Same:
@@ -122,7 +123,7 @@ func (c *Comparison) Markdown(w io.Writer) error {
 	return d.Markdown(w)
 }
 
-// differences are what both sweeps did not have in common.
+// differences lists what the two sweeps do not have in common.
 func (c *Comparison) differences(d *markup.Document) {
 	d.Heading(2, "What else differs")
 	rows := [][]string{{"name", "A", "B"}}

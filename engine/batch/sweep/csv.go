@@ -13,7 +13,7 @@ import (
 )
 
 // CSV writes one row a configuration: what was set, throughput and its comparisons with
-// their intervals, times in seconds, shares from 0 to 1, and what must be known of it.
+// their intervals, times in seconds, shares from 0 to 1, and its labels.
 func (r *Results) CSV(w io.Writer) error {
 	c := markup.NewCSV(w)
 	names := r.Plan.Names()
@@ -44,25 +44,28 @@ func (r *Results) CSV(w io.Writer) error {
 			continue
 		}
 		add := func(more ...string) { cells = append(cells, more...) }
-		add(units.Line(m.Meta.Device), units.Line(m.Meta.Model), units.Line(m.Meta.Dataset), cached(m.Meta.Cached), strconv.Itoa(row.Done()), strconv.FormatInt(row.Stats.Steps, 10))
+		add(units.Line(m.Meta.Device), units.Line(m.Meta.Model), units.Line(m.Meta.Dataset), cached(m.Meta.Cached))
+		add(strconv.Itoa(row.Done()), strconv.FormatInt(row.Stats.Steps, 10))
 		add(markup.Number(row.Rate.Value), markup.Number(row.Rate.Lo), markup.Number(row.Rate.Hi))
 		add(ChangeCells(&row.Against, i == r.Base)...)
 		add(ChangeCells(&row.Added, row.before < 0)...)
 		for _, ns := range []int64{row.Stats.Active(), row.Stats.Load} {
 			add(markup.Seconds(row.PerEpoch(ns)))
 		}
-		add(markup.Seconds(row.share()), markup.Seconds(row.PerEpoch(row.Stats.Wait)), markup.Seconds(row.PerEpoch(row.Stats.Busy)), markup.Seconds(row.P50), markup.Seconds(row.P95))
+		add(markup.Seconds(row.share()), markup.Seconds(row.PerEpoch(row.Stats.Wait)), markup.Seconds(row.PerEpoch(row.Stats.Busy)))
+		add(markup.Seconds(row.P50), markup.Seconds(row.P95))
 		add(markup.Number(row.Stats.Utilisation()), markup.Number(row.Stats.DataShare()))
 		for k := range trace.NumCauses {
 			add(markup.Number(row.Stats.Share(trace.Cause(k))))
 		}
-		add(count(row.Memory), count(row.Host), markup.Number(m.Loss), markup.Number(m.Top1), m.Verdict.Class, strings.Join(advice.Keys(row.Labels()), " "), "")
+		add(markup.Whole(row.Memory), markup.Whole(row.Host), markup.Number(m.Loss), markup.Number(m.Top1))
+		add(m.Verdict.Class, strings.Join(advice.Keys(row.Labels()), " "), "")
 		c.Row(cells)
 	}
 	return c.End()
 }
 
-// ChangeCells are a comparison's ratio, its interval and its answer.
+// ChangeCells returns a comparison's ratio, its interval and its answer.
 func ChangeCells(c *stats.Comparison, first bool) []string {
 	t := &c.Throughput
 	if first || t.Ratio <= 0 {
@@ -71,18 +74,10 @@ func ChangeCells(c *stats.Comparison, first bool) []string {
 	return []string{markup.Number(t.Ratio), markup.Number(t.Lo), markup.Number(t.Hi), t.Answer.String()}
 }
 
-// cached is the share of the data that was in memory when the run began.
+// cached returns the share of the data that was in memory when the run began.
 func cached(c *trace.Cached) string {
 	if c == nil {
 		return ""
 	}
 	return markup.Number(c.Share())
-}
-
-// count leaves the field empty where there is none.
-func count(bytes int64) string {
-	if bytes == 0 {
-		return ""
-	}
-	return strconv.FormatInt(bytes, 10)
 }

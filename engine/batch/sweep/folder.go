@@ -11,8 +11,8 @@ import (
 	"dev.gpustall/engine/trace/store"
 )
 
-// Folder is where a sweep lies: its plan, the sessions of its runs, and what was made
-// of them.
+// Folder is where a sweep lies: its plan, the sessions of its runs, and the results made
+// from them.
 type Folder string
 
 // Files of a folder.
@@ -25,15 +25,32 @@ const (
 )
 
 // IsFolder reports whether a sweep lies in a folder.
-func IsFolder(dir string) bool {
-	info, err := os.Lstat(filepath.Join(dir, planFile))
+func IsFolder(dir string) bool { return Holds(dir, planFile) }
+
+// Holds reports whether a folder holds a regular file of that name.
+func Holds(dir, name string) bool {
+	info, err := os.Lstat(filepath.Join(dir, name))
 	return err == nil && info.Mode().IsRegular()
 }
 
-// Path is that of a file in it.
+// WriteJSON writes a value as the whole of a file. A reader sees the old file or the new
+// one, and no half.
+func WriteJSON(path string, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	part := path + ".part"
+	if err := os.WriteFile(part, append(b, '\n'), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(part, path)
+}
+
+// Path returns the path of a file in the folder.
 func (f Folder) Path(name string) string { return filepath.Join(string(f), name) }
 
-// Session is the file of a run.
+// Session returns the path of a run's session.
 func (f Folder) Session(p *Plan, r Run) string {
 	return filepath.Join(string(f), sessions, p.file(r)+store.Ext)
 }
@@ -44,18 +61,10 @@ func (f Folder) Save(p *Plan) error {
 	if err := os.MkdirAll(filepath.Join(string(f), sessions), 0o755); err != nil {
 		return errs.Wrap(err, "make the folder of the sweep", string(f), hint)
 	}
-	b, err := json.MarshalIndent(p, "", "  ")
-	if err != nil {
-		return err
-	}
-	part := f.Path(planFile + ".part")
-	if err = os.WriteFile(part, append(b, '\n'), 0o644); err == nil {
-		err = os.Rename(part, f.Path(planFile))
-	}
-	return errs.Wrap(err, "write the plan of the sweep", f.Path(planFile), hint)
+	return errs.Wrap(WriteJSON(f.Path(planFile), p), "write the plan of the sweep", f.Path(planFile), hint)
 }
 
-// maxPlan is the size in bytes beyond which a file is no plan.
+// maxPlan is the largest size of a plan, in bytes.
 const maxPlan = 16 << 20
 
 // Plan reads the folder's plan.
@@ -84,7 +93,7 @@ func (f Folder) Plan() (*Plan, error) {
 	return &p, nil
 }
 
-// check refuses a plan that cannot be one.
+// check refuses what cannot be a plan.
 func (p *Plan) check() error {
 	if len(p.Configs) == 0 || p.Steps < 1 && p.Epochs < 1 || p.Repeat < 1 || p.Repeat > MaxRepeat || p.Warmup < 0 {
 		return errors.New("out of range")
@@ -97,5 +106,5 @@ func (p *Plan) check() error {
 	return nil
 }
 
-// MaxRepeat is the most runs of a configuration.
+// MaxRepeat is the largest number of runs of a configuration.
 const MaxRepeat = 100

@@ -23,19 +23,20 @@ type Measured struct {
 	Meta    trace.Meta
 	Tally   *trace.Tally
 	Verdict advice.Verdict
-	Memory  int64   // bytes of the device held
-	Host    int64   // bytes of the process, resident, at most
+	Memory  int64   // bytes that the device held
+	Host    int64   // resident bytes of the process, at most
 	Loss    float64 // of the last epoch; NaN where nothing was computed
-	Top1    float64
+	Top1    float64 // of the last epoch; NaN where nothing was computed
 	Learnt  []Learnt
 	Others  float64 // share of all cores that other processes used meanwhile; NaN where unknown
 	Hint    string  // what the advisor would try next
 
-	Findings []advice.Finding // all that it has to say, in its order
-	Asides   []advice.Finding // what to know that nothing can be done about
+	Findings []advice.Finding // of the advisor, in its order
+	Asides   []advice.Finding // what is good to know and cannot be changed
 }
 
-// Learnt is what an epoch taught; the test split's are NaN where it was not evaluated.
+// Learnt is what was learnt after an epoch. The values of the test split are NaN where it
+// was not evaluated.
 type Learnt struct {
 	Epoch              int32
 	Loss, Top1         float64
@@ -43,10 +44,10 @@ type Learnt struct {
 	Took               int64 // ns to train
 }
 
-// errUnfinished is that of a session which did not come to its last step.
+// errUnfinished says that a session did not come to its last step.
 var errUnfinished = errors.New("it did not come to its end")
 
-// Read measures a run by its session: the steps after so many of warm-up.
+// Read measures a run by its session, without the steps of warm-up.
 func Read(path string, warmup, steps int) (*Measured, error) {
 	if _, err := os.Lstat(path); err != nil {
 		return nil, err
@@ -87,11 +88,12 @@ func measure(s *trace.Snapshot, warmup int) (*Measured, error) {
 	out := &Measured{
 		SegmentStats: *row, Started: s.Meta.Started, Meta: s.Meta, Tally: t,
 		Verdict: advice.Judge(&trimmed, t), Others: advice.Others(s, t),
-		Memory: cmp.Or(s.HeldBytes(&row.Segment), s.PeakBytes()), Host: s.Outcome.HostPeak, Loss: math.NaN(), Top1: math.NaN(),
+		Memory: cmp.Or(s.HeldBytes(&row.Segment), s.PeakBytes()), Host: s.Outcome.HostPeak,
+		Loss: math.NaN(), Top1: math.NaN(),
 	}
 	a := advice.Of(&trimmed, t, rows)
 	out.Hint, out.Findings, out.Asides = a.Text(), a.Findings, a.Asides
-	// Runs are put on one clock, so that a drift over the sweep can be told.
+	// All runs are on one clock, so that a drift over the sweep shows.
 	out.Stretch.Centre += s.Meta.Started.UnixNano()
 	for _, e := range attribution.Epochs(s) {
 		if !math.IsNaN(e.Loss) {

@@ -1,7 +1,7 @@
 // Package sweep measures many configurations one after the other: a grid over knobs,
-// devices, models and data sets, or a ladder of settings each added to those before.
-// What each run measured lies in its session file, and everything else is made of those:
-// so a sweep can be stopped and gone on with, looked at again, and compared with another.
+// devices, models and data sets, or a ladder of settings, each added to those before it.
+// The session files hold what each run measured, and everything else is made from them. So
+// a sweep can be stopped and resumed, looked at again, and compared with another one.
 package sweep
 
 import (
@@ -15,7 +15,7 @@ import (
 	"dev.gpustall/engine/base/units"
 )
 
-// What is not a knob and can be varied all the same.
+// Settings that can be varied although they are no knobs.
 const (
 	Device = "device"
 	Model  = "model"
@@ -29,10 +29,10 @@ const (
 type Config struct {
 	Name     string         `json:"name"`              // what it is called: "num_workers=2", "+pin_memory=on"
 	Settings []knob.Setting `json:"settings"`          // beside the plan's
-	Adds     []knob.Setting `json:"adds,omitempty"`    // of a rung: what it adds to the one before
-	Before   int            `json:"before"`            // of a rung: the one that it adds to; -1 for none
+	Adds     []knob.Setting `json:"adds,omitempty"`    // of a rung: what it adds to the rung below
+	Before   int            `json:"before"`            // of a rung: the rung below; -1 for none
 	Refused  string         `json:"refused,omitempty"` // why it cannot be run here
-	Idle     []string       `json:"idle,omitempty"`    // what has no effect here, a sentence each
+	Idle     []string       `json:"idle,omitempty"`    // what of it has no effect here, a sentence each
 	Failed   string         `json:"failed,omitempty"`  // why the last run of it failed
 }
 
@@ -41,8 +41,8 @@ type Plan struct {
 	Base    []knob.Setting `json:"base"` // what all configurations have in common, as far as it was chosen
 	Configs []Config       `json:"configs"`
 	Ladder  bool           `json:"ladder"`
-	Steps   int            `json:"steps"`             // of each run that count
-	Warmup  int            `json:"warmup"`            // steps before them, which do not
+	Steps   int            `json:"steps"`             // of each run, that count
+	Warmup  int            `json:"warmup"`            // steps before them, which do not count
 	Epochs  int            `json:"epochs,omitempty"`  // of each run, instead of Steps; each ends in an evaluation
 	Repeat  int            `json:"repeat"`            // runs of each configuration
 	Cluster bool           `json:"cluster,omitempty"` // the runs are a cluster's tasks, in its order
@@ -75,23 +75,18 @@ func Grid(axes []Axis) []Config {
 	return configs
 }
 
-// title is settings in a line.
+// title writes settings in a line.
 func title(settings []knob.Setting) string {
 	if len(settings) == 0 {
 		return "baseline"
 	}
-	words := make([]string, len(settings))
-	for i, k := range settings {
-		words[i] = k.Name + "=" + k.Value
-	}
-	return strings.Join(words, " ")
+	return knob.Join(settings, " ")
 }
 
-// Ladder reads rungs that are separated by semicolons: "baseline; num_workers=4;
-// +pin_memory; +precision=bf16". A rung with a plus keeps all that the one before it
-// has; one without starts from the baseline. Several settings of a rung have commas
-// between them, and a switch alone means on. The first rung is what all are
-// compared with.
+// Ladder reads rungs with semicolons between them: "baseline; num_workers=4; +pin_memory;
+// +precision=bf16". A rung with a plus keeps all settings of the rung before it; one
+// without starts from the baseline. Several settings of a rung have commas between them,
+// and the name of a switch alone means on. All are compared with the first rung.
 func Ladder(text string) ([]Config, error) {
 	var configs []Config
 	for i, rung := range strings.Split(text, ";") {
@@ -142,9 +137,9 @@ func Ladder(text string) ([]Config, error) {
 	return configs, nil
 }
 
-// Check asks of each configuration whether it can be run here. check says why not, and
-// else what of it has no effect. What a rung cannot add, those above it do without. It
-// is an error when nothing is left.
+// Check asks of each configuration whether it can be run here. check says why it cannot, or
+// else what of it has no effect. The rungs above a refused rung do without what it adds.
+// Check fails when no configuration is left.
 func (p *Plan) Check(check func(all []knob.Setting) (refused string, idle []string)) error {
 	left := 0
 	for i := range p.Configs {
@@ -161,12 +156,13 @@ func (p *Plan) Check(check func(all []knob.Setting) (refused string, idle []stri
 		}
 	}
 	if left == 0 {
-		return errs.New("plan", "the sweep", "no configuration can be run here: "+p.Configs[0].Name+": "+p.Configs[0].Refused, "choose other values")
+		c := &p.Configs[0]
+		return errs.New("plan", "the sweep", "no configuration can be run here: "+c.Name+": "+c.Refused, "choose other values")
 	}
 	return nil
 }
 
-// standing is the rung i or, where it was refused, what it was to stand on.
+// standing returns rung i or, where it was refused, the nearest rung below it that was not.
 func (p *Plan) standing(i int) int {
 	for p.Configs[i].Refused != "" && p.Configs[i].Before >= 0 {
 		i = p.Configs[i].Before
@@ -174,7 +170,7 @@ func (p *Plan) standing(i int) int {
 	return i
 }
 
-// set is settings with one more, or with its value changed.
+// set adds a setting, or changes its value where it is there already.
 func set(settings []knob.Setting, k knob.Setting) []knob.Setting {
 	for i := range settings {
 		if settings[i].Name == k.Name {
@@ -185,7 +181,7 @@ func set(settings []knob.Setting, k knob.Setting) []knob.Setting {
 	return append(settings, k)
 }
 
-// All are the settings of a configuration, with the plan's.
+// All returns the settings of a configuration, with the plan's.
 func (p *Plan) All(i int) []knob.Setting {
 	all := slices.Clone(p.Base)
 	for _, k := range p.Configs[i].Settings {
@@ -194,7 +190,7 @@ func (p *Plan) All(i int) []knob.Setting {
 	return all
 }
 
-// length is how many steps a run has; 0 where its epochs decide.
+// length returns how many steps a run has; 0 where its length is given in epochs.
 func (p *Plan) length() int {
 	if p.Epochs > 0 {
 		return 0
@@ -216,8 +212,8 @@ type Run struct {
 	Round  int // from 0
 }
 
-// Order is all runs, in rounds of one run of each configuration. Every second round goes
-// backwards, so that what drifts steadily meets all configurations alike.
+// Order returns all runs, in rounds of one run of each configuration. Every second round
+// goes backwards, so that a steady drift of the host affects all configurations alike.
 func (p *Plan) Order() []Run {
 	var runs []Run
 	for round := range p.Repeat {
@@ -234,8 +230,8 @@ func (p *Plan) Order() []Run {
 	return runs
 }
 
-// file is the name of a run's session, without its ending: it tells what was set, and
-// two runs have the same one only if the same was set.
+// file returns the name of a run's session, without its ending. It tells what was set, and
+// only runs with the same settings share it.
 func (p *Plan) file(r Run) string {
 	key := title(p.All(r.Config))
 	name := strings.Map(func(c rune) rune {
@@ -251,11 +247,11 @@ func (p *Plan) file(r Run) string {
 	return fmt.Sprintf("%s-%08x-%d", name[:min(len(name), most)], crc32.ChecksumIEEE([]byte(key)), r.Round+1)
 }
 
-// value is that of a setting of a configuration, empty where the default holds.
+// value returns the value of a setting of a configuration; empty where the default holds.
 func (p *Plan) value(i int, name string) string { return knob.ValueOf(p.All(i), name) }
 
-// Names are the settings that the configurations vary, in the order in which they
-// first appear.
+// Names returns the settings that the configurations vary, in the order in which they first
+// appear.
 func (p *Plan) Names() (names []string) {
 	for i := range p.Configs {
 		for _, k := range p.Configs[i].Settings {

@@ -17,13 +17,13 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Text is what comes from outside as a line of a document. A ~ before a number strikes
-// nothing out.
+// Text makes a text from outside a line of a document. A ~ before a number stays as it is:
+// it marks an estimate and strikes nothing out.
 func Text(s string) string { return about.ReplaceAllString(markup.Text(units.Line(s)), "~$1") }
 
 var about = regexp.MustCompile(`\\~([0-9x])`)
 
-// Brief is the answer and the tables.
+// Brief returns the short report: the answer and the tables.
 func (r *Results) Brief() *markup.Document {
 	d := &markup.Document{}
 	d.Heading(1, "gpustall sweep: "+Text(r.subject()))
@@ -34,17 +34,8 @@ func (r *Results) Brief() *markup.Document {
 	for _, t := range r.Tables() {
 		d.Table(t)
 	}
-	none := false
-	for i := range r.Rows {
-		if row := &r.Rows[i]; !row.Measured() {
-			d.Line("- %s has no numbers: %s.", Text(row.Name), Text(row.Why()))
-			none = true
-		}
-	}
-	if none {
-		d.Line("")
-	}
-	d.Para("%s", r.meaning())
+	r.Unmeasured(d)
+	d.Sentences(r.meaning()...)
 	if why := r.Workers(); len(why) > 0 {
 		d.Heading(2, "Which num_workers, and why")
 		for _, line := range why {
@@ -55,8 +46,22 @@ func (r *Results) Brief() *markup.Document {
 	return d
 }
 
-// Document is the whole report, with its pictures, whose files lie beside it when it is
-// markdown.
+// Unmeasured lists the configurations that have no numbers, and why.
+func (r *Results) Unmeasured(d *markup.Document) {
+	none := false
+	for i := range r.Rows {
+		if row := &r.Rows[i]; !row.Measured() {
+			d.Line("- %s has no numbers: %s.", Text(row.Name), Text(row.Why()))
+			none = true
+		}
+	}
+	if none {
+		d.Line("")
+	}
+}
+
+// Document returns the whole report with its pictures. Markdown refers to them by the names
+// of their files, which lie beside it.
 func (r *Results) Document() (*markup.Document, error) {
 	d := r.Brief()
 	d.Heading(2, "Pictures")
@@ -83,7 +88,7 @@ func (r *Results) Document() (*markup.Document, error) {
 	return d, nil
 }
 
-// subject is what was trained on what, where that is the same everywhere.
+// subject says what was trained on what, where that is the same in all runs.
 func (r *Results) subject() string {
 	return r.common("models", model) + " on " + r.common("devices", device)
 }
@@ -96,7 +101,7 @@ func machine(m *trace.Meta) string {
 	return knob.ValueOf(m.Host, "cpu") + knob.ValueOf(m.Host, "kernel")
 }
 
-// different are the values that something has in the runs.
+// different returns the different values that something has in the runs.
 func (r *Results) different(of func(*trace.Meta) string) (all []string) {
 	for i := range r.Rows {
 		for _, m := range r.Rows[i].Runs {
@@ -108,7 +113,7 @@ func (r *Results) different(of func(*trace.Meta) string) (all []string) {
 	return all
 }
 
-// common is what the runs have in common, or how many different ones there are.
+// common returns the value that all runs have, or how many different values there are.
 func (r *Results) common(what string, of func(*trace.Meta) string) string {
 	switch all := r.different(of); len(all) {
 	case 0:
@@ -120,11 +125,11 @@ func (r *Results) common(what string, of func(*trace.Meta) string) string {
 	}
 }
 
-// Tables are what was measured: throughput and its comparisons, then what an epoch and a
-// step take.
+// Tables returns what was measured: throughput and its comparisons, then what an epoch and
+// a step take, and what was learnt where the runs were of epochs.
 func (r *Results) Tables() [][][]string {
 	what := []string{">samples/s", ">95 % interval", ">against the first"}
-	if r.Plan.Ladder { // the table has to fit
+	if r.Plan.Ladder { // more columns would not fit
 		what = []string{">samples/s", ">cumulative", ">this rung"}
 	}
 	rates := [][]string{slices.Concat(r.heads(), what, []string{">util.", ">data"})}
@@ -142,12 +147,10 @@ func (r *Results) Tables() [][][]string {
 			cells = append(cells, interval(row.Rate), all)
 		}
 		rates = append(rates, append(cells, units.Prose.Percent(row.Stats.Utilisation()), units.Prose.Percent(row.Stats.DataShare())))
-		memory := "-"
-		if row.Memory > 0 {
-			memory = units.Prose.Bytes(row.Memory)
-		}
-		times = append(times, append(r.what(i), units.Prose.Time(row.PerEpoch(row.Stats.Active())), units.Prose.Time(row.PerEpoch(row.Stats.Load)),
-			units.Prose.Time(row.share()), units.Prose.Time(row.PerEpoch(row.Stats.Busy)), units.Prose.Time(row.P50), units.Prose.Time(row.P95), memory,
+		times = append(times, append(r.what(i),
+			units.Prose.Time(row.PerEpoch(row.Stats.Active())), units.Prose.Time(row.PerEpoch(row.Stats.Load)),
+			units.Prose.Time(row.share()), units.Prose.Time(row.PerEpoch(row.Stats.Busy)),
+			units.Prose.Time(row.P50), units.Prose.Time(row.P95), Held(row.Memory),
 			fmt.Sprintf("%d/%d", row.Done(), r.Plan.Repeat)))
 	}
 	if learnt := r.learnt(); learnt != nil {
@@ -156,8 +159,8 @@ func (r *Results) Tables() [][][]string {
 	return [][][]string{rates, times}
 }
 
-// learnt is the table of what the first run of each configuration had learnt in the end, nil
-// where the runs were not of epochs.
+// learnt is the table of what the first run of each configuration had learnt in the end;
+// nil where the length of runs was given in steps.
 func (r *Results) learnt() [][]string {
 	if r.Plan.Epochs == 0 {
 		return nil
@@ -173,7 +176,8 @@ func (r *Results) learnt() [][]string {
 		for _, l := range m.Learnt {
 			took += l.Took
 		}
-		cells := append(r.what(i), units.Count(len(m.Learnt)), units.Loss(last.Loss), units.Prose.Percent(last.Top1), "-", "-", units.Prose.Time(took))
+		cells := append(r.what(i),
+			units.Count(len(m.Learnt)), units.Loss(last.Loss), units.Prose.Percent(last.Top1), "-", "-", units.Prose.Time(took))
 		if n := len(cells); !math.IsNaN(last.TestLoss) {
 			cells[n-3], cells[n-2] = units.Loss(last.TestLoss), units.Prose.Percent(last.TestTop1)
 		}
@@ -182,8 +186,8 @@ func (r *Results) learnt() [][]string {
 	return rows
 }
 
-// heads are the columns that tell the configurations apart: the settings that are
-// varied, or the rungs' names.
+// heads returns the heads of the columns that tell the configurations apart: the settings
+// that are varied, or the rungs.
 func (r *Results) heads() []string {
 	names := r.Plan.Names()
 	if r.Plan.Ladder {
@@ -195,7 +199,7 @@ func (r *Results) heads() []string {
 	return slices.Clone(names)
 }
 
-// what is a configuration in those columns.
+// what returns a configuration's cells in those columns.
 func (r *Results) what(i int) (cells []string) {
 	names := r.Plan.Names()
 	if r.Plan.Ladder || len(names) == 0 {
@@ -207,7 +211,7 @@ func (r *Results) what(i int) (cells []string) {
 	return cells
 }
 
-// Why is why a configuration has no numbers.
+// Why says why a configuration has no numbers.
 func (r *Result) Why() string {
 	switch {
 	case r.Refused != "":
@@ -218,6 +222,14 @@ func (r *Result) Why() string {
 	return "not measured yet"
 }
 
+// Held shows a number of bytes; "-" where it is not known.
+func Held(bytes int64) string {
+	if bytes <= 0 {
+		return "-"
+	}
+	return units.Prose.Bytes(bytes)
+}
+
 func dashes(n int) []string {
 	out := make([]string, n)
 	for i := range out {
@@ -226,7 +238,7 @@ func dashes(n int) []string {
 	return out
 }
 
-// interval is that of a rate.
+// interval shows the interval of a rate.
 func interval(e units.Estimate) string {
 	if !(e.Lo <= e.Hi) {
 		return "-"
@@ -234,12 +246,11 @@ func interval(e units.Estimate) string {
 	return units.Rate(e.Lo) + " to " + units.Rate(e.Hi)
 }
 
-// SpeedUp is a change of throughput as a factor.
+// SpeedUp shows a change of throughput as a factor; "-" for the configuration that the
+// others are compared with.
 func SpeedUp(c *stats.Change, first bool) string {
 	switch {
-	case first:
-		return "-"
-	case c.Ratio <= 0:
+	case first, c.Ratio <= 0:
 		return "-"
 	case !c.Tells():
 		return units.Prose.Ratio(units.Rough(c.Ratio))
@@ -247,27 +258,34 @@ func SpeedUp(c *stats.Change, first bool) string {
 	return fmt.Sprintf("%s (%s)", units.Prose.Ratio(c.Estimate()), units.Prose.RatioRange(c.Estimate()))
 }
 
-// meaning explains the tables.
-func (r *Results) meaning() string {
+// meaning explains the tables, in sentences.
+func (r *Results) meaning() []string {
 	p := r.Plan
 	extent := units.Counted(p.Steps, "step", "steps") + ", after " + units.Count(p.Warmup) + " of warm-up that do not count"
 	if p.Epochs > 0 {
 		extent = p.extent() + ", whose rates leave out the first " + units.Counted(p.Warmup, "step", "steps")
 	}
-	s := fmt.Sprintf("Each configuration has %s of %s, each in a process of its own", units.Counted(p.Repeat, "run", "runs"), extent)
-	turns := ", in turns"
-	if p.Cluster {
-		turns = ", as a task of a cluster, in its order and perhaps beside others"
-	}
+	runs := fmt.Sprintf("Each configuration has %s of %s, each in a process of its own", units.Counted(p.Repeat, "run", "runs"), extent)
+	holds := "The intervals hold what varies within the run; " +
+		"what differs from run to run (the page cache, neighbours, clock rates) is in the numbers and not in the intervals: --repeat 3 measures it."
 	if p.Repeat > 1 {
-		s += turns + ". The intervals hold what varies within a run and from run to run"
-	} else {
-		s += ". The intervals hold what varies within the run; what differs from run to run (the page cache, neighbours, clock rates) is in the numbers and not in the intervals: --repeat 3 measures it"
+		holds = "The intervals hold what varies within a run and from run to run."
+		if p.Cluster {
+			runs += ", as a task of a cluster, in its order and perhaps beside others"
+		} else {
+			runs += ", in turns"
+		}
 	}
+	text := []string{runs + ".", holds}
 	if p.Epochs > 0 {
-		s += ". Loss and top-1 are means of the first run's last epoch, those of the test split were taken after it; training is all of its epochs, without evaluations"
+		text = append(text,
+			"Loss and top-1 are means of the first run's last epoch, those of the test split were taken after it;",
+			"training is all of its epochs, without evaluations.")
 	}
-	return s + ". x is how many times as fast; ~ marks one without an interval. Epoch times follow from the rate. Load is what all workers together spend on an epoch's batches, a worker its share of that, compute what the device does."
+	return append(text,
+		"x is how many times as fast; ~ marks one without an interval.",
+		"Epoch times follow from the rate.",
+		"Load is what all workers together spend on an epoch's batches, a worker its share of that, compute what the device does.")
 }
 
 func (r *Results) caveats(d *markup.Document) {
@@ -283,7 +301,8 @@ func (r *Results) caveats(d *markup.Document) {
 	}
 	r.began(d)
 	if best := r.Best(); best >= 0 && r.count() > 2 && best != r.Base {
-		d.Line("- The fastest was picked among %s with the steps that picked it, so chance favours it: measure it once more against the first to be sure of its gain.", units.Count(r.count()))
+		d.Line("- The fastest was picked among %s with the steps that picked it, so chance favours it: "+
+			"measure it once more against the first to be sure of its gain.", units.Count(r.count()))
 	}
 	if len(r.different(version)) > 1 {
 		d.Line("- The runs are not all of one gpustall: %s.", Text(strings.Join(r.different(version), ", ")))
@@ -295,8 +314,8 @@ func (r *Results) caveats(d *markup.Document) {
 	d.Line("")
 }
 
-// began says how the data of the runs lay when they began, in one line where that was the
-// same for all.
+// began says how much of the data was in memory when the runs began, in one line where that
+// was the same for all.
 func (r *Results) began(d *markup.Document) {
 	states := r.different(func(m *trace.Meta) string {
 		if m.Cached == nil {
@@ -321,14 +340,10 @@ func (r *Results) began(d *markup.Document) {
 	}
 }
 
-// environment is what the runs have in common.
+// environment writes what ran where.
 func (r *Results) environment(d *markup.Document) {
 	d.Heading(2, "Environment")
-	add := func(name, value string) {
-		if value != "" {
-			d.Line("- %s: %s", Text(name), Text(value))
-		}
-	}
+	add := func(name, value string) { d.Fact(Text(name), Text(value)) }
 	add("device", strings.Join(r.different(device), "; "))
 	add("model", strings.Join(r.different(model), "; "))
 	add("data set", strings.Join(r.different(dataSet), "; "))

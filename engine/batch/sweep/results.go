@@ -33,19 +33,19 @@ type Result struct {
 	Rate    units.Estimate        // samples a second
 	P50     int64                 // ns, of a step
 	P95     int64
-	Against stats.Comparison // the baseline
-	Added   stats.Comparison // the rung before it
+	Against stats.Comparison // with the baseline
+	Added   stats.Comparison // with the rung before it
 	Memory  int64            // bytes that the device held, at most
 	Host    int64            // bytes that the process held, at most
 	Workers int              // num_workers
 	Epoch   int64            // samples of an epoch
-	before  int              // row of the rung before it; -1 when there is none
+	before  int              // the measured rung before it; -1 when there is none
 }
 
 // Measured reports whether any run of the configuration has ended.
 func (r *Result) Measured() bool { return r.Stats.Steps > 0 }
 
-// First is the first run that has ended; nil when there is none.
+// First returns the first run that has ended; nil when there is none.
 func (r *Result) First() *Measured {
 	for _, m := range r.Runs {
 		if m != nil {
@@ -55,7 +55,7 @@ func (r *Result) First() *Measured {
 	return nil
 }
 
-// Done is how many runs have ended.
+// Done returns how many runs have ended.
 func (r *Result) Done() (n int) {
 	for _, m := range r.Runs {
 		if m != nil {
@@ -65,7 +65,7 @@ func (r *Result) Done() (n int) {
 	return n
 }
 
-// Times are the distributions of its step times.
+// Times returns the distributions of its step times.
 func (r *Result) Times() (all []*trace.Distribution) {
 	for _, m := range r.Runs {
 		if m != nil {
@@ -75,25 +75,26 @@ func (r *Result) Times() (all []*trace.Distribution) {
 	return all
 }
 
-// Labels are what must be known of the numbers of any run.
+// Labels returns what must be known about the numbers of any run.
 func (r *Result) Labels() (all []advice.Label) {
 	for _, m := range r.Runs {
 		if m != nil {
-			all = merge(all, m.Verdict.Labels)
+			all = MergeLabels(all, m.Verdict.Labels)
 		}
 	}
 	return all
 }
 
-// Labels are what must be known of the numbers of any configuration.
+// Labels returns what must be known about the numbers of any configuration.
 func (r *Results) Labels() (all []advice.Label) {
 	for i := range r.Rows {
-		all = merge(all, r.Rows[i].Labels())
+		all = MergeLabels(all, r.Rows[i].Labels())
 	}
 	return all
 }
 
-func merge(a, b []advice.Label) []advice.Label {
+// MergeLabels adds the labels of b that a does not have.
+func MergeLabels(a, b []advice.Label) []advice.Label {
 	for _, l := range b {
 		if !slices.ContainsFunc(a, func(o advice.Label) bool { return o.Key == l.Key }) {
 			a = append(a, l)
@@ -145,7 +146,7 @@ func (p *Plan) results(all [][]*Measured) *Results {
 	return out
 }
 
-// Best is the row with the most samples a second, -1 when nothing was measured.
+// Best returns the row with the most samples a second; -1 when nothing was measured.
 func (r *Results) Best() int {
 	best := -1
 	for i := range r.Rows {
@@ -163,7 +164,8 @@ func (r *Results) Headline() string {
 		return "nothing was measured"
 	}
 	b := &r.Rows[best]
-	text := fmt.Sprintf("%s is the fastest of %s: %s samples/s", b.Name, units.Counted(r.count(), "configuration that was measured", "that were measured"), units.Rate(b.Rate.Value))
+	text := fmt.Sprintf("%s is the fastest of %s: %s samples/s",
+		b.Name, units.Counted(r.count(), "configuration that was measured", "that were measured"), units.Rate(b.Rate.Value))
 	switch {
 	case r.count() < 2:
 		return fmt.Sprintf("%s: %s samples/s; nothing else was measured", b.Name, units.Rate(b.Rate.Value))
@@ -181,7 +183,7 @@ func (r *Results) Headline() string {
 		text += "; the same within " + units.Prose.Percent(stats.DefaultMargin) + ": " + strings.Join(also, ", ")
 	}
 	open := r.answered(best, stats.Unknown)
-	if r.Base >= 0 && best != r.Base { // it was named
+	if r.Base >= 0 && best != r.Base { // the text names the first row already
 		open = slices.DeleteFunc(open, func(name string) bool { return name == r.Rows[r.Base].Name })
 	}
 	if len(open) > 0 {
@@ -190,12 +192,13 @@ func (r *Results) Headline() string {
 	return text
 }
 
-// doubt is what may have made row best look better than the baseline beside its settings;
-// empty where nothing is known to have.
+// doubt says what besides its settings may have made row best look better than the first
+// row; empty where nothing is known.
 func (r *Results) doubt(best int) (text string) {
 	b, a := r.Rows[best].others(), r.Rows[r.Base].others()
 	if math.Abs(b-a) > advice.SteadyOthers { // NaN is not
-		text = fmt.Sprintf("; but other processes took %s of all cores while it ran, and %s while %s did", units.Prose.Percent(b), units.Prose.Percent(a), r.Rows[r.Base].Name)
+		text = fmt.Sprintf("; but other processes took %s of all cores while it ran, and %s while %s did",
+			units.Prose.Percent(b), units.Prose.Percent(a), r.Rows[r.Base].Name)
 	}
 	if !r.runs.Between() {
 		text += "; one run of each was made, and how much runs differ is not known (--repeat 3 tells)"
@@ -203,8 +206,8 @@ func (r *Results) doubt(best int) (text string) {
 	return text
 }
 
-// others is the share of all cores that other processes used, on average over the runs; NaN
-// where it is not known.
+// others returns the share of all cores that other processes used, on average over the
+// runs; NaN where it is not known.
 func (r *Result) others() float64 {
 	sum := 0.0
 	for _, m := range r.Runs {
@@ -215,6 +218,7 @@ func (r *Result) others() float64 {
 	return sum / float64(r.Done())
 }
 
+// count returns how many configurations were measured.
 func (r *Results) count() (n int) {
 	for i := range r.Rows {
 		if r.Rows[i].Measured() {
@@ -224,7 +228,7 @@ func (r *Results) count() (n int) {
 	return n
 }
 
-// answered are the rows of which a comparison with row best says so.
+// answered names the rows whose comparison with row best has that answer.
 func (r *Results) answered(best int, a stats.Answer) (names []string) {
 	for i := range r.Rows {
 		if i != best && r.Rows[i].Measured() && r.runs.Compare(best, i, stats.DefaultMargin).Throughput.Answer == a {
@@ -234,7 +238,7 @@ func (r *Results) answered(best int, a stats.Answer) (names []string) {
 	return names
 }
 
-// Done is how many runs have ended.
+// Done returns how many runs have ended.
 func (r *Results) Done() (n int) {
 	for i := range r.Rows {
 		n += r.Rows[i].Done()
@@ -242,7 +246,7 @@ func (r *Results) Done() (n int) {
 	return n
 }
 
-// Err says that configurations failed, nil where none did.
+// Err says that configurations failed; nil where none did.
 func (r *Results) Err(folder string) error {
 	var failed []string
 	for i := range r.Rows {
@@ -253,5 +257,6 @@ func (r *Results) Err(folder string) error {
 	if len(failed) == 0 {
 		return nil
 	}
-	return errs.New("sweep", folder, fmt.Sprintf("%s of %d failed: %s", units.Count(len(failed)), len(r.Rows), strings.Join(failed, ", ")), "the table says why; the same command tries them again")
+	reason := fmt.Sprintf("%s of %d failed: %s", units.Count(len(failed)), len(r.Rows), strings.Join(failed, ", "))
+	return errs.New("sweep", folder, reason, "the table says why; the same command tries them again")
 }

@@ -11,14 +11,14 @@ import (
 	"dev.gpustall/engine/base/knob"
 )
 
-// Job is what a Runner is to do: train with these settings for so many steps, or epochs,
-// and leave the session in this file.
+// Job is what a Runner has to do: train with these settings for so many steps or epochs,
+// and leave the session in a file.
 type Job struct {
 	Settings []knob.Setting
 	Steps    int
-	Epochs   int // 0: Steps count; else each is evaluated
+	Epochs   int // instead of Steps, with an evaluation after each; 0 for Steps
 	Session  string
-	Progress func(step int) // called now and then
+	Progress func(step int) // called from time to time
 }
 
 // Runner does one run. It ends early when ctx does.
@@ -27,21 +27,22 @@ type Runner func(ctx context.Context, j Job) error
 // Event tells of a sweep that is under way.
 type Event struct {
 	Run
-	Name     string    // of the configuration
-	Done, Of int       // runs; Done counts those kept from before, and this one when it has ended
-	Step     int       // of the run under way
-	Steps    int       // that it will have; 0 where that is not known
-	Ended    bool      // the run has
-	Kept     bool      // it had, in an earlier sweep
-	Measured *Measured // by a run that ended well
-	Err      error     // of one that did not
-	Took     time.Duration
-	Left     time.Duration // of the whole sweep, estimated; 0 while nothing is known
+	Name     string        // of the configuration
+	Done, Of int           // runs; Done counts earlier ones, and this one when it has ended
+	Step     int           // of the run under way
+	Steps    int           // of the whole run; 0 where that is not known
+	Ended    bool          // the run has ended
+	Kept     bool          // it was measured before this sweep began
+	Measured *Measured     // by a run that ended well
+	Err      error         // of a run that failed
+	Took     time.Duration // by this run
+	Left     time.Duration // estimated for the whole sweep; 0 while nothing is known
 }
 
-// Measure does all runs of a plan that its folder does not have yet, and returns what
-// all of them measured. A run that fails is told of and left out, with those that would
-// repeat it. When ctx ends, what was measured until then is returned with its error.
+// Measure does all runs of a plan that its folder does not have yet, and returns what all
+// runs measured. A run that fails is told of and left out, as are the runs that would
+// repeat it. When ctx ends, Measure returns what was measured until then with the error of
+// ctx.
 func (p *Plan) Measure(ctx context.Context, f Folder, runner Runner, tell func(Event)) (*Results, error) {
 	for i := range p.Configs {
 		p.Configs[i].Failed = ""
@@ -101,8 +102,8 @@ func (p *Plan) Measure(ctx context.Context, f Folder, runner Runner, tell func(E
 	return p.results(all), nil
 }
 
-// discard removes the session of a run that did not come to its end, with what SQLite
-// keeps beside it: it would be taken for part of the next.
+// discard removes the session of a run that did not come to its end, and the files that
+// SQLite keeps beside it, which it would take for part of the next session.
 func discard(path string) error {
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
 		if err := os.Remove(path + suffix); err != nil && !missing(err) {
@@ -131,7 +132,7 @@ func Load(f Folder) (*Results, error) {
 	return p.results(all), nil
 }
 
-// none has room for every run.
+// none returns room for every run.
 func (p *Plan) none() [][]*Measured {
 	all := make([][]*Measured, len(p.Configs))
 	for i := range all {
@@ -140,8 +141,8 @@ func (p *Plan) none() [][]*Measured {
 	return all
 }
 
-// estimate is how long a sweep still takes: runs of a configuration as long as they
-// took before, and others as long as the mean.
+// estimate estimates how long a sweep still takes: the runs of a configuration as long as
+// before, and those of a new one as long as the mean.
 type estimate struct {
 	order []Run
 	runs  []timed

@@ -10,18 +10,19 @@ import (
 	"dev.gpustall/engine/base/errs"
 )
 
-// Slurm is how runs are asked of a cluster: what is empty is left to its defaults.
+// Slurm is what is asked of a cluster for the runs. An empty field leaves it to the
+// cluster's default.
 type Slurm struct {
 	Partition string
-	Time      string // of a run, as Slurm writes it: 00:30:00
-	Gres      string // devices of a run: gpu:1
+	Time      string // limit of a run, as Slurm writes it: 00:30:00
+	Gres      string // devices of a run, as Slurm writes them: gpu:1
 }
 
 // scriptFile is the batch script in a folder; its tasks write what they print beside it.
 const scriptFile = "slurm.sh"
 
-// Missing are the runs of a plan that a folder does not have yet. What is left of
-// unfinished ones is removed.
+// Missing returns the runs of a plan that a folder does not have yet. It removes what is
+// left of unfinished ones.
 func (p *Plan) Missing(f Folder) (runs []Run, err error) {
 	for _, r := range p.Order() {
 		path := f.Session(p, r)
@@ -36,16 +37,17 @@ func (p *Plan) Missing(f Folder) (runs []Run, err error) {
 	return runs, nil
 }
 
-// Script writes a batch script whose array has a task for each of the runs, and returns
-// its path. command are the words that do a run. Tasks run in whatever order the cluster
-// gives them, on nodes of its choice.
+// Script writes a batch script whose array has a task for each of the runs, and returns its
+// path. command returns the words of the command that does a run. The cluster chooses the
+// order of the tasks and their nodes.
 func (p *Plan) Script(f Folder, runs []Run, s Slurm, command func(Job) ([]string, error)) (string, error) {
 	dir, err := filepath.Abs(string(f))
 	if err != nil {
 		return "", errs.Wrap(err, "find the folder", string(f), "name another one with --out")
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "#!/bin/bash\n#SBATCH --job-name=gpustall-sweep\n#SBATCH --array=0-%d\n#SBATCH --output=\"%s\"\n", len(runs)-1, filepath.Join(dir, "slurm-%a.out"))
+	b.WriteString("#!/bin/bash\n#SBATCH --job-name=gpustall-sweep\n")
+	fmt.Fprintf(&b, "#SBATCH --array=0-%d\n#SBATCH --output=\"%s\"\n", len(runs)-1, filepath.Join(dir, "slurm-%a.out"))
 	for _, o := range []struct{ name, value string }{{"partition", s.Partition}, {"time", s.Time}, {"gres", s.Gres}} {
 		if strings.ContainsAny(o.value, " \t\r\n") {
 			return "", errs.New("write batch script", o.name+"="+o.value, "it holds a space", "write it as sbatch takes it")

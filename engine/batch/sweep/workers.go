@@ -11,7 +11,7 @@ import (
 	"dev.gpustall/engine/base/units"
 )
 
-// PerEpoch is a time of all steps as that of an epoch, in ns.
+// PerEpoch returns what a time over all steps makes in an epoch, in ns.
 func (r *Result) PerEpoch(ns int64) int64 {
 	if r.Stats.Samples == 0 {
 		return 0
@@ -19,12 +19,12 @@ func (r *Result) PerEpoch(ns int64) int64 {
 	return int64(float64(ns) / float64(r.Stats.Samples) * float64(r.Epoch))
 }
 
-// share is what of an epoch's loading each worker has to do, in ns.
+// share returns how much of an epoch's loading each worker has to do, in ns.
 func (r *Result) share() int64 { return r.PerEpoch(r.Stats.Load) / int64(max(1, r.Workers)) }
 
-// Workers says which num_workers is best, of those that were measured beside otherwise
-// equal settings, and why: by what an epoch takes to load and to compute. It is empty
-// where fewer than two were.
+// Workers says which num_workers is best among configurations that are otherwise equal,
+// and why: by what an epoch takes to load and to compute. It is empty where fewer than two
+// were measured.
 func (r *Results) Workers() []string {
 	best := r.Best()
 	if best < 0 {
@@ -40,7 +40,8 @@ func (r *Results) Workers() []string {
 	out = append(out, "why: "+b.load())
 	if at > 0 {
 		less := &r.Rows[line[at-1]]
-		out = append(out, fmt.Sprintf("with %d: %s; %d against it: %v", less.Workers, less.load(), b.Workers, r.compare(line[at-1], best)))
+		out = append(out, fmt.Sprintf("with %d: %s; %d against it: %v",
+			less.Workers, less.load(), b.Workers, r.compare(line[at-1], best)))
 	}
 	if at < len(line)-1 {
 		more := &r.Rows[line[at+1]]
@@ -58,7 +59,8 @@ func (r *Results) Workers() []string {
 	}
 	for _, i := range line[:at] {
 		if r.compare(best, i).Answer == stats.Same {
-			out = append(out, fmt.Sprintf("num_workers=%d is the same within %s and takes less memory and fewer cores: prefer it", r.Rows[i].Workers, units.Prose.Percent(stats.DefaultMargin)))
+			out = append(out, fmt.Sprintf("num_workers=%d is the same within %s and takes less memory and fewer cores: prefer it",
+				r.Rows[i].Workers, units.Prose.Percent(stats.DefaultMargin)))
 			break
 		}
 	}
@@ -71,7 +73,7 @@ func (r *Results) compare(a, b int) *stats.Change {
 	return &c.Throughput
 }
 
-// load sets loading against computing, for an epoch.
+// load says how long an epoch takes to load and to compute, and which is the longer.
 func (r *Result) load() string {
 	compute, all, each := r.PerEpoch(r.Stats.Busy), r.PerEpoch(r.Stats.Load), r.share()
 	text := fmt.Sprintf("an epoch takes %s to load", units.Prose.Time(all))
@@ -89,8 +91,8 @@ func (r *Result) load() string {
 	return text + ": " + fmt.Sprintf(which, units.Prose.Percent(r.Stats.DataShare()))
 }
 
-// family are the measured rows that differ from one in num_workers alone, it included,
-// by their number of workers.
+// family returns a row and the measured rows that differ from it in num_workers alone, in
+// the order of their number of workers.
 func (r *Results) family(of int) (rows []int) {
 	for i := range r.Rows {
 		if r.Rows[i].Measured() && r.but(i, "num_workers") == r.but(of, "num_workers") {
@@ -103,7 +105,7 @@ func (r *Results) family(of int) (rows []int) {
 	return slices.CompactFunc(rows, func(a, b int) bool { return r.Rows[a].Workers == r.Rows[b].Workers })
 }
 
-// but is what was set in a row, without one of the settings.
+// but names the settings of a row, without one of them.
 func (r *Results) but(i int, name string) string {
 	all := slices.DeleteFunc(r.Plan.All(i), func(k knob.Setting) bool { return k.Name == name })
 	slices.SortFunc(all, func(a, b knob.Setting) int { return cmp.Compare(a.Name, b.Name) })

@@ -44,3 +44,11 @@ func Number(v float64) string {
 
 // Seconds is a time of so many ns as a field.
 func Seconds(ns int64) string { return fmt.Sprintf("%.9f", float64(ns)/1e9) }
+
+// Whole writes a whole number as a field, which is empty for 0.
+func Whole(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}
