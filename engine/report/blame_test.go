@@ -8,8 +8,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// TestBlameTable: the paths of samples come from outside; they stand
-// whole below the tables, and none of them is more than text.
+// TestBlameTable: the paths of samples come from outside. They stand whole below the tables,
+// and none acts as markup.
 func TestBlameTable(t *testing.T) {
 	const ms = int64(1e6)
 	s := scripts()["tuned"].run(t)
@@ -32,7 +32,10 @@ func TestBlameTable(t *testing.T) {
 	}
 	text := b.String()
 	text = text[strings.Index(text, "Appendix F"):]
-	for _, want := range []string{"| w3 decode", "| 118 ms |", "| 31.0 ms |", "- step 41: train/a/very/long/folder/of/cats/00231.jpg\n", `=cmd\|' /C calc'!A0.png`, `[click\](http://x)?[2J.jpg`, `a\*bbb`} {
+	for _, want := range []string{
+		"| w3 decode", "| 118 ms |", "| 31.0 ms |", "- step 41: train/a/very/long/folder/of/cats/00231.jpg\n",
+		`=cmd\|' /C calc'!A0.png`, `[click\](http://x)?[2J.jpg`, `a\*bbb`,
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

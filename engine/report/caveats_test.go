@@ -7,7 +7,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// A label of the whole run does not list every segment of it.
+// TestSegmentNames: a label of the whole run does not list every segment.
 func TestSegmentNames(t *testing.T) {
 	m := &account{s: &trace.Snapshot{Segments: make([]trace.Segment, 5)}}
 	for _, c := range []struct {
@@ -24,10 +24,13 @@ func TestSegmentNames(t *testing.T) {
 	}
 }
 
-// TestStoodStill: evaluations are no pause that the user made.
+// TestStoodStill: evaluations are not called a pause that the user made.
 func TestStoodStill(t *testing.T) {
 	s := scripts()["injected"].run(t)
-	for evaluated, want := range map[bool]string{false: "- The run was paused for 1.99 s,", true: "- Training stood still for 1.99 s, of which evaluations on the test split took 1.50 s:"} {
+	for evaluated, want := range map[bool]string{
+		false: "- The run was paused for 1.99 s,",
+		true:  "- Training stood still for 1.99 s, of which evaluations on the test split took 1.50 s:",
+	} {
 		if s.Gauges = nil; evaluated {
 			s.Gauges = map[string][]trace.Point{trace.GaugeTestLoss: {{V: 1}}, trace.GaugeTestTook: {{V: 1.5e9}}}
 		}

@@ -54,7 +54,8 @@ func TestCharts(t *testing.T) {
 	}
 }
 
-// TestUncounted: where nobody counted samples, no picture has a rate or an epoch of them.
+// TestUncounted: where the number of samples is unknown, no picture shows samples a second
+// or epochs.
 func TestUncounted(t *testing.T) {
 	s := scripts()["imported"].run(t)
 	s.Meta.Samples, s.Total.Samples = 0, 0

@@ -14,7 +14,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// side is a segment of a script's session.
+// side returns a segment of a script's session.
 func side(t *testing.T, script, segment string) Side {
 	return Side{Session: script + ".gps", Snapshot: scripts()[script].run(t), Segment: segment}
 }
@@ -71,8 +71,8 @@ func TestCompareOneRun(t *testing.T) {
 	}
 }
 
-// TestCompareTells: where no setting differs, a change of the device's own time is said
-// to be nobody's doing.
+// TestCompareTells: where no setting differs, the comparison says that no setting changed
+// the device's own time.
 func TestCompareTells(t *testing.T) {
 	a, b := side(t, "tuned", "A"), side(t, "tuned", "A")
 	slow := scripts()["tuned"]
@@ -111,8 +111,8 @@ func TestCompareTexts(t *testing.T) {
 	}
 }
 
-// TestCompareUndated: how far two runs lie apart is not known where one has no date, and
-// a drift is not taken to have gone on between them.
+// TestCompareUndated: where a run has no date, the time between two runs is unknown, and no
+// drift is assumed in it.
 func TestCompareUndated(t *testing.T) {
 	for _, undated := range []int{0, 1} {
 		sides := [2]Side{side(t, "tuned", "A"), side(t, "tuned", "A")}
@@ -148,7 +148,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// TestApart: what tells two long texts apart is not what the table cuts off.
+// TestApart: the table does not cut off the part in which two long texts differ.
 func TestApart(t *testing.T) {
 	got := apart([]Difference{
 		{"device", "cpu (Intel(R) Xeon(R) Processor, 2 threads, avx512)", "cpu (Intel(R) Xeon(R) Processor, 2 threads, avx512+amx)"},

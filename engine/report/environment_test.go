@@ -58,7 +58,7 @@ func TestHostLoad(t *testing.T) {
 	}
 }
 
-// TestSeed: of a training in PyTorch nobody told the seed.
+// TestSeed: the seed of a training in PyTorch is unknown, and is left out.
 func TestSeed(t *testing.T) {
 	for _, host := range [][]knob.Setting{nil, {{Name: "torch", Value: "2.15.0"}}} {
 		s := timedSession(t)

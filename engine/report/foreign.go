@@ -10,9 +10,9 @@ import (
 
 // A session's texts come from outside: names of files, devices and ops, notes, the values
 // of settings, the command line. None may act on the reader's terminal, on the layout of
-// the markdown or as a formula of a spreadsheet. So no writer of a report gets a session
-// as it is: plain has taken control characters and excess length from all of its texts,
-// escaped also what means something in markdown, and markup.CSV quotes formulas.
+// the markdown, or as a formula of a spreadsheet. So every writer of a report works on a
+// copy. plain removes control characters and excess length from all texts, and escaped
+// also escapes what has a meaning in markdown. markup.CSV quotes formulas.
 
 // plain returns s and o with every text as one printable line.
 func plain(s *trace.Snapshot, o Options) (*trace.Snapshot, Options) {
@@ -78,8 +78,8 @@ func rewriteInto(dst, src reflect.Value, f func(string) string) {
 	}
 }
 
-// hasText reports whether values of a type may hold texts: not those of a type with
-// nothing but numbers, such as steps and spans, of which there are very many.
+// hasText reports whether values of a type may hold texts. Types with numbers alone, such
+// as steps and spans, need no copy; there are very many of those.
 func hasText(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.String:

@@ -17,8 +17,8 @@ import (
 // evil is what a file name, a label, a note or a setting may hold.
 const evil = "=cmd()\x1b[2J\x1b]0;title\a\u009b31m\u202e|`code`\r\n# heading\n| a | b |\n<script>[link](http://x)*bold*~~gone~~\t"
 
-// TestForeign fills every text of a session with what must not reach a reader: no
-// format lets it through.
+// TestForeign fills every text of a session with characters that must not reach a reader,
+// and checks that no format lets them through.
 func TestForeign(t *testing.T) {
 	long := strings.Repeat("A", 10_000)
 	for name, spoil := range map[string]func(string) string{

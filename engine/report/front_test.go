@@ -9,8 +9,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// A device that seems slower says whose fault it is: where its threads are the host's and
-// had no core, not its own.
+// TestSlowerDevice: where the device's threads are the host's and had no core, the report
+// does not blame the device itself.
 func TestSlowerDevice(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -33,8 +33,8 @@ func TestSlowerDevice(t *testing.T) {
 	}
 }
 
-// TestFirstEpochs: the front page says of which epochs its verdict is, where its numbers are of
-// all of them.
+// TestFirstEpochs: the first page says which epochs its verdict is about, where its numbers
+// are of all epochs.
 func TestFirstEpochs(t *testing.T) {
 	s := &trace.Snapshot{Segments: []trace.Segment{{Knobs: knobList("num_workers=0")}}}
 	var at int64
@@ -43,7 +43,10 @@ func TestFirstEpochs(t *testing.T) {
 		if i >= 80 {
 			wait = 1e6
 		}
-		st := trace.Step{Index: i, Epoch: i / 80, Samples: 32, Correct: -1, Start: at, End: at + 50e6 + wait + int64(i%2)*1e6, Busy: 50e6 + int64(i%2)*1e6, Load: wait}
+		st := trace.Step{
+			Index: i, Epoch: i / 80, Samples: 32, Correct: -1, Start: at, End: at + 50e6 + wait + int64(i%2)*1e6,
+			Busy: 50e6 + int64(i%2)*1e6, Load: wait,
+		}
 		st.Stall[trace.CauseFetch] = wait
 		at = st.End
 		s.Recent = append(s.Recent, st)
@@ -64,7 +67,7 @@ func TestFirstEpochs(t *testing.T) {
 	}
 }
 
-// TestUndecided: what looks faster and is not proven is the headline, and nothing is kept.
+// TestUndecided: settings that look faster without proof are the headline, and none are kept.
 func TestUndecided(t *testing.T) {
 	s := &trace.Snapshot{Segments: []trace.Segment{{Knobs: knobList("num_workers=0")}, {Index: 1, Knobs: knobList("num_workers=4"), Reason: "num_workers 0 -> 4"}}}
 	var at int64
@@ -82,7 +85,8 @@ func TestUndecided(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.Join(strings.Fields(b.String()), " ")
-	const open = "num_workers=4 looks faster than the baseline's settings (~+100 %), not proven yet: press A on the screen or give --paired num_workers=4 to let the two take turns (A-B-A)."
+	const open = "num_workers=4 looks faster than the baseline's settings (~+100 %), not proven yet: " +
+		"press A on the screen or give --paired num_workers=4 to let the two take turns (A-B-A)."
 	for _, want := range []string{"**" + open + "**", "- Not decided: " + open, "- The baseline's settings in PyTorch: DataLoader(dataset)"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("not in the report: %s\n%s", want, b.String())
@@ -93,7 +97,8 @@ func TestUndecided(t *testing.T) {
 	}
 }
 
-// TestCertain: a change from which a drift was taken out is marked, as the rates beside it make another.
+// TestCertain: a change from which a drift was taken out is marked: it is not the ratio of
+// the rates beside it.
 func TestCertain(t *testing.T) {
 	for drifted, marked := range map[float64]bool{1: false, 0.7: true} {
 		c := stats.Change{Answer: stats.Different, Ratio: 1.7, Lo: 1.2, Hi: 2.2, Drifted: drifted}

@@ -22,7 +22,9 @@ func knobList(text string) (knobs []knob.Setting) {
 // TestDataLoader: PyTorch's words, what differs from its defaults, and what was
 // recommended.
 func TestDataLoader(t *testing.T) {
-	const plain = "batch_size=1 shuffle=off num_workers=0 prefetch_factor=0 pin_memory=off persistent_workers=off drop_last=off in_order=on timeout=off precision=fp32 capture=off gradient_accumulation=1 time_ops=sampled reads_in_flight=1 shuffle_buffer=1024 on_error=stop"
+	const plain = "batch_size=1 shuffle=off num_workers=0 prefetch_factor=0 pin_memory=off persistent_workers=off drop_last=off " +
+		"in_order=on timeout=off precision=fp32 capture=off gradient_accumulation=1 time_ops=sampled " +
+		"reads_in_flight=1 shuffle_buffer=1024 on_error=stop"
 	for _, tt := range []struct{ knobs, recommended, line, beside, given string }{
 		{"", "", "", "", ""},
 		{plain, "", "DataLoader(dataset)", "", ""},
@@ -37,25 +39,30 @@ func TestDataLoader(t *testing.T) {
 			"precision=bf16, device_transforms=on, capture=on", ""},
 		{"num_workers=1 reads_in_flight=4 on_error=skip", "", "DataLoader(dataset, num_workers=1)", "reads_in_flight=4, on_error=skip", ""},
 		{"num_workers=1 capture=off", "capture=off", "DataLoader(dataset, num_workers=1)", "capture=off", ""},
-		{"batch_size=8 shuffle=on num_workers=2", "", "DataLoader(dataset, batch_size=8, num_workers=2, sampler=Mine(...), collate_fn=pad)", "", "sampler=Mine(...), collate_fn=pad"},
+		{
+			"batch_size=8 shuffle=on num_workers=2", "",
+			"DataLoader(dataset, batch_size=8, num_workers=2, sampler=Mine(...), collate_fn=pad)", "",
+			"sampler=Mine(...), collate_fn=pad",
+		},
 		{"batch_size=8 shuffle=on drop_last=on", "", "DataLoader(dataset, batch_sampler=...)", "", "batch_sampler=..."},
 		{"batch_size=1 shuffle=on drop_last=on", "drop_last=on", "DataLoader(dataset, shuffle=True, batch_size=None)", "", "batch_size=None"},
 	} {
-		if line, beside := DataLoader([]knob.Setting{{Name: trace.LoaderArguments, Value: tt.given}}, knobList(tt.knobs), knobList(tt.recommended)); line != tt.line || beside != tt.beside {
+		facts := []knob.Setting{{Name: trace.LoaderArguments, Value: tt.given}}
+		if line, beside := DataLoader(facts, knobList(tt.knobs), knobList(tt.recommended)); line != tt.line || beside != tt.beside {
 			t.Errorf("%s, recommended %q: %q and %q, want %q and %q", tt.knobs, tt.recommended, line, beside, tt.line, tt.beside)
 		}
 	}
 }
 
-// TestFlags: what injects or only shows the ceiling is no setting to keep.
+// TestFlags: injected bottlenecks and the cached-batch ceiling are no settings to keep.
 func TestFlags(t *testing.T) {
 	if got, want := Flags(knobList("num_workers=4 inject_cpu=50µs ceiling=on data=a'b")), `--num-workers=4 --data='a'\''b'`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
 
-// TestKeepABaseline: a baseline that was chosen is not what the run was started with,
-// also where the same flags make it.
+// TestKeepABaseline: a baseline that was chosen later is not called the one that the run
+// was started with, even where both have the same flags.
 func TestKeepABaseline(t *testing.T) {
 	run := scripts()["injected"]
 	run.stretches = []stretch{run.stretches[1], run.stretches[0]}
@@ -71,7 +78,7 @@ func TestKeepABaseline(t *testing.T) {
 	}
 }
 
-// TestWhyThen: the reason for a change is what was known before it, not what came of it.
+// TestWhyThen: the reason for a change is what was known before it, not what it led to.
 func TestWhyThen(t *testing.T) {
 	sc := scripts()["tuned"]
 	sc.stretches = sc.stretches[:2]

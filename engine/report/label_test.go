@@ -8,7 +8,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// A device that is not what it stands for is labelled, with what its times are.
+// An emulated device is labelled, with what its times are.
 func TestEmulatedLabels(t *testing.T) {
 	for _, tt := range []struct {
 		meta trace.Meta

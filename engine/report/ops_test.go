@@ -25,8 +25,22 @@ func timedSession(t *testing.T) *trace.Snapshot {
 	s := &trace.Snapshot{
 		Meta: trace.Meta{ID: "timed", Model: "resnet18", Device: "emulated H100", DeviceKind: "emu", Emulated: true, Dataset: "synthetic"},
 		Segments: []trace.Segment{
-			{Index: 0, End: 399e6, Knobs: []knob.Setting{{Name: "precision", Value: "fp32"}, {Name: "batch_size", Value: "64"}, {Name: "capture", Value: "on"}, {Name: "time_ops", Value: "sampled"}}, Reason: "start"},
-			{Index: 1, Start: 400e6, FirstStep: 40, Knobs: []knob.Setting{{Name: "precision", Value: "bf16"}, {Name: "batch_size", Value: "64"}, {Name: "capture", Value: "on"}, {Name: "time_ops", Value: "sampled"}}, Reason: "precision fp32 -> bf16"},
+			{
+				Index: 0, End: 399e6,
+				Knobs: []knob.Setting{
+					{Name: "precision", Value: "fp32"}, {Name: "batch_size", Value: "64"}, {Name: "capture", Value: "on"},
+					{Name: "time_ops", Value: "sampled"},
+				},
+				Reason: "start",
+			},
+			{
+				Index: 1, Start: 400e6, FirstStep: 40,
+				Knobs: []knob.Setting{
+					{Name: "precision", Value: "bf16"}, {Name: "batch_size", Value: "64"}, {Name: "capture", Value: "on"},
+					{Name: "time_ops", Value: "sampled"},
+				},
+				Reason: "precision fp32 -> bf16",
+			},
 		},
 		Gauges: map[string][]trace.Point{
 			trace.GaugePeakBytes:    {{T: 0, V: 100 << 20}, {T: 500e6, V: 140 << 20}},
@@ -39,7 +53,10 @@ func timedSession(t *testing.T) *trace.Snapshot {
 	}
 	at := int64(0)
 	for i := range 80 {
-		st := trace.Step{Index: int32(i), Batch: int32(i), Segment: int32(i / 40), Samples: 64, Correct: -1, Loss: float32(math.NaN()), Start: at, Copy: 1e6, Bytes: 8e6}
+		st := trace.Step{
+			Index: int32(i), Batch: int32(i), Segment: int32(i / 40), Samples: 64, Correct: -1, Loss: float32(math.NaN()),
+			Start: at, Copy: 1e6, Bytes: 8e6,
+		}
 		d := int64(10e6)
 		if i >= 40 {
 			d = 6e6
@@ -69,7 +86,10 @@ func timedSession(t *testing.T) *trace.Snapshot {
 	op(1, "batchnorm_forward", "bn1", "forward", "", 2, 1e8, 1e9)
 	op(1, "sgd", "optimizer", "optimizer", "", 1, 1e6, 1e9)
 	for i := range 4 {
-		s.Spans = append(s.Spans, trace.Span{Start: int64(30e6 + i*1e6), End: int64(31e6 + i*1e6), Step: 3, Batch: 3, Kind: trace.KindOp, Track: trace.TrackOps, Flags: trace.FlagTimed, Arg: uint32(i)})
+		s.Spans = append(s.Spans, trace.Span{
+			Start: int64(30e6 + i*1e6), End: int64(31e6 + i*1e6), Step: 3, Batch: 3, Kind: trace.KindOp, Track: trace.TrackOps,
+			Flags: trace.FlagTimed, Arg: uint32(i),
+		})
 	}
 	return s
 }
@@ -101,7 +121,7 @@ func TestOperations(t *testing.T) {
 	golden(t, "ops.md", []byte(text[from:]))
 }
 
-// TestOpShares: what the table says follows from the times.
+// TestOpShares: the shares in the table follow from the times.
 func TestOpShares(t *testing.T) {
 	s := timedSession(t)
 	a, b := attribution.Ops(s, s.Segments[0]), attribution.Ops(s, s.Segments[1])
@@ -156,7 +176,7 @@ func TestOpsCSV(t *testing.T) {
 	}
 }
 
-// TestOpsCSVLabels: a row says what its segment's numbers are not.
+// TestOpsCSVLabels: a row says whether its segment is injected, emulated or synthetic.
 func TestOpsCSVLabels(t *testing.T) {
 	s := timedSession(t)
 	s.Meta.Emulated, s.Meta.Synthetic = false, true

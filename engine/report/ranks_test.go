@@ -16,7 +16,8 @@ func TestRanks(t *testing.T) {
 		for i, wait := range []float64{5, 50}[:ranks] {
 			name := "rank_" + itoa(int64(i))
 			s.Gauges[name+"_body_ns"], s.Gauges[name+"_backward_ns"] = []trace.Point{{V: 5e8}}, []trace.Point{{V: 3e8}}
-			s.Gauges[name+"_steps"], s.Gauges[name+"_wait_ns"], s.Gauges[name+"_time_ns"] = []trace.Point{{V: 60}}, []trace.Point{{V: wait * 1e8}}, []trace.Point{{V: 1e10}}
+			s.Gauges[name+"_steps"], s.Gauges[name+"_wait_ns"] = []trace.Point{{V: 60}}, []trace.Point{{V: wait * 1e8}}
+			s.Gauges[name+"_time_ns"] = []trace.Point{{V: 1e10}}
 		}
 		var b bytes.Buffer
 		if err := Markdown(&b, s, Options{}); err != nil {
@@ -25,7 +26,10 @@ func TestRanks(t *testing.T) {
 		return strings.Join(strings.Fields(b.String()), " ")
 	}
 	text := write(2)
-	for _, want := range []string{"## Ranks", "| 0 | 5.0 % | 167 ms | 60 | |", "| 1 | 50.0 % | 167 ms | 60 | slowest |", "Rank 1 is the slowest: it waits for data 50.0 % of the time"} {
+	for _, want := range []string{
+		"## Ranks", "| 0 | 5.0 % | 167 ms | 60 | |", "| 1 | 50.0 % | 167 ms | 60 | slowest |",
+		"Rank 1 is the slowest: it waits for data 50.0 % of the time",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in the report", want)
 		}
@@ -34,7 +38,10 @@ func TestRanks(t *testing.T) {
 	if strings.Contains(text, "## Ranks") {
 		t.Error("one process has a table of ranks")
 	}
-	for _, want := range []string{"## The script's step", "| getting a batch | 8.33 ms | 50.0 % |", "| backward | 5.00 ms | 30.0 % |", "| forward and all else | 3.33 ms | 20.0 % |"} {
+	for _, want := range []string{
+		"## The script's step", "| getting a batch | 8.33 ms | 50.0 % |", "| backward | 5.00 ms | 30.0 % |",
+		"| forward and all else | 3.33 ms | 20.0 % |",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in the report", want)
 		}

@@ -50,10 +50,11 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// sections of every report, in order.
+// sections are the headings of every report, in order.
 var sections = []string{
 	"The timeline", "What held the device up, what was changed, and why", "What to keep, and what next", "Caveats",
-	"Appendix A: environment", "Appendix B: all knobs and measurements", "Appendix C: all segments", "Appendix D: epochs", "Appendix E: device operations", "Appendix F: the worst batches and samples",
+	"Appendix A: environment", "Appendix B: all knobs and measurements", "Appendix C: all segments", "Appendix D: epochs",
+	"Appendix E: device operations", "Appendix F: the worst batches and samples",
 }
 
 // TestMarkdown: save, load, render.
@@ -161,7 +162,8 @@ func TestCSV(t *testing.T) {
 		}
 	}
 	last := rows[len(rows)-1]
-	if last[col["loss"]] != "NaN" || last[col["knob_inject_cpu"]] != "0s" || rows[1][col["injected"]] != "yes" || last[col["injected"]] != "no" || last[col["dropped_spans"]] == "0" {
+	if last[col["loss"]] != "NaN" || last[col["knob_inject_cpu"]] != "0s" || last[col["dropped_spans"]] == "0" ||
+		rows[1][col["injected"]] != "yes" || last[col["injected"]] != "no" {
 		t.Errorf("last row %v", last)
 	}
 }
@@ -218,7 +220,8 @@ func TestChrome(t *testing.T) {
 		if arrows["s"] != arrows["f"] || int64(steps) != s.Total.Steps || steps > 10 && arrows["s"] == 0 {
 			t.Errorf("%s: %d steps of %d, arrows %v", name, steps, s.Total.Steps, arrows)
 		}
-		if slices.Contains(doc.OtherData.Labels, "injected") != (name == "injected") || doc.OtherData.Emulated != s.Meta.Emulated || doc.OtherData.DroppedSpans != s.Outcome.Dropped() {
+		if slices.Contains(doc.OtherData.Labels, "injected") != (name == "injected") ||
+			doc.OtherData.Emulated != s.Meta.Emulated || doc.OtherData.DroppedSpans != s.Outcome.Dropped() {
 			t.Errorf("%s: labels %+v", name, doc.OtherData)
 		}
 	}
@@ -228,14 +231,20 @@ func TestChrome(t *testing.T) {
 func TestBareSnapshots(t *testing.T) {
 	nan := float32(math.NaN())
 	for name, s := range map[string]*trace.Snapshot{
-		"nothing":                   {},
-		"a step without a segment":  {Recent: []trace.Step{{Loss: nan, Correct: -1, Start: 0, End: 10, Busy: 10}}},
-		"a segment without a step":  {Segments: []trace.Segment{{Index: 3, Reason: "start"}}},
-		"steps without a gap":       {Segments: []trace.Segment{{}}, Recent: []trace.Step{{End: 5, Busy: 5, Samples: 1}, {Start: 5, End: 10, Busy: 5, Samples: 1, Index: 1}}},
-		"steps of no duration":      {Segments: []trace.Segment{{}}, Recent: make([]trace.Step, 30)},
-		"a second, empty segment":   {Segments: []trace.Segment{{}, {Index: 1, Reason: "x 1 -> 2"}}, Recent: make([]trace.Step, 3)},
-		"spans of unknown kinds":    {Spans: []trace.Span{{Kind: 250, Track: 255, End: 5}, {Kind: trace.KindStall, Arg: 99, End: 5}}},
-		"only spans of other times": {Segments: []trace.Segment{{}}, Recent: []trace.Step{{Start: 0, End: 5, Busy: 5, Samples: 1}}, Spans: []trace.Span{{Start: 50, End: 60, Kind: trace.KindCompute, Track: trace.TrackCompute}}},
+		"nothing":                  {},
+		"a step without a segment": {Recent: []trace.Step{{Loss: nan, Correct: -1, Start: 0, End: 10, Busy: 10}}},
+		"a segment without a step": {Segments: []trace.Segment{{Index: 3, Reason: "start"}}},
+		"steps without a gap": {
+			Segments: []trace.Segment{{}},
+			Recent:   []trace.Step{{End: 5, Busy: 5, Samples: 1}, {Start: 5, End: 10, Busy: 5, Samples: 1, Index: 1}},
+		},
+		"steps of no duration":    {Segments: []trace.Segment{{}}, Recent: make([]trace.Step, 30)},
+		"a second, empty segment": {Segments: []trace.Segment{{}, {Index: 1, Reason: "x 1 -> 2"}}, Recent: make([]trace.Step, 3)},
+		"spans of unknown kinds":  {Spans: []trace.Span{{Kind: 250, Track: 255, End: 5}, {Kind: trace.KindStall, Arg: 99, End: 5}}},
+		"only spans of other times": {
+			Segments: []trace.Segment{{}}, Recent: []trace.Step{{Start: 0, End: 5, Busy: 5, Samples: 1}},
+			Spans: []trace.Span{{Start: 50, End: 60, Kind: trace.KindCompute, Track: trace.TrackCompute}},
+		},
 	} {
 		s.Digest = *trace.Digested(s.Recent)
 		for _, f := range Formats {
@@ -258,7 +267,7 @@ func TestBareSnapshots(t *testing.T) {
 	}
 }
 
-// pictures are those in a page.
+// pictures returns the pictures in a page.
 var pictures = regexp.MustCompile(`src="data:image/png;base64,[^"]*"`)
 
 type broken struct{}

@@ -178,7 +178,10 @@ func (p *player) step(st stretch, segment, k, step int) {
 	if p.nvml > 0 {
 		p.rec.Gauge("nvml_util", p.nvml)
 	}
-	s := trace.Step{Index: int32(step), Epoch: int32(step / p.perEpoch), Segment: int32(segment), Batch: int32(step), Samples: batchSize, Bytes: 1_228_800, Flags: st.flags | modelled}
+	s := trace.Step{
+		Index: int32(step), Epoch: int32(step / p.perEpoch), Segment: int32(segment), Batch: int32(step), Samples: batchSize,
+		Bytes: 1_228_800, Flags: st.flags | modelled,
+	}
 	s.Load = spent
 	if step%p.perEpoch == 0 {
 		s.Flags |= trace.FlagFirstOfEpoch
@@ -197,7 +200,10 @@ func (p *player) step(st stretch, segment, k, step int) {
 }
 
 func knobs(workers string, more ...knob.Setting) []knob.Setting {
-	return append([]knob.Setting{{Name: "num_workers", Value: workers}, {Name: "prefetch_factor", Value: "2"}, {Name: "pin_memory", Value: "off"}, {Name: "batch_size", Value: "100"}}, more...)
+	return append([]knob.Setting{
+		{Name: "num_workers", Value: workers}, {Name: "prefetch_factor", Value: "2"}, {Name: "pin_memory", Value: "off"},
+		{Name: "batch_size", Value: "100"},
+	}, more...)
 }
 
 func learning(step int) (float32, int32) { return 2.3 / (1 + float32(step)/50), int32(10 + step/4) }
@@ -222,10 +228,16 @@ func scripts() map[string]script {
 	fast := stretch{reason: "num_workers 0 -> 4", knobs: knobs("4"), steps: 110, workers: 4, read: ms, decode: 2 * ms, transform: 9 * ms, comp: 8 * ms}
 	all := map[string]script{}
 
-	ceiling := stretch{reason: "ceiling off -> on", knobs: knobs("4", knob.Setting{Name: "ceiling", Value: "on"}), steps: 20, workers: 4, read: 1000, decode: 1000, transform: 1000, comp: 8 * ms, flags: trace.FlagCeiling}
+	ceiling := stretch{
+		reason: "ceiling off -> on", knobs: knobs("4", knob.Setting{Name: "ceiling", Value: "on"}), steps: 20, workers: 4,
+		read: 1000, decode: 1000, transform: 1000, comp: 8 * ms, flags: trace.FlagCeiling,
+	}
 	before := slow // both long enough to be compared
 	before.steps, fast.steps = 170, 270
-	tuned := script{meta: meta("tuned"), stretches: []stretch{before, fast, ceiling}, perEpoch: 60, loss: learning, outcome: trace.Outcome{Status: "finished", PeakBytes: 300 << 20}, nvml: 97}
+	tuned := script{
+		meta: meta("tuned"), stretches: []stretch{before, fast, ceiling}, perEpoch: 60, loss: learning,
+		outcome: trace.Outcome{Status: "finished", PeakBytes: 300 << 20}, nvml: 97,
+	}
 	tuned.meta.Synthetic, tuned.meta.Dataset = true, "synthetic CIFAR-10"
 	all["tuned"] = tuned
 
@@ -237,13 +249,22 @@ func scripts() map[string]script {
 	}
 	for i := range int64(7) {
 		answered.Pairs = append(answered.Pairs, trace.Pair{
-			A: trace.Block{Steps: 100, Samples: 100 * batchSize, Active: 2e9 + i*1e7, Busy: 8e8}, B: trace.Block{Steps: 200, Samples: 200 * batchSize, Active: 2e9 - i*1e7, Busy: 16e8}, LeftOut: 9,
+			A:       trace.Block{Steps: 100, Samples: 100 * batchSize, Active: 2e9 + i*1e7, Busy: 8e8},
+			B:       trace.Block{Steps: 200, Samples: 200 * batchSize, Active: 2e9 - i*1e7, Busy: 16e8},
+			LeftOut: 9,
 		})
 	}
-	all["asked"] = script{meta: meta("asked"), stretches: []stretch{before, turn, back, turn, turn}, perEpoch: 60, loss: learning, outcome: trace.Outcome{Status: "finished"},
-		asked: []trace.Experiment{answered, {Index: 1, Kind: trace.Ceiling, Start: 10e9, First: 5, Last: 4, End: 11e9, Why: "it was stopped", B: []knob.Setting{{Name: "ceiling", Value: "on"}}}}}
+	stopped := trace.Experiment{
+		Index: 1, Kind: trace.Ceiling, Start: 10e9, First: 5, Last: 4, End: 11e9,
+		Why: "it was stopped", B: []knob.Setting{{Name: "ceiling", Value: "on"}},
+	}
+	all["asked"] = script{
+		meta: meta("asked"), stretches: []stretch{before, turn, back, turn, turn}, perEpoch: 60, loss: learning,
+		outcome: trace.Outcome{Status: "finished"}, asked: []trace.Experiment{answered, stopped},
+	}
 
-	em := script{meta: meta("emulated"), stretches: []stretch{{reason: "start", knobs: knobs("4"), steps: 30, workers: 4, read: 40 * ms, decode: ms, transform: ms, comp: 5 * ms}}, perEpoch: 60, outcome: trace.Outcome{Status: "stopped",
+	start := stretch{reason: "start", knobs: knobs("4"), steps: 30, workers: 4, read: 40 * ms, decode: ms, transform: ms, comp: 5 * ms}
+	em := script{meta: meta("emulated"), stretches: []stretch{start}, perEpoch: 60, outcome: trace.Outcome{Status: "stopped",
 		Unsaved: trace.Unsaved{Steps: 2, Spans: 3456, From: 400e6, To: 900e6}}}
 	em.meta.Device, em.meta.DeviceKind, em.meta.Emulated, em.meta.Model, em.meta.Params = "emulated H100", "emu", true, "resnet18", 11_173_962
 	all["emulated"] = em
@@ -253,9 +274,11 @@ func scripts() map[string]script {
 	injected := slow
 	injected.flags, injected.knobs = trace.FlagInjected, knobs("0", knob.Setting{Name: "inject_cpu", Value: "50µs"})
 	cured := slow
-	cured.reason, cured.transform, cured.knobs, cured.pause = "inject_cpu 50µs -> 0s", 4*ms, knobs("0", knob.Setting{Name: "inject_cpu", Value: "0s"}), 2*time.Second
+	off := knob.Setting{Name: "inject_cpu", Value: "0s"}
+	cured.reason, cured.transform, cured.knobs, cured.pause = "inject_cpu 50µs -> 0s", 4*ms, knobs("0", off), 2*time.Second
 	same := cured
-	same.reason, same.pause, same.knobs = "prefetch_factor 2 -> 3", 0, append(knobs("0", knob.Setting{Name: "inject_cpu", Value: "0s"}), knob.Setting{Name: "prefetch_factor", Value: "3"})
+	same.reason, same.pause = "prefetch_factor 2 -> 3", 0
+	same.knobs = append(knobs("0", off), knob.Setting{Name: "prefetch_factor", Value: "3"})
 	all["injected"] = script{meta: meta("injected"), stretches: []stretch{injected, cured, same}, perEpoch: 60,
 		loss: func(step int) (float32, int32) {
 			if step > 150 {
@@ -265,8 +288,10 @@ func scripts() map[string]script {
 		},
 		outcome: trace.Outcome{Status: "killed"}, notes: []string{"the disk is slow | really", "two\nlines"}, capacity: 256}
 
-	imported := script{meta: trace.Meta{ID: "imported", Started: started, Device: "Tesla V100", DeviceKind: "cuda", Imported: "resnet50.pt.trace.json"},
-		stretches: []stretch{{reason: "start", steps: 6, workers: 0, read: ms, decode: 30 * ms, transform: 30 * ms, comp: 100 * ms}}, perEpoch: 1000, outcome: trace.Outcome{Status: "finished"}}
-	all["imported"] = imported
+	all["imported"] = script{
+		meta:      trace.Meta{ID: "imported", Started: started, Device: "Tesla V100", DeviceKind: "cuda", Imported: "resnet50.pt.trace.json"},
+		stretches: []stretch{{reason: "start", steps: 6, workers: 0, read: ms, decode: 30 * ms, transform: 30 * ms, comp: 100 * ms}},
+		perEpoch:  1000, outcome: trace.Outcome{Status: "finished"},
+	}
 	return all
 }

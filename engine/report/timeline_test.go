@@ -31,7 +31,8 @@ func TestLongRun(t *testing.T) {
 		at := int64(i) * 4 * ms // 1 ms of decoding, 3 ms of computing
 		b := trace.Drained{Now: at + 4*ms}
 		if i%80 == 0 {
-			b.Segments = []trace.Segment{{Index: i / 80, Start: at, FirstStep: i, Reason: "a change", Knobs: []knob.Setting{{Name: "prefetch_factor", Value: itoa(int64(i))}}}}
+			changed := []knob.Setting{{Name: "prefetch_factor", Value: itoa(int64(i))}}
+			b.Segments = []trace.Segment{{Index: i / 80, Start: at, FirstStep: i, Reason: "a change", Knobs: changed}}
 		}
 		if i > 100 && i < 220 {
 			b.Spans = clutter[:cap(clutter)]
@@ -80,7 +81,7 @@ func TestLongRun(t *testing.T) {
 	}
 }
 
-// TestPicturedSteps: steps with a pause between them, which no share shows, are not typical.
+// TestPicturedSteps: a picture has no pause in it, which is in no share.
 func TestPicturedSteps(t *testing.T) {
 	for at := range 4 { // few steps, so that the picture is rather short
 		r := attributiontest.Healthy()
@@ -96,7 +97,7 @@ func TestPicturedSteps(t *testing.T) {
 	}
 }
 
-// TestOneStep: of steps that do not follow each other at once, as in a trace, one is pictured.
+// TestOneStep: where there are gaps between steps, as in a trace, one step is pictured.
 func TestOneStep(t *testing.T) {
 	s := scripts()["imported"].run(t)
 	for i := range s.Recent {

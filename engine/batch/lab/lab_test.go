@@ -29,9 +29,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var update = flag.Bool("update", false, "write the goldens")
 
-// pretend leaves the session of a run that was made up: a batch of 100 samples takes 30 ms of
-// workers' time to read, and what is injected; the device computes 20 ms in fp32 and 5 ms
-// in bf16, and half as long again with checkpointing, which halves its memory.
+// pretend writes the session of a run that did not happen. A batch of 100 samples takes
+// 30 ms of workers' time to read, plus what is injected. The device computes it in 20 ms
+// in fp32 and in 5 ms in bf16. Checkpointing makes that half as long again and halves the
+// memory.
 func pretend(_ context.Context, j sweep.Job) error {
 	get := func(name, byDefault string) string {
 		if v := knob.ValueOf(j.Settings, name); v != "" {
@@ -58,9 +59,11 @@ func pretend(_ context.Context, j sweep.Job) error {
 	if knob.On(knob.ValueOf(knobs, "checkpointing")) {
 		busy, held = busy*3/2, held/2
 	}
-	snap := &trace.Snapshot{Meta: trace.Meta{ID: "x", Device: "pretended", Model: "cnn", Dataset: "CIFAR-10", Samples: 50_000, Synthetic: true, Started: time.Unix(1, 0).UTC(),
-		Version: "v1", Host: []knob.Setting{{Name: "cpu", Value: "none"}}},
-		Segments: []trace.Segment{{Knobs: knobs}}, Outcome: trace.Outcome{Status: "finished"}}
+	meta := trace.Meta{
+		ID: "x", Device: "pretended", Model: "cnn", Dataset: "CIFAR-10", Samples: 50_000, Synthetic: true,
+		Started: time.Unix(1, 0).UTC(), Version: "v1", Host: []knob.Setting{{Name: "cpu", Value: "none"}},
+	}
+	snap := &trace.Snapshot{Meta: meta, Segments: []trace.Segment{{Knobs: knobs}}, Outcome: trace.Outcome{Status: "finished"}}
 	at := int64(0)
 	for i := range j.Steps {
 		wall := max(busy, read/int64(max(1, workers))) + int64(i*7919%100)*1e4
@@ -80,7 +83,7 @@ func pretend(_ context.Context, j sweep.Job) error {
 	return store.Save(j.Session, trace.Restore(snap))
 }
 
-// check knows a device without capture and without the narrow types but bf16.
+// check is about a device without capture, which has bf16 alone of the narrow types.
 func check(all []knob.Setting) (refused string, idle []string) {
 	if v := knob.ValueOf(all, "precision"); v == "tf32" || v == "fp16" {
 		return "no such type here", nil
@@ -92,8 +95,11 @@ func check(all []knob.Setting) (refused string, idle []string) {
 }
 
 func request() Request {
-	return Request{Base: []knob.Setting{{Name: "num_workers", Value: "0"}, {Name: "precision", Value: "fp32"}}, Slowed: []string{"num_workers=0", "precision=fp32"},
-		Long: 150, Trial: 120, Epochs: 3, Warmup: 5, Repeat: 2, Cores: 2, Data: `/data/"cifar"`, Recipe: Recipe{LR: 0.05, Momentum: 0.9, WeightDecay: 5e-4, Warmup: 50}, Version: "v1"}
+	return Request{Base: []knob.Setting{
+		{Name: "num_workers", Value: "0"}, {Name: "precision", Value: "fp32"},
+	}, Slowed: []string{"num_workers=0", "precision=fp32"},
+		Long: 150, Trial: 120, Epochs: 3, Warmup: 5, Repeat: 2, Cores: 2, Data: `/data/"cifar"`,
+		Recipe: Recipe{LR: 0.05, Momentum: 0.9, WeightDecay: 5e-4, Warmup: 50}, Version: "v1"}
 }
 
 func begin(t *testing.T, dir string, r Request) *Lab {
@@ -109,7 +115,7 @@ func begin(t *testing.T, dir string, r Request) *Lab {
 	return l
 }
 
-// kinds are the stages in their order, with their number of configurations.
+// kinds returns the stages in their order, with their number of configurations.
 func kinds(l *Lab) (all []string) {
 	for _, s := range l.Stages {
 		text := string(s.Kind)
@@ -121,18 +127,21 @@ func kinds(l *Lab) (all []string) {
 	return all
 }
 
-// TestStory: the stages, what is kept, and all that is written about it.
+// TestStory checks the stages of a lab, what it keeps, and the files that it writes.
 func TestStory(t *testing.T) {
 	dir := t.TempDir()
 	l := begin(t, dir, request())
 	if err := l.Run(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"baseline 1", "fix 2", "fix 2", "num_workers 4", "validation 2", "precision 4", "gradient_accumulation 3", "checkpointing 2", "capture", "fix 2", "fix 2", "fix 2", "ladder 6"}
+	want := []string{
+		"baseline 1", "fix 2", "fix 2", "num_workers 4", "validation 2", "precision 4", "gradient_accumulation 3",
+		"checkpointing 2", "capture", "fix 2", "fix 2", "fix 2", "ladder 6",
+	}
 	if got := kinds(l); !slices.Equal(got, want) {
 		t.Errorf("stages %v, want %v", got, want)
 	}
-	l.Spent = 90 * time.Second // nothing here took any time
+	l.Spent = 90 * time.Second // a fixed time, for the goldens
 	if err := l.Write(write); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +167,7 @@ func write(path string, content func(io.Writer) error) error {
 	return os.WriteFile(path, b.Bytes(), 0o644)
 }
 
-// forecast is what package predict says, whose own tests hold it.
+// forecast matches what package predict says, which its own tests check.
 var forecast = regexp.MustCompile(`(may\s+help\s+or\s+harm:\s+)?[-+]\S+\sto\s\S+\s+%\s+predicted`)
 
 func golden(t *testing.T, path string) {
@@ -210,7 +219,10 @@ func TestScriptAsAsked(t *testing.T) {
 			t.Fatal(err)
 		}
 		step := map[bool]string{false: "scaler.update()\n            schedule.step()", true: "update()\n        schedule.step()"}[byEpoch]
-		for _, want := range []string{"T.Compose([T.RandomResizedCrop(224)])", "T.Compose([T.Resize((224, 224))])", "return Fake(), None, 10, 224", "schedule = scheduler(optimizer, updates)", step} {
+		for _, want := range []string{
+			"T.Compose([T.RandomResizedCrop(224)])", "T.Compose([T.Resize((224, 224))])", "return Fake(), None, 10, 224",
+			"schedule = scheduler(optimizer, updates)", step,
+		} {
 			if strings.Count(string(text), want) != 1 {
 				t.Errorf("stepped by epoch %v: the script has no %q", byEpoch, want)
 			}
@@ -221,8 +233,8 @@ func TestScriptAsAsked(t *testing.T) {
 	}
 }
 
-// TestStopped: wherever a lab is stopped, it writes a partial report, and goes on with what
-// is missing and nothing else.
+// TestStopped: wherever a lab is stopped, it writes a partial report, and resumes with only
+// the runs that are missing.
 func TestStopped(t *testing.T) {
 	r := request()
 	r.Repeat = 1
@@ -292,7 +304,7 @@ func TestInjected(t *testing.T) {
 	}
 }
 
-// TestInjectedOften: one step that the host held up for a minute does not make the reads longer.
+// TestInjectedOften: a single step of a minute does not make the injected reads longer.
 func TestInjectedOften(t *testing.T) {
 	r := sweep.Result{P50: 12.8e6}
 	r.Stats.Steps, r.Stats.Samples, r.Stats.Wall = 100, 12_800, 99*12.8e6+60e9
@@ -327,7 +339,7 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// TestFailed: what fails is told and left out, and the story goes on.
+// TestFailed: a configuration that fails is reported and left out, and the lab goes on.
 func TestFailed(t *testing.T) {
 	r := request()
 	r.Repeat = 1

@@ -52,7 +52,7 @@ func TestLadder(t *testing.T) {
 	}
 }
 
-// TestRefusedRung: what a rung cannot add, those above it do without.
+// TestRefusedRung: the rungs above a refused one do without what it adds.
 func TestRefusedRung(t *testing.T) {
 	configs, err := Ladder("baseline; num_workers=4; +precision=bf16; +pin_memory")
 	if err != nil {
@@ -86,7 +86,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestFiles: two runs have one file only if they are the same.
+// TestFiles: only runs with the same settings share a file.
 func TestFiles(t *testing.T) {
 	p := &Plan{Configs: Grid([]Axis{{"data", []string{"/a/b", "/a_b"}}, {"num_workers", []string{"0", "2"}}}), Repeat: 2}
 	seen := map[string]bool{}

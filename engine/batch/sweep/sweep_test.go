@@ -70,7 +70,7 @@ func TestMeasure(t *testing.T) {
 	if err != nil || ran != 5 || r.Rows[1].Measured() || r.Err("x") == nil {
 		t.Fatalf("%d runs, %v: %+v", ran, err, r.Rows[1])
 	}
-	// The same again does what is missing and nothing else.
+	// A second sweep does only the runs that are missing.
 	if r, err = measure(context.Background(), 0); err != nil || ran != 2 || kept != 4 || r.Err("x") != nil {
 		t.Fatalf("%d runs, %d kept, %v", ran, kept, err)
 	}
@@ -87,11 +87,19 @@ func TestMeasure(t *testing.T) {
 		t.Errorf("%d steps count, of 2 runs of 300 after the warm-up", n)
 	}
 	// An epoch of 1000 samples is 100 steps: 3.8 s to load and 1 s to compute.
-	if load, each, compute := r.Rows[2].PerEpoch(r.Rows[2].Stats.Load), r.Rows[2].share(), r.Rows[2].PerEpoch(r.Rows[2].Stats.Busy); load != 3.8e9 || each != 3.8e9/4 || compute != 1e9 {
+	row := &r.Rows[2]
+	if load, each, compute := row.PerEpoch(row.Stats.Load), row.share(), row.PerEpoch(row.Stats.Busy); load != 3.8e9 || each != 3.8e9/4 || compute != 1e9 {
 		t.Errorf("an epoch: load %d, each %d, compute %d", load, each, compute)
 	}
-	if why := strings.Join(r.Workers(), "\n"); !strings.Contains(why, "num_workers=4 was the fastest") || !strings.Contains(why, "3.80 s to load, 950 ms for each worker, and 1.00 s to compute: computing is the longer") || !strings.Contains(why, "with 2: an epoch takes 3.80 s to load, 1.90 s for each worker, and 1.00 s to compute: loading is the longer") {
-		t.Errorf("why: %s", why)
+	why := strings.Join(r.Workers(), "\n")
+	for _, want := range []string{
+		"num_workers=4 was the fastest",
+		"3.80 s to load, 950 ms for each worker, and 1.00 s to compute: computing is the longer",
+		"with 2: an epoch takes 3.80 s to load, 1.90 s for each worker, and 1.00 s to compute: loading is the longer",
+	} {
+		if !strings.Contains(why, want) {
+			t.Errorf("no %q in %s", want, why)
+		}
 	}
 	files(t, r, dir)
 
@@ -109,7 +117,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// TestHeadline: what may have made the fastest look fast is said with it.
+// TestHeadline: the headline says what else may have made the fastest look fast.
 func TestHeadline(t *testing.T) {
 	for _, c := range []struct {
 		workers []string
@@ -136,7 +144,7 @@ func TestHeadline(t *testing.T) {
 	}
 }
 
-// files checks the table and that all else can be made.
+// files checks the table, and that the other files can be made.
 func files(t *testing.T, r *Results, dir Folder) {
 	t.Helper()
 	var b bytes.Buffer
@@ -152,8 +160,13 @@ func files(t *testing.T, r *Results, dir Folder) {
 		t.Fatal(err)
 	}
 	b.Reset()
-	if err := d.Markdown(&b); err != nil || !strings.Contains(b.String(), "| 4           |") || !strings.Contains(b.String(), "![Throughput by num_workers](<throughput.png>)") || !strings.Contains(b.String(), "[synthetic data]") {
-		t.Errorf("%v:\n%s", err, b.String())
+	if err := d.Markdown(&b); err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{"| 4           |", "![Throughput by num_workers](<throughput.png>)", "[synthetic data]"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in:\n%s", want, b.String())
+		}
 	}
 	if err := r.Sheet().PNG(&bytes.Buffer{}); err != nil {
 		t.Error(err)
@@ -169,7 +182,7 @@ func files(t *testing.T, r *Results, dir Folder) {
 	}
 }
 
-// TestStopped: what was measured until then is kept, and the unfinished run is done again.
+// TestStopped: what was measured before the stop is kept, and the unfinished run is repeated.
 func TestStopped(t *testing.T) {
 	dir := Folder(t.TempDir())
 	ctx, cancel := context.WithCancel(context.Background())

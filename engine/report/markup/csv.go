@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// CSV is a table for programs, whose fields a spreadsheet takes for values only: what
+// CSV is a table for programs. A spreadsheet takes its fields for values only: a field that
 // would begin a formula and is no number gets a quotation mark before it.
 type CSV struct{ w *csv.Writer }
 
-// NewCSV writes a table to w.
+// NewCSV returns a table that is written to w.
 func NewCSV(w io.Writer) CSV { return CSV{csv.NewWriter(w)} }
 
-// Row writes one. Its error stays until End.
+// Row writes a row. End returns its error.
 func (t CSV) Row(fields []string) {
 	for i, f := range fields {
 		if f != "" && f != "-" && strings.IndexByte("=+-@", f[0]) >= 0 {
@@ -28,13 +28,13 @@ func (t CSV) Row(fields []string) {
 	_ = t.w.Write(fields)
 }
 
-// End writes what is left and returns the first error.
+// End writes what is left and returns the first error of all.
 func (t CSV) End() error {
 	t.w.Flush()
 	return t.w.Error()
 }
 
-// Number is a value of a field, which is empty where there is none.
+// Number writes a value as a field, which is empty for NaN and infinity.
 func Number(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return ""
@@ -42,7 +42,7 @@ func Number(v float64) string {
 	return strconv.FormatFloat(v, 'g', 6, 64)
 }
 
-// Seconds is a time of so many ns as a field.
+// Seconds writes a time in ns as a field in seconds.
 func Seconds(ns int64) string { return fmt.Sprintf("%.9f", float64(ns)/1e9) }
 
 // Whole writes a whole number as a field, which is empty for 0.

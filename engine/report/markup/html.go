@@ -18,14 +18,14 @@ var page = template.Must(template.New("page").Parse(pageText))
 // loads nothing.
 func (d *Document) HTML(w io.Writer) error { return page.Execute(w, d.web()) }
 
-// web is what the page's template shows.
+// web is what the template of the page shows.
 type web struct {
 	Title  string
 	Parts  []*part // headings of level 2, for the contents
 	Blocks []*part
 }
 
-// part is one block of the page; of its fields those of its kind are set.
+// part is one block of the page. Only the fields of its kind are set.
 type part struct {
 	Heading int // level
 	ID      string
@@ -37,7 +37,7 @@ type part struct {
 	Alt     string
 }
 
-// item is one of a list.
+// item is an item of a list.
 type item struct {
 	Spans []span
 	Pre   string
@@ -54,7 +54,7 @@ type webCell struct {
 	Right bool
 }
 
-// web makes blocks of blocks: lines become lists and preformatted text.
+// web returns the blocks of the page: lines become lists and preformatted text.
 func (d *Document) web() *web {
 	out := &web{Title: "gpustall report"}
 	add := func(p *part) *part { out.Blocks = append(out.Blocks, p); return p }

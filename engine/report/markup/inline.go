@@ -8,7 +8,7 @@ type span struct {
 	Strong, Code bool
 }
 
-// spans takes the markup of a text apart.
+// spans splits a text into its styles.
 func spans(text string) (out []span) {
 	var b strings.Builder
 	strong := false
@@ -49,12 +49,12 @@ func spans(text string) (out []span) {
 	return out
 }
 
-// punctuation is what a backslash takes the meaning from.
+// punctuation reports whether c is a character that a backslash may stand before.
 func punctuation(c byte) bool {
 	return c >= '!' && c <= '/' || c >= ':' && c <= '@' || c >= '[' && c <= '`' || c >= '{' && c <= '~'
 }
 
-// bare is a text without its markup.
+// bare returns a text without its markup.
 func bare(text string) string {
 	var b strings.Builder
 	for _, s := range spans(text) {

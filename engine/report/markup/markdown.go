@@ -10,11 +10,11 @@ import (
 	"dev.gpustall/engine/base/units"
 )
 
-// Width is the terminal that markdown is printed on, in columns: text is wrapped and
-// tables are cut to it, but for their numbers.
+// Width is how many columns markdown takes: text is wrapped to it and tables are cut to it.
+// Numbers in tables are never cut.
 const Width = 100
 
-// Markdown writes the document so that it reads well as it is. It fails only as w does.
+// Markdown writes the document so that it reads well as it is. It fails only when w does.
 func (d *Document) Markdown(w io.Writer) error {
 	b := bufio.NewWriter(w) // keeps errors until Flush
 	for i := range d.blocks {
@@ -38,8 +38,8 @@ func (d *Document) Markdown(w io.Writer) error {
 	return b.Flush()
 }
 
-// wrap breaks text between words where it would pass the width; the lines that follow
-// an item of a list are indented under it. Pictures have no long lines.
+// wrap breaks text between words where it would pass the width. It indents the further lines
+// of an item of a list. Pictures made of characters have no long lines.
 func wrap(text string) string {
 	if utf8.RuneCountInString(text) <= Width {
 		return text
@@ -71,7 +71,7 @@ func marks(word string) bool {
 	return strings.Trim(word, "-+*#=") == "" || word == "1." || word == "1)" || strings.HasPrefix(word, ">")
 }
 
-// writeTable writes rows whose columns are as wide as they need, as far as that fits.
+// writeTable writes a table. Its columns are as wide as they need to be, as far as that fits.
 func writeTable(w io.Writer, rows [][]string) {
 	cells := make([][]string, len(rows))
 	widths, right := make([]int, len(rows[0])), make([]bool, len(rows[0]))
@@ -114,10 +114,10 @@ func writeTable(w io.Writer, rows [][]string) {
 	fmt.Fprintln(w)
 }
 
-// align is the head of a column, and whether it is aligned to the right.
+// align returns the head of a column, and whether the column is aligned to the right.
 func align(head string) (text string, right bool) { return strings.CutPrefix(head, ">") }
 
-// cell escapes the bars of a table's cell that are not escaped yet.
+// cell escapes the bars of a table's cell, except those that are escaped already.
 func cell(s string) string {
 	var b strings.Builder
 	slashes := 0 // before this character
@@ -134,8 +134,8 @@ func cell(s string) string {
 	return b.String()
 }
 
-// narrow takes columns of text in, the widest first, until a table fits; those that
-// are aligned to the right hold numbers, which are never cut.
+// narrow makes columns of text narrower, the widest first, until the table fits. Columns
+// that are aligned to the right hold numbers, which are never cut.
 func narrow(widths []int, right []bool) {
 	total := 1
 	for _, w := range widths {
@@ -155,8 +155,8 @@ func narrow(widths []int, right []bool) {
 	}
 }
 
-// cut has an ellipsis for what is too long of a text: its end, or the middle of one that is a single word,
-// such as a function's name, whose end tells it from others.
+// cut shortens a text to n characters and puts an ellipsis where it cuts: at the end, or in
+// the middle of a single word, such as a function's name, whose end tells it from others.
 func cut(s string, n int) string {
 	runes := []rune(s)
 	if len(runes) <= n {
@@ -177,7 +177,7 @@ func cut(s string, n int) string {
 	return s + "…" + end
 }
 
-// escaped reports whether what follows s is a character that the backslash at its end stands before.
+// escaped reports whether a backslash at the end of s escapes the character that follows.
 func escaped(s string) bool {
 	return (len(s)-len(strings.TrimRight(s, "\\")))%2 == 1
 }

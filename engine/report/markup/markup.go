@@ -1,9 +1,9 @@
-// Package markup is text for people: headings, paragraphs, lists, tables and
-// pictures, put together once and written as markdown that reads as it is on a
-// terminal, or as one HTML page that loads nothing from elsewhere.
+// Package markup holds documents for people: headings, paragraphs, lists, tables and
+// pictures. A document is put together once and written as markdown, which reads well on a
+// terminal, or as one HTML page, which loads nothing from elsewhere.
 //
-// Texts are markdown of a small kind: **strong**, `code`, and a backslash before what
-// means nothing. What comes from outside goes through [Text] first.
+// Texts are a small part of markdown: **strong**, `code`, and a backslash before
+// punctuation that is to show as it is. A text from outside goes through [Text] first.
 package markup
 
 import (
@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Document is what a report says, block by block. The zero value is empty.
+// Document is a list of blocks. The zero value is empty.
 type Document struct{ blocks []block }
 
 type kind uint8
@@ -19,7 +19,7 @@ type kind uint8
 const (
 	heading kind = iota
 	paragraph
-	line // of a list or of a picture made of characters, or nothing, which ends either
+	line // of a list or of a picture made of characters; an empty line ends either
 	fenced
 	table
 	picture
@@ -36,8 +36,8 @@ type block struct {
 // Picture is an image of the document.
 type Picture struct {
 	Title string
-	File  string // beside the document, which markdown refers to; empty where there is none
-	PNG   []byte // which HTML holds
+	File  string // the file beside the document that markdown refers to; empty where there is none
+	PNG   []byte // the picture itself, which HTML holds
 }
 
 // Heading begins a section.
@@ -50,7 +50,7 @@ func (d *Document) Para(format string, args ...any) {
 	d.add(block{kind: paragraph, text: oneLine(fmt.Sprintf(format, args...))})
 }
 
-// Sentences adds a paragraph of sentences, which are no formats.
+// Sentences adds a paragraph of texts with spaces between them. They are no formats.
 func (d *Document) Sentences(sentences ...string) {
 	d.add(block{kind: paragraph, text: oneLine(strings.Join(sentences, " "))})
 }
@@ -68,7 +68,7 @@ func (d *Document) Line(format string, args ...any) {
 	d.add(block{kind: line, text: oneLine(fmt.Sprintf(format, args...))})
 }
 
-// Fenced adds what is to be copied as it is, under an item of a list.
+// Fenced adds text to copy as it is, under an item of a list.
 func (d *Document) Fenced(text string) { d.add(block{kind: fenced, text: oneLine(text)}) }
 
 // Table adds rows, the first of them the head. Columns whose head starts with ">" are
@@ -82,7 +82,7 @@ func (d *Document) add(b block) { d.blocks = append(d.blocks, b) }
 
 func oneLine(s string) string { return strings.NewReplacer("\n", " ", "\r", " ").Replace(s) }
 
-// Code shows text as it is, whatever it holds.
+// Code returns text as code, whatever it holds.
 func Code(s string) string {
 	fence := "`"
 	for strings.Contains(s, fence) {
@@ -94,9 +94,9 @@ func Code(s string) string {
 	return fence + s + fence
 }
 
-// Text is s as one line that shows as it is: with a backslash before what would be
-// taken for more than text, which is code, emphasis, strikeout, cells of tables, links
-// and HTML, and, where it comes first, headings, lists and quotes.
+// Text returns s as one line that shows as it is. It puts a backslash before what would be
+// more than text: code, emphasis, strikeout, cells of tables, links and HTML anywhere, and
+// headings, lists and quotes at the beginning.
 func Text(s string) string {
 	s = oneLine(s)
 	if !strings.ContainsAny(s, "\\`*|~<](") && (s == "" || !strings.ContainsRune("#>+-=", rune(s[0]))) {

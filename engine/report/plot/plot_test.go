@@ -25,7 +25,8 @@ func drawn(t *testing.T, c *Chart) image.Image {
 	return img
 }
 
-// tallest is the longest run of a colour in any column of pixels of a picture's part.
+// tallest returns the length of the longest run of a colour in any column of pixels of a
+// part of a picture.
 func tallest(img image.Image, c color.RGBA, fromX, toX int) (most int) {
 	for x := fromX; x < toX; x++ {
 		run := 0
@@ -86,7 +87,7 @@ func TestStalls(t *testing.T) {
 	}
 }
 
-// TestAlone: a stack of one part says which that is.
+// TestAlone: the legend names the part of a stack that has only one.
 func TestAlone(t *testing.T) {
 	r := Row{Name: "A"}
 	r.Stats.Steps, r.Stats.Wall, r.Stats.Busy = 10, 1000, 1000
@@ -120,7 +121,7 @@ func TestRound(t *testing.T) {
 	}
 }
 
-// TestTop: an interval that knows nothing does not flatten the bars.
+// TestTop: a very wide interval does not flatten the bars.
 func TestTop(t *testing.T) {
 	c := (&Rows{Rows: []Row{{Rate: units.Estimate{Value: 10, Lo: 1, Hi: 1000}}}}).Throughput()
 	c.Bars[0].Values, c.Bars[0].Lo, c.Bars[0].Hi = []float64{10}, []float64{1}, []float64{1000}
