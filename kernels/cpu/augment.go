@@ -7,9 +7,12 @@ import (
 	"dev.gpustall/kernels/pixels"
 )
 
+// transforms binds a plan's transforms of images.
+type transforms struct{ *Plan }
+
 // augment shifts, flips and normalises: a pixel's 256 possible values are looked
 // up in a table for each channel.
-func (pl *Plan) augment(op kernels.Augment, pixels []byte, aug []int32, y []float32) func() {
+func (pl transforms) augment(op kernels.Augment, pixels []byte, aug []int32, y []float32) func() {
 	table := make([][256]float32, op.C)
 	for c := range table {
 		for v := range 256 {
@@ -69,9 +72,9 @@ func images[T any](pl *Plan, n int, image func(z *T, n int)) func() {
 	})
 }
 
-func (pl *Plan) resample(op kernels.Resample, x []byte, record []int32, y []byte) func() {
+func (pl transforms) resample(op kernels.Resample, x []byte, record []int32, y []byte) func() {
 	out := 3 * op.OutH * op.OutW
-	return images(pl, op.N, func(z *pixels.Resizer, n int) {
+	return images(pl.Plan, op.N, func(z *pixels.Resizer, n int) {
 		p, from := op.Of(record, n), n*op.In
 		if op.Packed {
 			from = int(record[n*op.Words+kernels.AugOffset]) * kernels.Packing
@@ -87,22 +90,22 @@ func (pl *Plan) resample(op kernels.Resample, x []byte, record []int32, y []byte
 	})
 }
 
-func (pl *Plan) shift(op kernels.Shift, x []byte, record []int32, y []byte) func() {
-	return images(pl, op.N, func(_ *struct{}, n int) {
+func (pl transforms) shift(op kernels.Shift, x []byte, record []int32, y []byte) func() {
+	return images(pl.Plan, op.N, func(_ *struct{}, n int) {
 		pixels.Shift(op.W, op.H, op.OutW, op.OutH, op.Of(record, n), x[3*n*op.H*op.W:], y[3*n*op.OutH*op.OutW:])
 	})
 }
 
-func (pl *Plan) blur(op kernels.Blur, x []byte, record []int32, y []byte) func() {
+func (pl transforms) blur(op kernels.Blur, x []byte, record []int32, y []byte) func() {
 	size := 3 * op.H * op.W
-	return images(pl, op.N, func(z *pixels.Blur, n int) {
+	return images(pl.Plan, op.N, func(z *pixels.Blur, n int) {
 		z.Image(op.W, op.H, op.Of(record, n)[:op.Taps/2+1], x[n*size:], y[n*size:])
 	})
 }
 
-func (pl *Plan) colours(op kernels.Colours, x []byte, record []int32, y []byte) func() {
+func (pl transforms) colours(op kernels.Colours, x []byte, record []int32, y []byte) func() {
 	size := 3 * op.H * op.W
-	return images(pl, op.N, func(z *pixels.Colours, n int) {
+	return images(pl.Plan, op.N, func(z *pixels.Colours, n int) {
 		z.Image(op.W, op.H, op.Of(record, n), x[n*size:], y[n*size:])
 	})
 }

@@ -18,7 +18,7 @@ const (
 )
 
 // banded says whether c is made by bands.
-func (pl *Plan) banded(c kernels.Conv) bool {
+func (pl convolutions) banded(c kernels.Conv) bool {
 	b := band{c: c.C, k: c.K}
 	return pl.pool.thirds() && c.R == 3 && c.S == 3 && c.Stride == 1 && c.Pad <= 2 && c.C%thirdsK == 0 && c.K%thirdsK == 0 &&
 		2*b.filterSize() <= filterBytes
@@ -37,14 +37,14 @@ type bandConv struct {
 	flags               int
 }
 
-func (pl *Plan) bandConv(c kernels.Conv, back bool, x, w, y, bias []float32, flags int) func() {
-	b := &bandConv{pl: pl, back: back, n: c.N, x: x, filters: w, y: y, bias: bias, flags: flags}
+func (pl convolutions) byBands(c kernels.Conv, back bool, x, w, y, bias []float32, flags int) func() {
+	b := &bandConv{pl: pl.Plan, back: back, n: c.N, x: x, filters: w, y: y, bias: bias, flags: flags}
 	b.band = band{h: c.H, w: c.W, c: c.C, pad: c.Pad, oh: c.OutH(), ow: c.OutW(), k: c.K}
 	if back {
 		b.band = band{h: c.OutH(), w: c.OutW(), c: c.K, pad: 2 - c.Pad, oh: c.H, ow: c.W, k: c.C}
 	}
 	b.choose()
-	l := layout{pl: pl}
+	l := layout{pl: pl.Plan}
 	b.packed = l.takeHalves(b.filterSize())
 	b.parts = l.takeHalves(b.splitSize() * pl.pool.threads)
 	pack, item, parts := b.pack, b.item, b.k/thirdsN*b.c/thirdsK

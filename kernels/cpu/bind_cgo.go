@@ -22,7 +22,7 @@ func (pl *Plan) bindNative(c Call) func() {
 }
 
 // bindHalves is bindNative of tensors of bfloat16s.
-func (pl *Plan) bindHalves(c Call) func() {
+func (pl bf16) bindNative(c Call) func() {
 	if pl.pool.variant == pureGo {
 		return nil
 	}
@@ -43,7 +43,7 @@ func (pl *Plan) bindHalves(c Call) func() {
 			pl.pool.variant.padChannels(hi-lo, op.C, op.CPad, x[lo*op.C:], y[lo*op.CPad:])
 		})
 	}
-	if run := bindTensors(pl, c, h, func(i int) []float32 { return kernels.Floats(c.Bufs[i]) }); run != nil {
+	if run := bindTensors(pl.Plan, c, h, func(i int) []float32 { return kernels.Floats(c.Bufs[i]) }); run != nil {
 		return run
 	}
 	return pl.bindDots(c)

@@ -12,10 +12,14 @@ const maxWinogradC = 4096
 // maxFilters bounds C*K: the transformed filters take 36 floats for each, 144 MiB.
 const maxFilters = 1 << 20
 
+// convolutions binds a plan's convolutions and linear layers in float32: it chooses the way of
+// each, and takes the scratch memory for it.
+type convolutions struct{ *Plan }
+
 // winograd says whether minimal filtering can compute c and saves arithmetic:
 // whole tiles at the edges may cost more than they save. With stride 1 it is
 // F(4x4,3x3), 36 products for 16 outputs; stride2.h needs 81.
-func (pl *Plan) winograd(c kernels.Conv) bool {
+func (pl convolutions) winograd(c kernels.Conv) bool {
 	if !native || pl.pool.variant == pureGo || c.R != 3 || c.S != 3 || c.C%16 != 0 || c.K%16 != 0 ||
 		max(c.C, c.K) > maxWinogradC || c.C*c.K > maxFilters {
 		return false
@@ -44,13 +48,13 @@ const (
 
 // byThirds says whether thirds compute c faster, given the inner dimension of a tap. With stride
 // 1, minimal filtering makes the products of 3x3 convolutions.
-func (pl *Plan) byThirds(c kernels.Conv, inner int) bool {
+func (pl convolutions) byThirds(c kernels.Conv, inner int) bool {
 	return pl.pool.thirds() && inner >= leastThirds && (c.Stride > 1 || !pl.winograd(c))
 }
 
-func (pl *Plan) convForward(op kernels.ConvForward, x, w, y, bias []float32) func() {
+func (pl convolutions) forward(op kernels.ConvForward, x, w, y, bias []float32) func() {
 	if pl.banded(op.Conv) {
-		return pl.bandConv(op.Conv, false, x, w, y, bias, flags(false, op.ReLU))
+		return pl.byBands(op.Conv, false, x, w, y, bias, flags(false, op.ReLU))
 	}
 	if pl.byThirds(op.Conv, op.C) {
 		return pl.thirdsForward(op, x, w, y, bias)
@@ -61,13 +65,13 @@ func (pl *Plan) convForward(op kernels.ConvForward, x, w, y, bias []float32) fun
 	if pl.narrow(op.Conv) {
 		return pl.narrowForward(op.Conv, x, w, y, bias, flags(false, op.ReLU))
 	}
-	g := newForward(pl, op.Conv)
+	g := newForward(pl.Plan, op.Conv)
 	return g.bind(x, w, y, bias, flags(false, op.ReLU))
 }
 
-func (pl *Plan) convBackwardData(op kernels.ConvBackwardData, dy, w, dx []float32) func() {
+func (pl convolutions) backwardData(op kernels.ConvBackwardData, dy, w, dx []float32) func() {
 	if pl.banded(op.Conv) {
-		return pl.bandConv(op.Conv, true, dy, w, dx, nil, flags(op.Accumulate, false))
+		return pl.byBands(op.Conv, true, dy, w, dx, nil, flags(op.Accumulate, false))
 	}
 	if pl.byThirds(op.Conv, op.K) {
 		return pl.thirdsBackward(op, dy, w, dx)
@@ -75,13 +79,13 @@ func (pl *Plan) convBackwardData(op kernels.ConvBackwardData, dy, w, dx []float3
 	if pl.winograd(op.Conv) {
 		return pl.winoConv(op.Conv, true, dy, w, dx, nil, flags(op.Accumulate, false))
 	}
-	return pl.backwardData(op, dy, w, dx)
+	return pl.dataByClass(op, dy, w, dx)
 }
 
 // sumFloats bounds the partial sums of a gradient of weights, all together.
 const sumFloats = 4 << 20
 
-func (pl *Plan) convBackwardWeight(op kernels.ConvBackwardWeight, x, dy, dw, dbias []float32) func() {
+func (pl convolutions) backwardWeight(op kernels.ConvBackwardWeight, x, dy, dw, dbias []float32) func() {
 	switch {
 	case pl.byThirds(op.Conv, op.C) && op.C*op.K >= leastWeights && op.Pixels() >= leastPixels:
 		return pl.thirdsWeight(op.Conv, x, dy, dw, dbias)
@@ -104,14 +108,14 @@ func (pl *Plan) convBackwardWeight(op kernels.ConvBackwardWeight, x, dy, dw, dbi
 }
 
 // linear is a 1x1 convolution of N pixels.
-func (pl *Plan) linear(op kernels.Linear, x, w, y, bias []float32) func() {
-	return pl.convForward(kernels.ConvForward{Conv: pointwise(op)}, x, w, y, bias)
+func (pl convolutions) linear(op kernels.Linear, x, w, y, bias []float32) func() {
+	return pl.forward(kernels.ConvForward{Conv: pointwise(op)}, x, w, y, bias)
 }
 
-func (pl *Plan) linearBackward(op kernels.LinearBackward, dy, x, w, dx, dw, dbias []float32) func() {
+func (pl convolutions) linearBackward(op kernels.LinearBackward, dy, x, w, dx, dw, dbias []float32) func() {
 	c := pointwise(op.Linear)
-	data := pl.convBackwardData(kernels.ConvBackwardData{Conv: c}, dy, w, dx)
-	weight := pl.convBackwardWeight(kernels.ConvBackwardWeight{Conv: c, Bias: true}, x, dy, dw, dbias)
+	data := pl.backwardData(kernels.ConvBackwardData{Conv: c}, dy, w, dx)
+	weight := pl.backwardWeight(kernels.ConvBackwardWeight{Conv: c, Bias: true}, x, dy, dw, dbias)
 	return func() {
 		data()
 		weight()

@@ -91,7 +91,7 @@ func TestWeightByTap(t *testing.T) {
 			want := clone(bufs)
 			op.Reference(want)
 			pl := &Plan{pool: p}
-			run := pl.weightByTap(c, kernels.Floats(bufs[0]), kernels.Floats(bufs[1]), kernels.Floats(bufs[2]))
+			run := convolutions{pl}.weightByTap(c, kernels.Floats(bufs[0]), kernels.Floats(bufs[1]), kernels.Floats(bufs[2]))
 			if err := pl.Bind(bytesOf(pl.Scratch())); err != nil {
 				t.Fatal(err)
 			}

@@ -162,13 +162,13 @@ func classesOf(c kernels.Conv) []class {
 	return classes
 }
 
-func (pl *Plan) backwardData(op kernels.ConvBackwardData, dy, w, dx []float32) func() {
+func (pl convolutions) dataByClass(op kernels.ConvBackwardData, dy, w, dx []float32) func() {
 	if asItLies(op.Conv) {
-		return newPointwiseBack(pl, op).bind(dy, w, dx, nil, flags(op.Accumulate, false))
+		return newPointwiseBack(pl.Plan, op).bind(dy, w, dx, nil, flags(op.Accumulate, false))
 	}
-	b := &backward{pl: pl, op: op, dy: dy, w: w, dx: dx}
+	b := &backward{pl: pl.Plan, op: op, dy: dy, w: w, dx: dx}
 	b.rows = rowsFor(blockFloats, op.R*op.S*op.K, mostUnits)
-	l := layout{pl: pl}
+	l := layout{pl: pl.Plan}
 	v := pl.pool.variant
 	b.classes = classesOf(op.Conv)
 	for i := range b.classes {

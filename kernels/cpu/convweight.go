@@ -18,12 +18,12 @@ type byTap struct {
 	x, dy, dw []float32
 }
 
-func (pl *Plan) weightByTap(c kernels.Conv, x, dy, dw []float32) func() {
-	b := &byTap{pl: pl, c: c, pixels: c.Pixels(), x: x, dy: dy, dw: dw}
+func (pl convolutions) weightByTap(c kernels.Conv, x, dy, dw []float32) func() {
+	b := &byTap{pl: pl.Plan, c: c, pixels: c.Pixels(), x: x, dy: dy, dw: dw}
 	taps := c.R * c.S
 	// Enough items to share evenly, but channels enough to pay for the gathering.
 	b.parts = min(max(ceil(8*pl.pool.threads, taps), 1), max(c.K/56, 1))
-	l := layout{pl: pl}
+	l := layout{pl: pl.Plan}
 	b.rows = l.take(pixelBlock * c.C * pl.pool.threads)
 	pool, n, work := pl.pool, taps*b.parts, b.item
 	return func() { pool.each(n, work) }
@@ -80,8 +80,8 @@ const (
 	plainRows   = 64        // few rows, for the first cache, read and write it often
 )
 
-func (pl *Plan) weightByRow(c kernels.Conv, x, dy, dw, dbias []float32) func() {
-	b := &byRow{pl: pl, c: c, pixels: c.Pixels(), kk: c.R * c.S * c.C, x: x, dy: dy, dw: dw}
+func (pl convolutions) weightByRow(c kernels.Conv, x, dy, dw, dbias []float32) func() {
+	b := &byRow{pl: pl.Plan, c: c, pixels: c.Pixels(), kk: c.R * c.S * c.C, x: x, dy: dy, dw: dw}
 	b.g = window{h: c.H, w: c.W, c: c.C, oh: c.OutH(), ow: c.OutW(), r: c.R, s: c.S, stride: c.Stride, pad: c.Pad}
 	b.ld = align(b.kk, 16)
 	threads, v := pl.pool.threads, pl.pool.variant
@@ -119,12 +119,12 @@ func (pl *Plan) weightByRow(c kernels.Conv, x, dy, dw, dbias []float32) func() {
 	if b.packs {
 		b.stripFloats = b.block * v.strips(k)
 	}
-	l, workers := layout{pl: pl}, min(threads, b.groups*b.ranges)
+	l, workers := layout{pl: pl.Plan}, min(threads, b.groups*b.ranges)
 	b.rows, b.strips = l.take(b.rowFloats*workers), l.take(b.stripFloats*workers)
 	if !b.alone() {
 		b.sums = l.take(c.K * b.ld * b.groups)
 	}
-	b.bias = newBiasSums(pl, b.groups, c.K, dbias)
+	b.bias = newBiasSums(pl.Plan, b.groups, c.K, dbias)
 	item, reduce := b.item, pl.parallel(ceil(c.K*b.kk, spanFloats), c.K, b.reduce)
 	return func() {
 		b.bias.reset()

@@ -18,7 +18,7 @@ func dotRows(k int) int { return 32 * min(max(dotBytes/2/k/32, 1), 16) }
 // bindDots returns the way by the processor's products of bfloat16s, or nil where there is
 // none or, by vectors instead of tiles, minimal filtering in float32 takes less time: it
 // multiplies a quarter as often, and exactly what bf16 asks for, because its input is widened.
-func (pl *Plan) bindDots(c Call) func() {
+func (pl bf16) bindDots(c Call) func() {
 	p := pl.pool
 	if p.dots == noDots || p.variant != avx512 {
 		return nil
@@ -29,7 +29,7 @@ func (pl *Plan) bindDots(c Call) func() {
 		}
 	}
 	suits := func(c kernels.Conv) bool {
-		return c.C%2 == 0 && c.K%2 == 0 && (p.dots == dotsOfAMX || !pl.winograd(c))
+		return c.C%2 == 0 && c.K%2 == 0 && (p.dots == dotsOfAMX || !convolutions{pl.Plan}.winograd(c))
 	}
 	switch op := c.Op.(type) {
 	case kernels.ConvForward:
@@ -98,13 +98,13 @@ func (s *gathered) block(worker, lo, hi int) rows16 {
 }
 
 // dotForward computes y = im2col(x) w^T by blocks of output pixels.
-func (pl *Plan) dotForward(op kernels.ConvForward, bufs [][]byte) func() {
+func (pl bf16) dotForward(op kernels.ConvForward, bufs [][]byte) func() {
 	c, x, w, y := op.Conv, halves(bufs[0]), halves(bufs[1]), halves(bufs[2])
 	var bias []float32
 	if op.Bias {
 		bias = kernels.Floats(bufs[3])
 	}
-	l := layout{pl: pl}
+	l := layout{pl: pl.Plan}
 	s := gatherWindows(&l, windowOf(c), x)
 	panels, fl := ceil(c.K, dotted), flags(false, op.ReLU)
 	packed := l.takeHalves(panels * dotted * s.kp)
@@ -137,9 +137,9 @@ type dotClass struct {
 }
 
 // dotBackward computes dx by classes of pixels, as backward does.
-func (pl *Plan) dotBackward(op kernels.ConvBackwardData, bufs [][]byte) func() {
+func (pl bf16) dotBackward(op kernels.ConvBackwardData, bufs [][]byte) func() {
 	dy, w, dx := halves(bufs[0]), halves(bufs[1]), halves(bufs[2])
-	l := layout{pl: pl}
+	l := layout{pl: pl.Plan}
 	var classes []dotClass
 	var items []item
 	most, panels := 0, ceil(op.C, dotted)

@@ -4,4 +4,4 @@ package cpu
 
 func bestDots() dots { return noDots }
 
-func (pl *Plan) bindHalves(Call) func() { return nil }
+func (pl bf16) bindNative(Call) func() { return nil }

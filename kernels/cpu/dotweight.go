@@ -9,7 +9,7 @@ const dotPixels = 1024
 
 // dotWeight computes dw as a product over pixels: its left operand is dy turned, its right one
 // pairs of pixels of x.
-func (pl *Plan) dotWeight(op kernels.ConvBackwardWeight, bufs [][]byte) func() {
+func (pl bf16) dotWeight(op kernels.ConvBackwardWeight, bufs [][]byte) func() {
 	run := pl.dotWeightByTap
 	if op.C%dotted != 0 {
 		run = pl.dotWeightByRow
@@ -18,7 +18,7 @@ func (pl *Plan) dotWeight(op kernels.ConvBackwardWeight, bufs [][]byte) func() {
 	if !op.Bias {
 		return weight
 	}
-	sums := pl.halfColumnSums(halves(bufs[1]), op.Pixels(), op.K, kernels.Floats(bufs[3]))
+	sums := pl.columnSums(halves(bufs[1]), op.Pixels(), op.K, kernels.Floats(bufs[3]))
 	return func() {
 		weight()
 		sums()
@@ -27,14 +27,14 @@ func (pl *Plan) dotWeight(op kernels.ConvBackwardWeight, bufs [][]byte) func() {
 
 // dotWeightByTap takes rounds of pixels whose dy is turned once, then shares out filter
 // positions and channels: no two items write the same elements of dw.
-func (pl *Plan) dotWeightByTap(c kernels.Conv, x, dy []uint16, dw []float32) func() {
+func (pl bf16) dotWeightByTap(c kernels.Conv, x, dy []uint16, dw []float32) func() {
 	taps, pixels := c.R*c.S, c.Pixels()
 	round := min(align(max(1<<18/c.K, 2*dotPixels), dotPixels), align(pixels, dotPixels))
 	group := dotted // channels of an item: more read dy less often
 	for c.C%(2*group) == 0 && taps*c.C/(2*group) >= 8*pl.pool.threads && group < 4*dotted {
 		group *= 2
 	}
-	l := layout{pl: pl}
+	l := layout{pl: pl.Plan}
 	turned := l.takeHalves(c.K * round)
 	panels := l.takeHalves(dotPixels * group * pl.pool.threads)
 	var first, end int
@@ -69,8 +69,8 @@ func (pl *Plan) dotWeightByTap(c kernels.Conv, x, dy []uint16, dw []float32) fun
 
 // dotWeightByRow gathers whole windows, for few channels: dw is small, so that groups of
 // blocks have sums of their own.
-func (pl *Plan) dotWeightByRow(c kernels.Conv, x, dy []uint16, dw []float32) func() {
-	l := layout{pl: pl}
+func (pl bf16) dotWeightByRow(c kernels.Conv, x, dy []uint16, dw []float32) func() {
+	l := layout{pl: pl.Plan}
 	s := gatherWindows(&l, windowOf(c), x)
 	s.direct = false
 	if s.a.n == 0 {
@@ -116,9 +116,9 @@ func (pl *Plan) dotWeightByRow(c kernels.Conv, x, dy []uint16, dw []float32) fun
 }
 
 // halfColumnSums is columnSums of bfloat16s.
-func (pl *Plan) halfColumnSums(x []uint16, rows, c int, out []float32) func() {
+func (pl bf16) columnSums(x []uint16, rows, c int, out []float32) func() {
 	parts := min(ceil(rows, 1024), 4*pl.pool.threads)
-	sums := newBiasSums(pl, parts, c, out)
+	sums := newBiasSums(pl.Plan, parts, c, out)
 	add := func(_, i int) {
 		lo, hi := split(rows, parts, i)
 		addColumns(pl.pool.variant, x[lo*c:hi*c], c, sums.slot(i))

@@ -13,8 +13,11 @@ func halves(b []byte) []uint16 {
 	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/2)
 }
 
-// bindHalf returns the function that runs an operation in bf16.
-func (pl *Plan) bindHalf(c Call) func() {
+// bf16 binds a plan's operations on tensors of bfloat16s.
+type bf16 struct{ *Plan }
+
+// bind returns the function that runs an operation in bf16.
+func (pl bf16) bind(c Call) func() {
 	switch op := c.Op.(type) {
 	case kernels.Cast:
 		x, y := kernels.Floats(c.Bufs[0]), halves(c.Bufs[1])
@@ -22,18 +25,18 @@ func (pl *Plan) bindHalf(c Call) func() {
 	case kernels.Optimizer:
 		return pl.optimizerWithCopy(op, c.Bufs)
 	}
-	if run := pl.bindHalves(c); run != nil {
+	if run := pl.bindNative(c); run != nil {
 		return run
 	}
 	return pl.widened(c)
 }
 
 // optimizerWithCopy rounds the weights after their update, unless the step is skipped.
-func (pl *Plan) optimizerWithCopy(op kernels.Optimizer, bufs [][]byte) func() {
+func (pl bf16) optimizerWithCopy(op kernels.Optimizer, bufs [][]byte) func() {
 	last := len(bufs) - 1
 	op.Copy = kernels.F32
 	w, hyper, to := kernels.Floats(bufs[0]), kernels.Floats(bufs[last-1]), halves(bufs[last])
-	update := pl.bind(Call{Op: op, Bufs: bufs[:last]})
+	update := pl.Plan.bind(Call{Op: op, Bufs: bufs[:last]})
 	narrow := pl.spans(op.N, func(lo, hi int) { pl.pool.variant.narrow(w[lo:hi], to[lo:hi]) })
 	return func() {
 		update()
@@ -47,10 +50,10 @@ func (pl *Plan) optimizerWithCopy(op kernels.Optimizer, bufs [][]byte) func() {
 // tensors, and rounds what it writes: products of bf16 in float32, as on a GPU, but no
 // faster than float32. It is the way of what has no kernel of its own, and of processors
 // without instructions for bf16.
-func (pl *Plan) widened(c Call) func() {
+func (pl bf16) widened(c Call) func() {
 	op := inF32(c.Op)
 	bufs := slices.Clone(c.Bufs)
-	l := layout{pl: pl}
+	l := layout{pl: pl.Plan}
 	var before, after []func()
 	var places []func()
 	for i, a := range c.Op.Args() {
@@ -71,7 +74,7 @@ func (pl *Plan) widened(c Call) func() {
 	inner := func() func() {
 		pl.base = outer + l.n
 		defer func() { pl.base = outer }()
-		return pl.bind(Call{Op: op, Bufs: bufs})
+		return pl.Plan.bind(Call{Op: op, Bufs: bufs})
 	}
 	run := inner() // for the scratch that it needs; its tensors are not there yet
 	pl.late = append(pl.late, func() {

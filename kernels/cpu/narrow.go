@@ -9,7 +9,7 @@ import "dev.gpustall/kernels"
 const narrowFloats = 16 << 10
 
 // narrow says whether c is a convolution of few channels that narrow.h computes.
-func (pl *Plan) narrow(c kernels.Conv) bool {
+func (pl convolutions) narrow(c kernels.Conv) bool {
 	v := pl.pool.variant
 	return v != pureGo && c.R*c.S > 1 && c.C < 16 && c.K%v.panel() == 0 && c.K%16 == 0
 }
@@ -43,8 +43,8 @@ func (b *bands) rows(i int) (first, end int) {
 
 func (b *bands) scratch(worker int) []float32 { return b.pl.part(b.padded, worker, b.floats) }
 
-func (pl *Plan) narrowForward(c kernels.Conv, x, w, y, bias []float32, flags int) func() {
-	l := layout{pl: pl}
+func (pl convolutions) narrowForward(c kernels.Conv, x, w, y, bias []float32, flags int) func() {
+	l := layout{pl: pl.Plan}
 	b, v, kk := newBands(&l, c), pl.pool.variant, c.R*c.S*c.C
 	packed := l.take(c.K * kk)
 	pack := func(_, j int) { v.pack(c.K, kk, w, kk, true, j, j+1, pl.at(packed), kk*v.panel()) }
@@ -60,11 +60,11 @@ func (pl *Plan) narrowForward(c kernels.Conv, x, w, y, bias []float32, flags int
 
 // narrowWeight sums by groups of bands, whose order does not depend on which thread comes
 // first. A sum is dw's transpose.
-func (pl *Plan) narrowWeight(c kernels.Conv, x, dy, dw, dbias []float32) func() {
-	l := layout{pl: pl}
+func (pl convolutions) narrowWeight(c kernels.Conv, x, dy, dw, dbias []float32) func() {
+	l := layout{pl: pl.Plan}
 	b, v, kk := newBands(&l, c), pl.pool.variant, c.R*c.S*c.C
 	groups := min(8*pl.pool.threads, b.n)
-	sums, bias := l.take(groups*kk*c.K), newBiasSums(pl, groups, c.K, dbias)
+	sums, bias := l.take(groups*kk*c.K), newBiasSums(pl.Plan, groups, c.K, dbias)
 	group := func(worker, i int) {
 		lo, hi := split(b.n, groups, i)
 		sum := pl.part(sums, i, kk*c.K)

@@ -48,18 +48,18 @@ func addColumns(_ variant, x []float32, c int, sums []float64) { goAddColumns(x,
 func (pl *Plan) bindNative(Call) func() { return nil }
 
 // Winograd's way needs native kernels; Plan.winograd says so before these.
-func (pl *Plan) winoConv(kernels.Conv, bool, []float32, []float32, []float32, []float32, int) func() {
+func (pl convolutions) winoConv(kernels.Conv, bool, []float32, []float32, []float32, []float32, int) func() {
 	return nil
 }
-func (pl *Plan) winoWeight(kernels.Conv, []float32, []float32, []float32, []float32) func() {
+func (pl convolutions) winoWeight(kernels.Conv, []float32, []float32, []float32, []float32) func() {
 	return nil
 }
 
 // Nor is there another way for few channels.
-func (pl *Plan) narrow(kernels.Conv) bool { return false }
-func (pl *Plan) narrowForward(kernels.Conv, []float32, []float32, []float32, []float32, int) func() {
+func (pl convolutions) narrow(kernels.Conv) bool { return false }
+func (pl convolutions) narrowForward(kernels.Conv, []float32, []float32, []float32, []float32, int) func() {
 	return nil
 }
-func (pl *Plan) narrowWeight(kernels.Conv, []float32, []float32, []float32, []float32) func() {
+func (pl convolutions) narrowWeight(kernels.Conv, []float32, []float32, []float32, []float32) func() {
 	return nil
 }

@@ -94,7 +94,7 @@ func check(c Call) error {
 // bind returns the function that runs c.
 func (pl *Plan) bind(c Call) func() {
 	if slices.ContainsFunc(c.Op.Args(), func(a kernels.Arg) bool { return a.Type == kernels.BF16 }) {
-		return pl.bindHalf(c)
+		return bf16{pl}.bind(c)
 	}
 	f := func(i int) []float32 {
 		if i >= len(c.Bufs) {
@@ -104,25 +104,25 @@ func (pl *Plan) bind(c Call) func() {
 	}
 	switch op := c.Op.(type) {
 	case kernels.ConvForward:
-		return pl.convForward(op, f(0), f(1), f(2), f(3))
+		return convolutions{pl}.forward(op, f(0), f(1), f(2), f(3))
 	case kernels.ConvBackwardData:
-		return pl.convBackwardData(op, f(0), f(1), f(2))
+		return convolutions{pl}.backwardData(op, f(0), f(1), f(2))
 	case kernels.ConvBackwardWeight:
-		return pl.convBackwardWeight(op, f(0), f(1), f(2), f(3))
+		return convolutions{pl}.backwardWeight(op, f(0), f(1), f(2), f(3))
 	case kernels.Linear:
-		return pl.linear(op, f(0), f(1), f(2), f(3))
+		return convolutions{pl}.linear(op, f(0), f(1), f(2), f(3))
 	case kernels.LinearBackward:
-		return pl.linearBackward(op, f(0), f(1), f(2), f(3), f(4), f(5))
+		return convolutions{pl}.linearBackward(op, f(0), f(1), f(2), f(3), f(4), f(5))
 	case kernels.Augment:
-		return pl.augment(op, c.Bufs[0], kernels.Ints(c.Bufs[1]), f(2))
+		return transforms{pl}.augment(op, c.Bufs[0], kernels.Ints(c.Bufs[1]), f(2))
 	case kernels.Resample:
-		return pl.resample(op, c.Bufs[0], kernels.Ints(c.Bufs[1]), c.Bufs[2])
+		return transforms{pl}.resample(op, c.Bufs[0], kernels.Ints(c.Bufs[1]), c.Bufs[2])
 	case kernels.Shift:
-		return pl.shift(op, c.Bufs[0], kernels.Ints(c.Bufs[1]), c.Bufs[2])
+		return transforms{pl}.shift(op, c.Bufs[0], kernels.Ints(c.Bufs[1]), c.Bufs[2])
 	case kernels.Blur:
-		return pl.blur(op, c.Bufs[0], kernels.Ints(c.Bufs[1]), c.Bufs[2])
+		return transforms{pl}.blur(op, c.Bufs[0], kernels.Ints(c.Bufs[1]), c.Bufs[2])
 	case kernels.Colours:
-		return pl.colours(op, c.Bufs[0], kernels.Ints(c.Bufs[1]), c.Bufs[2])
+		return transforms{pl}.colours(op, c.Bufs[0], kernels.Ints(c.Bufs[1]), c.Bufs[2])
 	case kernels.PadChannels:
 		return pl.padChannels(op, f(0), f(1))
 	case kernels.Cast:

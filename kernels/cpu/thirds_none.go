@@ -11,12 +11,12 @@ func packTapPairs(*window, []float32, int, int, int, int, []uint16, int)        
 func packRightThirds(int, int, []float32, int, bool, int, int, []uint16, int)                {}
 func gemmThirds(int, int, int, []uint16, int, []uint16, int, []float32, int, []float32, int) {}
 
-func (pl *Plan) thirdsForward(kernels.ConvForward, []float32, []float32, []float32, []float32) func() {
+func (pl convolutions) thirdsForward(kernels.ConvForward, []float32, []float32, []float32, []float32) func() {
 	return nil
 }
-func (pl *Plan) thirdsBackward(kernels.ConvBackwardData, []float32, []float32, []float32) func() {
+func (pl convolutions) thirdsBackward(kernels.ConvBackwardData, []float32, []float32, []float32) func() {
 	return nil
 }
-func (pl *Plan) thirdsWeight(kernels.Conv, []float32, []float32, []float32, []float32) func() {
+func (pl convolutions) thirdsWeight(kernels.Conv, []float32, []float32, []float32, []float32) func() {
 	return nil
 }

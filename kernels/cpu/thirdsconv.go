@@ -122,7 +122,7 @@ func (t *thirdsConv) multiply(lo, hi int, x []float32, left []uint16, c []float3
 }
 
 // thirdsForward computes y = windows of x times w^T.
-func (pl *Plan) thirdsForward(op kernels.ConvForward, x, w, y, bias []float32) func() {
+func (pl convolutions) thirdsForward(op kernels.ConvForward, x, w, y, bias []float32) func() {
 	c := op.Conv
 	var taps []window
 	for r := range c.R {
@@ -132,7 +132,7 @@ func (pl *Plan) thirdsForward(op kernels.ConvForward, x, w, y, bias []float32) f
 			taps = append(taps, g)
 		}
 	}
-	l := layout{pl: pl}
+	l := layout{pl: pl.Plan}
 	t := newThirdsConv(&l, taps, c.Pixels(), c.K)
 	t.left = l.takeHalves(t.leftHalves * pl.pool.threads)
 	fl := flags(false, op.ReLU) | streams(len(y))
@@ -154,8 +154,8 @@ type thirdsClass struct {
 }
 
 // thirdsBackward computes dx by classes of pixels, as backward does.
-func (pl *Plan) thirdsBackward(op kernels.ConvBackwardData, dy, w, dx []float32) func() {
-	l := layout{pl: pl}
+func (pl convolutions) thirdsBackward(op kernels.ConvBackwardData, dy, w, dx []float32) func() {
+	l := layout{pl: pl.Plan}
 	var classes []thirdsClass
 	var items []item   // of a class, and its block
 	rows, left := 0, 0 // the most of any class

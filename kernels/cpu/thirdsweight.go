@@ -43,13 +43,13 @@ const (
 	nearBytes    = 1200 << 10
 )
 
-func (pl *Plan) thirdsWeight(c kernels.Conv, x, dy, dw, dbias []float32) func() {
-	w := &thirdsWeight{pl: pl, c: c, g: windowOf(c), kk: c.R * c.S * c.C, chunks: ceil(c.Pixels(), thirdsK), x: x, dy: dy, dw: dw}
+func (pl convolutions) thirdsWeight(c kernels.Conv, x, dy, dw, dbias []float32) func() {
+	w := &thirdsWeight{pl: pl.Plan, c: c, g: windowOf(c), kk: c.R * c.S * c.C, chunks: ceil(c.Pixels(), thirdsK), x: x, dy: dy, dw: dw}
 	w.choose()
 	s := &w.share
 	w.k, w.channels = rangeOf(c.K, s.rangesK), rangeOf(c.C, s.rangesC)
 	w.lefts, w.rights = leftThirds(w.k, s.block*thirdsK), rightThirds(w.channels, s.block*thirdsK)
-	l, items := layout{pl: pl}, s.groups*s.rangesK*s.rangesC
+	l, items := layout{pl: pl.Plan}, s.groups*s.rangesK*s.rangesC
 	workers := min(pl.pool.threads, items)
 	w.left, w.right = l.takeHalves(w.lefts*workers), l.takeHalves(w.rights*workers)
 	if s.groups > 1 {
@@ -57,7 +57,7 @@ func (pl *Plan) thirdsWeight(c kernels.Conv, x, dy, dw, dbias []float32) func() 
 	} else if s.block >= w.chunks {
 		w.fl = streams(c.K * w.kk)
 	}
-	w.bias = newBiasSums(pl, s.groups, c.K, dbias)
+	w.bias = newBiasSums(pl.Plan, s.groups, c.K, dbias)
 	item, reduce := w.item, pl.spans(c.K*w.kk, w.reduce)
 	return func() {
 		w.bias.reset()

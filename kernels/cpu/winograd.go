@@ -47,8 +47,8 @@ type winoConv struct {
 	flags         int
 }
 
-func (pl *Plan) winoConv(c kernels.Conv, back bool, x, w, y, bias []float32, flags int) func() {
-	wc := &winoConv{pl: pl, back: back, stride: c.Stride, side: side(c.Stride), k: c.K, c: c.C, x: x, w: w, y: y, bias: bias, flags: flags}
+func (pl convolutions) winoConv(c kernels.Conv, back bool, x, w, y, bias []float32, flags int) func() {
+	wc := &winoConv{pl: pl.Plan, back: back, stride: c.Stride, side: side(c.Stride), k: c.K, c: c.C, x: x, w: w, y: y, bias: bias, flags: flags}
 	oh, ow := c.OutH(), c.OutW()
 	wc.in = grid{h: c.H, w: c.W, c: c.C, pad: c.Pad, th: ceil(oh, 4), tw: ceil(ow, 4), stride: c.Stride}
 	wc.out = grid{h: oh, w: ow, c: c.K, th: wc.in.th, tw: wc.in.tw, stride: c.Stride}
@@ -68,7 +68,7 @@ func (pl *Plan) winoConv(c kernels.Conv, back bool, x, w, y, bias []float32, fla
 	wc.panels = ceil(wc.out.c, panel)
 	wc.ustep = skew(wc.panels * panel * wc.in.c)
 	wc.vstep, wc.mstep = skew(wc.block*wc.in.c), skew(wc.block*wc.out.c)
-	l, workers := layout{pl: pl}, min(threads, wc.blocks)
+	l, workers := layout{pl: pl.Plan}, min(threads, wc.blocks)
 	wc.u = l.take(filters * wc.ustep)
 	wc.v = l.take(wc.side * wc.side * wc.vstep * workers)
 	wc.m = l.take(wc.side * wc.side * wc.mstep * workers)

@@ -35,8 +35,8 @@ type winoWeight struct {
 // splitting the operands takes longer than is gained.
 const thirdsFilters = 192 * 192
 
-func (pl *Plan) winoWeight(c kernels.Conv, x, dy, dw, dbias []float32) func() {
-	ww := &winoWeight{pl: pl, stride: c.Stride, side: side(c.Stride), k: c.K, c: c.C, x: x, dy: dy, dw: dw}
+func (pl convolutions) winoWeight(c kernels.Conv, x, dy, dw, dbias []float32) func() {
+	ww := &winoWeight{pl: pl.Plan, stride: c.Stride, side: side(c.Stride), k: c.K, c: c.C, x: x, dy: dy, dw: dw}
 	oh, ow := c.OutH(), c.OutW()
 	ww.in = grid{h: c.H, w: c.W, c: c.C, pad: c.Pad, th: ceil(oh, 4), tw: ceil(ow, 4), stride: c.Stride}
 	ww.out = grid{h: oh, w: ow, c: c.K, th: ww.in.th, tw: ww.in.tw, stride: c.Stride}
@@ -49,7 +49,7 @@ func (pl *Plan) winoWeight(c kernels.Conv, x, dy, dw, dbias []float32) func() {
 	most := max(chunkFloats/(positions*(c.C+c.K)), chunkTiles*filters/positions)
 	ww.chunk = ceil(ww.tiles, ceil(ww.tiles, most))
 	ww.vstep, ww.step = skew(ww.chunk*c.C), skew(ww.chunk*c.K)
-	l, pool := layout{pl: pl}, pl.pool
+	l, pool := layout{pl: pl.Plan}, pl.pool
 	ww.u, ww.v, ww.s = l.take(filters*ww.ustep), l.take(positions*ww.vstep), l.take(positions*ww.step)
 	ww.parts = 4 * pool.threads
 	ww.rowParts = ceil(pool.threads, 4)
@@ -58,7 +58,7 @@ func (pl *Plan) winoWeight(c kernels.Conv, x, dy, dw, dbias []float32) func() {
 		ww.lefts, ww.rights = leftThirds(ceil(c.K, ww.rowParts), n), rightThirds(c.C, n)
 		ww.left, ww.right = l.takeHalves(ww.lefts*pool.threads), l.takeHalves(ww.rights*pool.threads)
 	}
-	ww.bias = newBiasSums(pl, ww.parts, c.K, dbias)
+	ww.bias = newBiasSums(pl.Plan, ww.parts, c.K, dbias)
 	transform, multiply, gather := ww.transform, ww.multiply, ww.gather
 	rows := ceil(c.K, 16)
 	return func() {

@@ -1,9 +1,10 @@
 package cuda
 
 import (
-	"bufio"
+	"cmp"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -14,75 +15,117 @@ import (
 
 var update = flag.Bool("update", false, "write what is generated: the packed PTX, the tables of docs/dev")
 
-// docs/dev/kernels.md holds, between markers, tables that follow from the operations
-// and from ptx/resources.tsv.
+// The pages that this package generates: one whole, and a table of the other between markers.
+const (
+	tablesPage  = "../../docs/dev/kernels-tables.md"
+	kernelsPage = "../../docs/dev/kernels.md"
+)
+
+// TestKernelDocs holds the generated tables of docs/dev against the operations and
+// ptx/resources.tsv. With -update it writes them.
 func TestKernelDocs(t *testing.T) {
-	const path = "../../docs/dev/kernels.md"
-	old, err := os.ReadFile(path)
+	generated(t, tablesPage, "# The CUDA kernels in numbers\n\n"+
+		"Generated: `go test ./kernels/cuda -run Docs -update`. [kernels.md](kernels.md) says what these tables mean. Nothing here was measured.\n\n"+
+		"## Registers\n\n"+registerTable(t)+
+		"\n## Least times of a ResNet-18 step\n\n"+rooflineTable()+
+		"\n## What the planner takes on an H100\n\n"+configTable(t))
+	page, err := os.ReadFile(kernelsPage)
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc := string(old)
-	for name, table := range map[string]string{
-		"registers": registerTable(t), "roofline": rooflineTable(), "totals": totalsTable(), "configs": configTable(t),
-	} {
-		begin, end := "<!-- "+name+" begin -->\n", "<!-- "+name+" end -->"
-		before, rest, ok := strings.Cut(doc, begin)
-		_, after, ok2 := strings.Cut(rest, end)
-		if !ok || !ok2 {
-			t.Fatalf("%s has no markers for %s", path, name)
+	const begin, end = "<!-- totals begin -->\n", "<!-- totals end -->"
+	before, rest, ok := strings.Cut(string(page), begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("%s has no markers for the totals", kernelsPage)
+	}
+	generated(t, kernelsPage, before+begin+totalsTable()+end+after)
+}
+
+// generated fails where a file is not want. With -update it writes the file.
+func generated(t *testing.T, path, want string) {
+	t.Helper()
+	have, err := os.ReadFile(path)
+	switch {
+	case err == nil && string(have) == want:
+	case !*update:
+		t.Errorf("%s is old (%v): run go test ./kernels/cuda -run Docs -update", path, err)
+	default:
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
 		}
-		doc = before + begin + table + end + after
-	}
-	if doc == string(old) {
-		return
-	}
-	if !*update {
-		t.Fatalf("%s is old: run go test ./kernels/cuda -run Docs -update", path)
-	}
-	if err := os.WriteFile(path, []byte(doc), 0o644); err != nil {
-		t.Fatal(err)
 	}
 }
 
-// registerTable has a row for each kernel and a column for each GPU.
-func registerTable(t *testing.T) string {
-	f, err := os.Open("ptx/resources.tsv")
+// resource is a line of ptx/resources.tsv: what a kernel takes on a GPU.
+type resource struct {
+	module, entry, sm          string
+	registers, shared, spilled int
+}
+
+// resources reads ptx/resources.tsv, and the name of the assembler that it is of.
+func resources(t *testing.T) (all []resource, assembler string) {
+	t.Helper()
+	text, err := os.ReadFile("ptx/resources.tsv")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	arches := []string{"70", "75", "80", "86", "89", "90", "90a", "100", "120"}
-	regs, shared := map[string]map[string]string{}, map[string]string{}
-	var names []string
-	var b strings.Builder
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		if strings.HasPrefix(lines.Text(), "# ptxas") {
-			fmt.Fprintf(&b, "%s; registers a thread, by compute capability.\n\n", strings.TrimPrefix(lines.Text(), "# "))
-		}
-		v := strings.Split(lines.Text(), "\t")
-		if strings.HasPrefix(v[0], "#") {
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if rest, ok := strings.CutPrefix(line, "# "); ok {
+			assembler = cmp.Or(assembler, rest)
 			continue
 		}
-		if v[5] != "0" {
-			t.Errorf("%s spills %s bytes on sm_%s", v[1], v[5], v[2])
+		var r resource
+		if _, err := fmt.Sscan(line, &r.module, &r.entry, &r.sm, &r.registers, &r.shared, &r.spilled); err != nil {
+			t.Fatalf("%q: %v", line, err)
 		}
-		if regs[v[1]] == nil {
-			regs[v[1]] = map[string]string{}
-			names = append(names, v[1])
+		all = append(all, r)
+	}
+	return all, assembler
+}
+
+func TestNoSpills(t *testing.T) {
+	all, _ := resources(t)
+	for _, r := range all {
+		if r.spilled != 0 {
+			t.Errorf("%s spills %d bytes on sm_%s", r.entry, r.spilled, r.sm)
 		}
-		regs[v[1]][v[2]], shared[v[1]] = v[3], v[4]
 	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
+}
+
+// registerTable has a row for each module and a column for each GPU: the most registers that
+// one of the module's kernels takes.
+func registerTable(t *testing.T) string {
+	arches := []string{"70", "75", "80", "86", "89", "90", "90a", "100", "120"}
+	type row struct {
+		kernels map[string]bool
+		most    map[string]int
+		shared  int
 	}
-	slices.Sort(names)
-	fmt.Fprintf(&b, "| kernel | static shared, bytes | sm_%s |\n|---|--:|%s\n", strings.Join(arches, " | sm_"), strings.Repeat("--:|", len(arches)))
-	for _, n := range names {
-		fmt.Fprintf(&b, "| %s | %s |", n, shared[n])
+	rows := map[string]*row{}
+	all, assembler := resources(t)
+	for _, r := range all {
+		if rows[r.module] == nil {
+			rows[r.module] = &row{map[string]bool{}, map[string]int{}, 0}
+		}
+		m := rows[r.module]
+		m.kernels[r.entry] = true
+		m.most[r.sm] = max(m.most[r.sm], r.registers)
+		m.shared = max(m.shared, r.shared)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "The most of any kernel of a module, by %s.\n\n", assembler)
+	fmt.Fprintf(&b, "| module | kernels | static shared, bytes | sm_%s |\n|---|--:|--:|%s\n", strings.Join(arches, " | sm_"), strings.Repeat("--:|", len(arches)))
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		m := rows[name]
+		fmt.Fprintf(&b, "| %s | %d | %d |", name, len(m.kernels), m.shared)
 		for _, a := range arches {
-			fmt.Fprintf(&b, " %s |", regs[n][a])
+			if m.most[a] == 0 {
+				b.WriteString(" |")
+			} else {
+				fmt.Fprintf(&b, " %d |", m.most[a])
+			}
 		}
 		b.WriteString("\n")
 	}

@@ -2,10 +2,8 @@ package cuda
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -158,23 +156,20 @@ func TestSplitVariants(t *testing.T) {
 // What a tile is said to leave room for is what its registers leave room for:
 // 65536 of them in a multiprocessor, given out by 256 to a warp.
 func TestTilesResident(t *testing.T) {
-	table, err := os.ReadFile("ptx/resources.tsv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	all, _ := resources(t)
 	tiles := slices.Concat(tiles16, tilesTuring, tilesTF32, simtTiles32, []tile{wideTile16, simtTile16, simtTile1}, wgmmaTiles, wgmmaWideTiles)
-	entry := regexp.MustCompile(`(?m)^conv_\w+\tconv_[a-z_]+_(?:fp32|tf32|fp16|bf16)_(\w+)\t\w+\t(\d+)\t`)
+	entry := regexp.MustCompile(`^conv_[a-z_]+_(?:fp32|tf32|fp16|bf16)_(\w+)$`)
 	fits := map[string]int{}
-	for _, m := range entry.FindAllStringSubmatch(string(table), -1) {
-		registers, err := strconv.Atoi(m[2])
-		if err != nil {
-			t.Fatal(err)
+	for _, r := range all {
+		m := entry.FindStringSubmatch(r.entry)
+		if m == nil {
+			continue
 		}
 		for _, l := range tiles {
 			if l.String() != m[1] {
 				continue
 			}
-			n := 65536 / (ceil(32*registers, 256) * 256 * l.threads / 32)
+			n := 65536 / (ceil(32*r.registers, 256) * 256 * l.threads / 32)
 			if old, ok := fits[m[1]]; !ok || n < old {
 				fits[m[1]] = n
 			}

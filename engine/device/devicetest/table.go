@@ -33,94 +33,129 @@ var types = []kernels.Type{kernels.F32, kernels.TF32, kernels.F16, kernels.BF16}
 
 // Cases is the table of operations.
 func Cases() []Case {
-	var cs []Case
-	add := func(c Case) { cs = append(cs, c) }
+	var cs cases
 	for _, t := range types {
-		name := func(s string) string { return t.String() + "/" + s }
-		for _, c := range convs {
-			if c.name == "deep" || c.name == "wide" {
-				add(Case{Name: name("conv_forward/" + c.name), Op: kernels.ConvForward{Conv: c.Conv, Type: t}, Slow: true})
-			} else {
-				add(Case{Name: name("conv_forward/" + c.name), Op: kernels.ConvForward{Conv: c.Conv, Type: t}})
-			}
-			add(Case{Name: name("conv_backward_data/" + c.name), Op: kernels.ConvBackwardData{Conv: c.Conv, Type: t}})
-			add(Case{Name: name("conv_backward_weight/" + c.name), Op: kernels.ConvBackwardWeight{Conv: c.Conv, Type: t}})
-		}
-		small := convs[0].Conv
-		add(Case{Name: name("conv_forward/bias relu"), Op: kernels.ConvForward{Conv: small, Type: t, Bias: true, ReLU: true}})
-		add(Case{Name: name("conv_forward/odd bias"), Op: kernels.ConvForward{Conv: convs[8].Conv, Type: t, Bias: true}})
-		add(Case{Name: name("conv_backward_data/accumulate"), Op: kernels.ConvBackwardData{Conv: small, Type: t, Accumulate: true}})
-		add(Case{Name: name("conv_backward_weight/bias"), Op: kernels.ConvBackwardWeight{Conv: convs[8].Conv, Type: t, Bias: true}})
-		for _, l := range []kernels.Linear{{N: 4, In: 64, Out: 10, Type: t}, {N: 7, In: 512, Out: 10, Type: t}, {N: 3, In: 13, Out: 5, Type: t}, {N: 33, In: 40, Out: 100, Type: t}} {
-			add(Case{Name: name("linear"), Op: l})
-			add(Case{Name: name("linear_backward"), Op: kernels.LinearBackward{Linear: l}})
-		}
+		cs.products(t)
 		if t == kernels.TF32 {
 			continue // the rest only moves float32
 		}
-		for _, c := range batchNorms(t) {
-			add(c)
+		cs.add(batchNorms(t)...)
+		cs.elementwise(t)
+		cs.pooling(t)
+		cs.inputs(t)
+	}
+	cs.transforms()
+	cs.losses()
+	cs.updates()
+	return cs
+}
+
+// cases is a table that is being made.
+type cases []Case
+
+func (cs *cases) add(c ...Case) { *cs = append(*cs, c...) }
+
+// of names a case on tensors of type t.
+func of(t kernels.Type, name string) string { return t.String() + "/" + name }
+
+// products are convolutions and linear layers.
+func (cs *cases) products(t kernels.Type) {
+	for _, c := range convs {
+		if c.name == "deep" || c.name == "wide" {
+			cs.add(Case{Name: of(t, "conv_forward/"+c.name), Op: kernels.ConvForward{Conv: c.Conv, Type: t}, Slow: true})
+		} else {
+			cs.add(Case{Name: of(t, "conv_forward/"+c.name), Op: kernels.ConvForward{Conv: c.Conv, Type: t}})
 		}
-		for _, n := range []int{1, 1000, 4099} {
-			add(Case{Name: name("relu_backward"), Op: kernels.ReLUBackward{N: n, Type: t}})
-			add(Case{Name: name("add"), Op: kernels.Add{N: n, Type: t}})
-			add(Case{Name: name("add/relu"), Op: kernels.Add{N: n, Type: t, ReLU: true}})
-			add(Case{Name: name("dropout"), Op: kernels.Dropout{N: n, Rate: 0.2, Layer: n % 3, Type: t}, Fill: noise(1)})
-			add(Case{Name: name("cast"), Op: kernels.Cast{N: n, Type: t}})
-			for _, rule := range kernels.Rules() {
-				add(Case{Name: name(rule.String()), Op: kernels.Optimizer{Rule: rule, N: n, Exempt: n / 12 * 4, Copy: t}})
-			}
-		}
-		add(Case{Name: name("relu_backward/in place"), Op: kernels.ReLUBackward{N: 999, Type: t}, Alias: map[int]int{2: 0}})
-		add(Case{Name: name("dropout/in place"), Op: kernels.Dropout{N: 999, Rate: 0.5, Type: t}, Fill: noise(1), Alias: map[int]int{2: 0}})
-		add(Case{Name: name("add/in place"), Op: kernels.Add{N: 999, Type: t}, Alias: map[int]int{2: 0}})
-		add(Case{Name: name("add/onto the second"), Op: kernels.Add{N: 999, Type: t}, Alias: map[int]int{2: 1}})
-		for _, p := range pools(t) {
-			add(Case{Name: name("maxpool"), Op: p})
-			add(Case{Name: name("maxpool_backward"), Op: kernels.MaxPoolBackward{MaxPool: p}, Fill: poolIndices(p)})
-		}
-		for _, f := range stacks(t) {
-			add(Case{Name: name("stack_frames"), Op: f})
-			add(Case{Name: name("stack_frames_backward"), Op: kernels.StackFramesBackward{StackFrames: f}})
-		}
-		for _, p := range []kernels.AvgPool{{N: 3, H: 4, W: 4, C: 64, Type: t}, {N: 2, H: 7, W: 3, C: 5, Type: t}, {N: 1, H: 1, W: 1, C: 9, Type: t}} {
-			add(Case{Name: name("avgpool"), Op: p})
-			add(Case{Name: name("avgpool_backward"), Op: kernels.AvgPoolBackward{AvgPool: p}})
-		}
-		for _, cpad := range []int{3, 4, 8} {
-			add(Case{Name: name("augment"), Op: kernels.Augment{N: 3, H: 8, W: 6, C: 3, CPad: cpad, Mean: cifarMean, Std: cifarStd, Type: t}, Fill: augmentations, Tol: 1e-4 + tolerance(t)})
-			add(Case{Name: name("pad_channels"), Op: kernels.PadChannels{Rows: 77, C: 3, CPad: cpad, Type: t}})
+		cs.add(Case{Name: of(t, "conv_backward_data/"+c.name), Op: kernels.ConvBackwardData{Conv: c.Conv, Type: t}})
+		cs.add(Case{Name: of(t, "conv_backward_weight/"+c.name), Op: kernels.ConvBackwardWeight{Conv: c.Conv, Type: t}})
+	}
+	small := convs[0].Conv
+	cs.add(Case{Name: of(t, "conv_forward/bias relu"), Op: kernels.ConvForward{Conv: small, Type: t, Bias: true, ReLU: true}})
+	cs.add(Case{Name: of(t, "conv_forward/odd bias"), Op: kernels.ConvForward{Conv: convs[8].Conv, Type: t, Bias: true}})
+	cs.add(Case{Name: of(t, "conv_backward_data/accumulate"), Op: kernels.ConvBackwardData{Conv: small, Type: t, Accumulate: true}})
+	cs.add(Case{Name: of(t, "conv_backward_weight/bias"), Op: kernels.ConvBackwardWeight{Conv: convs[8].Conv, Type: t, Bias: true}})
+	for _, l := range []kernels.Linear{{N: 4, In: 64, Out: 10, Type: t}, {N: 7, In: 512, Out: 10, Type: t}, {N: 3, In: 13, Out: 5, Type: t}, {N: 33, In: 40, Out: 100, Type: t}} {
+		cs.add(Case{Name: of(t, "linear"), Op: l})
+		cs.add(Case{Name: of(t, "linear_backward"), Op: kernels.LinearBackward{Linear: l}})
+	}
+}
+
+func (cs *cases) elementwise(t kernels.Type) {
+	for _, n := range []int{1, 1000, 4099} {
+		cs.add(Case{Name: of(t, "relu_backward"), Op: kernels.ReLUBackward{N: n, Type: t}})
+		cs.add(Case{Name: of(t, "add"), Op: kernels.Add{N: n, Type: t}})
+		cs.add(Case{Name: of(t, "add/relu"), Op: kernels.Add{N: n, Type: t, ReLU: true}})
+		cs.add(Case{Name: of(t, "dropout"), Op: kernels.Dropout{N: n, Rate: 0.2, Layer: n % 3, Type: t}, Fill: noise(1)})
+		cs.add(Case{Name: of(t, "cast"), Op: kernels.Cast{N: n, Type: t}})
+		for _, rule := range kernels.Rules() {
+			cs.add(Case{Name: of(t, rule.String()), Op: kernels.Optimizer{Rule: rule, N: n, Exempt: n / 12 * 4, Copy: t}})
 		}
 	}
+	cs.add(Case{Name: of(t, "relu_backward/in place"), Op: kernels.ReLUBackward{N: 999, Type: t}, Alias: map[int]int{2: 0}})
+	cs.add(Case{Name: of(t, "dropout/in place"), Op: kernels.Dropout{N: 999, Rate: 0.5, Type: t}, Fill: noise(1), Alias: map[int]int{2: 0}})
+	cs.add(Case{Name: of(t, "add/in place"), Op: kernels.Add{N: 999, Type: t}, Alias: map[int]int{2: 0}})
+	cs.add(Case{Name: of(t, "add/onto the second"), Op: kernels.Add{N: 999, Type: t}, Alias: map[int]int{2: 1}})
+}
+
+func (cs *cases) pooling(t kernels.Type) {
+	for _, p := range pools(t) {
+		cs.add(Case{Name: of(t, "maxpool"), Op: p})
+		cs.add(Case{Name: of(t, "maxpool_backward"), Op: kernels.MaxPoolBackward{MaxPool: p}, Fill: poolIndices(p)})
+	}
+	for _, f := range stacks(t) {
+		cs.add(Case{Name: of(t, "stack_frames"), Op: f})
+		cs.add(Case{Name: of(t, "stack_frames_backward"), Op: kernels.StackFramesBackward{StackFrames: f}})
+	}
+	for _, p := range []kernels.AvgPool{{N: 3, H: 4, W: 4, C: 64, Type: t}, {N: 2, H: 7, W: 3, C: 5, Type: t}, {N: 1, H: 1, W: 1, C: 9, Type: t}} {
+		cs.add(Case{Name: of(t, "avgpool"), Op: p})
+		cs.add(Case{Name: of(t, "avgpool_backward"), Op: kernels.AvgPoolBackward{AvgPool: p}})
+	}
+}
+
+// inputs turn pixels into the first layer's input.
+func (cs *cases) inputs(t kernels.Type) {
+	for _, cpad := range []int{3, 4, 8} {
+		cs.add(Case{Name: of(t, "augment"), Op: kernels.Augment{N: 3, H: 8, W: 6, C: 3, CPad: cpad, Mean: cifarMean, Std: cifarStd, Type: t}, Fill: augmentations, Tol: 1e-4 + tolerance(t)})
+		cs.add(Case{Name: of(t, "pad_channels"), Op: kernels.PadChannels{Rows: 77, C: 3, CPad: cpad, Type: t}})
+	}
+}
+
+func (cs *cases) transforms() {
 	for _, op := range kernels.ExampleTransforms() {
-		add(Case{Name: op.Name(), Op: op, Fill: func(rng *rand.Rand, bufs [][]byte) {
+		cs.add(Case{Name: op.Name(), Op: op, Fill: func(rng *rand.Rand, bufs [][]byte) {
 			kernels.Examples(op, rng, kernels.Ints(bufs[1]))
 		}})
 	}
+}
+
+func (cs *cases) losses() {
 	for _, s := range []kernels.SoftmaxXent{{N: 5, C: 10}, {N: 128, C: 10}, {N: 3, C: 1000}, {N: 2, C: 33}, {N: 300, C: 2}} {
-		add(Case{Name: "softmax_xent", Op: s, Fill: labels(s.C)})
+		cs.add(Case{Name: "softmax_xent", Op: s, Fill: labels(s.C)})
 	}
-	add(Case{Name: "softmax_xent/smoothing", Op: kernels.SoftmaxXent{N: 77, C: 33, Smoothing: 0.1}, Fill: labels(33)})
-	add(Case{Name: "next_noise", Op: kernels.NextNoise{}, Fill: noise(0)})
-	add(Case{Name: "softmax_xent/large logits", Op: kernels.SoftmaxXent{N: 4, C: 10}, Fill: largeLogits})
+	cs.add(Case{Name: "softmax_xent/smoothing", Op: kernels.SoftmaxXent{N: 77, C: 33, Smoothing: 0.1}, Fill: labels(33)})
+	cs.add(Case{Name: "next_noise", Op: kernels.NextNoise{}, Fill: noise(0)})
+	cs.add(Case{Name: "softmax_xent/large logits", Op: kernels.SoftmaxXent{N: 4, C: 10}, Fill: largeLogits})
+}
+
+// updates are what the optimizer's step is made of.
+func (cs *cases) updates() {
 	for _, n := range []int{1, 5000} {
-		add(Case{Name: "zero", Op: kernels.Zero{N: n}})
-		add(Case{Name: "scale_check", Op: kernels.ScaleCheck{N: n}})
+		cs.add(Case{Name: "zero", Op: kernels.Zero{N: n}})
+		cs.add(Case{Name: "scale_check", Op: kernels.ScaleCheck{N: n}})
 		for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-			add(Case{Name: "scale_check/overflow", Op: kernels.ScaleCheck{N: n}, Fill: func(_ *rand.Rand, bufs [][]byte) {
+			cs.add(Case{Name: "scale_check/overflow", Op: kernels.ScaleCheck{N: n}, Fill: func(_ *rand.Rand, bufs [][]byte) {
 				kernels.Floats(bufs[0])[n*2/3] = float32(bad)
 			}})
 		}
 	}
-	add(Case{Name: "scale_check/grow", Op: kernels.ScaleCheck{N: 100}, Fill: func(_ *rand.Rand, bufs [][]byte) {
+	cs.add(Case{Name: "scale_check/grow", Op: kernels.ScaleCheck{N: 100}, Fill: func(_ *rand.Rand, bufs [][]byte) {
 		kernels.Floats(bufs[1])[kernels.HyperGrowth] = kernels.GrowthInterval - 1
 	}})
 	for _, rule := range kernels.Rules() {
-		add(Case{Name: rule.String() + "/skip", Op: kernels.Optimizer{Rule: rule, N: 500}, Fill: func(_ *rand.Rand, bufs [][]byte) {
+		cs.add(Case{Name: rule.String() + "/skip", Op: kernels.Optimizer{Rule: rule, N: 500}, Fill: func(_ *rand.Rand, bufs [][]byte) {
 			kernels.Floats(bufs[2+len(rule.Slots())])[kernels.HyperSkip] = 1
 		}})
 	}
-	return cs
 }
 
 func pools(t kernels.Type) []kernels.MaxPool {

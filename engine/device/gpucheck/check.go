@@ -63,19 +63,20 @@ type report struct {
 
 // check is one run of the whole.
 type check struct {
-	out       io.Writer
-	self      string // this program
-	dir, file string
-	tmp       string
-	cache     string // the driver's of its compiled kernels, in tmp; empty: computeCache
-	quick     bool
-	only      []string
+	programs
+	findings
+	out   io.Writer
+	file  string // the JSON file
+	quick bool
+	only  []string
+}
 
-	report     report
-	facts      facts
-	torch      torchFacts
-	runs       map[string]*training // by type, of those that trained
-	transcript transcript           // of the part that runs
+// findings are what the parts found so far.
+type findings struct {
+	report report
+	facts  facts
+	torch  torchFacts
+	runs   map[string]*training // by type, of those that trained
 }
 
 // noteEmulated stands wherever the results of an emulated driver are shown.
@@ -119,7 +120,7 @@ func (c *check) all(ctx context.Context, parts []part) (err error) {
 		}
 	}
 	fmt.Fprintln(c.out)
-	c.table(c.out)
+	c.write(c.out)
 	fmt.Fprintf(c.out, "\nJSON: %s\n", c.file)
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return errors.New("interrupted: the parts after that were skipped")
@@ -173,8 +174,8 @@ func (c *check) one(ctx context.Context, p part) (r result, err error) {
 }
 
 // patient is a limit where the host may have to do the GPU's work.
-func (c *check) patient(limit time.Duration) time.Duration {
-	if c.facts.Emulated {
+func (f *findings) patient(limit time.Duration) time.Duration {
+	if f.facts.Emulated {
 		return 4 * limit
 	}
 	return limit

@@ -54,7 +54,7 @@ func newCheck(t *testing.T) (*check, *bytes.Buffer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &check{out: &out, self: self, dir: t.TempDir(), tmp: t.TempDir(), file: filepath.Join(t.TempDir(), "deep", "check.json")}, &out
+	return &check{out: &out, programs: programs{self: self, dir: t.TempDir(), tmp: t.TempDir()}, file: filepath.Join(t.TempDir(), "deep", "check.json")}, &out
 }
 
 // Whatever a part does, the others run and the file tells of all.

@@ -140,4 +140,4 @@ func (c *check) endToEnd(ctx context.Context, starve float64) (any, error) {
 }
 
 // workers is the number that both loaders, gpustall's and PyTorch's, get.
-func (c *check) workers() string { return strconv.Itoa(min(8, max(1, c.facts.CPUs-1))) }
+func (f *findings) workers() string { return strconv.Itoa(min(8, max(1, f.facts.CPUs-1))) }

@@ -168,8 +168,8 @@ func (c *check) train224(ctx context.Context) (any, error) {
 	return t, t.verdict()
 }
 
-func (c *check) has(typ string) bool {
-	for _, t := range c.facts.Types {
+func (f *findings) has(typ string) bool {
+	for _, t := range f.facts.Types {
 		if t == typ {
 			return true
 		}
@@ -248,8 +248,8 @@ type precisionResult struct {
 }
 
 // precision compares bf16's curve with fp32's.
-func (c *check) precision() (any, error) {
-	ref, got := c.runs["fp32"], c.runs["bf16"]
+func (f *findings) precision() (any, error) {
+	ref, got := f.runs["fp32"], f.runs["bf16"]
 	if ref == nil || got == nil {
 		return nil, skip("it needs the losses of train-fp32 and train-bf16")
 	}

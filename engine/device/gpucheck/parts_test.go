@@ -91,7 +91,7 @@ func TestVerdict(t *testing.T) {
 
 func TestPrecision(t *testing.T) {
 	good := ramp(200, 2.3, 0.1)
-	c := &check{runs: map[string]*training{"fp32": {Losses: good}}}
+	c := &findings{runs: map[string]*training{"fp32": {Losses: good}}}
 	if _, err := c.precision(); err == nil {
 		t.Error("bf16 did not train, and it passed")
 	}
@@ -170,14 +170,14 @@ func TestCosts(t *testing.T) {
 
 // Each line of an emulated table says so, and no ceiling is claimed.
 func TestTableLabels(t *testing.T) {
-	c := &check{facts: facts{Name: "Emulated GPU", Emulated: true}, runs: map[string]*training{"fp32": {Losses: ramp(10, 2, 1), Rates: []rate{{Batch: 4, Samples: 7}}}}}
+	c := &findings{facts: facts{Name: "Emulated GPU", Emulated: true}, runs: map[string]*training{"fp32": {Losses: ramp(10, 2, 1), Rates: []rate{{Batch: 4, Samples: 7}}}}}
 	c.report.Emulated = true
 	c.report.Parts = []result{
 		{Name: "copies", Status: statusOK, Value: []copyRate{{Direction: "h2d", Bytes: 4096, GBPerS: 1}}},
 		{Name: "ops", Status: statusOK, Value: map[string]*runSummary{"4": {Ops: []opRow{{Name: "conv_forward", TFLOPs: 1, Total: 1}}}}},
 	}
 	var out strings.Builder
-	c.table(&out)
+	c.write(&out)
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if len(lines) < 8 {
 		t.Errorf("the table is short:\n%s", &out)
@@ -195,17 +195,17 @@ func TestUtilisationRow(t *testing.T) {
 	if err := json.Unmarshal([]byte(`{"device_utilization": 0.5, "gauges": {"nvml_util": {"mean": 97, "samples": 30}}}`), &s); err != nil {
 		t.Fatal(err)
 	}
-	c := &check{}
+	c := &findings{}
 	c.report.Parts = []result{{Name: "starved", Status: statusOK, Value: &s}}
 	var out strings.Builder
-	c.table(&out)
+	c.write(&out)
 	if want := "measured 50.0 %, NVML 97.0 % (30 samples)"; !strings.Contains(out.String(), want) {
 		t.Errorf("the table lacks %q:\n%s", want, &out)
 	}
 }
 
 func TestCeiling(t *testing.T) {
-	c := &check{facts: facts{Name: "NVIDIA H100 80GB HBM3"}}
+	c := &findings{facts: facts{Name: "NVIDIA H100 80GB HBM3"}}
 	if v, from := c.ceiling("bf16"); v != 989.4 || !strings.Contains(from, "not measured") {
 		t.Errorf("without PyTorch: %v, %q", v, from)
 	}

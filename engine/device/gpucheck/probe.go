@@ -245,33 +245,33 @@ func occupancy(d device.Device) (any, error) {
 
 // probeRows are the lines of the table: what is wrong, what the fence costs, and where
 // the driver and the planner differ.
-func (c *check) probeRows(row func(name, format string, args ...any)) {
-	if all, ok := c.value("probe").([]probed); ok {
+func (tab table) probeRows() {
+	if all, ok := tab.value("probe").([]probed); ok {
 		right := 0
 		for _, p := range all {
 			if p.Wrong == "" {
 				right++
 			}
 		}
-		row("probe", "%d of %d tensor-core tiles compute a tiny convolution right", right, len(all))
+		tab.row("probe", "%d of %d tensor-core tiles compute a tiny convolution right", right, len(all))
 		for _, p := range all {
 			if p.Wrong != "" {
-				row("", "%s", p.line())
+				tab.row("", "%s", p.line())
 			}
 		}
 	}
-	fences, _ := c.value("fence").([]fenced)
+	fences, _ := tab.value("fence").([]fenced)
 	for _, f := range fences {
-		row("fence", "%s: %s", f.Direction, f.text())
+		tab.row("fence", "%s: %s", f.Direction, f.text())
 	}
-	if all, ok := c.value("occupancy").([]occupied); ok {
+	if all, ok := tab.value("occupancy").([]occupied); ok {
 		other := 0
 		for _, o := range all {
 			if o.Blocks != o.Planned {
 				other++
 			}
 		}
-		row("occupancy", "%d of %d variants hold another number of blocks than planned", other, len(all))
+		tab.row("occupancy", "%d of %d variants hold another number of blocks than planned", other, len(all))
 	}
 }
 

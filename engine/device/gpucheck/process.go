@@ -20,6 +20,16 @@ import (
 // computeCache is where the driver keeps what it compiled, in the check's folder.
 const computeCache = "compute-cache"
 
+// programs runs the programs of the bundle that this one belongs to, each in a process of its
+// own.
+type programs struct {
+	self       string // this program
+	dir        string
+	tmp        string     // for scratch files
+	cache      string     // the driver's of its compiled kernels, in tmp; empty: computeCache
+	transcript transcript // of the part that runs
+}
+
 // exitError is a process that ended with an error, with what it said last.
 type exitError struct {
 	name string
@@ -37,21 +47,21 @@ func (e *exitError) Error() string {
 // process runs a program of the bundle with its scratch files in the check's own
 // folder, and returns its output. When ctx ends, the program and its children
 // are killed.
-func (c *check) process(ctx context.Context, program string, args ...string) ([]byte, error) {
-	path, err := c.find(program)
+func (p *programs) process(ctx context.Context, program string, args ...string) ([]byte, error) {
+	path, err := p.find(program)
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Dir = c.tmp
+	cmd.Dir = p.tmp
 	cmd.Env = append(os.Environ(),
 		"GPUSTALL_TEST_CUDA=1", // to the test binaries: a driver must be there
 		// The driver keeps what it compiled here, for all parts, whatever the home
 		// folder is like.
-		"CUDA_CACHE_PATH="+filepath.Join(c.tmp, cmp.Or(c.cache, computeCache)), "CUDA_CACHE_DISABLE=0",
+		"CUDA_CACHE_PATH="+filepath.Join(p.tmp, cmp.Or(p.cache, computeCache)), "CUDA_CACHE_DISABLE=0",
 		"CUDA_LAUNCH_BLOCKING=0", // its other value makes every launch wait
-		"XDG_CACHE_HOME="+filepath.Join(c.tmp, "cache"), "XDG_STATE_HOME="+filepath.Join(c.tmp, "state"),
-		"TORCHINDUCTOR_CACHE_DIR="+filepath.Join(c.tmp, "inductor"), "TRITON_CACHE_DIR="+filepath.Join(c.tmp, "triton"))
+		"XDG_CACHE_HOME="+filepath.Join(p.tmp, "cache"), "XDG_STATE_HOME="+filepath.Join(p.tmp, "state"),
+		"TORCHINDUCTOR_CACHE_DIR="+filepath.Join(p.tmp, "inductor"), "TRITON_CACHE_DIR="+filepath.Join(p.tmp, "triton"))
 	ownGroup(cmd)
 	cmd.WaitDelay = 5 * time.Second // for pipes that a grandchild holds
 	var out bytes.Buffer
@@ -59,7 +69,7 @@ func (c *check) process(ctx context.Context, program string, args ...string) ([]
 	cmd.Stdout, cmd.Stderr = &out, &said
 	err = cmd.Run()
 	name := filepath.Base(program)
-	c.transcript.add(name, args, out.Bytes(), said.Bytes(), err)
+	p.transcript.add(name, args, out.Bytes(), said.Bytes(), err)
 	var x *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
@@ -78,15 +88,15 @@ func (c *check) process(ctx context.Context, program string, args ...string) ([]
 
 // find is where a program is: an absolute path, or one of the bundle, which may be
 // packed with gzip.
-func (c *check) find(program string) (string, error) {
+func (p *programs) find(program string) (string, error) {
 	path := program
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(c.dir, program)
+		path = filepath.Join(p.dir, program)
 	}
 	if exists(path) {
 		return path, nil
 	}
-	unpacked := filepath.Join(c.tmp, program) // a name without a folder
+	unpacked := filepath.Join(p.tmp, program) // a name without a folder
 	if exists(unpacked) {
 		return unpacked, nil
 	}
@@ -120,8 +130,8 @@ func unpack(path string, r io.Reader) error {
 
 // object runs a program whose last line of output is a JSON object, and decodes
 // it into v, also when the program then fails or is cut off.
-func (c *check) object(ctx context.Context, v any, program string, args ...string) error {
-	out, err := c.process(ctx, program, args...)
+func (p *programs) object(ctx context.Context, v any, program string, args ...string) error {
+	out, err := p.process(ctx, program, args...)
 	last := lastLine(out)
 	if err != nil {
 		if len(last) > 0 {
@@ -145,6 +155,6 @@ func lastLine(out []byte) []byte {
 }
 
 // piece runs one of this program's own measurements in a new process.
-func (c *check) piece(ctx context.Context, v any, name string, args ...string) error {
-	return c.object(ctx, v, c.self, append([]string{"-piece", name}, args...)...)
+func (p *programs) piece(ctx context.Context, v any, name string, args ...string) error {
+	return p.object(ctx, v, p.self, append([]string{"-piece", name}, args...)...)
 }

@@ -12,10 +12,16 @@ import (
 	"dev.gpustall/engine/device"
 )
 
-// table writes the short table. It has only numbers that this run measured; what
-// is from a datasheet says so.
-func (c *check) table(w io.Writer) {
-	r := &c.report
+// table is the short table of what a check found. It has only numbers that this run measured;
+// what is from a datasheet says so.
+type table struct {
+	*findings
+	w io.Writer
+}
+
+// write writes the table of what was found.
+func (f *findings) write(w io.Writer) {
+	r := &f.report
 	switch { // every line says it, since lines are copied elsewhere
 	case r.Emulated:
 		w = &prefixed{w, "emulated | "}
@@ -28,24 +34,25 @@ func (c *check) table(w io.Writer) {
 	} else if r.Quick {
 		fmt.Fprintln(w, "QUICK: sizes too small to mean anything; the check itself was tried")
 	}
-	row(w, "GPU", "%s", c.gpuText())
+	tab := table{f, w}
+	tab.row("GPU", "%s", f.gpuText())
 	count := map[string]int{}
 	for _, p := range r.Parts {
 		count[p.Status]++
 	}
-	row(w, "parts", "%d ok, %d failed, %d skipped, in %.0f s", count[statusOK], count[statusFailed], count[statusSkipped], r.Seconds)
+	tab.row("parts", "%d ok, %d failed, %d skipped, in %.0f s", count[statusOK], count[statusFailed], count[statusSkipped], r.Seconds)
 	for _, p := range r.Parts {
 		if p.Status != statusOK {
-			row(w, "  "+p.Status, "%s: %s", p.Name, p.short())
+			tab.row("  "+p.Status, "%s: %s", p.Name, p.short())
 		}
 	}
-	c.testRows(w)
-	c.probeRows(func(name, format string, args ...any) { row(w, name, format, args...) })
-	c.lossRows(w)
-	c.speedRows(w)
-	c.runRows(w)
-	c.costRows(w)
-	c.opRows(w)
+	tab.testRows()
+	tab.probeRows()
+	tab.lossRows()
+	tab.speedRows()
+	tab.runRows()
+	tab.costRows()
+	tab.opRows()
 }
 
 // prefixed writes a prefix before each line; it is given whole lines.
@@ -59,32 +66,32 @@ func (p *prefixed) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-func row(w io.Writer, name, format string, args ...any) {
-	fmt.Fprintf(w, "%-13s  %s\n", name, fmt.Sprintf(format, args...))
+func (tab table) row(name, format string, args ...any) {
+	fmt.Fprintf(tab.w, "%-13s  %s\n", name, fmt.Sprintf(format, args...))
 }
 
-func (c *check) gpuText() string {
-	s := fmt.Sprintf("%s, %s", c.facts.Name, units.Prose.Bytes(c.facts.Memory))
-	if c.facts.Driver != "" {
-		s += ", driver " + c.facts.Driver
+func (f *findings) gpuText() string {
+	s := fmt.Sprintf("%s, %s", f.facts.Name, units.Prose.Bytes(f.facts.Memory))
+	if f.facts.Driver != "" {
+		s += ", driver " + f.facts.Driver
 	}
-	if c.torch.Version != "" {
-		s += ", PyTorch " + c.torch.Version
+	if f.torch.Version != "" {
+		s += ", PyTorch " + f.torch.Version
 	}
 	return s
 }
 
-func (c *check) testRows(w io.Writer) {
-	for _, p := range c.report.Parts {
+func (tab table) testRows() {
+	for _, p := range tab.report.Parts {
 		if n, ok := p.Value.(testCounts); ok {
-			row(w, "tests", "%-12s %4d passed, %d failed, %d skipped", p.Name, n.Passed, len(n.Failed), len(n.Skipped))
+			tab.row("tests", "%-12s %4d passed, %d failed, %d skipped", p.Name, n.Passed, len(n.Failed), len(n.Skipped))
 		}
 	}
 }
 
-func (c *check) lossRows(w io.Writer) {
+func (tab table) lossRows() {
 	for _, typ := range types {
-		t := c.runs[typ]
+		t := tab.runs[typ]
 		if t == nil || len(t.Losses) == 0 {
 			continue
 		}
@@ -97,13 +104,13 @@ func (c *check) lossRows(w io.Writer) {
 		if n < judged {
 			s += " (too few steps to judge the fall)"
 		}
-		row(w, "loss", "%s", s)
+		tab.row("loss", "%s", s)
 		if t.CPU != nil {
 			worst := 0.0
 			for i, v := range t.CPU.Losses {
 				worst = max(worst, abs(v-t.CPU.CPU[i]))
 			}
-			row(w, "", "first %d steps beside the cpu device's: at most %.1e off", len(t.CPU.Losses), worst)
+			tab.row("", "first %d steps beside the cpu device's: at most %.1e off", len(t.CPU.Losses), worst)
 		}
 	}
 }
@@ -112,7 +119,7 @@ func (c *check) lossRows(w io.Writer) {
 var types = []string{"fp32", "tf32", "fp16", "bf16"}
 
 // speedRows are training steps on data that lies on the GPU, all in samples/s.
-func (c *check) speedRows(w io.Writer) {
+func (tab table) speedRows() {
 	var sizes []int
 	add := func(n int) {
 		if !slices.Contains(sizes, n) {
@@ -138,13 +145,13 @@ func (c *check) speedRows(w io.Writer) {
 		lines = append(lines, &line{name, map[int]float64{batch: v}})
 	}
 	for _, typ := range types {
-		if t := c.runs[typ]; t != nil {
+		if t := tab.runs[typ]; t != nil {
 			for _, r := range t.Rates {
 				put(fmt.Sprintf("gpustall %s %s, capture %s", t.Spec.Model, typ, knob.Switch(r.Capture)), r.Batch, r.Samples)
 			}
 		}
 	}
-	for _, r := range c.torchRows() {
+	for _, r := range tab.torchRows() {
 		if slices.Contains(torchTrains, r.Case) {
 			put("PyTorch resnet18 AMP bf16 channels_last, "+r.Case, r.Batch, r.Samples)
 		}
@@ -156,13 +163,13 @@ func (c *check) speedRows(w io.Writer) {
 	for _, n := range sizes {
 		head += fmt.Sprintf("%14s", fmt.Sprintf("batch %d", n))
 	}
-	row(w, "training", "%s", head)
+	tab.row("training", "%s", head)
 	cells := func(name string, v func(n int) string) {
 		s := fmt.Sprintf("%-46s", name)
 		for _, n := range sizes {
 			s += fmt.Sprintf("%14s", v(n))
 		}
-		row(w, "", "%s", s)
+		tab.row("", "%s", s)
 	}
 	var best *line
 	peer := map[int]float64{} // PyTorch's best, by batch size
@@ -177,7 +184,7 @@ func (c *check) speedRows(w io.Writer) {
 			}
 		}
 	}
-	if best != nil && len(peer) > 0 && !c.report.Emulated {
+	if best != nil && len(peer) > 0 && !tab.report.Emulated {
 		cells("gpustall bf16, capture on / PyTorch's best", func(n int) string {
 			if peer[n] == 0 || best.at[n] == 0 {
 				return "-"
@@ -185,9 +192,9 @@ func (c *check) speedRows(w io.Writer) {
 			return fmt.Sprintf("%.2f", best.at[n]/peer[n])
 		})
 	}
-	if t, ok := c.value("train-224").(training); ok {
+	if t, ok := tab.value("train-224").(training); ok {
 		for _, r := range t.Rates {
-			row(w, "", "gpustall %s at %dx%d, batch %d, capture %s: %.0f samples/s", t.Spec.Model, t.Spec.Side, t.Spec.Side, r.Batch, knob.Switch(r.Capture), r.Samples)
+			tab.row("", "gpustall %s at %dx%d, batch %d, capture %s: %.0f samples/s", t.Spec.Model, t.Spec.Side, t.Spec.Side, r.Batch, knob.Switch(r.Capture), r.Samples)
 		}
 	}
 }
@@ -200,8 +207,8 @@ func number(v float64, format string) string {
 }
 
 // value is the result of a part that was ok.
-func (c *check) value(name string) any {
-	for _, p := range c.report.Parts {
+func (f *findings) value(name string) any {
+	for _, p := range f.report.Parts {
 		if p.Name == name {
 			return p.Value
 		}
@@ -209,17 +216,17 @@ func (c *check) value(name string) any {
 	return nil
 }
 
-func (c *check) runRows(w io.Writer) {
-	if s, ok := c.value("end-to-end").(*runSummary); ok {
-		row(w, "end to end", "gpustall, %s workers: %.0f samples/s, %s", c.workers(), s.Samples, s.Verdict)
+func (tab table) runRows() {
+	if s, ok := tab.value("end-to-end").(*runSummary); ok {
+		tab.row("end to end", "gpustall, %s workers: %.0f samples/s, %s", tab.workers(), s.Samples, s.Verdict)
 	}
-	for _, r := range c.torchRows() {
+	for _, r := range tab.torchRows() {
 		if r.Case == "end-to-end" && r.Samples > 0 {
-			row(w, "end to end", "PyTorch DataLoader, %d workers: %.0f samples/s", r.Workers, r.Samples)
+			tab.row("end to end", "PyTorch DataLoader, %d workers: %.0f samples/s", r.Workers, r.Samples)
 		}
 	}
 	for _, name := range []string{"end-to-end", "starved"} {
-		s, ok := c.value(name).(*runSummary)
+		s, ok := tab.value(name).(*runSummary)
 		if !ok {
 			continue
 		}
@@ -227,12 +234,12 @@ func (c *check) runRows(w io.Writer) {
 		if g, ok := s.Gauges["nvml_util"]; ok {
 			nvml = fmt.Sprintf("NVML %s (%d samples)", units.Prose.Percent(g.Mean/100), g.Samples) // it is in per cent already
 		}
-		row(w, "utilisation", "%s: measured %s, %s", name, units.Prose.Percent(s.Utilisation), nvml)
+		tab.row("utilisation", "%s: measured %s, %s", name, units.Prose.Percent(s.Utilisation), nvml)
 	}
 }
 
-func (c *check) costRows(w io.Writer) {
-	if v, ok := c.value("compile").(compiles); ok && len(v.First) > 0 {
+func (tab table) costRows() {
+	if v, ok := tab.value("compile").(compiles); ok && len(v.First) > 0 {
 		s := fmt.Sprintf("the driver took %.1f s for the kernels of", total(v.First))
 		for _, t := range v.First {
 			s += " " + t.Type
@@ -240,28 +247,28 @@ func (c *check) costRows(w io.Writer) {
 		if len(v.Again) > 0 {
 			s += fmt.Sprintf("; %.1f s with its cache", total(v.Again))
 		}
-		row(w, "compile", "%s", s)
+		tab.row("compile", "%s", s)
 	}
-	if rates, ok := c.value("copies").([]copyRate); ok {
+	if rates, ok := tab.value("copies").([]copyRate); ok {
 		for _, r := range rates {
 			kind := "pageable"
 			if r.Pinned {
 				kind = "pinned"
 			}
-			row(w, "copy", "%s %-8s %9s: %10s, alone %s", r.Direction, kind, units.Prose.Bytes(int64(r.Bytes)), units.Prose.Transfer(1e9*r.GBPerS), units.Prose.Time(int64(1e3*r.Alone)))
+			tab.row("copy", "%s %-8s %9s: %10s, alone %s", r.Direction, kind, units.Prose.Bytes(int64(r.Bytes)), units.Prose.Transfer(1e9*r.GBPerS), units.Prose.Time(int64(1e3*r.Alone)))
 		}
 	}
-	c.tuneRows(func(name, format string, args ...any) { row(w, name, format, args...) })
-	if costs, ok := c.value("launches").([]launchCost); ok {
+	tab.tuneRows()
+	if costs, ok := tab.value("launches").([]launchCost); ok {
 		for _, l := range costs {
-			row(w, "launch", "%2d in a program, capture %-3s: host %.0f ns, device %.0f ns a launch", l.Launches, knob.Switch(l.Capture), l.Host, l.Device)
+			tab.row("launch", "%2d in a program, capture %-3s: host %.0f ns, device %.0f ns a launch", l.Launches, knob.Switch(l.Capture), l.Host, l.Device)
 		}
 	}
 }
 
 // opRows are the costliest ops beside what the GPU can do at most.
-func (c *check) opRows(w io.Writer) {
-	runs, ok := c.value("ops").(map[string]*runSummary)
+func (tab table) opRows() {
+	runs, ok := tab.value("ops").(map[string]*runSummary)
 	if !ok {
 		return
 	}
@@ -273,8 +280,8 @@ func (c *check) opRows(w io.Writer) {
 	for _, n := range sizes {
 		s := runs[n]
 		typ := s.Knobs["precision"]
-		limit, source := c.ceiling(typ)
-		row(w, "ops", "batch %s, %s; copies to the GPU %s of the time; peak memory %s; ceiling %s", n, typ, units.Prose.Percent(s.CopyShare), units.Prose.Bytes(s.Peak), source)
+		limit, source := tab.ceiling(typ)
+		tab.row("ops", "batch %s, %s; copies to the GPU %s of the time; peak memory %s; ceiling %s", n, typ, units.Prose.Percent(s.CopyShare), units.Prose.Bytes(s.Peak), source)
 		ops := slices.Clone(s.Ops)
 		slices.SortStableFunc(ops, func(a, b opRow) int { return cmp.Compare(b.Total, a.Total) })
 		for _, o := range ops[:min(12, len(ops))] {
@@ -282,23 +289,23 @@ func (c *check) opRows(w io.Writer) {
 			if limit > 0 && o.TFLOPs > 0 && strings.HasPrefix(o.Name, "conv") {
 				of = "  " + units.Prose.Percent(o.TFLOPs/limit) + " of the ceiling"
 			}
-			row(w, "", "%-22s %-24s %7s  %9s  %7.2f TFLOP/s  %6.0f GB/s%s", o.Name, o.Layer, units.Prose.Percent(o.Share), units.Prose.Time(int64(1e9*o.Mean)), o.TFLOPs, o.GBPerS, of)
+			tab.row("", "%-22s %-24s %7s  %9s  %7.2f TFLOP/s  %6.0f GB/s%s", o.Name, o.Layer, units.Prose.Percent(o.Share), units.Prose.Time(int64(1e9*o.Mean)), o.TFLOPs, o.GBPerS, of)
 		}
 	}
 }
 
 // ceiling is the most TFLOP/s that a type reaches on this GPU: PyTorch's large
 // matrix product in this run, else the datasheet's, and where it is from.
-func (c *check) ceiling(typ string) (float64, string) {
-	if c.report.Emulated {
+func (f *findings) ceiling(typ string) (float64, string) {
+	if f.report.Emulated {
 		return 0, "none on an emulated driver"
 	}
-	for _, r := range c.torchRows() {
+	for _, r := range f.torchRows() {
 		if r.Case == "matmul" && r.Type == typ && r.TFLOPs > 0 {
 			return r.TFLOPs, fmt.Sprintf("%.0f TFLOP/s (%s, PyTorch's %dx%d matmul, measured in this run)", r.TFLOPs, typ, r.Size, r.Size)
 		}
 	}
-	if p := device.DatasheetOf(c.facts.Name); p.FLOPs[typ] > 0 {
+	if p := device.DatasheetOf(f.facts.Name); p.FLOPs[typ] > 0 {
 		tflops := p.FLOPs[typ] / 1e12
 		return tflops, fmt.Sprintf("%.0f TFLOP/s (%s, %s, dense, not measured)", tflops, typ, p.From)
 	}

@@ -149,9 +149,9 @@ func (c *check) torchRun(ctx context.Context, mode string) (any, error) {
 }
 
 // rows are all of PyTorch's measurements in this run.
-func (c *check) torchRows() []torchRow {
+func (f *findings) torchRows() []torchRow {
 	var out []torchRow
-	for _, p := range c.report.Parts {
+	for _, p := range f.report.Parts {
 		if r, ok := p.Value.(torchRun); ok {
 			out = append(out, r.Rows...)
 		}

@@ -158,24 +158,24 @@ func (c *check) tuneOne(ctx context.Context, s tuneSpec) (t tuning) {
 }
 
 // tuneRows say how much the tuning gave, and what it found wrong.
-func (c *check) tuneRows(row func(name, format string, args ...any)) {
-	first, _ := c.value("tune-first").([]tuning)
-	rest, _ := c.value("tune").([]tuning)
-	for _, t := range slices.Concat(first, rest) {
+func (tab table) tuneRows() {
+	first, _ := tab.value("tune-first").([]tuning)
+	rest, _ := tab.value("tune").([]tuning)
+	for _, v := range slices.Concat(first, rest) {
 		best, planned, other := 0.0, 0.0, 0
-		for _, k := range t.Kernels {
+		for _, k := range v.Kernels {
 			best, planned = best+k.Micro, planned+k.Planned
 			if k.Variant != k.First {
 				other++
 			}
 		}
 		if best > 0 {
-			row("tune", "%s batch %d: %d kernels in %.0f s, %d not as planned: %s for %s; %d untuned",
-				t.Spec.Type, t.Spec.Batch, len(t.Kernels), t.Seconds, other, units.Prose.Time(int64(1e3*best)), units.Prose.Time(int64(1e3*planned)), t.Untuned)
+			tab.row("tune", "%s batch %d: %d kernels in %.0f s, %d not as planned: %s for %s; %d untuned",
+				v.Spec.Type, v.Spec.Batch, len(v.Kernels), v.Seconds, other, units.Prose.Time(int64(1e3*best)), units.Prose.Time(int64(1e3*planned)), v.Untuned)
 		}
-		for _, n := range append(slices.Clone(t.Notes), t.Error) {
+		for _, n := range append(slices.Clone(v.Notes), v.Error) {
 			if n != "" {
-				row("", "%s", result{Why: n}.short())
+				tab.row("", "%s", result{Why: n}.short())
 			}
 		}
 	}

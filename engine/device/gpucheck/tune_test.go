@@ -71,7 +71,7 @@ esac
 		t.Errorf("%+v", all)
 	}
 	c.report.Parts = []result{r}
-	c.table(out)
+	c.write(out)
 	for _, want := range []string{"1 not as planned: 1.00 µs for 3.00 µs", "variant x broke", "out of luck"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, out)

@@ -75,9 +75,21 @@ type issue struct {
 	a, b uint64
 }
 
-// multiplyAsync is "wgmma.mma_async" of 16-bit floats, both operands in shared
-// memory, accumulators in float32: d, a, b, scale-d, scale-a, scale-b, and whether
-// a and b are "transposed": major along M and N instead of K.
+// wgmma is a "wgmma.mma_async" of 16-bit floats, both operands in shared memory and the
+// accumulators in float32.
+type wgmma struct {
+	line           int
+	columns        int // of the result, "N"; it has 64 rows
+	widen          func(uint32) float64
+	accum          []register
+	a, b           register // the descriptors of the operands
+	scale          register // the accumulators are added to, unless it is zero
+	sign           float64  // of the product
+	transA, transB bool     // "transposed": major along M or N instead of K
+}
+
+// multiplyAsync reads the operands of a wgmma: d, a, b, scale-d, scale-a, scale-b, and whether
+// a and b are transposed.
 func multiplyAsync(b *builder) {
 	b.must("sync", "aligned")
 	shape := ""
@@ -94,80 +106,82 @@ func multiplyAsync(b *builder) {
 	b.must(shape, "f32")
 	typ := b.one("f16", "bf16")
 	b.must(typ)
-	widen := half
+	m := &wgmma{line: b.in.line, columns: n, widen: half, sign: 1}
 	if typ == "bf16" {
-		widen = bfloat
+		m.widen = bfloat
 	}
-	accum := b.registers(n/2, 4, func(o operand, size int) register {
+	m.accum = b.registers(n/2, 4, func(o operand, size int) register {
 		if o.kind != isRegister || o.reg.size != size {
 			b.fail("an accumulator that is no register of %d bytes", size)
 		}
 		return o.reg
 	})
-	a, c := b.src(8), b.src(8)
-	scale := b.src(0)
+	m.a, m.b = b.src(8), b.src(8)
+	m.scale = b.src(0)
 	negA, negB := b.choice("-1", "1"), b.choice("-1", "1")
-	transA, transB := b.choice("1", "0"), b.choice("1", "0")
-	sign := 1.0
+	m.transA, m.transB = b.choice("1", "0"), b.choice("1", "0")
 	if negA != negB {
-		sign = -1
+		m.sign = -1
 	}
-	line := b.in.line
 	b.in.kind = together
-	b.in.run = func(w *warp, _ uint32) {
-		da, db, ok := w.uniform(a, c)
-		if !ok || !w.joins(issue{line, da, db}) {
-			return
-		}
-		p := asyncProduct{at: w.flight.clock, accum: accum}
-		add := w.p[scale.slot]
-		if add != 0 && add != full {
-			w.fail(-1, "scale-d differs between lanes")
-			return
-		}
-		for _, r := range accum {
-			switch {
-			case w.flight.flying[r.id] > 0: // in order behind the one under way
-			case add != 0 && w.defined[r.id] != full:
-				w.fail(-1, "an accumulator that was never given a value")
-				return
-			case w.flight.stamps[r.id] > w.flight.fenced:
-				w.fail(-1, "an accumulator was written with no wgmma.fence since")
-				return
-			}
-		}
-		var A [16][16]float64
-		B := make([][16]float64, n)
-		rows := w.first / 32 % 4 * 16
-		w.matrix(&p, da, transA, rows, 16, func(r, k int, v uint32) { A[r][k] = sign * widen(v) })
-		w.matrix(&p, db, transB, 0, n, func(r, k int, v uint32) { B[r][k] = widen(v) })
-		if w.error != "" {
-			return
-		}
-		for l := range 32 {
-			for i, d := range accum {
-				// "Accumulator D": rows by warp and lane, two of them 8 apart; columns in
-				// groups of 8.
-				row, col := l/4+i/2%2*8, i/4*8+l%4*2+i%2
-				sum := 0.0
-				if add != 0 {
-					sum = float64(float32of(w.r32[d.slot][l]))
-				}
-				for k := range 16 {
-					sum += A[row][k] * B[col][k]
-				}
-				w.r32[d.slot][l] = canonical(float32(sum))
-			}
-		}
-		for _, r := range accum {
-			w.flight.flying[r.id]++
-			w.defined[r.id] = 0
-		}
-		for _, i := range p.words {
-			w.block.memory.async[i]++
-		}
-		w.flight.open = append(w.flight.open, p)
+	b.in.run = func(w *warp, _ uint32) { m.run(w) }
+}
+
+// run computes the warp's rows, and leaves them under way.
+func (m *wgmma) run(w *warp) {
+	da, db, ok := w.uniform(m.a, m.b)
+	if !ok || !w.joins(issue{m.line, da, db}) {
+		return
 	}
+	p := asyncProduct{at: w.flight.clock, accum: m.accum}
+	add := w.p[m.scale.slot]
+	if add != 0 && add != full {
+		w.fail(-1, "scale-d differs between lanes")
+		return
+	}
+	if !w.fenced(m.accum, add != 0) {
+		return
+	}
+	var A [16][16]float64
+	B := make([][16]float64, m.columns)
+	rows := w.first / 32 % 4 * 16
+	w.matrix(&p, da, m.transA, rows, 16, func(r, k int, v uint32) { A[r][k] = m.sign * m.widen(v) })
+	w.matrix(&p, db, m.transB, 0, m.columns, func(r, k int, v uint32) { B[r][k] = m.widen(v) })
+	if w.error != "" {
+		return
+	}
+	for l := range 32 {
+		for i, d := range m.accum {
+			// "Accumulator D": rows by warp and lane, two of them 8 apart; columns in
+			// groups of 8.
+			row, col := l/4+i/2%2*8, i/4*8+l%4*2+i%2
+			sum := 0.0
+			if add != 0 {
+				sum = float64(float32of(w.r32[d.slot][l]))
+			}
+			for k := range 16 {
+				sum += A[row][k] * B[col][k]
+			}
+			w.r32[d.slot][l] = canonical(float32(sum))
+		}
+	}
+	w.depart(p)
+}
+
+// fenced reports whether a product may use its accumulators, which it reads where read is set.
+func (w *warp) fenced(accum []register, read bool) bool {
+	for _, r := range accum {
+		switch {
+		case w.flight.flying[r.id] > 0: // in order behind the one under way
+		case read && w.defined[r.id] != full:
+			w.fail(-1, "an accumulator that was never given a value")
+			return false
+		case w.flight.stamps[r.id] > w.flight.fenced:
+			w.fail(-1, "an accumulator was written with no wgmma.fence since")
+			return false
+		}
+	}
+	return true
 }
 
 // choice takes an immediate that is one of two; true for the first.
@@ -211,6 +225,19 @@ func (w *warp) joins(i issue) bool {
 		return false
 	}
 	return true
+}
+
+// depart begins a product: until it arrives its results are not there, and the shared memory
+// that it reads is in use.
+func (w *warp) depart(p asyncProduct) {
+	for _, r := range p.accum {
+		w.flight.flying[r.id]++
+		w.defined[r.id] = 0
+	}
+	for _, i := range p.words {
+		w.block.memory.async[i]++
+	}
+	w.flight.open = append(w.flight.open, p)
 }
 
 // arrive ends a product: its results are there, and it reads no more.
