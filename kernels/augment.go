@@ -1,8 +1,8 @@
 package kernels
 
-// Augment turns uint8 NHWC pixels into normalised activations on the device:
-// shifted by the sample's crop offset with zero padding, flipped, normalised.
-// The normalised value of padding is that of a zero pixel, as on the host.
+// Augment turns uint8 NHWC pixels into normalised activations on the device. It shifts each
+// image by the sample's crop offset, with zeros around it, flips it and normalises it. Padding
+// is normalised like a zero pixel, as on the host.
 // Buffers: pixels (uint8 [N,H,W,C]), aug (int32 [N,AugLen], or the records of Words numbers
 // that begin with those), y ([N,H,W,CPad] of Type).
 type Augment struct {
@@ -13,7 +13,7 @@ type Augment struct {
 	Words      int // of a sample in aug; 0: AugLen
 }
 
-// Record is how many numbers of aug a sample has.
+// Record returns how many numbers of aug belong to one sample.
 func (op Augment) Record() int { return max(op.Words, AugLen) }
 
 // Augmentation of one sample, in the aug buffer.

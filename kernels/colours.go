@@ -2,25 +2,25 @@ package kernels
 
 import "math"
 
-// The numbers of Colours are four operations, each with one number, or an affine map with
-// its six coefficients behind.
+// The numbers of Colours: four operations with one number each, or one affine map followed by
+// its six coefficients.
 const (
-	ColourNone         = iota
-	ColourBrightness   // a float32 factor
-	ColourContrast     // a float32 factor
-	ColourSaturation   // a float32 factor
-	ColourHue          // a shift of 0 to 255
-	ColourPosterize    // how many bits stay
-	ColourSolarize     // a float32 threshold, from which on values are inverted
-	ColourAutoContrast //
-	ColourEqualize     //
-	ColourSharpness    // a float32 factor; alone
-	ColourAffine       // alone
-	ColourWords        = 8
+	ColourNone       = iota
+	ColourBrightness // a float32 factor
+	ColourContrast   // a float32 factor
+	ColourSaturation // a float32 factor
+	ColourHue        // a shift of 0 to 255
+	ColourPosterize  // how many bits stay
+	ColourSolarize   // a float32 threshold, from which on values are inverted
+	ColourAutoContrast
+	ColourEqualize
+	ColourSharpness // a float32 factor; no other operation beside it
+	ColourAffine    // no other operation beside it
+	ColourWords     = 8
 )
 
-// Colours changes the colours of each image, or its geometry by an affine map: the
-// operations of ColorJitter and TrivialAugment, as Pillow has them.
+// Colours changes the colours of each image, or its geometry by an affine map. These are the
+// operations of ColorJitter and TrivialAugment, as Pillow computes them.
 type Colours struct {
 	N, H, W int
 	Record
@@ -78,17 +78,19 @@ func (op Colours) Image(n int, x []byte, record []int32, y []byte) {
 	}
 }
 
-// Luma is Pillow's grey of a pixel.
+// Luma returns the grey value that Pillow gives a pixel.
 func Luma(px []byte) int32 {
 	return (int32(px[0])*19595 + int32(px[1])*38470 + int32(px[2])*7471 + 1<<15) >> 16
 }
 
-// Blend goes from one value towards another, or beyond it.
+// Blend returns the value at a share of the way from one value to another; the share may be
+// over 1.
 func Blend(from, to int32, f float32) byte {
 	return byte(min(max(float32(from)+float32(f*float32(to-from)), 0), 255))
 }
 
-// ColourTable is what an operation that looks at one value only makes of each, by channel.
+// ColourTable returns, by channel, what an operation makes of each of the 256 values. It is for
+// operations that look at one value at a time.
 func ColourTable(what, by int32, px []byte) (table [3][256]byte) {
 	f := math.Float32frombits(uint32(by))
 	var count [3][256]int32
@@ -141,8 +143,8 @@ func ColourTable(what, by int32, px []byte) (table [3][256]byte) {
 	return table
 }
 
-// TurnHue shifts a pixel's hue, by way of Pillow's HSV, in integers: there and back each number
-// is what Pillow's floats come to, but for their rounding.
+// TurnHue shifts a pixel's hue by way of Pillow's HSV. It computes in integers what Pillow
+// computes in floats, so results differ from Pillow's by rounding alone.
 func TurnHue(px []byte, by int32) {
 	r, g, b := int32(px[0]), int32(px[1]), int32(px[2])
 	most, least := max(r, g, b), min(r, g, b)
@@ -150,7 +152,7 @@ func TurnHue(px []byte, by int32) {
 		return
 	}
 	d := most - least
-	var at int32 // the hue, in sixths of d
+	var at int32 // the hue in units of d/6
 	switch most {
 	case r:
 		at = g - b

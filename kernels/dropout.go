@@ -2,14 +2,14 @@ package kernels
 
 import "math"
 
-// Dropout keeps each of N elements with probability 1-Rate, divided by it, and clears the
-// others. Which ones follows from a hash of the layer, the element and the noise alone,
-// so that no mask is kept: applied to dy with the same noise it is its own gradient.
+// Dropout keeps each of N elements with probability 1-Rate, divides it by that, and clears the
+// others. A hash of the layer, the element and the noise decides which are kept, so no mask is
+// stored. Applied to dy with the same noise it is its own gradient.
 // Buffers: x, noise (int32[NoiseLen]), y. y may be x's buffer.
 type Dropout struct {
 	N     int
 	Rate  float32 // 0 to less than 1
-	Layer int     // of several in a network, which draw differently
+	Layer int     // which Dropout of the network this is: each draws differently
 	Type  Type
 }
 
@@ -35,13 +35,13 @@ func (op Dropout) Reference(bufs [][]byte) {
 	Store(bufs[2], op.Type, y)
 }
 
-// Least is the least hash, in 24 bits, of an element that is kept.
+// Least returns the least hash, of 24 bits, with which an element is kept.
 func (op Dropout) Least() uint32 { return uint32(math.Round(float64(op.Rate) * (1 << 24))) }
 
-// Scale is what an element that is kept is multiplied by.
+// Scale returns what a kept element is multiplied by.
 func (op Dropout) Scale() float32 { return 1 / (1 - op.Rate) }
 
-// Key is what all elements' hashes of one launch share.
+// Key returns the part of the hash that all elements of one launch share.
 func (op Dropout) Key(noise []int32) uint32 {
 	key := scramble(uint32(noise[NoiseStep]) + 0x9e3779b9*uint32(op.Layer+1))
 	return scramble(scramble(key^uint32(noise[NoiseSeedHigh])) ^ uint32(noise[NoiseSeed]))
@@ -68,7 +68,7 @@ func scramble(x uint32) uint32 {
 	return x ^ x>>16
 }
 
-// NextNoise counts a batch, so that the next one's dropout is another. Buffers: noise.
+// NextNoise counts a batch, so that the next batch drops other elements. Buffers: noise.
 type NextNoise struct{}
 
 func (op NextNoise) Name() string   { return "next_noise" }

@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 )
 
-// Examples fills the records of an image transform with what a loader may write, at random,
-// for tests of devices; false for another operation.
+// Examples fills the records of an image transform with random numbers that a loader may write,
+// for tests of devices. It returns false for any other operation.
 func Examples(op Op, r *rand.Rand, record []int32) bool {
 	each := func(rec Record, n int, write func(n int, all, p []int32)) bool {
 		for i := range n {
@@ -62,7 +62,7 @@ func Examples(op Op, r *rand.Rand, record []int32) bool {
 	return false
 }
 
-// ExampleTransforms are image transforms of small and odd shapes, at the limits too.
+// ExampleTransforms returns image transforms of small and odd shapes, and of the largest.
 func ExampleTransforms() []Op {
 	r := Record{Words: 41, At: 5}
 	return []Op{

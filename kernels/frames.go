@@ -1,12 +1,11 @@
 package kernels
 
-// A convolution over frames, rows and columns (Conv3d) is one over rows and columns of
-// frames that are stacked: each position of a frame then has, one behind the other, the
-// channels of the frames that a filter covers. So it runs on the kernels of 2-D
-// convolutions, whose filters [K,R,S,Taps*C] are those of the 3-D one.
+// A convolution over frames, rows and columns (Conv3d) is computed as a 2-D convolution of
+// stacked frames. Each position of a stacked frame has the channels of all frames that a filter
+// covers, one after the other. The 2-D filters [K,R,S,Taps*C] are the 3-D ones.
 
-// StackFrames makes y [N,OutT,Pixels,Taps*C] of x [N,T,Pixels,C]: frame t of y has the
-// frames t-Pad .. t-Pad+Taps-1 of x, zeros for those outside. Buffers: x, y.
+// StackFrames makes y [N,OutT,Pixels,Taps*C] from x [N,T,Pixels,C]. Frame t of y has the
+// frames t-Pad .. t-Pad+Taps-1 of x, with zeros for frames outside of x. Buffers: x, y.
 type StackFrames struct {
 	N, T, Pixels, C int
 	Taps, Pad       int
@@ -34,8 +33,8 @@ func (op StackFrames) Reference(bufs [][]byte) {
 	Store(bufs[1], op.Type, y)
 }
 
-// Each calls f for every position of y's frames and tap: x and y are where their
-// channels begin, x negative outside.
+// Each calls f for every position of y's frames and every tap. x and y are where the channels
+// begin; x is negative outside of the clip.
 func (op StackFrames) Each(first, end int, f func(x, y int)) {
 	for i := first; i < end; i++ { // a frame of y
 		n, t := i/op.OutT(), i%op.OutT()
@@ -62,7 +61,8 @@ func (op StackFrames) Ref(x, y []float32) {
 	})
 }
 
-// StackFramesBackward sums what StackFrames copied: dx is written whole. Buffers: dy, dx.
+// StackFramesBackward adds up the gradients of the copies that StackFrames made. It writes all
+// of dx. Buffers: dy, dx.
 type StackFramesBackward struct{ StackFrames }
 
 func (op StackFramesBackward) Name() string   { return "stack_frames_backward" }

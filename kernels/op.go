@@ -21,8 +21,8 @@ type Op interface {
 	Bytes() float64
 	// Args describes the buffers, in the order in which a launch lists them.
 	Args() []Arg
-	// Reference computes the operation in plain Go on host memory laid out as
-	// Args says. It is slow and obviously right; devices are tested against it.
+	// Reference computes the operation in plain Go, on host memory laid out as Args
+	// says. It is slow and simple; devices are tested against it.
 	Reference(bufs [][]byte)
 }
 
@@ -46,8 +46,8 @@ type Arg struct {
 // Size returns the buffer's bytes.
 func (a Arg) Size() int { return a.Len * a.Type.Size() }
 
-// Check refuses buffers that an operation with these args cannot take: another number
-// of them, or one that is too small. size is that of buffer i, in bytes.
+// Check returns an error where buffers do not fit an operation's args: a wrong number of
+// buffers, or one that is too small. size returns the bytes of buffer i.
 func Check(args []Arg, buffers int, size func(i int) int) error {
 	if buffers != len(args) {
 		return fmt.Errorf("it takes %d buffers, not %d", len(args), buffers)
@@ -60,7 +60,7 @@ func Check(args []Arg, buffers int, size func(i int) int) error {
 	return nil
 }
 
-// traffic is the fewest bytes moved: inputs read once, outputs written once.
+// traffic returns the fewest bytes moved: each input read once, each output written once.
 func traffic(args []Arg) float64 {
 	var sum float64
 	for _, a := range args {

@@ -13,18 +13,17 @@ const (
 	HyperGrowth      // good steps since the loss scale last changed
 	HyperGradScale   // the loss scale that the gradients were computed with; an Optimizer divides by it
 	HyperStep        // updates of a rule that counts them
-	HyperFilled1     // 1 - beta1^step: how much of Adam's average of gradients is filled
-	HyperFilled2     // 1 - beta2^step: the same of its squares
-	HyperBatches     // whose gradients are summed; an Optimizer divides by it
+	HyperFilled1     // 1 - beta1^step: the weights in Adam's average of gradients add up to it
+	HyperFilled2     // 1 - beta2^step: the same of its average of squares
+	HyperBatches     // the number of batches whose gradients are summed; an Optimizer divides by it
 	HyperFresh       // the new value's weight in an average of squares: 1-beta2, 1-rho
-	HyperEps         // what keeps a division from one by zero
+	HyperEps         // added to divisors, which may be zero
 	HyperLRDecay     // Adagrad's
 	HyperLen         = 16
 )
 
-// Optimizer updates all parameters of a model at once, by a rule, from gradients of
-// which it takes grad/(scale*batches), with HyperGradScale and HyperBatches. Weight
-// decay leaves the last Exempt elements alone.
+// Optimizer updates all parameters of a model at once by a rule. The gradient it uses is
+// grad/(HyperGradScale*HyperBatches). Weight decay does not apply to the last Exempt elements.
 // When Copy is a 16-bit type, the updated weights are also written in it.
 // Buffers: w, grad, the rule's slots (all float32), hyper, and the copy when Copy != F32.
 type Optimizer struct {
@@ -90,10 +89,10 @@ func (op Optimizer) Ref(w, grad []float32, slots [][]float32, hyper []float32) {
 	}
 }
 
-// ScaleCheck looks for non-finite gradients, sets HyperSkip, keeps the loss scale
-// they were computed with in HyperGradScale for the optimizer, and adapts the loss scale for
-// the next ones: halved on overflow, doubled after 2000 good steps (PyTorch's
-// GradScaler). Without it, HyperGradScale is to be HyperLossScale.
+// ScaleCheck looks for non-finite gradients and sets HyperSkip where there are any. It copies
+// the loss scale of these gradients to HyperGradScale, for the optimizer. Then it adapts the
+// loss scale as PyTorch's GradScaler does: halved on overflow, doubled after 2000 good steps.
+// A model without a ScaleCheck sets HyperGradScale to HyperLossScale.
 // Buffers: grad (float32[N]), hyper.
 type ScaleCheck struct{ N int }
 

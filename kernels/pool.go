@@ -1,13 +1,13 @@
 package kernels
 
-// MaxPool is a max pooling over rows and columns; padding never wins. OutH =
-// (H+2*Pad-Size)/Stride+1. With T it is one of clips [N,T,H,W,C], over frames too.
-// Forward buffers: x, y, index (uint8 per output: position in the window, frame by
-// frame, row major, counted from the padded corner; the first maximum wins).
+// MaxPool is a max pooling over rows and columns, and with T over the frames of clips
+// [N,T,H,W,C] too. Padding is never the maximum. OutH = (H+2*Pad-Size)/Stride+1.
+// Buffers: x, y, index. The index has a uint8 for each output: the position of the first
+// maximum in the window, frame by frame, row major, counted from the padded corner.
 type MaxPool struct {
 	N, H, W, C        int
 	Size, Stride, Pad int
-	T, SizeT, StrideT int // frames: of a clip, of a window, from one window to the next; 0 of images
+	T, SizeT, StrideT int // frames of a clip, of a window, and between windows; 0 for images
 	Type              Type
 }
 
@@ -17,7 +17,7 @@ func (op MaxPool) OutH() int { return (op.H+2*op.Pad-op.Size)/op.Stride + 1 }
 // OutW returns the output's width.
 func (op MaxPool) OutW() int { return (op.W+2*op.Pad-op.Size)/op.Stride + 1 }
 
-// OutT returns the output's frames, 1 of an image.
+// OutT returns the output's frames: 1 for an image.
 func (op MaxPool) OutT() int { return (max(op.T, 1)-max(op.SizeT, 1))/max(op.StrideT, 1) + 1 }
 
 // InLen and OutLen return the elements of x and y.
@@ -73,7 +73,7 @@ func (op MaxPool) Ref(x, y []float32, index []uint8) {
 	})
 }
 
-// MaxPoolBackward scatters dy to the saved positions; dx is written whole.
+// MaxPoolBackward adds each dy at the saved position. It writes all of dx.
 // Buffers: dy, index, dx.
 type MaxPoolBackward struct{ MaxPool }
 

@@ -1,7 +1,7 @@
 package kernels
 
-// Rule is how an optimizer makes new weights of gradients: one of PyTorch's, whose
-// formulas and names of settings and state it has.
+// Rule is one of PyTorch's optimizers: how new weights follow from gradients. Formulas, settings
+// and state have PyTorch's names.
 type Rule uint8
 
 const (
@@ -14,13 +14,12 @@ const (
 	AdamW
 )
 
-// rule is all that is to be said of a Rule here. What its settings are called, and what
-// they are when nobody chose, is in engine/train/nn.
+// rule describes a Rule. The names and defaults of its settings are in engine/train/nn.
 type rule struct {
 	name   string
-	slots  []string // PyTorch's names of what it keeps for each parameter, zeros at first
+	slots  []string // PyTorch's names of what it keeps for each parameter; zeros at first
 	counts bool     // it needs the number of the update
-	flops  float64  // of an element
+	flops  float64  // operations for each element
 	// update returns the weight w after gradient g and changes its slots.
 	update func(s *settings, w, g float64, slots []float64) float64
 }
@@ -38,7 +37,7 @@ var rules = [...]rule{
 // MaxSlots bounds the slots of a rule.
 const MaxSlots = 2
 
-// Rules lists all there are.
+// Rules returns all rules.
 func Rules() []Rule {
 	all := make([]Rule, len(rules))
 	for i := range all {
@@ -50,15 +49,15 @@ func Rules() []Rule {
 func (r Rule) row() *rule     { return &rules[r] }
 func (r Rule) String() string { return rules[r].name }
 
-// Slots are the names of what the rule keeps for each parameter.
+// Slots returns PyTorch's names of what the rule keeps for each parameter.
 func (r Rule) Slots() []string { return rules[r].slots }
 
 // Counts reports whether an update changes the hyper buffer: HyperStep and what
 // follows from it.
 func (r Rule) Counts() bool { return rules[r].counts }
 
-// Count counts an update that is about to be made. What is filled of an average is the
-// average of ones: it stays right when its coefficient changes, and loses no digits.
+// Count counts an update that is about to be made. HyperFilled1 and HyperFilled2 are updated
+// like averages of ones: so they stay right when a coefficient changes, and lose no digits.
 func (r Rule) Count(hyper []float32) {
 	if !r.Counts() {
 		return
@@ -68,7 +67,7 @@ func (r Rule) Count(hyper []float32) {
 	hyper[HyperFilled2] += (1 - hyper[HyperFilled2]) * hyper[HyperFresh]
 }
 
-// settings are a hyper buffer's, as a reference computes with them.
+// settings are the values of a hyper buffer, in the precision of the references.
 type settings struct {
 	lr, momentum, decay, scale float64
 	step, filled1, filled2     float64 // of this update

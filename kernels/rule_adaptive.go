@@ -25,8 +25,7 @@ var adadelta = rule{
 	},
 }
 
-// adam is torch.optim.Adam (Kingma and Ba, 2014): its weight decay is a part of the
-// gradient.
+// adam is torch.optim.Adam (Kingma and Ba, 2014). It adds weight decay to the gradient.
 var adam = rule{
 	name: "adam", slots: adamSlots, counts: true, flops: 15,
 	update: func(s *settings, w, g float64, slots []float64) float64 {
@@ -34,8 +33,8 @@ var adam = rule{
 	},
 }
 
-// adamw is torch.optim.AdamW (Loshchilov and Hutter, 2017): its weight decay shrinks
-// the weight itself.
+// adamw is torch.optim.AdamW (Loshchilov and Hutter, 2017). It shrinks the weight itself by
+// weight decay.
 var adamw = rule{
 	name: "adamw", slots: adamSlots, counts: true, flops: 15,
 	update: func(s *settings, w, g float64, slots []float64) float64 {

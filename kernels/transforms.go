@@ -3,16 +3,16 @@ package kernels
 // The transforms of uint8 RGB images that a device can make before Augment, each of a batch
 // of images. Buffers: x (uint8), record (int32 [N,Words]), y (uint8 [N,OutH,OutW,3]).
 //
-// A sample's record begins with the AugLen numbers of Augment, of which the last says where
-// a packed sample begins, and goes on with those of each transform, from At on. The loader
-// writes it (loader/transform says what each number is); what is random is decided there.
-// All arithmetic is of integers, or of floats that are not fused, so that the pixels are
-// the loader's own.
+// A sample's record begins with the AugLen numbers of Augment; the last of them says where a
+// packed sample begins. The numbers of each transform follow, from its At on. The loader writes
+// the record and decides there what is random (loader/transform says what each number is). All
+// arithmetic is in integers, or in floats without fused multiply-adds, so that the pixels equal
+// the loader's to the bit.
 
-// Record is where an operation's numbers are.
+// Record says where an operation's numbers are in a sample's record.
 type Record struct{ Words, At int }
 
-// Of are the numbers of image n.
+// Of returns the operation's numbers for image n.
 func (r Record) Of(record []int32, n int) []int32 { return record[n*r.Words+r.At : (n+1)*r.Words] }
 
 // AugOffset is where a packed sample begins in x, in units of Packing bytes.
@@ -21,9 +21,9 @@ const (
 	Packing   = 16
 )
 
-// The numbers of a resample: the part of the image that is resized, the size that it is
-// resized to, the window of that, whether it is mirrored, and which part of the image x
-// has, from the first part's corner on.
+// The numbers of a resample, in this order: the part of the image that is resized, the size it
+// is resized to, the window of the result that is kept, whether it is mirrored, and which part
+// of the image x holds, counted from the first part's corner.
 const (
 	PartX = iota
 	PartY
@@ -49,14 +49,14 @@ const MaxTaps = 16
 // Resample resizes a part of each image, bilinear with antialiasing, as Pillow does.
 type Resample struct {
 	N, OutH, OutW int
-	In            int // bytes of a sample in x; of a packed one at the most
+	In            int // bytes of a sample in x; the most of a packed one
 	Packed        bool
 	Record
 }
 
 func (op Resample) Name() string { return "resample" }
 
-// FLOPs are those of four taps along each axis.
+// FLOPs counts four taps along each axis.
 func (op Resample) FLOPs() float64 { return 2 * 4 * 4 * 3 * float64(op.N*op.OutH*op.OutW) }
 func (op Resample) Bytes() float64 { return traffic(op.Args()) }
 func (op Resample) Args() []Arg    { return imageArgs(op.N, op.In, op.Words, op.OutH*op.OutW*3) }
@@ -73,9 +73,9 @@ func each(n int, bufs [][]byte, image func(n int, x []byte, record []int32, y []
 	}
 }
 
-// taps are the inputs [lo, lo+n) that output i of a resize of in to out has, with weights in
-// units of 2^-22: a triangle as wide as an output, or as an input if that is wider. Distances
-// are in units of 1/(2 out).
+// taps returns the inputs [lo, lo+n) of output i where in is resized to out, with their weights
+// in units of 2^-22. The weights are a triangle as wide as an output, or as an input if that is
+// wider. Distances are in units of 1/(2 out).
 func taps(in, out, i int, w *[MaxTaps]int64) (lo, n int) {
 	wide := 2 * max(in, out)
 	centre := (2*i + 1) * in
@@ -142,8 +142,8 @@ func (op Resample) Image(n int, x []byte, record []int32, y []byte) {
 	}
 }
 
-// The numbers of a shift: output (i,j) shows input (i+y, j+x), zero outside, and then it is
-// mirrored left to right, and top to bottom.
+// The numbers of a shift. Output (i,j) shows input (i+y, j+x), zero outside. Then it may be
+// mirrored left to right and top to bottom.
 const (
 	ShiftY = iota
 	ShiftX
@@ -152,7 +152,7 @@ const (
 	ShiftWords
 )
 
-// Shift cuts a part out of each image with zeros around it, and mirrors it.
+// Shift cuts a part out of each image, with zeros outside of the image, and mirrors it.
 type Shift struct {
 	N, H, W, OutH, OutW int
 	Record
@@ -191,8 +191,8 @@ func (op Shift) Image(n int, x []byte, record []int32, y []byte) {
 // MaxBlur bounds the taps of a Blur.
 const MaxBlur = 31
 
-// Blur blurs each image along rows, then along columns, mirrored at its borders. Its numbers
-// are the weights from the middle outwards, as float32.
+// Blur blurs each image along rows, then along columns. Beyond its borders the image is mirrored.
+// The numbers are the weights from the middle outwards, as float32.
 type Blur struct {
 	N, H, W, Taps int
 	Record
@@ -204,7 +204,7 @@ func (op Blur) Bytes() float64          { return traffic(op.Args()) }
 func (op Blur) Args() []Arg             { return imageArgs(op.N, op.H*op.W*3, op.Words, op.H*op.W*3) }
 func (op Blur) Reference(bufs [][]byte) { each(op.N, bufs, op.Image) }
 
-// Mirror is the place among n that stands for i, which may lie outside.
+// Mirror returns the place in 0..n-1 that place i, which may lie outside, is read from.
 func Mirror(i, n int) int {
 	for n > 1 && (i < 0 || i >= n) {
 		if i < 0 {

@@ -2,10 +2,10 @@ package kernels
 
 import "math"
 
-// SoftmaxXent computes, per sample, softmax cross-entropy against an int32
-// label, the batch's mean loss, the number of top-1 hits, and the gradient
-// dlogits = (softmax - target) / N * the loss scale. The target is 1 for the label, or
-// with Smoothing 1-Smoothing, plus Smoothing/C for each class (label smoothing).
+// SoftmaxXent computes the softmax cross-entropy of each sample against an int32 label. It
+// writes the batch's mean loss, the number of top-1 hits, and the gradient
+// dlogits = (softmax - target) / N * the loss scale. The target is 1 for the label. With
+// Smoothing it is 1-Smoothing for the label plus Smoothing/C for each class.
 // Buffers: logits (float32 [N,C]), labels (int32[N]), metrics (float32[2]: mean
 // loss, hits), dlogits (float32), hyper (float32[HyperLen]).
 type SoftmaxXent struct {

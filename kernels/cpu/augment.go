@@ -10,8 +10,8 @@ import (
 // transforms binds a plan's transforms of images.
 type transforms struct{ *Plan }
 
-// augment shifts, flips and normalises: a pixel's 256 possible values are looked
-// up in a table for each channel.
+// augment shifts, flips and normalises. It looks a pixel's value up in a table of 256 for each
+// channel.
 func (pl transforms) augment(op kernels.Augment, pixels []byte, aug []int32, y []float32) func() {
 	table := make([][256]float32, op.C)
 	for c := range table {
@@ -59,8 +59,8 @@ func (pl *Plan) padChannels(op kernels.PadChannels, x, y []float32) func() {
 	})
 }
 
-// images has the threads make the images of a batch. Each takes an image's number and the
-// scratch of a thread.
+// images returns a step that calls image for each of n images, on all threads. z is scratch
+// memory that one thread uses at a time.
 func images[T any](pl *Plan, n int, image func(z *T, n int)) func() {
 	scratch := sync.Pool{New: func() any { return new(T) }}
 	return pl.parallel(n, n, func(lo, hi int) {

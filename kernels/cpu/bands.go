@@ -10,22 +10,22 @@ type band struct {
 	plane                   int
 }
 
-// What a band, and filters, may take of a core's second-level cache of 2 MiB. Larger filters
+// What a band and the filters may take of a core's second-level cache of 2 MiB. Larger filters
 // would be read from memory for each band.
 const (
 	bandBytes   = 1 << 20
 	filterBytes = 1 << 20
 )
 
-// banded says whether c is made by bands.
+// banded reports whether c is computed by bands.
 func (pl convolutions) banded(c kernels.Conv) bool {
 	b := band{c: c.C, k: c.K}
 	return pl.pool.thirds() && c.R == 3 && c.S == 3 && c.Stride == 1 && c.Pad <= 2 && c.C%thirdsK == 0 && c.K%thirdsK == 0 &&
 		2*b.filterSize() <= filterBytes
 }
 
-// bandConv is a 3x3 convolution, forward or for the gradient of the input: that of dy with filters
-// turned by 180 degrees.
+// bandConv is a 3x3 convolution by bands, forward or for the gradient of the input. The gradient
+// is the convolution of dy with filters turned by 180 degrees.
 type bandConv struct {
 	pl                  *Plan
 	band                // the largest
@@ -54,23 +54,23 @@ func (pl convolutions) byBands(c kernels.Conv, back bool, x, w, y, bias []float3
 	}
 }
 
-// positions are those of F(4,3); at each there are three taps of filters.
+// positions is how many positions a tile of F(4,3) has. Each has three taps of filters.
 const positions = 6
 
-// filterSize is how many bfloat16s split filters take.
+// filterSize returns how many bfloat16s the split filters take.
 func (b *band) filterSize() int { return 3 * positions * rightThirds(b.k, b.c) }
 
-// lines is how many of a plane are used, and tiles at the end may read.
+// lines returns how many lines of a plane are used, with those that the last tiles read beyond.
 func (b *band) lines() int {
 	row := b.group * ceil(b.ow, 4)
 	return align(b.rows*row, 16) + 2*row
 }
 
-// splitSize is how many bfloat16s a split band takes.
+// splitSize returns how many bfloat16s a split band takes.
 func (b *band) splitSize() int { return 3 * positions * b.c * b.plane }
 
-// choose looks for the group, and the number of bands, that take the least time where all
-// threads have equally many.
+// choose finds the size of a group and the number of bands that take the least time, among those
+// that give all threads equally many bands.
 func (b *bandConv) choose() {
 	threads, least := b.pl.pool.threads, 0
 	for group := 1; group <= 16; group *= 2 {
@@ -91,8 +91,8 @@ func (b *bandConv) choose() {
 	}
 }
 
-// cost is about what a core takes for a band, in ns: 75 for 32 channels and 32 outputs of a tile at one tap,
-// 40 to transform and split a line, and 200 to turn a tile's six positions into 32 outputs.
+// cost estimates the time of a band on one core, in ns: 75 for 32 channels and 32 outputs of a tile
+// at one tap, 40 to transform and split a line, 200 to turn a tile's six positions into 32 outputs.
 func (b *band) cost() int {
 	panels, chunks := b.k/thirdsN, b.c/thirdsK
 	row := b.group * ceil(b.ow, 4)
@@ -110,7 +110,7 @@ func (b *bandConv) pack(_, i int) {
 	b.packFilters(b.back, b.filters, i/chunks, i%chunks, b.pl.halvesAt(b.packed))
 }
 
-// at is the i-th band, no images if there is none, and its first image.
+// at returns the i-th band and its first image. Where there is no such band it has no images.
 func (b *bandConv) at(i int) (band, int) {
 	it, first := b.band, i/b.bands*b.group
 	lo, hi := split(b.oh, b.bands, i%b.bands)

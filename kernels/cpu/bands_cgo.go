@@ -25,7 +25,7 @@ func (b *band) native() C.struct_band {
 		group: C.dim(b.group), images: C.dim(b.images), row: C.dim(b.row), rows: C.dim(b.rows), plane: C.dim(b.plane)}
 }
 
-// split splits what b reads of x, which begins with its first image.
+// split splits what b reads of x into bfloat16s. x begins with b's first image.
 func (b *band) split(x []float32, out []uint16) {
 	n := b.native()
 	C.band_split(&n, ptr(x), halfPtr(out))
@@ -37,8 +37,8 @@ func (b *band) packFilters(back bool, w []float32, panel, chunk int, out []uint1
 	C.band_filters(&n, truth(back), ptr(w), C.dim(panel), C.dim(chunk), halfPtr(out))
 }
 
-// multiply computes b of y, which begins with its first image, and fetches what next reads of x,
-// which begins with the first image of next.
+// multiply computes band b of y, and fetches what band next reads of x into the cache meanwhile.
+// y begins with b's first image, x with that of next.
 func (b *band) multiply(a, filters []uint16, y, bias []float32, flags int, next *band, x []float32) {
 	n := b.native()
 	lo, hi := max(next.row-next.pad, 0), min(next.row-next.pad+next.rows+2, next.h)

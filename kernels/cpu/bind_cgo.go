@@ -4,7 +4,7 @@ package cpu
 
 import "dev.gpustall/kernels"
 
-// bindNative returns the C kernels' way of running c, or nil when there is none.
+// bindNative returns the step that runs c by the C kernels, or nil where there is none.
 func (pl *Plan) bindNative(c Call) func() {
 	if pl.pool.variant == pureGo {
 		return nil
@@ -21,7 +21,7 @@ func (pl *Plan) bindNative(c Call) func() {
 	return bindTensors(pl, c, f, f)
 }
 
-// bindHalves is bindNative of tensors of bfloat16s.
+// bindNative is Plan.bindNative for tensors of bfloat16s.
 func (pl bf16) bindNative(c Call) func() {
 	if pl.pool.variant == pureGo {
 		return nil
@@ -35,7 +35,7 @@ func (pl bf16) bindNative(c Call) func() {
 	switch op := c.Op.(type) {
 	case kernels.MaxPoolBackward:
 		if op.Size > op.Stride || op.SizeT > op.StrideT {
-			return nil // what meets in an element would be rounded more than once
+			return nil // sums that several windows add to would be rounded more than once
 		}
 	case kernels.PadChannels:
 		x, y := kernels.Floats(c.Bufs[0]), halves(c.Bufs[1])
@@ -49,7 +49,8 @@ func (pl bf16) bindNative(c Call) func() {
 	return pl.bindDots(c)
 }
 
-// bindTensors is what both do alike: t are the operation's tensors, f its other arguments.
+// bindTensors returns the step of an operation that runs alike on tensors of both types, or nil.
+// t returns the operation's tensors, f its other arguments.
 func bindTensors[T real](pl *Plan, c Call, t func(int) []T, f func(int) []float32) func() {
 	v := pl.pool.variant
 	switch op := c.Op.(type) {
@@ -89,7 +90,7 @@ func bindTensors[T real](pl *Plan, c Call, t func(int) []T, f func(int) []float3
 	return nil
 }
 
-// optimizer updates elements with weight decay and those without.
+// optimizer updates the elements with weight decay, then those without.
 func (pl *Plan) optimizer(op kernels.Optimizer, f func(i int) []float32) func() {
 	var slots [kernels.MaxSlots][]float32
 	n := len(op.Rule.Slots())
@@ -141,7 +142,7 @@ func avgPool[T real](pl *Plan, op kernels.AvgPool, x, y []T) func() {
 	})
 }
 
-// set rounds v to an element of a tensor.
+// set stores v as an element of a tensor, rounded to its type.
 func set[T real](to *T, v float32) {
 	switch to := any(to).(type) {
 	case *float32:

@@ -2,23 +2,23 @@ package cpu
 
 import "dev.gpustall/kernels"
 
-// rowUnit is the height of the tallest micro-kernel: blocks of pixels or tiles begin at
-// its multiples.
+// rowUnit is the height of the tallest micro-kernel. Blocks of pixels or tiles begin at
+// multiples of it.
 const rowUnit = 14
 
 // maxWinogradC bounds the channels of winograd.h's row of zeros.
 const maxWinogradC = 4096
 
-// maxFilters bounds C*K: the transformed filters take 36 floats for each, 144 MiB.
+// maxFilters bounds C*K. The transformed filters take 36 floats for each: 144 MiB at the most.
 const maxFilters = 1 << 20
 
 // convolutions binds a plan's convolutions and linear layers in float32: it chooses the way of
 // each, and takes the scratch memory for it.
 type convolutions struct{ *Plan }
 
-// winograd says whether minimal filtering can compute c and saves arithmetic:
-// whole tiles at the edges may cost more than they save. With stride 1 it is
-// F(4x4,3x3), 36 products for 16 outputs; stride2.h needs 81.
+// winograd reports whether minimal filtering can compute c and saves arithmetic. Where tiles
+// reach far beyond the edges it saves none. With stride 1 it is F(4x4,3x3), which makes 36
+// products for 16 outputs; with stride 2 (stride2.h) it makes 81.
 func (pl convolutions) winograd(c kernels.Conv) bool {
 	if !native || pl.pool.variant == pureGo || c.R != 3 || c.S != 3 || c.C%16 != 0 || c.K%16 != 0 ||
 		max(c.C, c.K) > maxWinogradC || c.C*c.K > maxFilters {
@@ -35,19 +35,20 @@ func (pl convolutions) winograd(c kernels.Conv) bool {
 	return false
 }
 
-// leastThirds is the least inner dimension, for each tap, that thirds are made for: it is padded
-// to thirdsK.
+// leastThirds is the least inner dimension of a tap for which thirds are used. Thirds pad it to
+// thirdsK.
 const leastThirds = 16
 
-// leastPixels and leastWeights are the smallest gradients of weights that thirds pay for: pixels
-// are their inner dimension, and each is split for so many products.
+// leastPixels and leastWeights are the smallest gradients of weights for which thirds are used.
+// The pixels are the inner dimension. The more weights there are, the more products each split
+// operand serves.
 const (
 	leastPixels  = 64
 	leastWeights = 8 << 10
 )
 
-// byThirds says whether thirds compute c faster, given the inner dimension of a tap. With stride
-// 1, minimal filtering makes the products of 3x3 convolutions.
+// byThirds reports whether thirds are the fastest way to compute c, given the inner dimension of a
+// tap. 3x3 convolutions with stride 1 go by minimal filtering instead.
 func (pl convolutions) byThirds(c kernels.Conv, inner int) bool {
 	return pl.pool.thirds() && inner >= leastThirds && (c.Stride > 1 || !pl.winograd(c))
 }
@@ -107,7 +108,7 @@ func (pl convolutions) backwardWeight(op kernels.ConvBackwardWeight, x, dy, dw, 
 	}
 }
 
-// linear is a 1x1 convolution of N pixels.
+// linear computes a linear layer as a 1x1 convolution of N pixels.
 func (pl convolutions) linear(op kernels.Linear, x, w, y, bias []float32) func() {
 	return pl.forward(kernels.ConvForward{Conv: pointwise(op)}, x, w, y, bias)
 }
@@ -145,12 +146,12 @@ func (l *layout) take(n int) region {
 
 func (pl *Plan) at(r region) []float32 { return pl.mem[r.off : r.off+r.n] }
 
-// part is the i-th of equal parts, n float32s each, of r.
+// part returns the i-th part of r, where each part has n float32s.
 func (pl *Plan) part(r region, i, n int) []float32 {
 	off := r.off + i*n
 	return pl.mem[off : off+n]
 }
 
-// skew pads a distance of n float32s to an odd number of cache lines: 36 streams
-// a power of two apart would fall into one set of the first cache.
+// skew rounds a distance of n float32s up to an odd number of cache lines. 36 streams that are a
+// power of two apart would share one set of the first-level cache.
 func skew(n int) int { return align(n, 16) + 16*(1-ceil(n, 16)%2) }

@@ -2,19 +2,20 @@ package cpu
 
 import "dev.gpustall/kernels"
 
-// blockFloats is the size of a worker's block of gathered rows: half of a 1 MiB
-// second-level cache, so that a panel of weights fits beside it. Rows that are read where they
-// lie may be more: writing them costs nothing.
 const (
+	// blockFloats is the size of a worker's block of gathered rows: under half of a 1 MiB
+	// second-level cache, so that a panel of weights fits beside it.
 	blockFloats = 96 << 10
-	whereItLies = 172 << 10
+	// inPlaceFloats is the same for rows that are read in place, which cost no writing.
+	inPlaceFloats = 172 << 10
 )
 
-// rowsFor returns how many rows of k floats a worker takes at a time, a multiple of
-// 14, the tallest micro-kernel, and of those no more than most.
+// rowsFor returns how many rows of k floats a worker takes at a time: a multiple of 14, the
+// height of the tallest micro-kernel, and at most that many times 14.
 func rowsFor(floats, k, most int) int { return 14 * min(max(floats/k/14, 1), most) }
 
-// What is added to passes through the caches too, and leaves room for fewer.
+// The most units of a block. A result that is added to is read as well, so its blocks are
+// smaller.
 const (
 	mostUnits  = 16
 	addedUnits = 8
@@ -23,9 +24,9 @@ const (
 // gatherSlack is how many floats gather may write behind its last row.
 const gatherSlack = 16
 
-// forward computes y = im2col(x) w^T by blocks of output pixels, each gathered
-// into cache just before its product. The gradient of the input of a 1x1 convolution is
-// the same with dy for x and w as it lies.
+// forward computes y = im2col(x) w^T by blocks of output pixels. Each block is gathered into
+// cache just before its product. With dy in place of x, and w not transposed, it computes the
+// gradient of the input of a 1x1 convolution.
 type forward struct {
 	pl             *Plan
 	g              window
@@ -33,25 +34,25 @@ type forward struct {
 	rows           int // the most of a block
 	units, blocks  int // of rowUnit pixels; blocks of units
 	packed, a      region
-	direct, turned bool // x's rows are the operand as they lie; w's rows are columns of it
+	direct, turned bool // x's rows are read in place; w is transposed
 
 	x, w, y, bias []float32
 	flags         int
 }
 
-// asItLies says whether the rows of x that a convolution meets are x itself.
-func asItLies(c kernels.Conv) bool {
+// inPlace reports whether the matrix of c's windows is x itself, as it lies in memory.
+func inPlace(c kernels.Conv) bool {
 	return c.R == 1 && c.S == 1 && c.Stride == 1 && c.Pad == 0
 }
 
 func newForward(pl *Plan, c kernels.Conv) *forward {
-	f := &forward{pl: pl, pixels: c.Pixels(), k: c.K, kk: c.R * c.S * c.C, direct: asItLies(c), turned: true}
+	f := &forward{pl: pl, pixels: c.Pixels(), k: c.K, kk: c.R * c.S * c.C, direct: inPlace(c), turned: true}
 	f.g = window{h: c.H, w: c.W, c: c.C, oh: c.OutH(), ow: c.OutW(), r: c.R, s: c.S, stride: c.Stride, pad: c.Pad}
 	f.lay(mostUnits)
 	return f
 }
 
-// newPointwiseBack is the gradient of the input of a 1x1 convolution that reads x as it lies.
+// newPointwiseBack returns the gradient of the input of a 1x1 convolution for which inPlace holds.
 func newPointwiseBack(pl *Plan, c kernels.ConvBackwardData) *forward {
 	f := &forward{pl: pl, pixels: c.Pixels(), k: c.C, kk: c.K, direct: true}
 	if c.Accumulate {
@@ -62,12 +63,12 @@ func newPointwiseBack(pl *Plan, c kernels.ConvBackwardData) *forward {
 	return f
 }
 
-// lay cuts the pixels into blocks of no more than most units, as many for each thread, and
+// lay cuts the pixels into blocks of at most that many units, equally many for each thread, and
 // takes scratch memory.
 func (f *forward) lay(most int) {
 	l, threads, floats := layout{pl: f.pl}, f.pl.pool.threads, blockFloats
 	if f.direct {
-		floats = whereItLies
+		floats = inPlaceFloats
 	}
 	f.units = ceil(f.pixels, rowUnit)
 	f.blocks = min(align(ceil(f.units, rowsFor(floats, f.kk, most)/rowUnit), threads), f.units)
@@ -116,17 +117,17 @@ func (f *forward) block(worker, i int) {
 	v.gemmNN(1, hi-lo, f.k, f.kk, a, f.kk, 0, f.pl.at(f.packed), 0, f.y[lo*f.k:], f.k, 0, f.bias, f.flags)
 }
 
-// backward computes dx. The input's pixels fall into stride*stride classes by
-// their position modulo the stride; those of a class meet the same taps, so that
-// each class is one product without wasted multiplications.
+// backward computes dx. It sorts the input's pixels into stride*stride classes by their position
+// modulo the stride. All pixels of a class meet the same taps, so each class is one product in
+// which no zero is multiplied.
 type backward struct {
 	pl        *Plan
 	op        kernels.ConvBackwardData
 	classes   []class
-	rows      int // of a block
+	rows      int // of a block, at the most
 	a, c      region
 	items     []item
-	inPlace   bool // the one class that has taps reads dy's rows as they lie
+	inPlace   bool // the one class that has taps reads dy's rows in place
 	dy, w, dx []float32
 }
 
@@ -137,7 +138,7 @@ type class struct {
 	packed         region
 }
 
-// tap reads dy at (i+di, j+dj) for the class's pixel (i, j), with filter position t.
+// tap is filter position t. For the class's pixel (i, j) it reads dy at (i+di, j+dj).
 type tap struct{ di, dj, t int }
 
 type item struct{ class, lo, hi int }
@@ -163,7 +164,7 @@ func classesOf(c kernels.Conv) []class {
 }
 
 func (pl convolutions) dataByClass(op kernels.ConvBackwardData, dy, w, dx []float32) func() {
-	if asItLies(op.Conv) {
+	if inPlace(op.Conv) {
 		return newPointwiseBack(pl.Plan, op).bind(dy, w, dx, nil, flags(op.Accumulate, false))
 	}
 	b := &backward{pl: pl.Plan, op: op, dy: dy, w: w, dx: dx}
@@ -222,8 +223,8 @@ func (b *backward) block(worker, i int) {
 	c.scatter(v, op, it.lo, it.hi, out, b.dx)
 }
 
-// scatter writes rows of the class's pixels lo..hi into dx, or adds them; without taps there are
-// none, and they are zeros.
+// scatter writes or adds the rows of the class's pixels lo..hi to dx. A class without taps has
+// no rows, and its pixels are set to zero.
 func (c *class) scatter(v variant, op *kernels.ConvBackwardData, lo, hi int, from, dx []float32) {
 	for p := lo; p < hi; p++ {
 		n, h, w := p/(c.oh*c.ow), c.h0+p/c.ow%c.oh*op.Stride, c.w0+p%c.ow*op.Stride
@@ -241,7 +242,7 @@ func (c *class) scatter(v variant, op *kernels.ConvBackwardData, lo, hi int, fro
 	}
 }
 
-// gather copies the rows of dy that the class's pixels lo..hi meet.
+// gather copies the rows of dy that the taps of the class's pixels lo..hi read.
 func (b *backward) gather(c *class, lo, hi int, a []float32) {
 	op := &b.op
 	oh, ow := op.OutH(), op.OutW()

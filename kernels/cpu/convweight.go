@@ -6,9 +6,9 @@ import "dev.gpustall/kernels"
 // rows stay in the second-level cache while all rows of dw use them.
 const pixelBlock = 256
 
-// byTap computes dw for one filter position and a range of output channels at a
-// time: dw[k,t,c] = sum over pixels of dy[p,k] x[q(p,t),c]. No two items write the
-// same element. C is a multiple of 16.
+// byTap computes dw for one filter position and a range of output channels at a time:
+// dw[k,t,c] = sum over pixels of dy[p,k] x[q(p,t),c]. Each item writes elements of its own. C is
+// a multiple of 16.
 type byTap struct {
 	pl        *Plan
 	c         kernels.Conv
@@ -21,7 +21,7 @@ type byTap struct {
 func (pl convolutions) weightByTap(c kernels.Conv, x, dy, dw []float32) func() {
 	b := &byTap{pl: pl.Plan, c: c, pixels: c.Pixels(), x: x, dy: dy, dw: dw}
 	taps := c.R * c.S
-	// Enough items to share evenly, but channels enough to pay for the gathering.
+	// There are enough items to share evenly, each with enough channels to pay for gathering.
 	b.parts = min(max(ceil(8*pl.pool.threads, taps), 1), max(c.K/56, 1))
 	l := layout{pl: pl.Plan}
 	b.rows = l.take(pixelBlock * c.C * pl.pool.threads)
@@ -46,13 +46,16 @@ func (b *byTap) item(worker, i int) {
 	}
 }
 
-// byRow gathers whole windows and sums dw over blocks of pixels: x[q(p,t),c] for
-// all t and c is one row of a product over pixels. A block of dy is packed in strips, and
-// of a 1x1 convolution x in panels, which takes no gathering; where the result is small,
-// neither is, and what is saved is fetching the next block from memory. The blocks fall into groups
-// with a sum each, so that the order of additions, and with it every bit of the result,
-// does not depend on which thread comes first. Where the sums are large, there are few
-// groups and the threads share the result instead, along the longer of its sides.
+// byRow gathers whole windows and sums dw over blocks of pixels. The elements x[q(p,t),c] of all
+// t and c are one row of a product over pixels.
+//
+// A block of dy is packed in strips. In a 1x1 convolution x is packed in panels, without
+// gathering. Where the result is small nothing is packed, and the next block is fetched from
+// memory meanwhile.
+//
+// The blocks fall into groups with a sum each. So the order of additions, and every bit of the
+// result, is the same whichever thread comes first. Where the sums are large there are few
+// groups, and the threads share the result along the longer of its sides.
 type byRow struct {
 	pl             *Plan
 	c              kernels.Conv
@@ -61,12 +64,12 @@ type byRow struct {
 	block, blocks  int // pixels of a block; how many blocks
 	groups         int
 	ranges         int  // of the result ...
-	across         bool // ... along kk instead of K
+	across         bool // ... which run along kk instead of K
 	pointwise      bool
-	packs          bool // strips of dy: narrow rows would not pay for it
-	plain          bool // both operands as they lie, the next block fetched meanwhile
-	rowFloats      int  // of a block's rows or panels, and of its strips
-	stripFloats    int
+	packs          bool // dy is packed in strips; narrow rows would not pay for it
+	plain          bool // both operands are read in place, the next block is fetched meanwhile
+	rowFloats      int  // of a block's rows or panels
+	stripFloats    int  // of its strips
 	rows, sums     region
 	strips         region
 	x, dy, dw      []float32
@@ -74,10 +77,10 @@ type byRow struct {
 }
 
 const (
-	packFloats  = 256 << 10 // of a block's strips and rows, 1 MiB of second-level cache
-	rangeFloats = 64 << 10  // of a result that every group has a sum of
-	plainFloats = 16 << 10  // of a result for which nothing is packed: blocks of
-	plainRows   = 64        // few rows, for the first cache, read and write it often
+	packFloats  = 256 << 10 // a block's strips and rows at the most: 1 MiB, of the second-level cache
+	rangeFloats = 64 << 10  // the largest result of which every group has a sum
+	plainFloats = 16 << 10  // the largest result for which nothing is packed
+	plainRows   = 64        // the rows of a block then: they stay in the first-level cache
 )
 
 func (pl convolutions) weightByRow(c kernels.Conv, x, dy, dw, dbias []float32) func() {
@@ -88,7 +91,7 @@ func (pl convolutions) weightByRow(c kernels.Conv, x, dy, dw, dbias []float32) f
 	b.pointwise = c.R == 1 && c.S == 1 && c.Pad == 0 && b.ld == b.kk && v != pureGo
 	b.packs = v != pureGo && (b.pointwise || b.ld >= 128)
 	b.ranges = 1
-	k, kk := c.K, b.ld // of a range
+	k, kk := c.K, b.ld // the size of a range
 	if c.K*b.ld > rangeFloats && v != pureGo {
 		b.across = b.pointwise && kk > k
 		if b.across {
@@ -100,7 +103,7 @@ func (pl convolutions) weightByRow(c kernels.Conv, x, dy, dw, dbias []float32) f
 			k = ceil(k, b.ranges)
 		}
 	}
-	// Each block reads and writes its group's sum: it must be long enough to pay for that.
+	// Each block reads and writes its group's sum, so it must be long enough to pay for that.
 	b.block = min(max(packFloats/(kk+v.strips(k)), 128), 512)
 	b.plain = b.pointwise && c.Stride == 1 && c.K*b.ld <= plainFloats
 	if b.plain {
@@ -136,7 +139,7 @@ func (pl convolutions) weightByRow(c kernels.Conv, x, dy, dw, dbias []float32) f
 	}
 }
 
-// alone says that one group's sum is the result.
+// alone reports whether the sum of the one group is the result itself.
 func (b *byRow) alone() bool { return b.groups == 1 && b.ld == b.kk }
 
 // item sums a group's blocks for one range of the result.
@@ -173,7 +176,7 @@ func (b *byRow) item(worker, i int) {
 			b.panels(lo, hi, c0, c1, rows, step)
 		} else {
 			v.gather(&b.g, b.x, lo, hi, rows, b.ld)
-			for p := 0; b.ld > b.kk && p < hi-lo; p++ { // what gather leaves of a row is another step's scratch
+			for p := 0; b.ld > b.kk && p < hi-lo; p++ { // the end of a row, which gather does not write, holds another step's scratch
 				clear(rows[p*b.ld+b.kk : (p+1)*b.ld])
 			}
 		}
@@ -187,8 +190,8 @@ func (b *byRow) item(worker, i int) {
 	}
 }
 
-// panels packs channels c0..c1 of the pixels of x under output pixels lo..hi, in runs
-// that lie evenly in x.
+// panels packs channels c0..c1 of the pixels of x that output pixels lo..hi read, one run of
+// evenly spaced pixels at a time.
 func (b *byRow) panels(lo, hi, c0, c1 int, out []float32, step int) {
 	v, c := b.pl.pool.variant, &b.c
 	oh, ow := c.OutH(), c.OutW()

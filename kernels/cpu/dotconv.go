@@ -15,9 +15,10 @@ const dotBytes = 1 << 20
 // dotRows returns how many rows of k bfloat16s a worker gathers at a time.
 func dotRows(k int) int { return 32 * min(max(dotBytes/2/k/32, 1), 16) }
 
-// bindDots returns the way by the processor's products of bfloat16s, or nil where there is
-// none or, by vectors instead of tiles, minimal filtering in float32 takes less time: it
-// multiplies a quarter as often, and exactly what bf16 asks for, because its input is widened.
+// bindDots returns the step that uses the processor's products of bfloat16s. It returns nil where
+// there are none, or where they are vectors (not AMX's tiles) and minimal filtering in float32 is
+// faster. Minimal filtering multiplies a quarter as often. Its products are exact, because its
+// input is widened bfloat16s.
 func (pl bf16) bindDots(c Call) func() {
 	p := pl.pool
 	if p.dots == noDots || p.variant != avx512 {
@@ -53,19 +54,19 @@ func pairs(h []uint16) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(h))), len(h)/2)
 }
 
-// gathered are blocks of windows as left operands: rows of kk bfloat16s, zeros up to kp.
+// gathered makes left operands from blocks of windows. Each row has kk bfloat16s, with zeros up
+// to kp.
 type gathered struct {
 	pl     *Plan
 	g      window // channels counted in pairs
 	kk, kp int
-	rows   int // of a block
-	direct bool
+	rows   int  // of a block
+	direct bool // the windows are read in place
 	x      []uint16
 	a      region
 }
 
-// gatherWindows prepares blocks of g's windows of x. g's channels are counted in pairs from
-// here on.
+// gatherWindows prepares blocks of g's windows of x. It counts g's channels in pairs.
 func gatherWindows(l *layout, g window, x []uint16) *gathered {
 	s := &gathered{pl: l.pl, g: g, kk: g.r * g.s * g.c, x: x}
 	s.kp = align(s.kk, dotted)
@@ -79,10 +80,10 @@ func gatherWindows(l *layout, g window, x []uint16) *gathered {
 	return s
 }
 
-// part is a worker's share.
+// part is how many bfloat16s a worker gathers into.
 func (s *gathered) part() int { return s.rows*s.kp + 2*gatherSlack }
 
-// block is windows lo..hi.
+// block returns windows lo..hi.
 func (s *gathered) block(worker, lo, hi int) rows16 {
 	a := rows16{ld: s.kp, block: 16 * s.kp, step: dotted}
 	if s.direct {
@@ -91,7 +92,7 @@ func (s *gathered) block(worker, lo, hi int) rows16 {
 	}
 	a.p = s.pl.halvesPart(s.a, worker, s.part())
 	s.pl.pool.variant.gather(&s.g, pairs(s.x), lo, hi, pairs(a.p), s.kp/2)
-	for r := 0; s.kp > s.kk && r < hi-lo; r++ { // what gather leaves of a row is another step's scratch
+	for r := 0; s.kp > s.kk && r < hi-lo; r++ { // the end of a row, which gather does not write, holds another step's scratch
 		clear(a.p[r*s.kp+s.kk : (r+1)*s.kp])
 	}
 	return a
@@ -127,8 +128,8 @@ func windowOf(c kernels.Conv) window {
 	return window{h: c.H, w: c.W, c: c.C, oh: c.OutH(), ow: c.OutW(), r: c.R, s: c.S, stride: c.Stride, pad: c.Pad}
 }
 
-// dotClass is the pixels (h0 + i*stride, w0 + j*stride) of every image, which meet the same
-// taps: a window of dy around (i, j), with the taps in reverse.
+// dotClass is the pixels (h0 + i*stride, w0 + j*stride) of every image. They meet the same taps:
+// a window of dy around (i, j), with the taps in reverse.
 type dotClass struct {
 	h0, w0 int
 	taps   []int
@@ -202,8 +203,8 @@ func (pl bf16) dotBackward(op kernels.ConvBackwardData, bufs [][]byte) func() {
 	}
 }
 
-// meets returns the taps of a filter of size taps that join input position at (padding
-// included) with an output, in the order of these outputs, and the distance to the first.
+// meets returns which taps of a filter join input position at (counted with padding) to an
+// output, in the order of these outputs, and the distance to the first output.
 func meets(at, size, stride int) (taps []int, first int) {
 	for t := size - 1; t >= 0; t-- {
 		if d := at - t; d%stride == 0 {

@@ -1,6 +1,6 @@
 package cpu
 
-// dots is how a processor multiplies bfloat16s, as in dots.h.
+// dots is the instructions with which a processor multiplies bfloat16s, as in dots.h.
 type dots int32
 
 const (
@@ -11,14 +11,14 @@ const (
 
 func (d dots) String() string { return [...]string{"", "avx512_bf16", "amx"}[d] }
 
-// dotted is the number of columns of a panel, and what the inner dimension is a multiple of.
+// dotted is the number of columns of a panel. The inner dimension is padded to a multiple of it.
 const dotted = 32
 
-// rows16 is a left operand: see struct rows16.
+// rows16 is a left operand, as struct rows16 of dots.h.
 type rows16 struct {
 	p               []uint16
 	ld, block, step int
 }
 
-// flagHalves says that a product is written as bfloat16s: see HALVES.
+// flagHalves has a product written as bfloat16s; HALVES in dots.h.
 const flagHalves = 4

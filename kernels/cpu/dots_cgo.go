@@ -26,7 +26,7 @@ import "C"
 
 import "unsafe"
 
-// bestDots returns the fastest way that the processor and the system support.
+// bestDots returns the fastest instructions that the processor and the system support.
 func bestDots() dots { return dots(C.dots_best()) }
 
 // gemm computes c[m,n] (+)= a[m,k] b (+ bias) (then ReLU); see dots.h.
@@ -43,13 +43,13 @@ func pairRows(n, k int, b []uint16, ldb, first, end int, out []uint16, step int)
 	C.pair_rows(C.dim(n), C.dim(k), halfPtr(b), C.dim(ldb), C.dim(first), C.dim(end), halfPtr(out), C.dim(step))
 }
 
-// pairTap packs channels first..end of what g's first tap meets at positions from..to.
+// pairTap packs channels first..end of what g's first tap reads for positions from..to.
 func pairTap(g *window, x []uint16, from, to, first, end int, out []uint16, step int) {
 	n := g.native()
 	C.pair_tap(&n, halfPtr(x), C.dim(from), C.dim(to), C.dim(first), C.dim(end), halfPtr(out), C.dim(step))
 }
 
-// turnRows makes a left operand of the columns of b[k,n].
+// turnRows makes a left operand whose rows are the columns of b[k,n].
 func turnRows(n, k int, b []uint16, ldb int, out []uint16, block int) {
 	C.turn_rows(C.dim(n), C.dim(k), halfPtr(b), C.dim(ldb), halfPtr(out), C.dim(block))
 }

@@ -7,8 +7,8 @@ import "dev.gpustall/kernels"
 // dotPixels is how many pixels a product over pixels takes at a time.
 const dotPixels = 1024
 
-// dotWeight computes dw as a product over pixels: its left operand is dy turned, its right one
-// pairs of pixels of x.
+// dotWeight computes dw as a product over pixels. The left operand is dy transposed, the right one
+// is pairs of pixels of x.
 func (pl bf16) dotWeight(op kernels.ConvBackwardWeight, bufs [][]byte) func() {
 	run := pl.dotWeightByTap
 	if op.C%dotted != 0 {
@@ -25,12 +25,12 @@ func (pl bf16) dotWeight(op kernels.ConvBackwardWeight, bufs [][]byte) func() {
 	}
 }
 
-// dotWeightByTap takes rounds of pixels whose dy is turned once, then shares out filter
-// positions and channels: no two items write the same elements of dw.
+// dotWeightByTap goes by rounds of pixels. Each round transposes its dy once, then shares out
+// filter positions and channels. Each item writes elements of dw of its own.
 func (pl bf16) dotWeightByTap(c kernels.Conv, x, dy []uint16, dw []float32) func() {
 	taps, pixels := c.R*c.S, c.Pixels()
 	round := min(align(max(1<<18/c.K, 2*dotPixels), dotPixels), align(pixels, dotPixels))
-	group := dotted // channels of an item: more read dy less often
+	group := dotted // channels of an item; the more there are, the less often dy is read
 	for c.C%(2*group) == 0 && taps*c.C/(2*group) >= 8*pl.pool.threads && group < 4*dotted {
 		group *= 2
 	}
@@ -67,8 +67,8 @@ func (pl bf16) dotWeightByTap(c kernels.Conv, x, dy []uint16, dw []float32) func
 	}
 }
 
-// dotWeightByRow gathers whole windows, for few channels: dw is small, so that groups of
-// blocks have sums of their own.
+// dotWeightByRow gathers whole windows, for few channels. dw is small then, so each group of
+// blocks has a sum of its own.
 func (pl bf16) dotWeightByRow(c kernels.Conv, x, dy []uint16, dw []float32) func() {
 	l := layout{pl: pl.Plan}
 	s := gatherWindows(&l, windowOf(c), x)
@@ -115,7 +115,7 @@ func (pl bf16) dotWeightByRow(c kernels.Conv, x, dy []uint16, dw []float32) func
 	}
 }
 
-// halfColumnSums is columnSums of bfloat16s.
+// columnSums is Plan.columnSums for bfloat16s.
 func (pl bf16) columnSums(x []uint16, rows, c int, out []float32) func() {
 	parts := min(ceil(rows, 1024), 4*pl.pool.threads)
 	sums := newBiasSums(pl.Plan, parts, c, out)

@@ -31,7 +31,8 @@ func (pl bf16) bind(c Call) func() {
 	return pl.widened(c)
 }
 
-// optimizerWithCopy rounds the weights after their update, unless the step is skipped.
+// optimizerWithCopy writes rounded copies of the weights after their update, unless the step is
+// skipped.
 func (pl bf16) optimizerWithCopy(op kernels.Optimizer, bufs [][]byte) func() {
 	last := len(bufs) - 1
 	op.Copy = kernels.F32
@@ -46,10 +47,9 @@ func (pl bf16) optimizerWithCopy(op kernels.Optimizer, bufs [][]byte) func() {
 	}
 }
 
-// widened runs an operation in bf16 as the one in float32 on widened copies of its
-// tensors, and rounds what it writes: products of bf16 in float32, as on a GPU, but no
-// faster than float32. It is the way of what has no kernel of its own, and of processors
-// without instructions for bf16.
+// widened runs the operation in float32 on widened copies of its tensors, and rounds the results.
+// So products of bf16 are summed in float32, as on a GPU, but no faster than float32. It is for
+// operations without a kernel of their own, and for processors without instructions for bf16.
 func (pl bf16) widened(c Call) func() {
 	op := inF32(c.Op)
 	bufs := slices.Clone(c.Bufs)
@@ -76,7 +76,7 @@ func (pl bf16) widened(c Call) func() {
 		defer func() { pl.base = outer }()
 		return pl.Plan.bind(Call{Op: op, Bufs: bufs})
 	}
-	run := inner() // for the scratch that it needs; its tensors are not there yet
+	run := inner() // to count the scratch that it needs; its tensors do not exist yet
 	pl.late = append(pl.late, func() {
 		for _, place := range places {
 			place()
@@ -94,7 +94,7 @@ func (pl bf16) widened(c Call) func() {
 	}
 }
 
-// inF32 is op with tensors of float32.
+// inF32 returns op with tensors of float32.
 func inF32(op kernels.Op) kernels.Op {
 	v := reflect.New(reflect.TypeOf(op)).Elem()
 	v.Set(reflect.ValueOf(op))
@@ -122,6 +122,6 @@ func goNarrow(from []float32, to []uint16) {
 // takeHalves reserves n bfloat16s, n even.
 func (l *layout) takeHalves(n int) region { return l.take(n / 2) }
 
-// halvesAt is r, and halvesPart the i-th part of n bfloat16s of it.
+// halvesAt returns r as bfloat16s, halvesPart the i-th part of it, where each part has n.
 func (pl *Plan) halvesAt(r region) []uint16             { return halves(bytesIn(pl.at(r))) }
 func (pl *Plan) halvesPart(r region, i, n int) []uint16 { return halves(bytesIn(pl.part(r, i, n/2))) }

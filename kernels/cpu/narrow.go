@@ -4,11 +4,11 @@ package cpu
 
 import "dev.gpustall/kernels"
 
-// narrowFloats is about how many floats of padded rows a worker holds: beside them its rows
-// of y, or dy, stay in the second-level cache.
+// narrowFloats is about how many floats of padded rows a worker holds. Its rows of y, or dy, stay
+// in the second-level cache beside them.
 const narrowFloats = 16 << 10
 
-// narrow says whether c is a convolution of few channels that narrow.h computes.
+// narrow reports whether c is a convolution of few channels that narrow.h computes.
 func (pl convolutions) narrow(c kernels.Conv) bool {
 	v := pl.pool.variant
 	return v != pureGo && c.R*c.S > 1 && c.C < 16 && c.K%v.panel() == 0 && c.K%16 == 0
@@ -19,7 +19,7 @@ type bands struct {
 	pl      *Plan
 	c       kernels.Conv
 	g       window
-	each, n int // of an image; of all
+	each, n int // bands of an image, and of all images
 	padded  region
 	floats  int // of a worker's padded rows
 }
@@ -35,7 +35,7 @@ func newBands(l *layout, c kernels.Conv) *bands {
 	return b
 }
 
-// rows are those of band i.
+// rows returns the rows of band i.
 func (b *bands) rows(i int) (first, end int) {
 	lo, hi := split(b.c.OutH(), b.each, i%b.each)
 	return i/b.each*b.c.OutH() + lo, i/b.each*b.c.OutH() + hi
@@ -58,8 +58,8 @@ func (pl convolutions) narrowForward(c kernels.Conv, x, w, y, bias []float32, fl
 	}
 }
 
-// narrowWeight sums by groups of bands, whose order does not depend on which thread comes
-// first. A sum is dw's transpose.
+// narrowWeight sums by groups of bands, in an order that is the same whichever thread comes first.
+// A sum is dw transposed.
 func (pl convolutions) narrowWeight(c kernels.Conv, x, dy, dw, dbias []float32) func() {
 	l := layout{pl: pl.Plan}
 	b, v, kk := newBands(&l, c), pl.pool.variant, c.R*c.S*c.C

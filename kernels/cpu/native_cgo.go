@@ -113,7 +113,7 @@ import "C"
 
 import "unsafe"
 
-// native says that the C kernels are built in.
+// native reports whether the C kernels are built in.
 const native = true
 
 // best returns the widest instruction set that the processor and the system support.
@@ -149,15 +149,15 @@ func (v variant) gemmTN(m, n, k int, a []float32, lda int, b []float32, ldb int,
 	C.gemm_tn(C.int(v), C.dim(m), C.dim(n), C.dim(k), ptr(a), C.dim(lda), ptr(b), C.dim(ldb), ptr(c), C.dim(ldc), C.dim(flags))
 }
 
-// gemmRows is gemmTN of whole rows that lie in memory as they are, and fetches the next rows.
+// gemmRows is gemmTN of whole rows, read in place. It fetches the next rows meanwhile.
 func (v variant) gemmRows(m, n, k int, a, b, c []float32, flags, next int) {
 	C.gemm_rows(C.int(v), C.dim(m), C.dim(n), C.dim(k), ptr(a), ptr(b), ptr(c), C.dim(flags), C.dim(next))
 }
 
-// strips is how many floats each row of packed strips of m columns takes.
+// strips returns how many floats each row of packed strips of m columns takes.
 func (v variant) strips(m int) int { return int(C.strip_of(C.int(v), C.dim(m))) }
 
-// packStrips packs rows first..first+rows of a[k,m], which lie at a, for gemmStrips.
+// packStrips packs rows first..first+rows of a[k,m] for gemmStrips. The slice a begins with them.
 func (v variant) packStrips(m, k int, a []float32, lda, first, rows int, out []float32) {
 	C.pack_strips(C.int(v), C.dim(m), C.dim(k), ptr(a), C.dim(lda), C.dim(first), C.dim(rows), ptr(out))
 }
@@ -203,7 +203,7 @@ func (v variant) narrowForward(g *window, k, first, end int, x, packed, bias, y 
 	C.narrow_forward(C.int(v), g.native(), C.dim(k), C.dim(first), C.dim(end), ptr(x), ptr(packed), ptr(bias), ptr(y), C.dim(flags), ptr(scratch))
 }
 
-// narrowWeight sets sum [r*s*c,k] to what rows first..end of dy contribute, or adds it.
+// narrowWeight sets sum [r*s*c,k] to the contribution of rows first..end of dy, or adds it.
 func (v variant) narrowWeight(g *window, k, first, end int, x, dy, sum []float32, flags int, scratch []float32) {
 	C.narrow_weight(C.int(v), g.native(), C.dim(k), C.dim(first), C.dim(end), ptr(x), ptr(dy), ptr(sum), C.dim(flags), ptr(scratch))
 }
@@ -213,8 +213,8 @@ func (v variant) tiles(what C.int, g *grid, first, end, step int, from, to, bias
 		C.dim(first), C.dim(end), C.dim(step), ptr(from), ptr(to), ptr(bias), C.dim(flags))
 }
 
-// transformInput transforms the patches of x, or for the gradient of the input
-// those of dy, under tiles first..end.
+// transformInput transforms the patches of x that tiles first..end read. For the gradient of the
+// input they are patches of dy.
 func (v variant) transformInput(back bool, g *grid, first, end, step int, x, out []float32) {
 	v.tiles(C.INPUT+C.int(truth(back)), g, first, end, step, x, out, nil, 0)
 }

@@ -47,7 +47,7 @@ func addColumns(_ variant, x []float32, c int, sums []float64) { goAddColumns(x,
 
 func (pl *Plan) bindNative(Call) func() { return nil }
 
-// Winograd's way needs native kernels; Plan.winograd says so before these.
+// Minimal filtering needs the C kernels. Nothing calls these, since winograd returns false.
 func (pl convolutions) winoConv(kernels.Conv, bool, []float32, []float32, []float32, []float32, int) func() {
 	return nil
 }
@@ -55,7 +55,7 @@ func (pl convolutions) winoWeight(kernels.Conv, []float32, []float32, []float32,
 	return nil
 }
 
-// Nor is there another way for few channels.
+// The way for few channels needs them too.
 func (pl convolutions) narrow(kernels.Conv) bool { return false }
 func (pl convolutions) narrowForward(kernels.Conv, []float32, []float32, []float32, []float32, int) func() {
 	return nil

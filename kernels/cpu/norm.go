@@ -8,13 +8,13 @@ import (
 	"dev.gpustall/kernels"
 )
 
-// normParts is into how many parts the sums over rows are cut: large enough to
-// pay for the partial sums, enough to share evenly.
+// normParts returns into how many parts the sums over rows are cut. The parts are large enough to
+// pay for partial sums, and enough to share evenly.
 func (pl *Plan) normParts(rows, c int) int {
 	return max(min(ceil(rows*c, spanFloats), 4*pl.pool.threads), 1)
 }
 
-// batchNorm normalises x to y, tensors as the residual; f are op's other arguments.
+// batchNorm normalises x to y. f returns the arguments of op that are not tensors.
 func batchNorm[T real](pl *Plan, op kernels.BatchNormForward, x, y, residual []T, f func(int) []float32) func() {
 	gamma, beta, runMean, runVar, mean, invstd := f(2), f(3), f(4), f(5), f(6), f(7)
 	rows, c, v := op.Rows, op.C, pl.pool.variant
@@ -75,14 +75,14 @@ func join(means, m2s []float64, stride, rows, parts int) (mean, variance float64
 	return mean, variance / float64(rows)
 }
 
-// batchNormBackward is its gradient; f are op's arguments that are no tensors.
+// batchNormBackward is its gradient. f returns the arguments of op that are not tensors.
 func batchNormBackward[T real](pl *Plan, op kernels.BatchNormBackward, dy, x, y, dx, dres []T, f func(int) []float32) func() {
 	gamma, mean, invstd, dgamma, dbeta := f(3), f(4), f(5), f(7), f(8)
 	rows, c, v := op.Rows, op.C, pl.pool.variant
 	parts := pl.normParts(rows, c)
 	sums, dots := make([]float64, parts*c), make([]float64, parts*c)
 	scale, offset, slope := make([]float32, c), make([]float32, c), make([]float32, c)
-	words := 0 // of a row: where y > 0, a bit for each element
+	words := 0 // of a row's bits, one for each element: whether y > 0
 	if op.ReLU {
 		words = ceil(c, v.panel()/2)
 	}

@@ -27,10 +27,10 @@ type Call struct {
 type Plan struct {
 	pool    *Pool
 	steps   []func()
-	scratch int       // float32s that the hungriest step needs
+	scratch int       // float32s: the most that a step needs
 	base    int       // where the scratch of the step that is being bound begins
-	mem     []float32 // shared by the steps, which run one after the other
-	late    []func()  // what binding has to put off until mem is there
+	mem     []float32 // the scratch memory, which the steps share: they run one after the other
+	late    []func()  // called by Bind, for what can only be bound once mem is known
 }
 
 // Prepare binds the calls. The plan cannot run before Bind gave it its scratch
@@ -46,8 +46,7 @@ func (p *Pool) Prepare(calls []Call) (*Plan, error) {
 	return pl, nil
 }
 
-// Scratch returns the bytes of scratch memory that the plan needs, beside a
-// margin for alignment already counted in.
+// Scratch returns the bytes of scratch memory that the plan needs, with a margin for alignment.
 func (pl *Plan) Scratch() int {
 	if pl.scratch == 0 {
 		return 0
@@ -55,9 +54,8 @@ func (pl *Plan) Scratch() int {
 	return pl.scratch*4 + 64
 }
 
-// Bind gives the plan its scratch memory, at least Scratch() bytes, or other memory instead
-// of what it has, while it does not run. It may be shared by plans that never run at the
-// same time.
+// Bind gives the plan its scratch memory, at least Scratch() bytes. Called again, it replaces the
+// memory; the plan must not be running then. Plans that never run at the same time may share it.
 func (pl *Plan) Bind(scratch []byte) error {
 	if len(scratch) < pl.Scratch() {
 		return fmt.Errorf("bind scratch memory: %d bytes are too few, the plan needs %d", len(scratch), pl.Scratch())
@@ -80,7 +78,7 @@ func (pl *Plan) Run(i int) { pl.steps[i]() }
 // need reserves n float32s of scratch for one step.
 func (pl *Plan) need(n int) { pl.scratch = max(pl.scratch, n) }
 
-// check refuses what the kernels cannot do.
+// check returns an error for a call that the kernels cannot run.
 func check(c Call) error {
 	args := c.Op.Args()
 	for _, a := range args {
@@ -91,7 +89,7 @@ func check(c Call) error {
 	return kernels.Check(args, len(c.Bufs), func(i int) int { return len(c.Bufs[i]) })
 }
 
-// bind returns the function that runs c.
+// bind returns the step that runs c.
 func (pl *Plan) bind(c Call) func() {
 	if slices.ContainsFunc(c.Op.Args(), func(a kernels.Arg) bool { return a.Type == kernels.BF16 }) {
 		return bf16{pl}.bind(c)

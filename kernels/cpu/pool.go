@@ -21,44 +21,44 @@ type Pool struct {
 	items   int64
 	work    func(worker, item int)
 	fault   atomic.Pointer[fault]
-	watch   Watcher // nil but while somebody watches
+	watch   Watcher // nil while nobody watches
 	helpers []*helper
 	closed  bool
 	ended   sync.WaitGroup
 }
 
-// Watcher is told what the pool's workers do. Worker 0 is the caller of a plan, which tells
-// itself.
+// Watcher is told what the pool's workers do. Worker 0 is the caller of a plan, for which no
+// method is called but Posted.
 type Watcher interface {
-	Posted()           // the others are asked to help
-	Begin(worker int)  // one of them begins, on its own thread ...
-	End(worker int)    // ... and has nothing left to do
-	Missed(worker int) // one had not woken when all was done
+	Posted()           // worker 0 asks the others to help
+	Begin(worker int)  // a worker begins; called on its thread
+	End(worker int)    // it has nothing left to do
+	Missed(worker int) // it had not woken when all was done
 }
 
-// Watch sets who watches from now on, nil for nobody. No plan may be running.
+// Watch sets the watcher, nil for none. No plan may be running.
 func (p *Pool) Watch(w Watcher) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.watch = w
 }
 
-// helper is one goroutine. It joins a parallel part only when it wakes before the part's
-// last item is taken: a helper that the scheduler holds back is never waited for.
+// helper is one goroutine. It joins a parallel part if it wakes before the part's last item is
+// taken. So nobody waits for a helper that the scheduler holds back.
 type helper struct{ state state }
 
 // What a helper does.
 const (
 	idle    = iota // it looks for a part, or is about to sleep
-	asleep         // it has to be woken
-	posted         // a part is there to be joined
-	running        // it works on one
-	awaited        // the same, and the caller sleeps until it is done
-	closed         // it is to end
+	asleep         // it sleeps and has to be woken
+	posted         // there is a part to join
+	running        // it works on a part
+	awaited        // it works on a part, and the caller sleeps until it is done
+	closed         // it must end
 )
 
-// patience is how often a thread looks whether it has to go on before it sleeps, some 40 us.
-// The parts of a training step follow one another sooner than a thread wakes.
+// patience is how often a thread looks for work before it sleeps: about 40 us. The parts of a
+// training step follow one another faster than a thread wakes.
 const patience = 50_000
 
 type fault struct {
@@ -167,7 +167,7 @@ func (h *helper) await() (missed bool) {
 	return false
 }
 
-// drain takes items until none is left. A panic is kept for the caller.
+// drain takes items until none is left. It keeps a panic for the caller.
 func (p *Pool) drain(worker int) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -180,9 +180,9 @@ func (p *Pool) drain(worker int) {
 	}
 }
 
-// each calls work for the items 0..n-1, each once, on all threads, and returns
-// when all are done. worker is in 0..Threads()-1 and tells scratch apart. A
-// panic in work is raised again here.
+// each calls work once for each item 0..n-1, on all threads, and returns when all are done.
+// worker is in 0..Threads()-1; each worker has scratch memory of its own. each raises a panic of
+// work again.
 func (p *Pool) each(n int, work func(worker, item int)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -213,6 +213,5 @@ func (p *Pool) each(n int, work func(worker, item int)) {
 	}
 }
 
-// split returns the bounds of part i of n things in parts parts of nearly equal
-// size.
+// split cuts n things into parts of nearly equal size, and returns the bounds of part i.
 func split(n, parts, i int) (lo, hi int) { return n * i / parts, n * (i + 1) / parts }

@@ -105,7 +105,7 @@ type real interface{ float32 | uint16 }
 
 func at[T real](v []T) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(v)) }
 
-// halved is 1 of bfloat16s.
+// halved returns 1 for bfloat16s, else 0.
 func halved[T real]() C.int {
 	var x T
 	return C.int(2 / unsafe.Sizeof(x))
@@ -144,7 +144,7 @@ func (v variant) narrow(from []float32, to []uint16) {
 	C.narrow(C.int(v), C.dim(len(from)), ptr(from), halfPtr(to))
 }
 
-// settings are what an optimizer's elements are updated with, once the update is counted.
+// settings are the hyper-parameters of one update, after the update was counted.
 type settings = C.struct_settings
 
 func settingsOf(hyper []float32) settings {
@@ -164,7 +164,7 @@ func (v variant) update(rule kernels.Rule, w, grad, a, b []float32, h settings) 
 // addColumns adds the columns of x, rows of c, to sums.
 func addColumns[T real](v variant, x []T, c int, sums []float64) {
 	if v == pureGo {
-		goAddColumns(any(x).([]float32), c, sums) // whose tensors are widened
+		goAddColumns(any(x).([]float32), c, sums) // bfloat16s are widened where there are no C kernels
 		return
 	}
 	C.add_columns(C.int(v), halved[T](), C.dim(len(x)/c), C.dim(c), at(x), doubles(sums))
@@ -196,7 +196,7 @@ func framesOf(op *kernels.StackFrames) C.struct_frames {
 	return C.struct_frames{t: C.dim(op.T), ot: C.dim(op.OutT()), pixels: C.dim(op.Pixels), c: C.dim(op.C), taps: C.dim(op.Taps), pad: C.dim(op.Pad)}
 }
 
-// stackFrames writes frames first..end of the output, and stackFramesBack of its gradient.
+// stackFrames writes frames first..end of the output, stackFramesBack those of the gradient.
 func stackFrames[T real](v variant, op *kernels.StackFrames, first, end int, x, y []T) {
 	var element T
 	C.stack_frames(C.int(v), C.dim(unsafe.Sizeof(element)), framesOf(op), C.dim(first), C.dim(end), at(x), at(y))

@@ -18,8 +18,8 @@ import (
 	"unsafe"
 )
 
-// state is what a helper does, and what it or its caller sleeps on, in the kernel: whoever
-// is woken goes on where it slept, without a turn of Go's scheduler.
+// state is what a helper does. The helper or its caller can sleep until it changes. They sleep in
+// the kernel (futex), so whoever is woken goes on at once, without Go's scheduler.
 type state struct{ atomic.Int32 }
 
 // sleepWhile sleeps while the state has a value. It may return early.
@@ -27,5 +27,5 @@ func (s *state) sleepWhile(value int32) {
 	C.sleep_while((*C.int32_t)(unsafe.Pointer(&s.Int32)), C.int32_t(value))
 }
 
-// wake wakes who sleeps, if somebody does.
+// wake wakes the thread that sleeps, if one does.
 func (s *state) wake() { C.wake((*C.int32_t)(unsafe.Pointer(&s.Int32))) }

@@ -7,11 +7,11 @@ import (
 	"sync/atomic"
 )
 
-// state is what a helper does, and what it or its caller sleeps on.
+// state is what a helper does. The helper or its caller can sleep until it changes.
 type state struct {
 	atomic.Int32
 	mu   sync.Mutex
-	cond *sync.Cond // made by who sleeps first
+	cond *sync.Cond // made at the first sleep
 }
 
 // sleepWhile sleeps while the state has a value. It may return early.
@@ -26,7 +26,7 @@ func (s *state) sleepWhile(value int32) {
 	}
 }
 
-// wake wakes who sleeps, if somebody does.
+// wake wakes the goroutine that sleeps, if one does.
 func (s *state) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,25 +1,25 @@
 package cpu
 
-// spanFloats is how many float32s a thread takes at a time in operations that
-// memory bounds.
+// spanFloats is how many float32s a thread takes at a time in operations that are bound by
+// memory.
 const spanFloats = 64 << 10
 
-// parallel shares things 0..n-1 among the threads in parts ranges.
+// parallel returns a step that cuts 0..n-1 into that many ranges and shares them among the threads.
 func (pl *Plan) parallel(parts, n int, work func(lo, hi int)) func() {
 	parts = max(min(parts, n), 1)
 	item := func(_, i int) { work(split(n, parts, i)) }
 	return func() { pl.pool.each(parts, item) }
 }
 
-// spans shares n float32s; ranges begin on cache lines of an aligned buffer.
+// spans returns a step that shares n float32s. Ranges begin on cache lines of an aligned buffer.
 func (pl *Plan) spans(n int, work func(lo, hi int)) func() {
 	parts := ceil(n, spanFloats)
 	item := func(_, i int) { work(i*spanFloats, min((i+1)*spanFloats, n)) }
 	return func() { pl.pool.each(parts, item) }
 }
 
-// biasSums collects the gradient of a bias, the column sums of dy, in float64
-// while dy passes through the cache for another reason. A nil one does nothing.
+// biasSums collects the gradient of a bias, the column sums of dy, in float64. It adds rows that
+// another product has just brought into the cache. A nil biasSums does nothing.
 type biasSums struct {
 	pl   *Plan
 	k    int
@@ -41,7 +41,7 @@ func (b *biasSums) reset() {
 	}
 }
 
-// slot is the sums of one writer.
+// slot returns the sums of one writer.
 func (b *biasSums) slot(i int) []float64 { return b.sums[i*b.k : (i+1)*b.k] }
 
 // add adds the columns of rows.
@@ -64,7 +64,7 @@ func (b *biasSums) finish() {
 	}
 }
 
-// columnSums is a biasSums on its own.
+// columnSums returns a step that computes the column sums of x alone.
 func (pl *Plan) columnSums(x []float32, rows, c int, out []float32) func() {
 	parts := min(ceil(rows, 1024), 4*pl.pool.threads)
 	sums := newBiasSums(pl, parts, c, out)

@@ -28,26 +28,26 @@ func packRightThirds(n, k int, b []float32, ldb int, turned bool, first, end int
 	C.thirds_right(C.dim(n), C.dim(k), ptr(b), C.dim(ldb), truth(turned), C.dim(first), C.dim(end), halfPtr(out), C.dim(step))
 }
 
-// gemmThirds computes c[m,n] (+)= a b (+ bias) (then ReLU) of packed operands, whose blocks and
-// panels lie that far apart.
+// gemmThirds computes c[m,n] (+)= a b (+ bias) (then ReLU) of packed operands. a's blocks lie
+// block apart, b's panels panel apart.
 func gemmThirds(m, n, k int, a []uint16, block int, b []uint16, panel int, c []float32, ldc int, bias []float32, flags int) {
 	gemmThirdsAhead(m, n, k, a, block, b, panel, c, ldc, bias, flags, nil)
 }
 
-// gemmThirdsAhead fetches meanwhile what comes soon.
+// gemmThirdsAhead is gemmThirds that fetches soon into the cache meanwhile.
 func gemmThirdsAhead(m, n, k int, a []uint16, block int, b []uint16, panel int, c []float32, ldc int, bias []float32, flags int, soon []float32) {
 	C.thirds_gemm(C.dim(m), C.dim(n), C.dim(k), halfPtr(a), C.dim(block), halfPtr(b), C.dim(panel), ptr(c), C.dim(ldc), ptr(bias), C.dim(flags),
 		ptr(soon), C.dim(len(soon)/16))
 }
 
-// packTapThirds packs channels first..end of what g's first tap meets at positions from..to, in
-// blocks of 16 rows that lie that far apart.
+// packTapThirds packs channels first..end of what g's first tap reads for positions from..to, in
+// blocks of 16 rows that lie block apart.
 func packTapThirds(g *window, x []float32, from, to, first, end int, out []uint16, block int) {
 	n := g.native()
 	C.thirds_tap(&n, ptr(x), C.dim(from), C.dim(to), C.dim(first), C.dim(end), halfPtr(out), C.dim(block))
 }
 
-// packTapPairs packs the same as panels, step apart, whose inner dimension the positions are.
+// packTapPairs packs the same as panels, step apart. Positions are their inner dimension.
 func packTapPairs(g *window, x []float32, from, to, first, end int, out []uint16, step int) {
 	n := g.native()
 	C.thirds_pairs(&n, ptr(x), C.dim(from), C.dim(to), C.dim(first), C.dim(end), halfPtr(out), C.dim(step))

@@ -4,7 +4,7 @@ package cpu
 
 import "dev.gpustall/kernels"
 
-// bestDots is noDots, so that nothing calls these.
+// Without cgo bestDots returns noDots, so nothing calls the functions below.
 func packLeftThirds(int, int, []float32, int, []uint16)                                      {}
 func packTapThirds(*window, []float32, int, int, int, int, []uint16, int)                    {}
 func packTapPairs(*window, []float32, int, int, int, int, []uint16, int)                     {}

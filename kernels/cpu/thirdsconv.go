@@ -5,28 +5,28 @@ package cpu
 import "dev.gpustall/kernels"
 
 const (
-	thirdsDepth = 640     // of the inner dimension at a time: the rest is added to the result
+	thirdsDepth = 640     // the most of the inner dimension at a time; the next part is added to the result
 	thirdsHalf  = 350_000 // bfloat16s of a thread's rows: a third of 2 MiB of second-level cache
-	thirdsRows  = 512     // of them at the most, so that a block of results stays there too
+	thirdsRows  = 512     // the most rows of a block, so that its results stay in that cache too
 	thirdsUnit  = 32      // rows that tiles take at a time
-	thirdsNear  = 600_000 // weights of no more are in that cache for all rows, so that
-	thirdsFew   = 64      // rows may be few, and the next are fetched meanwhile
+	thirdsNear  = 600_000 // weights up to this size stay in that cache for all rows
+	thirdsFew   = 64      // the most rows at a time then; the next are fetched meanwhile
 )
 
-// thirdsConv is the product of windows of x and weights, both in thirds. Blocks of windows are
-// packed tap by tap just before they are multiplied.
+// thirdsConv multiplies windows of x by weights, both split in thirds. It packs a block of windows
+// tap by tap just before it multiplies the block.
 type thirdsConv struct {
 	pl            *Plan
 	taps          []window // of one tap each, all on one grid
 	c, n          int      // channels of x, and columns of the result
-	chunks        int      // of the inner dimension: whole ones for each tap
+	chunks        int      // of the inner dimension; each tap has whole ones
 	groups        [][]piece
 	units, pixels int // of the grid: units of thirdsUnit pixels
 	blocks        int // of units
 	packed, left  region
-	leftHalves    int  // of a thread's rows
-	rows          int  // that are packed at a time
-	direct        bool // they lie in x as they are
+	leftHalves    int  // bfloat16s of a thread's rows
+	rows          int  // packed at a time
+	direct        bool // the rows are those of x
 }
 
 // piece is channels first..end of a tap.
@@ -63,10 +63,11 @@ func newThirdsConv(l *layout, taps []window, pixels, n int) *thirdsConv {
 	return t
 }
 
-// panels is how many parts pack has.
+// panels returns how many parts pack has.
 func (t *thirdsConv) panels() int { return ceil(t.n, thirdsN) }
 
-// pack packs panel j of the weights of all taps: of tap i, at w[offset(i)], rows of columns lie ld apart or, turned, columns of rows.
+// pack packs panel j of the weights of all taps. The weights of tap i begin at w[offset(i)] and
+// their rows lie ld apart; turned says that they are transposed.
 func (t *thirdsConv) pack(j int, w []float32, ld int, turned bool, offset func(tap int) int) {
 	deep := ceil(t.c, thirdsK)
 	panel := t.chunks * thirdsRight
@@ -76,13 +77,13 @@ func (t *thirdsConv) pack(j int, w []float32, ld int, turned bool, offset func(t
 	}
 }
 
-// bounds are the pixels of block i.
+// bounds returns the pixels of block i.
 func (t *thirdsConv) bounds(i int) (lo, hi int) {
 	lo, hi = split(t.units, t.blocks, i)
 	return lo * thirdsUnit, min(hi*thirdsUnit, t.pixels)
 }
 
-// block computes c's rows, ldc floats apart, for pixels lo..hi.
+// block computes the rows of c for pixels lo..hi.
 func (t *thirdsConv) block(worker, lo, hi int, x, c []float32, bias []float32, fl int) {
 	left := t.pl.halvesPart(t.left, worker, t.leftHalves)
 	for p := lo; p < hi; p += t.rows {
@@ -147,7 +148,7 @@ func (pl convolutions) thirdsForward(op kernels.ConvForward, x, w, y, bias []flo
 	}
 }
 
-// thirdsClass is a class of input pixels, and what it is computed by: nil without taps.
+// thirdsClass is a class of input pixels and the product that computes it, nil without taps.
 type thirdsClass struct {
 	class
 	conv *thirdsConv

@@ -4,19 +4,22 @@ package cpu
 
 import "dev.gpustall/kernels"
 
-// thirdsWeight computes dw as a product over pixels of dy turned and, for each tap, the pixels of x
-// that it meets, both split in thirds a block of pixels at a time. The chunks of 32 pixels fall into
-// groups with a sum each, and the result into ranges of K and of C: an item is a group's sum of one
-// range, whichever thread makes it.
+// thirdsWeight computes dw tap by tap. For each tap it multiplies dy, transposed, by the pixels of x
+// that the tap reads, and sums over pixels. Both operands are split in thirds, a block of pixels at
+// a time.
+//
+// The work is cut twice. The pixels, in chunks of 32, fall into groups, each with a sum of its own.
+// The result falls into ranges of K and of C. A work item is one group's sum for one range, so the
+// order of additions is the same whichever thread takes the item.
 type thirdsWeight struct {
 	pl            *Plan
 	c             kernels.Conv
 	g             window
-	kk            int // of a row of dw
+	kk            int // elements of a row of dw: R*S*C
 	chunks        int // of pixels
 	share         sharing
-	k, channels   int // of a range
-	fl            int // of a result that is written once
+	k, channels   int // the size of a range
+	fl            int // extra flags of the product where the result is written once
 	left, right   region
 	sums          region
 	x, dy, dw     []float32
@@ -24,23 +27,22 @@ type thirdsWeight struct {
 	lefts, rights int // bfloat16s of a worker's operands
 }
 
-// sharing is how the product is shared out: groups of chunks, ranges of K and of C, and the chunks of
-// a block.
+// sharing is how the product is cut: into how many groups, ranges of K and ranges of C, and how many
+// chunks a block has.
 type sharing struct{ groups, rangesK, rangesC, block int }
 
-// What each step costs a thread, in ns, measured on the processor of docs/results/performance.md: its effect
-// on speed is flat.
+// What each step costs a thread, in ns, measured on the processor of docs/results/performance.md.
+// Speed depends little on these values.
 const (
 	splitCost   = 0.4      // to read a float32 and split it: 0.25 in cache, 0.6 from memory
 	productCost = 2. / 340 // a multiplication and an addition
-	nearCost    = 0.1      // to add to a float32 of a sum in the second-level cache ...
-	farCost     = 0.35     // ... or outside it
+	nearCost    = 0.1      // to add to a float32 of a sum in the second-level cache
+	farCost     = 0.35     // to add to one outside of it
 )
 
-// What a thread's operands may take, and they and the sum together: 0.7 to 1.2 MB made no difference.
 const (
-	operandBytes = 1000 << 10
-	nearBytes    = 1200 << 10
+	operandBytes = 1000 << 10 // the most that a thread's operands take; 0.7 to 1.2 MB were equally fast
+	nearBytes    = 1200 << 10 // the most of operands and sum together that stay in the second-level cache
 )
 
 func (pl convolutions) thirdsWeight(c kernels.Conv, x, dy, dw, dbias []float32) func() {
@@ -69,10 +71,10 @@ func (pl convolutions) thirdsWeight(c kernels.Conv, x, dy, dw, dbias []float32) 
 	}
 }
 
-// rangeOf is how much of n one of that many ranges has, in whole panels.
+// rangeOf returns the size of a range where n is cut into that many, in whole panels.
 func rangeOf(n, ranges int) int { return align(ceil(n, ranges), thirdsN) }
 
-// choose takes the cheapest way to share out the work.
+// choose finds the sharing that costs least.
 func (w *thirdsWeight) choose() {
 	c, threads := &w.c, w.pl.pool.threads
 	size := c.K * w.kk
@@ -99,14 +101,14 @@ func (w *thirdsWeight) choose() {
 					if best == 0 || cost < best {
 						best, w.share = cost, sharing{groups, rangesK, rangesC, block}
 					}
-					break // shorter blocks cost more, unless it is these that keep the sum near
+					break // shorter blocks cost more, as long as the sum stays in cache
 				}
 			}
 		}
 	}
 }
 
-// item sums a group's blocks for one range of the result.
+// item computes a group's sum for one range of the result.
 func (w *thirdsWeight) item(worker, i int) {
 	s, c := &w.share, &w.c
 	group, part := i/(s.rangesK*s.rangesC), i%(s.rangesK*s.rangesC)
@@ -139,7 +141,7 @@ func (w *thirdsWeight) item(worker, i int) {
 
 // reduce adds up elements lo..hi of the groups' sums.
 func (w *thirdsWeight) reduce(lo, hi int) {
-	const near = 4096 // stay in the first-level cache while all are added
+	const near = 4096 // elements that stay in the first-level cache while all groups are added
 	size := w.c.K * w.kk
 	for ; lo < hi; lo += near {
 		to := w.dw[lo:min(lo+near, hi)]

@@ -22,8 +22,8 @@ const (
 	cold       = 8
 )
 
-// streamFloats is from how many float32s on, 2 MiB, a result is written past the caches:
-// before it is read again, others will have taken its place there.
+// streamFloats is the size from which a result is written past the caches: 2 MiB. A larger one
+// would be evicted before it is read again.
 const streamFloats = 1 << 19
 
 // streams returns the flag for a result of n floats.
@@ -53,13 +53,13 @@ type window struct {
 	dr, ds            int // the first tap: rows and columns past the window's corner
 }
 
-// grid is how the tiles of minimal filtering cover a tensor of h*w*c, as struct
-// tiles in native.h; stride is the convolution's, half which half of the positions: 1 or 2, or 0 for all.
+// grid is how the tiles of minimal filtering cover a tensor of h*w*c, as struct tiles in native.h.
+// stride is the convolution's. half is which half of the positions is meant, 1 or 2, or 0 for all.
 type grid struct {
 	h, w, c, pad, th, tw, stride, half int
 }
 
-// misaligned returns how many bytes of b come before the next cache line.
+// misaligned returns how many bytes of b lie before the first cache line that begins in it.
 func misaligned(b []byte) int {
 	return int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) & 63)
 }

@@ -17,9 +17,9 @@ func side(stride int) int {
 	return 9
 }
 
-// unitsFor is how many units of tiles a worker takes through all three stages at a time:
-// few, so that they stay in its second-level cache, or more where the filters
-// are what does not fit and should be read seldom.
+// unitsFor returns how many units of tiles a worker takes through all three stages at a time. They
+// are few, so that they stay in its second-level cache. They are more where the filters do not fit
+// there and should be read seldom.
 func unitsFor(c kernels.Conv) int {
 	switch {
 	case c.C*c.K > 256*256:
@@ -30,7 +30,8 @@ func unitsFor(c kernels.Conv) int {
 	return 3
 }
 
-// winoConv is a 3x3 convolution, forward or, turned, for the gradient of the input.
+// winoConv is a 3x3 convolution by minimal filtering. It goes forward, or with turned filters
+// computes the gradient of the input.
 type winoConv struct {
 	pl            *Plan
 	back          bool
@@ -40,7 +41,7 @@ type winoConv struct {
 	tiles, units  int // units of rowUnit tiles
 	blocks, block int // how many blocks of tiles, and the most tiles of one
 	ustep         int // floats between filters in u
-	vstep, mstep  int // and between positions in v and m
+	vstep, mstep  int // floats between positions in v and in m
 	u, v, m       region
 	panels        int
 	x, w, y, bias []float32

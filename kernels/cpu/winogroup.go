@@ -2,23 +2,23 @@
 
 package cpu
 
-// Where the sums of the filters' gradient leave room in a core's second-level cache, a thread
-// takes its tiles through all stages with sums of its own: between two threads, what is
-// transformed would pass through memory that both reach. Sums that are larger are made in
-// two halves, three rows of positions each, of which each transforms only its own.
+// Where the sums of the filters' gradient leave room in a core's second-level cache, a thread takes
+// its tiles through all stages with sums of its own. So transformed tiles do not pass through memory
+// from one thread to another. Larger sums are made in two halves of three rows of positions each; a
+// half transforms its own positions only.
 const (
 	groupSums   = 64 * 64   // channels times channels, 576 KiB of sums
 	halfSums    = 128 * 128 // 1.1 MiB of each half
 	groupFloats = 224 << 10 // of transformed tiles, 896 KiB
 )
 
-// winoGroups is winoWeight, with stride 1, by groups of tiles, each with its sums.
+// winoGroups is winoWeight with stride 1, by groups of tiles that each have their own sums.
 type winoGroups struct {
 	*winoWeight
 	groups, halves, block int
 }
 
-// grouped returns how winoWeight goes by groups, or nil where the sums are too large.
+// grouped returns ww by groups, or nil where the sums are too large.
 func (ww *winoWeight) grouped() *winoGroups {
 	g := &winoGroups{winoWeight: ww, halves: 1}
 	switch sums := ww.k * ww.c; {
@@ -32,7 +32,7 @@ func (ww *winoWeight) grouped() *winoGroups {
 	return g
 }
 
-// positions are those of an item.
+// positions returns how many positions an item has.
 func (g *winoGroups) positions() int { return filters / g.halves }
 
 func (g *winoGroups) bind(dbias []float32) func() {
@@ -52,7 +52,7 @@ func (g *winoGroups) bind(dbias []float32) func() {
 
 func (g *winoGroups) sums(group int) []float32 { return g.pl.part(g.u, group, filters*g.ustep) }
 
-// item sums one half, or all, of a group's positions.
+// item makes the sums of a group, or of half of its positions.
 func (g *winoGroups) item(worker, i int) {
 	isa, positions, group, half := g.pl.pool.variant, g.positions(), i/g.halves, i%g.halves
 	u := g.sums(group)[half*positions*g.ustep:][:positions*g.ustep]
@@ -79,7 +79,7 @@ func (g *winoGroups) item(worker, i int) {
 	}
 }
 
-// gather adds up 16 rows of the groups' sums, and turns them into rows of dw.
+// gather adds up 16 rows of the groups' sums and transforms them into rows of dw.
 func (g *winoGroups) gather(worker, i int) {
 	lo, hi := i*16*g.c, min((i+1)*16, g.k)*g.c
 	for f := 0; f < filters*g.ustep; f += g.ustep {

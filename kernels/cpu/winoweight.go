@@ -4,16 +4,15 @@ package cpu
 
 import "dev.gpustall/kernels"
 
-// chunkFloats bounds the transformed x and dy that one round of the filters'
-// gradient holds, 4 MiB; but a round has at least chunkTiles tiles (with stride
-// 1), because it reads and writes all sums.
+// chunkFloats bounds the transformed x and dy of one round of the filters' gradient: 4 MiB. But a
+// round has at least chunkTiles tiles (with stride 1), since it reads and writes all sums.
 const (
 	chunkFloats = 1 << 20
 	chunkTiles  = 176
 )
 
-// winoWeight is the gradient of the filters: for each position the product, over
-// all tiles, of the spread dy and the transformed x.
+// winoWeight is the gradient of the filters. For each position it multiplies the spread dy by the
+// transformed x, and sums over all tiles.
 type winoWeight struct {
 	pl                 *Plan
 	stride, side       int
@@ -27,12 +26,12 @@ type winoWeight struct {
 	first, end         int    // the tiles of this round
 	parts              int    // of a round's transforms
 	rowParts           int    // of a filter's product
-	left, right        region // of a worker's product by thirds, if it is made so
-	lefts, rights      int    // bfloat16s
+	left, right        region // a worker's operands, where products are made by thirds
+	lefts, rights      int    // bfloat16s of them; 0: products are not made by thirds
 }
 
-// thirdsFilters is from how many filters, K C, on their products over tiles are made by thirds: with fewer
-// splitting the operands takes longer than is gained.
+// thirdsFilters is the number of filters, K*C, from which products over tiles are made by thirds.
+// With fewer, splitting the operands takes longer than the products save.
 const thirdsFilters = 192 * 192
 
 func (pl convolutions) winoWeight(c kernels.Conv, x, dy, dw, dbias []float32) func() {
@@ -86,8 +85,8 @@ func (ww *winoWeight) transform(_, i int) {
 	ww.bias.add(i/2, s[(ww.side+1)*ww.step:][lo*ww.k:hi*ww.k])
 }
 
-// multiply adds the products of the positions that share filter i, the last of
-// which has the most.
+// multiply adds the products of the positions that share filter i. The last filter has the most
+// positions and goes first.
 func (ww *winoWeight) multiply(worker, i int) {
 	f := filters - 1 - i/ww.rowParts
 	lo, hi := split(ww.k, ww.rowParts, i%ww.rowParts)
@@ -101,7 +100,7 @@ func (ww *winoWeight) multiply(worker, i int) {
 		for q := f % 6; q < ww.last(f%6); q++ {
 			p := r*ww.side + q
 			s, v := ww.pl.at(ww.s)[p*ww.step:], ww.pl.at(ww.v)[p*ww.vstep:]
-			for t := 0; t < n; t += pixelBlock { // a part of the cache's worth of tiles at a time
+			for t := 0; t < n; t += pixelBlock { // as many tiles at a time as stay in cache
 				ww.product(worker, hi-lo, min(pixelBlock, n-t), s[t*ww.k+lo:], v[t*ww.c:], u[lo*ww.c:], flags(begun, false)|fl)
 				begun = true
 			}
@@ -109,7 +108,7 @@ func (ww *winoWeight) multiply(worker, i int) {
 	}
 }
 
-// product sums n tiles for so many rows of u.
+// product sums over n tiles, for that many rows of u.
 func (ww *winoWeight) product(worker, rows, n int, s, v, u []float32, flags int) {
 	pl := ww.pl
 	if ww.lefts == 0 {
