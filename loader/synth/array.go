@@ -16,41 +16,29 @@ import (
 // dir/val/clips.npy, (N,C,T,H,W), with their classes beside them. If it fails it leaves dir as
 // it was.
 func Array(ctx context.Context, dir string, o Options) error {
-	o, err := o.withDefaults("array", clipSamples)
-	if err != nil {
-		return err
-	}
-	m := marker.Marker{Format: mapped.Format, Name: "clips", Samples: o.Samples, Test: o.Test, Seed: o.Seed}
-	p := &progress{total: o.Samples + o.Test, fn: o.Progress}
+	m := marker.Marker{Format: mapped.Format, Name: "clips"}
 	halves := halvesOf()
-	return publish(dir, m, func(tmp string) error {
-		return splits(tmp, m, o, func(root string, split, n int) (err error) {
-			head := npy.AppendHeader(nil, npy.Float16, append(npy.Shape{n}, clipShape...))
-			labels := npy.AppendHeader(nil, "<i8", npy.Shape{n})
-			for i := range n {
-				labels = binary.LittleEndian.AppendUint64(labels, uint64(label(o.Seed, split, i)))
-			}
-			if err := os.WriteFile(filepath.Join(root, mapped.Labels), labels, 0o644); err != nil {
-				return err
-			}
-			f, err := os.Create(filepath.Join(root, "clips.npy"))
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, f.Close()) }()
-			if _, err := f.Write(head); err != nil {
-				return err
-			}
-			return parallel(ctx, n, 4, func(from, to int) error {
-				for i := from; i < to; i++ {
-					clip, _ := encodeClip(o.Seed, split, i, halves)
-					if _, err := f.WriteAt(clip, int64(len(head))+int64(i)*int64(len(clip))); err != nil {
-						return err
-					}
-				}
-				p.add(to - from)
-				return nil
-			})
+	return splits(dir, "array", clipSamples, m, o, func(root string, split, n int, p *progress) (err error) {
+		head := npy.AppendHeader(nil, npy.Float16, append(npy.Shape{n}, clipShape...))
+		labels := npy.AppendHeader(nil, "<i8", npy.Shape{n})
+		for i := range n {
+			labels = binary.LittleEndian.AppendUint64(labels, uint64(label(o.Seed, split, i)))
+		}
+		if err := os.WriteFile(filepath.Join(root, mapped.Labels), labels, 0o644); err != nil {
+			return err
+		}
+		f, err := os.Create(filepath.Join(root, "clips.npy"))
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, f.Close()) }()
+		if _, err := f.Write(head); err != nil {
+			return err
+		}
+		return p.each(ctx, n, func(i int) error {
+			clip, _ := encodeClip(o.Seed, split, i, halves)
+			_, err := f.WriteAt(clip, int64(len(head))+int64(i)*int64(len(clip)))
+			return err
 		})
 	})
 }

@@ -27,31 +27,16 @@ var clipShape = npy.Shape{3, clipFrames, clipSide, clipSide}
 // Clips writes dir/train/class/… and dir/val/class/…: .npy files of float16 (C,T,H,W) from 0 to
 // 1, in which the picture of ImageFolder's classes moves. If it fails it leaves dir as it was.
 func Clips(ctx context.Context, dir string, o Options) error {
-	o, err := o.withDefaults("clips", clipSamples)
-	if err != nil {
-		return err
-	}
-	m := marker.Marker{Format: imagefolder.FormatArrays, Name: "clips", Samples: o.Samples, Test: o.Test, Seed: o.Seed}
-	p := &progress{total: o.Samples + o.Test, fn: o.Progress}
+	m := marker.Marker{Format: imagefolder.FormatArrays, Name: "clips"}
 	halves, head := halvesOf(), npy.AppendHeader(nil, npy.Float16, clipShape)
-	return publish(dir, m, func(tmp string) error {
-		return splits(tmp, m, o, func(root string, split, n int) error {
-			for _, c := range ClassNames {
-				if err := os.MkdirAll(filepath.Join(root, c), 0o755); err != nil {
-					return err
-				}
-			}
-			return parallel(ctx, n, 4, func(from, to int) error {
-				for i := from; i < to; i++ {
-					clip, class := encodeClip(o.Seed, split, i, halves)
-					file := append(bytes.Clone(head), clip...)
-					if err := os.WriteFile(filepath.Join(root, ClassNames[class], fmt.Sprintf("%06d.npy", i)), file, 0o644); err != nil {
-						return err
-					}
-				}
-				p.add(to - from)
-				return nil
-			})
+	return splits(dir, "clips", clipSamples, m, o, func(root string, split, n int, p *progress) error {
+		if err := classFolders(root); err != nil {
+			return err
+		}
+		return p.each(ctx, n, func(i int) error {
+			clip, class := encodeClip(o.Seed, split, i, halves)
+			file := append(bytes.Clone(head), clip...)
+			return os.WriteFile(filepath.Join(root, ClassNames[class], fmt.Sprintf("%06d.npy", i)), file, 0o644)
 		})
 	})
 }

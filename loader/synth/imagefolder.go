@@ -26,39 +26,12 @@ const (
 // ImageFolder writes dir/train/class/… and dir/val/class/…: JPEGs of varying size, every tenth
 // image a PNG. If it fails it leaves dir as it was.
 func ImageFolder(ctx context.Context, dir string, o Options) error {
-	o, err := o.withDefaults("an image folder", folderSamples)
-	if err != nil {
-		return err
-	}
-	m := marker.Marker{Format: "imagefolder", Name: "ImageFolder", Samples: o.Samples, Test: o.Test, Seed: o.Seed}
-	p := &progress{total: o.Samples + o.Test, fn: o.Progress}
-	return publish(dir, m, func(tmp string) error {
-		for _, s := range []struct {
-			name     string
-			split, n int
-		}{{"train", splitTrain, o.Samples}, {"val", splitTest, o.Test}} {
-			root := filepath.Join(tmp, s.name)
-			for _, c := range ClassNames {
-				if err := os.MkdirAll(filepath.Join(root, c), 0o755); err != nil {
-					return err
-				}
-			}
-			if err := marker.Write(root, m); err != nil { // a split may be opened on its own
-				return err
-			}
-			if err := parallel(ctx, s.n, 4, func(from, to int) error {
-				for i := from; i < to; i++ {
-					if err := writeImage(root, o.Seed, s.split, i); err != nil {
-						return err
-					}
-				}
-				p.add(to - from)
-				return nil
-			}); err != nil {
-				return err
-			}
+	m := marker.Marker{Format: "imagefolder", Name: "ImageFolder"}
+	return splits(dir, "an image folder", folderSamples, m, o, func(root string, split, n int, p *progress) error {
+		if err := classFolders(root); err != nil {
+			return err
 		}
-		return nil
+		return p.each(ctx, n, func(i int) error { return writeImage(root, o.Seed, split, i) })
 	})
 }
 

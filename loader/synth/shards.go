@@ -3,7 +3,6 @@ package synth
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 
@@ -17,46 +16,18 @@ const shardSamples = 128
 // Shards writes dir/train and dir/val. Each has tar shards in WebDataset's layout, with the
 // images of ImageFolder and their classes. If it fails it leaves dir as it was.
 func Shards(ctx context.Context, dir string, o Options) error {
-	o, err := o.withDefaults("shards", folderSamples)
-	if err != nil {
-		return err
-	}
-	m := marker.Marker{Format: shards.Format, Name: "shards", Samples: o.Samples, Test: o.Test, Seed: o.Seed}
-	p := &progress{total: o.Samples + o.Test, fn: o.Progress}
-	return publish(dir, m, func(tmp string) error {
-		return splits(tmp, m, o, func(root string, split, n int) error {
-			var packed []shards.Packed
-			for first := 0; first < n; first += shardSamples {
-				one, err := writeShard(ctx, filepath.Join(root, fmt.Sprintf("shard-%06d%s", len(packed), shards.Ext)), o.Seed, split, first, min(n, first+shardSamples), p)
-				if err != nil {
-					return err
-				}
-				packed = append(packed, one)
+	m := marker.Marker{Format: shards.Format, Name: "shards"}
+	return splits(dir, "shards", folderSamples, m, o, func(root string, split, n int, p *progress) error {
+		var packed []shards.Packed
+		for first := 0; first < n; first += shardSamples {
+			one, err := writeShard(ctx, filepath.Join(root, fmt.Sprintf("shard-%06d%s", len(packed), shards.Ext)), o.Seed, split, first, min(n, first+shardSamples), p)
+			if err != nil {
+				return err
 			}
-			return shards.WriteManifest(root, ClassNames[:], true, packed)
-		})
+			packed = append(packed, one)
+		}
+		return shards.WriteManifest(root, ClassNames[:], true, packed)
 	})
-}
-
-// splits makes and fills each split's folder. It marks each, since a split may be opened on its
-// own.
-func splits(tmp string, m marker.Marker, o Options, fill func(root string, split, n int) error) error {
-	for _, s := range []struct {
-		name     string
-		split, n int
-	}{{"train", splitTrain, o.Samples}, {"val", splitTest, o.Test}} {
-		root := filepath.Join(tmp, s.name)
-		if err := os.MkdirAll(root, 0o755); err != nil {
-			return err
-		}
-		if err := marker.Write(root, m); err != nil {
-			return err
-		}
-		if err := fill(root, s.split, s.n); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // writeShard writes the images from first to end, encoding them on all cores.
@@ -67,16 +38,10 @@ func writeShard(ctx context.Context, path string, seed int64, split, first, end 
 		class int
 	}
 	images := make([]encoded, end-first)
-	err = parallel(ctx, len(images), 4, func(from, to int) error {
-		for i := from; i < to; i++ {
-			e := &images[i]
-			var err error
-			if e.file, e.ext, e.class, err = encodeImage(seed, split, first+i); err != nil {
-				return err
-			}
-		}
-		p.add(to - from)
-		return nil
+	err = p.each(ctx, len(images), func(i int) (err error) {
+		e := &images[i]
+		e.file, e.ext, e.class, err = encodeImage(seed, split, first+i)
+		return err
 	})
 	if err != nil {
 		return packed, err

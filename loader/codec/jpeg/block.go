@@ -5,24 +5,8 @@ package jpeg
 // invalid code is 0 and has 17 bits, and values after the last coefficient replace the last
 // one.
 func (d *Decoder) decodeBlock(c *component, at int) {
-	r := &d.bits
-	if r.n < 48 {
-		r.fill()
-	}
-	acc, n := r.acc, r.n
-	dc, ac, q := &d.dc[c.dc&3], &d.ac[c.ac&3], &d.quant[c.q&3]
-
-	e := dc.look[acc>>(64-lookBits)]
-	size, length := int(e&255), int(e>>8)
-	if e == 0 {
-		s, l := dc.long(acc)
-		size, length = int(s), l
-	}
-	acc <<= length & 63
-	if n -= length + size; size > 0 {
-		c.pred += extend(int32(acc>>((64-size)&63)), size)
-		acc <<= size & 63
-	}
+	r, ac, q := &d.bits, &d.ac[c.ac&3], &d.quant[c.q&3]
+	acc, n := d.readDC(c)
 	block := &d.block
 	dcValue := int32(int16(c.pred * q[0])) // SIMD code has 16 bits
 	any, cols := false, uint32(1)
@@ -81,22 +65,8 @@ func (d *Decoder) decodeBlock(c *component, at int) {
 // next block's is relative.
 func (d *Decoder) skipBlock(c *component) {
 	r := &d.bits
-	if r.n < 48 {
-		r.fill()
-	}
-	acc, n := r.acc, r.n
-	dc, ac := &d.dc[c.dc&3], &d.ac[c.ac&3]
-	e := dc.look[acc>>(64-lookBits)]
-	size, length := int(e&255), int(e>>8)
-	if e == 0 {
-		s, l := dc.long(acc)
-		size, length = int(s), l
-	}
-	acc <<= length & 63
-	if n -= length + size; size > 0 {
-		c.pred += extend(int32(acc>>((64-size)&63)), size)
-		acc <<= size & 63
-	}
+	ac := &d.ac[c.ac&3]
+	acc, n := d.readDC(c)
 	for k := 1; k < 64; k++ {
 		if n < 32 {
 			r.acc, r.n = acc, n
@@ -117,4 +87,26 @@ func (d *Decoder) skipBlock(c *component) {
 		}
 	}
 	r.acc, r.n = acc, n
+}
+
+// readDC reads the DC value of a block into c.pred. It returns the bits that follow, as in
+// bits, which keeps its own until the block is read.
+func (d *Decoder) readDC(c *component) (acc uint64, n int) {
+	r, dc := &d.bits, &d.dc[c.dc&3]
+	if r.n < 48 {
+		r.fill()
+	}
+	acc, n = r.acc, r.n
+	e := dc.look[acc>>(64-lookBits)]
+	size, length := int(e&255), int(e>>8)
+	if e == 0 {
+		s, l := dc.long(acc)
+		size, length = int(s), l
+	}
+	acc <<= length & 63
+	if n -= length + size; size > 0 {
+		c.pred += extend(int32(acc>>((64-size)&63)), size)
+		acc <<= size & 63
+	}
+	return acc, n
 }
