@@ -25,11 +25,9 @@ func watchStops(suspend func(on bool), r *trace.Recorder) (end func()) {
 
 // onStop calls f for each TSTP until end is called.
 func onStop(r *trace.Recorder, f func()) (end func()) {
-	stop, quit, done := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
+	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTSTP)
-	go func() {
-		defer close(done)
-		defer watch.Recover(r, "wait for ctrl+z")
+	task := watch.Go(r, "wait for ctrl+z", func(quit <-chan struct{}) {
 		for {
 			select {
 			case <-quit:
@@ -38,8 +36,8 @@ func onStop(r *trace.Recorder, f func()) (end func()) {
 				f()
 			}
 		}
-	}()
-	return func() { signal.Stop(stop); close(quit); <-done }
+	})
+	return func() { signal.Stop(stop); task.Stop() }
 }
 
 // sleep stops the process until someone continues it. It sends STOP, because a TSTP that is

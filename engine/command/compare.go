@@ -20,7 +20,6 @@ import (
 	"dev.gpustall/engine/command/summary"
 	"dev.gpustall/engine/command/sweepcmd"
 	"dev.gpustall/engine/report"
-	"dev.gpustall/engine/trace/store"
 )
 
 func newCompare() *cobra.Command {
@@ -83,28 +82,11 @@ func openSide(name string) (report.Side, error) {
 	if err != nil {
 		return report.Side{}, err
 	}
-	s, err := store.Open(path)
+	s, err := openSession(path)
 	if err != nil {
 		return report.Side{}, err
 	}
-	complain(os.Stderr, s)
 	return report.Side{Session: path, Snapshot: s.Snapshot(0, 0), Segment: segment}, nil
-}
-
-// splitSession returns the file of a session, and the segment if one is named after a colon.
-func splitSession(name string) (path, segment string, err error) {
-	session := name
-	if at := strings.LastIndexByte(name, ':'); at > 0 && !cli.Exists(name) && isSegment(name[at+1:]) {
-		session, segment = name[:at], name[at+1:]
-	}
-	path, err = findSession(session)
-	return path, segment, err
-}
-
-// isSegment reports whether name is the name of a segment.
-func isSegment(name string) bool {
-	n, err := strconv.Atoi(strings.TrimPrefix(name, "#"))
-	return name == "A" || strings.HasPrefix(name, "#") && err == nil && n >= 0
 }
 
 // limit is how much worse B may be in one measurement.

@@ -2,14 +2,12 @@ package command
 
 import (
 	"io"
-	"os"
 	"strings"
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/command/cli"
-	"dev.gpustall/engine/trace/store"
 )
 
 // diagnosis returns the advice on a session: on the settings to keep, or on a segment that is
@@ -19,11 +17,10 @@ func diagnosis(name string, rate float64) (a advice.Advice, err error) {
 	if err != nil {
 		return a, err
 	}
-	session, err := store.Open(path)
+	session, err := openSession(path)
 	if err != nil {
 		return a, err
 	}
-	complain(os.Stderr, session)
 	s := all(session)
 	if rate > 0 {
 		s.Meta.GPURate = rate

@@ -59,16 +59,14 @@ func newOptions(version string) *options {
 // dataHelp says what --data takes.
 const dataHelp = "CIFAR-10 or CIFAR-100 folder or tar.gz, a folder of images or .npy arrays by class, or one of WebDataset shards; the last two also as s3:// or azblob:// (default: synthetic CIFAR-10)"
 
+// addTraining adds the flags of a training.
 func (o *options) addTraining(fs *pflag.FlagSet) {
 	fs.SortFlags = false
-	fs.StringVar(&o.device, "device", "auto", "auto, cpu, cuda[:N] or emu:PRESET (gpustall doctor lists them)")
-	o.Model.Add(fs)
-	fs.StringVar(&o.data, "data", "", dataHelp)
-	o.images.Add(fs)
+	o.addSubject(fs)
 	flags.AddDropCache(fs, &o.dropCache)
 	fs.IntVar(&o.epochs, "epochs", 0, "stop after N epochs, 0 for no limit (default: 1 without a screen, unless --steps is given)")
 	fs.IntVar(&o.steps, "steps", 0, "stop after N steps (default: no limit)")
-	fs.Int64Var(&o.seed, "seed", 1, "seed of the weights, the order and the augmentation")
+	flags.AddSeed(fs, &o.seed)
 	fs.Float64Var(&o.lr, "lr", 0, "learning rate (default: what suits the model and the batch size, or the optimizer's that was chosen)")
 	fs.VarPF(&o.test, "evaluate", "", "evaluate on the data's test split after each epoch, if there is one; that time is in no share").NoOptDefVal = "on"
 	o.knobs.Add(fs, true)
@@ -77,6 +75,15 @@ func (o *options) addTraining(fs *pflag.FlagSet) {
 	fs.StringVar(&o.session, "session", "", "file to write the session to (default: in the state directory)")
 }
 
+// addSubject adds the flags that say what is trained on what.
+func (o *options) addSubject(fs *pflag.FlagSet) {
+	fs.StringVar(&o.device, "device", "auto", "auto, cpu, cuda[:N] or emu:PRESET (gpustall doctor lists them)")
+	o.Model.Add(fs)
+	fs.StringVar(&o.data, "data", "", dataHelp)
+	o.images.Add(fs)
+}
+
+// addScreen adds the flags of the screen.
 func (o *options) addScreen(fs *pflag.FlagSet) {
 	fs.IntVar(&o.fps, "fps", 10, "frames per second, 1 to 60")
 	fs.StringVar(&o.theme, "theme", "default", knob.Choice(themes))

@@ -22,8 +22,7 @@ type printer struct {
 	opts *options
 	out  io.Writer
 	log  io.Writer
-	quit chan struct{}
-	done chan struct{}
+	task *watch.Task
 
 	unread  func() // called when nobody reads out any more
 	noted   int    // notes that were printed
@@ -31,27 +30,11 @@ type printer struct {
 }
 
 func (p *printer) start() {
-	p.quit, p.done = make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(p.done)
-		defer watch.Recover(p.run.recorder, "print progress")
-		tick := time.NewTicker(time.Duration(max(p.opts.interval, 0.05) * float64(time.Second)))
-		defer tick.Stop()
-		for {
-			select {
-			case <-p.quit:
-				return
-			case <-tick.C:
-				p.progress()
-			}
-		}
-	}()
+	period := time.Duration(max(p.opts.interval, 0.05) * float64(time.Second))
+	p.task = watch.Every(p.run.recorder, "print progress", period, p.progress)
 }
 
-func (p *printer) stop() {
-	close(p.quit)
-	<-p.done
-}
+func (p *printer) stop() { p.task.Stop() }
 
 func (p *printer) progress() {
 	s := p.run.session.Snapshot(0, 0)

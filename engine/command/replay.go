@@ -1,10 +1,8 @@
 package command
 
 import (
-	"io"
 	"os"
 
-	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/command/cli"
 	"dev.gpustall/engine/command/flags"
 	"dev.gpustall/engine/report"
@@ -48,11 +46,4 @@ func newReplay(version string) *cobra.Command {
 	}
 	o.addScreen(cmd.Flags())
 	return cmd
-}
-
-// complain reports damage of a session's file.
-func complain(w io.Writer, s snapshotter) {
-	for _, text := range s.Snapshot(0, 0).Damage {
-		_ = cli.Say(w, "gpustall: %s\n", units.Line(text))
-	}
 }

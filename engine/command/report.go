@@ -14,7 +14,6 @@ import (
 	"dev.gpustall/engine/command/flags"
 	"dev.gpustall/engine/command/sweepcmd"
 	"dev.gpustall/engine/report"
-	"dev.gpustall/engine/trace/store"
 	"github.com/spf13/cobra"
 )
 
@@ -53,11 +52,10 @@ latest. Of a sweep's folder it is made anew from the sessions in it.`,
 			if err != nil {
 				return err
 			}
-			s, err := store.Open(path)
+			s, err := openSession(path)
 			if err != nil {
 				return err
 			}
-			complain(os.Stderr, s)
 			export := func(w io.Writer) error {
 				snap := all(s)
 				if rate > 0 {

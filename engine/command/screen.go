@@ -9,7 +9,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -19,8 +18,6 @@ import (
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/command/cli"
 	"dev.gpustall/engine/report"
-	"dev.gpustall/engine/trace"
-	"dev.gpustall/engine/trace/store"
 	"dev.gpustall/tui"
 )
 
@@ -182,11 +179,6 @@ func ended(trainErr, screenErr, sig error) error {
 	return sig
 }
 
-// snapshotter is the source of a report.
-type snapshotter interface {
-	Snapshot(from, to int64) *trace.Snapshot
-}
-
 // exportReport writes the markdown report into the working directory, under an unused name.
 func exportReport(s snapshotter, id, session string) (string, error) {
 	path := id + ".md"
@@ -204,8 +196,3 @@ func exportReport(s snapshotter, id, session string) (string, error) {
 	}
 	return path, nil
 }
-
-// all returns the whole session.
-func all(s snapshotter) *trace.Snapshot { return s.Snapshot(0, 1<<62) }
-
-func baseName(path string) string { return strings.TrimSuffix(filepath.Base(path), store.Ext) }

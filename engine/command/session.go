@@ -53,7 +53,7 @@ type run struct {
 	batch     string // the size that --batch-size auto came to
 	begins    string // what the weights begin with, if not random
 	keeper    *keeper
-	gauges    *watch.Gauges
+	gauges    *watch.Task
 	watch     *watch.File
 	tries     *watch.Experiments
 	answered  atomic.Bool // all questions are answered, which ends the run
@@ -383,27 +383,4 @@ func (o *options) checkSession() error {
 		return errs.New("create session file", o.session, dir+" is not a folder", hint)
 	}
 	return nil
-}
-
-// findSession returns the file of a session that the user named: a path, an ID, or "latest".
-func findSession(name string) (string, error) {
-	if cli.Exists(name) {
-		return name, nil
-	}
-	if err := cli.CheckSessionHome("name a session's file"); err != nil {
-		return "", err
-	}
-	if name == "latest" {
-		return store.Latest(cli.SessionDir())
-	}
-	all, err := store.List(cli.SessionDir())
-	if err != nil {
-		return "", err
-	}
-	for _, s := range all {
-		if s.Meta.ID == name || strings.TrimSuffix(filepath.Base(s.Path), store.Ext) == name {
-			return s.Path, nil
-		}
-	}
-	return "", errs.New("open session", name, "no such file, and no session of that name in "+cli.SessionDir(), "gpustall sessions lists them")
 }

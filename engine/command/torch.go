@@ -126,8 +126,7 @@ type torchRun struct {
 
 	summarised bool // JSON has said how the run ended
 
-	run  *run
-	stop func() // stops the gauges
+	run *run
 }
 
 // openLog makes a new file for the script's output, beside the session. It is opened for
@@ -196,7 +195,8 @@ func (t *torchRun) begin(first *bridge.Start) error {
 	t.bridge.Captured = t.taken.came
 	t.bridge.Record(r.recorder)
 	r.collector.Start()
-	t.stop = watch.StartTrainingGauges(r.recorder, t.script.PID(), &first.Hello, t.bridge.GPU, t.bridge.Did, t.gauged)
+	training := watch.Training{Root: t.script.PID(), Hello: &first.Hello, GPU: t.bridge.GPU, Did: t.bridge.Did}
+	r.gauges = watch.StartTrainingGauges(r.recorder, training, t.gauged)
 	r.watch = watch.WatchFile(r.recorder, r.file)
 	r.tries = watch.StartExperiments(r.session, t.bridge.Control, r.recorder, func([]knob.Setting) (int64, string) { return 0, "" })
 	r.recorder.Note("info", "watching process "+fmt.Sprint(first.Hello.PID)+": PyTorch "+first.Hello.Torch+", Python "+first.Hello.Python)
@@ -256,7 +256,7 @@ func (t *torchRun) end() error {
 	}
 	r := t.run
 	r.tries.Close()
-	t.stop()
+	r.gauges.Stop()
 	r.watch.Stop()
 	t.bridge.Stop()
 	t.taken.wait.Wait()

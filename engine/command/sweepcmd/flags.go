@@ -67,7 +67,7 @@ func (f *sweepFlags) add(fs *pflag.FlagSet) {
 	f.images.Add(fs)
 	f.init.Add(fs)
 	flags.AddDropCache(fs, &f.drop)
-	fs.Int64Var(&f.seed, "seed", 1, "seed of the weights, the order and the augmentation")
+	flags.AddSeed(fs, &f.seed)
 	fs.Float64Var(&f.lr, "lr", 0, "learning rate (default: what suits the model and the batch size)")
 	fs.BoolVar(&f.slurm, "slurm", false, "have a Slurm cluster do the runs, as an sbatch array, and wait for them; --out must be on all nodes")
 	fs.BoolVar(&f.script, "slurm-script", false, "write the batch script into --out and do nothing else")

@@ -29,37 +29,35 @@ type Experiments struct {
 	waiting  []experiment.Question
 	answered func(error) // called when no question is left; nil after that, and if nobody asked
 
-	begun      chan struct{} // wakes the goroutine
-	quit, done chan struct{}
+	begun chan struct{} // wakes the goroutine
+	task  *Task
 }
 
 // StartExperiments starts the goroutine. The caller must call Close.
 func StartExperiments(s *trace.Session, c experiment.Control, r *trace.Recorder, needs func([]knob.Setting) (int64, string)) *Experiments {
-	x := &Experiments{session: s, control: c, recorder: r, needs: needs, begun: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
-	go func() {
-		defer close(x.done)
-		defer Recover(r, "experiment")
+	x := &Experiments{session: s, control: c, recorder: r, needs: needs, begun: make(chan struct{}, 1)}
+	x.task = Go(r, "experiment", func(quit <-chan struct{}) {
 		for {
 			select {
-			case <-x.quit:
+			case <-quit:
 				return
 			case <-x.begun:
 			}
-			if !x.follow() {
+			if !x.follow(quit) {
 				return
 			}
 		}
-	}()
+	})
 	return x
 }
 
 // follow looks until nothing is under way. It returns false if the run ended first.
-func (x *Experiments) follow() bool {
+func (x *Experiments) follow(quit <-chan struct{}) bool {
 	tick := time.NewTicker(experimentPeriod)
 	defer tick.Stop()
 	for x.look() {
 		select {
-		case <-x.quit:
+		case <-quit:
 			return false
 		case <-tick.C:
 		}
@@ -163,8 +161,7 @@ func (x *Experiments) Stop() {
 
 // Close ends the goroutine. It is called after the run has ended.
 func (x *Experiments) Close() {
-	close(x.quit)
-	<-x.done
+	x.task.Stop()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.now != nil {

@@ -17,16 +17,11 @@ const watchPeriod = time.Second
 
 // File watches the file of the session. If it is removed or replaced during the run, a note says
 // so once: what is written after that is lost.
-type File struct {
-	quit, done chan struct{}
-}
+type File struct{ task *Task }
 
 // WatchFile starts the watch. The caller must call Stop.
 func WatchFile(r *trace.Recorder, path string) *File {
-	w := &File{quit: make(chan struct{}), done: make(chan struct{})}
-	go func() {
-		defer close(w.done)
-		defer Recover(r, "watch the session file")
+	return &File{Go(r, "watch the session file", func(quit <-chan struct{}) {
 		was, err := os.Stat(path)
 		if err != nil {
 			r.Note("warn", lostFile(path, err))
@@ -36,7 +31,7 @@ func WatchFile(r *trace.Recorder, path string) *File {
 		defer due.Stop()
 		for {
 			select {
-			case <-w.quit:
+			case <-quit:
 				return
 			case <-due.C:
 			}
@@ -50,8 +45,7 @@ func WatchFile(r *trace.Recorder, path string) *File {
 				return
 			}
 		}
-	}()
-	return w
+	})}
 }
 
 var errReplaced = errors.New("another file took its name")
@@ -66,6 +60,5 @@ func lostFile(path string, err error) string {
 
 // Stop ends the watch. It waits only briefly, because a file system may hang.
 func (w *File) Stop() {
-	close(w.quit)
-	_ = cli.Briefly(func() { <-w.done })
+	_ = cli.Briefly(w.task.Stop)
 }

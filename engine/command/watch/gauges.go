@@ -21,69 +21,85 @@ const gaugePeriod = 250 * time.Millisecond
 // than all others together, and counts CPU time in ticks of 10 ms.
 const hostEvery = 2
 
-// Gauges samples NVML, the loader's memory and the host, beside the hot path.
-type Gauges struct {
-	quit, done chan struct{}
+// gauges samples the gauges of a run, beside the hot path: those of the loader, of object stores,
+// of the host and of NVML.
+type gauges struct {
+	recorder *trace.Recorder
+	engine   *train.Engine
+	device   device.Device
+	files    *source.Files
+
+	nvml    *nvml.Sampler // nil if there is no NVIDIA GPU
+	host    *hostWatch
+	threads starvation
+	stores  storeGauges
+	skipped int
 }
 
-// StartGauges starts the sampling. The caller must call Stop.
-func StartGauges(r *trace.Recorder, e *train.Engine, d *machine.Device, files *source.Files) *Gauges {
-	g := &Gauges{quit: make(chan struct{}), done: make(chan struct{})}
-	go func() {
-		defer close(g.done)
-		defer Recover(r, "sample the gauges")
-		var sampler *nvml.Sampler
+// StartGauges starts to sample the gauges of a run.
+func StartGauges(r *trace.Recorder, e *train.Engine, d *machine.Device, files *source.Files) *Task {
+	return Go(r, "sample the gauges", func(quit <-chan struct{}) {
+		g := &gauges{recorder: r, engine: e, device: d.Device, files: files}
 		if d.Index >= 0 {
 			s, err := openNVML(d.Device.Info().UUID, d.Index)
 			if err != nil {
 				r.Note("warn", err.Error())
 			} else {
-				sampler = s
+				g.nvml = s
 				defer s.Close()
 			}
 		}
-		watched := watchHost(host.New())
-		defer watched.Close()
-		var threads starvation
-		threads.sample(d.Device)
+		g.host = watchHost(host.New())
+		defer g.host.Close()
+		g.threads.sample(g.device)
 		tick := time.NewTicker(gaugePeriod)
 		defer tick.Stop()
-		skipped := 0
-		var stores storeGauges
 		for n := 1; ; n++ {
-			ended := false
 			select {
-			case <-g.quit:
-				ended = true
-			case <-tick.C:
-			}
-			s := e.Loader()
-			if s.Skipped > skipped {
-				skipped = s.Skipped
-				r.Gauge(trace.GaugeSkipped, float64(skipped))
-			}
-			stores.look(r, files)
-			if ended {
+			case <-quit:
+				g.count(e.Loader().Skipped)
 				return
-			}
-			r.Gauge("queue_ready", float64(s.Ready))
-			r.Gauge("queue_cap", float64(s.Capacity))
-			r.Gauge("pinned_bytes", float64(s.PinnedBytes))
-			machine.RaiseProcessors(s.Workers)
-			if n%hostEvery == 0 {
-				watched.record(r)
-				if share, known := threads.sample(d.Device); known {
-					r.Gauge(trace.GaugeStarved, 100*share)
-				}
-			}
-			if sampler != nil {
-				for _, v := range sampler.Read() {
-					r.Gauge(v.Name, v.Value)
-				}
+			case <-tick.C:
+				g.sample(n)
 			}
 		}
-	}()
-	return g
+	})
+}
+
+// sample takes the n-th sample.
+func (g *gauges) sample(n int) {
+	s, r := g.engine.Loader(), g.recorder
+	g.count(s.Skipped)
+	r.Gauge("queue_ready", float64(s.Ready))
+	r.Gauge("queue_cap", float64(s.Capacity))
+	r.Gauge("pinned_bytes", float64(s.PinnedBytes))
+	machine.RaiseProcessors(s.Workers)
+	if n%hostEvery == 0 {
+		g.host.record(r)
+		if share, known := g.threads.sample(g.device); known {
+			r.Gauge(trace.GaugeStarved, 100*share)
+		}
+	}
+	recordNVML(r, g.nvml)
+}
+
+// count records what only grows. It is called at the end too, so that the last counts are complete.
+func (g *gauges) count(skipped int) {
+	if skipped > g.skipped {
+		g.skipped = skipped
+		g.recorder.Gauge(trace.GaugeSkipped, float64(skipped))
+	}
+	g.stores.look(g.recorder, g.files)
+}
+
+// recordNVML records the gauges of a GPU. s may be nil.
+func recordNVML(r *trace.Recorder, s *nvml.Sampler) {
+	if s == nil {
+		return
+	}
+	for _, v := range s.Read() {
+		r.Gauge(v.Name, v.Value)
+	}
 }
 
 // hostWatch records what the host does.
@@ -135,9 +151,4 @@ func openNVML(uuid string, index int) (*nvml.Sampler, error) {
 		return nvml.Open(index)
 	}
 	return nvml.OpenUUID(uuid)
-}
-
-func (g *Gauges) Stop() {
-	close(g.quit)
-	<-g.done
 }

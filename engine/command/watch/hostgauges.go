@@ -18,24 +18,43 @@ const (
 	GaugedAlone = time.Second
 )
 
-// StartTrainingGauges samples the host beside the user's training, once every so often, until
-// stop is called: root and all its descendants, its GPU, and the run-queue wait of the threads of
-// a training that computes on the host. on returns NVML's name of the GPU, and whether the
-// training uses one. did returns what the loop has done so far.
-func StartTrainingGauges(r *trace.Recorder, root int, hello *bridge.Hello, on func() (uuid string, used bool), did func() trace.Rank,
-	every time.Duration) (stop func()) {
-	quit, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		defer Recover(r, "sample the gauges")
-		family := host.Family(root)
-		watched := watchHost(host.NewOf(func() []int { return family }))
-		defer watched.Close()
-		loop := host.NewOf(func() []int { return []int{hello.PID} })
-		defer loop.Close()
-		var gpu *nvml.Sampler
-		asked := "" // the UUID of the GPU that was opened last
-		was, loops := loop.Threads(), trace.Rank{}
+// Training is the user's training, as gauges see it.
+type Training struct {
+	Root  int // the process of the command; its descendants belong to it
+	Hello *bridge.Hello
+	GPU   func() (uuid string, used bool) // NVML's name of the GPU, and whether the training uses it
+	Did   func() trace.Rank               // what the loop has done so far
+}
+
+// trainingGauges samples the host, the GPU, and the run-queue wait of the threads of a training
+// that computes on the host.
+type trainingGauges struct {
+	Training
+	recorder *trace.Recorder
+
+	family  []int // the training's processes
+	host    *hostWatch
+	loop    *host.Sampler // of the process that trains
+	gpu     *nvml.Sampler // nil if none is open
+	opened  string        // the UUID of the GPU that was opened last
+	threads host.Threads  // at the last sample
+	rank    trace.Rank    // at the last sample
+}
+
+// StartTrainingGauges starts to sample the gauges of the user's training, once every so often.
+func StartTrainingGauges(r *trace.Recorder, t Training, every time.Duration) *Task {
+	return Go(r, "sample the gauges", func(quit <-chan struct{}) {
+		g := &trainingGauges{Training: t, recorder: r, family: host.Family(t.Root)}
+		g.host = watchHost(host.NewOf(func() []int { return g.family }))
+		defer g.host.Close()
+		g.loop = host.NewOf(func() []int { return []int{t.Hello.PID} })
+		defer g.loop.Close()
+		defer func() {
+			if g.gpu != nil {
+				_ = g.gpu.Close()
+			}
+		}()
+		g.threads = g.loop.Threads()
 		due := time.NewTimer(timer.Left(every))
 		defer due.Stop()
 		for {
@@ -45,40 +64,44 @@ func StartTrainingGauges(r *trace.Recorder, root int, hello *bridge.Hello, on fu
 			case <-due.C:
 			}
 			due.Reset(timer.Left(every))
-			family = host.Family(root)
-			watched.record(r)
-			is := loop.Threads()
-			uuid, used := on()
-			if uuid != asked {
-				asked = uuid
-				s, err := nvml.OpenUUID(uuid)
-				if err != nil {
-					r.Note("warn", err.Error())
-				} else {
-					gpu = s
-					defer gpu.Close()
-				}
-			}
-			if gpu != nil {
-				for _, v := range gpu.Read() {
-					r.Gauge(v.Name, v.Value)
-				}
-			}
-			k := did()
-			if share, known := is.Starved(was); known && !used {
-				lost, counted := withoutCore(share, &loops, &k, hello.Threads)
-				if !counted { // it is counted once a second
-					continue
-				}
-				r.Gauge(trace.GaugeStarved, 100*lost)
-			}
-			was, loops = is, k
+			g.sample()
 		}
-	}()
-	return func() {
-		close(quit)
-		<-done
+	})
+}
+
+func (g *trainingGauges) sample() {
+	g.family = host.Family(g.Root)
+	g.host.record(g.recorder)
+	threads := g.loop.Threads()
+	uuid, used := g.GPU()
+	g.open(uuid)
+	recordNVML(g.recorder, g.gpu)
+	rank := g.Did()
+	if share, known := threads.Starved(g.threads); known && !used {
+		lost, counted := withoutCore(share, &g.rank, &rank, g.Hello.Threads)
+		if !counted { // it is counted once a second
+			return
+		}
+		g.recorder.Gauge(trace.GaugeStarved, 100*lost)
 	}
+	g.threads, g.rank = threads, rank
+}
+
+// open opens the GPU of that name, unless it was the last one.
+func (g *trainingGauges) open(uuid string) {
+	if uuid == g.opened {
+		return
+	}
+	g.opened = uuid
+	s, err := nvml.OpenUUID(uuid)
+	if err != nil {
+		g.recorder.Note("warn", err.Error())
+		return
+	}
+	if g.gpu != nil {
+		_ = g.gpu.Close()
+	}
+	g.gpu = s
 }
 
 // withoutCore returns the part of the time with a batch in hand in which the training's threads
