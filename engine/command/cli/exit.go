@@ -106,6 +106,7 @@ type Summarised struct{ error }
 // MarkSummarised marks err as told by a printed summary.
 func MarkSummarised(err error) error { return Summarised{err} }
 
+// Unwrap returns the error.
 func (e Summarised) Unwrap() error { return e.error }
 
 // AsksJSON reports whether a command line asks for JSON that ends in a summary, even if the rest

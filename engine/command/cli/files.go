@@ -5,6 +5,7 @@ import (
 	"os"
 )
 
+// Exists reports whether there is a file at path, also a broken link.
 func Exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil

@@ -18,26 +18,27 @@ const unreadAfter = time.Second
 // errUnread is the error of a write that nobody reads.
 var errUnread = errors.New("nobody reads the output")
 
-// outlet writes to w. A write waits for its reader until ctx ends, and then for at most
+// Outlet writes to w. A write waits for its reader until ctx ends, and then for at most
 // unreadAfter; after that all writes fail.
-type outlet struct {
+type Outlet struct {
 	ctx   context.Context
 	w     io.Writer
 	mu    sync.Mutex
 	stuck bool
 }
 
-func NewOutlet(ctx context.Context, w io.Writer) *outlet { return &outlet{ctx: ctx, w: w} }
+// NewOutlet returns an Outlet that writes to w.
+func NewOutlet(ctx context.Context, w io.Writer) *Outlet { return &Outlet{ctx: ctx, w: w} }
 
 // Fd returns the descriptor of the file, or one that no file has.
-func (o *outlet) Fd() uintptr {
+func (o *Outlet) Fd() uintptr {
 	if f, ok := o.w.(*os.File); ok {
 		return f.Fd()
 	}
 	return ^uintptr(0)
 }
 
-func (o *outlet) Write(b []byte) (int, error) {
+func (o *Outlet) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.stuck {

@@ -18,6 +18,7 @@ import (
 // Output is where a command writes: the file of --output, or standard output.
 type Output struct{ Path string }
 
+// Add adds --output.
 func (o *Output) Add(fs *pflag.FlagSet) {
 	fs.StringVarP(&o.Path, "output", "o", "", "file to write to (default: standard output)")
 }

@@ -28,6 +28,7 @@ var (
 	makeNames = slices.Sorted(maps.Keys(makers))
 )
 
+// New returns the command gpustall data.
 func New() *cobra.Command {
 	data := &cobra.Command{Use: "data", Short: "Make, get, pack or inspect data sets", Args: flags.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

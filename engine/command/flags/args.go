@@ -34,6 +34,7 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	return NoCommand(cmd, args[0])
 }
 
+// NoCommand returns the error of a command that does not exist.
 func NoCommand(root *cobra.Command, name string) error {
 	var names []string
 	for _, c := range root.Commands() {

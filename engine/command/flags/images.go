@@ -28,6 +28,7 @@ const (
 	WhereSetting     = "where"
 )
 
+// Add adds the flags.
 func (f *Images) Add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.Transform, TransformSetting, "", "what is made of each image, as in 'rrc(224)|hflip|normalize': torchvision's transforms and defaults; gpustall data transforms lists them (default: what suits the data)")
 	f.addWhere(fs)
@@ -76,6 +77,7 @@ func (f *Images) Given() (out []knob.Setting) {
 	return out
 }
 
+// To sets the flags in o.
 func (f *Images) To(o *format.Options) {
 	o.Transform, o.Size, o.Where = f.Transform, f.Size, f.Where
 }

@@ -13,6 +13,7 @@ import (
 // Init is --init: the weights to begin with.
 type Init struct{ File string }
 
+// Add adds --init.
 func (f *Init) Add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.File, "init", "", "begin with the weights in `FILE`"+safetensors.Ext+", named as torchvision's; a head for another number of classes stays random")
 }

@@ -175,6 +175,7 @@ func (ks *Knobs) Names() []string {
 	return names
 }
 
+// Name returns the flag of a knob or a setting.
 func Name(knob string) string { return strings.ReplaceAll(knob, "_", "-") }
 
 // switchType is the name of a switch's value in the help.

@@ -27,8 +27,10 @@ var (
 	StemHelp  = "of a ResNet, " + knob.Choice(nn.Stems()) + ": 3x3, or 7x7 with stride 2 and a max-pool (default: what suits the images' size)"
 )
 
+// PlainHelp is the help of --no-batch-norm.
 const PlainHelp = "a ResNet whose convolutions have a bias and no batch norm"
 
+// Add adds the flags.
 func (f *Model) Add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.Name, "model", "", ModelHelp)
 	fs.StringVar(&f.Stem, "stem", "", StemHelp)

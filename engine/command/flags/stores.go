@@ -14,8 +14,10 @@ type Stores struct {
 	Size Size
 }
 
+// DefaultStoreCache is the default of --cache-size, in bytes.
 const DefaultStoreCache = 16 << 30
 
+// Add adds the flags.
 func (f *Stores) Add(fs *pflag.FlagSet) {
 	f.Size = DefaultStoreCache
 	fs.StringVar(&f.dir, "cache-dir", "", "keep what was read of an object store in the folder `DIR`, for later epochs and runs (default: nothing is kept)")

@@ -23,6 +23,7 @@ const (
 
 const groupKey = "gpustall group"
 
+// SetGroup puts a flag into a group of the help.
 func SetGroup(fs *pflag.FlagSet, name, group string) {
 	_ = fs.SetAnnotation(name, groupKey, []string{group}) // it fails only for an unknown flag
 }

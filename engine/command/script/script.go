@@ -80,6 +80,7 @@ func Start(args, env []string, log *os.File) (*Script, error) {
 	return s, nil
 }
 
+// PID returns the number of the script's process.
 func (s *Script) PID() int { return s.cmd.Process.Pid }
 
 // notRun is the error of a command that could not be started. Its exit code is the one that a

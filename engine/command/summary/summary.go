@@ -25,7 +25,7 @@ type Run struct {
 	course
 	recording
 	memory
-	Autotune []tunedKernel `json:"autotune,omitempty"`
+	Autotune []TunedKernel `json:"autotune,omitempty"`
 	copies
 	opTables
 	LossScale *lossScale       `json:"loss_scale,omitempty"` // fp16

@@ -22,6 +22,7 @@ type sweepsConfig struct {
 	Busy       Change `json:"busy_per_sample"`
 }
 
+// SweepsOf returns a comparison of sweeps as JSON.
 func SweepsOf(c *sweep.Comparison) Sweeps {
 	out := Sweeps{Type: "sweep_comparison", A: c.Names[0], B: c.Names[1], Margin: stats.DefaultMargin}
 	for i := range c.Pairs {

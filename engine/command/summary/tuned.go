@@ -7,9 +7,9 @@ import (
 	"dev.gpustall/engine/device"
 )
 
-// tunedKernel is the variant of a kernel that the run chose. gain compares one launch of it with
+// TunedKernel is the variant of a kernel that the run chose. gain compares one launch of it with
 // one of the planner's first guess.
-type tunedKernel struct {
+type TunedKernel struct {
 	Op      string `json:"op"`
 	Layer   string `json:"layer"` // the first layer with this shape
 	Variant string `json:"variant"`
@@ -20,9 +20,10 @@ type tunedKernel struct {
 	Cached  bool   `json:"cached"`
 }
 
-func TunedKernels(ts []device.Tuned) (out []tunedKernel) {
+// TunedKernels returns the variants that a device chose, as JSON.
+func TunedKernels(ts []device.Tuned) (out []TunedKernel) {
 	for _, t := range ts {
-		k := tunedKernel{
+		k := TunedKernel{
 			Op: t.Op, Layer: t.Layer, Variant: t.Variant, First: t.First, Cached: t.Cached,
 			Time: seconds(int64(t.Time)), Was: seconds(int64(t.FirstTime)),
 		}
@@ -33,7 +34,7 @@ func TunedKernels(ts []device.Tuned) (out []tunedKernel) {
 }
 
 // tunedText says how much kernel time tuning saved.
-func tunedText(ks []tunedKernel) string {
+func tunedText(ks []TunedKernel) string {
 	var now, was float64
 	changed := 0
 	for _, k := range ks {

@@ -95,6 +95,7 @@ type ListFlag struct {
 	values []string
 }
 
+// Set adds the values of a list.
 func (l *ListFlag) Set(text string) error {
 	for _, v := range values(text) {
 		if err := l.Check(v); err != nil {

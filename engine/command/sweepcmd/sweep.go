@@ -18,6 +18,7 @@ import (
 	"dev.gpustall/engine/command/flags"
 )
 
+// New returns the command gpustall sweep.
 func New(version string) *cobra.Command {
 	f := &sweepFlags{version: version}
 	cmd := &cobra.Command{
