@@ -25,7 +25,7 @@ import (
 // becomes a session of its own beside the training's. The times of its operators are added to the
 // training's session.
 type captures struct {
-	run     *run
+	of      *recording // the training's
 	control *bridge.Control
 	meta    *trace.Meta // the training's
 
@@ -58,10 +58,10 @@ func (c *captures) ask() error {
 // once.
 func (c *captures) came(got bridge.Captured) {
 	c.wait.Go(func() {
-		defer watch.Recover(c.run.recorder, "read the captured steps")
+		defer watch.Recover(c.of.recorder, "read the captured steps")
 		err := c.read(got)
 		if err != nil {
-			c.run.recorder.Note("warn", "no steps were captured: "+err.Error())
+			c.of.recorder.Note("warn", "no steps were captured: "+err.Error())
 		}
 		c.mu.Lock()
 		c.busy = false
@@ -80,25 +80,25 @@ func (c *captures) read(got bridge.Captured) error {
 	}
 	defer func() { _ = os.Remove(got.Path) }()
 	defer f.Close()
-	snap, err := torch.Import(context.Background(), f, units.Counted(got.Steps, "step", "steps")+" of "+c.run.id())
+	snap, err := torch.Import(context.Background(), f, units.Counted(got.Steps, "step", "steps")+" of "+c.of.id())
 	if err != nil {
 		return err
 	}
 	c.n++
-	file := cli.UnusedName(fmt.Sprintf("%s-capture-%d", strings.TrimSuffix(c.run.file, store.Ext), c.n), store.Ext)
+	file := cli.UnusedName(fmt.Sprintf("%s-capture-%d", strings.TrimSuffix(c.of.file, store.Ext), c.n), store.Ext)
 	snap.Meta.Version, snap.Meta.ID, snap.Meta.Emulated = c.meta.Version, baseName(file), c.meta.Emulated
 	if err := store.Save(file, trace.Restore(snap)); err != nil {
 		return err
 	}
 	c.add(slices.Clone(snap.Ops))
-	c.run.recorder.Note("info", fmt.Sprintf("captured %s: %s; gpustall report %s tells more",
+	c.of.recorder.Note("info", fmt.Sprintf("captured %s: %s; gpustall report %s tells more",
 		units.Counted(int(snap.Meta.Profile.Count), "step", "steps"), summary.Showed(snap.Meta.Profile), file))
 	return nil
 }
 
 // add adds operator times to those of the current segment.
 func (c *captures) add(rows []trace.OpTime) {
-	segments := c.run.session.Snapshot(0, 0).Segments
+	segments := c.of.session.Snapshot(0, 0).Segments
 	if c.rows == nil {
 		c.rows = map[capturedRow]trace.OpTime{}
 	}
@@ -115,5 +115,5 @@ func (c *captures) add(rows []trace.OpTime) {
 		c.rows[key] = r
 		rows[i] = r
 	}
-	c.run.recorder.Ops(rows)
+	c.of.recorder.Ops(rows)
 }

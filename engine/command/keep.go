@@ -225,9 +225,6 @@ func (k *keeper) finish(r *trace.Recorder) error {
 // says returns lines that say what was kept and how to use it.
 func (k *keeper) says(id string) string {
 	out := ""
-	if k == nil { // the user's training keeps its own
-		return out
-	}
 	if k.last != "" {
 		out += fmt.Sprintf("%-*sgpustall run --resume %s   # step %d is in %s\n", cli.LabelWidth, "resume", id, k.at, k.last)
 	}

@@ -18,11 +18,12 @@ import (
 
 // printer prints progress in a goroutine of its own, from start to stop.
 type printer struct {
-	run  *run
-	opts *options
-	out  io.Writer
-	log  io.Writer
-	task *watch.Task
+	of        *recording
+	summarise func(cause error) *summary.Run
+	opts      *options
+	out       io.Writer
+	log       io.Writer
+	task      *watch.Task
 
 	unread  func() // called when nobody reads out any more
 	noted   int    // notes that were printed
@@ -31,13 +32,13 @@ type printer struct {
 
 func (p *printer) start() {
 	period := time.Duration(max(p.opts.interval, 0.05) * float64(time.Second))
-	p.task = watch.Every(p.run.recorder, "print progress", period, p.progress)
+	p.task = watch.Every(p.of.recorder, "print progress", period, p.progress)
 }
 
 func (p *printer) stop() { p.task.Stop() }
 
 func (p *printer) progress() {
-	s := p.run.session.Snapshot(0, 0)
+	s := p.of.session.Snapshot(0, 0)
 	p.tell(s, nil)
 	p.decisions(s)
 	g := summary.ProgressOf(s, p.opts.epochs, p.opts.steps)
@@ -83,10 +84,10 @@ func (p *printer) tell(s *trace.Snapshot, cause error) {
 }
 
 func (p *printer) summary(cause error) error {
-	last := p.run.session.Snapshot(0, 0)
+	last := p.of.session.Snapshot(0, 0)
 	p.tell(last, cause)
 	p.decisions(last)
-	s := summarise(p.run, cause)
+	s := p.summarise(cause)
 	if p.opts.json {
 		return p.encode(s)
 	}

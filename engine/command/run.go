@@ -3,11 +3,9 @@ package command
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 
 	"dev.gpustall/engine/command/cli"
@@ -79,7 +77,7 @@ func runHeadless(parent context.Context, o *options, out, log io.Writer) error {
 			cancel()
 		}
 	})
-	p := printer{run: r, opts: o, out: out, log: log, unread: cancel}
+	p := printer{of: &r.recording, summarise: r.summarise, opts: o, out: out, log: log, unread: cancel}
 	p.start()
 	awake := watchStops(r.engine.Suspend, r.recorder)
 	err = r.train(ctx)
@@ -105,21 +103,4 @@ func runHeadless(parent context.Context, o *options, out, log io.Writer) error {
 		return nil
 	}
 	return cli.MarkSummarised(err)
-}
-
-// kept says where the session is and what to do with it.
-func (r *run) kept() string {
-	if !cli.Exists(r.file) {
-		return fmt.Sprintf("session  %s was removed during the run\n", r.file)
-	}
-	return fmt.Sprintf("session  %s\nreport   gpustall report %s\n%s", r.file, r.id(), r.keeper.says(r.id()))
-}
-
-// id names the session on the command line: by its base name in the state directory, by its path
-// elsewhere.
-func (r *run) id() string {
-	if filepath.Dir(r.file) != cli.SessionDir() {
-		return r.file
-	}
-	return baseName(r.file)
 }

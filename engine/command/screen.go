@@ -61,7 +61,7 @@ func runScreen(parent context.Context, o *options) error {
 	if hung := r.engine.Hung(); hung != nil {
 		_ = cli.Say(log, "gpustall: %v\n", hung)
 	}
-	sum := summarise(r, trainErr)
+	sum := r.summarise(trainErr)
 	_ = cli.Say(out, "%s", sum.Text())
 	_ = cli.Say(out, "%s", r.kept())
 	if cli.Exists(r.file) {

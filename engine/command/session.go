@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/base/units"
@@ -40,24 +39,18 @@ import (
 type run struct {
 	device *machine.Device
 	material
-	clock     trace.Clock
-	recorder  *trace.Recorder
-	session   *trace.Session
-	collector *trace.Collector
-	engine    *train.Engine
-	began     train.Knobs // the knobs that the engine was made with
-	file      string
-	model     string
-	images    string // the transform of images, if one was given
-	own       string // the device's own defaults that are in force
-	batch     string // the size that --batch-size auto came to
-	begins    string // what the weights begin with, if not random
-	keeper    *keeper
-	gauges    *watch.Task
-	watch     *watch.File
-	tries     *watch.Experiments
-	answered  atomic.Bool // all questions are answered, which ends the run
-	past      *watch.Past
+	recording
+	clock    trace.Clock
+	engine   *train.Engine
+	began    train.Knobs // the knobs that the engine was made with
+	model    string
+	images   string // the transform of images, if one was given
+	own      string // the device's own defaults that are in force
+	batch    string // the size that --batch-size auto came to
+	begins   string // what the weights begin with, if not random
+	keeper   *keeper
+	answered atomic.Bool // all questions are answered, which ends the run
+	past     *watch.Past
 
 	once sync.Once
 	err  error // of close
@@ -198,7 +191,7 @@ func (r *run) openEngine(ctx context.Context, o *options, knobs train.Knobs, pro
 	return errs.Wrap(err, "start to train", r.trains(), "lower batch_size, or choose another model or device")
 }
 
-// openSession makes the session and its file.
+// openSession makes the file of the session.
 func (r *run) openSession(ctx context.Context, o *options, started time.Time) (meta trace.Meta, st *store.File, err error) {
 	meta = o.meta(r, started)
 	if meta.Cached, err = datacmd.PageCache(ctx, r.info.Path, o.dropCache); err != nil {
@@ -208,35 +201,36 @@ func (r *run) openSession(ctx context.Context, o *options, started time.Time) (m
 		return meta, nil, err
 	}
 	r.keeper.engine, r.keeper.run.Session = r.engine, baseName(r.file)
-	r.session = trace.NewSession(meta)
-	if at, ok := r.dataset.(loader.Locator); ok {
-		r.session.Locate(func(sample int32) string { return at.Locate(int(sample)) })
-	}
 	return meta, st, nil
 }
 
 // start starts what goes on beside the training: the collector, gauges, experiments, the watch on
 // the session's file, and the search for earlier runs. close stops them.
 func (r *run) start(meta trace.Meta, st *store.File) {
-	r.collector = trace.NewCollector(r.recorder, r.session, attribution.NewAnalyzer(r.recorder.Now()), st)
+	r.begin(meta, st, r.recorder.Now())
+	if at, ok := r.dataset.(loader.Locator); ok {
+		r.session.Locate(func(sample int32) string { return at.Locate(int(sample)) })
+	}
 	r.collector.Start()
 	r.gauges = watch.StartGauges(r.recorder, r.engine, r.device, r.files)
-	r.watch = watch.WatchFile(r.recorder, r.file)
-	r.tries = watch.StartExperiments(r.session, r.engine, r.recorder, r.needs)
+	r.watch(r.engine, r.needs)
 	r.past = watch.LookBack(r.recorder, meta, r.file, r.began.List())
 }
 
-// summarise returns the summary of a run: of its session, of the kernel variants it chose, and of
-// the error that ended it.
-func summarise(r *run, cause error) *summary.Run {
-	out := summary.Of(all(r.session), r.file)
-	if r.engine != nil {
-		out.Autotune = summary.TunedKernels(r.engine.Tuned())
-	}
-	if cause != nil {
-		out.Error, out.Failure = cause.Error(), cli.Explain(cause)
-	}
+// summarise returns the summary of the run, with the kernel variants that it chose.
+func (r *run) summarise(cause error) *summary.Run {
+	out := r.recording.summarise(cause)
+	out.Autotune = summary.TunedKernels(r.engine.Tuned())
 	return out
+}
+
+// kept says where the session and the checkpoints are, and what to do with them.
+func (r *run) kept() string {
+	text, there := r.recording.kept()
+	if there {
+		text += r.keeper.says(r.id())
+	}
+	return text
 }
 
 // train runs the engine to its end and closes the run.
@@ -270,9 +264,7 @@ func (r *run) trains() string { return r.model + " on " + r.device.Device.Info()
 // close stops what newRun started, in reverse order, and completes the session's file.
 func (r *run) close(status string, cause error) error {
 	r.once.Do(func() {
-		r.tries.Close()
-		r.gauges.Stop()
-		r.watch.Stop()
+		r.unwatch()
 		r.past.Stop()
 		out := trace.Outcome{
 			Ended: r.recorder.Now(), Status: status, PeakBytes: r.device.Device.MemoryPeak(), Planned: r.engine.Memory(),
@@ -285,8 +277,7 @@ func (r *run) close(status string, cause error) error {
 			r.recorder.Note("error", out.Error)
 		}
 		hung := r.engine.Hung() != nil
-		stored := errs.Wrap(r.collector.Stop(out), "write session file", r.file, "free some space, or name a file elsewhere with --session")
-		r.err = errors.Join(err, stored)
+		r.err = errors.Join(err, r.complete(out))
 		if !hung { // otherwise the end of the process closes them
 			closed := r.device.Device.Close()
 			if errs.Explain(closed).Reason == errs.Explain(cause).Reason {

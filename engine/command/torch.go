@@ -126,7 +126,7 @@ type torchRun struct {
 
 	summarised bool // JSON has said how the run ended
 
-	run *run
+	recording *recording // nil until a loop has had its first batch
 }
 
 // openLog makes a new file for the script's output, beside the session. It is opened for
@@ -184,21 +184,18 @@ func (t *torchRun) begin(first *bridge.Start) error {
 	if err != nil {
 		return err
 	}
-	r := &run{clock: t.bridge.Clock, file: file, model: meta.Model}
-	r.recorder = trace.NewRecorder(t.bridge.Clock, trace.DefaultCapacity)
-	r.session = trace.NewSession(meta)
-	r.collector = trace.NewCollector(r.recorder, r.session, attribution.NewAnalyzer(first.Since), st)
+	r := &recording{file: file, recorder: trace.NewRecorder(t.bridge.Clock, trace.DefaultCapacity)}
+	r.begin(meta, st, first.Since)
 	r.collector.Due = t.bridge.Polled
-	t.run, t.ranked = r, first.Hello.World > 1
+	t.recording, t.ranked = r, first.Hello.World > 1
 	t.bridge.Control.Predict = r.predict
-	t.taken = &captures{run: r, control: t.bridge.Control, meta: &meta}
+	t.taken = &captures{of: r, control: t.bridge.Control, meta: &meta}
 	t.bridge.Captured = t.taken.came
 	t.bridge.Record(r.recorder)
 	r.collector.Start()
 	training := watch.Training{Root: t.script.PID(), Hello: &first.Hello, GPU: t.bridge.GPU, Did: t.bridge.Did}
 	r.gauges = watch.StartTrainingGauges(r.recorder, training, t.gauged)
-	r.watch = watch.WatchFile(r.recorder, r.file)
-	r.tries = watch.StartExperiments(r.session, t.bridge.Control, r.recorder, func([]knob.Setting) (int64, string) { return 0, "" })
+	r.watch(t.bridge.Control, func([]knob.Setting) (int64, string) { return 0, "" })
 	r.recorder.Note("info", "watching process "+fmt.Sprint(first.Hello.PID)+": PyTorch "+first.Hello.Torch+", Python "+first.Hello.Python)
 	if when := first.Loader.When(); when != "" {
 		r.recorder.Note("info", when)
@@ -251,13 +248,11 @@ func (t *torchRun) meta(first *bridge.Start) trace.Meta {
 
 // end completes the session. It is called when the script has ended.
 func (t *torchRun) end() error {
-	if t.run == nil {
+	if t.recording == nil {
 		return nil
 	}
-	r := t.run
-	r.tries.Close()
-	r.gauges.Stop()
-	r.watch.Stop()
+	r := t.recording
+	r.unwatch()
 	t.bridge.Stop()
 	t.taken.wait.Wait()
 	out := trace.Outcome{Ended: r.recorder.Now(), Status: "finished"}
@@ -265,13 +260,13 @@ func (t *torchRun) end() error {
 		out.Status, out.Error = cli.StatusOf(err), err.Error()
 		r.recorder.Note("error", out.Error)
 	}
-	return errs.Wrap(r.collector.Stop(out), "write session file", r.file, "free some space, or name a file elsewhere with --session")
+	return r.complete(out)
 }
 
 // keep returns the line of the script with the settings to keep, or says what would tell which
 // those are. It is empty if nothing was measured.
 func (t *torchRun) keep() string {
-	s := all(t.run.session)
+	s := all(t.recording.session)
 	rows := attribution.Segments(s)
 	a, at := advice.Overall(s, rows)
 	if a.Keep.Text == "" || s.Total.Steps == 0 {
@@ -315,7 +310,7 @@ func (t *torchRun) inLines() error {
 	if seen, err := t.wait(func() {}); !seen {
 		return err
 	}
-	p := printer{run: t.run, opts: t.options, out: out, log: log, unread: func() {}}
+	p := printer{of: t.recording, summarise: t.recording.summarise, opts: t.options, out: out, log: log, unread: func() {}}
 	p.start()
 	<-t.script.Done
 	p.stop()
@@ -323,7 +318,8 @@ func (t *torchRun) inLines() error {
 	perr := p.summary(errors.Join(t.script.Err(), err))
 	t.summarised = t.json && perr == nil
 	if !t.json {
-		_ = cli.Say(out, "%s%s", t.keep(), t.run.kept())
+		kept, _ := t.recording.kept()
+		_ = cli.Say(out, "%s%s", t.keep(), kept)
 	}
 	return errors.Join(err, perr)
 }
@@ -418,21 +414,24 @@ func (t *torchRun) onScreen(parent context.Context) error {
 	defer cancel()
 	defer context.AfterFunc(t.script.Told, cancel)() // a signal for the script closes the screen too
 	screenErr := show(ctx, restore, tui.Options{
-		Source: t.run.session, Control: t.bridge.Control, FPS: t.fps, ASCII: t.ascii, NoColor: t.noColor, Theme: t.theme,
-		Experiments: t.run.tries, Baseline: t.run.recorder.Baseline, Note: t.run.recorder.Note, Foresee: t.foresee, Output: output.Tail, Ranks: t.ranked,
+		Source: t.recording.session, Control: t.bridge.Control, FPS: t.fps, ASCII: t.ascii, NoColor: t.noColor, Theme: t.theme,
+		Experiments: t.recording.tries, Baseline: t.recording.recorder.Baseline, Note: t.recording.recorder.Note, Foresee: t.foresee, Output: output.Tail, Ranks: t.ranked,
 		Capture: t.taken.ask,
-		Export:  func() (string, error) { return exportReport(t.run.session, baseName(t.run.file), t.run.file) },
+		Export: func() (string, error) {
+			return exportReport(t.recording.session, baseName(t.recording.file), t.recording.file)
+		},
 	})
 	if errors.Is(screenErr, tui.ErrInterrupted) || errors.Is(screenErr, context.Canceled) {
 		screenErr = nil
 	}
 	t.script.Finish(os.Stderr)
 	err := errors.Join(screenErr, <-ended)
-	sum := summarise(t.run, errors.Join(t.script.Err(), err))
+	sum := t.recording.summarise(errors.Join(t.script.Err(), err))
+	kept, there := t.recording.kept()
 	_ = cli.Say(os.Stderr, "%s", t.noTerminal())
-	_ = cli.Say(os.Stdout, "%s%s%s%-*s%s\n", sum.Text(), t.keep(), t.run.kept(), cli.LabelWidth, "output", t.log.Name())
-	if cli.Exists(t.run.file) {
-		_ = cli.Say(os.Stdout, "again    gpustall replay %s\n", t.run.id())
+	_ = cli.Say(os.Stdout, "%s%s%s%-*s%s\n", sum.Text(), t.keep(), kept, cli.LabelWidth, "output", t.log.Name())
+	if there {
+		_ = cli.Say(os.Stdout, "again    gpustall replay %s\n", t.recording.id())
 	}
 	return err
 }
