@@ -19,7 +19,7 @@ type change struct {
 // impossible (too little memory) are withdrawn: the old ones stay in force, and the run
 // goes on.
 func (e *Engine) apply(to Knobs) error {
-	c := e.decide(to)
+	c := decide(e.applied, to, e.timeline.rec.Now(), e.loader.Stats())
 	if err := e.take(&c); err != nil {
 		return e.refuse(&c, err)
 	}
@@ -30,9 +30,9 @@ func (e *Engine) apply(to Knobs) error {
 	return nil
 }
 
-// decide says what changes.
-func (e *Engine) decide(to Knobs) change {
-	return change{to: to, words: knob.Diff(e.applied.List(), to.List()), start: e.timeline.rec.Now(), queue: e.loader.Stats()}
+// decide says what changes between the knobs in force and others.
+func decide(applied, to Knobs, now int64, queue loader.Stats) change {
+	return change{to: to, words: knob.Diff(applied.List(), to.List()), start: now, queue: queue}
 }
 
 // take has the prepared steps and the loader take what the change needs.

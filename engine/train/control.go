@@ -1,6 +1,7 @@
 package train
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 
@@ -98,6 +99,18 @@ func (c *control) withdraw(refused, applied Knobs, check func(Knobs) error) {
 func (c *control) pause(on bool) {
 	c.paused.Store(on)
 	c.nudge()
+}
+
+// hold waits until the run is to go on.
+func (c *control) hold(ctx context.Context) error {
+	for c.paused.Load() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-c.wake:
+		}
+	}
+	return nil
 }
 
 // nudge wakes the step loop if it is paused.

@@ -38,7 +38,7 @@ type Engine struct {
 	timeline   timeline
 	starved    starved
 	publishAt  int64 // when to publish next, in ns
-	kept       int32 // the step before which the run was kept last
+	keeper     keeper
 }
 
 // New prepares streams, events, the loader and the first steps. The caller closes
@@ -66,6 +66,7 @@ func New(cfg Config) (*Engine, error) {
 		computes: info.Computes, modelled: info.Emulated && !info.Computes,
 	}
 	e.results.streams, _ = cfg.Device.(device.HostStreams)
+	e.keeper = keeper{Keeping: cfg.Keeping, timeline: &e.timeline}
 	e.pipeline = pipeline{dev: cfg.Device, name: info.Name, ops: e.ops, timeline: &e.timeline, results: &e.results}
 	e.starved.open()
 	if err := e.prepare(); err != nil {

@@ -47,18 +47,27 @@ func (e *Engine) Point() (*Point, error) {
 // Diverged reports whether a loss was not finite.
 func (e *Engine) Diverged() bool { return e.results.diverged }
 
-// keep has the run kept when its turn has come. Meanwhile the host waits for the device.
-func (e *Engine) keep() {
-	k, step := &e.cfg.Keeping, e.progress.step
-	if k.Every == 0 || int(step)%k.Every != 0 || step == e.kept || e.results.diverged {
-		return
+// keeper has the run kept when its turn has come. It belongs to the step loop.
+type keeper struct {
+	Keeping
+	timeline *timeline
+	kept     int32 // the step before which the run was kept last
+}
+
+// due reports whether the run is to be kept before a step.
+func (k *keeper) due(step int32) bool {
+	return k.Every != 0 && int(step)%k.Every == 0 && step != k.kept
+}
+
+// keep has the run kept before a step. Meanwhile the host waits for the device.
+func (k *keeper) keep(step int32, capture func() (*Point, error)) {
+	k.kept = step
+	rec := k.timeline.rec
+	start := rec.Now()
+	if err := k.Keep(capture); err != nil {
+		rec.Note("error", err.Error())
 	}
-	e.kept = step
-	start := e.timeline.rec.Now()
-	if err := k.Keep(e.Point); err != nil {
-		e.timeline.rec.Note("error", err.Error())
-	}
-	e.span(trace.KindSync, start, -1, 0)
+	k.timeline.span(trace.Span{Start: start, Step: step, Batch: -1, Kind: trace.KindSync})
 }
 
 // begin puts the run where its configuration says: at the beginning, with given weights if
@@ -68,7 +77,7 @@ func (e *Engine) begin() error {
 	if from != nil {
 		e.progress.restore(from, e.applied.Accumulate)
 	}
-	e.kept = e.progress.step
+	e.keeper.kept = e.progress.step
 	switch {
 	case state == nil:
 		return nil

@@ -40,19 +40,20 @@ func (r *rate) show(state *nn.State) {
 	}
 }
 
-// hyper returns the optimizer's settings for the next step, which is on a batch of epoch.
-func (e *Engine) hyper(epoch int32) nn.Hyper {
-	k, pace := &e.applied, &e.progress.pace
+// hyper returns the optimizer's settings under knobs for the next step, which is on a
+// batch of epoch.
+func (c *Config) hyper(k *Knobs, at *progress, epoch int32) nn.Hyper {
+	pace := &at.pace
 	h := k.Optimizer.Hyper
 	switch {
 	case k.Optimizer.Chosen:
 	case k.Schedule.Kind == nn.AutoSchedule:
-		return e.cfg.Recipe.At(int(e.progress.step))
+		return c.Recipe.At(int(at.step))
 	default:
-		h = e.cfg.Recipe.Hyper
+		h = c.Recipe.Hyper
 	}
 	return k.Schedule.At(nn.Progress{
-		Update: pace.Updates - pace.From, Total: e.cfg.updates(k) - pace.From,
+		Update: pace.Updates - pace.From, Total: c.updates(k) - pace.From,
 		Epoch: int(epoch - pace.Epoch), Cycles: k.Optimizer.Cycles(),
 	}, h)
 }

@@ -6,7 +6,6 @@ import (
 
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/trace"
-	"dev.gpustall/engine/train/nn"
 	"dev.gpustall/engine/train/prepared"
 	"dev.gpustall/kernels"
 	"dev.gpustall/loader"
@@ -46,7 +45,9 @@ func (e *Engine) boundary(ctx context.Context) error {
 	if now := e.timeline.rec.Now(); now >= e.publishAt {
 		e.publish(now)
 	}
-	e.keep()
+	if step := e.progress.step; e.keeper.due(step) && !e.results.diverged {
+		e.keeper.keep(step, e.Point)
+	}
 	if want := e.control.wanted.Load(); *want != e.applied {
 		return e.apply(*want)
 	}
@@ -61,17 +62,12 @@ func (e *Engine) pause(ctx context.Context) error {
 	rec := e.timeline.rec
 	start := rec.Now()
 	rec.Note("info", "paused")
-	for e.control.paused.Load() {
-		select {
-		case <-ctx.Done():
-			e.span(trace.KindPause, start, -1, 0)
-			return ctx.Err()
-		case <-e.control.wake:
-		}
-	}
+	err := e.control.hold(ctx)
 	e.span(trace.KindPause, start, -1, 0)
-	rec.Note("info", "resumed")
-	return nil
+	if err == nil {
+		rec.Note("info", "resumed")
+	}
+	return err
 }
 
 // next takes a batch; the wait here is the data stall.
@@ -128,18 +124,14 @@ func (e *Engine) send(f *flight, slot *prepared.Slot) error {
 	if state == nil {
 		return e.pipeline.send(f, slot, nil)
 	}
-	if err := e.rate.set(state, e.pipeline.computeStream, e.hyper(f.batch.Epoch)); err != nil {
+	k := &e.applied
+	if err := e.rate.set(state, e.pipeline.computeStream, e.cfg.hyper(k, &e.progress, f.batch.Epoch)); err != nil {
 		return err
 	}
-	return e.pipeline.send(f, slot, e.scaleOf(state))
-}
-
-// scaleOf returns the state if the next step changes fp16's loss scale, or nil.
-func (e *Engine) scaleOf(state *nn.State) *nn.State {
-	if e.applied.Precision == kernels.F16 && e.progress.endsUpdate(e.applied.Accumulate) && e.info.Computes {
-		return state
+	if changesScale := k.Precision == kernels.F16 && e.progress.endsUpdate(k.Accumulate) && e.info.Computes; !changesScale {
+		state = nil
 	}
-	return nil
+	return e.pipeline.send(f, slot, state)
 }
 
 // stepOf finds the prepared step of a batch, or builds it.

@@ -178,7 +178,7 @@ func (e *emitter) optimize() {
 	if s := e.st; s != nil {
 		w, g, cp = fixed(s.weights), fixed(s.grads), fixed(s.copy)
 		for i := range slots {
-			slots[i] = fixed(s.slots[i])
+			slots[i] = fixed(s.slots.bufs[i])
 		}
 	}
 	if e.c.Accumulate > 1 {

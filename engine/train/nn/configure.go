@@ -8,7 +8,7 @@ import (
 	"dev.gpustall/kernels"
 )
 
-// channels is what a compute type stores c input channels as.
+// channels returns the channels that a compute type stores c input channels as.
 func channels(c int, t kernels.Type) int {
 	if t.Size() == 2 {
 		return (c + channelPad - 1) / channelPad * channelPad
@@ -27,12 +27,13 @@ type Layout struct {
 // as building such a plan does. Plans of another layout must not be in flight, and must
 // not run afterwards. Another optimizer begins with empty slots.
 //
-// The change can be taken back by another Configure without loss: the sum of
-// gradients stays until DropSum, the slots of the optimizer before until Settle, and
-// each type's loss scale is kept.
+// Another Configure can take the change back without loss: the sum of gradients stays
+// until DropSum, the slots of the optimizer before until Settle, and each type's loss
+// scale is kept.
 func (s *State) Configure(l Layout) error {
-	// The slots of before come back in the layout of before.
-	if back := s.former != nil && s.former.rule == l.Rule; !back {
+	// The slots of the rule before are kept in the layout of before, so when the state goes
+	// back to that rule, the layout goes back first.
+	if back := s.slots.former != nil && s.slots.former.rule == l.Rule; !back {
 		if err := s.setRule(l.Rule); err != nil {
 			return err
 		}
@@ -43,40 +44,27 @@ func (s *State) Configure(l Layout) error {
 	return s.setRule(l.Rule)
 }
 
-// convert is Configure but for the slots.
+// convert is Configure without the slots.
 func (s *State) convert(t kernels.Type, accumulate int) error {
 	cpad := channels(s.m.In.C, t)
-	if t == s.typ && accumulate == s.accumulate && cpad == s.cpad {
+	if t == s.layout.Type && accumulate == s.layout.Accumulate && cpad == s.places.cpad {
 		return nil
 	}
-	if err := s.keepScale(); err != nil {
+	if err := s.hyper.keep(s.layout.Type); err != nil {
 		return err
 	}
 	if err := s.repack(cpad); err != nil {
 		return err
 	}
-	if t != s.typ {
-		if t.Size() == 2 && s.copy.Size == 0 {
-			b, err := s.dev.Alloc(2 * s.elems)
-			if err != nil {
-				return errs.Wrap(err, "allocate", fmt.Sprintf("%d bytes of %s weights of model %s", 2*s.elems, t, s.m.Name), "")
-			}
-			s.copy = b
-		}
-		s.typ = t
-		if err := s.resetHyper(); err != nil {
-			return err
-		}
-		if err := s.refreshCopy(); err != nil {
-			return err
-		}
+	if err := s.setType(t); err != nil {
+		return err
 	}
 	return s.setAccumulate(accumulate)
 }
 
 // repack moves the stem's weights, slots and sum of gradients to cpad channels.
 func (s *State) repack(cpad int) error {
-	if cpad == s.cpad {
+	if cpad == s.places.cpad {
 		return nil
 	}
 	for i, p := range s.m.params {
@@ -85,55 +73,68 @@ func (s *State) repack(cpad int) error {
 		}
 		v := make([]float32, p.Len())
 		room := make([]float32, p.room())
-		for _, flat := range append([]device.Buffer{s.weights, s.sum}, s.slots[:]...) {
+		for _, flat := range append([]device.Buffer{s.weights, s.sum}, s.slots.bufs[:]...) {
 			if flat.Size == 0 {
 				continue
 			}
-			buf := flat.Slice(4*s.offsets[i], 4*p.room())
-			if err := s.out(room, buf); err != nil {
+			buf := s.places.room(flat, i)
+			if err := s.copier.out(room, buf); err != nil {
 				return err
 			}
-			p.gather(v, room, s.cpad)
+			p.gather(v, room, s.places.cpad)
 			clear(room)
 			p.scatter(room, v, cpad)
-			if err := s.in(buf, room); err != nil {
+			if err := s.copier.in(buf, room); err != nil {
 				return err
 			}
 		}
 		clear(room)
-		if err := s.in(s.grads.Slice(4*s.offsets[i], 4*p.room()), room); err != nil {
+		if err := s.copier.in(s.places.room(s.grads, i), room); err != nil {
 			return err
 		}
 	}
-	s.cpad = cpad
+	s.places.cpad = cpad
 	return nil
 }
 
-// refreshCopy casts the master weights to the 16-bit copy.
-func (s *State) refreshCopy() error {
-	if s.typ.Size() != 2 {
+// setType changes the compute type, with its loss scale and its copy of the weights.
+func (s *State) setType(t kernels.Type) error {
+	if t == s.layout.Type {
 		return nil
 	}
-	cast := device.Launch{Op: kernels.Cast{N: s.elems, Type: s.typ}, Bufs: []device.Buffer{s.weights, s.copy}, Layer: "weights", Phase: device.PhaseOptimizer}
-	p, err := s.dev.Prepare([]device.Launch{cast})
-	if err != nil {
-		return errs.Wrap(err, "cast to "+s.typ.String(), "the weights of model "+s.m.Name, "")
+	if t.Size() == 2 && s.copy.Size == 0 {
+		elems := s.places.elems
+		b, err := s.copier.dev.Alloc(2 * elems)
+		if err != nil {
+			return errs.Wrap(err, "allocate", fmt.Sprintf("%d bytes of %s weights of model %s", 2*elems, t, s.m.Name), "")
+		}
+		s.copy = b
 	}
-	defer s.dev.Release(p)
-	if err := s.dev.Launch(s.stream, p); err != nil {
-		return errs.Wrap(err, "cast to "+s.typ.String(), "the weights of model "+s.m.Name, "")
+	s.layout.Type = t
+	if err := s.hyper.reset(s.layout); err != nil {
+		return err
 	}
-	return s.sync()
+	return s.refreshCopy()
+}
+
+// refreshCopy casts the master weights to the 16-bit copy, if the type has one.
+func (s *State) refreshCopy() error {
+	t := s.layout.Type
+	if t.Size() != 2 {
+		return nil
+	}
+	cast := device.Launch{Op: kernels.Cast{N: s.places.elems, Type: t}, Bufs: []device.Buffer{s.weights, s.copy}, Layer: "weights", Phase: device.PhaseOptimizer}
+	return errs.Wrap(s.copier.run(cast), "cast to "+t.String(), "the weights of model "+s.m.Name, "")
 }
 
 // setAccumulate prepares for summing the gradients of k batches, by which the optimizer
 // divides.
 func (s *State) setAccumulate(k int) error {
-	if k == s.accumulate {
+	if k == s.layout.Accumulate {
 		return nil
 	}
 	if k > 1 && s.sum.Size == 0 {
-		b, err := s.alloc32(s.elems)
+		b, err := s.copier.alloc(s.places.elems)
 		if err != nil {
 			return err
 		}
@@ -142,8 +143,8 @@ func (s *State) setAccumulate(k int) error {
 			return err
 		}
 	}
-	s.accumulate = k
-	return s.resetHyper()
+	s.layout.Accumulate = k
+	return s.hyper.reset(s.layout)
 }
 
 // DropSum clears the gradients accumulated so far. A change of type or of
@@ -153,5 +154,5 @@ func (s *State) DropSum() error {
 	if s.sum.Size == 0 {
 		return nil
 	}
-	return s.in(s.sum, make([]float32, s.elems))
+	return s.copier.in(s.sum, make([]float32, s.places.elems))
 }

@@ -157,28 +157,28 @@ func (e *emitter) master(i int) ref {
 	if e.st == nil {
 		return ref{}
 	}
-	return fixed(e.st.param(e.st.weights, i))
+	return fixed(e.st.places.of(e.st.weights, i))
 }
 
 func (e *emitter) grad(i int) ref {
 	if e.st == nil {
 		return ref{}
 	}
-	return fixed(e.st.param(e.st.grads, i))
+	return fixed(e.st.places.of(e.st.grads, i))
 }
 
 func (e *emitter) stat(i int) ref {
 	if e.st == nil {
 		return ref{}
 	}
-	return fixed(e.st.stat(i))
+	return fixed(e.st.places.ofStat(e.st.stats, i))
 }
 
 func (e *emitter) hyper() ref {
 	if e.st == nil {
 		return ref{}
 	}
-	return fixed(e.st.hyper)
+	return fixed(e.st.hyper.buf)
 }
 
 func (e *emitter) noise() ref {

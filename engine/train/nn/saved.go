@@ -10,44 +10,38 @@ import (
 	"dev.gpustall/kernels"
 )
 
-// Tensor is a named vector on the host, in PyTorch's layout.
-type Tensor struct {
-	Name  string
-	Shape []int
-	Data  []float32
-}
-
 // Saved is a state on the host, by names.
 type Saved struct {
 	Weights []Tensor // parameters, then running statistics, by PyTorch's names
-	// Optimizer is what the optimizer keeps of each parameter, as in
-	// "momentum_buffer.conv1.weight"; "sum.conv1.weight", the gradients of batches that
-	// are yet to make a step; the loss scale of fp16, where one was used; and "step", the
-	// number of updates, of an optimizer that counts them.
+	// Optimizer has what the optimizer keeps of each parameter, as in
+	// "momentum_buffer.conv1.weight". In "sum.conv1.weight" are the gradients that wait for
+	// the next update. There are also the loss scale of fp16, where one was used, and
+	// "step", the number of updates, of an optimizer that counts them.
 	Optimizer  []Tensor
 	Accumulate int // batches a step
 	Drawn      int // batches that dropout was drawn for
 }
 
-// kept is what the optimizer keeps beside each parameter, by PyTorch's names.
-func (s *State) kept() []slot {
-	var out []slot
-	for i, name := range s.rule.Slots() {
-		out = append(out, slot{name, s.slots[i]})
+// kept lists what the optimizer keeps beside each parameter, by PyTorch's names.
+func (s *State) kept() []named {
+	var out []named
+	for i, name := range s.layout.Rule.Slots() {
+		out = append(out, named{name, s.slots.bufs[i]})
 	}
 	return out
 }
 
-type slot struct {
+// named is a flat buffer by the name of what it has of each parameter.
+type named struct {
 	name string
 	flat device.Buffer
 }
 
-// sumName is the name of what is between two steps of the optimizer.
+// sumName is the name of the gradients that wait for the next update.
 const sumName = "sum"
 
-// scaleNames are the loss scale of fp16 as tensors, and where they are in the
-// hyper-parameters.
+// scaleNames are the names of the tensors that make up fp16's loss scale, and where their
+// values are in the hyper-parameters.
 var scaleNames = []struct {
 	name string
 	at   int
@@ -56,22 +50,22 @@ var scaleNames = []struct {
 	{"loss_scale.of_gradients", kernels.HyperGradScale}, {"loss_scale.skip", kernels.HyperSkip},
 }
 
-// countNames are the number of updates and what follows from it as tensors, in the order
-// in which they lie from HyperStep on.
+// countNames are the names of the tensors for the number of updates and what follows from
+// it, in the order in which their values lie from HyperStep on.
 var countNames = [...]string{"step", "step.filled1", "step.filled2"}
 
-// Save copies the state to the host; with sum also the gradients that were accumulated
-// since the last step. The device must not be running a plan of the state.
+// Save copies the state to the host. With sum it includes the gradients accumulated since
+// the last update. The device must not be running a plan of the state.
 func (s *State) Save(sum bool) (*Saved, error) {
-	out := &Saved{Accumulate: s.accumulate}
-	flat := make([]float32, s.elems)
+	out := &Saved{Accumulate: s.layout.Accumulate}
+	flat := make([]float32, s.places.elems)
 	gather := func(to []Tensor, prefix string, from device.Buffer) ([]Tensor, error) {
-		if err := s.out(flat, from); err != nil {
+		if err := s.copier.out(flat, from); err != nil {
 			return nil, err
 		}
 		for i, p := range s.m.params {
 			t := Tensor{prefix + p.Name, p.Shape, make([]float32, p.Len())}
-			p.gather(t.Data, flat[s.offsets[i]:], s.cpad)
+			s.places.gather(t.Data, flat, i)
 			to = append(to, t)
 		}
 		return to, nil
@@ -81,31 +75,31 @@ func (s *State) Save(sum bool) (*Saved, error) {
 		return nil, err
 	}
 	stats := make([]float32, s.stats.Size/4)
-	if err := s.out(stats, s.stats); err != nil {
+	if err := s.copier.out(stats, s.stats); err != nil {
 		return nil, err
 	}
 	for i, p := range s.m.stats {
-		out.Weights = append(out.Weights, Tensor{p.Name, p.Shape, stats[s.statOff[i]:][:p.Len():p.Len()]})
+		out.Weights = append(out.Weights, Tensor{p.Name, p.Shape, stats[s.places.stat[i]:][:p.Len():p.Len()]})
 	}
 	from := s.kept()
 	if sum && s.sum.Size > 0 {
-		from = append(from, slot{sumName, s.sum})
+		from = append(from, named{sumName, s.sum})
 	}
 	for _, f := range from {
 		if out.Optimizer, err = gather(out.Optimizer, f.name+".", f.flat); err != nil {
 			return nil, err
 		}
 	}
-	if s.rule.Counts() {
-		if err := s.keepScale(); err != nil {
+	if s.layout.Rule.Counts() {
+		if err := s.hyper.keep(s.layout.Type); err != nil {
 			return nil, err
 		}
 		for i, name := range countNames {
-			out.Optimizer = append(out.Optimizer, Tensor{name, []int{1}, []float32{s.count[i]}})
+			out.Optimizer = append(out.Optimizer, Tensor{name, []int{1}, []float32{s.hyper.count[i]}})
 		}
 	}
 	noise := make([]float32, kernels.NoiseLen) // its bits
-	if err := s.out(noise, s.noise); err != nil {
+	if err := s.copier.out(noise, s.noise); err != nil {
 		return nil, err
 	}
 	out.Drawn = int(math.Float32bits(noise[kernels.NoiseStep]))
@@ -119,35 +113,35 @@ func (s *State) Save(sum bool) (*Saved, error) {
 	return out, nil
 }
 
-// scale are the hyper-parameters with fp16's loss scale; nil where it was never used.
+// scale returns the hyper-parameters with fp16's loss scale, or nil where fp16 was never
+// used.
 func (s *State) scale() ([]float32, error) {
-	if s.typ != kernels.F16 {
-		return s.scales[kernels.F16], nil
+	if s.layout.Type != kernels.F16 {
+		return s.hyper.scales[kernels.F16], nil
 	}
 	h := make([]float32, kernels.HyperLen)
-	return h, s.out(h, s.hyper)
+	return h, s.copier.out(h, s.hyper.buf)
 }
 
-// Load takes over weights: all that ts has, by name. What it lacks stays as it is, and what
-// no parameter and no statistic is called is an error. The device must not be running a plan
-// of the state.
+// Load takes over the weights in ts, by name. Others stay as they are. A name that no
+// parameter and no statistic has is an error. The device must not be running a plan of
+// the state.
 func (s *State) Load(ts []Tensor) error {
-	flat := make([]float32, s.elems)
-	if err := s.out(flat, s.weights); err != nil {
+	flat := make([]float32, s.places.elems)
+	if err := s.copier.out(flat, s.weights); err != nil {
 		return err
 	}
 	stats := make([]float32, s.stats.Size/4)
-	if err := s.out(stats, s.stats); err != nil {
+	if err := s.copier.out(stats, s.stats); err != nil {
 		return err
 	}
 	params, running := indexOf(s.m.params), indexOf(s.m.stats)
 	for _, t := range ts {
 		if i, ok := params[t.Name]; ok {
-			p := s.m.params[i]
-			if len(t.Data) != p.Len() {
+			if p := s.m.params[i]; len(t.Data) != p.Len() {
 				return wrongLength(t, p)
 			}
-			p.scatter(flat[s.offsets[i]:], t.Data, s.cpad)
+			s.places.scatter(flat, i, t.Data)
 			continue
 		}
 		i, ok := running[t.Name]
@@ -158,12 +152,12 @@ func (s *State) Load(ts []Tensor) error {
 		if len(t.Data) != p.Len() {
 			return wrongLength(t, p)
 		}
-		copy(stats[s.statOff[i]:], t.Data)
+		copy(stats[s.places.stat[i]:], t.Data)
 	}
-	if err := s.in(s.weights, flat); err != nil {
+	if err := s.copier.in(s.weights, flat); err != nil {
 		return err
 	}
-	if err := s.in(s.stats, stats); err != nil {
+	if err := s.copier.in(s.stats, stats); err != nil {
 		return err
 	}
 	return s.refreshCopy()
@@ -181,9 +175,8 @@ func indexOf(params []Param) map[string]int {
 	return at
 }
 
-// Restore takes over all of a state of the same model, but for the seed of dropout.
-// Gradients that were accumulated in it are taken over by a state that accumulates as many
-// batches, and by no other.
+// Restore takes over a state of the same model, except for the seed of dropout. Its
+// accumulated gradients are taken over only by a state that accumulates as many batches.
 func (s *State) Restore(from *Saved) error {
 	if err := s.Load(from.Weights); err != nil {
 		return err
@@ -193,8 +186,8 @@ func (s *State) Restore(from *Saved) error {
 		saved[t.Name] = t
 	}
 	to := s.kept()
-	if s.sum.Size > 0 && from.Accumulate == s.accumulate {
-		to = append(to, slot{sumName, s.sum})
+	if s.sum.Size > 0 && from.Accumulate == s.layout.Accumulate {
+		to = append(to, named{sumName, s.sum})
 	}
 	for _, f := range to {
 		if err := s.restore(f, saved); err != nil {
@@ -204,7 +197,7 @@ func (s *State) Restore(from *Saved) error {
 	if err := s.restoreCount(saved); err != nil {
 		return err
 	}
-	if err := s.in(s.noise.Slice(4*kernels.NoiseStep, 4), []float32{math.Float32frombits(uint32(from.Drawn))}); err != nil {
+	if err := s.copier.in(s.noise.Slice(4*kernels.NoiseStep, 4), []float32{math.Float32frombits(uint32(from.Drawn))}); err != nil {
 		return err
 	}
 	return s.restoreScale(saved)
@@ -212,23 +205,23 @@ func (s *State) Restore(from *Saved) error {
 
 // restoreCount takes over the number of updates.
 func (s *State) restoreCount(saved map[string]Tensor) error {
-	if !s.rule.Counts() {
+	if !s.layout.Rule.Counts() {
 		return nil
 	}
-	if err := s.keepScale(); err != nil {
+	if err := s.hyper.keep(s.layout.Type); err != nil {
 		return err
 	}
 	for i, name := range countNames {
 		if t := saved[name]; len(t.Data) == 1 {
-			s.count[i] = t.Data[0]
+			s.hyper.count[i] = t.Data[0]
 		}
 	}
-	return s.resetHyper()
+	return s.hyper.reset(s.layout)
 }
 
 // restore takes over what the optimizer keeps under one name.
-func (s *State) restore(f slot, saved map[string]Tensor) error {
-	flat := make([]float32, s.elems)
+func (s *State) restore(f named, saved map[string]Tensor) error {
+	flat := make([]float32, s.places.elems)
 	for i, p := range s.m.params {
 		t, ok := saved[f.name+"."+p.Name]
 		switch {
@@ -240,19 +233,19 @@ func (s *State) restore(f slot, saved map[string]Tensor) error {
 		case len(t.Data) != p.Len():
 			return wrongLength(t, p)
 		}
-		p.scatter(flat[s.offsets[i]:], t.Data, s.cpad)
+		s.places.scatter(flat, i, t.Data)
 	}
-	return s.in(f.flat, flat)
+	return s.copier.in(f.flat, flat)
 }
 
-// keptBy names what an optimizer kept.
+// keptBy says in words what an optimizer kept.
 func keptBy(saved map[string]Tensor) string {
 	seen := map[string]bool{}
 	var names []string
 	for name := range saved {
-		if kind, _, ok := strings.Cut(name, "."); ok && kind != sumName && kind != "loss_scale" && kind != countNames[0] && !seen[kind] {
-			seen[kind] = true
-			names = append(names, kind)
+		if slot, _, ok := strings.Cut(name, "."); ok && slot != sumName && slot != "loss_scale" && slot != countNames[0] && !seen[slot] {
+			seen[slot] = true
+			names = append(names, slot)
 		}
 	}
 	if len(names) == 0 {
@@ -272,17 +265,14 @@ func (s *State) restoreScale(saved map[string]Tensor) error {
 			h[n.at] = t.Data[0]
 		}
 	}
-	if s.scales == nil {
-		s.scales = make(map[kernels.Type][]float32)
-	}
-	s.scales[kernels.F16] = h
-	if s.typ != kernels.F16 {
+	s.hyper.setScale(kernels.F16, h)
+	if s.layout.Type != kernels.F16 {
 		return nil
 	}
-	return s.resetHyper()
+	return s.hyper.reset(s.layout)
 }
 
-// Head are the names of the parameters whose shape follows from the number of classes.
+// Head names the parameters whose shape follows from the number of classes.
 func (m *Model) Head() []string {
 	for i := len(m.nodes) - 1; i >= 0; i-- {
 		if n := m.nodes[i]; n.kind == linearNode {
@@ -292,7 +282,7 @@ func (m *Model) Head() []string {
 	return nil
 }
 
-// SavedBytes is the memory on the host that a state takes while it is saved.
+// SavedBytes returns the memory on the host that a state takes while it is saved.
 func (m *Model) SavedBytes(l Layout) int64 {
 	n := (2 + len(l.Rule.Slots())) * m.elems() // weights, slots, and what is copied from the device at once
 	if l.Accumulate > 1 {

@@ -5,16 +5,11 @@ import (
 	"dev.gpustall/kernels"
 )
 
-// The sizes of all that a plan and its state will allocate are known beforehand.
-
 // MetricsSize is the bytes of Plan.Metrics.
 const MetricsSize = 8
 
-// ScaleSize is the bytes that State.ReadScale writes.
-const ScaleSize = 8
-
-// Launches are those of a plan's Train and Accumulate, or of an evaluation's Eval, without
-// buffers.
+// Launches returns the launches of a plan's Train and Accumulate, or of an evaluation's
+// Eval, without buffers.
 func (m *Model) Launches(c PlanConfig) ([]device.Launch, error) {
 	c, err := m.check(c)
 	if err != nil {
@@ -37,7 +32,7 @@ func (l *list) launches(to []device.Launch) []device.Launch {
 	return to
 }
 
-// elems is the length of each of the state's flat buffers.
+// elems returns the length of each of the state's flat buffers, in elements.
 func (m *Model) elems() int {
 	n := 0
 	for _, p := range m.params {
@@ -46,7 +41,7 @@ func (m *Model) elems() int {
 	return n
 }
 
-// exempt is how many elements, the last ones, are of biases and norms.
+// exempt returns how many elements at the end of a flat buffer are of biases and norms.
 func (m *Model) exempt() int {
 	n := 0
 	for _, p := range m.params {
@@ -57,7 +52,7 @@ func (m *Model) exempt() int {
 	return n
 }
 
-// offsets are where the parameters lie in a flat buffer, in elements.
+// offsets returns where the parameters lie in a flat buffer, in elements.
 func (m *Model) offsets() []int {
 	out := make([]int, len(m.params))
 	at := 0
@@ -72,7 +67,7 @@ func (m *Model) offsets() []int {
 	return out
 }
 
-// StateSizes are the bytes of each allocation of a State that is laid out so, in their order.
+// StateSizes lists the bytes of each allocation of a State in a layout, in their order.
 func (m *Model) StateSizes(l Layout) []int {
 	elems, stats := m.elems(), 0
 	for _, p := range m.stats {
@@ -91,19 +86,19 @@ func (m *Model) StateSizes(l Layout) []int {
 	return sizes
 }
 
-// Missing are the bytes of each allocation that Configure will make, in their order.
+// Missing lists the bytes of each allocation that Configure will make, in their order.
 func (s *State) Missing(l Layout) []int {
 	var sizes []int
 	for i := range l.Rule.Slots() {
-		if s.slots[i].Size == 0 {
-			sizes = append(sizes, 4*s.elems)
+		if s.slots.bufs[i].Size == 0 {
+			sizes = append(sizes, 4*s.places.elems)
 		}
 	}
 	if l.Type.Size() == 2 && s.copy.Size == 0 {
-		sizes = append(sizes, 2*s.elems)
+		sizes = append(sizes, 2*s.places.elems)
 	}
 	if l.Accumulate > 1 && s.sum.Size == 0 {
-		sizes = append(sizes, 4*s.elems)
+		sizes = append(sizes, 4*s.places.elems)
 	}
 	return sizes
 }

@@ -5,7 +5,16 @@ import (
 	"dev.gpustall/kernels"
 )
 
-// formerSlots is what an optimizer that was replaced had, on the host.
+// slots is what an optimizer keeps beside each parameter, such as momentum: one flat
+// buffer for each of the rule's Slots. It belongs to a State.
+type slots struct {
+	copier *copier
+	elems  int
+	bufs   [kernels.MaxSlots]device.Buffer // empty until a plan has the rule
+	former *formerSlots                    // of the rule before, until Settle
+}
+
+// formerSlots is what an optimizer that was replaced kept, on the host.
 type formerSlots struct {
 	rule  kernels.Rule
 	slots [][]float32
@@ -13,64 +22,76 @@ type formerSlots struct {
 	cpad  int
 }
 
-// setRule gives the state the slots of another rule, empty, or those it had when the
-// rule is the one before.
-func (s *State) setRule(r kernels.Rule) error {
-	if r == s.rule && s.hasSlots(r) {
-		return nil
-	}
-	if err := s.keepScale(); err != nil {
-		return err
-	}
-	var now *formerSlots
-	if s.hasSlots(s.rule) && r != s.rule {
-		now = &formerSlots{rule: s.rule, count: s.count, cpad: s.cpad}
-		for i := range s.rule.Slots() {
-			v := make([]float32, s.elems)
-			if err := s.out(v, s.slots[i]); err != nil {
-				return err
-			}
-			now.slots = append(now.slots, v)
-		}
-	}
-	back := s.former
-	if back == nil || back.rule != r || back.cpad != s.cpad {
-		back = &formerSlots{}
-	}
-	for i := range s.slots {
-		b := &s.slots[i]
-		switch {
-		case i >= len(r.Slots()):
-			if b.Size > 0 {
-				s.dev.Free(*b)
-				*b = device.Buffer{}
-			}
-			continue
-		case b.Size == 0:
-			var err error
-			if *b, err = s.alloc32(s.elems); err != nil {
-				return err
-			}
-		}
+// have reports whether the slots of a rule are allocated.
+func (s *slots) have(r kernels.Rule) bool {
+	n := len(r.Slots())
+	return n == 0 || s.bufs[n-1].Size > 0
+}
+
+// read copies the slots of a rule to the host.
+func (s *slots) read(r kernels.Rule) (values [][]float32, err error) {
+	for i := range r.Slots() {
 		v := make([]float32, s.elems)
-		if i < len(back.slots) {
-			v = back.slots[i]
+		if err := s.copier.out(v, s.bufs[i]); err != nil {
+			return nil, err
 		}
-		if err := s.in(*b, v); err != nil {
+		values = append(values, v)
+	}
+	return values, nil
+}
+
+// replace allocates the slots of a rule and fills them with values, or with zeros where
+// there are none. Slots that the rule does not have are freed.
+func (s *slots) replace(r kernels.Rule, values [][]float32) (err error) {
+	for i := range s.bufs {
+		b := &s.bufs[i]
+		if i >= len(r.Slots()) {
+			s.copier.free(b)
+			continue
+		}
+		if b.Size == 0 {
+			if *b, err = s.copier.alloc(s.elems); err != nil {
+				return err
+			}
+		}
+		var v []float32
+		if i < len(values) {
+			v = values[i]
+		} else {
+			v = make([]float32, s.elems)
+		}
+		if err := s.copier.in(*b, v); err != nil {
 			return err
 		}
 	}
-	s.rule, s.former, s.count = r, now, back.count
-	return s.resetHyper()
+	return nil
 }
 
-func (s *State) hasSlots(r kernels.Rule) bool {
-	n := len(r.Slots())
-	return n == 0 || s.slots[n-1].Size > 0
+// setRule gives the state another rule with empty slots, or goes back to the rule before
+// with the slots it had.
+func (s *State) setRule(r kernels.Rule) error {
+	was := s.layout.Rule
+	if r == was && s.slots.have(r) {
+		return nil
+	}
+	if err := s.hyper.keep(s.layout.Type); err != nil {
+		return err
+	}
+	var now *formerSlots
+	if s.slots.have(was) && r != was {
+		values, err := s.slots.read(was)
+		if err != nil {
+			return err
+		}
+		now = &formerSlots{rule: was, slots: values, count: s.hyper.count, cpad: s.places.cpad}
+	}
+	back := s.slots.former
+	if back == nil || back.rule != r || back.cpad != s.places.cpad {
+		back = &formerSlots{}
+	}
+	if err := s.slots.replace(r, back.slots); err != nil {
+		return err
+	}
+	s.layout.Rule, s.slots.former, s.hyper.count = r, now, back.count
+	return s.hyper.reset(s.layout)
 }
-
-// Settle says that the latest change of the optimizer will not be taken back.
-func (s *State) Settle() { s.former = nil }
-
-// Rule is the optimizer's, whose Slots name what it keeps.
-func (s *State) Rule() kernels.Rule { return s.rule }

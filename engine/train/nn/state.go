@@ -3,8 +3,6 @@ package nn
 import (
 	"fmt"
 	"math"
-	"runtime"
-	"unsafe"
 
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/splitmix"
@@ -16,44 +14,28 @@ import (
 // weights, gradients, the optimizer's slots, running statistics and
 // hyper-parameters. It survives plans: batch size, compute type, accumulation and
 // optimizer change by building another plan on the same State.
-//
-// Its parameters lie one behind the other in flat buffers, those that weight decay may
-// leave alone (biases and norms) last, so that the optimizer is one launch.
 type State struct {
-	dev    device.Device
 	m      *Model
-	stream device.Stream
-	done   device.Event
+	copier copier
+	places places
+	layout Layout // of the buffers
 
-	elems   int   // of each flat buffer
-	offsets []int // of Model.params, in elements
-	statOff []int // of Model.stats, in elements
 	weights device.Buffer
 	grads   device.Buffer
-	slots   [kernels.MaxSlots]device.Buffer // of the rule; empty until a plan has one
 	stats   device.Buffer
-	hyper   device.Buffer
 	noise   device.Buffer // kernels.Noise: what dropout is drawn from
 	sum     device.Buffer // accumulated gradients; empty until a plan accumulates
 	copy    device.Buffer // the weights in a 16-bit type; empty until a plan has one
-
-	// What the buffers are laid out for.
-	typ        kernels.Type
-	cpad       int // channels of the stem's weights
-	accumulate int
-	rule       kernels.Rule
-	former     *formerSlots               // of the rule before, until Settle
-	count      [3]float32                 // HyperStep and what follows from it, while hyper is rewritten
-	scales     map[kernels.Type][]float32 // hyper as a type left it, with its loss scale
-
-	setting Hyper
-	ring    hyperRing
+	slots   slots
+	hyper   hyperBuffer
 }
 
 // NewState allocates and initialises m's state on dev. The same seed gives the
 // same weights.
 func NewState(dev device.Device, m *Model, seed int64) (*State, error) {
-	s := &State{dev: dev, m: m, typ: kernels.F32, cpad: m.In.C, accumulate: 1}
+	s := &State{m: m, places: newPlaces(m), layout: Layout{Type: kernels.F32, Accumulate: 1}}
+	s.copier = copier{dev: dev, what: "the state of model " + m.Name}
+	s.hyper.copier, s.slots.copier, s.slots.elems = &s.copier, &s.copier, s.places.elems
 	if err := s.alloc(); err != nil {
 		s.Free()
 		return nil, err
@@ -66,146 +48,166 @@ func NewState(dev device.Device, m *Model, seed int64) (*State, error) {
 }
 
 func (s *State) alloc() (err error) {
-	s.offsets, s.elems = s.m.offsets(), s.m.elems()
+	if err := s.copier.open(); err != nil {
+		return err
+	}
 	n := 0
 	for _, p := range s.m.stats {
-		s.statOff = append(s.statOff, n)
 		n += p.room()
 	}
-	if s.stream, err = s.dev.NewStream("state"); err != nil {
-		return errs.Wrap(err, "create", "a stream for "+s.what(), "")
-	}
-	if s.done, err = s.dev.NewEvent(); err != nil {
-		return errs.Wrap(err, "create", "an event for "+s.what(), "")
-	}
+	elems := s.places.elems
 	for _, b := range []struct {
 		buf *device.Buffer
 		n   int
-	}{{&s.weights, s.elems}, {&s.grads, s.elems}, {&s.stats, max(n, 1)}, {&s.hyper, kernels.HyperLen}, {&s.noise, kernels.NoiseLen}} {
-		if *b.buf, err = s.alloc32(b.n); err != nil {
+	}{{&s.weights, elems}, {&s.grads, elems}, {&s.stats, max(n, 1)}, {&s.hyper.buf, kernels.HyperLen}, {&s.noise, kernels.NoiseLen}} {
+		if *b.buf, err = s.copier.alloc(b.n); err != nil {
 			return err
 		}
 	}
-	return s.ring.alloc(s.dev)
-}
-
-func (s *State) alloc32(elems int) (device.Buffer, error) {
-	b, err := s.dev.Alloc(4 * elems)
-	if err != nil {
-		return b, errs.Wrap(err, "allocate", fmt.Sprintf("%d bytes of %s", 4*elems, s.what()), "")
-	}
-	return b, nil
+	return s.hyper.ring.alloc(s.copier.dev)
 }
 
 func (s *State) fill(seed int64) error {
 	r := splitmix.Source(seed)
-	flat := make([]float32, s.elems)
-	if err := s.in(s.grads, flat); err != nil {
+	flat := make([]float32, s.places.elems)
+	if err := s.copier.in(s.grads, flat); err != nil {
 		return err
 	}
 	for i, p := range s.m.params {
 		v := make([]float32, p.Len())
 		p.initialise(v, &r)
-		p.scatter(flat[s.offsets[i]:], v, s.cpad)
+		s.places.scatter(flat, i, v)
 	}
-	if err := s.in(s.weights, flat); err != nil {
+	if err := s.copier.in(s.weights, flat); err != nil {
 		return err
 	}
 	stats := make([]float32, s.stats.Size/4)
 	for i, p := range s.m.stats {
-		p.initialise(stats[s.statOff[i]:][:p.Len()], &r)
+		p.initialise(stats[s.places.stat[i]:][:p.Len()], &r)
 	}
-	if err := s.in(s.stats, stats); err != nil {
+	if err := s.copier.in(s.stats, stats); err != nil {
 		return err
 	}
 	if err := s.Seed(seed); err != nil {
 		return err
 	}
-	return s.resetHyper()
+	return s.hyper.reset(s.layout)
 }
 
-// Seed begins the noise that dropout is drawn from anew. The device must not be running
+// Seed restarts the noise that dropout is drawn from. The device must not be running
 // a plan of the state.
 func (s *State) Seed(seed int64) error {
 	noise := make([]float32, kernels.NoiseLen) // its bits
 	noise[kernels.NoiseSeed] = math.Float32frombits(uint32(seed))
 	noise[kernels.NoiseSeedHigh] = math.Float32frombits(uint32(seed >> 32))
-	return s.in(s.noise, noise)
+	return s.copier.in(s.noise, noise)
 }
 
 // Free returns the memory. No plan of the state may be in flight.
 func (s *State) Free() {
 	for _, b := range s.buffers() {
+		s.copier.free(b)
+	}
+	s.hyper.ring.free(s.copier.dev)
+	s.copier.close()
+}
+
+// SetHyper changes the optimizer's settings for the work enqueued on stream from
+// now on. It does not wait, unless it is called eight times within one step.
+func (s *State) SetHyper(stream device.Stream, h Hyper) error {
+	return s.hyper.set(stream, h, s.layout)
+}
+
+// Hyper returns the settings last set.
+func (s *State) Hyper() Hyper { return s.hyper.setting }
+
+// ReadScale enqueues a copy to dst, float32[2]: the loss scale of the next step, and
+// whether the last update was skipped (not 0). Only F16 uses them.
+func (s *State) ReadScale(stream device.Stream, dst []byte) error {
+	return s.hyper.readScale(stream, dst)
+}
+
+// Rule returns the optimizer's rule, whose Slots name what it keeps.
+func (s *State) Rule() kernels.Rule { return s.layout.Rule }
+
+// Settle says that the latest change of the optimizer will not be taken back.
+func (s *State) Settle() { s.slots.former = nil }
+
+// weight returns what a convolution or linear layer of the current type reads.
+func (s *State) weight(i int) device.Buffer {
+	if s.layout.Type.Size() == 2 {
+		return s.places.half(s.copy, i)
+	}
+	return s.places.of(s.weights, i)
+}
+
+// buffers lists all buffers that a state may have, in the order in which Reload
+// allocates them.
+func (s *State) buffers() []*device.Buffer {
+	all := []*device.Buffer{&s.weights, &s.grads, &s.stats, &s.hyper.buf, &s.noise}
+	for i := range s.slots.bufs {
+		all = append(all, &s.slots.bufs[i])
+	}
+	return append(all, &s.copy, &s.sum)
+}
+
+// Sizes lists the bytes of each of the state's allocations, in the order of Reload.
+func (s *State) Sizes() []int {
+	var sizes []int
+	for _, b := range s.buffers() {
 		if b.Size > 0 {
-			s.dev.Free(*b)
-			*b = device.Buffer{}
+			sizes = append(sizes, b.Size)
 		}
 	}
-	s.ring.free(s.dev)
-	if s.done != 0 {
-		s.dev.FreeEvent(s.done)
-		s.done = 0
+	return sizes
+}
+
+// Image is a state on the host while it has no place on the device.
+type Image [][]byte
+
+// Unload brings the state to the host and frees its memory. No plan of it may be
+// in flight, and none may run afterwards. Until Reload, nothing else may be called.
+// When it fails the state stays where it is.
+func (s *State) Unload() (Image, error) {
+	var img Image
+	c := &s.copier
+	for _, b := range s.buffers() {
+		if b.Size == 0 {
+			img = append(img, nil)
+			continue
+		}
+		host := make([]byte, b.Size)
+		if err := c.dev.CopyOut(c.stream, host, *b); err != nil {
+			return nil, errs.Wrap(err, "move to the host", c.what, "")
+		}
+		if err := c.sync(); err != nil {
+			return nil, err
+		}
+		img = append(img, host)
 	}
-}
-
-// what is what errors call it.
-func (s *State) what() string { return "the state of model " + s.m.Name }
-
-// in and out copy synchronously. The device must not be using the buffer.
-func (s *State) in(dst device.Buffer, v []float32) error {
-	if err := s.dev.CopyIn(s.stream, dst.Slice(0, 4*len(v)), bytesOf(v)); err != nil {
-		return errs.Wrap(err, "write", s.what(), "")
+	for _, b := range s.buffers() {
+		c.free(b)
 	}
-	err := s.sync()
-	runtime.KeepAlive(v) // the device may read it until now
-	return err
+	return img, nil
 }
 
-func (s *State) out(v []float32, src device.Buffer) error {
-	if err := s.dev.CopyOut(s.stream, bytesOf(v), src.Slice(0, 4*len(v))); err != nil {
-		return errs.Wrap(err, "read", s.what(), "")
+// Reload gives the state memory on the device again, with what it held.
+func (s *State) Reload(img Image) error {
+	c := &s.copier
+	for i, b := range s.buffers() {
+		if img[i] == nil {
+			continue
+		}
+		var err error
+		if *b, err = c.dev.Alloc(len(img[i])); err != nil {
+			return errs.Wrap(err, "allocate again", fmt.Sprintf("%d bytes of %s", len(img[i]), c.what), "")
+		}
+		if err := c.dev.CopyIn(c.stream, *b, img[i]); err != nil {
+			return errs.Wrap(err, "move back to the device", c.what, "")
+		}
+		if err := c.sync(); err != nil {
+			return err
+		}
 	}
-	return s.sync()
-}
-
-func (s *State) sync() error {
-	err := s.dev.Record(s.stream, s.done)
-	if err == nil {
-		err = s.dev.Sync(s.done)
-	}
-	return errs.Wrap(err, "wait for the copies of", s.what(), "")
-}
-
-// bytesOf views v's memory.
-func bytesOf(v []float32) []byte {
-	if len(v) == 0 {
-		return nil
-	}
-	return unsafe.Slice((*byte)(unsafe.Pointer(&v[0])), 4*len(v))
-}
-
-// param is where parameter i lies in one of the flat float32 buffers.
-func (s *State) param(flat device.Buffer, i int) device.Buffer {
-	return flat.Slice(4*s.offsets[i], 4*s.stored(i))
-}
-
-// stored is the number of elements of parameter i on the device.
-func (s *State) stored(i int) int {
-	p := s.m.params[i]
-	if p.stem {
-		return p.Len() / p.Shape[1] * s.cpad
-	}
-	return p.Len()
-}
-
-// weight is what a convolution or linear layer of the current type reads.
-func (s *State) weight(i int) device.Buffer {
-	if s.typ.Size() == 2 {
-		return s.copy.Slice(2*s.offsets[i], 2*s.stored(i))
-	}
-	return s.param(s.weights, i)
-}
-
-func (s *State) stat(i int) device.Buffer {
-	return s.stats.Slice(4*s.statOff[i], 4*s.m.stats[i].Len())
+	return nil
 }
