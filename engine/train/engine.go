@@ -67,7 +67,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	e.results.streams, _ = cfg.Device.(device.HostStreams)
 	e.keeper = keeper{Keeping: cfg.Keeping, timeline: &e.timeline}
-	e.pipeline = pipeline{dev: cfg.Device, name: info.Name, ops: e.ops, timeline: &e.timeline, results: &e.results}
+	e.pipeline = pipeline{dev: cfg.Device, name: info.Name, onHost: info.OnHost, ops: e.ops, timeline: &e.timeline, results: &e.results}
 	e.starved.open()
 	if err := e.prepare(); err != nil {
 		e.Close()

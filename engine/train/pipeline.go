@@ -28,14 +28,19 @@ const hintDevice = "run it again; gpustall doctor says what this machine has"
 type pipeline struct {
 	dev      device.Device
 	name     string // the device's
+	onHost   bool   // the device's memory is the host's
 	ops      *ops.Table
 	timeline *timeline
 	results  *results
 
 	copyStream, computeStream device.Stream
-	ring                      [Depth + 2]flight
-	head, tail                int // flights [tail, head) are in flight; indices grow for ever
-	clock                     anchor
+	// readStream has the copies of the metrics to the host, so that the next step need not
+	// wait for them. On the copy stream they would hold up the next batch.
+	readStream device.Stream
+
+	ring       [Depth + 2]flight
+	head, tail int // flights [tail, head) are in flight; indices grow for ever
+	clock      anchor
 }
 
 // open creates the streams and events.
@@ -45,6 +50,12 @@ func (p *pipeline) open() (err error) {
 	}
 	if p.computeStream, err = p.dev.NewStream("compute"); err != nil {
 		return errs.Wrap(err, "create", "the compute stream on "+p.name, hintDevice)
+	}
+	p.readStream = p.computeStream
+	if !p.onHost { // otherwise the copy takes less than waking another thread
+		if p.readStream, err = p.dev.NewStream("read"); err != nil {
+			return errs.Wrap(err, "create", "the read stream on "+p.name, hintDevice)
+		}
 	}
 	for i := range p.ring {
 		if err = p.ring[i].open(p.dev); err != nil {
@@ -75,7 +86,7 @@ func (p *pipeline) launched() { p.head++ }
 
 // send makes the step's calls of the device, in their order. It stops at the first that
 // fails: a later one could run on data that is not there. state has the loss scale to
-// read back; it is nil where that is not read.
+// read back; it is nil where the step does not change that.
 func (p *pipeline) send(f *flight, slot *prepared.Slot, state *nn.State) error {
 	if err := p.copyIn(f, slot.Input); err != nil {
 		return err
@@ -83,22 +94,41 @@ func (p *pipeline) send(f *flight, slot *prepared.Slot, state *nn.State) error {
 	if err := p.compute(f); err != nil {
 		return err
 	}
-	if err := slot.ReadMetrics(p.dev, p.computeStream, f.metrics); err != nil {
-		return err
-	}
+	return p.read(f, slot, state)
+}
+
+// read enqueues the copies of what the step computed to the host, behind its program.
+// Each input slot has metrics of its own, which the step after the next overwrites.
+// There is one loss scale, which the next update changes: it is read before that begins.
+func (p *pipeline) read(f *flight, slot *prepared.Slot, state *nn.State) error {
+	s := p.readStream
 	if f.scaled = state != nil; f.scaled {
-		if err := state.ReadScale(p.computeStream, f.metrics[nn.MetricsSize:]); err != nil {
+		s = p.computeStream
+		if err := state.ReadScale(s, f.metrics[nn.MetricsSize:]); err != nil {
 			return err
 		}
 	}
-	return p.dev.Record(p.computeStream, f.done)
+	if err := p.dev.Wait(s, f.end); err != nil {
+		return err
+	}
+	if err := slot.ReadMetrics(p.dev, s, f.metrics); err != nil {
+		return err
+	}
+	return p.dev.Record(s, f.done)
+}
+
+// before returns the latest step with the same input slot, or nil without one.
+func (p *pipeline) before() *flight {
+	if p.head < prepared.Slots {
+		return nil
+	}
+	return &p.ring[(p.head-prepared.Slots)%len(p.ring)]
 }
 
 // copyIn enqueues the copy of the batch to its input slot.
 func (p *pipeline) copyIn(f *flight, input device.Buffer) error {
-	if p.head >= prepared.Slots { // an earlier step reads the same slot
-		earlier := &p.ring[(p.head-prepared.Slots)%len(p.ring)]
-		if err := p.dev.Wait(p.copyStream, earlier.end); err != nil {
+	if b := p.before(); b != nil { // it reads the slot
+		if err := p.dev.Wait(p.copyStream, b.end); err != nil {
 			return err
 		}
 	}
@@ -111,8 +141,14 @@ func (p *pipeline) copyIn(f *flight, input device.Buffer) error {
 	return p.dev.Record(p.copyStream, f.copyEnd)
 }
 
-// compute enqueues the step's program, behind the copy of its batch.
+// compute enqueues the step's program, behind the copy of its batch and the reading of
+// the metrics that it overwrites.
 func (p *pipeline) compute(f *flight) (err error) {
+	if b := p.before(); b != nil {
+		if err = p.dev.Wait(p.computeStream, b.done); err != nil {
+			return err
+		}
+	}
 	if err = p.dev.Wait(p.computeStream, f.copyEnd); err != nil {
 		return err
 	}
@@ -129,7 +165,7 @@ func (p *pipeline) compute(f *flight) (err error) {
 // stream has any work of it left; then the batch and the device's memory may be freed.
 func (p *pipeline) abort() {
 	f := p.next()
-	for _, s := range [...]device.Stream{p.copyStream, p.computeStream} {
+	for _, s := range [...]device.Stream{p.copyStream, p.computeStream, p.readStream} {
 		if p.dev.Record(s, f.done) == nil {
 			_ = p.dev.Sync(f.done) // the caller reports the error that led here
 		}

@@ -177,9 +177,8 @@ func (d *summed) CopyOut(s device.Stream, dst []byte, src device.Buffer) error {
 	return d.Device.CopyOut(s, dst, src)
 }
 
-// step is how long a step on so many bytes is in the steady state, by arithmetic. The
-// loss goes back to the host on the compute stream; the next batch is copied meanwhile,
-// or takes longer.
+// step is how long a step on so many bytes is in the steady state, by arithmetic. The next
+// batch is copied in and the loss is copied out meanwhile, or takes longer.
 func (d *summed) step(bytes int, pinned bool) time.Duration {
 	card := d.Preset().Card
 	link := func(bytes int, rate float64) time.Duration {
@@ -192,7 +191,7 @@ func (d *summed) step(bytes int, pinned bool) time.Duration {
 	if pinned {
 		rate = card.Pinned
 	}
-	return max(d.compute+link(d.loss, card.Pinned), link(bytes, rate))
+	return max(d.compute, link(d.loss, card.Pinned), link(bytes, rate))
 }
 
 // run measures the AU of the steps on kept batches, and what arithmetic says of it.

@@ -80,6 +80,12 @@ func TestMissingWaitIsCaught(t *testing.T) {
 	if bad := devicetest.Pipeline(t, d, 60, true); bad != 0 {
 		t.Errorf("%d of 60 steps with waits were wrong", bad)
 	}
+	if bad := devicetest.ReadBack(t, d, 60, false); bad == 0 {
+		t.Error("60 results read without waits were all right: the emulated driver hides a missing dependency")
+	}
+	if bad := devicetest.ReadBack(t, d, 60, true); bad != 0 {
+		t.Errorf("%d of 60 results read with waits were wrong", bad)
+	}
 }
 
 // rig is a doubling program over n floats.

@@ -29,6 +29,7 @@ var contract = []struct {
 	{"event times", false, eventTimes},
 	{"query does not block", false, queryDoesNotBlock},
 	{"copy then compute", true, copyThenCompute},
+	{"read back behind compute", true, readBehindCompute},
 	{"wait keeps its record", true, waitKeepsItsRecord},
 	{"host memory reuse", true, hostReuse},
 	{"free in use", true, freeInUse},

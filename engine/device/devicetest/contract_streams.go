@@ -139,6 +139,72 @@ func Pipeline(t *testing.T, dev device.Device, steps int, waits bool) (bad int) 
 	return bad
 }
 
+func readBehindCompute(r *rig) {
+	if bad := ReadBack(r.T, r.dev, 60, true); bad != 0 {
+		r.Errorf("%d of 60 steps read another step's result", bad)
+	}
+}
+
+// ReadBack runs steps that compute on one stream and copy the result to the host on
+// another one, as the engine reads metrics, and returns how many steps read a wrong
+// result. Two result buffers take turns. The copy waits for its step, and the step that
+// overwrites a result waits for its copy. Without the waits it is a race that a device
+// with asynchronous streams should lose.
+func ReadBack(t *testing.T, dev device.Device, steps int, waits bool) (bad int) {
+	t.Helper()
+	r := newRig(t, dev)
+	const n = 64 << 10
+	one := make([]float32, n)
+	for i := range one {
+		one[i] = 1
+	}
+	ones, count := r.alloc(4*n), r.alloc(4*n)
+	r.put(ones, floatBytes(one))
+	r.put(count, make([]byte, 4*n))
+	var programs [2]device.Program
+	var results [2]device.Buffer
+	out := [2][]byte{r.hostBytes(4 * n), r.hostBytes(4 * n)}
+	computed, read := [2]device.Event{r.event(), r.event()}, [2]device.Event{r.event(), r.event()}
+	for i := range programs {
+		results[i] = r.alloc(4 * n)
+		programs[i] = r.prepare(
+			device.Launch{Op: kernels.Add{N: n}, Bufs: []device.Buffer{count, ones, count}},
+			device.Launch{Op: kernels.Zero{N: 4 * n}, Bufs: []device.Buffer{results[i]}},
+			device.Launch{Op: kernels.Add{N: n}, Bufs: []device.Buffer{results[i], count, results[i]}},
+		)
+	}
+	check := func(step int) {
+		r.must(dev.Sync(read[step%2]))
+		for _, v := range kernels.Floats(out[step%2]) {
+			if v != float32(step+1) {
+				bad++
+				return
+			}
+		}
+	}
+	for step := range steps {
+		if step >= 2 {
+			check(step - 2)
+		}
+		i := step % 2
+		if waits {
+			r.must(dev.Wait(r.main, read[i]))
+		}
+		r.must(dev.Launch(r.main, programs[i]))
+		r.must(dev.Record(r.main, computed[i]))
+		if waits {
+			r.must(dev.Wait(r.second(), computed[i]))
+		}
+		r.must(dev.CopyOut(r.second(), out[i], results[i]))
+		r.must(dev.Record(r.second(), read[i]))
+	}
+	for step := max(steps-2, 0); step < steps; step++ {
+		check(step)
+	}
+	r.finish(r.main)
+	return bad
+}
+
 // waitKeepsItsRecord checks that a Wait holds for the Record before it, not for
 // one that comes after it.
 func waitKeepsItsRecord(r *rig) {
