@@ -8,9 +8,9 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// TestCeiling: the first batches are loaded, then they are served again without a
-// read, in the places whose turn it is; the short batch at the end is real; and
-// after the ceiling the epoch goes on behind the last place served.
+// TestCeiling: the first batches are loaded. Then they are served again without a read, in the
+// places whose turn it is. The short batch at the end is real. After the ceiling the epoch goes
+// on after the last place served.
 func TestCeiling(t *testing.T) {
 	for _, workers := range []int{0, 2} {
 		t.Run(fmt.Sprintf("%d workers", workers), func(t *testing.T) {

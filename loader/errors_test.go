@@ -7,9 +7,9 @@ import (
 	"dev.gpustall/engine/base/errs"
 )
 
-// TestSampleErrorMends: an error that ends a run says how to do without the sample; that of a
-// sample which was left out does not.
-func TestSampleErrorMends(t *testing.T) {
+// TestSampleErrorHints: an error that ends a run says how to go on without the sample. The
+// error of a sample that was left out does not.
+func TestSampleErrorHints(t *testing.T) {
 	known := errs.New("decode", "a.jpg", "it is truncated", "replace it")
 	for _, c := range []struct {
 		err  SampleError

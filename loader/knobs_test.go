@@ -77,8 +77,8 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestKnobsAsText: List is what Set reads, for all knobs but an unset
-// prefetch_factor, which is listed as the one in force.
+// TestKnobsAsText: Set reads what List writes, for all knobs but an unset prefetch_factor,
+// which List writes as the one in force.
 func TestKnobsAsText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := drawKnobs.Draw(t, "knobs")
@@ -138,7 +138,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// TestIdleStraggler: a straggler that nobody is says so.
+// TestIdleStraggler: a straggler that names no worker says so.
 func TestIdleStraggler(t *testing.T) {
 	for _, tt := range []struct {
 		workers int

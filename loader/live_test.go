@@ -40,8 +40,8 @@ func mustSet(t *testing.T, l *Loader, k Knobs) {
 	}
 }
 
-// TestWorkersGrowAtOnceAndRetireAfterTheirBatch in virtual time: a batch takes
-// exactly a second, so what is delivered when tells who worked.
+// TestWorkersGrowAtOnceAndRetireAfterTheirBatch runs in virtual time. A batch takes exactly a
+// second, so the times of delivery tell who worked.
 func TestWorkersGrowAtOnceAndRetireAfterTheirBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := Knobs{BatchSize: 1, InOrder: true, NumWorkers: 1, PrefetchFactor: 1}
@@ -99,8 +99,8 @@ func TestWorkersGrowAtOnceAndRetireAfterTheirBatch(t *testing.T) {
 	})
 }
 
-// TestInOrder: a slow sample holds everyone up with in_order, and without it
-// nobody until the next epoch.
+// TestInOrder: with in_order a slow sample delays all later batches; without it, only the next
+// epoch.
 func TestInOrder(t *testing.T) {
 	for _, c := range []struct {
 		inOrder bool
@@ -144,8 +144,8 @@ func TestInOrder(t *testing.T) {
 	}
 }
 
-// TestBatchSizeMidEpoch: boundaries are cut at dispatch, so a change moves the
-// ones that follow and nothing else; drop_last drops what then is the rest.
+// TestBatchSizeMidEpoch: boundaries are cut at dispatch, so a change moves only those that
+// follow; drop_last drops what then is the rest.
 func TestBatchSizeMidEpoch(t *testing.T) {
 	for _, drop := range []bool{false, true} {
 		k := Knobs{BatchSize: 4, InOrder: true, DropLast: drop}
@@ -206,8 +206,8 @@ func TestDropLast(t *testing.T) {
 	}
 }
 
-// TestPrefetchGoesOnWhileTheCallerWorks: the batch after is begun when one is
-// delivered, not when it is released.
+// TestPrefetchGoesOnWhileTheCallerWorks: the next batch is begun when one is delivered, not
+// when it is released.
 func TestPrefetchGoesOnWhileTheCallerWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, Options{Dataset: paced(10), Hold: 1, Knobs: Knobs{BatchSize: 1, InOrder: true, NumWorkers: 1, PrefetchFactor: 1}})

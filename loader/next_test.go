@@ -15,8 +15,7 @@ import (
 	"time"
 )
 
-// TestSameBatches: one seed, the same batches, bytes included, for any number of
-// workers.
+// TestSameBatches: one seed gives the same batches, bytes included, for any number of workers.
 func TestSameBatches(t *testing.T) {
 	key := maphash.MakeSeed()
 	run := func(workers, prefetch int, device, persistent bool) (sums []uint64) {
@@ -55,8 +54,8 @@ func TestSameBatches(t *testing.T) {
 	}
 }
 
-// TestForeignEnd: whatever the error of a data set is or wraps, it is the sample's
-// and neither the end of the data nor that of the caller's context.
+// TestForeignEnd: whatever the error of a data set is or wraps, it is reported as the sample's.
+// It is not taken for the end of the data or of the caller's context.
 func TestForeignEnd(t *testing.T) {
 	for _, foreign := range []error{io.EOF, context.Canceled, context.DeadlineExceeded, ErrEnd, ErrClosed, errAborted} {
 		for _, workers := range []int{0, 2} {
@@ -157,7 +156,7 @@ func TestFailureSurfacesOnceInTurn(t *testing.T) {
 	}
 }
 
-// TestCloseAfterFailure: a caller that gives up closes, and nothing hangs or leaks.
+// TestCloseAfterFailure: a caller may close after an error; nothing hangs or leaks.
 func TestCloseAfterFailure(t *testing.T) {
 	for _, workers := range []int{0, 3} {
 		set := &numbers{samples: 40, onRead: func(_ context.Context, i int) error { return errors.New("gone") }}
@@ -220,8 +219,8 @@ func TestBlockedNext(t *testing.T) {
 	}
 }
 
-// TestHung: a read that never returns keeps neither Next nor Close, and what its
-// worker may still write to is not freed.
+// TestHung: a read that never returns blocks neither Next nor Close, and memory that its worker
+// may still write to is not freed.
 func TestHung(t *testing.T) {
 	for _, workers := range []int{0, 2} {
 		t.Run(fmt.Sprint(workers), func(t *testing.T) {
@@ -381,8 +380,8 @@ func TestReleaseAfterClose(t *testing.T) {
 	}
 }
 
-// TestWorkerPanicOutsideABatch: a worker that cannot even start is Next's error, for
-// good, not the end of the process nor a loader that hangs.
+// TestWorkerPanicOutsideABatch: if a worker cannot even start, Next returns the error from then
+// on. The process does not end, and the loader does not hang.
 func TestWorkerPanicOutsideABatch(t *testing.T) {
 	l := open(t, Options{Dataset: &numbers{samples: 40}, Knobs: Knobs{BatchSize: 4, InOrder: true}})
 	b, err := l.Next(soon(t))

@@ -17,9 +17,9 @@ type places struct {
 	samples []int32
 }
 
-// TestPositionGoesOn: a run that is cut short again and again, and goes on each time from the
-// position it had, by other workers too, delivers what an uninterrupted one does: the same
-// batches in order, and without it each sample exactly once in each epoch.
+// TestPositionGoesOn: a run is interrupted again and again, and goes on from its position each
+// time, also with other workers. It delivers what an uninterrupted run does: the same batches
+// in order or, without in_order, each sample exactly once in each epoch.
 func TestPositionGoesOn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const seed, epochs = 3, 3
@@ -131,8 +131,8 @@ func TestPositionOfOtherData(t *testing.T) {
 	}
 }
 
-// TestPositionKeepsTheOrder: an epoch goes on in the order it began in, whatever the knobs
-// are by then.
+// TestPositionKeepsTheOrder: an epoch goes on in the order it began in, whatever the knobs are
+// now.
 func TestPositionKeepsTheOrder(t *testing.T) {
 	set := &numbers{samples: 20, groups: Grouping{Starts: []int32{0, 5, 10}}}
 	k := Knobs{BatchSize: 4, Shuffle: true, ShuffleBuffer: 3, InOrder: true}

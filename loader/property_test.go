@@ -41,10 +41,10 @@ var drawKnobs = rapid.Custom(func(t *rapid.T) Knobs {
 	return k
 })
 
-// TestExactlyOnce changes all knobs at random moments while batches are taken,
-// released by another goroutine, faulty and slow, and demands that in every epoch
-// each place of the order is delivered exactly once, with the right samples and
-// contents, and in order when in_order stayed on.
+// TestExactlyOnce changes all knobs at random moments while batches are taken and another
+// goroutine releases them. Samples may be faulty or slow. In every epoch each place of the
+// order must be delivered exactly once, with the right samples and contents, and in order if
+// in_order stayed on.
 func TestExactlyOnce(t *testing.T) {
 	var changes atomic.Int64
 	rapid.Check(t, func(t *rapid.T) { changes.Add(exactlyOnce(t)) })

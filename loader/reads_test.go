@@ -14,8 +14,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// TestReadsInFlight: a worker has as many reads in flight as it may, so that reads which
-// wait take that much less time, and its batches stay what they were.
+// TestReadsInFlight: a worker has as many reads in flight as it may. Reads that wait then take
+// less time, and batches stay the same.
 func TestReadsInFlight(t *testing.T) {
 	for _, c := range []struct{ workers, reads, most int }{{0, 1, 1}, {0, 4, 4}, {2, 8, 16}, {1, 64, 64}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -43,8 +43,8 @@ func TestReadsInFlight(t *testing.T) {
 	}
 }
 
-// TestAnnounced: of a batch all samples are announced ahead of their turn but the first,
-// which is read at once; of several reads at a time, those that begin at once.
+// TestAnnounced: all samples of a batch but the first, which is read at once, are announced
+// before they are read. With several reads at a time, so are all but the first ones.
 func TestAnnounced(t *testing.T) {
 	for _, c := range []struct{ reads, first int }{{1, 1}, {4, ahead}} {
 		set := &announced{numbers: numbers{samples: 128}, told: map[int]int{}}
@@ -83,8 +83,8 @@ func (d *announced) Announce(i int) {
 	d.told[i] = d.read
 }
 
-// TestReadsFail: the sample whose read fails, panics or takes its goroutine along is
-// blamed, and all others come.
+// TestReadsFail: if a sample's read fails, panics or ends its goroutine, that sample is named,
+// and all others are delivered.
 func TestReadsFail(t *testing.T) {
 	broken := errors.New("bad sector")
 	for how, fail := range map[string]func() error{

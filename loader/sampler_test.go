@@ -63,9 +63,9 @@ func TestSamplerIsUniform(t *testing.T) {
 	}
 }
 
-// TestSamplerKeepsToShards: with a buffer of 10, what is delivered is at most 10 samples ahead
-// of what has been read of the shards, one after the other; shards are in random order and
-// samples are mixed.
+// TestSamplerKeepsToShards: with a buffer of 10, delivery is at most 10 samples ahead of what
+// was read of the shards one after the other. Shards are in random order, and samples are
+// mixed.
 func TestSamplerKeepsToShards(t *testing.T) {
 	const shards, each, buffer = 20, 50, 10
 	var groups []int32

@@ -89,7 +89,7 @@ func TestSkip(t *testing.T) {
 	}
 }
 
-// TestSkipAll: an epoch of which nothing can be loaded ends the run with its reason.
+// TestSkipAll: an epoch without any loadable sample ends the run, and says why.
 func TestSkipAll(t *testing.T) {
 	for _, workers := range []int{0, 2} {
 		set, tr := rotten(20, func(int) bool { return true })
@@ -102,8 +102,8 @@ func TestSkipAll(t *testing.T) {
 	}
 }
 
-// TestSkipLive: on_error can be turned on when a run has met a bad sample, and a worker
-// that is lost is still an error: no sample is to blame.
+// TestSkipLive: on_error can be turned on after a run has met a bad sample. A lost worker is
+// still an error, since no sample is at fault.
 func TestSkipLive(t *testing.T) {
 	set, tr := rotten(12, func(i int) bool { return i == 5 })
 	k := Knobs{BatchSize: 4, InOrder: true, NumWorkers: 2}

@@ -102,8 +102,8 @@ func TestPinFails(t *testing.T) {
 	}
 }
 
-// TestMemoryFollowsKnobs: the bytes of all slots are what the knobs ask for, once
-// each slot has come around.
+// TestMemoryFollowsKnobs: once each slot was used again, the slots have as many bytes as the
+// knobs ask for.
 func TestMemoryFollowsKnobs(t *testing.T) {
 	info := (&numbers{samples: 1 << 16}).Info()
 	l := open(t, Options{Dataset: &numbers{samples: 1 << 16}, Hold: 2, Knobs: Knobs{BatchSize: 64, InOrder: true}})
@@ -133,7 +133,7 @@ func TestMemoryFollowsKnobs(t *testing.T) {
 	}
 }
 
-// TestPrefetchLimit: never more in flight than num_workers x prefetch_factor.
+// TestPrefetchLimit: no more than num_workers x prefetch_factor batches are ever in flight.
 func TestPrefetchLimit(t *testing.T) {
 	k := Knobs{BatchSize: 2, InOrder: true, NumWorkers: 3, PrefetchFactor: 2}
 	l := open(t, Options{Dataset: &numbers{samples: 1000}, Epochs: 1, Hold: 3, Knobs: k})

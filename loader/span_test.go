@@ -152,8 +152,8 @@ func TestSlowSampleHasItsOwnSpan(t *testing.T) {
 	}
 }
 
-// TestSlowestPiece: each batch says who built it and which sample held that worker up
-// longest, in which phase, and what the thread did meanwhile where that is measured.
+// TestSlowestPiece: each batch says who built it, and which sample took that worker longest. It
+// also says in which phase and, if measured, what the thread did meanwhile.
 func TestSlowestPiece(t *testing.T) {
 	set := &numbers{samples: 64, onCode: func(i int) error {
 		if i == 37 {
@@ -252,7 +252,7 @@ func TestQueueIsSampled(t *testing.T) {
 	}
 }
 
-// TestQueueSaysWhatIsHeldUp: batch 0 is late and the three others are ready before it.
+// TestQueueSaysWhatIsHeldUp: batch 0 is late, and the three after it are ready before it.
 func TestQueueSaysWhatIsHeldUp(t *testing.T) {
 	type sample struct {
 		ready uint32

@@ -10,8 +10,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// TestSplit: time asleep is blocked, whatever the phase is called. Time spent computing is not,
-// whether or not there is a core for it.
+// TestSplit: time asleep counts as blocked in every phase. Time spent computing does not, with
+// or without a core for it.
 func TestSplit(t *testing.T) {
 	if m, why := host.NewMeter(); m == nil {
 		t.Skip(why.Why)
@@ -64,8 +64,8 @@ type waited int64
 
 func (w *waited) Waited() int64 { return int64(*w) }
 
-// TestWaitingForGoIsNotBlocked: workers that compute on too few of Go's processors wait for
-// these in Go's scheduler, which to the kernel is sleeping. It counts as waiting for a core.
+// TestWaitingForGoIsNotBlocked: workers that compute with too low a GOMAXPROCS wait in Go's
+// scheduler, which the kernel sees as sleeping. It counts as waiting for a core.
 func TestWaitingForGoIsNotBlocked(t *testing.T) {
 	const asleep = int64(1e9) // of a batch, as the kernel has it
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
@@ -102,8 +102,8 @@ func TestWaitingForGoIsNotBlocked(t *testing.T) {
 	}
 }
 
-// However short the batches are, measuring takes less than 1 % of them, once the first
-// is forgotten; long ones are all split by phase.
+// However short the batches are, measuring takes less than 1 % of them, apart from the first.
+// Long batches are all split by phase.
 func TestMeasuringIsCheap(t *testing.T) {
 	meter, why := host.NewMeter()
 	if meter == nil {

@@ -54,9 +54,9 @@ func (c *forwardCursor) Close() error {
 	return nil
 }
 
-// TestStreamIsHandedOver: whatever happens to the workers meanwhile, each epoch opens each
-// group once and reads each sample once; nothing is left open, and no more is kept than the
-// shuffle buffer takes.
+// TestStreamIsHandedOver: whatever happens to the workers, each epoch opens each group once and
+// reads each sample once. Nothing is left open, and no more is kept than the shuffle buffer
+// takes.
 func TestStreamIsHandedOver(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const epochs = 3
@@ -132,9 +132,9 @@ func TestStreamIsHandedOver(t *testing.T) {
 	})
 }
 
-// TestStreamKeepsLittle: samples that nobody asks for, as the ceiling leaves them, are given
-// up once they are more than the shuffle buffer and some; one that is asked for after all is
-// read again.
+// TestStreamKeepsLittle: with the ceiling on, nobody asks for some samples. They are dropped
+// once they are more than the shuffle buffer and some. If one is asked for later, it is read
+// again.
 func TestStreamKeepsLittle(t *testing.T) {
 	const samples = 5 * passedSpare
 	set := &numbers{samples: samples, groups: Grouping{Starts: []int32{0}}}
@@ -155,8 +155,8 @@ func TestStreamKeepsLittle(t *testing.T) {
 	}
 }
 
-// TestStreamFails: an error of a cursor is that sample's, and the next try goes on behind
-// what was read.
+// TestStreamFails: a cursor's error belongs to one sample, and the next try goes on after what
+// was read.
 func TestStreamFails(t *testing.T) {
 	bad := true
 	set := &numbers{samples: 20, groups: Grouping{Starts: []int32{0, 10}}}
@@ -209,8 +209,8 @@ func TestStreamFails(t *testing.T) {
 	}
 }
 
-// TestStreamMemory: the plan counts what shuffling keeps of a stream, and nothing of it
-// without shuffling, or for data that is read where it lies.
+// TestStreamMemory: the plan counts what shuffling keeps of a stream. It counts nothing without
+// shuffling, or for data that is read in place.
 func TestStreamMemory(t *testing.T) {
 	info := Info{Samples: 500, H: 1, W: 1, C: 1, Bytes: 500 * 1000}
 	k := Knobs{BatchSize: 1, ShuffleBuffer: 100, Shuffle: true}

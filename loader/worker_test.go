@@ -23,8 +23,8 @@ func (d *lumpy) Decode(s *Sample) error {
 	return nil
 }
 
-// TestScratchIsBounded: however large the samples are, a worker has about 4 MiB of
-// them at a time, or one; and it does not keep what only a huge one needs.
+// TestScratchIsBounded: however large the samples are, a worker has about 4 MiB of them at a
+// time, or one sample. It does not keep the memory of a huge one.
 func TestScratchIsBounded(t *testing.T) {
 	const mib = 1 << 20
 	tests := []struct {

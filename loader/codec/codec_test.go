@@ -110,7 +110,7 @@ func near(got [3]byte, r, g, b byte, jpeg bool) bool {
 	return true
 }
 
-// TestDamaged: what cannot be decoded is refused with its reason and what to do.
+// TestDamaged: an image that cannot be decoded is refused with the reason and a hint.
 func TestDamaged(t *testing.T) {
 	whole := encodeJPEG(t, gradient(64, 64))
 	for _, tt := range []struct {
@@ -157,8 +157,8 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// TestScans: one scan over and over is refused, by this package and by the standard
-// library's decoder, which it is not left to.
+// TestScans: an image that repeats one scan is refused, and is not left to the standard
+// library's decoder.
 func TestScans(t *testing.T) {
 	b, err := os.ReadFile("testdata/progressivegrey.jpg")
 	if err != nil {
@@ -173,8 +173,8 @@ func TestScans(t *testing.T) {
 	}
 }
 
-// TestStandardLibrary: a JPEG of a kind that package jpeg does not know is read all
-// the same: one with subsampled RGB.
+// TestStandardLibrary: a JPEG of a kind that package jpeg does not know, with subsampled RGB,
+// is read by the standard library.
 func TestStandardLibrary(t *testing.T) {
 	b, err := os.ReadFile("testdata/jpeg422.jpg")
 	if err != nil {

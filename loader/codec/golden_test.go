@@ -17,8 +17,8 @@ type apart struct {
 	mean float64 // of all values
 }
 
-// TestPillow compares with the pixels that Pillow reads (testdata/make.py): all are
-// the same, to the bit.
+// TestPillow compares with the pixels that Pillow reads (testdata/make.py): they are equal to
+// the bit.
 func TestPillow(t *testing.T) {
 	goldens, err := filepath.Glob("testdata/*.png")
 	if err != nil || len(goldens) < 70 {

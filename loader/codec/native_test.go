@@ -11,8 +11,8 @@ import (
 	"dev.gpustall/loader/codec/jpeg"
 )
 
-// TestNative: what C makes of a JPEG is what Go makes of it, of every kind, of any part,
-// damaged or not, refused or not.
+// TestNative: C and Go agree on every kind of JPEG and every part, damaged or not, refused or
+// not.
 func TestNative(t *testing.T) {
 	if !jpeg.Native() {
 		t.Skip("there is no C for this machine")

@@ -15,8 +15,8 @@ type window loader.Rect
 
 func (w window) Needs(int, int, loader.RNG) loader.Rect { return loader.Rect(w) }
 
-// TestPart: the pixels of a part are those of the whole, whatever the kind of file,
-// damaged ones too, and a file cut off after the part is refused all the same.
+// TestPart: the pixels of a part equal those of the whole, for every kind of file and for
+// damaged ones. A file cut off after the part is still refused.
 func TestPart(t *testing.T) {
 	names, err := filepath.Glob("testdata/*.*")
 	if err != nil || len(names) < 60 {

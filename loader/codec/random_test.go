@@ -10,9 +10,9 @@ import (
 	"dev.gpustall/loader/codec/jpeg"
 )
 
-// TestNativeRandom: what C makes of images that an encoder wrote, of sizes around those
-// of blocks, and of images that none would write, is what Go makes of them, damaged or
-// not, refused or not; and a part is what it is of the whole.
+// TestNativeRandom: C and Go agree on encoded images with sizes around those of blocks, and on
+// images that no encoder would write, damaged or not, refused or not. A part equals that part
+// of the whole.
 func TestNativeRandom(t *testing.T) {
 	if !jpeg.Native() {
 		t.Skip("there is no C for this machine")

@@ -81,8 +81,8 @@ func sumOf(b []byte) string {
 	return "sha256:" + hex.EncodeToString(s[:])
 }
 
-// TestFile: a file comes whole through broken connections and a busy server, without a byte
-// twice, and what an earlier call began is gone on with.
+// TestFile: a file is downloaded through broken connections and a busy server, without any byte
+// twice. An interrupted download is resumed.
 func TestFile(t *testing.T) {
 	content := bytes.Repeat([]byte("0123456789abcdef"), 20000)
 	path := filepath.Join(t.TempDir(), "file")
@@ -113,7 +113,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestFileOfAnotherVersion: a part of what the server no longer has is not gone on with.
+// TestFileOfAnotherVersion: a part of an older version is not resumed.
 func TestFileOfAnotherVersion(t *testing.T) {
 	old, now := bytes.Repeat([]byte("old"), 50_000), bytes.Repeat([]byte("new"), 50_000)
 	path := filepath.Join(t.TempDir(), "file")
@@ -133,8 +133,8 @@ func TestFileOfAnotherVersion(t *testing.T) {
 	}
 }
 
-// TestFileThatIsWhole: where all of it is there already, and only the name is missing, nothing
-// comes again.
+// TestFileThatIsWhole: if the part is complete and only the name is missing, nothing is
+// downloaded again.
 func TestFileThatIsWhole(t *testing.T) {
 	content := bytes.Repeat([]byte("all"), 50_000)
 	path := filepath.Join(t.TempDir(), "file")
@@ -147,7 +147,8 @@ func TestFileThatIsWhole(t *testing.T) {
 	}
 }
 
-// TestFileAsStored: a server that says of a tar.gz that gzip is its encoding sends it as it is.
+// TestFileAsStored: if a server calls gzip the encoding of a tar.gz, the file is still stored
+// as it is.
 func TestFileAsStored(t *testing.T) {
 	content, err := os.ReadFile(packed(t, "data/a"))
 	if err != nil {
@@ -162,7 +163,7 @@ func TestFileAsStored(t *testing.T) {
 	}
 }
 
-// TestFileRefused: what cannot be had says why, and leaves nothing with the file's name.
+// TestFileRefused: a download that fails says why, and leaves no file with that name.
 func TestFileRefused(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {
@@ -219,7 +220,7 @@ func packed(t *testing.T, names ...string) string {
 	return path
 }
 
-// TestUnpack: a folder comes as a whole, and nothing lands outside of it.
+// TestUnpack: a folder appears as a whole, and nothing is written outside of it.
 func TestUnpack(t *testing.T) {
 	dir := t.TempDir()
 	if err := Unpack(t.Context(), packed(t, "data/a", "data/b/c"), "data", dir); err != nil {

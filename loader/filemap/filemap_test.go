@@ -32,8 +32,8 @@ func numbered(t *testing.T, size int) (path string, f *File, body []byte) {
 	return path, f, body
 }
 
-// TestReadAt: what comes, and how it ends, is what os.File.ReadAt says, before and after the
-// file shrank, in its last page and in those that are gone.
+// TestReadAt: bytes and errors are those of os.File.ReadAt, before and after the file shrank,
+// in its last page and in lost pages.
 func TestReadAt(t *testing.T) {
 	page := os.Getpagesize()
 	path, f, body := numbered(t, 5*page)
@@ -65,7 +65,7 @@ func TestReadAt(t *testing.T) {
 	}
 }
 
-// TestClose: who reads while the file is closed has what was there, or os.ErrClosed.
+// TestClose: a read during Close returns the right bytes or os.ErrClosed.
 func TestClose(t *testing.T) {
 	for range 20 {
 		_, f, body := numbered(t, 64<<10)

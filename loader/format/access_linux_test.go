@@ -13,8 +13,8 @@ import (
 	"dev.gpustall/loader/synth"
 )
 
-// TestPermission: data that may not be read is not something else, and the hint is
-// about permissions, whatever the form and wherever the obstacle is.
+// TestPermission: data without permission to read is not taken for something else. The hint is
+// about permissions, whatever the form and whichever folder is closed.
 func TestPermission(t *testing.T) {
 	root := t.TempDir()
 	o := synth.Options{Samples: 20, Test: 10, Seed: 1}

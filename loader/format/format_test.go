@@ -12,7 +12,7 @@ import (
 	"dev.gpustall/loader/synth"
 )
 
-// TestOpen: whatever synth makes is recognised, and a sample fits its transform.
+// TestOpen: everything that synth makes is recognised, and a sample fits its transform.
 func TestOpen(t *testing.T) {
 	ctx, o := context.Background(), synth.Options{Samples: 20, Test: 10, Seed: 1}
 	tests := []struct {
@@ -115,8 +115,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestLeftArchives: an image folder in which the archives lie that it was unpacked from is
-// one, and shards beside a folder of other things are shards.
+// TestLeftArchives: an image folder beside the archives it was unpacked from is an image
+// folder. Shards beside a folder of other things are shards.
 func TestLeftArchives(t *testing.T) {
 	ctx, o := t.Context(), synth.Options{Samples: 20, Test: 10, Seed: 1}
 	dir := t.TempDir()
@@ -140,7 +140,7 @@ func TestLeftArchives(t *testing.T) {
 	}
 }
 
-// TestEvaluatedAlike: samples to be evaluated are normalised as those of the training are.
+// TestEvaluatedAlike: evaluation samples are normalised like training samples.
 func TestEvaluatedAlike(t *testing.T) {
 	for _, text := range []string{"rrc(24)|hflip", "rrc(24)|normalize(cifar10)", "rrc(24)|normalize"} {
 		var mean, std [2][4]float32

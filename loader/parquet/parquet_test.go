@@ -44,8 +44,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestPyArrow: what pyarrow wrote (testdata/make.py), by dictionary and plainly, compressed or
-// not, in either kind of page, is the same table; nested columns are left out.
+// TestPyArrow: files of pyarrow (testdata/make.py) give the same table, with and without
+// dictionary and compression, and in either kind of page. Nested columns are left out.
 func TestPyArrow(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.parquet")
 	if err != nil || len(files) < 5 {
@@ -82,8 +82,8 @@ func TestPyArrow(t *testing.T) {
 	}
 }
 
-// TestKinds: numbers without a sign keep their values, and columns of other kinds are left out
-// with the reason, whichever others there are.
+// TestKinds: unsigned numbers keep their values. Columns of other kinds are left out with the
+// reason.
 func TestKinds(t *testing.T) {
 	b, err := os.ReadFile("testdata/kinds.parquet")
 	if err != nil {
@@ -113,8 +113,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestBomb: a page takes no memory for what it claims, in its header or in that of zstd, nor
-// for a window beyond the bound, nor for what grows out of all proportion.
+// TestBomb: a page takes no memory for the size it claims, in its header or in zstd's. Windows
+// beyond the limit and extreme compression ratios are refused.
 func TestBomb(t *testing.T) {
 	frame := func(blocks int, header ...byte) []byte {
 		b := append([]byte{0x28, 0xb5, 0x2f, 0xfd}, header...)

@@ -27,7 +27,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestSecretAddresses: what may hold credentials is refused, and not said.
+// TestSecretAddresses: an address that may hold credentials is refused, and not shown.
 func TestSecretAddresses(t *testing.T) {
 	for _, p := range []string{
 		"s3://AKIA:hushhush@bucket/k", "s3://bucket/k?X-Amz-Signature=hushhush", "azblob://c/k?sig=hushhush",

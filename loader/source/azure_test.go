@@ -23,7 +23,7 @@ const (
 	rootABFSS = "abfss://" + sourcetest.Bucket + "@" + sourcetest.Account + ".dfs.core.windows.net"
 )
 
-// TestAzure: Azure's Blob Storage, as Azurite has it, does what S3 does.
+// TestAzure: Azure's Blob Storage, in the form of Azurite, does what S3 does.
 func TestAzure(t *testing.T) {
 	s := sourcetest.NewAzure(t)
 	t.Run("abfss", func(t *testing.T) { exercise(t, files(t, source.Options{}), rootABFSS+"/some where") })

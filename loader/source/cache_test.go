@@ -2,7 +2,8 @@ package source
 
 import "testing"
 
-// TestCacheOfEarlierRuns: what was used longest ago goes first, also where an earlier run used it.
+// TestCacheOfEarlierRuns: the blocks used longest ago are removed first, also those of earlier
+// runs.
 func TestCacheOfEarlierRuns(t *testing.T) {
 	dir, b := t.TempDir(), make([]byte, 1000)
 	c, err := NewCache(dir, 1<<20)

@@ -45,7 +45,7 @@ func noise(n int) []byte {
 	return b
 }
 
-// TestStores: the same calls do the same with a folder of this machine and with a store.
+// TestStores: the same calls have the same results for a local folder and for a store.
 func TestStores(t *testing.T) {
 	sourcetest.NewS3(t)
 	dir := t.TempDir()
@@ -115,8 +115,8 @@ func exercise(t *testing.T, f *source.Files, root string) {
 	}
 }
 
-// TestFaults: whatever a store does for a while, the bytes are right, and each request that
-// was made again is counted.
+// TestFaults: whatever fails in a store for a while, the bytes are right, and each repeated
+// request is counted.
 func TestFaults(t *testing.T) { faults(t, sourcetest.NewS3(t), rootS3) }
 
 // faults has a server fail. What comes beyond the requests of a read without faults was made
@@ -195,7 +195,7 @@ func faults(t *testing.T, s *sourcetest.Server, root string) {
 	})
 }
 
-// TestChanged: what is read of an object is of one version.
+// TestChanged: all reads of an object are of one version.
 func TestChanged(t *testing.T) {
 	sourcetest.NewS3(t)
 	changed(t, rootS3)
@@ -219,8 +219,8 @@ func changed(t *testing.T, root string) {
 	}
 }
 
-// TestWaited: a slow answer is a wait for the first byte, of who reads and of who reads
-// ahead of it; bytes that are there already are none.
+// TestWaited: a slow answer counts as a wait for the first byte, for a plain read and for one
+// with blocks read ahead. Bytes that are already there count as no wait.
 func TestWaited(t *testing.T) { waited(t, sourcetest.NewS3(t), rootS3) }
 
 // waits matches the stacks where one has a read that waits for what is read ahead.
@@ -263,8 +263,8 @@ func waited(t *testing.T, s *sourcetest.Server, root string) {
 	}
 }
 
-// TestCache: what is kept is asked of nobody, is bounded, and is of one version; a folder
-// that nothing can be written to any more ends the cache, and nothing else.
+// TestCache: blocks that are kept are not requested again, are limited in size, and belong to
+// one version. If nothing more can be written, the cache ends and the reads go on.
 func TestCache(t *testing.T) {
 	s := sourcetest.NewS3(t)
 	dir := filepath.Join(t.TempDir(), "cache")
@@ -325,8 +325,8 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// TestCommit: an object whose parts could not be put together is an error, also where an older
-// one of its size is there; one whose answer was lost is not.
+// TestCommit: it is an error if the parts of an object cannot be put together, even if an older
+// object of that size exists. It is no error if only the answer was lost.
 func TestCommit(t *testing.T) { commit(t, sourcetest.NewS3(t), rootS3) }
 
 func commit(t *testing.T, s *sourcetest.Server, root string) {

@@ -52,7 +52,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// TestClips: they are clips from 0 to 1 in which something moves.
+// TestClips: clips are from 0 to 1, and something moves in them.
 func TestClips(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "clips")
 	if err := Clips(t.Context(), dir, Options{Samples: 10, Test: 10, Seed: 4}); err != nil {

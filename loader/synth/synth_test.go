@@ -181,7 +181,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestRace: whoever comes second finds the same data there and is content.
+// TestRace: of two calls at once, the second finds the same data and succeeds.
 func TestRace(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d")
 	m := marker.Marker{Format: "x", Samples: 1}

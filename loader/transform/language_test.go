@@ -8,7 +8,7 @@ import (
 	"dev.gpustall/loader"
 )
 
-// TestErrorsPoint: what is wrong with a text is found, and where.
+// TestErrorsPoint: an error says what is wrong with a text, and where.
 func TestErrorsPoint(t *testing.T) {
 	anySize, small := Input{Constants: ImageNet}, Input{H: 32, W: 32, Constants: CIFAR}
 	for _, tt := range []struct {
@@ -47,7 +47,7 @@ func TestErrorsPoint(t *testing.T) {
 	}
 }
 
-// TestSpellings: the same transform in several spellings.
+// TestSpellings: several spellings give the same transform.
 func TestSpellings(t *testing.T) {
 	img := noise(61, 43)
 	for _, same := range [][]string{

@@ -10,7 +10,7 @@ import (
 	"dev.gpustall/loader"
 )
 
-// TestNormalisedInC: of resized images C makes, to the bit, the floats that Go makes.
+// TestNormalisedInC: C and Go make the same floats of resized images, to the bit.
 func TestNormalisedInC(t *testing.T) {
 	inC := NewNorm(imageNetMean, imageNetStd)
 	if !native {
@@ -33,7 +33,8 @@ func TestNormalisedInC(t *testing.T) {
 	}
 }
 
-// TestNeeds: of what a transform says it needs it makes what it makes of the whole.
+// TestNeeds: a transform makes the same of the part that it says it needs as of the whole
+// image.
 func TestNeeds(t *testing.T) {
 	img := noise(97, 61)
 	for _, tr := range []*Pipeline{ImageNetTrain(24), eval(0, 24, ImageNet), eval(0, 90, ImageNet), Must("randomcrop(40,7)|rrc(30)", Input{}), Must("centercrop((20,99))", Input{})} {
@@ -61,8 +62,8 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
-// TestScratch: a result without room is a panic, not a write past its end, and scratch at
-// rest holds nobody's pixels.
+// TestScratch: a result without room panics instead of writing past its end. Unused scratch
+// refers to no sample's pixels.
 func TestScratch(t *testing.T) {
 	tr, n := eval(0, 24, ImageNet), 24*24*3
 	var rng loader.RNG
@@ -83,7 +84,7 @@ func TestScratch(t *testing.T) {
 	}
 }
 
-// TestResizedTooLarge: a sample whose shape would take the machine's memory fails by itself.
+// TestResizedTooLarge: a sample whose resized form would exhaust memory fails alone.
 func TestResizedTooLarge(t *testing.T) {
 	defer func() {
 		if p := recover(); p == nil || !strings.Contains(fmt.Sprint(p), "25600000x256") {

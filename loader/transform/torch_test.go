@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestTorch: a pipeline as torchvision writes it, and what a model is evaluated with.
+// TestTorch: a pipeline is written as torchvision code, for training and for evaluation.
 func TestTorch(t *testing.T) {
 	any, cifar := Input{Constants: ImageNet}, Input{H: 32, W: 32, Constants: CIFAR}
 	const imagenet, small = "T.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))", "T.Normalize((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.201))"

@@ -60,9 +60,9 @@ func (g *golden) make(z *scratch, img *loader.Sample) []byte {
 	return dst
 }
 
-// TestTorchvision: to the bit, but for the hue, whose way there and back through HSV rounds
-// otherwise at one place in some thousand, autocontrast, which Pillow rounds down from
-// doubles, and the sums of a blur, which it rounds to bytes from another order.
+// TestTorchvision: results equal torchvision's to the bit, with three exceptions. The hue's way
+// through HSV and back rounds differently at one place in some thousand. Pillow rounds
+// autocontrast down from doubles, and rounds the sums of a blur to bytes in another order.
 func TestTorchvision(t *testing.T) {
 	b, err := os.ReadFile("testdata/transforms.json")
 	if err != nil {

@@ -118,7 +118,8 @@ func TestHostAgreesWithDevice(t *testing.T) {
 	}
 }
 
-// TestCropInC: C makes what Go makes, whatever is cut off or added, and writes nothing behind it.
+// TestCropInC: C makes the same as Go for every crop and padding, and writes nothing after the
+// image.
 func TestCropInC(t *testing.T) {
 	inC := Crop{Norm: NewNorm(cifarMean, cifarStd)}
 	if !inC.divides {
@@ -157,8 +158,8 @@ func TestInterleaveInC(t *testing.T) {
 	}
 }
 
-// TestPlanesInC: of planes C makes what Go makes of their pixels, several images at once, with
-// either instruction set, and whether what it writes is aligned or not.
+// TestPlanesInC: C makes of planes what Go makes of the pixels: several images at once, with
+// either instruction set, aligned or not.
 func TestPlanesInC(t *testing.T) {
 	inC := Crop{Norm: NewNorm(cifarMean, cifarStd), Flip: 0.5}
 	if !inC.takesPlanes(planeWidth, 1) {

@@ -45,8 +45,8 @@ func decode(d *Decoder, b []byte) error {
 	return d.Decode()
 }
 
-// TestPlanes compares with image/jpeg, whose inverse DCT rounds differently. That
-// the colours are libjpeg's exactly is package imagefolder's to test.
+// TestPlanes compares with image/jpeg, whose inverse DCT rounds differently. Package
+// imagefolder tests that the colours are exactly libjpeg's.
 func TestPlanes(t *testing.T) {
 	for name, b := range files(t) {
 		var d Decoder
@@ -120,8 +120,8 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// TestReuse: what one image leaves behind does not show in the next, and memory is
-// allocated for the largest only.
+// TestReuse: an image leaves no traces in the next one, and memory is allocated only for the
+// largest.
 func TestReuse(t *testing.T) {
 	mine := files(t)
 	sum := func(d *Decoder, b []byte) uint32 {
@@ -155,8 +155,8 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// TestTrim: what a large image took is given back, what a small one took is not, and
-// the decoder is as good as new. The large one is of the header alone.
+// TestTrim: the memory of a large image is given back, that of a small one is kept, and the
+// decoder still works. Only the header of the large image exists.
 func TestTrim(t *testing.T) {
 	b := files(t)["progressivegrey.jpg"]
 	var d Decoder

@@ -280,7 +280,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestMarker: generated data says so, and is held to the counts it promises.
+// TestMarker: generated data is recognised, and must have the counts that its marker promises.
 func TestMarker(t *testing.T) {
 	dir := t.TempDir()
 	copyDir(t, "bin", dir)
@@ -326,7 +326,7 @@ func TestReadBounds(t *testing.T) {
 	}
 }
 
-// A file that shrinks while it is read is an error that names it, and not the end of data.
+// If a file shrinks while it is read, the error names it, and is not the end of data.
 func TestShrunk(t *testing.T) {
 	dir := t.TempDir()
 	copyDir(t, "bin", dir)
@@ -393,8 +393,8 @@ func TestAllocs(t *testing.T) {
 	}
 }
 
-// TestPlanes: a loader whose transform takes planes makes what Decode and Host make, also
-// after samples went to the device as pixels and came back.
+// TestPlanes: with a transform that takes planes, a loader makes the same as Decode and Host.
+// So it does after device_transforms was on for a while.
 func TestPlanes(t *testing.T) {
 	d, err := Open("testdata/bin")
 	if err != nil {

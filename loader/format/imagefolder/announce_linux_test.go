@@ -13,7 +13,7 @@ import (
 
 var _ loader.Announced = (*Dataset)(nil)
 
-// A file that was announced comes into memory without being read, and what is no file is
+// A file that was announced is brought into memory without being read. Anything but a file is
 // left alone.
 func TestAnnounce(t *testing.T) {
 	root := t.TempDir()

@@ -97,8 +97,8 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// TestStrangeNames: Linux takes any bytes in a name but / and NUL. They are read as
-// any other, and an error about one is a line of plain text.
+// TestStrangeNames: Linux allows any bytes in a name but / and NUL. They are read like any
+// other name, and an error about one is a line of plain text.
 func TestStrangeNames(t *testing.T) {
 	names := []string{"new\nline.png", "latin1-caf\xe9.png", "esc\x1b[2J.png", " .png", "-n.png", "ünïcode 日本.png"}
 	root := t.TempDir()
@@ -127,8 +127,8 @@ func TestStrangeNames(t *testing.T) {
 	}
 }
 
-// TestLinkedFolders: folders that link to one another in every order are an error
-// that says so, soon, and not a list without end.
+// TestLinkedFolders: folders that link to one another in every order are refused quickly,
+// instead of being listed without end.
 func TestLinkedFolders(t *testing.T) {
 	root := t.TempDir()
 	const n = 10 // 10! paths
@@ -145,7 +145,8 @@ func TestLinkedFolders(t *testing.T) {
 	}
 }
 
-// TestBrokenLinks: as with torchvision they are listed, and reading says why not.
+// TestBrokenLinks: as with torchvision, broken links are listed, and reading one gives the
+// reason.
 func TestBrokenLinks(t *testing.T) {
 	root := t.TempDir()
 	tree(t, root, "c/round.png -> round.png", "c/gone.png -> nowhere.png")

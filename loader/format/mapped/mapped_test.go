@@ -54,7 +54,7 @@ func put(t testing.TB, dir string, files map[string][]byte) string {
 	return dir
 }
 
-// TestOpen: each sample is what lies at its place, with its class, in every form of folder.
+// TestOpen: in every form of folder, each sample has the bytes of its place, and its class.
 func TestOpen(t *testing.T) {
 	const n = 7
 	file, body := stack(npy.Float16, n, npy.Shape{3, 2, 4, 5})
@@ -101,7 +101,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestRefused: each says what is wrong, and what to do.
+// TestRefused: each error says what is wrong and what to do.
 func TestRefused(t *testing.T) {
 	const n = 6
 	file, _ := stack(npy.Uint8, n, npy.Shape{1, 2, 3})
@@ -125,8 +125,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestShrunk: a file that shrinks while it is read is an error of those samples that it lost,
-// whether their pages are gone or the end of one is.
+// TestShrunk: if a file shrinks while it is read, the lost samples are errors, whether whole
+// pages are gone or only the end of one.
 func TestShrunk(t *testing.T) {
 	const n = 8
 	page := os.Getpagesize()
@@ -152,7 +152,7 @@ func TestShrunk(t *testing.T) {
 	}
 }
 
-// TestGivenBack: reading far more than is kept in memory brings the same bytes.
+// TestGivenBack: reading far more than is kept in memory gives the right bytes.
 func TestGivenBack(t *testing.T) {
 	file, body := stack(npy.Uint8, 50, npy.Shape{1000})
 	d, err := Open(put(t, t.TempDir(), map[string][]byte{"x.npy": file, Labels: labels("<i8", 50)}))

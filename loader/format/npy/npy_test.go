@@ -24,7 +24,7 @@ func read(t testing.TB, name string) []byte {
 	return b
 }
 
-// TestGoldens: what NumPy wrote is found again, at its place in a batch.
+// TestGoldens: arrays that NumPy wrote are read, and lie at the right place in a batch.
 func TestGoldens(t *testing.T) {
 	for _, tt := range []struct {
 		name, want string
@@ -66,8 +66,8 @@ func TestGoldens(t *testing.T) {
 	}
 }
 
-// TestDoubt: arrays whose channels seem to be last are told of, and which axis to move; others
-// are not.
+// TestDoubt: if channels seem to be last, the doubt names the axis to move; for other arrays
+// there is no doubt.
 func TestDoubt(t *testing.T) {
 	for _, tt := range []struct {
 		shape   Shape
@@ -98,8 +98,8 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// TestStack: what NumPy wrote is also a number of samples, one behind the other; a row of numbers
-// is one of any width, signed or not.
+// TestStack: an array of NumPy can be read as several samples, one behind the other. A row of
+// numbers may have any width, signed or not.
 func TestStack(t *testing.T) {
 	for name, want := range map[string]string{"clip-f2.npy": "3 of float16 (2,4,5)", "grey-u1.npy": "4 of uint8 (5,)", "bad-deep.npy": "1 of float32 (1,1,1,1)"} {
 		b := read(t, name)
@@ -129,7 +129,7 @@ func TestStack(t *testing.T) {
 	}
 }
 
-// TestRefusals: each says what the array is, and how to save it.
+// TestRefusals: each error says what the array is, and how to save it.
 func TestRefusals(t *testing.T) {
 	clip := read(t, "clip-f2.npy")
 	for name, want := range map[string]string{
@@ -161,7 +161,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestHalf: all of float16, against its definition.
+// TestHalf: every float16 equals its definition.
 func TestHalf(t *testing.T) {
 	for i := range 1 << 16 {
 		exponent, fraction := i>>10&31, float64(i&1023)/1024
@@ -182,8 +182,8 @@ func TestHalf(t *testing.T) {
 	}
 }
 
-// TestToHalf: all of float16 comes back, and what lies between two goes to the nearest, in
-// the middle to the even one.
+// TestToHalf: every float16 is converted there and back. A number between two goes to the
+// nearest, and in the middle to the even one.
 func TestToHalf(t *testing.T) {
 	for i := range uint16(0x7c00) {
 		v, next := Half(i), Half(i+1)
@@ -205,7 +205,7 @@ func TestToHalf(t *testing.T) {
 	}
 }
 
-// TestAppendHeader: what is written is what NumPy writes, byte for byte.
+// TestAppendHeader: headers equal NumPy's byte for byte.
 func TestAppendHeader(t *testing.T) {
 	for _, name := range []string{"clip-f2.npy", "image-f4.npy", "grey-u1.npy", "row-f4.npy"} {
 		b := read(t, name)
@@ -253,7 +253,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestHost: pixels of any float16, of planes of any length, are each one's value at its place.
+// TestHost: pixels of any float16, in planes of any length, have the right value at the right
+// place.
 func TestHost(t *testing.T) {
 	for _, w := range []int{1, 7, 8, 9, 21845} {
 		s := loader.Sample{C: 3, H: 1, W: w, Pixels: make([]byte, 2*3*w)}

@@ -82,7 +82,8 @@ func TestDeviceSide(t *testing.T) {
 	}
 }
 
-// TestKnownSpeed: reads never finish early in sum, and stop when asked.
+// TestKnownSpeed: all reads together never finish early, and a read stops when its context
+// ends.
 func TestKnownSpeed(t *testing.T) {
 	const n, each = 20, 2 * time.Millisecond
 	d, err := records.Generate(records.Options{Samples: n, SampleBytes: 10, PerSample: each})

@@ -82,10 +82,9 @@ func epochs(t interface{ Fatal(...any) }, d loader.Dataset, k loader.Knobs, n in
 	}
 }
 
-// TestLive: whatever happens to num_workers, prefetch_factor, in_order and the like while
-// shards are loaded, every epoch has every sample once, and every batch, shuffled through
-// shards and buffer and augmented, is the one that is loaded without workers; with in_order
-// they come in the same order.
+// TestLive: num_workers, prefetch_factor, in_order and the like change while shards are loaded,
+// shuffled and augmented. Still every epoch has every sample once, and every batch equals the
+// one that is loaded without workers. With in_order the batches come in the same order.
 func TestLive(t *testing.T) {
 	const n, size, rounds = 31, 4, 2
 	src, dir := folder(t, n), filepath.Join(t.TempDir(), "packed")

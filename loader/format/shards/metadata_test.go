@@ -16,8 +16,8 @@ import (
 	"dev.gpustall/loader/parquet"
 )
 
-// TestMetadata: the table that packing leaves says as much as walking over the shards finds,
-// and conditions on it, and on columns that were added to it, choose samples.
+// TestMetadata: the table that packing writes says as much as a walk over the shards.
+// Conditions on it, and on columns that were added to it, choose samples.
 func TestMetadata(t *testing.T) {
 	const n = 60
 	dir := filepath.Join(t.TempDir(), "set")
@@ -119,8 +119,8 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// TestSizeOfFile: the size of an image is found behind much that lies before it, too, and that
-// of something else is not known.
+// TestSizeOfFile: an image's size is found even after a large preview. The size of anything
+// else is unknown.
 func TestSizeOfFile(t *testing.T) {
 	var b bytes.Buffer
 	if err := jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 40, 30)), nil); err != nil {

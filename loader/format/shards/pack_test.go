@@ -92,8 +92,8 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// TestPackGoesOn: whenever packing is stopped, and whatever a killed process leaves, the same
-// call makes the same bytes as one that was not; until then the folder is refused as data.
+// TestPackGoesOn: packing is stopped at any moment, or killed, and repeated. It makes the same
+// bytes as an uninterrupted call, and until then the folder is refused as data.
 func TestPackGoesOn(t *testing.T) {
 	const n = 60
 	src := folder(t, n)
@@ -141,7 +141,7 @@ func TestPackGoesOn(t *testing.T) {
 	}
 }
 
-// TestPackRefuses: it never writes where something else is.
+// TestPackRefuses: Pack never writes into a folder with other contents.
 func TestPackRefuses(t *testing.T) {
 	src := folder(t, 9)
 	o := PackOptions{ShardSize: 16 << 10, Seed: 1}
@@ -178,7 +178,7 @@ func TestPackRefuses(t *testing.T) {
 	}
 }
 
-// TestDamage: a bit that was flipped in a packed shard is found, wherever it is.
+// TestDamage: a flipped bit in a packed shard is found, wherever it is.
 func TestDamage(t *testing.T) {
 	src, dir := folder(t, 3), t.TempDir()
 	packed, _, err := Pack(t.Context(), src, dir, PackOptions{ShardSize: 1 << 20, Seed: 1})

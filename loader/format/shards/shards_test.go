@@ -86,8 +86,8 @@ func openAt(t testing.TB, path, cache string) (*Dataset, error) {
 	return d, err
 }
 
-// TestImages: samples of two shards are grouped by key, and each is what it was, also by
-// the index that was kept.
+// TestImages: samples of two shards are grouped by key, and have their bytes and classes, also
+// with a kept index.
 func TestImages(t *testing.T) {
 	dir, cache := t.TempDir(), t.TempDir()
 	put(t, dir, "train/b.tar", tarOf(t, file{"x/7.seg.png", "no input"}, file{"x/7.png", picture(t, 3)}, file{"x/7.cls", "4\n"}))
@@ -129,7 +129,7 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// TestWebDataset: what WebDataset's own writer writes, extended headers and all.
+// TestWebDataset: shards of WebDataset's own writer, with extended headers, are read.
 func TestWebDataset(t *testing.T) {
 	d, err := openAt(t, "testdata/webdataset-0.tar", "")
 	if err != nil {
@@ -153,8 +153,8 @@ func TestWebDataset(t *testing.T) {
 	}
 }
 
-// TestErrors: what is wrong with a shard is said with its name, the sample, the place, and
-// what to do.
+// TestErrors: an error of a shard names the shard, the sample and the place, and says what to
+// do.
 func TestErrors(t *testing.T) {
 	pic := picture(t, 1)
 	good := tarOf(t, file{"k0.png", pic}, file{"k0.cls", "0"}, file{"k1.png", pic}, file{"k1.cls", "1"})
@@ -204,7 +204,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestSampleErrors: what shows when a sample's turn comes.
+// TestSampleErrors: these errors appear only when the sample is read.
 func TestSampleErrors(t *testing.T) {
 	dir := t.TempDir()
 	path := put(t, dir, "s.tar", tarOf(t, file{"a.npy", array(3, 0)}, file{"b.npy", array(4, 0)}))
@@ -240,7 +240,7 @@ func TestSampleErrors(t *testing.T) {
 	}
 }
 
-// TestKeptIndex: what was kept is not used for another shard of that name, nor damaged.
+// TestKeptIndex: a kept index is not used if it is damaged or of another shard of that name.
 func TestKeptIndex(t *testing.T) {
 	dir, cache := t.TempDir(), t.TempDir()
 	path := put(t, dir, "s.tar", tarOf(t, file{"a.npy", array(3, 0)}))
@@ -267,7 +267,7 @@ func TestKeptIndex(t *testing.T) {
 	_ = os.Chmod(filepath.Dir(kept[0]), 0o700)
 }
 
-// TestManyShards: more of them than stay open.
+// TestManyShards: there may be more shards than stay open.
 func TestManyShards(t *testing.T) {
 	dir := t.TempDir()
 	n := maxOpen + 20

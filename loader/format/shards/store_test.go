@@ -26,9 +26,9 @@ func reach(t *testing.T) *source.Files {
 	return f
 }
 
-// TestStore: packing into a store makes the bytes that it makes here, goes on where it was
-// stopped, shows no half shard, and each sample comes exactly once an epoch, with its bytes
-// and class, whatever the store does for a while, by their indexes or by walking.
+// TestStore: packing into a store makes the same bytes as packing here. It goes on where it was
+// stopped, and shows no partial shard. Each sample comes exactly once an epoch, with its bytes
+// and class, whatever fails in the store for a while, with or without indexes.
 func TestStore(t *testing.T) {
 	const n = 60
 	server, files := sourcetest.NewS3(t), reach(t)

@@ -60,8 +60,8 @@ func zstded(t testing.TB, b []byte, o ...zstd.EOption) []byte {
 	return z.Bytes()
 }
 
-// TestZstd: shards compressed with zstd are read as those with gzip are, also beside them and in
-// several frames; what it takes to unpack them is planned for.
+// TestZstd: shards compressed with zstd are read like those with gzip, also beside them and in
+// several frames. The memory to unpack them is planned for.
 func TestZstd(t *testing.T) {
 	dir := t.TempDir()
 	one, two := tarOf(t, file{"a.npy", array(3, 0)}), tarOf(t, file{"b.npy", array(3, 1)}, file{"c.npy", array(3, 2)})
@@ -107,8 +107,8 @@ func TestZstd(t *testing.T) {
 	}
 }
 
-// TestCompressed: the samples are those of the shards that were compressed, also by the index
-// that was kept.
+// TestCompressed: the samples equal those of the shards before compression, also with a kept
+// index.
 func TestCompressed(t *testing.T) {
 	dir, cache := t.TempDir(), t.TempDir()
 	if _, _, err := Pack(t.Context(), folder(t, 30), dir, PackOptions{ShardSize: 16 << 10, Seed: 1}); err != nil {
@@ -156,7 +156,7 @@ func TestCompressedArrays(t *testing.T) {
 	}
 }
 
-// TestCompressedErrors: damage is found when the shard is opened, or at the sample.
+// TestCompressedErrors: damage is found when the shard is opened, or when the sample is read.
 func TestCompressedErrors(t *testing.T) {
 	good := tarOf(t, file{"k0.npy", array(300, 0)}, file{"k1.npy", array(300, 1)})
 	z := zipped(t, good)
@@ -184,8 +184,8 @@ func TestCompressedErrors(t *testing.T) {
 	}
 }
 
-// TestCompressedDamage: a sample with a wrong checksum is one that can be left out; those
-// behind it in the shard are as they were.
+// TestCompressedDamage: a sample with a wrong checksum can be left out; the samples after it in
+// the shard are unharmed.
 func TestCompressedDamage(t *testing.T) {
 	dir := t.TempDir()
 	packed, _, err := Pack(t.Context(), folder(t, 6), dir, PackOptions{ShardSize: 1 << 20, Seed: 1})
