@@ -19,8 +19,7 @@ type Activations struct {
 	buf device.Buffer
 }
 
-// NewActivations allocates size bytes, which is enough for plans whose Memory is at
-// most that.
+// NewActivations allocates size bytes. That is enough for plans whose Memory is not more.
 func (m *Model) NewActivations(dev device.Device, size int) (*Activations, error) {
 	buf, err := dev.Alloc(size)
 	if err != nil {
@@ -29,7 +28,7 @@ func (m *Model) NewActivations(dev device.Device, size int) (*Activations, error
 	return &Activations{dev, buf}, nil
 }
 
-// Buffer is the memory.
+// Buffer returns the memory.
 func (a *Activations) Buffer() device.Buffer { return a.buf }
 
 // Free returns the memory. No plan that uses it may be in flight.
@@ -47,10 +46,10 @@ type tensor struct {
 	off         int
 }
 
-// pack gives each tensor an offset so that tensors alive at the same time do
-// not overlap, and returns the bytes in all. It places the largest first, each
-// at the lowest offset that fits: "greedy by size" of Pisarchyk and Lee,
-// "Efficient memory management for deep neural net inference", 2020.
+// pack gives each tensor an offset so that tensors alive at the same time do not overlap,
+// and returns the total size in bytes. It places the largest tensor first, each at the
+// lowest offset that fits: "greedy by size" of Pisarchyk and Lee, "Efficient memory
+// management for deep neural net inference", 2020.
 func pack(ts []tensor) int {
 	turn := make([]int, 0, len(ts))
 	for i := range ts {

@@ -13,7 +13,7 @@ func (e *emitter) backward() {
 	for i := len(e.m.nodes) - 1; i >= 0; i-- {
 		n := e.m.nodes[i]
 		d := e.grads[i+1]
-		switch n.kind {
+		switch n.typ {
 		case linearNode:
 			dx := e.activation(n.in)
 			e.emit(n.name, kernels.LinearBackward{Linear: e.linear(n)},
@@ -54,10 +54,9 @@ func (e *emitter) backward() {
 	}
 }
 
-// poolMasks reports whether value v's ReLU is undone after the max-pool that
-// alone reads it: the gradient reaches only the window's maximum, and that is
-// the pooled value, so that masking the pooled gradient is the same and a
-// fraction of the work.
+// poolMasks reports whether the gradient of value v's ReLU is masked at the output of the
+// max-pool that alone reads v. The gradient reaches only the window's maximum, which is the
+// pooled value, so masking the pooled gradient gives the same with a fraction of the work.
 func (e *emitter) poolMasks(v int) bool {
 	if v == 0 || e.users[v] != 1 {
 		return false
@@ -67,35 +66,34 @@ func (e *emitter) poolMasks(v int) bool {
 	}
 	for _, n := range e.m.nodes {
 		if n.in == v {
-			return n.kind == maxPoolNode
+			return n.typ == maxPoolNode
 		}
 	}
 	return false
 }
 
-// recompute emits the forward pass of the residual block that ends in node last
-// again, up to its convolution's output: the block's own values were not kept.
-// The same batch statistics come out; the running ones are not to be updated
-// twice, so the layer's gradients, which the backward pass is about to write, take
-// that place.
+// recompute emits again the forward pass of the residual block that ends in node last,
+// up to its convolution's output, because the block's own values were not kept. The
+// batch statistics come out the same. The running statistics must not be updated twice, so
+// the update goes to the layer's gradients, which the backward pass overwrites.
 func (e *emitter) recompute(last int) {
 	e.phase = device.PhaseRecompute
 	defer func() { e.phase = device.PhaseBackward }()
 	for i := e.m.nodes[last].begin; i < last; i++ {
 		switch n := e.m.nodes[i]; {
-		case n.kind == convNode && e.readBack(i+1):
+		case n.typ == convNode && e.readBack(i+1):
 			e.convForward(i, n)
-		case n.kind == normNode && n.relu: // without one, the backward pass needs the input alone
+		case n.typ == normNode && n.relu: // without ReLU, the backward pass needs only the input
 			e.normForward(i, n, e.grad(n.weight), e.grad(n.bias))
 		}
 	}
 }
 
-// readBack reports whether the backward pass reads value v, or what is computed of it:
-// a sum's does not read what it adds.
+// readBack reports whether the backward pass reads value v or what is computed from it.
+// The backward pass of a sum does not read what the sum adds.
 func (e *emitter) readBack(v int) bool {
 	for _, n := range e.m.nodes {
-		if (n.in == v || n.res == v) && n.kind != sumNode {
+		if (n.in == v || n.res == v) && n.typ != sumNode {
 			return true
 		}
 	}
@@ -111,7 +109,7 @@ func (e *emitter) relu(layer string, v int) {
 func (e *emitter) convBackward(i int, n node) {
 	d := e.grads[i+1]
 	g := e.geometry(n)
-	refs := []ref{e.stacked(n), d, e.grad(n.weight)} // stacked again rather than kept: it is several times its input
+	refs := []ref{e.stacked(n), d, e.grad(n.weight)} // stacked again, not kept: it is several times as large as the input
 	if n.bias >= 0 {
 		refs = append(refs, e.grad(n.bias))
 	}
@@ -142,9 +140,9 @@ func (e *emitter) normBackward(i int, n node) {
 	op := kernels.BatchNormBackward{Rows: e.rows(i + 1), C: n.out.C, Type: e.c.Type, ReLU: relu, Residual: n.res >= 0}
 	y := e.values[i+1]
 	if !relu {
-		y = e.values[n.in] // not read; the output's memory is free already
+		y = e.values[n.in] // not read; the output's memory may be in use again
 	}
-	// dx takes dy's place: nothing else reads it.
+	// dx overwrites dy, which nothing else reads.
 	refs := []ref{d, e.values[n.in], y, e.master(n.weight), e.aux[i][0], e.aux[i][1],
 		d, e.grad(n.weight), e.grad(n.bias)}
 	var dres ref
@@ -159,7 +157,7 @@ func (e *emitter) normBackward(i int, n node) {
 	}
 }
 
-// contribute makes d a part of value v's gradient.
+// contribute adds d to value v's gradient.
 func (e *emitter) contribute(layer string, v int, d ref) {
 	if e.grads[v].none() {
 		e.grads[v] = d

@@ -5,16 +5,17 @@ import (
 	"dev.gpustall/kernels"
 )
 
-// ref is a launch's argument: a fixed buffer, or tensor t-1 of its list.
+// ref is an argument of a launch: a fixed buffer, or tensor t-1 of the list.
 type ref struct {
 	buf device.Buffer
-	t   int
+	t   int // 0 for a fixed buffer
 }
 
 func (r ref) none() bool { return r.t == 0 && r.buf.Size == 0 }
 
 func fixed(b device.Buffer) ref { return ref{buf: b} }
 
+// call is a launch before its tensors have a place.
 type call struct {
 	op    kernels.Op
 	refs  []ref
@@ -50,8 +51,8 @@ func (l *list) emit(layer string, op kernels.Op, refs ...ref) {
 	l.calls = append(l.calls, call{op, refs, layer, l.phase})
 }
 
-// resolve turns the list into launches on the activations' memory, after pack. Of no list
-// there are none.
+// resolve turns the list into launches on the activations' memory, after pack. A nil list
+// has none.
 func (l *list) resolve(activations device.Buffer) []device.Launch {
 	if l == nil {
 		return nil
@@ -71,11 +72,11 @@ func (l *list) resolve(activations device.Buffer) []device.Launch {
 	return out
 }
 
-// emitter walks the model once, forward and backward, and writes a list.
+// emitter walks the model once forward and once backward, and writes a list.
 type emitter struct {
 	list
 	m       *Model
-	st      *State // nil when only the memory is asked for
+	st      *State // nil when only the memory is to be known
 	c       PlanConfig
 	train   bool
 	metrics device.Buffer
@@ -86,8 +87,8 @@ type emitter struct {
 	users  []int    // how many nodes read a value
 }
 
-// lists are those of a plan, nil where it has none, and the bytes of activations that they
-// take in turns.
+// lists are the lists of a plan, nil where it has none, and the bytes of activations that
+// they share.
 type lists struct {
 	train, accumulate, eval *list
 	memory                  int
@@ -131,7 +132,7 @@ func (m *Model) emitter(st *State, c PlanConfig, metrics device.Buffer, train bo
 	return e
 }
 
-// step is a training step up to the parameters' gradients.
+// step emits a training step up to the parameters' gradients.
 func (m *Model) step(st *State, c PlanConfig, metrics device.Buffer) *emitter {
 	e := m.emitter(st, c, metrics, true)
 	e.forward()
@@ -143,8 +144,8 @@ func (m *Model) step(st *State, c PlanConfig, metrics device.Buffer) *emitter {
 	return e
 }
 
-// The state's buffers, or nothing when there is no state.
-
+// weight, master, grad, stat, hyper and noise return a buffer of the state, or an empty ref
+// without a state. A weight is in the compute type.
 func (e *emitter) weight(i int) ref {
 	if e.st == nil {
 		return ref{}
@@ -152,7 +153,7 @@ func (e *emitter) weight(i int) ref {
 	return fixed(e.st.weight(i))
 }
 
-// master is a float32 parameter: a bias, or a batch norm's gamma or beta.
+// master returns a float32 parameter: a bias, or a batch norm's gamma or beta.
 func (e *emitter) master(i int) ref {
 	if e.st == nil {
 		return ref{}
@@ -188,7 +189,7 @@ func (e *emitter) noise() ref {
 	return fixed(e.st.noise)
 }
 
-// input is a part of the batch's buffer.
+// input returns a part of the batch's buffer.
 func (e *emitter) input(off, n int) ref {
 	if e.st == nil {
 		return ref{}

@@ -16,7 +16,7 @@ type Layer struct {
 func (m *Model) Layers() []Layer {
 	ls := make([]Layer, len(m.nodes))
 	for i, n := range m.nodes {
-		l := Layer{Name: n.name, Kind: n.kind.String(), Out: n.out, FLOPs: 2 * float64(m.macs(n))}
+		l := Layer{Name: n.name, Kind: n.typ.String(), Out: n.out, FLOPs: 2 * float64(m.macs(n))}
 		if n.weight >= 0 {
 			l.Params += m.params[n.weight].Len()
 		}
@@ -40,7 +40,7 @@ func (m *Model) FLOPs() float64 {
 
 func (m *Model) macs(n node) int {
 	in := m.shape(n.in)
-	switch n.kind {
+	switch n.typ {
 	case convNode:
 		return n.out.elems() * n.frames * n.size * n.size * in.C
 	case linearNode:
@@ -49,6 +49,6 @@ func (m *Model) macs(n node) int {
 	return 0
 }
 
-func (k kind) String() string {
-	return [...]string{"conv", "bn", "maxpool", "avgpool", "linear", "sum"}[k]
+func (t layerType) String() string {
+	return [...]string{"conv", "bn", "maxpool", "avgpool", "linear", "sum"}[t]
 }

@@ -11,7 +11,7 @@ const (
 	normMomentum = 0.1
 )
 
-// cols is the channels of value v as stored.
+// cols returns the channels of value v as stored.
 func (e *emitter) cols(v int) int {
 	c := e.m.shape(v).C
 	if v == 0 {
@@ -20,7 +20,7 @@ func (e *emitter) cols(v int) int {
 	return c
 }
 
-// rows is the positions of value v in the batch.
+// rows returns the positions of value v in the batch.
 func (e *emitter) rows(v int) int {
 	s := e.m.shape(v)
 	return e.c.Batch * s.frames() * s.H * s.W
@@ -35,11 +35,11 @@ func (e *emitter) forward() {
 	e.phase = device.PhaseForward
 	for i, n := range e.m.nodes {
 		v := i + 1
-		switch n.kind {
+		switch n.typ {
 		case convNode:
 			e.convForward(i, n)
 		case normNode:
-			// Evaluation saves nothing; any vectors will do.
+			// Evaluation does not write them; any vectors will do.
 			e.aux[i] = [2]ref{e.stat(n.mean), e.stat(n.variance)}
 			if e.train {
 				e.aux[i] = [2]ref{e.tensor(n.out.C, kernels.F32), e.tensor(n.out.C, kernels.F32)}
@@ -80,7 +80,7 @@ func (e *emitter) convForward(i int, n node) {
 	e.emit(n.name, op, refs...)
 }
 
-// stacked is what a convolution reads: its input, or one over frames its input's
+// stacked returns what a convolution reads: its input, or for one over frames the input's
 // frames side by side.
 func (e *emitter) stacked(n node) ref {
 	if n.frames == 1 {
@@ -97,7 +97,8 @@ func (e *emitter) stack(n node) kernels.StackFrames {
 	return kernels.StackFrames{N: e.c.Batch, T: in.T, Pixels: in.H * in.W, C: e.cols(n.in), Taps: n.frames, Pad: n.pad, Type: e.c.Type}
 }
 
-// samples is the network's input: the buffer itself, where it is finished.
+// samples returns the network's input: the input buffer itself where that has finished
+// samples of the right type, or what the device makes of it.
 func (e *emitter) samples() ref {
 	s, n := e.m.In, e.c.Batch
 	padded := channels(s.C, e.c.Type)

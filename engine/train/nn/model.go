@@ -1,8 +1,8 @@
 // Package nn describes networks and turns them into static plans: for a batch
 // size and a compute type, the full list of launches of a training step and of
 // an evaluation, with every buffer's place decided before the first step. There
-// is no autograd; a plan is the network walked once forward and once backward
-// at build time, and is then only data.
+// is no autograd: the network is walked once forward and once backward when the plan
+// is built, and the plan is then only data.
 package nn
 
 import (
@@ -14,13 +14,13 @@ import (
 	"dev.gpustall/engine/base/errs"
 )
 
-// Shape is one sample's: rows, columns, channels, and of a clip its frames.
+// Shape is the shape of one sample: rows, columns, channels, and for a clip its frames.
 type Shape struct {
 	H, W, C int
-	T       int // 0 of an image
+	T       int // 0 for an image
 }
 
-// frames is how many there are: 1 of an image.
+// frames returns the number of frames; an image has 1.
 func (s Shape) frames() int { return max(s.T, 1) }
 
 func (s Shape) elems() int { return s.frames() * s.H * s.W * s.C }
@@ -46,7 +46,7 @@ type Model struct {
 	stats  []Param // running means and variances
 }
 
-// MaxChannels is the most channels an input may have.
+// MaxChannels is how many channels an input may have at the most.
 const MaxChannels = 4
 
 // ErrUnknownModel is wrapped by New's error for a name it does not know.
@@ -57,10 +57,10 @@ type definition struct {
 	least    int // smallest height and width
 	build    func(*builder)
 	residual bool // it has a choice of stems, and batch norms that can be left out
-	frames   int  // the fewest of a clip; 0: it takes images
+	frames   int  // the least that a clip may have; 0: it takes images
 }
 
-// Names lists the models that there are.
+// Names lists the models.
 func Names() []string {
 	names := make([]string, len(definitions))
 	for i, d := range definitions {
@@ -69,7 +69,7 @@ func Names() []string {
 	return names
 }
 
-// clipModels are the models that take clips.
+// clipModels lists the models that take clips.
 func clipModels() (names []string) {
 	for _, d := range definitions {
 		if d.frames > 0 {
@@ -79,18 +79,18 @@ func clipModels() (names []string) {
 	return names
 }
 
-// Spec says which model is meant.
+// Spec describes the model to build.
 type Spec struct {
 	Name    string
 	In      Shape
 	Classes int
 
 	// Of residual networks only:
-	Stem        string // one of Stems; empty: what suits the size of the samples
+	Stem        string // one of Stems; empty: it follows the size of the samples
 	NoBatchNorm bool   // convolutions with bias in its place, and an initialisation that trains so
 }
 
-// stem is the stem meant.
+// stem returns the stem, by the samples' size where none is given.
 func (s Spec) stem() string {
 	switch {
 	case s.Stem != "":
@@ -140,7 +140,7 @@ func (s Spec) Model() (*Model, error) {
 	return m, nil
 }
 
-// Title is the name, and whether the model lacks what it is known for.
+// Title returns the name, and says if the batch norms are left out.
 func (m *Model) Title() string {
 	if m.plain {
 		return m.Name + " without batch norm"
@@ -163,7 +163,7 @@ func (m *Model) NumParams() int64 {
 	return n
 }
 
-// shape of value v: 0 is the input, v the output of node v-1.
+// shape returns the shape of value v: 0 is the input, v the output of node v-1.
 func (m *Model) shape(v int) Shape {
 	if v == 0 {
 		return m.In

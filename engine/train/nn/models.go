@@ -14,8 +14,8 @@ var definitions = []definition{
 	{name: "cnn3d", least: 4, build: cnn3d, frames: 2},
 }
 
-// cnn: three convolutions of 3x3, two max-pools, a global average pool. The
-// global pool makes it fit any input size.
+// cnn has three convolutions of 3x3, two max-pools and a global average pool, which
+// makes it fit any input size.
 func cnn(b *builder) {
 	x := b.conv("conv1", 0, 32, window{3, 1, 1, 1}, biasReLU)
 	x = b.maxPool("pool1", x, window{2, 2, 0, 1})
@@ -45,16 +45,16 @@ const (
 	StemImageNet = "imagenet" // 7x7, stride 2, then a 3x3 max-pool, stride 2
 )
 
-// Stems are what Spec.Stem may be, besides empty: chosen by the samples' size.
+// Stems lists what Spec.Stem may be. When it is empty, the samples' size decides.
 func Stems() []string { return []string{StemCIFAR, StemImageNet} }
 
-// cifarLimit is the largest side for which a ResNet takes its CIFAR form unasked.
+// cifarLimit is the largest side for which a ResNet takes its CIFAR form by itself.
 const cifarLimit = 64
 
 // resnet is a residual network of four stages of blocks (He et al., "Deep residual
 // learning for image recognition", 2015), with torchvision's module names. Shortcuts
 // that change shape are 1x1 projections (option B).
-func resnet(add block, stages ...int) func(*builder) {
+func resnet(add addBlock, stages ...int) func(*builder) {
 	return func(b *builder) {
 		b.blocks = stages[0] + stages[1] + stages[2] + stages[3]
 		var x int
@@ -80,10 +80,10 @@ func resnet(add block, stages ...int) func(*builder) {
 	}
 }
 
-// block adds a residual block that reads x, and returns its output's value.
-type block func(b *builder, name string, x, k, stride int) int
+// addBlock adds a residual block that reads x, and returns its output's value.
+type addBlock func(b *builder, name string, x, k, stride int) int
 
-// basic is two convolutions of 3x3.
+// basic adds two convolutions of 3x3.
 func basic(b *builder, name string, x, k, stride int) int {
 	begin, share := len(b.m.nodes), math.Pow(float64(b.blocks), -1./2)
 	y := b.convNorm(name+"conv1", name+"bn1", x, k, window{3, stride, 1, 1}, share)
@@ -91,8 +91,8 @@ func basic(b *builder, name string, x, k, stride int) int {
 	return b.join(name, "bn2", begin, x, y, stride)
 }
 
-// bottleneck is a convolution of 3x3 between two of 1x1, which makes its input narrow
-// and its output four times as wide. The stride is in the 3x3, as in torchvision.
+// bottleneck adds a convolution of 3x3 between two of 1x1. The first narrows its input, the
+// last makes the output four times as wide. The stride is in the 3x3, as in torchvision.
 func bottleneck(b *builder, name string, x, k, stride int) int {
 	begin, share := len(b.m.nodes), math.Pow(float64(b.blocks), -1./4)
 	y := b.convNorm(name+"conv1", name+"bn1", x, k, window{1, 1, 0, 1}, share)

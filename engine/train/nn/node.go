@@ -1,9 +1,10 @@
 package nn
 
-type kind uint8
+// layerType is what a node computes.
+type layerType uint8
 
 const (
-	convNode kind = iota
+	convNode layerType = iota
 	normNode
 	maxPoolNode
 	avgPoolNode
@@ -11,12 +12,12 @@ const (
 	sumNode
 )
 
-// window is a convolution's filter or a pool's window: rows and columns of it, the
-// distance between two, and the padding, in rows and columns and, where it has several
-// frames, in these too.
+// window is a convolution's filter or a pool's window: how many rows and columns it has,
+// the stride, and the padding. Stride and padding count for frames too, where the window
+// has several.
 type window struct{ size, stride, pad, frames int }
 
-// out is the shape of the output on in, but for its channels.
+// out returns the shape of the output on in, with in's channels.
 func (w window) out(in Shape) Shape {
 	side := func(n, size int) int { return (n+2*w.pad-size)/w.stride + 1 }
 	s := Shape{H: side(in.H, w.size), W: side(in.W, w.size), C: in.C, T: in.T}
@@ -26,7 +27,7 @@ func (w window) out(in Shape) Shape {
 	return s
 }
 
-// step is the distance between two windows in frames.
+// step returns the stride over frames.
 func (w window) step() int {
 	if w.frames > 1 {
 		return w.stride
@@ -37,13 +38,13 @@ func (w window) step() int {
 // node is one layer. Its inputs are values: 0 is the model's input, v the
 // output of node v-1.
 type node struct {
-	kind kind
+	typ  layerType
 	name string // PyTorch's module name
 	in   int
 	res  int // value added before the ReLU of a batch norm or sum; -1 without
 	out  Shape
 
-	begin int // with res: the first node of the residual block that this one ends
+	begin int // with res: the first node of the residual block that ends here
 
 	window
 	relu bool // applied to the output
@@ -59,13 +60,13 @@ type builder struct {
 	blocks int // residual blocks in all
 }
 
-// add adds a layer of the given kind that reads x.
-func (b *builder) add(k kind, name string, x int, out Shape) *node {
-	b.m.nodes = append(b.m.nodes, node{kind: k, name: name, in: x, res: -1, out: out, weight: -1, bias: -1, mean: -1, variance: -1})
+// add adds a layer that reads x.
+func (b *builder) add(typ layerType, name string, x int, out Shape) *node {
+	b.m.nodes = append(b.m.nodes, node{typ: typ, name: name, in: x, res: -1, out: out, weight: -1, bias: -1, mean: -1, variance: -1})
 	return &b.m.nodes[len(b.m.nodes)-1]
 }
 
-// last is the value of the layer added last.
+// last returns the value of the layer added last.
 func (b *builder) last() int { return len(b.m.nodes) }
 
 func (b *builder) param(p Param) int {
@@ -82,7 +83,7 @@ const (
 	biasReLU
 )
 
-// conv adds a convolution to k channels, on a clip over frames too (of stride 1).
+// conv adds a convolution to k channels. On a clip it goes over frames too, with stride 1.
 func (b *builder) conv(name string, x, k int, w window, end ending) int {
 	in := b.m.shape(x)
 	out := w.out(in)
@@ -116,8 +117,8 @@ func (b *builder) norm(name string, x, res int, act bool) int {
 	return b.last()
 }
 
-// sum adds x and res, then ReLU. Each must be read by nothing else that runs
-// backward before this block's first layer: they share the gradient's memory.
+// sum adds x and res, then ReLU. No other layer of the residual block may read them: in
+// the backward pass they share the gradient's memory until the block's first layer.
 func (b *builder) sum(name string, x, res int) int {
 	n := b.add(sumNode, name, x, b.m.shape(x))
 	n.res, n.relu = res, true

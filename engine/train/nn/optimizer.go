@@ -8,12 +8,12 @@ import (
 	"dev.gpustall/kernels"
 )
 
-// Optimizer is how weights are made of gradients: a rule and its settings, in PyTorch's
-// words and with PyTorch's defaults. As text it is the rule's name and, behind commas,
-// the settings that are not the defaults: "adamw,lr=0.0003,weight_decay=0.05". The zero
-// value is "auto": the model's Recipe.
+// Optimizer says how gradients change weights: a rule and its settings, in PyTorch's words
+// and with PyTorch's defaults. As text it is the rule's name and, after commas, the
+// settings that are not the defaults: "adamw,lr=0.0003,weight_decay=0.05". The zero value
+// is "auto", the model's Recipe.
 type Optimizer struct {
-	Chosen bool // by name; otherwise the rest is zero
+	Chosen bool // false for auto; the rest is then zero
 	Rule   kernels.Rule
 	Hyper
 	WeightsOnly bool // weight decay leaves biases and norms alone
@@ -50,9 +50,8 @@ var betas = settings[Hyper]{
 	squares("beta2", 0.999),
 }
 
-// optimizers is all there is to choose from: one is its row here, its rule in
-// kernels/rule.go with the reference, and the kernels in kernels/cuda/optimizer.cu and
-// kernels/cpu/elementwise.h.
+// optimizers lists all optimizers. Each has a row here, a rule with its reference in
+// kernels/rule.go, and kernels in kernels/cuda/optimizer.cu and kernels/cpu/elementwise.h.
 var optimizers = []optimizer{
 	{kernels.SGD, "SGD, plain", settings[Hyper]{lr(1e-3), decay(0)}},
 	{kernels.Momentum, "SGD with momentum", settings[Hyper]{lr(1e-3), momentum(0.9), decay(0)}},
@@ -63,7 +62,7 @@ var optimizers = []optimizer{
 	{kernels.AdamW, "AdamW: Adam with its weight decay apart", settings[Hyper]{lr(1e-3), betas[0], betas[1], decay(1e-2), eps(1e-8)}},
 }
 
-// OptimizerNames lists what an Optimizer may be called, the default first.
+// OptimizerNames lists the names of optimizers, the default first.
 func OptimizerNames() []string {
 	names := []string{AutoOptimizer}
 	for i := range optimizers {
@@ -72,8 +71,8 @@ func OptimizerNames() []string {
 	return names
 }
 
-// OptimizerSettings lists what the optimizer of a name may be given, as "lr=0.001" with
-// its default.
+// OptimizerSettings lists the settings of the named optimizer with their defaults, as in
+// "lr=0.001".
 func OptimizerSettings(name string) []string {
 	row := findOptimizer(name)
 	if row == nil {
@@ -82,7 +81,7 @@ func OptimizerSettings(name string) []string {
 	return append(row.settings.list(), decayOf+"="+decayAll)
 }
 
-// The setting that says what weight decay is for.
+// The setting that says which parameters weight decay applies to.
 const (
 	decayOf      = "decay"
 	decayAll     = "all"
@@ -98,7 +97,7 @@ func findOptimizer(name string) *optimizer {
 	return nil
 }
 
-// ParseOptimizer reads an Optimizer. Its error is a errs.Reason that names the word.
+// ParseOptimizer parses an Optimizer. Its error is an errs.Reason that names the word.
 func ParseOptimizer(text string) (Optimizer, error) {
 	name, rest, more := strings.Cut(text, ",")
 	if name = strings.TrimSpace(name); name == AutoOptimizer && !more {
@@ -127,7 +126,7 @@ func ParseOptimizer(text string) (Optimizer, error) {
 	return o, err
 }
 
-// String is what ParseOptimizer reads.
+// String returns the text that ParseOptimizer parses.
 func (o Optimizer) String() string {
 	if !o.Chosen {
 		return AutoOptimizer
@@ -140,8 +139,8 @@ func (o Optimizer) String() string {
 	return strings.Join(b, ",")
 }
 
-// Torch is the expression that makes the optimizer of a model in PyTorch, with a learning
-// rate that is an expression too.
+// Torch returns the Python expression that makes the optimizer in PyTorch. model and lr are
+// expressions too.
 func (o Optimizer) Torch(model, lr string) string {
 	class := map[kernels.Rule]string{kernels.Adagrad: "Adagrad", kernels.Adadelta: "Adadelta", kernels.Adam: "Adam", kernels.AdamW: "AdamW"}[o.Rule]
 	if class == "" {

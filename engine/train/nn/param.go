@@ -27,17 +27,18 @@ func (p Param) Len() int {
 	return n
 }
 
-// vector reports whether p is a bias or a norm's: what weight decay may leave alone.
+// vector reports whether p is a bias or belongs to a norm, so that weight decay may leave
+// it alone.
 func (p Param) vector() bool { return len(p.Shape) == 1 }
 
 // paramAlign is the alignment of each parameter, in elements: 128 bytes in
 // 16-bit copies, 256 in float32.
 const paramAlign = 64
 
-// channelPad is what 16-bit types round input channels up to: one 16-byte load.
+// channelPad is the multiple to which 16-bit types round input channels up: one 16-byte load.
 const channelPad = 8
 
-// room is the space p takes in the state: enough for padded channels.
+// room returns the elements that p takes in a flat buffer, with its channels padded.
 func (p Param) room() int {
 	n := p.Len()
 	if p.stem {
@@ -87,8 +88,8 @@ func (p Param) permute(torch, dev []float32, cpad int, toTorch bool) {
 
 // initialise fills v (PyTorch's layout) as PyTorch's modules do by default:
 // convolutions and linear layers uniform in +-1/sqrt(fan in), which is
-// kaiming_uniform with a = sqrt(5), for weight and bias alike; batch norm 1, 0. What
-// is other than that (residual.go) says so by its gain and fill.
+// kaiming_uniform with a = sqrt(5), for weight and bias alike; batch norm 1 and 0. Other
+// initial values (residual.go) are given by gain and fill.
 func (p Param) initialise(v []float32, r *splitmix.Source) {
 	if p.fanIn == 0 {
 		for i := range v {

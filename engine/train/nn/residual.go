@@ -2,14 +2,13 @@ package nn
 
 import "math"
 
-// What residual networks are made of, with batch norm or without.
+// Residual networks come with batch norm or without. Without it nothing keeps the size of
+// the layers' outputs, so the initial weights do: signals keep their size, and a step
+// changes each residual block little (Zhang, Dauphin and Ma, "Fixup initialization", 2019).
 //
-// Without it nothing keeps the size of what the layers compute, so the weights begin
-// where signals keep theirs and a step changes each block little (Zhang, Dauphin and
-// Ma, "Fixup initialization", 2019): convolutions uniform with the variance 2/fan in
-// of He et al. 2015, those inside a block times the share L^(-1/(2m-2)) of L blocks of m
-// convolutions, each block's last one zero, so that the network begins as its
-// shortcuts; biases zero.
+// Convolutions are uniform with the variance 2/fan in of He et al. 2015. Those inside a
+// residual block are scaled by L^(-1/(2m-2)), for L blocks of m convolutions. Each block's
+// last one is zero, so that the network begins as its shortcuts. Biases are zero.
 
 // heGain is the bound of a uniform distribution of variance 2/fan, times sqrt(fan).
 var heGain = math.Sqrt(6)
@@ -25,7 +24,7 @@ func (b *builder) convNorm(conv, norm string, x, k int, w window, share float64)
 	return b.norm(norm, b.conv(conv, x, k, w, bare), -1, true)
 }
 
-// lastConv adds a block's last convolution, whose batch norm is join's.
+// lastConv adds a residual block's last convolution. join adds its batch norm.
 func (b *builder) lastConv(name string, x, k int, w window) int {
 	if b.spec.NoBatchNorm {
 		y := b.conv(name, x, k, w, bias)
@@ -35,8 +34,8 @@ func (b *builder) lastConv(name string, x, k int, w window) int {
 	return b.conv(name, x, k, w, bare)
 }
 
-// startAt sets the initial bound of the last convolution's weights, times
-// sqrt(fan in), and its bias to zero.
+// startAt sets the initial bound of the last convolution's weights to gain/sqrt(fan in),
+// and its bias to zero.
 func (b *builder) startAt(gain float64) {
 	n := len(b.m.params)
 	w, bias := &b.m.params[n-2], &b.m.params[n-1]
@@ -46,11 +45,11 @@ func (b *builder) startAt(gain float64) {
 	}
 }
 
-// join ends a residual block that began with node begin: y, what its last convolution
-// made of x, normalised, plus x or its projection, then ReLU.
+// join ends a residual block that began with node begin. y is what its last convolution
+// made of x: it is normalised, x or its projection is added, then ReLU.
 func (b *builder) join(name, norm string, begin, x, y, stride int) int {
-	// The state_dict order has the norm before the shortcut's layers, while it, fused
-	// with the residual and the ReLU, runs after them.
+	// In the state_dict the norm comes before the shortcut's layers. It runs after them,
+	// fused with the residual and the ReLU.
 	at, k, res := len(b.m.params), b.m.shape(y).C, x
 	project := stride != 1 || b.m.shape(x).C != k
 	switch {
@@ -72,7 +71,7 @@ func (b *builder) join(name, norm string, begin, x, y, stride int) int {
 	return y
 }
 
-// moveToFront puts the last two parameters, a batch norm's, at index at.
+// moveToFront moves the last two parameters, a batch norm's, to index at.
 func (b *builder) moveToFront(at int) {
 	p := b.m.params
 	n := len(p) - 2

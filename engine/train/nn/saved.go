@@ -275,7 +275,7 @@ func (s *State) restoreScale(saved map[string]Tensor) error {
 // Head names the parameters whose shape follows from the number of classes.
 func (m *Model) Head() []string {
 	for i := len(m.nodes) - 1; i >= 0; i-- {
-		if n := m.nodes[i]; n.kind == linearNode {
+		if n := m.nodes[i]; n.typ == linearNode {
 			return []string{m.params[n.weight].Name, m.params[n.bias].Name}
 		}
 	}

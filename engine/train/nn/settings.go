@@ -10,8 +10,7 @@ import (
 	"dev.gpustall/engine/base/errs"
 )
 
-// setting is one number of a T that is chosen by name and settings, "adam,lr=0.01", and
-// its default.
+// setting is a number of a T, such as lr in "adam,lr=0.01", and its default.
 type setting[T any] struct {
 	name    string
 	value   float64
@@ -39,7 +38,7 @@ func (ss settings[T]) defaults(of *T) {
 	}
 }
 
-// list are all settings with their defaults, as they are written.
+// list lists all settings with their defaults, as they are written.
 func (ss settings[T]) list() []string {
 	var out []string
 	for _, s := range ss {
@@ -48,7 +47,7 @@ func (ss settings[T]) list() []string {
 	return out
 }
 
-// write adds those that are not the defaults.
+// write appends the settings that are not the defaults.
 func (ss settings[T]) write(to []string, of *T) []string {
 	for i := range ss {
 		if v := *ss[i].field(of); v != ss[i].value {
@@ -58,8 +57,8 @@ func (ss settings[T]) write(to []string, of *T) []string {
 	return to
 }
 
-// read takes over the settings in text, which are parted by commas. A setting of others is
-// other's to read. The error is a errs.Reason that names the word.
+// read parses settings that are separated by commas. Those named in others are passed to
+// other. The error is an errs.Reason that names the word.
 func (ss settings[T]) read(what, text string, into *T, others []string, other func(key, value string) error) error {
 	seen := map[string]bool{}
 	for word := range strings.SplitSeq(text, ",") {
@@ -98,7 +97,7 @@ func (ss settings[T]) names(others []string) string {
 	return errs.Choice(append(out, others...))
 }
 
-// read is the number that value says, or a reason that names key.
+// read parses a number. The error is an errs.Reason that names key.
 func (l limits) read(key, value string) (float64, error) {
 	v, err := strconv.ParseFloat(value, 64)
 	switch {
