@@ -65,8 +65,8 @@ const (
 type Info struct {
 	Kind     string // "cpu", "cuda", "emu"
 	Name     string // for people
-	Emulated bool   // its time says nothing of the device it stands for: modelled, or an emulated driver's
-	Computes bool   // it does arithmetic: loss and gradients mean something
+	Emulated bool   // its times are modelled, or an emulated driver's: they say nothing about the real device
+	Computes bool   // it does arithmetic, so it has a loss and gradients
 	Memory   int64  // bytes in all; 0 when unknown
 	OnHost   bool   // its memory is the host's
 	UUID     string // a GPU's, 8-4-4-4-12 hexadecimal digits; empty when unknown
@@ -74,9 +74,9 @@ type Info struct {
 	TuneNote string // why autotune has no effect here; empty when it has one
 	// Types lists the compute types it runs: "fp32", "tf32", "fp16", "bf16".
 	Types    []string
-	Mixed    string // of Types, the one to train with when nobody chose; empty: fp32
+	Mixed    string // the type of Types to train with by default; empty: fp32
 	Peaks    Peaks  // of Types; none where they are not known
-	TypeNote string // which of them do not run on the device's fast units; empty when all do
+	TypeNote string // which types do not run on the device's fast units; empty when all do
 }
 
 // Device is an accelerator. Its methods are called by one goroutine, the

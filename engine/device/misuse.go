@@ -7,23 +7,22 @@ import (
 	"dev.gpustall/engine/base/errs"
 )
 
-// What a caller of any device may get wrong, in the words of all of them. op is the
-// method that was called, in lower case: "copy in". These are mistakes of the program,
-// not of the person who runs it.
+// The errors of wrong calls, worded alike for all devices. op is the method that was called, in
+// lower case: "copy in". They are mistakes of the program, not of the person who runs it.
 
 // ErrClosed is the error of every call of a device that was closed.
 var ErrClosed = errors.New("the device is closed")
 
-// NoStream is the error of a stream that the device does not have.
+// NoStream is the error of an unknown stream.
 func NoStream(op string, s Stream) error { return unknown(op, "stream", int32(s), "NewStream") }
 
-// NoEvent is the error of an event that the device does not have, or no more.
+// NoEvent is the error of an unknown or freed event.
 func NoEvent(op string, e Event) error { return unknown(op, "event", int32(e), "NewEvent") }
 
-// NoProgram is the error of a program that the device does not have, or no more.
+// NoProgram is the error of an unknown or released program.
 func NoProgram(op string, p Program) error { return unknown(op, "program", int32(p), "Prepare") }
 
-// NoTiming is the error of a timed launch that there is not, or that was read before.
+// NoTiming is the error of a timing that does not exist or was read before.
 func NoTiming(t Timing) error { return unknown("op times", "timing", int32(t), "LaunchTimed") }
 
 func unknown(op, kind string, n int32, from string) error {
@@ -53,7 +52,7 @@ func TooSmall(op string, n int, b Buffer) error {
 	return errs.New(op, fmt.Sprintf("%d bytes", n), fmt.Sprintf("the buffer has %d", b.Size), "")
 }
 
-// Foreign is the error of a buffer that lies in no memory that the device has allocated.
+// Foreign is the error of a buffer outside of the memory that the device has allocated.
 func Foreign(op string, b Buffer) error {
 	return errs.New(op, "", fmt.Sprintf("buffer %#x of %d bytes is not allocated here", b.Addr, b.Size), "")
 }
@@ -66,7 +65,7 @@ func Misaligned(i int, name string, n uint64) error {
 	return fmt.Errorf("buffer %d (%s) must start at a multiple of %d bytes", i, name, n)
 }
 
-// Preparing says which launch of a program it is whose preparation failed.
+// Preparing adds to err which launch of a program it is about.
 func Preparing(i int, l Launch, err error) error {
 	what := "no operation"
 	if l.Op != nil {

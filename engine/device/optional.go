@@ -10,9 +10,9 @@ import (
 
 // OpTimer is a Device that can time the launches of a program one by one.
 type OpTimer interface {
-	// LaunchTimed is Launch with the time noted before p's first launch and behind
-	// each. It replays no graph. While TimedRuns of p are unread it is a plain
-	// Launch and returns no Timing.
+	// LaunchTimed is Launch that also notes the time before p's first launch and
+	// after each. It replays no graph. While TimedRuns launches of p are unread it
+	// is a plain Launch and returns no Timing.
 	LaunchTimed(s Stream, p Program) (Timing, error)
 	// OpTimes appends the device time of each of t's launches, in the order given
 	// to Prepare, to dst[:0] and forgets t. It does not block: ErrNotReady says
@@ -20,19 +20,19 @@ type OpTimer interface {
 	OpTimes(t Timing, dst []time.Duration) ([]time.Duration, error)
 }
 
-// HostStreams is a Device whose streams, or copies, are the work of threads of the host,
-// which may be ready to run and have no core.
+// HostStreams is a Device whose streams, or copies, run on threads of the host. Such a thread
+// may have to wait for a core.
 type HostStreams interface {
-	// Late is how long that was so between the last Record on e's stream before e's
-	// and e's own, which has completed. It leaves out what its kernels waited.
+	// Late returns how long the thread of e's stream waited for a core since the
+	// Record before e's. e must have completed. The waits of kernels are left out.
 	Late(e Event) time.Duration
 }
 
 // HostKernels is a Device whose kernels run on threads of the host.
 type HostKernels interface {
-	// Starved is what the threads that run kernels did since the device was opened, in
-	// the launches that were measured: on a core, and waiting for one. It is false
-	// where that is not known. Any goroutine may call it.
+	// Starved returns how long the threads that run kernels were on a core and how
+	// long they waited for one, since the device was opened, in the launches that were
+	// measured. ok is false where that is not known. Any goroutine may call it.
 	Starved() (core, waiting time.Duration, ok bool)
 }
 
@@ -62,11 +62,11 @@ type Reserver interface {
 	Reserve(Reservation) (int64, error)
 	// Fits reports whether Reserve would succeed.
 	Fits(Reservation) bool
-	Overheader // Reserve counts that in
+	Overheader // Reserve counts the overhead too
 }
 
-// Overheader is a Device that knows the bytes of its own that it needs for launches,
-// which have no buffers yet: its kernels' scratch memory.
+// Overheader is a Device that knows how many bytes it needs for launches besides their buffers:
+// its kernels' scratch memory. The launches have no buffers yet.
 type Overheader interface{ Overhead([]Launch) int64 }
 
 // Reservation is memory that is about to be allocated.
@@ -75,20 +75,20 @@ type Reservation struct {
 	Launches []Launch // what will be prepared, without buffers
 	Instead  []Buffer // allocated now, and freed before the first of Sizes is allocated
 	// Afresh gives all memory back to the driver first and takes one piece for all
-	// of Sizes. When Reserve is called nothing is allocated and no program prepared;
-	// Fits may be asked before.
+	// of Sizes. Nothing may be allocated and no program prepared when Reserve is
+	// called. Fits may be called before that.
 	Afresh bool
 }
 
-// Tuner is a Device with several variants of some kernels, which can find out
-// which of them are right and the fastest.
+// Tuner is a Device with several variants of some kernels. It can find out which of them compute
+// right and which is the fastest.
 type Tuner interface {
 	// Untuned is the number of operations in ls whose variant is not decided yet.
 	Untuned(ls []Launch) int
 	// Tune decides on the variants of the operations in ls, until ctx is done. It
-	// needs memory besides what is allocated, and is nothing for a run that trains:
-	// the device is busy meanwhile. What it does not come to takes the planner's
-	// guess. Notes say what a person should know.
+	// needs memory besides what is allocated and keeps the device busy, so no
+	// training may run meanwhile. Operations that it has no time for take the
+	// planner's guess. The notes are for the person who runs it.
 	Tune(ctx context.Context, ls []Launch, progress func(done, total int)) (notes []string)
 	// UseTuned says whether later programs take the variants decided on, or the
 	// planner's guesses.
@@ -102,16 +102,16 @@ type Tuned struct {
 	Layer, Op string // of the first launch that asked
 	Variant   string // taken
 	First     string // the planner's guess, which the others are compared with
-	// Time and FirstTime are those of one launch.
+	// Time and FirstTime are the times of one launch of Variant and First.
 	Time, FirstTime time.Duration
 	Cached          bool    // found by an earlier run
-	Tried           []Tried // in this one
+	Tried           []Tried // by this run
 }
 
-// Tried is what came of trying a variant.
+// Tried is the result of trying a variant.
 type Tried struct {
 	Variant string
 	Time    time.Duration // of one launch
 	Why     string        // what was wrong with it; empty when nothing was
-	Broken  bool          // it left the process that tried it with a device of no further use
+	Broken  bool          // the device is unusable in the process that tried it
 }

@@ -2,11 +2,11 @@ package device
 
 import "strings"
 
-// Peaks are the most FLOP/s that a device reaches by type ("bf16"), by its maker's word:
-// dense, at the boost clock.
+// Peaks are the most FLOP/s that a device reaches by type ("bf16"), as its maker says: dense, at
+// the boost clock.
 type Peaks struct {
 	FLOPs map[string]float64
-	From  string // whose word it is
+	From  string // the source
 }
 
 const tera = 1e12
@@ -26,8 +26,8 @@ var datasheets = []struct {
 	{"Tesla T4", "T4", map[string]float64{"fp16": 65 * tera, "fp32": 8.1 * tera}},
 }
 
-// DatasheetOf finds the peaks of a GPU by its name; none where it is not known, or is a
-// part of a GPU (MIG), whose share no datasheet tells.
+// DatasheetOf finds the peaks of a GPU by its name. It returns none for an unknown GPU, and for a
+// part of a GPU (MIG), of which no datasheet tells.
 func DatasheetOf(name string) Peaks {
 	if strings.Contains(name, "MIG ") {
 		return Peaks{}

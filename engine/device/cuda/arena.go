@@ -10,10 +10,9 @@ import (
 // kernels need 16.
 const alignment = 256
 
-// arena hands out parts of large pieces of device memory. A run that has reserved
-// what it needs lives in one piece; without a reservation the arena asks for
-// pieces of at least minPiece bytes, because the driver's allocations are slow and
-// synchronise, and returns those that empty.
+// arena hands out parts of large pieces of device memory. A run that has reserved what it needs
+// has one piece. Without a reservation the arena takes pieces of at least minPiece bytes, because
+// the driver's allocations are slow and synchronise. It returns pieces that become empty.
 type arena struct {
 	grow   func(n int64) (uint64, error) // takes memory from the driver
 	shrink func(addr uint64) error       // gives a piece back
@@ -70,7 +69,7 @@ func (a *arena) alloc(n int64) (*block, error) {
 	return a.hand(p.take(size), n), nil
 }
 
-// inside is alloc from what is held alone: nil when no gap is large enough.
+// inside is alloc that takes nothing from the driver. It returns nil where no gap is large enough.
 func (a *arena) inside(n int64) *block {
 	for _, p := range a.pieces {
 		if b := p.take(round(n, alignment)); b != nil {
@@ -80,9 +79,8 @@ func (a *arena) inside(n int64) *block {
 	return nil
 }
 
-// lacks is the size of the piece that allocating sizes, in this order, would take
-// from the driver once the blocks in instead were freed, and, with trimmed, idle
-// pieces given back.
+// lacks returns the size of the piece that allocating sizes, in this order, would take from the
+// driver after the blocks in instead were freed. With trimmed, idle pieces are given back first.
 func (a *arena) lacks(sizes []int64, instead map[*block]bool, trimmed bool) int64 {
 	var gaps []int64
 	for _, p := range a.pieces {
@@ -121,7 +119,7 @@ func (a *arena) reserve(n int64) error {
 	return nil
 }
 
-// idle is the bytes of the pieces of which nothing is handed out.
+// idle returns the bytes of the pieces that are wholly free.
 func (a *arena) idle() (n int64) {
 	for _, p := range a.pieces {
 		if len(p.blocks) == 0 {
@@ -131,7 +129,7 @@ func (a *arena) idle() (n int64) {
 	return n
 }
 
-// size is the bytes of all pieces.
+// size returns the bytes of all pieces.
 func (a *arena) size() (n int64) {
 	for _, p := range a.pieces {
 		n += p.size
@@ -139,7 +137,7 @@ func (a *arena) size() (n int64) {
 	return n
 }
 
-// trim gives the pieces back of which nothing is handed out.
+// trim gives back the pieces that are wholly free.
 func (a *arena) trim() {
 	a.pieces = slices.DeleteFunc(a.pieces, func(p *piece) bool {
 		return len(p.blocks) == 0 && a.shrink(p.addr) == nil
@@ -230,7 +228,7 @@ func (a *arena) collect(b *block) {
 		a.held -= b.size
 		// One empty piece is kept: a plan that is rebuilt needs it again at once.
 		if len(p.blocks) == 0 && len(a.pieces) > 1 && !a.reserved {
-			_ = a.shrink(p.addr) // a piece that will not go is merely not reused
+			_ = a.shrink(p.addr) // where it fails, the piece is not used again
 			a.pieces = slices.Delete(a.pieces, i, i+1)
 		}
 		return

@@ -12,8 +12,8 @@ import (
 	cudakernels "dev.gpustall/kernels/cuda"
 )
 
-// binder turns the launches of the contract into launches of kernels: which kernel, its
-// geometry, the addresses of its arguments.
+// binder turns the launches of the contract into launches of kernels. It finds each kernel, its
+// geometry and the addresses of its arguments.
 type binder struct {
 	target cudakernels.Target
 	code   *library
@@ -23,7 +23,7 @@ type binder struct {
 
 func (d *Device) binder() binder { return binder{d.code.target, &d.code, &d.mem, d.tuner.choose} }
 
-// bind resolves the launches into p: their kernels, and their memory, which p holds from then on.
+// bind resolves the launches into p, which refers to their memory from then on.
 func (b binder) bind(p *program, ls []device.Launch) error {
 	if err := b.mem.clearCounters(); err != nil {
 		return errs.Wrap(err, "prepare", "the kernels' counters", "")
@@ -139,7 +139,7 @@ func (b binder) claimScratch(p *program, n int64) (uint64, error) {
 	return b.mem.scratch.addr, nil
 }
 
-// variant is the name of the kernel chosen for op; empty where there is one only.
+// variant returns the name of the variant chosen for op, or nothing where it has only one.
 func (b binder) variant(op device.Operation, config string) string {
 	if o, ok := op.(kernels.Op); !ok || len(cudakernels.Configs(o, b.target)) < 2 {
 		return ""

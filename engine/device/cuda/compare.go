@@ -12,17 +12,15 @@ import (
 	"dev.gpustall/kernels"
 )
 
-// tolerance is how far the results of two right variants of op may lie apart in
-// argument a, as a share of the largest value. There are three sources:
+// tolerance returns how far the results of two right variants of op may differ in argument a, as a
+// share of the largest value. There are three sources:
 //
 //   - Each rounds its result to a's type: at most one unit in the last place each.
-//   - Both sum the same products in float32, in orders of their own. Summing k of
-//     them, whose partial sums grow as sqrt(k), errs by about 2^-24 sqrt(k) of the
-//     result where each addition rounds to nearest; the tensor cores truncate,
-//     which errs to one side and so in proportion to the k/16 additions of an
-//     instruction's depth. The bound is some times both.
-//   - tf32 operands are float32 numbers, rounded to 10 bits by one variant and cut
-//     off by another.
+//   - Both sum the same k products in float32, each in its own order. Where additions round to
+//     nearest, the error is about 2^-24 sqrt(k) of the result, since partial sums grow as sqrt(k).
+//     Tensor cores truncate, which errs to one side: in proportion to the k/16 additions of an
+//     instruction's depth. The bound is a few times both.
+//   - tf32 operands are float32 numbers. One variant rounds them to 10 bits, another cuts them off.
 func tolerance(op kernels.Op, a kernels.Arg) float64 {
 	unit := map[kernels.Type]float64{kernels.F16: 0x1p-10, kernels.BF16: 0x1p-7}[a.Type]
 	if unit == 0 {
@@ -38,7 +36,7 @@ func tolerance(op kernels.Op, a kernels.Arg) float64 {
 	return tol
 }
 
-// depth is the number of products in each of op's sums.
+// depth returns the number of products in each of op's sums.
 func depth(op kernels.Op) int {
 	switch op := op.(type) {
 	case kernels.ConvForward:
@@ -56,7 +54,7 @@ type difference struct {
 	worst     float64 // the largest distance
 	at        int     // where it is; -1: nowhere
 	got, want float32
-	broken    bool // only one of the two is a number there
+	broken    bool // one of the two is not a number there
 }
 
 // compareChunk is how many elements a goroutine takes at a time.
@@ -80,8 +78,8 @@ func chunks(n int, f func(chunk, from, to int)) {
 // bits is an element of one of the floating-point types, as an integer.
 type bits interface{ ~uint16 | ~uint32 }
 
-// format says how a type's bits are read: with the sign away the larger integer is
-// the larger number, and from inf on it is none.
+// format says how a type's bits are read. Without the sign, a larger integer is a larger number.
+// From inf on it is an infinity or a NaN.
 type format[B bits] struct {
 	sign, inf B
 	float     func(B) float32
@@ -93,13 +91,13 @@ var (
 	formatF32  = format[uint32]{0x80000000, 0x7f800000, math.Float32frombits}
 )
 
-// view is a tensor's memory as integers.
+// view returns a tensor's memory as integers.
 func view[B bits](b []byte) []B {
 	var one B
 	return unsafe.Slice((*B)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(one)))
 }
 
-// magnitude is the largest finite absolute value in b, of type t.
+// magnitude returns the largest finite absolute value in b, of type t.
 func magnitude(b []byte, t kernels.Type) float64 {
 	switch t {
 	case kernels.F16:
@@ -127,8 +125,8 @@ func largest[B bits](v []B, f format[B]) float64 {
 	return float64(f.float(slices.Max(parts)))
 }
 
-// compare measures how far got is from want, both of type t. A NaN agrees with a
-// NaN alone and an infinity with itself.
+// compare measures how far got is from want, both of type t. A NaN agrees with any NaN, and an
+// infinity with itself.
 func compare(got, want []byte, t kernels.Type) difference {
 	switch t {
 	case kernels.F16:
@@ -177,8 +175,8 @@ func (f format[B]) compare(got, want []B) difference {
 	return d
 }
 
-// within is nil when d is a difference that right variants may have; scale is the
-// largest magnitude of the first variant's result.
+// within returns an error where d is larger than right variants may differ. scale is the largest
+// magnitude of the first variant's result.
 func (d difference) within(tol, scale float64) error {
 	switch {
 	case d.at < 0 || !d.broken && d.worst <= tol*scale:

@@ -21,42 +21,40 @@ type Config struct {
 	// Choices remembers the fastest variant of each kernel and shape. Nil: the
 	// likeliest variant is taken and nothing is tried.
 	Choices Choices
-	// Trials makes the command of a process that calls ServeTrials: there variants are
-	// tried, for a wrong one may break its GPU context, hang or crash. Nil: nothing is
+	// Trials makes the command of a process that calls ServeTrials. Variants are tried
+	// there, since a wrong one may break its GPU context, hang or crash. Nil: nothing is
 	// tried, and what Choices remembers is taken.
 	Trials func() *exec.Cmd
-	// TuneEmulated tries variants on the emulated driver too, for tests: what they
-	// take there says nothing about a GPU.
+	// TuneEmulated tries variants on the emulated driver too, for tests. Their times
+	// there say nothing about a GPU.
 	TuneEmulated bool
 }
 
-// hintGPU is what there is to do about a GPU that fails, where nothing better is known.
+// hintGPU is the hint for a GPU that fails, where no better one is known.
 const hintGPU = "see nvidia-smi, or take --device cpu"
 
 func noDevice(reason, hint string) error {
 	return errs.Reason(reason, hint).Because(device.ErrNoDevice)
 }
 
-// opening names GPU number n in an error of opening it.
+// opening adds to an error that it is about opening GPU number n.
 func opening(n int, err error) error {
 	return errs.Wrap(err, "open device", fmt.Sprintf("cuda:%d", n), hintGPU)
 }
 
-// Choices is a store of what the autotuner found: the variants taken, and those that
-// were wrong. The keys name the GPU, its driver, the kernels and the operation with
-// its shape. Set must have stored the value for later runs when it returns; an empty
-// value is as none.
+// Choices is a store of what the autotuner found: the variants taken, and those that were wrong.
+// The keys name the GPU, its driver, the kernels and the operation with its shape. When Set returns
+// the value must be stored for later runs. An empty value counts as none.
 type Choices interface {
 	Get(key string) (value string, ok bool)
 	Set(key, value string)
 }
 
-// kernelsInfix is what stands before the hash of the kernels in every key of a store.
+// kernelsInfix stands before the hash of the kernels in every key of a store.
 const kernelsInfix = ", kernels "
 
-// Supersedes reports whether what a store has under one key is out of date once there is
-// something under another: it says the same of other kernels, which this program no longer
-// has.
+// Supersedes reports whether an entry under key makes the one under old out of date: both say the
+// same thing, but old is about kernels that this program no longer has.
 func Supersedes(key, old string) bool {
 	gpu, rest, ok := strings.Cut(key, kernelsInfix)
 	oldGPU, oldRest, oldOK := strings.Cut(old, kernelsInfix)
@@ -65,14 +63,14 @@ func Supersedes(key, old string) bool {
 	return ok && oldOK && key != old && gpu == oldGPU && what == oldWhat
 }
 
-// What the keys of a store that are no choices have in them; the value says why.
+// What stands in the keys of a store that are not choices. Their value says why.
 const (
-	variantInfix = " variant " // a variant that is not used
-	familyInfix  = " family "  // a family of variants (cudakernels.Families) that is not used
+	variantInfix = " variant " // the key is of a variant that must not be used
+	familyInfix  = " family "  // the key is of a family (cudakernels.Families) that must not be used
 )
 
-// Describe tells what a store holds: how many choices, and the variants that are
-// not used, with the reason.
+// Describe returns how many choices a store holds, and the variants that are not used, with the
+// reason.
 func Describe(store map[string]string) (choices int, wrong []string) {
 	for key, value := range store {
 		switch {

@@ -18,7 +18,7 @@ import (
 // Device is a GPU. It implements device.Device and all of package device's
 // optional interfaces.
 type Device struct {
-	queues // with it the methods for streams and events, and whether the device is closed
+	queues // has the methods for streams and events, and whether the device is closed
 
 	info     device.Info
 	gpu      cu.Device
@@ -28,7 +28,7 @@ type Device struct {
 	tuner    tuner
 	programs device.Slots[device.Program, program]
 
-	tamper func(*cudakernels.Plan) // tests: spoils what a trial is going to run
+	tamper func(*cudakernels.Plan) // for tests: spoils the plan of a trial
 }
 
 var (
@@ -39,7 +39,7 @@ var (
 	_ device.Tuner    = (*Device)(nil)
 )
 
-// Available says why there is no CUDA device, or nil when there is one.
+// Available returns why there is no CUDA device, or nil where there is one.
 func Available() error {
 	if err := driver.Load(); err != nil {
 		if errors.Is(err, driver.ErrNoDriver) {
@@ -57,7 +57,7 @@ func Available() error {
 	return nil
 }
 
-// Count is how many GPUs the driver sees: none where Available fails.
+// Count returns how many GPUs the driver sees: none where Available fails.
 func Count() int {
 	if Available() != nil {
 		return 0
@@ -91,8 +91,9 @@ func (d *Device) open(c Config) (err error) {
 	if d.info, target, err = describe(d.gpu); err != nil {
 		return err
 	}
-	// Blocking waits leave the processor to the loader's workers.
-	_ = d.gpu.SetPrimaryCtxFlags(cu.SchedBlockingSync) // refused when another user of the context was first: no harm
+	// Blocking waits leave the processor to the loader's workers. Where somebody else has made
+	// the context before, this is refused, which does no harm.
+	_ = d.gpu.SetPrimaryCtxFlags(cu.SchedBlockingSync)
 	ctx, err := driver.Retain(d.gpu)
 	if err != nil {
 		return errs.Reason(fmt.Sprintf("its context cannot be had: %v", err), "").Because(device.ErrNoDevice)
@@ -124,7 +125,7 @@ func (d *Device) Close() error {
 		p.free()
 	}
 	d.programs = device.Slots[device.Program, program]{}
-	err = cmp.Or(err, d.host.close()) // the first one speaks for the others
+	err = cmp.Or(err, d.host.close()) // of several errors, the first is returned
 	err = cmp.Or(err, d.ctx.Do(func() error {
 		d.mem.close()
 		return cmp.Or(d.queues.close(), d.code.close())

@@ -10,16 +10,16 @@ import (
 	"dev.gpustall/engine/device/cuda/driver"
 )
 
-// What there is to do about errors that come from several places.
+// Hints for errors that come from several places.
 const (
 	hintMemory = "lower batch_size"
 	hintDriver = "update NVIDIA's driver"
 )
 
-// refused is the error of a call that the driver refused, or by which it told of work
-// enqueued before. What was being done with what, its caller says.
+// refused turns a status of the driver into an error with a hint. The status may be about this call
+// or about work enqueued before. The caller adds the operation and the object.
 func refused(err error) error {
-	if err == nil { // nearly always, and to ask for more would allocate
+	if err == nil { // nearly always; going on would allocate
 		return nil
 	}
 	if _, already := errs.As(err); already {
@@ -28,7 +28,7 @@ func refused(err error) error {
 	return errs.Reason(err.Error(), hint(err)).Because(err)
 }
 
-// hint is what there is to do about a status of the driver, where that is known.
+// hint returns the hint for a status of the driver, where there is one.
 func hint(err error) string {
 	var status driver.Error
 	switch errors.As(err, &status); {
@@ -42,5 +42,5 @@ func hint(err error) string {
 	return ""
 }
 
-// onGPU is n bytes of device memory, as errors name them.
+// onGPU names n bytes of device memory in errors.
 func onGPU(n int64) string { return fmt.Sprintf("%d MiB on the GPU", n>>20) }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// LastWords keeps the end of what a process says, and the line that a Go program's end
-// begins with, which a dump of many goroutines pushes out of the end.
+// LastWords keeps the end of what a process writes. It also keeps the first line of a Go program's
+// panic, which a dump of many goroutines would push out of that end.
 type LastWords struct {
 	b     []byte
 	line  []byte // not ended yet
@@ -37,11 +37,11 @@ func isFatal(line string) bool {
 	return strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") || strings.HasPrefix(line, "SIG")
 }
 
-// Bytes are the end of all that was said.
+// Bytes returns the end of all that was written.
 func (t *LastWords) Bytes() []byte { return t.b }
 
-// Last is the line that most likely says what went wrong: the first of a Go panic,
-// else the last one.
+// Last returns the line that most likely says what went wrong: the first of a Go panic, else the
+// last one.
 func (t *LastWords) Last() string {
 	if t.fatal != "" {
 		return t.fatal

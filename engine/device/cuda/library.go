@@ -61,8 +61,8 @@ func (l *library) function(module, name string, shared int) (cu.Function, error)
 			if f.cu, err = m.Function(name); err != nil {
 				return err
 			}
-			// Asking loads the kernel now, where the driver loads lazily: doing so at
-			// the first launch would synchronise, which a capture does not allow.
+			// Where the driver loads kernels lazily, this call loads the kernel. At its
+			// first launch loading would synchronise, which a capture does not allow.
 			static, err := f.cu.Attribute(cu.SharedSizeBytes)
 			f.shared = defaultShared - static
 			return err

@@ -75,7 +75,7 @@ func (m *memory) clearCounters() (err error) {
 	}))
 }
 
-// scratchOf is the most scratch memory that a variant of op needs.
+// scratchOf returns the most scratch memory that a variant of op needs.
 func (m *memory) scratchOf(op kernels.Op) int64 {
 	n, ok := m.scratches[op]
 	if ok {

@@ -23,7 +23,7 @@ type pinned struct {
 
 func (p *pinned) open(ctx driver.Context) { p.ctx, p.blocks = ctx, make(map[*byte][]byte) }
 
-// close gives back what was not freed. Of several errors it returns one.
+// close gives back what was not freed. Of several errors it returns the first.
 func (p *pinned) close() (err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -47,7 +47,7 @@ func (d *Device) AllocHost(n int) ([]byte, error) {
 	b, err := d.host.ctx.HostAlloc(n)
 	if err != nil {
 		reason, less := err.Error(), "lower prefetch_factor, num_workers or batch_size, or turn pin_memory off"
-		if errors.Is(err, driver.OutOfMemory) { // of the host's memory
+		if errors.Is(err, driver.OutOfMemory) { // it means the host's memory here
 			reason = "the system refuses"
 		}
 		return nil, errs.New("page-lock", fmt.Sprintf("%d MiB", n>>20), reason, less).Because(err)

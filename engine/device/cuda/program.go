@@ -13,8 +13,8 @@ import (
 	"dev.gpustall/engine/device/cuda/driver"
 )
 
-// program is a command buffer of resolved kernel launches, run in one call, or
-// replayed as a graph once captured.
+// program is a command buffer of resolved kernel launches. It runs in one call, or is replayed as
+// a graph once it was captured.
 type program struct {
 	cmds   *driver.Commands
 	ops    []int // commands of each launch
@@ -49,7 +49,7 @@ func (p *program) drop(m *memory) {
 	p.free()
 }
 
-// free gives back what lies with the driver and on the C heap.
+// free gives back what the driver and the C heap hold for p.
 func (p *program) free() {
 	if p.graph != nil {
 		_ = p.graph.Destroy() // it is known to exist
@@ -131,7 +131,7 @@ func (d *Device) Capture(p device.Program, on bool) error {
 		return refused(err)
 	}
 	if pr.cmds.Len() == 0 {
-		return nil // an empty graph is not worth a replay
+		return nil // there is nothing to replay
 	}
 	g, i, err := d.ctx.Capture(pr.cmds, d.setup)
 	if err != nil {

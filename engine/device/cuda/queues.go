@@ -17,13 +17,13 @@ import (
 // queues are a device's streams and events. The device embeds them.
 type queues struct {
 	ctx     driver.Context
-	setup   cu.Stream // for what no caller's stream is for: clearing, trials, captures
+	setup   cu.Stream // the device's own, for clearing, trials and captures
 	streams device.Slots[device.Stream, cu.Stream]
 	events  device.Slots[device.Event, event]
 	closed  bool
 
-	// Programs share scratch memory and counters, so they take turns: a launch on
-	// another stream than the last one's waits for that stream.
+	// Programs share scratch memory and counters, so they take turns. A launch on
+	// another stream than the last launch waits for that launch.
 	last device.Stream
 	turn cu.Event
 }
@@ -45,7 +45,8 @@ func (q *queues) open(ctx driver.Context) error {
 	})
 }
 
-// close destroys them all, of several errors it returns one. The context must be current.
+// close destroys all streams and events. Of several errors it returns the first. The context must
+// be current.
 func (q *queues) close() (err error) {
 	for e := range q.events.All() {
 		err = cmp.Or(err, cu.DestroyEvent(&e.cu))
@@ -60,7 +61,7 @@ func (q *queues) close() (err error) {
 // drain waits for all work on the GPU.
 func (q *queues) drain() error { return q.ctx.Do(cu.Synchronize) }
 
-// NewStream returns a stream that the others, and the default one, do not block.
+// NewStream returns a stream that no other stream blocks, the default one included.
 func (q *queues) NewStream(name string) (device.Stream, error) {
 	if q.closed {
 		return 0, device.ErrClosed

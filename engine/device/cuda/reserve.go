@@ -13,7 +13,7 @@ import (
 	cudakernels "dev.gpustall/kernels/cuda"
 )
 
-// headroom is what a reservation leaves to the driver, which puts the kernels'
+// headroom returns how many bytes a reservation leaves to the driver. The driver puts the kernels'
 // code and stacks and the captured graphs into the same memory.
 func headroom(total int64) int64 { return min(256<<20, total/16) }
 
@@ -71,9 +71,8 @@ func (m *memory) overhead(ls []device.Launch) int64 {
 	return round(n, alignment) + cudakernels.CounterBytes
 }
 
-// lacking is a reservation in the arena's terms: the scratch memory that the device
-// would allocate first, and the piece it would take from the driver; free is what
-// the driver would give.
+// lacking returns what a reservation needs: the scratch memory that the device allocates first, the
+// piece that it takes from the driver, and how much the driver has free for that.
 func (m *memory) lacking(r device.Reservation) (scratch, piece, free int64, err error) {
 	var sizes []int64
 	if m.counter == nil || r.Afresh {
@@ -105,7 +104,7 @@ func (m *memory) lacking(r device.Reservation) (scratch, piece, free int64, err 
 	return scratch, piece, free, err
 }
 
-// available is what the driver would give after back bytes were given back to it.
+// available returns how many bytes the driver could give after back bytes were given back to it.
 func (m *memory) available(back int64) (n int64, err error) {
 	err = m.ctx.Do(func() error {
 		left, total, err := cu.MemInfo()
@@ -115,7 +114,7 @@ func (m *memory) available(back int64) (n int64, err error) {
 	return n, errs.Wrap(refused(err), "ask for", "the GPU's free memory", "")
 }
 
-// giveBack gives what the device itself has allocated back, and what nobody uses.
+// giveBack gives back what the device itself has allocated, and what nobody uses.
 func (m *memory) giveBack() error {
 	if err := m.ctx.Do(cu.Synchronize); err != nil {
 		return refused(err)

@@ -13,10 +13,9 @@ import (
 	cudakernels "dev.gpustall/kernels/cuda"
 )
 
-// ServeTrials is all that the process of Config.Trials does: it tries the variants of
-// kernels that the process which started it asks for. It returns when that one has no
-// more questions, or when a variant broke the GPU's context; then the process must
-// end, and it does not matter how.
+// ServeTrials runs in the process of Config.Trials. It tries the variants of kernels that the
+// process that started it asks for. It returns when there are no more questions, or when a variant
+// broke the GPU's context. The process must end then, in any way.
 func ServeTrials() error {
 	return serve(os.Stdin, os.NewFile(3, "answers"), nil)
 }
@@ -50,7 +49,7 @@ func serve(in io.Reader, out io.Writer, tamper func(*cudakernels.Plan)) error {
 	}
 }
 
-// answer tries the variants of q. Its error says that no more can be tried.
+// answer tries the variants of q. After an error nothing more can be tried.
 func (d *Device) answer(q question, tell func(answer) error) error {
 	told := false
 	err := d.Try(q.Op, q.Configs, false, func(t device.Tried) error {

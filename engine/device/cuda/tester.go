@@ -18,8 +18,8 @@ import (
 	"dev.gpustall/kernels"
 )
 
-// What a tester is told and what it tells, in this order: a greeting, an answer to it
-// without a variant; then questions, each with an answer for every variant.
+// The messages to and from a tester, in this order: a greeting and an answer to it without a variant,
+// then questions, each with an answer for every variant.
 
 type greeting struct {
 	Ordinal  int           // of the GPU
@@ -33,27 +33,26 @@ type question struct {
 	Configs []string
 }
 
-// answer is what came of a variant, or, without one, of the greeting or the question
-// as a whole.
+// answer is the result of a variant. Without a variant it answers the greeting, or the question as a
+// whole.
 type answer struct {
 	Config string
 	Time   time.Duration // of one launch
 	Why    string        // what was wrong; empty when nothing was
 	NoRoom bool
-	Broken bool // nothing more can be tried in the process: it ends
+	Broken bool // nothing more can be tried in the process, which ends
 }
 
-// tester is a process that tries variants, one after the other for as long as it
-// lives. What one of them breaks is the tester's GPU context and not this process's.
+// tester is a process that tries variants, one after the other. A variant can break the tester's
+// GPU context, but not this process's.
 type tester struct {
 	ask     *gob.Encoder
-	answers <-chan answer // closed when it has ended, or cannot say more
-	end     func() error  // has it end, and says how it did
+	answers <-chan answer // closed when the process has ended or its output has
+	end     func() error  // ends the process and returns how it ended
 	kill    func()
 }
 
-// errTester is wrapped when there is no process to try variants in, for a reason that
-// is none of theirs.
+// errTester is wrapped where there is no process to try variants in, and no variant is to blame.
 var errTester = errors.New("there is no process to try kernels in")
 
 // idleEnd is how long an idle tester may take to close its device.
@@ -70,12 +69,12 @@ func startTester(cmd *exec.Cmd, g greeting) (*tester, error) {
 	}
 	said := &LastWords{}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = in, said, said, []*os.File{out}
-	// Keys pressed for this process are not for that one; and it ends when this one does.
+	// The tester does not get the keys pressed for this process, and ends when this one does.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = time.Second
 	started, ended := make(chan error, 1), make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // the death that Pdeathsig speaks of is this thread's
+		runtime.LockOSThread() // Pdeathsig is sent when this thread ends
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		started <- err
@@ -93,7 +92,7 @@ func startTester(cmd *exec.Cmd, g greeting) (*tester, error) {
 	go listen(heard, answers)
 	t := &tester{ask: newEncoder(questions), answers: answers, kill: func() { _ = cmd.Process.Kill() }}
 	t.end = sync.OnceValue(func() error {
-		_ = questions.Close() // an idle one then ends by itself
+		_ = questions.Close() // an idle tester then ends by itself
 		timer := time.AfterFunc(idleEnd, t.kill)
 		defer timer.Stop()
 		for range answers {
@@ -108,7 +107,7 @@ func startTester(cmd *exec.Cmd, g greeting) (*tester, error) {
 	return t, t.greet(g)
 }
 
-// listen hands on what a tester tells until it ends.
+// listen hands on a tester's answers until it ends.
 func listen(heard io.Reader, answers chan<- answer) {
 	defer close(answers)
 	dec := gob.NewDecoder(heard)
@@ -121,7 +120,7 @@ func listen(heard io.Reader, answers chan<- answer) {
 	}
 }
 
-// newEncoder knows the operations that have variants.
+// newEncoder returns an encoder that knows the operations that have variants.
 func newEncoder(w io.Writer) *gob.Encoder {
 	gob.Register(kernels.ConvForward{})
 	gob.Register(kernels.ConvBackwardData{})
@@ -129,7 +128,7 @@ func newEncoder(w io.Writer) *gob.Encoder {
 	return gob.NewEncoder(w)
 }
 
-// greet says which GPU it is about. Opening it takes seconds where others use it too.
+// greet tells the tester which GPU to open. That takes seconds where others use the GPU too.
 func (t *tester) greet(g greeting) error {
 	const opening = 30 * time.Second
 	why := t.ask.Encode(g)
@@ -143,12 +142,12 @@ func (t *tester) greet(g greeting) error {
 		}
 	}
 	t.kill()
-	_ = t.end() // why it is not to be used is known
+	_ = t.end() // the reason is known already
 	return fmt.Errorf("%w: %w", errTester, why)
 }
 
-// hear waits for an answer. One that says that nothing more can be tried is also what
-// a tester that crashed or keeps silent would have given.
+// hear waits for an answer. Where the tester crashed or keeps silent, hear makes an answer that says
+// that nothing more can be tried.
 func (t *tester) hear(ctx context.Context, limit time.Duration) (answer, error) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -167,8 +166,8 @@ func (t *tester) hear(ctx context.Context, limit time.Duration) (answer, error) 
 	}
 }
 
-// death is the answer of a tester that ended by itself. One that somebody ended says
-// nothing of a variant.
+// death returns the answer for a tester that ended by itself. A tester that somebody ended says
+// nothing about a variant, so that is an error.
 func (t *tester) death() (answer, error) {
 	err := t.end()
 	var exit *exec.ExitError
@@ -184,8 +183,8 @@ func (t *tester) death() (answer, error) {
 	return answer{Why: fmt.Sprintf("ended its process: %v", err), Broken: true}, nil
 }
 
-// try asks for the variants of q and tells of each as its answer comes. The last may
-// be one that ended the tester.
+// try asks for the variants of q and calls tell with each answer. The last variant may have ended
+// the tester.
 func (t *tester) try(ctx context.Context, q question, limit time.Duration, tell func(answer)) error {
 	if err := t.ask.Encode(q); err != nil {
 		return fmt.Errorf("%w: %w", errTester, err)

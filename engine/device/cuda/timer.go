@@ -14,15 +14,15 @@ import (
 	"dev.gpustall/engine/device/cuda/driver"
 )
 
-// timedRun is a program's launches as a command buffer with events between them:
-// one before the first operation and one behind each.
+// timedRun is a command buffer of a program's launches with events between them: one before the
+// first operation and one after each.
 type timedRun struct {
 	ctx    driver.Context
 	cmds   *driver.Commands
 	events []cu.Event
 }
 
-// prepare makes what a run of p is timed with, unless it was made before.
+// prepare makes the commands and events of a timed run of p, unless they were made before.
 func (r *timedRun) prepare(ctx driver.Context, p *program) error {
 	if r.cmds != nil {
 		return nil
@@ -82,17 +82,16 @@ func (r *timedRun) free() {
 			errs = append(errs, cu.DestroyEvent(&r.events[i]))
 		}
 		return errors.Join(errs...)
-	}) // what cannot be destroyed goes with the context
+	}) // the context destroys the rest when it is released
 	if r.cmds != nil {
 		r.cmds.Free()
 	}
 	*r = timedRun{}
 }
 
-// LaunchTimed enqueues all of p with an event between each two operations. The
-// first launches make the events. Events keep the operations from overlapping at
-// their ends, and the launches are never a graph's, so a timed launch takes longer
-// than another.
+// LaunchTimed enqueues all of p with an event between each two operations. The first launches make
+// the events. A timed launch takes longer than another: events keep operations from overlapping at
+// their ends, and it never replays a graph.
 func (d *Device) LaunchTimed(s device.Stream, p device.Program) (device.Timing, error) {
 	st, pr, err := d.turnTo(s, p)
 	if err != nil {

@@ -18,18 +18,18 @@ import (
 	cudakernels "dev.gpustall/kernels/cuda"
 )
 
-// errNoRoom says that there is too little memory to try an operation's variants in.
+// errNoRoom means that there is too little memory to try an operation's variants.
 var errNoRoom = errors.New("too little memory")
 
-// margin surrounds what a trial's kernels write, so that writing past it is seen.
+// margin is how many bytes surround what a trial's kernels write, to notice writes outside.
 const margin = 256
 
 // poison is what outputs and scratch memory hold before a variant runs: NaNs.
 const poison = 0xff
 
-// trial runs variants of an operation on memory of its own: inputs of fixed random
-// numbers, outputs that hold NaNs at first. It belongs to a process that trains
-// nothing (serve.go): what a variant breaks goes with that process.
+// trial runs variants of an operation on memory of its own. Inputs are fixed random numbers,
+// outputs hold NaNs at first. It belongs to a process that does not train (serve.go), so a variant
+// can break nothing but that process.
 type trial struct {
 	d       *Device
 	op      kernels.Op
@@ -39,7 +39,7 @@ type trial struct {
 	scratch *block
 	marks   [2]cu.Event
 	want    [][]byte  // what the first variant left in each output, margins included
-	scale   []float64 // and its largest magnitude there
+	scale   []float64 // the largest magnitude in each
 	got     []byte
 }
 
@@ -91,8 +91,8 @@ func (d *Device) newTrial(op kernels.Op) (*trial, error) {
 	return r, nil
 }
 
-// period is the length in elements of the random numbers that a buffer repeats. A
-// prime, so that rows and tiles of any width see other numbers each.
+// period is how many random numbers a buffer repeats. It is a prime, so that rows and tiles of any
+// width get different numbers.
 const period = 1<<20 - 3
 
 // fill writes random numbers, uniform in -1 to 1, into argument i. Integers are zero.
@@ -109,7 +109,7 @@ func (r *trial) fill(i int) error {
 	return err
 }
 
-// pattern is what argument i repeats.
+// pattern returns the bytes that argument i repeats.
 func (r *trial) pattern(i int) []byte {
 	a, size := r.args[i], r.args[i].Type.Size()
 	pattern := make([]byte, min(a.Len, period)*size)
@@ -124,8 +124,8 @@ func (r *trial) pattern(i int) []byte {
 	return pattern
 }
 
-// expect has the operation's reference say on the host what is right, in the first
-// variant's place.
+// expect computes the right results with the operation's reference on the host, instead of taking
+// the first variant's.
 func (r *trial) expect() {
 	bufs := make([][]byte, len(r.args))
 	for i, a := range r.args {
@@ -144,10 +144,10 @@ func (r *trial) expect() {
 	}
 }
 
-// Try runs variants of op in this process, which one that is wrong may leave with a
-// device of no further use: the last that is told of then says so. Their results are
-// compared with the first one's, or with the reference's. The error is that of tell,
-// of a variant that broke the device, or that there is no room to try in.
+// Try runs variants of op in this process and calls tell with the result of each. It compares them
+// with the first variant, or with the reference. A wrong variant may break the device; its result
+// says so and is the last. The error is that of tell, that of a variant that broke the device, or
+// that there is too little memory.
 func (d *Device) Try(op kernels.Op, configs []string, reference bool, tell func(device.Tried) error) error {
 	r, err := d.newTrial(op)
 	if err != nil {
@@ -171,7 +171,7 @@ func (d *Device) Try(op kernels.Op, configs []string, reference bool, tell func(
 			t.Why = "broke the GPU's context: " + t.Why
 		}
 		if e := tell(t); e != nil || t.Broken {
-			return errors.Join(err, e) // whatever gives memory back might wait for ever
+			return errors.Join(err, e) // giving memory back might wait for ever
 		}
 		if err != nil && first {
 			break // there is nothing to compare the others with
@@ -181,14 +181,13 @@ func (d *Device) Try(op kernels.Op, configs []string, reference bool, tell func(
 	return nil
 }
 
-// Configs names the variants of op on this GPU, and then those that only an experiment
-// takes.
+// Configs returns the variants of op on this GPU, and those that are for experiments alone.
 func (d *Device) Configs(op kernels.Op) (configs, experiments []string) {
 	return cudakernels.Configs(op, d.code.target), cudakernels.Experiments(op, d.code.target)
 }
 
-// Occupancy is how many blocks of a variant's first kernel a multiprocessor holds at
-// once, by the driver and by what the planner counts on.
+// Occupancy returns how many blocks of a variant's first kernel a multiprocessor holds at once:
+// what the driver says, and what the planner counts on.
 func (d *Device) Occupancy(op kernels.Op, config string) (blocks, planned int, err error) {
 	plan, err := cudakernels.NewPlan(op, d.code.target, config)
 	if err != nil {
@@ -206,7 +205,7 @@ func (d *Device) Occupancy(op kernels.Op, config string) (blocks, planned int, e
 	return blocks, l.Resident, err
 }
 
-// sync waits for the trial's stream, and not for ever.
+// sync waits for the trial's stream, at most patience.
 func (r *trial) sync() error {
 	if err := r.d.ctx.Record(r.marks[1], r.d.setup); err != nil {
 		return err
@@ -214,8 +213,8 @@ func (r *trial) sync() error {
 	return r.await()
 }
 
-// await waits for the second mark. The wait is a poll: what the driver offers cannot
-// be left once a kernel hangs.
+// await waits for the second mark. It polls, because a wait in the driver does not return when a
+// kernel hangs.
 func (r *trial) await() error {
 	deadline := time.Now().Add(r.d.tuner.patience)
 	for pause := 20 * time.Microsecond; ; pause = min(2*pause, time.Millisecond) {
@@ -229,7 +228,7 @@ func (r *trial) await() error {
 	}
 }
 
-// reset brings what the kernels write back to where it was before they ran.
+// reset puts what the kernels write back to its state before they ran.
 func (r *trial) reset() error {
 	for i, a := range r.args {
 		if a.Role == kernels.In {
@@ -254,8 +253,8 @@ func (r *trial) set(addr uint64, n int64) error {
 	return r.d.ctx.Do(func() error { return cu.MemsetD8Async(cu.DevicePtr(addr), poison, n, r.d.setup) })
 }
 
-// run checks a variant, times it and returns the time of one launch. The first
-// variant's results are what those of the others must be like.
+// run checks a variant, times it and returns the time of one launch. The results must be like those
+// of the first variant.
 func (r *trial) run(config string, first bool) (time.Duration, error) {
 	cmds, err := r.commands(config)
 	if err != nil {
@@ -345,7 +344,7 @@ func (r *trial) commands(config string) (*driver.Commands, error) {
 	return cmds, nil
 }
 
-// Rounds of a variant that are timed; the least of them counts.
+// tuneRounds is how many rounds of a variant are timed. The fastest counts.
 const tuneRounds = 4
 
 // time returns the device time of one launch, after one that has loaded the code.
@@ -396,7 +395,7 @@ func (r *trial) free() {
 	r.d.mem.trim() // the next operation's sizes are others
 	_ = r.d.ctx.Do(func() error {
 		for i := range r.marks {
-			_ = cu.DestroyEvent(&r.marks[i]) // what cannot be destroyed goes with the context
+			_ = cu.DestroyEvent(&r.marks[i]) // at the latest the context destroys it
 		}
 		return nil
 	})

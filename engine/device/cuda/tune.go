@@ -70,9 +70,9 @@ func (d *Device) Tune(ctx context.Context, ls []device.Launch, progress func(don
 // Tuned lists the decisions so far.
 func (d *Device) Tuned() []device.Tuned { return d.tuner.variants.tuned() }
 
-// usable are the variants of op that were not found wrong, the likeliest first: the
-// first of them is what the others are compared with. Of a family that fell the
-// planner's guess stays, until it is wrong itself.
+// usable returns the variants of op that were not found wrong, the likeliest first. The others are
+// compared with the first. Of a family that is not used the planner's guess stays usable, until it
+// is found wrong itself.
 func (t *tuner) usable(op kernels.Op) []string {
 	configs := cudakernels.Configs(op, t.target)
 	if len(configs) < 2 {
@@ -132,8 +132,8 @@ func (t *tuner) choose(op kernels.Op, layer string) string {
 	return t.usable(op)[0]
 }
 
-// untuned are the operations in ls, each once, that have several variants to choose
-// from and no decision.
+// untuned returns the operations in ls, each once, that have several usable variants and no
+// decision.
 func (t *tuner) untuned(ls []device.Launch) (out []device.Launch) {
 	if !t.tunes() {
 		return nil
@@ -204,9 +204,9 @@ func (t *tuner) tuneEach(ctx context.Context, ls []device.Launch, c *tally, prog
 	return nil
 }
 
-// decide has each variant of op tried: what the first one computes is right, and of
-// those that agree with it the fastest is taken. A variant that ends the tester takes
-// its family with it, and another tester goes on with the rest.
+// decide has each variant of op tried. It counts the first one's results as right and takes the
+// fastest of the variants that agree. Where a variant ends the tester, its family is not used any
+// more, and another tester tries the rest.
 func (t *tuner) decide(ctx context.Context, op kernels.Op, layer string) error {
 	v, tried := t.variants, map[string]device.Tried{}
 	for {
@@ -221,7 +221,7 @@ func (t *tuner) decide(ctx context.Context, op kernels.Op, layer string) error {
 			t.settle(op, layer, configs, tried)
 			return nil
 		}
-		if left[0] != configs[0] { // what the rest is compared with
+		if left[0] != configs[0] { // the rest is compared with the first
 			left = append([]string{configs[0]}, left...)
 		}
 		tester, err := t.testing(ctx)
@@ -235,7 +235,7 @@ func (t *tuner) decide(ctx context.Context, op kernels.Op, layer string) error {
 				t.blame(op, a)
 			}
 		})
-		if errors.Is(err, errNoRoom) { // for this run
+		if errors.Is(err, errNoRoom) { // decided for this run only
 			v.decide(v.key(op, t.target), &device.Tuned{Layer: layer, Op: op.Name(), Variant: configs[0], First: configs[0]})
 		}
 		if err != nil {
@@ -279,7 +279,7 @@ func (t *tuner) settle(op kernels.Op, layer string, configs []string, tried map[
 	}
 }
 
-// testing is the tester that lives, or a new one.
+// testing returns the tester that runs, or a new one.
 func (t *tuner) testing(ctx context.Context) (*tester, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -296,7 +296,7 @@ func (t *tuner) testing(ctx context.Context) (*tester, error) {
 
 func (t *tuner) endTester() {
 	if t.tester != nil {
-		_ = t.tester.end() // what it broke was told
+		_ = t.tester.end() // its answers told what it broke
 		t.tester = nil
 	}
 }

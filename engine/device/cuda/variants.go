@@ -28,7 +28,7 @@ type variants struct {
 	fallen  map[string]string        // by family: why
 	modules map[string]string        // hash by module
 	hashes  map[kernels.Op]string    // of the modules that an operation uses
-	told    []string                 // what was found wrong since notes were last taken
+	told    []string                 // notes on what was found wrong, until Tune returns them
 }
 
 func newVariants(c Choices, gpu string) *variants {
@@ -59,8 +59,8 @@ func driverVersion(emulated bool) string {
 	return "API " + strconv.Itoa(cu.Version())
 }
 
-// hash is of the PTX of all modules that op's variants are in: with other kernels,
-// what was found does not hold.
+// hash returns a hash of the PTX of all modules that op's variants are in. With other kernels, what
+// was found does not hold.
 func (v *variants) hash(op kernels.Op, t cudakernels.Target) string {
 	if h, ok := v.hashes[op]; ok {
 		return h
@@ -78,7 +78,7 @@ func (v *variants) hash(op kernels.Op, t cudakernels.Target) string {
 	for _, name := range slices.Compact(names) {
 		sum, ok := v.modules[name]
 		if !ok {
-			ptx, _ := cudakernels.PTX(name, t.SM) // loading it will tell the error
+			ptx, _ := cudakernels.PTX(name, t.SM) // an error is returned when the module is loaded
 			sum = fmt.Sprintf("%x", sha256.Sum256(ptx))
 			v.modules[name] = sum
 		}
@@ -93,13 +93,13 @@ func (v *variants) key(op kernels.Op, t cudakernels.Target) string {
 	return fmt.Sprintf("%s"+kernelsInfix+"%s: %s %+v", v.gpu, v.hash(op, t), op.Name(), op)
 }
 
-// mark names a variant of op's kernel, whatever the shape: one that was wrong once
-// is never taken again.
+// mark names a variant of op's kernel for all shapes. A variant that was wrong once is never taken
+// again.
 func (v *variants) mark(op kernels.Op, t cudakernels.Target, config string) string {
 	return fmt.Sprintf("%s"+kernelsInfix+"%s: %s", v.gpu, v.hash(op, t), variantName(op, config))
 }
 
-// variantName is a variant of op's kernel for people.
+// variantName names a variant of op's kernel for people.
 func variantName(op kernels.Op, config string) string {
 	return op.Name() + " " + op.Args()[0].Type.String() + variantInfix + config
 }
@@ -131,8 +131,8 @@ func (v *variants) condemn(mark, why string) {
 	v.choices.Set(mark, why)
 }
 
-// fell remembers that no more of a family is to be used: one of them ended the process
-// that tried it, and what is common to them is the likeliest reason.
+// fell remembers that a family must not be used. One of its variants ended the process that tried
+// it, and the likeliest reason is what the family has in common.
 func (v *variants) fell(family, why string) {
 	v.fallen[family] = why
 	v.choices.Set(v.familyKey(family), why)
