@@ -23,7 +23,7 @@ const queueDepth = 1024
 // PinNote is why pin_memory changes nothing here.
 const PinNote = "the cpu device reads host memory where it lies, so page-locking it saves no copy"
 
-// typeNotes say what bf16 is worth, by the instructions that multiply it.
+// typeNotes are the notes on bf16, by the instructions that multiply it.
 var typeNotes = map[string]string{
 	"amx":         "",
 	"avx512_bf16": "this processor has AVX512_BF16 and no AMX: in bf16, convolutions of 3x3 are computed in float32 on rounded values, and no faster",
@@ -43,8 +43,8 @@ type Device struct {
 
 	fault atomic.Pointer[failure] // the first kernel panic; every later call reports it
 
-	// mu guards the tables, which change rarely; the engine alone calls the
-	// methods that read them, but Free and Close must not race a Prepare.
+	// mu guards the tables, which change rarely. Only the engine calls the methods
+	// that read them, but Free and Close must not race with a Prepare.
 	mu       sync.Mutex
 	closed   bool
 	streams  device.Slots[device.Stream, stream]
@@ -95,7 +95,7 @@ func (d *Device) MemoryPeak() int64 { return d.mem.peak.Load() }
 
 func (d *Device) now() int64 { return int64(time.Since(d.start)) }
 
-// err returns why the device takes no more work.
+// err returns why the device takes no more work, or nil.
 func (d *Device) err() error {
 	if f := d.fault.Load(); f != nil {
 		return f.err
@@ -103,8 +103,8 @@ func (d *Device) err() error {
 	return nil
 }
 
-// fail keeps the first fault. The device stays unusable after it, as a GPU's
-// context does, because what the failed kernel left behind is unknown.
+// fail keeps the first fault. The device is unusable after it, like a GPU's context, because the
+// failed kernel may have left anything in memory.
 func (d *Device) fail(err error) { d.fault.CompareAndSwap(nil, &failure{err}) }
 
 // drain waits until every stream has run all that was enqueued on it.

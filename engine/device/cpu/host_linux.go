@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// adviseHuge asks for huge pages where a mapping is large enough to have some:
-// activations are streamed through once, and TLB misses show.
+// adviseHuge asks for huge pages where a mapping is large enough for one. Activations are read
+// once from end to end, so TLB misses cost time.
 func adviseHuge(b []byte) {
 	if len(b) >= 4<<20 {
 		_ = syscall.Madvise(b, syscall.MADV_HUGEPAGE) // a kernel without it runs as well with small pages
@@ -51,7 +51,8 @@ func modelName() string {
 
 func totalMemory() int64 { return meminfo("MemTotal") }
 
-// availableMemory is asked for large allocations only; small ones always fit.
+// availableMemory returns the host's free memory. It asks the system for large allocations only;
+// small ones always fit.
 func availableMemory(n int) int64 {
 	if n < 64<<20 {
 		return math.MaxInt64

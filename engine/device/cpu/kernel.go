@@ -70,8 +70,7 @@ func (p *program) bind(d *Device, ls []device.Launch) (err error) {
 	return p.plan.Bind(d.scratch.m.mem)
 }
 
-// growScratch gives all programs a larger block of scratch memory instead of the one that
-// they share: they take turns.
+// growScratch replaces the scratch memory, which all programs share, by a larger block.
 func (d *Device) growScratch(n int) error {
 	d.turn.Lock()
 	defer d.turn.Unlock()
@@ -98,11 +97,11 @@ func (d *Device) Overhead(ls []device.Launch) (n int64) {
 			}
 		}
 	}
-	// Binding looks at the lengths of buffers and not at what is in them, so all can lie
-	// in the same memory, which the system need not provide.
+	// Binding looks at the lengths of buffers alone, so all of them can lie in the same
+	// memory, of which the system never provides a page.
 	mem, err := mapMemory(max(largest, 1))
 	if err != nil {
-		return 0 // the allocations of the same size will say so
+		return 0 // the allocations of the same size will fail and say so
 	}
 	defer mem.unmap()
 	defer func() {

@@ -42,9 +42,9 @@ func (p *program) drop(d *Device) {
 	p.blocks = nil
 }
 
-// run executes the launches in order on a stream's goroutine, and notes their
-// times in t unless it is nil. Programs of different streams take turns: each uses
-// all threads and the shared scratch.
+// run executes the launches in order on a stream's goroutine. It notes their times in t unless t
+// is nil. Programs of different streams take turns, since each uses all threads and the shared
+// scratch memory.
 func (p *program) run(d *Device, t *timing) {
 	d.turn.Lock()
 	defer d.turn.Unlock()

@@ -31,8 +31,8 @@ type command struct {
 	event    *event   // opRecord, opWait
 	gen      int64    // of the event: which Record of it this is
 	sent     int64    // ns on the device's clock
-	on       *stream  // opWait: the stream to wait for …
-	ticket   int64    // … until it has run this many commands
+	on       *stream  // opWait: the stream to wait for
+	ticket   int64    // opWait: how many commands that stream must have run
 }
 
 // stream runs commands in order on its own goroutine. The channel is the
@@ -44,9 +44,9 @@ type stream struct {
 	stopped  chan struct{}
 	enqueued atomic.Int64 // commands sent; written by the enqueuing goroutine alone
 
-	meter *host.Meter // nil where what threads wait for is not counted
+	meter *host.Meter // nil where the host does not count how long threads wait for a core
 	idle  int64       // ns on the device's clock, when the last command was finished
-	late  int64       // ns that the thread was ready to run and did not, since the last Record
+	late  int64       // ns that the thread waited for a core since the last Record
 
 	done    atomic.Int64 // commands finished
 	waiting atomic.Int32 // goroutines in waitFor
@@ -54,9 +54,8 @@ type stream struct {
 	ready   sync.Cond
 }
 
-// event remembers the position of its latest Record: it has completed once its
-// stream has run that many commands. Positions are exact whatever the order in
-// which streams reach their Records.
+// event remembers the position of its latest Record in its stream. It has completed once the
+// stream has run that many commands, whatever the order in which streams reach their Records.
 type event struct {
 	on     *stream
 	ticket int64
@@ -97,8 +96,8 @@ func (s *stream) run() {
 	}
 }
 
-// execute runs one command. After a fault only Records and Waits still run, so
-// that whoever waits for an event is not left waiting.
+// execute runs one command. After a fault only Records and Waits still run, so that nobody waits
+// for an event for ever.
 func (s *stream) execute(c *command) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -136,14 +135,14 @@ func (s *stream) execute(c *command) {
 	}
 }
 
-// wokeFor notes that the stream's thread goes on with what was there since ready.
+// wokeFor notes that the stream's thread goes on, and could have since ready.
 func (s *stream) wokeFor(ready int64) {
 	if late := s.dev.now() - ready; late > int64(host.WakeLatency) {
 		s.late += late
 	}
 }
 
-// measuredCopy is how many bytes are worth measuring what their copy waits.
+// measuredCopy is the least number of bytes of a copy whose wait for a core is measured.
 const measuredCopy = 64 << 10
 
 // copy copies, and notes how long it waited for a core meanwhile.
@@ -161,8 +160,7 @@ func (s *stream) copy(dst, src []byte) {
 	}
 }
 
-// Late is how long the thread of e's stream was ready to run and did not, from the
-// Record before e's on.
+// Late returns how long the thread of e's stream waited for a core since the Record before e's.
 func (d *Device) Late(e device.Event) time.Duration {
 	ev, err := d.event("late", e)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"dev.gpustall/engine/device"
 )
 
-// timing holds the times of one timed launch of a program: before its first
-// operation and behind each.
+// timing holds the times of one timed launch of a program: before its first operation and after
+// each.
 type timing struct {
 	marks []int64     // ns on the device's clock, written by the stream
 	done  atomic.Bool // the stream has written them all

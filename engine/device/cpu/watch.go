@@ -8,13 +8,12 @@ import (
 	"dev.gpustall/engine/base/host"
 )
 
-// watch measures what the threads that run kernels do: on a core, or ready to run without
-// one. It measures some of the programs' runs, as often as that takes less than half a
-// percent of the time. It implements cpukernels.Watcher. A run is measured under the device's
-// turn, so one at a time.
+// watch measures how long the threads that run kernels are on a core, and how long they wait for
+// one. It measures as many of the programs' runs as cost less than half a percent of the time. It
+// implements cpukernels.Watcher. Runs hold the device's turn, so one is measured at a time.
 type watch struct {
 	dev     *Device
-	workers []watched // by worker; nil where this is not counted
+	workers []watched // by worker; nil where the host does not count this
 	posted  int64     // ns on the device's clock, when the workers were last asked to help
 
 	core, waiting atomic.Int64 // ns
@@ -53,7 +52,7 @@ func (w *watch) begin() bool {
 	now := w.dev.now()
 	w.budget.Earn(now-w.last, w.spends())
 	w.last = now
-	if !w.budget.Covers(w.spends()) { // nothing is known before the first
+	if !w.budget.Covers(w.spends()) { // the first run is always covered
 		return false
 	}
 	w.readings.Store(0)
@@ -63,7 +62,7 @@ func (w *watch) begin() bool {
 	return true
 }
 
-// spends is what measuring a run takes, in ns.
+// spends returns what measuring a run costs, in ns.
 func (w *watch) spends() float64 { return w.cost.Of(w.each) }
 
 func (w *watch) end(measured bool) {
@@ -92,7 +91,7 @@ func (w *watch) Begin(worker int) {
 	t.waited, t.known = t.meter.Waited()
 }
 
-// End is the other half of Begin.
+// End is called by a worker when it has nothing left to do; see Begin.
 func (w *watch) End(worker int) {
 	w.readings.Add(1)
 	t := &w.workers[worker]
@@ -106,14 +105,14 @@ func (w *watch) End(worker int) {
 // Missed is called for a worker that had not woken when all was done.
 func (w *watch) Missed(int) { w.woke() }
 
-// woke counts what a worker that was asked to help took to wake, if that was late.
+// woke counts how late a worker woke that was asked to help.
 func (w *watch) woke() {
 	if late := w.dev.now() - w.posted; late > int64(host.WakeLatency) {
 		w.waiting.Add(late)
 	}
 }
 
-// Starved is what the threads did in the runs that were measured.
+// Starved returns the threads' times in the runs that were measured.
 func (d *Device) Starved() (core, waiting time.Duration, ok bool) {
 	return time.Duration(d.watch.core.Load()), time.Duration(d.watch.waiting.Load()), d.watch.workers != nil
 }

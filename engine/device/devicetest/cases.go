@@ -10,9 +10,9 @@ import (
 	"dev.gpustall/kernels"
 )
 
-// Case is one operation of the table: run on a device and compared with its Go
-// reference. Buffers are filled from the operation's own description, then Fill
-// corrects those whose values must mean something.
+// Case is one operation of the table. It runs on a device and is compared with its Go reference.
+// Buffers are filled by the names of their arguments. Then Fill corrects those whose values must mean
+// something.
 type Case struct {
 	Name string
 	Op   kernels.Op
@@ -118,7 +118,7 @@ func (c Case) check(r *rig) {
 		}
 		bufs[i] = places[i].buf
 	}
-	// Twice: what a launch leaves in scratch memory must not matter.
+	// It runs twice, because what a launch leaves in scratch memory must not matter.
 	p := r.prepare(device.Launch{Op: c.Op, Bufs: bufs})
 	r.must(r.dev.Launch(r.main, p))
 	for i, a := range args {
@@ -220,7 +220,7 @@ func Compare(got, want []float32, tol float64) error {
 	return nil
 }
 
-// inputs makes the buffers' contents: outputs are poisoned with NaNs.
+// inputs makes the buffers' contents. Outputs hold NaNs.
 func (c Case) inputs(args []kernels.Arg) [][]byte {
 	rng := rand.New(rand.NewPCG(1, 2))
 	bufs := make([][]byte, len(args))
@@ -241,7 +241,7 @@ func (c Case) inputs(args []kernels.Arg) [][]byte {
 	return bufs
 }
 
-// fill writes what the name of an argument suggests.
+// fill writes values that fit the name of an argument.
 func fill(rng *rand.Rand, a kernels.Arg, b []byte) {
 	switch a.Type {
 	case kernels.U8:

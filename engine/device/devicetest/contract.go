@@ -77,8 +77,8 @@ func alloc(r *rig) {
 	}
 }
 
-// reservation: what was reserved is there, once, and what is not to be had changes
-// nothing.
+// reservation checks that reserved memory can be allocated, once, and that a reservation that fails
+// changes nothing.
 func reservation(r *rig) {
 	d, ok := r.dev.(device.Reserver)
 	if !ok {

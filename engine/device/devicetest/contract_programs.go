@@ -9,8 +9,8 @@ import (
 	"dev.gpustall/kernels"
 )
 
-// twoStreams runs programs that want scratch memory on two streams at once: they
-// must not meet in it.
+// twoStreams runs programs that need scratch memory on two streams at once. They must not overwrite
+// each other's.
 func twoStreams(r *rig) {
 	op := kernels.ConvBackwardWeight{Conv: kernels.Conv{N: 8, H: 8, W: 8, C: 32, K: 32, R: 3, S: 3, Stride: 1, Pad: 1}, Bias: true}
 	args := op.Args()

@@ -53,9 +53,9 @@ func eventTimes(r *rig) {
 	}
 }
 
-// queryDoesNotBlock enqueues much work and sees Query say no at once, then yes.
-// A device is allowed to be done already, so only the sequence is checked: a
-// completed event stays completed, and Elapsed refuses what Query refused.
+// queryDoesNotBlock enqueues much work and calls Query until it returns true. A device may be done
+// already, so only the sequence is checked: a completed event stays completed, and Elapsed fails as
+// long as Query returns false.
 func queryDoesNotBlock(r *rig) {
 	e := r.event()
 	b, h := r.alloc(16<<20), r.hostBytes(16<<20)
@@ -82,11 +82,9 @@ func copyThenCompute(r *rig) {
 	}
 }
 
-// Pipeline trains nothing: it runs steps of copy in, compute and copy out over
-// two streams, as the engine does, and returns how many steps saw a wrong
-// batch. Without the waits between the streams it is a race that a device
-// with asynchronous streams should lose, which is how a test shows that the
-// waits are what makes it right.
+// Pipeline runs steps of copy in, compute and copy out over two streams, as the engine does. It
+// returns how many steps saw a wrong batch. Without the waits between the streams, a device with
+// asynchronous streams should get batches wrong. So a test can show that the waits are needed.
 func Pipeline(t *testing.T, dev device.Device, steps int, waits bool) (bad int) {
 	t.Helper()
 	r := newRig(t, dev)

@@ -9,8 +9,8 @@ import (
 	"dev.gpustall/kernels"
 )
 
-// rulesJSON is where PyTorch's optimizers bring a few weights, with its defaults and with
-// other settings: testdata/nn/make_optimizers.py wrote it.
+// rulesJSON is the weights that PyTorch's optimizers arrive at from a few weights, with its defaults
+// and with other settings. testdata/nn/make_optimizers.py wrote it.
 //
 //go:embed rules.json
 var rulesJSON []byte
@@ -75,7 +75,7 @@ func optimizers(r *rig) {
 	}
 }
 
-// hyperOf are PyTorch's settings of a parameter group as a hyper buffer.
+// hyperOf returns PyTorch's settings of a parameter group as a hyper buffer.
 func hyperOf(settings map[string]float64) []float32 {
 	h := make([]float32, kernels.HyperLen)
 	h[kernels.HyperGradScale], h[kernels.HyperBatches] = 1, 1

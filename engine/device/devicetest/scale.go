@@ -8,9 +8,9 @@ import (
 	"dev.gpustall/kernels"
 )
 
-// lossScale trains through a change of the loss scale, with the logits' gradients
-// for all there is. The update must not depend on the scale: not in the step that
-// doubles it, whose gradients have the old one, nor in the steps around it.
+// lossScale trains through a change of the loss scale, where the logits' gradients are the only ones.
+// The update must not depend on the scale. That includes the step that doubles it, whose gradients
+// still have the old scale.
 func lossScale(r *rig) {
 	const n, c, lr = 6, 10, 0.5
 	for _, half := range []kernels.Type{kernels.F32, kernels.F16} {

@@ -50,7 +50,7 @@ func Cases() []Case {
 	return cs
 }
 
-// cases is a table that is being made.
+// cases is the table while it is made.
 type cases []Case
 
 func (cs *cases) add(c ...Case) { *cs = append(*cs, c...) }
@@ -58,7 +58,7 @@ func (cs *cases) add(c ...Case) { *cs = append(*cs, c...) }
 // of names a case on tensors of type t.
 func of(t kernels.Type, name string) string { return t.String() + "/" + name }
 
-// products are convolutions and linear layers.
+// products adds convolutions and linear layers.
 func (cs *cases) products(t kernels.Type) {
 	for _, c := range convs {
 		if c.name == "deep" || c.name == "wide" {
@@ -112,7 +112,7 @@ func (cs *cases) pooling(t kernels.Type) {
 	}
 }
 
-// inputs turn pixels into the first layer's input.
+// inputs adds the operations that turn pixels into the first layer's input.
 func (cs *cases) inputs(t kernels.Type) {
 	for _, cpad := range []int{3, 4, 8} {
 		cs.add(Case{Name: of(t, "augment"), Op: kernels.Augment{N: 3, H: 8, W: 6, C: 3, CPad: cpad, Mean: cifarMean, Std: cifarStd, Type: t}, Fill: augmentations, Tol: 1e-4 + tolerance(t)})
@@ -137,7 +137,7 @@ func (cs *cases) losses() {
 	cs.add(Case{Name: "softmax_xent/large logits", Op: kernels.SoftmaxXent{N: 4, C: 10}, Fill: largeLogits})
 }
 
-// updates are what the optimizer's step is made of.
+// updates adds the operations of the optimizer's step.
 func (cs *cases) updates() {
 	for _, n := range []int{1, 5000} {
 		cs.add(Case{Name: "zero", Op: kernels.Zero{N: n}})
@@ -201,7 +201,7 @@ func batchNorms(t kernels.Type) []Case {
 	return cs
 }
 
-// saved gives the saved statistics a value: evaluation leaves them alone.
+// saved gives the saved statistics a value, which evaluation must not change.
 func saved(rng *rand.Rand, bufs [][]byte) {
 	for _, b := range bufs[6:8] {
 		for i := range kernels.Floats(b) {
@@ -210,7 +210,7 @@ func saved(rng *rand.Rand, bufs [][]byte) {
 	}
 }
 
-// statistics makes y and the saved statistics those of the forward pass on x.
+// statistics sets y and the saved statistics to the results of the forward pass on x.
 func statistics(fwd kernels.BatchNormForward) func(*rand.Rand, [][]byte) {
 	return func(rng *rand.Rand, bufs [][]byte) {
 		args := fwd.Args()

@@ -12,7 +12,7 @@ type Clock interface {
 	Sleep(until int64) // blocks the caller until Now is at least until
 }
 
-// On is the clock of real time that tells it by c.
+// On returns a clock of real time that reads c.
 func On(c timer.Clock) Clock { return real{c} }
 
 type real struct{ timer.Clock }

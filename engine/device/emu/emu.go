@@ -1,12 +1,10 @@
-// Package emu is an emulated accelerator, in the way of MLPerf Storage and
-// DLIO: what feeds it is real, its own time is modelled. It does no arithmetic
-// and holds no data, so it has no loss; it answers whether a host could keep
-// such an accelerator busy.
+// Package emu is an emulated accelerator, like that of MLPerf Storage and DLIO: the loading is real,
+// the accelerator's time is modelled. It does no arithmetic and holds no data, so it has no loss. It
+// answers whether a host could keep such an accelerator busy.
 //
-// A stream is a point in time, its tail: work enqueued at time now starts at
-// max(now, tail) and moves the tail by its modelled duration. Kernels of
-// different streams take turns, and so do copies in one direction, as they do
-// on one compute engine and one copy engine each way.
+// A stream is a point in time, its tail. Work that is enqueued at time now starts at max(now, tail)
+// and moves the tail by its modelled duration. Kernels of different streams take turns on one compute
+// engine. Copies take turns on one copy engine for each direction.
 package emu
 
 import (
@@ -30,7 +28,7 @@ type Device struct {
 	mem               arena
 	hostMu            sync.Mutex
 	host              []pinned
-	late              int64 // ns that the last copy held the caller too long; since the last Record
+	late              int64 // ns that the last copy since the last Record held the caller too long
 	closed            bool
 }
 
@@ -42,7 +40,7 @@ type event struct {
 type program struct {
 	ops   []time.Duration
 	total time.Duration
-	timed device.Timings[int64] // when each ends on the clock
+	timed device.Timings[int64] // the clock's time at which each ends
 }
 
 var (
@@ -239,7 +237,7 @@ func (d *Device) Record(s device.Stream, e device.Event) error {
 	return nil
 }
 
-// Late is how long after its end the copy before e's Record let the caller go on.
+// Late returns how long the copy before e's Record held the caller after the copy's end.
 func (d *Device) Late(e device.Event) time.Duration {
 	ev, err := d.event("late", e)
 	if err != nil {

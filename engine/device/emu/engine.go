@@ -5,18 +5,17 @@ import (
 	"time"
 )
 
-// engine is what streams share: it does one piece of work at a time, each as soon
-// as its stream is ready for it. So work that waits for its stream leaves the time
-// until then to the others, as a card's copy engines do.
+// engine is a compute or copy engine that streams share. It does one piece of work at a time, as
+// soon as the work's stream is ready. Work that waits for its stream does not block other streams,
+// as on a card's copy engines.
 type engine struct {
-	busy []span // sorted, apart; those that are over are forgotten
+	busy []span // sorted, without overlap; past ones are dropped
 }
 
 // span is [start, end), in ns on the device's clock.
 type span struct{ start, end int64 }
 
-// run lays work of the given duration on the engine behind tail, a stream's, which
-// it moves.
+// run puts work of the given duration on the engine, after the tail of a stream, and moves the tail.
 func (e *engine) run(now int64, tail *int64, work time.Duration) {
 	e.forget(now)
 	start, at := max(now, *tail), 0

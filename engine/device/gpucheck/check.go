@@ -38,7 +38,7 @@ type result struct {
 	Status  string  `json:"status"`
 	Why     string  `json:"why,omitempty"`
 	Seconds float64 `json:"seconds"`
-	Log     string  `json:"log,omitempty"` // a file beside this one: what a part that failed said
+	Log     string  `json:"log,omitempty"` // a file beside this one with the output of a part that failed
 	Value   any     `json:"result,omitempty"`
 }
 
@@ -111,7 +111,7 @@ func (c *check) all(ctx context.Context, parts []part) (err error) {
 		c.report.Seconds = time.Since(started).Seconds()
 		c.report.Complete = i == len(parts)-1 && !errors.Is(ctx.Err(), context.Canceled)
 		fmt.Fprintln(c.out, r.line())
-		// After each part: what was measured outlives a machine that is taken away.
+		// Saving after each part keeps what was measured if the machine is taken away.
 		if err := c.save(); err != nil {
 			return err
 		}
@@ -173,7 +173,7 @@ func (c *check) one(ctx context.Context, p part) (r result, err error) {
 	return r, err
 }
 
-// patient is a limit where the host may have to do the GPU's work.
+// patient returns a longer limit where the host does the GPU's work.
 func (f *findings) patient(limit time.Duration) time.Duration {
 	if f.facts.Emulated {
 		return 4 * limit
@@ -181,7 +181,7 @@ func (f *findings) patient(limit time.Duration) time.Duration {
 	return limit
 }
 
-// remaining is the time to ctx's deadline.
+// remaining returns the time to ctx's deadline.
 func remaining(ctx context.Context) time.Duration {
 	d, ok := ctx.Deadline()
 	if !ok {
@@ -190,7 +190,7 @@ func remaining(ctx context.Context) time.Duration {
 	return time.Until(d)
 }
 
-// line is the result for the log.
+// line returns the result as a line of the log.
 func (r result) line() string {
 	s := fmt.Sprintf("%-16s %-7s %6.1f s", r.Name, r.Status, r.Seconds)
 	if r.Why != "" {
@@ -199,8 +199,7 @@ func (r result) line() string {
 	return s
 }
 
-// short is the reason in one line that leaves room for the others; the JSON file
-// has all of it.
+// short returns the reason as one short line. The JSON file has all of it.
 func (r result) short() string {
 	s, _, _ := strings.Cut(r.Why, "\n")
 	if runes := []rune(s); len(runes) > 200 {
@@ -209,10 +208,10 @@ func (r result) short() string {
 	return s
 }
 
-// save writes the JSON file; a reader never sees half of one.
+// save writes the JSON file in one step, so that no reader sees half of one.
 func (c *check) save() error {
 	b, err := json.MarshalIndent(c.report, "", " ")
-	if err != nil { // a NaN, say: the others must not go with it
+	if err != nil { // a NaN, say; the other results must not be lost with it
 		last := &c.report.Parts[len(c.report.Parts)-1]
 		last.Value, last.Status, last.Why = nil, statusFailed, strings.TrimSpace(fmt.Sprintf("%s its result cannot be encoded: %v", last.Why, err))
 		if b, err = json.MarshalIndent(c.report, "", " "); err != nil {
@@ -229,7 +228,7 @@ func (c *check) save() error {
 	return os.Rename(tmp, c.file)
 }
 
-// device opens the GPU in a process of its own and keeps what it is.
+// checkDevice opens the GPU in a process of its own and keeps its facts.
 func checkDevice(ctx context.Context, c *check) (any, error) {
 	err := c.piece(ctx, &c.facts, "device")
 	var x *exitError
@@ -248,7 +247,7 @@ func checkDevice(ctx context.Context, c *check) (any, error) {
 	return c.facts, nil
 }
 
-// noDevice is a sentence of another process about a missing GPU.
+// noDevice is what another process said about a missing GPU.
 type noDevice string
 
 func (n noDevice) Error() string        { return string(n) }

@@ -10,7 +10,7 @@ import (
 	"dev.gpustall/engine/device/nvml"
 )
 
-// facts are what the machine is.
+// facts describe the machine.
 type facts struct {
 	Name     string             `json:"name"`
 	UUID     string             `json:"uuid,omitempty"`
@@ -66,8 +66,8 @@ func (f *facts) askNVML() {
 	}
 }
 
-// kernelModule is the version of the driver's kernel module, where NVML is not
-// there to ask; empty when unknown.
+// kernelModule returns the version of the driver's kernel module, for machines without NVML. It is
+// empty when unknown.
 func kernelModule() string {
 	b, _ := os.ReadFile("/proc/driver/nvidia/version") // no file, no version
 	return string(regexp.MustCompile(`\b\d{3}\.\d+(\.\d+)?\b`).Find(b))

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// writable returns the first of the folders in which a file can be made; "" is
-// none. Folders that are not there are made.
+// writable returns the first of the folders in which a file can be made. It makes missing folders
+// and skips empty names.
 func writable(dirs ...string) (string, error) {
 	return first(dirs, func(dir string) (string, error) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -22,8 +22,8 @@ func writable(dirs ...string) (string, error) {
 	})
 }
 
-// scratch makes a folder in the first of those given that lets programs run: the
-// bundle's are unpacked into it.
+// scratch makes a folder in the first of those given from which programs can run. The bundle's
+// programs are unpacked into it.
 func scratch(dirs ...string) (string, error) {
 	return first(dirs, func(dir string) (string, error) {
 		tmp, err := os.MkdirTemp(dir, "gpu-check-")
@@ -41,7 +41,7 @@ func scratch(dirs ...string) (string, error) {
 	})
 }
 
-// first is the first success, or all the failures.
+// first returns the first success, or all failures.
 func first(dirs []string, try func(string) (string, error)) (string, error) {
 	var errs []error
 	for _, dir := range dirs {

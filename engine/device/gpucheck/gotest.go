@@ -11,20 +11,20 @@ import (
 	"time"
 )
 
-// testCounts are the leaves of a test binary's run: tests without subtests.
+// testCounts counts a test binary's tests, those without subtests alone.
 type testCounts struct {
 	Passed  int               `json:"passed"`
 	Failed  map[string]string `json:"failed,omitempty"`  // name: what it said first
 	Skipped map[string]string `json:"skipped,omitempty"` // name: why
 }
 
-// tests is a part that runs a test binary of the bundle against the driver. No
-// driver is a failure then, not a reason to skip.
+// tests returns a part that runs a test binary of the bundle against the driver. Without a driver
+// the part fails; it is not skipped.
 func tests(name string, limit time.Duration, binary string, args ...string) part {
 	return part{name, limit, func(ctx context.Context, c *check) (any, error) {
 		args := slices.Clone(args)
 		if left := remaining(ctx); left > 4*time.Second {
-			// The binary says which test hangs, where a kill would not.
+			// With a timeout of its own the binary says which test hangs.
 			args = append(args, fmt.Sprintf("-test.timeout=%s", (left-2*time.Second).Round(time.Second)))
 		}
 		args = append(args, "-test.v")
@@ -106,7 +106,7 @@ func parseTests(out []byte) testCounts {
 	return n
 }
 
-// firstOf is the value of the first key.
+// firstOf returns the value of the first key.
 func firstOf(m map[string]string) string {
 	keys := slices.Sorted(maps.Keys(m))
 	return keys[0] + ": " + m[keys[0]]

@@ -94,9 +94,8 @@ func (c *check) ops(ctx context.Context) (any, error) {
 	return out, nil
 }
 
-// endToEnd trains from disk to loss. With starve, the loader is slowed on purpose
-// until it can feed about that share of the GPU's speed: there NVML's utilisation
-// and the measured one part.
+// endToEnd trains from disk to loss. With starve, it slows the loader on purpose to about that share
+// of the GPU's speed, where NVML's utilisation differs from the measured one.
 func (c *check) endToEnd(ctx context.Context, starve float64) (any, error) {
 	const seconds, size = 8, 128
 	speed := 10000.0 // samples/s, until it is known better
@@ -113,7 +112,7 @@ func (c *check) endToEnd(ctx context.Context, starve float64) (any, error) {
 	}
 	workers := c.workers()
 	if n, err := strconv.Atoi(workers); err == nil {
-		speed = min(speed, 5000*float64(n)) // more than a loader's worker gives: the run must end in time
+		speed = min(speed, 5000*float64(n)) // more than a loader's worker gives, so that the run ends in time
 	}
 	args := []string{"--model", "resnet18", "--batch-size", strconv.Itoa(size), "--steps", strconv.Itoa(int(speed*seconds/size) + 50)}
 	if starve > 0 {
@@ -139,5 +138,5 @@ func (c *check) endToEnd(ctx context.Context, starve float64) (any, error) {
 	return s, nil
 }
 
-// workers is the number that both loaders, gpustall's and PyTorch's, get.
+// workers returns the number of workers that gpustall's and PyTorch's loader get.
 func (f *findings) workers() string { return strconv.Itoa(min(8, max(1, f.facts.CPUs-1))) }

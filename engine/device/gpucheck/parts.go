@@ -12,7 +12,7 @@ import (
 	"dev.gpustall/engine/base/knob"
 )
 
-// parts are in the order of their worth, since time may run out.
+// parts returns all parts, the most important first, since time may run out.
 func parts() []part {
 	train := func(typ string) part {
 		return part{"train-" + typ, 90 * time.Second, func(ctx context.Context, c *check) (any, error) { return c.train(ctx, typ) }}
@@ -65,15 +65,14 @@ func parts() []part {
 	}
 }
 
-// compiles is the kernels' preparation twice: the second time the driver has what
-// it compiled in its cache.
+// compiles is the kernels' preparation, twice. The second time the driver finds the compiled kernels
+// in its cache.
 type compiles struct {
 	First []compiled `json:"first"`
 	Again []compiled `json:"again"`
 }
 
-// checkCompile has the driver compile the kernels, with a cache that nothing before
-// has filled.
+// checkCompile has the driver compile the kernels with an empty cache.
 func checkCompile(ctx context.Context, c *check) (any, error) {
 	var v compiles
 	c.cache = "compile-cache"
@@ -128,11 +127,11 @@ func (c *check) train(ctx context.Context, typ string) (any, error) {
 	if len(t.Losses) == 0 && err != nil {
 		return nil, err
 	}
-	c.runs[typ] = &t // what it did before an error counts
+	c.runs[typ] = &t // results before an error count
 	return t, errors.Join(err, t.verdict())
 }
 
-// trainSpec is the training that all types do.
+// trainSpec returns the training that is done in each type.
 func (c *check) trainSpec(typ string) trainSpec {
 	if !c.quick {
 		return trainSpec{Model: "resnet18", Side: 32, Type: typ, Batch: 128, Steps: 300, Contrast: 0.15, Rates: []int{128, 1024}, Seconds: 2}
@@ -179,7 +178,7 @@ func (f *findings) has(typ string) bool {
 
 // The tolerances of the loss checks; docs/guide/gpu.md states them.
 const (
-	judged        = 100  // a curve shorter than this is not asked to fall
+	judged        = 100  // the least steps of a curve that must fall
 	falls         = 0.5  // the last tenth's mean loss over the first step's, at most
 	firstStep     = 0.02 // a type's first loss beside fp32's, relative: same weights, same batch
 	lastQuarter   = 0.1  // a type's mean loss over the last quarter beside fp32's, as a share of fp32's first loss
@@ -187,7 +186,7 @@ const (
 	captureFollow = 0.1  // their last quarters, as lastQuarter
 )
 
-// verdict is nil when the losses are as they should be.
+// verdict returns what is wrong with the losses, or nil.
 func (t *training) verdict() error {
 	var errs []error
 	for _, curve := range []struct {

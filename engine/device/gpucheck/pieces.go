@@ -16,8 +16,8 @@ import (
 	"dev.gpustall/kernels"
 )
 
-// pieces are the measurements that run in a process of their own. What they emit
-// on the way counts when they are cut off.
+// pieces are the measurements that run in a process of their own. Where one is cut off, what it
+// emitted before counts.
 var pieces = map[string]func(args []string, emit func(any)) (any, error){
 	"device": func([]string, func(any)) (any, error) { return describe() },
 	"compile": func(args []string, emit func(any)) (any, error) { // nothing is tuned
@@ -78,7 +78,7 @@ func (c *memo) Set(key, config string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.m[key] = config
-	_ = c.save() // what is not kept is tuned again
+	_ = c.save() // where it fails, the next piece tunes again
 }
 
 // save writes the file at once or not at all: the process may end while a variant
@@ -115,7 +115,7 @@ func onGPU(store *memo, f func(device.Device) (any, error)) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A device that failed would say the same again when it is closed, or never return.
+	// Closing a device that failed would return the same error, or never return.
 	switch v, err := f(d); {
 	case errors.Is(err, errTold):
 		return v, nil
@@ -126,12 +126,11 @@ func onGPU(store *memo, f func(device.Device) (any, error)) (any, error) {
 	}
 }
 
-// errTold is the end of a measurement that left the device broken, which its result
-// tells of.
+// errTold ends a measurement that left the device broken. Its result says so already.
 var errTold = errors.New("the device is broken")
 
-// compiled is how long the kernels of training in one type took to prepare. What
-// types share falls to the first.
+// compiled is how long the kernels for training in one type took to prepare. Kernels that types share
+// count for the first type.
 type compiled struct {
 	Type    string  `json:"type"`
 	Seconds float64 `json:"seconds"`
@@ -249,7 +248,7 @@ func measureCopy(t *timer, s device.Stream, move func() error, rounds int, r *co
 	return err
 }
 
-// launchCost is what a launch costs.
+// launchCost is the cost of a launch.
 type launchCost struct {
 	Launches int     `json:"launches"` // in one program
 	Capture  bool    `json:"capture"`
@@ -257,8 +256,8 @@ type launchCost struct {
 	Device   float64 `json:"device_ns"` // per launch, back to back on the device: the kernel adds one number
 }
 
-// launches measures the cost of enqueueing from Go, with the device idle when
-// each round starts, so that no full queue is part of it.
+// launches measures the cost of enqueueing from Go. Each round starts with an idle device, so that it
+// never waits for a full queue.
 func launches(d device.Device, quick bool) ([]launchCost, error) {
 	rounds := 300
 	if quick {
@@ -358,7 +357,7 @@ func (t *timer) between(s device.Stream, f func() error) (time.Duration, error) 
 
 func micro(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
-// median sorts v; 0 of nothing.
+// median sorts v and returns its median, 0 if v is empty.
 func median(v []float64) float64 {
 	if len(v) == 0 {
 		return 0

@@ -50,19 +50,19 @@ func (s probeSpec) op() kernels.Op {
 	if s.Type == kernels.F16.String() {
 		typ = kernels.F16
 	}
-	// Nine tiles of depth, so that every place of a pipeline is filled twice.
+	// Nine tiles of depth fill every stage of a pipeline twice.
 	return convolution(s.Direction, kernels.Conv{N: 4, H: 8, W: 8, C: 64, K: 64, R: 3, S: 3, Stride: 1, Pad: 1}, typ)
 }
 
-// probed is what came of it, beside the reference on the host.
+// probed is the result of a probe, compared with the reference on the host.
 type probed struct {
 	probeSpec
 	Micro float64 `json:"us,omitempty"`
 	Wrong string  `json:"wrong,omitempty"`
 }
 
-// probeList names each tensor-core tile once: those of the forward product, and what
-// weight gradients have besides. wgmma's, which no GPU has run yet, come first.
+// probeList names each tensor-core tile once: those of the forward product, and the other ones of
+// weight gradients. The wgmma tiles, which no GPU has run yet, come first.
 func probeList(d device.Device) (any, error) {
 	p, ok := d.(prober)
 	if !ok {
@@ -106,7 +106,7 @@ func probePiece(d device.Device, args []string) (any, error) {
 	return out, err
 }
 
-// told ends a measurement behind what left the device broken.
+// told ends a measurement after a variant that left the device broken.
 func told(t device.Tried) error {
 	if t.Broken {
 		return errTold
@@ -114,11 +114,11 @@ func told(t device.Tried) error {
 	return nil
 }
 
-// probeTime is the most that a tile may take: it comes with a new context, and the
-// first of a module with the driver's compiling it.
+// probeTime is the most time for a tile. It includes a new context and, for the first tile of a
+// module, compiling the module.
 const probeTime = 15 * time.Second
 
-// probe runs each tile in a process of its own and says what came of it at once.
+// probe runs each tile in a process of its own and tells each result at once.
 func (c *check) probe(ctx context.Context) (any, error) {
 	var list []probeSpec
 	if err := c.piece(ctx, &list, "probe-list"); err != nil {
@@ -159,14 +159,14 @@ func (p probed) line() string {
 	return fmt.Sprintf("%-22s right, %s", p.Config, units.Prose.Time(int64(1e3*p.Micro)))
 }
 
-// fenced is what leaving the proxy fence out does to one product.
+// fenced is the effect of leaving out the proxy fence, for one product.
 type fenced struct {
 	Direction string  `json:"direction"`
 	Tried     []tried `json:"tried"`
 }
 
-// fencePiece tries the planner's guess, a wgmma tile, and the same tile without its
-// fence, several times: what is missing would show now and then only.
+// fencePiece tries the planner's guess, a wgmma tile, and the same tile without its fence. The last
+// is tried several times, since a missing fence would show now and then only.
 func fencePiece(d device.Device, args []string) (any, error) {
 	p, ok := d.(prober)
 	if !ok || len(args) == 0 {
@@ -195,8 +195,7 @@ func fencePiece(d device.Device, args []string) (any, error) {
 	return out, err
 }
 
-// fence judges the kernels without the proxy fence. None of what it finds is a
-// failure: nothing trains with them.
+// fence judges the kernels without the proxy fence. It never fails, since nothing trains with them.
 func (c *check) fence(ctx context.Context) (any, error) {
 	var out []fenced
 	for _, direction := range directions {
@@ -243,8 +242,7 @@ func occupancy(d device.Device) (any, error) {
 	return out, nil
 }
 
-// probeRows are the lines of the table: what is wrong, what the fence costs, and where
-// the driver and the planner differ.
+// probeRows writes which tiles are wrong, what the fence costs, and where driver and planner differ.
 func (tab table) probeRows() {
 	if all, ok := tab.value("probe").([]probed); ok {
 		right := 0
@@ -275,7 +273,7 @@ func (tab table) probeRows() {
 	}
 }
 
-// text is what came of the planner's guess, a tile, and the tile without its fence.
+// text describes the results of a tile with and without its fence.
 func (f fenced) text() string {
 	var with, without probed
 	right := 0
@@ -294,5 +292,5 @@ func (f fenced) text() string {
 	return fmt.Sprintf("%s; without its fence right in %d of %d tries: %s", with.words(), right, len(f.Tried)-2, without.words())
 }
 
-// words are line without columns.
+// words returns line without its columns.
 func (p probed) words() string { return strings.Join(strings.Fields(p.line()), " ") }

@@ -86,8 +86,8 @@ func (p *programs) process(ctx context.Context, program string, args ...string) 
 	return out.Bytes(), nil
 }
 
-// find is where a program is: an absolute path, or one of the bundle, which may be
-// packed with gzip.
+// find returns the path of a program: an absolute path, or one of the bundle, which may be packed
+// with gzip.
 func (p *programs) find(program string) (string, error) {
 	path := program
 	if !filepath.IsAbs(path) {
@@ -115,7 +115,7 @@ func (p *programs) find(program string) (string, error) {
 	return unpacked, nil
 }
 
-// unpack writes a program; half of one is never left behind.
+// unpack writes a program in one step, so that half of one is never left behind.
 func unpack(path string, r io.Reader) error {
 	f, err := os.OpenFile(path+".part", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o700)
 	if err != nil {
@@ -145,7 +145,7 @@ func (p *programs) object(ctx context.Context, v any, program string, args ...st
 	return nil
 }
 
-// lastLine is the last line that was written to its end.
+// lastLine returns the last complete line.
 func lastLine(out []byte) []byte {
 	i := bytes.LastIndexByte(out, '\n')
 	if i < 0 {

@@ -22,7 +22,7 @@ type table struct {
 // write writes the table of what was found.
 func (f *findings) write(w io.Writer) {
 	r := &f.report
-	switch { // every line says it, since lines are copied elsewhere
+	switch { // every line has the prefix, since people copy single lines
 	case r.Emulated:
 		w = &prefixed{w, "emulated | "}
 	case r.Quick:
@@ -118,7 +118,7 @@ func (tab table) lossRows() {
 // types are in the order of kernels.Type.
 var types = []string{"fp32", "tf32", "fp16", "bf16"}
 
-// speedRows are training steps on data that lies on the GPU, all in samples/s.
+// speedRows writes the speed of training steps on data that lies on the GPU, in samples/s.
 func (tab table) speedRows() {
 	var sizes []int
 	add := func(n int) {
@@ -206,7 +206,7 @@ func number(v float64, format string) string {
 	return fmt.Sprintf(format, v)
 }
 
-// value is the result of a part that was ok.
+// value returns what a part found, or nil.
 func (f *findings) value(name string) any {
 	for _, p := range f.report.Parts {
 		if p.Name == name {
@@ -266,7 +266,7 @@ func (tab table) costRows() {
 	}
 }
 
-// opRows are the costliest ops beside what the GPU can do at most.
+// opRows writes the costliest ops, with their share of the GPU's peak.
 func (tab table) opRows() {
 	runs, ok := tab.value("ops").(map[string]*runSummary)
 	if !ok {
@@ -294,8 +294,8 @@ func (tab table) opRows() {
 	}
 }
 
-// ceiling is the most TFLOP/s that a type reaches on this GPU: PyTorch's large
-// matrix product in this run, else the datasheet's, and where it is from.
+// ceiling returns the most TFLOP/s that a type reaches on this GPU and where that is from: PyTorch's
+// large matrix product in this run, else the datasheet.
 func (f *findings) ceiling(typ string) (float64, string) {
 	if f.report.Emulated {
 		return 0, "none on an emulated driver"

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// torchFacts is the PyTorch that is there, if any.
+// torchFacts describes the PyTorch of the machine, if it has one.
 type torchFacts struct {
 	Version string `json:"version"`
 	CUDA    string `json:"cuda"`
@@ -96,8 +96,8 @@ func pythons() []string {
 	return existing(names...)
 }
 
-// existing are the programs of these names that are there, once each. A link is
-// not followed: a virtual environment is told by its name.
+// existing returns the paths of the programs that exist, once each. It follows no links, because a
+// virtual environment is found by its path.
 func existing(names ...string) []string {
 	const most = 8
 	var out []string
@@ -148,7 +148,7 @@ func (c *check) torchRun(ctx context.Context, mode string) (any, error) {
 	return r, errors.Join(errs...)
 }
 
-// rows are all of PyTorch's measurements in this run.
+// torchRows returns all of PyTorch's measurements in this run.
 func (f *findings) torchRows() []torchRow {
 	var out []torchRow
 	for _, p := range f.report.Parts {

@@ -25,14 +25,14 @@ type trainSpec struct {
 	Steps   int    `json:"steps"` // of the loss curve
 	CPU     int    `json:"cpu_steps"`
 	CPUSize int    `json:"cpu_batch"`
-	// Contrast is how far a class's pattern stands out of noise of variance 1. A
-	// little keeps the curve from falling within a few steps.
+	// Contrast is the strength of a class's pattern in noise of variance 1. A small one
+	// keeps the curve from falling within a few steps.
 	Contrast float64 `json:"contrast"`
 	Rates    []int   `json:"rates"`        // batch sizes whose speed is measured
 	Seconds  float64 `json:"rate_seconds"` // for each of them
 }
 
-// training is what came of it.
+// training is the result of a trainSpec.
 type training struct {
 	Spec     trainSpec `json:"spec"`
 	Losses   []float64 `json:"losses"`          // each step's, launched kernel by kernel
@@ -42,9 +42,9 @@ type training struct {
 	Peak     int64     `json:"peak_memory_bytes"`
 }
 
-// compared is the first steps beside the cpu device's, on the same weights and
-// batches. Batch norm makes training chaotic, so what a millionth of noise on the
-// first batch does to the cpu's own losses is the unit of the tolerance.
+// compared has the losses of the first steps, and the cpu device's on the same weights and batches.
+// Batch norm makes training chaotic. So the unit of the tolerance is how much the cpu's own losses
+// change with a millionth of noise on the first batch.
 type compared struct {
 	Losses  []float64 `json:"losses"`
 	CPU     []float64 `json:"cpu_losses"`
@@ -71,7 +71,7 @@ func trainPiece(d device.Device, args []string, emit func(any)) (any, error) {
 	return train(d, s, func(t *training) { emit(t) })
 }
 
-// train emits what it has after each stage, the weightiest first.
+// train emits what it has after each stage, the most important first.
 func train(d device.Device, s trainSpec, emit func(*training)) (*training, error) {
 	typ := kernels.Type(slices.Index(types, s.Type))
 	if !slices.Contains(d.Info().Types, s.Type) {
@@ -157,7 +157,7 @@ type curve struct {
 	nudge   float64 // relative noise on the first batch's pixels
 }
 
-// distinct is how many batches a curve goes round.
+// distinct is how many batches a curve repeats.
 const distinct = 16
 
 // batches makes them: noise with a pattern for each class on it.

@@ -7,12 +7,11 @@ import (
 	"strings"
 )
 
-// transcript is what the processes of a part said. That of a part that failed is
-// written beside the JSON file: a GPU is often lent for minutes, and what it was
-// that failed must be found out later.
+// transcript is the output of a part's processes. Where a part failed, it is written beside the JSON
+// file: a GPU is often lent for minutes, and the cause must be found later.
 type transcript struct{ strings.Builder }
 
-// outputBytes of a process's standard output are kept, from its end.
+// outputBytes is how much of the end of a process's standard output is kept.
 const outputBytes = 512 << 10
 
 func (t *transcript) add(name string, args []string, out, said []byte, err error) {
@@ -28,12 +27,12 @@ func (t *transcript) add(name string, args []string, out, said []byte, err error
 	}
 }
 
-// beside is a file in the JSON file's folder, named after it.
+// beside returns the path of a file in the JSON file's folder, named after the JSON file.
 func (c *check) beside(name string) string {
 	return strings.TrimSuffix(c.file, filepath.Ext(c.file)) + "-" + name
 }
 
-// keepTranscript writes what a part said, and returns the file's name.
+// keepTranscript writes a part's transcript and returns the file's name.
 func (c *check) keepTranscript(part string) string {
 	if c.transcript.Len() == 0 {
 		return ""

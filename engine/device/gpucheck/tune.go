@@ -14,7 +14,7 @@ import (
 	"dev.gpustall/kernels"
 )
 
-// tuneSpec says what to tune; it travels to the process that does it.
+// tuneSpec says what to tune. It is sent to the process that tunes.
 type tuneSpec struct {
 	Model   string  `json:"model"`
 	Side    int     `json:"side"`
@@ -23,7 +23,7 @@ type tuneSpec struct {
 	Seconds float64 `json:"seconds"` // at most
 }
 
-// tuning is what came of it. Untuned kernels take the planner's guess.
+// tuning is the result of a tuneSpec. Untuned kernels take the planner's guess.
 type tuning struct {
 	Spec    tuneSpec `json:"spec"`
 	Seconds float64  `json:"seconds"`
@@ -44,7 +44,7 @@ type chosen struct {
 	Tried   []tried `json:"tried"`
 }
 
-// tried is what came of one variant.
+// tried is the result of one variant.
 type tried struct {
 	Variant string  `json:"variant"`
 	Micro   float64 `json:"us,omitempty"`
@@ -86,14 +86,14 @@ func tunePiece(d device.Device, args []string, emit func(any)) (any, error) {
 	return out, nil
 }
 
-// tuneLimit is the time to tune one type and batch size in, and tuneEnd that for what
-// is being tried when it is up.
+// tuneLimit is the time to tune one type and batch size. tuneEnd is the time after it for the variant
+// that is being tried then.
 const (
 	tuneLimit = 40 * time.Second
 	tuneEnd   = 10 * time.Second
 )
 
-// tuneFirst is what matters most: bf16 at batch 1024.
+// tuneFirst tunes what matters most: bf16 at batch 1024.
 func (c *check) tuneFirst(ctx context.Context) (any, error) {
 	if !c.has("bf16") {
 		return nil, skip("the device has no bf16")
@@ -101,7 +101,7 @@ func (c *check) tuneFirst(ctx context.Context) (any, error) {
 	return c.tune(ctx, []string{"bf16"}, []int{1024})
 }
 
-// tuneAll comes to the rest: what is known is not tried again.
+// tuneAll tunes the rest. It does not try again what is known.
 func (c *check) tuneAll(ctx context.Context) (any, error) {
 	out, err := c.tune(ctx, []string{"bf16", "fp32", "tf32", "fp16"}, []int{128, 1024})
 	if c.quick || !c.has("bf16") || remaining(ctx) < tuneLimit {
@@ -111,8 +111,8 @@ func (c *check) tuneAll(ctx context.Context) (any, error) {
 	return append(out, t), err
 }
 
-// tune tries the kernels' variants before anything is measured with them. What is
-// wrong with one costs the process that tries it (cuda.Config.Trials).
+// tune tries the kernels' variants before anything is measured with them. A wrong one can end only the
+// process that tries it (cuda.Config.Trials).
 func (c *check) tune(ctx context.Context, types []string, sizes []int) (out []tuning, err error) {
 	var wrong []string
 	model, side := "resnet18", 32
@@ -157,7 +157,7 @@ func (c *check) tuneOne(ctx context.Context, s tuneSpec) (t tuning) {
 	return t
 }
 
-// tuneRows say how much the tuning gave, and what it found wrong.
+// tuneRows writes how much the tuning gained, and which variants were wrong.
 func (tab table) tuneRows() {
 	first, _ := tab.value("tune-first").([]tuning)
 	rest, _ := tab.value("tune").([]tuning)

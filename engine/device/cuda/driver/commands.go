@@ -25,8 +25,8 @@ type Launch struct {
 	Args        []uint64
 }
 
-// Commands is a buffer of launches and event Records that one call enqueues. It
-// lies outside the Go heap, so a run pins and scans nothing.
+// Commands is a buffer of launches and event Records that one call enqueues. It lies outside the
+// Go heap, so a run has nothing to pin.
 type Commands struct {
 	cmds *C.gs_command
 	n    int
@@ -124,5 +124,5 @@ func (g *Graph) Destroy() error {
 	return err
 }
 
-// Noop crosses to C and back: what every call costs at least.
+// Noop calls C and returns, to measure the least cost of a call.
 func Noop() { C.gs_noop() }

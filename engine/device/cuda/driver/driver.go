@@ -1,9 +1,8 @@
 //go:build cuda && cgo && linux
 
-// Package driver is the part of the CUDA driver API that gorgonia.org/cu lacks,
-// beside it: page-locked memory, launches and whole command buffers in one call,
-// captured graphs, stream-ordered memory, numeric errors. Both are built on the
-// cuda.h and the lazy libcuda.a in shim.
+// Package driver is the part of the CUDA driver API that gorgonia.org/cu lacks: page-locked memory,
+// launches and whole command buffers in one call, captured graphs, stream-ordered memory, numeric
+// errors. Both packages are built on the cuda.h and the lazy libcuda.a in shim.
 //
 // The calls of a step take a Context and make it current on the calling thread
 // first, at the cost of a comparison, so they work from any goroutine. Calls of
@@ -59,8 +58,8 @@ const (
 	Uncorrected Error = C.CUDA_ERROR_ECC_UNCORRECTABLE
 )
 
-// Kernel reports whether it tells of a kernel that did what it must not, such as
-// reading where nothing is. The context is of no further use then.
+// Kernel reports whether the status is about a faulty kernel, such as one that reads where there is
+// no memory. The context is unusable then.
 func (e Error) Kernel() bool {
 	switch e {
 	case C.CUDA_ERROR_ILLEGAL_ADDRESS, C.CUDA_ERROR_LAUNCH_TIMEOUT, C.CUDA_ERROR_ASSERT, C.CUDA_ERROR_HARDWARE_STACK_ERROR,
@@ -148,7 +147,7 @@ func (c Context) Do(f func() error) error {
 	return own(cu.Success, f())
 }
 
-// own makes an Error of a status whose type has no name outside its package.
+// own turns a status of type S into an Error. S has no exported name in its package.
 func own[S ~int](_ S, err error) error {
 	if s, ok := err.(S); ok { //nolint:errorlint // f returned it as it is
 		return Error(s)
@@ -195,7 +194,7 @@ func (c Context) AllocAsync(n int, s cu.Stream) (uint64, error) {
 	return uint64(p), err
 }
 
-// FreeAsync gives back what AllocAsync returned once s has come so far.
+// FreeAsync enqueues on s that what AllocAsync returned is given back.
 func (c Context) FreeAsync(p uint64, s cu.Stream) error {
 	return result(C.gs_free_async(c.c, C.CUdeviceptr(p), stream(s)))
 }
@@ -212,8 +211,8 @@ func SharedOptin(d cu.Device) (int, error) {
 	return int(v), err
 }
 
-// UUID names d as NVML does: 8-4-4-4-12 hexadecimal digits, without a prefix. With
-// a part of a GPU (MIG) it is the part's, where the driver knows (CUDA 11.4).
+// UUID names d as NVML does: 8-4-4-4-12 hexadecimal digits, without a prefix. For a part of a GPU
+// (MIG) it is the part's, from CUDA 11.4 on.
 func UUID(d cu.Device) (string, error) {
 	var u C.CUuuid
 	r := C.cuDeviceGetUuidV2(&u, C.CUdevice(d))
