@@ -1,5 +1,5 @@
-// What is compiled for AMX and AVX512_BF16 follows this header and ends with AMX_END. What every
-// processor runs comes before it.
+// Code that is compiled for AMX and AVX512_BF16 comes after this header and ends with AMX_END. Code for
+// every processor comes before it.
 #ifndef GPUSTALL_KERNELS_CPU_AMX_H
 #define GPUSTALL_KERNELS_CPU_AMX_H
 
@@ -26,13 +26,13 @@ static inline __attribute__((always_inline)) void configure(int64_t top, int64_t
 	struct tile_config t = {1};
 	const uint8_t rows[8] = {top, top, low, low, top, low, 16, 16};
 	for (int i = 0; i < 8; i++) t.bytes[i] = rows[i] ? 64 : 0, t.rows[i] = rows[i];
-	// gcc 12 takes the instruction to read 8 bytes, and may leave the others unwritten.
+	// gcc 12 believes that the instruction reads 8 bytes only, and may not write the others.
 	__asm__ volatile("" : : "m"(t) : "memory");
 	_tile_loadconfig(&t);
 }
 
-// transpose16 writes the columns of 16 x 16 words as rows, each `step` words after the last: words,
-// then pairs of words, then quarters of a vector change places.
+// transpose16 writes the columns of 16 x 16 words as rows, `step` words apart. It exchanges words, then
+// pairs of words, then quarters of a vector.
 static inline __attribute__((always_inline)) void transpose16(const __m512i *in, uint32_t *out, int64_t step) {
 	__m512i a[16], b[16];
 	_Pragma("GCC unroll 8") for (int i = 0; i < 16; i += 2) {

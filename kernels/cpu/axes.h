@@ -1,4 +1,4 @@
-// F(4,3) along one axis, with the points 0, 1, -1, 2, -2: see winograd.h. Included after simd.h.
+// F(4,3) along one axis, with the points 0, 1, -1, 2, -2 (winograd.h). Included after simd.h.
 #ifndef GPUSTALL_KERNELS_CPU_AXES_H
 #define GPUSTALL_KERNELS_CPU_AXES_H
 

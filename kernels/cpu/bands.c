@@ -73,7 +73,7 @@ void band_filters(const struct band *b, dim back, const float *w, dim panel, dim
 	}
 }
 
-// meets says whether a tap of lines first..end of results meets more than padding.
+// meets reports whether a tap of result lines first..end reads anything but padding.
 static int meets(const struct band *b, dim first, dim end, dim tap) {
 	dim wide = across(b) * b->group, h = b->row + tap - b->pad;
 	return h + (end - 1) / wide >= 0 && h + first / wide < b->h;
@@ -83,8 +83,8 @@ static int meets(const struct band *b, dim first, dim end, dim tap) {
 	_tile_loadd(4, top + third * plane, 2 * LINE);                                                  \
 	if (both) _tile_loadd(5, low + third * plane, 2 * LINE);
 
-// soon is what is fetched meanwhile, evenly: with each tap of 32 channels some lines of the outputs
-// that come of these sums, and of what is read next.
+// soon is what is fetched into the cache meanwhile. Each tap of 32 channels fetches some lines of the
+// outputs of these sums, and some of what is read next.
 struct soon {
 	float *const *out, *const *end;
 	struct ahead ahead;
@@ -102,9 +102,9 @@ static inline __attribute__((always_inline)) void fetch(struct soon *s) {
 	}
 }
 
-// sum sums taps from..to of one tile or two, and THIRDS_N outputs, at a position. A store of a tile takes
-// 0.25 us when there was none for 0.8 us before (as measured; no manual says so), and products stop
-// meanwhile: a store of no use now and then spares that.
+// sum adds up taps from..to of one tile or two, for THIRDS_N outputs at a position. A store of a tile
+// takes 0.25 us if none came in the 0.8 us before, and products stop meanwhile. (This was measured; no
+// manual says so.) So a dummy store is made now and then.
 static inline __attribute__((always_inline)) void sum(const struct band *b, dim from, dim to, const half *a, const half *panel,
                                                       struct soon *soon, float *out, float *waste, const int both) {
 	dim plane = b->plane * LINE, step = 3 * POSITIONS * plane, width = TAPS * THIRDS_RIGHT, wide = across(b) * b->group;
@@ -130,7 +130,7 @@ static inline __attribute__((always_inline)) void sum(const struct band *b, dim 
 	}
 }
 
-// pixels lists the four outputs of each of 16 lines, null where there is none.
+// pixels lists the four outputs of each of 16 lines, null where the image has none.
 static void pixels(const struct band *b, dim line, float *y, float **out) {
 	dim wide = across(b), row = line / wide / b->group, g = line / wide % b->group, col = line % wide * 4;
 	for (dim i = 0; i < 16; i++) {
@@ -196,7 +196,7 @@ void band_multiply(const struct band *b, const half *a, const half *filters, flo
 
 AMX_END
 
-#else // nothing calls these where bestDots finds no tiles
+#else // never called, since bestDots finds no tiles here
 
 void band_split(const struct band *b, const float *x, half *out) {}
 void band_filters(const struct band *b, dim back, const float *w, dim panel, dim chunk, half *out) {}

@@ -9,8 +9,8 @@
 #include <unistd.h>
 #endif
 
-// dots_best asks the processor, and the system for the tiles' registers, which Linux gives a
-// process on request (arch_prctl(2), ARCH_REQ_XCOMP_PERM of XFEATURE_XTILEDATA).
+// dots_best asks the processor for the instructions, and the system for the tiles' registers. Linux
+// gives these to a process on request (arch_prctl(2), ARCH_REQ_XCOMP_PERM of XFEATURE_XTILEDATA).
 int dots_best(void) {
 	unsigned a, b, c, d, eax;
 	if (!__get_cpuid_count(7, 1, &eax, &b, &c, &d) || !(eax & 1 << 5)) return NO_DOTS;
@@ -222,7 +222,7 @@ void scatter_rows(dim first, dim end, dim oh, dim ow, dim h, dim w, dim h0, dim 
 }
 AMX_END
 
-#else // nothing calls the rest where there is none
+#else // never called, since dots_best finds no instructions here
 
 int dots_best(void) { return NO_DOTS; }
 void dots_gemm(int how, dim m, dim n, dim k, const struct rows16 *a, const half *b, void *c, dim ldc, const float *bias, dim flags) {}

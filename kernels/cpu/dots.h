@@ -9,12 +9,12 @@
 
 enum { DOTS = 32 };
 
-// What a processor and the system offer; the larger is the faster.
+// What the processor and the system offer. A larger value is faster.
 enum { NO_DOTS, DOTS_VECTORS, DOTS_TILES };
 int dots_best(void);
 
-// The left operand: 16 rows `ld` apart are a block, blocks lie `block` apart, and DOTS
-// elements of a row lie together, the next `step` further on.
+// The left operand. A block is 16 rows, `ld` apart; blocks lie `block` apart. DOTS elements of a row
+// lie together, and the next DOTS `step` further on.
 struct rows16 {
 	const half *p;
 	dim ld, block, step;
@@ -29,12 +29,12 @@ void dots_gemm(int how, dim m, dim n, dim k, const struct rows16 *a, const half 
 // pair_rows packs b[k,n], rows ldb apart, for dots_gemm: panels first..end, `step` apart.
 void pair_rows(dim n, dim k, const half *b, dim ldb, dim first, dim end, half *out, dim step);
 
-// pair_tap packs channels first..end, multiples of DOTS, of the pixels that tap (dr, ds) of a
-// window meets at positions from..to of the grid; zeros outside.
+// pair_tap packs channels first..end, multiples of DOTS, of the pixels that tap (dr, ds) of a window
+// reads for positions from..to of the grid, with zeros outside of the image.
 void pair_tap(const struct window *g, const half *x, dim from, dim to, dim first, dim end, half *out, dim step);
 
-// turn_rows makes a left operand of the columns of b[k,n], n a multiple of 16: block i holds
-// columns 16 i .. and for every DOTS of k 16 rows of DOTS, zeros past k.
+// turn_rows makes a left operand whose rows are the columns of b[k,n]; n is a multiple of 16. Block i
+// holds columns 16*i to 16*i+15: for every DOTS of k, 16 rows of DOTS, with zeros past k.
 void turn_rows(dim n, dim k, const half *b, dim ldb, half *out, dim block);
 
 // scatter_rows writes rows of c at every stride-th pixel of images h*w, or adds them.

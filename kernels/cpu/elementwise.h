@@ -32,7 +32,7 @@ static inline __attribute__((always_inline)) void copy_run(char *to, const char 
 static void pad_channels(dim rows, dim c, dim wide, const float *x, half *y) {
 	for (dim r = 0; r < rows; r++, x += c, y += wide)
 		for (dim j = 0; j < wide; j += LANES) {
-			dim n = c - j, whole = r * c + j + LANES <= rows * c; // what lies behind may be read
+			dim n = c - j, whole = r * c + j + LANES <= rows * c; // a whole vector may be read
 			vec v = n <= 0 ? (vec){} : whole ? load(x + j) : load_n(x + j, n);
 			veci lane;
 			for (int l = 0; l < LANES; l++) lane[l] = l;
@@ -58,7 +58,7 @@ static void stack_frames(const struct frames *f, dim size, dim first, dim end, c
 }
 
 // update applies an optimizer's rule to n weights w, with gradients grad and slots a and
-// b: see kernels/rule_*.go for the formulas. h is what it computes with.
+// b. kernels/rule_*.go has the formulas; h has the settings.
 static void update(int rule, dim n, float *w, const float *grad, float *a, float *b, const struct settings *h) {
 #define UPDATE(slots, STEP)                                                                                        \
 	for (dim i = 0; i < n; i += LANES) {                                                                       \

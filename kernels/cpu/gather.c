@@ -6,9 +6,9 @@ enum { SLACK = 16 };
 
 void gather(const struct window *g, const float *x, dim first, dim end, float *out, dim ld) {
 	dim run = g->s * g->c, row = g->w * g->c; // the taps of one row lie side by side
-	// Short runs are copied 16 floats at a time, over what the next run or row then
-	// overwrites; the caller leaves room behind the last row. Near the end of x,
-	// where that would read past it, they are copied exactly.
+	// Short runs are copied 16 floats at a time. The next run or row overwrites the rest, and the
+	// caller leaves room after the last row. Near the end of x, where that would read past it, they are
+	// copied exactly.
 	dim size = (end - 1) / (g->oh * g->ow) * g->h * row + g->h * row - SLACK;
 	int small = run <= SLACK;
 	for (dim p = first; p < end; p++, out += ld) {

@@ -7,15 +7,15 @@
 // STRIP is the floats that a row of a packed strip of ROWS takes, whole vectors.
 #define STRIP ((ROWS + LANES - 1) / LANES * LANES)
 
-// micro_nn: c[rows, PANEL] from a's rows and one packed panel; a line of soon is fetched
-// for each step of k, unless it is null.
-// micro_tn: the same with a read by columns and b by rows of stride ldb; what comes soon is for
-// the second-level cache.
+// micro_nn computes c[rows, PANEL] from a's rows and one packed panel. Unless soon is null, each step of
+// k fetches a line of it.
+// micro_tn does the same with a read by columns and b by rows of stride ldb. It fetches soon into the
+// second-level cache.
 typedef void micro_nn(dim k, const float *a, dim lda, const float *b, float *c, dim ldc,
                       const float *bias, dim flags, const float *soon);
 typedef void micro_tn(dim k, const float *a, dim lda, const float *b, dim ldb, float *c, dim ldc, dim flags, const float *soon);
 
-// fetch_tile fetches what a product of `rows` rows of a panel will be added to.
+// fetch_tile fetches the results that a product of `rows` rows of a panel will be added to.
 static inline __attribute__((always_inline)) void fetch_tile(const float *c, dim ldc, const int rows) {
 	_Pragma("GCC unroll 16") for (int i = 0; i < rows; i++, c += ldc)
 		__builtin_prefetch(c, 1), __builtin_prefetch(c + LANES, 1);
@@ -100,7 +100,7 @@ static micro_tn *const tn_half_rows[] = TABLE(tn_half_);
 
 static void gemm_nn(dim m, dim n, dim k, const float *a, dim lda, const float *b, float *c, dim ldc,
                     const float *bias, dim flags, const float *next) {
-	dim blocks = (m + ROWS - 1) / ROWS; // of nearly equal height, none too low to be fast
+	dim blocks = (m + ROWS - 1) / ROWS; // of nearly equal height, so that none is too low to be fast
 	if (!aligned(c, ldc)) flags &= ~STREAM;
 	for (dim j = 0; j < n; j += PANEL, b += k * PANEL) {
 		dim width = min_dim(n - j, PANEL);
@@ -110,8 +110,8 @@ static void gemm_nn(dim m, dim n, dim k, const float *a, dim lda, const float *b
 		for (dim i = 0; i < blocks; i++) {
 			dim lo = m * i / blocks, rows = m * (i + 1) / blocks - lo;
 			float *ci = c + lo * ldc + j;
-			// What comes soon: the next rows, while the first panel meets them, or the next
-			// panel, of which each of two blocks fetches a half.
+			// soon is the next rows during the first panel. Later it is the next panel, of which
+			// each of two blocks fetches a half.
 			const float *soon = follows && i * 16 < PANEL ? follows + i * 16 * k : 0;
 			if (flags & COLD && j == 0) soon = a + (lo + rows) * lda;
 			if (width == PANEL) {
@@ -142,8 +142,8 @@ static void gemm_tn(dim m, dim n, dim k, const float *a, dim lda, const float *b
 	if (flags & STREAM) stream_end();
 }
 
-// gemm_rows is gemm_tn of whole rows, a of m floats and b of n, and fetches `next` rows more
-// that follow them, evenly: one line for each step of k.
+// gemm_rows is gemm_tn of whole rows, a's of m floats and b's of n. It fetches the `next` rows after
+// them, one line for each step of k.
 static void gemm_rows(dim m, dim n, dim k, const float *a, const float *b, float *c, dim flags, dim next) {
 	dim blocks = (m + ROWS - 1) / ROWS, done = 0, after_a = next * m / 16, after_b = next * n / 16; // lines
 	for (dim j = 0; j < n;) {
@@ -158,8 +158,8 @@ static void gemm_rows(dim m, dim n, dim k, const float *a, const float *b, float
 	}
 }
 
-// gemm_strips computes c[m,n] (+)= sum over p of a[p,m] b[p,n] from packed strips of a:
-// strip i holds k rows of STRIP floats. b's panels lie step floats apart, their rows ldb.
+// gemm_strips computes c[m,n] (+)= sum over p of a[p,m] b[p,n] from packed strips of a. Strip i holds k
+// rows of STRIP floats. b's panels lie step floats apart, their rows ldb.
 static void gemm_strips(dim m, dim n, dim k, const float *a, const float *b, dim ldb, dim step, float *c, dim ldc,
                         dim flags) {
 	dim blocks = (m + ROWS - 1) / ROWS;

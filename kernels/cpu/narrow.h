@@ -1,6 +1,6 @@
-// Convolutions of few channels. A row of a window is a few contiguous floats, and the window
-// of the next pixel begins stride*c floats further on: padded rows of the image are the
-// operands of the products as they lie, and nothing is gathered.
+// Convolutions of few channels. A row of a window is a few contiguous floats, and the window of the next
+// pixel begins stride*c floats further on. So padded rows of the image are the operands of the products,
+// without gathering.
 
 // micro_window: c[rows, PANEL] from `taps` rows of windows, step floats apart, each of k floats.
 typedef void micro_window(dim taps, dim step, dim k, const float *a, dim lda, const float *b, float *c, dim ldc,
@@ -30,7 +30,7 @@ EACH_ROWS(MICRO)
 #undef MICRO
 static micro_window *const window_rows[] = TABLE(window_);
 
-// pad_rows copies input rows from.. of an image, which may lie outside it, with g's padding.
+// pad_rows copies rows of an image, from a row on that may lie outside of it, with g's padding.
 static void pad_rows(const struct window *g, const float *image, dim from, dim rows, float *out) {
 	dim row = g->w * g->c, pad = g->pad * g->c, all = row + 2 * pad;
 	for (dim h = from; h < from + rows; h++, out += all) {
@@ -44,7 +44,8 @@ static void pad_rows(const struct window *g, const float *image, dim from, dim r
 	}
 }
 
-// narrow_rows pads what output rows first..end read, counted over all images and of one image.
+// narrow_rows pads what output rows first..end read. Rows are counted over all images; these are of one
+// image.
 static void narrow_rows(const struct window *g, dim first, dim end, const float *x, float *scratch) {
 	pad_rows(g, x + first / g->oh * g->h * g->w * g->c, first % g->oh * g->stride - g->pad, (end - first - 1) * g->stride + g->r, scratch);
 }
@@ -63,7 +64,7 @@ static void narrow_forward(const struct window *g, dim k, dim first, dim end, co
 		}
 }
 
-// narrow_weight adds what these rows of dy contribute to sum [r*s*c, k], or sets it.
+// narrow_weight sets sum [r*s*c, k] to the contribution of these rows of dy, or adds it.
 static void narrow_weight(const struct window *g, dim k, dim first, dim end, const float *x, const float *dy, float *sum, dim flags,
                           float *scratch) {
 	dim ld = (g->w + 2 * g->pad) * g->c, run = g->s * g->c;

@@ -14,8 +14,8 @@
 typedef int64_t dim;
 typedef uint16_t half; // a bfloat16
 
-// What a result is written with. STREAM: past the caches, where it is aligned; it is too large
-// to be found there. COLD: the left operand comes from memory, rows without gaps.
+// Flags of a product. STREAM: an aligned result is written past the caches, since it is too large to
+// stay there. COLD: the left operand is read from memory, its rows without gaps.
 enum { ACCUMULATE = 1, RELU = 2, STREAM = 4, COLD = 8 };
 
 // An image tensor and how Winograd's tiles cover it.
@@ -25,21 +25,21 @@ struct tiles {
 	dim th, tw;     // tiles down and across an image
 	dim first, end; // the tiles to work on, counted over all images
 	dim step;       // floats from one position to the next
-	dim half;       // of input and spread with stride 1: which three of six rows of positions, or 0: all
+	dim half;       // input and spread with stride 1: which three of six rows of positions; 0: all
 };
 
 // A pooling window over images of h*w*c.
 struct pool {
 	dim h, w, c, oh, ow, size, stride, pad;
-	dim t, ot, deep, step; // frames, of a window, between windows; 1 of images
+	dim t, ot, deep, step; // frames of input and output, of a window, between windows; 1 for images
 };
 
-// Frames stacked along the channels, and back: see kernels.StackFrames.
+// Frames stacked along the channels: kernels.StackFrames.
 struct frames {
 	dim t, ot, pixels, c, taps, pad;
 };
 
-// What an optimizer computes with, and its rules: kernels.Rule.
+// The settings of an optimizer's update, and its rules: kernels.Rule.
 struct settings {
 	float lr, momentum, decay, unscale, step, filled1, filled2, fresh, eps, lr_decay;
 };
@@ -91,18 +91,18 @@ struct window {
 
 struct kernels {
 	dim lanes; // floats in a vector
-	dim rows, strip; // of a strip: columns of gemm_strips' A, and the floats that a row takes
+	dim rows, strip; // of gemm_strips: columns of A in a strip, and the floats that a row of it takes
 	dim panel; // columns of a packed panel of gemm_nn's B
 
 	// c[m,n] (+)= a[m,k] b[k,n] (+ bias[n]) (then ReLU). b is packed in panels of
-	// `panel` columns: panel j holds k rows of its columns, zeros past n. next is
-	// where the panels of the product after this one begin, or null.
+	// `panel` columns. Panel j holds k rows of its columns, with zeros past n. next is
+	// where the panels of the next product begin, or null.
 	void (*gemm_nn)(dim m, dim n, dim k, const float *a, dim lda, const float *b,
 	                float *c, dim ldc, const float *bias, dim flags, const float *next);
 	// c[m,n] (+)= sum over p of a[p,m] b[p,n]. n is a multiple of 16.
 	void (*gemm_tn)(dim m, dim n, dim k, const float *a, dim lda, const float *b, dim ldb,
 	                float *c, dim ldc, dim flags);
-	// The same of whole rows; `next` more of them are fetched for the product that follows.
+	// The same for whole rows. `next` more rows are fetched for the product that follows.
 	void (*gemm_rows)(dim m, dim n, dim k, const float *a, const float *b, float *c, dim flags, dim next);
 	// The same from packed strips of a, and of b panels whose rows are ldb floats apart.
 	void (*gemm_strips)(dim m, dim n, dim k, const float *a, const float *b, dim ldb, dim step, float *c,
@@ -133,8 +133,8 @@ struct kernels {
 	struct filtering stride1, stride2;
 };
 
-// gather writes, for positions first..end of the grid, the r*s*c values that the
-// window covers, zeros outside, in rows of ld floats. It may write 16 floats more.
+// gather writes a row of ld floats for each of the positions first..end of the grid: the r*s*c values
+// that the window covers, zeros outside. It may write 16 floats more.
 void gather(const struct window *g, const float *x, dim first, dim end, float *out, dim ld);
 
 extern const struct kernels kernels_generic;

@@ -1,8 +1,8 @@
-// Batch normalisation of tensors of REAL, which GET and PUT read and write; NAME tells the
-// functions apart. Sums run over blocks of BLOCK rows in float and over the
-// blocks in double, so that the error does not grow with the batch. While a pass reads one
-// block it fetches the next: runs of WIDE vectors, a row apart, are not what a processor
-// foresees. What is too large to be found in the caches PUT may write past them.
+// Batch normalisation of tensors of REAL. GET and PUT read and write them; NAME gives the functions
+// their names. Sums are in float within blocks of BLOCK rows and in double over blocks, so that the
+// error does not grow with the batch. While a pass reads one block it fetches the next, because
+// processors do not foresee runs of WIDE vectors that are a row apart. PUT may write results past the
+// caches that are too large for them.
 
 #ifndef BLOCK
 #define BLOCK 32
@@ -33,7 +33,7 @@ static inline __attribute__((always_inline)) void NAME(fetch)(const REAL *p, con
 	for (dim k = 0; k < wide * LANES; k += 64 / sizeof(REAL)) __builtin_prefetch(p + k, 0, 2);
 }
 
-// moments_n joins `count` rows, of which r came before, to the columns' moments.
+// moments_n joins `count` rows to the columns' moments. r rows came before.
 static inline __attribute__((always_inline)) void NAME(moments_n)(dim r, dim count, dim c, const REAL *x, double *mean, double *m2,
                                                             const int wide, dim n) {
 	double weight = (double)count / (r + count), cross = (double)r * weight;
@@ -50,7 +50,7 @@ static inline __attribute__((always_inline)) void NAME(moments_n)(dim r, dim cou
 		}
 	for (int k = 0; k < wide; k++)
 		for (dim l = 0; l < n; l++) {
-			// m was rounded; the differences' own sum corrects it.
+			// m was rounded; the sum of the differences corrects that.
 			dim j = k * LANES + l;
 			double e = rest[k][l] / (double)count, d = m[k][l] + e - (r ? mean[j] : 0);
 			double square = q[k][l] - count * e * e;
@@ -109,8 +109,8 @@ static inline __attribute__((always_inline)) void NAME(norm_sums_n)(dim count, d
 }
 
 // norm_sums adds to sum the columns of g = dy where y > 0 (everywhere when y is
-// null), and to dot those of g (x - mean). Where y > 0 is kept in bits, a word for each vector
-// of a row, so that norm_back need not read y again.
+// null), and to dot those of g (x - mean). It stores in bits where y > 0, a word for each vector of a
+// row, so that norm_back need not read y again.
 static void NAME(norm_sums)(dim rows, dim c, const REAL *dy, const REAL *x, const REAL *y, const float *mean,
                       double *sum, double *dot, uint16_t *bits) {
 	for (dim r = 0; r < rows; r += BLOCK) {
@@ -123,8 +123,8 @@ static void NAME(norm_sums)(dim rows, dim c, const REAL *dy, const REAL *x, cons
 	}
 }
 
-// norm_back computes dx = (g - offset - (x - mean) slope) scale and dres = g; bits are norm_sums',
-// or null for all of dy.
+// norm_back computes dx = (g - offset - (x - mean) slope) scale and dres = g. bits are those of
+// norm_sums, or null for all of dy.
 static void NAME(norm_back)(dim rows, dim c, const REAL *dy, const REAL *x, const uint16_t *bits, const float *mean,
                       const float *scale, const float *offset, const float *slope, REAL *dx, REAL *dres, dim flags) {
 	dim past = flags & STREAM && aligned(dx, c) && (!dres || aligned(dres, c));

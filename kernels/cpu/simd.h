@@ -27,7 +27,7 @@ static inline __attribute__((always_inline)) vec pick(veci mask, vec a, vec b) {
 }
 static inline __attribute__((always_inline)) vec relu(vec v) { return pick(v < 0, (vec){}, v); } // a NaN stays
 
-// positive sets bit i where v[i] > 0, and keep makes 0 of the elements whose bit is not set.
+// positive sets bit i where v[i] > 0. keep sets the elements to 0 whose bit is not set.
 static inline __attribute__((always_inline)) uint16_t positive(vec v) {
 #if defined(__x86_64__) && LANES == 16
 	return _mm512_cmp_ps_mask((__m512)v, _mm512_setzero_ps(), _CMP_GT_OQ);
@@ -61,8 +61,8 @@ static inline __attribute__((always_inline)) void store_n(float *p, vec v, dim n
 	else memcpy(p, &v, n * sizeof(float));
 }
 
-// A bfloat16 is the upper half of a float. widen and narrow convert LANES of them; what is
-// rounded goes to the nearest, ties to even, and a NaN stays one.
+// A bfloat16 is the upper half of a float. widen and narrow convert LANES of them. narrow rounds to the
+// nearest, ties to even, and keeps NaNs.
 typedef uint16_t vech __attribute__((vector_size(LANES * 2)));
 typedef uint16_t vech_unaligned __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
 typedef uint32_t vecu __attribute__((vector_size(LANES * 4)));
@@ -105,14 +105,14 @@ static inline __attribute__((always_inline)) void stream(float *p, vec v) {
 #endif
 }
 
-// stream_end makes what was streamed visible to other threads before what follows.
+// stream_end makes streamed stores visible to other threads before later stores.
 static inline __attribute__((always_inline)) void stream_end(void) {
 #if defined(__x86_64__)
 	_mm_sfence();
 #endif
 }
 
-// INTERLEAVE_LOW and _HIGH take turns between two vectors' lower, or upper, halves.
+// INTERLEAVE_LOW and _HIGH interleave the lower, or upper, halves of two vectors.
 #if LANES == 16
 #define LOW_HALVES 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define HIGH_HALVES 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
@@ -133,11 +133,11 @@ static inline __attribute__((always_inline)) void stream_end(void) {
 
 static inline dim min_dim(dim a, dim b) { return a < b ? a : b; }
 
-// aligned says whether every vector of rows of ld elements from p on is.
+// aligned reports whether all vectors of rows of ld elements, from p on, are aligned.
 static inline int aligned(const void *p, dim ld) { return (uintptr_t)p % sizeof(vec) == 0 && ld % LANES == 0; }
 
-// put_n and put_half_n store n elements. Whole vectors of floats go past the caches if asked
-// to; those of bfloat16s, half a line each, would take longer that way.
+// put_n and put_half_n store n elements. put_n stores whole vectors past the caches if asked to.
+// Vectors of bfloat16s are half a cache line, which would take longer that way.
 static inline __attribute__((always_inline)) void put_n(float *p, vec v, dim n, dim past) {
 	if (past) stream(p, v);
 	else store_n(p, v, n);

@@ -1,28 +1,28 @@
-// Operations on tensors of REAL, which GET and PUT read and write, element by element and over
-// windows; NAME tells the functions apart.
+// Operations on tensors of REAL, element by element and over windows. GET and PUT read and write them;
+// NAME gives the functions their names.
 
 #ifndef TENSORS
 #define TENSORS
 typedef uint8_t bytes __attribute__((vector_size(LANES)));
 
-// pool_wins says where v replaces the maximum so far: the first of equal maxima
-// stays, and a NaN wins over numbers.
+// pool_wins returns where v replaces the maximum so far. The first of equal maxima stays, and a NaN
+// replaces numbers.
 static inline __attribute__((always_inline)) veci pool_wins(vec v, vec top) { return (v > top) | (v != v); }
 
-// pool_frame is the first frame under output pixel o, of all clips' frames.
+// pool_frame returns the first frame of output pixel o's window, counted over all clips.
 static inline dim pool_frame(const struct pool *p, dim o) {
 	dim f = o / (p->oh * p->ow);
 	return f / p->ot * p->t + f % p->ot * p->step;
 }
 
-// Windows of 2x2, of one or two frames, side by side and without padding are what most
-// networks use: pool_cells is how many elements they have, or 0 of others.
+// Most networks use windows of 2x2, of one or two frames, side by side and without padding. pool_cells
+// returns how many elements such a window has, or 0 for other windows.
 static inline int pool_cells(const struct pool *p) {
 	int sides = p->size == 2 && p->stride == 2 && p->pad == 0 && p->deep == p->step && p->deep <= 2;
 	return sides && p->c % LANES == 0 ? 4 * p->deep : 0;
 }
 
-// pool_covers says that such windows cover everything.
+// pool_covers reports whether such windows cover the whole input.
 static inline int pool_covers(const struct pool *p) {
 	return p->h == 2 * p->oh && p->w == 2 * p->ow && p->t == p->deep * p->ot;
 }

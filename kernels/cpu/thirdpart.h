@@ -1,9 +1,10 @@
-// How a float32 is split in thirds, and how these are multiplied: included after simd.h, by what is compiled for AVX512_BF16.
+// How a float32 is split in thirds, and how thirds are multiplied. Included after simd.h, where code is
+// compiled for AVX512_BF16.
 #ifndef GPUSTALL_KERNELS_CPU_THIRDPART_H
 #define GPUSTALL_KERNELS_CPU_THIRDPART_H
 
-// part rounds x and y to bfloat16s, takes these from them, and returns pairs of both; straight is
-// all of x's, then all of y's.
+// part rounds x and y to bfloat16s, subtracts these from x and y, and returns them as pairs. straight
+// gets x's, then y's.
 static inline __attribute__((always_inline)) __m512i part(__m512 *x, __m512 *y, __m512i *straight) {
 	const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5,
 	                                       20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
@@ -19,8 +20,9 @@ static inline __attribute__((always_inline)) __m512 some(const float *p, dim n) 
 	return n > 0 ? _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p) : _mm512_setzero_ps();
 }
 
-// SIX_PRODUCTS adds the six products of thirds, the smaller first: of the left operand's tiles, which
-// LEFT(third) loads in 4 and, if both, 5, and a chunk of a panel. configure has set the tiles.
+// SIX_PRODUCTS adds the six products of thirds, the smaller ones first. LEFT(third) loads the left
+// operand into tile 4 and, if both, tile 5. The right one is a chunk of a panel. configure must have
+// set the tiles.
 #define SIX_PRODUCTS(LEFT, panel, both)                                                             \
 	LEFT(0) RIGHT_THIRD(panel, 2) MULTIPLY(both)                                                    \
 	RIGHT_THIRD(panel, 1) MULTIPLY(both)                                                            \

@@ -24,9 +24,9 @@ static void no_row(dim n, half *out) {
 		for (int t = 0; t < 3; t++) _mm512_storeu_si512(out + t * 16 * THIRDS_K, _mm512_setzero_si512());
 }
 
-// turned_pairs makes pairs along the rows of 32 rows of 16 floats, and turns them: each of the
-// 16 columns' pairs lie together, `step` words after those of the last. The 32 rows that follow are
-// fetched meanwhile.
+// turned_pairs makes pairs of neighbouring rows of 32 rows of 16 floats, and transposes them. The pairs
+// of each of the 16 columns lie together, `step` words after those of the column before. The next 32
+// rows are fetched meanwhile.
 static inline __attribute__((always_inline)) void turned_pairs(dim columns, dim k, const float *a, dim lda, uint32_t *out,
                                                                dim third, dim step) {
 	__m512i pairs[3][16], line;
@@ -47,7 +47,7 @@ void thirds_left(dim m, dim k, const float *a, dim lda, half *out) {
 			             16 * THIRDS_K / 2, THIRDS_K / 2);
 }
 
-// walk goes over positions of a window's grid and what one tap meets there.
+// walk goes over the positions of a window's grid, with the pixel that one tap reads for each.
 struct walk {
 	const float *line; // column 0 of the row that is met
 	dim i, j, h, w;
@@ -60,7 +60,7 @@ static struct walk walk_from(const struct window *g, const float *x, dim from) {
 	return k;
 }
 
-// meet returns the pixel that is met, or null outside the image, and goes on.
+// meet returns the pixel of the position, or null outside of the image, and goes on.
 static inline __attribute__((always_inline)) const float *meet(const struct window *g, struct walk *k) {
 	const float *pixel = (uint64_t)k->h < (uint64_t)g->h && (uint64_t)k->w < (uint64_t)g->w ? k->line + k->w * g->c : 0;
 	k->w += g->stride;
@@ -135,8 +135,8 @@ void thirds_right(dim n, dim k, const float *b, dim ldb, dim turned, dim first, 
 	_tile_loadd(4, a + third * 16 * THIRDS_K, 2 * THIRDS_K);                                        \
 	if (low) _tile_loadd(5, a + block + third * 16 * THIRDS_K, 2 * THIRDS_K);
 
-// tiles sums a block of 32 rows, or 16, and THIRDS_N columns, or adds it, and fetches `lines` lines for each
-// chunk, which come soon, into the second-level cache.
+// tiles computes or adds to a block of 32 or 16 rows and THIRDS_N columns. Meanwhile it fetches `lines`
+// lines of what comes next for each chunk, into the second-level cache.
 static inline __attribute__((always_inline)) const float *tiles(dim k, const half *a, dim block, const half *b, float *c, dim ldc,
                                                                 const float *soon, dim lines, const int low, int add) {
 	if (add) {
@@ -154,8 +154,8 @@ static inline __attribute__((always_inline)) const float *tiles(dim k, const hal
 			_tile_zero(3);
 		}
 	}
-	// A store of a tile after 0.8 us without one takes 0.25 us (see bands.c), of long sums too little to
-	// be worth others.
+	// A store of a tile takes 0.25 us after 0.8 us without one (see bands.c). In long sums that is too
+	// little to be worth dummy stores.
 	float waste[16 * LANES] __attribute__((aligned(64)));
 	dim spare = k < 1024 ? 4 * THIRDS_K : k;
 	for (dim p = 0; p < k;) {
@@ -224,7 +224,7 @@ void thirds_gemm(dim m, dim n, dim k, const half *a, dim block, const half *b, d
 
 AMX_END
 
-#else // nothing calls these where bestDots finds no tiles
+#else // never called, since bestDots finds no tiles here
 
 void thirds_left(dim m, dim k, const float *a, dim lda, half *out) {}
 void thirds_tap(const struct window *g, const float *x, dim from, dim to, dim first, dim end, half *out, dim block) {}

@@ -85,7 +85,7 @@ static inline __attribute__((always_inline)) void wino_spread_rows(const struct 
 	}
 }
 
-// HALVES defines a kernel that makes all rows of positions, or one half of them.
+// HALVES defines a kernel that writes all rows of positions, or one half of them.
 #define HALVES(NAME)                                                                                \
 	static void NAME(const struct tiles *t, const float *x, float *v) {                            \
 		switch (t->half) {                                                                          \
@@ -176,8 +176,8 @@ static inline __attribute__((always_inline)) void filters(dim k, dim c, dim step
 		}
 }
 
-// filters_back does it for the gradient of the input, a convolution of dy with
-// the filter turned by 180 degrees: 36 matrices [k][c], panels of c.
+// filters_back does the same for the gradient of the input, a convolution of dy with the filter turned
+// by 180 degrees. It writes 36 matrices [k][c] in panels of c.
 static inline __attribute__((always_inline)) void filters_back(dim k, dim c, dim step, dim first, dim end, const float *w,
                                                                float *u, axis *mul, dim flags) {
 	if (!aligned(u, step)) flags &= ~STREAM;

@@ -40,7 +40,7 @@ type convPlan struct {
 	t     Target
 
 	variants    []variant // the likeliest to be the fastest first
-	experiments []variant // what Configs leaves out
+	experiments []variant // Configs leaves these out
 }
 
 // newConvPlan lists the variants that fit g, the estimated fastest first.
@@ -114,8 +114,8 @@ func (c convPlan) whole(l tile) variant {
 	return variant{l, 1}
 }
 
-// name is the tile's, followed by the number of parts if there are several and they
-// are a choice; a weight gradient's follow from the tile.
+// name returns the tile's name. The number of parts follows it, if there are several and they are a
+// choice; in a weight gradient they follow from the tile.
 func (c convPlan) name(v variant) string {
 	if c.dir == convBackwardWeight || v.parts == 1 {
 		return v.tile.String()
@@ -242,8 +242,7 @@ func newConvBackwardData(op kernels.ConvBackwardData, t Target) convKernel {
 	}}
 }
 
-// newConvBackwardWeight's kernels have one buffer for results: dw, or the parts of
-// its sums.
+// newConvBackwardWeight returns kernels with one buffer for results: dw, or the parts of its sums.
 func newConvBackwardWeight(op kernels.ConvBackwardWeight, t Target) convKernel {
 	c := newConvPlan(op.Conv, convBackwardWeight, op.Type, t)
 	return convKernel{c, func(p *planner, v variant) {
@@ -272,7 +271,7 @@ func (p *planner) parts(parts, n int) Arg {
 	return scratchAt(p.scratch(4 * parts * n))
 }
 
-// partSum is what sum_parts needs: n sums, in rows of width, in some parts.
+// partSum describes a launch of sum_parts: n sums, in rows of width, each in some parts.
 type partSum struct {
 	from, out, bias Arg
 	typ             kernels.Type // of out

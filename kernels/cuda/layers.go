@@ -88,7 +88,7 @@ func (p *planner) maxPoolBackward(op kernels.MaxPoolBackward) {
 	p.pool(op.MaxPool, "maxpool_backward_", op.InLen(), buffer(0), buffer(1), buffer(2))
 }
 
-// stackFrames is by the elements of what is written: those of y, or back of dx.
+// stackFrames shares the elements that are written among the threads: those of y, or with back of dx.
 func (p *planner) stackFrames(op kernels.StackFrames, entry string, n int) {
 	name, vector := vectored(op.Type, op.C)
 	p.launch("elementwise", entry+name, p.stride(n/vector), elementThreads,

@@ -15,7 +15,7 @@ import (
 type Target struct {
 	SM         int // compute capability, 10*major + minor: 80, 90
 	Processors int // multiprocessors: 132 on an H100 SXM
-	Shared     int // bytes of shared memory that one block may opt in to; 0: what SM guarantees
+	Shared     int // bytes of shared memory that one block may opt in to; 0: the least for SM
 }
 
 // TensorCores says whether matrix products of a type run on tensor cores. They
@@ -132,8 +132,8 @@ func Configs(op kernels.Op, t Target) []string {
 	return nil
 }
 
-// Experiments names variants of op that nothing should train with, whatever a trial
-// says: they leave out what a manual asks for, to measure what it costs.
+// Experiments names variants of op that must never train. They leave out something that a manual asks
+// for, to measure what it costs.
 func Experiments(op kernels.Op, t Target) []string {
 	if k, ok := kernelOf(op, t).(interface{ unlisted() []string }); ok {
 		return k.unlisted()
@@ -147,7 +147,7 @@ type kernel interface {
 	plan(p *planner, config string) // appends the launches of a variant
 }
 
-// kernelOf is the table of the operations that GPUs compute: nil for another.
+// kernelOf is the table of the operations that GPUs compute. It returns nil for any other.
 func kernelOf(op kernels.Op, t Target) kernel {
 	switch op := op.(type) {
 	case kernels.ConvForward:

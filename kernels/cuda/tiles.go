@@ -100,26 +100,26 @@ var (
 	}
 )
 
-// unfenced is the tile without the proxy fence of each turn. The manual asks for the
-// fence, so that what a trial of this one shows is no reason to train with it: it is
-// in no list of variants.
+// unfenced returns the tile without the proxy fence of each turn. The manual asks for the fence, so
+// this tile must not train even if a trial finds it right: it is in no list of variants.
 var unfenced = func() tile {
 	t := wgmma(128, 128, 3, 256, 2, 0.9)
 	t.unfenced = true
 	return t
 }()
 
-// The families of a convolution's variants: what their products are computed with.
+// The families of a convolution's variants, by the instructions that multiply.
 const (
 	familyWgmma = "wgmma"
 	familyMMA   = "mma"
 	familySIMT  = "simt" // CUDA cores
 )
 
-// Families are those of all variants.
+// Families returns the families of all variants.
 func Families() []string { return []string{familyWgmma, familyMMA, familySIMT} }
 
-// Family is that of the variant called config; empty for what is no convolution's.
+// Family returns the family of the variant called config, or nothing for a config that is not a
+// convolution's.
 func Family(config string) string {
 	for _, f := range Families() {
 		if strings.HasPrefix(config, f) {

@@ -7,14 +7,15 @@ import (
 	"dev.gpustall/kernels"
 )
 
-// Blur has the scratch of a blur. It blurs images along rows, then along columns, float32 between, the image mirrored at its
-// borders without the border itself. Sums are taken from the middle outwards, two taps of a
-// weight at a time, and nothing is fused, so that Go, C and any device make the same bytes.
+// Blur blurs images along rows, then along columns, with float32 in between. It holds the scratch memory
+// of one blur at a time. Beyond its borders the image is mirrored, without repeating the border. Sums go
+// from the middle outwards, the two taps of a weight at a time, without fused multiply-adds. So Go, C and
+// every device make the same bytes.
 type Blur struct {
 	weights []float32
-	line    []float32 // a row with what lies beyond it
+	line    []float32 // a row, extended beyond the borders
 	rows    []float32 // the sums along all rows
-	lines   []int32   // where those begin that a row is made of
+	lines   []int32   // where the rows begin that a row of the result is made of
 }
 
 // Image blurs x, of w x h pixels, into y. Its numbers p are those of kernels.Blur.
@@ -24,7 +25,7 @@ func (z *Blur) Image(w, h int, p []int32, x, y []byte) {
 	for i := range z.weights {
 		z.weights[i] = math.Float32frombits(uint32(p[i]))
 	}
-	// Of some floats more than are used C computes sums, too.
+	// C computes some sums more than are used.
 	z.line = sized(z.line, n+6*r+block)
 	z.rows = sized(z.rows, h*n+block)
 	for i := range h {

@@ -6,7 +6,7 @@ import (
 	"dev.gpustall/kernels"
 )
 
-// Colours has the scratch of colour operations.
+// Colours changes the colours of images. It holds the scratch memory of one image at a time.
 type Colours struct{ table [3][256]byte }
 
 // Image makes y of x, both of w x h pixels. Its numbers p are those of kernels.Colours.
@@ -40,7 +40,7 @@ func (z *Colours) Image(w, h int, p []int32, x, y []byte) {
 	}
 }
 
-// look puts all values through a table for each channel.
+// look replaces all values by a table for each channel.
 func look(px []byte, table *[3][256]byte) {
 	r, g, b := &table[0], &table[1], &table[2]
 	for len(px) >= 3 {
@@ -49,7 +49,7 @@ func look(px []byte, table *[3][256]byte) {
 	}
 }
 
-// lookUp makes the table of an operation; false where it changes nothing.
+// lookUp makes the table of an operation. It returns false where the operation changes nothing.
 func (z *Colours) lookUp(what, by int32, px []byte) bool {
 	f := math.Float32frombits(uint32(by))
 	one := func(of func(v int32) byte) {
@@ -88,7 +88,7 @@ func (z *Colours) lookUp(what, by int32, px []byte) bool {
 	return true
 }
 
-// mean is that of the image in grey, rounded.
+// mean returns the rounded mean of the image in grey.
 func mean(px []byte) int32 {
 	sum, n := int64(0), int64(len(px)/3)
 	for at := 0; at+3 <= len(px); at += 3 {
@@ -144,7 +144,7 @@ func stretch(table *[256]byte, count *[256]int32) {
 	}
 }
 
-// sharpen goes from the image smoothed towards the image, or beyond it. Its border stays.
+// sharpen goes from the smoothed image towards the image, or beyond it. The border is not changed.
 func sharpen(in []byte, f float32, dst []byte, w, h int) {
 	n := 3 * w
 	for y := 1; y < h-1; y++ {
@@ -158,8 +158,8 @@ func sharpen(in []byte, f float32, dst []byte, w, h int) {
 	}
 }
 
-// affine looks each pixel up in the image, the nearest one, at coordinates in 65536ths;
-// what lies outside is zero.
+// affine takes the nearest pixel of the image for each pixel. Coordinates are in 65536ths; pixels
+// outside are zero.
 func affine(in []byte, a []int32, dst []byte, w, h int) {
 	at := 0
 	for y := range int32(h) {

@@ -1,4 +1,3 @@
-// Package pixels has the faster ways of what kernels.Blur, Colours, Resample and Shift do with RGB images,
-// on the processor: the loader's transforms and the cpu device share them. The bytes are those
-// of the references.
+// Package pixels computes kernels.Blur, Colours, Resample and Shift of RGB images fast on the processor.
+// The loader's transforms and the cpu device share it. Its results equal the references byte for byte.
 package pixels

@@ -23,7 +23,7 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// native says whether this processor runs what is in C.
+// native reports whether this processor can run the C code.
 var native = cpu.X86.HasAVX2
 
 func bytesOf(b []byte) *C.uint8_t { return (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(b))) }
@@ -46,7 +46,7 @@ func (z *Blur) nativeColumns(n int, dst []byte) {
 		C.size_t(len(z.weights)-1), bytesOf(dst))
 }
 
-// horizontalRows makes rows of mid, of rows of in that lie stride apart.
+// horizontalRows makes rows of mid from rows of in that lie stride apart.
 func (z *Resizer) horizontalRows(in []byte, stride, rows int, mirrored bool, mid []byte) {
 	t, mirror := &z.cols, C.int(0)
 	if mirrored {
@@ -56,7 +56,7 @@ func (z *Resizer) horizontalRows(in []byte, stride, rows int, mirrored bool, mid
 		C.size_t(t.pairs), C.size_t(len(t.first)), mirror, bytesOf(mid), C.size_t(z.stride))
 }
 
-// verticalRows makes n rows of the result, from one on, of mid.
+// verticalRows makes n rows of the result from mid, beginning with a given one.
 func (z *Resizer) verticalRows(from, n int, dst []byte) {
 	t := &z.rows
 	C.gpustall_resize_vertical(bytesOf(z.mid), C.size_t(z.stride), C.size_t(z.width), words(t.first[from:from+n]), words(t.width[from:from+n]),

@@ -8,8 +8,8 @@ import (
 // Rect is a rectangle of pixels.
 type Rect struct{ X, Y, W, H int }
 
-// Job is what a resize does: Part is cut out of the image and resized to W x H, of which Window
-// is wanted, mirrored left to right or not.
+// Job describes a resize. Part is cut out of the image and resized to W x H. Window is the part of the
+// result that is wanted; it may be mirrored left to right.
 type Job struct {
 	Part     Rect
 	W, H     int
@@ -17,8 +17,8 @@ type Job struct {
 	Mirrored bool
 }
 
-// Resizer resizes images, bilinear with antialiasing, as Pillow does: first along rows, then
-// along columns, rounding to bytes after each. It is the scratch of one at a time.
+// Resizer resizes images, bilinear with antialiasing, as Pillow does: first along rows, then along
+// columns, rounding to bytes after each. It holds the scratch memory of one image at a time.
 type Resizer struct {
 	cols, rows taps
 	src        Rect   // what the filters need of the image
@@ -30,19 +30,19 @@ type Resizer struct {
 	width      int    // of a row of the result, in bytes
 }
 
-// halves are the two halves of a word, a byte in each: the sums of a filter need 30
-// bits, so that one multiplication does for two bytes. The loops below read 4 or 8
-// bytes at a time and spread them over such words.
+// halves masks the lower byte of each half of a word. The sums of a filter need 30 bits, so one
+// multiplication of a word computes two bytes. The loops below read 4 or 8 bytes at a time and spread
+// them over such words.
 const halves = 0x000000ff_000000ff
 
 // half rounds both halves.
 const half = 1<<(weightBits-1) | 1<<(weightBits-1+32)
 
-// wide is the number of taps up to which rounding of the weights cannot carry a sum
-// of bytes to 256: each is off by half at the most.
+// wide is the number of taps up to which rounded weights cannot carry a sum of bytes to 256. Each weight
+// is off by half a unit at the most.
 const wide = 1 << (weightBits - 8)
 
-// Image writes what a job makes of an image, of which pix holds a part, to dst.
+// Image does a job on an image, of which pix holds a part, and writes the result to dst.
 func (z *Resizer) Image(held Rect, pix []byte, j *Job, dst []byte) {
 	z.Begin(held, pix, j)
 	z.Rows(0, j.Window.H, dst)
@@ -73,7 +73,7 @@ func (z *Resizer) Rows(from, n int, dst []byte) {
 	}
 }
 
-// Release lets go of the image, and Busy reports whether there is one.
+// Release forgets the image. Busy reports whether there is one.
 func (z *Resizer) Release()   { z.pix = nil }
 func (z *Resizer) Busy() bool { return z.pix != nil }
 
@@ -92,8 +92,8 @@ func (z *Resizer) set(held Rect, pix []byte, j *Job) {
 	z.pix = pix[y*z.pitch+3*x:]
 }
 
-// narrow reports whether C makes the result: there is some, and the filters are such
-// that nothing has to be clipped.
+// narrow reports whether C can make the result: there is C code, and the filters are such that nothing
+// has to be clipped.
 func (z *Resizer) narrow() bool { return native && max(z.cols.size, z.rows.size) <= wide }
 
 // ahead is how many bytes C may read past the end of mid's rows.
@@ -106,7 +106,7 @@ func (z *Resizer) nativeRows(j *Job) {
 	z.stride = z.width + ahead
 	z.mid = sized(z.mid, z.src.H*z.stride+ahead)
 	n := 3 * z.src.W
-	// Where an output has fewer taps than others, C goes on to read, past the row's end.
+	// Where an output has fewer taps than others, C reads on past the row's end.
 	beyond := 12*((z.cols.pairs+1)/2) + 4
 	safe := 0 // rows that have enough after them
 	if room := len(z.pix) - n - beyond; room >= 0 {
@@ -220,6 +220,6 @@ func (z *Resizer) vertical(dst []byte, i int) {
 	}
 }
 
-// clip rounds down to a byte. Weights are not negative, so that sums are not
-// either; rounding of the weights may carry them past 255.
+// clip rounds down to a byte. Weights and so sums are never negative, but rounded weights may carry a sum
+// past 255.
 func clip(v int32) byte { return byte(min(v>>weightBits, 255)) }

@@ -2,8 +2,8 @@ package pixels
 
 import "dev.gpustall/kernels"
 
-// Shift makes y, of outW x outH pixels, of x, of w x h: rows are copied. Its numbers p are those
-// of kernels.Shift.
+// Shift copies rows of x, of w x h pixels, to y, of outW x outH. Its numbers p are those of
+// kernels.Shift.
 func Shift(w, h, outW, outH int, p []int32, x, y []byte) {
 	dy, dx := int(p[kernels.ShiftY]), int(p[kernels.ShiftX])
 	left, right := min(max(0, -dx), outW), max(min(outW, w-dx), 0)
@@ -26,7 +26,7 @@ func Shift(w, h, outW, outH int, p []int32, x, y []byte) {
 	}
 }
 
-// Mirror turns a row of RGB around.
+// Mirror reverses a row of RGB pixels.
 func Mirror(row []byte) {
 	for l, r := 0, len(row)-3; l < r; l, r = l+3, r-3 {
 		row[l], row[r] = row[r], row[l]

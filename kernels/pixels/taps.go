@@ -56,7 +56,7 @@ func filter(in, outs int) (scale, support float64) {
 	return scale, max(scale, 1)
 }
 
-// centre is where an output lies among the inputs. The conversion forbids fused rounding.
+// centre returns where an output lies among the inputs. The conversion prevents a fused multiply-add.
 func centre(output int, scale float64) float64 { return float64((float64(output) + 0.5) * scale) }
 
 // around returns the inputs [lo,hi) that the filter may reach.
@@ -87,7 +87,7 @@ func (t *taps) trim(i int) {
 	t.width[i] = int32(len(w) - skip)
 }
 
-// weights returns those of output i.
+// weights returns the weights of output i.
 func (t *taps) weights(i int) []int32 { return t.weight[i*t.size : i*t.size+int(t.width[i])] }
 
 // splitWeights splits the weights: groups of four upper and four lower halves.
@@ -109,7 +109,7 @@ func (t *taps) splitWeights() {
 	}
 }
 
-// room is how many split weights an output has.
+// room returns how many split weights an output has.
 func (t *taps) room() int { return (t.pairs + 1) / 2 * 8 }
 
 // span returns the inputs [from,to) that the outputs need, and counts them from there on.

@@ -1,6 +1,6 @@
-// Package verify holds what only tests of the kernels need: here the CUDA sources
-// compiled for the host and run in a process of their own; in ptxvm an interpreter
-// of the PTX that was made of them. It knows nothing of operations and plans.
+// Package verify holds what only tests of the kernels need. The package itself compiles the CUDA sources
+// for the host and runs them in a process of their own. Its ptxvm interprets the PTX that was made of
+// them. It knows nothing of operations and plans.
 package verify
 
 import (
@@ -63,9 +63,8 @@ func NewEmulator(t testing.TB) *Emulator {
 	return e
 }
 
-// buildEmulator compiles the emulator once for a state of the sources, and keeps
-// it in the temporary directory. Its paths are those that the tests of a package
-// beside this one see.
+// buildEmulator compiles the emulator once for each state of the sources, and keeps it in the temporary
+// directory. Its relative paths hold in a package beside this one, whose tests call it.
 var buildEmulator = sync.OnceValues(func() (string, error) {
 	compiler := os.Getenv("CXX")
 	if compiler == "" {
@@ -132,7 +131,7 @@ func (e *Emulator) send(v ...any) {
 	}
 }
 
-// receive fails the test with the process's last words when it ended.
+// receive reads an answer. Where the process has ended, it fails the test with what that wrote last.
 func (e *Emulator) receive(p []byte) {
 	e.Helper()
 	e.w.Flush()
@@ -149,8 +148,8 @@ func (e *Emulator) number() uint64 {
 	return binary.NativeEndian.Uint64(b[:])
 }
 
-// Alloc returns the address of n bytes that end where a page begins that cannot be
-// touched; they start as NaNs.
+// Alloc returns the address of n bytes, which start as NaNs. They end where a page begins that cannot be
+// touched.
 func (e *Emulator) Alloc(n int) uint64 {
 	e.Helper()
 	e.send(byte('A'), n)
@@ -170,7 +169,7 @@ func (e *Emulator) Read(addr uint64, b []byte) {
 // Free gives back all memory.
 func (e *Emulator) Free() { e.send(byte('F')) }
 
-// BankConflicts returns how many ldmatrix met since the last call.
+// BankConflicts returns how many bank conflicts of ldmatrix there were since the last call.
 func (e *Emulator) BankConflicts() uint64 {
 	e.Helper()
 	e.send(byte('C'))

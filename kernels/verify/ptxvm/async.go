@@ -13,7 +13,7 @@ type copying struct {
 	n    int
 }
 
-// copies are a thread's, those of open since the last commit.
+// copies are the copies of a thread. open are those since the last commit.
 type copies struct {
 	open   []copying
 	groups [][]copying
@@ -121,8 +121,8 @@ func (b *builder) start(only16 bool) {
 	})
 }
 
-// land ends a group: its data are now the thread's own writes, which others see
-// behind a barrier.
+// land ends a group. From now on its data count as the thread's own writes, which others see after a
+// barrier.
 func (w *warp) land(l int, g []copying) {
 	s := w.block.memory
 	for i := range g {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// builder makes one instruction: it takes the opcode's modifiers and the operands
-// one after the other. What it leaves is an error.
+// builder makes one instruction. It takes the opcode's modifiers and the operands one after the other. A
+// modifier or operand that is left over is an error.
 type builder struct {
 	*compiler
 	in   *instruction

@@ -4,7 +4,7 @@ import "math/bits"
 
 // How the lanes of a warp part and meet.
 
-// pick is the group that is furthest behind, of those that can go on.
+// pick returns the group that is furthest behind, of those that can go on.
 func (w *warp) pick() int {
 	best := -1
 	for i, g := range w.groups {
@@ -28,8 +28,8 @@ func (w *warp) merge(i int) bool {
 	return false
 }
 
-// branch moves the lanes in m to target, the others on. It says whether there is
-// anything for the scheduler to decide.
+// branch moves the lanes in m to target and the others to the next instruction. It reports whether the
+// scheduler has anything to decide.
 func (w *warp) branch(i, target int, m uint32) bool {
 	g := &w.groups[i]
 	switch rest := g.lanes &^ m; {

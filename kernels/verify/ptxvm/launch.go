@@ -15,8 +15,8 @@ type Launch struct {
 	Reverse bool
 }
 
-// budget is the instructions of warps that a launch may take: far more than a
-// test's. A kernel that waits for what never comes ends so.
+// budget is how many instructions of warps a launch may take, far more than those of any test. It ends a
+// kernel that waits for ever.
 const budget = 20 << 20
 
 // grid is a launch under way.

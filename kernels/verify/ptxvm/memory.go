@@ -45,7 +45,7 @@ func (w writer) epoch() int    { return int(w >> epochShift & (1<<epochBits - 1)
 func (w writer) thread() int   { return int(w >> threadShift & (1<<threadBits - 1)) }
 func (w writer) fences() int   { return int(w & (1<<fenceBits - 1)) }
 
-// regionBits is the room of a buffer: the next one starts so far behind.
+// regionBits is the distance between buffers: each begins 2^regionBits bytes after the one before.
 const regionBits = 36
 
 // Alloc makes a buffer of n bytes, which are unknown. Its address is a multiple
@@ -161,11 +161,10 @@ func (w *warp) global(l int, addr uint64, n int, k accessKind) []byte {
 	return r.data[at : at+n]
 }
 
-// unordered says why what was wrote may not yet be there for me, or be overwritten
-// ("Memory Consistency Model", as far as the kernels use it). Within a block a
-// barrier must lie between. Between blocks, the writer must have passed a fence,
-// its block a barrier and an atomic, in this order, and then the other way round:
-// an atomic, a barrier, a fence.
+// unordered returns why me may not yet see what was wrote, or may overwrite it, or nothing where the two
+// are ordered ("Memory Consistency Model", as far as the kernels use it). Within a block a barrier must
+// lie between the two. Between blocks, the writer must have passed a fence, then its block a barrier and
+// an atomic. The reader's block needs the same in reverse: an atomic, a barrier, a fence.
 func (b *block) unordered(was, me writer) string {
 	if was.thread() == me.thread() && was.block() == me.block() {
 		return ""

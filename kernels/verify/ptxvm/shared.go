@@ -2,8 +2,8 @@ package ptxvm
 
 import "fmt"
 
-// sharedMemory is a block's. Words of 4 bytes know who touched them last, so that
-// accesses of two threads, one of them a write, need a barrier between.
+// sharedMemory is the shared memory of a block. Each word of 4 bytes knows who touched it last, to check
+// that a barrier lies between accesses of two threads of which one is a write.
 type sharedMemory struct {
 	data   []byte // from sharedBase on
 	state  []byte // of each byte
@@ -84,7 +84,7 @@ func (w *warp) sharedRange(l int, addr uint64, n int) (s *sharedMemory, at int, 
 	return s, at, true
 }
 
-// touch notes an access and says what it is in conflict with.
+// touch notes an access and returns what it is in conflict with.
 func (s *sharedMemory) touch(at, n, me, epoch int, k accessKind) string {
 	for i := at / 4; i <= (at+n-1)/4; i++ {
 		added := k == atomic && s.added[i] == epoch

@@ -29,7 +29,7 @@ type warp struct {
 	error string
 }
 
-// group is lanes that stand at one instruction.
+// group is the lanes that stand at one instruction.
 type group struct {
 	pc     int
 	lanes  uint32
@@ -189,7 +189,7 @@ func (w *warp) run() error {
 func (w *warp) execute(in *instruction, m, undefined uint32) {
 	w.undefined = undefined
 	in.run(w, m)
-	undefined = w.undefined // selp knows better
+	undefined = w.undefined // selp may have changed it
 	for _, id := range in.writes {
 		w.defined[id] = (w.defined[id] | m) &^ undefined
 	}

@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// "Asynchronous Warpgroup Level Matrix Instructions", of sm_90a. Each of the four
-// warps of a warpgroup computes its own 16 rows of the 64, when the instruction is
-// met; but the results are there, and the shared memory that was read is free,
-// only when the warp has waited for the group.
+// "Asynchronous Warpgroup Level Matrix Instructions", of sm_90a. Each of the four warps of a warpgroup
+// computes its own 16 rows of the 64 when it comes to the instruction. But only when the warp has waited
+// for the group are the results there, and the shared memory that was read is free.
 var warpgroups = map[string]func(*builder){
 	"wgmma": func(b *builder) {
 		switch b.one("mma_async", "fence", "commit_group", "wait_group") {
@@ -62,7 +61,7 @@ type flight struct {
 	flying        []int // products under way, by register id
 }
 
-// asyncProduct is one under way.
+// asyncProduct is a product under way.
 type asyncProduct struct {
 	at    int // clock
 	accum []register
@@ -127,7 +126,7 @@ func multiplyAsync(b *builder) {
 	b.in.run = func(w *warp, _ uint32) { m.run(w) }
 }
 
-// run computes the warp's rows, and leaves them under way.
+// run computes the warp's rows. The product is under way until the warp waits for it.
 func (m *wgmma) run(w *warp) {
 	da, db, ok := w.uniform(m.a, m.b)
 	if !ok || !w.joins(issue{m.line, da, db}) {
@@ -184,7 +183,7 @@ func (w *warp) fenced(accum []register, read bool) bool {
 	return true
 }
 
-// choice takes an immediate that is one of two; true for the first.
+// choice takes an immediate that is one of two. It returns true for the first.
 func (b *builder) choice(yes, no string) bool {
 	o := b.operand()
 	s := strconv.FormatInt(int64(o.value), 10)
@@ -194,7 +193,7 @@ func (b *builder) choice(yes, no string) bool {
 	return s == yes
 }
 
-// uniform is the values of descriptors, which are the same in all lanes.
+// uniform returns the values of two descriptors. They must be the same in all lanes.
 func (w *warp) uniform(a, b register) (uint64, uint64, bool) {
 	x, y := w.r64[a.slot], w.r64[b.slot]
 	for l := range 32 {
@@ -206,8 +205,7 @@ func (w *warp) uniform(a, b register) (uint64, uint64, bool) {
 	return x[0], y[0], true
 }
 
-// joins says whether the warp's warpgroup is whole and executes the same products
-// in the same order.
+// joins reports whether the warp's warpgroup is whole and executes the same products in the same order.
 func (w *warp) joins(i issue) bool {
 	b := w.block
 	group := w.first / 128
@@ -227,8 +225,8 @@ func (w *warp) joins(i issue) bool {
 	return true
 }
 
-// depart begins a product: until it arrives its results are not there, and the shared memory
-// that it reads is in use.
+// depart begins a product. Until it arrives, its results are undefined and the shared memory that it
+// reads is in use.
 func (w *warp) depart(p asyncProduct) {
 	for _, r := range p.accum {
 		w.flight.flying[r.id]++
@@ -240,7 +238,7 @@ func (w *warp) depart(p asyncProduct) {
 	w.flight.open = append(w.flight.open, p)
 }
 
-// arrive ends a product: its results are there, and it reads no more.
+// arrive ends a product. Its results are there, and it reads no more.
 func (w *warp) arrive(p asyncProduct) {
 	s, f := w.block.memory, &w.flight
 	for _, i := range p.words {
