@@ -12,13 +12,13 @@ watched as they are. watch and step are for loops that use no DataLoader:
 
 def watch(iterable, name=None):
     """Iterates over it; the time that each item takes to come is the wait for data."""
-    from gpustall import observe
+    from gpustall import manual
 
-    return observe.watch(iterable, name)
+    return manual.watch(iterable, name)
 
 
 def step(samples=0):
     """Ends a step of a loop that watches no iterable."""
-    from gpustall import observe
+    from gpustall import manual
 
-    observe.step(samples)
+    manual.step(samples)

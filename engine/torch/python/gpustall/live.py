@@ -6,16 +6,13 @@ batches is delivered once, and in its order where in_order is on. The workers ru
 own worker loop.
 """
 
-import ast
 import collections
 import functools
 import inspect
-import itertools
 import os
 import pickle
 import queue
 import sys
-import threading
 from multiprocessing import connection
 
 import torch
@@ -23,7 +20,7 @@ from torch._utils import ExceptionWrapper
 from torch.utils.data import _utils
 from torch.utils.data import dataloader as stock
 
-from gpustall import process, ring, worker
+from gpustall import fetching, pinning, process, ring, starting, worker
 from gpustall.control import SEQUENCE
 
 now = process.now
@@ -102,156 +99,6 @@ class Worker:
 
 
 _HOLDER = "dataset_holder" in inspect.signature(_utils.worker._worker_loop).parameters
-
-
-class Refused(RuntimeError):
-    """Why no worker can begin, and what would let one."""
-
-    def __init__(self, reason, hint):
-        super().__init__(reason)
-        self.hint = hint
-
-
-# Of a DataLoader without workers PyTorch takes no multiprocessing_context.
-FORK = "call multiprocessing.set_start_method('fork') first"
-
-
-def method(context):
-    """How workers begin: by fork, spawn or forkserver. Asked for outright, that would be settled
-    for the script, which may still mean to choose."""
-    return context.get_start_method(True) or context.get_all_start_methods()[0]
-
-
-def _refused(error, context):
-    """What kept a worker from beginning, as a Refused."""
-    if isinstance(error, Refused):
-        return error
-    hint = ""
-    if method(context) != "fork" and not isinstance(error, (OSError, MemoryError)):
-        hint = "make what the DataLoader is given picklable (a module's functions and classes, no lambdas, no open files), or " + FORK
-        if "shared memory" in str(error):  # where the data set's tensors go
-            hint = "enlarge /dev/shm (docker run --shm-size), or " + FORK
-    return Refused("a worker that begins by %s cannot be sent the data set: %s" % (method(context), process.said(error)) if hint else process.said(error), hint)
-
-
-def unguarded(context):
-    """Why workers cannot begin, a Refused, where those that import the main module, as all do that
-    are not forked, would run this training in it: a script whose loader has no workers never had
-    to be safe from that. None where they can."""
-    main = sys.modules["__main__"]
-    path, name = getattr(main, "__file__", None), getattr(getattr(main, "__spec__", None), "name", "")
-    if method(context) == "fork" or path is None or name == "__main__" or name.endswith(".__main__"):
-        return None
-    frame = sys._current_frames().get(threading.main_thread().ident)
-    while frame is not None and not (frame.f_code.co_name == "<module>" and frame.f_globals is main.__dict__):
-        frame = frame.f_back
-    if frame is None:
-        return None
-    try:
-        with open(path, "rb") as f:
-            tree = ast.parse(f.read())
-    except (OSError, SyntaxError, ValueError):
-        return None
-    for node in tree.body:
-        if isinstance(node, ast.If) and node.lineno <= frame.f_lineno <= node.end_lineno:
-            if any(isinstance(part, ast.Name) and part.id == "__name__" for part in ast.walk(node.test)):
-                return None
-    return Refused("workers begin by %s here and would run the script again" % method(context), "have the script train under if __name__ == '__main__', or " + FORK)
-
-
-class Probe:
-    """A process that is sent what workers would be, and ends: where those do not inherit it, one that
-    cannot make it out dies, and its end would be the training's."""
-
-    def __init__(self, it):
-        self.method = method(it._context)
-        self.process = it._context.Process(target=worker.received, args=(it._dataset, it._collate_fn, it._init_fn))
-        self.process.daemon = True
-        self.process.start()
-
-    def running(self):
-        return self.process.exitcode is None
-
-    def refused(self):
-        """Why no worker can begin, once the process has ended; None where they can."""
-        code = self.process.exitcode
-        if not code:
-            return None
-        reason = "a worker that began by %s ended at once, %s" % (self.method, "by signal %d" % -code if code < 0 else "with exit code %d; the script's output says why" % code)
-        return Refused(reason, "" if code < 0 else "define what the DataLoader is given where importing the script defines it, or " + FORK)
-
-
-class Pinner:
-    """The thread that moves batches to page-locked memory, while pin_memory is on."""
-
-    def __init__(self, results, device, iteration):
-        self.results, self.device, self.iteration = results, device, iteration
-        self.number = next(_pinners)
-        current, self.select = _devices()
-        self.index = current()  # each thread has one of its own: it is to be that of the thread that trains
-        self.out = queue.Queue()
-        self.stop = threading.Event()
-        self.thread = threading.Thread(target=self._run, daemon=True)
-        self.thread.start()
-
-    def _run(self):
-        mine = None
-        try:
-            torch.set_num_threads(1)
-            self.select(self.index)
-            try:
-                mine = ring.Ring(process.FOLDER, ring.PIN, os.getpid(), iteration=self.iteration)
-            except Exception as error:
-                process.complain("what page-locking takes is not watched", error)
-            while not self.stop.is_set():
-                try:
-                    number, data = self.results.get(timeout=_utils.MP_STATUS_CHECK_INTERVAL)
-                except queue.Empty:
-                    continue
-                if number is None:  # what ends this thread, or ended one before it
-                    if data == self.number:
-                        return
-                    continue
-                if not isinstance(data, ExceptionWrapper):
-                    start = now()
-                    try:
-                        data = _pin(data, self.device)
-                    except Exception:
-                        data = ExceptionWrapper(where="in pin memory thread for device %s" % self.index)
-                    if mine is not None:
-                        mine.record(ring.PINNED, start, now(), self.iteration, 0, number)
-                self.out.put((number, data))
-        except Exception as error:  # the loop asks why
-            if not self.stop.is_set():
-                self.out.put(error)
-        finally:
-            if mine is not None:
-                mine.close()
-
-    def end(self):
-        """Asks the thread to end. What it has taken is in out when it has."""
-        self.stop.set()
-        self.results.put((None, self.number))
-
-
-_pinners = itertools.count()
-
-
-def _pin(data, device):
-    return _utils.pin_memory.pin_memory(data, device)
-
-
-def _devices():
-    """What tells this thread's GPU, and what sets it."""
-    accelerator = getattr(torch, "accelerator", None)
-    if accelerator is not None:
-        return accelerator.current_device_index, accelerator.set_device_index
-    return torch.cuda.current_device, torch.cuda.set_device
-
-
-def _can_pin():
-    accelerator = getattr(torch, "accelerator", None)
-    return accelerator.is_available() if accelerator is not None else torch.cuda.is_available()
 
 
 class _Batch:
@@ -383,7 +230,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         self._change_workers(knobs["num_workers"])
         if len(self._crew) != knobs["num_workers"]:
             self._knobs = knobs = self._plan.wanted()
-        self._change_pin(bool(knobs["pin_memory"]) and _can_pin())
+        self._change_pin(bool(knobs["pin_memory"]) and pinning.possible())
         if before is not None:
             self._changed = True
             limit = max(1, self._prefetch_factor * len(self._crew))
@@ -416,7 +263,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
                         _warn_of_pickles()
                     raise  # as it is without us
                 want = self._num_workers = len(crew)
-                self._plan.stays_at(want, _refused(error, self._context))
+                self._plan.stays_at(want, starting.refused(error, self._context))
             while len(crew) > want:
                 leaver = crew.pop()
                 leaver.retired = True
@@ -455,7 +302,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
     def _change_pin(self, on):
         self._pin_memory = on
         if on and self._pinner is None and self._results is not None and (self._crew or self._leavers):
-            self._pinner = Pinner(self._results, getattr(self, "_pin_memory_device", None) or _pin_device(), self._gpustall_iteration)
+            self._pinner = pinning.Pinner(self._results, getattr(self, "_pin_memory_device", None) or pinning.device(), self._gpustall_iteration)
         elif not on and self._pinner is not None:
             self._pinner.end()
             self._pinner.thread.join()
@@ -556,16 +403,16 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         """A batch, by this process."""
         if self._fetcher is None:
             fetcher = stock._DatasetKind.create_fetcher(self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last)
-            self._task = worker.Task()
+            self._task = fetching.Task()
             self._task.round = 0
             try:
-                worker.Observer(process.current().ring(ring.INLINE), self._gpustall_iteration, self._task).watch(fetcher)
+                fetching.Observer(process.current().ring(ring.INLINE), self._gpustall_iteration, self._task).watch(fetcher)
             except Exception as error:
                 process.complain("what the loop loads itself is not watched", error)
             self._fetcher = fetcher
         self._task.index = number
         data = self._fetcher.fetch(index)
-        return _pin(data, getattr(self, "_pin_memory_device", None) or _pin_device()) if self._pin_memory else data
+        return pinning.pin(data, getattr(self, "_pin_memory_device", None) or pinning.device()) if self._pin_memory else data
 
     def _end(self):
         if not self._persists() and not (self._plan.apart and self._plan.persists):  # whoever has it may begin it anew
@@ -605,7 +452,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             unfit.retired = True
             self._leavers.append(unfit)
             most = max(unfit.number, self._plan.script["num_workers"])
-            refused = Refused("worker_init_fn failed in worker %d: %s" % (unfit.number, failure.exc_msg.strip().rpartition("Unfit: ")[2]), "have it serve as many workers")
+            refused = starting.Refused("worker_init_fn failed in worker %d: %s" % (unfit.number, failure.exc_msg.strip().rpartition("Unfit: ")[2]), "have it serve as many workers")
             self._plan.stays_at(most, refused)
             self._look()  # there may be less to be in force now
             self._bury()
@@ -699,11 +546,3 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
 
     def __del__(self):
         self._shutdown_workers()
-
-
-def _pin_device():
-    try:
-        accelerator = getattr(torch, "accelerator", None)
-        return accelerator.current_accelerator().type if accelerator is not None else None
-    except Exception:
-        return None

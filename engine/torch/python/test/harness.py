@@ -46,9 +46,9 @@ def ask_nothing():
 
 def forget():
     """Has nothing be known of loaders, as when a script begins: those of several tests may look alike."""
-    from gpustall import observe, process
+    from gpustall import loaders, process
 
-    for known in (observe._roles, observe._learners, observe._in_force, observe._trained):
+    for known in (loaders._roles, loaders._learners, loaders._in_force, loaders._trained):
         known.clear()
     process.current().shown, process.current().learned = None, 0
     process.current().anew = process.current().elsewhere = False

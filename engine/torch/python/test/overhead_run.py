@@ -25,7 +25,7 @@ import time
 import torch
 from torch.utils.data import DataLoader, Dataset, dataloader
 
-from gpustall import observe
+from gpustall import loaders
 
 BATCH = 32
 SEAT = 16
@@ -74,7 +74,7 @@ def plain(loader):
     """PyTorch's own iterator over a loader, which nobody watches."""
     kind = dataloader._MultiProcessingDataLoaderIter
     iterator = kind.__new__(kind)
-    observe._plain_init[kind](iterator, loader)
+    loaders.plain_init[kind](iterator, loader)
     return iterator
 
 

@@ -31,8 +31,8 @@ if True:
     loader = DataLoader(Here(range(40)), batch_size=4, collate_fn=lambda batch: batch)
     multiprocessing.set_start_method("forkserver")
     print(len([time.sleep(0.02) for batch in loader]), "batches")
-    from gpustall import observe
-    for probe in observe._probes.values():
+    from gpustall import loaders
+    for probe in loaders._probes.values():
         probe.process.join()
         print(len([time.sleep(0.02) for batch in loader]), "batches")
 """
@@ -159,7 +159,7 @@ if spec is not None:
 
         broken = os.path.join(self.dir.name, "broken")
         shutil.copytree(PACKAGE, broken, ignore=shutil.ignore_patterns("test", "__pycache__"))
-        for name in ("hook.py", "observe.py", "live.py", "worker.py"):
+        for name in ("hook.py", "observe.py", "loops.py", "steps.py", "loaders.py", "live.py", "worker.py", "fetching.py"):
             with open(os.path.join(broken, "gpustall", name), "a") as f:
                 f.write("\nraise OSError('as planned')\n")
             done = self.run_python("-c", LOADS % 1, package=broken)
@@ -245,7 +245,7 @@ for _ in range(4):
     def test_slowest_sample(self):
         from unittest import mock
 
-        from gpustall import ring, worker
+        from gpustall import fetching, ring
 
         clock, told = [0], []
 
@@ -270,11 +270,11 @@ for _ in range(4):
         class Ring:
             record = staticmethod(lambda *what: told.append(what))
 
-        with mock.patch.object(worker, "now", now):
+        with mock.patch.object(fetching, "now", now):
             for first, indices, sample, micros in ((False, [3, 7, 9], 7, 51), (False, [3, 9, 7], 7, 51), (False, ["a", 9], -1, 1), (False, [], -1, 0), (True, [9, 7], 9, 1)):
                 fetcher = Fetcher()
                 fetcher.first = first
-                worker.Observer(Ring, 1, worker.Task()).watch(fetcher)
+                fetching.Observer(Ring, 1, fetching.Task()).watch(fetcher)
                 self.assertEqual(fetcher.fetch(indices), indices)
                 batch = told[-1]
                 self.assertEqual((batch[0], batch[7], batch[8]), (ring.BATCH, sample, micros), indices)
@@ -284,7 +284,7 @@ for _ in range(4):
         tells of when its collation began."""
         from unittest import mock
 
-        from gpustall import ring, worker
+        from gpustall import fetching, ring
 
         told, clock = [], [0]
 
@@ -306,9 +306,9 @@ for _ in range(4):
         class Ring:
             record = staticmethod(lambda *what: told.append(what))
 
-        with mock.patch.object(worker, "now", now):
-            fetcher, task = Fetcher(), worker.Task()
-            observer = worker.Observer(Ring, 1, task)
+        with mock.patch.object(fetching, "now", now):
+            fetcher, task = Fetcher(), fetching.Task()
+            observer = fetching.Observer(Ring, 1, task)
             observer.usage.file = -1  # of what the kernel counts nothing is asked
             observer.watch(fetcher)
             for i in range(120):
@@ -319,7 +319,7 @@ for _ in range(4):
         self.assertEqual({what[0] for what in told}, {ring.BATCH})
         self.assertEqual([what[2] - what[1] - what[12] for what in told], [7] * 120)  # collation
         looked = [i for i, what in enumerate(told) if what[7] >= 0]
-        expected = {i for i in range(120) if 50 < i < 50 + worker.ALERT or (i + 1) % worker.SOME == 0 or (i + 1) % 16 == 1}
+        expected = {i for i in range(120) if 50 < i < 50 + fetching.ALERT or (i + 1) % fetching.SOME == 0 or (i + 1) % 16 == 1}
         self.assertEqual(set(looked), expected)
 
     def test_phases(self):
@@ -327,7 +327,7 @@ for _ in range(4):
         where they are many and short, they are timed in few batches."""
         from unittest import mock
 
-        from gpustall import ring, worker
+        from gpustall import fetching, ring
 
         told, clock, seen = [], [0], []
 
@@ -365,9 +365,9 @@ for _ in range(4):
             fetcher.fetch(indices)
             return [(what[0], what[2] - what[1]) for what in told]
 
-        with mock.patch.object(worker, "now", lambda: clock[0]):
+        with mock.patch.object(fetching, "now", lambda: clock[0]):
             fetcher = Fetcher()
-            observer = worker.Observer(Ring, 1, worker.Task())
+            observer = fetching.Observer(Ring, 1, fetching.Task())
             observer.watch(fetcher)
             d, t, f, rest = ring.DECODE, ring.TRANSFORM, ring.FETCH, [(ring.COLLATE, 0)]
             self.assertEqual(batch([1, 2], 999_000), [(d, 999_000), (t, 1_000)] * 2 + rest + [(ring.BATCH, 2_000_000)])
@@ -385,7 +385,7 @@ for _ in range(4):
             inner._transforms = inner.__dict__.pop("transform")
             outer.dataset, outer.transforms = inner, outer.__dict__.pop("transform")
             del outer.loader
-            self.assertEqual([(own is vars(inner), name) for own, name, _, _ in worker.Stages(outer, observer).found], [(False, "transforms"), (True, "loader"), (True, "_transforms")])
+            self.assertEqual([(own is vars(inner), name) for own, name, _, _ in fetching.Stages(outer, observer).found], [(False, "transforms"), (True, "loader"), (True, "_transforms")])
 
 
 sys.path.insert(0, PACKAGE)

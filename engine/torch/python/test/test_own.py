@@ -15,7 +15,7 @@ from unittest import mock
 
 import harness
 import torch
-from gpustall import observe, ring
+from gpustall import process, ring
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 from torch.utils.data import dataloader as stock
 
@@ -153,7 +153,7 @@ class OwnTest(unittest.TestCase):
         harness.ask_nothing()
         harness.forget()
         os.environ.pop("GPUSTALL_TOLD", None)
-        self.begun = observe.now()
+        self.begun = process.now()
         self.model = torch.nn.Linear(3, 1)
 
     def tearDown(self):

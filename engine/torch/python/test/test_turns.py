@@ -7,7 +7,7 @@ import unittest
 
 import harness
 import torch
-from gpustall import observe, ring
+from gpustall import manual, parts, ring
 from torch.utils.data import DataLoader, Dataset
 
 
@@ -169,7 +169,7 @@ class TurnsTest(unittest.TestCase):
                 time.sleep(0.05)
                 return iter([torch.ones(2, 4)])
 
-        for _ in observe.watch(Late()):
+        for _ in manual.watch(Late()):
             pass
         (came,) = self.spans(ring.NEXT)
         self.assertGreater((came["end"] - came["start"]) / 1e9, 0.045)
@@ -179,16 +179,16 @@ class TurnsTest(unittest.TestCase):
         loader = DataLoader(Numbers(10), batch_size=2, shuffle=True)
         kept = []
         loops = (
-            ("within", lambda: [observe.step(2) for x in loader if self.learn(x) is None], 5),
-            ("of a loader", lambda: [self.learn(x) for x in observe.watch(loader)], 5),
-            ("around a loader", lambda: [self.learn(x) for x in observe.watch(map(torch.clone, loader))], 5),
-            ("kept", lambda: [self.learn(x) for x in observe.watch(kept)], 5),
+            ("within", lambda: [manual.step(2) for x in loader if self.learn(x) is None], 5),
+            ("of a loader", lambda: [self.learn(x) for x in manual.watch(loader)], 5),
+            ("around a loader", lambda: [self.learn(x) for x in manual.watch(map(torch.clone, loader))], 5),
+            ("kept", lambda: [self.learn(x) for x in manual.watch(kept)], 5),
             ("a loader again", lambda: [self.learn(x) for x in loader], 5),
-            ("after each", lambda: [observe.step(2) for x in kept if self.learn(x) is None], 5),
+            ("after each", lambda: [manual.step(2) for x in kept if self.learn(x) is None], 5),
             ("and a loader", lambda: [self.learn(x) for x in loader], 5),
         )
-        self.addCleanup(observe.parts.here.__dict__.clear)  # the step that the last call of step began
-        self.addCleanup(observe._stepped.__dict__.clear)
+        self.addCleanup(parts.here.__dict__.clear)  # the step that the last call of step began
+        self.addCleanup(manual._stepped.__dict__.clear)
         kept += loader
         for name, loop, steps in loops:
             before = len([s for s in self.spans(ring.NEXT) if s["step"] >= 0])

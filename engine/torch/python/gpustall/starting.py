@@ -1,0 +1,84 @@
+"""Whether worker processes can begin, and why they cannot."""
+
+import ast
+import sys
+import threading
+
+from gpustall import process, worker
+
+
+class Refused(RuntimeError):
+    """Why no worker can begin, and what would let one."""
+
+    def __init__(self, reason, hint):
+        super().__init__(reason)
+        self.hint = hint
+
+
+# Of a DataLoader without workers PyTorch takes no multiprocessing_context.
+FORK = "call multiprocessing.set_start_method('fork') first"
+
+
+def method(context):
+    """How workers begin: by fork, spawn or forkserver. Asked for outright, that would be settled
+    for the script, which may still mean to choose."""
+    return context.get_start_method(True) or context.get_all_start_methods()[0]
+
+
+def refused(error, context):
+    """What kept a worker from beginning, as a Refused."""
+    if isinstance(error, Refused):
+        return error
+    hint = ""
+    if method(context) != "fork" and not isinstance(error, (OSError, MemoryError)):
+        hint = "make what the DataLoader is given picklable (a module's functions and classes, no lambdas, no open files), or " + FORK
+        if "shared memory" in str(error):  # where the data set's tensors go
+            hint = "enlarge /dev/shm (docker run --shm-size), or " + FORK
+    return Refused("a worker that begins by %s cannot be sent the data set: %s" % (method(context), process.said(error)) if hint else process.said(error), hint)
+
+
+def unguarded(context):
+    """Why workers cannot begin, a Refused, where those that import the main module, as all do that
+    are not forked, would run this training in it: a script whose loader has no workers never had
+    to be safe from that. None where they can."""
+    main = sys.modules["__main__"]
+    path, name = getattr(main, "__file__", None), getattr(getattr(main, "__spec__", None), "name", "")
+    if method(context) == "fork" or path is None or name == "__main__" or name.endswith(".__main__"):
+        return None
+    frame = sys._current_frames().get(threading.main_thread().ident)
+    while frame is not None and not (frame.f_code.co_name == "<module>" and frame.f_globals is main.__dict__):
+        frame = frame.f_back
+    if frame is None:
+        return None
+    try:
+        with open(path, "rb") as f:
+            tree = ast.parse(f.read())
+    except (OSError, SyntaxError, ValueError):
+        return None
+    for node in tree.body:
+        if isinstance(node, ast.If) and node.lineno <= frame.f_lineno <= node.end_lineno:
+            if any(isinstance(part, ast.Name) and part.id == "__name__" for part in ast.walk(node.test)):
+                return None
+    return Refused("workers begin by %s here and would run the script again" % method(context), "have the script train under if __name__ == '__main__', or " + FORK)
+
+
+class Probe:
+    """A process that is sent what workers would be, and ends: where those do not inherit it, one that
+    cannot make it out dies, and its end would be the training's."""
+
+    def __init__(self, it):
+        self.method = method(it._context)
+        self.process = it._context.Process(target=worker.received, args=(it._dataset, it._collate_fn, it._init_fn))
+        self.process.daemon = True
+        self.process.start()
+
+    def running(self):
+        return self.process.exitcode is None
+
+    def refused(self):
+        """Why no worker can begin, once the process has ended; None where they can."""
+        code = self.process.exitcode
+        if not code:
+            return None
+        reason = "a worker that began by %s ended at once, %s" % (self.method, "by signal %d" % -code if code < 0 else "with exit code %d; the script's output says why" % code)
+        return Refused(reason, "" if code < 0 else "define what the DataLoader is given where importing the script defines it, or " + FORK)

@@ -1,0 +1,49 @@
+"""What a thread uses: time on a core, and time ready to run without one. And how often that is read."""
+
+import os
+import time
+
+# Of a phase of LONG ns or more, the usage is read as well.
+LONG = 2_000_000
+# Of batches and steps that take less than LONG_BATCH ns, it is read in one of SOME, or one of SELDOM where they are short.
+LONG_BATCH = 40_000_000
+SELDOM, SOME = 16, 8
+# Of a batch that took LATE ns or more on its way, the usage of that time is told.
+LATE = 100_000
+# What stands for a usage that was not read: ns on a core, and ns ready without one.
+NOT_READ = -1, -1
+
+
+
+class Usage:
+    """What this thread did so far: ns on a core, and ns ready to run without one."""
+
+    def __init__(self):
+        self.file = -1  # where the kernel tells nothing
+        try:
+            self.file = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            pass
+
+    def __del__(self):
+        if self.file >= 0:
+            os.close(self.file)
+
+    def read(self):
+        """ns on a core and ready without one so far, asked by the thread itself."""
+        return (time.thread_time_ns(), int(os.pread(self.file, 64, 0).split()[1])) if self.file >= 0 else None
+
+    def of_sleeper(self):
+        """The same, asked by another thread while this one sleeps, which it does not count else."""
+        return tuple(map(int, os.pread(self.file, 64, 0).split()[:2])) if self.file >= 0 else None
+
+    @staticmethod
+    def split(before, after):
+        """ns on a core and ready without one between two readings; -1 where that is not known."""
+        if before is None or after is None:
+            return NOT_READ
+        return after[0] - before[0], after[1] - before[1]
+
+    def since(self, before):
+        """The same until now."""
+        return self.split(before, self.read()) if before else NOT_READ
