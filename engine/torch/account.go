@@ -7,22 +7,22 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// account is where the time of all steps went. Every instant of a step has one role:
-// the first that applies, in the order of trace.Role, as PyTorch's TensorBoard plugin
-// has it (tb_plugin of github.com/pytorch/kineto, until it was removed in 2026).
+// account says where the time of all steps went. Each instant of a step has one role: the first
+// that applies, in the order of trace.Role. PyTorch's TensorBoard plugin divides a step the same way
+// (tb_plugin of github.com/pytorch/kineto, which removed it in 2026).
 type account struct {
-	roles [trace.NumRoles]ranges // what each has of the steps; no two overlap
+	roles [trace.NumRoles]ranges // no two overlap
 
-	// What lies under it, for lanes: it may overlap.
+	// The activities behind the roles, for lanes. They may overlap.
 	copies  ranges        // to the device
 	back    ranges        // copies to the host
 	inside  ranges        // within a device's memory
 	across  ranges        // to another device
 	loads   ranges        // the training loop was in the DataLoader
-	host    ranges        // the host ran an operator, or was in a call of the runtime
-	syncs   ranges        // it waited for the device in one
-	copying ranges        // it was in one that copies to the device
-	works   ranges        // the host ran an operator, communication and what only hands data to it not among them
+	host    ranges        // the host ran an operator or a call of the runtime
+	syncs   ranges        // such a call waited for the device
+	copying ranges        // such a call copied to the device
+	works   ranges        // the host ran an operator other than communication and its wrappers
 	sent    []deviceEvent // copies to the device, by start
 }
 
@@ -80,7 +80,7 @@ func (r *recording) account(steps []window) *account {
 	return a
 }
 
-// pageable is the share of the bytes sent to devices that was not page-locked.
+// pageable returns the share of the bytes sent to devices from memory that was not page-locked.
 func (r *recording) pageable() float64 {
 	var of, all int64
 	for i := range r.device {
@@ -92,7 +92,7 @@ func (r *recording) pageable() float64 {
 	return float64(of) / float64(max(1, all))
 }
 
-// of is the account of one step.
+// of returns the account of one step.
 func (a *account) of(w *window) trace.ProfiledStep {
 	s := trace.ProfiledStep{Name: w.name, Length: w.length()}
 	for role := range a.roles {

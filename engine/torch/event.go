@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// kind is what an event of a trace is. Categories were renamed over the years: kernels
-// are "Kernel" in PyTorch 1.8 and "kernel" today, copies "Memcpy" and "gpu_memcpy".
+// kind is the kind of an event of a trace. PyTorch renamed its categories over the years: kernels were
+// "Kernel" in 1.8 and are "kernel" today, copies were "Memcpy" and are "gpu_memcpy".
 type kind uint8
 
 const (
 	kindNone     kind = iota
-	kindKernel        // on the device, as the next two
+	kindKernel        // on the device, like the next two
 	kindMemcpy        //
 	kindMemset        //
 	kindRuntime       // a call of the CUDA runtime or driver
 	kindOperator      // an operator, or a range that the user named
-	kindPython        // likewise, of old traces
+	kindPython        // likewise, in old traces
 )
 
-// kinds by category, in lower case. What the GPU repeats of the user's named ranges
-// ("gpu_user_annotation") is none: a ProfilerStep# there is no step.
+// kinds has the kind of each category, in lower case. It leaves out "gpu_user_annotation", which
+// repeats the user's named ranges on the GPU: a ProfilerStep# there is not a step.
 var kinds = map[string]kind{
 	"kernel": kindKernel,
 	"memcpy": kindMemcpy, "gpu_memcpy": kindMemcpy,
@@ -49,20 +49,20 @@ func kindOf(category []byte) kind {
 	return kinds[string(lower)]
 }
 
-// stamp is a time as a trace writes it: microseconds, and their thousandths.
+// stamp is a time as a trace writes it: microseconds with three decimals.
 type stamp struct {
 	whole, thousandths int64
 	known              bool
 }
 
-// nanosecondEpoch is a time in the trace's unit beyond which that must be nanoseconds:
-// as microseconds since 1970 it is the year 5138, as nanoseconds 1973.
+// nanosecondEpoch is the number above which a time is taken for nanoseconds. As microseconds since
+// 1970 it is the year 5138, as nanoseconds the year 1973.
 const nanosecondEpoch = 1e17
 
-// most is the largest time and the longest duration, in ns, that is taken for one.
+// most is the largest time and the longest duration, in ns, that are believed.
 const most = 4e18
 
-// ns is the stamp in ns; false where it is none.
+// ns returns the stamp in ns; false where it is not a time.
 func (s stamp) ns(nanoseconds bool) (int64, bool) {
 	limit := int64(most)
 	if !nanoseconds {
@@ -107,7 +107,7 @@ func parseStamp(word []byte) stamp {
 	return s
 }
 
-// parseExponent reads the rare 1.6e15.
+// parseExponent reads a number with an exponent, such as 1.6e15, which is rare.
 func parseExponent(word []byte) stamp {
 	v, err := strconv.ParseFloat(string(word), 64)
 	if err != nil || !(math.Abs(v) < most) {
@@ -120,7 +120,7 @@ func parseExponent(word []byte) stamp {
 // absent is a number that an event does not have.
 const absent = math.MinInt64
 
-// event is what matters of one.
+// event holds the fields of a trace's event that are used.
 type event struct {
 	phase    byte // 'X' is a range of time, 'i' an instant
 	kind     kind
@@ -130,8 +130,8 @@ type event struct {
 	at       span // in ns, once it is known to have one
 	external int64
 
-	annotated bool // a range that the user named, or PyTorch's own Python
-	own       bool // the profiler's, of itself
+	annotated bool // a range named by the user or by PyTorch's own Python
+	own       bool // the profiler's record of itself
 
 	correlation int64
 	device      int64
@@ -147,7 +147,7 @@ func (e *event) reset() {
 		blocks: math.NaN(), occupancy: math.NaN(), bytes: absent, allocated: absent, deviceType: absent}
 }
 
-// read reads an event, of which the opening brace is read already.
+// read reads an event after its opening brace.
 func (e *event) read(l *lexer, depth int) error {
 	e.reset()
 	return l.object(func(key []byte) error {
@@ -224,7 +224,7 @@ func (e *event) args(l *lexer, depth int) error {
 		switch {
 		case err != nil:
 			return err
-		case whole == &e.correlation && string(word) == "0": // which is none: the first that CUPTI gives is 1
+		case whole == &e.correlation && string(word) == "0": // 0 means none: CUPTI counts from 1
 		case whole != nil:
 			*whole = integer(word)
 		default:
@@ -236,7 +236,7 @@ func (e *event) args(l *lexer, depth int) error {
 	})
 }
 
-// place finds when the event was; false where it does not tell.
+// place finds the time of the event; false where the event has none.
 func (e *event) place() bool {
 	nanoseconds := e.ts.whole >= nanosecondEpoch
 	start, ok := e.ts.ns(nanoseconds)
@@ -260,8 +260,8 @@ func (e *event) isStep() bool {
 	return e.kind == kindOperator && bytes.HasPrefix(e.name, []byte(stepPrefix))
 }
 
-// loader is the class of the iterator that the training loop takes batches from;
-// false where the event is no wait for one.
+// loader returns the class of the iterator that the training loop takes batches from; false where the
+// event is not a wait for a batch.
 func (e *event) loader() (class string, ok bool) {
 	name := string(e.name)
 	if rest, is := strings.CutPrefix(name, "enumerate(DataLoader)#"); is && strings.HasSuffix(rest, ".__next__") {
@@ -270,18 +270,18 @@ func (e *event) loader() (class string, ok bool) {
 	return strings.CutPrefix(name, "enumerate(DataPipe)#")
 }
 
-// way is where a copy goes to.
+// way is the direction of a copy.
 type way uint8
 
 const (
-	toDevice way = iota // or not known
+	toDevice way = iota // also where the direction is not known
 	toHost
-	within // the memory of one device: it is the device's own work
+	within // inside the memory of one device, which counts as the device's work
 	peer   // to another device
 )
 
-// copied is the way of a copy, by its name: "Memcpy DtoH (Device -> Pinned)" of NVIDIA's and
-// AMD's devices, "Memcpy D2M (...)" of Intel's. pageable is whether it reads host memory that
+// copied returns the direction of a copy, by its name: "Memcpy DtoH (Device -> Pinned)" on NVIDIA's
+// and AMD's devices, "Memcpy D2M (...)" on Intel's. pageable reports whether it reads host memory that
 // is not page-locked.
 func (e *event) copied() (w way, pageable bool) {
 	kind, ends, _ := strings.Cut(strings.TrimPrefix(string(e.name), "Memcpy "), " ")
@@ -296,17 +296,17 @@ func (e *event) copied() (w way, pageable bool) {
 	return toDevice, strings.HasPrefix(ends, "(Pageable -> ")
 }
 
-// libraries are those by which processes talk, as in "nccl:all_reduce".
+// libraries are the communication libraries, as they appear in "nccl:all_reduce".
 var libraries = []string{"nccl", "gloo", "mpi", "ucc", "xccl"}
 
-// wraps reports whether the event is an operator of PyTorch's that hands data to communicates' ones
-// and may wait for them.
+// wraps reports whether the event is an operator of PyTorch that hands data to an operator of
+// communication, and may wait for it.
 func (e *event) wraps() bool {
 	return bytes.HasPrefix(e.name, []byte("c10d::")) || string(e.name) == "record_param_comms"
 }
 
-// communicates reports whether the event is an operator that processes talk to each
-// other by ("nccl:all_reduce"), or a kernel of one ("ncclDevKernel_AllReduce_Sum_f32").
+// communicates reports whether the event is an operator of communication between processes
+// ("nccl:all_reduce") or a kernel of one ("ncclDevKernel_AllReduce_Sum_f32").
 func (e *event) communicates() bool {
 	if e.kind == kindKernel {
 		return bytes.HasPrefix(e.name, []byte("nccl"))

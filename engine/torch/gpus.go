@@ -8,15 +8,15 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// launchDelay is the longest gap, in ns, between two kernels of which the second was
-// enqueued in time, that is the device's own. Holistic Trace Analysis takes 30 (consecutive_kernel_delay
-// of get_idle_time_breakdown), of the trace's unit, which are microseconds: the nanoseconds of its
-// documentation are less than any device needs between two kernels.
+// launchDelay is the longest gap, in ns, that a device itself needs between two kernels that were
+// enqueued in time. Holistic Trace Analysis has 30 for it, in the trace's unit, which is microseconds
+// (consecutive_kernel_delay of get_idle_time_breakdown). Its documentation says nanoseconds, but
+// devices need longer than 30 ns.
 const launchDelay = 30_000
 
-// profiled are the GPUs on which something ran in the steps; where none did, those of which the trace
-// has something else. Idle are they in the steps; all else is over all, the time from the first to the last,
-// as PyTorch's TensorBoard plugin has it.
+// profiled returns the GPUs on which something ran in the steps, or else all GPUs of the trace. Their
+// idle time is that within the steps. The other figures are over all, the time from the first to the
+// last step, as in PyTorch's TensorBoard plugin.
 func (r *recording) profiled(all span, steps ranges) []trace.ProfiledGPU {
 	launched := r.launchTimes()
 	slices.SortFunc(r.device, func(a, b deviceEvent) int {
@@ -47,7 +47,7 @@ func (r *recording) profiled(all span, steps ranges) []trace.ProfiledGPU {
 	return out
 }
 
-// utilisation is the share of the time in which a kernel ran.
+// utilisation returns the share of the time in which a kernel ran.
 func utilisation(kernels []deviceEvent, all span) float64 {
 	spans := make([]span, len(kernels))
 	for i := range kernels {
@@ -56,8 +56,8 @@ func utilisation(kernels []deviceEvent, all span) float64 {
 	return float64(merged(spans).within(all).length()) / float64(max(1, all.length()))
 }
 
-// efficiency is the mean over the time of how many multiprocessors had a block, as a
-// share: the blocks per multiprocessor of all kernels that run, but at most 1.
+// efficiency returns the mean share of multiprocessors that had a block, over the time. At an instant
+// it is the sum of the running kernels' blocks per multiprocessor, but at most 1.
 func efficiency(kernels []deviceEvent, all span) *float64 {
 	type edge struct {
 		t     int64
@@ -83,7 +83,7 @@ func efficiency(kernels []deviceEvent, all span) *float64 {
 	return &sum
 }
 
-// occupancy is the mean of the profiler's estimates, each for as long as its kernel ran.
+// occupancy returns the mean of the profiler's estimates, weighted by how long each kernel ran.
 func occupancy(kernels []deviceEvent, all span) *float64 {
 	var sum, ran float64
 	for i := range kernels {
@@ -99,7 +99,7 @@ func occupancy(kernels []deviceEvent, all span) *float64 {
 	return &sum
 }
 
-// launchTimes are when what ran on devices was launched, by its correlation.
+// launchTimes returns a function that finds when the work of a correlation was launched.
 func (r *recording) launchTimes() func(correlation int64) (t int64, known bool) {
 	byNumber := slices.Clone(r.calls)
 	slices.SortStableFunc(byNumber, func(a, b call) int { return cmp.Compare(a.correlation, b.correlation) })
@@ -112,11 +112,11 @@ func (r *recording) launchTimes() func(correlation int64) (t int64, known bool) 
 	}
 }
 
-// idle divides the time in which nothing ran on a GPU by what ended it: what ran next
-// was launched late, or in time. The classes are those of Holistic Trace Analysis
-// (breakdown_analysis.py), over all streams of the GPU together. events are in order.
+// idle divides the time in which nothing ran on a GPU by its cause: the next work was launched late,
+// or it was launched in time. The classes are those of Holistic Trace Analysis
+// (breakdown_analysis.py), over all streams of the GPU together. events must be in order.
 func idle(events []deviceEvent, steps ranges, launched func(int64) (int64, bool)) (out trace.IdleTime) {
-	if len(steps) == 0 { // none lasts
+	if len(steps) == 0 {
 		return out
 	}
 	until := steps[0].start

@@ -1,6 +1,5 @@
-// Package torch reads what PyTorch's profiler writes: a trace in Chrome's format, of
-// which it makes a session. What a trace does not tell, such as what the DataLoader's
-// workers did, is not in the session either.
+// Package torch imports traces of PyTorch's profiler, which are in Chrome's format. It makes a session
+// of a trace. A trace does not say what the DataLoader's workers did, so the session lacks that.
 package torch
 
 import (
@@ -19,10 +18,10 @@ import (
 
 const hint = "export the trace again, by prof.export_chrome_trace(path) or torch.profiler.tensorboard_trace_handler"
 
-// Import makes a session of a trace, as text or compressed by gzip. It reads r once,
-// from its start, in bounded memory. name is what errors and the session call it. The
-// snapshot's Meta lacks what only the caller knows: ID and Version. Its Ops are what the
-// operators took in all steps, the longest first; none where the trace is too large for a table.
+// Import makes a session of a trace, which is text or compressed by gzip. It reads r once, from its
+// start, in bounded memory. Errors and the session call the trace by name. The snapshot's Meta lacks
+// what only the caller knows: ID and Version. Its Ops say how long each operator took in all steps,
+// the longest first. They are empty where the trace is too large for a table.
 func Import(ctx context.Context, r io.Reader, name string) (*trace.Snapshot, error) {
 	rec, err := load(ctx, r, name)
 	if err != nil {
@@ -36,7 +35,7 @@ func Import(ctx context.Context, r io.Reader, name string) (*trace.Snapshot, err
 	return s, nil
 }
 
-// load gathers what a session is made of.
+// load reads a trace and puts it in order.
 func load(ctx context.Context, r io.Reader, name string) (*recording, error) {
 	rec, err := read(ctx, r)
 	if err == nil {
@@ -48,7 +47,7 @@ func load(ctx context.Context, r io.Reader, name string) (*recording, error) {
 	return rec, nil
 }
 
-// explain makes one error of whatever kept a trace from being read.
+// explain returns the error that a user sees when a trace cannot be read.
 func explain(err error, name string) error {
 	reason := err.Error()
 	var syntax *syntaxError
@@ -67,7 +66,7 @@ func explain(err error, name string) error {
 	return errs.New("import", name, reason, hint).Because(err)
 }
 
-// read gathers what matters from a trace.
+// read reads a trace.
 func read(ctx context.Context, r io.Reader) (*recording, error) {
 	in, err := expand(&meter{ctx: ctx, r: r})
 	if err != nil {
@@ -79,7 +78,7 @@ func read(ctx context.Context, r io.Reader) (*recording, error) {
 	return rec, p.trace()
 }
 
-// meter counts what is read, until the context ends.
+// meter counts the bytes read. It fails once the context has ended.
 type meter struct {
 	ctx context.Context
 	r   io.Reader
@@ -95,19 +94,19 @@ func (m *meter) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// A trace shrinks about 30 times when it is compressed. What grows more than
-// maxGrowth times, from freeGrowth on, is made to keep its reader busy.
+// A trace shrinks about 30 times when it is compressed. A file that grows more than maxGrowth times,
+// past its first freeGrowth bytes, was made to keep its reader busy and is refused.
 const (
 	maxGrowth  = 300
 	freeGrowth = 64 << 20
 )
 
-// expand is the text of a trace.
+// expand returns the text of a trace.
 func expand(m *meter) (io.Reader, error) {
 	b := bufio.NewReaderSize(m, 1<<16)
 	if packed, err := isPacked(b); !packed {
 		if errors.Is(err, io.EOF) {
-			err = nil // the parser will say so
+			err = nil // the parser reports it
 		}
 		return b, err
 	}
@@ -115,13 +114,13 @@ func expand(m *meter) (io.Reader, error) {
 	return g, g.member()
 }
 
-// isPacked reports whether what follows begins as gzip does.
+// isPacked reports whether a reader begins as gzip does.
 func isPacked(b *bufio.Reader) (bool, error) {
 	head, err := b.Peek(2)
 	return err == nil && head[0] == 0x1f && head[1] == 0x8b, err
 }
 
-// growth reads what is compressed, as long as it does not grow too much.
+// growth expands a compressed trace, and fails where it grows too much.
 type growth struct {
 	packed *meter
 	b      *bufio.Reader
@@ -129,7 +128,7 @@ type growth struct {
 	n      int64
 }
 
-// member begins the next of the pieces that a file of gzip is made of.
+// member begins the next member of a gzip file.
 func (g *growth) member() error {
 	err := g.z.Reset(g.b)
 	g.z.Multistream(false)
@@ -149,8 +148,8 @@ func (g *growth) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// next goes on with what follows a member: another one, or the end, behind zeros that tapes and
-// blocks of a store are filled up with, which gzip passes over as well.
+// next goes on after a member: with another one, or to the end. Zeros before it are padding of tapes
+// or of a store's blocks, and are skipped, as gzip does.
 func (g *growth) next() error {
 	for {
 		switch c, err := g.b.ReadByte(); {
@@ -172,10 +171,10 @@ type parser struct {
 	*lexer
 	rec   *recording
 	event event
-	found bool // the list of events
+	found bool // the list of events was there
 }
 
-// trace reads all of it: an object with the list traceEvents, or that list alone.
+// trace reads the whole trace: an object with the list traceEvents, or that list alone.
 func (p *parser) trace() error {
 	c, err := p.next()
 	switch {
@@ -199,7 +198,7 @@ func (p *parser) trace() error {
 	return p.end()
 }
 
-// end reads what may follow: white space.
+// end reads to the end of the input, where only white space may follow.
 func (p *parser) end() error {
 	for {
 		c, err := p.r.ReadByte()
@@ -215,7 +214,7 @@ func (p *parser) end() error {
 	}
 }
 
-// member reads what the trace has at its top.
+// member reads a member of the trace's outermost object.
 func (p *parser) member(key []byte) error {
 	switch string(key) {
 	case "traceEvents":
@@ -224,7 +223,7 @@ func (p *parser) member(key []byte) error {
 		return p.list(func() error { return p.array(p.device) })
 	case "distributedInfo":
 		return p.rank()
-	case "otherData": // of a trace that gpustall wrote
+	case "otherData": // in a trace that gpustall wrote
 		return p.other()
 	case "baseTimeNanoseconds":
 		word, err := p.scalar(1)
@@ -236,7 +235,7 @@ func (p *parser) member(key []byte) error {
 	return p.skip(1)
 }
 
-// other reads the labels of the session that the trace was made of.
+// other reads the labels of the session that the trace was made from.
 func (p *parser) other() error {
 	return p.members(1, func(key []byte) error {
 		if string(key) != "labels" {
@@ -261,7 +260,7 @@ func (p *parser) other() error {
 	})
 }
 
-// rank reads which rank the trace is of.
+// rank reads the rank that wrote the trace.
 func (p *parser) rank() error {
 	return p.members(1, func(key []byte) error {
 		n := map[string]*int64{"rank": &p.rec.rank, "world_size": &p.rec.world}[string(key)]
@@ -274,7 +273,7 @@ func (p *parser) rank() error {
 	})
 }
 
-// list has read the elements of an array, and passes over anything else.
+// list calls read to read an array, after its opening bracket. It skips any other value.
 func (p *parser) list(read func() error) error {
 	c, err := p.next()
 	if err != nil {
@@ -287,7 +286,7 @@ func (p *parser) list(read func() error) error {
 	return read()
 }
 
-// members reads the members of an object at that depth, and passes over anything else.
+// members calls member for each member of an object at that depth. It skips any other value.
 func (p *parser) members(depth int, member func(key []byte) error) error {
 	c, err := p.next()
 	if err != nil {
@@ -300,7 +299,7 @@ func (p *parser) members(depth int, member func(key []byte) error) error {
 	return p.object(member)
 }
 
-// events reads the list of them.
+// events reads the list of events.
 func (p *parser) events() error {
 	p.found = true
 	return p.array(func() error {

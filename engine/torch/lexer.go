@@ -10,13 +10,12 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is how deep a trace's values may lie in each other. Profilers write three
-// or four levels.
+// maxDepth is how deep a trace's values may be nested. Profilers write three or four levels.
 const maxDepth = 64
 
-// lexer reads JSON as a stream, in memory that does not depend on the input. It takes
-// what profilers write beyond the standard: control characters and bytes that are no
-// UTF-8 within strings, and bare words such as N/A and NaN for values.
+// lexer reads JSON as a stream, in memory that does not depend on the input. It also accepts what
+// profilers write outside the standard: control characters and invalid UTF-8 in strings, and bare words
+// such as N/A and NaN as values.
 type lexer struct {
 	r    *bufio.Reader
 	at   int64 // bytes read
@@ -25,7 +24,7 @@ type lexer struct {
 
 func newLexer(r io.Reader) *lexer { return &lexer{r: bufio.NewReaderSize(r, 1<<16)} }
 
-// syntaxError says what is wrong with a trace's text, and where.
+// syntaxError is an error in a trace's text, and its place.
 type syntaxError struct {
 	at   int64
 	what string
@@ -37,7 +36,7 @@ func (l *lexer) fail(format string, args ...any) error {
 	return &syntaxError{l.at, fmt.Sprintf(format, args...)}
 }
 
-// byte is the next one.
+// byte returns the next byte.
 func (l *lexer) byte() (byte, error) {
 	c, err := l.r.ReadByte()
 	if err != nil {
@@ -47,7 +46,7 @@ func (l *lexer) byte() (byte, error) {
 	return c, nil
 }
 
-// next is the next byte that is no white space.
+// next returns the next byte after white space.
 func (l *lexer) next() (byte, error) {
 	for {
 		c, err := l.byte()
@@ -57,7 +56,7 @@ func (l *lexer) next() (byte, error) {
 	}
 }
 
-// mark passes over the byte order mark that editors put before UTF-8.
+// mark skips the byte order mark that editors put before UTF-8.
 func (l *lexer) mark() {
 	const mark = "\ufeff"
 	if head, _ := l.r.Peek(len(mark)); string(head) == mark {
@@ -66,13 +65,13 @@ func (l *lexer) mark() {
 	}
 }
 
-// back takes the last byte back.
+// back unreads the last byte.
 func (l *lexer) back() {
 	_ = l.r.UnreadByte() // after a ReadByte it cannot fail
 	l.at--
 }
 
-// cut is the error of an input that ends within a value.
+// cut returns the error of an input that ends within a value.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -80,8 +79,8 @@ func cut(err error) error {
 	return err
 }
 
-// object reads an object, of which the opening brace is read already, and has member
-// read each value. The key is valid until then.
+// object reads an object after its opening brace, and calls member to read each value. The key is valid
+// until member reads.
 func (l *lexer) object(member func(key []byte) error) error {
 	var key [64]byte
 	for first := true; ; first = false {
@@ -112,8 +111,7 @@ func (l *lexer) object(member func(key []byte) error) error {
 	}
 }
 
-// array reads an array, of which the opening bracket is read already, and has element
-// read each value.
+// array reads an array after its opening bracket, and calls element to read each value.
 func (l *lexer) array(element func() error) error {
 	c, err := l.next()
 	if err != nil || c == ']' {
@@ -130,7 +128,7 @@ func (l *lexer) array(element func() error) error {
 	}
 }
 
-// more reads what follows a value: a comma, or the end.
+// more reads what follows a value: a comma or the closing character.
 func (l *lexer) more(end byte) (done bool, err error) {
 	c, err := l.next()
 	switch {
@@ -144,11 +142,10 @@ func (l *lexer) more(end byte) (done bool, err error) {
 	return false, nil
 }
 
-// string reads a string, of which the opening quotation mark is read already. It keeps
-// the first limit bytes, in dst.
+// string reads a string after its opening quotation mark, and keeps the first limit bytes in dst.
 func (l *lexer) string(dst []byte, limit int) ([]byte, error) {
 	for {
-		part, err := l.r.ReadSlice('"') // or as much as the buffer holds
+		part, err := l.r.ReadSlice('"') // or a full buffer
 		l.at += int64(len(part))
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			return dst, cut(err)
@@ -182,8 +179,8 @@ func (l *lexer) string(dst []byte, limit int) ([]byte, error) {
 	}
 }
 
-// escape reads what follows a backslash. A pair of surrogates is two escapes: either is a replacement
-// character of its own, since no name that matters has one.
+// escape reads what follows a backslash. A surrogate pair is two escapes, and each becomes a replacement
+// character: no name that is used has one.
 func (l *lexer) escape(next func() (byte, error)) (rune, error) {
 	c, err := next()
 	if err != nil {
@@ -212,8 +209,8 @@ func (l *lexer) escape(next func() (byte, error)) (rune, error) {
 	return r, nil
 }
 
-// scalar reads a string or a bare word; it is valid until the next one. Objects and
-// arrays are passed over, and nothing is returned of them.
+// scalar reads a string or a bare word, which is valid until the next call. It skips objects and arrays,
+// and returns nothing for them.
 func (l *lexer) scalar(depth int) (text []byte, err error) {
 	c, err := l.next()
 	if err != nil {
@@ -246,7 +243,7 @@ func isWord(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '-' || c == '+' || c == '.' || c == '/' || c >= utf8.RuneSelf
 }
 
-// skip passes over a value at some depth.
+// skip reads past a value at some depth.
 func (l *lexer) skip(depth int) error {
 	c, err := l.next()
 	switch {
@@ -263,7 +260,7 @@ func (l *lexer) skip(depth int) error {
 	return err
 }
 
-// pass passes over an object or array whose first byte is read already.
+// pass reads past an object or array after its first byte.
 func (l *lexer) pass(open byte, depth int) error {
 	if depth >= maxDepth {
 		return l.fail("values lie more than %d deep in each other", maxDepth)

@@ -8,29 +8,28 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// What a table of operators holds at the most. It is for a trace of some steps; of a
-// larger one there is none.
+// The limits of a table of operators. A trace of more than a few steps exceeds them, and gets no table.
 const (
 	maxOperators = 1 << 20
 	maxNames     = 1 << 14
 )
 
-// operator is an operator of PyTorch on the host, or a range that the user named.
+// operator is one call of an operator of PyTorch on the host, or a range that the user named.
 type operator struct {
 	span
 	thread   int64
 	external int64
 	name     int32
-	named    bool // by the user, or by PyTorch's own Python: no operator
+	named    bool // a range named by the user or by PyTorch's own Python, and no operator
 }
 
-// names gives each name a number.
+// names numbers the names of operators and kernels.
 type names struct {
 	of  []string
 	all map[string]int32
 }
 
-// number is a name's; -1 where there are too many.
+// number returns the number of a name; -1 where there are too many names.
 func (n *names) number(name []byte) int32 {
 	if i, ok := n.all[string(name)]; ok {
 		return i
@@ -47,7 +46,7 @@ func (n *names) number(name []byte) int32 {
 	return i
 }
 
-// operate files an operator, as long as there is room.
+// operate stores a call of an operator, while there is room.
 func (r *recording) operate(e *event) {
 	if len(r.operators) == maxOperators {
 		r.tooMany = true
@@ -57,8 +56,9 @@ func (r *recording) operate(e *event) {
 	r.tooMany = r.tooMany || r.operators[len(r.operators)-1].name < 0
 }
 
-// table is what operators took in the steps: on a device their kernels and copies, else the
-// host's own time in them, without that of those they call. Nothing where it is not known.
+// table returns how long operators took in the steps. On a device that is the time of their kernels and
+// copies; otherwise it is the host's time in them, without the operators they call. It returns nothing
+// where the trace does not tell.
 func (r *recording) table(steps []window) []trace.OpTime {
 	if r.tooMany {
 		return nil
@@ -76,7 +76,7 @@ func (r *recording) table(steps []window) []trace.OpTime {
 		self  int64
 		phase string
 	}
-	launched := map[int64]frame{} // by external id: the innermost
+	launched := map[int64]frame{} // the innermost operator, by external id
 	var stack []frame
 	pop := func() {
 		f := stack[len(stack)-1]
@@ -119,7 +119,7 @@ func (r *recording) table(steps []window) []trace.OpTime {
 	return t.rows
 }
 
-// phaseOf is the phase of a step that a range stands for; empty for those that stand for none.
+// phaseOf returns the phase of a step that a range marks; empty where it marks none.
 func phaseOf(name string) string {
 	switch b := []byte(name); {
 	case bytes.HasPrefix(b, []byte("autograd::engine::evaluate_function")):
@@ -130,14 +130,14 @@ func phaseOf(name string) string {
 	return ""
 }
 
-// table adds up.
+// table sums the time of calls by row.
 type table struct {
 	names *names
 	at    map[opKey]int
 	rows  []trace.OpTime
 }
 
-// opKey is what the calls of a row have in common.
+// opKey identifies the row of a call.
 type opKey struct {
 	name, kernel int32 // kernel is -1 without one
 	phase        string

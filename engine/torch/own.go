@@ -7,16 +7,16 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// ownRange is where a range that the user named goes on, by record_function("load_batch") say.
+// ownRange is the time within a range that the user named, as by record_function("load_batch").
 type ownRange struct {
 	pile
 	thread int64
 }
 
-// maxOwn is how many names of such ranges are looked at.
+// maxOwn is how many names of such ranges are kept.
 const maxOwn = 64
 
-// named files a range whose name says that it is loading.
+// named stores a range whose name says that it loads data.
 func (r *recording) named(e *event) {
 	if !e.annotated || !isLoading(string(e.name)) {
 		return
@@ -37,8 +37,8 @@ func (r *recording) named(e *event) {
 	}
 }
 
-// isLoading reports whether a name is that of loading data: a word of it is, and none is of what
-// else is loaded.
+// isLoading reports whether a name says that data is loaded: one of its words does, and no word names
+// something else that is loaded, such as a model.
 func isLoading(name string) bool {
 	words := strings.FieldsFunc(strings.ToLower(name), func(c rune) bool { return c < 'a' || c > 'z' })
 	for _, w := range words {
@@ -56,8 +56,8 @@ func isLoading(name string) bool {
 	})
 }
 
-// ownLoading is the range of the loop's own loading that takes longest while the host alone was
-// at work. What other threads load is beside the loop.
+// ownLoading returns the range, of those in which the loop loads data itself, that takes longest while
+// only the host works. Ranges of other threads do not hold up the loop, and do not count.
 func (r *recording) ownLoading(a *account, all int64) (best trace.ProfiledRange) {
 	host := merged(slices.Concat(a.roles[trace.RoleRuntime], a.roles[trace.RoleCPU], a.roles[trace.RoleOther]))
 	for name, o := range r.own {

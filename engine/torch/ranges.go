@@ -11,16 +11,16 @@ type span struct{ start, end int64 }
 
 func (s span) length() int64 { return max(0, s.end-s.start) }
 
-// nothing is a span over which any other is itself.
+// nothing is the empty span: nothing.over(s) is s.
 var nothing = span{math.MaxInt64, math.MinInt64}
 
-// over is the span from the first start of both to the last end.
+// over returns the span from the earlier start to the later end.
 func (s span) over(o span) span { return span{min(s.start, o.start), max(s.end, o.end)} }
 
-// ranges are stretches that neither overlap nor touch, in order of time.
+// ranges are spans in order of time that neither overlap nor touch.
 type ranges []span
 
-// merged makes ranges of stretches in any order, in their place.
+// merged makes ranges of spans in any order. It reuses their memory.
 func merged(s []span) ranges {
 	slices.SortFunc(s, func(a, b span) int { return cmp.Compare(a.start, b.start) })
 	out := s[:0]
@@ -36,7 +36,7 @@ func merged(s []span) ranges {
 	return ranges(out)
 }
 
-// length is how long they are together, in ns.
+// length returns the sum of their lengths, in ns.
 func (r ranges) length() (ns int64) {
 	for _, s := range r {
 		ns += s.end - s.start
@@ -44,7 +44,7 @@ func (r ranges) length() (ns int64) {
 	return ns
 }
 
-// and is what two have in common.
+// and returns the intersection.
 func (r ranges) and(o ranges) ranges {
 	var out ranges
 	for i, j := 0, 0; i < len(r) && j < len(o); {
@@ -60,7 +60,7 @@ func (r ranges) and(o ranges) ranges {
 	return out
 }
 
-// without is what of r is not in o.
+// without returns the parts of r outside o.
 func (r ranges) without(o ranges) ranges {
 	var out ranges
 	j := 0
@@ -81,7 +81,7 @@ func (r ranges) without(o ranges) ranges {
 	return out
 }
 
-// within is the part of r in w. It looks only at that.
+// within returns the part of r in w. It takes time in proportion to that part.
 func (r ranges) within(w span) ranges {
 	i, _ := slices.BinarySearchFunc(r, w.start, func(s span, t int64) int {
 		if s.end <= t {
@@ -96,11 +96,11 @@ func (r ranges) within(w span) ranges {
 	return out
 }
 
-// pile gathers stretches and merges them now and then, so that it holds about as many
-// as are apart.
+// pile collects spans. It merges them now and then, so that it holds at most about twice as many as
+// are apart.
 type pile struct {
 	spans []span
-	merge int // at so many
+	merge int // the number of spans at which they are merged
 }
 
 const leastPile = 1 << 16
@@ -115,5 +115,5 @@ func (p *pile) add(s span) {
 	}
 }
 
-// ranges ends the gathering.
+// ranges returns what was collected, merged. Nothing may be added afterwards.
 func (p *pile) ranges() ranges { return merged(p.spans) }

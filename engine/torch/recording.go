@@ -12,12 +12,12 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// What is kept of a trace at the most. It bounds the importer's memory, to about
-// 800 MiB; a trace of so many kernels has some 10 GB.
+// The limits of what is kept of a trace. They bound the importer's memory to about 800 MiB; a trace with
+// that many kernels has some 10 GB.
 const (
 	maxDevice  = 4 << 20 // events on devices
 	maxRuntime = 4 << 20 // calls of the runtime
-	maxApart   = 4 << 20 // stretches of one sort that are apart
+	maxApart   = 4 << 20 // spans of one kind that are apart
 	maxSteps   = 1 << 18
 	maxLoaders = 64 // classes of DataLoaders' iterators
 )
@@ -25,26 +25,26 @@ const (
 // deviceEvent is a kernel, a copy or a memset.
 type deviceEvent struct {
 	span
-	correlation, external int64 // absent where it has none
+	correlation, external int64 // absent where there is none
 	bytes                 int64 // of a copy from the host
 	blocks, occupancy     float64
 	device                int32
-	name                  int32 // -1 where it is not kept
+	name                  int32 // its number; -1 where the name is not kept
 	kind                  kind
 	way                   way  // of a copy
-	pageable              bool // it is from memory that is not page-locked
+	pageable              bool // a copy from memory that is not page-locked
 	communicates          bool
-	matched               bool // some step launched it
+	matched               bool // a step launched it
 }
 
-// call is one of the CUDA runtime.
+// call is a call of the CUDA runtime.
 type call struct {
 	span
 	correlation int64
 	does        doing
 }
 
-// doing is what a call of the runtime is for.
+// doing is the purpose of a call of the runtime.
 type doing uint8
 
 const (
@@ -53,7 +53,8 @@ const (
 	waits
 )
 
-// doingOf tells by the name. What a copy is for tells the copy (see finish).
+// doingOf returns the purpose of a call by its name. That of a call that copies follows from the copy
+// (see finish).
 func doingOf(name []byte) doing {
 	if bytes.Contains(name, []byte("Synchronize")) {
 		return waits
@@ -61,8 +62,8 @@ func doingOf(name []byte) doing {
 	return launches
 }
 
-// wayDone is what a call does that copies that way. Where a result is copied to the host, as
-// tensor.item() does, the call lasts until all that makes the result has run.
+// wayDone returns the purpose of a call that copies in a direction. A copy of a result to the host, as
+// by tensor.item(), lasts until all work behind the result has run.
 func wayDone(w way) doing {
 	switch w {
 	case toDevice:
@@ -79,54 +80,54 @@ type hostStep struct {
 	name string
 }
 
-// gpu is what a trace says of one.
+// gpu is what a trace says about a GPU.
 type gpu struct {
 	name         string
 	memory, peak int64 // bytes; 0 where not known
 }
 
-// recording is what was gathered from a trace.
+// recording is what was read from a trace.
 type recording struct {
 	device    []deviceEvent
 	order     []int32 // the device's events by correlation
 	calls     []call
 	steps     []hostStep
-	next      pile                 // the training loop in the DataLoader
+	next      pile                 // the training loop was in the DataLoader
 	ops       pile                 // operators on the host
-	comms     pile                 // of them, those by which processes talk
-	cpu       span                 // in which operators ran
-	ranges    span                 // in which other things of the host did
+	comms     pile                 // operators of communication, which are in ops too
+	cpu       span                 // from the first operator to the last
+	ranges    span                 // from the first to the last of the host's other events
 	loaders   map[string]int64     // ns in each class of the DataLoaders' iterators
-	wrapping  pile                 // operators that only hand data to those, on the host
-	own       map[string]*ownRange // the user's ranges that are loading by their names
+	wrapping  pile                 // operators on the host that only hand data to communication
+	own       map[string]*ownRange // the user's ranges that load data, by name
 	loop      int64                // the thread of the steps
-	loops     map[[2]int64]bool    // the processes and threads that have some
-	talking   map[int64]bool       // external ids of such operators
+	loops     map[[2]int64]bool    // the processes and threads that have steps
+	talking   map[int64]bool       // the external ids of operators of communication
 	gpus      map[int64]*gpu
-	emulated  bool       // the session that gpustall made the trace of
-	synthetic bool       // its data
-	flags     uint16     // of its steps: it does not say of which
-	broken    int64      // events without a time that can be read
-	halves    int64      // events that only begin
-	foreign   int64      // events that are none of the profiler's
-	operators []operator // for a table of them
+	emulated  bool       // gpustall made the trace, of a session on an emulated device
+	synthetic bool       // likewise, with synthetic data
+	flags     uint16     // likewise: what some steps of that session had; the trace does not say which
+	broken    int64      // events without a readable time
+	halves    int64      // events that begin and do not end
+	foreign   int64      // events that the profiler did not write
+	operators []operator // for the table of operators
 	names     names
-	tooMany   bool  // for one
-	rank      int64 // which the trace is of, of ...
-	world     int64 // ... so many
-	base      int64 // ns since 1970 of the trace's time 0
+	tooMany   bool  // there are too many operators for a table
+	rank      int64 // that wrote the trace
+	world     int64 // the number of ranks
+	base      int64 // the trace's time 0, in ns since 1970
 }
 
 func newRecording() *recording {
 	return &recording{talking: map[int64]bool{}, gpus: map[int64]*gpu{}, loaders: map[string]int64{}, loops: map[[2]int64]bool{}, cpu: nothing, ranges: nothing}
 }
 
-// tooMuch is the refusal of a trace that is too large.
+// tooMuch returns the error of a trace that is too large.
 func tooMuch(what string, n int) error {
 	return errs.Reason(fmt.Sprintf("it holds more than %d %s", n, what), "profile fewer steps: schedule(wait=5, warmup=2, active=20) is enough for a verdict")
 }
 
-// take files an event.
+// take stores an event.
 func (r *recording) take(e *event) error {
 	if e.phase == 'i' {
 		r.memory(e)
@@ -158,7 +159,7 @@ func (r *recording) take(e *event) error {
 	return r.onHost(e)
 }
 
-// ran files what ran on a device.
+// ran stores an event of a device.
 func (r *recording) ran(e *event) error {
 	if len(r.device) == maxDevice {
 		return tooMuch("kernels and copies", maxDevice)
@@ -180,7 +181,7 @@ func (r *recording) ran(e *event) error {
 	return nil
 }
 
-// onHost files what ran on the host.
+// onHost stores an event of the host.
 func (r *recording) onHost(e *event) error {
 	class, loads := e.loader()
 	switch {
@@ -208,7 +209,7 @@ func (r *recording) onHost(e *event) error {
 		r.operate(e)
 		r.named(e)
 	}
-	if e.annotated { // as the plugin has it, these alone make no step
+	if e.annotated { // annotations alone do not make a step, as in the plugin
 		r.ranges = r.ranges.over(e.at)
 	} else {
 		r.cpu = r.cpu.over(e.at)
@@ -221,7 +222,8 @@ func (r *recording) onHost(e *event) error {
 	return nil
 }
 
-// class is that of the DataLoader's iterator in which the loop spent most time; empty where it is in none.
+// class returns the class of the DataLoader's iterator in which the loop spent most time; empty where
+// there is none.
 func (r *recording) class() (class string) {
 	longest := int64(-1)
 	for name, ns := range r.loaders {
@@ -232,7 +234,7 @@ func (r *recording) class() (class string) {
 	return class
 }
 
-// memory notes how much of a GPU's memory was allocated. Device type 1 is CUDA.
+// memory stores how much of a GPU's memory was allocated. Device type 1 is CUDA.
 func (r *recording) memory(e *event) {
 	if string(e.name) == "[memory]" && e.deviceType == 1 && e.device >= 0 && e.allocated > 0 {
 		if g := r.gpu(e.device); g != nil {
@@ -241,7 +243,7 @@ func (r *recording) memory(e *event) {
 	}
 }
 
-// gpu is the one of that number; nil where there are more than any machine has.
+// gpu returns the GPU of a number; nil where there are more than any machine has.
 func (r *recording) gpu(id int64) *gpu {
 	if g := r.gpus[id]; g != nil || len(r.gpus) == 1024 {
 		return g
@@ -251,7 +253,7 @@ func (r *recording) gpu(id int64) *gpu {
 	return g
 }
 
-// empty is the refusal of a trace that has nothing of PyTorch's.
+// empty returns the error of a trace without events of PyTorch.
 func (r *recording) empty() error {
 	if r.foreign > 0 {
 		return errs.Reason("it is no trace of PyTorch's: its "+units.Counted(r.foreign, "event is", "events are")+" no step, operator or kernel that torch.profiler writes",
@@ -260,7 +262,7 @@ func (r *recording) empty() error {
 	return errs.Reason("it holds no step, operator or kernel", "have torch.profiler record some steps; where it has a schedule, export in on_trace_ready, since what follows the last recorded step is empty")
 }
 
-// finish puts what was gathered in order. Without steps, all of it is one.
+// finish puts in order what was read. Without steps, the whole trace becomes one.
 func (r *recording) finish() error {
 	if len(r.steps) == 0 {
 		all := r.cpu

@@ -13,9 +13,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// session is the recording as a session: a step for each of the trace's, charged to
-// causes as account has it. Its time 0 is the start of the first step. The steps are those
-// of the recording.
+// session makes a session of the recording: one step for each of the trace's, charged to causes by the
+// account. Its time 0 is the start of the first step. It also returns the recording's steps.
 func (r *recording) session(name string) (*trace.Snapshot, []window) {
 	steps, cut := r.windows()
 	a := r.account(steps)
@@ -42,7 +41,7 @@ func (r *recording) session(name string) (*trace.Snapshot, []window) {
 		b.steps[len(b.steps)-1].Flags |= r.flags
 	}
 	profile.Own = r.ownLoading(a, profile.Total.Length)
-	for i := len(steps) - 1; i >= 0 && len(b.spans) < trace.MaxSpans; i-- { // as a session does, keep the newest
+	for i := len(steps) - 1; i >= 0 && len(b.spans) < trace.MaxSpans; i-- { // keep the newest, as sessions do
 		b.lanes(b.index[i], &steps[i])
 	}
 	all := span{steps[0].start, steps[len(steps)-1].end}
@@ -66,13 +65,13 @@ func (r *recording) session(name string) (*trace.Snapshot, []window) {
 	for _, g := range profile.GPUs {
 		snap.Outcome.PeakBytes = max(snap.Outcome.PeakBytes, g.Peak)
 	}
-	if started := r.base + all.start; started > 1e17 { // else it counts from the machine's start
+	if started := r.base + all.start; started > 1e17 { // smaller times count from the machine's start
 		snap.Meta.Started = time.Unix(0, started).UTC()
 	}
 	return snap, steps
 }
 
-// notes are what a reader of the session must know of the trace.
+// notes returns what a reader of the session must know about the trace.
 func (r *recording) notes(p *trace.Profile) (out []trace.Note) {
 	if r.world > 1 && r.rank >= 0 {
 		out = append(out, trace.Note{Level: "info", Text: fmt.Sprintf("the trace is of rank %d of %d, of which each has one of its own", r.rank, r.world)})
@@ -89,8 +88,7 @@ func (r *recording) notes(p *trace.Profile) (out []trace.Note) {
 	return out
 }
 
-// numbers are the steps' own, as in ProfilerStep#5, or counted from 0 where those do
-// not rise.
+// numbers returns the steps' own numbers, as in ProfilerStep#5, or counts from 0 where those do not rise.
 func numbers(steps []window) []int32 {
 	out := make([]int32, len(steps))
 	for i := range steps {
@@ -106,36 +104,36 @@ func numbers(steps []window) []int32 {
 	return out
 }
 
-// builder makes steps and lanes of an account.
+// builder makes the steps and lanes of a session from an account.
 type builder struct {
 	*account
-	zero     int64 // of the session, in the trace's time
-	hostOnly bool  // nothing ran on a device: the host's operators are the work
+	zero     int64 // the session's time 0, in the trace's time
+	hostOnly bool  // nothing ran on a device, so the host's operators are the work
 	index    []int32
 	steps    []trace.Step
 	spans    []trace.Span
 }
 
-// part is a share of a step with one cause.
+// part is the share of a step with one cause.
 type part struct {
 	cause trace.Cause
 	in    ranges
 }
 
-// busy is the work of a stretch: kernels, and copies within a device's own memory. Where
-// nothing ran on one it is the host's, calls of a runtime included: what they waited for is
-// not on record.
+// busy returns the time of work in a span: of kernels and of copies within a device's memory. Where
+// nothing ran on a device it is the host's work. That includes calls of a runtime, since the trace does
+// not say what they waited for.
 func (b *builder) busy(w span) ranges {
 	in := func(role trace.Role) []span { return b.roles[role].within(w) }
-	if b.hostOnly { // communication beside an operator is hidden, as it is behind a kernel
+	if b.hostOnly { // an operator hides communication beside it, as a kernel does
 		works := b.works.within(w).and(in(trace.RoleCommunication))
 		return merged(slices.Concat(in(trace.RoleCPU), in(trace.RoleRuntime), works))
 	}
 	return merged(slices.Concat(in(trace.RoleKernel), b.roles[trace.RoleMemcpy].within(w).and(b.inside.within(w))))
 }
 
-// parts are the causes of the time in which nothing was computed. Of a call of the
-// runtime, what it is for tells.
+// parts divides the time in which nothing was computed by cause. The cause of a call of the runtime is
+// its purpose.
 func (b *builder) parts(w span) []part {
 	in := func(role trace.Role) ranges { return b.roles[role].within(w) }
 	communication := in(trace.RoleCommunication)
@@ -177,8 +175,7 @@ func (b *builder) step(i int, w *window) {
 	b.steps = append(b.steps, s)
 }
 
-// lanes adds what a step shows of the host, of copies, of the device, and of its idle
-// time.
+// lanes adds the spans of a step: of the host, of copies, of the device, and of the device's idle time.
 func (b *builder) lanes(index int32, w *window) {
 	draw := func(track trace.TrackID, kind trace.Kind, arg uint32, r ranges) {
 		for _, s := range r {
@@ -201,7 +198,7 @@ func (b *builder) lanes(index int32, w *window) {
 	}
 }
 
-// bytes is how much was sent to the device by copies that began in a stretch.
+// bytes returns the bytes sent to the device by copies that began in a span.
 func (b *builder) bytes(w span) (n int64) {
 	i, _ := slices.BinarySearchFunc(b.sent, w.start, func(d deviceEvent, t int64) int { return cmp.Compare(d.start, t) })
 	for ; i < len(b.sent) && b.sent[i].start < w.end; i++ {

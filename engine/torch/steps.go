@@ -5,17 +5,16 @@ import (
 	"slices"
 )
 
-// window is a step with the work that the device did for it: from the end of the step
-// before, or from where the host began it if that is later, to where the host and the
-// device had ended it.
+// window is a step with the device's work for it. It begins at the end of the step before, or where the
+// host began the step if that is later. It ends when both the host and the device are done with it.
 type window struct {
 	span
 	name     string
 	launched int  // kernels, copies and memsets that the host launched in it
-	ran      span // they ran in this
+	ran      span // from the first of them to the last, on the device
 }
 
-// together is the time of all steps.
+// together returns the time of all steps.
 func together(steps []window) ranges {
 	all := make([]span, len(steps))
 	for i := range steps {
@@ -24,11 +23,11 @@ func together(steps []window) ranges {
 	return merged(all)
 }
 
-// tailShare is the share of the last but one step's device events that the last step
-// must have. A profiler that stops may miss what the device did last.
+// tailShare is how many device events the last step must have, as a share of those of the step before.
+// A profiler that stops may miss the device's last events.
 const tailShare = 0.8
 
-// windows are the recording's steps. cut is how many at the end were left out.
+// windows returns the recording's steps, and how many it left out at the end.
 func (r *recording) windows() (out []window, cut int) {
 	for _, s := range r.steps {
 		out = append(out, window{span: s.span, name: s.name, ran: nothing})
@@ -58,7 +57,7 @@ func (r *recording) windows() (out []window, cut int) {
 		before = w.end
 	}
 	keep := len(out)
-	for out[keep-1].launched == 0 { // some step has launched something
+	for out[keep-1].launched == 0 { // ends, since some step has launched something
 		keep--
 	}
 	if keep > 1 && float64(out[keep-1].launched) < tailShare*float64(out[keep-2].launched) {
@@ -67,16 +66,16 @@ func (r *recording) windows() (out []window, cut int) {
 	return out[:keep], len(out) - keep
 }
 
-// idleTail reports whether no operator ran in the last step, and some did in each before: the loop had
-// ended, and the step lasted until the profiler did.
+// idleTail reports whether the last step alone has no operator: the loop had ended, and that step lasted
+// until the profiler ended.
 func (r *recording) idleTail(steps []window) bool {
 	ops, last := r.ops.ranges(), len(steps)-1
 	idle := func(w window) bool { return len(ops.within(w.span)) == 0 }
 	return last > 0 && idle(steps[last]) && !slices.ContainsFunc(steps[:last], idle)
 }
 
-// match finds which step launched what ran on a device, by the correlation of the
-// launching call, which must lie in the step as the host saw it.
+// match finds the step that launched each device event, by the correlation of the launching call. That
+// call must lie in the step as the host saw it.
 func (r *recording) match(steps []window) {
 	at := 0
 	for _, c := range r.calls {
@@ -100,7 +99,7 @@ func (r *recording) match(steps []window) {
 	}
 }
 
-// byCorrelation is the device's events in the order of that number.
+// byCorrelation returns the indices of the device's events, in the order of their correlation.
 func (r *recording) byCorrelation() []int32 {
 	order := make([]int32, len(r.device))
 	for i := range order {
@@ -110,7 +109,7 @@ func (r *recording) byCorrelation() []int32 {
 	return order
 }
 
-// launchedBy are those of one number.
+// launchedBy returns the indices of the device's events of one correlation.
 func (r *recording) launchedBy(correlation int64) []int32 {
 	find := func(n int64) int {
 		i, _ := slices.BinarySearchFunc(r.order, n, func(i int32, n int64) int { return cmp.Compare(r.device[i].correlation, n) })

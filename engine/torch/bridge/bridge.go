@@ -19,22 +19,24 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// How often the rings are read. Being woken costs more than what is read. Each ring holds what
-// a worker does in seconds; where one fills faster, it is read more often.
+// How often the rings are read. To wake up costs more than to read. A ring holds what a worker does in
+// some seconds; where one fills faster, all are read more often.
 const (
 	PollShown = 50 * time.Millisecond // while somebody looks at the screen, and until the first batch
 	PollAlone = time.Second
 	pollBusy  = 10 * time.Millisecond
 )
 
-// lookEvery is how often it is asked whether the processes of rings are still there: each time that
-// those are read, where nobody looks.
+// lookEvery is how often the bridge asks whether the processes of rings still run. That is each time
+// that it reads the rings where nobody looks at the screen.
 const lookEvery = PollAlone - PollShown
 
-// Variable is the environment's that names the folder of rings to the training.
+// Variable is the environment variable that tells the training the folder of rings.
 const Variable = "GPUSTALL_TORCH"
 
-// Bridge is the folder that it shares with a training, and what it made of it so far.
+// Bridge shares a folder with a training, and records what the training writes there. The goroutine
+// that reads the rings owns them, the processes and the recorder; Watch and Record start it. Meanwhile
+// others may call GPU, Did and Foresee, which read the view, and the methods of Control.
 type Bridge struct {
 	Clock   *Clock
 	Control *Control
@@ -42,33 +44,33 @@ type Bridge struct {
 	// Every is how often the rings are read: PollShown, unless it is set before Watch.
 	Every time.Duration
 
-	// Polled tells each time that they were, if somebody listens.
+	// Polled receives a value each time the rings were read, if somebody listens.
 	Polled chan time.Time
 
-	// Captured is called with what came of a capture, on the goroutine that reads the rings;
-	// it is set before Record. The trace is the callee's to remove.
+	// Captured is called with the result of a capture, on the goroutine that reads the rings. It is set
+	// before Record. The callee removes the trace.
 	Captured func(Captured)
 
-	dir    string // private: the package for Python, and in rings what is shared
-	shared string
-	owner  *os.File // locked while we run; nil where that cannot be
+	dir    string   // private, with the package for Python
+	shared string   // the folder of rings, which the training knows
+	owner  *os.File // locked while the bridge is open; nil where files cannot be locked
 
 	rings map[string]*ring
 	mails map[string]*mail
 
 	recorder  *trace.Recorder
 	processes map[int]*process
-	main      *process // whose loop the session is about
+	main      *process // the process that the session is about
 	first     chan Start
 	begun     bool
-	beside    bool    // it was told that another process trains
-	lines     []line  // of rings that have something new, while it is handed on
-	fullest   float64 // share of its slots that a ring had filled since it was read before
+	beside    bool    // a note was made that another process trains
+	lines     []line  // the new records of rings, while they are handed on
+	fullest   float64 // the largest share of its slots that a ring filled since it was last read
 	looked    time.Time
 	looks     looks
 	pools     pools
-	changed   unix.Timespec // of the folder, when it was last read
-	held      []message     // before there is a recorder
+	changed   unix.Timespec // when the folder had changed, as of its last reading
+	held      []message     // that came before there was a recorder
 
 	weighed time.Time // when the memory of workers is to be asked for again
 	view    view
@@ -77,23 +79,23 @@ type Bridge struct {
 	started bool
 }
 
-// line is what is new of a ring.
+// line holds the new records of a ring.
 type line struct {
 	r       *ring
-	records []record // that are not handed on yet
+	records []record // not handed on yet
 	buffer  []record
 }
 
-// Start is what is known when a training loop had its first batch.
+// Start is what is known of a training loop at its first batch.
 type Start struct {
 	Hello  Hello
 	Loader Loader
 	Batch  Batch
-	Since  int64 // ns of the clock: the loop asked for it
+	Since  int64 // ns of the clock: when the loop asked for that batch
 }
 
-// Open makes a bridge's folders. What is shared lies in memory where there is room: files
-// that the kernel need not write to a disk.
+// Open makes a bridge's folders. The rings are in memory where there is room, so that the kernel does
+// not write them to a disk.
 func Open() (*Bridge, error) {
 	removeLeftovers(os.TempDir())
 	dir, err := os.MkdirTemp("", folders)
@@ -110,7 +112,7 @@ func Open() (*Bridge, error) {
 			b.shared = private
 		}
 	}
-	b.owner, _ = own(dir, b.shared) // where files cannot be locked, nobody removes what is left
+	b.owner, _ = own(dir, b.shared) // without a lock, nobody removes what a killed gpustall leaves
 	if err == nil {
 		err = python.Unpack(b.Path())
 	}
@@ -126,7 +128,7 @@ func Open() (*Bridge, error) {
 	return b, nil
 }
 
-// memoryFiles is the folder of files that lie in memory.
+// memoryFiles is the folder whose files are in memory.
 const memoryFiles = "/dev/shm"
 
 // roomy reports whether a folder has room for the rings of many workers.
@@ -135,10 +137,10 @@ func roomy(dir string) bool {
 	return unix.Statfs(dir, &s) == nil && int64(s.Bavail)*s.Bsize >= 256<<20
 }
 
-// Path is the folder that PYTHONPATH is to name first.
+// Path returns the folder that PYTHONPATH must name first.
 func (b *Bridge) Path() string { return filepath.Join(b.dir, "python") }
 
-// Environ is an environment for the training: that given, and where the bridge is.
+// Environ returns an environment for the training: env, and what it needs to find the bridge.
 func (b *Bridge) Environ(env []string) []string {
 	path := b.Path()
 	out := slices.DeleteFunc(slices.Clone(env), func(s string) bool {
@@ -153,7 +155,7 @@ func (b *Bridge) Environ(env []string) []string {
 	return append(out, "PYTHONPATH="+path, Variable+"="+b.shared)
 }
 
-// Heard reports whether any process told anything, and whether any imported PyTorch's DataLoader.
+// Heard reports whether any process wrote a message, and whether any imported PyTorch's DataLoader.
 func (b *Bridge) Heard() (told, imported bool) {
 	entries, _ := os.ReadDir(b.shared)
 	for _, e := range entries {
@@ -163,13 +165,13 @@ func (b *Bridge) Heard() (told, imported bool) {
 	return told, imported
 }
 
-// First tells of the first loop that trains.
+// First receives the first loop that trains.
 func (b *Bridge) First() <-chan Start { return b.first }
 
 // Watch begins to look for that loop.
 func (b *Bridge) Watch() { b.start(nil) }
 
-// LastLook looks for it once more, when the training has ended.
+// LastLook looks for that loop once more, when the training has ended.
 func (b *Bridge) LastLook() {
 	b.pause()
 	for range 3 {
@@ -180,7 +182,7 @@ func (b *Bridge) LastLook() {
 // Record begins to record, after First.
 func (b *Bridge) Record(r *trace.Recorder) { b.start(r) }
 
-// start begins anew with another recorder.
+// start stops the goroutine that reads, and starts it with another recorder.
 func (b *Bridge) start(r *trace.Recorder) {
 	b.pause()
 	b.recorder, b.started = r, true
@@ -221,7 +223,7 @@ func (b *Bridge) start(r *trace.Recorder) {
 	}()
 }
 
-// next is how long to wait until the rings are read again, after they were read every so often.
+// next returns how long to wait until the rings are read again; every is how long it was last time.
 func (b *Bridge) next(every time.Duration) time.Duration {
 	const full = 1.0 / 8
 	switch {
@@ -242,11 +244,11 @@ func (b *Bridge) pause() {
 	}
 }
 
-// Stop ends the bridge once the training has ended: what is left is read.
+// Stop reads what is left, once the training has ended, and stops.
 func (b *Bridge) Stop() {
 	b.pause()
 	if b.recorder != nil {
-		for range 3 { // where a record is believed at the second look only
+		for range 3 { // some processors need a second look (see ring.look)
 			_ = trace.Guard("read the training's rings", func() error { b.poll(); return nil })
 		}
 		b.main.finish()
@@ -272,8 +274,8 @@ func (b *Bridge) Close() error {
 	return err
 }
 
-// poll reads what is new. Loops are looked at first: whatever was told or recorded
-// before a loop's record is then in hand.
+// poll reads what is new. It looks at the rings of loops first, so that all that came before their
+// records is read with them.
 func (b *Bridge) poll() {
 	b.fullest = 0
 	b.discover()
@@ -302,7 +304,7 @@ func (b *Bridge) poll() {
 	b.forget()
 }
 
-// discover opens the files that are new.
+// discover opens the new files.
 func (b *Bridge) discover() {
 	var dir unix.Stat_t
 	if unix.Stat(b.shared, &dir) != nil || dir.Mtim == b.changed {
@@ -360,8 +362,8 @@ func (b *Bridge) deliver(m *message) {
 	}
 }
 
-// announce tells of the first loop that trains: rank 0's where there are ranks, or that of
-// the first one on this machine.
+// announce sends the first loop that trains. Where there are ranks, it is that of rank 0, or of the first
+// rank on this machine.
 func (b *Bridge) announce() {
 	if b.begun {
 		return
@@ -380,7 +382,7 @@ func (b *Bridge) announce() {
 	}
 }
 
-// firstOf is when a process's loop began.
+// firstOf returns when a process's loop began.
 func (b *Bridge) firstOf(pid int) (since int64, ok bool) {
 	for _, r := range b.rings {
 		if r.role == roleLoop && r.pid == pid && r.limit > 0 {
@@ -415,8 +417,8 @@ func (b *Bridge) workers() iter.Seq[int] {
 	}
 }
 
-// drain hands on what is new, of loops or of all others, in the order of time: batches come to their
-// numbers in it, and a process may have one thread after another that takes them, of which each has a ring.
+// drain hands on the new records in order of time: those of loops, or of all other rings. The order
+// numbers the batches. A loop may use one thread after another to take batches, each with a ring.
 func (b *Bridge) drain(loops bool) {
 	n := 0
 	for _, r := range b.rings {
@@ -459,7 +461,7 @@ func (b *Bridge) drain(loops bool) {
 	}
 }
 
-// hand gives a ring's record to its process.
+// hand gives a record to its process.
 func (b *Bridge) hand(p *process, r *ring, rec *record) {
 	rec.Start -= b.Clock.origin
 	rec.End -= b.Clock.origin
@@ -472,7 +474,7 @@ func (b *Bridge) hand(p *process, r *ring, rec *record) {
 	}
 }
 
-// lost counts the records that were overwritten before they were read.
+// lost records how many records were overwritten before they were read.
 func (b *Bridge) lost(p *process, r *ring) {
 	if r.dropped > 0 && p == b.main {
 		b.recorder.Track(p.lanes.of(r)).Lost(r.dropped)
@@ -480,7 +482,7 @@ func (b *Bridge) lost(p *process, r *ring) {
 	r.dropped = 0
 }
 
-// forget closes the rings of writers that have ended.
+// forget closes the rings of writers that have ended, and removes their files.
 func (b *Bridge) forget() {
 	gone := func(int) bool { return false }
 	if time.Since(b.looked) > lookEvery {

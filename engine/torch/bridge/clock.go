@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Clock is CLOCK_MONOTONIC, which Python's time.monotonic_ns tells too, since a moment.
+// Clock counts CLOCK_MONOTONIC from the moment it was made. Python's time.monotonic_ns reads the same.
 type Clock struct {
 	origin int64
 	wall   time.Time

@@ -1,9 +1,8 @@
-// Package bridge makes a session of a PyTorch training while it runs. The training's
-// processes write what they do into rings in shared memory (engine/torch/python); the
-// bridge reads them and records spans and steps as the engine does for its own runs, so
-// that analysis, screen and report need not know the difference. The other way it has
-// one page of knobs, which the training looks at before each batch.
+// Package bridge makes a session of a PyTorch training while it runs. The training's processes write
+// what they do into rings in shared memory (engine/torch/python). The bridge reads the rings and records
+// spans and steps, as package train does for its own runs, so that analysis, screen and report treat
+// both alike. In the other direction there is one page of knobs, which the training reads before each
+// batch.
 //
-// It needs Linux: both sides tell time by CLOCK_MONOTONIC, and the wait for a core is
-// what /proc says.
+// It needs Linux: both sides read CLOCK_MONOTONIC, and /proc tells the wait for a core.
 package bridge

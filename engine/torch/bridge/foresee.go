@@ -14,8 +14,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Foresee says what may go wrong if changes were made. Grave is what would end the
-// training.
+// Foresee says what may go wrong if changes were made; empty where nothing may, and before the first
+// batch. grave reports whether it would end the training.
 func (b *Bridge) Foresee(changes []knob.Setting) (text string, grave bool) {
 	about, each, known := b.view.facts()
 	if !known {
@@ -45,8 +45,8 @@ func (b *Bridge) Foresee(changes []knob.Setting) (text string, grave bool) {
 	return "", false
 }
 
-// afterCUDA warns of workers that are forked from a process that uses CUDA, where loading
-// does too: they cannot.
+// afterCUDA warns of workers that would be forked from a process that uses CUDA while loading uses CUDA
+// too: CUDA does not allow that.
 func afterCUDA(l *Loader, size *Batch, workers int) string {
 	if l.Knobs["num_workers"] > 0 || workers == 0 || l.Context != "fork" || size.OnGPU == 0 {
 		return ""
@@ -54,18 +54,18 @@ func afterCUDA(l *Loader, size *Batch, workers int) string {
 	return "the data set makes its batches on the GPU, and a worker that is forked after CUDA began cannot (\"Cannot re-initialize CUDA in forked subprocess\")"
 }
 
-// hostTensors is the hint for that.
+// hostTensors is the hint for the warning of afterCUDA.
 const hostTensors = "have the data set return tensors on the host and move the batch to the GPU in the loop, or call multiprocessing.set_start_method('spawn') first"
 
-// weight is the memory of a worker's own.
+// weight is the memory that a worker has for itself.
 type weight struct {
 	bytes   int64  // 0 while that is not known
-	weighed bool   // else it is what the script's process has, and a worker that is not forked at the most: PyTorch, and a copy of the data set
-	start   string // how workers begin
+	weighed bool   // bytes was measured on workers; if not, it is what the script's process has, an upper bound
+	start   string // how workers begin: fork, spawn, forkserver
 }
 
-// copies warns of workers for which there is no memory. One that is forked copies what it touches of
-// the data set, Python's objects even when it only reads them; others are sent a copy.
+// copies warns of workers for which there is no memory. A forked worker copies the pages of the data set
+// that it writes to; Python writes to objects even when it only reads them. Other workers are sent a copy.
 func copies(more int, each weight, free int64) string {
 	need := int64(more) * each.bytes
 	if more <= 0 || each.bytes == 0 || need < free {
@@ -79,17 +79,17 @@ func copies(more int, each weight, free int64) string {
 		has, upTo, units.Prose.Bytes(each.bytes), more, upTo, units.Prose.Bytes(need), units.Prose.Bytes(max(0, free)), would, trace.LighterWorkers(each.start))
 }
 
-// weighEvery is how often the memory of workers is asked for, and weighShare how much of the
-// time that may take at the most: the kernel goes through all their pages for it.
+// weighEvery is how often the memory of workers is measured, and weighShare the largest share of the
+// time that this may take: the kernel walks through all their pages.
 const (
 	weighEvery = 10 * time.Second
 	weighShare = 1.0 / 4000
 )
 
-// weighed is how many workers are asked about.
+// weighed is the number of workers that are measured.
 const weighed = 4
 
-// weigh finds what memory the main process's workers have of their own.
+// weigh measures how much memory the main process's workers have for themselves.
 func (b *Bridge) weigh() {
 	begin := time.Now()
 	if begin.Before(b.weighed) {
@@ -112,8 +112,8 @@ func (b *Bridge) weigh() {
 	b.recorder.Gauge(trace.GaugeWorkerBytes, float64(sum/n))
 }
 
-// shared warns of a /dev/shm that batches under way would fill: a worker that finds it
-// full dies by SIGBUS ("bus error").
+// shared warns that batches under way would fill /dev/shm. A worker that finds it full dies of SIGBUS
+// ("bus error").
 func shared(k *Knobs, free, batch int64) string {
 	need := int64(k.queueLimit()) * batch
 	if k.Workers == 0 || batch == 0 || free < 0 || need < free {
@@ -123,10 +123,10 @@ func shared(k *Knobs, free, batch int64) string {
 		k.queueLimit(), units.Prose.Bytes(batch), units.Prose.Bytes(free))
 }
 
-// descriptors warns of the limit of open files: each tensor under way is one, where they
-// are shared by descriptor.
+// descriptors warns of the limit of open files. Each tensor under way is an open file where tensors are
+// shared by descriptor.
 func descriptors(k *Knobs, size *Batch) string {
-	need := int64(k.queueLimit())*size.Tensors + 128 // and what a Python process has open besides
+	need := int64(k.queueLimit())*size.Tensors + 128 // 128 for what a Python process has open besides
 	if k.Workers == 0 || size.Sharing != "file_descriptor" || size.Files <= 0 || need < size.Files {
 		return ""
 	}
@@ -134,7 +134,7 @@ func descriptors(k *Knobs, size *Batch) string {
 		need, k.queueLimit(), size.Tensors, size.Files)
 }
 
-// freeOf is the room in a folder, in bytes; -1 where that is not known.
+// freeOf returns the free space of a folder, in bytes; -1 where it is not known.
 func freeOf(dir string) int64 {
 	var s unix.Statfs_t
 	if unix.Statfs(dir, &s) != nil {

@@ -27,7 +27,7 @@ type Knobs struct {
 	Shuffle                  bool
 }
 
-// KnobTable is all there is to say of them. How it is with one script is in Specs.
+// KnobTable describes the knobs of any script. Specs describes those of one script.
 var KnobTable = knob.NewTable(knob.Table[Knobs]{
 	{Spec: knob.Spec{Name: "num_workers", Group: knob.GroupLoader, Max: trace.MaxWorkers, Applied: "next batch",
 		Help: "processes that load batches; 0 loads in the training loop"}, Field: func(k *Knobs) any { return &k.Workers }},
@@ -47,20 +47,20 @@ var KnobTable = knob.NewTable(knob.Table[Knobs]{
 		Help: "leave out a last batch that is not full"}, Field: func(k *Knobs) any { return &k.DropLast }},
 })
 
-// fixed is why a setting of the script cannot be changed.
+// fixed is the reason why a setting of the script cannot be changed, and inScript the hint.
 const (
 	fixed    = "the script decides it"
 	inScript = "set it in the script"
 )
 
-// knobsOf are the knobs that a loader has.
+// knobsOf returns the knobs of a loader.
 func knobsOf(l *Loader) Knobs {
 	k := Knobs{Batch: max(1, l.BatchSize), DropLast: l.DropLast, Shuffle: l.Shuffle != nil && *l.Shuffle}
 	k.take(l.Knobs)
 	return k
 }
 
-// take sets those that values name.
+// take sets the knobs that values name.
 func (k *Knobs) take(values map[string]int) {
 	for _, w := range words {
 		if v, ok := values[w]; ok {
@@ -74,7 +74,7 @@ func (k *Knobs) take(values map[string]int) {
 	}
 }
 
-// Specs are the knobs as they are with one script.
+// Specs returns the specs of the knobs, as they are with one script.
 func Specs(h *Hello, l *Loader, size *Batch) []knob.Spec {
 	specs := KnobTable.Specs()
 	for i := range specs {
@@ -93,7 +93,7 @@ func Specs(h *Hello, l *Loader, size *Batch) []knob.Spec {
 		switch {
 		case s.Name == "pin_memory" && h.CUDA == "" && h.Other == "" && s.NoEffect == "":
 			s.NoEffect = "there is no GPU to copy to"
-		case s.Name == "persistent_workers" && l.Apart && !l.Live && s.NoEffect == "": // nor can the script
+		case s.Name == "persistent_workers" && l.Apart && !l.Live && s.NoEffect == "": // the script cannot change it either
 			s.NoEffect = "the loader makes its iterators itself, with workers of their own"
 		case s.Name == "persistent_workers" && l.Apart && s.NoEffect == "":
 			s.NoEffect, s.Hint = "the loader's own class decides when its workers end", inScript
@@ -106,8 +106,7 @@ func Specs(h *Hello, l *Loader, size *Batch) []knob.Spec {
 	return slices.DeleteFunc(specs, func(s knob.Spec) bool { return !l.has(s.Name) })
 }
 
-// has reports whether a loop has a knob, as far as that is known: one that uses no DataLoader has
-// none of its workers'.
+// has reports whether a loop has a knob. A loop without a DataLoader has no knobs of workers.
 func (l *Loader) has(knob string) bool {
 	if knob == "shuffle" {
 		return l.Shuffle != nil
@@ -115,22 +114,21 @@ func (l *Loader) has(knob string) bool {
 	return len(l.Knobs) > 0 || !slices.Contains(words, knob)
 }
 
-// list are the settings of a loader.
+// list returns the settings of a loader.
 func (l *Loader) list(k Knobs) []knob.Setting {
 	return slices.DeleteFunc(KnobTable.List(k), func(k knob.Setting) bool { return !l.has(k.Name) })
 }
 
-// words are the knobs in the page, in its order. engine/torch/python/gpustall/control.py
-// has them too.
+// words are the knobs in the page, in its order. engine/torch/python/gpustall/control.py has the same.
 var words = []string{"num_workers", "prefetch_factor", "pin_memory", "in_order", "persistent_workers"}
 
-// 8-byte words of the page beside the knobs'.
+// The other 8-byte words of the page.
 const (
 	wordSequence = 0
 	wordKnobs    = 1
 	wordPaused   = 6
 	wordPID      = 7
-	wordCaptures = 8 // asked for so far
+	wordCaptures = 8 // the number of captures asked for
 	pageSize     = 4096
 )
 
@@ -142,9 +140,9 @@ type Control struct {
 	mu     sync.Mutex
 	wanted Knobs
 	specs  []knob.Spec
-	known  bool // what the script has
+	known  bool // the script's knobs are known
 
-	// Predict says what is expected of knobs when they are asked for; nil: nobody knows.
+	// Predict predicts the effect of knobs when they are asked for; nil: there is no prediction.
 	Predict func([]knob.Setting) trace.Prediction
 	expects map[Knobs]trace.Prediction
 }
@@ -170,7 +168,7 @@ func newControl(path string) (*Control, error) {
 
 func (c *Control) word(i int) *uint64 { return (*uint64)(unsafe.Pointer(&c.memory[8*i])) }
 
-// begin takes over what the script has.
+// begin takes over the knobs of the script.
 func (c *Control) begin(k Knobs, specs []knob.Spec) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -205,15 +203,14 @@ func (c *Control) Set(changes []knob.Setting) error {
 	return nil
 }
 
-// another takes over the knobs of another loader, on to which the loop has gone, as its script
-// has them.
+// another replaces the specs, where the loop goes on to another loader.
 func (c *Control) another(specs []knob.Spec) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.specs = specs
 }
 
-// follow takes over what the script changed by itself; what somebody asked for stays asked for.
+// follow takes over knobs that the script itself changed. Those that somebody asked for stay.
 func (c *Control) follow(k Knobs) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -227,8 +224,7 @@ func (c *Control) follow(k Knobs) {
 	c.wanted = k
 }
 
-// refuse takes back what was asked for of workers that could not begin, and returns the knobs
-// as they are from then on.
+// refuse limits num_workers to the workers that could begin, and returns the new specs.
 func (c *Control) refuse(r *Refused, workers int) []knob.Spec {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -248,7 +244,7 @@ func (c *Control) refuse(r *Refused, workers int) []knob.Spec {
 	return c.specs
 }
 
-// write asks the training for those of k that differ from what was wanted so far.
+// write asks the training for the knobs of k that differ from those wanted so far.
 func (c *Control) write(k Knobs) {
 	atomic.AddUint64(c.word(wordSequence), 1) // odd: it is being written
 	for i, name := range words {
@@ -269,7 +265,7 @@ func (c *Control) write(k Knobs) {
 	atomic.AddUint64(c.word(wordSequence), 1)
 }
 
-// expected is what was predicted of knobs when they were asked for.
+// expected returns what was predicted of knobs when they were asked for, once.
 func (c *Control) expected(k Knobs) trace.Prediction {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -287,7 +283,7 @@ func (c *Control) requested() Knobs {
 	return c.wanted
 }
 
-// Pause lets the training stand still at its next batch, or go on.
+// Pause stops the training at its next batch, or lets it go on.
 func (c *Control) Pause(on bool) {
 	var v uint64
 	if on {
@@ -296,7 +292,7 @@ func (c *Control) Pause(on bool) {
 	atomic.StoreUint64(c.word(wordPaused), v)
 }
 
-// Capture asks for a few steps under PyTorch's profiler, from the next one on.
+// Capture asks for a few steps under PyTorch's profiler, from the next step on.
 func (c *Control) Capture() { atomic.AddUint64(c.word(wordCaptures), 1) }
 
 // Paused reports whether a pause is asked for.
@@ -305,8 +301,8 @@ func (c *Control) Paused() bool { return atomic.LoadUint64(c.word(wordPaused)) !
 func (c *Control) close() {
 	c.Pause(false)
 	_ = unix.Munmap(c.memory)
-	c.memory = make([]byte, pageSize) // whoever still asks changes nothing
+	c.memory = make([]byte, pageSize) // later calls change nothing
 }
 
-// queueLimit is how many batches may be under way.
+// queueLimit returns how many batches may be under way.
 func (k *Knobs) queueLimit() int { return cmp.Or(k.Workers*k.Prefetch, 1) }

@@ -14,13 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// folders are how the folders of bridges are called.
+// folders is how the names of bridges' folders begin.
 const folders = "gpustall-torch-"
 
-// rings is the folder in a bridge's for what is shared, where that does not lie in memory.
+// rings is the folder of the rings within a bridge's, where they are not in memory.
 const rings = "rings"
 
-// ownerFile, in a bridge's folder, names that of its rings, and is locked for as long as gpustall runs.
+// ownerFile is a file in a bridge's folder with the path of its rings. It is locked while gpustall runs.
 const ownerFile = "owner"
 
 // own locks a bridge's folder until the returned file is closed.
@@ -39,19 +39,19 @@ func own(dir, shared string) (*os.File, error) {
 	return f, nil
 }
 
-// unused is for how long a folder stays in which no process has written anything: a script may still come to it.
+// unused is how long a folder is kept in which no process has written: a script may still come to it.
 const unused = time.Hour
 
-// removeLeftovers removes what a gpustall that was killed has left, where its training has ended too.
+// removeLeftovers removes the folders of a gpustall that was killed, once its training has ended too.
 func removeLeftovers(parent string) {
-	dirs, _ := filepath.Glob(filepath.Join(parent, folders+"*")) // a pattern that is none finds nothing
+	dirs, _ := filepath.Glob(filepath.Join(parent, folders+"*")) // a bad pattern finds nothing
 	for _, dir := range dirs {
 		removeLeftover(dir)
 	}
 }
 
 func removeLeftover(dir string) {
-	if info, err := os.Lstat(dir); err != nil || !info.IsDir() || !ours(info) { // it may say what it likes
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() || !ours(info) { // another user's file may say anything
 		return
 	}
 	f, err := os.OpenFile(filepath.Join(dir, ownerFile), os.O_RDWR, 0)
@@ -87,7 +87,7 @@ func removeLeftover(dir string) {
 	_ = os.RemoveAll(dir)
 }
 
-// ours reports whether a file is this user's.
+// ours reports whether a file belongs to this user.
 func ours(info os.FileInfo) bool {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(s.Uid) == os.Getuid()

@@ -10,22 +10,22 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// How often workers are looked at for a lock that they wait for, and how many of them: a look at
-// one takes 10 to 60 us.
+// How often the bridge looks whether workers wait for a lock, and at how many workers. A look at one
+// takes 10 to 60 us.
 const (
 	looksEvery = 100 * time.Millisecond
 	looksAt    = 16
 )
 
-// looks are what was seen of workers and locks since that was last told.
+// looks counts the workers that were seen to wait for a lock, since the last gauge.
 type looks struct {
 	last    time.Time
 	n       int
 	waiting int // workers, over all looks
 }
 
-// look looks whether the main process's workers wait for a lock that processes share. One worker
-// waits for no other.
+// look counts the workers that wait for a lock that processes share. A single worker cannot wait for
+// another one.
 func (l *looks) look(pids iter.Seq[int]) {
 	now := time.Now()
 	if now.Sub(l.last) < looksEvery {
@@ -51,7 +51,7 @@ func (l *looks) look(pids iter.Seq[int]) {
 	l.waiting += waiting
 }
 
-// tell records how many workers waited for a lock on average, and begins anew.
+// tell records how many workers waited for a lock on average, and starts counting again.
 func (l *looks) tell(r *trace.Recorder) {
 	if l.n > 0 {
 		r.Gauge(trace.GaugeLockWaiting, float64(l.waiting)/float64(l.n))

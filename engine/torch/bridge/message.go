@@ -9,16 +9,16 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// message is one line of what a process tells that is rare.
+// message is a line of a process's messages, which tell what happens rarely.
 type message struct {
 	Type string `json:"type"`
-	from int    // the process
-	T    int64  `json:"t"` // ns of CLOCK_MONOTONIC
+	from int    // the process id
+	T    int64  `json:"t"` // ns of CLOCK_MONOTONIC; of the session, once it is read
 
 	Hello
 	Loader
 	Step   int32 `json:"step"`
-	Script bool  `json:"script"` // what is applied the script changed, not who watches it
+	Script bool  `json:"script"` // the script itself made the change
 	Batch
 	Captured
 	Refused
@@ -26,25 +26,25 @@ type message struct {
 	Text  string `json:"text"`
 }
 
-// Hello is who a process is that loads batches.
+// Hello describes a process that loads batches.
 type Hello struct {
 	PID     int      `json:"pid"`
 	Rank    int      `json:"rank"`  // -1 where it is alone
-	World   int      `json:"world"` // likewise
-	Local   int      `json:"local"` // rank among those on this machine; -1 where nobody said
-	Here    int      `json:"here"`  // how many those are; likewise
+	World   int      `json:"world"` // the number of ranks; -1 where it is alone
+	Local   int      `json:"local"` // its rank among those on this machine; -1 where that is not known
+	Here    int      `json:"here"`  // the number of ranks on this machine; -1 where that is not known
 	Torch   string   `json:"torch"`
 	Python  string   `json:"python"`
 	Argv    []string `json:"argv"`
 	Threads int      `json:"threads"`
 	Policy  string   `json:"wait_policy"` // OMP_WAIT_POLICY; empty where it is not set
 	CUDA    string   `json:"cuda"`        // the GPU's name; empty without one
-	UUID    string   `json:"uuid"`        // of the GPU, as NVML has it; empty where PyTorch does not tell
-	Stand   bool     `json:"stand_in"`    // the GPU is a test's, its time is made up
-	Other   string   `json:"other"`       // the kind of an accelerator that is no GPU of CUDA's; empty without one
+	UUID    string   `json:"uuid"`        // NVML's name of the GPU; empty where PyTorch does not tell
+	Stand   bool     `json:"stand_in"`    // the GPU is a test's stand-in
+	Other   string   `json:"other"`       // the kind of an accelerator other than CUDA's; empty without one
 }
 
-// Device is what the script computes on.
+// Device returns what the script computes on.
 func (h *Hello) Device() trace.Device {
 	if h.CUDA != "" {
 		return trace.Device{Name: h.CUDA, Kind: "cuda"}
@@ -56,26 +56,26 @@ func (h *Hello) Device() trace.Device {
 	return trace.Device{Name: name, Kind: "cpu"}
 }
 
-// take takes the GPU of another one.
+// take takes over the GPU of o.
 func (h *Hello) take(o *Hello) { h.CUDA, h.UUID = o.CUDA, o.UUID }
 
-// Batch is what a batch takes on its way from a worker.
+// Batch is what a batch needs on its way from a worker to the loop.
 type Batch struct {
 	Tensors int64  `json:"tensors"`
 	Bytes   int64  `json:"bytes"`
-	Files   int64  `json:"files"` // that the process may open; -1: any number
+	Files   int64  `json:"files"` // how many the process may open; -1: any number
 	Sharing string `json:"sharing"`
-	OnGPU   int64  `json:"on_gpu"` // of the tensors: those that the data set or collate_fn made there
+	OnGPU   int64  `json:"on_gpu"` // how many of the tensors the data set or collate_fn made on a GPU
 }
 
-// Captured is what came of a capture.
+// Captured is the result of a capture.
 type Captured struct {
-	Path  string `json:"path"` // of the trace, in the folder of rings
+	Path  string `json:"path"` // the trace, in the folder of rings
 	Steps int    `json:"steps"`
-	Error string `json:"error"` // why there is none; empty where there is
+	Error string `json:"error"` // why there is no trace; empty where there is one
 }
 
-// Refused is why workers could not begin, and what would let them.
+// Refused says why workers could not begin, and what would help.
 type Refused struct {
 	Reason string `json:"reason"`
 	Hint   string `json:"hint"`
@@ -90,19 +90,19 @@ type Loader struct {
 	BatchSize  int            `json:"batch_size"`
 	Knobs      map[string]int `json:"knobs"`
 	Live       bool           `json:"live"`  // its knobs change at the next batch, otherwise at the next epoch
-	Why        string         `json:"why"`   // they cannot be changed at all
-	Apart      bool           `json:"apart"` // its class comes to PyTorch's iterators in a way of its own
+	Why        string         `json:"why"`   // why its knobs cannot be changed at all; empty where they can
+	Apart      bool           `json:"apart"` // its class makes PyTorch's iterators in its own way
 	HasInOrder bool           `json:"has_in_order"`
 	Unbatched  bool           `json:"unbatched"` // batch_size=None: what the data set yields counts as one sample
 	DropLast   bool           `json:"drop_last"`
-	Shuffle    *bool          `json:"shuffle"`   // nil where the samples are drawn by what tells nothing of it
-	Arguments  []string       `json:"arguments"` // those that are no knobs, as they are written
+	Shuffle    *bool          `json:"shuffle"`   // nil where the sampler does not tell
+	Arguments  []string       `json:"arguments"` // those that are not knobs, as the script writes them
 	Context    string         `json:"context"`   // how its workers begin: fork, spawn, forkserver
-	Whole      bool           `json:"whole"`     // each worker yields all of an iterable data set, as nothing asks which worker it is
-	Anew       bool           `json:"-"`         // the script makes another one in each epoch
+	Whole      bool           `json:"whole"`     // each worker yields all of an iterable data set, which does not ask for its worker
+	Anew       bool           `json:"-"`         // the script makes a new loader in each epoch
 }
 
-// When says when changes apply where that is not at the next batch; empty where it is.
+// When says when changes apply; empty where they apply at the next batch.
 func (l *Loader) When() string {
 	switch {
 	case l.Why != "":
@@ -122,7 +122,7 @@ type mail struct {
 	path string
 	pid  int
 	file *os.File
-	rest []byte // of a line that is not complete
+	rest []byte // the beginning of a line that is not complete
 
 	buffer [1 << 10]byte
 }
@@ -135,7 +135,7 @@ func openMail(path string, pid int) (*mail, error) {
 	return &mail{path: path, pid: pid, file: f}, nil
 }
 
-// read returns the messages that are new. What is none is left out.
+// read returns the new messages. It skips lines that are not messages.
 func (m *mail) read() (out []message) {
 	n, err := m.file.Read(m.buffer[:])
 	for ; n > 0 && err == nil; n, err = m.file.Read(m.buffer[:]) {

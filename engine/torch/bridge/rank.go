@@ -9,17 +9,17 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// totals are what is kept of each process's loop, whoever the session is about. The first
-// step is in none: its wait is for the workers to start, and much is done once in it.
+// totals sums what the loop of a process did, also where the session is about another process. It
+// leaves out the first step, whose wait is for the workers to start and which does much only once.
 type totals struct {
 	steps       int64
-	first, last int64 // ns: the first batch was asked for, the last came
+	first, last int64 // ns: when the first and the last batch came
 	second      int32 // the step after the first
 	sum         trace.Rank
-	unread      int64 // ns of the sum's Body since what the loop's thread used was read
+	unread      int64 // ns of the sum's Body since the usage of the loop's thread was last read
 }
 
-// next takes a wait for a batch.
+// next adds a wait for a batch.
 func (t *totals) next(rec *record) {
 	if t.steps == 0 {
 		t.first, t.second = rec.End, rec.Step+1
@@ -30,7 +30,7 @@ func (t *totals) next(rec *record) {
 	t.last = rec.End
 }
 
-// wait takes a wait for a further batch of the step under way, from another loader.
+// wait adds a wait for a further batch of the same step, from another loader.
 func (t *totals) wait(rec *record) {
 	if t.steps > 1 {
 		t.sum.Wait += rec.End - rec.Start
@@ -41,7 +41,7 @@ func (t *totals) wait(rec *record) {
 	}
 }
 
-// spend takes what the loop did with a batch.
+// spend adds what the loop did with a batch.
 func (t *totals) spend(rec *record) {
 	if t.steps == 0 || rec.Step < t.second {
 		return
@@ -51,7 +51,7 @@ func (t *totals) spend(rec *record) {
 	case kindBody:
 		t.sum.Body += ns
 		t.unread += ns
-		if split := rec.split(); split.Total() > 0 { // the loop reads of short steps few, which stand for those before
+		if split := rec.split(); split.Total() > 0 { // of short steps few are read, which stand for those before
 			whole := float64(t.unread) / float64(ns)
 			t.sum.Core += int64(whole * float64(split.Core))
 			t.sum.Waiting += int64(whole * float64(split.Waiting))
@@ -64,7 +64,7 @@ func (t *totals) spend(rec *record) {
 	}
 }
 
-// aside takes what a loop did that does not train.
+// aside adds what the loop did while it did not train.
 func (t *totals) aside(rec *record) {
 	if t.steps == 0 {
 		return
@@ -75,7 +75,7 @@ func (t *totals) aside(rec *record) {
 	}
 }
 
-// count records how each rank of the training does, and takes note of what trains and is none.
+// count records the totals of each rank. It notes once that a process trains which is not a rank.
 func (b *Bridge) count() {
 	for _, p := range b.processes {
 		t := &p.totals
@@ -93,7 +93,7 @@ func (b *Bridge) count() {
 	}
 }
 
-// who is a process in words.
+// who names a process in words.
 func (h *Hello) who() string {
 	if len(h.Argv) == 0 || h.Argv[0] == "" {
 		return fmt.Sprintf("process %d", h.PID)

@@ -2,19 +2,19 @@ package bridge
 
 import "dev.gpustall/engine/trace"
 
-// kind is what a record tells, as engine/torch/python/gpustall/ring.py numbers it.
+// kind is the kind of a record, as engine/torch/python/gpustall/ring.py numbers it.
 type kind uint8
 
 const (
 	kindNext      kind = iota + 1 // the loop waited for a batch
 	kindBody                      // the loop did something with it
-	kindEnd                       // the loop asked for one batch too many
+	kindEnd                       // the loop asked for a batch after the last one
 	kindIter                      // the loop began an iterator
-	kindPause                     // the loop stood still, as the screen asked
+	kindPause                     // the loop was paused from the screen
 	kindApply                     // the loop applied a change, within a kindNext
 	kindDevice                    // the device worked on a step
 	kindBackward                  // the loop was in a backward pass, within a kindBody
-	kindOptimizer                 // the loop was in an optimizer's step, likewise
+	kindOptimizer                 // the loop was in an optimizer's step, within a kindBody
 )
 
 const (
@@ -27,7 +27,7 @@ const (
 	kindCollate
 	kindPinned
 	kindBatch // a batch as a whole
-	kindSent  // a batch was pickled, to be sent to the loop, by another thread than the worker's
+	kindSent  // a thread of the worker pickled a batch, to send it to the loop
 )
 
 // Flags of records.
@@ -37,7 +37,7 @@ const (
 	flagTrain                // the loop trains
 	flagChanging             // of kindNext: a change still shows
 	flagProfiled             // of kindNext: its step runs under PyTorch's profiler
-	flagGoesOn               // of kindDevice: so does its step
+	flagGoesOn               // of kindDevice: its step goes on
 	flagWhole                // of kindFetch: the phases of its batch were not timed
 )
 

@@ -15,7 +15,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// The layout of a ring's file, as engine/torch/python/gpustall/ring.py writes it.
+// The layout of a ring's file: engine/torch/python/gpustall/ring.py writes it.
 const (
 	ringMagic  = "gpustall"
 	ringLayout = 1
@@ -27,7 +27,7 @@ const (
 	maxSlots   = 1 << 20
 )
 
-// role is what the writer of a ring is.
+// role is the kind of thread that writes a ring.
 type role uint32
 
 const (
@@ -49,39 +49,39 @@ type record struct {
 	Kind             kind
 	_                uint8
 	Flags            uint16
-	Offset           uint32 // of kindBatch: ns from its start to its collation, 0 where that has a record of its own
+	Offset           uint32 // of kindBatch: ns from its start to its collation; 0 where collation has its own record
 }
 
 var _ [recordSize]byte = [unsafe.Sizeof(record{})]byte{}
 
-// ring is one writer's, in shared memory.
+// ring holds the records of one writer, in shared memory.
 type ring struct {
 	path      string
 	memory    []byte
 	slots     uint64
 	pid       int
 	parent    int // the process whose loop it works for
-	worker    int // -1 where it is none
+	worker    int // its number; -1 where the writer is not a worker
 	iteration uint32
 	role      role
 	mix       mix
 
-	tail    uint64 // records read
-	limit   uint64 // and that may be read now
-	before  uint64 // limit at the look before this one
-	dropped int64  // since they were last asked for
-	ended   bool   // nothing follows
+	tail    uint64 // the number of records read
+	limit   uint64 // the number of records that may be read
+	before  uint64 // the count that the last look found
+	dropped int64  // records that were overwritten, until Bridge.lost counts them
+	ended   bool   // the writer has ended
 }
 
-// mix is how the batches of a worker divide whose phases were timed, for those whose were not.
+// mix is how the timed batches of a worker divide into phases. Its other batches are taken to divide alike.
 type mix struct {
 	batches int
-	mean    [trace.NumPhases]int64 // ns a batch, of the last ones most
+	mean    [trace.NumPhases]int64 // ns a batch; recent batches weigh more
 	trace.Mix
 }
 
-// learn takes a batch whose phases were timed. The first one of a worker is unlike others, as
-// what it reads and imports is new to it.
+// learn adds a batch whose phases were timed. A worker's first batch differs from others: it reads and
+// imports things for the first time.
 func (m *mix) learn(spent *[trace.NumPhases]int64) {
 	m.batches++
 	for k := range spent {
@@ -135,11 +135,11 @@ func (r *ring) word(at int) uint64 {
 	return atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.memory[at])))
 }
 
-// over reports whether the writer has ended, whatever of it is still to be read.
+// over reports whether the writer has ended. Some of its records may still be unread.
 func (r *ring) over() bool { return r.memory == nil || r.word(closedAt) != 0 }
 
-// look finds how many records there are. The writer, in Python, has no barriers: where the
-// processor may show stores out of order, a record is believed at the second look.
+// look finds how many records there are. The writer, in Python, has no memory barriers. Where the
+// processor may show stores out of order, a record is believed only at the second look.
 func (r *ring) look() {
 	r.ended = r.word(closedAt) != 0
 	n := r.word(countAt)
@@ -150,8 +150,8 @@ func (r *ring) look() {
 	}
 }
 
-// read appends the records up to the last look. Those that the writer has overwritten
-// meanwhile are counted as dropped.
+// read appends the records up to the last look. It counts those that the writer overwrote meanwhile as
+// dropped.
 func (r *ring) read(into []record) []record {
 	if r.limit-r.tail > r.slots {
 		r.dropped += int64(r.limit - r.tail - r.slots)

@@ -11,13 +11,13 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// pools is what workers' threads beside their main ones did: those of OpenCV or OpenMP, for instance.
+// pools measures what workers' other threads use, for instance those of OpenCV or OpenMP.
 type pools struct {
 	at   time.Time
-	last map[int]map[int]time.Duration // on a core, by worker and thread
+	last map[int]map[int]time.Duration // time on a core, by worker and thread
 }
 
-// tell records how many cores they used since it was last asked. A few workers stand for all.
+// tell records how many cores those threads used since the last call. A few workers stand for all.
 func (p *pools) tell(pids iter.Seq[int], recorder *trace.Recorder) {
 	now, seen := time.Now(), map[int]map[int]time.Duration{}
 	var used time.Duration
@@ -40,8 +40,8 @@ func (p *pools) tell(pids iter.Seq[int], recorder *trace.Recorder) {
 	p.at, p.last = now, seen
 }
 
-// beside is how long a worker's threads were on a core between two looks, without its main one and
-// the busiest of the others, which may be the one that sends its batches.
+// beside returns how long a worker's threads were on a core between two looks. It leaves out the main
+// thread and the busiest other one, which may be the thread that sends batches.
 func beside(pid int, before, after map[int]time.Duration) (sum time.Duration) {
 	var each []time.Duration
 	for tid, t := range after {
