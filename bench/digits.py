@@ -84,16 +84,16 @@ def ours(gpustall, root, seed, epochs, first, scratch):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     p.add_argument("--gpustall", default="bin/gpustall")
     p.add_argument("--seeds", type=int, default=3)
     p.add_argument("--epochs", type=int, default=10)
     a = p.parse_args()
     try:
-        import safetensors
+        import safetensors  # noqa: F401 - what runs below imports it
         import sklearn
         import torch
-        import torchvision
+        import torchvision  # noqa: F401 - what runs below imports it
     except ImportError as e:
         print(f"skipped: digits ({e})")
         return

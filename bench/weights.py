@@ -63,7 +63,8 @@ def main():
         p = run(*train, "--init", f"resnet18-{classes}.safetensors", "--save", "out.safetensors", "--checkpoint", "kept")
         out = load_file(os.path.join(d, "out.safetensors"))
         check("gpustall takes torchvision's resnet18", p.returncode == 0)
-        check("load_state_dict takes what gpustall writes, strictly", torchvision.models.resnet18(num_classes=classes).load_state_dict(out, strict=True) is not None)
+        loaded = torchvision.models.resnet18(num_classes=classes).load_state_dict(out, strict=True)
+        check("load_state_dict takes what gpustall writes, strictly", loaded is not None)
         same = [k for k, v in m.state_dict().items() if "running" not in k and "tracked" not in k and not torch.equal(v, out[k])]
         check(f"{len(out)} tensors: the weights are those that it began with, bit for bit {same[:3]}", not same)
         moved = [k for k, v in m.state_dict().items() if "running" in k and torch.equal(v, out[k])]
@@ -76,7 +77,8 @@ def main():
         check("a head for 1000 classes is left out, and that is said", f"is new: the file has 1000 classes, the data {classes}" in p.stderr)
         kept = [f for f in os.listdir(os.path.join(d, "kept"))]
         tensors = load_file(os.path.join(d, "kept", kept[0]))
-        check("a checkpoint is a safetensors file too", torch.equal(tensors["fc.weight"], out["fc.weight"]) and "optimizer.momentum_buffer.fc.weight" in tensors)
+        momentum = "optimizer.momentum_buffer.fc.weight" in tensors
+        check("a checkpoint is a safetensors file too", torch.equal(tensors["fc.weight"], out["fc.weight"]) and momentum)
         half = {k: (v.half() if v.is_floating_point() else v) for k, v in m.state_dict().items()}
         save_file(half, os.path.join(d, "half.safetensors"))
         p = run(*train, "--init", "half.safetensors", "--save", "wide.safetensors")

@@ -14,7 +14,6 @@ import time
 
 import torch
 import torch.nn.functional as F
-
 from make_goldens import build
 
 
@@ -33,7 +32,10 @@ def measure(case, seconds, channels_last, compiled=False, bf16=False):
         x = torch.randn(batch, 3, side, side).contiguous(memory_format=layout)
     y = torch.randint(0, 10, (batch,))
     opt = torch.optim.SGD(model.parameters(), 0.001, momentum=0.9, weight_decay=5e-4)
-    keep = lambda name, v: v
+
+    def keep(name, v):
+        return v
+
     run = torch.compile(lambda x: model(x, keep)) if compiled else lambda x: model(x, keep)
     times = []
     begin = time.perf_counter()
@@ -47,9 +49,9 @@ def measure(case, seconds, channels_last, compiled=False, bf16=False):
         loss.item()
         times.append(time.perf_counter() - t)
     median = statistics.median(times[1:])
+    how = ("NHWC" if channels_last else "NCHW") + (" compiled" if compiled else "") + (" bf16" if bf16 else "")
     print("%-18s %s %8.1f ms  %8.1f images/s (median of %d)  best %.1f"
-          % (case, ("NHWC" if channels_last else "NCHW") + (" compiled" if compiled else "") + (" bf16" if bf16 else ""), 1e3 * median, batch / median, len(times) - 1,
-             batch / min(times[1:])), flush=True)
+          % (case, how, 1e3 * median, batch / median, len(times) - 1, batch / min(times[1:])), flush=True)
 
 
 def main():

@@ -14,6 +14,7 @@ the relative error of PyTorch's own float32 run: the noise to expect.
 import json
 import os
 import sys
+from typing import Any
 
 import numpy as np
 import torch
@@ -56,7 +57,7 @@ class Corners:
     a gradient on or off: zero before a ReLU, a tie in a max-pool."""
 
     least = None
-    before = None  # what went into the last ReLU
+    before: Any = None  # what went into the last ReLU
 
     @classmethod
     def see(cls, distance):
@@ -421,7 +422,7 @@ def main():
         case["corner"] = float("%.2g" % corners(case))
         t64, loss, hits, eval_loss = one_step(case, torch.float64)
         t32, loss32, _, _ = one_step(case, torch.float32)
-        out = dict(case, loss=loss, hits=hits, eval_loss=eval_loss)
+        out: dict = dict(case, loss=loss, hits=hits, eval_loss=eval_loss)
         for group in ["forward", "grads", "weights", "stats", "eval"]:
             names = [n for n in t64 if n.startswith(group + ":")]
             out[group] = [fingerprint(n, t64[n], t32[n], case.get("keep", KEEP)) for n in names]

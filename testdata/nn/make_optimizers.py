@@ -16,8 +16,7 @@ import json
 import os
 
 import torch
-
-from make_goldens import CNN, Random, fingerprint, initialise, step, uniform
+from make_goldens import CNN, KEEP, Random, fingerprint, initialise, step, uniform
 
 STEPS = 50
 CASE = {"model": "cnn", "in": [8, 8, 3], "batch": 8, "classes": 10, "seed": 5}
@@ -49,7 +48,7 @@ def optimizer(model, text):
     name, *words = text.split(",")
     o = dict(w.split("=") for w in words)
     only = o.pop("decay", "all") == "weights"
-    o = {k: float(v) for k, v in o.items()}
+    o: dict = {k: float(v) for k, v in o.items()}
     if name in ("sgd", "momentum", "nesterov"):
         make = torch.optim.SGD
         if name != "sgd":
@@ -116,7 +115,7 @@ def main():
     for text in OPTIMIZERS:
         losses, weights = train(text, torch.float64)
         noisy_losses, noisy = train(text, torch.float32)
-        prints = [fingerprint("weights:" + n, weights[n], noisy[n]) for n in ("conv1.weight", "conv1.bias", "fc.weight")]
+        prints = [fingerprint("weights:" + n, weights[n], noisy[n], KEEP) for n in ("conv1.weight", "conv1.bias", "fc.weight")]
         worst = max(abs(b / a - 1) for a, b in zip(losses, noisy_losses))
         print("%-55s loss %.4f -> %.4f; float32 off by %.0e, weights by %s"
               % (text, losses[0], losses[-1], worst, " ".join("%.0e" % f["f32"] for f in prints)))

@@ -43,7 +43,7 @@ def run(make, by):
     o = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=LR, momentum=0.9)
     scheduler = make(o)
     out = []
-    for epoch in range(EPOCHS):
+    for _ in range(EPOCHS):
         for _ in range(PER_EPOCH):
             g = o.param_groups[0]
             out.append([float("%.9g" % g["lr"]), float("%.9g" % g["momentum"])])

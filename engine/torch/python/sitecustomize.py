@@ -7,7 +7,6 @@ Whatever fails here, the script runs on as if this file were not there.
 import os
 import sys
 
-
 # The folders of such files as this that run in this process: gpustall may run under gpustall.
 _seen = sys.__dict__.setdefault("_gpustall_seen", set())
 _ours = os.path.dirname(os.path.abspath(__file__))
@@ -37,7 +36,7 @@ def _hidden():
         return  # or it is what runs this one
     module = importlib.util.module_from_spec(spec)
     sys.modules["sitecustomize"] = module
-    spec.loader.exec_module(module)
+    spec.loader.exec_module(module)  # pyright: ignore[reportAttributeAccessIssue] - a loader of any kind
 
 
 if _ours not in _seen:

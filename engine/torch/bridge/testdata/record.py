@@ -25,7 +25,7 @@ def recorded():
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     data = samples(96, 0.003, lambda i: (torch.randn(8), i % 4))
     train, val = DataLoader(data, batch_size=8, shuffle=True, num_workers=1), DataLoader(data, batch_size=32)
-    for epoch, workers in enumerate((3, 0, 2)):
+    for workers in (3, 0, 2):
         for i, (x, y) in enumerate(train):
             if i == 5:
                 harness.ask(num_workers=workers)
@@ -34,7 +34,7 @@ def recorded():
             optimizer.step()
             time.sleep(0.002)
         with torch.no_grad():
-            for x, y in val:
+            for x, _ in val:
                 model(x)
 
 
@@ -45,7 +45,7 @@ def device():
     from torch.utils.data import DataLoader
 
     cuda = standin.install()
-    for batch in DataLoader(samples(160, 0.005, lambda i: i), batch_size=4, num_workers=1):
+    for _ in DataLoader(samples(160, 0.005, lambda i: i), batch_size=4, num_workers=1):
         cuda.work(5_000_000)
 
 

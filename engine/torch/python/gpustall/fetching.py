@@ -7,6 +7,7 @@ import functools
 import itertools
 import operator
 import weakref
+from typing import Any
 
 from gpustall import process, ring
 from gpustall.usage import LONG, LONG_BATCH, NOT_READ, SELDOM, SOME, Usage
@@ -194,7 +195,7 @@ class Indices(list):
     runs for a sample. A data set that is given them (__getitems__) may keep them: what it copies or
     pickles is a list, and so are they when the batch is done."""
 
-    observer = None
+    observer: Any = None
 
     def __reduce_ex__(self, protocol):
         return list, (self[:],)

@@ -3,6 +3,7 @@
 import functools
 import sys
 
+
 def behind(loader):
     """The loader that the script has: fastai's asks for PyTorch's iterators by another one."""
     return loader.d if type(loader).__module__ == "fastai.data.load" else loader

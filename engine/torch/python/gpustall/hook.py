@@ -9,7 +9,7 @@ TARGET = "torch.utils.data.dataloader"
 def begin():
     if not os.environ.get("GPUSTALL_TORCH") or getattr(sys, "_gpustall_begun", False):
         return
-    sys._gpustall_begun = True  # other sitecustomizes may run ours again
+    sys.__dict__["_gpustall_begun"] = True  # other sitecustomizes may run ours again
     if TARGET in sys.modules:
         _install(sys.modules[TARGET])
         return
@@ -36,9 +36,9 @@ class _Finder:
             spec = importlib.util.find_spec(name)
         finally:
             self.busy = False
-        if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
+        run = getattr(spec and spec.loader, "exec_module", None)
+        if spec is None or spec.loader is None or run is None:
             return None
-        run = spec.loader.exec_module
         patch = _install if name == TARGET else _leave_to_python
 
         def exec_module(module):
@@ -46,7 +46,7 @@ class _Finder:
             patch(module)
 
         try:
-            spec.loader.exec_module = exec_module
+            spec.loader.exec_module = exec_module  # pyright: ignore[reportAttributeAccessIssue] - a loader of any kind
         except Exception:  # a loader that takes no attributes
             return None
         return spec

@@ -14,6 +14,7 @@ import pickle
 import queue
 import sys
 from multiprocessing import connection
+from typing import Any
 
 import torch
 from torch._utils import ExceptionWrapper
@@ -34,7 +35,8 @@ def unknown(module):
         return "this PyTorch's worker loop is not known: it takes %s" % ", ".join(names)
     for owner, name in (
         (module._BaseDataLoaderIter, "_next_index"), (module._BaseDataLoaderIter, "_reset"), (module._MultiProcessingDataLoaderIter, "_shutdown_workers"),
-        (module.DataLoader, "check_worker_number_rationality"), (module._DatasetKind, "create_fetcher"), (module._utils.signal_handling, "_set_worker_pids"), (module._utils.pin_memory, "pin_memory"),
+        (module.DataLoader, "check_worker_number_rationality"), (module._DatasetKind, "create_fetcher"),
+        (module._utils.signal_handling, "_set_worker_pids"), (module._utils.pin_memory, "pin_memory"),
     ):
         if not hasattr(owner, name):
             return "this PyTorch's DataLoader is not known: it has no %s" % name
@@ -160,7 +162,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         self._generation = 0
         self._changed = False
         self._turn = 0
-        self._results = None
+        self._results: Any = None
         self._done = None
         self._pinner = None
         self._early = collections.deque()  # what a thread that ended had taken
@@ -452,7 +454,8 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             unfit.retired = True
             self._leavers.append(unfit)
             most = max(unfit.number, self._plan.script["num_workers"])
-            refused = starting.Refused("worker_init_fn failed in worker %d: %s" % (unfit.number, failure.exc_msg.strip().rpartition("Unfit: ")[2]), "have it serve as many workers")
+            said = failure.exc_msg.strip().rpartition("Unfit: ")[2]
+            refused = starting.Refused("worker_init_fn failed in worker %d: %s" % (unfit.number, said), "have it serve as many workers")
             self._plan.stays_at(most, refused)
             self._look()  # there may be less to be in force now
             self._bury()
@@ -476,9 +479,9 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             except Exception as error:
                 self._explain(error)
                 if self._timeout > 0:
-                    raise RuntimeError("DataLoader timed out after %s seconds" % self._timeout)
+                    raise RuntimeError("DataLoader timed out after %s seconds" % self._timeout)  # noqa: B904 - as PyTorch raises it
                 if self._pinner is not None and not self._pinner.thread.is_alive():
-                    raise RuntimeError("Pin memory thread exited unexpectedly")
+                    raise RuntimeError("Pin memory thread exited unexpectedly")  # noqa: B904 - as PyTorch raises it
 
     @staticmethod
     def _sound(got):

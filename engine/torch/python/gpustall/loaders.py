@@ -6,12 +6,13 @@ import resource
 import threading
 import types
 import weakref
+from typing import Any
 
 from gpustall import batches, control, fetching, given, loops, process, ring, steps, worker
 
 now = process.now
 
-pytorch = None  # torch.utils.data.dataloader
+pytorch: Any = None  # torch.utils.data.dataloader
 plans = weakref.WeakKeyDictionary()  # of DataLoaders
 _roles = {}  # of loaders that look alike: whether they train
 _learners = set()  # those with whose batches something was learned
@@ -34,7 +35,8 @@ class Plan:
         if pipe:
             dataset = getattr(dataset, "_datapipe", dataset)  # which the loader wrapped
         self.name = given.dataset(loader)
-        self.alike = (self.name, id(dataset), type(getattr(loader, "sampler", None)).__name__, _count(getattr(loader, "sampler", None)), getattr(loader, "batch_size", None))
+        sampler = getattr(loader, "sampler", None)
+        self.alike = (self.name, id(dataset), type(sampler).__name__, _count(sampler), getattr(loader, "batch_size", None))
         self.trains = _roles.get(self.alike)  # None while it is not known
         try:
             self.samples = len(given.behind(loader).dataset)
@@ -247,8 +249,8 @@ class Plan:
             from gpustall import starting
 
             number, error = min(told)
-            refused = starting.Refused("the data set failed in worker %d before its first batch, as if that had no shard: %s" % (number, error), "have as many shards as workers")
-            self.stays_at(number, refused)
+            reason = "the data set failed in worker %d before its first batch, as if that had no shard: %s" % (number, error)
+            self.stays_at(number, starting.Refused(reason, "have as many shards as workers"))
 
     def _possible(self, loader):
         """The knobs that are to be in force; where the script has no workers, with those only that can begin."""
@@ -276,10 +278,10 @@ class Plan:
         module = pytorch._utils.worker
         before = {name: getattr(loader, name) for name in control.NAMES if hasattr(loader, name)}
         changed, failed = knobs != self.script and not self.why, None
-        drawn = _drawn(loader) if changed else None
+        drawn: Any = _drawn(loader) if changed else None
         try:
             if changed:
-                for name, value in before.items():
+                for name in before:
                     object.__setattr__(loader, name, knobs[name] if name in ("num_workers", "prefetch_factor") else bool(knobs[name]))
                 if loader.num_workers == 0:
                     object.__setattr__(loader, "prefetch_factor", None)
@@ -289,7 +291,9 @@ class Plan:
             if not self.why and loader.num_workers > 0:
                 if loader.num_workers > self.script["num_workers"] and not self.map_style and self.failed is None:
                     self.failed = (loader.multiprocessing_context or multiprocessing).SimpleQueue()
-                module._worker_loop = functools.partial(worker.loop_of_stock, process.current().pid, self.iteration, now(), self.script["num_workers"], self.failed)
+                module._worker_loop = functools.partial(
+                    worker.loop_of_stock, process.current().pid, self.iteration, now(), self.script["num_workers"], self.failed
+                )
             self.making = True
             iterator = original(loader)
         except Exception as error:
@@ -337,7 +341,8 @@ class Plan:
     def moved(self, other, t):
         """Tells that the loop trains with this loader now, and no more with the other one."""
         before, knobs = (_in_force.get(plan.alike, (plan.script,))[0] for plan in (other, self))
-        if before != knobs or _at_most.get(self.alike) != _at_most.get(other.alike) or any(self.about[name] != other.about[name] for name in ("batch_size", "shuffle", "drop_last")):
+        differs = any(self.about[name] != other.about[name] for name in ("batch_size", "shuffle", "drop_last"))
+        if before != knobs or differs or _at_most.get(self.alike) != _at_most.get(other.alike):
             state = process.current()
             state.tell("moved", t=t, step=state.steps, script=True, **dict(self.about, knobs=knobs))
             self.tell_most()

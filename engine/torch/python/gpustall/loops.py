@@ -44,7 +44,8 @@ class Loop:
         parts.settle(self)
         watch, step, since, batch, _ = self.open[-1]
         core, waiting = self.spent(usage)
-        self.record(ring.BODY, since, t, watch.iteration, watch.round, batch, step, -1, 0, (ring.FINAL if ends else 0) | (ring.TRAIN if step >= 0 else 0), core, waiting)
+        flags = (ring.FINAL if ends else 0) | (ring.TRAIN if step >= 0 else 0)
+        self.record(ring.BODY, since, t, watch.iteration, watch.round, batch, step, -1, 0, flags, core, waiting)
         self.open[-1][2] = t
         if ends:
             self.open.pop()

@@ -1,6 +1,7 @@
 """Loops that use no DataLoader and say by themselves where a step is: gpustall.watch and gpustall.step."""
 
 import threading
+from typing import Any
 
 from gpustall import batches, loaders, loops, process, steps
 
@@ -47,7 +48,7 @@ def watch(iterable, name=None):
 
 
 def _items(mine, iterable):
-    items = None
+    items: Any = None
 
     def following():
         nonlocal items

@@ -4,6 +4,7 @@ import functools
 import inspect
 import sys
 import warnings
+from typing import Any
 
 from gpustall import loaders, parts, process, worker
 
@@ -83,7 +84,7 @@ def _subclassed(cls, *args, **kwargs):
 def _own_iter(original):
     """Has the iterators watched that a subclass makes without asking DataLoader for them (torchdata's
     StatefulDataLoader). What else it returns, and what DataLoader made of it, is left as it is."""
-    module = sys.modules.get(original.__module__)
+    module: Any = sys.modules.get(original.__module__)
 
     @functools.wraps(original)
     def watched(self):

@@ -7,12 +7,22 @@ import functools
 import os
 import threading
 import weakref
+from typing import Any
 
 from gpustall import process, ring
 
 now = process.now
 
 APART = 20  # backward passes without a batch, from which on it is told
+
+ELSEWHERE = (
+    "one thread takes the batches and another learns from them: the device's share is that of the time in which the first waits for no data,"
+    " and what overlaps is not seen"
+)
+KEPT = (
+    "the script learns from batches that it does not take from a DataLoader now, those that it keeps (in a list, by itertools.cycle) or makes itself:"
+    " that is in no step; gpustall.step() after each shows it"
+)
 
 _installed = False
 _compiling = lambda: False  # noqa: E731
@@ -91,7 +101,7 @@ def _watch_backward():
         def run_backward(self):
             try:
                 if _begin(ring.BACKWARD, True):
-                    once = functools.partial(plain)
+                    once: Any = functools.partial(plain)
                     once.over = weakref.ref(once, here.loop.passed)
                     return once
             except Exception:
@@ -124,11 +134,11 @@ def _begin(kind, whole):
     if loop is None or not loop.open:
         if state.shown is not None and state.taker != threading.get_ident() and not state.elsewhere:
             state.elsewhere = True
-            state.tell("note", level="warn", text="one thread takes the batches and another learns from them: the device's share is that of the time in which the first waits for no data, and what overlaps is not seen")
+            state.tell("note", level="warn", text=ELSEWHERE)
         elif state.shown is not None and state.taker == threading.get_ident() and kind == ring.BACKWARD:
             state.apart += 1
             if state.apart == APART:
-                state.tell("note", level="warn", text="the script learns from batches that it does not take from a DataLoader now, those that it keeps (in a list, by itertools.cycle) or makes itself: that is in no step; gpustall.step() after each shows it")
+                state.tell("note", level="warn", text=KEPT)
         return False
     watch = loop.open[-1][0]
     if loop.open[-1][1] < 0 and not watch.trains:

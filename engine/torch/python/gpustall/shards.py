@@ -94,7 +94,8 @@ def _calls(function, seen):
     named = [known[n] for n in names if n in known]
     named += [vars(m)[n] for m in named if isinstance(m, types.ModuleType) for n in names if n in vars(m)]
     named += [getattr(function, "__wrapped__", None)] + [c.cell_contents for c in function.__closure__ or () if c != types.CellType()]
-    return any(_splits(n.__name__) if isinstance(n, types.ModuleType) else isinstance(n, (type, types.FunctionType, IterableDataset)) and _asks(n, seen) for n in named)
+    kinds = (type, types.FunctionType, IterableDataset)
+    return any(_splits(n.__name__) if isinstance(n, types.ModuleType) else isinstance(n, kinds) and _asks(n, seen) for n in named)
 
 
 def _splits(module):

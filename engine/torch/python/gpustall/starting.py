@@ -45,7 +45,7 @@ def unguarded(context):
     path, name = getattr(main, "__file__", None), getattr(getattr(main, "__spec__", None), "name", "")
     if method(context) == "fork" or path is None or name == "__main__" or name.endswith(".__main__"):
         return None
-    frame = sys._current_frames().get(threading.main_thread().ident)
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
     while frame is not None and not (frame.f_code.co_name == "<module>" and frame.f_globals is main.__dict__):
         frame = frame.f_back
     if frame is None:
@@ -56,10 +56,11 @@ def unguarded(context):
     except (OSError, SyntaxError, ValueError):
         return None
     for node in tree.body:
-        if isinstance(node, ast.If) and node.lineno <= frame.f_lineno <= node.end_lineno:
+        if isinstance(node, ast.If) and node.lineno <= frame.f_lineno <= (node.end_lineno or 0):
             if any(isinstance(part, ast.Name) and part.id == "__name__" for part in ast.walk(node.test)):
                 return None
-    return Refused("workers begin by %s here and would run the script again" % method(context), "have the script train under if __name__ == '__main__', or " + FORK)
+    hint = "have the script train under if __name__ == '__main__', or " + FORK
+    return Refused("workers begin by %s here and would run the script again" % method(context), hint)
 
 
 class Probe:
@@ -80,5 +81,8 @@ class Probe:
         code = self.process.exitcode
         if not code:
             return None
-        reason = "a worker that began by %s ended at once, %s" % (self.method, "by signal %d" % -code if code < 0 else "with exit code %d; the script's output says why" % code)
-        return Refused(reason, "" if code < 0 else "define what the DataLoader is given where importing the script defines it, or " + FORK)
+        began = "a worker that began by %s ended at once, " % self.method
+        if code < 0:
+            return Refused(began + "by signal %d" % -code, "")
+        hint = "define what the DataLoader is given where importing the script defines it, or " + FORK
+        return Refused(began + "with exit code %d; the script's output says why" % code, hint)

@@ -5,6 +5,7 @@ when it has it, and what it does in between.
 import threading
 import time
 import weakref
+from typing import Any
 
 from gpustall import control, loops, parts, process, ring
 from gpustall.usage import LATE, LONG_BATCH, SELDOM, SOME
@@ -21,17 +22,17 @@ class Watch:
         self.trains = False  # its epoch: a loader that trains may be gone through to evaluate, too
         self.learned = 0  # what the process had learned when its epoch began
         self.round = 0
-        self.begun = now()  # its epoch
-        self.joins = None  # the step of another loader's batch, while a batch for it is waited for
+        self.begun: float = now()  # its epoch
+        self.joins: Any = None  # the step of another loader's batch, while a batch for it is waited for
         self.batch = -1  # the last one delivered, as its worker calls it
         self.samples = 0  # of the last one that was no step
         self.delivered = 0
         self.came = None  # what the iterator tells of the batch that it delivers: number, samples, CHANGING or 0
-        self.iterator = None  # a weak reference, where it is a DataLoader's
+        self.iterator: Any = None  # a weak reference, where it is a DataLoader's
         self.left = None, None  # when that was let go, and the device's event then
         self.dropped = False  # a generator of gpustall.watch was let go
         self.numbered = False  # its batches are numbered through all epochs
-        self.inline = None  # the task of a loop that loads by itself
+        self.inline: Any = None  # the task of a loop that loads by itself
 
     def gone(self):
         return self.dropped or self.iterator is not None and self.iterator() is None
@@ -82,7 +83,8 @@ class Watch:
                     core, waiting = loop.spent(before)
                     if waiting > (start - since) >> 4:
                         loop.wary = turn + SELDOM
-                loop.record(ring.BODY, since, start, self.iteration, self.round, batch, step, -1, 0, ring.FINAL | (ring.TRAIN if step >= 0 else 0), core, waiting)
+                flags = ring.FINAL | (ring.TRAIN if step >= 0 else 0)
+                loop.record(ring.BODY, since, start, self.iteration, self.round, batch, step, -1, 0, flags, core, waiting)
                 if loop.parts:
                     loop.parts.clear()
                 if loop.device is not None and step >= 0:
@@ -161,7 +163,8 @@ class Watch:
     def _attend(self, loop, start):
         """Does what the screen asks for before the next batch, and says when that was done."""
         state = loop.state
-        if self.plan.trains and (self.trains or self.first) and self.joins is None and (state.capture is not None or state.captures != state.control.captures()):
+        captured = state.capture is not None or state.captures != state.control.captures()
+        if captured and self.plan.trains and (self.trains or self.first) and self.joins is None:
             from gpustall import capture
 
             capture.look(state)
@@ -215,7 +218,8 @@ class Watch:
             return
         if plan.judge():
             if not plan.beside:
-                process.current().tell("note", level="info", text="the loop takes from another DataLoader in turn, over %s with num_workers=%s" % (plan.about.get("dataset"), plan.script.get("num_workers")))
+                text = "the loop takes from another DataLoader in turn, over %s with num_workers=%s"
+                process.current().tell("note", level="info", text=text % (plan.about.get("dataset"), plan.script.get("num_workers")))
             plan.beside, self.joins = True, entry
             if loop.device is not None:
                 loop.device.ends(entry[1], goes_on=True)

@@ -9,6 +9,7 @@ import os
 import sys
 from multiprocessing import util
 from queue import Empty
+from typing import Any
 
 from gpustall import control, fetching, process, ring
 from gpustall.usage import LATE, LONG, Usage
@@ -64,7 +65,8 @@ class Sender:
         self.plain_put, self.plain_send = queue.put, queue._send_bytes
         self.info, self.task = info, task
         self.batches = collections.deque()  # [number, round, when it was put, the thread's usage by then], in the order of the queue
-        self.write = self.usage = None  # the thread's, once it has begun
+        self.write: Any = None  # the thread's, once it has begun
+        self.usage: Any = None  # likewise
         self.free = 0  # when it had sent the last one
         self.before = None  # the usage then, if that took LONG
         self.lost = False  # what is sent is not known any more
@@ -137,7 +139,9 @@ class Spare:
     batch, its errors are the script's own."""
 
     def __init__(self, create, args, info):
-        self.info, self.plain, self.error = info, None, info.error
+        self.info: Any = info
+        self.plain: Any = None
+        self.error = info.error
         try:
             self.plain = create(*args)
         except Exception as error:
@@ -171,7 +175,7 @@ def begin_spare(init_fn, number):
     try:
         init_fn(number)
     except Exception as error:
-        raise Unfit(process.said(error).partition("\n")[0][:400].rstrip("."))
+        raise Unfit(process.said(error).partition("\n")[0][:400].rstrip(".")) from error
 
 
 class Info:

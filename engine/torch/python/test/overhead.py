@@ -9,8 +9,9 @@ import time
 
 import harness
 import torch
-from gpustall import parts, ring
 from torch.utils.data import DataLoader, Dataset, dataloader
+
+from gpustall import parts, ring
 
 ROUNDS, BATCHES = 60, 40
 CALLS = 1000
@@ -53,8 +54,8 @@ def spans():
         engine = torch.autograd.Variable._execution_engine
         for name, role in (("a span", ring.LOOP), ("a worker's span", ring.WORKER)):
             record = ring.Ring(harness.FOLDER, role).record
-            print("%-28s %6.2f us" % (name, calls(lambda: record(ring.FETCH, now(), now(), 1, 0, 1)) / 1e3))
-        print("%-28s %6.2f us" % ("a backward pass", calls(lambda: engine.run_backward) / 1e3))
+            print("%-28s %6.2f us" % (name, calls(lambda record=record: record(ring.FETCH, now(), now(), 1, 0, 1)) / 1e3))
+        print("%-28s %6.2f us" % ("a backward pass", calls(lambda engine=engine: engine.run_backward) / 1e3))
         step = lambda: (parts._stepping(optimizer, (optimizer,), {}), parts._stepped(optimizer, (), {}))  # noqa: E731
         print("%-28s %6.2f us" % ("an optimizer's step", calls(step) / 1e3))
 
@@ -79,6 +80,7 @@ def main():
         loader = DataLoader(Samples(transform), batch_size=size)
         plain = dataloader._SingleProcessDataLoaderIter(loader)
         iterators = best(plain), best(iter(loader))
+        bare = watched = 0.0
         for _ in range(ROUNDS):
             bare, watched = next(iterators[0]), next(iterators[1])
         print("%-28s %6.1f us by PyTorch alone, %6.1f us watched: %5.1f us a batch" % (name, bare / 1e3, watched / 1e3, (watched - bare) / 1e3))

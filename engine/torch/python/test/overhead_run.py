@@ -155,7 +155,8 @@ def main(seconds, model, loader):
         epoch(True)
         epochs += 1
     theirs = (gpustall_cpu() - theirs) / epochs / 1e9  # it is woken as often beside other epochs, and for less
-    print("%d pairs of %d steps, without: %.2f s of CPU time and %.2f s" % (len(pairs), len(loader), statistics.median(b[0] for _, b in pairs), statistics.median(b[1] for _, b in pairs)))
+    used, took = (statistics.median(b[i] for _, b in pairs) for i in (0, 1))
+    print("%d pairs of %d steps, without: %.2f s of CPU time and %.2f s" % (len(pairs), len(loader), used, took))
     for name, ratio in (
         ("CPU time of the script and its workers", lambda a, b: a[0] / b[0]),
         ("with gpustall's own", lambda a, b: (a[0] + theirs) / b[0]),

@@ -8,8 +8,9 @@ import unittest
 
 import harness
 import torch
-from gpustall import capture, ring
 from torch.utils.data import DataLoader, Dataset
+
+from gpustall import capture, ring
 
 ASKED = 8  # the page's word
 
@@ -44,7 +45,9 @@ class CaptureTest(unittest.TestCase):
         return harness.messages("captured")[before:]
 
     def test_steps_are_captured(self):
-        marked = lambda: len([s for s in harness.spans(ring.NEXT) if s["flags"] & ring.PROFILED])
+        def marked():
+            return len([s for s in harness.spans(ring.NEXT) if s["flags"] & ring.PROFILED])
+
         before = marked()
         (told,) = self.train(at=(5,))
         self.assertEqual((told["error"], told["steps"]), ("", capture.STEPS))
@@ -75,7 +78,8 @@ print([m["error"] for m in harness.messages("captured")])
 import atexit
 """
         env = {k: v for k, v in os.environ.items() if k != "GPUSTALL_TORCH"}
-        done = subprocess.run([sys.executable, "-W", "ignore", "-c", text + "atexit._run_exitfuncs(); print([m['error'] for m in harness.messages('captured')])"],
+        text += "atexit._run_exitfuncs(); print([m['error'] for m in harness.messages('captured')])"
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", text],
                               capture_output=True, text=True, env=env, cwd=os.path.dirname(os.path.abspath(__file__)), timeout=240)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.splitlines()[0], "[]", done.stderr)

@@ -8,8 +8,9 @@ import time
 import unittest
 
 import harness
-from gpustall import device, ring
 from standin import StandIn
+
+from gpustall import device, ring
 
 now = time.monotonic_ns
 
@@ -21,6 +22,12 @@ class Loop:
     def record(self, kind, start, end, step=-1, flags=0):
         assert kind == ring.DEVICE
         self.spans.append((step, start, end))
+
+
+def run(text, env):
+    """Runs a script."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    return subprocess.run([sys.executable, "-W", "ignore", "-c", text], env=env, cwd=here, capture_output=True, text=True, timeout=120)
 
 
 def train(cuda, loop, steps, load, compute):
@@ -75,7 +82,7 @@ class DeviceTest(unittest.TestCase):
         for text, steps, most in ((WHOLE, range(5), 5), (LEFT, range(3), 5), (CHILD, range(5), 5), (LATE, range(1, 6), 5), (HANGS, [], 10)):
             with tempfile.TemporaryDirectory() as folder:
                 env = dict(os.environ, GPUSTALL_TORCH=folder, PYTHONPATH="")  # harness begins the hook
-                done = subprocess.run([sys.executable, "-W", "ignore", "-c", COMMON + text], env=env, cwd=os.path.dirname(os.path.abspath(__file__)), capture_output=True, text=True, timeout=120)
+                done = run(COMMON + text, env)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
                 spans = harness.spans(ring.DEVICE, folder)
                 self.assertEqual([s["step"] for s in spans], list(steps), text)
@@ -91,7 +98,7 @@ class DeviceTest(unittest.TestCase):
         """It is watched no more, which is said once; the loop still is."""
         with tempfile.TemporaryDirectory() as folder:
             env = dict(os.environ, GPUSTALL_TORCH=folder, PYTHONPATH="")
-            done = subprocess.run([sys.executable, "-W", "ignore", "-c", COMMON + FAILS], env=env, cwd=os.path.dirname(os.path.abspath(__file__)), capture_output=True, text=True, timeout=120)
+            done = run(COMMON + FAILS, env)
             self.assertEqual((done.returncode, done.stderr), (0, "gpustall: the device is watched no more: RuntimeError: as planned\n"))
             self.assertEqual([s["step"] for s in harness.spans(ring.BODY, folder)], list(range(5)))
 

@@ -13,10 +13,11 @@ from unittest import mock
 
 import harness
 import torch
-import gpustall
-from gpustall import process, ring
 from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, SequentialSampler, TensorDataset, get_worker_info
+
+import gpustall
+from gpustall import process, ring
 
 PORTS = [5000, 5001]
 MODEL = nn.Linear(1, 1)
@@ -176,7 +177,8 @@ class GuestTest(unittest.TestCase):
 
         uses = {
             "called": lambda t, x: t(x), "gone through": through, "looked into": lambda t, x: t[0](x), "counted": lambda t, x: x * len(t),
-            "copied": lambda t, x: copy.deepcopy(t)(x), "pickled": lambda t, x: pickle.loads(pickle.dumps(t))(x), "asked": lambda t, x: x if t and isinstance(t, nn.Module) else None,
+            "copied": lambda t, x: copy.deepcopy(t)(x), "pickled": lambda t, x: pickle.loads(pickle.dumps(t))(x),
+            "asked": lambda t, x: x if t and isinstance(t, nn.Module) else None,
         }
         for name, use in uses.items():
             with self.subTest(name):
@@ -212,12 +214,13 @@ class GuestTest(unittest.TestCase):
             out = []
             for _ in range(3):
                 out.append((seen(loader), torch.rand(()).item()))
-                loader._iterator._shutdown_workers()
+                loader._iterator._shutdown_workers()  # pyright: ignore[reportOptionalMemberAccess]
                 loader._iterator = None
             return out
 
         watched = epochs()
-        with mock.patch.object(DataLoader, "__iter__", DataLoader.__iter__.__wrapped__), mock.patch.object(DataLoader, "_get_iterator", DataLoader._get_iterator.__wrapped__):
+        plain = {name: getattr(DataLoader, name).__wrapped__ for name in ("__iter__", "_get_iterator")}
+        with mock.patch.multiple(DataLoader, **plain):
             self.assertEqual(epochs(), watched)
 
     def test_a_loop_within_a_loop_over_workers_that_stay(self):

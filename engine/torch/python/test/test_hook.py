@@ -1,5 +1,6 @@
 """The way in: whatever starts Python, the script runs as it would without us."""
 
+import io
 import json
 import os
 import struct
@@ -218,8 +219,9 @@ observe.install(dataloader)
 
         for method in ("fork", "forkserver", "spawn"):
             env = dict(os.environ, GPUSTALL_TORCH=self.folder, PYTHONPATH=PACKAGE)
-            with subprocess.Popen([sys.executable, self.write("script.py", KILLED % method)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env) as training:
-                workers = [int(pid) for pid in training.stdout.readline().split()]
+            command = [sys.executable, self.write("script.py", KILLED % method)]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env) as training:
+                workers = [int(pid) for pid in (training.stdout or io.StringIO()).readline().split()]
                 training.kill()
                 training.wait()
                 for _ in range(300):
@@ -254,7 +256,7 @@ for _ in range(4):
             return clock[0]
 
         class Fetcher:
-            dataset = None
+            dataset, first = None, False
 
             def fetch(self, indices):
                 list(indices) if self.first else None  # as a Subset does, before it loads any
@@ -271,7 +273,9 @@ for _ in range(4):
             record = staticmethod(lambda *what: told.append(what))
 
         with mock.patch.object(fetching, "now", now):
-            for first, indices, sample, micros in ((False, [3, 7, 9], 7, 51), (False, [3, 9, 7], 7, 51), (False, ["a", 9], -1, 1), (False, [], -1, 0), (True, [9, 7], 9, 1)):
+            for first, indices, sample, micros in (
+                (False, [3, 7, 9], 7, 51), (False, [3, 9, 7], 7, 51), (False, ["a", 9], -1, 1), (False, [], -1, 0), (True, [9, 7], 9, 1),
+            ):
                 fetcher = Fetcher()
                 fetcher.first = first
                 fetching.Observer(Ring, 1, fetching.Task()).watch(fetcher)
@@ -332,6 +336,9 @@ for _ in range(4):
         told, clock, seen = [], [0], []
 
         class Data:
+            took: int
+            dataset: "Data"
+
             def __init__(self):
                 self.loader, self.transform = self.load, self.change
 
@@ -345,6 +352,8 @@ for _ in range(4):
                 return 1 // i
 
         class Fetcher:
+            between: int
+
             def __init__(self):
                 self.dataset, self.collate_fn = Data(), list
 
@@ -360,7 +369,8 @@ for _ in range(4):
             record = staticmethod(lambda *what: told.append(what))
 
         def batch(indices, took, between=0):
-            told.clear(), seen.clear()
+            told.clear()
+            seen.clear()
             fetcher.dataset.took, fetcher.between = took, between
             fetcher.fetch(indices)
             return [(what[0], what[2] - what[1]) for what in told]
@@ -382,10 +392,11 @@ for _ in range(4):
             self.assertEqual(observer.every, 160)  # 4 phases in 20 us
             self.assertEqual({len(batch([1, 2], 9_000)) for _ in range(40)}, {1})
             inner, outer = Data(), Data()  # an image folder, and what has a transform of its own for a part of it
-            inner._transforms = inner.__dict__.pop("transform")
-            outer.dataset, outer.transforms = inner, outer.__dict__.pop("transform")
+            vars(inner)["_transforms"] = vars(inner).pop("transform")
+            outer.dataset, vars(outer)["transforms"] = inner, vars(outer).pop("transform")
             del outer.loader
-            self.assertEqual([(own is vars(inner), name) for own, name, _, _ in fetching.Stages(outer, observer).found], [(False, "transforms"), (True, "loader"), (True, "_transforms")])
+            found = [(own is vars(inner), name) for own, name, _, _ in fetching.Stages(outer, observer).found]
+            self.assertEqual(found, [(False, "transforms"), (True, "loader"), (True, "_transforms")])
 
 
 sys.path.insert(0, PACKAGE)

@@ -2,7 +2,6 @@
 to put something around it or to keep it for ever, or by making PyTorch's iterators with no DataLoader."""
 
 import gc
-import multiprocessing
 import os
 import queue
 import random
@@ -11,13 +10,15 @@ import threading
 import types
 import unittest
 from multiprocessing.context import ForkContext
+from multiprocessing.process import BaseProcess
 from unittest import mock
 
 import harness
 import torch
-from gpustall import process, ring
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 from torch.utils.data import dataloader as stock
+
+from gpustall import process, ring
 
 
 class Noise(Dataset):
@@ -78,7 +79,7 @@ class Keeping(DataLoader):
 
     def reset(self):
         if hasattr(self.iterator, "_workers"):
-            self.iterator._shutdown_workers()
+            self.iterator._shutdown_workers()  # pyright: ignore[reportOptionalMemberAccess]
         self.iterator = None
 
 
@@ -144,7 +145,7 @@ class ThreadQueue(queue.Queue):
 
 
 class Threads(ForkContext):
-    Process, Queue, Event = ThreadWorker, ThreadQueue, threading.Event
+    Process, Queue, Event = ThreadWorker, ThreadQueue, threading.Event  # pyright: ignore[reportAssignmentType]
 
 
 class OwnTest(unittest.TestCase):
@@ -162,7 +163,7 @@ class OwnTest(unittest.TestCase):
         self.assertNotIn("GPUSTALL_TOLD", os.environ, "something was not watched")
 
     def spans(self, kind):
-        return [s for s in harness.spans(kind, pid=os.getpid()) if s["start"] > self.begun]
+        return [s for s in harness.spans(kind, pid=str(os.getpid())) if s["start"] > self.begun]
 
     def told(self, kind):
         return [m for m in harness.messages(kind) if m["t"] > self.begun]
@@ -177,10 +178,12 @@ class OwnTest(unittest.TestCase):
             for workers, persistent in ((0, False), (2, False), (2, True)):
                 got = []
                 for c in (kind, type(kind.__name__, (kind,), {k: v for k, v in without.items() if k not in kind.__dict__})):
-                    torch.manual_seed(7), random.seed(7)
+                    torch.manual_seed(7)
+                    random.seed(7)
                     if c is not kind:
                         watched, DataLoader._get_iterator = DataLoader._get_iterator, without["_get_iterator"]
-                        init, stock._MultiProcessingDataLoaderIter.__init__ = stock._MultiProcessingDataLoaderIter.__init__, stock._MultiProcessingDataLoaderIter.__init__.__wrapped__
+                        init = stock._MultiProcessingDataLoaderIter.__init__
+                        stock._MultiProcessingDataLoaderIter.__init__ = init.__wrapped__
                     try:
                         loader = c(Noise(), batch_size=4, shuffle=True, num_workers=workers, persistent_workers=persistent, timeout=60 * bool(workers))
                         got.append([str(batch) for epoch in range(3) for batch in loader] + [torch.rand(()).item()])
@@ -188,7 +191,7 @@ class OwnTest(unittest.TestCase):
                         if c is not kind:
                             DataLoader._get_iterator, stock._MultiProcessingDataLoaderIter.__init__ = watched, init
                     del loader
-                self.assertEqual(*got, "%s, %d workers, %s" % (kind.__name__, workers, persistent))
+                self.assertEqual(got[0], got[1], "%s, %d workers, %s" % (kind.__name__, workers, persistent))
                 self.assertEqual(got[0][0].startswith("('made'"), kind is Wrapping)
 
     def test_changed_while_they_run(self):
@@ -246,7 +249,7 @@ class OwnTest(unittest.TestCase):
         for shuffle in (False, True):
             self.setUp()
             loader = Fake(types.SimpleNamespace(dataset=Noise(), bs=4, shuffle=shuffle, drop_last=True))
-            for batch in stock._SingleProcessDataLoaderIter(loader):
+            for _ in stock._SingleProcessDataLoaderIter(loader):
                 self.learn()
             told = self.told("loader")[-1]
             self.assertEqual([told[what] for what in ("dataset", "samples", "batch_size", "shuffle", "drop_last")], ["Noise", 60, 4, shuffle, True])
@@ -255,10 +258,10 @@ class OwnTest(unittest.TestCase):
         """The epoch goes on with those of the script, and the same random numbers."""
         harness.ask(num_workers=3)
         for loader in (DataLoader(Shards(), batch_size=None), Maker(0)):
-            for batch in loader:
+            for _ in loader:
                 self.learn()
             torch.manual_seed(5)
-            start = mock.patch.object(multiprocessing.process.BaseProcess, "start", side_effect=OSError("no more processes"))
+            start = mock.patch.object(BaseProcess, "start", side_effect=OSError("no more processes"))
             with start, mock.patch.object(sys, "stderr"):
                 got = [batch.tolist() for batch in loader]
             self.assertEqual(got, [list(range(4 * i, 4 * i + 4)) for i in range(15)])
@@ -275,9 +278,9 @@ class OwnTest(unittest.TestCase):
         from gpustall import process
 
         loader = DataLoader(Noise(), batch_size=4, num_workers=1)
-        for epoch in range(4):
+        for _ in range(4):
             batches = queue.Queue(2)
-            taker = threading.Thread(target=lambda: [batches.put(b) for b in loader] + [batches.put(None)])
+            taker = threading.Thread(target=lambda batches=batches: [batches.put(b) for b in loader] + [batches.put(None)])
             taker.start()
             for _ in iter(batches.get, None):
                 self.learn()
@@ -291,7 +294,7 @@ class OwnTest(unittest.TestCase):
         loader = DataLoader(Noise(), batch_size=4, num_workers=2, multiprocessing_context=Threads())
         create = stock._DatasetKind.create_fetcher
         harness.ask(num_workers=4)
-        for epoch in range(2):
+        for _ in range(2):
             got = []
             for batch in loader:
                 self.learn()

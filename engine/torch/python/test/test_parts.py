@@ -10,8 +10,9 @@ import unittest
 
 import harness
 import torch
-from gpustall import parts, ring
 from torch.utils.data import DataLoader
+
+from gpustall import parts, ring
 
 HAS_HOOKS = hasattr(sys.modules[torch.optim.Optimizer.__module__], "register_optimizer_step_pre_hook")
 
@@ -166,7 +167,7 @@ class PartsTest(unittest.TestCase):
         broken, optimizer = (kind(self.model.parameters(), lr=0.1) for kind in (Broken, torch.optim.SGD))
 
         def step(x):
-            self.assertNotIn("gpustall", fails())
+            self.assertNotIn("gpustall", fails() or "")
             with self.assertRaises(ValueError):
                 broken.step()
             optimizer.step()
@@ -192,7 +193,8 @@ class PartsTest(unittest.TestCase):
         if subprocess.run([sys.executable, "-c", "import torch; torch.compile(lambda x: x, backend='eager')(torch.ones(1))"], capture_output=True).returncode:
             self.skipTest("this PyTorch does not compile for this Python")
         env = {k: v for k, v in os.environ.items() if k != "GPUSTALL_TORCH"}
-        done = subprocess.run([sys.executable, "-W", "ignore", "-c", COMPILED], cwd=os.path.dirname(os.path.abspath(__file__)), env=env, capture_output=True, text=True)
+        here = os.path.dirname(os.path.abspath(__file__))
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", COMPILED], cwd=here, env=env, capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
 
 

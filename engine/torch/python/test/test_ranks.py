@@ -8,6 +8,7 @@ import unittest
 
 import harness
 import torch
+
 from gpustall import ring
 
 COMMON = """
@@ -67,7 +68,7 @@ class RanksTest(unittest.TestCase):
             died, out = self.once(text, launcher)
             if not died:
                 return out
-        self.fail("died three times: %s" % DIED)
+        raise AssertionError("died three times: %s" % DIED)
 
     def once(self, text, launcher):
         """Runs a training. Returns whether it DIED, and what each rank waited for data."""

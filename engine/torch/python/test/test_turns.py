@@ -4,12 +4,13 @@ what the script changes by itself is told apart from what was asked for."""
 import multiprocessing
 import time
 import unittest
+from typing import Any
 
 import harness
 import torch
-from gpustall import manual, parts, ring
 from torch.utils.data import DataLoader, Dataset
 
+from gpustall import manual, parts, ring
 
 LEARNS, LOOKS, NO_GRAD = range(3)  # what an epoch does with its batches
 
@@ -70,7 +71,8 @@ class TurnsTest(unittest.TestCase):
         return [m for m in harness.messages(kind) if m["t"] > self.begun]
 
     def learn(self, *batches):
-        sum(self.model(x).square().mean() for x in batches).backward()
+        loss: Any = sum(self.model(x).square().mean() for x in batches)
+        loss.backward()
 
     def steps(self, loop):
         """How many batches each step of a loop has."""
@@ -142,7 +144,7 @@ class TurnsTest(unittest.TestCase):
             ("an evaluation first", [(a, NO_GRAD), (a, LEARNS), (a, LEARNS)], [4, 4]),
             ("one after each epoch", 2 * [(a, LEARNS), (a, NO_GRAD)], [4, 4]),
             ("one with gradients on", 2 * [(a, LEARNS), (a, LOOKS)], [4, 4, 4, 4]),
-            ("a look at the data after a first phase", [(a, LEARNS), (b, LOOKS), (b, LEARNS), (b, LEARNS)], [4, 3, 3]),  # that the second one trains is seen in its first step
+            ("a look at the data after a first phase", [(a, LEARNS), (b, LOOKS), (b, LEARNS), (b, LEARNS)], [4, 3, 3]),  # b's first step shows that it trains
             ("a validation with gradients on", 3 * [(a, LEARNS), (v, LOOKS)], [4, 4, 4]),
             ("one that is shuffled", 3 * [(a, LEARNS), (s, LOOKS)], [4, 2, 4, 4]),  # which the end of its first epoch shows
             ("one before anything was learned", [(v, LOOKS)] + 3 * [(a, LEARNS), (v, LOOKS)], [2, 4, 2, 4, 4]),
