@@ -1,13 +1,13 @@
-"""Put on PYTHONPATH by gpustall torch. Runs before the script: sees to it that PyTorch's
-DataLoader is watched once it is imported, and runs the sitecustomize that this one hides.
+"""Prepares that PyTorch's DataLoader is watched once it is imported, and runs the sitecustomize that this one hides.
 
-Whatever fails here, the script runs on as if this file were not there.
+`gpustall torch` puts it on PYTHONPATH, so Python runs it before the script. Whatever fails here, the script runs as
+if this file were not there.
 """
 
 import os
 import sys
 
-# The folders of such files as this that run in this process: gpustall may run under gpustall.
+# The folders of such files that ran in this process. There may be several: gpustall may run under gpustall.
 _seen = sys.__dict__.setdefault("_gpustall_seen", set())
 _ours = os.path.dirname(os.path.abspath(__file__))
 
@@ -17,15 +17,15 @@ def _begin():
         from gpustall import hook
 
         hook.begin()
-    except BaseException as error:  # a broken hook is no reason to break a training
+    except BaseException as error:  # a broken hook must not break a training
         text = "this process is not watched: %s: %s" % (type(error).__name__, error)
-        if os.environ.get("GPUSTALL_TOLD") != text:  # the same fails in processes that it starts
+        if os.environ.get("GPUSTALL_TOLD") != text:  # a parent process may have told the same
             os.environ["GPUSTALL_TOLD"] = text
             sys.stderr.write("gpustall: %s\n" % text)
 
 
 def _hidden():
-    """Runs the sitecustomize that would have run without us. Its errors are its own."""
+    """Runs the sitecustomize that would have run without this one. Its errors are its own."""
     import importlib.machinery
     import importlib.util
 
@@ -33,7 +33,7 @@ def _hidden():
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", path)
     running = getattr(sys.modules.get("sitecustomize"), "__file__", None)
     if spec is None or spec.loader is None or running is not None and spec.origin is not None and os.path.abspath(running) == os.path.abspath(spec.origin):
-        return  # or it is what runs this one
+        return  # there is none, or it runs this one
     module = importlib.util.module_from_spec(spec)
     sys.modules["sitecustomize"] = module
     spec.loader.exec_module(module)  # pyright: ignore[reportAttributeAccessIssue] - a loader of any kind

@@ -1,10 +1,10 @@
-"""gpustall beside a PyTorch training. A script needs none of this: its DataLoaders are
-watched as they are. watch and step are for loops that use no DataLoader:
+"""gpustall in a PyTorch training. A script with DataLoaders needs nothing of this: they are watched by themselves.
+watch and step are for loops without a DataLoader:
 
     for batch in gpustall.watch(batches):   # the time between two batches is a step
         train(batch)
 
-    while True:                             # no iterable at all: the loop says where a step ends
+    while True:                             # without an iterable, the loop says where a step ends
         train()
         gpustall.step()
 """
@@ -18,7 +18,7 @@ def watch(iterable, name=None):
 
 
 def step(samples=0):
-    """Ends a step of a loop that watches no iterable."""
+    """Ends a step of a loop without an iterable."""
     from gpustall import manual
 
     manual.step(samples)

@@ -1,8 +1,8 @@
-"""What a batch consists of, as far as it shows."""
+"""Measures a batch: its samples, and its tensors."""
 
 
 def samples(data, depth=4):
-    """The samples of a batch: the length of the first tensor in it."""
+    """The number of samples in a batch: the length of its first tensor."""
     shape = getattr(data, "shape", None)
     if shape is not None:
         return int(shape[0]) if len(shape) else 1
@@ -15,7 +15,7 @@ def samples(data, depth=4):
 
 
 def tensors(data, depth=4):
-    """How many tensors a batch has, their bytes, and how many of them are on a GPU."""
+    """The number of tensors in a batch, their bytes, and how many of them are on a GPU."""
     if hasattr(data, "element_size") and hasattr(data, "nelement"):
         return 1, data.element_size() * data.nelement(), int(bool(getattr(data, "is_cuda", False)))
     sums = (0, 0, 0)

@@ -1,7 +1,6 @@
-"""A few steps under PyTorch's own profiler, when the screen asks for them.
+"""Captures: a few steps under PyTorch's own profiler, when the screen asks for them.
 
-The trace that comes of it is what `gpustall import` reads. Steps under the profiler take
-longer than others, and are marked.
+`gpustall import` reads the resulting trace. Steps under the profiler take longer than others, and are marked.
 """
 
 import atexit
@@ -10,11 +9,11 @@ import os
 from gpustall import process
 
 STEPS = 5
-WARMUP = 1  # the profiler starts up in it
+WARMUP = 1  # steps in which the profiler starts up
 
 
 class Capture:
-    """One, from the step at which it was seen to be asked for."""
+    """A capture, from the step before which it was asked for."""
 
     def __init__(self, number):
         import torch
@@ -38,14 +37,14 @@ class Capture:
             self.error = process.said(error)
 
     def step(self):
-        """A step ended."""
+        """Notes that a step ended."""
         self.left -= 1
         self.profile.step()
         if self.left <= 0:
             self.end()
 
     def end(self):
-        """Ends it, whether or not it came to all of its steps."""
+        """Ends the capture, whether or not all of its steps ran."""
         if self.over:
             return
         self.over = True
@@ -59,7 +58,7 @@ class Capture:
 
 
 def look(state):
-    """Between two steps: begins a capture that was asked for, and goes on with one."""
+    """Begins a capture that was asked for, or goes on with one. It is called between two steps."""
     asked = state.control.captures()
     try:
         if state.capture is not None:

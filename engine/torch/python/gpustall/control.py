@@ -3,17 +3,19 @@
 import mmap
 import os
 
-# 8-byte words of the page, as engine/torch/bridge/control.go has them. A knob's word is -1
-# where nobody asked for a value.
+# The 8-byte words of the page: engine/torch/bridge/knobs.go has the same. A knob's word is -1 where nobody asked
+# for a value.
 SEQUENCE, NUM_WORKERS, PREFETCH, PIN, IN_ORDER, PERSISTENT, PAUSED, GPUSTALL, CAPTURES = range(9)
 NAMES = ("num_workers", "prefetch_factor", "pin_memory", "in_order", "persistent_workers")
 
 
 class Control:
+    """The page, as the training reads it."""
+
     def __init__(self, folder):
-        self.page = memoryview(bytes(4096)).cast("q")  # on which nothing is asked for
-        self.asked = {}  # knobs that somebody asked for
-        self.seen = 0
+        self.page = memoryview(bytes(4096)).cast("q")  # an empty page, where there is none
+        self.asked = {}  # the knobs that somebody asked for
+        self.seen = 0  # the sequence number of asked
         try:
             fd = os.open(os.path.join(folder, "control"), os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -25,28 +27,28 @@ class Control:
         self.page = memoryview(memory).cast("q")
 
     def read(self):
-        """The knobs asked for, and the page's sequence number when they were read."""
+        """Returns the knobs asked for, and the page's sequence number when they were read."""
         before = self.page[SEQUENCE]
         if before != self.seen and not before & 1:
             words = self.page[NUM_WORKERS : PERSISTENT + 1].tolist()
-            if self.page[SEQUENCE] == before:  # else it is being written: the next batch sees it
+            if self.page[SEQUENCE] == before:  # otherwise it is being written, and the next batch reads it
                 self.seen = before
                 self.asked = {name: value for name, value in zip(NAMES, words) if value >= 0}
         return self.asked, self.seen
 
     def captures(self):
-        """How often a capture was asked for so far."""
+        """Returns how many captures were asked for so far."""
         return self.page[CAPTURES]
 
     def paused(self):
-        """Whether the loop is to stand still, for as long as there is somebody to let it go on."""
+        """Whether the loop must pause. It goes on when gpustall is gone, since nobody else could end the pause."""
         if not self.page[PAUSED]:
             return False
         return there(self.page[GPUSTALL])
 
 
 def there(pid):
-    """Whether a process is."""
+    """Whether a process is running."""
     try:
         os.kill(pid, 0)
     except OSError:

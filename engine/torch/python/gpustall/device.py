@@ -1,13 +1,13 @@
-"""The device's own time, by CUDA events that nobody waits for.
+"""The GPU's own time, by CUDA events. Nothing waits for them.
 
-When the loop asks for a batch, an event E is recorded on the current stream, and an event
-S when it has it. The device has done the step before at E. If it ran dry, it reaches S
-when the host records it, so that from E to S it stood empty for data; else it is at S as
-soon as at E. From S to the next E it worked on the step. The events are looked at steps
-later, when a query says that they are over; the last ones when the process ends.
+When the loop asks for a batch, it records an event E on the current stream, and when it has the batch, an event S.
+At E the GPU has done the step before. If the GPU had run out of work, it reaches S when the host records S, and it
+was idle from E to S for lack of data. Otherwise it reaches S right after E. From S to the next E it works on the
+step. The events are read some steps later, when a query says that the GPU has reached them. The last events are
+read when the process ends.
 
-Times of events are put on the host's clock by the smallest delay seen between the
-recording of an event and the device's reaching it: an idle device reaches it at once.
+The times of events are put on the host's clock by the smallest delay that was seen between the recording of an
+event and the GPU's reaching it: an idle GPU reaches an event at once.
 """
 
 import collections
@@ -19,16 +19,16 @@ from gpustall import process, ring
 
 now = process.now
 
-# So many steps may be unresolved; of more, the oldest is given up.
+# The most steps that may be unresolved. With more, the oldest is given up.
 MOST = 64
-# Events in use at the most: two a step.
+# The most events in use: two for each step, and some more.
 POOL = 2 * MOST + 8
-# ns that the end of the process waits for the last steps at the most.
+# How long the end of the process waits for the last steps at most, in ns.
 PATIENCE = 1_000_000_000
 
 
 def open(loop):
-    """What times the device of a loop's thread; None where there is none."""
+    """Returns the Device of a loop's thread; None where no GPU is in use."""
     import torch
 
     try:
@@ -40,8 +40,8 @@ def open(loop):
 
 
 def expected():
-    """Whether the script may come to compute on a GPU. Its driver is not asked: a process that did may
-    have no children by fork that use the GPU, as the script's own may be meant to."""
+    """Whether the script may use a GPU later. This does not ask the driver: once a process has, its forked children
+    cannot use the GPU, and the script may count on that."""
     import torch
 
     if getattr(torch.cuda, "gpustall_stand_in", False):
@@ -50,20 +50,20 @@ def expected():
     return bool(built) and any(map(os.path.exists, ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")))
 
 
-# Steps after which times are counted from a new event: the two clocks drift apart.
+# The number of steps after which times count from a new event, since the two clocks drift apart.
 RENEW = 2000
 
 
 class _Anchor:
-    """An event that times are counted from, and what puts them on the host's clock."""
+    """An event from which times are counted, and the delay that puts them on the host's clock."""
 
     def __init__(self, event):
         self.event, self.steps = event, 0
-        self.delay = None  # ns to add to the device's time
+        self.delay = None  # ns to add to the GPU's time
 
 
 def _alone(f):
-    """Has what fails end the watch over the device, and nothing else."""
+    """Makes an error end the watch over the device, and nothing else."""
 
     @functools.wraps(f)
     def guarded(self, *args, **kwargs):
@@ -77,6 +77,8 @@ def _alone(f):
 
 
 class Device:
+    """The GPU of a loop's thread, and the steps whose time on it is not known yet."""
+
     def __init__(self, loop, cuda):
         self.loop, self.record, self.cuda = loop, loop.record, cuda
         self.free = []
@@ -92,7 +94,7 @@ class Device:
 
     @_alone
     def begins(self, step):
-        """The loop has its batch: the device may begin."""
+        """Notes that the loop has its batch: the GPU may begin."""
         if self.anchor is None or self.anchor.steps == RENEW:
             event = self.cuda.Event(enable_timing=True)
             event.record()
@@ -102,8 +104,8 @@ class Device:
         self.open = [step, start, now(), None, self.anchor, ring.TRAIN]
 
     def mark(self, step):
-        """An event where the loop is now, for ends to be told of later; None where no step is
-        open. Nothing else is touched: it may be called in the middle of everything."""
+        """Returns an event of this moment, for a later call of ends; None where the step is not open. It changes
+        nothing else, because a finalizer may call it at any point."""
         if self.open is None or self.open[0] != step:
             return None
         event = self.cuda.Event(enable_timing=True)
@@ -112,8 +114,8 @@ class Device:
 
     @_alone
     def ends(self, step, event=None, goes_on=False):
-        """The loop asks for the next batch: what it enqueued for the step is all, unless that is
-        a batch for the same step. Or it was so when the event was recorded."""
+        """Notes that the loop asks for the next batch, or did when the event was recorded: the GPU has all work of the
+        step, unless that batch is for the same step (goes_on)."""
         if self.open is None or self.open[0] != step:
             return
         self.open[3] = self._event() if event is None else event
@@ -127,15 +129,15 @@ class Device:
 
     @_alone
     def resolve(self):
-        """Records the steps that the device is known to have done."""
+        """Records the steps that the GPU has done."""
         while self.waiting:
             step, start, at, end, anchor, flags = self.waiting[0]
-            if not (end.query() and start.query()):  # which may be of another stream
+            if not (end.query() and start.query()):  # start may be on another stream
                 return
             begun = int(anchor.event.elapsed_time(start) * 1e6)
             done = int(anchor.event.elapsed_time(end) * 1e6)
-            # The device cannot be at an event before it is recorded: of all that were seen,
-            # the largest difference is nearest to none.
+            # The GPU cannot reach an event before the host records it. So the largest difference that was seen is
+            # that of the event with the smallest delay.
             delay = at - begun
             anchor.delay = delay if anchor.delay is None else max(anchor.delay, delay)
             start = begun + anchor.delay
@@ -143,7 +145,7 @@ class Device:
             self._free(self.waiting.popleft())
 
     def finish(self):
-        """At the end of the process: waits a moment for what the device has still to do."""
+        """Waits a moment for the GPU's last steps, at the end of the process."""
         end = now() + PATIENCE
         self.resolve()
         while self.waiting and self.loop.device is self and now() < end:

@@ -1,6 +1,4 @@
-"""What fetching a batch takes, seen from around the fetcher: in a worker, and in the loop where that
-loads by itself (num_workers=0).
-"""
+"""Times how a fetcher loads batches: in a worker, or in the loop where that loads by itself (num_workers=0)."""
 
 import copy
 import functools
@@ -30,14 +28,14 @@ GAP = 50_000
 
 
 class Task:
-    """The batch under way."""
+    """The batch that is being loaded."""
 
     __slots__ = ("index", "round", "got", "counted")
 
     def __init__(self):
         self.index, self.round = -1, -1
-        self.got = 0  # when the worker did, where it has a queue
-        self.counted = False  # what the kernel counts is read for it
+        self.got = 0  # when the worker took it from its queue, where it has one
+        self.counted = False  # the usage is read for it
 
 
 class Observer:
@@ -48,26 +46,26 @@ class Observer:
         self.usage = Usage()
         self.detail, self.turn, self.every = False, 0, 1
         self.at = 0  # the end of the last phase
-        self.mean, self.long = {}, False  # ns of a phase, by kind, and whether one of them is LONG
+        self.mean, self.long = {}, False  # mean ns of a phase, by kind; whether one of them is LONG
         self.timed = []  # phases that are not recorded yet: kind, start, end, the sample's place in the batch, usage
-        self.phases = 0  # of the batch
-        self.collates = self.took_batch = 0  # ns, of the last batch
-        self.collating = 0  # when collation began, where no record of its own tells
-        self.read, self.free = None, 0  # the usage when the last batch was done, if it was read, and when that was
-        self.uneven = self.wary = 0  # the turns until which every sample, and what the kernel counts, are looked at
-        self.batch, self.begun = (), ()  # the indices of the batch, where its samples are looked at; when each began, and the last ended
+        self.phases = 0  # recorded for the batch
+        self.collates = self.took_batch = 0  # ns that collation and the whole of the last batch took
+        self.collating = 0  # when collation began, where it gets no record of its own
+        self.read, self.free = None, 0  # the usage at the end of the last batch, if it was read; when that end was
+        self.uneven = self.wary = 0  # the turns until which all samples are looked at, and the usage is read
+        self.batch, self.begun = (), ()  # where samples are looked at: the batch's indices; when each began, and the last ended
 
     def record(self, kind, start, end, flags=0):
         self.write(kind, start, end, self.iteration, self.task.round, self.task.index, -1, -1, 0, flags)
 
     def rest(self, end):
-        """Records that samples were fetched since the last phase that was timed, if it is worth that."""
+        """Records the time since the last timed phase as fetching, unless it is short."""
         if end - self.at > GAP:
             self.record(ring.FETCH, self.at, end, 0 if self.detail else ring.WHOLE)
 
     def flush(self):
-        """Records the phases that were timed. All at once that takes a quarter of what it does between
-        samples, when what decoded one has left nothing of this in the processor's caches."""
+        """Records the timed phases. All at once takes a quarter of the time that it takes between samples, since
+        decoding a sample drives this code out of the processor's caches."""
         write, mean, at = self.write, self.mean, self.at
         iteration, round, batch = self.iteration, self.task.round, self.task.index
         timed, self.timed = self.timed, []
@@ -84,7 +82,7 @@ class Observer:
         self.long = max(mean.values()) >= LONG
 
     def tell(self, start, end, slowest, took, core, waiting):
-        """Records a batch, with those of its phases that have no record of their own."""
+        """Records a batch, and its phases that are not recorded yet."""
         task, offset = self.task, 0
         task.got = 0
         if self.timed:
@@ -95,17 +93,17 @@ class Observer:
                 self.rest(self.collating)
                 self.record(ring.COLLATE, self.collating, end)
                 offset = 0
-        else:  # it failed, or a __getitem__ that collates
+        else:  # loading failed, or the data set collates by itself
             self.rest(end)
         self.write(ring.BATCH, start, end, self.iteration, task.round, task.index, -1, slowest, took, 0, core, waiting, offset)
 
     def name(self, i):
-        """What a record calls the sample at a place of the batch: its index, where that is a number."""
+        """The name of a sample in records: its index, where that is a number, else -1."""
         index = self.batch[i] if 0 <= i < len(self.batch) else -1
         return index if type(index) is int and -1 <= index < 1 << 31 else -1
 
     def slowest(self):
-        """The sample of the batch that took longest, and ns, where its samples were looked at."""
+        """The sample of the batch that took longest, and its ns; -1 and 0 where samples were not looked at."""
         took = list(map(operator.sub, self.begun[1:], self.begun))
         if not took:
             return -1, 0
@@ -114,15 +112,15 @@ class Observer:
 
     def watch(self, fetcher):
         """Wraps the fetcher's methods."""
-        # What stands in a fetcher's place must not keep it, nor it the data set, once nobody else does.
+        # The wrapper must not keep the fetcher alive, and with it the data set, when nobody else does.
         fetch, itself = type(fetcher).fetch, weakref.ref(fetcher)
         collate, task = fetcher.collate_fn, self.task
-        by_sample = getattr(fetcher, "auto_collation", True)  # else the data set gets the list, which may be part of what it returns
+        by_sample = getattr(fetcher, "auto_collation", True)  # otherwise the data set gets the list, and may return it
         stages = Stages(fetcher.dataset, self)
 
         def collated(samples, *args, **kwargs):
             start = now()
-            if not self.detail and self.collates < LONG:  # the record of the batch tells
+            if not self.detail and self.collates < LONG:  # the record of the batch has collation too
                 self.collating = start
                 return collate(samples, *args, **kwargs)
             if self.timed:
@@ -138,8 +136,8 @@ class Observer:
                 self.write(ring.COLLATE, start, end, self.iteration, task.round, task.index, -1, -1, 0, 0, core, waiting)
 
         def fetched(index):
-            # As with the loop's next, all of this is out of the processor's caches by now, so that a
-            # line costs what ten do in a loop: the common case is short, and written out.
+            # As in steps.Watch.next, this code is not in the processor's caches when it runs: a line costs as much
+            # as ten in a tight loop. So the common case is short and makes few calls.
             turn = self.turn = self.turn + 1
             last, start = self.took_batch, task.got or now()
             close = turn % SELDOM == 1  # the first one too
@@ -151,7 +149,7 @@ class Observer:
                 index.observer = self
             before = None
             if close or turn < self.wary or last > LONG_BATCH or turn % SOME == 0 and last > SHORT_BATCH:
-                # Where hardly any time went by since the last batch, what was read then will do.
+                # Where hardly any time passed since the last batch, its reading serves again.
                 before = self.read if self.read and start - self.free < last >> 5 else self.usage.read()
             task.counted = before is not None
             try:
@@ -174,7 +172,7 @@ class Observer:
                     if took > wall >> 2 and took * len(index) > wall << 2:
                         self.uneven = turn + ALERT
                     took = min(took // 1000, 0xFFFFFFFF)
-                elif wall > last + (last >> 1) and turn > SOME:  # the first ones vary
+                elif wall > last + (last >> 1) and turn > SOME:  # the first batches vary
                     self.uneven, self.wary = turn + ALERT, turn + SELDOM
                 self.tell(start, end, slowest, took, core, waiting)
                 if self.batch:
@@ -190,10 +188,9 @@ _second = operator.itemgetter(1)
 
 
 class Indices(list):
-    """A batch's indices. Whoever goes through them is seen to begin each sample, and to end: the
-    clock is read before each index is asked for, also where none is left. No code of Python's
-    runs for a sample. A data set that is given them (__getitems__) may keep them: what it copies or
-    pickles is a list, and so are they when the batch is done."""
+    """The indices of a batch. Iterating over them reads the clock before each index and at the end, so it is known
+    when each sample began. No Python code runs for that. A data set that gets them whole (__getitems__) may
+    keep them: a copy or a pickle of them is a plain list, and they act as one when the batch is done."""
 
     observer: Any = None
 
@@ -209,8 +206,8 @@ class Indices(list):
 
 
 class _Timed:
-    """Stands for a function of the data set while it loads a batch, and passes for it: what it copies or
-    pickles is the function."""
+    """Replaces a function of the data set while it loads a batch, and looks like it. A copy or a pickle of it is
+    the function."""
 
     def __init__(self, f, kind, observer):
         self.__dict__.update(_f=f, _kind=kind, _observer=observer)
@@ -241,13 +238,13 @@ class _Timed:
         return type(self._f)
 
 
-# What Python looks for in an object's class, where that of what is timed has it: a transform may be a container.
+# Methods that Python looks up in an object's class. A transform may be a container, which has some of them.
 _SPECIAL = ("len", "iter", "getitem", "setitem", "delitem", "contains", "bool", "eq", "ne", "hash", "repr", "str", "dir", "enter", "exit", "or", "add")
 
 
 @functools.lru_cache(maxsize=64)
 def _standing_for(kind):
-    """The class of what stands for an object of a class."""
+    """The class of the replacement for an object of a class."""
     return type("_Timed", (_Timed,), {name: _passed_on(name) for name in map("__%s__".__mod__, _SPECIAL) if hasattr(kind, name)})
 
 
@@ -259,15 +256,15 @@ def _passed_on(name):
 
 
 class Stages:
-    """The functions by which a data set shows what it does: torchvision's loader, which
-    opens and decodes, and transform, or transforms of a sample with its target, which its scripts
-    for detection name with an underscore. While in force, they are timed."""
+    """The functions of a data set that are timed while it loads a batch. In torchvision these are loader, which
+    opens and decodes, transform, and transforms, which takes a sample with its target. torchvision's scripts
+    for detection call the last one _transforms."""
 
     KINDS = (("loader", ring.DECODE), ("transform", ring.TRANSFORM), ("transforms", ring.TRANSFORM), ("_transforms", ring.TRANSFORM))
 
     def __init__(self, dataset, observer):
         self.found = []
-        for _ in range(6):  # through Subset and its like, which may have a transform of their own
+        for _ in range(6):  # through Subset and the like, which may have their own transform
             own = getattr(dataset, "__dict__", {})
             for name, kind in self.KINDS:
                 if callable(own.get(name)):

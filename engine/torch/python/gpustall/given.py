@@ -1,26 +1,26 @@
-"""What a DataLoader was given: its data set and arguments, as the script has them."""
+"""What a script gave to a DataLoader: its data set and arguments."""
 
 import functools
 import sys
 
 
 def behind(loader):
-    """The loader that the script has: fastai's asks for PyTorch's iterators by another one."""
+    """The loader that the script has. fastai's loader uses an inner one to make PyTorch's iterators."""
     return loader.d if type(loader).__module__ == "fastai.data.load" else loader
 
 
 def sampling(loader):
-    """Batch size, None where nobody tells, whether each epoch takes another order, None likewise, and whether
-    a last batch that is not full is left out. A loader that is given a batch sampler (accelerate's
-    always are) has them there, or in what that one takes its batches or samples from."""
+    """Returns the batch size, whether each epoch has a new order, and whether a last batch that is not full is left
+    out. The first two are None where they are not known. A loader with a batch sampler, as accelerate's have,
+    has them in that sampler, or in the samplers within it."""
     made = behind(loader)
     if made is not loader:
         return made.bs, bool(made.shuffle), bool(made.drop_last)
     size, drops, shuffles = getattr(loader, "batch_size", None), bool(loader.drop_last), False
-    # Whether there is one is not left to "or": that asks for a sampler's length, which that of an iterable data set has not.
+    # Not with "or": that would ask for the sampler's length, and the sampler of an iterable data set has none.
     sampler = getattr(loader, "batch_sampler", None)
     if sampler is None:
-        sampler = getattr(loader, "sampler", loader.dataset)  # what is no DataLoader may have a data set that draws
+        sampler = getattr(loader, "sampler", loader.dataset)  # without a sampler, the data set may draw by itself
     for _ in range(6):
         if type(getattr(sampler, "batch_size", None)) is int:
             size = size or sampler.batch_size
@@ -29,7 +29,7 @@ def sampling(loader):
         if told is True or any(c.__name__ in _RANDOM for c in type(sampler).__mro__):
             shuffles = True
         elif told is not False and not shuffles and not _of(sampler, *_MAKERS, "torch", "builtins"):
-            shuffles = None  # it draws as it likes
+            shuffles = None  # a sampler of the script's own, whose order is not known
         inner = getattr(sampler, "batch_sampler", None)
         sampler = getattr(sampler, "sampler", None) if inner is None else inner
         if sampler is None:
@@ -41,9 +41,10 @@ _RANDOM = ("RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler")
 
 
 def dataset(loader):
-    """The name of what is loaded: where a data set of PyTorch's holds another one, a part of it or several alike, of that one."""
+    """The name of the data set. Where a data set of PyTorch's holds another one, a part of it, or several of one
+    class, it is the name of the inner one."""
     found = behind(loader).dataset
-    found = getattr(found, "_datapipe", found)  # which the loader wrapped
+    found = getattr(found, "_datapipe", found)  # the loader wrapped the script's
     for _ in range(6):
         held = getattr(found, "datasets", None)
         if type(held) is list and len({type(d) for d in held}) == 1:
@@ -57,19 +58,19 @@ def dataset(loader):
 
 
 def arguments(loader):
-    """The arguments that are no knobs and without which it would be another loader, as they are written.
-    None of a library's own loader, which has others."""
+    """The arguments that are not knobs and that make a difference, as a script would write them. It is empty for a
+    library's own loader, which has other arguments."""
     try:
         return _drawing(loader) + _others(loader) if _of(loader, *_MAKERS, "torch") else []
-    except Exception:  # odd ones
+    except Exception:  # from an unusual argument
         return []
 
 
-_MAKERS = ("accelerate", "lightning", "pytorch_lightning")  # packages that give a script's loader what it did not ask for
+_MAKERS = ("accelerate", "lightning", "pytorch_lightning")  # packages that replace arguments of a script's loader
 
 
 def _drawing(loader):
-    """Where batches come from, if not from batch_size and shuffle."""
+    """The arguments for where batches come from, if not from batch_size and shuffle."""
     name, source = "batch_sampler", loader.batch_sampler
     if source is None:
         if not _of(loader.sampler, *_MAKERS, "torch"):
@@ -87,7 +88,7 @@ def _drawing(loader):
 
 
 def _plain(sampler):
-    """Whether shuffle says all that there is to a sampler, or a library put it there."""
+    """Whether the argument shuffle alone makes such a sampler, or a library put it there."""
     kind = type(sampler).__name__
     if kind == "RandomSampler":
         return not sampler.replacement and sampler._num_samples is None
@@ -111,7 +112,7 @@ def _others(loader):
 
 
 def _of(thing, *modules):
-    """Whether a function, or the class of what is none, is of one of these modules."""
+    """Whether a function, or the class of another object, is from one of these modules."""
     while isinstance(thing, functools.partial):
         thing = thing.func
     module = (thing if hasattr(thing, "__name__") else type(thing)).__module__ or ""
@@ -119,7 +120,7 @@ def _of(thing, *modules):
 
 
 def _written(value):
-    """A value as a script would name it, as far as that is known."""
+    """A value as a script would write it, as far as that is known."""
     if not hasattr(value, "__name__"):
         return "..." if _of(value, "builtins", "torch._C") else type(value).__name__ + "(...)"
     name = value.__qualname__.rpartition("<locals>.")[2]

@@ -1,4 +1,4 @@
-"""Waits for torch.utils.data to be imported and puts the observers in place then."""
+"""Patches PyTorch's module of DataLoaders when it is imported."""
 
 import os
 import sys
@@ -9,19 +9,19 @@ TARGET = "torch.utils.data.dataloader"
 def begin():
     if not os.environ.get("GPUSTALL_TORCH") or getattr(sys, "_gpustall_begun", False):
         return
-    sys.__dict__["_gpustall_begun"] = True  # other sitecustomizes may run ours again
+    sys.__dict__["_gpustall_begun"] = True  # another sitecustomize may run this one again
     if TARGET in sys.modules:
         _install(sys.modules[TARGET])
         return
     sys.meta_path.insert(0, _Finder())
 
 
-# What decides which functions torch.compile looks into.
+# The module that decides which functions torch.compile looks into.
 RULES = "torch._dynamo.trace_rules"
 
 
 class _Finder:
-    """Finds the modules that are patched when they were run, by asking the others."""
+    """Finds modules by the other finders, and patches TARGET and RULES after they have run."""
 
     def __init__(self):
         self.busy = False
@@ -53,11 +53,11 @@ class _Finder:
 
 
 def _leave_to_python(rules):
-    """A loop that is compiled with its loader in it is not to be compiled into what watches: PyTorch's own
-    loader is not, either."""
+    """Keeps torch.compile from compiling gpustall's code, where a compiled function contains a loop over a loader. It
+    does not compile PyTorch's own loader either."""
     try:
         rules.add("gpustall")
-    except Exception:  # another version, which has no such rules
+    except Exception:  # another version of PyTorch, without such rules
         pass
 
 

@@ -1,9 +1,8 @@
-"""A DataLoader's iterator whose knobs change while it runs.
+"""A DataLoader's iterator whose knobs can change while it runs, for map-style data sets.
 
-For map-style data sets. Until the first change it does what PyTorch's own does, in the
-same order, so that batches are equal bit by bit. Whatever changes, each of the sampler's
-batches is delivered once, and in its order where in_order is on. The workers run PyTorch's
-own worker loop.
+Until the first change it does the same as PyTorch's own iterator, in the same order, so that batches are
+equal bit by bit. After changes, too, each of the sampler's batches is delivered once, and in order where
+in_order is on. The workers run PyTorch's own worker loop.
 """
 
 import collections
@@ -28,7 +27,7 @@ now = process.now
 
 
 def unknown(module):
-    """Why this version's loaders cannot be changed while they run; empty where they can."""
+    """Why loaders of this version of PyTorch cannot be changed while they run; empty where they can."""
     names = tuple(inspect.signature(module._utils.worker._worker_loop).parameters)
     plain = tuple("dataset" if name == "dataset_holder" else name for name in names)
     if plain != worker.PARAMETERS:
@@ -44,11 +43,11 @@ def unknown(module):
 
 
 def iterator(plan, loader):
-    """What iter(loader) is to be: a new iterator, or the one whose workers persist."""
+    """Returns what iter(loader) is: a new iterator, or the one whose workers persist."""
     old = getattr(loader, "_iterator", None)
     ours = isinstance(old, LiveIter)
-    # Where the script's workers persist, PyTorch begins its iterator anew whoever has it still. A script without
-    # may go through a loader while it does so already.
+    # Where the script's workers persist, PyTorch resets the iterator, even if somebody still uses it. Where they do
+    # not, a script may iterate over a loader twice at the same time.
     taken = ours and not plan.persists and not old._shutdown and not old._finished() and sys.getrefcount(old) > HELD
     if ours and not old._shutdown and not taken:
         if old._persists():
@@ -57,8 +56,8 @@ def iterator(plan, loader):
         old._shutdown_workers()
     if ours and (not taken or not old._persists()):
         loader._iterator = None
-    # PyTorch draws a seed for each iterator that it makes. Where the script's workers
-    # persist it makes one, and whoever draws next must not notice that we make more.
+    # PyTorch draws a seed for each iterator that it makes. Where the script's workers persist it makes only one.
+    # The generator must not change where gpustall makes more.
     made = LiveIter(loader, plan, again=ours and plan.persists)
     if (made._persists() or plan.persists) and not (taken and loader._iterator is old):
         loader._iterator = made  # as PyTorch keeps it
@@ -66,7 +65,7 @@ def iterator(plan, loader):
 
 
 def _held():
-    """References to an iterator that only its loader has, as iterator() counts them."""
+    """The reference count of an iterator that only its loader holds, as iterator() counts it."""
     loader = [object()]
     old = loader[0]
     return sys.getrefcount(old)
@@ -76,15 +75,16 @@ HELD = _held()
 
 
 class Worker:
-    """A worker process and what it owes."""
+    """A worker process."""
 
     def __init__(self, it, number):
         context = it._context
-        self.number, self.owes, self.retired = number, 0, False
-        self.unfit = False  # it cannot load anything
+        self.number, self.retired = number, False
+        self.owes = 0  # batches that it was sent for and has not delivered
+        self.unfit = False  # it failed before it could load anything
         self.queue = context.Queue()
         self.queue.cancel_join_thread()
-        # A worker that takes the place of a retired one must not repeat its random numbers.
+        # A worker that replaces a retired one must not repeat its random numbers.
         seed = it._base_seed + (it._generation << 20)
         holder = [it._dataset] if _HOLDER else it._dataset
         init_fn = it._init_fn
@@ -104,19 +104,19 @@ _HOLDER = "dataset_holder" in inspect.signature(_utils.worker._worker_loop).para
 
 
 class _Batch:
-    """A batch that was sent for and is not delivered."""
+    """A batch that a worker was sent for and that is not delivered yet."""
 
     __slots__ = ("worker", "data", "here", "size", "stale", "index")
 
     def __init__(self, worker, size, index):
         self.worker, self.size = worker, size
-        self.index = index  # where another one may have to load it
+        self.index = index  # kept where another worker may have to load it
         self.data, self.here, self.stale = None, False, False
 
 
 def _in_stock(function, call, parameters, expression=None):
-    """The expression, as a function, in the line of PyTorch's where the call is: a warning tells that
-    line, which filters go by, and where it was told before it is told no more."""
+    """Returns the expression as a function that seems to be on the line of PyTorch's source where the call is. Then
+    a warning from it names that line, by which filters work and repeated warnings are left out."""
     try:
         lines, first = inspect.getsourcelines(function)
     except (OSError, TypeError):  # PyTorch's source is not there
@@ -131,14 +131,14 @@ _begin_iterator, _begin_iterator_of_workers = (
 )
 _check_workers = _in_stock(stock.DataLoader._get_iterator, "self.check_worker_number_rationality()", "self")
 
-# What PyTorch, where it does, warns of when a worker of the script's cannot be sent what it is to be.
+# The warning of some versions of PyTorch when a worker cannot be sent the data set.
 _PICKLES = next((text for text in stock._MultiProcessingDataLoaderIter.__init__.__code__.co_consts if str(text).startswith("Got pickle error")), None)
 _warn_of_pickles = _in_stock(stock.DataLoader._get_iterator, "_MultiProcessingDataLoaderIter(self)", "", "warnings.warn(%r)" % _PICKLES)
 
 
 class LiveIter(stock._MultiProcessingDataLoaderIter):
     def __init__(self, loader, plan, again=False):
-        self._shutdown = True  # until there is something to shut down
+        self._shutdown = True  # there is nothing to shut down yet
         self._owner = os.getpid()
         generator = loader.generator if loader.generator is not None else torch.default_generator
         state = generator.get_state() if again else None
@@ -147,7 +147,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             _begin_iterator_of_workers(self, loader)
         else:
             _begin_iterator(self, loader)
-            assert self._timeout == 0  # as PyTorch's own has it
+            assert self._timeout == 0  # as in PyTorch's own
         if again:
             generator.set_state(state)
         self._plan = plan
@@ -155,23 +155,23 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         self._context = loader.multiprocessing_context or torch.multiprocessing
         self._init_fn = loader.worker_init_fn
         self._gpustall_iteration = process.current().iteration()
-        self._settled = 0  # batches before this one show a change
+        self._settled = 0  # the first batch that no longer shows a change
         self._crew = []  # workers that get batches
-        self._leavers = []  # those that are retired and owe some
-        self._gone = []  # processes that were told to end
+        self._leavers = []  # retired workers that still owe batches
+        self._gone = []  # workers that were told to end
         self._generation = 0
         self._changed = False
         self._turn = 0
         self._results: Any = None
         self._done = None
         self._pinner = None
-        self._early = collections.deque()  # what a thread that ended had taken
+        self._early = collections.deque()  # batches that a pinning thread had taken when it ended
         self._fetcher = None
         self._watched = False
         self._knobs = None
         self._sent = 0
         self._batches = collections.OrderedDict()  # in the order of the sampler
-        self._arrived = collections.deque()  # their numbers, in the order of arrival
+        self._arrived = collections.deque()  # numbers of batches, in the order of arrival
         self._exhausted = False
         self._shutdown = False
         self._persistent_workers = bool(plan.wanted()["persistent_workers"])
@@ -192,12 +192,12 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         return self._exhausted and not self._batches
 
     def __reduce_ex__(self, protocol):
-        """A loader whose workers the script does not keep has no iterator that copying it could meet."""
+        """Where the script's workers do not persist, a copy of the loader must not find an iterator: it copies as None."""
         return super().__reduce_ex__(protocol) if self._plan.persists else (type(None), ())
 
     def _reset(self, loader, first_iter=False):
         """Begins an epoch with the workers of the last one."""
-        if not self._plan.persists:  # the script's own loader would draw a seed here
+        if not self._plan.persists:  # the script's own loader draws a seed here
             torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
         stock._BaseDataLoaderIter._reset(self, loader, first_iter)
         for batch in self._batches.values():
@@ -213,16 +213,16 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
     # Knobs.
 
     def _look(self):
-        """Applies what was asked for since the last look."""
+        """Applies the knobs that were asked for since the last look."""
         _, self._seen = self._control.read()
         self._trained = self._plan.trains
         knobs = self._plan.wanted()
         if knobs != self._knobs:
             self._apply(knobs)
         if self._plan.probing():
-            self._seen = -1  # there is more to apply when that has ended
+            self._seen = -1  # look again: the probe's end may change the knobs
 
-    # As the last look found them: the page's sequence number, and whether the loop trains.
+    # What the last look found: the page's sequence number, and whether the loop trains.
     _seen, _trained = 0, None
 
     def _apply(self, knobs):
@@ -263,7 +263,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
                 if want <= self._plan.script["num_workers"]:
                     if _PICKLES and isinstance(error, (TypeError, AttributeError, pickle.PicklingError)):
                         _warn_of_pickles()
-                    raise  # as it is without us
+                    raise  # the script would fail by itself
                 want = self._num_workers = len(crew)
                 self._plan.stays_at(want, starting.refused(error, self._context))
             while len(crew) > want:
@@ -275,7 +275,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         self._profile_name = "enumerate(DataLoader)#%s.__next__" % ("_MultiProcessingDataLoaderIter" if want else "_SingleProcessDataLoaderIter")
 
     def _tell_signals(self):
-        """Tells PyTorch's handler of SIGCHLD whose death is an error."""
+        """Tells PyTorch's handler of SIGCHLD which processes must not die."""
         handling = _utils.signal_handling
         if self._watched:
             handling._remove_worker_pids(id(self))
@@ -287,7 +287,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             self._watched = True
 
     def _bury(self):
-        """Ends retired workers that owe nothing."""
+        """Ends the retired workers that owe no batch."""
         done = [w for w in self._leavers if w.owes == 0]
         for w in done:
             w.queue.put(worker.RETIRE)
@@ -336,7 +336,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         return True
 
     def _choose(self):
-        """The worker that gets the next batch."""
+        """Returns the worker that gets the next batch."""
         crew = self._crew
         if self._changed:
             return min(crew, key=lambda w: w.owes)
@@ -368,7 +368,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         return data
 
     def _ready(self):
-        """The number of the batch to deliver now; None where it has not come."""
+        """Returns the number of the batch to deliver now; None where it has not arrived."""
         if self._in_order:
             for number, batch in self._batches.items():
                 if batch.stale:
@@ -381,12 +381,12 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         return self._arrived.popleft() if self._arrived else None
 
     def _tell(self, number, size, data):
-        """Tells who watches which batch is delivered."""
+        """Tells the watch which batch is delivered."""
         if self._gpustall is not None:
             self._gpustall.came = number, size if size >= 0 else self._plan.size(data), ring.CHANGING if number < self._settled else 0
 
     def _inline(self):
-        """A batch that this process loads itself."""
+        """Returns a batch that this process loads itself."""
         if self._exhausted:
             self._end()
             raise StopIteration
@@ -402,7 +402,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         return data
 
     def _load(self, number, index):
-        """A batch, by this process."""
+        """Loads a batch in this process."""
         if self._fetcher is None:
             fetcher = stock._DatasetKind.create_fetcher(self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last)
             self._task = fetching.Task()
@@ -417,14 +417,14 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         return pinning.pin(data, getattr(self, "_pin_memory_device", None) or pinning.device()) if self._pin_memory else data
 
     def _end(self):
-        if not self._persists() and not (self._plan.apart and self._plan.persists):  # whoever has it may begin it anew
+        if not self._persists() and not (self._plan.apart and self._plan.persists):  # otherwise it may be used again
             self._shutdown_workers()
 
     def _receive(self):
-        """Waits for one batch of the workers. The number of the one to deliver now; None where
-        that has not come."""
+        """Waits for a batch of a worker. Returns the number of the batch to deliver now; None where that has not
+        arrived."""
         number, data = self._get()
-        if number is None:  # what ended a thread that page-locks
+        if number is None:  # the end of a pinning thread
             return None
         batch = self._batches[number]
         batch.worker.owes -= 1
@@ -445,11 +445,10 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         return self._ready()
 
     def _elsewhere(self, number, batch, failure):
-        """Has a batch loaded by somebody else than the worker that failed before it could: another one sends it,
-        or it is what is returned."""
+        """Gives the batch of an unfit worker to another worker. Where there is none, loads and returns it."""
         unfit, crew = batch.worker, self._crew
         unfit.unfit = True
-        if unfit in crew:  # else it is known already that there are too many
+        if unfit in crew:  # the first failure of this worker
             crew.remove(unfit)
             unfit.retired = True
             self._leavers.append(unfit)
@@ -457,7 +456,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             said = failure.exc_msg.strip().rpartition("Unfit: ")[2]
             refused = starting.Refused("worker_init_fn failed in worker %d: %s" % (unfit.number, said), "have it serve as many workers")
             self._plan.stays_at(most, refused)
-            self._look()  # there may be less to be in force now
+            self._look()  # fewer workers may be in force now
             self._bury()
         fit = [w for w in crew if not w.unfit]
         if not fit:
@@ -490,9 +489,9 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         return got
 
     def _explain(self, error):
-        """Raises what PyTorch raises where a batch cannot come any more."""
+        """Raises PyTorch's own error where no batch can come any more."""
         workers = {w.process.sentinel: w for w in self._crew + self._leavers}
-        if isinstance(error, (EOFError, OSError)):  # who is ending has closed its files a moment before
+        if isinstance(error, (EOFError, OSError)):  # a process closes its files a moment before it ends
             for ended in connection.wait(workers, timeout=1):
                 workers[ended].process.join(1)
         dead = [w for w in workers.values() if not w.process.is_alive()]

@@ -1,4 +1,4 @@
-"""What is known and wanted of DataLoaders: their settings, whether they train, and their iterators."""
+"""Plans for DataLoaders: their knobs, whether they train, and their iterators."""
 
 import functools
 import multiprocessing
@@ -13,63 +13,67 @@ from gpustall import batches, control, fetching, given, loops, process, ring, st
 now = process.now
 
 pytorch: Any = None  # torch.utils.data.dataloader
-plans = weakref.WeakKeyDictionary()  # of DataLoaders
-_roles = {}  # of loaders that look alike: whether they train
-_learners = set()  # those with whose batches something was learned
-_trained = {}  # the last loader that trained of those of a kin: where it is gone, the script makes them anew
-_in_force = {}  # the knobs of loaders that look alike
-_at_most = {}  # workers that can begin, where more failed to, of loaders that look alike
-_probes = {}  # whether workers can begin at all, of loaders that look alike
-why_not_live = ""  # why no knob of a loader can be changed while it runs
-plain_init = {}  # the __init__ of PyTorch's iterators, by class
+why_not_live = ""  # why no loader's knobs can be changed while it runs; empty where they can
+plain_init = {}  # PyTorch's own __init__ of its iterators, by class
+plans = weakref.WeakKeyDictionary()  # by DataLoader
+
+# A script may make a loader for each epoch. What is learned of one holds for all that look alike, by Plan.alike,
+# or for their kin, by Plan.kin.
+_roles = {}  # by alike: whether they train
+_learners = set()  # alike: something was learned with their batches
+_trained = {}  # by kin: a weak reference to the last loader that trained
+_in_force = {}  # by alike: the knobs in force
+_at_most = {}  # by alike: how many workers can begin, and the Refused for more
+_probes = {}  # by alike: the starting.Probe that shows whether workers can begin
 
 
 class Plan:
-    """What is known and wanted of one DataLoader."""
+    """What is known of one DataLoader, and the knobs that it should have."""
 
     def __init__(self, loader):
         dataset, module = loader.dataset, pytorch
-        stock = isinstance(loader, module.DataLoader)  # else all that it has is what an iterator asks for
+        stock = isinstance(loader, module.DataLoader)  # otherwise it has only what an iterator asks for
         pipes = tuple(p for p in (getattr(module, "IterDataPipe", None), getattr(module, "MapDataPipe", None)) if p)
         pipe = isinstance(dataset, pipes)
         if pipe:
-            dataset = getattr(dataset, "_datapipe", dataset)  # which the loader wrapped
+            dataset = getattr(dataset, "_datapipe", dataset)  # the loader wrapped the script's
         self.name = given.dataset(loader)
         sampler = getattr(loader, "sampler", None)
         self.alike = (self.name, id(dataset), type(sampler).__name__, _count(sampler), getattr(loader, "batch_size", None))
-        self.trains = _roles.get(self.alike)  # None while it is not known
+        self.trains = _roles.get(self.alike)  # None while not known
         try:
             self.samples = len(given.behind(loader).dataset)
         except Exception:
             self.samples = 0
-        self.kin = self.name, self.samples, *self.alike[2:]  # as of a data set that is made anew in each epoch, too
+        self.kin = self.name, self.samples, *self.alike[2:]  # the same for a data set that is made anew in each epoch
         self.loader = weakref.ref(loader)
-        self.beside = False  # another loader, in turn with which it is taken from
+        self.beside = False  # the loop takes from it and another loader in turn
         self.told = self.weighed = self.own = False
         self.map_style = loader._dataset_kind == module._DatasetKind.Map
         self.why = why_not_live
         if not self.why and _threads(loader):
             self.why = "its workers are threads of the script's own process"
         self.live = self.map_style and not self.why and not pipe
-        self.apart = self.making = False  # its class comes to PyTorch's iterators in a way of its own; PyTorch makes one
-        self.begun, self.last = 0, None  # epochs, and a weak reference to the last one's iterator
-        self.applied = None  # of PyTorch's own iterators: the knobs that the last one was made with
+        self.apart = False  # its class makes PyTorch's iterators in its own way
+        self.making = False  # PyTorch makes an iterator just now
+        self.begun, self.last = 0, None  # how many epochs; a weak reference to the last one's iterator
+        self.applied = None  # the knobs of the last iterator that PyTorch made
         self.has_in_order = hasattr(loader, "in_order")
         self.collates = loader._auto_collation or not stock
         self.script = self.of_script(loader)
-        self.barred = None  # how many workers can begin, and why no more, where that is known beforehand
-        self.nothing = None  # knobs that came to nothing
-        self.failed = None  # by which workers that the script has not tell why they had no batch
+        self.barred = None  # how many workers can begin, and why not more, where that is known in advance
+        self.nothing = None  # knobs with which an iterator could not be made
+        self.failed = None  # a queue by which workers beyond the script's tell why they had no batch
         self.about = self._describe(loader)
 
     def keeps_own(self):
-        """The loader's iterators are its own: no knob of theirs can be changed."""
+        """Notes that the loader has its own iterators, whose knobs cannot be changed."""
         self.own, self.live, self.barred = True, False, None
         self.about.update(live=False, why="%s has iterators of its own" % type(self.loader()).__name__)
 
     @staticmethod
     def of_script(loader):
-        """The knobs as the script has them."""
+        """The script's knobs."""
         return {
             "num_workers": loader.num_workers,
             "prefetch_factor": loader.prefetch_factor or 2,
@@ -79,12 +83,12 @@ class Plan:
         }
 
     def wanted(self):
-        """The knobs that are to be in force."""
+        """The knobs that should be in force."""
         asked, _ = process.current().control.read()
         knobs = dict(self.script)
-        if self.trains or self.trains is None and self._follows():  # a loop that does not train keeps what the script has
+        if self.trains or self.trains is None and self._follows():  # other loops keep the script's knobs
             knobs.update(asked)
-        if self.alike in _at_most:  # another loader's, maybe, which had fewer in the script
+        if self.alike in _at_most:  # perhaps from another loader, whose script has fewer workers
             knobs["num_workers"] = min(knobs["num_workers"], max(_at_most[self.alike][0], self.script["num_workers"]))
         if self.probing():
             knobs["num_workers"] = self.script["num_workers"]
@@ -97,14 +101,14 @@ class Plan:
         return knobs
 
     def _follows(self):
-        """Whether this loader is in place of one that trained. Of iterable data sets that do not know
-        their length all are alike, that of the validation too: there the other one is to be gone."""
+        """Whether this loader replaces one that trained. Iterable data sets without a length all look alike, also
+        those for validation. There the other loader must be gone."""
         before = _trained.get(self.kin)
         return before is not None and (self.samples > 0 or before() is None)
 
     def proven(self, iterator):
-        """Whether workers, of which the script has none, can begin; fails where they cannot. Where
-        that has to be tried first, the loop goes on without them meanwhile."""
+        """Whether workers can begin, where the script has none. Raises a Refused where they cannot. Where a Probe has
+        to try that, returns False until it has, and the loop goes on without workers."""
         from gpustall import starting
 
         refused = starting.unguarded(iterator._context)
@@ -122,12 +126,12 @@ class Plan:
         return self.alike in _probes and _probes[self.alike].running()
 
     def at_most(self, workers, refused):
-        """Takes note that no more workers can begin, and tells."""
+        """Notes how many workers can begin, and tells why not more."""
         _at_most[self.alike] = max(workers, self.script["num_workers"]), refused
         self.tell_most()
 
     def stays_at(self, workers, refused):
-        """The same, where more were asked for: the script's output says so too."""
+        """Does the same where more were asked for, and says so in the script's output."""
         process.complain("num_workers stays at %d" % workers, "; ".join(filter(None, (str(refused), refused.hint))))
         self.at_most(workers, refused)
 
@@ -137,7 +141,7 @@ class Plan:
             process.current().tell("refused", knobs={"num_workers": most}, reason=str(refused), hint=refused.hint)
 
     def iterate(self, loader, original, asked=False):
-        """An iterator over the loader, as its __iter__ gives one; or a new one, where its class asked for that."""
+        """Returns an iterator over the loader, as its __iter__ does; asked: its class called _get_iterator for a new one."""
         start = now()
         self.script = self.of_script(loader)
         if asked:
@@ -152,12 +156,12 @@ class Plan:
         return iterator
 
     def around(self, loader, original):
-        """What __iter__ gives where the loader's class has a _get_iterator: that may put something around our
-        iterator, which PyTorch keeps where workers persist."""
+        """Returns what __iter__ does where the loader's class has its own _get_iterator. That may wrap the iterator,
+        which PyTorch keeps where workers persist."""
         start, begun = now(), self.begun
         self._set_apart()
         if not self.live and self.applied not in (None, self.wanted()):
-            loader._iterator = None  # the next one has what the screen asked for
+            loader._iterator = None  # the next one has the knobs that were asked for
         made = original(loader)
         iterator = self.last and self.last()
         if self.begun == begun and iterator is not None:
@@ -165,8 +169,8 @@ class Plan:
         return made
 
     def made(self, iterator, loader):
-        """Makes an iterator of PyTorch's for a loader that does so itself. What kind it is depends on num_workers:
-        where the screen asked for another, it is of the other one."""
+        """Initialises an iterator of PyTorch's that the loader makes itself. Its class depends on num_workers, and is
+        changed where other workers were asked for."""
         start = now()
         self.script = self.of_script(loader)
         self._set_apart(live=False)
@@ -184,14 +188,14 @@ class Plan:
         self._note(iterator, start)
 
     def _set_apart(self, live=True):
-        """The loader's class comes to its iterators in a way of its own: for how long workers live is up to it."""
+        """Notes that the loader's class makes iterators in its own way: it decides how long workers live."""
         live = live and self.live
         if not self.apart or live != self.live:
             self.apart, self.live, self.told = True, live, False
             self.about.update(apart=True, live=live)
 
     def _note(self, iterator, start):
-        """Takes note of an epoch that begins with an iterator that was asked for at start."""
+        """Notes an epoch that begins with an iterator, which was asked for at start."""
         self.begun += 1
         self.last = weakref.ref(iterator)
         try:
@@ -200,11 +204,11 @@ class Plan:
             process.complain("a DataLoader is not watched", error)
 
     def _begin(self, iterator, start):
-        """An epoch begins with an iterator that was asked for at start."""
+        """Begins the watch over an epoch."""
         watch = getattr(iterator, "_gpustall", None)
         if watch is None:
             watch = self._watch(iterator)
-        elif not watch.first:  # left with break, and begun anew
+        elif not watch.first:  # left with break, and begun again
             watch.begin()
         watch.begun = start
         self.tell()
@@ -220,7 +224,7 @@ class Plan:
             loop.open[-1][2] = end
 
     def adopt(self, iterator, iteration, start):
-        """An epoch begins with an iterator that the loader made by itself, whose workers go by that iteration."""
+        """Begins an epoch with an iterator that the loader made by itself. Its workers use that iteration."""
         if iterator._gpustall is None:
             self.iteration = process.current().iteration() if iteration is None else iteration
         self.script = self.of_script(self.loader())
@@ -228,7 +232,7 @@ class Plan:
         self._begin(iterator, start)
 
     def _watch(self, iterator):
-        """The watch over a new iterator."""
+        """Puts a watch over a new iterator."""
         number = iterator._gpustall_iteration if self.live else self.iteration
         watch = steps.Watch(self, number)
         watch.iterator = weakref.ref(iterator, watch.over())
@@ -241,7 +245,7 @@ class Plan:
         return watch
 
     def _hear(self):
-        """Takes note of workers that had no batch, of more than the script has."""
+        """Notes workers beyond the script's that had no batch."""
         told = []
         while self.failed is not None and not self.failed.empty():
             told.append(self.failed.get())
@@ -253,7 +257,7 @@ class Plan:
             self.stays_at(number, starting.Refused(reason, "have as many shards as workers"))
 
     def _possible(self, loader):
-        """The knobs that are to be in force; where the script has no workers, with those only that can begin."""
+        """The knobs to put in force. Where the script has no workers, these have only as many as can begin."""
         knobs = self.wanted()
         if knobs == self.nothing:
             return dict(self.script)
@@ -263,7 +267,7 @@ class Plan:
             context = loader.multiprocessing_context or multiprocessing
             what = types.SimpleNamespace(_context=context, _dataset=loader.dataset, _collate_fn=loader.collate_fn, _init_fn=loader.worker_init_fn)
             try:
-                if not self.proven(what):  # which is tried meanwhile
+                if not self.proven(what):  # a probe tries it meanwhile
                     return dict(knobs, num_workers=0, persistent_workers=0)
             except Exception as error:
                 self.stays_at(0, starting.refused(error, context))
@@ -271,7 +275,7 @@ class Plan:
         return knobs
 
     def _stock(self, loader, original):
-        """PyTorch's own iterator. What the screen asked for holds for all of it."""
+        """Makes PyTorch's own iterator. It keeps its knobs to its end."""
         self._hear()
         knobs = self._possible(loader)
         self.iteration = process.current().iteration()
@@ -298,7 +302,7 @@ class Plan:
             iterator = original(loader)
         except Exception as error:
             if not changed:
-                raise  # as it is without us
+                raise  # the script would fail by itself
             failed = error
         finally:
             self.making = False
@@ -325,8 +329,8 @@ class Plan:
         return bool(self.script["persistent_workers"] and self.script["num_workers"])
 
     def in_force_now(self, knobs):
-        """Takes note of knobs that were put in force, and tells of them where the session is about
-        this loader; whether they are others than before."""
+        """Notes the knobs in force, and tells them where the session shows this loader. Returns whether it trains
+        and they changed."""
         before, script = _in_force.get(self.alike, (self.script, self.script))
         _in_force[self.alike] = knobs, self.script
         if before == knobs or not self.trains:
@@ -339,7 +343,7 @@ class Plan:
         return True
 
     def moved(self, other, t):
-        """Tells that the loop trains with this loader now, and no more with the other one."""
+        """Tells that the loop trains with this loader now, instead of the other one."""
         before, knobs = (_in_force.get(plan.alike, (plan.script,))[0] for plan in (other, self))
         differs = any(self.about[name] != other.about[name] for name in ("batch_size", "shuffle", "drop_last"))
         if before != knobs or differs or _at_most.get(self.alike) != _at_most.get(other.alike):
@@ -348,15 +352,15 @@ class Plan:
             self.tell_most()
 
     def size(self, data):
-        """Samples in a batch; 0 where that cannot be told."""
+        """The number of samples in a batch; 0 where it is not known."""
         try:
             return batches.samples(data) if self.collates else 1
         except Exception:  # of what looks like a batch
             return 0
 
     def judge(self, data=None):
-        """Whether the epoch that begins trains: gradients are on in it, and it is not known that
-        this loader's do not. data is its first batch."""
+        """Whether the epoch that begins trains: gradients are on, and this loader is not known as one that does not
+        train. data is its first batch."""
         if self.about["batch_size"] is None and data is not None:
             self.about["batch_size"] = self.size(data)
         import torch
@@ -364,15 +368,15 @@ class Plan:
         if not torch.is_grad_enabled():
             return False
         if self.trains is None:
-            # Evaluations may have gradients on around their loop (Transformers' Trainer has). Once something is
-            # learned elsewhere, a loader in the data set's own order is first to show that something is with it.
+            # Evaluations may leave gradients on around their loop, as Transformers' Trainer does. Once something was
+            # learned with another loader, a loader without shuffling trains only when something is learned with it.
             if process.current().learned and self.map_style and not self.about["shuffle"] and self.kin not in _trained:
                 return False
             self._set(True)
         return self.trains
 
     def weigh(self, data):
-        """Tells once how large a batch is: what lies in shared memory while it is under way."""
+        """Tells once how large a batch is, which is in shared memory on its way."""
         self.weighed = True
         before = _trained.get(self.kin)
         _trained[self.kin] = self.loader
@@ -388,8 +392,8 @@ class Plan:
         process.current().tell_news("batch", tensors=count, bytes=size, on_gpu=on_gpu, files=files, sharing=mp.get_sharing_strategy())
 
     def ended(self, learned):
-        """An epoch that was taken for training has ended, at whose beginning so much was learned.
-        Where nothing is but in other loops, it was none."""
+        """Ends an epoch that counted as training; learned is the process's count at its beginning. If nothing was
+        learned since, and something was with other loaders, this loader does not train."""
         by_now = process.current().learned
         if by_now > learned:
             self.learns()
@@ -426,7 +430,7 @@ class Plan:
         )
 
     def tell(self):
-        """Describes the loader, once it is known what for it is."""
+        """Describes the loader, once it is known whether it trains."""
         if self.told or self.trains is None:
             return
         self.told = True
@@ -436,7 +440,7 @@ class Plan:
 
 
 def _count(sampler):
-    """How many samples a sampler draws; -1 where it does not tell."""
+    """How many samples a sampler draws; -1 where it is not known."""
     try:
         return len(sampler)
     except Exception:
@@ -444,7 +448,7 @@ def _count(sampler):
 
 
 def _drawn(loader):
-    """The generator of which an iterator draws its seed, and its state."""
+    """The generator from which an iterator draws its seed, and its state."""
     import torch
 
     generator = loader.generator if loader.generator is not None else torch.default_generator
@@ -452,6 +456,6 @@ def _drawn(loader):
 
 
 def _threads(loader):
-    """Whether what the script gave for processes are threads."""
+    """Whether the script's multiprocessing_context makes threads for processes."""
     kind = getattr(loader.multiprocessing_context, "Process", None)
     return isinstance(kind, type) and issubclass(kind, threading.Thread)

@@ -1,4 +1,4 @@
-"""The training loop of a thread: the steps under way in it, and what the thread used for them."""
+"""The training loop of a thread: its open steps, and what the thread used for them."""
 
 import collections
 import functools
@@ -11,36 +11,36 @@ now = process.now
 
 
 class Loop:
-    """The loop of one thread: the steps under way, the innermost last."""
+    """The loop of one thread, with its open steps. A loop within a step has a step of its own."""
 
     def __init__(self, state):
         self.state, self.thread, self.device = state, threading.current_thread(), None
         state.loop(self)
         self.record = state.ring(ring.LOOP).record
-        self.rings = state.local.rings  # this thread's
-        self.open = []  # [watch, step, start of what is not recorded yet, batch, when its batch came]
-        self.loading = False  # a DataLoader's iterator is asked for a batch
-        self.learned = False  # a part is on record of the innermost
-        self.parts = []  # [kind, start of what is not recorded yet, whole]
-        self.over = collections.deque()  # when backward passes were over of which parts has the beginning
-        self.passed = functools.partial(next, map(self.over.append, iter(now, None)))  # notes one
-        self.known = False
+        self.rings = state.local.rings  # of this thread
+        self.open = []  # the innermost last: [watch, step, start of what is not recorded yet, batch, when its batch came]
+        self.loading = False  # an iterator of a DataLoader loads a batch
+        self.learned = False  # a part of the innermost step is recorded
+        self.parts = []  # under way: [kind, start of what is not recorded yet, whole]
+        self.over = collections.deque()  # when backward passes in parts ended
+        self.passed = functools.partial(next, map(self.over.append, iter(now, None)))  # appends to over
+        self.known = False  # the device is found, or there is none to wait for
         self.usage = Usage()
-        self.used = None  # what the thread had used up when the innermost batch came, or what came after it went on; None where it was not read
-        # The usage is read around one wait of SOME, and the step that follows, while neither takes
-        # long nor waits much for a core: of the others the bridge takes the same.
+        self.used = None  # the thread's usage when the innermost step began or went on; None where it was not read
+        # The usage is read around one wait of SOME, and the step that follows. It is read around each one while
+        # they take long or wait much for a core. The bridge takes the others for like those that were read.
         self.turn = 0  # how often a batch was asked for
-        self.wary = 0  # the turn until which every one is looked at
-        self.slow = True  # since the last step took LONG_BATCH
+        self.wary = 0  # the turn until which the usage is read each time
+        self.slow = True  # the last step took LONG_BATCH or more
 
     def spent(self, usage):
-        """ns on a core and ready without one since the innermost went on; -1 where that is not known."""
+        """ns on a core, and ns ready without one, since the innermost step began or went on; -1 where not known."""
         used, self.used = self.used, usage
         return self.usage.split(used, usage)
 
     def stop(self, t, ends, event=None, usage=None):
-        """The innermost step stops at t: it ends, or another loop begins within it. event is the
-        device's at t, where t has passed, and usage what the thread has used up by t."""
+        """Stops the innermost step at t: it ends, or another loop begins within it. Where t has passed, event is
+        the device's event of t. usage is the thread's at t."""
         parts.settle(self)
         watch, step, since, batch, _ = self.open[-1]
         core, waiting = self.spent(usage)
@@ -49,25 +49,25 @@ class Loop:
         self.open[-1][2] = t
         if ends:
             self.open.pop()
-            self.parts.clear()  # of one that failed
+            self.parts.clear()  # parts that failed
             if self.device is not None and step >= 0:
                 self.device.ends(step, event)
 
     def settle(self, t):
-        """Ends the steps of loops that were left with break, when they were."""
+        """Ends the steps of loops that were left with break, at the time they were left."""
         while self.open and self.open[-1][0].gone():
             left, event = self.open[-1][0].left
             self.stop(max(self.open[-1][2], min(left or t, t)), True, event)
 
     def finish(self):
-        """The process ends."""
+        """Ends all steps, when the process ends."""
         self.settle(now())
         if self.device is not None:
             self.device.finish()
 
 
 def current():
-    """This thread's loop."""
+    """Returns the loop of this thread."""
     try:
         return parts.here.loop
     except AttributeError:
@@ -76,8 +76,8 @@ def current():
 
 
 def introduce(state, loop, t):
-    """At the first batch, at t: by then most scripts have put the model where it computes. Where
-    there is a GPU that is not in use yet, it is looked at again at each batch: a script may look at its data first."""
+    """Tells about the process at its first batch, at t. By then most scripts have moved the model to its device.
+    Where a GPU is there and not in use yet, this is called at each batch: a script may look at its data first."""
     state.introduce()
     parts.install()
     loop.known = True

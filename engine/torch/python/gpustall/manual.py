@@ -1,4 +1,4 @@
-"""Loops that use no DataLoader and say by themselves where a step is: gpustall.watch and gpustall.step."""
+"""Loops without a DataLoader, which say where their steps are: gpustall.watch and gpustall.step."""
 
 import threading
 from typing import Any
@@ -9,9 +9,9 @@ now = process.now
 
 
 class _Loose:
-    """The plan of a loop that uses no DataLoader."""
+    """The plan of a loop without a DataLoader. It has what steps.Watch needs of a Plan."""
 
-    trains, weighed, beside, own = True, False, False, False  # as a Plan has them
+    trains, weighed, beside, own = True, False, False, False
 
     def __init__(self, name):
         self.alike, self.script = name, {}
@@ -21,13 +21,13 @@ class _Loose:
         )
 
     def weigh(self, data):
-        """Tells of the loop, at its first batch."""
+        """Describes the loop, at its first batch."""
         self.weighed = True
         self.about["batch_size"] = self.size(data)
         process.current().tell_news("loader", trains=True, knobs={}, step=process.current().steps, **self.about)
 
     def moved(self, other, t):
-        """Tells that the loop learns from this now."""
+        """Tells that the loop trains with this iterable now."""
         process.current().tell("moved", t=t, step=process.current().steps, script=True, knobs={}, **self.about)
 
     def judge(self, data=None):
@@ -41,7 +41,7 @@ class _Loose:
 
 
 def watch(iterable, name=None):
-    """Yields the items of an iterable and times the loop that takes them. A DataLoader is watched without."""
+    """Yields the items of an iterable and times the loop that takes them. A DataLoader needs no such call."""
     if not process.FOLDER or loaders.pytorch is not None and isinstance(iterable, loaders.pytorch.DataLoader):
         return iter(iterable)
     return _items(steps.Watch(_Loose(name or type(iterable).__name__), process.current().iteration()), iterable)
@@ -52,7 +52,7 @@ def _items(mine, iterable):
 
     def following():
         nonlocal items
-        if items is None:  # many an iterable does its share of loading here
+        if items is None:  # here, because many iterables begin to load in __iter__
             items = iter(iterable)
         opened = loops.current().open
         last = opened and opened[-1]
@@ -72,19 +72,19 @@ def _items(mine, iterable):
                 yield from items
                 return
             yield item
-    finally:  # it may be left with break
+    finally:  # also where the loop is left with break
         mine.left, mine.dropped = (now(), None), True
 
 
 class _Within(Exception):
-    """What is watched takes its items from a DataLoader, whose steps they are."""
+    """The watched iterable takes its items from a DataLoader, which has the steps already."""
 
 
 _stepped = threading.local()
 
 
 def step(samples=0):
-    """Ends a step of a loop that asks nobody for its data. A batch of a DataLoader's, or of watch's, is a step of its own."""
+    """Ends a step of a loop without an iterable. Within a step of a DataLoader or of watch it does nothing."""
     if not process.FOLDER:
         return
     mine, loop = _stepped.__dict__.get("watch"), loops.current()

@@ -1,4 +1,4 @@
-"""Puts the observers into PyTorch's module of DataLoaders, around what a script calls there."""
+"""Patches PyTorch's module of DataLoaders, so that what a script calls there is watched."""
 
 import functools
 import inspect
@@ -12,14 +12,14 @@ now = process.now
 
 
 def install(module):
-    """Puts observers into torch.utils.data.dataloader."""
-    if hasattr(module._BaseDataLoaderIter, "_gpustall"):  # they are there
+    """Patches torch.utils.data.dataloader."""
+    if hasattr(module._BaseDataLoaderIter, "_gpustall"):  # already patched
         return
     from gpustall import live
 
     loaders.pytorch, loaders.why_not_live = module, live.unknown(module)
     module._utils.worker._gpustall_plain = module._utils.worker._worker_loop
-    module._BaseDataLoaderIter._gpustall = None  # who watches it
+    module._BaseDataLoaderIter._gpustall = None  # the Watch over an iterator
     module.DataLoader.__iter__ = _iter(module.DataLoader.__iter__)
     module.DataLoader._get_iterator = _get_iterator(module.DataLoader._get_iterator)
     for kind in (module._SingleProcessDataLoaderIter, module._MultiProcessingDataLoaderIter):
@@ -32,7 +32,8 @@ def install(module):
 
 
 class _Warnings:
-    """The warnings of PyTorch's module. It finds the line that it warns of by counting calls back: ours do not count."""
+    """The warnings module, as PyTorch's module sees it. A warning names the line that is stacklevel calls back.
+    Here, calls of gpustall do not count."""
 
     @staticmethod
     def warn(message, category=None, stacklevel=1, **kwargs):
@@ -47,8 +48,8 @@ class _Warnings:
 
 
 def _plan(loader):
-    """What is known and wanted of a loader; None where it cannot be watched, or is a data set's own affair:
-    in a worker, or while this thread loads a batch of another's itself."""
+    """The plan of a loader; None where it cannot be watched, or where a data set uses it: in a worker, or while
+    this thread loads a batch for another loader."""
     try:
         loop = getattr(parts.here, "loop", None)
         if loaders.pytorch._utils.worker._worker_info is not None or loop is not None and loop.loading:
@@ -75,15 +76,15 @@ def _iter(original):
 
 
 def _subclassed(cls, *args, **kwargs):
-    """A class of loaders is made. One with an __iter__ of its own may have iterators of its own."""
+    """Runs when a subclass of DataLoader is defined. One with its own __iter__ may have its own iterators."""
     super(loaders.pytorch.DataLoader, cls).__init_subclass__(*args, **kwargs)
     if inspect.isfunction(cls.__dict__.get("__iter__")):
         cls.__iter__ = _own_iter(cls.__iter__)
 
 
 def _own_iter(original):
-    """Has the iterators watched that a subclass makes without asking DataLoader for them (torchdata's
-    StatefulDataLoader). What else it returns, and what DataLoader made of it, is left as it is."""
+    """Watches the iterators that a subclass makes by itself, without DataLoader's methods, as torchdata's
+    StatefulDataLoader does. Anything else that its __iter__ returns is left as it is."""
     module: Any = sys.modules.get(original.__module__)
 
     @functools.wraps(original)
@@ -114,7 +115,7 @@ def _own_iter(original):
 
 
 def _get_iterator(original):
-    """For loaders whose own class asks for the iterator, to put something around it or to keep it."""
+    """For loaders whose class calls _get_iterator itself, to wrap the iterator or to keep it."""
 
     @functools.wraps(original)
     def watched(self):
@@ -127,7 +128,7 @@ def _get_iterator(original):
 
 
 def _init(original):
-    """For loaders that make PyTorch's iterators themselves, and need be no DataLoaders."""
+    """For loaders that make PyTorch's iterators themselves. They need not be DataLoaders."""
 
     @functools.wraps(original)
     def watched(self, loader):

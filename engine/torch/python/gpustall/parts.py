@@ -1,6 +1,5 @@
-"""What the loop does with its batch: backward passes and optimizers' steps, as far as PyTorch
-shows them without anything being put around them. No frame of ours is in a traceback, no
-function is replaced, and there is nothing for torch.compile to look into.
+"""The parts of a step: backward passes and optimizers' steps. They are seen by hooks of PyTorch's. So no frame of
+gpustall is in a traceback, no function is wrapped, and torch.compile has nothing more to look into.
 """
 
 import functools
@@ -13,7 +12,7 @@ from gpustall import process, ring
 
 now = process.now
 
-APART = 20  # backward passes without a batch, from which on it is told
+APART = 20  # the number of backward passes without a batch after which KEPT is told
 
 ELSEWHERE = (
     "one thread takes the batches and another learns from them: the device's share is that of the time in which the first waits for no data,"
@@ -29,7 +28,7 @@ _compiling = lambda: False  # noqa: E731
 
 
 def install():
-    """At the first batch, when PyTorch is imported to the end."""
+    """Installs the hooks, at the first batch, when all of PyTorch is imported."""
     global _installed
     if _installed:
         return
@@ -42,7 +41,7 @@ def install():
 
 
 def _watch_optimizers():
-    """By hooks around the steps of all optimizers, which PyTorch has from 2.0 on."""
+    """Watches optimizers by the hooks around the steps of all optimizers, which PyTorch has since 2.0."""
     try:
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
     except ImportError:
@@ -54,7 +53,7 @@ def _watch_optimizers():
 
 
 def _told_of_compiling():
-    """What torch.compile takes for true in what it looks into."""
+    """Returns PyTorch's function that is true in code which torch.compile compiles."""
     import torch
 
     for name in ("is_dynamo_compiling", "is_compiling"):
@@ -64,11 +63,11 @@ def _told_of_compiling():
 
 
 def _stepping(optimizer, args, kwargs):
-    if _compiling():  # a step that is compiled is left as it is: the parts of it are not told of
+    if _compiling():  # a step that is compiled is not recorded
         return
     try:
-        # One that is given a closure evaluates the model in its step: its own part is what
-        # follows the last backward pass.
+        # An optimizer with a closure evaluates the model in its step. Its own part is what follows the last
+        # backward pass.
         _begin(ring.OPTIMIZER, (args[1] if len(args) > 1 else kwargs.get("closure")) is None)
     except Exception:
         pass
@@ -84,13 +83,12 @@ def _stepped(optimizer, args, kwargs):
 
 
 def _watch_backward():
-    """By the attribute that PyTorch's Python code asks the engine of autograd for: what it is
-    given is the engine's own method and notes, when it was called and is let go, that it is
-    over. That is so before the next line runs, and whether or not the pass failed.
+    """Watches backward passes by the attribute run_backward of autograd's engine, which PyTorch's Python code reads.
+    It gets the engine's own method in a partial. That is let go when the pass is over, also where it failed, and
+    before the script's next line runs. Then a weak reference to it notes the time.
 
-    The note is a reading of the clock and nothing else, all of it in C: a signal that came during
-    the pass is handled in the first Python code after it, and what a handler raises in a
-    finalizer, ctrl+c for one, would be lost."""
+    The note only reads the clock, and runs in C alone. A signal that came during the pass is handled in the
+    first Python code after it. If that were a finalizer, an exception of the handler, as of ctrl+c, would be lost."""
     from torch.autograd import Variable
 
     engine = Variable._execution_engine
@@ -111,7 +109,7 @@ def _watch_backward():
     Variable._execution_engine = Engine()
 
 
-# Each thread's loop, once it has one. A forked child begins without.
+# Each thread's loop, once it has one. A forked child begins without one.
 here = threading.local()
 
 
@@ -124,8 +122,8 @@ os.register_at_fork(after_in_child=_forked)
 
 
 def _begin(kind, whole):
-    """A part begins in this thread's loop; whether it has one. whole: what comes before parts
-    within it belongs to it."""
+    """Begins a part in this thread's loop. Returns whether the loop has a step for it. whole: the time before parts
+    within this one belongs to it."""
     loop = getattr(here, "loop", None)
     if loop is not None and loop.over:
         settle(loop)
@@ -147,7 +145,7 @@ def _begin(kind, whole):
         return False
     t, parts = now(), loop.parts
     if parts:
-        # One in another of its kind may mean that the other failed, of which nobody tells.
+        # A part within one of its own kind may mean that the outer one failed: nobody tells that.
         outer = parts[-1]
         if outer[2] and outer[0] != kind:
             _record(loop, outer, t)
@@ -156,7 +154,7 @@ def _begin(kind, whole):
 
 
 def settle(loop):
-    """Takes the backward passes that are over for what they are."""
+    """Records the backward passes that are over."""
     while loop.over:
         _over(loop, ring.BACKWARD, loop.over.popleft())
 
@@ -170,7 +168,7 @@ def _end(kind):
 
 
 def _over(loop, kind, t):
-    """The innermost part of that kind was over at t, and those in it that failed."""
+    """Ends the innermost part of that kind, at t. Parts within it failed, and are dropped."""
     parts = loop.parts
     if not parts:
         return

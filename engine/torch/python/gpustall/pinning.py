@@ -21,7 +21,7 @@ class Pinner:
         self.results, self.device, self.iteration = results, device, iteration
         self.number = next(_pinners)
         current, self.select = _device_calls()
-        self.index = current()  # each thread has one of its own: it is to be that of the thread that trains
+        self.index = current()  # each thread has a current device: this one takes that of the thread that trains
         self.out = queue.Queue()
         self.stop = threading.Event()
         self.thread = threading.Thread(target=self._run, daemon=True)
@@ -41,7 +41,7 @@ class Pinner:
                     number, data = self.results.get(timeout=_utils.MP_STATUS_CHECK_INTERVAL)
                 except queue.Empty:
                     continue
-                if number is None:  # what ends this thread, or ended one before it
+                if number is None:  # the end of this thread, or of one before it
                     if data == self.number:
                         return
                     continue
@@ -54,7 +54,7 @@ class Pinner:
                     if mine is not None:
                         mine.record(ring.PINNED, start, now(), self.iteration, 0, number)
                 self.out.put((number, data))
-        except Exception as error:  # the loop asks why
+        except Exception as error:  # the loop raises it
             if not self.stop.is_set():
                 self.out.put(error)
         finally:
@@ -62,7 +62,7 @@ class Pinner:
                 mine.close()
 
     def end(self):
-        """Asks the thread to end. What it has taken is in out when it has."""
+        """Asks the thread to end. Once it has, all that it took is in out."""
         self.stop.set()
         self.results.put((None, self.number))
 
@@ -75,7 +75,7 @@ def pin(data, device):
 
 
 def _device_calls():
-    """What tells this thread's GPU, and what sets it."""
+    """The functions that return this thread's device, and that set it."""
     accelerator = getattr(torch, "accelerator", None)
     if accelerator is not None:
         return accelerator.current_device_index, accelerator.set_device_index

@@ -1,5 +1,5 @@
-"""What one process of the training shares with gpustall: a folder with a ring for each
-writer, a file of messages for what is rare, and the page of knobs that the screen asks for.
+"""What a process of the training shares with gpustall: a folder with a ring for each writer, a file of messages
+for what happens rarely, and the page of knobs that are asked for.
 """
 
 import itertools
@@ -18,31 +18,33 @@ now = time.monotonic_ns
 
 
 class Process:
+    """What is known of this process."""
+
     def __init__(self):
         self.pid = os.getpid()
-        self.iterations = 0  # of DataLoaders, begun
-        self.steps = 0  # of training, begun
-        self.number = itertools.count().__next__  # of the next of them, whichever thread asks
-        self.learned = 0  # backward passes and steps of optimizers, begun
-        self.apart = 0  # backward passes, begun between loops by the thread that takes the batches
+        self.iterations = 0  # iterators of DataLoaders that began
+        self.steps = 0  # steps of training that began
+        self.number = itertools.count().__next__  # returns the number of the next step, in any thread
+        self.learned = 0  # backward passes and optimizers' steps that began
+        self.apart = 0  # backward passes that began outside a loop, in the thread that takes the batches
         self.introduced = False
         self.gpu = {"cuda": None}
         self.shown = None  # the watch over the loader whose knobs the session has
         self.taker = 0  # the thread that takes that loader's batches
-        self.elsewhere = False  # it was told that another one learns from them
-        self.anew = False  # it was told that the script makes its loader anew
-        self.leads = True  # of the ranks on this machine
-        self.capture = None  # under way
+        self.elsewhere = False  # it was told that another thread learns from the batches
+        self.anew = False  # it was told that the script makes its loader anew in each epoch
+        self.leads = True  # it is the first rank on this machine
+        self.capture = None  # the capture under way
         self.loops = []
-        self.lock = threading.Lock()
-        self.local = threading.local()  # each thread that has a loop writes a ring of its own
-        self.messages, self.mute = None, False
-        self.told = {}  # by kind: the last one of tell_news
+        self.lock = threading.Lock()  # over the messages and iterations
+        self.local = threading.local()  # the rings of each thread
+        self.messages, self.mute = None, False  # the file; whether a failure to write it was told
+        self.told = {}  # the last message of tell_news, by kind
         self.control = control.Control(FOLDER)
-        self.captures = self.control.captures()  # seen
+        self.captures = self.control.captures()  # how many captures were asked for, when last looked at
 
     def tell(self, message, **what):
-        """Writes a message. What is told before a span is recorded is read before it."""
+        """Writes a message. gpustall reads it before spans that are recorded later."""
         with self.lock:
             line = json.dumps(dict(dict(type=message, t=now()), **what), default=str)
             try:
@@ -50,14 +52,14 @@ class Process:
                     path = os.path.join(FOLDER, "messages-%d" % self.pid)
                     self.messages = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
                 os.write(self.messages, line.encode("utf-8", "replace") + b"\n")
-            except OSError as error:  # no room, or no more files: the script goes on
+            except OSError as error:  # the disk is full, or too many files are open: the script goes on
                 if not self.mute:
                     self.mute = True
                     sys.stderr.write("gpustall: not all that happens reaches the screen: %s\n" % error)
 
     def tell_news(self, message, step=None, **what):
-        """Writes a message, unless the last one of its kind said the same, but for the step: a script
-        may make a loader for each."""
+        """Writes a message, unless the last one of its kind differs only by the step. A script may make a loader for
+        each step."""
         if self.told.get(message) == what:
             return
         self.told[message] = what
@@ -69,15 +71,15 @@ class Process:
             return self.iterations
 
     def ring(self, role):
-        """The ring of this thread for what it does as role."""
+        """Returns this thread's ring for a role."""
         rings = self.local.__dict__.setdefault("rings", {})
         if role not in rings:
             rings[role] = ring.Ring(FOLDER, role, parent=self.pid)
         return rings[role]
 
     def loop(self, loop):
-        """Takes note of a loop, to be told when the process ends: also in the children of
-        multiprocessing, which do without atexit."""
+        """Adds a loop, which is finished when the process ends. The children of multiprocessing do not run atexit, so
+        this uses multiprocessing's own finalizers."""
         if not self.loops:
             util.Finalize(None, self.finish, exitpriority=10)
         for ended in [old for old in self.loops if not old.thread.is_alive() and old.device is None]:  # where each epoch has a thread
@@ -95,7 +97,7 @@ class Process:
                 pass
 
     def introduce(self):
-        """Says who this is, when it first loads a batch."""
+        """Describes this process, when it loads its first batch."""
         if self.introduced:
             return
         self.introduced = True
@@ -112,15 +114,14 @@ class Process:
         )
 
     def on_gpu(self, t):
-        """Says that the script computes on a GPU, where it did not when it was introduced. t is when
-        that was seen."""
+        """Tells that the script computes on a GPU, where it did not at its first batch. That was seen at t."""
         if self.gpu["cuda"] is None:
             self.gpu = _gpu()
             self.tell("device", t=t, step=self.steps, script=True, **self.gpu)
 
 
 def _other():
-    """What kind of accelerator there is that is not watched, "xpu" for one; None where there is none."""
+    """The kind of an accelerator that is not watched, such as "xpu"; None where there is none."""
     import torch
 
     try:
@@ -131,12 +132,12 @@ def _other():
 
 
 def _gpu():
-    """The GPU in use: its name, and what NVML calls it; None where that is not known."""
+    """The GPU in use: its name, and NVML's name of it; None where they are not known."""
     import torch
 
     cuda = uuid = None
     try:
-        if torch.cuda.is_initialized():  # to ask for more makes a process whose children cannot use the GPU
+        if torch.cuda.is_initialized():  # other calls would initialise CUDA, and forked children could not use it
             cuda = torch.cuda.get_device_name()
             uuid = getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", None)
     except Exception:
@@ -145,8 +146,8 @@ def _gpu():
 
 
 def _ranks():
-    """This process's rank, how many there are, its rank among those on this machine, and how many
-    those are; -1 where nobody said."""
+    """This process's rank, the number of ranks, its rank on this machine, and the number of ranks there; -1 where
+    they are not known."""
     from torch import distributed
 
     rank, world, local, here = (int(os.environ.get(name) or -1) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"))
@@ -159,14 +160,14 @@ _process = None
 
 
 def current():
-    """This process. A forked child is another one."""
+    """Returns the Process of this process. A forked child makes its own."""
     global _process
     if _process is None:
         _process = Process()
     return _process
 
 
-inherited = []  # by a forked child, which must not let go what is the parent's: events of its GPU, for instance
+inherited = []  # what a forked child must keep: to let go the parent's objects could destroy events of its GPU
 
 
 def _forked():
@@ -179,16 +180,16 @@ os.register_at_fork(after_in_child=_forked)
 
 
 def said(error):
-    """What an exception says, with its type."""
+    """The text of an exception, with its type."""
     return error if isinstance(error, str) else "%s: %s" % (type(error).__name__, error)
 
 
-_noted = set()  # complaints, in the session
+_noted = set()  # complaints that were sent to the session
 
 
 def complain(what, error):
-    """One line about what is not watched, once; the training goes on. Where the same fails in a process
-    that this one starts, a fork server for instance, that is not said again."""
+    """Writes one line about what is not watched, once. The training goes on. A process that this one starts, such as
+    a fork server, does not write the same line again."""
     text = "%s: %s" % (what, said(error))
     if os.environ.get("GPUSTALL_TOLD") != text:
         os.environ["GPUSTALL_TOLD"] = text

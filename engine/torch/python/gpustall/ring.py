@@ -1,8 +1,7 @@
-"""A ring of spans in a file that gpustall reads through shared memory. One thread writes each.
+"""Rings of records in files, which gpustall reads through shared memory. One thread writes each ring.
 
-The layout is read by engine/torch/bridge/ring.go: a header page, then slots of 64 bytes.
-All times are CLOCK_MONOTONIC in ns. A slot is complete before the count in the header
-says so; the reader looks at the count again after it has copied.
+engine/torch/bridge/ring.go reads the layout: a header page, then slots of 64 bytes. All times are CLOCK_MONOTONIC in
+ns. The count in the header rises after a slot is complete. The reader looks at the count again after it has copied.
 """
 
 import mmap
@@ -17,30 +16,30 @@ SLOT = struct.Struct("@qqqqIIiiiIBBHI")  # start end core waiting iteration roun
 HEAD = struct.Struct("@8sIIIIiI")  # magic layout slots pid parent worker iteration
 COUNT, CLOSED, ROLE = 64, 72, 80  # offsets in the header
 
-# What a writer is.
+# The role of a writer.
 LOOP, WORKER, INLINE, PIN, SENDER = range(5)
 
-# What a span is. The numbers are known to engine/torch/bridge/record.go.
+# The kind of a record. engine/torch/bridge/record.go has the same numbers.
 NEXT, BODY, END, ITER, PAUSE, APPLY, DEVICE, BACKWARD, OPTIMIZER = range(1, 10)
 START, WAIT, READ, DECODE, TRANSFORM, FETCH, COLLATE, PINNED, BATCH, SENT = range(16, 26)
 
-# Of a BATCH, offset is the ns from its start to where collation began, which lasted to its end, where
-# no FETCH and COLLATE of their own tell.
+# A BATCH without records of its own for FETCH and COLLATE has an offset: the ns from its start to the beginning of
+# collation, which lasts to its end.
 
 # Flags.
 FINAL = 1  # of a BODY: the step ends with it
 FIRST = 2  # of a NEXT: the first batch of an epoch
 TRAIN = 4  # the loop trains
-CHANGING = 8  # of a NEXT: its batch was begun, or others were, before a change that still shows
-PROFILED = 16  # of a NEXT: its step runs under PyTorch's profiler, as was asked for
-GOES_ON = 32  # of a DEVICE: so does its step
+CHANGING = 8  # of a NEXT: a change still shows, because some batches were begun before it
+PROFILED = 16  # of a NEXT: its step runs under PyTorch's profiler, for a capture
+GOES_ON = 32  # of a DEVICE: its step goes on
 WHOLE = 64  # of a FETCH: the phases of its batch were not timed
 
 _written = 0
 
 
 class Ring:
-    """What records go to. record is the only thing that is fast."""
+    """A ring. Its function record is fast; nothing else needs to be."""
 
     def __init__(self, folder, role, parent=0, worker=-1, iteration=0):
         global _written
@@ -56,11 +55,11 @@ class Ring:
             os.close(fd)
         HEAD.pack_into(self.memory, 0, MAGIC, LAYOUT, SLOTS, os.getpid(), parent, worker, iteration)
         struct.pack_into("@I", self.memory, ROLE, role)
-        os.rename(part, os.path.join(folder, name))  # seen when it is complete
+        os.rename(part, os.path.join(folder, name))  # the reader sees it only when it is complete
         self.record = _recorder(self.memory)
 
     def close(self):
-        """Tells the reader that nothing follows."""
+        """Tells the reader that no record follows."""
         struct.pack_into("@Q", self.memory, CLOSED, 1)
 
 

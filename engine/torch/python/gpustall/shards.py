@@ -1,5 +1,5 @@
-"""How many workers an iterable data set has something for. Each worker has a copy of the data
-set, which sees to it that it yields a part; where it does not, each worker yields all of it.
+"""How many workers an iterable data set can serve. Each worker has a copy of the data set, which must yield only a
+part. If it does not, each worker yields all of it.
 """
 
 import functools
@@ -12,17 +12,17 @@ from torch.utils.data import IterableDataset
 from gpustall import given
 
 WANTED = "get_worker_info"
-ENOUGH = 1000  # functions and objects that are looked into
-_OURS = ("builtins", "typing", "abc", "torch.utils.data.dataset")  # modules whose classes leave it to those made of them
-_SPLITS = {"datasets", "deeplake", "litdata", "streaming", "torchdata", "webdataset", "wids"}  # packages whose streams see to it
+ENOUGH = 1000  # the most functions and objects that are looked into
+_OURS = ("builtins", "typing", "abc", "torch.utils.data.dataset")  # modules whose classes leave it to their subclasses
+_SPLITS = {"datasets", "deeplake", "litdata", "streaming", "torchdata", "webdataset", "wids"}  # packages whose streams split themselves
 
 
 def most(loader):
-    """The most workers that have a part each, why, and what would let more; None where it is not known."""
+    """Returns the most workers that get a part each, why not more, and what would help; None where it is not known."""
     known = _told(loader.dataset)
     if known:
         return known, "the data set has %s, each of which one worker loads" % ("1 shard" if known == 1 else "%d shards" % known), "split it into more shards"
-    if loader.num_workers > 1 or not whole(loader):  # with several it is the script's own affair what they yield
+    if loader.num_workers > 1 or not whole(loader):  # a script with several workers decides itself what they yield
         return None
     return (
         1, "%s does not ask which worker it is in, so that each worker would yield all of its samples" % given.dataset(loader),
@@ -31,15 +31,15 @@ def most(loader):
 
 
 def whole(loader):
-    """Whether each worker yields all that there is, as nothing in the data set, or at a worker's start, asks which one it is."""
+    """Whether each worker yields the whole data set: nothing in it, or at a worker's start, asks which worker it is."""
     try:
         return getattr(loader, "worker_init_fn", None) is None and not _asks(loader.dataset, {})
-    except Exception:  # objects that are odd in ways of their own
+    except Exception:  # from an unusual object
         return False
 
 
 def _told(dataset):
-    """How many shards a data set has of those that say so (Hugging Face's); None of others."""
+    """How many shards a data set of Hugging Face's has; None for others."""
     try:
         return dataset.num_shards if any(c.__module__ == "datasets.iterable_dataset" for c in type(dataset).__mro__) else None
     except Exception:
@@ -47,7 +47,7 @@ def _told(dataset):
 
 
 def _asks(thing, seen):
-    """Whether a function, an object or what it is made of asks, or may ask, which worker it is in. None of it is called."""
+    """Whether a function, or an object and what it holds, asks or may ask which worker it is in. Nothing is called."""
     if id(thing) in seen:
         return False
     seen[id(thing)] = thing
@@ -79,7 +79,7 @@ def _asks(thing, seen):
 
 
 def _calls(function, seen):
-    """Whether a function does, or those that it names."""
+    """Whether a function asks, or those that it names do."""
     codes, names = [function.__code__], set()
     for code in codes:
         names.update(code.co_names)
@@ -89,7 +89,7 @@ def _calls(function, seen):
     if _library(function.__module__):
         return _splits(function.__module__)
     known = function.__globals__
-    if any(n in _SPLITS and n not in known for n in names):  # imported where it is needed
+    if any(n in _SPLITS and n not in known for n in names):  # imported within the function
         return True
     named = [known[n] for n in names if n in known]
     named += [vars(m)[n] for m in named if isinstance(m, types.ModuleType) for n in names if n in vars(m)]
@@ -103,8 +103,8 @@ def _splits(module):
 
 
 def _library(name):
-    """Whether a module is not the script's own."""
+    """Whether a module is from a library, and not the script's own."""
     file = getattr(sys.modules.get(name), "__file__", None)
-    if name == "__main__":  # of a notebook it is the kernel's
+    if name == "__main__":  # in a notebook, its file is the kernel's
         return False
     return file is None or "site-packages" in file or "dist-packages" in file or file.startswith(sysconfig.get_path("stdlib"))

@@ -1,4 +1,4 @@
-"""Whether worker processes can begin, and why they cannot."""
+"""Whether worker processes can begin, and why not."""
 
 import ast
 import sys
@@ -8,39 +8,38 @@ from gpustall import process, worker
 
 
 class Refused(RuntimeError):
-    """Why no worker can begin, and what would let one."""
+    """Says why no worker can begin, and what would help."""
 
     def __init__(self, reason, hint):
         super().__init__(reason)
         self.hint = hint
 
 
-# Of a DataLoader without workers PyTorch takes no multiprocessing_context.
+# PyTorch accepts no multiprocessing_context for a DataLoader without workers.
 FORK = "call multiprocessing.set_start_method('fork') first"
 
 
 def method(context):
-    """How workers begin: by fork, spawn or forkserver. Asked for outright, that would be settled
-    for the script, which may still mean to choose."""
+    """How workers begin: fork, spawn or forkserver. To ask multiprocessing for its default would fix it, and the
+    script may still want to choose."""
     return context.get_start_method(True) or context.get_all_start_methods()[0]
 
 
 def refused(error, context):
-    """What kept a worker from beginning, as a Refused."""
+    """Returns a Refused for the error that kept a worker from beginning."""
     if isinstance(error, Refused):
         return error
     hint = ""
     if method(context) != "fork" and not isinstance(error, (OSError, MemoryError)):
         hint = "make what the DataLoader is given picklable (a module's functions and classes, no lambdas, no open files), or " + FORK
-        if "shared memory" in str(error):  # where the data set's tensors go
+        if "shared memory" in str(error):  # the data set's tensors are sent through it
             hint = "enlarge /dev/shm (docker run --shm-size), or " + FORK
     return Refused("a worker that begins by %s cannot be sent the data set: %s" % (method(context), process.said(error)) if hint else process.said(error), hint)
 
 
 def unguarded(context):
-    """Why workers cannot begin, a Refused, where those that import the main module, as all do that
-    are not forked, would run this training in it: a script whose loader has no workers never had
-    to be safe from that. None where they can."""
+    """Returns a Refused where workers would run this training again; None where they would not. Workers that are
+    not forked import the main module. A script whose loader has no workers need not be safe for that."""
     main = sys.modules["__main__"]
     path, name = getattr(main, "__file__", None), getattr(getattr(main, "__spec__", None), "name", "")
     if method(context) == "fork" or path is None or name == "__main__" or name.endswith(".__main__"):
@@ -64,8 +63,8 @@ def unguarded(context):
 
 
 class Probe:
-    """A process that is sent what workers would be, and ends: where those do not inherit it, one that
-    cannot make it out dies, and its end would be the training's."""
+    """A process that is sent what workers would be sent, and ends. Where workers do not inherit the data set, one
+    that cannot unpickle it dies, and a worker's death would end the training."""
 
     def __init__(self, it):
         self.method = method(it._context)
@@ -77,7 +76,7 @@ class Probe:
         return self.process.exitcode is None
 
     def refused(self):
-        """Why no worker can begin, once the process has ended; None where they can."""
+        """Returns why no worker can begin, once the process has ended; None where they can."""
         code = self.process.exitcode
         if not code:
             return None

@@ -1,5 +1,5 @@
-"""The steps of a loop, as what it takes its batches from sees them: when the loop asks for a batch,
-when it has it, and what it does in between.
+"""The steps of a loop, seen from what the loop takes its batches from: when it asks for a batch, when it
+has the batch, and what it does in between.
 """
 
 import threading
@@ -18,27 +18,27 @@ class Watch:
 
     def __init__(self, plan, iteration):
         self.plan, self.iteration = plan, iteration
-        self.first = True  # the next batch is the first of its epoch, or of those of it that are steps
-        self.trains = False  # its epoch: a loader that trains may be gone through to evaluate, too
-        self.learned = 0  # what the process had learned when its epoch began
-        self.round = 0
-        self.begun: float = now()  # its epoch
-        self.joins: Any = None  # the step of another loader's batch, while a batch for it is waited for
-        self.batch = -1  # the last one delivered, as its worker calls it
-        self.samples = 0  # of the last one that was no step
-        self.delivered = 0
-        self.came = None  # what the iterator tells of the batch that it delivers: number, samples, CHANGING or 0
-        self.iterator: Any = None  # a weak reference, where it is a DataLoader's
-        self.left = None, None  # when that was let go, and the device's event then
+        self.first = True  # the next batch is the first of its epoch, or the first that is a step
+        self.trains = False  # the epoch trains: a loader that trains may be used to evaluate, too
+        self.learned = 0  # how often the process had learned when the epoch began
+        self.round = 0  # the epoch
+        self.begun: float = now()  # when the epoch began
+        self.joins: Any = None  # another loader's step that the next batch belongs to, while the loop waits for that batch
+        self.batch = -1  # the number of the last batch, as its worker has it
+        self.samples = 0  # of the last batch that was not a step
+        self.delivered = 0  # batches
+        self.came = None  # what a LiveIter tells of its batch: number, samples, CHANGING or 0
+        self.iterator: Any = None  # a weak reference to a DataLoader's iterator; None for other loops
+        self.left = None, None  # when the iterator was let go, and the device's event then
         self.dropped = False  # a generator of gpustall.watch was let go
-        self.numbered = False  # its batches are numbered through all epochs
+        self.numbered = False  # batches are numbered through all epochs
         self.inline: Any = None  # the task of a loop that loads by itself
 
     def gone(self):
         return self.dropped or self.iterator is not None and self.iterator() is None
 
     def over(self):
-        """What is called when the iterator is let go, in whatever thread that is."""
+        """Returns what is called when the iterator is let go, in whatever thread."""
         watches = weakref.ref(self)
 
         def left(_):
@@ -58,12 +58,12 @@ class Watch:
     def next(self, original, *args):
         """Calls the iterator for a batch, between a step that ends and one that begins.
 
-        Between two batches this finds its code and all it touches gone from the processor's
-        caches, where a call costs several times what it does in a loop: so what happens at
-        each batch is written out here, and the rest is called.
+        The script runs between two calls, so this code and its data are no longer in the processor's caches.
+        A Python call then costs several times what it does in a tight loop. So what happens at each batch
+        is written out here, and only rarer things are calls.
         """
         loop = getattr(parts.here, "loop", None)
-        if loop is not None and loop.loading:  # another's batch, of which this is part
+        if loop is not None and loop.loading:  # an outer loader loads a batch, and this is part of it
             return original(*args)
         try:
             if loop is None:
@@ -75,7 +75,7 @@ class Watch:
             began = 0
             if loop.over:
                 parts.settle(loop)
-            if len(opened) == 1 and opened[0][0] is self:  # the step under way is ours: it ends
+            if len(opened) == 1 and opened[0][0] is self:  # the open step is this loader's: it ends
                 _, step, since, batch, began = opened.pop()
                 self.joins = None
                 core = waiting = -1
@@ -117,7 +117,7 @@ class Watch:
             loop.used, waited = None, -1
             if look:
                 loop.used, waited = before, 0
-                if end - start >= LATE:  # of what takes less, the bridge takes all for what a wake-up takes
+                if end - start >= LATE:  # the bridge takes a shorter wait for the time of a wake-up
                     loop.used = loop.usage.read()
                     waited = max(0, loop.usage.split(before, loop.used)[1])
                     if waited > (end - began) >> 4:
@@ -161,7 +161,7 @@ class Watch:
         return data
 
     def _attend(self, loop, start):
-        """Does what the screen asks for before the next batch, and says when that was done."""
+        """Does what the screen asks for before the next batch, and returns when that was done."""
         state = loop.state
         captured = state.capture is not None or state.captures != state.control.captures()
         if captured and self.plan.trains and (self.trains or self.first) and self.joins is None:
@@ -177,9 +177,9 @@ class Watch:
         return start
 
     def _look_at(self, data):
-        """What came is, where the iterator tells nothing."""
+        """The number, samples and flags of a batch whose iterator does not tell them."""
         number = self.delivered
-        if self.iterator is not None:  # PyTorch's own knows it as its worker does
+        if self.iterator is not None:  # PyTorch's own has the worker's number
             number = getattr(self.iterator(), "_rcvd_idx", number + 1) - 1
         return number, self.plan.size(data), 0
 
@@ -196,23 +196,23 @@ class Watch:
             iterator.__dict__.pop("_gpustall", None)
 
     def _leave(self, loop, t, usage):
-        """The step under way stops at t. It ends, if the batch was ours."""
+        """The open step stops at t. It ends where its batch was of this loader."""
         self.joins = None
         loop.settle(t)
         if not loop.open:
             return
         if not any(entry[0] is self for entry in loop.open):
             loop.stop(t, False, usage=usage)
-            self._join(loop)  # or ours is a loop within that step
+            self._join(loop)
             return
-        while loop.open[-1][0] is not self:  # loops within ours that were left
+        while loop.open[-1][0] is not self:  # loops within this one that were left
             loop.stop(t, True)
         loop.stop(t, True, usage=usage)
 
     def _join(self, loop):
-        """Has the batch that is asked for belong to the step under way, if it does: what is taken
-        from several loaders in turn, as by zip, is one step. Their iterators were there before
-        it began, while a loop within a step begins one, and nothing was learned in it so far."""
+        """Makes the next batch part of the open step, where the loop takes from several loaders in turn, as zip
+        does. Then this iterator began before that step, and nothing was learned in the step yet. A loop
+        within a step begins its iterator later."""
         plan, entry = self.plan, loop.open[-1]
         if entry[1] < 0 or loop.learned or not (self.begun < entry[4] or plan.beside):
             return
@@ -225,7 +225,7 @@ class Watch:
                 loop.device.ends(entry[1], goes_on=True)
 
     def _joined(self, loop, t):
-        """The step that the batch belongs to goes on at t, with it or without; whether it does."""
+        """Continues the step that the batch belongs to, at t. Returns whether that step is still open."""
         entry, self.joins = self.joins, None
         if not loop.open or loop.open[-1] is not entry:
             return False
@@ -235,8 +235,7 @@ class Watch:
         return True
 
     def _show(self, state, t):
-        """Has the session's knobs be those of this loader. It has those of the first one until
-        the loop has done with it, and takes its steps from another."""
+        """Makes the session show this loader's knobs, unless the loop still uses the loader shown so far."""
         before = state.shown
         if before is not None and before.plan.alike != self.plan.alike:
             if not before.gone() and not before.first:
@@ -265,8 +264,8 @@ class Watch:
         self.first, self.trains = True, False
 
     def learns(self, loop):
-        """Something is learned with a batch that was taken for no step: those that follow are steps. So is
-        this one, whose wait was none of a step's, but on a GPU, whose work since there is nothing on record of."""
+        """Something is learned with a batch that did not count as a step: later ones do. This batch becomes a
+        step too, without its wait. On a GPU it does not, since no event was recorded when its work began."""
         self.first = self.trains = True
         self.plan.learns()
         if loop.device is not None:

@@ -1,4 +1,4 @@
-"""What a thread uses: time on a core, and time ready to run without one. And how often that is read."""
+"""The usage of a thread: its time on a core, and its time ready to run without one. And how often it is read."""
 
 import os
 import time
@@ -16,10 +16,10 @@ NOT_READ = -1, -1
 
 
 class Usage:
-    """What this thread did so far: ns on a core, and ns ready to run without one."""
+    """Reads the usage of the thread that made it: ns on a core, and ns ready to run without one."""
 
     def __init__(self):
-        self.file = -1  # where the kernel tells nothing
+        self.file = -1  # the kernel does not tell
         try:
             self.file = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -30,20 +30,20 @@ class Usage:
             os.close(self.file)
 
     def read(self):
-        """ns on a core and ready without one so far, asked by the thread itself."""
+        """The usage so far, read by the thread itself."""
         return (time.thread_time_ns(), int(os.pread(self.file, 64, 0).split()[1])) if self.file >= 0 else None
 
     def of_sleeper(self):
-        """The same, asked by another thread while this one sleeps, which it does not count else."""
+        """The usage so far, read by another thread. The kernel's own count is up to date only while this thread sleeps."""
         return tuple(map(int, os.pread(self.file, 64, 0).split()[:2])) if self.file >= 0 else None
 
     @staticmethod
     def split(before, after):
-        """ns on a core and ready without one between two readings; -1 where that is not known."""
+        """The usage between two readings; NOT_READ where one is missing."""
         if before is None or after is None:
             return NOT_READ
         return after[0] - before[0], after[1] - before[1]
 
     def since(self, before):
-        """The same until now."""
+        """The usage from a reading until now."""
         return self.split(before, self.read()) if before else NOT_READ

@@ -1,5 +1,6 @@
-"""What a DataLoader's worker does, seen from inside its process: PyTorch's own worker loop
-with its queue and its fetcher wrapped.
+"""What runs in a DataLoader's worker: PyTorch's own worker loop, with its queues and its fetcher wrapped.
+
+Functions and classes that workers are sent by pickle stay in this module: pickle finds them by its name.
 """
 
 import collections
@@ -15,15 +16,15 @@ from gpustall import control, fetching, process, ring
 from gpustall.usage import LATE, LONG, Usage
 
 now = process.now
-RETIRE = ("gpustall", "retire")  # in place of a task: no more follow, for this worker alone
+RETIRE = ("gpustall", "retire")  # sent in place of a task to end one worker
 
 
 class Tasks:
-    """A worker's queue of tasks. It notes how long the worker waited for one, as soon as it
-    has it: who waits for what the worker sent before may be waiting for its work on this.
+    """Wraps a worker's queue of tasks. It records each wait for a task when it ends: the loop may wait for the batch
+    before while the worker already works on this one, and the record shows that.
 
-    While there is none, and PyTorch's loop looks whether its parent is there, it looks whether the
-    training is: a fork server, the parent of those that it begins, lives for as long as they do.
+    While there is no task, PyTorch's loop looks whether the worker's parent is alive. This also looks whether the
+    training is: the parent may be a fork server, which lives as long as its workers.
     """
 
     def __init__(self, queue, ring, iteration, task, training):
@@ -35,7 +36,7 @@ class Tasks:
         try:
             item = self.queue.get(*args, **kwargs)
         except Empty:
-            if not control.there(self.training):  # it was killed
+            if not control.there(self.training):  # the training was killed
                 os._exit(1)
             raise
         if isinstance(item, tuple):
@@ -45,7 +46,7 @@ class Tasks:
             task, index = self.task, item[0]
             end = task.got = now()
             task.index = index
-            if task.round >= 0:  # else it has no fetcher: what the script does first in it has failed
+            if task.round >= 0:  # otherwise the worker has no fetcher: its worker_init_fn failed, for instance
                 self.write(ring.WAIT, start, end, self.iteration, task.round, index)
         return item
 
@@ -54,29 +55,29 @@ class Tasks:
 
 
 class Sender:
-    """The thread of a worker's queue of results, which pickles a batch, moving its tensors to
-    shared memory, and sends it while the worker is at the next one already.
+    """Wraps a worker's queue of results. The queue's thread pickles a batch, moves its tensors to shared memory, and
+    sends it while the worker already loads the next one.
 
-    It tells of each that took it LATE or longer, before the loop can have the batch; and of one that
-    follows a LONG one, or of which the worker's own usage was read, what the time went to.
+    It records each batch that took LATE or longer, before the loop can have that batch. Where the worker's usage
+    was read for the batch, or the batch before took LONG, the record has the thread's usage too.
     """
 
     def __init__(self, queue, info, task):
         self.plain_put, self.plain_send = queue.put, queue._send_bytes
         self.info, self.task = info, task
-        self.batches = collections.deque()  # [number, round, when it was put, the thread's usage by then], in the order of the queue
-        self.write: Any = None  # the thread's, once it has begun
-        self.usage: Any = None  # likewise
-        self.free = 0  # when it had sent the last one
-        self.before = None  # the usage then, if that took LONG
-        self.lost = False  # what is sent is not known any more
+        self.batches = collections.deque()  # in the order of the queue: [number, round, when it was put, the thread's usage then]
+        self.write: Any = None  # records in the thread's ring, once it has begun
+        self.usage: Any = None  # of the thread, once it has begun
+        self.free = 0  # when the last batch was sent
+        self.before = None  # the usage then, if that batch took LONG
+        self.lost = False  # an error was seen: the sends can no longer be matched to batches
         queue.put, queue._send_bytes = self.put, self.send
 
     def put(self, item, *args, **kwargs):
         task = self.task
         before = None
         if task.counted:
-            before = self.usage.of_sleeper() if self.usage else (0, 0)  # which has done nothing yet
+            before = self.usage.of_sleeper() if self.usage else (0, 0)  # the thread has not begun
         self.batches.append((item[0] if type(item) is tuple else -1, task.round, now(), before))
         return self.plain_put(item, *args, **kwargs)
 
@@ -100,26 +101,25 @@ class Sender:
         self.free = now()
 
     def _begin(self):
-        """In the thread that sends, at its first batch."""
+        """Opens the thread's ring, in the thread, at its first batch."""
         mine = ring.Ring(process.FOLDER, ring.SENDER, self.info.parent, self.info.worker, self.info.iteration)
         util.Finalize(None, mine.close, exitpriority=-10)
         self.write, self.usage = mine.record, Usage()
 
     def _tell(self, number, round, start, end, before):
-        """Tells of a batch that is about to be sent, which took LATE."""
+        """Records a batch that is about to be sent and took LATE or longer."""
         core, waiting = self.usage.since(before)
         if type(number) is int and number >= 0 and round >= 0:
             self.write(ring.SENT, start, end, self.info.iteration, round, number, -1, -1, 0, 0, core, waiting)
-        self.before = self.usage.read() if end - start >= LONG else None  # but for what sending takes
+        self.before = self.usage.read() if end - start >= LONG else None  # sending itself comes after it
 
 
 class Done:
-    """Set when the loader ends, or this worker alone is retired; for that it says so once.
+    """Wraps the event that is set when the loader ends. It also seems set, once, when this worker is retired.
 
-    PyTorch's loop asks twice: whether it may leave, and whether to leave its queue of
-    results as it is. One that ends alone must not: the thread that fills the queue may
-    still hold the lock that all workers share, though what it sent has arrived, and who
-    dies with it leaves the others waiting for ever.
+    PyTorch's loop asks it twice: whether to leave the loop, and whether to leave the queue of results without
+    waiting for its thread. A worker that is retired must wait. The thread may still hold the lock that all workers
+    share, even after its last batch arrived. If the process ended then, the others would wait for ever.
     """
 
     def __init__(self, event, tasks):
@@ -133,10 +133,9 @@ class Done:
 
 
 class Spare:
-    """The fetcher of a worker that the script has not, over an iterable data set. Where one has no
-    shard many a data set raises an error, which would be the end of a training that has enough
-    workers without: it ends as one does whose shard is done, and tells the loop. Once it has had a
-    batch, its errors are the script's own."""
+    """The fetcher of a worker beyond the script's own, over an iterable data set. Many data sets raise an error in a
+    worker without a shard, which would end the training. Here the worker ends as if its shard were done, and
+    tells the loop. After its first batch, its errors are the script's own."""
 
     def __init__(self, create, args, info):
         self.info: Any = info
@@ -155,7 +154,7 @@ class Spare:
         try:
             if self.error is not None:
                 raise self.error
-            self.plain.collate_fn = self.collate_fn  # which is watched by now
+            self.plain.collate_fn = self.collate_fn  # which is wrapped by now
             data = self.plain.fetch(index)
         except StopIteration:
             raise
@@ -167,11 +166,11 @@ class Spare:
 
 
 class Unfit(Exception):
-    """What a worker that the script has not failed with before it could load anything."""
+    """The error of a worker beyond the script's own that failed before it could load anything."""
 
 
 def begin_spare(init_fn, number):
-    """The script's worker_init_fn, in a worker that it has not and may not be written for."""
+    """Runs the script's worker_init_fn in a worker beyond the script's own, for which it may not be written."""
     try:
         init_fn(number)
     except Exception as error:
@@ -179,26 +178,26 @@ def begin_spare(init_fn, number):
 
 
 class Info:
-    """What a worker is told besides what PyTorch tells it. It is pickled for spawned ones."""
+    """What a worker is told by gpustall. It is pickled for workers that are not forked."""
 
     def __init__(self, parent, iteration, worker, failed=None):
         self.parent, self.iteration, self.worker, self.started = parent, iteration, worker, now()
-        self.failed = failed  # where a worker that the script has not tells why it has no batch
-        self.error = None  # of its worker_init_fn
+        self.failed = failed  # the queue by which a worker beyond the script's own tells why it has no batch
+        self.error = None  # from its worker_init_fn
 
     def begin(self, init_fn, script, number):
-        """The script's worker_init_fn, in a worker that it has not and may not be written for. Where the script
-        has no workers, samples are loaded without it; else it has no shard, as with one that fails later."""
+        """Runs the script's worker_init_fn in a worker beyond the script's own, for which it may not be written. If it
+        fails where the script has no workers, samples are loaded without it. Otherwise the worker has no shard."""
         try:
             init_fn(number)
         except Exception as error:
             if script:
-                self.error = error  # who has no batch tells
+                self.error = error  # Spare tells it
             else:
                 process.complain("worker_init_fn failed in worker %d, which loads without it" % number, error)
 
 
-# Where the stock worker loop has what is wrapped, among its positional arguments.
+# The parameters of PyTorch's worker loop, and the places of those that are wrapped.
 PARAMETERS = (
     "dataset_kind", "dataset", "index_queue", "data_queue", "done_event", "auto_collation", "collate_fn", "drop_last",
     "base_seed", "init_fn", "worker_id", "num_workers", "persistent_workers", "shared_seed",
@@ -207,7 +206,7 @@ INDEX_QUEUE, DATA_QUEUE, DONE_EVENT = 2, 3, 4
 
 
 def loop(info, *args):
-    """Runs PyTorch's worker loop under observation."""
+    """Runs PyTorch's worker loop, watched."""
     stock = _stock()._utils.worker
     _run(info, getattr(stock, "_gpustall_plain", None) or stock._worker_loop, args)
 
@@ -222,11 +221,11 @@ def _run(info, plain, args):
 
 
 def received(*what):
-    """What a process does that is only to show that it can be sent to one."""
+    """Does nothing: that it runs shows that a process could unpickle what it was sent."""
 
 
 def _stock():
-    """PyTorch's module of loaders. In a forked worker it is there, and only asked for."""
+    """PyTorch's module of loaders. In a forked worker it is imported already."""
     name = "torch.utils.data.dataloader"
     if name not in sys.modules:
         importlib.import_module(name)
@@ -234,7 +233,7 @@ def _stock():
 
 
 def loop_of_stock(parent, iteration, started, script, failed, *args):
-    """The same for a worker of PyTorch's own iterator; script: how many the script has."""
+    """Does the same for a worker of PyTorch's own iterator. The script has so many workers."""
     number, init = args[PARAMETERS.index("worker_id")], PARAMETERS.index("init_fn")
     info = Info(parent, iteration, number, failed if number >= max(1, script) else None)  # the first one has a shard
     info.started = started
@@ -244,7 +243,7 @@ def loop_of_stock(parent, iteration, started, script, failed, *args):
 
 
 def loop_of_other(plain, parent, iteration, started, *args):
-    """The same for a worker of an iterator that a subclass of DataLoader has, with a loop of its own."""
+    """Does the same for a worker of a subclass's own iterator, whose worker loop is plain."""
     info = Info(parent, iteration, args[PARAMETERS.index("worker_id")])
     info.started = started
     _run(info, plain, args)
@@ -253,7 +252,7 @@ def loop_of_other(plain, parent, iteration, started, *args):
 def _observe(info, args, stock):
     task = fetching.Task()
     mine = ring.Ring(process.FOLDER, ring.WORKER, info.parent, info.worker, info.iteration)
-    # The thread that sends what is left may outlive the loop: multiprocessing waits for it first.
+    # multiprocessing waits for the thread that sends first: it may outlive the loop.
     util.Finalize(None, mine.close, exitpriority=-10)
     tasks = Tasks(args[INDEX_QUEUE], mine, info.iteration, task, info.parent)
     args[INDEX_QUEUE] = tasks
@@ -264,7 +263,7 @@ def _observe(info, args, stock):
     observer = fetching.Observer(mine, info.iteration, task)
 
     def created(*a):
-        task.round += 1  # persistent workers of PyTorch's own make one for each epoch
+        task.round += 1  # persistent workers of PyTorch's own iterator make a fetcher for each epoch
         fetcher = observer.watch(create(*a) if info.failed is None else Spare(create, a, info))
         if task.round == 0:
             mine.record(ring.START, info.started, now(), info.iteration)
