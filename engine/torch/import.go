@@ -273,28 +273,29 @@ func (p *parser) rank() error {
 	})
 }
 
+// opens reads the bracket with which the next value begins, and reports whether it was that one. It
+// skips any other value.
+func (p *parser) opens(bracket byte, depth int) (bool, error) {
+	c, err := p.next()
+	if err != nil || c == bracket {
+		return err == nil, err
+	}
+	p.back()
+	return false, p.skip(depth)
+}
+
 // list calls read to read an array, after its opening bracket. It skips any other value.
 func (p *parser) list(read func() error) error {
-	c, err := p.next()
-	if err != nil {
+	if ok, err := p.opens('[', 1); !ok {
 		return err
-	}
-	if c != '[' {
-		p.back()
-		return p.skip(1)
 	}
 	return read()
 }
 
 // members calls member for each member of an object at that depth. It skips any other value.
 func (p *parser) members(depth int, member func(key []byte) error) error {
-	c, err := p.next()
-	if err != nil {
+	if ok, err := p.opens('{', depth); !ok {
 		return err
-	}
-	if c != '{' {
-		p.back()
-		return p.skip(depth)
 	}
 	return p.object(member)
 }
@@ -303,13 +304,8 @@ func (p *parser) members(depth int, member func(key []byte) error) error {
 func (p *parser) events() error {
 	p.found = true
 	return p.array(func() error {
-		c, err := p.next()
-		if err != nil {
+		if ok, err := p.opens('{', 2); !ok {
 			return err
-		}
-		if c != '{' {
-			p.back()
-			return p.skip(2)
 		}
 		if err := p.event.read(p.lexer, 2); err != nil {
 			return err
