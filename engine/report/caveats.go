@@ -13,7 +13,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// caveats is the section that says what the numbers are not.
+// caveats is the section that says what a reader must know before using the numbers.
 type caveats struct{ *account }
 
 func (c *caveats) write(d *markup.Document) {

@@ -25,7 +25,7 @@ type Side struct {
 	Segment  string // its name, "A" or "#2"; empty for the settings that its report says to keep
 }
 
-// Comparison is how the settings of one session did against those of another.
+// Comparison compares the settings of two sessions.
 type Comparison struct {
 	stats.Comparison
 	Sides       [2]*Compared
@@ -251,7 +251,7 @@ func differ(d *markup.Document, what string, list []Difference, none string) {
 	d.Table(rows)
 }
 
-// roomy is how long two texts beside each other may be before the table cuts their ends.
+// roomy is how long two texts may be, in characters, before the table may cut their ends.
 const roomy = 36
 
 // apart leaves out the words with which both long texts of a difference begin: the table

@@ -15,8 +15,8 @@ import (
 // CSV writes the table that o names. The table of steps has one row a step: its times in
 // seconds, its stalls by cause, and its segment's knobs. Where the worker time of its
 // batch was measured, the row says where that went. Every row says whether ops were timed,
-// the device emulated, the data synthetic, the bottleneck injected and the batch cached,
-// and how many spans the session dropped.
+// the device emulated, the data synthetic, the bottleneck injected and the batch cached. It
+// also says how many spans the session dropped.
 func CSV(w io.Writer, s *trace.Snapshot, o Options) error {
 	s, o = plain(s, o)
 	if o.Table == "ops" {

@@ -19,7 +19,7 @@ import (
 type bench struct {
 	lab     *Lab
 	outlook outlook
-	trial   int  // steps of a run that is no long one
+	trial   int  // steps of a run of the usual length
 	warned  bool // that runs are too short
 }
 
@@ -32,8 +32,8 @@ func (b *bench) try(ctx context.Context, k Kind, title string, configs []sweep.C
 	return b.measure(ctx, k, title, configs, b.trial, b.lab.Repeat)
 }
 
-// measure does the runs of a stage. Its first configuration is what the others are compared
-// with; one that would do the same as the first is not run.
+// measure does the runs of a stage. All configurations are compared with the first one;
+// those that would do the same as the first one are not run.
 func (b *bench) measure(ctx context.Context, k Kind, title string, configs []sweep.Config, steps, repeat int) (*Stage, error) {
 	l := b.lab
 	p := &sweep.Plan{
@@ -105,8 +105,8 @@ func other(of, than []string) string {
 }
 
 // lengthen makes the runs of a stage longer, and those of the stages after it: what was kept
-// makes steps shorter, so as few steps would not do there either. The runs of accumulation
-// have small batches and are no measure for others.
+// makes steps shorter, so the same number of steps would be too few there as well. Runs of
+// accumulation have small batches, so they do not lengthen others.
 func (b *bench) lengthen(s *Stage, p *sweep.Plan, steps int) {
 	if p.Steps = steps; s.Kind != Accumulation {
 		b.trial = max(b.trial, steps)

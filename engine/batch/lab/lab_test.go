@@ -83,7 +83,7 @@ func pretend(_ context.Context, j sweep.Job) error {
 	return store.Save(j.Session, trace.Restore(snap))
 }
 
-// check is about a device without capture, which has bf16 alone of the narrow types.
+// check stands for a device without capture, tf32 and fp16.
 func check(all []knob.Setting) (refused string, idle []string) {
 	if v := knob.ValueOf(all, "precision"); v == "tf32" || v == "fp16" {
 		return "no such type here", nil

@@ -23,7 +23,7 @@ type share struct {
 	runs, steps int
 }
 
-// fixesExpected is how many fixes a lab is expected to try, until it is known.
+// fixesExpected is how many fixes a lab is expected to try.
 const fixesExpected = 4
 
 func newOutlook(r *Request) outlook {

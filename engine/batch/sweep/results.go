@@ -196,7 +196,7 @@ func (r *Results) Headline() string {
 // row; empty where nothing is known.
 func (r *Results) doubt(best int) (text string) {
 	b, a := r.Rows[best].others(), r.Rows[r.Base].others()
-	if math.Abs(b-a) > advice.SteadyOthers { // NaN is not
+	if math.Abs(b-a) > advice.SteadyOthers { // false for NaN
 		text = fmt.Sprintf("; but other processes took %s of all cores while it ran, and %s while %s did",
 			units.Prose.Percent(b), units.Prose.Percent(a), r.Rows[r.Base].Name)
 	}

@@ -84,7 +84,7 @@ func (c content) group(area *draw.Canvas, g int, x, y scale) {
 		}
 		end := min(y(b.Values[g]), area.Max.Y)
 		rectangle(area, b.Colour, x0, area.Min.Y, x0+width, end)
-		if b.Lo != nil && b.Hi != nil && b.Lo[g] <= b.Hi[g] { // NaN is not
+		if b.Lo != nil && b.Hi != nil && b.Lo[g] <= b.Hi[g] { // false for NaN
 			top := y(b.Hi[g])
 			c.whisker(area, middle, min(width/4, 9*pixel), y(b.Lo[g]), top)
 			end = max(end, min(top, area.Max.Y))

@@ -123,7 +123,7 @@ func (c *Chart) top() float64 {
 				sum = v
 			}
 			most = max(most, sum)
-			if b.Hi != nil && b.Hi[g] > 0 { // NaN is not
+			if b.Hi != nil && b.Hi[g] > 0 { // false for NaN
 				whisker = max(whisker, b.Hi[g])
 			}
 		}
