@@ -47,9 +47,9 @@ func CSV(w io.Writer, s *trace.Snapshot, o Options) error {
 			row = append(row, exact(ns))
 		}
 		for _, f := range []uint16{trace.FlagTransition, trace.FlagTimed, trace.FlagInjected, trace.FlagCeiling} {
-			row = append(row, yesNo(st.Flags&f != 0))
+			row = append(row, markup.YesNo(st.Flags&f != 0))
 		}
-		row = append(row, yesNo(s.Meta.Emulated || st.Flags&trace.FlagModelled != 0), yesNo(s.Meta.Synthetic), itoa(drops))
+		row = append(row, markup.YesNo(s.Meta.Emulated || st.Flags&trace.FlagModelled != 0), markup.YesNo(s.Meta.Synthetic), itoa(drops))
 		c.Row(append(row, knobs.cells(st.Segment)...))
 	}
 	return c.End()
@@ -101,7 +101,7 @@ func opsCSV(w io.Writer, s *trace.Snapshot) error {
 			row := []string{itoa(int64(g.Index)), r.Name, r.Layer, r.Phase, r.Variant, itoa(r.Calls),
 				exact(r.Total), exact(r.Total / r.Calls), number(r.Max > 0, exact(r.Min)), number(r.Max > 0, exact(r.Max)),
 				markup.Number(r.Share), markup.Number(r.Step), markup.Number(r.TFLOPs()), markup.Number(r.GBs()),
-				itoa(int64(t.Timed)), itoa(int64(t.Steps)), yesNo(injected), yesNo(s.Meta.Emulated), yesNo(s.Meta.Synthetic)}
+				itoa(int64(t.Timed)), itoa(int64(t.Steps)), markup.YesNo(injected), markup.YesNo(s.Meta.Emulated), markup.YesNo(s.Meta.Synthetic)}
 			c.Row(append(row, knobs.cells(g.Index)...))
 		}
 	}

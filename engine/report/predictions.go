@@ -33,7 +33,7 @@ func (p *predictions) write(d *markup.Document) {
 			predicted = units.Prose.GainRange(predict.Gain(o.Predicted))
 		}
 		table = append(table, []string{row.Name(), cmp.Or(o.Change, "-"), predicted,
-			units.Prose.Gain(measured), units.Prose.GainRange(measured), yesNo(o.Inside)})
+			units.Prose.Gain(measured), units.Prose.GainRange(measured), markup.YesNo(o.Inside)})
 	}
 	d.Table(table)
 	inside, of := predict.Score(outcomes)

@@ -17,10 +17,3 @@ func command(args []string) string {
 	}
 	return strings.Join(words, " ")
 }
-
-func yesNo(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
-}

@@ -56,7 +56,7 @@ func (l *Record) CSV(w io.Writer) error {
 func (l *Record) outcomeCells(s *Stage, row int) []string {
 	for _, o := range l.Tried {
 		if o.Stage == s && o.Row == row {
-			return []string{yesNo(o.Kept), o.Impact()}
+			return []string{markup.YesNo(o.Kept), o.Impact()}
 		}
 	}
 	return []string{"", ""}

@@ -132,7 +132,7 @@ func (l *document) optimizations(d *markup.Document) {
 	}
 	rows := [][]string{{"optimization", "impact", ">samples/s", ">throughput", ">memory", "kept"}}
 	for _, o := range l.Tried {
-		cells := []string{l.title(o), o.Impact(), "-", "-", "-", yesNo(o.Kept)}
+		cells := []string{l.title(o), o.Impact(), "-", "-", "-", markup.YesNo(o.Kept)}
 		if a, b := o.before(), o.row(); a != nil && b != nil {
 			cells[2], cells[3], cells[4] = units.Rate(b.Rate.Value), speedUp(o.change(), a, b), sweep.Held(b.Memory)
 		}

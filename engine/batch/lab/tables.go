@@ -89,10 +89,3 @@ func sizes(before, after int64) string {
 	}
 	return units.Prose.Bytes(before) + " -> " + units.Prose.Bytes(after)
 }
-
-func yesNo(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
-}

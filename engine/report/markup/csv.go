@@ -52,3 +52,11 @@ func Whole(n int64) string {
 	}
 	return strconv.FormatInt(n, 10)
 }
+
+// YesNo writes a truth value, as a field or as a cell of a table.
+func YesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
