@@ -24,8 +24,8 @@ type Knobs struct {
 	TimeOps  ops.Mode
 }
 
-// KnobTable is all there is to say of each knob, the loader's first: adding one means
-// a row, its field in Knobs, and what it does.
+// KnobTable describes each knob, the loader's first. To add a knob, add a row and a field in
+// Knobs, and make it do something.
 var KnobTable = knob.NewTable(append(
 	knob.Within(loader.KnobTable, func(k *Knobs) *loader.Knobs { return &k.Loader }),
 	knob.Table[Knobs]{
@@ -154,7 +154,7 @@ var onDevice = map[string]func(s *knob.Spec, info device.Info){
 	},
 }
 
-// DefaultKnobs are PyTorch's defaults, but for what every training script sets:
+// DefaultKnobs returns PyTorch's defaults, except for what every training script sets:
 // batches of 128, shuffled.
 func DefaultKnobs() Knobs {
 	k := KnobTable.Defaults()
@@ -162,9 +162,9 @@ func DefaultKnobs() Knobs {
 	return k
 }
 
-// DefaultsOn are the defaults on a device. Where it computes, they are those that
-// people train with: a step slowed down by fp32 or by launches hides what the loader
-// costs. The loader's are PyTorch's everywhere.
+// DefaultsOn returns the defaults on a device. For the engine's knobs they are what people
+// train with there: a step slowed down by fp32 or by launches hides what the loader costs.
+// The loader's are PyTorch's everywhere.
 func DefaultsOn(info device.Info) Knobs {
 	k := DefaultKnobs()
 	for _, s := range Specs(info) {
@@ -184,7 +184,7 @@ func (k *Knobs) Set(name, value string) error { return KnobTable.Set(k, name, va
 // List returns all knobs as name/value pairs, in the table's order.
 func (k Knobs) List() []knob.Setting { return KnobTable.List(k) }
 
-// Specs describes the knobs for a device: what has no effect there says why.
+// Specs describes the knobs for a device. A knob without effect there says why.
 func Specs(info device.Info) []knob.Spec {
 	specs := KnobTable.Specs()
 	for i := range specs {
@@ -207,10 +207,10 @@ func (k Knobs) Check(info device.Info) error {
 	return nil
 }
 
-// precisions are the values of the knob precision, by their kernels.Type.
+// precisions has the values of the knob precision, indexed by kernels.Type.
 var precisions = []string{"fp32", "tf32", "fp16", "bf16"}
 
-// precision is a kernels.Type as the knob has it.
+// precision is a kernels.Type as the value of a knob.
 type precision kernels.Type
 
 func (p *precision) String() string { return kernels.Type(*p).String() }

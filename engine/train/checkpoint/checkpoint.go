@@ -1,7 +1,7 @@
 // Package checkpoint keeps runs and weights in safetensors files. A checkpoint is one file,
-// there as a whole or not at all: the weights under PyTorch's names, so that whoever reads
-// such files can take them; beside them what the optimizer keeps; and, as text, what else it
-// takes to go on.
+// which is written as a whole or not at all. It has the weights under PyTorch's names, so
+// that other programs can read them, what the optimizer keeps, and as text everything else
+// that a run needs to go on.
 package checkpoint
 
 import (
@@ -21,16 +21,16 @@ import (
 	"dev.gpustall/loader"
 )
 
-// version is that of the format. Files of a newer one are refused.
+// version is the version of the format. Files of a newer one are refused.
 const version = 1
 
-// Names of what a file's text is, and of tensors that are no weights.
+// The key of the text in a file's metadata, and the prefix of tensors that are no weights.
 const (
 	aboutKey  = "gpustall"
 	optimizer = "optimizer."
 )
 
-// Run is what a checkpoint says of the run that it is of, beside where it was.
+// Run describes the run that a checkpoint was made of.
 type Run struct {
 	Version int            `json:"version"`
 	Session string         `json:"session"`          // its name
@@ -80,13 +80,13 @@ func Write(path string, run Run, p *train.Point) error {
 	return safetensors.Write(path, tensors, map[string]string{aboutKey: string(text)})
 }
 
-// Save writes the weights of a run alone, as PyTorch's state_dict has them.
+// Save writes only the weights of a run, as PyTorch's state_dict has them.
 func Save(path string, p *train.Point) error {
 	return safetensors.Write(path, weights(p), map[string]string{"format": "pt"})
 }
 
-// weights are the tensors of the state_dict. PyTorch's batch norms count batches, which
-// load_state_dict asks for.
+// weights returns the tensors of the state_dict. load_state_dict asks for the count of
+// batches that PyTorch's batch norms keep.
 func weights(p *train.Point) (out []safetensors.Tensor) {
 	count := int64(p.Step)
 	for _, t := range p.State.Weights {
@@ -165,14 +165,14 @@ func ints(shape []int64) []int {
 // pattern is the name of a checkpoint: that of its session, and the step.
 const pattern = "%s-step%09d" + safetensors.Ext
 
-// Path is where the checkpoint of a session's step lies in a folder.
+// Path returns the path of the checkpoint of a session's step in a folder.
 func Path(dir, session string, step int) string {
 	return filepath.Join(dir, fmt.Sprintf(pattern, session, step))
 }
 
-// List are the checkpoints in a folder, of one session or, where none is named, of all, the
-// oldest first. Files of one session differ in their step; those of several are put in the
-// order in which they were written.
+// List lists the checkpoints in a folder, of one session or of all when it is empty, the
+// oldest first. Files of one session are ordered by step, those of several by the time at
+// which they were written.
 func List(dir, session string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -191,7 +191,7 @@ func List(dir, session string) ([]string, error) {
 		}
 		st, err := e.Info()
 		if err != nil {
-			continue // it went meanwhile
+			continue // it was deleted meanwhile
 		}
 		when := st.ModTime().UnixNano()
 		if session != "" {

@@ -12,8 +12,8 @@ import (
 )
 
 // Init reads the weights of a model from a file with PyTorch's names, such as torchvision's
-// state_dict. A head for another number of classes is left out: it stays as it is. It tells
-// what was taken, in a sentence.
+// state_dict. A head for another number of classes is left out, and the model's stays as it
+// is. said is a sentence about what was read.
 func Init(path string, m *nn.Model) (ts []nn.Tensor, said string, err error) {
 	f, err := safetensors.Open(path)
 	if err != nil {
@@ -53,7 +53,7 @@ func Init(path string, m *nn.Model) (ts []nn.Tensor, said string, err error) {
 	return ts, said, nil
 }
 
-// wrongShape is the error of a tensor that is not the model's.
+// wrongShape returns the error of a tensor whose shape is not the model's.
 func wrongShape(path, name string, has, wants []int, m *nn.Model) error {
 	form := ""
 	if m.Form != "" {
@@ -63,7 +63,7 @@ func wrongShape(path, name string, has, wants []int, m *nn.Model) error {
 		"name the weights of the same model in the same form")
 }
 
-// unused are the tensors that are neither known nor of those that only training needs.
+// unused returns the tensors that are neither known nor needed for training alone.
 func unused(names, known []string) (out []string) {
 	for _, n := range names {
 		if !slices.Contains(known, n) && !strings.HasSuffix(n, counted) && !strings.HasPrefix(n, optimizer) {
@@ -73,7 +73,7 @@ func unused(names, known []string) (out []string) {
 	return out
 }
 
-// some names a few.
+// some lists the first few names.
 func some(names []string) string {
 	const few = 3
 	switch {

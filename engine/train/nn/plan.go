@@ -21,10 +21,11 @@ type PlanConfig struct {
 	DeviceTransforms bool
 	Mean, Std        [4]float32
 
-	// Transforms are what the device makes of the pixels before it shifts, flips and
-	// normalises them: operations on [x, record, y] of a batch of n, each on what the one
-	// before made; nil: there are none. SampleBytes is what the first takes of a sample, and
-	// Record how many numbers of augmentation a sample has; 0: as without transforms.
+	// Transforms are the operations that the device runs on the pixels before it shifts,
+	// flips and normalises them, for a batch of n samples; nil where there are none. They
+	// take [x, record, y], each on the output of the one before. SampleBytes is the size of
+	// a sample for the first one. Record is how many numbers of augmentation a sample has;
+	// 0 is what there are without transforms.
 	Transforms  func(n int) []kernels.Op
 	SampleBytes int
 	Record      int
@@ -49,8 +50,8 @@ type PlanConfig struct {
 	// changes nothing in models without residual blocks.
 	Checkpoint bool
 
-	// Dropout is the share of what the last layer reads that training leaves out, and
-	// Smoothing what the loss takes from a label for all classes (PyTorch's
+	// Dropout is the share of the last layer's input that training leaves out. Smoothing is
+	// the share of a label that the loss spreads over all classes (PyTorch's
 	// label_smoothing). An evaluation has neither.
 	Dropout, Smoothing float32
 
@@ -155,7 +156,7 @@ func (p *Plan) Free() {
 	}
 }
 
-// Memory is the bytes of activations that a plan takes.
+// Memory returns the bytes of activations that a plan takes.
 func (m *Model) Memory(c PlanConfig) (int, error) {
 	c, err := m.check(c)
 	if err != nil {
@@ -178,7 +179,7 @@ func (m *Model) check(c PlanConfig) (PlanConfig, error) {
 	return c, nil
 }
 
-// sampleBytes are those of a sample in Input.
+// sampleBytes returns the size of a sample in Input.
 func (c *PlanConfig) sampleBytes(m *Model) int {
 	switch {
 	case !c.DeviceTransforms:

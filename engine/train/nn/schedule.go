@@ -9,9 +9,9 @@ import (
 	"dev.gpustall/engine/base/errs"
 )
 
-// Schedule is what becomes of the learning rate while a model trains, in the words of
+// Schedule says how the learning rate changes while a model trains, in the words of
 // torch.optim.lr_scheduler. As text it is a name and settings: "cosine,warmup=500". The
-// zero value is "auto": that of the model's Recipe while the optimizer is auto, else none.
+// zero value is "auto": the Recipe's warm-up while the optimizer is auto, else constant.
 type Schedule struct {
 	Kind ScheduleKind
 
@@ -41,7 +41,7 @@ const (
 
 var stepsSetting = setting[Schedule]{"steps", 0, func(s *Schedule) *float64 { return &s.Steps }, atLeast0}
 
-// schedules is all there is to choose from.
+// schedules lists all schedules.
 var schedules = [...]struct {
 	name     string
 	settings settings[Schedule]
@@ -69,7 +69,7 @@ var schedules = [...]struct {
 	}, oneCycle},
 }
 
-// ScheduleNames lists what a Schedule may be called, the default first.
+// ScheduleNames lists the names of schedules, the default first.
 func ScheduleNames() []string {
 	var names []string
 	for i := range schedules {
@@ -78,7 +78,7 @@ func ScheduleNames() []string {
 	return names
 }
 
-// ScheduleSettings lists what the schedule of a name may be given, with the defaults.
+// ScheduleSettings lists the settings of the named schedule with their defaults.
 func ScheduleSettings(name string) []string {
 	for i := range schedules {
 		if schedules[i].name == name {
@@ -88,7 +88,7 @@ func ScheduleSettings(name string) []string {
 	return nil
 }
 
-// ParseSchedule reads a Schedule. Its error is a errs.Reason that names the word.
+// ParseSchedule parses a Schedule. Its error is an errs.Reason that names the word.
 func ParseSchedule(text string) (Schedule, error) {
 	name, rest, more := strings.Cut(text, ",")
 	name = strings.TrimSpace(name)
@@ -108,15 +108,15 @@ func ParseSchedule(text string) (Schedule, error) {
 	return Schedule{}, errs.Reason(fmt.Sprintf("there is no schedule %q", name), "choose "+errs.Choice(ScheduleNames()))
 }
 
-// String is what ParseSchedule reads.
+// String returns the text that ParseSchedule parses.
 func (s Schedule) String() string {
 	row := &schedules[s.Kind]
 	return strings.Join(row.settings.write([]string{row.name}, &s), ",")
 }
 
-// Torch is the expression that makes the schedule of an optimizer in PyTorch, empty for none,
-// over a number of updates that is an expression too; LR is the optimizer's rate. It is
-// stepped after each epoch, or after each update.
+// Torch returns the Python expression that makes the schedule in PyTorch, empty for none.
+// updates, the number of updates, is an expression too; LR in it is the optimizer's rate.
+// The schedule is stepped after each epoch with byEpoch, otherwise after each update.
 func (s *Schedule) Torch(updates string, cycles bool) (expression string, byEpoch bool) {
 	const module = "torch.optim.lr_scheduler."
 	if s.Steps > 0 {
@@ -155,7 +155,7 @@ func (s *Schedule) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// NeedsEnd reports whether the schedule is fitted to a run's length.
+// NeedsEnd reports whether the schedule depends on the length of the run.
 func (s *Schedule) NeedsEnd() bool { return (s.Kind == Cosine || s.Kind == OneCycle) && s.Steps == 0 }
 
 // Progress is where a run is, from where its schedule began.
@@ -166,7 +166,8 @@ type Progress struct {
 	Cycles bool // the optimizer has a momentum that may be changed
 }
 
-// At returns an optimizer's settings h as the schedule has them. Behind its end they stay.
+// At returns an optimizer's settings h as the schedule changes them. After its end they
+// stay.
 func (s *Schedule) At(p Progress, h Hyper) Hyper {
 	if s.Steps > 0 {
 		p.Total = int(s.Steps)
@@ -182,7 +183,7 @@ func stepLR(s *Schedule, p Progress, h Hyper) Hyper {
 	return h
 }
 
-// cosine is CosineAnnealingLR behind a LinearLR from 1/warmup on, a step an update.
+// cosine is a LinearLR that begins at 1/warmup and then CosineAnnealingLR, a step an update.
 func cosine(s *Schedule, p Progress, h Hyper) Hyper {
 	u, w := float64(p.Update), s.Warmup
 	if u < w {
@@ -216,7 +217,7 @@ func oneCycle(s *Schedule, p Progress, h Hyper) Hyper {
 	return h
 }
 
-// anneal goes from one value to another along half a cosine, as x goes from 0 to 1.
+// anneal returns a value between from and to on half a cosine, as x goes from 0 to 1.
 func anneal(from, to, x float64) float64 {
 	return to + (from-to)/2*(1+math.Cos(math.Pi*x))
 }

@@ -46,10 +46,10 @@ func (m *Mode) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A timed step takes longer than another: an event between each two kernels keeps
-// them from overlapping, its launches are not replayed as a graph, and the host
-// reads an event for each. So one step in samplePeriod is timed, or as few as keep
-// what was measured to come on top under sampleShare of the steps' time.
+// A timed step takes longer than others: events between kernels keep these from
+// overlapping, the launches are not replayed as a graph, and the host reads an event for
+// each. So one step in samplePeriod is timed, or fewer, so that the measured cost stays
+// under sampleShare of the steps' time.
 const (
 	samplePeriod = 32
 	sampleMost   = 2048 // the longest period
@@ -69,8 +69,8 @@ type sampler struct {
 	n     int        // ever entered
 }
 
-// begin starts a segment: its first timed steps come early, so that a short one
-// has some.
+// begin starts a segment. Its first timed steps come early, so that a short segment has
+// some too.
 func (s *sampler) begin(mode Mode) {
 	s.mode, s.left, s.gap = mode, sampleFirst, sampleGap/2
 }
@@ -91,13 +91,13 @@ func (s *sampler) due() bool {
 	if period > samplePeriod {
 		s.gap = period
 	}
-	// Not always the same distance: the two input slots and the batches whose
-	// gradients are accumulated take turns, and all of them are to be seen.
+	// The distance varies so that steps on both input slots are timed, and all of the
+	// batches whose gradients are accumulated.
 	s.left = s.gap + int(s.rng.Uint64()>>61) // 0 to 7 more
 	return true
 }
 
-// period is the distance between timed steps that keeps their cost down.
+// period returns the distance between timed steps that keeps their cost down.
 func (s *sampler) period() int {
 	if s.n < 3 {
 		return samplePeriod

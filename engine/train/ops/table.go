@@ -1,6 +1,6 @@
-// Package ops measures where the device's own time goes: the time of every launch
-// of a step, in a table by segment of the run. Timing a step costs something, so a
-// sampler chooses which steps are timed.
+// Package ops measures where the device's own time goes: the time of every launch of a
+// step, in one table for each segment of the run. Timing a step costs time, so a sampler
+// chooses which steps are timed.
 package ops
 
 import (
@@ -15,9 +15,9 @@ import (
 // others count in the table alone.
 const stepsWithSpans = 64
 
-// Table is the device time of every launch of the step, by segment. It holds the rows
-// of one segment: steps are read in their order, so when one of a later segment comes,
-// the rows are final and the session has them. It belongs to the step loop's goroutine.
+// Table has the device time of every launch of the step, by segment. It holds the rows of
+// one segment. Steps are read in order, so a step of a later segment means that the rows
+// are final. It belongs to the step loop's goroutine.
 type Table struct {
 	dev     device.Device
 	rec     *trace.Recorder
@@ -52,8 +52,7 @@ func (t *Table) Begin(mode Mode) {
 	t.spans = 0
 }
 
-// Launch enqueues the step's program. The Timing is 0 unless it was the step's turn
-// to be timed.
+// Launch enqueues the step's program. The Timing is 0 unless the step is timed.
 func (t *Table) Launch(s device.Stream, p *Program) (device.Timing, error) {
 	if t.timer == nil || !t.sample.due() {
 		return 0, t.dev.Launch(s, p.ID)
@@ -61,16 +60,14 @@ func (t *Table) Launch(s device.Stream, p *Program) (device.Timing, error) {
 	return t.timer.LaunchTimed(s, p.ID)
 }
 
-// Learn takes the times of a step that ran p: compute is its device time, host what
-// the step loop spent enqueuing and reading it, in ns. What timing costs follows
-// from them.
+// Learn takes the times of a step that ran p, to find out what timing costs. compute is
+// its device time, host what the step loop spent enqueuing and reading it, in ns.
 func (t *Table) Learn(p *Program, timed bool, compute, host int64) {
 	t.sample.learn(p, timed, compute, host)
 }
 
-// Read adds up the ops of a timed launch of p, which belongs to a segment. Their
-// spans begin where step, the span of the step's compute, begins, and are of the
-// same step.
+// Read adds up the ops of a timed launch of p, which belongs to a segment. step is the
+// span of the step's compute: the spans of the ops begin where it begins.
 func (t *Table) Read(p *Program, timing device.Timing, segment int32, step trace.Span) (err error) {
 	if t.times, err = t.timer.OpTimes(timing, t.times); err != nil {
 		return err
@@ -107,8 +104,7 @@ func (t *Table) Read(p *Program, timing device.Timing, segment int32, step trace
 	return nil
 }
 
-// locate finds the rows of a program's launches under a segment, and makes those
-// that are missing.
+// locate finds the rows of a program's launches in a segment, and adds missing ones.
 func (t *Table) locate(p *Program, segment int32) {
 	if segment != t.segment {
 		t.Publish()
@@ -163,7 +159,7 @@ type Program struct {
 	timed       bool
 }
 
-// op is what one call of a launch is, and where it counts.
+// op is the work of one call of a launch, and the row that it counts in.
 type op struct {
 	row          int32
 	flops, bytes float64

@@ -25,17 +25,17 @@ const Ext = ".safetensors"
 // maxHeader is the largest header that the format's own reader takes, in bytes.
 const maxHeader = 100 << 20
 
-// metadata is the header's key of what is said of the whole file.
+// metadata is the header's key for text about the whole file.
 const metadata = "__metadata__"
 
-// place is what the header says of a tensor.
+// place is a tensor's type, shape and place, as the header has them.
 type place struct {
 	Type  string   `json:"dtype"`
 	Shape []int64  `json:"shape"`
 	At    [2]int64 `json:"data_offsets"` // from the end of the header
 }
 
-// sizes are the bytes of an element.
+// sizes has the bytes of an element, by type.
 var sizes = map[string]int64{
 	"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2, "U8": 1, "BOOL": 1,
 }
@@ -78,8 +78,8 @@ func Open(path string) (*File, error) {
 	return x, nil
 }
 
-// header reads and checks the header of a file of so many bytes: each tensor lies in the
-// file, has as many bytes as its shape takes, and shares none with another.
+// header reads and checks the header of a file of size bytes. Each tensor must lie in the
+// file, have the bytes that its shape takes, and share none with another.
 func (x *File) header(size int64) error {
 	var head [8]byte
 	if _, err := io.ReadFull(io.NewSectionReader(x.file, 0, size), head[:]); err != nil {
@@ -130,14 +130,14 @@ func (x *File) header(size int64) error {
 	return nil
 }
 
-// check refuses a place outside of the bytes there are, or of another size than its shape.
+// check refuses a place outside of the file's bytes, or of another size than its shape.
 func (p *place) check(bytes int64) error {
 	elem, known := sizes[p.Type]
 	if p.At[0] < 0 || p.At[1] < p.At[0] || p.At[1] > bytes {
 		return fmt.Errorf("lies at bytes %d to %d of %d", p.At[0], p.At[1], bytes)
 	}
 	if !known {
-		return nil // of a type of which only its name is known, as long as nobody reads it
+		return nil // an unknown type is no error until the tensor is read
 	}
 	n := int64(1)
 	for _, d := range p.Shape {
@@ -152,16 +152,16 @@ func (p *place) check(bytes int64) error {
 	return nil
 }
 
-// Names are the tensors', in the order in which they lie.
+// Names lists the tensors in the order in which they lie.
 func (x *File) Names() []string { return x.names }
 
-// Shape is a tensor's; false where there is none of that name.
+// Shape returns the shape of a tensor, or false if there is none of that name.
 func (x *File) Shape(name string) ([]int64, bool) {
 	p, ok := x.places[name]
 	return p.Shape, ok
 }
 
-// Floats reads a tensor of floating point numbers of whatever width.
+// Floats reads a tensor of floating point numbers of any width.
 func (x *File) Floats(name string) ([]float32, error) {
 	p, ok := x.places[name]
 	if !ok {
@@ -207,7 +207,7 @@ var decoders = map[string]func(v []float32, b []byte){
 	},
 }
 
-// half is an IEEE 754 binary16 number.
+// half converts an IEEE 754 binary16 number.
 func half(h uint16) float32 {
 	sign, exp, frac := uint32(h>>15)<<31, uint32(h>>10)&31, uint32(h)&1023
 	switch exp {
@@ -220,7 +220,7 @@ func half(h uint16) float32 {
 	return math.Float32frombits(sign | (exp+112)<<23 | frac<<13)
 }
 
-// Shape is a shape in words: "64x3x7x7", and "one number" without dimensions.
+// Shape writes a shape in words: "64x3x7x7", or "one number" without dimensions.
 func Shape[T int | int64](shape []T) string {
 	if len(shape) == 0 {
 		return "one number"

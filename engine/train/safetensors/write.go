@@ -16,7 +16,7 @@ import (
 	"dev.gpustall/engine/base/errs"
 )
 
-// Tensor is what is written: numbers, or one integer.
+// Tensor is a tensor to write: numbers, or one integer.
 type Tensor struct {
 	Name  string
 	Shape []int
@@ -35,8 +35,8 @@ func (t *Tensor) place(at int64) place {
 	return p
 }
 
-// Write writes tensors into a file, which is there as a whole and on the disk, or as it was
-// before.
+// Write writes tensors into a file. The file is then complete and on the disk; after an
+// error it is as it was before.
 func Write(path string, tensors []Tensor, about map[string]string) (err error) {
 	header, err := encode(tensors, about)
 	if err != nil {
@@ -64,7 +64,7 @@ func Write(path string, tensors []Tensor, about map[string]string) (err error) {
 	return syncFolder(filepath.Dir(path))
 }
 
-// syncFolder brings the name of a new file to the disk, where that can be done.
+// syncFolder writes the name of a new file to the disk, where the system can do that.
 func syncFolder(path string) error {
 	d, err := os.Open(path)
 	if err != nil {
