@@ -11,6 +11,7 @@ import (
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/timer"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/panel"
 )
 
 // analysis is the last result of what costs more than a frame may, and when the next one is due:
@@ -18,7 +19,7 @@ import (
 // command, off the screen's goroutine, about twice a second and for at most 1 % of a core. Time
 // spent waiting for a core does not count, so verdicts stay as fresh on a busy host.
 type analysis struct {
-	result
+	panel.Analysis
 	busy    bool
 	started time.Time
 	pause   time.Duration // until the next one
@@ -27,7 +28,7 @@ type analysis struct {
 
 // analysedMsg is the result of an analysis.
 type analysedMsg struct {
-	Findings
+	panel.Findings
 	took time.Duration // on a core
 }
 
@@ -50,7 +51,7 @@ func (a *analysis) start(now time.Time, force bool, shown *trace.Snapshot, sourc
 			}
 		}()
 		var r analysedMsg
-		r.took = timer.Spent(func() { r.Findings = Analyse(&snap, source, staged) })
+		r.took = timer.Spent(func() { r.Findings = panel.Analyse(&snap, source.Snapshot, staged) })
 		return r
 	}
 }
@@ -59,7 +60,7 @@ func (a *analysis) start(now time.Time, force bool, shown *trace.Snapshot, sourc
 func (a *analysis) take(r *analysedMsg) {
 	a.busy = false
 	a.pause = max(time.Second/2, 100*r.took)
-	a.result = r.result
+	a.Analysis = r.Analysis
 }
 
 // answer returns the experiment that ended since the last analysis, nil where none did. It must
@@ -72,7 +73,7 @@ func (a *analysis) answer(xs []attribution.Experiment) (newest *attribution.Expe
 			newest = &xs[i]
 		}
 	}
-	if ended <= a.ended || a.at == 0 {
+	if ended <= a.ended || a.At == 0 {
 		newest = nil
 	}
 	a.ended = max(a.ended, ended) // a look back at an earlier moment has fewer

@@ -55,15 +55,15 @@ func TestPaired(t *testing.T) {
 	s.press("A")
 	s.mustShow("stage the other value of a knob")
 	s.press("right", "A")
-	if a.now == nil || len(s.panels.knobs.staged) > 0 {
-		t.Fatalf("not begun, or still staged: %v", s.panels.knobs.staged)
+	if a.now == nil || len(s.panels.knobs.Changes()) > 0 {
+		t.Fatalf("not begun, or still staged: %v", s.panels.knobs.Changes())
 	}
 	verdicts, blocks := map[string]bool{}, map[string]bool{}
 	for range 60 {
 		a.run.Advance(a.run.Now() + 100e6)
 		a.now.Look(a.run.Snapshot(0, 0))
 		if s.tick(); s.panels.knobs.InForce("num_workers") == "4" || len(blocks) > 0 { // until then A goes on
-			verdicts[s.session.analysis.told.Verdict.Text], blocks[s.panels.knobs.InForce("num_workers")] = true, true
+			verdicts[s.session.analysis.Told.Verdict.Text], blocks[s.panels.knobs.InForce("num_workers")] = true, true
 		}
 	}
 	s.msg = message{}
@@ -88,8 +88,8 @@ func TestPaired(t *testing.T) {
 		t.Errorf("num_workers is %s", got)
 	}
 	s.press("5", "esc")
-	if n := len(s.session.analysis.segs) + 2; s.panels.experiments.segs != n || len(s.session.analysis.segs) > 4 {
-		t.Errorf("%d rows, of which %d are segments", s.panels.experiments.segs, len(s.session.analysis.segs))
+	if asked, segs := len(s.session.analysis.Asked), len(s.session.analysis.Segs); asked != 2 || segs > 4 {
+		t.Errorf("%d rows of experiments and %d of segments", asked, segs)
 	}
 	s.mustShow("A/B")
 	s.press("up", "a")

@@ -16,7 +16,7 @@ import (
 func busy(t testing.TB, w, h int) *screen {
 	run := demo.New(nil)
 	_ = run.Set([]knob.Setting{{Name: "num_workers", Value: "8"}, {Name: "inject_cpu", Value: "1ms"}})
-	advance(run, 6000)
+	run.Until(6000)
 	return newScreen(t, run, Options{Control: run}, w, h)
 }
 
@@ -58,7 +58,7 @@ func BenchmarkPicture(b *testing.B) {
 	s := busy(b, 200, 50)
 	b.ReportAllocs()
 	for b.Loop() {
-		s.session.pic.compute(s.session.live, s.session.live.Now)
+		s.session.pic.Compute(s.session.live, s.session.live.Now)
 		s.panels.timeline.Update(&s.session.pic, s.session.live.Spans)
 		s.panels.timeline.Explain(s.See(s.panels.timeline))
 	}
@@ -95,7 +95,7 @@ func TestCachedFrame(t *testing.T) {
 func BenchmarkTick(b *testing.B) {
 	run := demo.New(nil)
 	_ = run.Set([]knob.Setting{{Name: "num_workers", Value: "8"}, {Name: "inject_cpu", Value: "1ms"}})
-	advance(run, 30_000)
+	run.Until(30_000)
 	s := newScreen(b, run, Options{Control: run}, 200, 50)
 	s.o.Source = trace.Restore(run.Snapshot(0, 1<<62))
 	b.ReportAllocs()

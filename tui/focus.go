@@ -1,18 +1,22 @@
 package tui
 
-import "slices"
+import (
+	"slices"
+
+	"dev.gpustall/tui/panel"
+)
 
 // focus is the list of panels, and which of them has the keys.
 type focus struct {
-	panels   []Panel // in the order of tab, and from left to right where they stand side by side
-	now      Panel   // it has the keys
-	side     Panel   // the side panel looked at last
-	start    Panel   // it has the keys at first
-	expanded bool    // the panel in focus has the whole body
+	panels   []panel.Panel // in the order of tab, and from left to right where they stand side by side
+	now      panel.Panel   // it has the keys
+	side     panel.Panel   // the side panel looked at last
+	start    panel.Panel   // it has the keys at first
+	expanded bool          // the panel in focus has the whole body
 }
 
 // newFocus gives the panel of a name the keys.
-func newFocus(panels []Panel, start string) focus {
+func newFocus(panels []panel.Panel, start string) focus {
 	f := focus{panels: panels}
 	f.start = f.named(start)
 	f.now, f.side = f.start, f.home()
@@ -20,17 +24,17 @@ func newFocus(panels []Panel, start string) focus {
 }
 
 // named returns the panel of a name.
-func (f *focus) named(name string) Panel {
-	return f.panels[slices.IndexFunc(f.panels, func(p Panel) bool { return p.Describe().Name == name })]
+func (f *focus) named(name string) panel.Panel {
+	return f.panels[slices.IndexFunc(f.panels, func(p panel.Panel) bool { return p.Describe().Name == name })]
 }
 
 // home returns the side panel that is shown when no other was asked for.
-func (f *focus) home() Panel {
-	return f.panels[slices.IndexFunc(f.panels, func(p Panel) bool { return p.Describe().Side })]
+func (f *focus) home() panel.Panel {
+	return f.panels[slices.IndexFunc(f.panels, func(p panel.Panel) bool { return p.Describe().Side })]
 }
 
 // set gives a panel the keys.
-func (f *focus) set(p Panel) {
+func (f *focus) set(p panel.Panel) {
 	f.now = p
 	if p.Describe().Side {
 		f.side = p
@@ -56,4 +60,4 @@ func (f *focus) next(d int) {
 }
 
 // keys returns what keys do while the panel in focus has them.
-func (f *focus) keys() []Binding { return f.now.Describe().Keys }
+func (f *focus) keys() []panel.Binding { return f.now.Describe().Keys }

@@ -8,18 +8,19 @@ import (
 
 	"dev.gpustall/engine/base/timer"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/panel"
 )
 
 // followed is the session as the screen follows it: its newest snapshot, the moment shown, and
 // what was made of both.
 type followed struct {
 	o        *Options
-	screen   Screen
-	timeline *Timeline
-	knobs    *Knobs
+	screen   panel.Screen
+	timeline *panel.Timeline
+	knobs    *panel.Knobs
 
 	live     *trace.Snapshot // the newest snapshot
-	pic      picture         // the snapshot as of the moment shown
+	pic      panel.Picture   // the snapshot as of the moment shown
 	moment   moment
 	analysis analysis
 	paused   bool // the run is
@@ -60,7 +61,7 @@ func (f *followed) refresh(now time.Time, force bool, width int) (changed bool) 
 	if !f.moment.frozen {
 		at = math.MaxInt64
 	}
-	was, wasPaused := f.pic.at, f.paused
+	was, wasPaused := f.pic.At, f.paused
 	if force || first || (now.Sub(f.spansAt) >= f.spansPause && !(f.moment.frozen && was == at)) {
 		spent := timer.Spent(func() {
 			from, to := f.timeline.SpanWindow(f.live, at)
@@ -75,7 +76,7 @@ func (f *followed) refresh(now time.Time, force bool, width int) (changed bool) 
 		f.draw(at)
 	}
 	f.news()
-	return !f.moment.frozen || first || was != f.pic.at || wasPaused != f.paused
+	return !f.moment.frozen || first || was != f.pic.At || wasPaused != f.paused
 }
 
 // begin takes the first snapshot, to learn the time and what of the session is damaged.
@@ -98,7 +99,7 @@ func (f *followed) draw(at int64) {
 		f.paused = f.o.Control.Paused()
 	}
 	f.knobs.Update(f.live, f.o.Control)
-	f.pic.compute(f.live, min(at, f.live.Now))
+	f.pic.Compute(f.live, min(at, f.live.Now))
 }
 
 // news shows a warning or an error of the log once, when it arrives.
@@ -116,12 +117,12 @@ func (f *followed) analyse(now time.Time, force bool) tea.Cmd {
 	if f.live == nil {
 		return nil
 	}
-	return f.analysis.start(now, force, &f.pic.snap, f.o.Source, f.knobs.Changes())
+	return f.analysis.start(now, force, &f.pic.Snap, f.o.Source, f.knobs.Changes())
 }
 
 // analysed takes an analysis, and tells of the experiment that it found to be over.
 func (f *followed) analysed(r *analysedMsg) {
-	x := f.analysis.answer(r.told.Experiments)
+	x := f.analysis.answer(r.Told.Experiments)
 	if x != nil && !f.o.Replay && !f.moment.frozen {
 		f.screen.Say("info", x.Name()+": "+x.Text())
 	}
@@ -130,12 +131,12 @@ func (f *followed) analysed(r *analysedMsg) {
 
 // outdated reports whether the analysis r is of another moment or baseline than the one shown.
 func (f *followed) outdated(r *analysedMsg) bool {
-	return f.moment.frozen && r.at != f.pic.snap.Now || r.baseline != f.pic.snap.Baseline
+	return f.moment.frozen && r.At != f.pic.Snap.Now || r.Baseline != f.pic.Snap.Baseline
 }
 
 // rewind moves the moment shown by a quarter of the window, or with { and } by a whole one.
 func (f *followed) rewind(key string) {
-	f.moment.freeze(f.pic.at)
+	f.moment.freeze(f.pic.At)
 	d := max(f.timeline.Bin()*int64(f.timeline.Cols())/4, f.timeline.Bin())
 	from := f.moment.at
 	switch key {
@@ -183,7 +184,7 @@ func (f *followed) freeze() {
 		f.moment.playOrStop(f.live.Now)
 		return
 	}
-	f.moment.frozen, f.moment.at = !f.moment.frozen, f.pic.at
+	f.moment.frozen, f.moment.at = !f.moment.frozen, f.pic.At
 	if !f.moment.frozen {
 		f.timeline.DropCursor()
 	}

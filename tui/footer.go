@@ -4,16 +4,17 @@ import (
 	"unicode/utf8"
 
 	"dev.gpustall/tui/canvas"
+	"dev.gpustall/tui/panel"
 )
 
 // footer is the bottom line of the screen.
 type footer struct {
 	c       *canvas.Canvas
-	asking  bool    // whether to quit
-	prompt  *Prompt // nil while nothing is typed
+	asking  bool          // whether to quit
+	prompt  *panel.Prompt // nil while nothing is typed
 	msg     *message
-	own     []Binding // of the panel in focus
-	globals []Binding
+	own     []panel.Binding // of the panel in focus
+	globals []panel.Binding
 	replay  bool
 }
 
@@ -104,9 +105,9 @@ func (f *footer) drawKeys(p *canvas.Pen) {
 }
 
 // told reports whether the footer has b's keys already, with a word of the panel in focus.
-func (f *footer) told(b *Binding) bool {
+func (f *footer) told(b *panel.Binding) bool {
 	for i := range f.own {
-		if own := &f.own[i]; own.footerKey() == b.footerKey() && f.word(own) != "" {
+		if own := &f.own[i]; own.Label() == b.Label() && f.word(own) != "" {
 			return true
 		}
 	}
@@ -114,33 +115,30 @@ func (f *footer) told(b *Binding) bool {
 }
 
 // word returns the word of a binding in the footer now, "" where it has none.
-func (f *footer) word(b *Binding) string {
+func (f *footer) word(b *panel.Binding) string {
 	if b.When != nil && !b.When() {
 		return ""
 	}
-	return pick(f.replay, b.Replay, b.Hint)
+	return panel.Pick(f.replay, b.Replay, b.Hint)
 }
 
-// footerKey returns the name of b's keys in the footer.
-func (b *Binding) footerKey() string { return pick(b.Show == "", b.Keys, b.Show) }
-
 // hintWidth returns the columns that a binding takes in the footer, with the space after it.
-func (f *footer) hintWidth(b *Binding) int {
+func (f *footer) hintWidth(b *panel.Binding) int {
 	if word := f.word(b); word != "" {
-		return len(b.footerKey()) + len(word) + 3
+		return len(b.Label()) + len(word) + 3
 	}
 	return 0
 }
 
-func (f *footer) drawHint(p *canvas.Pen, b *Binding) {
-	key, word := b.footerKey(), f.word(b)
+func (f *footer) drawHint(p *canvas.Pen, b *panel.Binding) {
+	key, word := b.Label(), f.word(b)
 	if word == "" || p.Left() < len(key)+1+len(word) {
 		return
 	}
 	switch key {
-	case upDown:
+	case panel.UpDown:
 		key = f.c.Glyphs.UpDown
-	case leftRight:
+	case panel.LeftRight:
 		key = f.c.Glyphs.LeftRight
 	}
 	if b.Now != nil {

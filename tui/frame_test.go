@@ -12,6 +12,7 @@ import (
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 	"dev.gpustall/tui/internal/demo"
+	"dev.gpustall/tui/panel"
 )
 
 // TestEverySizeAndKey draws every size while every key is pressed: nothing may
@@ -21,7 +22,7 @@ func TestEverySizeAndKey(t *testing.T) {
 		"1", "left", "shift+left", "up", "down", "z", "Z", "2", "right", "down", "enter", "u", "3", "4", "5", "up", "a", "A",
 		"f", "f", "space", "[", "{", "]", "}", "g", "G", "t", "+", "-", "p", "p", "e", "n", "down", "esc", "?", "down", "esc", "/", "w", "enter", "esc", "q", "n", "tab", "shift+tab",
 	}
-	run := session().Meta(func(m *trace.Meta) { m.Model, m.Device = "残差网络18", "显卡 H100" })
+	run := demo.Session().Meta(func(m *trace.Meta) { m.Model, m.Device = "残差网络18", "显卡 H100" })
 	for _, o := range []Options{{Control: run}, {Replay: true, ASCII: true}} {
 		s := newScreen(t, run, o, 1, 1)
 		for w := 0; w <= 210; w += 7 {
@@ -69,7 +70,7 @@ func checkFrame(t *testing.T, s *screen, w, h int) {
 func TestLabelsAlwaysShow(t *testing.T) {
 	run := demo.New(nil)
 	_ = run.Set([]knob.Setting{{Name: "ceiling", Value: "on"}, {Name: "inject_read", Value: "2ms"}})
-	advance(run, 3000)
+	run.Until(3000)
 	for _, size := range sizes {
 		for _, replay := range []bool{false, true} {
 			s := newScreen(t, run, Options{Control: run, Replay: replay}, size[0], size[1])
@@ -90,11 +91,11 @@ func TestLabelsAlwaysShow(t *testing.T) {
 // TestFrozenShows at every size and whatever is expanded: the numbers are old.
 func TestFrozenShows(t *testing.T) {
 	for _, size := range sizes {
-		run := session()
+		run := demo.Session()
 		s := newScreen(t, run, Options{Control: run}, size[0], size[1])
 		s.mustHide("FROZEN", "FRZ")
 		s.press("5", "f", "space")
-		s.mustShow(pick(size[0] < 100, "FRZ", "FROZEN"))
+		s.mustShow(panel.Pick(size[0] < 100, "FRZ", "FROZEN"))
 		s.press("space")
 		s.mustHide("FROZEN", "FRZ")
 	}
@@ -103,7 +104,7 @@ func TestFrozenShows(t *testing.T) {
 // TestSmallPanels: a small screen shows the panel that it has no line for when it
 // is asked for, and goes back.
 func TestSmallPanels(t *testing.T) {
-	run := session()
+	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 60, 16)
 	for key, title := range map[string]string{"4": "4 Stall breakdown", "5": "5 Experiments", "6": "6 Device ops", "7": "7 Blame"} {
 		s.mustHide(title)
@@ -120,7 +121,7 @@ func TestSmallPanels(t *testing.T) {
 func TestForeignNames(t *testing.T) {
 	const evil = "\x1b[2J\x1b]0;title\a\u009b31m\u202e\rhid\n"
 	long := strings.Repeat("A", 10_000)
-	run := session().Meta(func(m *trace.Meta) {
+	run := demo.Session().Meta(func(m *trace.Meta) {
 		m.ID, m.Model, m.Device, m.Dataset = evil, evil+"model"+long, evil+"device"+long, evil
 		m.Host = []knob.Setting{{Name: evil, Value: evil}}
 	})
@@ -145,7 +146,7 @@ func TestForeignNames(t *testing.T) {
 
 // TestDiverged: a loss that broke shows at every size, but not before it did.
 func TestDiverged(t *testing.T) {
-	run := session()
+	run := demo.Session()
 	run.Diverge(int32(len(run.Snapshot(0, 0).Recent)) + 5)
 	run.Advance(run.Now() + 2e9)
 	for _, size := range sizes {
@@ -166,14 +167,14 @@ func TestDiverged(t *testing.T) {
 	s.press("G")
 	s.tick()
 	s.mustShow("DIVERGED")
-	s = newScreen(t, session(), Options{}, 120, 36)
+	s = newScreen(t, demo.Session(), Options{}, 120, 36)
 	s.mustHide("DIVERGED")
 }
 
 // TestExperimentColumns: how sure a comparison is shows wherever the table does,
 // and what was changed does, too.
 func TestExperimentColumns(t *testing.T) {
-	run := session()
+	run := demo.Session()
 	for _, size := range [][2]int{{80, 24}, {90, 28}, {100, 30}, {119, 30}, {120, 30}, {160, 50}} {
 		for _, expand := range []bool{false, true} {
 			s := newScreen(t, run, Options{Control: run}, size[0], size[1])
@@ -191,7 +192,7 @@ func TestExperimentColumns(t *testing.T) {
 	s = newScreen(t, run, Options{Control: run}, 200, 50)
 	s.fixed()
 	s.mustHide("less drift")
-	s.session.analysis.segs[2].VsA.Throughput.Drifted = 1.3
+	s.session.analysis.Segs[2].VsA.Throughput.Drifted = 1.3
 	s.mustShow("#2 same v A less drift")
 	s = newScreen(t, run, Options{Control: run}, 80, 24)
 	s.press("5", "up")
@@ -200,7 +201,7 @@ func TestExperimentColumns(t *testing.T) {
 
 // TestNotesWrap: a long note is read to its end.
 func TestNotesWrap(t *testing.T) {
-	run := session()
+	run := demo.Session()
 	run.Note("warn", "a note that begins here and, because what it has to say takes more than one line of a small terminal, ends there")
 	s := newScreen(t, run, Options{Control: run}, 80, 24)
 	s.press("n")
@@ -210,7 +211,7 @@ func TestNotesWrap(t *testing.T) {
 // TestSmallScreens: help is not cut, help and quit are offered, and a panel can be
 // expanded, where not much fits; below that a question still shows.
 func TestSmallScreens(t *testing.T) {
-	run := session()
+	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 60, 16)
 	s.mustShow("? help  q quit")
 	for _, k := range []string{"1", "2", "3", "4", "5"} {
@@ -248,7 +249,7 @@ func TestSmallScreens(t *testing.T) {
 func TestManyWorkers(t *testing.T) {
 	run := demo.New(nil)
 	_ = run.Set([]knob.Setting{{Name: "num_workers", Value: "64"}})
-	advance(run, 3000)
+	run.Until(3000)
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	s.mustShow("w0 ", "more", "STALL", "compute")
 	s.press("1")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 	"dev.gpustall/tui/internal/demo"
+	"dev.gpustall/tui/panel"
 )
 
 var update = flag.Bool("update", false, "write the golden frames")
@@ -54,7 +56,7 @@ func (s *screen) follow(cmd tea.Cmd) {
 		return
 	}
 	switch msg := cmd().(type) {
-	case analysedMsg, brokenMsg, setDone, pauseDone, exportDone, beginDone, Risk:
+	case analysedMsg, brokenMsg, setDone, pauseDone, exportDone, beginDone, panel.Risk:
 		s.send(msg)
 	case tea.BatchMsg:
 		for _, c := range msg {
@@ -109,6 +111,23 @@ func (s *screen) plain() string {
 	return s.frame.c.Frame()
 }
 
+// box is the text of a panel without its border, a line for each row.
+func (s *screen) box(name string) string {
+	s.frame.dirty = true
+	s.View()
+	var b strings.Builder
+	r := s.layout.panels[slices.Index(s.focus.panels, s.focus.named(name))].Inner()
+	for y := r.Y; y < r.Y+r.H; y++ {
+		for x := r.X; x < r.X+r.W; x++ {
+			if ch, _ := s.frame.c.At(x, y); ch != 0 {
+				b.WriteRune(ch)
+			}
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
 func (s *screen) mustShow(words ...string) {
 	s.t.Helper()
 	frame := s.plain()
@@ -129,71 +148,44 @@ func (s *screen) mustHide(words ...string) {
 	}
 }
 
-// session is a run of 9 s: two workers, then four, with a real device's labels.
-func session() *demo.Run {
-	r := demo.New(nil).Meta(func(m *trace.Meta) {
-		m.Emulated, m.Synthetic, m.DeviceKind = false, false, "cuda"
-	})
-	r.Gauge("nvml_util", 0, 90)
-	r.Gauge("nvml_util", 1e9, 97)
-	r.Gauge("pinned_bytes", 0, 412e6)
-	for name, v := range map[string]float64{"gpm_sm": 52, "gpm_tensor": 23, "nvml_power": 351, "nvml_temperature": 61} {
-		r.Gauge(name, 0, v)
-		r.Gauge(name, 1e9, v)
-	}
-	advance(r, 4500)
-	_ = r.Set([]knob.Setting{{Name: "num_workers", Value: "4"}})
-	advance(r, 7500)
-	_ = r.Set([]knob.Setting{{Name: "inject_cpu", Value: "1ms"}})
-	advance(r, 9000)
-	return r
-}
-
-// advance goes on to t ms in steps of 100 ms, as a screen would look.
-func advance(r *demo.Run, t int64) {
-	for at := r.Now() + 100e6; at <= t*1e6; at += 100e6 {
-		r.Advance(at)
-	}
-}
-
-// frame draws the screen with a verdict and comparisons of our own: the wording
+// fixed draws the screen with a verdict and comparisons of our own: the wording
 // and the statistics are package stall's, not what these goldens keep.
 func (s *screen) fixed() string {
-	if s.session.analysis.told.Verdict.Class != advice.NotEnoughSteps {
-		s.session.analysis.told = advice.Advice{Verdict: advice.Verdict{
+	if s.session.analysis.Told.Verdict.Class != advice.NotEnoughSteps {
+		s.session.analysis.Told = advice.Advice{Verdict: advice.Verdict{
 			Class: "input-bound", Group: trace.GroupData, Dominant: trace.CauseTransform, Share: 0.43,
 			Text: "input-bound: the device waits for data 43 % of the time, most of it for transforming (38 %); 23 steps",
 		}, Findings: []advice.Finding{{
 			Knob: "num_workers", From: "4", Value: "8", Remedy: "try num_workers 4 -> 8", Evidence: "a batch takes 198 ms of worker time and 26.1 ms on the device",
 			Predicted: trace.Prediction{Base: 2761, Rate: 3500, Lo: 3370, Hi: 3620},
 		}}}
-		s.session.analysis.foresight = foresight{}
+		s.session.analysis.Foresight = panel.Foresight{}
 		for _, p := range []struct {
 			named, value string
 			lo, hi       float64
 		}{{"num_workers", "2", 0.46, 0.52}, {"num_workers", "8", 1.22, 1.31}, {"pin_memory", "on", 0.99, 1.03}, {"prefetch_factor", "4", 1.02, 1.06}} {
-			s.session.analysis.predicted = append(s.session.analysis.predicted, predict.Prediction{
+			s.session.analysis.Predicted = append(s.session.analysis.Predicted, predict.Prediction{
 				Changes:    []knob.Setting{{Name: p.named, Value: p.value}},
 				Prediction: trace.Prediction{Base: 1, Rate: (p.lo + p.hi) / 2, Lo: p.lo, Hi: p.hi},
 			})
 		}
 	} else {
-		s.session.analysis.told.Verdict.Text = "not enough steps: 0 with these settings, a verdict needs 10"
+		s.session.analysis.Told.Verdict.Text = "not enough steps: 0 with these settings, a verdict needs 10"
 	}
-	for i := range s.session.analysis.segs {
-		if c := &s.session.analysis.segs[i].VsA.Throughput; c.Ratio > 0 {
+	for i := range s.session.analysis.Segs {
+		if c := &s.session.analysis.Segs[i].VsA.Throughput; c.Ratio > 0 {
 			*c = stats.Change{Answer: stats.Different, Ratio: 1.437, Lo: 1.386, Hi: 1.49}
 			if i == 2 {
 				*c = stats.Change{Answer: stats.Same, Ratio: 0.99, Lo: 0.98, Hi: 1.01}
 			}
 		}
 	}
-	for name, e := range s.session.analysis.effects {
+	for name, e := range s.session.analysis.Effects {
 		if e.Ratio > 0 {
-			s.session.analysis.effects[name] = effect{stats.Change{Answer: stats.Different, Ratio: 1.437}, "", "+44 % (+39 to +49 %)", e.of}
+			s.session.analysis.Effects[name] = panel.Effect{Change: stats.Change{Answer: stats.Different, Ratio: 1.437}, Says: "+44 % (+39 to +49 %)", Of: e.Of}
 		}
 	}
-	s.panels.verdict.width = 0 // the text is another one
+	s.panels.verdict.Loosen() // the text is another one
 	s.frame.dirty = true
 	return s.View()
 }
@@ -225,7 +217,7 @@ func TestFrames(t *testing.T) {
 		for _, look := range []string{"colour", "mono", "ascii"} {
 			name := fmt.Sprintf("%dx%d-%s", size[0], size[1], look)
 			t.Run(name, func(t *testing.T) {
-				run := session()
+				run := demo.Session()
 				s := newScreen(t, run, Options{Control: run, NoColor: look != "colour", ASCII: look == "ascii"}, size[0], size[1])
 				golden(t, name, s)
 			})
@@ -244,48 +236,48 @@ func TestStates(t *testing.T) {
 			return newScreen(t, run, Options{Control: run}, 120, 36)
 		}},
 		{"staged", func(t *testing.T) *screen {
-			run := session()
+			run := demo.Session()
 			s := newScreen(t, run, Options{Control: run}, 120, 36)
 			s.press("right", "down", "down", "down", "left")
 			return s
 		}},
 		{"error", func(t *testing.T) *screen {
-			run := session()
+			run := demo.Session()
 			run.Fail(errors.New("set num_workers: 6 workers need 6 file handles more than the limit of 1024; raise it with ulimit -n"))
 			s := newScreen(t, run, Options{Control: run}, 120, 36)
 			s.press("right", "enter")
 			return s
 		}},
 		{"help", func(t *testing.T) *screen {
-			run := session()
+			run := demo.Session()
 			s := newScreen(t, run, Options{Control: run}, 120, 36)
 			s.press("?")
 			return s
 		}},
 		{"frozen", func(t *testing.T) *screen {
-			run := session()
+			run := demo.Session()
 			s := newScreen(t, run, Options{Control: run}, 120, 36)
 			s.press("space")
-			advance(run, 10_000)
+			run.Until(10_000)
 			s.press("1", "shift+left", "left")
 			s.msg = message{}
 			return s
 		}},
 		{"paused", func(t *testing.T) *screen {
-			run := session()
+			run := demo.Session()
 			s := newScreen(t, run, Options{Control: run}, 120, 36)
 			s.press("p")
-			advance(run, 9300)
+			run.Until(9300)
 			s.tick()
 			return s
 		}},
 		{"ended", func(t *testing.T) *screen {
-			run := session()
+			run := demo.Session()
 			run.End("finished")
 			return newScreen(t, run, Options{Control: run}, 120, 36)
 		}},
 		{"replay", func(t *testing.T) *screen {
-			run := session()
+			run := demo.Session()
 			run.End("finished")
 			s := newScreen(t, run, Options{Replay: true}, 120, 36)
 			s.press("[", "[")
@@ -294,19 +286,19 @@ func TestStates(t *testing.T) {
 		{"labels", func(t *testing.T) *screen {
 			run := demo.New(nil)
 			run.Drop(1234)
-			advance(run, 2000)
+			run.Until(2000)
 			_ = run.Set([]knob.Setting{{Name: "ceiling", Value: "on"}, {Name: "inject_read", Value: "2ms"}})
-			advance(run, 3500)
+			run.Until(3500)
 			return newScreen(t, run, Options{Control: run}, 120, 36)
 		}},
 		{"expanded", func(t *testing.T) *screen {
-			run := session()
+			run := demo.Session()
 			s := newScreen(t, run, Options{Control: run}, 120, 36)
 			s.press("1", "f")
 			return s
 		}},
 		{"quit", func(t *testing.T) *screen {
-			run := session()
+			run := demo.Session()
 			s := newScreen(t, run, Options{Control: run}, 80, 24)
 			s.press("q")
 			return s

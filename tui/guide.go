@@ -16,6 +16,7 @@ import (
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/panel"
 )
 
 const (
@@ -52,8 +53,8 @@ const (
 type guide struct {
 	session  *followed
 	requests *requests
-	knobs    *Knobs
-	strip    *Story // where it says what to do
+	knobs    *panel.Knobs
+	strip    *panel.Story // where it says what to do
 
 	plot
 }
@@ -82,12 +83,12 @@ func (g *guide) update() {
 	}
 	now := &g.session.live.Segments[len(g.session.live.Segments)-1]
 	an := &g.session.analysis
-	v := &an.told.Verdict
+	v := &an.Told.Verdict
 	injected := !knob.Off(knob.ValueOf(now.Knobs, guideKnob))
 	if g.chapter >= chapterFind && g.chapter < chapterStop && !injected { // undone, or set by hand
 		g.chapter = chapterEnd
 	}
-	slow, fixed := rowOf(an.segs, g.slow), rowOf(an.segs, now.Index)
+	slow, fixed := rowOf(an.Segs, g.slow), rowOf(an.Segs, now.Index)
 	if (g.chapter == chapterFix || g.chapter == chapterProve) && slow != nil && !sameInjection(&slow.Segment, now) {
 		g.chapter = chapterFind // that is another bottleneck
 	}
@@ -104,13 +105,13 @@ func (g *guide) update() {
 	case chapterFind:
 		g.slow = now.Index
 		switch {
-		case fixed == nil || an.win.tally == nil || an.win.tally.Segment != now.Index || v.Class == advice.NotEnoughSteps:
-		case v.Group == trace.GroupData && an.win.data >= guideShare && fixed.Stretch.Enough():
+		case fixed == nil || an.Win.Tally == nil || an.Win.Tally.Segment != now.Index || v.Class == advice.NotEnoughSteps:
+		case v.Group == trace.GroupData && an.Win.Data >= guideShare && fixed.Stretch.Enough():
 			g.chapter, g.found, g.fixed = chapterFix, *v, now.Index
 			if g.session.o.Baseline != nil { // so that vs A and the report compare with it, as the story does
 				g.session.o.Baseline(now.Index)
 			}
-		case an.win.data < guideShare && fixed.Stretch.Enough() && g.tried < 4: // less was lost than was worked out
+		case an.Win.Data < guideShare && fixed.Stretch.Enough() && g.tried < 4: // less was lost than was worked out
 			g.chapter = chapterInject
 		}
 	case chapterFix:
@@ -121,11 +122,11 @@ func (g *guide) update() {
 		if slow != nil && fixed != nil && len(advice.Changed(slow.Segment.Knobs, now.Knobs)) > 0 { // not back with those, for a while
 			g.fixed = now.Index
 		}
-		if fixed = rowOf(an.segs, g.fixed); slow == nil || fixed == nil {
+		if fixed = rowOf(an.Segs, g.fixed); slow == nil || fixed == nil {
 			break
 		}
 		if g.so = fixed.VsA.Throughput; !slow.Baseline {
-			g.so = attribution.Compare(an.segs, slow, fixed).Throughput
+			g.so = attribution.Compare(an.Segs, slow, fixed).Throughput
 		}
 		switch {
 		case g.so.Answer == stats.Different && g.so.Ratio > 1:
@@ -144,7 +145,7 @@ func (g *guide) update() {
 // offers reports whether no knob is advised and none was turned yet. A device that has to
 // share its cores, as the cpu device does with the loader, is no matter of knobs.
 func (g *guide) offers(now *trace.Segment) bool {
-	told := &g.session.analysis.told
+	told := &g.session.analysis.Told
 	return !g.left && g.session.running() && len(g.session.live.Segments) == 1 && !now.Injects() && g.session.live.Now-now.Start >= guideAfter &&
 		(told.Verdict.Class == advice.DeviceBound || told.Verdict.Group == trace.GroupHost) && told.First().Value == "" &&
 		g.knobs.Has(guideKnob)
@@ -174,13 +175,13 @@ func sameInjection(a, b *trace.Segment) bool {
 // workers, of which each makes a batch alone, are to take three times as long for one as
 // the device.
 func (g *guide) delay() time.Duration {
-	w := &g.session.analysis.win
-	samples := float64(w.sum.Samples) / float64(w.steps())
-	build := float64(w.sum.Load) / float64(w.steps())
+	w := &g.session.analysis.Win
+	samples := float64(w.Sum.Samples) / float64(w.Steps())
+	build := float64(w.Sum.Load) / float64(w.Steps())
 	workers, _ := strconv.Atoi(g.knobs.InForce("num_workers"))
-	d := (3*float64(workers)*float64(w.mean) - build) / samples
+	d := (3*float64(workers)*float64(w.Mean) - build) / samples
 	if workers == 0 { // the step loop loads by itself, between the device's steps
-		d = 2 * float64(w.mean) / samples
+		d = 2 * float64(w.Mean) / samples
 	}
 	d = max(d, 50e3) * math.Pow(2, float64(g.tried))
 	return time.Duration(d).Round(10 * time.Microsecond)
@@ -190,13 +191,13 @@ func (g *guide) delay() time.Duration {
 func (g *guide) key() tea.Cmd {
 	switch g.chapter {
 	case chapterOffer, chapterInject:
-		if g.session.analysis.win.steps() == 0 {
+		if g.session.analysis.Win.Steps() == 0 {
 			return nil
 		}
 		g.asked = g.delay()
 		g.tried++
 		g.chapter = chapterInject
-		g.write(&g.session.analysis.told.Verdict)
+		g.write(&g.session.analysis.Told.Verdict)
 		return g.requests.apply([]knob.Setting{{Name: guideKnob, Value: knob.Duration(g.asked)}}, true)
 	case chapterStop:
 		return g.requests.apply([]knob.Setting{{Name: guideKnob, Value: knob.Duration(0)}}, true)
@@ -213,7 +214,7 @@ func (g *guide) exported(path string) {
 		if !g.session.running() {
 			g.chapter = chapterEnd
 		}
-		g.write(&g.session.analysis.told.Verdict)
+		g.write(&g.session.analysis.Told.Verdict)
 	}
 }
 
@@ -232,7 +233,7 @@ func (g *guide) leave() bool {
 
 // write makes the text, two sentences or so for each line.
 func (g *guide) write(v *advice.Verdict) {
-	f := g.session.analysis.told.First()
+	f := g.session.analysis.Told.First()
 	var text []string
 	say := func(format string, args ...any) { text = append(text, fmt.Sprintf(format, args...)) }
 	switch g.chapter {
@@ -248,7 +249,7 @@ func (g *guide) write(v *advice.Verdict) {
 		say("Until a new configuration has it, nothing is different. S asks again.")
 	case chapterFind:
 		say("1 of 4, find: %s is in force. The STALL lane has a letter for each cause.", guideKnob)
-		say("It is measured first, to compare the fix with it: %s so far.", units.Counted(g.session.analysis.win.steps(), "step", "steps"))
+		say("It is measured first, to compare the fix with it: %s so far.", units.Counted(g.session.analysis.Win.Steps(), "step", "steps"))
 	case chapterFix:
 		if g.fixed != g.slow {
 			say("2 of 4, fix: #%d is no faster than #%d, baseline A.", g.fixed, g.slow)

@@ -8,6 +8,7 @@ import (
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/internal/demo"
+	"dev.gpustall/tui/panel"
 )
 
 // TestGuide goes through the story: each chapter ends when the session shows what it
@@ -47,8 +48,8 @@ func TestGuide(t *testing.T) {
 	at(chapterFind)
 	wait(12)
 	at(chapterFix, "2 of 4, fix", "input-bound")
-	if s.session.analysis.win.data < guideShare {
-		t.Errorf("%.2f of the time is lost to data", s.session.analysis.win.data)
+	if s.session.analysis.Win.Data < guideShare {
+		t.Errorf("%.2f of the time is lost to data", s.session.analysis.Win.Data)
 	}
 	if b := run.Snapshot(0, 0).Baseline.Segment; b != 1 {
 		t.Errorf("baseline A is #%d, want the injected one", b)
@@ -154,10 +155,10 @@ func TestGuideStays(t *testing.T) {
 	s.mustShow("STALL lane")
 	// Below a long verdict too there is the lane that it tells of.
 	s.guide.strip.Set([]string{"one", "two", "three"})
-	told := &s.session.analysis.told.Verdict
+	told := &s.session.analysis.Told.Verdict
 	told.Text = told.Class + strings.Repeat(", much to say", 90)
 	for i, r := range s.arrange().panels {
-		if s.focus.panels[i].Describe().Name == "timeline" && r.H < leastRows {
+		if s.focus.panels[i].Describe().Name == "timeline" && r.H < panel.LeastRows {
 			t.Errorf("the timeline has %d rows", r.H)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
+	"dev.gpustall/tui/panel"
 )
 
 // badge is a label that must be visible whenever it is true.
@@ -17,7 +18,7 @@ type badge struct {
 
 // header is the top line of the screen, or all of a screen that has only one line.
 type header struct {
-	v        *View
+	v        *panel.View
 	fps      int
 	underWay trace.ExperimentKind // the experiment, empty where there is none
 }
@@ -42,9 +43,9 @@ func (h *header) badges(buf *[maxBadges]badge) []badge {
 	case trace.Tune:
 		out = append(out, badge{"TUNING", "TUN", canvas.Paused})
 	}
-	for i := range h.v.Analysis.labels {
-		l := &h.v.Analysis.labels[i]
-		out = append(out, badge{l.Badge, l.Short, pick(l.Alarm, canvas.BadgeBad, canvas.Badge)})
+	for i := range h.v.Analysis.Labels {
+		l := &h.v.Analysis.Labels[i]
+		out = append(out, badge{l.Badge, l.Short, panel.Pick(l.Alarm, canvas.BadgeBad, canvas.Badge)})
 	}
 	return out
 }
@@ -66,7 +67,7 @@ func (h *header) state() (glyph rune, word string, st canvas.Style) {
 		case "stopped":
 			word = "STOPPED"
 		case "finished":
-			word = pick(h.v.Live.Meta.Imported != "", "RECORDED", "FINISHED") // how the run of a trace ended is not known
+			word = panel.Pick(h.v.Live.Meta.Imported != "", "RECORDED", "FINISHED") // how the run of a trace ended is not known
 		}
 		return h.v.C.Glyphs.End, word, st
 	case h.v.Paused:
@@ -89,15 +90,15 @@ func (h *header) draw(r canvas.Rectangle) {
 	short := r.W < 100
 	need := 0
 	for _, b := range badges {
-		need += len(pick(short, b.short, b.long)) + 3
+		need += len(panel.Pick(short, b.short, b.long)) + 3
 	}
-	s := &h.v.Pic.snap
+	s := &h.v.Pic.Snap
 	p := h.v.C.Pen(r.X+1, r.Y, r.W-1)
 	p.Text(canvas.Name, "gpustall").Space(2)
 	glyph, word, st := h.state()
 	p.Rune(st, glyph).Space(1).Text(st, word).Space(2)
 	for _, b := range badges {
-		p.Text(b.st, " ").Text(b.st, pick(short, b.short, b.long)).Text(b.st, " ").Space(1)
+		p.Text(b.st, " ").Text(b.st, panel.Pick(short, b.short, b.long)).Text(b.st, " ").Space(1)
 	}
 	p.Space(1)
 	right := h.drawRight(r, p.X)
@@ -109,7 +110,7 @@ func (h *header) draw(r canvas.Rectangle) {
 	}
 	if item(8) {
 		var b [16]byte
-		p.Bytes(canvas.Normal, units.AppendClock(b[:0], h.v.Pic.at)).Space(2)
+		p.Bytes(canvas.Normal, units.AppendClock(b[:0], h.v.Pic.At)).Space(2)
 	}
 	if n := len(s.Recent); n > 0 {
 		last := &s.Recent[n-1]
@@ -127,16 +128,16 @@ func (h *header) draw(r canvas.Rectangle) {
 			p.Text(canvas.Dim, "loss ")
 			switch {
 			case last.Diverged():
-				p.Text(canvas.Bad, pick(math.IsNaN(h.v.Pic.loss), "NaN", "inf"))
-			case math.IsNaN(h.v.Pic.loss):
+				p.Text(canvas.Bad, panel.Pick(math.IsNaN(h.v.Pic.Loss), "NaN", "inf"))
+			case math.IsNaN(h.v.Pic.Loss):
 				p.Text(canvas.Normal, "-")
 			default:
-				p.Bytes(canvas.Normal, units.AppendLoss(p.Buf(), h.v.Pic.loss))
+				p.Bytes(canvas.Normal, units.AppendLoss(p.Buf(), h.v.Pic.Loss))
 			}
 			p.Space(2)
 		}
-		if !math.IsNaN(h.v.Analysis.win.top1) && item(12) {
-			p.Text(canvas.Dim, "top1 ").Bytes(canvas.Normal, units.Narrow.AppendPercent(p.Buf(), h.v.Analysis.win.top1)).Space(2)
+		if !math.IsNaN(h.v.Analysis.Win.Top1) && item(12) {
+			p.Text(canvas.Dim, "top1 ").Bytes(canvas.Normal, units.Narrow.AppendPercent(p.Buf(), h.v.Analysis.Win.Top1)).Space(2)
 		}
 		if top1, ok := s.Gauge(trace.GaugeTestTop1); ok && item(12) {
 			p.Text(canvas.Dim, "test ").Bytes(canvas.Bold, units.Narrow.AppendPercent(p.Buf(), top1)).Space(2)
@@ -159,9 +160,9 @@ func (h *header) drawRight(r canvas.Rectangle, used int) int {
 		t = strconv.AppendInt(t, int64(h.fps), 10)
 		t = append(t, " fps  "...)
 	}
-	if r.W >= 70 || h.v.Pic.drops > 0 {
+	if r.W >= 70 || h.v.Pic.Drops > 0 {
 		t = append(t, "drop "...)
-		t = units.AppendCount(t, h.v.Pic.drops)
+		t = units.AppendCount(t, h.v.Pic.Drops)
 		t = append(t, "  "...)
 	}
 	lost := h.v.Live.Outcome.Unsaved
@@ -170,16 +171,16 @@ func (h *header) drawRight(r canvas.Rectangle, used int) int {
 		t = units.AppendCount(t, lost.Steps+lost.Spans)
 		t = append(t, "  "...)
 	}
-	if h.v.Pic.next {
+	if h.v.Pic.HasSegment {
 		t = append(t, "cfg #"...)
-		t = strconv.AppendInt(t, int64(h.v.Pic.seg.Index), 10)
+		t = strconv.AppendInt(t, int64(h.v.Pic.Segment.Index), 10)
 	}
 	x := r.X + r.W - len(t) - 1
 	if x <= used {
 		return r.X + r.W
 	}
 	st := canvas.Dim
-	if h.v.Pic.drops > 0 || lost.Any() {
+	if h.v.Pic.Drops > 0 || lost.Any() {
 		st = canvas.Warn
 	}
 	h.v.C.Right(x, r.Y, len(t), st, t)
@@ -200,7 +201,7 @@ func (h *header) drawLine(asking bool, msg *message) {
 		return
 	case msg.text != "":
 		for i, line := range canvas.Wrap(msg.text, w) {
-			h.v.C.Text(0, 1+i, pick(1+i < rows, w, 0), pick(msg.level == "error", canvas.Bad, canvas.Normal), line)
+			h.v.C.Text(0, 1+i, panel.Pick(1+i < rows, w, 0), panel.Pick(msg.level == "error", canvas.Bad, canvas.Normal), line)
 		}
 	}
 	glyph, _, st := h.state()
@@ -211,15 +212,15 @@ func (h *header) drawLine(asking bool, msg *message) {
 	}
 	full := p.Limit
 	p.Limit = max(p.X, full-need)
-	us := h.v.Analysis.win.style()
+	us := h.v.Analysis.Win.Style()
 	if p.Left() >= 6 {
-		p.Bytes(bold(us), units.Narrow.AppendPercent(p.Buf(), h.v.Analysis.win.util)).Space(1)
+		p.Bytes(panel.Bold(us), units.Narrow.AppendPercent(p.Buf(), h.v.Analysis.Win.Util)).Space(1)
 	}
 	if p.Left() >= 8 {
-		p.Bytes(canvas.Normal, units.AppendRate(p.Buf(), h.v.Analysis.win.rate)).Text(canvas.Dim, "/s").Space(1)
+		p.Bytes(canvas.Normal, units.AppendRate(p.Buf(), h.v.Analysis.Win.Rate)).Text(canvas.Dim, "/s").Space(1)
 	}
-	if c, f := h.v.Analysis.win.worst(); f > 0 && p.Left() >= 7 {
-		p.Rune(causeHue(c).Text(), c.Info().Letter).Bytes(stallStyle(f), units.Narrow.AppendPercent(p.Buf(), f)).Space(1)
+	if c, f := h.v.Analysis.Win.Worst(); f > 0 && p.Left() >= 7 {
+		p.Rune(panel.CauseHue(c).Text(), c.Info().Letter).Bytes(panel.StallStyle(f), units.Narrow.AppendPercent(p.Buf(), f)).Space(1)
 	}
 	p.Limit = full
 	one := p.Left() < need

@@ -8,12 +8,13 @@ import (
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
+	"dev.gpustall/tui/panel"
 )
 
 // help is the text that tells what keys, letters and marks mean.
 type help struct {
-	panels  []Panel
-	globals []Binding
+	panels  []panel.Panel
+	globals []panel.Binding
 	replay  bool
 }
 
@@ -49,7 +50,7 @@ func (h *help) rows(w int) []helpRow {
 }
 
 // has reports whether the help has b.
-func (h *help) has(b *Binding) bool { return b.Help != "" && !(b.Live && h.replay) }
+func (h *help) has(b *panel.Binding) bool { return b.Help != "" && !(b.Live && h.replay) }
 
 // ofPanels says what keys do in each panel that has them: "knobs: change".
 func (h *help) ofPanels(keys string) string {
@@ -109,7 +110,7 @@ func laneLetters(lane string, shows func(trace.Kind) bool) string {
 func levelWords() string {
 	moderate, high := advice.Thresholds()
 	return fmt.Sprintf("util, but for waits for a core: ok from %.0f%%, ! from %.0f%%, !! below; stall: ok under %.0f%%, ! to %.0f%%, !! over",
-		100*utilGood, 100*utilPoor, 100*moderate, 100*high)
+		100*panel.UtilGood, 100*panel.UtilPoor, 100*moderate, 100*high)
 }
 
 // helpStyle gives the marks of a level its colour, and the host's letters weight.
@@ -169,7 +170,7 @@ func (h *help) draw(c *canvas.Canvas, r canvas.Rectangle, scroll int) {
 		}
 		for i := row; i < trace.NumCauses-1; i += letterRows {
 			c := trace.Cause(i)
-			p.Rune(causeHue(c).Solid(), c.Info().Letter).Space(1).Text(canvas.Normal, c.String())
+			p.Rune(panel.CauseHue(c).Solid(), c.Info().Letter).Space(1).Text(canvas.Normal, c.String())
 			p.To(r.X + 1 + (i/letterRows+1)*each)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/panel"
 )
 
 // keys handles a key message. Keys typed faster than the terminal is read come as one message of
@@ -62,10 +63,10 @@ func (m *Model) key(k tea.KeyMsg) tea.Cmd {
 		m.overlay.key(name, m.overlay.height(m.help(), &m.session.pic, m.layout.w))
 		return nil
 	}
-	if do := Pressed(m.globals, name); do != nil {
+	if do := panel.Pressed(m.globals, name); do != nil {
 		return do(name)
 	}
-	if do := Pressed(m.focus.keys(), name); do != nil {
+	if do := panel.Pressed(m.focus.keys(), name); do != nil {
 		return do(name)
 	}
 	return nil
@@ -104,18 +105,18 @@ func cmd(do func() tea.Cmd) func(string) tea.Cmd {
 
 // makeGlobals makes the bindings that mean the same whatever has the focus, in the order of the
 // footer.
-func (m *Model) makeGlobals() []Binding {
+func (m *Model) makeGlobals() []panel.Binding {
 	return slices.Concat(m.timeKeys(), m.runKeys(), m.focusKeys(), m.experimentKeys(), m.logKeys(), m.lookKeys(), m.panelKeys(), m.lastKeys())
 }
 
 // timeKeys pause the run, and choose the moment and the width of time that are shown.
-func (m *Model) timeKeys() []Binding {
-	return []Binding{
+func (m *Model) timeKeys() []panel.Binding {
+	return []panel.Binding{
 		{Keys: "p", Live: true, Hint: "pause", Help: "pause the engine, and go on", Do: cmd(m.requests.pause),
-			Now: func() string { return pick(m.session.paused, "resume", "") }},
-		{Show: leftRight, Replay: "cursor"}, // the timeline's, which has the focus in a replay
+			Now: func() string { return panel.Pick(m.session.paused, "resume", "") }},
+		{Show: panel.LeftRight, Replay: "cursor"}, // the timeline's, which has the focus in a replay
 		{Keys: "z Z", Replay: "zoom", Help: "timeline: zoom in, out", Do: func(key string) tea.Cmd {
-			m.panels.timeline.ZoomBy(pick(key == "z", -1, 1))
+			m.panels.timeline.ZoomBy(panel.Pick(key == "z", -1, 1))
 			return m.look()
 		}},
 		{Keys: "f", Hint: "expand", Replay: "expand", Help: "expand the focused panel, and back", Do: cmd(m.expand)},
@@ -126,55 +127,55 @@ func (m *Model) timeKeys() []Binding {
 }
 
 // runKeys ask the run for something that not every run can do.
-func (m *Model) runKeys() (keys []Binding) {
+func (m *Model) runKeys() (keys []panel.Binding) {
 	if m.o.Evaluate != nil {
-		keys = append(keys, Binding{Keys: "v", Hint: "evaluate", Help: "evaluate the model on the test split; the time is in no share", Do: cmd(m.requests.evaluate)})
+		keys = append(keys, panel.Binding{Keys: "v", Hint: "evaluate", Help: "evaluate the model on the test split; the time is in no share", Do: cmd(m.requests.evaluate)})
 	}
 	if m.o.Capture != nil {
-		keys = append(keys, Binding{Keys: "o", Hint: "capture", Do: cmd(m.requests.capture),
+		keys = append(keys, panel.Binding{Keys: "o", Hint: "capture", Do: cmd(m.requests.capture),
 			Help: "capture a few steps under PyTorch's profiler: what its operators take; they are in no rate"})
 	}
 	return keys
 }
 
 // focusKeys go on to another panel, freeze the screen and close what is open.
-func (m *Model) focusKeys() []Binding {
+func (m *Model) focusKeys() []panel.Binding {
 	var first, last, names string
 	for _, p := range m.focus.panels {
 		if c := p.Describe(); c.Key != "" {
-			first = pick(first == "", c.Key, first)
-			names += pick(names == "", "", ", ") + c.Name
+			first = panel.Pick(first == "", c.Key, first)
+			names += panel.Pick(names == "", "", ", ") + c.Name
 			last = c.Key
 		}
 	}
-	return []Binding{
+	return []panel.Binding{
 		{Keys: "tab " + first + "-" + last, Also: "shift+tab", Show: "tab", Hint: "focus", Replay: "focus", Help: "focus: " + names,
-			Do: func(key string) tea.Cmd { m.focus.next(pick(key == "tab", 1, -1)); return nil }},
-		{Keys: "space", Hint: "freeze", Replay: "play", Help: pick(m.o.Replay, "play or stop", "freeze the screen, the run goes on"),
+			Do: func(key string) tea.Cmd { m.focus.next(panel.Pick(key == "tab", 1, -1)); return nil }},
+		{Keys: "space", Hint: "freeze", Replay: "play", Help: panel.Pick(m.o.Replay, "play or stop", "freeze the screen, the run goes on"),
 			Now: func() string {
 				if m.o.Replay {
-					return pick(m.session.moment.play, "stop", "")
+					return panel.Pick(m.session.moment.play, "stop", "")
 				}
-				return pick(m.session.moment.frozen, "go on", "")
+				return panel.Pick(m.session.moment.frozen, "go on", "")
 			},
 			Do: m.moving(func(string) { m.session.freeze() })},
-		{Keys: "esc", Help: pick(m.o.Replay, "close what is open", "drop what is staged, close what is open, stop tuning"), Do: cmd(m.escape)},
+		{Keys: "esc", Help: panel.Pick(m.o.Replay, "close what is open", "drop what is staged, close what is open, stop tuning"), Do: cmd(m.escape)},
 	}
 }
 
 // experimentKeys compare settings and take changes back.
-func (m *Model) experimentKeys() []Binding {
+func (m *Model) experimentKeys() []panel.Binding {
 	q := &m.requests
 	underWay := func(kind trace.ExperimentKind) func() bool {
 		return func() bool { return m.session.underWay() == kind }
 	}
 	stop := func(kind trace.ExperimentKind, word string) func() string {
-		return func() string { return pick(m.session.underWay() == kind, word, "") }
+		return func() string { return panel.Pick(m.session.underWay() == kind, word, "") }
 	}
 	ask := func(kind trace.ExperimentKind) func(string) tea.Cmd {
 		return func(string) tea.Cmd { return q.ask(kind) }
 	}
-	return []Binding{
+	return []panel.Binding{
 		{Keys: "u", Live: true, Help: "undo the last applied change", Do: cmd(q.undo)},
 		{Keys: "a", Help: "make this configuration (or the selected row) baseline A", Do: func(string) tea.Cmd { q.setBaseline(); return m.look() }},
 		{Keys: "A", Live: true, Hint: "A-B-A", Now: stop(trace.Paired, "stop A-B-A"), Do: ask(trace.Paired),
@@ -188,8 +189,8 @@ func (m *Model) experimentKeys() []Binding {
 }
 
 // logKeys filter the lanes, and read and write the session's log and the report.
-func (m *Model) logKeys() []Binding {
-	return []Binding{
+func (m *Model) logKeys() []panel.Binding {
+	return []panel.Binding{
 		{Keys: "/", Help: "timeline: show only lanes whose name contains a text", Do: then(func() {
 			m.focus.set(m.panels.timeline)
 			m.panels.timeline.TypeFilter()
@@ -202,11 +203,11 @@ func (m *Model) logKeys() []Binding {
 }
 
 // lookKeys change how the screen looks.
-func (m *Model) lookKeys() []Binding {
-	return []Binding{
+func (m *Model) lookKeys() []panel.Binding {
+	return []panel.Binding{
 		{Keys: "t", Help: "theme: default, colorblind, mono", Do: then(func() { m.Say("info", "theme: "+m.frame.nextTheme()) })},
 		{Keys: "+ -", Also: "= _", Help: "refresh rate", Do: func(key string) tea.Cmd {
-			next := m.pace.step(pick(key == "+" || key == "=", 1, -1))
+			next := m.pace.step(panel.Pick(key == "+" || key == "=", 1, -1))
 			m.Say("info", strconv.Itoa(m.pace.fps)+" frames a second")
 			return next
 		}},
@@ -215,10 +216,10 @@ func (m *Model) lookKeys() []Binding {
 }
 
 // panelKeys give panels the focus.
-func (m *Model) panelKeys() (keys []Binding) {
+func (m *Model) panelKeys() (keys []panel.Binding) {
 	for _, p := range m.focus.panels {
 		if c := p.Describe(); c.Key != "" {
-			keys = append(keys, Binding{Keys: c.Key, Hint: c.Hint, Replay: c.Hint,
+			keys = append(keys, panel.Binding{Keys: c.Key, Hint: c.Hint, Replay: c.Hint,
 				When: func() bool { return m.focus.now != p },
 				Do:   then(func() { m.focus.set(p) })})
 		}
@@ -227,8 +228,8 @@ func (m *Model) panelKeys() (keys []Binding) {
 }
 
 // lastKeys are the two that the footer always has room for.
-func (m *Model) lastKeys() []Binding {
-	return []Binding{
+func (m *Model) lastKeys() []panel.Binding {
+	return []panel.Binding{
 		{Keys: "?", Hint: "help", Replay: "help", Do: then(func() { m.overlay = overlay{kind: overlayHelp} })},
 		{Keys: "q ctrl+c", Show: "q", Hint: "quit", Replay: "quit", Help: "quit (q asks once while training runs; ctrl+c does not)",
 			Do: func(string) tea.Cmd { return m.exit.ask(m.session.running()) }},
@@ -282,7 +283,7 @@ func (m *Model) escape() tea.Cmd {
 // alone reports whether the focused panel is shown instead of all others, because a small screen
 // has no line for it.
 func (m *Model) alone() bool {
-	return classOf(m.layout.w, m.layout.h) == sizeSmall && !m.focus.now.Describe().Small
+	return panel.ClassOf(m.layout.w, m.layout.h) == panel.SizeSmall && !m.focus.now.Describe().Small
 }
 
 // stop suspends the process, as ctrl+z does in a shell.

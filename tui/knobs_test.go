@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 
@@ -13,19 +12,20 @@ import (
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/internal/demo"
+	"dev.gpustall/tui/panel"
 )
 
 // TestOneRowOfKnobs: where a tall verdict leaves the panel one row, it is the selected knob's.
 func TestOneRowOfKnobs(t *testing.T) {
-	run := session()
+	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 80, 24)
-	s.session.analysis.told.Verdict.Text = strings.Repeat("input-bound: the device waits ", 20)
+	s.session.analysis.Told.Verdict.Text = strings.Repeat("input-bound: the device waits ", 20)
 	s.mustShow("▸ num_workers")
 }
 
 // TestKnobStates walks a change through staged, requested and confirmed.
 func TestKnobStates(t *testing.T) {
-	run := session()
+	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	s.press("right")
 	s.mustShow("‹4› →6 staged", "1 staged  enter apply")
@@ -39,10 +39,10 @@ func TestKnobStates(t *testing.T) {
 	s.tick()
 	s.mustShow("‹4› →6 requested") // the engine accepted, the trace does not have it yet
 	s.mustHide("‹6›")
-	advance(run, 9600)
+	run.Until(9600)
 	s.tick()
 	s.mustShow("‹6› ✓ confirmed", "cfg #3")
-	advance(run, 20_000)
+	run.Until(20_000)
 	s.tick()
 	s.mustHide("confirmed", "cost 0 ms")
 	s.mustShow("#3 cost ")
@@ -56,7 +56,7 @@ func TestKnobStates(t *testing.T) {
 
 // TestKnobsEnd: a key that can change nothing says why.
 func TestKnobsEnd(t *testing.T) {
-	run := session()
+	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	s.press("shift+left")
 	s.mustHide("nothing beyond")
@@ -67,7 +67,7 @@ func TestKnobsEnd(t *testing.T) {
 // TestChangeRefusedLater: the engine took the change and could not put it in
 // force; the row goes back, and the same value can be asked for again.
 func TestChangeRefusedLater(t *testing.T) {
-	run := session()
+	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	s.press("right", "enter")
 	s.tick()
@@ -82,7 +82,7 @@ func TestChangeRefusedLater(t *testing.T) {
 
 // TestChangeTheRunDidNotComeTo: nothing is requested or staged of a run that has ended.
 func TestChangeTheRunDidNotComeTo(t *testing.T) {
-	run := session()
+	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	s.press("right", "enter", "down", "right")
 	s.tick()
@@ -94,7 +94,7 @@ func TestChangeTheRunDidNotComeTo(t *testing.T) {
 
 // TestRefusedChange: the error shows and what was staged stays.
 func TestRefusedChange(t *testing.T) {
-	run := session()
+	run := demo.Session()
 	run.Fail(errors.New("prefetch_factor needs workers"))
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	s.press("down", "right", "enter")
@@ -111,7 +111,7 @@ func TestRefusedChange(t *testing.T) {
 
 // TestPanicsInCommands: a panic of the engine or the report becomes a message.
 func TestPanicsInCommands(t *testing.T) {
-	run := session()
+	run := demo.Session()
 	s := newScreen(t, run, Options{Control: panicking{run}, Export: func() (string, error) { panic("no paper") }}, 120, 36)
 	s.press("right", "enter")
 	s.mustShow("apply the knobs: panic: out of order")
@@ -123,34 +123,9 @@ type panicking struct{ *demo.Run }
 
 func (panicking) Set([]knob.Setting) error { panic("out of order") }
 
-func TestStepping(t *testing.T) {
-	workers := &knob.Spec{Type: "int", Max: 64, Values: []string{"0", "1", "2", "4", "8", "16", "32", "64"}}
-	prefetch := &knob.Spec{Type: "int", Min: 1, Max: 16}
-	pin := &knob.Spec{Type: "bool"}
-	precision := &knob.Spec{Type: "enum", Values: []string{"fp32", "tf32", "bf16"}}
-	read := &knob.Spec{Type: "duration", Max: 10_000}
-	for _, c := range []struct {
-		spec    *knob.Spec
-		from    string
-		d, size int
-		want    string
-	}{
-		{workers, "2", 1, 1, "4"}, {workers, "2", -1, 1, "1"}, {workers, "3", 1, 1, "4"}, {workers, "3", -1, 1, "2"},
-		{workers, "64", 1, 1, "64"}, {workers, "0", -1, 1, "0"}, {workers, "0", 1, 4, "8"}, {workers, "1", 1, 16, "64"},
-		{prefetch, "2", 1, 1, "3"}, {prefetch, "1", -1, 1, "1"}, {prefetch, "2", 1, 4, "6"}, {prefetch, "2", 1, 16, "16"},
-		{pin, "off", 1, 1, "on"}, {pin, "on", -1, 1, "off"}, {pin, "true", -1, 1, "off"},
-		{precision, "fp32", 1, 1, "tf32"}, {precision, "bf16", 1, 1, "bf16"}, {precision, "?", 1, 1, "fp32"},
-		{read, "0s", 1, 1, "1ms"}, {read, "5ms", -1, 4, "1ms"}, {read, "5ms", -1, 16, "off"}, {read, "off", 1, 1, "1ms"}, {read, "9.999s", 1, 4, "10s"},
-	} {
-		if got := stepped(c.spec, c.from, c.d, c.size); got != c.want {
-			t.Errorf("%s %s stepped %d x %d = %s, want %s", c.spec.Type, c.from, c.d, c.size, got, c.want)
-		}
-	}
-}
-
 // TestTyping enters values as text.
 func TestTyping(t *testing.T) {
-	run := session()
+	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	s.press("enter", "1", "2", "backspace", "0", "enter")
 	s.mustShow("→10 staged")
@@ -162,7 +137,7 @@ func TestTyping(t *testing.T) {
 		s.press("down")
 	}
 	s.press("enter", "5", "enter")
-	if got := s.panels.knobs.staged["inject_read"]; got != "5ms" {
+	if got := knob.ValueOf(s.panels.knobs.Changes(), "inject_read"); got != "5ms" {
 		t.Errorf("inject_read typed as 5 is %q, want 5ms", got)
 	}
 	s.press("down", "i", "2", "u", "s", "enter", "enter")
@@ -174,7 +149,7 @@ func TestTyping(t *testing.T) {
 // TestFastKeys: keys that arrive together are pressed one after the other; a pasted
 // text stays one.
 func TestFastKeys(t *testing.T) {
-	run := session()
+	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	s.send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("?n2ll")}) // help, closed by n, then two steps
 	s.mustHide("esc closes")
@@ -198,7 +173,7 @@ func TestFastKeys(t *testing.T) {
 // TestKnobWords: the selected knob's help is whole where there is room, and its
 // range stays when a change was made.
 func TestKnobWords(t *testing.T) {
-	run := session()
+	run := demo.Session()
 	long := "how many samples the device works on at once, which is what fills it and what its memory has to hold"
 	run.Meta(func(m *trace.Meta) { m.Specs[0].Help = long })
 	s := newScreen(t, run, Options{Control: run}, 160, 50)
@@ -209,13 +184,13 @@ func TestKnobWords(t *testing.T) {
 
 // TestAdvice: enter in the verdict panel stages what it suggests.
 func TestAdvice(t *testing.T) {
-	run := session()
+	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	s.press("3", "enter")
-	if v := s.session.analysis.told.First(); v.Knob == "" || s.panels.knobs.staged[v.Knob] != v.Value {
-		t.Errorf("staged %v, the verdict says %s %s", s.panels.knobs.staged, v.Knob, v.Value)
+	if v := s.session.analysis.Told.First(); v.Knob == "" || knob.ValueOf(s.panels.knobs.Changes(), v.Knob) != v.Value {
+		t.Errorf("staged %v, the verdict says %s %s", s.panels.knobs.Changes(), v.Knob, v.Value)
 	}
-	s = newScreen(t, session(), Options{}, 120, 36)
+	s = newScreen(t, demo.Session(), Options{}, 120, 36)
 	s.press("3", "enter")
 	s.mustShow("a replay's knobs are read-only")
 	s = newScreen(t, demo.New(nil), Options{Control: demo.New(nil)}, 120, 36) // too early for any
@@ -226,28 +201,28 @@ func TestAdvice(t *testing.T) {
 // TestMeasured: a knob's effect is told against the last configuration that had enough
 // steps, and while there is none, what is missing.
 func TestMeasured(t *testing.T) {
-	run := session()
+	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 160, 45)
 	s.mustShow("of 50 steps")
 	s.mustHide("...")
 	_ = run.Set([]knob.Setting{{Name: "inject_cpu", Value: "2ms"}}) // passed through in a hurry
-	advance(run, 9300)
+	run.Until(9300)
 	_ = run.Set([]knob.Setting{{Name: "inject_cpu", Value: "4ms"}})
-	advance(run, 40_000)
+	run.Until(40_000)
 	s.tick()
-	if e := s.session.analysis.effects["inject_cpu"]; e.missing != "" || e.Ratio == 0 || e.Ratio > 0.6 {
-		t.Errorf("inject_cpu off to 4ms reads %v", e.says)
+	if e := s.session.analysis.Effects["inject_cpu"]; e.Missing != "" || e.Ratio == 0 || e.Ratio > 0.6 {
+		t.Errorf("inject_cpu off to 4ms reads %v", e.Says)
 	}
 }
 
 // TestChangedKnobs: the columns of the experiments are the knobs that changed.
 func TestChangedKnobs(t *testing.T) {
 	run := demo.New(nil)
-	advance(run, 2000)
+	run.Until(2000)
 	s := newScreen(t, run, Options{Control: run}, 160, 45)
 	s.mustHide(" workers ")
 	_ = run.Set([]knob.Setting{{Name: "batch_size", Value: "64"}})
-	advance(run, 4000)
+	run.Until(4000)
 	s.tick()
 	s.mustShow("#    batch samples/s")
 }
@@ -255,7 +230,7 @@ func TestChangedKnobs(t *testing.T) {
 // TestFeedback: what is being typed has a prompt, undo names every knob, a confirmation
 // fades, and the log has knob changes, exports and hypotheses.
 func TestFeedback(t *testing.T) {
-	run := session()
+	run := demo.Session()
 	o := Options{Control: run, Note: run.Note, Export: func() (string, error) { return "/tmp/r.md", nil }}
 	s := newScreen(t, run, o, 120, 36)
 	s.press("/", "w", "1")
@@ -263,12 +238,9 @@ func TestFeedback(t *testing.T) {
 	s.press("esc", "2", "i", "7")
 	s.mustShow("num_workers, 0 to 64: 7")
 	s.press("enter", "down", "right", "enter")
-	advance(run, 9600)
+	run.Until(9600)
 	s.tick()
 	s.mustShow("✓ confirmed")
-	if st := s.panels.knobs.state("num_workers", s.session.live.Now+int64(3*time.Second)); st != knobFading {
-		t.Errorf("after 3 s the knob's state is %d", st)
-	}
 	s.press("u")
 	s.mustShow("undo: back to num_workers 4, prefetch_factor 2")
 	s.press("N")
@@ -293,7 +265,7 @@ func TestFeedback(t *testing.T) {
 // TestRiskOfStaged: what may go wrong stands beside what is staged, for the values staged
 // now, and goes with them.
 func TestRiskOfStaged(t *testing.T) {
-	run := session()
+	run := demo.Session()
 	asked := 0
 	s := newScreen(t, run, Options{Control: run, Foresee: func(changes []knob.Setting) (string, bool) {
 		asked++
@@ -317,14 +289,14 @@ func TestRiskOfStaged(t *testing.T) {
 	s = newScreen(t, run, Options{Control: run, Foresee: func([]knob.Setting) (string, bool) { return "it takes more memory than there is", true }}, 80, 24)
 	s.press("2", "right")
 	s.tick()
-	s.session.analysis.told.Verdict.Text = "input-bound: " + strings.Repeat("much to say, ", 60)
+	s.session.analysis.Told.Verdict.Text = "input-bound: " + strings.Repeat("much to say, ", 60)
 	s.press("2")
 	s.mustShow("num_workers", "1 staged", "risk: it takes more memory than", "there is")
 }
 
 // TestRiskIsReadToItsEnd: one that is long takes the lines below, and those of the help.
 func TestRiskIsReadToItsEnd(t *testing.T) {
-	run := session()
+	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run, Foresee: func([]knob.Setting) (string, bool) {
 		return strings.Repeat("a worker takes memory ", 8) + "to the end", true
 	}}, 160, 60)
@@ -335,10 +307,10 @@ func TestRiskIsReadToItsEnd(t *testing.T) {
 
 // TestForetoldSame: what the table calls the same is called so beside its interval too.
 func TestForetoldSame(t *testing.T) {
-	run := session()
+	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 120, 70)
 	name := s.panels.knobs.Selected().Name
-	s.session.analysis.foresight = foresight{predicted: []predict.Prediction{{
+	s.session.analysis.Foresight = panel.Foresight{Predicted: []predict.Prediction{{
 		Prediction: trace.Prediction{Rate: 101, Lo: 60, Hi: 130, Base: 100}, Changes: []knob.Setting{{Name: name, Value: "3"}},
 	}}}
 	s.mustShow("predicted: 3 same, -40 to +30 %")

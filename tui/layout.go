@@ -4,38 +4,39 @@ import (
 	"slices"
 
 	"dev.gpustall/tui/canvas"
+	"dev.gpustall/tui/panel"
 )
 
 // layout is where everything goes. Empty rectangles are not drawn.
 type layout struct {
 	w, h           int // of the screen
-	class          sizeClass
+	class          panel.SizeClass
 	header, footer canvas.Rectangle
 	brief          canvas.Rectangle   // what the small screen shows in place of panels
 	panels         []canvas.Rectangle // by the panel's number
-	places         []place            // likewise, what the panels ask for
+	places         []panel.Place      // likewise, what the panels ask for
 }
 
 // arrange lays out the panels for the focus that they have. The space is what there is for them,
 // and story is how many rows the story takes.
-func (l *layout) arrange(f *focus, s space, story int) {
-	*l = layout{w: l.w, h: l.h, class: s.class, header: canvas.Rect(0, 0, l.w, 1), panels: l.panels[:0], places: l.places[:0]}
+func (l *layout) arrange(f *focus, s panel.Space, story int) {
+	*l = layout{w: l.w, h: l.h, class: s.Class, header: canvas.Rect(0, 0, l.w, 1), panels: l.panels[:0], places: l.places[:0]}
 	for range f.panels {
 		l.panels = append(l.panels, canvas.Rectangle{})
 	}
-	if s.class == sizeLine {
+	if s.Class == panel.SizeLine {
 		return
 	}
 	l.footer = canvas.Rect(0, l.h-1, l.w, 1)
-	body := canvas.Rect(0, 1, s.w, s.h)
-	if story > 0 && (f.expanded || s.class == sizeSmall) && body.H > story+leastRows { // in no band
+	body := canvas.Rect(0, 1, s.W, s.H)
+	if story > 0 && (f.expanded || s.Class == panel.SizeSmall) && body.H > story+panel.LeastRows { // in no band
 		body.H -= story
 		l.panels[slices.Index(f.panels, f.named("guide"))] = canvas.Rect(0, body.Y+body.H, body.W, story)
 	}
 	switch {
-	case f.expanded || s.class == sizeSmall && !f.now.Describe().Small:
+	case f.expanded || s.Class == panel.SizeSmall && !f.now.Describe().Small:
 		l.panels[slices.Index(f.panels, f.now)] = body
-	case s.class == sizeSmall:
+	case s.Class == panel.SizeSmall:
 		l.brief = body
 	default:
 		l.stack(f.panels, f.side, s, body)
@@ -43,7 +44,7 @@ func (l *layout) arrange(f *focus, s space, story int) {
 }
 
 // inside returns the columns inside the box of a panel, or those that it would have.
-func (l *layout) inside(f *focus, p Panel) int {
+func (l *layout) inside(f *focus, p panel.Panel) int {
 	if !l.brief.Empty() {
 		return l.w
 	}
@@ -54,23 +55,23 @@ func (l *layout) inside(f *focus, p Panel) int {
 }
 
 // stack divides the body into bands, and each band into panels.
-func (l *layout) stack(panels []Panel, side Panel, s space, body canvas.Rectangle) {
-	one := s.class == sizeCompact || side.Describe().Instead // of the side panels
+func (l *layout) stack(panels []panel.Panel, side panel.Panel, s panel.Space, body canvas.Rectangle) {
+	one := s.Class == panel.SizeCompact || side.Describe().Instead // of the side panels
 	for _, p := range panels {
 		card, pl := p.Describe(), p.Place(s)
 		if card.Side && p != side && (one || card.Instead) {
-			pl = place{}
+			pl = panel.Place{}
 		}
 		l.places = append(l.places, pl)
 	}
 	// The band in which no panel asks for rows gets those that the others leave.
-	var rows [numBands]int
-	left, loose := body.H, nowhere
-	for b := nowhere + 1; b < numBands; b++ {
+	var rows [panel.NumBands]int
+	left, loose := body.H, panel.Nowhere
+	for b := panel.Nowhere + 1; b < panel.NumBands; b++ {
 		used := false
 		for _, pl := range l.places {
-			if pl.band == b && pl.under == "" {
-				rows[b] = max(rows[b], pl.rows)
+			if pl.Band == b && pl.Under == "" {
+				rows[b] = max(rows[b], pl.Rows)
 				used = true
 			}
 		}
@@ -81,7 +82,7 @@ func (l *layout) stack(panels []Panel, side Panel, s space, body canvas.Rectangl
 	}
 	rows[loose] += left
 	y := body.Y
-	for b := nowhere + 1; b < numBands; b++ {
+	for b := panel.Nowhere + 1; b < panel.NumBands; b++ {
 		l.divide(panels, b, canvas.Rect(body.X, y, body.W, rows[b]))
 		y += rows[b]
 	}
@@ -89,22 +90,22 @@ func (l *layout) stack(panels []Panel, side Panel, s space, body canvas.Rectangl
 
 // divide gives the panels of a band their columns. A panel that stands under another one gets
 // rows of that one's column.
-func (l *layout) divide(panels []Panel, b band, r canvas.Rectangle) {
+func (l *layout) divide(panels []panel.Panel, b panel.Band, r canvas.Rectangle) {
 	left, sharing := r.W, 0
 	for _, pl := range l.places {
-		if pl.band == b && pl.under == "" {
-			left -= pl.cols
-			if pl.cols == 0 {
+		if pl.Band == b && pl.Under == "" {
+			left -= pl.Cols
+			if pl.Cols == 0 {
 				sharing++
 			}
 		}
 	}
 	x := r.X
 	for i, pl := range l.places {
-		if pl.band != b || pl.under != "" {
+		if pl.Band != b || pl.Under != "" {
 			continue
 		}
-		w := pl.cols
+		w := pl.Cols
 		if w == 0 {
 			w = left / sharing
 			left -= w
@@ -117,14 +118,14 @@ func (l *layout) divide(panels []Panel, b band, r canvas.Rectangle) {
 
 // column gives the panels under panel number top their rows of r, the last one the lowest. It
 // returns what is left for the panel itself.
-func (l *layout) column(panels []Panel, b band, top int, r canvas.Rectangle) canvas.Rectangle {
+func (l *layout) column(panels []panel.Panel, b panel.Band, top int, r canvas.Rectangle) canvas.Rectangle {
 	for i := len(l.places) - 1; i >= 0; i-- {
 		pl := &l.places[i]
-		if pl.band != b || pl.under != panels[top].Describe().Name {
+		if pl.Band != b || pl.Under != panels[top].Describe().Name {
 			continue
 		}
-		h := min(pl.rows, r.H-leastRows)
-		if h < leastRows {
+		h := min(pl.Rows, r.H-panel.LeastRows)
+		if h < panel.LeastRows {
 			continue
 		}
 		r.H -= h

@@ -15,6 +15,7 @@ import (
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 
+	"dev.gpustall/tui/panel"
 	_ "dev.gpustall/tui/quiet" // before bubbletea, see there
 )
 
@@ -71,10 +72,10 @@ type Model struct {
 	frame  frame
 	layout layout
 	focus  focus
-	v      View // of the panel drawn last, made by See
+	v      panel.View // of the panel drawn last, made by See
 
-	globals []Binding // keys that mean the same everywhere
-	prompt  *Prompt   // a text is being typed
+	globals []panel.Binding // keys that mean the same everywhere
+	prompt  *panel.Prompt   // a text is being typed
 	overlay overlay
 	msg     message
 	pace    pace
@@ -83,21 +84,21 @@ type Model struct {
 
 // panels are the panels that the model gives something to show.
 type panels struct {
-	timeline    *Timeline
-	knobs       *Knobs
-	verdict     *Verdict
-	story       *Story
-	experiments *ExperimentsPanel
-	ops         *Ops
-	blame       *Blame
-	ranks       *Ranks
-	brief       *Brief
+	timeline    *panel.Timeline
+	knobs       *panel.Knobs
+	verdict     *panel.Verdict
+	story       *panel.Story
+	experiments *panel.Experiments
+	ops         *panel.Ops
+	blame       *panel.Blame
+	ranks       *panel.Ranks
+	brief       *panel.Brief
 }
 
 // New makes the screen. Its first frame comes with the first window size.
 func New(o Options) *Model {
 	m := &Model{o: o, frame: newFrame(&o), pace: newPace(o.FPS)}
-	m.focus = newFocus(m.makePanels(), pick(o.Replay, "timeline", "knobs"))
+	m.focus = newFocus(m.makePanels(), panel.Pick(o.Replay, "timeline", "knobs"))
 	p := &m.panels
 	m.session.o, m.session.screen, m.session.timeline, m.session.knobs = &m.o, m, p.timeline, p.knobs
 	m.session.moment.frozen = o.Replay
@@ -109,16 +110,16 @@ func New(o Options) *Model {
 
 // makePanels makes all panels, in the order of tab and from left to right where they stand side
 // by side.
-func (m *Model) makePanels() []Panel {
+func (m *Model) makePanels() []panel.Panel {
 	p := &m.panels
-	p.timeline, p.knobs, p.story, p.experiments = NewTimeline(m), NewKnobs(m, m.o.Control != nil), NewStory(), NewExperiments()
-	p.verdict, p.ops, p.blame, p.ranks = NewVerdict(&m.session.analysis.result, p.knobs), NewOps(), NewBlame(), NewRanks()
-	p.brief = NewBrief(p.verdict, p.timeline, p.knobs)
-	all := []Panel{
-		NewGauges(), p.timeline, p.knobs, p.verdict, p.story, NewStalls(), p.experiments, p.ops, p.blame, NewNotes(p.knobs),
+	p.timeline, p.knobs, p.story, p.experiments = panel.NewTimeline(m), panel.NewKnobs(m, m.o.Control != nil), panel.NewStory(), panel.NewExperiments()
+	p.verdict, p.ops, p.blame, p.ranks = panel.NewVerdict(&m.session.analysis.Analysis, p.knobs), panel.NewOps(), panel.NewBlame(), panel.NewRanks()
+	p.brief = panel.NewBrief(p.verdict, p.timeline, p.knobs)
+	all := []panel.Panel{
+		panel.NewGauges(), p.timeline, p.knobs, p.verdict, p.story, panel.NewStalls(), p.experiments, p.ops, p.blame, panel.NewNotes(p.knobs),
 	}
 	if m.o.Output != nil {
-		all = append(all, NewOutput(m.o.Output))
+		all = append(all, panel.NewOutput(m.o.Output))
 	}
 	if m.o.Ranks {
 		all = append(all, p.ranks)
@@ -136,12 +137,12 @@ func (m *Model) Say(level, text string) {
 }
 
 // Prompt lets the user type a text.
-func (m *Model) Prompt(p *Prompt) { m.prompt = p }
+func (m *Model) Prompt(p *panel.Prompt) { m.prompt = p }
 
 // Freeze makes the moment shown stand still, and says so.
 func (m *Model) Freeze() {
 	if !m.session.moment.frozen {
-		m.session.moment.freeze(m.session.pic.at)
+		m.session.moment.freeze(m.session.pic.At)
 		m.Say("info", "frozen to look around; space goes on")
 	}
 }
@@ -153,12 +154,12 @@ func (m *Model) Focus(name string) { m.focus.set(m.focus.named(name)) }
 func (m *Model) Apply(changes []knob.Setting) tea.Cmd { return m.requests.apply(changes, true) }
 
 // See returns what a panel would draw from now. It is overwritten by the next call.
-func (m *Model) See(p Panel) *View {
+func (m *Model) See(p panel.Panel) *panel.View {
 	s := &m.session
 	ready, capacity := m.panels.timeline.Queue()
 	focused := p == m.focus.now
-	m.v = View{
-		C: &m.frame.c, Pic: &s.pic, Win: &s.analysis.win, Analysis: &s.analysis.result, Live: s.live, At: s.moment.at, Class: m.layout.class,
+	m.v = panel.View{
+		C: &m.frame.c, Pic: &s.pic, Win: &s.analysis.Win, Analysis: &s.analysis.Analysis, Live: s.live, At: s.moment.at, Class: m.layout.class,
 		Focused: focused, Expanded: focused && m.focus.expanded, CanSet: m.o.Control != nil, CanCapture: m.o.Capture != nil,
 		Replay: m.o.Replay, Playing: s.moment.play, Frozen: s.moment.frozen, Paused: s.paused,
 		Ready: ready, Capacity: capacity,

@@ -1,6 +1,9 @@
 package tui
 
-import "dev.gpustall/tui/canvas"
+import (
+	"dev.gpustall/tui/canvas"
+	"dev.gpustall/tui/panel"
+)
 
 // overlay is what covers the body of the screen, if anything does: the help, or the session's log.
 type overlay struct {
@@ -37,15 +40,15 @@ func (o *overlay) key(name string, height int) {
 const mostHelp = 84
 
 // height returns how many lines the overlay has on a screen w wide.
-func (o *overlay) height(h *help, pic *picture, w int) int {
+func (o *overlay) height(h *help, pic *panel.Picture, w int) int {
 	if o.kind == overlayHelp {
 		return h.height(min(w, mostHelp) - 2)
 	}
-	return logLines(&pic.snap)
+	return panel.LogLines(&pic.Snap)
 }
 
 // draw draws the help or the log over the body b.
-func (o *overlay) draw(c *canvas.Canvas, h *help, pic *picture, b canvas.Rectangle) {
+func (o *overlay) draw(c *canvas.Canvas, h *help, pic *panel.Picture, b canvas.Rectangle) {
 	r, title := b, "Help"
 	if o.kind == overlayHelp {
 		r.W = min(b.W, mostHelp)
@@ -60,7 +63,7 @@ func (o *overlay) draw(c *canvas.Canvas, h *help, pic *picture, b canvas.Rectang
 	p.Text(canvas.Dim, "esc closes, up and down scroll ")
 	in := r.Inner()
 	if o.kind == overlayNotes {
-		drawNotes(c, in, &pic.snap, o.scroll)
+		panel.DrawNotes(c, in, &pic.Snap, o.scroll)
 		return
 	}
 	o.scroll = max(0, min(o.scroll, h.height(in.W)-in.H))

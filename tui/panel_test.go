@@ -11,13 +11,15 @@ import (
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/internal/demo"
+	"dev.gpustall/tui/panel"
 )
 
 // TestPanelKeys: every panel is reached by its own key and by tab, no key of a panel
 // is taken by one that means the same everywhere, and what the footer offers is a key
 // that does something.
 func TestPanelKeys(t *testing.T) {
-	run := session()
+	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	seen := map[string]string{}
 	s.press("1")
@@ -47,7 +49,7 @@ func TestPanelKeys(t *testing.T) {
 		}
 		for _, b := range p.Describe().Keys {
 			for _, key := range b.Names() {
-				global := Pressed(s.globals, key) != nil
+				global := panel.Pressed(s.globals, key) != nil
 				if b.Do != nil && global {
 					t.Errorf("%s of %s means something else everywhere", key, p.Describe().Name)
 				}
@@ -61,7 +63,7 @@ func TestPanelKeys(t *testing.T) {
 
 // TestLayoutTiles: whatever has the focus, the panels cover the body, each cell once.
 func TestLayoutTiles(t *testing.T) {
-	run := session()
+	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	for _, size := range [][2]int{{80, 24}, {119, 29}, {120, 30}, {121, 47}, {160, 42}, {201, 55}} {
 		s.send(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
@@ -94,9 +96,9 @@ func TestLayoutTiles(t *testing.T) {
 // TestLongVerdict: however much the verdict has to say, the compact screen keeps the lanes that
 // matter and some knobs, and what was asked keeps its line.
 func TestLongVerdict(t *testing.T) {
-	run := session()
+	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 80, 24)
-	told := &s.session.analysis.told
+	told := &s.session.analysis.Told
 	told.Verdict.Text = told.Verdict.Class + ": " + strings.Repeat("much to say, ", 60) + "and no end"
 	told.Verdict.Basis = "; 23 steps [injected]" // which the title and the header say
 	told.Verdict.Text += told.Verdict.Basis
@@ -126,7 +128,7 @@ func TestVerdictIsNotCut(t *testing.T) {
 	if len(of) < 9 {
 		t.Fatalf("only %d verdicts in %v", len(of), files)
 	}
-	run := session()
+	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 80, 24)
 	whole := func(text string) bool {
 		frame := strings.Join(strings.Fields(strings.ReplaceAll(s.plain(), "│", " ")), " ")
@@ -137,7 +139,7 @@ func TestVerdictIsNotCut(t *testing.T) {
 		for more := range 40 {
 			advised := one.Advice + strings.Repeat("; and this", more) + "; to the end"
 			_, text, _ := strings.Cut(one.Text, ": ")
-			s.session.analysis.told = advice.Advice{Verdict: advice.Verdict{Class: one.Class, Text: one.Text, Group: trace.GroupData}, Findings: []advice.Finding{{Remedy: advised}}}
+			s.session.analysis.Told = advice.Advice{Verdict: advice.Verdict{Class: one.Class, Text: one.Text, Group: trace.GroupData}, Findings: []advice.Finding{{Remedy: advised}}}
 			s.press("1")
 			if !whole(text) {
 				t.Fatalf("the verdict %q is cut:\n%s", text, s.plain())
@@ -146,7 +148,7 @@ func TestVerdictIsNotCut(t *testing.T) {
 				continue
 			}
 			cuts++
-			s.mustShow(verdictRest)
+			s.mustShow(" ~ 3 f shows all")
 			if s.press("3", "f"); !whole(advised) {
 				t.Fatalf("%q is not shown:\n%s", advised, s.plain())
 			}
@@ -165,9 +167,9 @@ func TestBesideVerdict(t *testing.T) {
 		h    int
 		long bool
 	}{{36, true}, {24, false}} {
-		run := session()
+		run := demo.Session()
 		s := newScreen(t, run, Options{Control: run}, 100, c.h)
-		s.session.analysis.beside = []string{"To know: epoch 1 waited for data in 80 % of its time.", strings.Repeat("To know: much. ", 60) + "The end."}
+		s.session.analysis.Beside = []string{"To know: epoch 1 waited for data in 80 % of its time.", strings.Repeat("To know: much. ", 60) + "The end."}
 		s.press("3", "f")
 		frame := s.plain()
 		if !strings.Contains(frame, "epoch 1 waited for data in 80 % of its time.") || strings.Contains(frame, "The end.") != c.long || strings.Contains(frame, "much.") != c.long {

@@ -5,24 +5,25 @@ import (
 	"testing"
 
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/internal/demo"
 )
 
 // TestRanks: each rank is a row, and the one that the others wait for is named.
 func TestRanks(t *testing.T) {
-	run := session()
+	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run, Ranks: true}, 120, 36)
 	s.press("9")
 	s.mustShow("Ranks", "no rank ended a step")
 	s.panels.ranks.Set([]trace.Rank{{Rank: 0, Steps: 40, Wait: 4e8, Time: 8e9}, {Rank: 1, Steps: 41, Wait: 4e9, Time: 8e9}})
 	s.frame.dirty = true
 	s.mustShow("5.0%", "50.0% !!", "200ms", "slowest: it waits for data 50.0 % of the time")
-	alone := newScreen(t, session(), Options{Control: run}, 120, 36)
+	alone := newScreen(t, demo.Session(), Options{Control: run}, 120, 36)
 	alone.mustHide("ranks")
 }
 
 // TestCapture: o asks for one, and says what kept it from being begun.
 func TestCapture(t *testing.T) {
-	run := session()
+	run := demo.Session()
 	asked := 0
 	s := newScreen(t, run, Options{Control: run, Capture: func() error {
 		if asked++; asked > 1 {

@@ -11,6 +11,7 @@ import (
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/panel"
 )
 
 // requests asks the run for what the user wants, and takes its answers. What may block runs in
@@ -18,9 +19,9 @@ import (
 type requests struct {
 	o           *Options
 	session     *followed
-	screen      Screen
-	knobs       *Knobs
-	experiments *ExperimentsPanel
+	screen      panel.Screen
+	knobs       *panel.Knobs
+	experiments *panel.Experiments
 
 	undone    [][]knob.Setting // values before each change, the newest last
 	exporting bool
@@ -85,7 +86,7 @@ func (q *requests) foresee() tea.Cmd {
 		return nil
 	}
 	return func() tea.Msg {
-		r := Risk{Of: staged}
+		r := panel.Risk{Of: staged}
 		if err := guard("look ahead", func() error { r.Text, r.Grave = ask(staged); return nil }); err != nil {
 			r.Text = err.Error()
 		}
@@ -182,7 +183,7 @@ func (q *requests) hypothesis() {
 		q.screen.Say("info", "the log of a run that has ended is closed")
 		return
 	}
-	q.screen.Prompt(&Prompt{Question: "hypothesis: ", Most: 200, End: func(text string, ok bool) {
+	q.screen.Prompt(&panel.Prompt{Question: "hypothesis: ", Most: 200, End: func(text string, ok bool) {
 		if text = strings.TrimSpace(text); ok && text != "" && q.note("hypothesis: "+text) {
 			q.screen.Say("info", "noted; n shows the notes")
 		}
@@ -252,7 +253,7 @@ func (q *requests) begun(d beginDone) {
 // setBaseline makes the selected row segment A, or the newest segment where another panel has the
 // focus.
 func (q *requests) setBaseline() {
-	segs := q.session.analysis.segs
+	segs := q.session.analysis.Segs
 	if len(segs) == 0 {
 		q.screen.Say("info", "nothing measured yet: there is no segment to compare with")
 		return

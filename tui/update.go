@@ -4,6 +4,8 @@ import (
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
+
+	"dev.gpustall/tui/panel"
 )
 
 // Update handles one message. It does no I/O: what may block runs in a command.
@@ -25,7 +27,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		panic(string(msg))
 	case setDone:
 		m.requests.applied(msg)
-	case Risk:
+	case panel.Risk:
 		m.panels.knobs.SetRisk(msg)
 	case pauseDone:
 		if msg.err == nil {
@@ -87,9 +89,9 @@ func (m *Model) analysed(r *analysedMsg) tea.Cmd {
 	m.panels.blame.Set(r.Blame)
 	m.panels.ranks.Set(r.Ranks)
 	m.guide.update()
-	m.panels.experiments.Update(m.panels.knobs.Specs(), &m.session.analysis.result)
+	m.panels.experiments.Update(m.panels.knobs.Specs(), &m.session.analysis.Analysis)
 	m.frame.dirty = true
-	if m.panels.timeline.Autozoom(&m.session.analysis.win, !m.session.moment.frozen) {
+	if m.panels.timeline.Autozoom(&m.session.analysis.Win, !m.session.moment.frozen) {
 		m.refresh(time.Now(), true)
 	}
 	if m.session.outdated(r) { // the view moved meanwhile

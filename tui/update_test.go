@@ -1,28 +1,13 @@
 package tui
 
 import (
-	"strings"
 	"testing"
+
+	"dev.gpustall/tui/internal/demo"
 )
 
-// TestVerdictWraps: no line begins with a percent sign, and no name is changed.
-func TestVerdictWraps(t *testing.T) {
-	const text = "the device waits 7 % of 100 % for num_workers and 14 % for prefetch_factor"
-	for w := 16; w < 80; w++ {
-		lines := wrapWords(text, w)
-		if got := strings.Join(lines, " "); got != text {
-			t.Fatalf("%d columns: %q", w, got)
-		}
-		for _, l := range lines {
-			if strings.HasPrefix(l, "%") {
-				t.Errorf("%d columns: %q", w, lines)
-			}
-		}
-	}
-}
-
 func TestQuit(t *testing.T) {
-	run := session()
+	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	if s.press("q"); s.exit.quit {
 		t.Error("q quit without asking while training runs")
@@ -42,21 +27,21 @@ func TestQuit(t *testing.T) {
 
 // TestBaseline moves A.
 func TestBaseline(t *testing.T) {
-	run := session()
+	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	s.press("5", "up", "a")
 	if got := run.Snapshot(0, 0).Baseline.Segment; got != 1 {
 		t.Errorf("the baseline is #%d, want 1", got)
 	}
 	s.mustShow("A#1")
-	if c := &s.session.analysis.segs[0].VsA.Throughput; c.Ratio == 0 || c.Ratio > 1 {
-		t.Errorf("#0 against A #1: %+v", s.session.analysis.segs[0].VsA)
+	if c := &s.session.analysis.Segs[0].VsA.Throughput; c.Ratio == 0 || c.Ratio > 1 {
+		t.Errorf("#0 against A #1: %+v", s.session.analysis.Segs[0].VsA)
 	}
 }
 
 // TestOldTick: after a change of rate only the new tick goes on.
 func TestOldTick(t *testing.T) {
-	run := session()
+	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	gen := s.pace.ticks
 	s.press("+")

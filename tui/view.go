@@ -1,6 +1,9 @@
 package tui
 
-import "dev.gpustall/tui/canvas"
+import (
+	"dev.gpustall/tui/canvas"
+	"dev.gpustall/tui/panel"
+)
 
 // View returns the frame.
 func (m *Model) View() string {
@@ -27,7 +30,7 @@ func (m *Model) render() {
 	}
 	l := m.arrange()
 	top := header{m.See(nil), m.pace.fps, m.session.underWay()}
-	if l.class == sizeLine {
+	if l.class == panel.SizeLine {
 		top.drawLine(m.exit.asking, &m.msg)
 		return
 	}
@@ -48,7 +51,7 @@ func (m *Model) render() {
 }
 
 // drawPanel draws a panel into r, in a box where it has a title.
-func (m *Model) drawPanel(p Panel, r canvas.Rectangle) {
+func (m *Model) drawPanel(p panel.Panel, r canvas.Rectangle) {
 	v, card := m.See(p), p.Describe()
 	if card.Title != "" {
 		v.Head = v.C.Box(r, card.Key, card.Title, v.Focused)
@@ -61,10 +64,10 @@ func (m *Model) drawPanel(p Panel, r canvas.Rectangle) {
 func (m *Model) arrange() *layout {
 	l := &m.layout
 	story := m.panels.story.Rows(l.w)
-	s := space{class: classOf(l.w, l.h), w: l.w, h: l.h - 2}
-	if s.class >= sizeCompact {
-		s.guide = story
-		s.verdict = m.panels.verdict.Rows(&m.session.analysis.result, s)
+	s := panel.Space{Class: panel.ClassOf(l.w, l.h), W: l.w, H: l.h - 2}
+	if s.Class >= panel.SizeCompact {
+		s.Story = story
+		s.Verdict = m.panels.verdict.Rows(&m.session.analysis.Analysis, s)
 	}
 	l.arrange(&m.focus, s, story)
 	return l

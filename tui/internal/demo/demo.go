@@ -69,6 +69,27 @@ func begin(now func() int64, workers string) *Run {
 	return r
 }
 
+// Session begins a run of 9 s with the labels of a real device: two workers, then four, then
+// injected computing.
+func Session() *Run {
+	r := New(nil).Meta(func(m *trace.Meta) {
+		m.Emulated, m.Synthetic, m.DeviceKind = false, false, "cuda"
+	})
+	r.Gauge("nvml_util", 0, 90)
+	r.Gauge("nvml_util", 1e9, 97)
+	r.Gauge("pinned_bytes", 0, 412e6)
+	for name, v := range map[string]float64{"gpm_sm": 52, "gpm_tensor": 23, "nvml_power": 351, "nvml_temperature": 61} {
+		r.Gauge(name, 0, v)
+		r.Gauge(name, 1e9, v)
+	}
+	r.Until(4500)
+	_ = r.Set([]knob.Setting{{Name: "num_workers", Value: "4"}})
+	r.Until(7500)
+	_ = r.Set([]knob.Setting{{Name: "inject_cpu", Value: "1ms"}})
+	r.Until(9000)
+	return r
+}
+
 // Specs are the knobs of the simulated run.
 func Specs() []knob.Spec {
 	return []knob.Spec{

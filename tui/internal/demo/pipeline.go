@@ -48,6 +48,13 @@ func (r *Run) Advance(t int64) {
 	r.publish(t)
 }
 
+// Until goes on to t ms in steps of 100 ms, as a screen would look.
+func (r *Run) Until(t int64) {
+	for at := r.Now() + 100*ms; at <= t*ms; at += 100 * ms {
+		r.Advance(at)
+	}
+}
+
 // publish moves what ended before t into the session.
 func (r *Run) publish(t int64) {
 	keep := r.pending[:0]

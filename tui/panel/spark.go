@@ -1,4 +1,4 @@
-package tui
+package panel
 
 import (
 	"dev.gpustall/engine/base/units"
@@ -71,7 +71,7 @@ func spark(v *View, r canvas.Rectangle, kind histKind, top float64) {
 }
 
 // perBucket is what the sums of a bucket are divided by: a rate is a second's.
-func (p *picture) perBucket(kind histKind) float64 {
+func (p *Picture) perBucket(kind histKind) float64 {
 	if kind == histRate {
 		return float64(p.bucket) / 1e9
 	}

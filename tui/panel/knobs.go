@@ -1,4 +1,4 @@
-package tui
+package panel
 
 import (
 	"cmp"
@@ -53,18 +53,18 @@ type Knobs struct {
 // NewKnobs makes the panel. canSet says that there is a run whose knobs can be changed.
 func NewKnobs(s Screen, canSet bool) *Knobs {
 	k := &Knobs{
-		Card:   Card{Key: "2", Name: "knobs", Title: pick(canSet, "Knobs", "Knobs (read-only)"), Small: true},
+		Card:   Card{Key: "2", Name: "knobs", Title: Pick(canSet, "Knobs", "Knobs (read-only)"), Small: true},
 		screen: s, canSet: canSet,
 		staged: map[string]string{}, requested: map[string]string{}, since: map[string]int64{},
 		table: canvas.Table[knobRow]{Columns: slices.Clone(knobColumns), Marks: true, Pinned: -1},
 	}
 	k.Keys = []Binding{
-		{Keys: upDownKeys, Also: pageKeys, Show: upDown, Hint: "select", Help: "select", Do: func(key string) tea.Cmd {
+		{Keys: upDownKeys, Also: pageKeys, Show: UpDown, Hint: "select", Help: "select", Do: func(key string) tea.Cmd {
 			d, far := direction(key)
-			k.move(d * pick(far == stridePage, 8, 1))
+			k.move(d * Pick(far == stridePage, 8, 1))
 			return nil
 		}},
-		{Keys: leftRightKeys, Show: leftRight, Hint: "change", Help: "stage a step", Live: true, Do: k.stageStep},
+		{Keys: leftRightKeys, Show: LeftRight, Hint: "change", Help: "stage a step", Live: true, Do: k.stageStep},
 		{Keys: "enter", Live: true, Hint: "apply", Help: "apply what is staged; with nothing staged, as i", Do: func(string) tea.Cmd {
 			if len(k.staged) > 0 {
 				return k.screen.Apply(k.Changes())
@@ -82,22 +82,22 @@ func NewKnobs(s Screen, canSet bool) *Knobs {
 
 // Place asks for a column of its own beside the timeline, or beside the side panel on a compact
 // screen.
-func (*Knobs) Place(s space) place {
-	if s.class == sizeCompact {
-		return place{band: lowerBand, cols: knobsWidth(s), rows: lowerRows(s)}
+func (*Knobs) Place(s Space) Place {
+	if s.Class == SizeCompact {
+		return Place{Band: lowerBand, Cols: knobsWidth(s), Rows: lowerRows(s)}
 	}
-	return place{band: mainBand, cols: knobsWidth(s)}
+	return Place{Band: mainBand, Cols: knobsWidth(s)}
 }
 
 // knobsWidth is the width of the panel.
-func knobsWidth(s space) int {
-	switch s.class {
-	case sizeCompact:
-		return max(36, s.w*9/20)
-	case sizeLarge:
-		return max(56, s.w/3)
+func knobsWidth(s Space) int {
+	switch s.Class {
+	case SizeCompact:
+		return max(36, s.W*9/20)
+	case SizeLarge:
+		return max(56, s.W/3)
 	}
-	return max(50, s.w*2/5)
+	return max(50, s.W*2/5)
 }
 
 // compactKnobs is the height that the compact screen's knobs have at the least, however long
@@ -106,9 +106,9 @@ const compactKnobs = 6
 
 // lowerRows is the height of the compact screen's last band: as much as leaves the
 // timeline three lanes, or two where that would take knobs away, and not much less than half.
-func lowerRows(s space) int {
-	have := s.rest() - gaugeRows(s)
-	return max(leastRows, min(8, have-5), min(compactKnobs, have-4), have*2/5)
+func lowerRows(s Space) int {
+	have := s.Rest() - gaugeRows(s)
+	return max(LeastRows, min(8, have-5), min(compactKnobs, have-4), have*2/5)
 }
 
 var groupOrder = []string{knob.GroupLoader, knob.GroupEngine, knob.GroupInject}
@@ -161,7 +161,7 @@ func (k *Knobs) state(name string, now int64) knobState {
 		return knobRequested
 	}
 	if t, ok := k.since[name]; ok && now-t < confirmedFor {
-		return pick(now-t < confirmedAnew, knobConfirmed, knobFading)
+		return Pick(now-t < confirmedAnew, knobConfirmed, knobFading)
 	}
 	return knobSteady
 }

@@ -1,4 +1,4 @@
-package tui
+package panel
 
 import (
 	"slices"
@@ -60,7 +60,7 @@ func NewBlame() *Blame {
 }
 
 // Place asks for half of the screen, instead of the other side panels.
-func (*Blame) Place(s space) place { return placeInstead(s) }
+func (*Blame) Place(s Space) Place { return placeInstead(s) }
 
 func (b *Blame) turn(string) tea.Cmd {
 	b.bySample = !b.bySample
@@ -122,14 +122,14 @@ func writeTail(p *canvas.Pen, s string) {
 
 // Draw draws the table.
 func (b *Blame) Draw(v *View, r canvas.Rectangle) {
-	v.Head.Text(canvas.Dim, "the worst ").Text(canvas.Normal, pick(b.bySample, "samples", "batches")).Text(canvas.Dim, " of the run, by ").
-		Text(canvas.Normal, pick(b.bySample, "what they took in one phase", "how long the device waited for them")).Text(canvas.Dim, " ")
+	v.Head.Text(canvas.Dim, "the worst ").Text(canvas.Normal, Pick(b.bySample, "samples", "batches")).Text(canvas.Dim, " of the run, by ").
+		Text(canvas.Normal, Pick(b.bySample, "what they took in one phase", "how long the device waited for them")).Text(canvas.Dim, " ")
 	in := r.Indent()
 	if in.Empty() {
 		return
 	}
 	if len(b.rows()) == 0 {
-		none := pick(b.bySample, "no sample was timed", "no batch was late")
+		none := Pick(b.bySample, "no sample was timed", "no batch was late")
 		switch {
 		case v.Live.Meta.Imported != "":
 			none = advice.NoBatches

@@ -1,4 +1,4 @@
-package tui
+package panel
 
 import (
 	"slices"
@@ -16,7 +16,7 @@ import (
 
 // ExperimentsPanel is the panel with one row for each segment of constant knobs, and one row for
 // all segments of an experiment.
-type ExperimentsPanel struct {
+type Experiments struct {
 	Card
 	sel   int // the row selected; -1 follows the newest
 	segs  int // rows there are
@@ -57,14 +57,14 @@ func noteWidth(note string) int {
 }
 
 // NewExperiments makes the panel.
-func NewExperiments() *ExperimentsPanel {
-	e := &ExperimentsPanel{
+func NewExperiments() *Experiments {
+	e := &Experiments{
 		Card:  Card{Key: "5", Name: "experiments", Title: "Experiments", Side: true},
 		sel:   -1,
 		table: canvas.Table[experiment]{Columns: measuredColumns},
 	}
 	e.Keys = []Binding{
-		{Keys: upDownKeys, Show: upDown, Hint: "select", Replay: "select", Help: "select", Do: func(key string) tea.Cmd {
+		{Keys: upDownKeys, Show: UpDown, Hint: "select", Replay: "select", Help: "select", Do: func(key string) tea.Cmd {
 			d, _ := direction(key)
 			e.move(d, e.segs)
 			return nil
@@ -75,19 +75,19 @@ func NewExperiments() *ExperimentsPanel {
 }
 
 // Place asks for as many rows as there are, under the timeline or across the screen.
-func (e *ExperimentsPanel) Place(s space) place {
-	switch s.class {
-	case sizeCompact:
-		return place{band: lowerBand}
-	case sizeLarge:
-		return place{band: mainBand, under: "timeline", rows: e.height(s, s.w-knobsWidth(s))}
+func (e *Experiments) Place(s Space) Place {
+	switch s.Class {
+	case SizeCompact:
+		return Place{Band: lowerBand}
+	case SizeLarge:
+		return Place{Band: mainBand, Under: "timeline", Rows: e.height(s, s.W-knobsWidth(s))}
 	}
-	return place{band: lastBand, rows: e.height(s, s.w)}
+	return Place{Band: lastBand, Rows: e.height(s, s.W)}
 }
 
 // Selected returns the segment of the row selected. It reports false where that row is one of
 // an experiment, or where there is no row.
-func (e *ExperimentsPanel) Selected(v *View) (segment int32, ok bool) {
+func (e *Experiments) Selected(v *View) (segment int32, ok bool) {
 	e.fill(v)
 	if e.table.Cursor < 0 || e.rows[e.table.Cursor].asked != nil {
 		return 0, false
@@ -97,7 +97,7 @@ func (e *ExperimentsPanel) Selected(v *View) (segment int32, ok bool) {
 
 // Other returns the settings to compare those in force with: the selected row's while the panel
 // has the focus, and else the baseline's.
-func (e *ExperimentsPanel) Other(v *View) []knob.Setting {
+func (e *Experiments) Other(v *View) []knob.Setting {
 	e.fill(v)
 	for i := range e.rows {
 		if r := &e.rows[i]; v.Focused && i == e.table.Cursor || !v.Focused && r.baseline {
@@ -109,9 +109,9 @@ func (e *ExperimentsPanel) Other(v *View) []knob.Setting {
 
 // height is what the rows need with their box and their titles in a panel of w columns,
 // and a line for the note where that is cut; a little more at the most on tall screens.
-func (e *ExperimentsPanel) height(s space, w int) int {
-	most := pick(s.class == sizeLarge, 10, 7) + max(0, s.h-34)/8
-	return min(most, 3+max(1, e.segs)+pick(e.note > e.table.Room(w-4), 1, 0))
+func (e *Experiments) height(s Space, w int) int {
+	most := Pick(s.Class == SizeLarge, 10, 7) + max(0, s.H-34)/8
+	return min(most, 3+max(1, e.segs)+Pick(e.note > e.table.Room(w-4), 1, 0))
 }
 
 // measuredColumns: how sure a comparison is stays longer than what was compared, which
@@ -156,7 +156,7 @@ var measuredColumns = []canvas.Column[experiment]{
 		p.Bytes(utilStyle(e.util, e.starved), units.Narrow.AppendPercent(p.Buf(), e.util))
 	})},
 	{Title: "stall", W: 5, Drop: 10, Cell: measured(func(p *canvas.Pen, e *experiment) {
-		p.Bytes(stallStyle(1-e.util), units.Narrow.AppendPercent(p.Buf(), 1-e.util))
+		p.Bytes(StallStyle(1-e.util), units.Narrow.AppendPercent(p.Buf(), 1-e.util))
 	})},
 	{Title: "vs A", W: 7, Cell: func(p *canvas.Pen, e *experiment) {
 		c := &e.VsA.Throughput
@@ -179,7 +179,7 @@ var measuredColumns = []canvas.Column[experiment]{
 			p.Text(canvas.Dim, "-")
 			return
 		case !c.Tells():
-			p.Text(canvas.Dim, pick(c.Missing.What == stats.Precision, "too wide yet", e.missing))
+			p.Text(canvas.Dim, Pick(c.Missing.What == stats.Precision, "too wide yet", e.missing))
 			return
 		}
 		p.Bytes(canvas.Normal, units.Narrow.AppendGainRange(p.Buf(), e.VsA.Throughput.Estimate()))
@@ -207,28 +207,28 @@ var shortTitles = map[string]string{
 }
 
 // Update takes what the analysis found. The specs give the order of the knobs.
-func (e *ExperimentsPanel) Update(specs []knob.Spec, r *result) {
-	e.segs, e.note = len(r.segs)+len(r.asked), 0
-	for _, note := range r.notes {
+func (e *Experiments) Update(specs []knob.Spec, r *Analysis) {
+	e.segs, e.note = len(r.Segs)+len(r.Asked), 0
+	for _, note := range r.Notes {
 		e.note = max(e.note, noteWidth(note))
 	}
 	var settings [][]knob.Setting
-	for _, of := range [][]attribution.SegmentStats{r.segs, r.asked} {
+	for _, of := range [][]attribution.SegmentStats{r.Segs, r.Asked} {
 		for i := range of {
 			if of[i].Segment.Knobs != nil {
 				settings = append(settings, of[i].Segment.Knobs)
 			}
 		}
 	}
-	for i := range r.asked {
-		e.note = max(e.note, noteWidth(r.asked[i].Segment.Reason))
+	for i := range r.Asked {
+		e.note = max(e.note, noteWidth(r.Asked[i].Segment.Reason))
 	}
 	e.knobColumns(specs, settings)
 }
 
 // knobColumns makes the columns of the knobs that changed, which the specs give an
 // order, as wide as what they hold.
-func (e *ExperimentsPanel) knobColumns(specs []knob.Spec, settings [][]knob.Setting) {
+func (e *Experiments) knobColumns(specs []knob.Spec, settings [][]knob.Setting) {
 	const most = 12
 	columns := slices.Clone(measuredColumns[:1])
 	for i := range specs {
@@ -279,7 +279,7 @@ func measured(cell func(*canvas.Pen, *experiment)) func(*canvas.Pen, *experiment
 
 // Draw draws the table, and under it what the selected row's columns have no room for. The
 // baseline stays in view as the first row.
-func (e *ExperimentsPanel) Draw(v *View, r canvas.Rectangle) {
+func (e *Experiments) Draw(v *View, r canvas.Rectangle) {
 	if about := "a row is a configuration, the current one the window above, but vs A of all its steps "; len(about) <= v.Head.Left() {
 		v.Head.Text(canvas.Dim, about)
 	}
@@ -305,24 +305,24 @@ func (e *ExperimentsPanel) Draw(v *View, r canvas.Rectangle) {
 
 // fill makes the rows of the analysis: those of segments, and of an experiment where it
 // began.
-func (e *ExperimentsPanel) fill(v *View) {
+func (e *Experiments) fill(v *View) {
 	e.rows = e.rows[:0]
 	e.table.Pinned = -1
-	xs, next := v.Analysis.told.Experiments, 0
-	for i := range v.Analysis.segs {
-		s := &v.Analysis.segs[i]
+	xs, next := v.Analysis.Told.Experiments, 0
+	for i := range v.Analysis.Segs {
+		s := &v.Analysis.Segs[i]
 		for ; next < len(xs) && xs[next].First <= s.Segment.Index; next++ {
 			e.rows = append(e.rows, askedRow(v, next))
 		}
 		row := experiment{
-			SegmentStats: s, rate: s.SamplesPerSecond, p50: int64(s.P50), p95: int64(s.P95), util: s.Utilisation, starved: v.Analysis.starved[i], steps: int64(s.Steps), missing: v.Analysis.missing[i], note: v.Analysis.notes[i],
-			baseline: s.Baseline, current: v.Pic.next && s.Segment.Index == v.Pic.seg.Index,
+			SegmentStats: s, rate: s.SamplesPerSecond, p50: int64(s.P50), p95: int64(s.P95), util: s.Utilisation, starved: v.Analysis.Starved[i], steps: int64(s.Steps), missing: v.Analysis.Missing[i], note: v.Analysis.Notes[i],
+			baseline: s.Baseline, current: v.Pic.HasSegment && s.Segment.Index == v.Pic.Segment.Index,
 		}
 		if row.steps > 0 {
 			row.mean = s.Wall / row.steps
 		}
-		if w := v.Win; row.current && w.steps() > 0 && w.tally.Segment == s.Segment.Index {
-			row.rate, row.mean, row.p50, row.p95, row.util, row.starved, row.steps = w.rate, w.mean, w.p50, w.p95, w.util, w.starved, w.steps()
+		if w := v.Win; row.current && w.Steps() > 0 && w.Tally.Segment == s.Segment.Index {
+			row.rate, row.mean, row.p50, row.p95, row.util, row.starved, row.steps = w.Rate, w.Mean, w.P50, w.P95, w.Util, w.Starved, w.Steps()
 		}
 		if row.baseline {
 			e.table.Pinned = len(e.rows)
@@ -337,11 +337,11 @@ func (e *ExperimentsPanel) fill(v *View) {
 
 // askedRow is the row of an experiment, by its place: what it measured of B.
 func askedRow(v *View, i int) experiment {
-	x := &v.Analysis.told.Experiments[i]
+	x := &v.Analysis.Told.Experiments[i]
 	b := &x.Sides[1]
 	row := experiment{
-		SegmentStats: &v.Analysis.asked[i], asked: x, note: v.Analysis.asked[i].Segment.Reason, rate: b.SamplesPerSecond(), util: b.Utilisation(), steps: b.Steps,
-		missing: v.Analysis.unasked[i], current: v.Pic.next && x.Has(v.Pic.seg.Index),
+		SegmentStats: &v.Analysis.Asked[i], asked: x, note: v.Analysis.Asked[i].Segment.Reason, rate: b.SamplesPerSecond(), util: b.Utilisation(), steps: b.Steps,
+		missing: v.Analysis.Unasked[i], current: v.Pic.HasSegment && x.Has(v.Pic.Segment.Index),
 	}
 	if b.Steps > 0 {
 		row.mean = b.Active / b.Steps
@@ -350,7 +350,7 @@ func askedRow(v *View, i int) experiment {
 }
 
 // selected is the row selected among n, -1 where there is none.
-func (e *ExperimentsPanel) selected(n int) int {
+func (e *Experiments) selected(n int) int {
 	if e.sel < 0 || e.sel >= n {
 		return n - 1
 	}
@@ -358,7 +358,7 @@ func (e *ExperimentsPanel) selected(n int) int {
 }
 
 // move selects another row; the last one is the newest whichever that is.
-func (e *ExperimentsPanel) move(d, n int) {
+func (e *Experiments) move(d, n int) {
 	if n == 0 {
 		return
 	}
@@ -367,14 +367,14 @@ func (e *ExperimentsPanel) move(d, n int) {
 	}
 }
 
-func (e *ExperimentsPanel) drawNote(c *canvas.Canvas, r canvas.Rectangle, s *experiment) {
+func (e *Experiments) drawNote(c *canvas.Canvas, r canvas.Rectangle, s *experiment) {
 	p := c.Pen(r.X, r.Y, r.W)
 	if s.asked == nil {
 		p.Text(canvas.Dim, "#").Int(canvas.Dim, int64(s.Segment.Index)).Space(1)
 	}
 	writeReason(&p, s.note)
 	p.Text(canvas.Dim, ", ").Bytes(canvas.Normal, units.AppendCount(p.Buf(), s.Steps)).
-		Text(canvas.Dim, pick(s.Steps == 1, " step", " steps"))
+		Text(canvas.Dim, Pick(s.Steps == 1, " step", " steps"))
 }
 
 // arrowText is what the terminal's own arrow stands for in a segment's reason.

@@ -1,4 +1,4 @@
-package tui
+package panel
 
 import (
 	"time"
@@ -50,21 +50,21 @@ func NewRanks() *Ranks {
 }
 
 // Place asks for half of the screen, instead of the other side panels.
-func (*Ranks) Place(s space) place { return placeInstead(s) }
+func (*Ranks) Place(s Space) Place { return placeInstead(s) }
 
 func rankColumns() []canvas.Column[rankRow] {
 	return []canvas.Column[rankRow]{
 		{Title: "rank", W: 5, Right: true, Cell: func(p *canvas.Pen, r *rankRow) { p.Int(canvas.Bold, int64(r.Rank.Rank)) }},
 		{Title: "waits for data", W: 14, Right: true, Cell: func(p *canvas.Pen, r *rankRow) {
-			st := stallStyle(r.Data())
+			st := StallStyle(r.Data())
 			p.Bytes(st, units.Narrow.AppendPercent(p.Buf(), r.Data())).Text(st, levelMark(st))
 		}},
-		{W: 4, Most: 30, Drop: 2, Cell: func(p *canvas.Pen, r *rankRow) { p.Bar(stallStyle(r.Data()), p.Left(), r.Data()) }},
+		{W: 4, Most: 30, Drop: 2, Cell: func(p *canvas.Pen, r *rankRow) { p.Bar(StallStyle(r.Data()), p.Left(), r.Data()) }},
 		{Title: "a step", W: 8, Right: true, Cell: func(p *canvas.Pen, r *rankRow) {
 			p.Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), r.Step()))
 		}},
 		{Title: "steps", W: 6, Drop: 1, Right: true, Cell: func(p *canvas.Pen, r *rankRow) { p.Bytes(canvas.Normal, units.AppendCount(p.Buf(), r.Steps)) }},
-		{W: 7, Cell: func(p *canvas.Pen, r *rankRow) { p.Text(canvas.Warn, pick(r.slowest, "slowest", "")) }},
+		{W: 7, Cell: func(p *canvas.Pen, r *rankRow) { p.Text(canvas.Warn, Pick(r.slowest, "slowest", "")) }},
 	}
 }
 

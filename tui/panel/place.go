@@ -1,28 +1,28 @@
-package tui
+package panel
 
 // sizeClass is a size of the screen, which never refuses to run.
-type sizeClass uint8
+type SizeClass uint8
 
 const (
-	sizeLine    sizeClass = iota // below 40x8: one line
-	sizeSmall                    // below 80x24: verdict, gauges, the STALL lane, the selected knob
-	sizeCompact                  // below 120x30: gauges in lines, one panel beside the knobs
-	sizeFull
-	sizeLarge // from 160x42: the knobs' column down to the end, notes under them
+	SizeLine    SizeClass = iota // below 40x8: one line
+	SizeSmall                    // below 80x24: verdict, gauges, the STALL lane, the selected knob
+	SizeCompact                  // below 120x30: gauges in lines, one panel beside the knobs
+	SizeFull
+	SizeLarge // from 160x42: the knobs' column down to the end, notes under them
 )
 
-func classOf(w, h int) sizeClass {
+func ClassOf(w, h int) SizeClass {
 	switch {
 	case w < 40 || h < 8:
-		return sizeLine
+		return SizeLine
 	case w < 80 || h < 24:
-		return sizeSmall
+		return SizeSmall
 	case w < 120 || h < 30:
-		return sizeCompact
+		return SizeCompact
 	case w < 160 || h < 42:
-		return sizeFull
+		return SizeFull
 	}
-	return sizeLarge
+	return SizeLarge
 }
 
 // lines is the height of a text that changes while it is read. More lines are given at
@@ -49,47 +49,47 @@ func (l *lines) need(n int) {
 func (l *lines) loosen() { l.fewer = fewerTexts }
 
 // space is what there is for the panels.
-type space struct {
-	class   sizeClass
-	w, h    int // of the body, between header and footer
-	verdict int // rows of it that the verdict takes
-	guide   int // and the story under it
+type Space struct {
+	Class   SizeClass
+	W, H    int // of the body, between header and footer
+	Verdict int // rows of it that the verdict takes
+	Story   int // and the story under it
 }
 
 // rest is the height that verdict and story leave.
-func (s space) rest() int { return s.h - s.verdict - s.guide }
+func (s Space) Rest() int { return s.H - s.Verdict - s.Story }
 
 // band is a strip of the body. Bands lie one below the other, and the panels of a
 // band side by side.
-type band uint8
+type Band uint8
 
 const (
-	nowhere band = iota // the panel is not shown
+	Nowhere Band = iota // the panel is not shown
 	verdictBand
 	guideBand
 	gaugesBand
 	mainBand
 	lastBand
-	numBands
+	NumBands
 
 	lowerBand = lastBand // of the compact screen
 )
 
 // place is what a panel asks of the layout.
-type place struct {
-	band  band
-	under string // the panel at whose foot it stands, in the same column; "" for a column of its own
-	rows  int    // 0: those that the other bands leave
-	cols  int    // 0: those that the others of the band leave
+type Place struct {
+	Band  Band
+	Under string // the panel at whose foot it stands, in the same column; "" for a column of its own
+	Rows  int    // 0: those that the other bands leave
+	Cols  int    // 0: those that the others of the band leave
 }
 
 // leastRows is the height of a panel that shows something, its box included.
-const leastRows = 3
+const LeastRows = 3
 
 // placeInstead is the place of a panel that replaces the other side panels.
-func placeInstead(s space) place {
-	if s.class == sizeCompact {
-		return place{band: lowerBand}
+func placeInstead(s Space) Place {
+	if s.Class == SizeCompact {
+		return Place{Band: lowerBand}
 	}
-	return place{band: lastBand, rows: s.rest() / 2}
+	return Place{Band: lastBand, Rows: s.Rest() / 2}
 }

@@ -1,4 +1,4 @@
-package tui
+package panel
 
 import "dev.gpustall/tui/canvas"
 
@@ -22,12 +22,12 @@ func (b *Brief) Draw(v *View, r canvas.Rectangle) {
 		return p
 	}
 	const most = 3 // what is left to a gauge, STALL and the knob
-	b.verdict.wrap(&v.Analysis.told, r.W-2)
-	if n := len(b.verdict.lines); n > 0 && v.Analysis.told.Verdict.Class != "" && n <= r.H-most {
+	b.verdict.wrap(&v.Analysis.Told, r.W-2)
+	if n := len(b.verdict.lines); n > 0 && v.Analysis.Told.Verdict.Class != "" && n <= r.H-most {
 		y += b.verdict.drawLines(v, canvas.Rect(r.X+1, y, r.W-2, n))
 	} else { // in short
 		p := line()
-		verdictLine(&v.Analysis.told, &p)
+		verdictLine(&v.Analysis.Told, &p)
 	}
 	knobs := 1
 	if end-y >= 10 {

@@ -1,4 +1,4 @@
-package tui
+package panel
 
 import (
 	"dev.gpustall/engine/base/units"
@@ -19,20 +19,20 @@ type Notes struct {
 func NewNotes(k *Knobs) *Notes { return &Notes{Card{Name: "notes", Title: "Notes"}, k} }
 
 // Place asks for what the knobs leave of their column, if that is enough.
-func (n *Notes) Place(s space) place {
-	left := s.rest() - gaugeRows(s) - n.knobs.wants()
-	if s.class != sizeLarge || left < 2+leastNotes {
-		return place{}
+func (n *Notes) Place(s Space) Place {
+	left := s.Rest() - gaugeRows(s) - n.knobs.wants()
+	if s.Class != SizeLarge || left < 2+leastNotes {
+		return Place{}
 	}
-	return place{band: mainBand, under: "knobs", rows: left}
+	return Place{Band: mainBand, Under: "knobs", Rows: left}
 }
 
 // Draw draws the newest notes.
-func (*Notes) Draw(v *View, r canvas.Rectangle) { drawNotes(v.C, r, &v.Pic.snap, 0) }
+func (*Notes) Draw(v *View, r canvas.Rectangle) { DrawNotes(v.C, r, &v.Pic.Snap, 0) }
 
 // logLines returns how many lines the log has: its notes and the changes of knobs, except for
 // the changes that experiments make.
-func logLines(s *trace.Snapshot) int {
+func LogLines(s *trace.Snapshot) int {
 	n := len(s.Notes) + max(0, len(s.Segments)-1)
 	for i := range s.Segments {
 		if trace.ExperimentOf(s.Experiments, s.Segments[i].Index) != nil {
@@ -44,8 +44,8 @@ func logLines(s *trace.Snapshot) int {
 
 // drawNotes draws the session's log, newest first: its notes, and between them the changes of
 // knobs. It leaves out the newest lines, as many as back says.
-func drawNotes(c *canvas.Canvas, r canvas.Rectangle, s *trace.Snapshot, back int) {
-	if logLines(s) == 0 {
+func DrawNotes(c *canvas.Canvas, r canvas.Rectangle, s *trace.Snapshot, back int) {
+	if LogLines(s) == 0 {
 		c.Text(r.X+1, r.Y, r.W-2, canvas.Dim, "no notes")
 		return
 	}

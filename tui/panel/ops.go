@@ -1,4 +1,4 @@
-package tui
+package panel
 
 import (
 	"cmp"
@@ -56,7 +56,7 @@ func NewOps() *Ops {
 }
 
 // Place asks for half of the screen, instead of the other side panels.
-func (*Ops) Place(s space) place { return placeInstead(s) }
+func (*Ops) Place(s Space) Place { return placeInstead(s) }
 
 func (o *Ops) regroup(string) tea.Cmd {
 	o.group = opGroups[(slices.Index(opGroups[:], o.group)+1)%len(opGroups)]
@@ -143,7 +143,7 @@ func (o *Ops) nameCell(p *canvas.Pen, r *op) {
 		launches(p, r)
 		return
 	}
-	name = pick(name == "", "-", name)
+	name = Pick(name == "", "-", name)
 	if p.Left() < opName {
 		writeShort(p, name)
 		return
@@ -156,11 +156,11 @@ func (o *Ops) layerCell(p *canvas.Pen, r *op) {
 		launches(p, r)
 		return
 	}
-	p.Text(canvas.Dim, pick(r.Layer == "", "-", r.Layer))
+	p.Text(canvas.Dim, Pick(r.Layer == "", "-", r.Layer))
 }
 
 func launches(p *canvas.Pen, r *op) {
-	p.Int(canvas.Dim, int64(r.Ops)).Text(canvas.Dim, pick(r.Ops == 1, " launch", " launches"))
+	p.Int(canvas.Dim, int64(r.Ops)).Text(canvas.Dim, Pick(r.Ops == 1, " launch", " launches"))
 }
 
 // writeShort writes an op's name with "backward" and "forward" as bwd and fwd.
@@ -176,7 +176,7 @@ func writeShort(p *canvas.Pen, name string) {
 
 // Set takes what the analysis found.
 func (o *Ops) Set(found *Findings) {
-	o.shown, o.a, o.mfu, o.measured = found.ops, found.base, found.mfu, found.hasMFU
+	o.shown, o.a, o.mfu, o.measured = found.Ops, found.Base, found.MFU, found.HasMFU
 	o.arrange()
 }
 
@@ -224,7 +224,7 @@ func (o *Ops) head(v *View, p *canvas.Pen) {
 		timed = t.Steps // the profiler timed them all
 	}
 	p.Bytes(canvas.Normal, units.AppendCount(p.Buf(), timed)).Text(canvas.Dim, " of ").
-		Bytes(canvas.Normal, units.AppendCount(p.Buf(), t.Steps)).Text(canvas.Dim, pick(t.Steps == 1, " step timed", " steps timed"))
+		Bytes(canvas.Normal, units.AppendCount(p.Buf(), t.Steps)).Text(canvas.Dim, Pick(t.Steps == 1, " step timed", " steps timed"))
 	if p.Left() > 30 {
 		p.Text(canvas.Dim, ", by ").Text(canvas.Normal, groupWords[o.group]).Text(canvas.Dim, ", sorted by ").Text(canvas.Normal, o.table.By)
 	}
@@ -269,13 +269,13 @@ func (o *Ops) drawSummary(v *View, p canvas.Pen) {
 		}
 		p.Space(2)
 	}
-	snap := &v.Pic.snap
+	snap := &v.Pic.Snap
 	if peak := snap.PeakBytes(); peak > 0 && part(18) {
 		p.Text(canvas.Dim, "memory peak ").Bytes(canvas.Normal, units.Narrow.AppendBytes(p.Buf(), peak))
-		if held := snap.HeldBytes(&v.Pic.seg); held > 0 && part(14) {
+		if held := snap.HeldBytes(&v.Pic.Segment); held > 0 && part(14) {
 			p.Text(canvas.Dim, ", held ").Bytes(canvas.Normal, units.Narrow.AppendBytes(p.Buf(), held))
 		}
-		if planned := snap.PlannedBytes(v.Pic.at); planned > 0 && part(17) {
+		if planned := snap.PlannedBytes(v.Pic.At); planned > 0 && part(17) {
 			p.Text(canvas.Dim, ", planned ").Bytes(canvas.Normal, units.Narrow.AppendBytes(p.Buf(), planned))
 		}
 		p.Space(2)
@@ -305,7 +305,7 @@ func (o *Ops) drawSummary(v *View, p canvas.Pen) {
 func noOps(v *View) string {
 	ended := v.Live.Outcome.Ended != 0
 	switch {
-	case len(v.Pic.snap.Recent) == 0:
+	case len(v.Pic.Snap.Recent) == 0:
 		return "no device ops before the first step"
 	case v.Live.Meta.Imported != "":
 		return advice.NoOperators
@@ -314,11 +314,11 @@ func noOps(v *View) string {
 	case v.Pic.value("time_ops") == "off":
 		return "the ops were not timed: time_ops was off"
 	case v.CanCapture && !ended:
-		return "no steps of configuration #" + strconv.Itoa(int(v.Pic.seg.Index)) + " were captured: press o to run a few under PyTorch's profiler"
+		return "no steps of configuration #" + strconv.Itoa(int(v.Pic.Segment.Index)) + " were captured: press o to run a few under PyTorch's profiler"
 	case v.Pic.value("time_ops") == "":
 		return "the session has no timed ops"
 	case ended:
 		return "no step of this configuration was timed"
 	}
-	return "no step of configuration #" + strconv.Itoa(int(v.Pic.seg.Index)) + " was timed yet: the table comes with the first ones, every two seconds"
+	return "no step of configuration #" + strconv.Itoa(int(v.Pic.Segment.Index)) + " was timed yet: the table comes with the first ones, every two seconds"
 }

@@ -1,4 +1,4 @@
-package tui
+package panel
 
 import (
 	"sort"
@@ -21,7 +21,7 @@ var zooms = []int64{
 const parts = trace.NumCauses
 
 // causeHue is the colour of a cause, and of the worker's phase that becomes it.
-func causeHue(c trace.Cause) canvas.Hue { return canvas.Series + canvas.Hue(c.Info().Colour) }
+func CauseHue(c trace.Cause) canvas.Hue { return canvas.Series + canvas.Hue(c.Info().Colour) }
 
 var _ [canvas.SeriesLen - trace.NumCauses]struct{} // every cause has a colour of its own
 
@@ -88,12 +88,12 @@ type explanation struct {
 func NewTimeline(s Screen) *Timeline {
 	t := &Timeline{Card: Card{Key: "1", Name: "timeline", Title: "Timeline", Small: true}, screen: s, zoom: 5, cursor: -1}
 	t.Keys = []Binding{
-		{Keys: leftRightKeys, Show: leftRight, Hint: "cursor", Replay: "cursor", Help: "move the cursor", Do: t.pressedArrow},
+		{Keys: leftRightKeys, Show: LeftRight, Hint: "cursor", Replay: "cursor", Help: "move the cursor", Do: t.pressedArrow},
 		{Keys: "z Z", Hint: "zoom", Replay: "zoom"},
 		{Keys: "[ ]", Hint: "rewind", Replay: "move"},
 		{Keys: "g G", Hint: "start, end", Replay: "start, end"},
 		{Keys: "/", Hint: "filter", Replay: "filter"},
-		{Keys: upDownKeys, Show: upDown, Hint: "scroll", Replay: "scroll", Help: "scroll", Do: func(key string) tea.Cmd {
+		{Keys: upDownKeys, Show: UpDown, Hint: "scroll", Replay: "scroll", Help: "scroll", Do: func(key string) tea.Cmd {
 			d, _ := direction(key)
 			t.scroll = max(0, t.scroll+d)
 			return nil
@@ -104,7 +104,7 @@ func NewTimeline(s Screen) *Timeline {
 }
 
 // Place asks for what the other bands leave.
-func (*Timeline) Place(space) place { return place{band: mainBand} }
+func (*Timeline) Place(Space) Place { return Place{Band: mainBand} }
 
 // Draw draws the lanes and the explanation.
 func (t *Timeline) Draw(v *View, r canvas.Rectangle) {
@@ -140,7 +140,7 @@ func (t *Timeline) TypeFilter() {
 	t.typing = true
 	t.screen.Prompt(&Prompt{Question: "show lanes named ", Most: 24, Changed: t.setFilter, End: func(text string, ok bool) {
 		t.typing = false
-		t.setFilter(pick(ok, text, ""))
+		t.setFilter(Pick(ok, text, ""))
 	}})
 }
 
@@ -201,13 +201,13 @@ func (t *Timeline) Window(edge int64) (from, to int64) {
 // and several stalls fit. Where the device hardly waits, about eight steps fit. After the first
 // time it zooms only by three levels or more, and only while the screen moves (moves). It
 // reports whether it zoomed, and leaves a zoom that the user chose alone.
-func (t *Timeline) Autozoom(w *window, moves bool) bool {
-	if t.chosen || w.steps() < 3 || t.cols == 0 || t.picked && !moves {
+func (t *Timeline) Autozoom(w *Window, moves bool) bool {
+	if t.chosen || w.Steps() < 3 || t.cols == 0 || t.picked && !moves {
 		return false
 	}
-	least := 8 * w.mean
-	if w.util < 0.98 {
-		least = max(w.idle*int64(t.cols)/stallCols, 2*w.mean)
+	least := 8 * w.Mean
+	if w.Util < 0.98 {
+		least = max(w.Idle*int64(t.cols)/stallCols, 2*w.Mean)
 	}
 	z := len(zooms) - 1
 	for z > 0 && zooms[z-1]*int64(t.cols) >= least {
@@ -256,13 +256,13 @@ func (t *Timeline) SpanWindow(live *trace.Snapshot, at int64) (from, to int64) {
 }
 
 // Update adds up the spans of the window that ends at the picture's edge.
-func (t *Timeline) Update(p *picture, spans []trace.Span) {
-	if p.snap.Outcome.Ended != 0 {
-		spans = spans[:sort.Search(len(spans), func(i int) bool { return spans[i].Start >= p.edge })]
+func (t *Timeline) Update(p *Picture, spans []trace.Span) {
+	if p.Snap.Outcome.Ended != 0 {
+		spans = spans[:sort.Search(len(spans), func(i int) bool { return spans[i].Start >= p.Edge })]
 	}
-	t.edge, t.spans, t.steps, t.known, t.recorded = p.edge, spans, p.snap.Recent, p.edge, false
-	if n := len(p.snap.Recent); n > 0 && p.snap.Outcome.Ended == 0 {
-		t.known = min(t.edge, p.snap.Recent[n-1].End)
+	t.edge, t.spans, t.steps, t.known, t.recorded = p.Edge, spans, p.Snap.Recent, p.Edge, false
+	if n := len(p.Snap.Recent); n > 0 && p.Snap.Outcome.Ended == 0 {
+		t.known = min(t.edge, p.Snap.Recent[n-1].End)
 	}
 	from, _ := t.Window(t.edge)
 	t.first = from / t.Bin()
@@ -328,10 +328,10 @@ func (t *Timeline) Update(p *picture, spans []trace.Span) {
 }
 
 // layLanes decides the rows: workers first, then the queue and the device.
-func (t *Timeline) layLanes(p *picture) {
+func (t *Timeline) layLanes(p *Picture) {
 	workers, _ := strconv.Atoi(p.value("num_workers"))
 	pins := false
-	inline := workers == 0 && p.next && p.snap.Meta.Imported == ""
+	inline := workers == 0 && p.HasSegment && p.Snap.Meta.Imported == ""
 	for i := range t.spans {
 		switch tr := t.spans[i].Track; {
 		case tr >= trace.TrackWorker0:
@@ -365,7 +365,7 @@ func (t *Timeline) layLanes(p *picture) {
 	if workers > 0 { // there is no queue when loading inline
 		t.addLane(lane{track: trace.TrackQueue, typ: laneQueue, hue: canvas.Transfer})
 	}
-	if !p.snap.Meta.Watched() { // of a script's copies nothing is known
+	if !p.Snap.Meta.Watched() { // of a script's copies nothing is known
 		t.addLane(lane{track: trace.TrackCopy, typ: laneBar, hue: canvas.Transfer})
 	}
 	t.addLane(lane{track: trace.TrackCompute, typ: laneBar, hue: canvas.Compute})

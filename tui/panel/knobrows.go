@@ -1,4 +1,4 @@
-package tui
+package panel
 
 import (
 	"slices"
@@ -53,7 +53,7 @@ const knobFoot = 5
 // wants is the height at which the panel shows every knob.
 func (k *Knobs) wants() int {
 	if len(k.specs) == 0 {
-		return leastRows
+		return LeastRows
 	}
 	return k.lines() + knobFoot + 2
 }
@@ -78,7 +78,7 @@ type knobRow struct {
 	value     string // in force
 	state     knobState
 	change    string              // the value that is staged or requested
-	effect    effect              // what its last change did, alone
+	effect    Effect              // what its last change did, alone
 	measured  bool                // there is one
 	predicted *predict.Prediction // for what is staged or, without, for the better one of its neighbours; nil where there is none
 	selected  bool
@@ -108,7 +108,7 @@ func (k *Knobs) drawRows(v *View, r canvas.Rectangle) {
 			group = g
 		}
 		if i == k.sel {
-			k.table.Cursor = pick(i == 0 && r.H > 1, 0, len(k.rows)) // the first one with its heading
+			k.table.Cursor = Pick(i == 0 && r.H > 1, 0, len(k.rows)) // the first one with its heading
 		}
 		k.rows = append(k.rows, k.rowOf(v, i))
 	}
@@ -147,7 +147,7 @@ func (k *Knobs) rowOf(v *View, i int) knobRow {
 	case knobRequested:
 		r.change = k.requested[s.Name]
 	}
-	r.effect, r.measured = v.Analysis.effects[s.Name]
+	r.effect, r.measured = v.Analysis.Effects[s.Name]
 	r.predicted = k.foreseen(v, s.Name)
 	if r.selected {
 		r.typed = k.typed
@@ -158,7 +158,7 @@ func (k *Knobs) rowOf(v *View, i int) knobRow {
 // foreseen is what is predicted of a knob: of the value that is staged, if it alone is, or
 // else of its better neighbour.
 func (k *Knobs) foreseen(v *View, name string) *predict.Prediction {
-	f := &v.Analysis.foresight
+	f := &v.Analysis.Foresight
 	value, staged := k.staged[name]
 	if !staged {
 		if len(k.staged) > 0 || len(k.requested) > 0 {
@@ -166,8 +166,8 @@ func (k *Knobs) foreseen(v *View, name string) *predict.Prediction {
 		}
 		return f.best(name)
 	}
-	if c := f.staged.Changes; len(c) == 1 && len(k.staged) == 1 && c[0].Name == name && sameValue(c[0].Value, value) {
-		return &f.staged
+	if c := f.Staged.Changes; len(c) == 1 && len(k.staged) == 1 && c[0].Name == name && sameValue(c[0].Value, value) {
+		return &f.Staged
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ func knobNameCell(p *canvas.Pen, r *knobRow) {
 		st = canvas.Bold
 	}
 	if r.selected {
-		p.Rune(pick(r.focused, canvas.Key, canvas.Bold), p.Glyphs().Mark).Space(1)
+		p.Rune(Pick(r.focused, canvas.Key, canvas.Bold), p.Glyphs().Mark).Space(1)
 	} else {
 		p.Space(2)
 	}
@@ -213,12 +213,12 @@ func knobValueCell(p *canvas.Pen, r *knobRow) {
 	} else {
 		p.Space(1)
 	}
-	st := pick(r.NoEffect == "", canvas.Bold, canvas.Dim)
+	st := Pick(r.NoEffect == "", canvas.Bold, canvas.Dim)
 	switch {
 	case r.value == "":
 		p.Text(canvas.Dim, "-")
 	case r.Type == "bool":
-		p.Text(st, pick(knob.On(r.value), "[x] on", "[ ] off"))
+		p.Text(st, Pick(knob.On(r.value), "[x] on", "[ ] off"))
 	default:
 		p.Text(st, r.value)
 	}
@@ -251,7 +251,7 @@ func (r *knobRow) writePredicted(p *canvas.Pen) {
 	if value := r.predicted.Changes[0].Value; r.state != knobStaged && at-len(value)-1 >= p.X {
 		p.To(at-len(value)-1).Text(canvas.Normal, value).Text(canvas.Dim, ":")
 	}
-	p.To(at).Bytes(pick(r.state == knobStaged, canvas.Staged, canvas.Dim), b)
+	p.To(at).Bytes(Pick(r.state == knobStaged, canvas.Staged, canvas.Dim), b)
 }
 
 // writeState writes how far a change is, or that it would be in vain.
@@ -269,7 +269,7 @@ func (r *knobRow) writeState(p *canvas.Pen) {
 		p.Rune(canvas.Warn, p.Glyphs().Arrow).Text(canvas.Warn, r.change)
 		word(canvas.Warn, " requested")
 	case knobConfirmed, knobFading:
-		st := pick(r.state == knobConfirmed, canvas.Confirmed, canvas.Dim)
+		st := Pick(r.state == knobConfirmed, canvas.Confirmed, canvas.Dim)
 		p.Rune(st, p.Glyphs().Tick)
 		word(st, " confirmed")
 	default:
@@ -289,11 +289,11 @@ func (r *knobRow) writeEffect(p *canvas.Pen) {
 	switch e := &r.effect; {
 	case e.Answer == stats.Different:
 		b := units.Narrow.AppendGain(p.Buf(), e.Estimate())
-		p.To(p.Limit-utf8.RuneCount(b)).Bytes(pick(e.Ratio < 1, canvas.Bad, canvas.Good), b)
+		p.To(p.Limit-utf8.RuneCount(b)).Bytes(Pick(e.Ratio < 1, canvas.Bad, canvas.Good), b)
 	case e.Answer == stats.Same:
 		atRight(p, canvas.Dim, "same")
-	case canvas.Width(e.missing) < p.Left():
-		atRight(p, canvas.Dim, e.missing)
+	case canvas.Width(e.Missing) < p.Left():
+		atRight(p, canvas.Dim, e.Missing)
 	default:
 		atRight(p, canvas.Dim, "not yet")
 	}
@@ -321,14 +321,14 @@ func (k *Knobs) drawFoot(v *View, r canvas.Rectangle) {
 		if !risky || row < r.H {
 			p.Text(canvas.Key, "esc").Text(canvas.Normal, " drop")
 		}
-		style := pick(k.risk.Grave, canvas.Bad, canvas.Warn)
+		style := Pick(k.risk.Grave, canvas.Bad, canvas.Warn)
 		switch {
 		case risky && row < r.H:
 			row += drawNote(v, canvas.Rect(r.X, r.Y+row, r.W, r.H-row), style, "risk: ", k.risk.Text)
 		case risky:
 			p.Text(style, "risk: ").Text(canvas.Normal, k.risk.Text)
 		}
-	} else if changed := v.Pic.next && v.Pic.seg.Index > 0; changed && (tall || r.H == 2) {
+	} else if changed := v.Pic.HasSegment && v.Pic.Segment.Index > 0; changed && (tall || r.H == 2) {
 		p := at(r.H - 1)
 		k.drawChange(v, &p)
 		r.H--
@@ -341,11 +341,11 @@ func (k *Knobs) drawFoot(v *View, r canvas.Rectangle) {
 		p.Text(canvas.Dim, knob.Range(s)).Text(canvas.Dim, "  applied at the ").Text(canvas.Dim, s.Applied)
 		row++
 	}
-	if e, ok := v.Analysis.effects[s.Name]; ok && row < r.H {
+	if e, ok := v.Analysis.Effects[s.Name]; ok && row < r.H {
 		p := at(row)
 		p.Text(canvas.Dim, "measured: ")
-		writeReason(&p, e.of)
-		p.Space(1).Text(canvas.Normal, e.says)
+		writeReason(&p, e.Of)
+		p.Space(1).Text(canvas.Normal, e.Says)
 		row++
 	}
 	if row < r.H {
@@ -357,21 +357,21 @@ func (k *Knobs) drawFoot(v *View, r canvas.Rectangle) {
 // writeForetold writes what is predicted of all that is staged or, without, of the values
 // next to a knob's own.
 func (k *Knobs) writeForetold(v *View, p *canvas.Pen, name string) {
-	f := &v.Analysis.foresight
+	f := &v.Analysis.Foresight
 	if len(k.staged) > 0 {
-		if f.staged.Made() && slices.Equal(f.staged.Changes, k.Changes()) {
+		if f.Staged.Made() && slices.Equal(f.Staged.Changes, k.Changes()) {
 			p.Text(canvas.Dim, "predicted: ")
-			writeGain(p, &f.staged)
+			writeGain(p, &f.Staged)
 		}
 		return
 	}
 	first := true
-	for i := range f.predicted {
-		n := &f.predicted[i]
+	for i := range f.Predicted {
+		n := &f.Predicted[i]
 		if n.Changes[0].Name != name {
 			continue
 		}
-		p.Text(pick(first, canvas.Dim, canvas.Normal), pick(first, "predicted: ", ", "))
+		p.Text(Pick(first, canvas.Dim, canvas.Normal), Pick(first, "predicted: ", ", "))
 		p.Text(canvas.Normal, n.Changes[0].Value).Space(1)
 		writeGain(p, n)
 		first = false
@@ -430,11 +430,11 @@ func drawNote(v *View, r canvas.Rectangle, style canvas.Style, head, text string
 
 // drawChange says what the newest configuration's change was, and cost.
 func (k *Knobs) drawChange(v *View, p *canvas.Pen) {
-	seg := &v.Pic.seg
+	seg := &v.Pic.Segment
 	p.Text(canvas.Dim, "#").Int(canvas.Dim, int64(seg.Index)).Space(1)
 	if cost, known := v.Analysis.cost(seg.Index); known && seg.TransitionSteps > 0 {
 		p.Text(canvas.Dim, "cost ").Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), cost)).Text(canvas.Dim, " in ").
-			Int(canvas.Normal, int64(seg.TransitionSteps)).Text(canvas.Dim, pick(seg.TransitionSteps == 1, " step: ", " steps: "))
+			Int(canvas.Normal, int64(seg.TransitionSteps)).Text(canvas.Dim, Pick(seg.TransitionSteps == 1, " step: ", " steps: "))
 	}
 	writeReason(p, seg.Reason)
 }

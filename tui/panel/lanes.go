@@ -1,4 +1,4 @@
-package tui
+package panel
 
 import (
 	"strconv"
@@ -145,7 +145,7 @@ func (t *Timeline) drawLanes(v *View, r canvas.Rectangle) {
 		t.drawLabel(v, r, y, li, st)
 		t.drawLane(v, r, y, li, rows.tall)
 		y++
-		for range pick(t.lanes[li].typ == laneStall, rows.stall-1, 0) {
+		for range Pick(t.lanes[li].typ == laneStall, rows.stall-1, 0) {
 			t.thicken(v, r.X+laneLabel, y)
 			y++
 		}
@@ -222,7 +222,7 @@ func (t *Timeline) drawLane(v *View, r canvas.Rectangle, y, li, tall int) {
 			continue
 		}
 		cause := trace.Cause(d)
-		h, letter := causeHue(cause), cause.Info().Letter
+		h, letter := CauseHue(cause), cause.Info().Letter
 		if l.typ == laneHost {
 			st := canvas.Host.Text() // context, not news: a thin line
 			if cause == trace.CauseWorkers {
@@ -341,10 +341,10 @@ func (t *Timeline) drawShare(v *View, r canvas.Rectangle, y int, l *lane) {
 	st := canvas.Dim
 	switch l.typ {
 	case laneStall:
-		st = stallStyle(f)
+		st = StallStyle(f)
 	case laneBar:
 		if l.track == trace.TrackCompute {
-			st = utilStyle(f, v.Win.starved)
+			st = utilStyle(f, v.Win.Starved)
 		}
 	}
 	v.C.Right(r.X+r.W-laneShare, y, laneShare-1, st, units.Narrow.AppendPercent(b[:0], min(f, 1)))

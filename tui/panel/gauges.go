@@ -1,4 +1,4 @@
-package tui
+package panel
 
 import (
 	"math"
@@ -13,8 +13,8 @@ import (
 
 // A device that is busy for less of the time than this is idle too much, or far too much.
 const (
-	utilGood = 0.85
-	utilPoor = 0.60
+	UtilGood = 0.85
+	UtilPoor = 0.60
 )
 
 // utilStyle is the colour of a share in which the device is busy, less the part of it that
@@ -24,15 +24,15 @@ func utilStyle(busy, starved float64) canvas.Style {
 	switch f := busy * (1 - starved); {
 	case math.IsNaN(f):
 		return canvas.Dim
-	case f < utilPoor:
+	case f < UtilPoor:
 		return canvas.Bad
-	case f < utilGood:
+	case f < UtilGood:
 		return canvas.Warn
 	}
 	return canvas.Good
 }
 
-func stallStyle(f float64) canvas.Style {
+func StallStyle(f float64) canvas.Style {
 	moderate, high := advice.Thresholds()
 	switch {
 	case math.IsNaN(f):
@@ -67,7 +67,7 @@ func gainStyle(ratio float64) canvas.Style {
 }
 
 // bold is the bold variant of a threshold's style.
-func bold(st canvas.Style) canvas.Style {
+func Bold(st canvas.Style) canvas.Style {
 	switch st {
 	case canvas.Good:
 		return canvas.GoodBold
@@ -86,14 +86,14 @@ type Gauges struct{ Card }
 func NewGauges() *Gauges { return &Gauges{Card{Name: "gauges"}} }
 
 // Place asks for a band of its own.
-func (*Gauges) Place(s space) place { return place{band: gaugesBand, rows: gaugeRows(s)} }
+func (*Gauges) Place(s Space) Place { return Place{Band: gaugesBand, Rows: gaugeRows(s)} }
 
 // gaugeRows returns the height of the gauges. On a low compact screen they have no box.
-func gaugeRows(s space) int {
+func gaugeRows(s Space) int {
 	switch {
-	case s.class == sizeLarge && s.rest() >= 40:
+	case s.Class == SizeLarge && s.Rest() >= 40:
 		return 7
-	case s.class == sizeCompact && s.h < 26:
+	case s.Class == SizeCompact && s.H < 26:
 		return 3
 	}
 	return 5
@@ -101,7 +101,7 @@ func gaugeRows(s space) int {
 
 // Draw draws one box for each gauge, side by side.
 func (*Gauges) Draw(v *View, r canvas.Rectangle) {
-	if v.Class == sizeCompact {
+	if v.Class == SizeCompact {
 		if r.H > 3 {
 			v.C.Box(r, "", "Gauges", false)
 		} else {
@@ -120,7 +120,7 @@ func (*Gauges) Draw(v *View, r canvas.Rectangle) {
 		b := canvas.Rect(x, r.Y, end-x, r.H)
 		p := v.C.Box(b, "", gauges[i].title, false)
 		if i == 0 {
-			device := v.Pic.snap.Meta.Device
+			device := v.Pic.Snap.Meta.Device
 			if !p.Whole(func(p *canvas.Pen) { p.Text(canvas.Dim, device).Rune(canvas.Dim, ' ') }) { // the header has all of it
 				device, _, _ = strings.Cut(device, " (")
 				p.Text(canvas.Dim, device).Rune(canvas.Dim, ' ')
@@ -153,8 +153,8 @@ func row(v *View, r canvas.Rectangle, y int) canvas.Pen {
 
 func gaugeUtil(v *View, r canvas.Rectangle) {
 	p := row(v, r, 0)
-	st := v.Win.style()
-	p.Bar(st, max(4, r.W-11), v.Win.util).Space(1).Bytes(bold(st), units.Narrow.AppendPercent(p.Buf(), v.Win.util)).Text(st, levelMark(st))
+	st := v.Win.Style()
+	p.Bar(st, max(4, r.W-11), v.Win.Util).Space(1).Bytes(Bold(st), units.Narrow.AppendPercent(p.Buf(), v.Win.Util)).Text(st, levelMark(st))
 	rows := r.H - 2
 	if rows > 2 && v.Pic.hasDriver() {
 		rows--
@@ -166,10 +166,10 @@ func gaugeUtil(v *View, r canvas.Rectangle) {
 	nvmlLine(v, &p)
 }
 
-func (p *picture) hasDriver() bool { return p.driver != [len(driverGauges)]gauge{} }
+func (p *Picture) hasDriver() bool { return p.driver != [len(driverGauges)]gauge{} }
 
 // driverLine prints the driver's other gauges, those that it has two samples of.
-func (pic *picture) driverLine(p *canvas.Pen) {
+func (pic *Picture) driverLine(p *canvas.Pen) {
 	for i := range driverGauges {
 		if g := pic.driver[i]; g.n >= 2 {
 			p.Whole(func(p *canvas.Pen) {
@@ -185,9 +185,9 @@ func (pic *picture) driverLine(p *canvas.Pen) {
 // is the host's cores and lacks some, how much of the time.
 func nvmlLine(v *View, p *canvas.Pen) {
 	g := v.Pic.nvml
-	meta := &v.Pic.snap.Meta
-	if least, _ := advice.Thresholds(); v.Win.starved >= least {
-		p.Text(canvas.Dim, "waits for core ").Bytes(canvas.Warn, units.Narrow.AppendPercent(p.Buf(), v.Win.starved))
+	meta := &v.Pic.Snap.Meta
+	if least, _ := advice.Thresholds(); v.Win.Starved >= least {
+		p.Text(canvas.Dim, "waits for core ").Bytes(canvas.Warn, units.Narrow.AppendPercent(p.Buf(), v.Win.Starved))
 		return
 	}
 	p.Text(canvas.Dim, "NVML ")
@@ -195,7 +195,7 @@ func nvmlLine(v *View, p *canvas.Pen) {
 	case g.n >= 2:
 		f := g.v / 100
 		p.Bytes(canvas.Bold, percentage(p.Buf(), g.v))
-		if hides := f - v.Win.util; hides > 0.05 {
+		if hides := f - v.Win.Util; hides > 0.05 {
 			p.Whole(func(p *canvas.Pen) {
 				p.Text(canvas.Normal, "  hides ").Bytes(canvas.Warn, units.Narrow.AppendPercent(p.Buf(), hides))
 			})
@@ -213,8 +213,8 @@ func nvmlLine(v *View, p *canvas.Pen) {
 }
 
 // unmeasured stands where a gauge has no sample.
-func (p *picture) unmeasured() string {
-	if p.snap.Meta.Imported != "" {
+func (p *Picture) unmeasured() string {
+	if p.Snap.Meta.Imported != "" {
 		return notRecorded
 	}
 	return "not measured yet"
@@ -242,7 +242,7 @@ func hostLine(v *View, p *canvas.Pen, line int) {
 		if v.Pic.host[i].n == 0 {
 			continue
 		}
-		p.Space(pick(any, 2, 0))
+		p.Space(Pick(any, 2, 0))
 		any = p.Whole(func(p *canvas.Pen) {
 			p.Text(canvas.Dim, g.name).Bytes(canvas.Normal, g.write(p.Buf(), v.Pic.host[i].v))
 		}) || any
@@ -253,11 +253,11 @@ func hostLine(v *View, p *canvas.Pen, line int) {
 }
 
 // noSteps says why there are no numbers yet.
-func (p *picture) noSteps() string {
+func (p *Picture) noSteps() string {
 	switch {
-	case p.snap.Outcome.Ended != 0:
+	case p.Snap.Outcome.Ended != 0:
 		return "ended without a step"
-	case len(p.snap.Recent) == 0:
+	case len(p.Snap.Recent) == 0:
 		return "waiting for the first step"
 	}
 	return "waiting for a step"
@@ -265,19 +265,19 @@ func (p *picture) noSteps() string {
 
 func gaugeRate(v *View, r canvas.Rectangle) {
 	p := row(v, r, 0)
-	if v.Pic.snap.Meta.Imported != "" && v.Win.sum.Samples == 0 {
+	if v.Pic.Snap.Meta.Imported != "" && v.Win.Sum.Samples == 0 {
 		p.Text(canvas.Dim, "samples "+notRecorded)
 	} else {
-		p.Bytes(canvas.Bold, units.AppendRate(p.Buf(), v.Win.rate)).Text(canvas.Dim, " samples/s")
+		p.Bytes(canvas.Bold, units.AppendRate(p.Buf(), v.Win.Rate)).Text(canvas.Dim, " samples/s")
 	}
 	versusA(v, &p)
 	rows := r.H - 2
-	if rows >= 3 && v.Win.steps() > 0 {
+	if rows >= 3 && v.Win.Steps() > 0 {
 		rows--
 		p = row(v, r, -2)
-		p.Text(canvas.Dim, "compute floor ").Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), v.Win.floor))
+		p.Text(canvas.Dim, "compute floor ").Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), v.Win.Floor))
 		p.Whole(func(p *canvas.Pen) {
-			p.Text(canvas.Dim, "  if never starved ~").Bytes(canvas.Normal, units.AppendRate(p.Buf(), v.Win.rate/v.Win.util)).Text(canvas.Dim, "/s")
+			p.Text(canvas.Dim, "  if never starved ~").Bytes(canvas.Normal, units.AppendRate(p.Buf(), v.Win.Rate/v.Win.Util)).Text(canvas.Dim, "/s")
 		})
 	}
 	spark(v, canvas.Rect(r.X, r.Y+1, r.W, rows), histRate, 0)
@@ -287,16 +287,16 @@ func gaugeRate(v *View, r canvas.Rectangle) {
 
 // stepTimes prints the mean and two quantiles of the step's time.
 func stepTimes(v *View, p *canvas.Pen) {
-	if v.Win.steps() == 0 {
+	if v.Win.Steps() == 0 {
 		p.Text(canvas.Dim, v.Pic.noSteps())
 		return
 	}
-	p.Text(canvas.Dim, "mean ").Bytes(canvas.Bold, units.Narrow.AppendTime(p.Buf(), v.Win.mean))
+	p.Text(canvas.Dim, "mean ").Bytes(canvas.Bold, units.Narrow.AppendTime(p.Buf(), v.Win.Mean))
 	p.Whole(func(p *canvas.Pen) {
-		p.Text(canvas.Dim, " p50 ").Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), v.Win.p50))
+		p.Text(canvas.Dim, " p50 ").Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), v.Win.P50))
 	})
 	p.Whole(func(p *canvas.Pen) {
-		p.Text(canvas.Dim, " p95 ").Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), v.Win.p95))
+		p.Text(canvas.Dim, " p95 ").Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), v.Win.P95))
 	})
 }
 
@@ -304,7 +304,7 @@ func stepTimes(v *View, p *canvas.Pen) {
 // steps of the configuration, which it therefore names.
 func versusA(v *View, p *canvas.Pen) {
 	c := v.Analysis.current()
-	if c == nil || c.Baseline || c.Segment.Index != v.Pic.seg.Index || c.VsA.Throughput.Answer == stats.Unknown {
+	if c == nil || c.Baseline || c.Segment.Index != v.Pic.Segment.Index || c.VsA.Throughput.Answer == stats.Unknown {
 		return
 	}
 	st := canvas.Dim
@@ -333,19 +333,19 @@ func gaugeQueue(v *View, r canvas.Rectangle) {
 	spark(v, canvas.Rect(r.X, r.Y+1, r.W, r.H-2), histQueue, capacity)
 	p = row(v, r, -1)
 	p.Text(canvas.Dim, "pin ")
-	switch meta := &v.Pic.snap.Meta; {
+	switch meta := &v.Pic.Snap.Meta; {
 	case meta.Imported != "":
 		p.Text(canvas.Dim, notRecorded)
 	case meta.Watched(): // how much is page-locked is PyTorch's own affair
-		p.Text(canvas.Normal, knob.ValueOf(v.Pic.seg.Knobs, "pin_memory"))
+		p.Text(canvas.Normal, knob.ValueOf(v.Pic.Segment.Knobs, "pin_memory"))
 	case v.Pic.pinned.v > 0:
 		p.Bytes(canvas.Normal, units.Narrow.AppendBytes(p.Buf(), int64(v.Pic.pinned.v)))
 	default:
 		p.Text(canvas.Normal, "none")
 	}
-	if v.Win.h2d > 0 {
+	if v.Win.H2D > 0 {
 		p.Whole(func(p *canvas.Pen) {
-			p.Text(canvas.Dim, "  H2D ").Bytes(canvas.Normal, units.Narrow.AppendTransfer(p.Buf(), v.Win.h2d))
+			p.Text(canvas.Dim, "  H2D ").Bytes(canvas.Normal, units.Narrow.AppendTransfer(p.Buf(), v.Win.H2D))
 		})
 	}
 }
@@ -371,21 +371,21 @@ func queueLevel(v *View) (ready, capacity float64) {
 }
 
 // dataLine prints data wait and data loading time, the two that people mix up.
-func (w *window) dataLine(p *canvas.Pen) {
-	n := w.steps()
+func (w *Window) dataLine(p *canvas.Pen) {
+	n := w.Steps()
 	if n == 0 {
 		return
 	}
 	wait := func(p *canvas.Pen) {
-		p.Text(canvas.Dim, "data wait ").Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), w.sum.Wait/n))
+		p.Text(canvas.Dim, "data wait ").Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), w.Sum.Wait/n))
 	}
 	both := p.Whole(func(p *canvas.Pen) {
 		wait(p.Text(canvas.Dim, "a step: "))
-		if w.sum.Load == 0 { // nobody recorded what workers did
+		if w.Sum.Load == 0 { // nobody recorded what workers did
 			p.Text(canvas.Dim, " ")
 			return
 		}
-		p.Text(canvas.Dim, ", worker time ").Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), w.sum.Load/n)).Text(canvas.Dim, " ")
+		p.Text(canvas.Dim, ", worker time ").Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), w.Sum.Load/n)).Text(canvas.Dim, " ")
 	})
 	if !both {
 		p.Whole(func(p *canvas.Pen) { wait(p); p.Text(canvas.Dim, " ") })
@@ -393,8 +393,8 @@ func (w *window) dataLine(p *canvas.Pen) {
 }
 
 // noQueue says why there is no queue to show.
-func (pic *picture) noQueue() string {
-	if pic.snap.Meta.Imported != "" {
+func (pic *Picture) noQueue() string {
+	if pic.Snap.Meta.Imported != "" {
 		return notRecorded
 	}
 	if knob.Off(pic.value("num_workers")) {
@@ -420,10 +420,10 @@ func drawGaugeLines(v *View, in canvas.Rectangle) {
 }
 
 func utilLine(v *View, p *canvas.Pen) {
-	st := v.Win.style()
+	st := v.Win.Style()
 	bar := min(max(4, p.Left()-16), 40)
 	p.Text(canvas.Dim, "util ")
-	p.Bar(st, bar, v.Win.util).Space(1).Bytes(bold(st), units.Narrow.AppendPercent(p.Buf(), v.Win.util)).Text(st, levelMark(st))
+	p.Bar(st, bar, v.Win.Util).Space(1).Bytes(Bold(st), units.Narrow.AppendPercent(p.Buf(), v.Win.Util)).Text(st, levelMark(st))
 }
 
 func stepLine(v *View, p *canvas.Pen) {
@@ -432,7 +432,7 @@ func stepLine(v *View, p *canvas.Pen) {
 }
 
 func rateLine(v *View, p *canvas.Pen) {
-	p.Text(canvas.Dim, "rate  ").Bytes(canvas.Bold, units.AppendRate(p.Buf(), v.Win.rate)).Text(canvas.Dim, " samples/s")
+	p.Text(canvas.Dim, "rate  ").Bytes(canvas.Bold, units.AppendRate(p.Buf(), v.Win.Rate)).Text(canvas.Dim, " samples/s")
 	versusA(v, p)
 }
 

@@ -1,4 +1,4 @@
-package tui
+package panel
 
 import (
 	"slices"
@@ -35,18 +35,21 @@ const (
 	biggerHelp    = "bigger steps with left or right (or H L)"
 
 	// The footer shows the terminal's arrows for these.
-	upDown    = "^v"
-	leftRight = "<>"
+	UpDown    = "^v"
+	LeftRight = "<>"
 )
 
 // scrollKeys binds the keys that scroll a list, by a line or by a page of ten.
 func scrollKeys(scroll func(lines int)) Binding {
-	return Binding{Keys: upDownKeys, Also: pageKeys, Show: upDown, Hint: "scroll", Replay: "scroll", Help: "scroll", Do: func(key string) tea.Cmd {
+	return Binding{Keys: upDownKeys, Also: pageKeys, Show: UpDown, Hint: "scroll", Replay: "scroll", Help: "scroll", Do: func(key string) tea.Cmd {
 		d, far := direction(key)
-		scroll(d * pick(far == stridePage, 10, 1))
+		scroll(d * Pick(far == stridePage, 10, 1))
 		return nil
 	}}
 }
+
+// Label returns the names of the keys as the footer has them.
+func (b *Binding) Label() string { return Pick(b.Show == "", b.Keys, b.Show) }
 
 // Names returns the names of the keys, those in Also included. A slash between them is for
 // readers only.
@@ -103,7 +106,7 @@ func direction(key string) (d int, far stride) {
 }
 
 // pick returns a where c holds, and else b.
-func pick[T any](c bool, a, b T) T {
+func Pick[T any](c bool, a, b T) T {
 	if c {
 		return a
 	}

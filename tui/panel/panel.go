@@ -1,4 +1,4 @@
-package tui
+package panel
 
 import (
 	tea "github.com/charmbracelet/bubbletea"
@@ -15,7 +15,7 @@ type Panel interface {
 	Describe() *Card
 
 	// Place returns what the panel asks of the layout.
-	Place(s space) place
+	Place(s Space) Place
 
 	// Draw draws what is inside the panel's box, and with v.Head what stands behind its title.
 	Draw(v *View, inside canvas.Rectangle)
@@ -48,13 +48,13 @@ func (c *Card) Describe() *Card { return c }
 type View struct {
 	C        *canvas.Canvas
 	Head     canvas.Pen      // behind the title of the panel's box
-	Pic      *picture        // the moment shown
-	Win      *window         // its last steps, which all numbers but the histories are of
-	Analysis *result         // the verdict on them and the comparisons
+	Pic      *Picture        // the moment shown
+	Win      *Window         // its last steps, which all numbers but the histories are of
+	Analysis *Analysis       // the verdict on them and the comparisons
 	Live     *trace.Snapshot // the newest snapshot
 	At       int64           // the moment that the user chose, ns
 
-	Class      sizeClass
+	Class      SizeClass
 	Focused    bool // the panel has the focus
 	Expanded   bool // the panel has the focus and the whole body
 	CanSet     bool // there is a run whose knobs can be changed

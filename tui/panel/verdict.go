@@ -1,4 +1,4 @@
-package tui
+package panel
 
 import (
 	"slices"
@@ -45,16 +45,16 @@ type Verdict struct {
 }
 
 // NewVerdict makes the panel. Its key stages what an advises among the knobs.
-func NewVerdict(an *result, k *Knobs) *Verdict {
+func NewVerdict(an *Analysis, k *Knobs) *Verdict {
 	return &Verdict{Card: Card{Key: "3", Name: "verdict", Title: "Verdict", Small: true, Keys: []Binding{
 		{Keys: "enter", Hint: "stage the advice", Help: "stage what it advises", Live: true,
-			When: func() bool { return an.told.First().Value != "" },
-			Do:   func(string) tea.Cmd { k.stageAdvice(an.told.First()); return nil }},
+			When: func() bool { return an.Told.First().Value != "" },
+			Do:   func(string) tea.Cmd { k.stageAdvice(an.Told.First()); return nil }},
 	}}}
 }
 
 // Place asks for the rows that Rows returned.
-func (*Verdict) Place(s space) place { return place{band: verdictBand, rows: s.verdict} }
+func (*Verdict) Place(s Space) Place { return Place{Band: verdictBand, Rows: s.Verdict} }
 
 // verdictRow is a line of the verdict.
 type verdictRow struct {
@@ -74,16 +74,16 @@ func (vd *Verdict) Loosen() { vd.tall.loosen() }
 
 // Rows returns the height of the panel: what the text needs, as long as the panels below can
 // show something.
-func (vd *Verdict) Rows(an *result, s space) int {
-	vd.wrap(&an.told, s.w-4)
+func (vd *Verdict) Rows(an *Analysis, s Space) int {
+	vd.wrap(&an.Told, s.W-4)
 	below := 11
 	switch {
-	case s.guide > 0: // it stands between, and tells of the STALL lane: gauges, that lane, the knobs
-		below = max(below, s.guide+gaugeRows(s)+2*leastRows)
-	case s.class == sizeCompact: // gauges, compute and STALL, some knobs
+	case s.Story > 0: // it stands between, and tells of the STALL lane: gauges, that lane, the knobs
+		below = max(below, s.Story+gaugeRows(s)+2*LeastRows)
+	case s.Class == SizeCompact: // gauges, compute and STALL, some knobs
 		below = gaugeRows(s) + 4 + compactKnobs
 	}
-	return min(vd.tall.n+2, max(leastRows, s.h-below))
+	return min(vd.tall.n+2, max(LeastRows, s.H-below))
 }
 
 // verdictLine is the verdict in one line.
@@ -95,7 +95,7 @@ func verdictLine(a *advice.Advice, p *canvas.Pen) {
 	}
 	p.Text(classStyle(v), strings.ToUpper(v.Class))
 	if v.Share > 0 && v.Group != trace.GroupNone {
-		p.Space(1).Bytes(stallStyle(v.Share), units.Narrow.AppendPercent(p.Buf(), v.Share)).Text(canvas.Dim, " chiefly ").Text(canvas.Normal, v.Dominant.String())
+		p.Space(1).Bytes(StallStyle(v.Share), units.Narrow.AppendPercent(p.Buf(), v.Share)).Text(canvas.Dim, " chiefly ").Text(canvas.Normal, v.Dominant.String())
 	}
 	if f.Knob != "" {
 		p.Text(canvas.Dim, ": try ").Text(canvas.Bold, f.Knob).Space(1).Text(canvas.Bold, f.Value)
@@ -104,8 +104,8 @@ func verdictLine(a *advice.Advice, p *canvas.Pen) {
 
 // Draw draws the text and, where the panel has the whole body, what else is known and the notes.
 func (vd *Verdict) Draw(v *View, r canvas.Rectangle) {
-	if v.Analysis.held != "" {
-		v.Head.Text(canvas.Dim, v.Analysis.held)
+	if v.Analysis.Held != "" {
+		v.Head.Text(canvas.Dim, v.Analysis.Held)
 	} else {
 		v.Win.write(&v.Head)
 	}
@@ -113,22 +113,22 @@ func (vd *Verdict) Draw(v *View, r canvas.Rectangle) {
 	if in.Empty() {
 		return
 	}
-	if v.Analysis.told.Verdict.Class == "" {
+	if v.Analysis.Told.Verdict.Class == "" {
 		v.C.Text(in.X, in.Y, in.W, canvas.Dim, "no verdict yet: it needs some steps")
 		return
 	}
-	vd.wrap(&v.Analysis.told, in.W)
+	vd.wrap(&v.Analysis.Told, in.W)
 	y := in.Y + vd.drawLines(v, in)
 	if v.Expanded && in.H > 12 {
 		y = vd.drawBeside(v, in, y)
 		v.C.Rule(in, y+1)
-		drawNotes(v.C, canvas.Rect(in.X-1, y+2, in.W, in.Y+in.H-y-2), &v.Pic.snap, 0)
+		DrawNotes(v.C, canvas.Rect(in.X-1, y+2, in.W, in.Y+in.H-y-2), &v.Pic.Snap, 0)
 	}
 }
 
 // drawBeside draws what is said beside the verdict below y, and returns where it ends.
 func (vd *Verdict) drawBeside(v *View, in canvas.Rectangle, y int) int {
-	if texts := v.Analysis.beside; vd.besideWidth != in.W || !slices.Equal(vd.besideText, texts) {
+	if texts := v.Analysis.Beside; vd.besideWidth != in.W || !slices.Equal(vd.besideText, texts) {
 		vd.besideWidth, vd.besideText, vd.beside = in.W, texts, nil
 		for _, text := range texts {
 			vd.beside = append(vd.beside, wrapWords(text, in.W))
@@ -165,14 +165,14 @@ func (vd *Verdict) drawLines(v *View, r canvas.Rectangle) int {
 		text := line.text
 		p := v.C.Pen(r.X, r.Y+i, r.W)
 		if i == 0 {
-			p.Text(classStyle(&v.Analysis.told.Verdict), vd.class)
+			p.Text(classStyle(&v.Analysis.Told.Verdict), vd.class)
 			text = text[len(vd.class):]
 		}
 		if i != cut-1 || n == len(vd.lines) {
 			p.Text(line.style, text).Text(canvas.Dim, line.aside)
 			continue
 		}
-		rest := pick(v.Expanded, " ~", verdictRest)
+		rest := Pick(v.Expanded, " ~", verdictRest)
 		for canvas.Width(text)+len(rest) > p.Left() && strings.Contains(text, " ") { // there is more
 			text = text[:strings.LastIndex(text, " ")]
 		}

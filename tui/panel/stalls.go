@@ -1,4 +1,4 @@
-package tui
+package panel
 
 import (
 	"sort"
@@ -24,11 +24,11 @@ func NewStalls() *Stalls {
 }
 
 // Place asks for some rows under the timeline.
-func (*Stalls) Place(s space) place {
-	if s.class == sizeCompact {
-		return place{band: lowerBand}
+func (*Stalls) Place(s Space) Place {
+	if s.Class == SizeCompact {
+		return Place{Band: lowerBand}
 	}
-	return place{band: mainBand, under: "timeline", rows: min(max(5, s.rest()/6), 8)}
+	return Place{Band: mainBand, Under: "timeline", Rows: min(max(5, s.Rest()/6), 8)}
 }
 
 // share is a row of the breakdown: what a part of the wall time went to.
@@ -54,7 +54,7 @@ func (s *Stalls) Draw(v *View, r canvas.Rectangle) {
 	if in.Empty() {
 		return
 	}
-	if v.Win.sum.Active() <= 0 {
+	if v.Win.Sum.Active() <= 0 {
 		v.C.Text(in.X, in.Y, in.W, canvas.Dim, v.Pic.noSteps())
 		return
 	}
@@ -81,10 +81,10 @@ func drawStack(v *View, x, y, w int) {
 		}
 		at += f
 	}
-	part(canvas.Compute, v.C.Glyphs.Block, v.Win.util)
+	part(canvas.Compute, v.C.Glyphs.Block, v.Win.Util)
 	for c := range trace.Cause(trace.NumCauses) {
 		if c != trace.CausePaused {
-			part(causeHue(c), c.Info().Letter, v.Win.sum.Share(c))
+			part(CauseHue(c), c.Info().Letter, v.Win.Sum.Share(c))
 		}
 	}
 }
@@ -99,7 +99,7 @@ func (s *Stalls) drawShares(v *View, r canvas.Rectangle) {
 	const wide = 27
 	var list [trace.NumCauses]trace.Cause
 	n := 0
-	of := v.Win.sum.Share
+	of := v.Win.Sum.Share
 	for c := range trace.Cause(trace.NumCauses) {
 		if of(c) >= 0.0005 && c != trace.CausePaused {
 			list[n] = c
@@ -116,10 +116,10 @@ func (s *Stalls) drawShares(v *View, r canvas.Rectangle) {
 		sort.Slice(shown, func(i, j int) bool { return shown[i] < shown[j] })
 	}
 	s.rows = append(s.rows[:0],
-		share{"compute", v.C.Glyphs.Levels[8], canvas.Compute, v.Win.util, v.Win.style()},
-		share{"all data", '=', canvas.Host, v.Win.data, stallStyle(v.Win.data)})
+		share{"compute", v.C.Glyphs.Levels[8], canvas.Compute, v.Win.Util, v.Win.Style()},
+		share{"all data", '=', canvas.Host, v.Win.Data, StallStyle(v.Win.Data)})
 	for _, c := range shown {
-		s.rows = append(s.rows, share{c.String(), c.Info().Letter, causeHue(c), of(c), canvas.Normal})
+		s.rows = append(s.rows, share{c.String(), c.Info().Letter, CauseHue(c), of(c), canvas.Normal})
 	}
 	w := r.W / side
 	for i := range side {

@@ -1,4 +1,4 @@
-package tui
+package panel
 
 import "dev.gpustall/tui/canvas"
 
@@ -20,7 +20,7 @@ func NewOutput(lines func() []string) *Output {
 }
 
 // Place asks for half of the screen, instead of the other side panels.
-func (*Output) Place(s space) place { return placeInstead(s) }
+func (*Output) Place(s Space) Place { return placeInstead(s) }
 
 // Draw draws the last lines that have room.
 func (o *Output) Draw(v *View, r canvas.Rectangle) {

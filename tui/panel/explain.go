@@ -1,4 +1,4 @@
-package tui
+package panel
 
 import (
 	"cmp"
@@ -29,7 +29,7 @@ type record struct {
 // the longest stall stays for holdFor.
 func (t *Timeline) Explain(v *View) { t.explain(v.Pic, v.Paused, v.Focused, !v.Frozen) }
 
-func (t *Timeline) explain(p *picture, paused, focused, moves bool) {
+func (t *Timeline) explain(p *Picture, paused, focused, moves bool) {
 	var g attribution.Gap
 	at := int64(-1)
 	if t.cursor >= 0 {
@@ -45,7 +45,7 @@ func (t *Timeline) explain(p *picture, paused, focused, moves bool) {
 		key[1] = g.Start
 	case unknown && paused:
 		key[1] = -2
-	case len(p.snap.Recent) == 0:
+	case len(p.Snap.Recent) == 0:
 		key[1] = -4
 	case unknown:
 		key[1] = -3
@@ -60,14 +60,14 @@ func (t *Timeline) explain(p *picture, paused, focused, moves bool) {
 	text := ""
 	switch {
 	case g.Any():
-		text = t.gapText(&p.snap, &g, at)
+		text = t.gapText(&p.Snap, &g, at)
 	case at >= 0:
 		text = t.momentText(at, at+t.Bin())
 	case unknown && paused:
 		text = "paused: nothing runs on the device"
 	case len(t.spans) == 0:
 		text = "nothing recorded in this window"
-	case len(p.snap.Recent) == 0:
+	case len(p.Snap.Recent) == 0:
 		text = "no step has ended yet: time is charged to causes from the first one on"
 	case unknown:
 		text = "no step has ended in this window: its stalls are not known yet"
@@ -146,7 +146,7 @@ func (c *record) gapText(snap *trace.Snapshot, g *attribution.Gap, at int64) str
 	}
 	long := units.Prose.Time(g.End - g.Start)
 	if cause == trace.CausePaused {
-		return b.String() + pick(snap.EvaluatedAt((s.Start+s.End)/2), "the model was evaluated for ", "paused by you for ") + long
+		return b.String() + Pick(snap.EvaluatedAt((s.Start+s.End)/2), "the model was evaluated for ", "paused by you for ") + long
 	}
 	long += partsText(g)
 	batch := s.Batch
@@ -163,9 +163,9 @@ func (c *record) gapText(snap *trace.Snapshot, g *attribution.Gap, at int64) str
 		words := cause.Info().Means
 		if cause == trace.CauseLaunch { // the spans tell which of the two it was
 			enqueuing := c.most(s.Start, s.End, func(o *trace.Span) bool { return o.Kind == trace.KindEnqueue && o.Step == s.Step }) >= 0
-			words = pick(enqueuing, "the host was still enqueuing", "launch overhead")
+			words = Pick(enqueuing, "the host was still enqueuing", "launch overhead")
 		}
-		return b.String() + pick(2*g.Data() > g.End-g.Start, "starved ", "device idle ") + long + ": " + words + of
+		return b.String() + Pick(2*g.Data() > g.End-g.Start, "starved ", "device idle ") + long + ": " + words + of
 	}
 	b.WriteString("starved " + long)
 	w := -1

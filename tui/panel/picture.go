@@ -1,4 +1,4 @@
-package tui
+package panel
 
 import (
 	"math"
@@ -17,17 +17,17 @@ const histLen = 200
 
 // picture is what one frame shows: a snapshot as of one moment, with the numbers
 // that the panels print. It is made once a tick and drawn as it is.
-type picture struct {
-	snap trace.Snapshot // nothing later than at
-	at   int64
-	edge int64 // the moment up to which device spans can be known
-	seg  trace.Segment
-	next bool // there is a segment
+type Picture struct {
+	Snap       trace.Snapshot // nothing later than at
+	At         int64
+	Edge       int64 // the moment up to which device spans can be known
+	Segment    trace.Segment
+	HasSegment bool // there is a segment
 
 	past   []trace.Step // the steps before a moment that is no longer in memory
 	pastAt int64
 
-	loss float64 // of the last step; NaN when the device does no arithmetic
+	Loss float64 // of the last step; NaN when the device does no arithmetic
 
 	nvml            gauge
 	driver          [len(driverGauges)]gauge
@@ -36,7 +36,7 @@ type picture struct {
 	pinned          gauge
 	bucket          int64 // ns of one history bucket
 	hist            [histLen]point
-	drops           int64
+	Drops           int64
 }
 
 // driverGauges are what the driver tells beside its utilisation, where it does:
@@ -95,27 +95,27 @@ type point struct {
 }
 
 // draw computes the picture of s at the moment at.
-func (p *picture) compute(s *trace.Snapshot, at int64) {
-	p.snap = *s
-	p.at = at
+func (p *Picture) Compute(s *trace.Snapshot, at int64) {
+	p.Snap = *s
+	p.At = at
 	p.truncate()
-	s = &p.snap
+	s = &p.Snap
 
-	p.edge = at
+	p.Edge = at
 	if n := len(s.Recent); n > 0 {
-		p.edge = max(s.Recent[n-1].End, at-500e6)
+		p.Edge = max(s.Recent[n-1].End, at-500e6)
 		if s.Outcome.Ended != 0 { // what the program does after its last step says nothing of any
-			p.edge = s.Recent[n-1].End
+			p.Edge = s.Recent[n-1].End
 		}
 	}
-	p.next = len(s.Segments) > 0
-	p.seg = trace.Segment{}
-	if p.next {
-		p.seg = s.Segments[len(s.Segments)-1]
+	p.HasSegment = len(s.Segments) > 0
+	p.Segment = trace.Segment{}
+	if p.HasSegment {
+		p.Segment = s.Segments[len(s.Segments)-1]
 	}
-	p.loss = math.NaN()
+	p.Loss = math.NaN()
 	if n := len(s.Recent); n > 0 {
-		p.loss = float64(s.Recent[n-1].Loss)
+		p.Loss = float64(s.Recent[n-1].Loss)
 	}
 	p.history()
 
@@ -129,12 +129,12 @@ func (p *picture) compute(s *trace.Snapshot, at int64) {
 	p.ready = last(s.Gauges["queue_ready"], at)
 	p.capacity = last(s.Gauges["queue_cap"], at)
 	p.pinned = last(s.Gauges["pinned_bytes"], at)
-	p.drops = s.Outcome.Dropped()
+	p.Drops = s.Outcome.Dropped()
 }
 
 // truncate drops what happened after the moment shown.
-func (p *picture) truncate() {
-	s, at := &p.snap, p.at
+func (p *Picture) truncate() {
+	s, at := &p.Snap, p.At
 	if at >= s.Now {
 		return
 	}
@@ -176,28 +176,28 @@ func experimentsBefore(xs []trace.Experiment, segments []trace.Segment, at int64
 
 // before returns the last steps before the moment at. Those that are no longer in
 // memory are read once.
-func (p *picture) before(at int64) []trace.Step {
-	if r := p.snap.Recent; len(r) > attribution.WindowMost && at >= r[attribution.WindowMost].End {
+func (p *Picture) before(at int64) []trace.Step {
+	if r := p.Snap.Recent; len(r) > attribution.WindowMost && at >= r[attribution.WindowMost].End {
 		n := sort.Search(len(r), func(i int) bool { return r[i].End > at })
 		return r[:n:n]
 	}
 	if p.past == nil || p.pastAt != at {
-		p.past, _ = p.snap.Before(at, attribution.WindowMost) // what cannot be read is not shown
+		p.past, _ = p.Snap.Before(at, attribution.WindowMost) // what cannot be read is not shown
 		p.pastAt = at
 	}
 	return p.past
 }
 
 // history fills the buckets up to the edge, newest last.
-func (p *picture) history() {
-	h := &p.snap.History
+func (p *Picture) history() {
+	h := &p.Snap.History
 	bucket := int64(500e6)
-	if p.at < 15e9 {
+	if p.At < 15e9 {
 		bucket = 100e6
 	}
 	fine := max(1, h.Bucket)
 	bucket = max(bucket, fine) / fine * fine
-	end := p.edge / bucket // the first bucket that is not complete
+	end := p.Edge / bucket // the first bucket that is not complete
 	start := end - histLen
 	p.bucket = bucket
 	clear(p.hist[:])
@@ -219,8 +219,8 @@ func (p *picture) history() {
 
 // newest gives set the newest sample of a gauge in or before each bucket of the history,
 // which begins with the bucket start.
-func (p *picture) newest(name string, start int64, set func(i int, v float64)) {
-	for i, pts := len(p.hist)-1, p.snap.Gauges[name]; i >= 0 && len(pts) > 0; i-- {
+func (p *Picture) newest(name string, start int64, set func(i int, v float64)) {
+	for i, pts := len(p.hist)-1, p.Snap.Gauges[name]; i >= 0 && len(pts) > 0; i-- {
 		t := (start + int64(i) + 1) * p.bucket
 		k := sort.Search(len(pts), func(j int) bool { return pts[j].T > t })
 		if k == 0 {
@@ -232,7 +232,7 @@ func (p *picture) newest(name string, start int64, set func(i int, v float64)) {
 }
 
 // value is a knob's value in force.
-func (p *picture) value(name string) string { return knob.ValueOf(p.seg.Knobs, name) }
+func (p *Picture) value(name string) string { return knob.ValueOf(p.Segment.Knobs, name) }
 
 // last is the newest sample at or before t.
 func last(pts []trace.Point, t int64) gauge {

@@ -1,4 +1,4 @@
-package tui
+package panel
 
 import (
 	"dev.gpustall/engine/base/units"
@@ -32,7 +32,7 @@ func (t *Timeline) drawAxis(v *View, r canvas.Rectangle, y int) {
 	if now := v.C.Pen(x0+t.cols-4, y, 4); !v.Frozen && t.cols > 12 {
 		now.Text(canvas.Dim, " now")
 	}
-	segs := v.Pic.snap.Segments
+	segs := v.Pic.Snap.Segments
 	for i := len(segs) - 1; i > 0; i-- {
 		c := segs[i].Start/t.Bin() - t.first
 		if c < 0 {

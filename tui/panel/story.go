@@ -1,4 +1,4 @@
-package tui
+package panel
 
 import "dev.gpustall/tui/canvas"
 
@@ -32,8 +32,8 @@ func (g *Story) Rows(w int) int {
 const storyIndent = 8
 
 // Place asks for the rows that Rows returned.
-func (*Story) Place(s space) place {
-	return pick(s.guide > 0, place{band: guideBand, rows: s.guide}, place{})
+func (*Story) Place(s Space) Place {
+	return Pick(s.Story > 0, Place{Band: guideBand, Rows: s.Story}, Place{})
 }
 
 // Draw draws the lines that have room.

@@ -1,0 +1,181 @@
+package panel
+
+import (
+	"fmt"
+	"slices"
+
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/predict"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/trace"
+)
+
+// result is what the last analysis found.
+type Analysis struct {
+	Win      Window
+	Told     advice.Advice
+	Beside   []string       // what is said beside verdict and advice: whether this machine can feed the device, where that is known, and what to know
+	Held     string         // which steps the verdict is on while an experiment goes on; else empty: the window's
+	Labels   []advice.Label // of the window, and of settings without a step yet
+	Segs     []attribution.SegmentStats
+	Starved  []float64                  // of each of segs, as the window's
+	Missing  []string                   // what keeps each of segs from a comparison with A, if anything
+	Notes    []string                   // on each of segs
+	Asked    []attribution.SegmentStats // of each experiment, its B as if it were a segment
+	Unasked  []string                   // what keeps each of asked from an answer
+	Effects  map[string]Effect          // of each knob's last change, when it changed alone
+	Baseline trace.Baseline             // the choice of segment A
+	At       int64                      // the moment analysed
+	Foresight
+}
+
+// effect is what the last change of one knob did to the throughput.
+type Effect struct {
+	stats.Change
+	Missing string // what keeps it from an answer
+	Says    string // all of it
+	Of      string // the change
+}
+
+// foresight is what other settings would do.
+type Foresight struct {
+	Predicted []predict.Prediction // for a step up and down of each knob
+	Staged    predict.Prediction   // for what was staged on the screen, all of it together
+}
+
+// best is the better one of a knob's neighbours; nil where nothing is predicted.
+func (f *Foresight) best(knob string) (best *predict.Prediction) {
+	for i := range f.Predicted {
+		if p := &f.Predicted[i]; p.Changes[0].Name == knob && (best == nil || p.Rate > best.Rate) {
+			best = p
+		}
+	}
+	return best
+}
+
+// Findings is an analysis with what single panels show of it.
+type Findings struct {
+	Analysis
+	Ops    attribution.OpTable // of the segment shown
+	Base   attribution.OpTable // of the baseline
+	MFU    attribution.MFU     // of the segment shown, where ...
+	HasMFU bool                // ... it is known
+	Blame  attribution.Blame   // of the whole run
+	Ranks  []trace.Rank        // over rankWindow
+}
+
+// Analyse analyses a snapshot, and predicts what the staged settings would do. pull returns the
+// session with the spans of an interval.
+func Analyse(s *trace.Snapshot, pull func(from, to int64) *trace.Snapshot, staged []knob.Setting) Findings {
+	asOfNow(s)
+	steps := attribution.Window(s)
+	if n := len(steps); n > 0 {
+		s.Spans = pull(steps[0].Start, min(steps[n-1].End, s.Now)).Spans
+	}
+	r := Findings{Analysis: Analysis{
+		Win:      newWindow(steps),
+		Segs:     attribution.Segments(s),
+		Effects:  map[string]Effect{},
+		Baseline: s.Baseline, At: s.Now,
+	}, Blame: attribution.Blames(s), Ranks: s.Ranks(s.Now-int64(rankWindow), s.Now)}
+	r.Win.Starved = advice.WithoutCore(s, r.Win.Tally)
+	var judged *trace.Tally
+	judged, r.Held = hold(s, r.Segs, r.Win.Tally)
+	r.Told = advice.Of(s, judged, r.Segs)
+	if question, answer := r.Told.Feed(s.Meta.Device); answer != "" {
+		r.Beside = append(r.Beside, question+" "+answer)
+	}
+	for i := range r.Told.Asides {
+		r.Beside = append(r.Beside, "To know: "+r.Told.Asides[i].Evidence+".")
+	}
+	if m := r.Told.Model; m != nil {
+		r.Predicted = m.Neighbours()
+		if len(staged) > 0 {
+			r.Staged, _ = m.Predict(staged...)
+		}
+	}
+	r.Labels = advice.Labels(s, r.Win.Tally)
+	for _, l := range advice.Labels(s, new(trace.Tally)) {
+		if !slices.ContainsFunc(r.Labels, func(o advice.Label) bool { return o.Key == l.Key }) {
+			r.Labels = append(r.Labels, l)
+		}
+	}
+	if n := len(steps); n > 0 {
+		for _, g := range s.Segments {
+			if g.Index == steps[n-1].Segment {
+				r.Ops = attribution.Ops(s, g)
+				r.MFU, r.HasMFU = attribution.MFUOf(s, &g)
+			}
+		}
+		for i := range r.Segs {
+			if r.Segs[i].Baseline {
+				r.Base = attribution.Ops(s, r.Segs[i].Segment)
+			}
+		}
+	}
+	for _, t := range r.Told.Tried {
+		c := t.Change.Throughput
+		r.Effects[t.Knob] = Effect{c, c.Missing.String(), c.String(), t.From + arrowText + t.To} // the last one stays
+	}
+	for i := range r.Segs {
+		r.Starved = append(r.Starved, advice.WithoutCore(s, s.Tally(r.Segs[i].Segment.Index)))
+		missing := r.Segs[i].VsA.Throughput.Missing
+		r.Missing = append(r.Missing, Pick(missing.OfA(), "run A longer", missing.String()))
+		r.Notes = append(r.Notes, noteOf(&r.Segs[i], r.Told.Remarks[i]))
+	}
+	for i := range r.Told.Experiments {
+		x := &r.Told.Experiments[i]
+		b := attribution.SegmentStats{Segment: trace.Segment{Index: x.First, Knobs: x.Settings[1], Reason: x.Text()}, Steps: int(x.Sides[1].Steps), Excluded: int(x.LeftOut), VsA: x.Change}
+		r.Asked, r.Unasked = append(r.Asked, b), append(r.Unasked, x.Change.Throughput.Missing.String())
+	}
+	return r
+}
+
+// hold is what the verdict is on: the window, or, while an experiment lets settings take
+// turns or serves cached batches, all steps of the settings that it found. The verdict would
+// else change with every block. held says so; empty for the window.
+func hold(s *trace.Snapshot, rows []attribution.SegmentStats, window *trace.Tally) (judged *trace.Tally, held string) {
+	n := len(s.Experiments)
+	if n == 0 || !s.Experiments[n-1].Running() {
+		return window, ""
+	}
+	x := attribution.Experiment{Experiment: s.Experiments[n-1]}
+	for i := range rows {
+		if r := &rows[i]; r.Segment.Index == x.First-1 && r.Steps >= advice.MinSteps {
+			return s.Tally(r.Segment.Index), fmt.Sprintf("held while %s goes on: all %s of %s ", x.Name(), units.Counted(r.Steps, "step", "steps"), r.Name())
+		}
+	}
+	return window, ""
+}
+
+// asOfNow counts the steps of the newest segment again when some of them end after
+// the moment shown.
+func asOfNow(s *trace.Snapshot) {
+	n := len(s.Tallies)
+	if n == 0 || s.Tallies[n-1].End <= s.Now {
+		return
+	}
+	s.Tallies = slices.Clone(s.Tallies)
+	s.Tallies[n-1], _ = s.TallyUntil(s.Tallies[n-1].Segment, s.Now) // of what can be read
+}
+
+// current is the newest segment's row, nil before there is one.
+func (a *Analysis) current() *attribution.SegmentStats {
+	if len(a.Segs) == 0 {
+		return nil
+	}
+	return &a.Segs[len(a.Segs)-1]
+}
+
+// cost is the device's idle time in a segment's transition, once it is worked out.
+func (a *Analysis) cost(index int32) (ns int64, known bool) {
+	for i := len(a.Segs) - 1; i >= 0; i-- {
+		if g := &a.Segs[i].Segment; g.Index == index {
+			return g.Transition, true
+		}
+	}
+	return 0, false
+}
