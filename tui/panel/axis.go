@@ -6,8 +6,8 @@ import (
 	"dev.gpustall/tui/canvas"
 )
 
-// drawAxis draws where a step begins whose ops are timed, times relative to the
-// right edge, and the knob changes.
+// drawAxis draws the time axis: times relative to the right edge, a t where a step with timed ops
+// begins, and the changes of knobs.
 func (t *Timeline) drawAxis(v *View, r canvas.Rectangle, y int) {
 	x0 := r.X + laneLabel
 	for c := range t.cols {
@@ -56,7 +56,7 @@ func (t *Timeline) drawCursor(v *View, r canvas.Rectangle, y0, y1 int) {
 	}
 }
 
-// drawMoment says at the right of the timeline's title which moment is shown.
+// drawMoment writes, at the right of the timeline's title, which moment is shown.
 func drawMoment(v *View, r canvas.Rectangle) {
 	var b [48]byte
 	text, st := b[:0], canvas.Paused

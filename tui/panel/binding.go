@@ -105,7 +105,7 @@ func direction(key string) (d int, far stride) {
 	return 0, strideOne
 }
 
-// pick returns a where c holds, and else b.
+// Pick returns a where c holds, and else b.
 func Pick[T any](c bool, a, b T) T {
 	if c {
 		return a

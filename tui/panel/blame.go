@@ -68,7 +68,8 @@ func (b *Blame) turn(string) tea.Cmd {
 	return nil
 }
 
-// columns returns the columns. What starved the device, and who, stay longest.
+// columns returns the columns. On a narrow table those that say who starved the device, and for
+// how long, go last.
 func (b *Blame) columns() []canvas.Column[culprit] {
 	text := func(title string, w, drop int, text func(r *culprit) string) canvas.Column[culprit] {
 		return canvas.Column[culprit]{Title: title, W: w, Drop: drop, Cell: func(p *canvas.Pen, r *culprit) { p.Text(canvas.Normal, text(r)) }}
@@ -88,7 +89,7 @@ func (b *Blame) columns() []canvas.Column[culprit] {
 	seen := canvas.Column[culprit]{Title: "seen", W: 5, Drop: 4, Right: true, Shown: func() bool { return b.bySample },
 		Cell: func(p *canvas.Pen, r *culprit) { p.Int(canvas.Normal, int64(r.Seen)) }}
 	note := text("note", 14, 6, func(r *culprit) string { return r.Note() })
-	note.Shown = func() bool { // else its room is better for the samples' names
+	note.Shown = func() bool { // without notes, the names of the samples have its room
 		return !b.bySample && slices.ContainsFunc(b.batches, func(r culprit) bool { return r.Note() != "" })
 	}
 	starved := time("starved", 0, func(r *culprit) (int64, bool) { return r.Starved, true })
@@ -111,7 +112,7 @@ func (b *Blame) columns() []canvas.Column[culprit] {
 	}
 }
 
-// writeTail writes a text, or its end where not all of it has room.
+// writeTail writes a text. Where it is too long it writes the end.
 func writeTail(p *canvas.Pen, s string) {
 	end, cut := units.Tail(s, p.Left())
 	if cut {

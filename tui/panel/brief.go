@@ -21,11 +21,11 @@ func (b *Brief) Draw(v *View, r canvas.Rectangle) {
 		y++
 		return p
 	}
-	const most = 3 // what is left to a gauge, STALL and the knob
+	const rest = 3 // rows that a gauge, STALL and the knob need
 	b.verdict.wrap(&v.Analysis.Told, r.W-2)
-	if n := len(b.verdict.lines); n > 0 && v.Analysis.Told.Verdict.Class != "" && n <= r.H-most {
+	if n := len(b.verdict.lines); n > 0 && v.Analysis.Told.Verdict.Class != "" && n <= r.H-rest {
 		y += b.verdict.drawLines(v, canvas.Rect(r.X+1, y, r.W-2, n))
-	} else { // in short
+	} else {
 		p := line()
 		verdictLine(&v.Analysis.Told, &p)
 	}
@@ -49,7 +49,7 @@ func (b *Brief) Draw(v *View, r canvas.Rectangle) {
 		v.C.Rule(r, y)
 		y++
 	}
-	// The lanes: the timeline's own rows, which keep STALL longest.
+	// Where there is little room the timeline leaves out lanes, STALL last.
 	if h := stop - y; h > 0 {
 		b.timeline.drawLanes(v, canvas.Rect(r.X, y, r.W, h))
 	}

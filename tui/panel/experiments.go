@@ -14,36 +14,37 @@ import (
 	"dev.gpustall/tui/canvas"
 )
 
-// ExperimentsPanel is the panel with one row for each segment of constant knobs, and one row for
+// Experiments is the panel with one row for each segment of constant knobs, and one row for
 // all segments of an experiment.
 type Experiments struct {
 	Card
 	sel   int // the row selected; -1 follows the newest
-	segs  int // rows there are
-	note  int // columns that the longest of their notes needs
+	segs  int // number of rows
+	note  int // columns that the longest note of a row needs
 	table canvas.Table[experiment]
 	rows  []experiment
 }
 
-// experiment is a row: a segment, what it is compared with and where it stands.
+// experiment is a row: what was measured of a segment, or of side B of an experiment, and how it
+// compares with baseline A.
 type experiment struct {
 	*attribution.SegmentStats
 	rate           float64 // samples a second
 	mean, p50, p95 int64   // ns a step
 	util, starved  float64
-	steps          int64  // that these are of
-	missing        string // what keeps it from a comparison
-	note           string // why it began, and what the comparison does not say
+	steps          int64  // number of steps that these are of
+	missing        string // why there is no comparison yet
+	note           string // why the segment began, and a remark on the comparison
 	baseline       bool   // it is A
 	current        bool   // its knobs are those in force
 
 	asked *attribution.Experiment // nil where the row is of one segment
 }
 
-// askedMarks stand in the place of a segment's number.
+// askedMarks are shown for experiments, where segments have their number.
 var askedMarks = map[trace.ExperimentKind]string{trace.Paired: "A/B", trace.Ceiling: "max", trace.Tune: "tun"}
 
-// noteOf is why a segment began, and what is to be said of it.
+// noteOf returns the note of a segment: why it began, and a remark.
 func noteOf(s *attribution.SegmentStats, remark string) string {
 	if remark == "" || s.Segment.Reason == "" {
 		return s.Segment.Reason + remark
@@ -51,7 +52,7 @@ func noteOf(s *attribution.SegmentStats, remark string) string {
 	return s.Segment.Reason + "; " + remark
 }
 
-// noteWidth is how many columns writeReason needs for a note.
+// noteWidth returns how many columns writeReason needs for a note.
 func noteWidth(note string) int {
 	return canvas.Width(note) - strings.Count(note, arrowText)*(len(arrowText)-1)
 }
@@ -107,15 +108,16 @@ func (e *Experiments) Other(v *View) []knob.Setting {
 	return nil
 }
 
-// height is what the rows need with their box and their titles in a panel of w columns,
-// and a line for the note where that is cut; a little more at the most on tall screens.
+// height returns the height of a panel of w columns: its box, its titles and its rows, and a line
+// for the note where the note is cut. There is a limit, which is higher on tall screens.
 func (e *Experiments) height(s Space, w int) int {
 	most := Pick(s.Class == SizeLarge, 10, 7) + max(0, s.H-34)/8
 	return min(most, 3+max(1, e.segs)+Pick(e.note > e.table.Room(w-4), 1, 0))
 }
 
-// measuredColumns: how sure a comparison is stays longer than what was compared, which
-// the note under the table says. Behind the first come the knobs that changed.
+// measuredColumns are the columns without those of knobs, which come after the first. On a narrow
+// table the interval of a comparison stays longer than what was compared, because the note under
+// the table says that.
 var measuredColumns = []canvas.Column[experiment]{
 	{Title: "#", W: 4, Cell: func(p *canvas.Pen, e *experiment) {
 		switch {
@@ -194,13 +196,13 @@ var measuredColumns = []canvas.Column[experiment]{
 }
 
 // compared reports whether a row is compared with A, or will be. A tune may end without an
-// interval: where all that it measured of both was far apart.
+// interval, where it measured both only at times far apart.
 func (e *experiment) compared() bool {
 	x := e.asked
 	return x == nil || x.FromA && (x.Kind != trace.Tune || x.Running() || e.VsA.Throughput.Answer != stats.Unknown)
 }
 
-// shortTitles are the titles of knobs whose names are long.
+// shortTitles are the titles of knobs with long names.
 var shortTitles = map[string]string{
 	"num_workers": "workers", "prefetch_factor": "prefetch", "pin_memory": "pin", "persistent_workers": "persistent",
 	"batch_size": "batch", "device_transforms": "on device", "gradient_accumulation": "accumulate", "checkpointing": "checkpoint",
@@ -226,8 +228,8 @@ func (e *Experiments) Update(specs []knob.Spec, r *Analysis) {
 	e.knobColumns(specs, settings)
 }
 
-// knobColumns makes the columns of the knobs that changed, which the specs give an
-// order, as wide as what they hold.
+// knobColumns makes one column for each knob that changed, in the order of the specs and as wide
+// as its values.
 func (e *Experiments) knobColumns(specs []knob.Spec, settings [][]knob.Setting) {
 	const most = 12
 	columns := slices.Clone(measuredColumns[:1])
@@ -266,7 +268,7 @@ func knobCell(name string) func(*canvas.Pen, *experiment) {
 	}
 }
 
-// measured writes a cell once the segment has steps.
+// measured makes a cell that shows a dash while the segment has no steps.
 func measured(cell func(*canvas.Pen, *experiment)) func(*canvas.Pen, *experiment) {
 	return func(p *canvas.Pen, e *experiment) {
 		if e.steps == 0 {
@@ -303,8 +305,8 @@ func (e *Experiments) Draw(v *View, r canvas.Rectangle) {
 	}
 }
 
-// fill makes the rows of the analysis: those of segments, and of an experiment where it
-// began.
+// fill makes the rows from the analysis: one for each segment, and one for each experiment, at the
+// place where it began.
 func (e *Experiments) fill(v *View) {
 	e.rows = e.rows[:0]
 	e.table.Pinned = -1
@@ -335,7 +337,7 @@ func (e *Experiments) fill(v *View) {
 	e.table.Cursor = e.selected(len(e.rows))
 }
 
-// askedRow is the row of an experiment, by its place: what it measured of B.
+// askedRow returns the row of experiment number i: what it measured of B.
 func askedRow(v *View, i int) experiment {
 	x := &v.Analysis.Told.Experiments[i]
 	b := &x.Sides[1]
@@ -349,7 +351,7 @@ func askedRow(v *View, i int) experiment {
 	return row
 }
 
-// selected is the row selected among n, -1 where there is none.
+// selected returns the selected row among n, -1 where there is none.
 func (e *Experiments) selected(n int) int {
 	if e.sel < 0 || e.sel >= n {
 		return n - 1
@@ -357,7 +359,7 @@ func (e *Experiments) selected(n int) int {
 	return e.sel
 }
 
-// move selects another row; the last one is the newest whichever that is.
+// move selects another row. Once the last row is selected, so is each newer one.
 func (e *Experiments) move(d, n int) {
 	if n == 0 {
 		return
@@ -377,10 +379,10 @@ func (e *Experiments) drawNote(c *canvas.Canvas, r canvas.Rectangle, s *experime
 		Text(canvas.Dim, Pick(s.Steps == 1, " step", " steps"))
 }
 
-// arrowText is what the terminal's own arrow stands for in a segment's reason.
+// arrowText is the arrow in the text of a segment's reason, for which the screen shows a glyph.
 const arrowText = " -> "
 
-// writeReason writes a segment's reason with the terminal's own arrow.
+// writeReason writes a segment's reason with the glyph of an arrow.
 func writeReason(p *canvas.Pen, s string) {
 	for {
 		before, after, found := strings.Cut(s, arrowText)

@@ -12,16 +12,16 @@ import (
 	"dev.gpustall/tui/canvas"
 )
 
-// holdFor is how long the words about the longest stall stay, of the session's time,
-// so that they can be read.
-const holdFor = int64(2e9) // ns
+// holdFor is how long the words about the longest stall stay, so that they can be read. It is in
+// ns of the session's time.
+const holdFor = int64(2e9)
 
 // record is what the session recorded in the window of the timeline.
 type record struct {
 	spans []trace.Span
 	steps []trace.Step // the newest, in order
 	edge  int64        // ns where the window ends
-	durs  []int64      // scratch
+	durs  []int64      // scratch of rank
 }
 
 // Explain puts the moment under the cursor into words or, without a cursor, the longest stall
@@ -86,8 +86,8 @@ func (t *Timeline) explain(p *Picture, paused, focused, moves bool) {
 	}
 }
 
-// longestGap returns the longest gap in view. A pause is the user's own doing and no
-// news.
+// longestGap returns the longest gap that ends after from. It ignores pauses, because the user
+// knows of them.
 func (c *record) longestGap(from int64) (longest attribution.Gap) {
 	for g := range attribution.Gaps(c.spans) {
 		inView := g.Start <= c.edge && g.End > from
@@ -130,8 +130,8 @@ func (c *record) most(from, to int64, want func(*trace.Span) bool) int {
 // ago writes how long before the right edge ns is.
 func (c *record) ago(ns int64) string { return "-" + units.Prose.Time(max(0, c.edge-ns)) }
 
-// gapText explains a gap: what it consists of, of which batch, what its worker was
-// doing and how unusual that is.
+// gapText explains a gap: what it consists of, which batch the device waited for, what the worker
+// of that batch did and how unusual that is.
 func (c *record) gapText(snap *trace.Snapshot, g *attribution.Gap, at int64) string {
 	s := g.Largest
 	cause := s.Cause()
@@ -139,7 +139,7 @@ func (c *record) gapText(snap *trace.Snapshot, g *attribution.Gap, at int64) str
 	if at >= 0 {
 		b.WriteString(c.ago(at) + ": ")
 	} else {
-		b.WriteString("longest stall: ") // no time: it would be old by the next frame
+		b.WriteString("longest stall: ") // without a time, which would be wrong in the next frame
 		if s.Step >= 0 {
 			b.WriteString("step " + units.Count(s.Step) + " ")
 		}
@@ -156,12 +156,12 @@ func (c *record) gapText(snap *trace.Snapshot, g *attribution.Gap, at int64) str
 		known = known && batch >= 0
 	}
 	of := ""
-	if known && (at >= 0 || batch != s.Step) { // else the step says it
+	if known && (at >= 0 || batch != s.Step) { // the number of the step is not repeated
 		of = ", batch " + units.Count(batch)
 	}
 	if !cause.IsData() {
 		words := cause.Info().Means
-		if cause == trace.CauseLaunch { // the spans tell which of the two it was
+		if cause == trace.CauseLaunch { // the spans tell which of two reasons it had
 			enqueuing := c.most(s.Start, s.End, func(o *trace.Span) bool { return o.Kind == trace.KindEnqueue && o.Step == s.Step }) >= 0
 			words = Pick(enqueuing, "the host was still enqueuing", "launch overhead")
 		}
@@ -172,7 +172,7 @@ func (c *record) gapText(snap *trace.Snapshot, g *attribution.Gap, at int64) str
 	if known {
 		w = c.builder(s, batch, cause)
 	}
-	if w < 0 || !becomes(c.spans[w].Kind, cause) { // else the phase says it
+	if w < 0 || !becomes(c.spans[w].Kind, cause) { // the phase named below may say the cause
 		b.WriteString(" by " + cause.String() + ", " + cause.Info().Means)
 	}
 	if w >= 0 {
@@ -191,8 +191,8 @@ func (c *record) gapText(snap *trace.Snapshot, g *attribution.Gap, at int64) str
 	return b.String() + of
 }
 
-// partsText names the parts of a gap, the largest first, where it has several that
-// matter: those from a hundredth of it on.
+// partsText names the parts of a gap that are at least a hundredth of it, the largest first. It
+// returns nothing where there is only one.
 func partsText(g *attribution.Gap) string {
 	var causes []trace.Cause
 	for c, ns := range g.Parts {
@@ -211,14 +211,14 @@ func partsText(g *attribution.Gap) string {
 	return " (" + strings.Join(words, ", ") + ")"
 }
 
-// becomes reports whether a stall during k is charged to the cause.
+// becomes reports whether a stall is charged to the cause while a worker is in phase k.
 func becomes(k trace.Kind, cause trace.Cause) bool {
 	c, ok := k.Cause()
 	return ok && c == cause
 }
 
-// builder finds what the worker of a batch was doing during a stall: the phase
-// that the cause names, or else the longest.
+// builder returns the span of what the worker of a batch did during a stall: the phase that the
+// cause names, or else the longest.
 func (c *record) builder(s *trace.Span, batch int32, cause trace.Cause) int {
 	of := func(o *trace.Span) bool {
 		return o.Batch == batch && o.Track.IsLoader() && o.Kind != trace.KindBlocked
@@ -230,7 +230,8 @@ func (c *record) builder(s *trace.Span, batch int32, cause trace.Cause) int {
 	return i
 }
 
-// split is what the time of a phase of the step's batch went to, where that was measured.
+// split returns how a phase of the step's batch divides into computing and waits, where that was
+// measured.
 func (c *record) split(step int32, kind trace.Kind) trace.Split {
 	i, found := slices.BinarySearchFunc(c.steps, step, func(s trace.Step, index int32) int { return cmp.Compare(s.Index, index) })
 	if !found || !kind.IsPhase() {
@@ -239,8 +240,8 @@ func (c *record) split(step int32, kind trace.Kind) trace.Split {
 	return *c.steps[i].Work.Phases.Of(kind)
 }
 
-// rank compares what a batch took in one phase with all other batches that were
-// built within view. A phase of one batch may be many spans, so they are summed.
+// rank compares the time of a batch in one phase with that of all other batches built within view.
+// A phase of one batch may be many spans, so it sums them.
 func (c *record) rank(batch int32, kind trace.Kind) (took int64, words string) {
 	type sum struct {
 		ns          int64
@@ -253,7 +254,7 @@ func (c *record) rank(batch int32, kind trace.Kind) (took int64, words string) {
 			continue
 		}
 		b := sums[s.Batch]
-		if b == nil { // its first span: begun in view, if it is a read
+		if b == nil { // a batch begins with a read, so one whose first span is a read began in view
 			b = &sum{born: s.Kind == trace.KindRead}
 			sums[s.Batch] = b
 		}
@@ -286,7 +287,7 @@ func (c *record) rank(batch int32, kind trace.Kind) (took int64, words string) {
 	return took, words
 }
 
-// momentText says what the device did when it did not stall.
+// momentText says what the device did in [at, to) when it did not stall.
 func (c *record) momentText(at, to int64) string {
 	i := c.most(at, to, func(s *trace.Span) bool { return s.Track == trace.TrackCompute && s.Kind == trace.KindCompute })
 	if i < 0 {

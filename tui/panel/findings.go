@@ -13,40 +13,41 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// result is what the last analysis found.
+// Analysis is what the last analysis found: the verdict on the window and the comparisons of the
+// session's segments and experiments.
 type Analysis struct {
 	Win      Window
 	Told     advice.Advice
-	Beside   []string       // what is said beside verdict and advice: whether this machine can feed the device, where that is known, and what to know
-	Held     string         // which steps the verdict is on while an experiment goes on; else empty: the window's
+	Beside   []string       // whether this machine can feed the device, where that is known, and other facts to know
+	Held     string         // which steps the verdict is on while an experiment goes on; empty: those of the window
 	Labels   []advice.Label // of the window, and of settings without a step yet
 	Segs     []attribution.SegmentStats
-	Starved  []float64                  // of each of segs, as the window's
-	Missing  []string                   // what keeps each of segs from a comparison with A, if anything
-	Notes    []string                   // on each of segs
-	Asked    []attribution.SegmentStats // of each experiment, its B as if it were a segment
-	Unasked  []string                   // what keeps each of asked from an answer
-	Effects  map[string]Effect          // of each knob's last change, when it changed alone
+	Starved  []float64                  // of each of Segs, as Window.Starved
+	Missing  []string                   // of each of Segs, why there is no comparison with A yet; else empty
+	Notes    []string                   // on each of Segs
+	Asked    []attribution.SegmentStats // of each experiment, side B as if it were a segment
+	Unasked  []string                   // of each of Asked, why there is no answer yet; else empty
+	Effects  map[string]Effect          // of each knob's last change without other changes
 	Baseline trace.Baseline             // the choice of segment A
 	At       int64                      // the moment analysed
 	Foresight
 }
 
-// effect is what the last change of one knob did to the throughput.
+// Effect is what the last change of one knob did to the throughput.
 type Effect struct {
 	stats.Change
-	Missing string // what keeps it from an answer
-	Says    string // all of it
-	Of      string // the change
+	Missing string // why there is no answer yet; else empty
+	Says    string // the answer in full
+	Of      string // the change of the setting
 }
 
-// foresight is what other settings would do.
+// Foresight is what other settings are predicted to do.
 type Foresight struct {
 	Predicted []predict.Prediction // for a step up and down of each knob
 	Staged    predict.Prediction   // for what was staged on the screen, all of it together
 }
 
-// best is the better one of a knob's neighbours; nil where nothing is predicted.
+// best returns the better one of the two steps of a knob, nil where nothing is predicted.
 func (f *Foresight) best(knob string) (best *predict.Prediction) {
 	for i := range f.Predicted {
 		if p := &f.Predicted[i]; p.Changes[0].Name == knob && (best == nil || p.Rate > best.Rate) {
@@ -61,10 +62,10 @@ type Findings struct {
 	Analysis
 	Ops    attribution.OpTable // of the segment shown
 	Base   attribution.OpTable // of the baseline
-	MFU    attribution.MFU     // of the segment shown, where ...
-	HasMFU bool                // ... it is known
-	Blame  attribution.Blame   // of the whole run
-	Ranks  []trace.Rank        // over rankWindow
+	MFU    attribution.MFU     // of the segment shown, where HasMFU
+	HasMFU bool
+	Blame  attribution.Blame // of the whole run
+	Ranks  []trace.Rank      // over rankWindow
 }
 
 // Analyse analyses a snapshot, and predicts what the staged settings would do. pull returns the
@@ -118,7 +119,7 @@ func Analyse(s *trace.Snapshot, pull func(from, to int64) *trace.Snapshot, stage
 	}
 	for _, t := range r.Told.Tried {
 		c := t.Change.Throughput
-		r.Effects[t.Knob] = Effect{c, c.Missing.String(), c.String(), t.From + arrowText + t.To} // the last one stays
+		r.Effects[t.Knob] = Effect{c, c.Missing.String(), c.String(), t.From + arrowText + t.To} // a later change replaces an earlier one
 	}
 	for i := range r.Segs {
 		r.Starved = append(r.Starved, advice.WithoutCore(s, s.Tally(r.Segs[i].Segment.Index)))
@@ -134,9 +135,9 @@ func Analyse(s *trace.Snapshot, pull func(from, to int64) *trace.Snapshot, stage
 	return r
 }
 
-// hold is what the verdict is on: the window, or, while an experiment lets settings take
-// turns or serves cached batches, all steps of the settings that it found. The verdict would
-// else change with every block. held says so; empty for the window.
+// hold returns the steps that the verdict is on. While an experiment changes the settings, the
+// verdict would change with each of its blocks, so it is held on all steps of the settings from
+// before the experiment. held says so, and is empty for the window.
 func hold(s *trace.Snapshot, rows []attribution.SegmentStats, window *trace.Tally) (judged *trace.Tally, held string) {
 	n := len(s.Experiments)
 	if n == 0 || !s.Experiments[n-1].Running() {
@@ -151,18 +152,18 @@ func hold(s *trace.Snapshot, rows []attribution.SegmentStats, window *trace.Tall
 	return window, ""
 }
 
-// asOfNow counts the steps of the newest segment again when some of them end after
-// the moment shown.
+// asOfNow counts the steps of the newest segment again where some of them end after the moment
+// shown.
 func asOfNow(s *trace.Snapshot) {
 	n := len(s.Tallies)
 	if n == 0 || s.Tallies[n-1].End <= s.Now {
 		return
 	}
 	s.Tallies = slices.Clone(s.Tallies)
-	s.Tallies[n-1], _ = s.TallyUntil(s.Tallies[n-1].Segment, s.Now) // of what can be read
+	s.Tallies[n-1], _ = s.TallyUntil(s.Tallies[n-1].Segment, s.Now) // steps that cannot be read are not counted
 }
 
-// current is the newest segment's row, nil before there is one.
+// current returns the row of the newest segment, nil before there is one.
 func (a *Analysis) current() *attribution.SegmentStats {
 	if len(a.Segs) == 0 {
 		return nil
@@ -170,7 +171,7 @@ func (a *Analysis) current() *attribution.SegmentStats {
 	return &a.Segs[len(a.Segs)-1]
 }
 
-// cost is the device's idle time in a segment's transition, once it is worked out.
+// cost returns the device's idle time in a segment's transition, once it is known.
 func (a *Analysis) cost(index int32) (ns int64, known bool) {
 	for i := len(a.Segs) - 1; i >= 0; i-- {
 		if g := &a.Segs[i].Segment; g.Index == index {

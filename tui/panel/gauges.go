@@ -11,15 +11,15 @@ import (
 	"dev.gpustall/tui/canvas"
 )
 
-// A device that is busy for less of the time than this is idle too much, or far too much.
+// UtilGood is the utilisation below which a device is idle too much, and UtilPoor the one below
+// which it is idle far too much.
 const (
 	UtilGood = 0.85
 	UtilPoor = 0.60
 )
 
-// utilStyle is the colour of a share in which the device is busy, less the part of it that
-// its threads had no core for; stallStyle of one that is lost, by the verdict's thresholds.
-// levelMark says the same without colour.
+// utilStyle returns the colour of the share of time in which the device is busy, less the part in
+// which its threads waited for a core.
 func utilStyle(busy, starved float64) canvas.Style {
 	switch f := busy * (1 - starved); {
 	case math.IsNaN(f):
@@ -32,6 +32,7 @@ func utilStyle(busy, starved float64) canvas.Style {
 	return canvas.Good
 }
 
+// StallStyle returns the colour of a share of time that is lost, by the verdict's thresholds.
 func StallStyle(f float64) canvas.Style {
 	moderate, high := advice.Thresholds()
 	switch {
@@ -45,7 +46,7 @@ func StallStyle(f float64) canvas.Style {
 	return canvas.Bad
 }
 
-// levelMark is the glyph that goes with a threshold's colour.
+// levelMark returns the mark that says the same as the colour of utilStyle and StallStyle.
 func levelMark(st canvas.Style) string {
 	switch st {
 	case canvas.Good:
@@ -58,7 +59,7 @@ func levelMark(st canvas.Style) string {
 	return ""
 }
 
-// gainStyle is the colour of a change, as a ratio.
+// gainStyle returns the colour of a change, given as a ratio.
 func gainStyle(ratio float64) canvas.Style {
 	if ratio < 1 {
 		return canvas.BadBold
@@ -66,7 +67,7 @@ func gainStyle(ratio float64) canvas.Style {
 	return canvas.GoodBold
 }
 
-// bold is the bold variant of a threshold's style.
+// Bold returns the bold variant of the colours of utilStyle and StallStyle.
 func Bold(st canvas.Style) canvas.Style {
 	switch st {
 	case canvas.Good:
@@ -79,7 +80,7 @@ func Bold(st canvas.Style) canvas.Style {
 	return canvas.Bold
 }
 
-// Gauges is the panel of how busy the device is and how fast the training.
+// Gauges is the panel that shows how busy the device is and how fast the training is.
 type Gauges struct{ Card }
 
 // NewGauges makes the panel.
@@ -121,7 +122,7 @@ func (*Gauges) Draw(v *View, r canvas.Rectangle) {
 		p := v.C.Box(b, "", gauges[i].title, false)
 		if i == 0 {
 			device := v.Pic.Snap.Meta.Device
-			if !p.Whole(func(p *canvas.Pen) { p.Text(canvas.Dim, device).Rune(canvas.Dim, ' ') }) { // the header has all of it
+			if !p.Whole(func(p *canvas.Pen) { p.Text(canvas.Dim, device).Rune(canvas.Dim, ' ') }) { // the top line has the whole name
 				device, _, _ = strings.Cut(device, " (")
 				p.Text(canvas.Dim, device).Rune(canvas.Dim, ' ')
 			}
@@ -143,7 +144,7 @@ var gauges = [...]struct {
 	{"Queue / pinned", 30, gaugeQueue},
 }
 
-// row is a pen for a line of r, from the bottom where y is negative.
+// row returns a pen for line y of r. Where y is negative it counts from the bottom.
 func row(v *View, r canvas.Rectangle, y int) canvas.Pen {
 	if y < 0 {
 		y += r.H
@@ -168,7 +169,7 @@ func gaugeUtil(v *View, r canvas.Rectangle) {
 
 func (p *Picture) hasDriver() bool { return p.driver != [len(driverGauges)]gauge{} }
 
-// driverLine prints the driver's other gauges, those that it has two samples of.
+// driverLine writes the driver's other gauges that have at least two samples.
 func (pic *Picture) driverLine(p *canvas.Pen) {
 	for i := range driverGauges {
 		if g := pic.driver[i]; g.n >= 2 {
@@ -181,8 +182,8 @@ func (pic *Picture) driverLine(p *canvas.Pen) {
 	}
 }
 
-// nvmlLine prints the driver's own utilisation beside the measured one or, of a device that
-// is the host's cores and lacks some, how much of the time.
+// nvmlLine writes the driver's own utilisation, to compare with the measured one. Where the device
+// is the host's cores and often waits for one, it writes that share of the time instead.
 func nvmlLine(v *View, p *canvas.Pen) {
 	g := v.Pic.nvml
 	meta := &v.Pic.Snap.Meta
@@ -212,7 +213,7 @@ func nvmlLine(v *View, p *canvas.Pen) {
 	}
 }
 
-// unmeasured stands where a gauge has no sample.
+// unmeasured returns the words for a gauge without a sample.
 func (p *Picture) unmeasured() string {
 	if p.Snap.Meta.Imported != "" {
 		return notRecorded
@@ -220,10 +221,10 @@ func (p *Picture) unmeasured() string {
 	return "not measured yet"
 }
 
-// notRecorded is what a trace that was imported does not tell.
+// notRecorded is shown for what an imported trace does not contain.
 const notRecorded = "not recorded"
 
-// gaugeHost shows what the host's cores and its disk are busy with, one line each.
+// gaugeHost draws what the host's cores and its disk are busy with, one line each.
 func gaugeHost(v *View, r canvas.Rectangle) {
 	for i := range min(r.H, hostLines) {
 		p := row(v, r, i)
@@ -231,7 +232,7 @@ func gaugeHost(v *View, r canvas.Rectangle) {
 	}
 }
 
-// hostLine prints the host gauges of one line, or that there are none.
+// hostLine writes the host gauges of one line, or that there are none.
 func hostLine(v *View, p *canvas.Pen, line int) {
 	any := false
 	for i := range hostGauges {
@@ -252,7 +253,7 @@ func hostLine(v *View, p *canvas.Pen, line int) {
 	}
 }
 
-// noSteps says why there are no numbers yet.
+// noSteps returns why there are no numbers yet.
 func (p *Picture) noSteps() string {
 	switch {
 	case p.Snap.Outcome.Ended != 0:
@@ -285,7 +286,7 @@ func gaugeRate(v *View, r canvas.Rectangle) {
 	stepTimes(v, &p)
 }
 
-// stepTimes prints the mean and two quantiles of the step's time.
+// stepTimes writes the mean and two quantiles of the step's time.
 func stepTimes(v *View, p *canvas.Pen) {
 	if v.Win.Steps() == 0 {
 		p.Text(canvas.Dim, v.Pic.noSteps())
@@ -300,8 +301,8 @@ func stepTimes(v *View, p *canvas.Pen) {
 	})
 }
 
-// versusA prints the change against the baseline, when one was measured: that of all
-// steps of the configuration, which it therefore names.
+// versusA writes the change against the baseline, where one was measured. The change is of all
+// steps of the configuration, not of the window, so it names the configuration.
 func versusA(v *View, p *canvas.Pen) {
 	c := v.Analysis.current()
 	if c == nil || c.Baseline || c.Segment.Index != v.Pic.Segment.Index || c.VsA.Throughput.Answer == stats.Unknown {
@@ -336,7 +337,7 @@ func gaugeQueue(v *View, r canvas.Rectangle) {
 	switch meta := &v.Pic.Snap.Meta; {
 	case meta.Imported != "":
 		p.Text(canvas.Dim, notRecorded)
-	case meta.Watched(): // how much is page-locked is PyTorch's own affair
+	case meta.Watched(): // how much memory is page-locked is not known
 		p.Text(canvas.Normal, knob.ValueOf(v.Pic.Segment.Knobs, "pin_memory"))
 	case v.Pic.pinned.v > 0:
 		p.Bytes(canvas.Normal, units.Narrow.AppendBytes(p.Buf(), int64(v.Pic.pinned.v)))
@@ -350,7 +351,7 @@ func gaugeQueue(v *View, r canvas.Rectangle) {
 	}
 }
 
-// queueBar draws how full the queue is; an empty one is red and says 0.
+// queueBar draws how full the queue is. An empty queue is red.
 func queueBar(p *canvas.Pen, w int, ready, capacity float64) {
 	st := canvas.Transfer.Text()
 	if ready == 0 {
@@ -359,7 +360,7 @@ func queueBar(p *canvas.Pen, w int, ready, capacity float64) {
 	p.Bar(st, w, ready/capacity).Space(1).Int(canvas.Bold, int64(ready)).Text(canvas.Dim, "/").Int(canvas.Normal, int64(capacity)).Text(canvas.Dim, " ready")
 }
 
-// queueLevel is the number of ready batches and the capacity.
+// queueLevel returns the number of ready batches and the capacity of the queue.
 func queueLevel(v *View) (ready, capacity float64) {
 	if v.Pic.capacity.n > 0 {
 		return v.Pic.ready.v, v.Pic.capacity.v
@@ -370,7 +371,7 @@ func queueLevel(v *View) (ready, capacity float64) {
 	return float64(v.Ready), float64(v.Capacity)
 }
 
-// dataLine prints data wait and data loading time, the two that people mix up.
+// dataLine writes the wait for data and the workers' time for it, because people mix up the two.
 func (w *Window) dataLine(p *canvas.Pen) {
 	n := w.Steps()
 	if n == 0 {
@@ -381,7 +382,7 @@ func (w *Window) dataLine(p *canvas.Pen) {
 	}
 	both := p.Whole(func(p *canvas.Pen) {
 		wait(p.Text(canvas.Dim, "a step: "))
-		if w.Sum.Load == 0 { // nobody recorded what workers did
+		if w.Sum.Load == 0 { // what workers did was not recorded
 			p.Text(canvas.Dim, " ")
 			return
 		}
@@ -392,7 +393,7 @@ func (w *Window) dataLine(p *canvas.Pen) {
 	}
 }
 
-// noQueue says why there is no queue to show.
+// noQueue returns why there is no queue to show.
 func (pic *Picture) noQueue() string {
 	if pic.Snap.Meta.Imported != "" {
 		return notRecorded

@@ -30,10 +30,10 @@ func (k *Knobs) Draw(v *View, r canvas.Rectangle) {
 		foot = knobFoot - 1
 	case r.H >= 8:
 		foot = 2
-	case r.H >= 4 && k.remark(): // a line that is cut is worth less than a knob
+	case r.H >= 4 && k.remark(): // any other text would be cut here, and a knob says more
 		foot = 1
 	}
-	if k.risk.Text != "" { // which is to be read to its end
+	if k.risk.Text != "" { // make room for all of it
 		foot = max(foot, r.H-k.lines(), min(3, r.H-1))
 	}
 	body := canvas.Rect(r.X, r.Y, r.W, r.H-foot)
@@ -41,16 +41,16 @@ func (k *Knobs) Draw(v *View, r canvas.Rectangle) {
 	k.drawFoot(v, canvas.Rect(r.X, r.Y+body.H, r.W, foot))
 }
 
-// remark reports whether there is more to say of the knobs than what the selected one is.
+// remark reports whether something is staged or the selected knob has no effect.
 func (k *Knobs) remark() bool {
 	s := k.Selected()
 	return len(k.staged) > 0 || s != nil && s.NoEffect != ""
 }
 
-// knobFoot is the most that is said of the selected knob, in lines.
+// knobFoot is the most lines about the selected knob.
 const knobFoot = 5
 
-// wants is the height at which the panel shows every knob.
+// wants returns the height at which the panel shows every knob.
 func (k *Knobs) wants() int {
 	if len(k.specs) == 0 {
 		return LeastRows
@@ -58,7 +58,7 @@ func (k *Knobs) wants() int {
 	return k.lines() + knobFoot + 2
 }
 
-// lines is how many lines the knobs take, with the headings of their groups.
+// lines returns how many lines the knobs take, with the headings of their groups.
 func (k *Knobs) lines() int {
 	n, group := len(k.specs), ""
 	for i := range k.specs {
@@ -73,21 +73,21 @@ func (k *Knobs) lines() int {
 type knobRow struct {
 	*knob.Spec // nil in a heading
 	heading    string
-	first      bool // the first heading, which has the title of the effects too
+	first      bool // it is the first heading, which has the titles of the columns at the right
 
 	value     string // in force
 	state     knobState
 	change    string              // the value that is staged or requested
-	effect    Effect              // what its last change did, alone
-	measured  bool                // there is one
-	predicted *predict.Prediction // for what is staged or, without, for the better one of its neighbours; nil where there is none
+	effect    Effect              // of its last change, where measured
+	measured  bool                // there is an effect
+	predicted *predict.Prediction // as foreseen returned it
 	selected  bool
 	focused   bool
 	editable  bool
 	typed     *Prompt // the value is being typed
 }
 
-// knobColumns are the table's; a wide one says what every knob is.
+// knobColumns are the columns of the table. A wide table has the help of each knob too.
 var knobColumns = []canvas.Column[knobRow]{
 	{Cell: knobNameCell},
 	{Cell: knobValueCell},
@@ -98,7 +98,7 @@ var knobColumns = []canvas.Column[knobRow]{
 	}, Shown: func() bool { return false }},
 }
 
-// drawRows draws all knobs, as far as there is room.
+// drawRows draws as many knobs as there is room for.
 func (k *Knobs) drawRows(v *View, r canvas.Rectangle) {
 	k.rows = k.rows[:0]
 	group := ""
@@ -121,7 +121,7 @@ func (k *Knobs) drawSelected(v *View, r canvas.Rectangle) {
 	k.drawTable(v, r)
 }
 
-// drawTable draws the rows. No name is cut where there is room.
+// drawTable draws the rows. The column of the names is as wide as the longest one, if it can be.
 func (k *Knobs) drawTable(v *View, r canvas.Rectangle) {
 	name, value, help := &k.table.Columns[0], &k.table.Columns[1], &k.table.Columns[2]
 	longest := 0
@@ -136,7 +136,7 @@ func (k *Knobs) drawTable(v *View, r canvas.Rectangle) {
 	k.table.Draw(v.C, r, k.rows)
 }
 
-// rowOf is the row of a knob.
+// rowOf returns the row of a knob.
 func (k *Knobs) rowOf(v *View, i int) knobRow {
 	s := &k.specs[i]
 	r := knobRow{Spec: s, value: v.Pic.value(s.Name), state: k.state(s.Name, v.Live.Now), selected: i == k.sel}
@@ -155,8 +155,9 @@ func (k *Knobs) rowOf(v *View, i int) knobRow {
 	return r
 }
 
-// foreseen is what is predicted of a knob: of the value that is staged, if it alone is, or
-// else of its better neighbour.
+// foreseen returns what is predicted of a knob. With nothing staged or requested, it is about the
+// better one of the next values up and down. Where this knob alone is staged, it is about the
+// staged value. Else it is nil.
 func (k *Knobs) foreseen(v *View, name string) *predict.Prediction {
 	f := &v.Analysis.Foresight
 	value, staged := k.staged[name]
@@ -192,8 +193,8 @@ func knobNameCell(p *canvas.Pen, r *knobRow) {
 	p.Text(st, r.Name)
 }
 
-// knobValueCell writes the value in force, a change that is under way, and at the right
-// what is predicted and what the last one did.
+// knobValueCell writes the value in force and a change that is under way. At the right it writes
+// what is predicted and what the last change did.
 func knobValueCell(p *canvas.Pen, r *knobRow) {
 	switch {
 	case r.Spec == nil:
@@ -231,11 +232,11 @@ func knobValueCell(p *canvas.Pen, r *knobRow) {
 	r.writeEffect(p)
 }
 
-// measuredCols is what the last change's effect takes at the right, with the gap before it.
+// measuredCols is the width of the last change's effect at the right, with the gap before it.
 const measuredCols = len(" measured")
 
-// writePredicted writes, where there is room, the range of what is predicted, and for which
-// value: what stands beside it was measured of another change.
+// writePredicted writes the range of what is predicted, where there is room. It names the value,
+// because the effect beside it was measured of another change.
 func (r *knobRow) writePredicted(p *canvas.Pen) {
 	if r.predicted == nil {
 		return
@@ -254,9 +255,9 @@ func (r *knobRow) writePredicted(p *canvas.Pen) {
 	p.To(at).Bytes(Pick(r.state == knobStaged, canvas.Staged, canvas.Dim), b)
 }
 
-// writeState writes how far a change is, or that it would be in vain.
+// writeState writes how far a change is, or that the knob has no effect.
 func (r *knobRow) writeState(p *canvas.Pen) {
-	word := func(st canvas.Style, s string) { // where there is room for it
+	word := func(st canvas.Style, s string) { // written only in full
 		if canvas.Width(s) <= p.Left() {
 			p.Text(st, s)
 		}
@@ -279,11 +280,11 @@ func (r *knobRow) writeState(p *canvas.Pen) {
 	}
 }
 
-// writeEffect writes at the right, where there is room, what the knob's last change did
-// to the throughput, or what keeps that from an answer.
+// writeEffect writes at the right what the knob's last change did to the throughput, or why that is
+// not known yet. It writes nothing where there is no room.
 func (r *knobRow) writeEffect(p *canvas.Pen) {
-	const least = 9 // columns
-	if !r.measured || p.Left() < least {
+	const leastCols = 9
+	if !r.measured || p.Left() < leastCols {
 		return
 	}
 	switch e := &r.effect; {
@@ -302,9 +303,9 @@ func (r *knobRow) writeEffect(p *canvas.Pen) {
 // atRight writes s so that it ends at the pen's limit.
 func atRight(p *canvas.Pen, st canvas.Style, s string) { p.To(p.Limit-canvas.Width(s)).Text(st, s) }
 
-// drawFoot says what the selected knob is, what its values are and when they take
-// effect, and what enter would do, or what the last change cost: the first of them
-// that have room.
+// drawFoot draws the lines about the selected knob: what enter would do or what the last change
+// cost, what the knob is, its values and when they take effect. It draws the first of these that
+// have room.
 func (k *Knobs) drawFoot(v *View, r canvas.Rectangle) {
 	s := k.Selected()
 	if r.H == 0 || s == nil {
@@ -354,8 +355,8 @@ func (k *Knobs) drawFoot(v *View, r canvas.Rectangle) {
 	}
 }
 
-// writeForetold writes what is predicted of all that is staged or, without, of the values
-// next to a knob's own.
+// writeForetold writes what is predicted of all that is staged. With nothing staged it writes what
+// is predicted of the values next to the knob's own.
 func (k *Knobs) writeForetold(v *View, p *canvas.Pen, name string) {
 	f := &v.Analysis.Foresight
 	if len(k.staged) > 0 {
@@ -378,7 +379,7 @@ func (k *Knobs) writeForetold(v *View, p *canvas.Pen, name string) {
 	}
 }
 
-// writeGain writes the range of a prediction, after the word that the table has for it.
+// writeGain writes the range of a prediction, and before it "same" where the table says so.
 func writeGain(p *canvas.Pen, n *predict.Prediction) {
 	if n.Same() {
 		p.Text(canvas.Normal, "same, ")
@@ -386,8 +387,8 @@ func writeGain(p *canvas.Pen, n *predict.Prediction) {
 	p.Bytes(canvas.Normal, units.Prose.AppendGainRange(p.Buf(), predict.Gain(n.Prediction)))
 }
 
-// drawHelp says what the selected knob is, and leaves a line where it can. It
-// returns the lines used.
+// drawHelp draws what the selected knob is. Where it can it leaves one line free. It returns the
+// lines used.
 func (k *Knobs) drawHelp(v *View, r canvas.Rectangle) int {
 	s := k.Selected()
 	head, text := "", s.Help
@@ -405,7 +406,7 @@ func (k *Knobs) drawHelp(v *View, r canvas.Rectangle) int {
 	return drawNote(v, canvas.Rect(r.X, r.Y, r.W, max(1, r.H-1)), canvas.Warn, head, text)
 }
 
-// drawNote writes a text behind its first words, in as many lines as it takes and there are. It
+// drawNote draws head in a style and then the text, in as many lines as there are and it needs. It
 // returns the lines used.
 func drawNote(v *View, r canvas.Rectangle, style canvas.Style, head, text string) int {
 	p := v.C.Pen(r.X+1, r.Y, r.W-2)
@@ -428,7 +429,7 @@ func drawNote(v *View, r canvas.Rectangle, style canvas.Style, head, text string
 	return len(lines)
 }
 
-// drawChange says what the newest configuration's change was, and cost.
+// drawChange writes what the newest configuration changed, and what the transition cost.
 func (k *Knobs) drawChange(v *View, p *canvas.Pen) {
 	seg := &v.Pic.Segment
 	p.Text(canvas.Dim, "#").Int(canvas.Dim, int64(seg.Index)).Space(1)

@@ -13,19 +13,19 @@ import (
 	"dev.gpustall/tui/canvas"
 )
 
-// knobState is where a change stands. A knob shows the value that the trace
-// confirms; a change is beside it until the trace has it too.
+// knobState is how far a change is. A knob shows the value that the trace confirms. A change is
+// shown beside it until the trace has it.
 type knobState uint8
 
 const (
 	knobSteady    knobState = iota
 	knobStaged              // chosen on the screen only
-	knobRequested           // asked of the engine, not yet in a segment
+	knobRequested           // asked of the run, not yet in a segment
 	knobConfirmed           // the newest segment has it
-	knobFading              // and has had it for a moment
+	knobFading              // the same, for some time now
 )
 
-// confirmedFor is how long a confirmation stays marked, brightly at first.
+// confirmedFor is how long a confirmation is marked, and confirmedAnew how long brightly.
 const (
 	confirmedFor  = int64(6 * time.Second)
 	confirmedAnew = int64(2 * time.Second)
@@ -38,14 +38,14 @@ type Knobs struct {
 	canSet bool // there is a run whose knobs can be changed
 
 	specs     []knob.Spec
-	told      []knob.Spec // those that specs were made of
-	now       []knob.Setting
-	sel       int // index into specs
+	told      []knob.Spec    // what specs were made of, in the trace's order
+	now       []knob.Setting // in force
+	sel       int            // index into specs
 	table     canvas.Table[knobRow]
 	rows      []knobRow
 	staged    map[string]string
 	requested map[string]string
-	since     map[string]int64 // ns of the confirmation
+	since     map[string]int64 // when a value was confirmed, ns
 	typed     *Prompt          // the selected knob's value, while it is typed
 	risk      Risk             // of what is staged
 }
@@ -89,7 +89,7 @@ func (*Knobs) Place(s Space) Place {
 	return Place{Band: mainBand, Cols: knobsWidth(s)}
 }
 
-// knobsWidth is the width of the panel.
+// knobsWidth returns the width of the panel.
 func knobsWidth(s Space) int {
 	switch s.Class {
 	case SizeCompact:
@@ -100,12 +100,12 @@ func knobsWidth(s Space) int {
 	return max(50, s.W*2/5)
 }
 
-// compactKnobs is the height that the compact screen's knobs have at the least, however long
-// the verdict is: their heading and three of them.
+// compactKnobs is the least height of the knobs on a compact screen, however long the verdict is:
+// their box, a heading and three of them.
 const compactKnobs = 6
 
-// lowerRows is the height of the compact screen's last band: as much as leaves the
-// timeline three lanes, or two where that would take knobs away, and not much less than half.
+// lowerRows returns the height of the compact screen's last band. It leaves the timeline three
+// lanes, or two where the knobs need the third, and is at least two fifths of what there is.
 func lowerRows(s Space) int {
 	have := s.Rest() - gaugeRows(s)
 	return max(LeastRows, min(8, have-5), min(compactKnobs, have-4), have*2/5)
@@ -120,7 +120,7 @@ type Requester interface{ Requested() []knob.Setting }
 // longer asks for: the run refused them when it tried them, for lack of memory say, and noted
 // why. In a replay c is nil.
 func (k *Knobs) Update(live *trace.Snapshot, c Requester) {
-	if told := live.Meta.Specs; len(k.told) != len(told) || len(told) > 0 && &k.told[0] != &told[0] { // replaced where they change
+	if told := live.Meta.Specs; len(k.told) != len(told) || len(told) > 0 && &k.told[0] != &told[0] { // a change replaces the slice
 		k.told, k.specs = told, slices.Clone(told)
 		rank := func(s knob.Spec) int {
 			if i := slices.Index(groupOrder, s.Group); i >= 0 {
@@ -135,7 +135,7 @@ func (k *Knobs) Update(live *trace.Snapshot, c Requester) {
 		return
 	}
 	k.now = live.Segments[len(live.Segments)-1].Knobs
-	if live.Outcome.Ended != 0 { // what the run did not come to
+	if live.Outcome.Ended != 0 { // the run will not apply them any more
 		clear(k.requested)
 		clear(k.staged)
 	}
@@ -347,8 +347,8 @@ type Risk struct {
 	Grave bool
 }
 
-// NewlyStaged returns the staged values where they are others than when it was called last, so
-// that somebody can be asked about their risk.
+// NewlyStaged returns the staged values, or nothing where they are the same as at the last call.
+// The caller finds out about their risk.
 func (k *Knobs) NewlyStaged() []knob.Setting {
 	staged := k.Changes()
 	if slices.Equal(staged, k.risk.Of) {
@@ -358,7 +358,7 @@ func (k *Knobs) NewlyStaged() []knob.Setting {
 	return staged
 }
 
-// SetRisk takes the answer about some values, unless other values are staged by now.
+// SetRisk takes what was found out about some values, unless other values are staged by now.
 func (k *Knobs) SetRisk(r Risk) {
 	if slices.Equal(r.Of, k.risk.Of) {
 		k.risk = r

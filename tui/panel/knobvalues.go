@@ -9,7 +9,7 @@ import (
 	"dev.gpustall/engine/base/knob"
 )
 
-// stepped is the value d steps of a size away from cur.
+// stepped returns the value that is d steps of a size away from cur.
 func stepped(s *knob.Spec, cur string, d, size int) string {
 	switch s.Type {
 	case "bool":
@@ -45,7 +45,7 @@ func clamp(v int, s *knob.Spec) int {
 	return v
 }
 
-// neighbour is the nearest of values above (d > 0) or below v.
+// neighbour returns the nearest of values above v (d > 0) or below it, and v where there is none.
 func neighbour(values []string, v, d int) int {
 	best, found := v, false
 	for _, s := range values {
@@ -60,8 +60,8 @@ func neighbour(values []string, v, d int) int {
 	return best
 }
 
-// sameValue compares values as people would: on and true, 5ms and 0.005s, off
-// and 0s.
+// sameValue reports whether two texts are the same value, as on and true, 5ms and 0.005s, or off and
+// 0s are.
 func sameValue(a, b string) bool {
 	if a == b || knob.Off(a) && knob.Off(b) || knob.On(a) && knob.On(b) {
 		return true
@@ -74,8 +74,8 @@ func sameValue(a, b string) bool {
 	return err == nil && da == db
 }
 
-// typed is text that was typed as the knob writes its value; of a time without a unit
-// it takes milliseconds. The engine has the last word on it.
+// typed returns text that was typed as the knob writes its value. A time without a unit is in
+// milliseconds. The run may still refuse the value.
 func typed(s *knob.Spec, text string) (string, error) {
 	text = strings.TrimSpace(text)
 	if _, err := strconv.Atoi(text); err == nil && s.Type == "duration" {

@@ -9,8 +9,7 @@ import (
 	"dev.gpustall/tui/canvas"
 )
 
-// Widths of the timeline's margins: the label on the left, the share on the
-// right.
+// The widths of the timeline's margins: the label on the left, the share on the right.
 const (
 	laneLabel = 9
 	laneShare = 7
@@ -26,14 +25,14 @@ type laneRows struct {
 	each    int // rows of a worker's lane
 	stall   int // rows of the STALL lane
 	tall    int // rows of the compute lane
-	lines   int // of explanation
+	lines   int // of the explanation
 }
 
-// fit fits the lanes in h rows. What matters most stays longest: STALL, compute, H2D,
-// the queue, a line of explanation, some workers, all of the explanation, the other
-// workers, the host, the script last.
+// fit chooses what the h rows show. Where there is little room, what matters least is left out
+// first. From what matters most: STALL, compute, H2D, the queue, a line of explanation, some
+// workers, all of the explanation, the other workers, the host, the script.
 func (t *Timeline) fit(h int, buf *[3][trace.NumTracks]int) (r laneRows) {
-	const most, some = 4, 3 // lines, and rows of workers
+	const most, some = 4, 3 // lines of explanation, and rows of some workers
 	workers, fixed := buf[0][:0], buf[1][:0]
 	host, script := -1, -1
 	for i := range t.lanes {
@@ -190,7 +189,7 @@ func (t *Timeline) drawLane(v *View, r canvas.Rectangle, y, li, tall int) {
 		x := x0 + c
 		d, busy := t.column(li, c)
 		if (t.first+int64(c)+1)*t.Bin() <= 0 {
-			continue // before the run began
+			continue // it lies before the run
 		}
 		if l.device() && busy == 0 && (t.first+int64(c))*t.Bin() >= t.known {
 			prev = -1
@@ -224,9 +223,9 @@ func (t *Timeline) drawLane(v *View, r canvas.Rectangle, y, li, tall int) {
 		cause := trace.Cause(d)
 		h, letter := CauseHue(cause), cause.Info().Letter
 		if l.typ == laneHost {
-			st := canvas.Host.Text() // context, not news: a thin line
+			st := canvas.Host.Text() // a thin line, because it is only context
 			if cause == trace.CauseWorkers {
-				letter, st = rune(trace.KindNext.Info().Letter), canvas.Warn // whatever that is charged to
+				letter, st = rune(trace.KindNext.Info().Letter), canvas.Warn // it waits for data, whatever the cause of that
 				letter = unicode.ToUpper(letter)
 			}
 			if prev == d && !v.C.Glyphs.ASCII {
@@ -240,8 +239,8 @@ func (t *Timeline) drawLane(v *View, r canvas.Rectangle, y, li, tall int) {
 		if !solid && letter >= 'A' && letter <= 'Z' {
 			letter += 'a' - 'A'
 		}
-		// In colour a run of one phase is a block that starts with its letter;
-		// without colour, and in part-filled columns, every cell has it.
+		// In colour, adjacent cells of one phase are a block that starts with its letter. Without
+		// colour, and in part-filled columns, every cell has the letter.
 		if solid && prev == d && !v.C.Theme.Mono && !v.C.Glyphs.ASCII {
 			letter = ' '
 		}
@@ -257,7 +256,7 @@ func (t *Timeline) drawLane(v *View, r canvas.Rectangle, y, li, tall int) {
 	t.drawShare(v, r, y, l)
 }
 
-// thicken repeats the blocks of the row above, so that a lane is several rows high.
+// thicken repeats the blocks of the row above, for a lane that is several rows high.
 func (t *Timeline) thicken(v *View, x, y int) {
 	for i := x; i < min(x+t.cols, v.C.W); i++ {
 		r, st := v.C.At(i, y-1)
@@ -271,8 +270,7 @@ func (t *Timeline) thicken(v *View, x, y int) {
 	}
 }
 
-// drawArea draws the rows of a tall lane above its last one, which drawLane
-// draws.
+// drawArea draws the rows of a tall lane, except for the last, which drawLane draws.
 func (t *Timeline) drawArea(v *View, r canvas.Rectangle, li, tall int) {
 	for c := range t.cols {
 		_, busy := t.column(li, c)
@@ -289,11 +287,11 @@ func barCell(v *View, x, y int, busy float64, h canvas.Hue) {
 	v.C.Set(x, y, v.C.Glyphs.Levels[level(busy)], h.Text())
 }
 
-// level maps 0..1 to 1..8 eighths.
+// level returns a share in eighths, from 1 to 8.
 func level(f float64) int { return min(8, max(1, int(f*8+0.5))) }
 
-// queueCell shows the batches that are ready: a height, or a digit in ASCII. sample
-// is their number and one, or 0 before the first. An empty queue is red and says 0.
+// queueCell draws the number of batches that are ready: as a height, or as a digit in ASCII. sample
+// is that number plus one, or 0 before the first sample. An empty queue is a red 0.
 func (t *Timeline) queueCell(v *View, x, y int, sample float32) {
 	switch {
 	case sample == 0:
@@ -311,7 +309,7 @@ func (t *Timeline) queueCell(v *View, x, y int, sample float32) {
 	}
 }
 
-// drawShare prints the lane's busy share, or the queue's level.
+// drawShare writes the lane's busy share, or the queue's level.
 func (t *Timeline) drawShare(v *View, r canvas.Rectangle, y int, l *lane) {
 	var b [24]byte
 	if l.typ == laneQueue {
@@ -333,7 +331,7 @@ func (t *Timeline) drawShare(v *View, r canvas.Rectangle, y int, l *lane) {
 	if span <= 0 {
 		return
 	}
-	if !t.recorded { // which is not 0 %
+	if !t.recorded { // unknown is not 0 %
 		v.C.Right(r.X+r.W-laneShare, y, laneShare-1, canvas.Dim, append(b[:0], '-'))
 		return
 	}
@@ -350,10 +348,10 @@ func (t *Timeline) drawShare(v *View, r canvas.Rectangle, y int, l *lane) {
 	v.C.Right(r.X+r.W-laneShare, y, laneShare-1, st, units.Narrow.AppendPercent(b[:0], min(f, 1)))
 }
 
-// drawMerged draws several workers as one row of mean occupancy.
+// drawMerged draws several workers as one row, with the mean of their busy shares.
 func (t *Timeline) drawMerged(v *View, r canvas.Rectangle, y int, lanes []int) {
 	p := v.C.Pen(r.X+1, y, laneLabel-1)
-	if t.lanes[lanes[0]].track == trace.TrackWorker0 { // all of them
+	if t.lanes[lanes[0]].track == trace.TrackWorker0 { // these are all workers
 		p.Text(canvas.Dim, "w0-").Text(canvas.Dim, t.lanes[lanes[len(lanes)-1]].track.String())
 	} else {
 		p.Text(canvas.Dim, "+").Int(canvas.Dim, int64(len(lanes))).Text(canvas.Dim, " more")

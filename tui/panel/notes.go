@@ -30,7 +30,7 @@ func (n *Notes) Place(s Space) Place {
 // Draw draws the newest notes.
 func (*Notes) Draw(v *View, r canvas.Rectangle) { DrawNotes(v.C, r, &v.Pic.Snap, 0) }
 
-// logLines returns how many lines the log has: its notes and the changes of knobs, except for
+// LogLines returns how many lines the log has: its notes and the changes of knobs, except for
 // the changes that experiments make.
 func LogLines(s *trace.Snapshot) int {
 	n := len(s.Notes) + max(0, len(s.Segments)-1)
@@ -42,7 +42,7 @@ func LogLines(s *trace.Snapshot) int {
 	return n
 }
 
-// drawNotes draws the session's log, newest first: its notes, and between them the changes of
+// DrawNotes draws the session's log, newest first: its notes, and between them the changes of
 // knobs. It leaves out the newest lines, as many as back says.
 func DrawNotes(c *canvas.Canvas, r canvas.Rectangle, s *trace.Snapshot, back int) {
 	if LogLines(s) == 0 {
@@ -53,7 +53,7 @@ func DrawNotes(c *canvas.Canvas, r canvas.Rectangle, s *trace.Snapshot, back int
 	for i, k := len(s.Notes)-1, len(s.Segments)-1; (i >= 0 || k > 0) && y < r.Y+r.H; back-- {
 		if k > 0 && trace.ExperimentOf(s.Experiments, s.Segments[k].Index) != nil {
 			k--
-			back++ // it is no line
+			back++ // an experiment's change is no line of the log
 			continue
 		}
 		var n trace.Note

@@ -15,7 +15,7 @@ import (
 	"dev.gpustall/tui/canvas"
 )
 
-// groups that b steps through, and what they are called.
+// opGroups are the groups that b steps through, and groupWords what they are called.
 var (
 	opGroups   = [...]attribution.OpGroup{attribution.ByOp, attribution.ByKind, attribution.ByLayer, attribution.ByPhase}
 	groupWords = [...]string{attribution.ByOp: "launch", attribution.ByKind: "op", attribution.ByLayer: "layer", attribution.ByPhase: "phase"}
@@ -29,16 +29,16 @@ type Ops struct {
 	table     canvas.Table[op]
 	rows      []op
 	shown, a  attribution.OpTable // of the configuration shown, and of A
-	compared  bool                // with A
-	mostShare float64             // which the longest bar stands for
-	mfu       attribution.MFU     // of the configuration shown, where ...
-	measured  bool                // ... it is known
+	compared  bool                // shown is compared with a
+	mostShare float64             // the share of the longest bar
+	mfu       attribution.MFU     // of the configuration shown, where measured
+	measured  bool                // mfu is known
 }
 
 // op is a row.
 type op struct {
 	attribution.OpRow
-	versus float64 // the time of a sample over baseline A's; NaN where unknown
+	versus float64 // its time for one sample, divided by that in baseline A; NaN where unknown
 }
 
 // NewOps makes the panel.
@@ -72,7 +72,7 @@ func (o *Ops) resort(string) tea.Cmd {
 	return nil
 }
 
-// The width of an op's name: in full ("conv_backward_weight"), and with short words.
+// The width of an op's name, in full ("conv_backward_weight") and shortened.
 const (
 	opName      = 20
 	opNameShort = 15
@@ -199,7 +199,7 @@ func (o *Ops) arrange() {
 	o.table.Sort(o.rows)
 }
 
-// same reports whether a change is that of a row.
+// same reports whether a change is about the ops of a row.
 func (o *Ops) same(r *attribution.OpRow, c *attribution.OpChange) bool {
 	switch o.group {
 	case attribution.ByKind:
@@ -212,7 +212,7 @@ func (o *Ops) same(r *attribution.OpRow, c *attribution.OpChange) bool {
 	return r.Name == c.Name && r.Layer == c.Layer && r.Phase == c.Phase
 }
 
-// head says of which configuration the ops are, and how they are arranged.
+// head writes which configuration the ops are of, and how they are arranged.
 func (o *Ops) head(v *View, p *canvas.Pen) {
 	if len(o.rows) == 0 {
 		return
@@ -258,7 +258,8 @@ func (o *Ops) Draw(v *View, r canvas.Rectangle) {
 	o.table.Draw(v.C, in, o.rows)
 }
 
-// drawSummary draws the line under the table: copies, memory, fp16's loss scale.
+// drawSummary draws the line under the table: copies, memory, the loss scale of fp16, MFU, and what
+// timing the ops costs.
 func (o *Ops) drawSummary(v *View, p canvas.Pen) {
 	t := &o.shown
 	part := func(need int) bool { return p.Left() >= need }
@@ -301,7 +302,7 @@ func (o *Ops) drawSummary(v *View, p canvas.Pen) {
 	}
 }
 
-// noOps says why there are no device ops to show, and what to press.
+// noOps returns why there are no device ops to show, and what to press.
 func noOps(v *View) string {
 	ended := v.Live.Outcome.Ended != 0
 	switch {

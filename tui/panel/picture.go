@@ -15,19 +15,19 @@ import (
 // histLen is the longest history a gauge draws, in buckets.
 const histLen = 200
 
-// picture is what one frame shows: a snapshot as of one moment, with the numbers
-// that the panels print. It is made once a tick and drawn as it is.
+// Picture is what one frame shows: a snapshot as of one moment, with the numbers that the panels
+// show. It is made once a tick.
 type Picture struct {
-	Snap       trace.Snapshot // nothing later than at
+	Snap       trace.Snapshot // without what is later than At
 	At         int64
 	Edge       int64 // the moment up to which device spans can be known
 	Segment    trace.Segment
-	HasSegment bool // there is a segment
+	HasSegment bool // Segment is the newest; else there is none
 
 	past   []trace.Step // the steps before a moment that is no longer in memory
 	pastAt int64
 
-	Loss float64 // of the last step; NaN when the device does no arithmetic
+	Loss float64 // of the last step; NaN where the device does no arithmetic
 
 	nvml            gauge
 	driver          [len(driverGauges)]gauge
@@ -39,9 +39,8 @@ type Picture struct {
 	Drops           int64
 }
 
-// driverGauges are what the driver tells beside its utilisation, where it does:
-// the GPM metrics (Hopper and later) in percent, then power, temperature, memory,
-// clocks and PCIe traffic, in the units of one screen.
+// driverGauges are the driver's gauges besides its utilisation: the GPM metrics (Hopper and later)
+// in percent, then power, temperature, memory, clocks and PCIe traffic.
 var driverGauges = [...]struct {
 	gauge, name string
 	write       func(b []byte, v float64) []byte
@@ -55,17 +54,16 @@ var driverGauges = [...]struct {
 
 func percentage(b []byte, v float64) []byte { return units.Narrow.AppendPercent(b, v/100) }
 
-// whole writes whole units that only the driver's gauges have.
+// whole returns what writes a value, multiplied by scale, as whole units.
 func whole(unit string, scale float64) func(b []byte, v float64) []byte {
 	return func(b []byte, v float64) []byte {
 		return append(units.AppendCount(b, int64(v*scale+0.5)), unit...)
 	}
 }
 
-// hostGauges are what the host's cores and its disk are busy with: of all cores, the
-// share that this process takes and the one that others take, the share of time in
-// which threads of this process were ready to run and had no core, in percent, and
-// bytes a second read.
+// hostGauges are what the host's cores and its disk are busy with. In percent, they are the share
+// of all cores that this process takes, the share that others take, and the share of time in which
+// threads of this process waited for a core. The last one is bytes read a second.
 var hostGauges = [...]struct {
 	gauge, name string
 	write       func(b []byte, v float64) []byte
@@ -76,7 +74,7 @@ var hostGauges = [...]struct {
 	{"host_disk_read", "disk ", units.Narrow.AppendTransfer, 2},
 }
 
-// hostNames stand before what is not measured, a line each.
+// hostNames are the names of the lines, for lines without a gauge.
 var hostNames = [hostLines]string{"CPU ", "wait ", "disk "}
 
 const hostLines = 3
@@ -90,11 +88,11 @@ type gauge struct {
 // point is one bucket of history; n is 0 where nothing ran.
 type point struct {
 	util, rate, queue float32
-	starved           float32 // share of the time in which the device's threads could run: without a core
+	starved           float32 // as Window.Starved
 	n                 float32
 }
 
-// draw computes the picture of s at the moment at.
+// Compute makes the picture of s at the moment at.
 func (p *Picture) Compute(s *trace.Snapshot, at int64) {
 	p.Snap = *s
 	p.At = at
@@ -104,7 +102,7 @@ func (p *Picture) Compute(s *trace.Snapshot, at int64) {
 	p.Edge = at
 	if n := len(s.Recent); n > 0 {
 		p.Edge = max(s.Recent[n-1].End, at-500e6)
-		if s.Outcome.Ended != 0 { // what the program does after its last step says nothing of any
+		if s.Outcome.Ended != 0 { // after its last step a program trains no more
 			p.Edge = s.Recent[n-1].End
 		}
 	}
@@ -152,8 +150,8 @@ func (p *Picture) truncate() {
 	}
 }
 
-// experimentsBefore are experiments as they were known at a moment, with the segments by
-// then.
+// experimentsBefore returns experiments as they were known at a moment, with the segments that there
+// were by then.
 func experimentsBefore(xs []trace.Experiment, segments []trace.Segment, at int64) []trace.Experiment {
 	n := sort.Search(len(xs), func(i int) bool { return xs[i].Start > at })
 	if xs = xs[:n:n]; n == 0 || xs[n-1].End <= at && !xs[n-1].Running() {
@@ -174,21 +172,21 @@ func experimentsBefore(xs []trace.Experiment, segments []trace.Segment, at int64
 	return xs
 }
 
-// before returns the last steps before the moment at. Those that are no longer in
-// memory are read once.
+// before returns the last steps before the moment at. Steps that are no longer in memory are read
+// once for each moment.
 func (p *Picture) before(at int64) []trace.Step {
 	if r := p.Snap.Recent; len(r) > attribution.WindowMost && at >= r[attribution.WindowMost].End {
 		n := sort.Search(len(r), func(i int) bool { return r[i].End > at })
 		return r[:n:n]
 	}
 	if p.past == nil || p.pastAt != at {
-		p.past, _ = p.Snap.Before(at, attribution.WindowMost) // what cannot be read is not shown
+		p.past, _ = p.Snap.Before(at, attribution.WindowMost) // steps that cannot be read are not shown
 		p.pastAt = at
 	}
 	return p.past
 }
 
-// history fills the buckets up to the edge, newest last.
+// history fills the buckets up to the edge, the newest last.
 func (p *Picture) history() {
 	h := &p.Snap.History
 	bucket := int64(500e6)
@@ -217,8 +215,8 @@ func (p *Picture) history() {
 	p.newest(trace.GaugeStarved, start, func(i int, v float64) { p.hist[i].starved = float32(v / 100) })
 }
 
-// newest gives set the newest sample of a gauge in or before each bucket of the history,
-// which begins with the bucket start.
+// newest calls set for each bucket of the history with the newest sample of a gauge in it or before
+// it. The history begins with the bucket start.
 func (p *Picture) newest(name string, start int64, set func(i int, v float64)) {
 	for i, pts := len(p.hist)-1, p.Snap.Gauges[name]; i >= 0 && len(pts) > 0; i-- {
 		t := (start + int64(i) + 1) * p.bucket
@@ -231,10 +229,10 @@ func (p *Picture) newest(name string, start int64, set func(i int, v float64)) {
 	}
 }
 
-// value is a knob's value in force.
+// value returns a knob's value in force.
 func (p *Picture) value(name string) string { return knob.ValueOf(p.Segment.Knobs, name) }
 
-// last is the newest sample at or before t.
+// last returns the newest sample at or before t.
 func last(pts []trace.Point, t int64) gauge {
 	n := sort.Search(len(pts), func(i int) bool { return pts[i].T > t })
 	if n == 0 {
@@ -243,7 +241,7 @@ func last(pts []trace.Point, t int64) gauge {
 	return gauge{pts[n-1].V, n}
 }
 
-// quantile of sorted values, the nearest rank.
+// quantile returns a quantile of sorted values, by the nearest rank.
 func quantile(v []int64, q float64) int64 {
 	if len(v) == 0 {
 		return 0

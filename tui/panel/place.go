@@ -1,6 +1,6 @@
 package panel
 
-// sizeClass is a size of the screen, which never refuses to run.
+// SizeClass is a range of sizes of the screen. There is a layout for every size.
 type SizeClass uint8
 
 const (
@@ -8,9 +8,10 @@ const (
 	SizeSmall                    // below 80x24: verdict, gauges, the STALL lane, the selected knob
 	SizeCompact                  // below 120x30: gauges in lines, one panel beside the knobs
 	SizeFull
-	SizeLarge // from 160x42: the knobs' column down to the end, notes under them
+	SizeLarge // from 160x42: the knobs' column reaches the bottom, with notes under the knobs
 )
 
+// ClassOf returns the class of a screen of w columns and h rows.
 func ClassOf(w, h int) SizeClass {
 	switch {
 	case w < 40 || h < 8:
@@ -25,18 +26,17 @@ func ClassOf(w, h int) SizeClass {
 	return SizeLarge
 }
 
-// lines is the height of a text that changes while it is read. More lines are given at
-// once, fewer only when many texts in a row needed fewer, because each change moves what
-// lies around.
+// lines is the height of a text that changes while it is read. It grows at once. It shrinks only
+// when many texts in a row needed fewer lines, because each change moves what lies around.
 type lines struct {
 	n     int
 	fewer int // texts in a row that needed fewer
 }
 
-// fewerTexts is how many texts in a row must be shorter.
+// fewerTexts is how many texts in a row must be shorter before the height shrinks.
 const fewerTexts = 10
 
-// need is told how many lines a new text has.
+// need sets how many lines a new text has.
 func (l *lines) need(n int) {
 	if n < l.n && l.fewer < fewerTexts {
 		l.fewer++
@@ -45,22 +45,22 @@ func (l *lines) need(n int) {
 	l.n, l.fewer = n, 0
 }
 
-// loosen lets the next text have fewer, when everything moves anyway.
+// loosen lets the next text shrink the height, for when everything moves anyway.
 func (l *lines) loosen() { l.fewer = fewerTexts }
 
-// space is what there is for the panels.
+// Space is the room for the panels.
 type Space struct {
 	Class   SizeClass
 	W, H    int // of the body, between header and footer
-	Verdict int // rows of it that the verdict takes
-	Story   int // and the story under it
+	Verdict int // rows that the verdict takes
+	Story   int // rows that the story under it takes
 }
 
-// rest is the height that verdict and story leave.
+// Rest returns the height that verdict and story leave.
 func (s Space) Rest() int { return s.H - s.Verdict - s.Story }
 
-// band is a strip of the body. Bands lie one below the other, and the panels of a
-// band side by side.
+// Band is a strip of the body. Bands lie one below the other. The panels of a band lie side by
+// side.
 type Band uint8
 
 const (
@@ -75,18 +75,18 @@ const (
 	lowerBand = lastBand // of the compact screen
 )
 
-// place is what a panel asks of the layout.
+// Place is what a panel asks of the layout.
 type Place struct {
 	Band  Band
-	Under string // the panel at whose foot it stands, in the same column; "" for a column of its own
-	Rows  int    // 0: those that the other bands leave
-	Cols  int    // 0: those that the others of the band leave
+	Under string // the name of the panel under which it stands; "" for a column of its own
+	Rows  int    // 0: the rows that the other bands leave
+	Cols  int    // 0: the columns that the other panels of the band leave
 }
 
-// leastRows is the height of a panel that shows something, its box included.
+// LeastRows is the least height of a panel that shows something, its box included.
 const LeastRows = 3
 
-// placeInstead is the place of a panel that replaces the other side panels.
+// placeInstead returns the place of a panel that replaces the other side panels.
 func placeInstead(s Space) Place {
 	if s.Class == SizeCompact {
 		return Place{Band: lowerBand}

@@ -9,7 +9,7 @@ import (
 	"dev.gpustall/tui/canvas"
 )
 
-// rankWindow is the time before the moment shown that the ranks' rows are of.
+// rankWindow is how much time, up to the moment shown, the rows are of.
 const rankWindow = 10 * time.Second
 
 // Ranks is the panel of a distributed training's ranks on this machine.

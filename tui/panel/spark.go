@@ -14,7 +14,7 @@ const (
 	histQueue
 )
 
-// of is the value of one bucket, and whether it has one.
+// of returns the value of one bucket, and whether it has one.
 func (k histKind) of(p *point) (v float64, ok bool) {
 	switch k {
 	case histUtil:
@@ -36,11 +36,11 @@ func (k histKind) scale(b []byte, v float64) []byte {
 	return units.AppendCount(b, int64(v))
 }
 
-// sparkLeast is the width that is left to a history beside its scale.
+// sparkLeast is the least width of a history that has a scale.
 const sparkLeast = 8
 
-// spark draws the newest history into r, which may be several rows high, right of its
-// scale. That starts at 0; top is its end, or 0 for the largest value in view.
+// spark draws the newest history into r, which may be several rows high, and its scale at the left.
+// The scale begins at 0 and ends at top. Where top is 0 it ends at the largest value in view.
 func spark(v *View, r canvas.Rectangle, kind histKind, top float64) {
 	if r.Empty() {
 		return
@@ -70,7 +70,7 @@ func spark(v *View, r canvas.Rectangle, kind histKind, top float64) {
 	}
 }
 
-// perBucket is what the sums of a bucket are divided by: a rate is a second's.
+// perBucket returns what the value of a bucket is divided by: for a rate, the seconds of a bucket.
 func (p *Picture) perBucket(kind histKind) float64 {
 	if kind == histRate {
 		return float64(p.bucket) / 1e9
@@ -78,8 +78,8 @@ func (p *Picture) perBucket(kind histKind) float64 {
 	return 1
 }
 
-// drawScale writes the scale at the left of r and returns what it leaves; nothing
-// where the history would be too short beside it.
+// drawScale writes the scale at the left of r and returns the rest of r. It writes nothing where
+// the history would become too short.
 func drawScale(v *View, r canvas.Rectangle, kind histKind, top float64) canvas.Rectangle {
 	if r.W <= sparkLeast+1 {
 		return r

@@ -31,7 +31,7 @@ func (*Stalls) Place(s Space) Place {
 	return Place{Band: mainBand, Under: "timeline", Rows: min(max(5, s.Rest()/6), 8)}
 }
 
-// share is a row of the breakdown: what a part of the wall time went to.
+// share is a row of the breakdown: a part of the wall time, and what it went to.
 type share struct {
 	name   string
 	letter rune
@@ -66,15 +66,15 @@ func (s *Stalls) Draw(v *View, r canvas.Rectangle) {
 	s.drawShares(v, in)
 }
 
-// drawStack draws busy and every cause as one bar. Parts below half a column
-// are left to the list.
+// drawStack draws the busy time and every cause as one bar. The bar leaves out parts below half a
+// column, which the list has.
 func drawStack(v *View, x, y, w int) {
 	at, colour := 0.0, !v.C.Theme.Mono && !v.C.Glyphs.ASCII
 	part := func(h canvas.Hue, letter rune, f float64) {
 		a, b := int(at*float64(w)+0.5), int((at+f)*float64(w)+0.5)
 		for i := a; i < min(b, w); i++ {
 			r := letter
-			if colour && (i > a || h == canvas.Compute) { // the block says it
+			if colour && (i > a || h == canvas.Compute) { // the colour of the block is enough
 				r = ' '
 			}
 			v.C.Set(x+i, y, r, h.Solid())
@@ -89,9 +89,9 @@ func drawStack(v *View, x, y, w int) {
 	}
 }
 
-// drawShares lists busy, data and the causes, side by side where there is room, in
-// an order that does not change, so that they do not move about. Causes under
-// 0.05 % are left out, and where there is no room the smallest.
+// drawShares lists busy, data and the causes, in several columns where there is room. Their order
+// never changes, so that they do not move about. It leaves out causes under 0.05 %, and where there
+// is no room the smallest ones.
 func (s *Stalls) drawShares(v *View, r canvas.Rectangle) {
 	if r.Empty() {
 		return

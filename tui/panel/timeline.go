@@ -17,15 +17,15 @@ var zooms = []int64{
 	100e3, 200e3, 500e3, 1e6, 2e6, 5e6, 10e6, 20e6, 50e6, 100e6, 200e6, 500e6, 1e9, 2e9, 5e9,
 }
 
-// parts is how many kinds of time a lane tells apart in one column.
+// parts is how many kinds of time are added up apart in each column of a lane.
 const parts = trace.NumCauses
 
-// causeHue is the colour of a cause, and of the worker's phase that becomes it.
+// CauseHue returns the colour of a cause, and of the worker's phase that is charged to it.
 func CauseHue(c trace.Cause) canvas.Hue { return canvas.Series + canvas.Hue(c.Info().Colour) }
 
 var _ [canvas.SeriesLen - trace.NumCauses]struct{} // every cause has a colour of its own
 
-// laneType is how a lane is aggregated and drawn.
+// laneType is how a lane is added up and drawn.
 type laneType uint8
 
 const (
@@ -54,10 +54,10 @@ type Timeline struct {
 
 	zoom   int
 	chosen bool // the user chose the zoom
-	picked bool // the first steps did, and later ones may
+	picked bool // Autozoom did once
 	cols   int
 	first  int64 // index of the first column
-	record       // what lies in the columns
+	record       // of the columns
 	known  int64 // ns up to which the device's steps are known
 	lanes  []lane
 	acc    []float32 // [lane][column][part], ns or queue value + 1
@@ -66,13 +66,13 @@ type Timeline struct {
 	scroll int   // first worker shown
 	cursor int64 // ns; below 0: none
 	filter string
-	typing bool // the filter is being typed
+	typing bool // the user types the filter
 
 	said     explanation
 	capacity int64 // of the ready queue, last seen
 	ready    int64
-	script   bool // the script showed what it does with its batch
-	recorded bool // some of what a lane shows lies in the window
+	script   bool // there were spans of what the script does with its batch
+	recorded bool // there are spans in the window
 }
 
 // explanation is the text under the lanes.
@@ -80,8 +80,8 @@ type explanation struct {
 	lines    []string
 	ofDevice int      // how many of the lines, from the first, are about the device
 	tall     lines    // how many of these should have room
-	about    [3]int64 // the moment that the lines are about, and how wide they are
-	from     int64    // when they were written, ns
+	about    [3]int64 // what the lines are about, see explain
+	from     int64    // when the lines were written, ns of the session's time
 }
 
 // NewTimeline makes the panel.
@@ -125,7 +125,7 @@ func (t *Timeline) Queue() (ready, capacity int64) { return t.ready, t.capacity 
 // Loosen lets the explanation take fewer lines at once.
 func (t *Timeline) Loosen() { t.said.tall.loosen() }
 
-// pressedArrow moves the cursor, on a screen that stands still from then on.
+// pressedArrow moves the cursor. It freezes the screen first.
 func (t *Timeline) pressedArrow(key string) tea.Cmd {
 	t.screen.Freeze()
 	d, far := direction(key)
@@ -176,7 +176,7 @@ func (t *Timeline) ShiftCursor(ns int64) {
 	}
 }
 
-// head says how much time the columns show, and which lanes.
+// head writes how much time the columns show, and the filter of the lanes.
 func (t *Timeline) head(v *View, p *canvas.Pen) {
 	p.Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), int64(t.cols)*t.Bin())).Text(canvas.Dim, ", ").
 		Bytes(canvas.Normal, units.Narrow.AppendExact(p.Buf(), t.Bin())).Text(canvas.Dim, " a column ")
@@ -220,13 +220,13 @@ func (t *Timeline) Autozoom(w *Window, moves bool) bool {
 	return true
 }
 
-// stallCols is how many columns wide a stall of usual length is at the least.
+// stallCols is the least width of a stall of usual length, in columns.
 const stallCols = 8
 
-// partOf is where the time of a span on a lane is added up: the part, and so the
-// hue and the letter, of the cause that it is or becomes when the device waits for
-// it; 0 on a lane that has one kind of time only, to which waiting for a core does not
-// add.
+// partOf returns the part of a column to which the time of a span is added. On most lanes it is the
+// number of the cause that the span is charged to when the device waits for it, which also gives
+// the colour and the letter. On a lane with one kind of time it is 0. It reports false for spans
+// that do not count.
 func partOf(s *trace.Span, l *lane) (part int, ok bool) {
 	switch l.typ {
 	case laneStall:
@@ -240,8 +240,8 @@ func partOf(s *trace.Span, l *lane) (part int, ok bool) {
 	return int(c), ok
 }
 
-// timedPart of the compute lane marks the columns in which a timed step begins;
-// its busy time is in part 0.
+// timedPart is the part of the compute lane that marks columns in which a timed step begins. The
+// busy time is in part 0.
 const timedPart = 1
 
 // SpanWindow returns the interval of spans that the timeline needs for the moment at. It has a
@@ -291,7 +291,7 @@ func (t *Timeline) Update(p *Picture, spans []trace.Span) {
 				row[int(c)*parts] = float32(s.Arg) + 1
 			}
 			if s.Start <= from {
-				row[0] = float32(s.Arg) + 1 // what was there before the window
+				row[0] = float32(s.Arg) + 1 // the level at the begin of the window
 			}
 			if s.Start <= end {
 				t.ready = int64(s.Arg)
@@ -310,12 +310,12 @@ func (t *Timeline) Update(p *Picture, spans []trace.Span) {
 			continue
 		}
 		t.recorded = true
-		if !(l.typ == laneHost && s.Kind == trace.KindTransition) { // it overlaps the rest
+		if !(l.typ == laneHost && s.Kind == trace.KindTransition) { // a transition overlaps other spans
 			l.busy += b - a
 		}
 		c := a/bin - t.first
 		if s.Kind == trace.KindCompute && s.Flags&trace.FlagTimed != 0 && s.Start >= from {
-			row[int(c)*parts+timedPart] = 1 // a nanosecond is no width
+			row[int(c)*parts+timedPart] = 1 // a nanosecond: too little to be seen as time
 		}
 		for a < b {
 			next := min(b, (t.first+c+1)*bin)
@@ -327,7 +327,7 @@ func (t *Timeline) Update(p *Picture, spans []trace.Span) {
 	t.carryQueue()
 }
 
-// layLanes decides the rows: workers first, then the queue and the device.
+// layLanes makes the list of lanes: workers first, then the queue and the device.
 func (t *Timeline) layLanes(p *Picture) {
 	workers, _ := strconv.Atoi(p.value("num_workers"))
 	pins := false
@@ -365,7 +365,7 @@ func (t *Timeline) layLanes(p *Picture) {
 	if workers > 0 { // there is no queue when loading inline
 		t.addLane(lane{track: trace.TrackQueue, typ: laneQueue, hue: canvas.Transfer})
 	}
-	if !p.Snap.Meta.Watched() { // of a script's copies nothing is known
+	if !p.Snap.Meta.Watched() { // copies of a script are not recorded
 		t.addLane(lane{track: trace.TrackCopy, typ: laneBar, hue: canvas.Transfer})
 	}
 	t.addLane(lane{track: trace.TrackCompute, typ: laneBar, hue: canvas.Compute})
@@ -380,7 +380,7 @@ func (t *Timeline) addLane(l lane) {
 	t.lanes = append(t.lanes, l)
 }
 
-// carryQueue fills columns without a queue sample with the one before.
+// carryQueue gives columns without a queue sample the sample before.
 func (t *Timeline) carryQueue() {
 	li := t.busyAt[trace.TrackQueue]
 	if li < 0 {
@@ -396,8 +396,8 @@ func (t *Timeline) carryQueue() {
 	}
 }
 
-// column returns a lane's times in one column and the dominant part; busy is
-// the sum as a share of the column's known time.
+// column returns the part with the most time in one column of a lane, and the sum of all parts as a
+// share of the column's known time.
 func (t *Timeline) column(li, c int) (dominant int, busy float64) {
 	a := t.acc[(li*t.cols+c)*parts : (li*t.cols+c+1)*parts]
 	var sum, most float32
@@ -415,7 +415,7 @@ func (t *Timeline) column(li, c int) (dominant int, busy float64) {
 	return dominant, min(1, float64(sum)/float64(known))
 }
 
-// device reports whether a lane is known only as far as steps have completed.
+// device reports whether a lane is known only up to the end of the last step.
 func (l *lane) device() bool { return l.typ == laneBar || l.typ == laneStall }
 
 // ZoomBy changes the width of a column and ends the automatic zoom.
@@ -424,7 +424,7 @@ func (t *Timeline) ZoomBy(d int) {
 	t.zoom = min(max(t.zoom+d, 0), len(zooms)-1)
 }
 
-// moveCursor moves by columns; the first move puts it at the right edge.
+// moveCursor moves the cursor by columns. The first move puts it at the right edge.
 func (t *Timeline) moveCursor(d int) {
 	if t.cursor < 0 {
 		t.cursor = max(0, t.edge-1)

@@ -12,7 +12,7 @@ import (
 	"dev.gpustall/tui/canvas"
 )
 
-// classStyle is the colour of a verdict's class.
+// classStyle returns the colour of a verdict's class.
 func classStyle(v *advice.Verdict) canvas.Style {
 	switch {
 	case v.Moderate || v.Group == trace.GroupUnknown:
@@ -32,19 +32,19 @@ type Verdict struct {
 	width   int // the text is broken into lines of this width
 	text    string
 	finding advice.Finding
-	asked   string // of the run, and what it answered
-	class   string // which leads the first line, in capitals
+	asked   string // the experiment under way or the last one, and its answer
+	class   string // of the verdict, in capitals, at the begin of the first line
 	lines   []verdictRow
-	answers int // how many of the lines, the last ones, tell of asked
+	answers int // how many of the lines, the last ones, are about asked
 
-	besideWidth int        // as width, of the texts beside the verdict
-	besideText  []string   // these texts
-	beside      [][]string // each of them in its lines
+	besideWidth int        // besideText is broken into lines of this width
+	besideText  []string   // Analysis.Beside
+	beside      [][]string // the lines of each text
 
 	tall lines // the height of the panel
 }
 
-// NewVerdict makes the panel. Its key stages what an advises among the knobs.
+// NewVerdict makes the panel. Its key stages the advice of an in the panel of the knobs.
 func NewVerdict(an *Analysis, k *Knobs) *Verdict {
 	return &Verdict{Card: Card{Key: "3", Name: "verdict", Title: "Verdict", Small: true, Keys: []Binding{
 		{Keys: "enter", Hint: "stage the advice", Help: "stage what it advises", Live: true,
@@ -60,13 +60,13 @@ func (*Verdict) Place(s Space) Place { return Place{Band: verdictBand, Rows: s.V
 type verdictRow struct {
 	text  string
 	style canvas.Style
-	aside string // after it, dim
+	aside string // after the text, dim
 }
 
-// roomyVerdict is the width from which what is not known has a line of its own.
+// roomyVerdict is the width from which gainUnknown may have a line of its own.
 const roomyVerdict = 100
 
-// gainUnknown stands where what the advice is expected to gain cannot be predicted.
+// gainUnknown is shown where the gain of the advice cannot be predicted.
 const gainUnknown = "expected gain: not known"
 
 // Loosen lets the panel become less tall at once.
@@ -78,15 +78,15 @@ func (vd *Verdict) Rows(an *Analysis, s Space) int {
 	vd.wrap(&an.Told, s.W-4)
 	below := 11
 	switch {
-	case s.Story > 0: // it stands between, and tells of the STALL lane: gauges, that lane, the knobs
+	case s.Story > 0: // below the story: gauges, the STALL lane that it tells of, the knobs
 		below = max(below, s.Story+gaugeRows(s)+2*LeastRows)
-	case s.Class == SizeCompact: // gauges, compute and STALL, some knobs
+	case s.Class == SizeCompact: // gauges, the lanes compute and STALL, some knobs
 		below = gaugeRows(s) + 4 + compactKnobs
 	}
 	return min(vd.tall.n+2, max(LeastRows, s.H-below))
 }
 
-// verdictLine is the verdict in one line.
+// verdictLine writes the verdict in one line.
 func verdictLine(a *advice.Advice, p *canvas.Pen) {
 	v, f := &a.Verdict, a.First()
 	if v.Class == "" {
@@ -126,7 +126,7 @@ func (vd *Verdict) Draw(v *View, r canvas.Rectangle) {
 	}
 }
 
-// drawBeside draws what is said beside the verdict below y, and returns where it ends.
+// drawBeside draws Analysis.Beside below y, and returns the last row that it used.
 func (vd *Verdict) drawBeside(v *View, in canvas.Rectangle, y int) int {
 	if texts := v.Analysis.Beside; vd.besideWidth != in.W || !slices.Equal(vd.besideText, texts) {
 		vd.besideWidth, vd.besideText, vd.beside = in.W, texts, nil
@@ -135,7 +135,7 @@ func (vd *Verdict) drawBeside(v *View, in canvas.Rectangle, y int) int {
 		}
 	}
 	for _, lines := range vd.beside {
-		if y+1+len(lines) > in.Y+in.H-6 { // the notes below have some room too
+		if y+1+len(lines) > in.Y+in.H-6 { // leave some rows for the notes
 			continue
 		}
 		for _, line := range lines {
@@ -146,11 +146,11 @@ func (vd *Verdict) drawBeside(v *View, in canvas.Rectangle, y int) int {
 	return y
 }
 
-// verdictRest ends a verdict that is cut, and names the keys that show the rest.
+// verdictRest ends a verdict that is cut. It names the keys that show the rest.
 const verdictRest = " ~ 3 f shows all"
 
-// drawLines draws the text and returns how many lines it has. Where it has to be cut, what
-// was asked keeps its lines: that is what somebody waits for.
+// drawLines draws the text and returns how many lines it has. Where the text must be cut, the answer
+// of an experiment keeps its lines, because the user waits for it.
 func (vd *Verdict) drawLines(v *View, r canvas.Rectangle) int {
 	n := min(len(vd.lines), r.H)
 	cut := n // the line before which some are missing
@@ -173,7 +173,7 @@ func (vd *Verdict) drawLines(v *View, r canvas.Rectangle) int {
 			continue
 		}
 		rest := Pick(v.Expanded, " ~", verdictRest)
-		for canvas.Width(text)+len(rest) > p.Left() && strings.Contains(text, " ") { // there is more
+		for canvas.Width(text)+len(rest) > p.Left() && strings.Contains(text, " ") {
 			text = text[:strings.LastIndex(text, " ")]
 		}
 		p.Text(line.style, text).Text(canvas.Key, rest)
@@ -181,7 +181,7 @@ func (vd *Verdict) drawLines(v *View, r canvas.Rectangle) int {
 	return n
 }
 
-// wrapWords breaks s into lines and leaves numbers with their units.
+// wrapWords breaks s into lines, but not between a number and its unit.
 func wrapWords(s string, w int) []string {
 	lines := canvas.Wrap(units.Bind(s), w)
 	for i := range lines {
@@ -200,10 +200,10 @@ func (vd *Verdict) wrap(a *advice.Advice, w int) {
 		vd.tall.loosen()
 	}
 	vd.width, vd.text, vd.finding, vd.asked = w, v.Text, f, a.Asked
-	// The class leads, in capitals; the text that follows need not repeat it.
+	// The class comes first, in capitals, and is not repeated in the text.
 	vd.class, _ = canvas.Cut(strings.ToUpper(v.Class), w)
 	rest := strings.TrimLeft(strings.TrimPrefix(v.Text, v.Class), ":; ")
-	rest = strings.TrimSuffix(rest, v.Basis) // the panel's title and the header have it
+	rest = strings.TrimSuffix(rest, v.Basis) // the panel's title and the top line have it
 	vd.lines = vd.lines[:0]
 	for _, line := range wrapWords(strings.ReplaceAll(vd.class, " ", units.NoBreak)+" "+rest, w) {
 		vd.lines = append(vd.lines, verdictRow{text: line})

@@ -10,23 +10,22 @@ import (
 	"dev.gpustall/tui/canvas"
 )
 
-// window is the steps that verdict, gauges, breakdown and the row of the current
-// configuration speak of, and their numbers. It is made with the verdict, so that
-// they are the same steps whenever one looks.
+// Window is the numbers of the last steps, which the verdict, the gauges, the breakdown and the row
+// of the current configuration show. It is made with the verdict, so that all show the same steps.
 type Window struct {
-	Tally *trace.Tally // of its steps; the steady ones are what counts
+	Tally *trace.Tally // of its steps, of which the steady ones count
 	Sum   attribution.Breakdown
 
 	Util, Data, Rate float64 // shares, and samples a second; NaN without steps
-	Starved          float64 // share of the time in which the device's threads could run: without a core
+	Starved          float64 // how much of the time in which they could run the device's threads waited for a core, as a share
 	Mean, P50, P95   int64   // ns a step
-	Floor            int64   // ns of compute in the median step, which is never over p50
-	Idle             int64   // ns: half of the time that the device was idle, it was so for longer in one step
-	H2D              float64 // bytes a second of copy time
-	Top1             float64 // NaN when the device does no arithmetic
+	Floor            int64   // ns of compute in the median step, at most P50
+	Idle             int64   // ns: half of all idle time of the device lies in steps that are idle for longer
+	H2D              float64 // bytes copied a second, while a copy runs
+	Top1             float64 // NaN where the device does no arithmetic
 }
 
-// newWindow works out the numbers of steps.
+// newWindow computes the numbers of steps.
 func newWindow(steps []trace.Step) Window {
 	t := trace.Count(steps)
 	w := Window{Tally: t, Sum: attribution.Breakdown{Totals: t.Steady}, Util: math.NaN(), Data: math.NaN(), Rate: math.NaN(), Top1: math.NaN()}
@@ -68,13 +67,13 @@ func newWindow(steps []trace.Step) Window {
 	return w
 }
 
-// steps is how many count.
+// Steps returns how many steps count.
 func (w *Window) Steps() int64 { return w.Sum.Steps }
 
-// style is the colour of the device's utilisation.
+// Style returns the colour of the device's utilisation.
 func (w *Window) Style() canvas.Style { return utilStyle(w.Util, w.Starved) }
 
-// write says which steps it is.
+// write writes which steps it is of.
 func (w *Window) write(p *canvas.Pen) {
 	n := w.Steps()
 	if n == 0 {
@@ -84,7 +83,7 @@ func (w *Window) write(p *canvas.Pen) {
 		Bytes(canvas.Normal, units.AppendCount(p.Buf(), n)).Text(canvas.Dim, Pick(n == 1, " step ", " steps "))
 }
 
-// worst is the cause with the largest share, pauses aside.
+// Worst returns the cause with the largest share, except for pauses, and that share.
 func (w *Window) Worst() (trace.Cause, float64) {
 	best, share := trace.CauseUnknown, 0.0
 	for c := range trace.Cause(trace.NumCauses) {
