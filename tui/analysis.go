@@ -14,16 +14,16 @@ import (
 	"dev.gpustall/tui/panel"
 )
 
-// analysis is the last result of what costs more than a frame may, and when the next one is due:
+// analysis is the last result of what costs too much for every frame, and when the next one is due:
 // the window, the verdict on it and the comparisons over the whole session. It is computed in a
-// command, off the screen's goroutine, about twice a second and for at most 1 % of a core. Time
-// spent waiting for a core does not count, so verdicts stay as fresh on a busy host.
+// command, off the screen's goroutine, about twice a second and for at most 1 % of a core. Waiting
+// for a core does not count, so verdicts do not become older on a busy host.
 type analysis struct {
 	panel.Analysis
 	busy    bool
 	started time.Time
 	pause   time.Duration // until the next one
-	ended   int           // experiments that are over
+	ended   int           // number of experiments that are over
 }
 
 // analysedMsg is the result of an analysis.
@@ -76,6 +76,6 @@ func (a *analysis) answer(xs []attribution.Experiment) (newest *attribution.Expe
 	if ended <= a.ended || a.At == 0 {
 		newest = nil
 	}
-	a.ended = max(a.ended, ended) // a look back at an earlier moment has fewer
+	a.ended = max(a.ended, ended) // at an earlier moment there were fewer
 	return newest
 }

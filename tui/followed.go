@@ -27,7 +27,7 @@ type followed struct {
 
 	spansAt    time.Time // when the timeline's spans were pulled last
 	spansPause time.Duration
-	notes      int // notes seen
+	notes      int // number of notes seen
 }
 
 // running reports whether quitting would end a training run.
@@ -79,7 +79,7 @@ func (f *followed) refresh(now time.Time, force bool, width int) (changed bool) 
 	return !f.moment.frozen || first || was != f.pic.At || wasPaused != f.paused
 }
 
-// begin takes the first snapshot, to learn the time and what of the session is damaged.
+// begin takes the first snapshot, to learn the time and which parts of the session are damaged.
 func (f *followed) begin() {
 	f.live = f.o.Source.Snapshot(0, 0)
 	f.notes = len(f.live.Notes)
@@ -155,9 +155,9 @@ func (f *followed) rewind(key string) {
 	}
 }
 
-// toStart goes to the first moment whose timeline is full. That timeline begins where the
-// recording does. Where the first step ends behind the middle of it, it is the timeline in which
-// that end is a quarter of the columns from the left. At time 0 there would be nothing to see.
+// toStart goes to the first moment with a full timeline, which begins where the recording does. If
+// the first step ends in its right half or later, it goes on until that end is a quarter of the
+// columns from the left. At time 0 there would be nothing to see.
 func (f *followed) toStart() {
 	width := f.timeline.Bin() * int64(f.timeline.Cols())
 	at := width - 1 // the last of the columns that begin at 0
@@ -178,7 +178,7 @@ func (f *followed) toEnd() {
 	f.timeline.DropCursor()
 }
 
-// freeze stops the screen and lets it go; in a replay it plays and stops.
+// freeze makes the screen stand still, or lets it move again. In a replay it plays or stops.
 func (f *followed) freeze() {
 	if f.o.Replay {
 		f.moment.playOrStop(f.live.Now)

@@ -10,7 +10,7 @@ import (
 // footer is the bottom line of the screen.
 type footer struct {
 	c       *canvas.Canvas
-	asking  bool          // whether to quit
+	asking  bool          // "quit?" is on screen
 	prompt  *panel.Prompt // nil while nothing is typed
 	msg     *message
 	own     []panel.Binding // of the panel in focus

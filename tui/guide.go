@@ -20,29 +20,29 @@ import (
 )
 
 const (
-	// guideAfter is how long a run must have gone on with nothing changed before the
-	// story is offered, in ns.
+	// guideAfter is how long, in ns, a run must have gone on without a change before the story is
+	// offered.
 	guideAfter = int64(10e9)
 
-	// guideShare is the share of time lost to data from which there is something to find.
+	// guideShare is the least share of time lost to data with which the story goes on.
 	guideShare = 0.30
 
-	// guideKnob is what the story injects: time spent waiting, which takes no core away
-	// from a device that computes on the host.
+	// guideKnob is what the story injects. It makes workers wait, so it takes no core from a device
+	// that computes on the host.
 	guideKnob = "inject_read"
 )
 
-// chapter is how far the story has come. Each ends when the session itself shows that
-// what it asks for has happened.
+// chapter is how far the story has come. A chapter ends when the session shows that what it asks
+// for has happened.
 type chapter uint8
 
 const (
 	chapterNone   chapter = iota // not offered, or left
-	chapterOffer                 // there is nothing to improve
+	chapterOffer                 // there is nothing to improve: until the user accepts
 	chapterInject                // the injection was asked for: until a segment has it
 	chapterFind                  // until the verdict blames the data
-	chapterFix                   // until a segment has another setting, and the injection still
-	chapterProve                 // until it is measured as different
+	chapterFix                   // until a segment has another setting and the same injection
+	chapterProve                 // until that segment is measured as faster
 	chapterExport                // until a report is written
 	chapterStop                  // until a segment has no injection
 	chapterEnd
@@ -62,18 +62,17 @@ type guide struct {
 // plot is how far the story has come, and what it found.
 type plot struct {
 	chapter chapter
-	left    bool  // by the user: it is not offered again
-	slow    int32 // the segment to be faster than, baseline A
-	fixed   int32 // the segment that is to be faster; slow itself before one is
-	tried   int   // injections asked for
-	asked   time.Duration
-	found   advice.Verdict // on the segment to be faster than
+	left    bool           // by the user: it is not offered again
+	slow    int32          // the segment to be faster than: baseline A
+	fixed   int32          // the segment that should be faster; slow itself at first
+	tried   int            // how many injections were asked for
+	asked   time.Duration  // the last of them
+	found   advice.Verdict // on the segment slow
 	so      stats.Change   // what the fix did, so far
 	report  string
 }
 
-// update reads from the session how far the story has come. It is called when the
-// analysis is new.
+// update reads from the session how far the story has come. It is called after each analysis.
 func (g *guide) update() {
 	if g.session.o.Control == nil || g.session.live == nil || g.session.moment.frozen || len(g.session.live.Segments) == 0 {
 		return
@@ -85,12 +84,12 @@ func (g *guide) update() {
 	an := &g.session.analysis
 	v := &an.Told.Verdict
 	injected := !knob.Off(knob.ValueOf(now.Knobs, guideKnob))
-	if g.chapter >= chapterFind && g.chapter < chapterStop && !injected { // undone, or set by hand
+	if g.chapter >= chapterFind && g.chapter < chapterStop && !injected { // the user took it back
 		g.chapter = chapterEnd
 	}
 	slow, fixed := rowOf(an.Segs, g.slow), rowOf(an.Segs, now.Index)
 	if (g.chapter == chapterFix || g.chapter == chapterProve) && slow != nil && !sameInjection(&slow.Segment, now) {
-		g.chapter = chapterFind // that is another bottleneck
+		g.chapter = chapterFind // the bottleneck is another one
 	}
 	switch g.chapter {
 	case chapterNone, chapterOffer:
@@ -108,10 +107,10 @@ func (g *guide) update() {
 		case fixed == nil || an.Win.Tally == nil || an.Win.Tally.Segment != now.Index || v.Class == advice.NotEnoughSteps:
 		case v.Group == trace.GroupData && an.Win.Data >= guideShare && fixed.Stretch.Enough():
 			g.chapter, g.found, g.fixed = chapterFix, *v, now.Index
-			if g.session.o.Baseline != nil { // so that vs A and the report compare with it, as the story does
+			if g.session.o.Baseline != nil { // the table and the report then compare with the same segment
 				g.session.o.Baseline(now.Index)
 			}
-		case an.Win.Data < guideShare && fixed.Stretch.Enough() && g.tried < 4: // less was lost than was worked out
+		case an.Win.Data < guideShare && fixed.Stretch.Enough() && g.tried < 4: // the injection was too small
 			g.chapter = chapterInject
 		}
 	case chapterFix:
@@ -119,7 +118,7 @@ func (g *guide) update() {
 			g.chapter, g.fixed, g.so = chapterProve, now.Index, stats.Change{}
 		}
 	case chapterProve:
-		if slow != nil && fixed != nil && len(advice.Changed(slow.Segment.Knobs, now.Knobs)) > 0 { // not back with those, for a while
+		if slow != nil && fixed != nil && len(advice.Changed(slow.Segment.Knobs, now.Knobs)) > 0 { // a return to the settings of slow is no fix
 			g.fixed = now.Index
 		}
 		if fixed = rowOf(an.Segs, g.fixed); slow == nil || fixed == nil {
@@ -142,8 +141,9 @@ func (g *guide) update() {
 	g.write(v)
 }
 
-// offers reports whether no knob is advised and none was turned yet. A device that has to
-// share its cores, as the cpu device does with the loader, is no matter of knobs.
+// offers reports whether the story can begin: no knob is advised and none was changed yet. A verdict
+// that the device shares its cores, as the cpu device does with the loader, is no obstacle, because
+// no knob helps there.
 func (g *guide) offers(now *trace.Segment) bool {
 	told := &g.session.analysis.Told
 	return !g.left && g.session.running() && len(g.session.live.Segments) == 1 && !now.Injects() && g.session.live.Now-now.Start >= guideAfter &&
@@ -151,7 +151,7 @@ func (g *guide) offers(now *trace.Segment) bool {
 		g.knobs.Has(guideKnob)
 }
 
-// rowOf is a segment's, nil while it is not worked out.
+// rowOf returns the row of a segment, nil while there is none.
 func rowOf(segs []attribution.SegmentStats, index int32) *attribution.SegmentStats {
 	i := slices.IndexFunc(segs, func(s attribution.SegmentStats) bool { return s.Segment.Index == index })
 	if i < 0 {
@@ -160,7 +160,7 @@ func rowOf(segs []attribution.SegmentStats, index int32) *attribution.SegmentSta
 	return &segs[i]
 }
 
-// sameInjection reports whether two segments are slowed down alike.
+// sameInjection reports whether two segments have the same injections.
 func sameInjection(a, b *trace.Segment) bool {
 	for _, k := range b.Knobs {
 		if k.IsInject() && knob.ValueOf(a.Knobs, k.Name) != k.Value {
@@ -170,24 +170,24 @@ func sameInjection(a, b *trace.Segment) bool {
 	return true
 }
 
-// delay is what each read must take longer so that about two thirds of the time are lost
-// to data, well above guideShare, because the times it is worked out from move: the
-// workers, of which each makes a batch alone, are to take three times as long for one as
-// the device.
+// delay returns by how much each read must become slower so that about two thirds of the time are
+// lost to data. Then the workers together, each of which makes a batch alone, take three times as
+// long for one as the device. That is well above guideShare, because the times that it is computed
+// from vary.
 func (g *guide) delay() time.Duration {
 	w := &g.session.analysis.Win
 	samples := float64(w.Sum.Samples) / float64(w.Steps())
 	build := float64(w.Sum.Load) / float64(w.Steps())
 	workers, _ := strconv.Atoi(g.knobs.InForce("num_workers"))
 	d := (3*float64(workers)*float64(w.Mean) - build) / samples
-	if workers == 0 { // the step loop loads by itself, between the device's steps
+	if workers == 0 { // the step loop loads the data itself, between the device's steps
 		d = 2 * float64(w.Mean) / samples
 	}
 	d = max(d, 50e3) * math.Pow(2, float64(g.tried))
 	return time.Duration(d).Round(10 * time.Microsecond)
 }
 
-// key goes on with the story, where that needs a decision.
+// key goes on with the story where that needs the user's decision.
 func (g *guide) key() tea.Cmd {
 	switch g.chapter {
 	case chapterOffer, chapterInject:
@@ -207,7 +207,7 @@ func (g *guide) key() tea.Cmd {
 	return nil
 }
 
-// exported is told of a report that was written.
+// exported takes the path of a report that was written.
 func (g *guide) exported(path string) {
 	if g.chapter == chapterExport {
 		g.chapter, g.report = chapterStop, path
@@ -218,7 +218,7 @@ func (g *guide) exported(path string) {
 	}
 }
 
-// leave ends the story, and reports whether there was one. What is injected stays.
+// leave ends the story, and reports whether there was one. An injection stays.
 func (g *guide) leave() bool {
 	if g.chapter == chapterNone {
 		return false
@@ -231,7 +231,7 @@ func (g *guide) leave() bool {
 	return true
 }
 
-// write makes the text, two sentences or so for each line.
+// write makes the text of the chapter.
 func (g *guide) write(v *advice.Verdict) {
 	f := g.session.analysis.Told.First()
 	var text []string
@@ -289,7 +289,7 @@ func (g *guide) write(v *advice.Verdict) {
 	g.strip.Set(text)
 }
 
-// staged names what is staged.
+// staged returns what is staged, in words.
 func (g *guide) staged() string {
 	var words []string
 	for _, k := range g.knobs.Changes() {

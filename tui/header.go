@@ -10,7 +10,7 @@ import (
 	"dev.gpustall/tui/panel"
 )
 
-// badge is a label that must be visible whenever it is true.
+// badge is a label that is shown at every size whenever it is true.
 type badge struct {
 	long, short string
 	st          canvas.Style
@@ -23,16 +23,16 @@ type header struct {
 	underWay trace.ExperimentKind // the experiment, empty where there is none
 }
 
-const maxBadges = 10 // without an allocation
+const maxBadges = 10 // as many fit in the buffer of badges
 
-// badges lists in buf what must not be forgotten about the numbers: that they are not
-// those of this moment, and the labels.
+// badges lists in buf what the user must know about the numbers: that they are not of this moment,
+// that an experiment changes the settings, and the labels of the analysis.
 func (h *header) badges(buf *[maxBadges]badge) []badge {
 	out := buf[:0]
 	if h.v.Replay {
 		out = append(out, badge{"REPLAY", "RPL", canvas.Badge})
 	}
-	if h.v.Frozen && !h.v.Replay { // also where no timeline's title says so
+	if h.v.Frozen && !h.v.Replay { // the timeline's title says so too, but may be hidden
 		out = append(out, badge{"FROZEN", "FRZ", canvas.Paused})
 	}
 	switch h.underWay {
@@ -50,7 +50,7 @@ func (h *header) badges(buf *[maxBadges]badge) []badge {
 	return out
 }
 
-// state is the run's state in one word.
+// state returns the run's state in one word.
 func (h *header) state() (glyph rune, word string, st canvas.Style) {
 	o := &h.v.Live.Outcome
 	switch {
@@ -67,7 +67,7 @@ func (h *header) state() (glyph rune, word string, st canvas.Style) {
 		case "stopped":
 			word = "STOPPED"
 		case "finished":
-			word = panel.Pick(h.v.Live.Meta.Imported != "", "RECORDED", "FINISHED") // how the run of a trace ended is not known
+			word = panel.Pick(h.v.Live.Meta.Imported != "", "RECORDED", "FINISHED") // how the run of an imported trace ended is not known
 		}
 		return h.v.C.Glyphs.End, word, st
 	case h.v.Paused:
@@ -82,8 +82,8 @@ func (h *header) state() (glyph rune, word string, st canvas.Style) {
 	return h.v.C.Glyphs.Play, "RUN", canvas.Running
 }
 
-// draw draws the top line: what must be known always on the left, the
-// screen's own numbers on the right, and of the rest what fits.
+// draw draws the top line: the state and the badges on the left, the screen's own numbers on the
+// right, and between them what fits.
 func (h *header) draw(r canvas.Rectangle) {
 	var bb [maxBadges]badge
 	badges := h.badges(&bb)
@@ -115,9 +115,9 @@ func (h *header) draw(r canvas.Rectangle) {
 	if n := len(s.Recent); n > 0 {
 		last := &s.Recent[n-1]
 		if item(12) {
-			n := last.Index + 1 // so many there were
+			n := last.Index + 1 // how many steps there were
 			if s.Meta.Imported != "" {
-				n = last.Index // a trace's have numbers of their own: ProfilerStep#5
+				n = last.Index // the steps of an imported trace have their own numbers: ProfilerStep#5
 			}
 			p.Text(canvas.Dim, "step ").Bytes(canvas.Bold, units.AppendCount(p.Buf(), n)).Space(2)
 		}
@@ -151,8 +151,8 @@ func (h *header) draw(r canvas.Rectangle) {
 	}
 }
 
-// drawRight draws rate, drops and configuration, and returns the column
-// where it starts. Drops are shown whatever the width.
+// drawRight draws the rate of frames, the drops and the configuration, and returns the column where
+// they start. Drops are shown at every width.
 func (h *header) drawRight(r canvas.Rectangle, used int) int {
 	var b [64]byte
 	t := b[:0]
@@ -193,7 +193,7 @@ func (h *header) drawLine(asking bool, msg *message) {
 	var bb [maxBadges]badge
 	badges := h.badges(&bb)
 	p := h.v.C.Pen(0, 0, w)
-	switch { // below it there is room that nothing else needs
+	switch { // nothing else needs the lines below
 	case asking && rows > 1:
 		h.v.C.Text(0, 1, w, canvas.WarnBold, "Quit? y or n")
 	case asking:

@@ -18,7 +18,7 @@ type help struct {
 	replay  bool
 }
 
-// helpRow is a line of the help's first part: a key, or nothing, and words.
+// helpRow is a line of the help's first part: what a key does. Further lines about it have no key.
 type helpRow struct{ key, words string }
 
 // rows returns what the keys do, wrapped to w columns: first the keys of the panels, each key
@@ -54,7 +54,7 @@ func (h *help) has(b *panel.Binding) bool { return b.Help != "" && !(b.Live && h
 
 // ofPanels says what keys do in each panel that has them: "knobs: change".
 func (h *help) ofPanels(keys string) string {
-	var does, names []string // what, and in which panels
+	var does, names []string // what they do, and in which panels
 	for _, p := range h.panels {
 		card := p.Describe()
 		for i := range card.Keys {
@@ -76,7 +76,7 @@ func (h *help) ofPanels(keys string) string {
 	return strings.Join(does, "; ")
 }
 
-// helpKeyWidth is the columns of the keys.
+// helpKeyWidth returns the width of the keys' column.
 func helpKeyWidth(w int) int {
 	if w < 44 {
 		return 10
@@ -84,7 +84,7 @@ func helpKeyWidth(w int) int {
 	return 18
 }
 
-// helpWords are told after the letters.
+// helpWords come after the letters.
 var helpWords = []string{
 	laneLetters("host", func(k trace.Kind) bool { return k >= trace.KindNext && !k.IsPart() }),
 	laneLetters("script", trace.Kind.IsPart) + " (a PyTorch training's)",
@@ -95,7 +95,7 @@ var helpWords = []string{
 	"Beside it: what is predicted of the value before the colon, from now on, and what the knob's last change did, measured.",
 }
 
-// laneLetters are those of a lane that shows such kinds.
+// laneLetters returns the letters of a lane, which shows the kinds of spans that shows tells.
 func laneLetters(lane string, shows func(trace.Kind) bool) string {
 	var words []string
 	for k := range trace.NumKinds {
@@ -106,14 +106,15 @@ func laneLetters(lane string, shows func(trace.Kind) bool) string {
 	return lane + " lane: " + strings.Join(words, ", ")
 }
 
-// levelWords says what the marks of shares stand for.
+// levelWords returns what the marks of shares stand for.
 func levelWords() string {
 	moderate, high := advice.Thresholds()
 	return fmt.Sprintf("util, but for waits for a core: ok from %.0f%%, ! from %.0f%%, !! below; stall: ok under %.0f%%, ! to %.0f%%, !! over",
 		100*panel.UtilGood, 100*panel.UtilPoor, 100*moderate, 100*high)
 }
 
-// helpStyle gives the marks of a level its colour, and the host's letters weight.
+// helpStyle returns the style of a word in the help: the marks of a level have its colour, and the
+// letters of lanes are bold.
 func helpStyle(word string, i int) canvas.Style {
 	switch w := strings.TrimSpace(word); {
 	case w == "ok":

@@ -211,7 +211,7 @@ func (m *Model) lookKeys() []panel.Binding {
 			m.Say("info", strconv.Itoa(m.pace.fps)+" frames a second")
 			return next
 		}},
-		{Keys: "ctrl+z", Help: "suspend"}, // see key
+		{Keys: "ctrl+z", Help: "suspend"}, // key handles it
 	}
 }
 
@@ -227,7 +227,7 @@ func (m *Model) panelKeys() (keys []panel.Binding) {
 	return keys
 }
 
-// lastKeys are the two that the footer always has room for.
+// lastKeys are the two keys that the footer always has room for.
 func (m *Model) lastKeys() []panel.Binding {
 	return []panel.Binding{
 		{Keys: "?", Hint: "help", Replay: "help", Do: then(func() { m.overlay = overlay{kind: overlayHelp} })},
@@ -236,7 +236,7 @@ func (m *Model) lastKeys() []panel.Binding {
 	}
 }
 
-// moving makes a key of what moves the moment shown, once there is one.
+// moving makes a key of what moves the moment shown. The key does nothing before the first snapshot.
 func (m *Model) moving(move func(key string)) func(key string) tea.Cmd {
 	return func(key string) tea.Cmd {
 		if m.session.live == nil {
@@ -269,7 +269,7 @@ func (m *Model) escape() tea.Cmd {
 	case t.DropFilter():
 	case m.focus.expanded:
 		m.focus.expanded = false
-	case m.focus.now.Describe().Instead, m.alone(): // what it stands in for comes back
+	case m.focus.now.Describe().Instead, m.alone(): // the panels that it replaced come back
 		m.focus.back()
 	case m.guide.leave():
 	case m.session.underWay() == trace.Tune:

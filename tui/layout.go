@@ -29,7 +29,7 @@ func (l *layout) arrange(f *focus, s panel.Space, story int) {
 	}
 	l.footer = canvas.Rect(0, l.h-1, l.w, 1)
 	body := canvas.Rect(0, 1, s.W, s.H)
-	if story > 0 && (f.expanded || s.Class == panel.SizeSmall) && body.H > story+panel.LeastRows { // in no band
+	if story > 0 && (f.expanded || s.Class == panel.SizeSmall) && body.H > story+panel.LeastRows { // there are no bands here
 		body.H -= story
 		l.panels[slices.Index(f.panels, f.named("guide"))] = canvas.Rect(0, body.Y+body.H, body.W, story)
 	}
@@ -56,7 +56,7 @@ func (l *layout) inside(f *focus, p panel.Panel) int {
 
 // stack divides the body into bands, and each band into panels.
 func (l *layout) stack(panels []panel.Panel, side panel.Panel, s panel.Space, body canvas.Rectangle) {
-	one := s.Class == panel.SizeCompact || side.Describe().Instead // of the side panels
+	one := s.Class == panel.SizeCompact || side.Describe().Instead // only one side panel is shown
 	for _, p := range panels {
 		card, pl := p.Describe(), p.Place(s)
 		if card.Side && p != side && (one || card.Instead) {

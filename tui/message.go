@@ -5,7 +5,7 @@ package tui
 type message struct {
 	text  string
 	level string // "info", "warn", "error"
-	ticks int    // left; the session's clock may stand still, so it counts ticks. 0: until cleared
+	ticks int    // left until it is removed, 0 for never; the session's clock may stand still
 }
 
 // set shows a text, at fps ticks a second.

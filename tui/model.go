@@ -1,7 +1,7 @@
 // Package tui is the interactive view of a session: gauges, timeline, knobs,
-// verdict, stall breakdown and experiments. It knows traces and their analysis
-// and nothing else: what runs is behind Source and Control, so the same screen
-// shows a live run and a file.
+// verdict, stall breakdown and experiments. It knows only traces and their analysis:
+// what runs is behind Source and Control, so the same screen shows a live run and a
+// file.
 //
 // A tick pulls a snapshot and makes a picture of it: the numbers of one moment. The
 // panels draw the picture into rectangles of a canvas of cells. They are values of one
@@ -46,19 +46,19 @@ type Options struct {
 	Source      Source
 	Control     Control                                                // nil in a replay: the knobs are read-only
 	Experiments Experiments                                            // nil where none can be begun
-	Note        func(level, text string)                               // adds a line to the session's log; nil where that cannot be
-	Baseline    func(segment int32)                                    // chooses segment A of the session; nil where that cannot be
-	Evaluate    func() error                                           // on the test split, at the next step; nil hides the key
-	Capture     func() error                                           // of a few steps under the framework's own profiler; nil hides the key
+	Note        func(level, text string)                               // adds a line to the session's log; nil where that is not possible
+	Baseline    func(segment int32)                                    // chooses segment A of the session; nil where that is not possible
+	Evaluate    func() error                                           // evaluates on the test split, at the next step; nil hides the key
+	Capture     func() error                                           // captures a few steps under the framework's own profiler; nil hides the key
 	Export      func() (path string, err error)                        // writes the report; nil hides the key
-	Foresee     func(changes []knob.Setting) (risk string, grave bool) // what may go wrong if these were set; nil: nobody knows
-	Output      func() []string                                        // the last lines that a script printed; nil where there is none
-	Ranks       bool                                                   // the training is distributed: there is a panel of its ranks
+	Foresee     func(changes []knob.Setting) (risk string, grave bool) // says what may go wrong with these settings; nil where that is not known
+	Output      func() []string                                        // returns the last lines that a script printed; nil where there is no script
+	Ranks       bool                                                   // the training is distributed: show a panel of its ranks
 	FPS         int                                                    // frames a second, 1 to 30; 0 is 10
 	ASCII       bool                                                   // no glyph beyond ASCII
-	NoColor     bool                                                   // bold and reverse only
+	NoColor     bool                                                   // only bold and reverse
 	Theme       string                                                 // "default" (or ""), "colorblind" or "mono"
-	Replay      bool                                                   // time is moved by the user
+	Replay      bool                                                   // the user moves the time
 }
 
 // Model is the screen. Use it through bubbletea, or Run.

@@ -22,7 +22,7 @@ var ErrInterrupted = errors.New("interrupted by ctrl+c")
 // Run shows the screen until the user quits or ctx is done, and leaves the terminal as
 // it was, whatever happens. It returns nil when the user quit, ctx's error,
 // ErrInterrupted, and an error that wraps tea.ErrProgramPanic when drawing panicked.
-// Of signals it sees to TSTP alone: for those that end the process, the caller ends ctx.
+// The only signal that it handles is TSTP. For signals that end the process, the caller ends ctx.
 func Run(ctx context.Context, o Options) error {
 	o.NoColor = o.NoColor || canvas.Plain()
 	m := New(o)
@@ -48,11 +48,11 @@ func Run(ctx context.Context, o Options) error {
 type watcher struct {
 	p    *tea.Program
 	stop chan os.Signal
-	ask  chan struct{} // to suspend; has room for one
-	away func(bool)    // told before the process stops and after it goes on
+	ask  chan struct{} // a request to suspend; has room for one
+	away func(bool)    // called before the process stops and after it goes on
 	done chan struct{}
 	wg   sync.WaitGroup
-	err  error // of the goroutine itself, to be read after close
+	err  error // of the goroutine; read it after close
 }
 
 func watch(ctx context.Context, p *tea.Program, away func(bool)) *watcher {
@@ -86,8 +86,8 @@ func (w *watcher) loop(ctx context.Context) {
 	}
 }
 
-// awayFunc tells a Control that wants to know when the process is suspended, so
-// that it does not blame the training for the time.
+// awayFunc returns what tells a Control that the process is suspended, so that it does not charge
+// the time to the training. Not every Control wants to know.
 func awayFunc(c Control) func(bool) {
 	if s, ok := c.(interface{ Suspend(on bool) }); ok {
 		return s.Suspend

@@ -8,5 +8,5 @@ func catchStop(chan os.Signal) {}
 
 func (w *watcher) suspend() {}
 
-// HasShell: there is no job control here.
+// HasShell reports false, because there is no job control here.
 func HasShell() bool { return false }

@@ -49,7 +49,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// advance is a tick: time passes, a new snapshot becomes the picture.
+// advance handles a tick: time passes, and a new snapshot becomes the picture.
 func (m *Model) advance(now time.Time) tea.Cmd {
 	if m.msg.tick() {
 		m.frame.dirty = true
@@ -75,7 +75,7 @@ func (m *Model) look() tea.Cmd {
 	return m.session.analyse(now, m.o.Replay || m.session.moment.frozen)
 }
 
-// refresh shows a new snapshot; force pulls the timeline's spans too, however recent they are.
+// refresh shows a new snapshot. force pulls the timeline's spans even if the last ones are recent.
 func (m *Model) refresh(now time.Time, force bool) {
 	if m.o.Source != nil && m.session.refresh(now, force, m.arrange().inside(&m.focus, m.panels.timeline)) {
 		m.frame.dirty = true

@@ -2,8 +2,8 @@ package canvas
 
 import "math"
 
-// Box draws a border with a title and returns a pen behind the title. key is what
-// is pressed to focus the box; "" where it cannot have the focus.
+// Box draws a border with a title and returns a pen behind the title. key gives the box the focus,
+// and is "" where the box cannot have it.
 func (c *Canvas) Box(r Rectangle, key, title string, focused bool) Pen {
 	if r.W < 2 || r.H < 2 {
 		return c.Pen(r.X, r.Y, 0)
@@ -42,7 +42,7 @@ func (c *Canvas) Rule(r Rectangle, y int) {
 	}
 }
 
-// ScrollMarks says at the right edge of r that there is more above, below.
+// ScrollMarks draws arrows at the right edge of r, which say that there is more above or below.
 func (c *Canvas) ScrollMarks(r Rectangle, above, below bool) {
 	if above {
 		c.Set(r.X+r.W-1, r.Y, c.Glyphs.Up, Key)
@@ -52,8 +52,8 @@ func (c *Canvas) ScrollMarks(r Rectangle, above, below bool) {
 	}
 }
 
-// Bar writes a bar of w columns with the share f of it filled, in halves. What is
-// not zero shows.
+// Bar writes a bar of w columns with the share f of it filled, in halves of a column. A share above
+// 0.5 % fills at least one half.
 func (p *Pen) Bar(st Style, w int, f float64) *Pen {
 	if math.IsNaN(f) {
 		f = 0
@@ -78,8 +78,8 @@ func (p *Pen) Bar(st Style, w int, f float64) *Pen {
 	return p
 }
 
-// Height draws a column that fills the share f of the h rows from y down, in
-// eighths of a row. What is not zero shows.
+// Height draws a column that fills the share f of the h rows from y down, in eighths of a row. A
+// share above 0 fills at least one eighth.
 func (c *Canvas) Height(x, y, h int, f float64, st Style) {
 	eighths := int(f*float64(8*h) + 0.5)
 	if eighths == 0 && f > 0 {

@@ -1,5 +1,5 @@
-// Package canvas is a grid of character cells with styles, what is drawn on it
-// (text, boxes, bars, tables) and how it looks on a terminal: themes and glyphs.
+// Package canvas is a grid of character cells with styles. It draws text, boxes, bars and tables on
+// it, and has the themes and glyphs that give them their look on a terminal.
 package canvas
 
 import "unicode/utf8"
@@ -21,22 +21,21 @@ type Canvas struct {
 	cells   []cell
 	out     []byte
 	scratch [40]byte // what Pen.Buf lends
-	pen     Pen      // the one that Table lends to its columns
-	whole   Pen      // what Pen.Whole writes with
-	saved   []cell   // and puts back
+	pen     Pen      // Table lends it to its columns
+	whole   Pen      // Pen.Whole writes with it
+	saved   []cell   // Pen.Whole puts it back
 }
 
 // Rectangle is a part of the canvas: its upper left cell, columns and rows.
 type Rectangle struct{ X, Y, W, H int }
 
-// Rect is the rectangle at column x and row y that is w columns wide and h rows
-// high.
+// Rect returns the rectangle at column x and row y that is w columns wide and h rows high.
 func Rect(x, y, w, h int) Rectangle { return Rectangle{x, y, w, h} }
 
-// Inner is the rectangle inside a box's border.
+// Inner returns the rectangle inside a box's border.
 func (r Rectangle) Inner() Rectangle { return Rect(r.X+1, r.Y+1, max(0, r.W-2), max(0, r.H-2)) }
 
-// Indent leaves a column free on either side.
+// Indent returns r without its first and its last column.
 func (r Rectangle) Indent() Rectangle { return Rect(r.X+1, r.Y, r.W-2, r.H) }
 
 // Empty reports whether nothing can be drawn in r.
@@ -59,8 +58,8 @@ func (c *Canvas) Clear() {
 	}
 }
 
-// Set writes one narrow rune and keeps wide runes whole: half of one that is
-// overwritten turns into a space. Outside the canvas it does nothing.
+// Set writes one narrow rune. Where it overwrites half of a wide rune, the other half becomes a
+// space. Outside the canvas it does nothing.
 func (c *Canvas) Set(x, y int, r rune, st Style) {
 	if x < 0 || y < 0 || x >= c.W || y >= c.H {
 		return
@@ -97,9 +96,9 @@ func (c *Canvas) Fill(r Rectangle, ch rune, st Style) {
 	}
 }
 
-// put writes a rune of any width at x if it ends before limit and returns the
-// next column. Control characters show as '?', combining ones are left out, and an ASCII
-// terminal gets u for the µ of µs.
+// put writes a rune of any width at x if it ends before limit, and returns the next column. It
+// writes '?' for a control character, nothing for a combining one, and on an ASCII terminal u for
+// the µ of µs.
 func (c *Canvas) put(x, y, limit int, r rune, st Style) int {
 	if r < 0x20 || (r >= 0x7f && r < 0xa0) || r == utf8.RuneError {
 		r = '?'
@@ -128,8 +127,8 @@ func (c *Canvas) put(x, y, limit int, r rune, st Style) int {
 	return x + 1
 }
 
-// Frame renders the canvas: lines joined by newlines, an SGR sequence where the
-// look changes, a reset at the end of each line that needs one.
+// Frame renders the canvas: its lines joined by newlines, with an SGR sequence where the look
+// changes and a reset at the end of each line that needs one.
 func (c *Canvas) Frame() string {
 	out := c.out[:0]
 	sgr := &c.Theme.sgr

@@ -20,7 +20,7 @@ type Pen struct {
 // Pen returns a pen for w columns from x.
 func (c *Canvas) Pen(x, y, w int) Pen { return Pen{c: c, X: x, Y: y, Limit: min(x+w, c.W)} }
 
-// Text writes s into w columns from x, where nothing else follows on the line.
+// Text writes s into w columns from x. It is for texts that no other text follows.
 func (c *Canvas) Text(x, y, w int, st Style, s string) {
 	p := c.Pen(x, y, w)
 	p.Text(st, s)
@@ -33,17 +33,17 @@ func (c *Canvas) Right(x, y, w int, st Style, b []byte) {
 	p.Bytes(st, b)
 }
 
-// Left is the number of columns that remain.
+// Left returns the number of columns that remain.
 func (p *Pen) Left() int { return max(0, p.Limit-p.X) }
 
-// Buf lends an empty buffer for a number, until the next call:
-// p.Bytes(st, appendNumber(p.Buf(), n)) allocates nothing.
+// Buf lends an empty buffer for a number until the next call, so that
+// p.Bytes(st, appendNumber(p.Buf(), n)) does not allocate.
 func (p *Pen) Buf() []byte { return p.c.scratch[:0] }
 
-// Glyphs are the canvas's.
+// Glyphs returns the glyphs of the canvas.
 func (p *Pen) Glyphs() *Glyphs { return p.c.Glyphs }
 
-// Text writes s; what does not fit ends in a tilde.
+// Text writes s. A text that does not fit is cut and ends in a tilde.
 func (p *Pen) Text(st Style, s string) *Pen {
 	for i, r := range s {
 		if p.X >= p.Limit || p.X+runeWidth(r) > p.Limit {
@@ -57,8 +57,8 @@ func (p *Pen) Text(st Style, s string) *Pen {
 	return p
 }
 
-// cut marks the last column: there was more. The mark is ASCII, the same with
-// all glyphs.
+// cut marks the last column with a tilde, which says that there was more. The mark is ASCII with all
+// glyphs.
 func (p *Pen) cut(st Style) {
 	if !p.overflow && p.Limit > 0 {
 		p.overflow = true
@@ -89,12 +89,12 @@ func (p *Pen) Rune(st Style, r rune) *Pen {
 	return p
 }
 
-// Whole writes what write does, or nothing where that does not all fit.
+// Whole writes what write does. Where not all of that fits, it writes nothing and reports false.
 func (p *Pen) Whole(write func(*Pen)) bool {
 	c := p.c
 	row := c.row(p.X, p.Limit, p.Y)
 	c.saved = append(c.saved[:0], row...)
-	c.whole = *p // not p, which would move to the heap
+	c.whole = *p // write gets this copy, because p would move to the heap
 	write(&c.whole)
 	if !c.whole.overflow {
 		*p = c.whole
@@ -104,7 +104,7 @@ func (p *Pen) Whole(write func(*Pen)) bool {
 	return false
 }
 
-// row is the cells from column x to before end of line y, as far as they exist.
+// row returns the cells of line y from column x up to end, as far as they exist.
 func (c *Canvas) row(x, end, y int) []cell {
 	x, end = max(x, 0), min(end, c.W)
 	if y < 0 || y >= c.H || x >= end {
@@ -113,10 +113,10 @@ func (c *Canvas) row(x, end, y int) []cell {
 	return c.cells[y*c.W+x : y*c.W+end]
 }
 
-// Space leaves n columns as they are.
+// Space skips n columns.
 func (p *Pen) Space(n int) *Pen { p.X = min(p.X+n, p.Limit); return p }
 
-// To moves on to column x of the canvas, never back.
+// To moves on to column x of the canvas. It never moves back.
 func (p *Pen) To(x int) *Pen { p.X = min(max(x, p.X), p.Limit); return p }
 
 // Int writes v without separators.
@@ -124,8 +124,8 @@ func (p *Pen) Int(st Style, v int64) *Pen {
 	return p.Bytes(st, strconv.AppendInt(p.Buf(), v, 10))
 }
 
-// width is the number of columns a rune takes. East Asian ambiguous runes count
-// as one column, because our own glyphs are drawn as one.
+// width tells how many columns a rune takes. East Asian ambiguous runes count as one column, because
+// our own glyphs do.
 var width = &runewidth.Condition{EastAsianWidth: false, StrictEmojiNeutral: true}
 
 func runeWidth(r rune) int {
@@ -135,7 +135,7 @@ func runeWidth(r rune) int {
 	return width.RuneWidth(r)
 }
 
-// Width is the number of columns that s takes.
+// Width returns the number of columns that s takes.
 func Width(s string) int {
 	n := 0
 	for _, r := range s {

@@ -6,16 +6,16 @@ import "slices"
 type Column[R any] struct {
 	Title string
 	W     int  // columns of the canvas that it takes
-	Short int  // those that it takes where the table is narrow; 0: W
-	Most  int  // above W: it stretches from W to Most, with what the others leave
-	Right bool // it ends at the right, as numbers do
+	Short int  // likewise, where the table is narrow; 0: W
+	Most  int  // above W: it stretches from W up to Most, into what the other columns leave
+	Right bool // it is aligned to the right, as numbers are
 
-	// When the table is too narrow the columns with the highest number go first,
-	// those with 0 never. A column that stretches comes back where there is room.
+	// When the table is too narrow, the columns with the highest number are left out first. Those
+	// with 0 always stay. A column that stretches is shown again where there is room for it.
 	Drop int
 
-	Sort  string             // what sorting by it is called; "": it is not sorted by
-	Order func(a, b *R) int  // of two rows when sorted by it
+	Sort  string             // what sorting by it is called; "" where that is not possible
+	Order func(a, b *R) int  // compares two rows when sorted by it
 	Shown func() bool        // whether it is part of the table now; nil: always
 	Cell  func(p *Pen, r *R) // writes the cell of a row, from left to right
 }
@@ -24,8 +24,8 @@ type Column[R any] struct {
 type Table[R any] struct {
 	Columns []Column[R]
 
-	// Shorten is the drop number up to which columns go only where even short ones
-	// do not fit; those of a higher number go before any is made short.
+	// Columns with a Drop above Shorten are left out before any column is made short. The others
+	// are left out only where the short columns do not fit either.
 	Shorten int
 	Marks   bool // arrows at the right say that there is more above or below
 
@@ -36,7 +36,7 @@ type Table[R any] struct {
 	Pinned int    // the row drawn first when it is scrolled out of sight; below 0: none
 }
 
-// Stretch is what a column that stretches without a limit has as its Most.
+// Stretch is the Most of a column that stretches without a limit.
 const Stretch = 1 << 16
 
 func (t *Table[R]) shows(i, drop int) bool {
@@ -51,8 +51,8 @@ func (c *Column[R]) width(short bool) int {
 	return c.W
 }
 
-// fit chooses what fits into w: columns whose drop number is below drop, short or
-// not, and the width of the one that stretches, which is 0 where it has no room.
+// fit chooses what fits into w: the columns whose Drop is below drop, whether they are short, and
+// the width of the column that stretches, which is 0 where there is no room for it.
 func (t *Table[R]) fit(w int) (drop int, short bool, stretch int) {
 	var loose *Column[R]
 	for i := range t.Columns {
@@ -63,7 +63,7 @@ func (t *Table[R]) fit(w int) (drop int, short bool, stretch int) {
 	}
 	for ; drop > 0; drop-- {
 		for _, short = range [...]bool{false, true} {
-			used := -1 // no gap behind the last one
+			used := -1 // there is no gap behind the last column
 			for i := range t.Columns {
 				if t.shows(i, drop) {
 					used += t.Columns[i].width(short) + 1
@@ -88,8 +88,8 @@ func (t *Table[R]) fit(w int) (drop int, short bool, stretch int) {
 	return 1, true, 0
 }
 
-// Room is the width of the column that stretches in a table w wide, 0 where there
-// is no room for it.
+// Room returns the width of the column that stretches in a table w wide, 0 where there is no room
+// for it.
 func (t *Table[R]) Room(w int) int {
 	_, _, stretch := t.fit(w)
 	return stretch
@@ -162,8 +162,7 @@ func (t *Table[R]) Draw(c *Canvas, r Rectangle, rows []R) {
 // ScrollBy scrolls n rows by lines. Draw then stops at the last row.
 func (t *Table[R]) ScrollBy(lines, n int) { t.Scroll = max(0, min(t.Scroll+lines, n)) }
 
-// scroll keeps the rows that are drawn among the n there are, and the cursor's
-// among them.
+// scroll limits Scroll to the n rows that there are, and keeps the cursor's row in sight.
 func (t *Table[R]) scroll(n, room int) {
 	if t.Cursor >= 0 {
 		t.Scroll = min(max(t.Scroll, t.Cursor-room+1), t.Cursor)
@@ -171,7 +170,7 @@ func (t *Table[R]) scroll(n, room int) {
 	t.Scroll = max(0, min(t.Scroll, n-room))
 }
 
-// title writes a column's title, marked where the rows are sorted by it.
+// title writes a column's title, with an arrow where the rows are sorted by it.
 func (t *Table[R]) title(p *Pen, c *Column[R]) {
 	if c.Sort == "" || c.Sort != t.By {
 		p.Text(Dim, c.Title)
@@ -208,7 +207,7 @@ func (t *Table[R]) SortNext() {
 	}
 }
 
-// shift moves the first used cells of the w from x to their end.
+// shift moves the first used cells of the w cells from x to the end of these.
 func (c *Canvas) shift(x, y, used, w int) {
 	if used <= 0 || used >= w || x < 0 || y < 0 || y >= c.H || x+w > c.W {
 		return

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Style is what a cell means. What that looks like is the theme's business.
+// Style is what a cell means. The theme decides how that looks.
 type Style uint8
 
 const (
@@ -29,14 +29,14 @@ const (
 	Confirmed
 	Cursor
 	Badge    // a label that must be seen: EMULATED
-	BadgeBad // one that is no good news: INJECTED
+	BadgeBad // a label of something bad: INJECTED
 	Running  // the run's state in the top line
 	Paused
 	Name   // the program's
-	hueOne // two styles a hue follow: text, and a solid block
+	hueOne // from here on, two styles for each hue: text, and a solid block
 )
 
-// Hue is a colour that stands for the same thing all over the screen.
+// Hue is a colour that means the same all over the screen.
 type Hue uint8
 
 const (
@@ -62,9 +62,9 @@ func (h Hue) Solid() Style { return hueOne + Style(2*h) + 1 }
 // Solid reports whether st is a hue's solid block.
 func (st Style) Solid() bool { return st > hueOne && (st-hueOne)%2 == 1 }
 
-// palette is the hues of the themes: the number of one of the 16 ANSI colours, so
-// that the user's own palette applies, and for colour-blind eyes Okabe and Ito's
-// palette in the nearest xterm colours, those marked dark with light text on them.
+// palette is the hues of the themes. ansi is the number of one of the 16 ANSI colours, so that the
+// user's own palette applies. xterm is, for colour-blind users, the xterm colour nearest to one of
+// Okabe and Ito's palette. Blocks of the dark ones have light text on them.
 var palette = [numHues]struct {
 	ansi, xterm int
 	dark        bool
@@ -96,18 +96,17 @@ var palette = [numHues]struct {
 	Series + 19: {ansi: 3, xterm: 130},
 }
 
-// Xterm is the number of the hue's colour in the colour-blind theme.
+// Xterm returns the number of the hue's colour in the colour-blind theme.
 func (h Hue) Xterm() int { return palette[h].xterm }
 
-// Theme is a table of SGR sequences, each with a leading reset. The zero theme
-// draws without any.
+// Theme is a table of SGR sequences, each with a leading reset. The zero theme has no sequences.
 type Theme struct {
 	Name string
-	Mono bool // bold and reverse only: what colour tells needs a glyph
+	Mono bool // only bold and reverse, so glyphs must say what colours would
 	sgr  [numStyles]string
 }
 
-// look is what a theme decides: SGR parameters, of which its table is made.
+// look is the SGR parameters from which a theme's table is made.
 type look struct {
 	name                     string
 	mono                     bool
@@ -137,7 +136,7 @@ func xterm(n int, dark bool) (text, block string) {
 	return "38;5;" + s, ink + ";48;5;" + s
 }
 
-// Themes are all there are: the default first, the one without colour last.
+// Themes returns all themes, the default first and the one without colour last.
 func Themes() []Theme {
 	def := look{name: "default", good: "32", warn: "33", bad: "31", dim: "90", accent: "36", border: "90", key: "36"}
 	safe := look{name: "colorblind", good: "38;5;33", warn: "38;5;220", bad: "38;5;202", dim: "38;5;245", accent: "38;5;80", border: "38;5;240", key: "38;5;80"}
@@ -206,7 +205,7 @@ func (l look) theme() Theme {
 		}
 	}
 	if l.mono {
-		// Idle cells and compute bars carry their own glyphs.
+		// Idle cells and compute bars have their own glyphs, so they need no reverse.
 		set(Idle.Text())
 		set(Compute.Solid(), "1")
 	}
@@ -244,8 +243,8 @@ var ASCII = Glyphs{
 	UpDown: "^v", LeftRight: "<>",
 }
 
-// Plain reports whether the environment asks for no colour: NO_COLOR set to
-// anything (no-color.org), or a terminal called dumb.
+// Plain reports whether the environment asks for no colour: NO_COLOR is set to anything
+// (no-color.org), or the terminal is called dumb.
 func Plain() bool {
 	return os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb"
 }

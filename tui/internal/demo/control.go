@@ -24,7 +24,7 @@ func (r *Run) Snapshot(from, to int64) *trace.Snapshot {
 		s.Gauges[k] = v
 	}
 	n := len(r.steps)
-	for n > 0 && r.steps[n-1].End > s.Now { // known once their compute has ended
+	for n > 0 && r.steps[n-1].End > s.Now { // a step is known once its compute has ended
 		n--
 	}
 	s.Recent, s.Digest = r.steps[:n:n], *trace.Digested(r.steps[:n])
@@ -68,8 +68,8 @@ func (r *Run) Set(changes []knob.Setting) error {
 	return nil
 }
 
-// Withdraw takes back what was asked for, as an engine does that cannot put a
-// change in force. It must come before the next Advance.
+// Withdraw takes back a value that was asked for, as a run does that cannot apply a change. It must
+// be called before the next Advance.
 func (r *Run) Withdraw(name, value string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,7 +81,7 @@ func (r *Run) Withdraw(name, value string) {
 	}
 }
 
-// Experiment writes an experiment down, as a run's recorder does.
+// Experiment records an experiment, as a run's recorder does.
 func (r *Run) Experiment(x trace.Experiment) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

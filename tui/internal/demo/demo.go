@@ -1,8 +1,7 @@
-// Package demo is a simulated training run for the screen's tests and for
-// trying the screen out: batches, workers, queue and device follow a small
-// model of a pipeline in virtual time, seeded, with the knobs connected. It
-// measures nothing. What it makes is marked synthetic and emulated unless a
-// test says otherwise, and no command of gpustall reaches it.
+// Package demo is a simulated training run, for the screen's tests and for trying the screen out.
+// Batches, workers, queue and device follow a small model of a pipeline in virtual time. The knobs
+// work, and each run is the same. It measures nothing. What it makes is marked synthetic and
+// emulated unless a test says otherwise, and no command of gpustall uses it.
 package demo
 
 import (
@@ -21,10 +20,10 @@ const ms = int64(time.Millisecond)
 // Run is a simulated run. It implements the screen's Source and Control.
 type Run struct {
 	mu    sync.Mutex
-	now   func() int64 // nil: time is what Advance says
+	now   func() int64 // ns; nil: Advance sets the time
 	snap  trace.Snapshot
 	steps []trace.Step
-	spans []trace.Span // sorted by Start up to sorted
+	spans []trace.Span // sorted by Start
 	an    *attribution.Analyzer
 	want  []knob.Setting
 	fail  error
@@ -32,17 +31,17 @@ type Run struct {
 	free         [trace.MaxWorkers]int64 // when each worker is free
 	built        []build                 // every batch dispatched so far
 	consumed     []int64                 // when the step loop took each batch
-	loop         int64                   // when the step loop is at Next again
+	loop         int64                   // when the step loop asks for the next batch
 	compute      []int64                 // end of each step's compute
 	copied       int64
 	paused       bool
 	pausedAt     int64
-	pending      []trace.Span // of later than the time simulated
+	pending      []trace.Span // they end later than the time simulated
 	inTransition int32
-	breaks       int32 // the first step without a loss, 0 for none
+	breaks       int32 // the first step whose loss is NaN, 0 for none
 }
 
-// New begins a run. now is a clock in ns, or nil to drive it with Advance.
+// New begins a run. now is a clock in ns. Where it is nil, Advance sets the time.
 func New(now func() int64) *Run { return begin(now, "2") }
 
 // Fed begins a run that has more workers than its device needs.
@@ -90,7 +89,7 @@ func Session() *Run {
 	return r
 }
 
-// Specs are the knobs of the simulated run.
+// Specs returns the knobs of the simulated run.
 func Specs() []knob.Spec {
 	return []knob.Spec{
 		{Name: "num_workers", Type: "int", Max: 64, Values: []string{"0", "1", "2", "4", "6", "8", "12", "16", "24", "32", "48", "64"}, Applied: "next batch", Group: "loader", Help: "worker goroutines that build batches"},
@@ -109,7 +108,7 @@ func Specs() []knob.Spec {
 	}
 }
 
-// Meta lets a test relabel the run.
+// Meta lets a test change the labels of the run.
 func (r *Run) Meta(f func(m *trace.Meta)) *Run { f(&r.snap.Meta); return r }
 
 // Fail makes Set refuse with err.
@@ -122,10 +121,10 @@ func (r *Run) End(status string) {
 	r.snap.Outcome = trace.Outcome{Ended: r.snap.Now, Status: status}
 }
 
-// Now is the time simulated.
+// Now returns the time simulated, in ns.
 func (r *Run) Now() int64 { return r.snap.Now }
 
-// Gauge adds a sample.
+// Gauge adds a sample to a gauge.
 func (r *Run) Gauge(name string, t int64, v float64) {
 	r.snap.Gauges[name] = append(r.snap.Gauges[name], trace.Point{T: t, V: v})
 }
@@ -175,7 +174,7 @@ func (r *Run) note(t int64, level, text string) {
 	r.snap.Notes = append(r.snap.Notes, trace.Note{T: t, Level: level, Text: text})
 }
 
-// knob is a value in force.
+// knob returns a knob's value in force.
 func (r *Run) knob(name string) string {
 	return knob.ValueOf(r.snap.Segments[len(r.snap.Segments)-1].Knobs, name)
 }

@@ -12,11 +12,11 @@ import (
 // build is one batch: when it is ready and what it took.
 type build struct{ ready, samples, load int64 }
 
-// ahead is how far the simulation runs ahead of the time shown, so that workers
-// are seen to work on batches that the device will need later.
+// ahead is how far the simulation runs ahead of the time shown, so that workers are seen working on
+// batches that the device needs later.
 const ahead = 250 * ms
 
-// jitter is a factor around 1 that depends on the batch and the phase alone.
+// jitter returns a factor around 1 that depends only on the batch and the phase.
 func jitter(batch int32, phase uint64, spread float64) float64 {
 	x := uint64(batch)*0x9E3779B97F4A7C15 + phase*0xD1B54A32D192ED03
 	x ^= x >> 30
@@ -27,7 +27,7 @@ func jitter(batch int32, phase uint64, spread float64) float64 {
 	u := float64(x>>11) / (1 << 53)
 	f := 1 + spread*(2*u-1)
 	if x%29 == 0 {
-		f *= 1 + 2*spread // now and then a slow one
+		f *= 1 + 2*spread // some batches are slow
 	}
 	return f
 }
@@ -48,7 +48,7 @@ func (r *Run) Advance(t int64) {
 	r.publish(t)
 }
 
-// Until goes on to t ms in steps of 100 ms, as a screen would look.
+// Until simulates up to t ms in steps of 100 ms, as a screen would ask for it.
 func (r *Run) Until(t int64) {
 	for at := r.Now() + 100*ms; at <= t*ms; at += 100 * ms {
 		r.Advance(at)
@@ -83,7 +83,7 @@ func (r *Run) publish(t int64) {
 	}
 }
 
-// step simulates one step, after the workers have taken what they may.
+// step simulates one step, after the workers have taken as many batches as they may.
 func (r *Run) step() {
 	capacity := r.num("num_workers") * r.num("prefetch_factor")
 	for len(r.built) < len(r.consumed)+max(1, int(capacity)) {
@@ -114,7 +114,7 @@ func (r *Run) build(b int32) {
 			phases[i].ns *= 0.01
 		}
 	}
-	// The worker that is free first takes the batch, when prefetch allows.
+	// The worker that is free first takes the batch, as soon as the prefetch limit allows it.
 	track, start := trace.TrackInline, r.loop
 	if workers > 0 {
 		w := 0
@@ -193,7 +193,7 @@ func (r *Run) train(b int32, capacity int64) {
 	r.account(b, samples, bytes, load)
 }
 
-// account turns the step into the session's, with its stalls.
+// account adds the step and its stalls to the session.
 func (r *Run) account(b int32, samples, bytes, load int64) {
 	perEpoch := int32(r.snap.Meta.Samples / samples)
 	st := trace.Step{
