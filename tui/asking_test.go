@@ -28,7 +28,7 @@ func (a *asking) Begin(kind trace.ExperimentKind, knobs []knob.Setting) (err err
 
 func (a *asking) Stop() { a.now.Stop(a.run.Snapshot(0, 0)) }
 
-// look lets the run go on until the experiment is over.
+// look runs on until the experiment is over.
 func (a *asking) look(t *testing.T) {
 	t.Helper()
 	for range 3000 {
@@ -40,7 +40,7 @@ func (a *asking) look(t *testing.T) {
 	t.Fatal("it goes on for ever")
 }
 
-// askingScreen is that of a run that can be asked.
+// askingScreen makes the screen of a run that can do experiments.
 func askingScreen(t *testing.T) (*screen, *asking) {
 	run := demo.New(nil)
 	run.Advance(4e9)
@@ -48,8 +48,8 @@ func askingScreen(t *testing.T) (*screen, *asking) {
 	return newScreen(t, run, Options{Control: run, Experiments: a}, 120, 36), a
 }
 
-// TestPaired: A lets what is staged take turns, tells how far it is, and what it came to;
-// of all its segments there is one row.
+// TestPaired: A begins an A/B test of what is staged. The screen shows its progress and its result,
+// and one row for all its segments.
 func TestPaired(t *testing.T) {
 	s, a := askingScreen(t)
 	s.press("A")
@@ -103,7 +103,7 @@ func TestPaired(t *testing.T) {
 	}
 }
 
-// TestAgainstBaseline: with nothing staged, the baseline's settings take turns.
+// TestAgainstBaseline: with nothing staged, A compares with the baseline's settings.
 func TestAgainstBaseline(t *testing.T) {
 	s, a := askingScreen(t)
 	s.press("right", "enter")
@@ -117,7 +117,7 @@ func TestAgainstBaseline(t *testing.T) {
 	s.mustShow("A-B-A: num_workers 4 -> 2")
 }
 
-// TestCeiling: c serves cached batches for a while, and says what they tell.
+// TestCeiling: c serves cached batches for a while, and shows the result.
 func TestCeiling(t *testing.T) {
 	s, a := askingScreen(t)
 	s.press("c")
@@ -146,8 +146,8 @@ func TestCeiling(t *testing.T) {
 	s.mustShow("only a run that goes on can be asked")
 }
 
-// TestTune: T tunes, tells what is tried and what is left of the budget, and what it came
-// to; T and esc stop it.
+// TestTune: T tunes, and shows what is tried, what is left of the budget and the result. T and esc
+// stop it.
 func TestTune(t *testing.T) {
 	s, a := askingScreen(t)
 	begin := func() {

@@ -42,8 +42,8 @@ func BenchmarkFrame(b *testing.B) {
 	}
 }
 
-// cpuTime is the process's, in ns: on a shared machine it says more than the
-// wall clock.
+// cpuTime returns the CPU time of the process in ns. On a shared machine it says more than the wall
+// clock.
 func cpuTime() int64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -52,8 +52,8 @@ func cpuTime() int64 {
 	return u.Utime.Nano() + u.Stime.Nano()
 }
 
-// BenchmarkPicture is the other half of a tick: from snapshot to picture,
-// without taking the snapshot.
+// BenchmarkPicture is the other half of a tick: it makes the picture of a snapshot. It does not take
+// the snapshot.
 func BenchmarkPicture(b *testing.B) {
 	s := busy(b, 200, 50)
 	b.ReportAllocs()
@@ -78,7 +78,7 @@ func TestFrameAllocations(t *testing.T) {
 	}
 }
 
-// TestCachedFrame: View after every message costs nothing while nothing changed.
+// TestCachedFrame: View costs nothing while nothing changed.
 func TestCachedFrame(t *testing.T) {
 	s := busy(t, 200, 50)
 	first := s.View()

@@ -66,7 +66,7 @@ func checkFrame(t *testing.T, s *screen, w, h int) {
 	}
 }
 
-// TestLabelsAlwaysShow at every size.
+// TestLabelsAlwaysShow: the labels are shown at every size.
 func TestLabelsAlwaysShow(t *testing.T) {
 	run := demo.New(nil)
 	_ = run.Set([]knob.Setting{{Name: "ceiling", Value: "on"}, {Name: "inject_read", Value: "2ms"}})
@@ -88,7 +88,7 @@ func TestLabelsAlwaysShow(t *testing.T) {
 	}
 }
 
-// TestFrozenShows at every size and whatever is expanded: the numbers are old.
+// TestFrozenShows: at every size, and with any panel expanded, the screen says that it is frozen.
 func TestFrozenShows(t *testing.T) {
 	for _, size := range sizes {
 		run := demo.Session()
@@ -101,8 +101,8 @@ func TestFrozenShows(t *testing.T) {
 	}
 }
 
-// TestSmallPanels: a small screen shows the panel that it has no line for when it
-// is asked for, and goes back.
+// TestSmallPanels: a small screen shows a panel alone while it has the focus, if it has no line for
+// it.
 func TestSmallPanels(t *testing.T) {
 	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 60, 16)
@@ -116,8 +116,8 @@ func TestSmallPanels(t *testing.T) {
 	}
 }
 
-// TestForeignNames: what others named (a model, a device, a note, an op, a setting) is
-// drawn at every size and under every panel, and sends the terminal no command.
+// TestForeignNames: names from outside (of a model, a device, an op, a setting, or a note) never send
+// the terminal a command, at every size and in every panel.
 func TestForeignNames(t *testing.T) {
 	const evil = "\x1b[2J\x1b]0;title\a\u009b31m\u202e\rhid\n"
 	long := strings.Repeat("A", 10_000)
@@ -144,7 +144,7 @@ func TestForeignNames(t *testing.T) {
 	newScreen(t, run, Options{Control: run}, 120, 36).mustShow("?[2J?]0;ti")
 }
 
-// TestDiverged: a loss that broke shows at every size, but not before it did.
+// TestDiverged: a loss that became NaN is shown at every size, but not for moments before that.
 func TestDiverged(t *testing.T) {
 	run := demo.Session()
 	run.Diverge(int32(len(run.Snapshot(0, 0).Recent)) + 5)
@@ -171,8 +171,7 @@ func TestDiverged(t *testing.T) {
 	s.mustHide("DIVERGED")
 }
 
-// TestExperimentColumns: how sure a comparison is shows wherever the table does,
-// and what was changed does, too.
+// TestExperimentColumns: the table always shows the interval of a comparison and what was changed.
 func TestExperimentColumns(t *testing.T) {
 	run := demo.Session()
 	for _, size := range [][2]int{{80, 24}, {90, 28}, {100, 30}, {119, 30}, {120, 30}, {160, 50}} {
@@ -199,7 +198,7 @@ func TestExperimentColumns(t *testing.T) {
 	s.mustShow("#1 num_workers 2→4, ")
 }
 
-// TestNotesWrap: a long note is read to its end.
+// TestNotesWrap: a long note is shown to its end.
 func TestNotesWrap(t *testing.T) {
 	run := demo.Session()
 	run.Note("warn", "a note that begins here and, because what it has to say takes more than one line of a small terminal, ends there")
@@ -208,8 +207,8 @@ func TestNotesWrap(t *testing.T) {
 	s.mustShow("a note that begins", "ends there")
 }
 
-// TestSmallScreens: help is not cut, help and quit are offered, and a panel can be
-// expanded, where not much fits; below that a question still shows.
+// TestSmallScreens: on a small screen help is not cut, help and quit are offered, and a panel can be
+// expanded. The smallest screens still show a question.
 func TestSmallScreens(t *testing.T) {
 	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 60, 16)
@@ -245,7 +244,7 @@ func TestSmallScreens(t *testing.T) {
 	s.mustShow("Quit? y or n")
 }
 
-// TestQueueOfWorkers: many workers scroll, the rest is one merged row.
+// TestManyWorkers: many workers scroll, and those that have no row are merged into one.
 func TestManyWorkers(t *testing.T) {
 	run := demo.New(nil)
 	_ = run.Set([]knob.Setting{{Name: "num_workers", Value: "64"}})
@@ -260,7 +259,7 @@ func TestManyWorkers(t *testing.T) {
 	s.mustHide("+")
 }
 
-// TestThemeNames are those that the command line takes.
+// TestThemeNames: the themes have the names that the command line takes.
 func TestThemeNames(t *testing.T) {
 	for i, name := range []string{"default", "colorblind", "mono"} {
 		if m := New(Options{Theme: name}); m.frame.theme != i || m.frame.themes[i].Name != name {
@@ -272,8 +271,8 @@ func TestThemeNames(t *testing.T) {
 	}
 }
 
-// TestStarvedIsNotOK: a cpu device that is busy all the time, mostly waiting for a core, is
-// called good nowhere.
+// TestStarvedIsNotOK: a cpu device that waits for a core for much of the time is never called good,
+// however busy it is.
 func TestStarvedIsNotOK(t *testing.T) {
 	for _, c := range []struct {
 		starved float64 // %

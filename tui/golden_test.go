@@ -26,7 +26,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden frames")
 
-// sizes of the golden frames: one for each layout.
+// sizes are the sizes of the golden frames: one for each layout.
 var sizes = [][2]int{{200, 50}, {120, 36}, {80, 24}, {60, 16}, {30, 8}}
 
 // screen is a model without a terminal: messages go in, commands run at once.
@@ -101,7 +101,7 @@ func keyMsg(k string) tea.KeyMsg {
 	return tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(k)}
 }
 
-// plain is the frame without its colours, for tests that look for words.
+// plain returns the frame without its colours, for tests that look for words.
 func (s *screen) plain() string {
 	s.frame.dirty = true
 	s.View()
@@ -111,7 +111,7 @@ func (s *screen) plain() string {
 	return s.frame.c.Frame()
 }
 
-// box is the text of a panel without its border, a line for each row.
+// box returns the text of a panel without its border, a line for each row.
 func (s *screen) box(name string) string {
 	s.frame.dirty = true
 	s.View()
@@ -148,8 +148,8 @@ func (s *screen) mustHide(words ...string) {
 	}
 }
 
-// fixed draws the screen with a verdict and comparisons of our own: the wording
-// and the statistics are package stall's, not what these goldens keep.
+// fixed draws the screen with a verdict and comparisons of our own, because the goldens do not test
+// the words and statistics of the analysis.
 func (s *screen) fixed() string {
 	if s.session.analysis.Told.Verdict.Class != advice.NotEnoughSteps {
 		s.session.analysis.Told = advice.Advice{Verdict: advice.Verdict{

@@ -77,8 +77,8 @@ func TestGuide(t *testing.T) {
 	s.mustHide("STORY")
 }
 
-// TestGuideOnSharedCores: cores that the device shares with the loader keep nobody from
-// the story, as long as no knob helps.
+// TestGuideOnSharedCores: the story is offered although the device shares cores with the loader, as
+// long as no knob helps.
 func TestGuideOnSharedCores(t *testing.T) {
 	run := demo.Fed(nil)
 	for at := range int64(30) {
@@ -96,8 +96,8 @@ func TestGuideOnSharedCores(t *testing.T) {
 	s.mustShow("INPUT-BOUND", "2 of 4, fix")
 }
 
-// TestGuideInVain: a fix that is none leads back to fixing, and what is to be faster than
-// stays baseline A.
+// TestGuideInVain: after a fix that did not help the story asks for another one, and baseline A stays
+// the same.
 func TestGuideInVain(t *testing.T) {
 	run := demo.Fed(nil)
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
@@ -153,7 +153,7 @@ func TestGuideStays(t *testing.T) {
 	s.press("S")
 	wait(s, run, 14)
 	s.mustShow("STALL lane")
-	// Below a long verdict too there is the lane that it tells of.
+	// The lane that the story tells of is shown below a long verdict too.
 	s.guide.strip.Set([]string{"one", "two", "three"})
 	told := &s.session.analysis.Told.Verdict
 	told.Text = told.Class + strings.Repeat(", much to say", 90)

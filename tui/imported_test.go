@@ -10,8 +10,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// TestImported: the screen says nothing of an imported trace that a trace cannot tell, in any
-// panel.
+// TestImported: no panel says something of an imported trace that a trace does not contain.
 func TestImported(t *testing.T) {
 	var steps []trace.Step
 	for i := range int32(6) {

@@ -15,7 +15,7 @@ import (
 	"dev.gpustall/tui/panel"
 )
 
-// TestOneRowOfKnobs: where a tall verdict leaves the panel one row, it is the selected knob's.
+// TestOneRowOfKnobs: where a tall verdict leaves one row for knobs, it shows the selected knob.
 func TestOneRowOfKnobs(t *testing.T) {
 	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 80, 24)
@@ -54,7 +54,7 @@ func TestKnobStates(t *testing.T) {
 	s.mustShow("nothing to undo")
 }
 
-// TestKnobsEnd: a key that can change nothing says why.
+// TestKnobsEnd: a key at the end of a knob's range says so.
 func TestKnobsEnd(t *testing.T) {
 	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
@@ -64,8 +64,8 @@ func TestKnobsEnd(t *testing.T) {
 	s.mustShow("num_workers takes 0 to 64, and nothing beyond", "1 staged")
 }
 
-// TestChangeRefusedLater: the engine took the change and could not put it in
-// force; the row goes back, and the same value can be asked for again.
+// TestChangeRefusedLater: the run accepted a change and then could not apply it. The row goes back,
+// and the same value can be asked for again.
 func TestChangeRefusedLater(t *testing.T) {
 	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
@@ -80,7 +80,7 @@ func TestChangeRefusedLater(t *testing.T) {
 	s.mustShow("‹4› →6 staged")
 }
 
-// TestChangeTheRunDidNotComeTo: nothing is requested or staged of a run that has ended.
+// TestChangeTheRunDidNotComeTo: after the end of a run nothing is staged or requested any more.
 func TestChangeTheRunDidNotComeTo(t *testing.T) {
 	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
@@ -109,7 +109,7 @@ func TestRefusedChange(t *testing.T) {
 	s.mustHide("→3")
 }
 
-// TestPanicsInCommands: a panic of the engine or the report becomes a message.
+// TestPanicsInCommands: a panic of the run or the report becomes a message.
 func TestPanicsInCommands(t *testing.T) {
 	run := demo.Session()
 	s := newScreen(t, run, Options{Control: panicking{run}, Export: func() (string, error) { panic("no paper") }}, 120, 36)
@@ -146,8 +146,8 @@ func TestTyping(t *testing.T) {
 	}
 }
 
-// TestFastKeys: keys that arrive together are pressed one after the other; a pasted
-// text stays one.
+// TestFastKeys: keys that arrive together are handled one after the other. A pasted text is not taken
+// for keys.
 func TestFastKeys(t *testing.T) {
 	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
@@ -170,8 +170,8 @@ func TestFastKeys(t *testing.T) {
 	}
 }
 
-// TestKnobWords: the selected knob's help is whole where there is room, and its
-// range stays when a change was made.
+// TestKnobWords: where there is room, the selected knob's help is shown in full, and its range even
+// after a change.
 func TestKnobWords(t *testing.T) {
 	run := demo.Session()
 	long := "how many samples the device works on at once, which is what fills it and what its memory has to hold"
@@ -198,8 +198,8 @@ func TestAdvice(t *testing.T) {
 	s.mustShow("nothing is advised now")
 }
 
-// TestMeasured: a knob's effect is told against the last configuration that had enough
-// steps, and while there is none, what is missing.
+// TestMeasured: a knob's effect is a comparison with the last configuration that had enough steps.
+// While there is none, the screen shows what is missing.
 func TestMeasured(t *testing.T) {
 	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 160, 45)
@@ -227,8 +227,8 @@ func TestChangedKnobs(t *testing.T) {
 	s.mustShow("#    batch samples/s")
 }
 
-// TestFeedback: what is being typed has a prompt, undo names every knob, a confirmation
-// fades, and the log has knob changes, exports and hypotheses.
+// TestFeedback: typing shows a prompt, undo names every knob, and the log has changes of knobs, exports
+// and hypotheses.
 func TestFeedback(t *testing.T) {
 	run := demo.Session()
 	o := Options{Control: run, Note: run.Note, Export: func() (string, error) { return "/tmp/r.md", nil }}
@@ -262,8 +262,7 @@ func TestFeedback(t *testing.T) {
 	s.mustShow("the log of a run that has ended is closed")
 }
 
-// TestRiskOfStaged: what may go wrong stands beside what is staged, for the values staged
-// now, and goes with them.
+// TestRiskOfStaged: the risk of the values staged now is shown beside them, and disappears with them.
 func TestRiskOfStaged(t *testing.T) {
 	run := demo.Session()
 	asked := 0
@@ -285,7 +284,7 @@ func TestRiskOfStaged(t *testing.T) {
 	s.press("esc")
 	s.tick()
 	s.mustHide("risk:")
-	// On a small screen too it is read to its end, however long the verdict is.
+	// A small screen too shows all of it, however long the verdict is.
 	s = newScreen(t, run, Options{Control: run, Foresee: func([]knob.Setting) (string, bool) { return "it takes more memory than there is", true }}, 80, 24)
 	s.press("2", "right")
 	s.tick()
@@ -294,7 +293,7 @@ func TestRiskOfStaged(t *testing.T) {
 	s.mustShow("num_workers", "1 staged", "risk: it takes more memory than", "there is")
 }
 
-// TestRiskIsReadToItsEnd: one that is long takes the lines below, and those of the help.
+// TestRiskIsReadToItsEnd: a long risk takes the lines below it, and those of the help.
 func TestRiskIsReadToItsEnd(t *testing.T) {
 	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run, Foresee: func([]knob.Setting) (string, bool) {
@@ -305,7 +304,7 @@ func TestRiskIsReadToItsEnd(t *testing.T) {
 	s.mustShow("to the end")
 }
 
-// TestForetoldSame: what the table calls the same is called so beside its interval too.
+// TestForetoldSame: the line about a knob says "same" where the table does, before the interval.
 func TestForetoldSame(t *testing.T) {
 	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 120, 70)

@@ -8,7 +8,7 @@ import (
 	"dev.gpustall/tui/internal/demo"
 )
 
-// TestReplay: time moves by keys, knobs do not.
+// TestReplay: keys move the time, and knobs cannot be changed.
 func TestReplay(t *testing.T) {
 	run := demo.Session()
 	run.End("finished")
@@ -38,7 +38,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestHelpOfAReplay: it has no key that does nothing there.
+// TestHelpOfAReplay: the help leaves out keys that do nothing in a replay.
 func TestHelpOfAReplay(t *testing.T) {
 	run := demo.Session()
 	live, replayed := []string{"stage a step", "pause the engine", "undo the last", "find the fastest", "hypothesis", "Cached batches"}, []string{"play or stop", "move the cursor", "make this configuration", "export the report"}
@@ -52,8 +52,8 @@ func TestHelpOfAReplay(t *testing.T) {
 	s.mustHide("play or stop")
 }
 
-// TestStart: g shows a timeline that is full from the recording's start, or has
-// the first step's end in it where that comes later.
+// TestStart: g shows a full timeline that begins where the recording does. Where the first step ends
+// later, it shows that end.
 func TestStart(t *testing.T) {
 	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
@@ -82,7 +82,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// TestBeforeTheFirstStep nothing claims that the device never waited.
+// TestBeforeTheFirstStep: before the first step the screen does not say that the device never waited.
 func TestBeforeTheFirstStep(t *testing.T) {
 	run := demo.New(nil)
 	for run.Advance(1e6); len(run.Snapshot(0, 0).Recent) == 0 && run.Now() < 1e9; run.Advance(run.Now() + 1e6) {
@@ -91,7 +91,7 @@ func TestBeforeTheFirstStep(t *testing.T) {
 	}
 }
 
-// TestFreeze: the run goes on, the screen does not.
+// TestFreeze: the screen stands still while the run goes on.
 func TestFreeze(t *testing.T) {
 	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
@@ -125,7 +125,7 @@ func sameLine(a, b, word string) bool {
 	return find(a) == find(b)
 }
 
-// TestCursor asks about moments: of a stall, and of computing.
+// TestCursor: moments of stalls and of computing are explained, and the cursor stays in the window.
 func TestCursor(t *testing.T) {
 	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
@@ -157,7 +157,7 @@ func TestCursor(t *testing.T) {
 	}
 }
 
-// TestFilter keeps lanes by name.
+// TestFilter: only lanes are shown whose names contain the filter.
 func TestFilter(t *testing.T) {
 	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 200, 50)

@@ -9,7 +9,7 @@ import (
 	"dev.gpustall/tui/internal/demo"
 )
 
-// timedSession is session with the ops of its first and its newest configuration.
+// timedSession is demo.Session with device ops in its first and its newest configuration.
 func timedSession() *demo.Run {
 	const ms = int64(1e6)
 	run := demo.Session()
@@ -43,7 +43,7 @@ func timedSession() *demo.Run {
 	return run
 }
 
-// TestOpsFrames has the panel at each size, and by the looks.
+// TestOpsFrames: frames with the panel, at each size and in each look.
 func TestOpsFrames(t *testing.T) {
 	for _, size := range [][2]int{{200, 50}, {120, 36}, {80, 24}, {60, 16}} {
 		run := timedSession()
@@ -64,8 +64,7 @@ func TestOpsFrames(t *testing.T) {
 	}
 }
 
-// TestOps: only the configuration shown, its rows by group and in order, whatever
-// scrolls out of sight can be scrolled to.
+// TestOps: the table has only ops of the configuration shown. It can be grouped, sorted and scrolled.
 func TestOps(t *testing.T) {
 	run := timedSession()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
@@ -96,7 +95,7 @@ func TestOps(t *testing.T) {
 	s.mustHide("6 Device ops")
 }
 
-// TestTimedSteps: the time axis marks where a timed step begins, unless all are.
+// TestTimedSteps: the time axis marks where timed steps begin, unless all steps are timed.
 func TestTimedSteps(t *testing.T) {
 	axis := func(knob string) (marks int) {
 		run := demo.Session()
@@ -146,7 +145,7 @@ func TestNoOps(t *testing.T) {
 	s.mustShow("before the first step")
 }
 
-// TestOpColumns: there is no comparison with the configuration itself.
+// TestOpColumns: a configuration is not compared with itself.
 func TestOpColumns(t *testing.T) {
 	run := timedSession()
 	s := newScreen(t, run, Options{Control: run}, 200, 50)

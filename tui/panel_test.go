@@ -15,9 +15,8 @@ import (
 	"dev.gpustall/tui/panel"
 )
 
-// TestPanelKeys: every panel is reached by its own key and by tab, no key of a panel
-// is taken by one that means the same everywhere, and what the footer offers is a key
-// that does something.
+// TestPanelKeys: every panel gets the focus by its own key and by tab. No key of a panel means
+// something else everywhere, and every key in the footer does something.
 func TestPanelKeys(t *testing.T) {
 	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
@@ -61,7 +60,7 @@ func TestPanelKeys(t *testing.T) {
 	}
 }
 
-// TestLayoutTiles: whatever has the focus, the panels cover the body, each cell once.
+// TestLayoutTiles: the panels cover each cell of the body once, whichever of them has the focus.
 func TestLayoutTiles(t *testing.T) {
 	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
@@ -93,8 +92,8 @@ func TestLayoutTiles(t *testing.T) {
 	}
 }
 
-// TestLongVerdict: however much the verdict has to say, the compact screen keeps the lanes that
-// matter and some knobs, and what was asked keeps its line.
+// TestLongVerdict: with a long verdict the compact screen still shows the most important lanes, some
+// knobs, and the line about an experiment.
 func TestLongVerdict(t *testing.T) {
 	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 80, 24)
@@ -108,8 +107,8 @@ func TestLongVerdict(t *testing.T) {
 	s.mustShow("compute", "STALL", "num_workers", "prefetch_factor", "pin_memory", "to say, ~ 3 f shows all", "A-B-A: 3 pairs so far.")
 }
 
-// TestVerdictIsNotCut: at 80x24 each verdict of the recorded sessions, and advice that grows, is
-// there to its end, or else the keys are named that show the rest, and do.
+// TestVerdictIsNotCut: at 80x24 each verdict of the recorded sessions is shown to its end. Advice that
+// is too long is cut, and the keys that the screen then names show the rest.
 func TestVerdictIsNotCut(t *testing.T) {
 	type said struct {
 		Class  string `json:"verdict"`
@@ -160,8 +159,8 @@ func TestVerdictIsNotCut(t *testing.T) {
 	}
 }
 
-// TestBesideVerdict: expanded, the verdict has what is said beside it, as far as there is room
-// for all of a text.
+// TestBesideVerdict: expanded, the panel shows the texts beside the verdict, each in full or not at
+// all.
 func TestBesideVerdict(t *testing.T) {
 	for _, c := range []struct {
 		h    int

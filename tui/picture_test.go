@@ -47,7 +47,7 @@ func TestEmptySession(t *testing.T) {
 	}
 }
 
-// TestNothingRecorded: where no span is left a lane has no share, and 0 % is one.
+// TestNothingRecorded: a lane without spans shows no share, because it is not known to be 0 %.
 func TestNothingRecorded(t *testing.T) {
 	run := demo.Session()
 	run.End("finished")
@@ -70,7 +70,7 @@ func TestNothingRecorded(t *testing.T) {
 	}
 }
 
-// TestPinLane: the thread that page-locks what workers made has a lane of its own.
+// TestPinLane: the thread that page-locks batches has a lane of its own.
 func TestPinLane(t *testing.T) {
 	run := demo.Session()
 	run.End("finished")
@@ -88,8 +88,8 @@ type still struct{ s *trace.Snapshot }
 
 func (s still) Snapshot(int64, int64) *trace.Snapshot { c := *s.s; return &c }
 
-// TestWaitsMakeNothingOlder: how often the timeline and the verdict are renewed follows from
-// what they cost, and waiting, for a core as for anything else, costs nothing.
+// TestWaitsMakeNothingOlder: the timeline and the verdict are renewed as often as their CPU time
+// allows. Waiting, for a core or anything else, does not count.
 func TestWaitsMakeNothingOlder(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("what a thread computed is not known here")
@@ -103,8 +103,8 @@ func TestWaitsMakeNothingOlder(t *testing.T) {
 	}
 }
 
-// TestAnalysisPanics: what breaks the analysis breaks the screen's own goroutine, where the
-// terminal is restored before it is told.
+// TestAnalysisPanics: a panic of the analysis is passed on to the screen's own goroutine, where the
+// terminal is restored before the panic is printed.
 func TestAnalysisPanics(t *testing.T) {
 	run := demo.Session()
 	s := newScreen(t, run, Options{}, 120, 50)

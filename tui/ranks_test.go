@@ -21,7 +21,7 @@ func TestRanks(t *testing.T) {
 	alone.mustHide("ranks")
 }
 
-// TestCapture: o asks for one, and says what kept it from being begun.
+// TestCapture: o asks for a capture, and says why it could not begin.
 func TestCapture(t *testing.T) {
 	run := demo.Session()
 	asked := 0

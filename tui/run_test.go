@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// helperScreen shows a simulated run until what mode says happens.
+// helperScreen shows a simulated run until it ends in the way that mode says.
 func helperScreen(mode string) int {
 	start := time.Now()
 	run := demo.New(func() int64 { return time.Since(start).Nanoseconds() })
@@ -195,8 +195,7 @@ const (
 	altOn, altOff, cursorOn = "\x1b[?1049h", "\x1b[?1049l", "\x1b[?25h"
 )
 
-// restored checks that the program left the alternate screen and showed the
-// cursor again, in that run's last part.
+// restored checks that the program has left the alternate screen and shown the cursor again.
 func (x *terminal) restored() {
 	x.t.Helper()
 	out := x.output()
@@ -205,9 +204,8 @@ func (x *terminal) restored() {
 	}
 }
 
-// TestSilentTerminal: no query goes to the terminal, neither in the inits, which
-// a --version runs too, nor by the screen. A terminal that does not answer one
-// would hold the start up for five seconds.
+// TestSilentTerminal: the terminal is sent no query, neither by package inits, which run even for
+// --version, nor by the screen. Without an answer a query would delay the start by five seconds.
 func TestSilentTerminal(t *testing.T) {
 	for _, mode := range []string{"nothing", "context"} {
 		x := start(t, mode)
@@ -258,7 +256,7 @@ func TestPanicRestores(t *testing.T) {
 	x.wait(altOff, "the source broke", "RETURNED show the screen: ")
 }
 
-// TestSuspendPanics: what breaks while stopping ends the screen, and is told.
+// TestSuspendPanics: a panic while the process stops ends the screen, and is printed.
 func TestSuspendPanics(t *testing.T) {
 	x := start(t, "shell of a panic")
 	x.wait(altOn, "Timeline")
@@ -292,7 +290,7 @@ func TestSuspend(t *testing.T) {
 	}
 }
 
-// TestNoShell: where nobody could continue it, ctrl+z does not stop the screen.
+// TestNoShell: where nobody could continue the process, ctrl+z does not stop it.
 func TestNoShell(t *testing.T) {
 	x := start(t, "run")
 	x.wait(altOn, "Timeline")
@@ -302,7 +300,7 @@ func TestNoShell(t *testing.T) {
 	x.exit()
 }
 
-// TestNoColour: NO_COLOR and a dumb terminal get bold and reverse, no colour.
+// TestNoColour: with NO_COLOR or on a dumb terminal the screen has bold and reverse, but no colour.
 func TestNoColour(t *testing.T) {
 	for _, env := range []string{"NO_COLOR=1", "TERM=dumb"} {
 		x := start(t, "context", env)
@@ -319,7 +317,7 @@ func TestNoColour(t *testing.T) {
 	}
 }
 
-// TestResize follows the terminal live.
+// TestResize: the screen follows changes of the terminal's size.
 func TestResize(t *testing.T) {
 	x := start(t, "run")
 	x.wait(altOn, "Experiments")

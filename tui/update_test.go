@@ -25,7 +25,7 @@ func TestQuit(t *testing.T) {
 	}
 }
 
-// TestBaseline moves A.
+// TestBaseline: a makes the selected row baseline A.
 func TestBaseline(t *testing.T) {
 	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
@@ -39,7 +39,7 @@ func TestBaseline(t *testing.T) {
 	}
 }
 
-// TestOldTick: after a change of rate only the new tick goes on.
+// TestOldTick: after a change of the rate only the new tick goes on.
 func TestOldTick(t *testing.T) {
 	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)

@@ -38,8 +38,8 @@ func TestCanvasText(t *testing.T) {
 	}
 }
 
-// TestCanvasWideHalves: what overwrites half of a wide rune leaves a space for
-// the other half, so that the columns to the right stay where they are.
+// TestCanvasWideHalves: where half of a wide rune is overwritten, the other half becomes a space, so
+// that the columns to the right stay where they are.
 func TestCanvasWideHalves(t *testing.T) {
 	for x, want := range []string{"x 据|", " x据|", "数x |", "数 x|"} {
 		got := render(5, 1, func(c *Canvas) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// measures is a table of every sort of column.
+// measures is a table with every kind of column.
 func measures() Table[int] {
 	number := func(p *Pen, r *int) { p.Int(Normal, int64(*r)) }
 	return Table[int]{Shorten: 2, Cursor: -1, Pinned: -1, By: "value", Columns: []Column[int]{
@@ -27,8 +27,8 @@ func tableText(t *Table[int], w, h int, rows ...int) string {
 	})
 }
 
-// TestTableColumns: the columns of the highest drop number go first, names are cut
-// short before those that matter go, and the bar takes what is left.
+// TestTableColumns: the columns with the highest drop number are left out first. Names become short
+// before the important columns are left out, and the bar takes what is left.
 func TestTableColumns(t *testing.T) {
 	for _, c := range []struct {
 		w         int
@@ -51,7 +51,7 @@ func TestTableColumns(t *testing.T) {
 	}
 }
 
-// TestTableFits at every width.
+// TestTableFits: the table fits at every width.
 func TestTableFits(t *testing.T) {
 	tb := measures()
 	for w := 6; w < 80; w++ {
@@ -71,8 +71,8 @@ func TestTableFits(t *testing.T) {
 	}
 }
 
-// TestTableScrolls: the cursor stays in sight, a pinned row too, and marks tell of
-// the rest.
+// TestTableScrolls: the cursor's row and a pinned row stay in sight, and marks say that there are more
+// rows.
 func TestTableScrolls(t *testing.T) {
 	rows := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
 	shown := func(tb *Table[int]) string {
@@ -101,7 +101,7 @@ func TestTableScrolls(t *testing.T) {
 	}
 }
 
-// TestTableSorts by each column that can be sorted by, in turn.
+// TestTableSorts: the table can be sorted by one column after the other.
 func TestTableSorts(t *testing.T) {
 	tb := measures()
 	rows := []int{2, 3, 1}

@@ -317,7 +317,8 @@ func (e *Experiments) fill(v *View) {
 			e.rows = append(e.rows, askedRow(v, next))
 		}
 		row := experiment{
-			SegmentStats: s, rate: s.SamplesPerSecond, p50: int64(s.P50), p95: int64(s.P95), util: s.Utilisation, starved: v.Analysis.Starved[i], steps: int64(s.Steps), missing: v.Analysis.Missing[i], note: v.Analysis.Notes[i],
+			SegmentStats: s, rate: s.SamplesPerSecond, p50: int64(s.P50), p95: int64(s.P95), util: s.Utilisation,
+			starved: v.Analysis.Starved[i], steps: int64(s.Steps), missing: v.Analysis.Missing[i], note: v.Analysis.Notes[i],
 			baseline: s.Baseline, current: v.Pic.HasSegment && s.Segment.Index == v.Pic.Segment.Index,
 		}
 		if row.steps > 0 {

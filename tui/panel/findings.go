@@ -129,7 +129,10 @@ func Analyse(s *trace.Snapshot, pull func(from, to int64) *trace.Snapshot, stage
 	}
 	for i := range r.Told.Experiments {
 		x := &r.Told.Experiments[i]
-		b := attribution.SegmentStats{Segment: trace.Segment{Index: x.First, Knobs: x.Settings[1], Reason: x.Text()}, Steps: int(x.Sides[1].Steps), Excluded: int(x.LeftOut), VsA: x.Change}
+		b := attribution.SegmentStats{
+			Segment: trace.Segment{Index: x.First, Knobs: x.Settings[1], Reason: x.Text()},
+			Steps:   int(x.Sides[1].Steps), Excluded: int(x.LeftOut), VsA: x.Change,
+		}
 		r.Asked, r.Unasked = append(r.Asked, b), append(r.Unasked, x.Change.Throughput.Missing.String())
 	}
 	return r

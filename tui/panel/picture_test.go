@@ -42,7 +42,7 @@ func TestPictureOfAMoment(t *testing.T) {
 	}
 }
 
-// TestWindowIsSettled: the steps of a transition are left out once others exist.
+// TestWindowIsSettled: the window leaves out the steps of a transition once there are others.
 func TestWindowIsSettled(t *testing.T) {
 	run := demo.Session()
 	var p Picture
@@ -57,8 +57,8 @@ func TestWindowIsSettled(t *testing.T) {
 	}
 }
 
-// TestOneWindow: verdict, gauges, breakdown and the row of the current configuration
-// speak of the same steps: the longer of 5 s and 50 steps.
+// TestOneWindow: verdict, gauges, breakdown and the row of the current configuration are of the same
+// steps: 5 s or 50 steps, whichever is longer.
 func TestOneWindow(t *testing.T) {
 	for _, tt := range []struct {
 		step  int64 // ns

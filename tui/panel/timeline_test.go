@@ -9,8 +9,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// TestEnded: the timeline of a run that has ended ends with its last step, however long the
-// program went on.
+// TestEnded: the timeline of a run that has ended stops at its last step, however long the program
+// went on.
 func TestEnded(t *testing.T) {
 	const s = int64(1e9)
 	for _, c := range []struct{ ended, edge int64 }{{0, 10*s + s/2}, {11 * s, s}} {
@@ -34,7 +34,7 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// TestLanesOfTorch: of a script in PyTorch, whose copies to its device are not seen, no lane is kept for them.
+// TestLanesOfTorch: a PyTorch script has no lane for copies, because they are not recorded.
 func TestLanesOfTorch(t *testing.T) {
 	for fact, copies := range map[string]bool{"torch": false, "go": true} {
 		var p Picture
@@ -46,9 +46,8 @@ func TestLanesOfTorch(t *testing.T) {
 	}
 }
 
-// TestLateHandOver: a batch that was collated long before the step loop had it is
-// not explained by its collation alone, and a window without a step is no window
-// without stalls.
+// TestLateHandOver: where the step loop gets a batch long after its collation, the text names the
+// hand-over too. A window without a completed step is not called one without stalls.
 func TestLateHandOver(t *testing.T) {
 	const ms = int64(1e6)
 	tl := Timeline{cursor: -1, cols: 80, zoom: 3, known: 40 * ms, record: record{edge: 40 * ms, spans: []trace.Span{
@@ -70,7 +69,7 @@ func TestLateHandOver(t *testing.T) {
 	}
 }
 
-// TestLaunchOverhead: what the device takes to begin is told from slow enqueuing.
+// TestLaunchOverhead: the text says whether launch overhead or slow enqueuing caused a stall.
 func TestLaunchOverhead(t *testing.T) {
 	const us = int64(1e3)
 	stall := trace.Span{Start: 100 * us, End: 108 * us, Step: 4, Batch: 4, Kind: trace.KindStall, Track: trace.TrackStall, Arg: uint32(trace.CauseLaunch)}
@@ -88,9 +87,8 @@ func TestLaunchOverhead(t *testing.T) {
 	}
 }
 
-// TestLongestStall: the adjacent pieces of one gap are one stall, whose parts are
-// named; a longer one is told of at once where the screen stands still, and after two
-// seconds where it moves.
+// TestLongestStall: adjacent pieces of a gap are one stall, and its parts are named. A longer stall
+// replaces the text at once where the screen stands still, and after two seconds where it moves.
 func TestLongestStall(t *testing.T) {
 	const ms = int64(1e6)
 	piece := func(start, end int64, c trace.Cause) trace.Span {
@@ -127,8 +125,8 @@ func TestLongestStall(t *testing.T) {
 	says(true, "the model was evaluated for 90.0 ms")
 }
 
-// TestPhaseBeyondView: of a phase that began before the view all is told, so that what it
-// waited for a core is a part of it.
+// TestPhaseBeyondView: the time of a phase that began before the view is given in full, so that its
+// wait for a core is a part of it.
 func TestPhaseBeyondView(t *testing.T) {
 	const ms = int64(1e6)
 	step := trace.Step{Index: 4, Batch: 4}
