@@ -1,7 +1,9 @@
 package tui
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"dev.gpustall/tui/internal/demo"
 )
@@ -56,5 +58,21 @@ func TestOldTick(t *testing.T) {
 	}
 	if s.pace.fps != 1 {
 		t.Errorf("- ends at %d frames a second, want 1", s.pace.fps)
+	}
+}
+
+// TestMessageGoes: a message is removed after five seconds of ticks, an error stays.
+func TestMessageGoes(t *testing.T) {
+	run := demo.Session()
+	s := newScreen(t, run, Options{Control: run}, 120, 36)
+	for level, stays := range map[string]bool{"info": false, "error": true} {
+		s.Say(level, "a word")
+		for range 5 * s.pace.fps {
+			s.mustShow("a word")
+			s.Update(tickMsg{gen: s.pace.ticks, now: time.Now()})
+		}
+		if shown := strings.Contains(s.plain(), "a word"); shown != stays {
+			t.Errorf("%s: shown after five seconds: %v, want %v", level, shown, stays)
+		}
 	}
 }
