@@ -3,9 +3,9 @@ package trace
 // Cause is why the compute stream was empty. Every instant of a gap has exactly one.
 type Cause uint8
 
-// The causes, in the order in which they are listed. A cause is stored by its name,
-// so that a new one may stand anywhere in this list: it needs a constant here, a row
-// in causes, and the place in package stall that charges it.
+// The causes, in the order in which they are listed. A file stores a cause by its name, so a new
+// one may stand anywhere in this list. It needs a constant here, a row in causes, and the place in
+// package attribution that charges it.
 const (
 	CauseRead Cause = iota
 	CauseFirstByte
@@ -33,7 +33,7 @@ const (
 // NumCauses is the size of an array indexed by Cause.
 const NumCauses = int(numCauses)
 
-// Group is what causes have in common: what to look at to be rid of them.
+// Group joins causes that have the same remedy.
 type Group uint8
 
 // The groups. Where two cost the same, a verdict names the later one.
@@ -104,7 +104,7 @@ var groups = [NumGroups]GroupInfo{
 
 var unexplained = GroupInfo{"no known reason", "unexplained", "the device is idle %s of the time for no recorded cause"}
 
-// Info is the row of a cause; one that this program does not know is unknown.
+// Info returns the row of a cause. A cause that this program does not know has the row of unknown.
 func (c Cause) Info() *CauseInfo {
 	if c >= numCauses {
 		c = CauseUnknown
@@ -123,10 +123,10 @@ func (c Cause) String() string {
 // Group is the cause's group.
 func (c Cause) Group() Group { return c.Info().Group }
 
-// IsData reports whether c is a sub-cause of data.
+// IsData reports whether the device waits for data in c.
 func (c Cause) IsData() bool { return c.Group() == GroupData }
 
-// ParseCause is the inverse of String.
+// ParseCause returns the cause of a name that String gave.
 func ParseCause(s string) (Cause, bool) {
 	for c := range numCauses {
 		if causes[c].Name == s {
@@ -136,7 +136,7 @@ func ParseCause(s string) (Cause, bool) {
 	return CauseUnknown, false
 }
 
-// Info is the row of a group.
+// Info returns the row of a group.
 func (g Group) Info() *GroupInfo {
 	if g >= NumGroups {
 		g = GroupNone

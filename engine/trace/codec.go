@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// digestFormat is the first byte of a digest in a file. A digest of another format,
-// or of other causes or kinds, is not read: the steps are.
+// digestFormat is the first byte of a digest in a file. A digest of another format, or with other
+// causes or kinds, is not used: the steps are read instead.
 const digestFormat = 4
 
 var errDigest = errors.New("not a digest of this version")
 
-// WriteTo writes the digest for a file, piece by piece: that of a long run has 20 MB.
+// WriteTo writes the digest to a file piece by piece, because the digest of a long run has 20 MB.
 func (d *Digest) WriteTo(w io.Writer) (n int64, err error) {
 	c := codec{w: w}
 	c.digest(d)
@@ -32,7 +32,7 @@ func (d *Digest) UnmarshalBinary(b []byte) error {
 	return c.err
 }
 
-// codec writes values to w or, where there is none, reads them from the front of b. One
+// codec writes values to w. Where w is nil, it reads them from the front of b instead, so that one
 // description of the format serves both.
 type codec struct {
 	w   io.Writer
@@ -41,7 +41,7 @@ type codec struct {
 	err error
 }
 
-// fixed is values of fixed size, by pointers to them.
+// fixed writes or reads values of fixed size, given by pointers to them.
 func (c *codec) fixed(values ...any) {
 	for _, v := range values {
 		if c.err != nil {
@@ -68,7 +68,7 @@ func (c *codec) put(v any) {
 	c.n, c.err = c.n+int64(n), err
 }
 
-// length is that of a list with at most limit elements.
+// length writes or reads the length of a list that has at most limit elements.
 func (c *codec) length(n, limit int) int {
 	v := uint32(n)
 	c.fixed(&v)
@@ -81,7 +81,7 @@ func (c *codec) length(n, limit int) int {
 	return int(v)
 }
 
-// list is a list of values of fixed size.
+// list writes or reads a list of values of fixed size.
 func list[T any](c *codec, l *[]T, limit int) {
 	n := c.length(len(*l), limit)
 	if c.w == nil && n > 0 {
@@ -92,7 +92,7 @@ func list[T any](c *codec, l *[]T, limit int) {
 	}
 }
 
-// pointers is a list of values that each describes.
+// pointers writes or reads a list of pointers; each describes one element.
 func pointers[T any](c *codec, l *[]*T, limit int, each func(*T)) {
 	n := c.length(len(*l), limit)
 	for i := range n {

@@ -12,17 +12,16 @@ import (
 	"time"
 )
 
-// Analyzer charges idle device time to causes as steps arrive. Feed gets every
-// span once, those that a step needs no later than the step; it returns the
-// steps it completed and the stalls found in them as spans of TrackStall. What it
-// returns is valid until the next call.
+// Analyzer charges idle device time to causes as steps arrive. Feed gets every span once; the spans
+// of a step arrive with the step or before it. It returns the steps that it completed, and the
+// stalls found in them as spans of TrackStall. What it returns is valid until the next call.
 type Analyzer interface {
 	Feed(spans []Span, steps []Step) (done []Step, stalls []Span)
 }
 
 // Store keeps a session beyond the process. The collector makes one call at a time.
 type Store interface {
-	// Write adds a batch, or, when it fails, nothing of it.
+	// Write adds all of b, or nothing when it fails.
 	Write(b *Drained) error
 	// KeepRoom sets some room aside, and MakeRoom gives it back for the last batch.
 	KeepRoom()
@@ -48,8 +47,7 @@ const (
 // session, and from there into the file. It owns two goroutines: one drains, one
 // writes, so that a slow disk never fills the rings.
 type Collector struct {
-	// Due tells when the rings are to be drained, where that is not every 16 ms. It is set
-	// before Start.
+	// Due says when to drain the rings. Where it is nil, that is every 16 ms. Set it before Start.
 	Due <-chan time.Time
 
 	rec     *Recorder
@@ -59,15 +57,15 @@ type Collector struct {
 
 	quit     chan struct{}
 	writes   chan *Drained // at most one in flight
-	written  chan *Drained // and back, with the rows in it that could not be written
+	written  chan *Drained // the same ones back, with the rows that could not be written
 	group    sync.WaitGroup
 	stopOnce sync.Once
 	stopErr  error
 
 	drained Drained          // of the current drain
 	last    int64            // Index of the last step that was drained
-	refused int64            // steps whose Index was not above last
-	files   map[int32]string // that the file has, or will have
+	refused int64            // steps that were dropped because their Index was not above last
+	files   map[int32]string // names of samples' files that were handed to the store
 	pending *Drained         // for the file, since the last write
 
 	mu      sync.Mutex
@@ -75,8 +73,8 @@ type Collector struct {
 	unsaved Unsaved
 }
 
-// NewCollector returns a collector. a may be nil (steps then pass unanalysed)
-// and so may st (nothing is then stored).
+// NewCollector returns a collector. Both a and st may be nil: without a, steps pass unanalysed;
+// without st, nothing is stored.
 func NewCollector(r *Recorder, s *Session, a Analyzer, st Store) *Collector {
 	if st != nil {
 		s.older = st
@@ -98,17 +96,17 @@ func (c *Collector) Start() {
 	}
 }
 
-// Err returns what went wrong so far: the session may still be shown, but it is
-// incomplete, or its file is.
+// Err returns what went wrong so far. The session can still be shown, but it or its file is
+// incomplete.
 func (c *Collector) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// Stop drains what is left, completes the session with o (its Drops are filled
-// in, and Ended where it is 0), writes and closes the file, and returns what went
-// wrong. The writers of the tracks must have stopped. Later calls return the same.
+// Stop drains what is left and completes the session with o, whose Drops it fills in, and Ended
+// where that is 0. It writes and closes the file and returns what went wrong. The writers of the
+// tracks must have stopped. Later calls return the same.
 func (c *Collector) Stop(o Outcome) error {
 	c.stopOnce.Do(func() {
 		close(c.quit)
@@ -138,12 +136,12 @@ func (c *Collector) finish(o Outcome) {
 	c.session.finish(o)
 }
 
-// storeEnd writes what is left and how the run ended. Where there is no room for
-// all of it, the spans go first; steps and outcome have some room set aside.
+// storeEnd writes what is left and how the run ended. Where the disk has no room for all of it, it
+// gives up the spans first. Steps and outcome have some room set aside.
 func (c *Collector) storeEnd(o *Outcome) error {
 	c.name()
 	b := c.pending
-	for _, ch := range []chan *Drained{c.writes, c.written} { // one of them has the other batch, which is older
+	for _, ch := range []chan *Drained{c.writes, c.written} { // the other Drained is in one of the two, and is older
 		select {
 		case b = <-ch:
 			b.append(c.pending)
@@ -164,7 +162,7 @@ func (c *Collector) storeEnd(o *Outcome) error {
 	return errors.Join(err, c.store.Finish(*o), c.store.Close())
 }
 
-// lose counts what the file will never have, and shows it.
+// lose counts rows that the file will never have, and publishes the count.
 func (c *Collector) lose(steps []Step, spans []Span) {
 	c.mu.Lock()
 	c.unsaved.add(steps, spans)
@@ -173,7 +171,7 @@ func (c *Collector) lose(steps []Step, spans []Span) {
 	c.session.lost(u)
 }
 
-// collect runs f and, when it fails, says so in the session itself.
+// collect runs f. When f fails, a note in the session says so.
 func (c *Collector) collect(f func() error) {
 	err := Guard("collect spans", f)
 	if c.fail(err) {
@@ -219,9 +217,9 @@ func (c *Collector) drain() {
 	c.session.Add(b)
 }
 
-// refuse drops the steps whose Index is not above that of the step before: the digest
-// and the file need each step to have its own. Their time falls into the next step's
-// window. They count as dropped, and the first is told.
+// refuse drops steps whose Index is not above that of the step before, because the digest and the
+// file hold one step for each Index. Their time becomes part of the next step's window. They count
+// as dropped, and a note tells of the first.
 func (c *Collector) refuse(b *Drained) {
 	kept := b.Steps[:0]
 	for _, s := range b.Steps {
@@ -238,7 +236,7 @@ func (c *Collector) refuse(b *Drained) {
 	b.Steps, b.Drops = kept, c.drops()
 }
 
-// drops are the recorder's, and the steps that were refused.
+// drops returns what the recorder dropped, with the steps that were refused.
 func (c *Collector) drops() [NumTracks]int64 {
 	d := c.rec.Drops()
 	d[TrackStep] += c.refused
@@ -251,7 +249,7 @@ const (
 	maxPendingSteps = 1 << 16
 )
 
-// keep sets a copy of b aside for the file.
+// keep adds a copy of b to what waits for the file.
 func (c *Collector) keep(b *Drained) {
 	if c.store != nil {
 		c.bound()
@@ -259,7 +257,8 @@ func (c *Collector) keep(b *Drained) {
 	}
 }
 
-// bound gives up, while the file cannot keep up, what waits longest, and counts it.
+// bound limits what waits for a file that cannot keep up: it gives up the oldest rows and counts
+// them.
 func (c *Collector) bound() {
 	if p := c.pending; len(p.Spans) > maxPendingSpans {
 		c.lose(nil, p.Spans)
@@ -271,8 +270,8 @@ func (c *Collector) bound() {
 	}
 }
 
-// offer hands the pending batch to the writer, when the writer is free. What the writer
-// could not write goes first: the file takes steps in their order only.
+// offer hands what is pending to the writer, if the writer is free. Rows that the writer could not
+// write go first, because the file takes steps in order only.
 func (c *Collector) offer() {
 	if c.store == nil {
 		return
@@ -292,7 +291,7 @@ func (c *Collector) offer() {
 	}
 }
 
-// name adds to the pending batch where the worst samples lie, when that is news.
+// name adds to what is pending where the worst samples lie, if that has changed.
 func (c *Collector) name() {
 	c.session.mu.Lock()
 	files := c.session.worstFiles()
@@ -302,8 +301,8 @@ func (c *Collector) name() {
 	}
 }
 
-// writeLoop writes what it is handed, in one transaction at most every
-// storeEvery, and hands it back: empty, or with the rows that are to be tried again.
+// writeLoop writes what it is handed, one transaction at a time and at most one every storeEvery.
+// It hands it back empty, or with the rows to try again.
 func (c *Collector) writeLoop() {
 	tick := time.NewTicker(storeEvery)
 	defer tick.Stop()
@@ -325,8 +324,8 @@ func (c *Collector) writeLoop() {
 	}
 }
 
-// write stores b and empties it. When that fails, also by a panic, the spans are
-// lost to the file and counted; the rest, which is small, stays in b.
+// write stores b and empties it. When that fails, also by a panic, it gives up the spans and counts
+// them. The rest is small and stays in b for another try.
 func (c *Collector) write(b *Drained) error {
 	err := Guard("store the session", func() error { return c.store.Write(b) })
 	if err == nil {
@@ -338,7 +337,7 @@ func (c *Collector) write(b *Drained) error {
 	return err
 }
 
-// fail keeps the first error and reports whether err is it.
+// fail keeps the first error, and reports whether err is that one.
 func (c *Collector) fail(err error) bool {
 	if err == nil {
 		return false

@@ -8,19 +8,18 @@ import (
 )
 
 const (
-	// MaxRows is how many segments and how many epochs a session keeps in memory.
-	// Beyond it those behind the first FirstRows are forgotten, the oldest first:
-	// how a run began and what it does now are what is looked at.
+	// MaxRows is how many segments and how many epochs a session keeps in memory. When there are
+	// more, the first FirstRows and the newest stay, because people look at how a run began and at
+	// what it does now.
 	MaxRows   = 1000
 	FirstRows = 100
 )
 
-// Digest is what a session keeps of its steps for ever, in bounded memory: it is
-// added up as steps arrive, and stored in the file, so that nobody needs to read
-// all steps again.
+// Digest sums up all steps of a session in bounded memory. It is added up as steps arrive and
+// stored in the file, so that nobody needs to read all steps again.
 type Digest struct {
 	Total      Totals
-	Flags      uint16 // of any step
+	Flags      uint16 // those that any step has
 	First      Step   // the run's first step
 	Last       Step   // and its last so far
 	Learning   int64  // steps that computed a loss
@@ -60,7 +59,7 @@ func Digested(steps []Step) *Digest {
 	return d
 }
 
-// Add counts a step in. Steps come in the order of Index.
+// Add counts a step. Steps come in the order of Index.
 func (d *Digest) Add(s *Step) {
 	if d.Total.Steps == 0 {
 		d.First = *s
@@ -88,7 +87,7 @@ func (d *Digest) Add(s *Step) {
 	}
 }
 
-// Tally returns the tally of a segment, an empty one when it has no steps.
+// Tally returns the tally of a segment; it is empty when the segment has no steps.
 func (d *Digest) Tally(segment int32) *Tally {
 	if i, ok := d.find(segment); ok {
 		return d.Tallies[i]
@@ -100,14 +99,14 @@ func (d *Digest) find(segment int32) (int, bool) {
 	return slices.BinarySearchFunc(d.Tallies, segment, func(t *Tally, s int32) int { return cmp.Compare(t.Segment, s) })
 }
 
-// view is the digest for a reader. What it shares with d is copied before d
-// changes it: once after each view, however many steps arrive.
+// view returns the digest for a reader, who shares its rows. Before d changes such a row it copies
+// it, once after each view, however many steps arrive.
 func (d *Digest) view() Digest {
 	d.generation++
 	return *d
 }
 
-// tally returns the tally of a segment for writing.
+// tally returns the tally of a segment, to be changed.
 func (d *Digest) tally(segment int32) *Tally {
 	i, found := d.find(segment)
 	if found && d.Tallies[i].generation == d.generation {
@@ -125,7 +124,7 @@ func (d *Digest) tally(segment int32) *Tally {
 	return t
 }
 
-// worst returns the worst batches and samples for writing.
+// worst returns the worst batches and samples, to be changed.
 func (d *Digest) worst() *Worst {
 	switch {
 	case d.Worst == nil:
@@ -137,7 +136,7 @@ func (d *Digest) worst() *Worst {
 	return d.Worst
 }
 
-// epoch returns the row of a step's epoch for writing.
+// epoch returns the row of a step's epoch, to be changed.
 func (d *Digest) epoch(s *Step) *Epoch {
 	n := len(d.Epochs)
 	same := n > 0 && d.Epochs[n-1].Epoch == s.Epoch
@@ -156,7 +155,7 @@ func (d *Digest) epoch(s *Step) *Epoch {
 	return e
 }
 
-// forget drops a row when there are too many; rows is the caller's own.
+// forget drops a row when there are too many. It changes rows, which must be the caller's own.
 func forget[T any](rows []T) []T {
 	if len(rows) > MaxRows {
 		return slices.Delete(rows, FirstRows, len(rows)-MaxRows+FirstRows)
@@ -179,7 +178,7 @@ func (e *Epoch) add(s *Step) {
 		e.Segment = -1
 	}
 	e.Complete = s.Flags&FlagLastOfEpoch != 0
-	// A step with arithmetic counts, NaN too: a loss that broke must show.
+	// A loss of NaN counts where the step has arithmetic: a loss that diverged must show.
 	if l := float64(s.Loss); s.Correct >= 0 || !math.IsNaN(l) {
 		e.Loss += l * float64(s.Samples)
 		e.LossOf += int64(s.Samples)
@@ -190,8 +189,8 @@ func (e *Epoch) add(s *Step) {
 	}
 }
 
-// addNotes returns have with more behind it. Of too many, the first FirstRows and the
-// newest stay, and between them a note that others were forgotten.
+// addNotes returns have followed by more. When there are too many, the first FirstRows and the
+// newest stay, and a note between them says that others were forgotten.
 func addNotes(have, more []Note) []Note {
 	notes := append(have, more...)
 	if len(notes) <= MaxRows {
@@ -201,12 +200,12 @@ func addNotes(have, more []Note) []Note {
 	return slices.Concat(first, []Note{forgotten(first[FirstRows-1].T, "notes")}, newest)
 }
 
-// forgotten is the note that some rows are not in memory.
+// forgotten returns the note that says that some rows are no longer in memory.
 func forgotten(t int64, rows string) Note {
 	return Note{t, "info", fmt.Sprintf("there are more than %d %s: only the first %d and the newest are shown", MaxRows, rows, FirstRows)}
 }
 
-// lacksSegments reports whether segments behind the first FirstRows were forgotten.
+// lacksSegments reports whether segments after the first FirstRows were forgotten.
 func lacksSegments(kept []Segment) bool {
 	return len(kept) == MaxRows && kept[FirstRows].Index > kept[FirstRows-1].Index+1
 }

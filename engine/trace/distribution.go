@@ -9,17 +9,17 @@ import (
 // exactValues is how many values a distribution keeps as they are.
 const exactValues = 512
 
-// Distribution tells the quantiles of times in ns in bounded memory: exactly up to
-// exactValues values, beyond them within 0.8 %, from a histogram whose buckets are
-// 1/64 of a power of two wide.
+// Distribution tells quantiles of times in ns, in bounded memory. Up to exactValues values they are
+// exact. Beyond that they are within 0.8 %, from a histogram whose buckets are 1/64 of a power of
+// two wide.
 type Distribution struct {
 	n      int64
 	exact  []int64  // all values, while they are few
 	base   int      // the bucket of counts[0]
-	counts []uint32 // else: by bucket
+	counts []uint32 // by bucket, once there are many values
 }
 
-// Add counts a value in; a negative one counts as 0.
+// Add counts a value; a negative one counts as 0.
 func (d *Distribution) Add(v int64) {
 	v = max(v, 0)
 	d.n++
@@ -45,7 +45,7 @@ func bucketOf(v int64) int {
 	return shift<<subBits + int(v>>shift)
 }
 
-// bucketMiddle is the value that stands for those of a bucket.
+// bucketMiddle is the middle of a bucket, which stands for all its values.
 func bucketMiddle(b int) int64 {
 	shift := max(0, b>>subBits-1)
 	low := int64(b-shift<<subBits) << shift
@@ -68,8 +68,8 @@ func (d *Distribution) count(v int64) {
 	}
 }
 
-// Count adds to counts[i] how many values lie from edges[i] up to, but not at,
-// edges[i+1]. There is one edge more than counts, in ascending order.
+// Count adds to counts[i] how many values v have edges[i] <= v < edges[i+1]. Edges ascend, and
+// there is one more of them than of counts.
 func (d *Distribution) Count(edges, counts []int64) {
 	add := func(v, n int64) {
 		if i, at := slices.BinarySearch(edges, v); at && i < len(counts) {
@@ -86,7 +86,7 @@ func (d *Distribution) Count(edges, counts []int64) {
 	}
 }
 
-// Rank is the share of the values, 0 to 1, that are smaller than v; 0 without values.
+// Rank is the share of the values that are smaller than v, 0 to 1. It is 0 without values.
 func (d *Distribution) Rank(v int64) float64 {
 	if d.n == 0 {
 		return 0
@@ -112,8 +112,8 @@ func (d *Distribution) clone() Distribution {
 	return c
 }
 
-// Quantile is the smallest value of which the share q of the values of all
-// distributions together are no larger (the nearest rank); 0 without values.
+// Quantile is the quantile q of the values of all distributions together: the smallest value such
+// that the share q of all values is no larger (the nearest rank). It is 0 without values.
 func Quantile(q float64, of ...*Distribution) int64 {
 	var n int64
 	exact := true

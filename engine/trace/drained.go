@@ -12,7 +12,7 @@ type Drained struct {
 	Gauges   []GaugePoint
 	Ops      []OpTime // the rows that are new or have changed, in the order of ID
 	Drops    [NumTracks]int64
-	Baseline *Baseline        // nil when no other was chosen
+	Baseline *Baseline        // nil when none was chosen since
 	Files    map[int32]string // where the worst samples lie; nil where that has not changed
 
 	Experiments []Experiment // those that are new or have changed
@@ -26,8 +26,7 @@ type GaugePoint struct {
 	Point
 }
 
-// reset empties b and keeps its memory, unless that was for an unusual number of
-// spans.
+// reset empties b. It keeps b's memory, unless b held unusually many spans.
 func (b *Drained) reset() {
 	if cap(b.Spans) > maxPendingSpans/8 {
 		b.Spans = nil
@@ -42,12 +41,13 @@ func (b *Drained) reset() {
 	}
 }
 
-// empty reports whether b has nothing for the file.
+// empty reports whether b has no row for the file.
 func (b *Drained) empty() bool {
 	return len(b.Segments)+len(b.Steps)+len(b.Spans)+len(b.Notes)+len(b.Gauges)+len(b.Ops)+len(b.Experiments) == 0 && b.Baseline == nil && b.Files == nil && b.Specs == nil && b.Device == nil
 }
 
-// Redescribe changes the session's description by what b has of it; whether that was anything.
+// Redescribe applies what b says of knobs and device to the session's description, and reports
+// whether that changed anything.
 func (b *Drained) Redescribe(m *Meta) (changed bool) {
 	if b.Specs != nil {
 		m.Specs = b.Specs
@@ -58,7 +58,7 @@ func (b *Drained) Redescribe(m *Meta) (changed bool) {
 	return b.Specs != nil || b.Device != nil
 }
 
-// append adds a later batch.
+// append adds the rows of a later drain.
 func (b *Drained) append(o *Drained) {
 	b.Now, b.Drops = o.Now, o.Drops
 	b.Segments = append(b.Segments, o.Segments...)

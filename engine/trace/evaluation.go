@@ -8,7 +8,7 @@ type Evaluation struct {
 	Samples int64
 	Loss    float64 // mean of the samples'
 	Top1    float64 // share of them whose likeliest class was right
-	Took    int64   // ns, in no share and in no epoch
+	Took    int64   // ns; no share and no epoch counts them
 }
 
 // The gauges that an evaluation is recorded as, all at the same moment.
@@ -24,7 +24,7 @@ const (
 // GaugeTestBegun is recorded when an evaluation begins: its epoch.
 const GaugeTestBegun = "test_begun"
 
-// Evaluation records what came of an evaluation.
+// Evaluation records the result of an evaluation.
 func (r *Recorder) Evaluation(e Evaluation) {
 	for _, g := range []struct {
 		name string
@@ -37,7 +37,7 @@ func (r *Recorder) Evaluation(e Evaluation) {
 	}
 }
 
-// Evaluations are those of the session, the oldest first.
+// Evaluations returns those of the session, the oldest first.
 func (s *Snapshot) Evaluations() []Evaluation {
 	n := len(s.Gauges[GaugeTestLoss])
 	of := func(name string, i int) float64 {
@@ -71,7 +71,7 @@ func (s *Snapshot) EvaluatedAt(t int64) bool {
 	return false
 }
 
-// EvaluationOf is the last one after a step of an epoch.
+// EvaluationOf returns the last evaluation after a step of an epoch.
 func (s *Snapshot) EvaluationOf(epoch int32) (e Evaluation, ok bool) {
 	for _, v := range s.Evaluations() {
 		if v.Epoch == epoch {

@@ -17,13 +17,13 @@ const (
 	Tune    ExperimentKind = "tune"    // which settings of the loader are the fastest? B is the best found
 )
 
-// Experiment is a question that a run answers by changing its own knobs for a while. The
-// segments of that while belong to it: they are no settings that somebody chose.
+// Experiment is a question that a run answers by changing its own knobs for a while. The segments
+// of that while belong to the experiment: nobody chose their settings.
 type Experiment struct {
 	Index       int32 // from 0
 	Kind        ExperimentKind
 	Start, End  int64 // ns; End is 0 while it is under way
-	First, Last int32 // Index of its first and last segment; Last is below First where it had none, and the largest there is while it is under way
+	First, Last int32 // Index of its first and last segment. Last is below First where it had none, and math.MaxInt32 while it is under way
 
 	// A are the settings in force when it began, those of the segment before First; B
 	// those that it tries. Only the knobs that differ are named.
@@ -36,7 +36,7 @@ type Experiment struct {
 	Why    string // it ended without an answer, in a few words
 
 	Decisions []Decision     // of a tune, in order
-	Trying    []knob.Setting // of a tune under way: in which the settings asked for differ from A's
+	Trying    []knob.Setting // of a tune under way: the knobs that are now asked for, where they differ from A
 }
 
 // Verdict is what became of settings that a tune considered.
@@ -50,18 +50,18 @@ const (
 	NotTried  Verdict = "not tried" // not worth it, or over a limit
 	Refused   Verdict = "refused"   // could not be put in force
 	Again     Verdict = "again"     // the best so far, measured again
-	Confirmed Verdict = "confirmed" // better than those found, measured anew side by side
-	Doubted   Verdict = "doubted"   // the same, and not better
+	Confirmed Verdict = "confirmed" // measured anew beside the settings at the start, and better
+	Doubted   Verdict = "doubted"   // measured anew, and not better
 )
 
 // Decision is what a tune decided about some settings, and why.
 type Decision struct {
 	T         int64          // ns
-	Knobs     []knob.Setting // in which they differ from those they are compared with: the best so far, or in the end those found
-	Predicted Prediction     // of them, from those; empty where there is none
-	Segment   int32          // in which they were measured; -1 where they were not
-	Before    Block          // what was measured of those they are compared with
-	After     Block          // and of them
+	Knobs     []knob.Setting // where they differ from what they are compared with: the best so far, or at the end the settings at the start
+	Predicted Prediction     // of these settings, from those they are compared with; the zero value where there is none
+	Segment   int32          // in which they were measured; -1: they were not
+	Before    Block          // measured of what they are compared with
+	After     Block          // measured of these settings
 	Ratio     float64        // of the throughput, after to before; 0 where it is not known
 	Lo, Hi    float64        // its interval
 	Answer    string         // that of the comparison: "different", "the same", "not known yet"; empty where there is none
@@ -69,11 +69,11 @@ type Decision struct {
 	Text      string // all of it in a sentence
 }
 
-// RunEnded is why an experiment ended that the run did not outlast.
+// RunEnded is the reason of an experiment that was cut off by the end of the run.
 const RunEnded = "the run ended"
 
-// Pair is a measurement of A and B beside each other: four quarters, of which the outer
-// two are one's and the inner two the other's. The steps of the transitions are left out.
+// Pair is a measurement of A and B by turns, in four quarters: the outer two are of one side, the
+// inner two of the other. The steps of the transitions are left out.
 type Pair struct {
 	Start, End int64 // ns
 	A, B       Block
@@ -86,8 +86,8 @@ func (x *Experiment) Running() bool { return x.End == 0 }
 // Has reports whether a segment belongs to the experiment.
 func (x *Experiment) Has(segment int32) bool { return x.First <= segment && segment <= x.Last }
 
-// ExperimentOf returns the experiment to which a segment belongs, nil where it is one of
-// settings that somebody chose.
+// ExperimentOf returns the experiment that a segment belongs to; nil where somebody chose the
+// segment's settings.
 func ExperimentOf(experiments []Experiment, segment int32) *Experiment {
 	for i := range experiments {
 		if experiments[i].Has(segment) {
@@ -97,7 +97,7 @@ func ExperimentOf(experiments []Experiment, segment int32) *Experiment {
 	return nil
 }
 
-// mergeExperiments returns have with the updates applied, as a new slice when there are any.
+// mergeExperiments returns have with the updates applied; a new slice where there are any.
 func mergeExperiments(have, updates []Experiment) []Experiment {
 	if len(updates) == 0 {
 		return have

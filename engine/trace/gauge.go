@@ -16,18 +16,18 @@ const (
 	GaugeCPUOthers = "host_cpu_others"
 	GaugeCPUIdle   = "host_idle"
 
-	GaugeRunQueue  = "host_runq"      // of the time in which our threads could run: waiting for a core
-	GaugeStarved   = "device_runq"    // the same of the cpu device's threads
-	GaugeThrottled = "host_throttled" // of the periods of the cgroup's CPU quota: those in which it ran out
+	GaugeRunQueue  = "host_runq"      // waiting for a core, of the time in which our threads could run
+	GaugeStarved   = "device_runq"    // the same, of the cpu device's threads
+	GaugeThrottled = "host_throttled" // periods in which the cgroup's CPU quota ran out, of all
 
-	// Of the time: at least one task of the host waited for it.
+	// The share of the time in which at least one task of the host waited for it.
 	GaugePressureCPU    = "host_pressure_cpu"
 	GaugePressureIO     = "host_pressure_io"
 	GaugePressureMemory = "host_pressure_memory"
 
-	GaugeHostMemory = "host_memory" // percent of the memory that this process may have: taken, by it and by others
+	GaugeHostMemory = "host_memory" // percent of the memory that this process may have: what it and others take
 
-	GaugeMajorFaults = "host_major_faults" // pages a second that this process waited for a disk for
+	GaugeMajorFaults = "host_major_faults" // pages a second that this process had to wait for a disk for
 	GaugeDiskRead    = "host_disk_read"    // bytes/s that the host's disks read
 	GaugeDiskOurs    = "host_disk_ours"    // bytes/s read from storage for this process
 )
@@ -48,39 +48,43 @@ const (
 	GaugePastOthers = "past_others" // only where all of them know it
 )
 
-// GaugeWorkerBytes is the memory that a worker process of PyTorch's shares with no other, in
-// bytes: the mean of some.
+// GaugeWorkerBytes is the memory that a worker process of PyTorch shares with no other process, in
+// bytes: the mean of some workers.
 const GaugeWorkerBytes = "torch_worker_bytes"
 
-// WorkerStart is the fact of a host that says how workers of PyTorch's begin: fork, spawn or forkserver.
+// WorkerStart is a fact of the host: how PyTorch starts workers (fork, spawn or forkserver).
 const WorkerStart = "torch worker start"
 
-// WorkersYield is the fact of a session whose iterable data set does not see to it that each worker
-// yields a part.
+// WorkersYield is a fact of a session whose iterable data set does not divide its samples among the
+// workers.
 const WorkersYield = "torch workers yield"
 
-// LoaderArguments is the fact of a session that has what a script gives its DataLoader and is no
-// knob, as it is written.
+// LoaderArguments is a fact of a session: the arguments of the script's DataLoader that are no
+// knobs, as they are written.
 const LoaderArguments = "torch loader"
 
-// SampleIs is the fact of a session that counts batches as samples, as nothing tells how many are in one.
+// SampleIs is a fact of a session that counts a batch as one sample, because nothing tells how many
+// samples are in it.
 const SampleIs = "torch sample"
 
-// BatchOf is the fact of what a batch is made of: "2 tensors, 38.5 MiB in all".
+// BatchOf is a fact of a session: what a batch is made of, "2 tensors, 38.5 MiB in all".
 const BatchOf = "torch batch"
 
-// BatchIn reads that fact: how many tensors a batch has, and about how many bytes; 0 where nobody told.
+// BatchIn reads BatchOf: how many tensors a batch has, and about how many bytes. Both are 0 where
+// the fact is missing.
 func BatchIn(host []knob.Setting) (tensors, bytes float64) {
 	unit := ""
 	_, _ = fmt.Sscanf(strings.NewReplacer(",", "", "tensors", "tensor").Replace(knob.ValueOf(host, BatchOf)), "%g tensor %g %s", &tensors, &bytes, &unit)
 	return tensors, bytes * math.Pow(1024, float64(max(0, strings.Index("BKMGTPE", (unit + "B")[:1]))))
 }
 
-// LighterWorkers is how workers that begin by one of these come to have less memory of their own.
+// LighterWorkers says how workers that are started in one of these ways can have less memory of
+// their own.
 //
-// Measured with PyTorch 2.15.0 on Python 3.14.10, beside a data set of 200 MB: one that is forked has
-// 10 MB of its own, and of Python's objects half at the end of an epoch in random order; of a fork
-// server's 210 to 260 MB, of spawned ones 500 to 550; where the data set is a tensor, 10 and 300 MB.
+// Measured with PyTorch 2.15.0 on Python 3.14.10, beside a data set of 200 MB: a forked worker has
+// 10 MB of its own, and half of the Python objects at the end of an epoch in random order. A worker
+// of a fork server has 210 to 260 MB, a spawned one 500 to 550 MB. Where the data set is a tensor
+// these are 10 and 300 MB.
 func LighterWorkers(start string) string {
 	switch start {
 	case "spawn":
@@ -91,16 +95,17 @@ func LighterWorkers(start string) string {
 	return "keep what the data set holds in arrays (NumPy, tensors) in place of lists and dicts, which each worker copies as it reads them"
 }
 
-// GaugeLockWaiting is how many worker processes of PyTorch's waited for a lock that processes
-// share, on average. It is sampled where there are two workers or more.
+// GaugeLockWaiting is how many worker processes of PyTorch wait for a lock that processes share, on
+// average. It is sampled where there are two workers or more.
 const GaugeLockWaiting = "torch_lock_waiting"
 
-// GaugeWorkerThreads is how many cores threads of worker processes of PyTorch's used that are not
-// their main ones, nor the busiest of the others, which may be the one that sends batches.
+// GaugeWorkerThreads is how many cores the extra threads of PyTorch's worker processes use. It
+// leaves out a worker's main thread and the busiest of its other threads, which may be the one that
+// sends batches.
 const GaugeWorkerThreads = "torch_worker_threads"
 
-// GaugeSkipped is how many samples were left out of their batches since the start, because
-// they could not be loaded. Recorded when there are more.
+// GaugeSkipped is how many samples were left out of their batches since the start because they
+// could not be loaded. It is recorded when it grows.
 const GaugeSkipped = "samples_skipped"
 
 // What was asked of object stores since the start. Recorded when it is more.
@@ -131,14 +136,14 @@ func (s *Snapshot) Skipped() int64 {
 	return max(s.Outcome.Skipped, int64(s.Latest(GaugeSkipped))) // gauges are not always read
 }
 
-// skippedPrefix begins the notes of samples that were left out.
+// skippedPrefix begins the text of a note about a sample that was left out.
 const skippedPrefix = "skipped: "
 
-// NoteSkipped is the text of a note about a sample that was left out, by its error.
+// NoteSkipped returns the text of a note about a sample that was left out with this error.
 func NoteSkipped(why string) string { return skippedPrefix + why }
 
-// SkippedNotes are the notes about samples that were left out, without what each begins
-// with. Each sample is named once, and not all are.
+// SkippedNotes returns the notes about samples that were left out, without their prefix. Each
+// sample has one note at most, and not all samples have one.
 func (s *Snapshot) SkippedNotes() []Note {
 	var out []Note
 	for _, n := range s.Notes {
@@ -150,8 +155,8 @@ func (s *Snapshot) SkippedNotes() []Note {
 	return out
 }
 
-// GaugeOver is the mean and the largest of a gauge's samples from one moment to
-// another, and how many they were.
+// GaugeOver returns the mean and the largest of a gauge's samples between two moments, and their
+// number.
 func (s *Snapshot) GaugeOver(name string, from, to int64) (mean, top float64, n int) {
 	top = math.Inf(-1)
 	for _, p := range s.Gauges[name] {
@@ -162,8 +167,8 @@ func (s *Snapshot) GaugeOver(name string, from, to int64) (mean, top float64, n 
 	return mean / float64(max(n, 1)), top, n
 }
 
-// GaugeDuringSteps is GaugeOver while steps ran, but for the first fifth of that:
-// NVML's utilisation looks back up to a second, into the preparations.
+// GaugeDuringSteps is GaugeOver over the time of the steps without its first fifth: NVML's
+// utilisation looks back up to a second, which would reach into the preparations.
 func (s *Snapshot) GaugeDuringSteps(name string) (mean, top float64, n int) {
 	if s.Total.Steps == 0 {
 		return 0, math.Inf(-1), 0

@@ -5,10 +5,10 @@ const (
 	maxHistory    = 1 << 15      // buckets
 )
 
-// HistoryPoint is what the steps did in one bucket of time. A step that spans
-// several is shared out among them.
+// HistoryPoint is what the steps did in one bucket of time. A step that spans several buckets is
+// divided among them.
 type HistoryPoint struct {
-	Steps, Samples float32 // that is their parts in it
+	Steps, Samples float32 // their parts in this bucket
 	Busy           float32 // ns of compute
 	StepTime       float32 // ns; over Steps, the mean step time
 }
@@ -20,15 +20,15 @@ func (p *HistoryPoint) add(o *HistoryPoint) {
 	p.StepTime += o.StepTime
 }
 
-// History is the run in buckets of equal time, of which the first begins at 0. It
-// is bounded: when there would be too many, they become twice as long.
+// History is the run in buckets of equal time, from 0 on. Its memory is bounded: when there would
+// be too many buckets, they become twice as long.
 type History struct {
 	Bucket int64          // ns
 	Points []HistoryPoint // those that no later step can change
 	Open   HistoryPoint   // the bucket after them
 }
 
-// add shares a step out. Steps come in order of time.
+// add divides a step among the buckets. Steps come in order of time.
 func (h *History) add(s *Step) {
 	if h.Bucket == 0 {
 		h.Bucket = historyBucket
@@ -51,7 +51,7 @@ func (h *History) add(s *Step) {
 	}
 }
 
-// halve makes the buckets twice as long. Readers keep the old ones.
+// halve makes the buckets twice as long. It makes new slices, since readers may hold the old ones.
 func (h *History) halve() {
 	n := len(h.Points)
 	points := make([]HistoryPoint, 0, n/2+1)

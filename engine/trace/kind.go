@@ -1,6 +1,6 @@
 package trace
 
-// Kind is what a span's track was doing.
+// Kind is what a track was doing in a span.
 type Kind uint8
 
 // Kinds of loader tracks come first, then the step loop's, then the device's. A kind
@@ -11,7 +11,7 @@ const (
 	KindFirstByte       // worker: waiting for an object store to begin to send
 	KindDecode          // worker: bytes to pixels
 	KindTransform       // worker: augmenting and normalising
-	KindFetch           // worker: getting samples from the data set, which does not show how; Arg is a Mix
+	KindFetch           // worker: getting samples from a data set that does not tell its phases; Arg is a Mix
 	KindCollate         // worker: assembling the batch
 	KindPin             // worker: page-locking the slot (or copying to a locked one)
 	KindBlocked         // worker: waiting; Arg is a BlockReason
@@ -21,7 +21,7 @@ const (
 	KindSync            // step loop: blocked on the device or on metrics
 	KindStarved         // step loop or a stream's thread on the host: ready to run, without a core
 	KindRebuild         // step loop: applying a knob (plan rebuild, buffers)
-	KindTransition      // step loop: from a knob's application until the queue is refilled
+	KindTransition      // step loop: from when a knob takes effect until the queue is refilled
 	KindPause           // step loop: paused by the user
 	KindBackward        // script track: a backward pass, on the host
 	KindOptimizer       // script track: an optimizer's step, on the host
@@ -29,7 +29,7 @@ const (
 	KindCompute         // compute stream: one step's kernels
 	KindOp              // ops track: one launch of a timed step; Arg is the ID of an OpTime
 	KindStall           // stall track: Arg is the Cause
-	KindQueue           // queue track: an instant; Arg is ready batches, Flags is the capacity, Batch is the one that in_order waits for though others are ready, or -1
+	KindQueue           // queue track: an instant. Arg is the ready batches, Flags the capacity. Batch is the one that in_order waits for while others are ready, or -1
 	NumKinds
 )
 
@@ -38,7 +38,7 @@ type KindInfo struct {
 	Name   string
 	Letter byte   // in the report's lanes, lower case; the screen has it too, upper case; 0 where it is not drawn
 	Doing  string // beside the letter
-	Cause  Cause  // of a stall in which a loader track or the step loop did this; numCauses: none
+	Cause  Cause  // of a stall while a loader track or the step loop did this; numCauses: none
 }
 
 var kinds = [NumKinds]KindInfo{
@@ -68,7 +68,7 @@ var kinds = [NumKinds]KindInfo{
 	KindQueue:      {"queue", 0, "", numCauses},
 }
 
-// Info is the row of a kind; one that this program does not know is none.
+// Info returns the row of a kind. A kind that this program does not know has the row of none.
 func (k Kind) Info() *KindInfo {
 	if k >= NumKinds {
 		k = KindNone
@@ -84,28 +84,28 @@ func (k Kind) String() string {
 	return kinds[k].Name
 }
 
-// Cause is what a stall is charged to while a loader track or the step loop does
-// this; false where that follows from something else.
+// Cause returns the cause of a stall while a loader track or the step loop does this. It is false
+// where the cause does not follow from the kind alone.
 func (k Kind) Cause() (Cause, bool) {
 	c := k.Info().Cause
 	return c, c < numCauses
 }
 
-// IsPart reports whether k is a part of what a script does with its batch.
+// IsPart reports whether k is one part of what a script does with its batch.
 func (k Kind) IsPart() bool { return k == KindBackward || k == KindOptimizer }
 
 // BlockReason says what a blocked worker waits for (Span.Arg of KindBlocked).
 type BlockReason uint32
 
 const (
-	BlockIdle     BlockReason = iota // no work: the epoch's batches are all taken
+	BlockIdle     BlockReason = iota // there is no work: all batches of the epoch are taken
 	BlockPrefetch                    // the prefetch limit holds the next batch back
-	BlockSlot                        // no free slot: the device still owns them all
+	BlockSlot                        // there is no free slot: the device still owns all of them
 	BlockPaused                      // parked
 	numReasons
 )
 
-// ReasonInfo is what the exports and the screen say of a reason to be blocked.
+// ReasonInfo is what the exports and the screen say of a BlockReason.
 type ReasonInfo struct{ Name, Says string }
 
 var reasons = [numReasons + 1]ReasonInfo{
@@ -116,5 +116,5 @@ var reasons = [numReasons + 1]ReasonInfo{
 	numReasons:    {"unknown", "blocked"},
 }
 
-// Info is the row of a reason; one that this program does not know is the last.
+// Info returns the row of a reason. A reason that this program does not know has the last row.
 func (r BlockReason) Info() *ReasonInfo { return &reasons[min(r, numReasons)] }

@@ -18,7 +18,7 @@ type Memory struct {
 // Total is the sum of the parts.
 func (m Memory) Total() int64 { return m.Activations + m.Parameters + m.Inputs + m.Kernels }
 
-// List names the parts, the largest first, each with its size as written by size.
+// List names the parts, the largest first, each with its size; size writes a number of bytes.
 func (m Memory) List(size func(bytes int64) string) string { return listParts(m.parts(), size) }
 
 func (m Memory) parts() []part {
@@ -29,13 +29,13 @@ func (m Memory) parts() []part {
 type HostMemory struct {
 	Evaluation int64  `json:",omitempty"` // of the test split's own loader, while the model is evaluated
 	Batches    int64  // of the loader's slots
-	Pinned     int64  // of Batches, what is page-locked
+	Pinned     int64  // the part of Batches that is page-locked
 	Workers    int64  // the samples that workers have at hand
 	Device     Memory // what the device keeps on the host: all of its memory if it is the cpu
 	Session    int64  // what is recorded, in a long run (see SessionBytes)
 	Saved      int64  `json:",omitempty"` // the copy of parameters and optimizer that a checkpoint is written from
-	Process    int64  // what was held before: the program, and a data set that is kept in memory
-	Mapped     int64  `json:",omitempty"` // beside all that: the data sets' mapped files, which are resident until the system takes them back
+	Process    int64  // what is held before the run: the program, and a data set that is kept in memory
+	Mapped     int64  `json:",omitempty"` // not in Total: the data sets' mapped files, which stay resident until the system needs the memory
 }
 
 // Total is the sum of the parts.
@@ -50,7 +50,7 @@ func (m HostMemory) List(size func(bytes int64) string) string {
 		part{"samples at hand", m.Workers}, part{"session", m.Session}, part{"checkpoint", m.Saved}, part{"evaluation", m.Evaluation}, part{"process and data set", m.Process}), size)
 }
 
-// Beside says what may be resident beside Total; empty where nothing is.
+// Beside says what may be resident in addition to Total; it is empty where nothing is.
 func (m HostMemory) Beside(size func(bytes int64) string) string {
 	if m.Mapped == 0 {
 		return ""

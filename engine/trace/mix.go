@@ -5,15 +5,16 @@ import (
 	"math"
 )
 
-// Mix is how the time of a span of KindFetch divides by phase (its Span.Arg): as other batches of the
-// same worker did, whose phases were timed one by one. Of each of its phases it has the share in a
-// byte, in 255ths; what is left is KindFetch itself. It is 0 where nothing is known.
+// Mix says how the time of a span of KindFetch divides by phase; it is the span's Arg. It is taken
+// from other batches of the same worker, whose phases were timed one by one. Each phase in mixed
+// has a byte with its share, in 255ths; the rest is KindFetch itself. A Mix of 0 says that nothing
+// is known.
 type Mix uint32
 
-// mixed are the phases of a Mix, from its lowest byte on.
+// mixed are the phases that have a byte in a Mix, from the lowest byte on.
 var mixed = [...]Kind{KindRead, KindDecode, KindTransform}
 
-// MixOf is the mix of so many ns of each phase.
+// MixOf returns the mix of phases that took so many ns each.
 func MixOf(spent *[NumPhases]int64) (m Mix) {
 	all := spent[KindFetch-KindRead]
 	for _, k := range mixed {
@@ -33,7 +34,7 @@ func MixOf(spent *[NumPhases]int64) (m Mix) {
 	return m
 }
 
-// Mix is how the span divides; 0 where it is of one phase, or of none.
+// Mix returns how the span divides; 0 where all of it is one phase, or none.
 func (s *Span) Mix() Mix {
 	if s.Kind != KindFetch {
 		return 0
@@ -41,7 +42,7 @@ func (s *Span) Mix() Mix {
 	return Mix(s.Arg)
 }
 
-// Phases is so many ns of the span by phase.
+// Phases divides ns of the span by phase.
 func (s *Span) Phases(ns int64) iter.Seq2[Kind, int64] {
 	if m := s.Mix(); m != 0 {
 		return m.Divide(ns)
@@ -49,7 +50,7 @@ func (s *Span) Phases(ns int64) iter.Seq2[Kind, int64] {
 	return func(yield func(Kind, int64) bool) { yield(s.Kind, ns) }
 }
 
-// Divide divides ns: each phase with its part, in the order of loading.
+// Divide yields each phase with its part of ns, in the order of loading.
 func (m Mix) Divide(ns int64) iter.Seq2[Kind, int64] {
 	return func(yield func(Kind, int64) bool) {
 		var share, done int64

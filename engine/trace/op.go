@@ -9,7 +9,7 @@ import (
 // OpTime is the device time of one launch of the step, added up over the timed
 // steps of one segment.
 type OpTime struct {
-	ID      uint32 // of this row over the whole run, by which spans name it; later rows have larger ones
+	ID      uint32 // unique in the run; spans name the row by it, and later rows have larger ones
 	Segment int32  // the Index of the segment
 	Name    string // "conv_forward"
 	Layer   string // "layer1.0.conv1"
@@ -20,13 +20,12 @@ type OpTime struct {
 	Min     int64   // ns of the shortest call; 0 when unknown
 	Max     int64   // ns of the longest
 	FLOPs   float64 // of all calls together, from the shape
-	Bytes   float64 // of all calls together, from the shape: the fewest that they can move
+	Bytes   float64 // of all calls together, from the shape: the least that they must move
 }
 
 func compareOps(o OpTime, id uint32) int { return cmp.Compare(o.ID, id) }
 
-// mergeOps puts rows into have, which is in the order of ID, in the place of those of
-// the same ID.
+// mergeOps puts rows into have, which is in the order of ID. A row replaces the one of the same ID.
 func mergeOps(have, rows []OpTime) []OpTime {
 	for i := range rows {
 		at, found := slices.BinarySearchFunc(have, rows[i].ID, compareOps)
@@ -39,8 +38,8 @@ func mergeOps(have, rows []OpTime) []OpTime {
 	return have
 }
 
-// forgetOps leaves out the rows of segments that were forgotten (see MaxRows). rows is
-// the caller's own.
+// forgetOps drops the rows of segments that were forgotten (see MaxRows). It changes rows, which
+// must be the caller's own.
 func forgetOps(rows []OpTime, kept []Segment) []OpTime {
 	if !lacksSegments(kept) {
 		return rows
@@ -49,7 +48,7 @@ func forgetOps(rows []OpTime, kept []Segment) []OpTime {
 	return slices.DeleteFunc(rows, func(o OpTime) bool { return from < o.Segment && o.Segment < to })
 }
 
-// Op finds the row that a span of KindOp names; nil where it is forgotten or lost.
+// Op returns the row that a span of KindOp names; nil where the row is no longer kept.
 func (s *Snapshot) Op(id uint32) *OpTime {
 	if at, found := slices.BinarySearchFunc(s.Ops, id, compareOps); found {
 		return &s.Ops[at]
@@ -68,8 +67,8 @@ const (
 	GaugeLastOverflow = "last_overflow_step"          // fp16
 )
 
-// IsEventGauge reports whether a gauge is recorded when it changes only, or counts, so that a
-// mean of its samples says nothing.
+// IsEventGauge reports whether a gauge counts, or is recorded only when it changes. A mean of its
+// samples then says nothing.
 func IsEventGauge(name string) bool {
 	switch name {
 	case GaugePeakBytes, GaugeHeldBytes, GaugePlannedBytes, GaugeLearningRate, GaugeLossScale, GaugeSkippedSteps, GaugeLastOverflow,
@@ -79,8 +78,8 @@ func IsEventGauge(name string) bool {
 	return strings.HasPrefix(name, rankPrefix)
 }
 
-// PeakBytes is the most device memory that was held, as far as it is known: a run
-// that was killed told it while it ran.
+// PeakBytes is the most device memory that was held. Of a run that was killed it is the last that
+// the run recorded.
 func (s *Snapshot) PeakBytes() int64 {
 	peak := s.Outcome.PeakBytes
 	for _, p := range s.Gauges[GaugePeakBytes] {
@@ -89,9 +88,9 @@ func (s *Snapshot) PeakBytes() int64 {
 	return peak
 }
 
-// HeldBytes is the most device memory that was held in a segment, where its step
-// loop looked: at its start and every two seconds; 0 when unknown. Memory is
-// allocated when a plan is built, not by steps.
+// HeldBytes is the most device memory that was held in a segment; 0 when unknown. The step loop
+// reads it at the segment's start and every two seconds, which is enough since memory is allocated
+// when a plan is built, not by steps.
 func (s *Snapshot) HeldBytes(g *Segment) int64 {
 	var before, held int64
 	for _, p := range s.Gauges[GaugeHeldBytes] {
@@ -129,8 +128,8 @@ func (s *Snapshot) LossScale() (LossScale, bool) {
 	return l, true
 }
 
-// PlannedBytes is the most device memory that the run planned for until t, in ns;
-// 0 when unknown.
+// PlannedBytes is the most device memory that the run had planned for by time t, in ns; 0 when
+// unknown.
 func (s *Snapshot) PlannedBytes(t int64) int64 {
 	var planned int64
 	for _, p := range s.Gauges[GaugePlannedBytes] {

@@ -1,11 +1,11 @@
 package trace
 
-// Role is what a profiler's trace shows to have gone on at an instant. Where several
-// things did, the first role that applies has it.
+// Role is what a profiler's trace shows at an instant. Where several things went on at once, the
+// first role that applies counts.
 type Role uint8
 
-// The roles, in that order. It is the order of the columns of the step breakdown in
-// PyTorch's TensorBoard plugin, whose words they are.
+// The roles, the one that counts first in front. Order and words are those of the step breakdown in
+// PyTorch's TensorBoard plugin.
 const (
 	RoleKernel Role = iota
 	RoleMemcpy
@@ -14,31 +14,31 @@ const (
 	RoleRuntime    // the host was in a call of the CUDA runtime or driver
 	RoleDataLoader // the training loop was in the DataLoader
 	RoleCPU        // an operator ran on the host
-	RoleOther      // nothing on record
+	RoleOther      // the trace shows nothing
 	NumRoles
 )
 
 var roleNames = [NumRoles]string{"Kernel", "Memcpy", "Memset", "Communication", "Runtime", "DataLoader", "CPU Exec", "Other"}
 
-// String is the plugin's name of the column.
+// String is the name of the plugin's column.
 func (r Role) String() string { return roleNames[min(r, RoleOther)] }
 
-// Profile is what a profiler's trace tells of a run beside spans and steps.
+// Profile is what a profiler's trace tells of a run in addition to spans and steps.
 type Profile struct {
 	Loader   string        // the class of the DataLoader's iterator; empty where there is none
-	Own      ProfiledRange // of the loop's own loading, by its name, the one that takes longest; none where there is none
-	Pageable float64       // of the bytes sent to devices, the share, 0 to 1, that the trace says was not page-locked
+	Own      ProfiledRange // the range that takes longest of those whose names say that the loop loads by itself; empty where there is none
+	Pageable float64       // share of the bytes sent to devices, 0 to 1, that came from memory which is not page-locked
 	Steps    []ProfiledStep
-	Total    ProfiledStep // of all steps, also of those that Steps lacks
-	Count    int64        // how many those are
-	Cut      int          // steps at the end that were left out, because the trace lacks part of their device work or has no operator of theirs
+	Total    ProfiledStep // of all steps, with those that Steps lacks
+	Count    int64        // of all steps
+	Cut      int          // steps left out at the end, because the trace lacks their operators or part of their device work
 	GPUs     []ProfiledGPU
 }
 
 // InlineLoader is the iterator of a DataLoader with num_workers=0, in PyTorch's words.
 const InlineLoader = "_SingleProcessDataLoaderIter"
 
-// NumWorkers is what a trace tells of num_workers: SomeWorkers, 0, or nothing.
+// NumWorkers is what the trace tells of num_workers: SomeWorkers, "0", or nothing.
 func (p *Profile) NumWorkers() string {
 	switch {
 	case p == nil || p.Loader == "":
@@ -49,10 +49,10 @@ func (p *Profile) NumWorkers() string {
 	return SomeWorkers
 }
 
-// SomeWorkers is the num_workers of a DataLoader of which only that is known.
+// SomeWorkers is the num_workers of a DataLoader that has workers, where their number is not known.
 const SomeWorkers = "1 or more"
 
-// Lacking says why steps at its end were left out.
+// Lacking says why steps at the end of the trace were left out.
 func (p *Profile) Lacking() string {
 	if len(p.GPUs) == 0 {
 		return "in which no operator ran"
@@ -60,7 +60,7 @@ func (p *Profile) Lacking() string {
 	return "of which the trace lacks device work"
 }
 
-// Busiest is the GPU on which kernels ran longest, of those there are.
+// Busiest is the GPU on which kernels ran longest.
 func (p *Profile) Busiest() *ProfiledGPU {
 	most := &p.GPUs[0]
 	for i := range p.GPUs {
@@ -77,10 +77,10 @@ type ProfiledRange struct {
 	Share float64 // of the steps' time, 0 to 1, in which nothing ran on a device and the DataLoader was not at work
 }
 
-// WholeTrace is the name of the one step of a trace that has none.
+// WholeTrace is the name of the only step of a trace that does not mark steps.
 const WholeTrace = "all"
 
-// ProfiledStep is a step's account by role.
+// ProfiledStep is the time of a step by role.
 type ProfiledStep struct {
 	Name   string // "ProfilerStep#5"
 	Roles  [NumRoles]int64
@@ -92,7 +92,7 @@ func (p *Profile) Share(r Role) float64 {
 	return p.ShareOf(p.Total.Roles[r])
 }
 
-// ShareOf is the share of the steps' time, 0 to 1, that so many ns are.
+// ShareOf is ns as a share of the steps' time, 0 to 1.
 func (p *Profile) ShareOf(ns int64) float64 {
 	if p.Total.Length <= 0 {
 		return 0
@@ -108,13 +108,13 @@ type ProfiledGPU struct {
 	Peak   int64 // bytes that were allocated at the most; 0 where that is not recorded
 
 	Utilisation float64  // share of the time, 0 to 1, in which a kernel ran
-	Efficiency  *float64 // of its multiprocessors, the share, 0 to 1, that had a block, over time, as estimated by the grids; nil where that is not recorded
-	Occupancy   *float64 // of its warps, the share, 0 to 1, while kernels ran, estimated by the profiler; nil where that is not recorded
+	Efficiency  *float64 // mean share of its multiprocessors, 0 to 1, that had a thread block, estimated from the grids; nil where that is not recorded
+	Occupancy   *float64 // mean share of its warps in use while kernels ran, 0 to 1, estimated by the profiler; nil where that is not recorded
 
 	Idle IdleTime
 }
 
-// IdleTime is the time in which nothing ran on a GPU, by what ended it, in ns.
+// IdleTime is the time in which nothing ran on a GPU, in ns, by what ended it.
 type IdleTime struct {
 	Host   int64 // what ran next was launched when the device was idle already
 	Kernel int64 // it was launched before, and began as soon as a kernel can

@@ -7,35 +7,35 @@ import (
 	"strings"
 )
 
-// Rank is how the loop of one process of a PyTorch training did over some time. One that is
-// not distributed is rank 0.
+// Rank is what the loop of one process of a PyTorch training did over some time. A training that is
+// not distributed has rank 0 alone.
 type Rank struct {
 	Rank  int
 	Steps int64
-	Wait  int64 // ns of Time that it waited for data, and ...
-	Other int64 // ... of it, for other loaders than the first that a step takes from
+	Wait  int64 // ns of Time in which it waited for data, and ...
+	Other int64 // ... the part of Wait for other loaders than the first that a step takes from
 	Time  int64 // ns, pauses between epochs and validation included
 
-	Body      int64 // ns that it had a batch in hand; 0 where that is not recorded
+	Body      int64 // ns in which it had a batch in hand; 0 where that is not recorded
 	Backward  int64 // ns of Body in backward passes, and ...
 	Optimizer int64 // ... in optimizers' steps, on the host; 0 where PyTorch does not tell
-	Core      int64 // ns of Body that the loop's thread was on a core, and ...
-	Waiting   int64 // ... that it was ready to run without one; both 0 where that is not measured
+	Core      int64 // ns of Body in which the loop's thread was on a core, and ...
+	Waiting   int64 // ... in which it was ready to run and had none; both 0 where that is not measured
 
-	Aside     int64 // ns that loops took which do not train, such as an evaluation, and ...
-	AsideWait int64 // ... of it, that they waited for data
+	Aside     int64 // ns of loops that do not train, such as an evaluation, and ...
+	AsideWait int64 // ... the part of Aside in which they waited for data
 }
 
-// AsideLoops is what the time called Aside went to, in words.
+// AsideLoops says what took the time that Rank.Aside counts.
 const AsideLoops = "loops that do not train, such as an evaluation,"
 
 // Data is the share of its time that it waited for data, 0 to 1.
 func (k *Rank) Data() float64 { return float64(k.Wait) / float64(max(1, k.Time)) }
 
-// Step is how long a step took it on average, in ns.
+// Step is how long a step took on average, in ns.
 func (k *Rank) Step() int64 { return k.Time / max(1, k.Steps) }
 
-// Part is what a step of a script is in part.
+// Part is one part of the step of a script.
 type Part struct {
 	Name  string
 	Step  int64   // ns of a step, on average
@@ -43,10 +43,10 @@ type Part struct {
 }
 
 // Getting is the part of a step in which the loop has no batch. It is more than waiting for data:
-// waiting for a core, and what the loop itself does to load or take a batch.
+// it includes waits for a core, and what the loop itself does to load or take a batch.
 const Getting = "getting a batch"
 
-// Parts are what its steps are made of; none where nothing of them is told apart.
+// Parts returns the parts of its steps; none where they are not told apart.
 func (k *Rank) Parts() (parts []Part) {
 	all := k.Wait + k.Body
 	if k.Backward+k.Optimizer == 0 || all <= 0 {
@@ -64,7 +64,7 @@ func (k *Rank) Parts() (parts []Part) {
 	return parts
 }
 
-// rankCounts are what a rank is recorded as: gauges that count since its first batch.
+// rankCounts are the gauges that record a rank; each counts from its first batch.
 var rankCounts = []struct {
 	name string
 	of   func(*Rank) *int64
@@ -86,7 +86,7 @@ const rankPrefix = "rank_"
 
 func rankGauge(rank int, count string) string { return fmt.Sprintf("%s%d_%s", rankPrefix, rank, count) }
 
-// Rank records how a rank did since its first batch.
+// Rank records what a rank did since its first batch.
 func (r *Recorder) Rank(k Rank) {
 	for i, c := range rankCounts {
 		if v := *c.of(&k); v != 0 || i < 3 {
@@ -95,8 +95,8 @@ func (r *Recorder) Rank(k Rank) {
 	}
 }
 
-// Ranks are how the ranks of a distributed training did from one moment to another, in
-// order; of one process alone, that one.
+// Ranks returns what the ranks of a distributed training did between two moments, in order. A
+// training of one process has one.
 func (s *Snapshot) Ranks(from, to int64) (out []Rank) {
 	for name := range s.Gauges {
 		var n int
@@ -118,7 +118,7 @@ func (s *Snapshot) Ranks(from, to int64) (out []Rank) {
 	return out
 }
 
-// grown is by how much a gauge that counts grew from one moment to another.
+// grown is by how much a counting gauge grew between two moments.
 func (s *Snapshot) grown(name string, from, to int64) int64 {
 	var before, after float64
 	for _, p := range s.Gauges[name] {

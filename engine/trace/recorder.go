@@ -15,12 +15,12 @@ const DefaultCapacity = 1 << 14
 // stepCapacity is the number of steps held between two drains.
 const stepCapacity = 1 << 12
 
-// Recorder is where a run writes what happens. Spans go to the Track of their
-// writer; the rest is rare and takes a lock.
+// Recorder is where a run writes what happens. Spans go to the Track of their writer. Everything
+// else is rare and takes a lock.
 //
-// The order of writing is a promise to the analysis: by the time Step is called,
-// the spans of that step are recorded, and so are all phases of its batch, the
-// worker's last one before the batch is handed over.
+// The order of writing is a promise to the analysis: when Step is called, the spans of that step
+// are recorded, and all phases of its batch. A worker records the last phase before it hands the
+// batch over.
 type Recorder struct {
 	clock    Clock
 	capacity int
@@ -40,9 +40,8 @@ type Recorder struct {
 	device      *Device // nil where it has not changed
 }
 
-// NewRecorder returns a recorder whose tracks hold capacity spans each between
-// two drains (DefaultCapacity when capacity <= 0). A track takes memory when it
-// is first asked for.
+// NewRecorder returns a recorder whose tracks each hold capacity spans between two drains, or
+// DefaultCapacity where that is not positive. A track allocates memory when it is first asked for.
 func NewRecorder(clock Clock, capacity int) *Recorder {
 	if capacity <= 0 {
 		capacity = DefaultCapacity
@@ -56,8 +55,8 @@ func NewRecorder(clock Clock, capacity int) *Recorder {
 // Now returns nanoseconds since the session's start.
 func (r *Recorder) Now() int64 { return r.clock.Now() }
 
-// Track returns the lane id. Ask once and keep it: the first call allocates. An
-// id beyond NumTracks gets a track that drops everything.
+// Track returns the track of a lane. Ask once and keep it: the first call allocates. An id beyond
+// NumTracks gets a track that drops everything.
 func (r *Recorder) Track(id TrackID) *Track {
 	if int(id) >= NumTracks {
 		return r.discard
@@ -72,13 +71,12 @@ func (r *Recorder) Track(id TrackID) *Track {
 	return r.tracks[id].Load()
 }
 
-// Step announces a finished step, after its spans were recorded. The engine's
-// step loop alone calls it. The analysis fills Start, End, Busy, Wait, Load,
-// Copy and Stall.
+// Step announces a finished step after its spans were recorded. Only the engine's step loop calls
+// it. The analysis fills in Start, End, Busy, Wait, Load, Copy and Stall.
 func (r *Recorder) Step(s Step) { r.steps.push(s) }
 
-// Segment records the start of a segment, or, with an Index seen before, what
-// became known of it since.
+// Segment records the start of a segment. With the Index of an earlier one, it records what became
+// known of that since.
 func (r *Recorder) Segment(s Segment) {
 	s.Knobs = slices.Clone(s.Knobs)
 	r.mu.Lock()
@@ -86,7 +84,7 @@ func (r *Recorder) Segment(s Segment) {
 	r.mu.Unlock()
 }
 
-// Baseline records that the segment is the one that others are compared with.
+// Baseline records which segment the others are compared with.
 func (r *Recorder) Baseline(segment int32) {
 	b := Baseline{segment, r.Now()}
 	r.mu.Lock()
@@ -94,8 +92,8 @@ func (r *Recorder) Baseline(segment int32) {
 	r.mu.Unlock()
 }
 
-// Experiment records the start of an experiment, or, with an Index seen before, what
-// became known of it since.
+// Experiment records the start of an experiment. With the Index of an earlier one, it records what
+// became known of that since.
 func (r *Recorder) Experiment(x Experiment) {
 	x.A, x.B, x.Pairs = slices.Clone(x.A), slices.Clone(x.B), slices.Clone(x.Pairs)
 	r.mu.Lock()
@@ -103,22 +101,22 @@ func (r *Recorder) Experiment(x Experiment) {
 	r.mu.Unlock()
 }
 
-// Specs records that knobs are not as the session's description has them, or no longer: all of
-// them, as they are now. They are the recorder's from then on.
+// Specs records all knobs as they are now, because they differ from the session's description. The
+// recorder owns the slice from then on.
 func (r *Recorder) Specs(specs []knob.Spec) {
 	r.mu.Lock()
 	r.specs = specs
 	r.mu.Unlock()
 }
 
-// Device records that the session's device is another one from now on.
+// Device records that the session has another device from now on.
 func (r *Recorder) Device(d Device) {
 	r.mu.Lock()
 	r.device = &d
 	r.mu.Unlock()
 }
 
-// Note adds a line to the session's log. Levels: see Note.
+// Note adds a line to the session's log. Type Note lists the levels.
 func (r *Recorder) Note(level, text string) {
 	n := Note{r.Now(), level, text}
 	r.mu.Lock()
@@ -126,7 +124,7 @@ func (r *Recorder) Note(level, text string) {
 	r.mu.Unlock()
 }
 
-// Gauge records one sample of a slow quantity, at most about ten a second.
+// Gauge records one sample of a slow quantity. There should be at most about ten a second.
 func (r *Recorder) Gauge(name string, v float64) {
 	g := GaugePoint{name, Point{r.Now(), v}}
 	r.mu.Lock()
@@ -134,8 +132,7 @@ func (r *Recorder) Gauge(name string, v float64) {
 	r.mu.Unlock()
 }
 
-// Ops records rows of the table of device time by launch: new ones, and those that have
-// changed.
+// Ops records new and changed rows of the table of device time by launch.
 func (r *Recorder) Ops(rows []OpTime) {
 	r.mu.Lock()
 	r.ops = mergeOps(r.ops, rows)
@@ -155,9 +152,8 @@ func (r *Recorder) Drops() [NumTracks]int64 {
 	return d
 }
 
-// drain moves everything recorded so far into b. Steps leave first: whatever was
-// recorded before a step was announced is then certain to be among the spans,
-// segments and notes that follow.
+// drain moves everything recorded so far into b. Steps leave first: what was recorded before a step
+// was announced is then certain to be among the spans, segments and notes that follow.
 func (r *Recorder) drain(b *Drained) {
 	b.Now = r.Now()
 	b.Steps = r.steps.drain(b.Steps)

@@ -7,24 +7,25 @@ import (
 	"unsafe"
 )
 
-// Session is one run: live, or read back from its file. One writer (the
-// collector) and any number of readers may use it at once. Its memory is bounded,
-// however long the run is: the oldest spans are forgotten but for those around the
-// start of each segment, of the steps the newest and a digest of all are kept, and of
-// gauges, where there are many points, every other old one.
+// Session is one run: live, or read back from its file. One writer (the collector) and any number
+// of readers may use it at once.
+//
+// Its memory is bounded, however long the run is. It keeps the newest spans and those around the
+// start of each segment, the newest steps and a digest of all. Of gauges with many points it drops
+// every other old one.
 type Session struct {
 	mu       sync.RWMutex
 	now      int64
 	meta     Meta
 	outcome  Outcome
 	baseline Baseline
-	segments []Segment          // replaced, never changed, when a segment is updated
-	recent   []Step             // the newest; only ever appended to, until it is replaced
+	segments []Segment          // replaced as a whole when a segment is updated
+	recent   []Step             // the newest; appended to, or replaced as a whole
 	older    StepReader         // of the steps before them; nil where they are not kept
 	digest   Digest             // of all steps
-	notes    []Note             // only ever appended to, until it is replaced
-	noted    int                // notes so far, with those that were forgotten
-	gauges   map[string][]Point // replaced when a point arrives; the slices are only appended to
+	notes    []Note             // appended to, or replaced as a whole
+	noted    int                // all notes so far, with those that were forgotten
+	gauges   map[string][]Point // replaced when a point arrives; its slices are only appended to
 	ops      []OpTime           // replaced
 	asked    []Experiment       // replaced
 	damage   []string           // of the file it was read from
@@ -33,22 +34,21 @@ type Session struct {
 	spans    spanLog
 }
 
-// MaxSpans is the number of most recent spans that a session keeps in memory, 64 MiB,
-// beside those around the start of each segment.
+// MaxSpans is how many of the newest spans a session keeps in memory, 64 MiB. Those around the
+// start of each segment come on top.
 const MaxSpans = 2 << 20
 
-// SessionBytes is the memory that a session of a long run takes in all, with as many
-// workers: its spans, the rings that they are recorded to, and 32 MiB for the rest
-// (steps, digest, gauges, what waits to be written).
+// SessionBytes is the memory of the session of a long run with so many workers: its spans, the
+// rings that they are recorded to, and 32 MiB for the rest (steps, digest, gauges, and what waits
+// for the file).
 func SessionBytes(workers int) int64 {
 	const spans = MaxSpans + maxPinned*blockLen
 	rings := (int(TrackOps) + 1 + workers) * DefaultCapacity
 	return int64(spans+rings)*int64(unsafe.Sizeof(Span{})) + 32<<20
 }
 
-// Snapshot is what a reader sees of a session at one moment. Its slices and its
-// map are shared and must not be written to, except Spans, which are the
-// reader's own.
+// Snapshot is what a reader sees of a session at one moment. Its slices and maps are shared and
+// must not be written to, except Spans, which is the reader's own.
 type Snapshot struct {
 	Now      int64 // ns; how far the session is known
 	Meta     Meta
@@ -59,7 +59,7 @@ type Snapshot struct {
 	Recent   []Step // the newest, at least MaxRecent of them when there are so many; for others see Each
 	Spans    []Span // those that overlap the window asked for, sorted by Start
 	Notes    []Note
-	Noted    int // notes so far, with those that were forgotten
+	Noted    int // all notes so far, with those that were forgotten
 	Gauges   map[string][]Point
 	Ops      []OpTime
 
@@ -112,15 +112,15 @@ func (s *Session) Snapshot(from, to int64) *Snapshot {
 	return snap
 }
 
-// Locate says how a live session finds where a sample lies. It is asked about those that
-// a reader may see, and once about each; it must not use the session.
+// Locate gives a live session a function that finds where a sample lies. The session asks once
+// about each sample that a reader may see. The function must not use the session.
 func (s *Session) Locate(where func(sample int32) string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.locate = where
 }
 
-// worstFiles is where the worst samples lie. Called with mu held.
+// worstFiles returns where the worst samples lie. The caller holds mu.
 func (s *Session) worstFiles() map[int32]string {
 	if s.locate == nil || s.digest.Worst == nil {
 		return s.files
@@ -130,7 +130,7 @@ func (s *Session) worstFiles() map[int32]string {
 		if _, known := s.files[sample]; known {
 			continue
 		}
-		if !added { // readers hold the old one; those no longer among the worst are forgotten
+		if !added { // a new map, because readers hold the old one; samples that are no longer among the worst are left out
 			old := s.files
 			s.files, added = map[int32]string{}, true
 			for kept := range s.digest.Worst.EachSample {
@@ -144,19 +144,19 @@ func (s *Session) worstFiles() map[int32]string {
 	return s.files
 }
 
-// clip returns v without spare capacity, so that a reader's append copies.
+// clip returns v without spare capacity, so that an append to it copies.
 func clip[T any](v []T) []T { return v[:len(v):len(v)] }
 
-// Add takes over one drain; one goroutine may call it. The slices of b may be reused afterwards. Its spans
-// are sorted in place.
+// Add takes over one drain and sorts its spans in place. Only one goroutine may call it. The caller
+// may reuse the slices of b afterwards.
 func (s *Session) Add(b *Drained) {
 	SortSpans(b.Spans)
-	// Readers hold prefixes of these, and only this goroutine extends them, so
-	// growing them needs no lock; publishing the new lengths does.
+	// Readers hold prefixes of these slices, and only this goroutine extends them. Growing them
+	// needs no lock; publishing the new lengths does.
 	recent := s.recent
 	if len(recent)+len(b.Steps) > 2*MaxRecent {
 		kept := recent[max(0, len(recent)-MaxRecent):]
-		recent = append(make([]Step, 0, 2*MaxRecent), kept...) // room for as many more, at once
+		recent = append(make([]Step, 0, 2*MaxRecent), kept...) // with room for as many more
 	}
 	recent = append(recent, b.Steps...)
 	segments := mergeSegments(s.segments, b.Segments)
@@ -195,8 +195,8 @@ func (s *Session) Add(b *Drained) {
 	s.spans.add(b.Spans, segments)
 }
 
-// SetBaseline chooses segment A of a session that was read from a file: for those
-// who read it in this process, not for the file. A live one's is recorded.
+// SetBaseline chooses segment A of a session that was read from a file. Readers in this process see
+// the choice; the file does not keep it. The baseline of a live session is recorded instead.
 func (s *Session) SetBaseline(segment int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,18 +210,18 @@ func (s *Session) lost(u Unsaved) {
 	s.outcome.Unsaved = u
 }
 
-// finish publishes how the run ended; the drop counts are the session's own.
+// finish publishes how the run ended, with the session's own counts of drops.
 func (s *Session) finish(o Outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o.Drops = s.outcome.Drops
 	s.outcome = o
-	s.files, s.locate = s.worstFiles(), nil // what knows may be closed now
+	s.files, s.locate = s.worstFiles(), nil // the data set that knows may be closed now
 	s.now = max(s.now, o.Ended)
 }
 
-// mergeSegments returns have with the updates applied, as a new slice when there
-// are any. A segment left open is closed by its successor's start.
+// mergeSegments returns have with the updates applied; a new slice where there are any. The start
+// of a segment closes one that was left open.
 func mergeSegments(have, updates []Segment) []Segment {
 	if len(updates) == 0 {
 		return have
@@ -244,11 +244,11 @@ func mergeSegments(have, updates []Segment) []Segment {
 	return forget(out)
 }
 
-// maxPoints is how many points of a gauge are kept at once.
+// maxPoints is how many points of a gauge a session keeps.
 const maxPoints = 1 << 14
 
-// thin returns points to which one more can be added. When there are many, every
-// other one but of the newest quarter goes.
+// thin returns points with room for one more. When there are many, it drops every other one, but
+// none of the newest quarter.
 func thin(points []Point) []Point {
 	if len(points) < maxPoints {
 		return points
@@ -260,9 +260,9 @@ func thin(points []Point) []Point {
 	return append(out, points[maxPoints*3/4:]...)
 }
 
-// Restore makes a session of what a snapshot holds: the way in for what was not
-// recorded here. Where all steps are in Recent it needs no digest. It takes the
-// snapshot's slices over and sorts its spans.
+// Restore makes a session of a snapshot, for a run that was not recorded by this program. It needs
+// no digest where Recent holds all steps. It owns the snapshot's slices from then on and sorts its
+// spans.
 func Restore(snap *Snapshot) *Session {
 	s := NewSession(snap.Meta)
 	s.now, s.outcome, s.damage = snap.Now, snap.Outcome, snap.Damage

@@ -1,20 +1,20 @@
 package trace
 
-// Split is what a thread did with some time, in ns: it computed on a core, was ready to
-// run and waited for one, or was blocked (on storage, the network, a lock, a timer).
+// Split is what a thread did in some time, in ns. It computed on a core, was ready to run and
+// waited for one, or was blocked (on storage, the network, a lock, a timer).
 type Split struct{ Core, Waiting, Blocked int64 }
 
 // Total is the time that was split.
 func (s Split) Total() int64 { return s.Core + s.Waiting + s.Blocked }
 
-// Add adds o up.
+// Add adds o to s.
 func (s *Split) Add(o Split) {
 	s.Core += o.Core
 	s.Waiting += o.Waiting
 	s.Blocked += o.Blocked
 }
 
-// Of is ns in the proportions of s; zero where s is.
+// Of divides ns in the proportions of s; zero where s is zero.
 func (s Split) Of(ns int64) Split {
 	if s.Total() <= 0 {
 		return Split{}
@@ -28,10 +28,10 @@ func (s Split) Of(ns int64) Split {
 // NumPhases is the number of phases of loading, KindRead to KindPin.
 const NumPhases = int(KindPin-KindRead) + 1
 
-// Phases is time by phase of loading.
+// Phases is the split time of each phase of loading.
 type Phases [NumPhases]Split
 
-// Of is the part of one phase.
+// Of returns the time of one phase.
 func (p *Phases) Of(k Kind) *Split { return &p[k-KindRead] }
 
 // IsPhase reports whether k is a phase of loading.
@@ -51,24 +51,24 @@ func (p *Phases) add(o *Phases) {
 	}
 }
 
-// Work is worker time as far as it was split: whole batches as often as costs next to
-// nothing, and some of them phase by phase. It is zero where nothing was measured.
+// Work is worker time as far as it was split. Whole batches are split as often as that costs next
+// to nothing, and some of them phase by phase. It is zero where nothing was measured.
 type Work struct {
-	Batch  Split  // of batches, split at their ends alone or phase by phase
-	Phases Phases // of those split phase by phase
+	Batch  Split  // of batches, whether split at their ends only or phase by phase
+	Phases Phases // of batches that were split phase by phase
 }
 
-// Add adds o up.
+// Add adds o to w.
 func (w *Work) Add(o *Work) {
 	w.Batch.Add(o.Batch)
 	w.Phases.add(&o.Phases)
 }
 
-// Measured reports whether any of it was.
+// Measured reports whether any of the work was split.
 func (w *Work) Measured() bool { return w.Batch != Split{} }
 
-// held is how the step's waits for the phases of its batch divide: as those phases did
-// or, where they were not measured one by one, as the whole batch did.
+// held divides the step's waits for phases of its batch: as those phases were split or, where they
+// were not measured one by one, as the whole batch was.
 func (s *Step) held() (p Phases) {
 	if !s.Work.Measured() {
 		return p
@@ -87,19 +87,19 @@ func (s *Step) held() (p Phases) {
 	return p
 }
 
-// Bound is what the speed of work hangs on.
+// Bound is what limits the speed of work.
 type Bound uint8
 
 // What work may be bound by.
 const (
 	BoundUnknown Bound = iota // it was not measured
 	BoundCPU                  // it computes
-	BoundCores                // it could compute, but for a core: it is starved
+	BoundCores                // it could compute, and has no core
 	BoundIO                   // it is blocked
 	numBounds
 )
 
-// BoundInfo is what is said of work that is bound.
+// BoundInfo is what is said of work with a bound.
 type BoundInfo struct {
 	Name  string // of the work
 	Which string // behind the name of a phase, as a relative clause
@@ -111,12 +111,11 @@ var bounds = [numBounds]BoundInfo{
 	BoundIO:    {"I/O-bound", "which waits for I/O"},
 }
 
-// Info is the row of b.
+// Info returns the row of b.
 func (b Bound) Info() *BoundInfo { return &bounds[min(b, numBounds-1)] }
 
-// Bound is what the work of the time is bound by: it waits for I/O when that takes the
-// most of it; else it is short of cores when, of the time in which it could compute, a
-// third or more went by without one.
+// Bound says what the work was bound by. It is I/O when most of the time was blocked. Else it is
+// cores when a third or more of the time in which it could compute went by without one.
 func (s Split) Bound() Bound {
 	switch {
 	case s.Total() <= 0:

@@ -9,9 +9,9 @@ import (
 	"dev.gpustall/engine/base/knob"
 )
 
-// Step is one training step's account, kept for ever. Its window runs from the
-// end of the previous step's compute to the end of its own, so the windows tile
-// the run and Busy + all of Stall = End - Start, exactly.
+// Step is the account of one training step, which is kept for ever. Its window reaches from the end
+// of the previous step's compute to the end of its own. So the windows tile the run, and Busy + all
+// of Stall = End - Start exactly.
 type Step struct {
 	Index   int32 // from 0 over the session
 	Epoch   int32 // from 0
@@ -29,18 +29,18 @@ type Step struct {
 	Copy       int64            // ns of host-to-device copy
 	Bytes      int64            // bytes copied to the device
 	Stall      [NumCauses]int64 // ns
-	Work       Work             // what the worker's time on the batch went to; zero where that was not measured
-	Built      Built            // who built the batch, and what of it took longest
+	Work       Work             // what the worker did in its time on the batch; zero where that was not measured
+	Built      Built            // who built the batch, and the piece of it that took longest
 }
 
-// Diverged reports whether the step computed a loss and it is not a number, or
-// infinite.
+// Diverged reports whether the step's loss is infinite or not a number. A step without arithmetic
+// has no loss, and is not diverged.
 func (s *Step) Diverged() bool {
 	l := float64(s.Loss)
 	return s.Correct >= 0 && (math.IsNaN(l) || math.IsInf(l, 0))
 }
 
-// Segment is an interval under constant knobs.
+// Segment is an interval with constant knobs.
 type Segment struct {
 	Index     int32
 	Start     int64 // ns, when the knobs took effect
@@ -48,7 +48,7 @@ type Segment struct {
 	FirstStep int32
 	Knobs     []knob.Setting
 	Reason    string // "start", or the change in words: "num_workers 2 -> 4"
-	ByScript  bool   // nobody asked for it but the training that is watched: it made another loader, moved on to one, or began on a GPU
+	ByScript  bool   // the watched script began it: it made another loader, went on to another one, or began to use a GPU
 
 	// The measured cost of entering the segment.
 	TransitionSteps int32 // steps from the change until the queue was refilled, excluded from comparisons
@@ -57,18 +57,18 @@ type Segment struct {
 	Predicted Prediction // what was expected of the knobs when they were asked for
 }
 
-// ByScript ends the words of Segment.Reason where it is by the script. Files from before there
-// was a column for it have nothing else.
+// ByScript ends Segment.Reason where Segment.ByScript holds. Older files have no column for that
+// and tell it by these words alone.
 const ByScript = ", by the script itself"
 
-// Baseline is the choice of segment A, the one that others are compared with. The
-// zero value is the choice that every session begins with: its first segment.
+// Baseline is the choice of segment A, which the others are compared with. The zero value chooses
+// the first segment, as every session does when it begins.
 type Baseline struct {
 	Segment int32 // its Index; where there is none such, the first segment is A
 	T       int64 // ns, when it was chosen
 }
 
-// Meta describes the run. All of it is stored.
+// Meta describes the run. A file stores all of it.
 type Meta struct {
 	ID         string    // also the file's base name
 	Version    string    // of gpustall
@@ -76,7 +76,7 @@ type Meta struct {
 	Command    []string
 	Device     string // "NVIDIA H100 80GB HBM3", "cpu (AMD EPYC, 2 threads)", "emulated H100"
 	DeviceKind string // "cpu", "cuda", "emu"
-	Emulated   bool   // the device's time says nothing of a real one: modelled, or an emulated driver's
+	Emulated   bool   // the device's times are modelled or an emulated driver's, and say nothing of a real device
 	Model      string
 	Form       string `json:",omitempty"` // of the model, in words, where there are several
 	Params     int64  // trainable parameters; 0 when there is no model
@@ -90,9 +90,9 @@ type Meta struct {
 	Host       []knob.Setting // environment as name/value pairs: os, cpu, cores, memory, go, driver …
 	Specs      []knob.Spec
 	Imported   string             // the file a foreign trace came from; empty for our own runs
-	Profile    *Profile           `json:",omitempty"` // what else that trace tells; nil for our own runs
-	Peaks      map[string]float64 `json:",omitempty"` // the device's most FLOP/s by type, by its maker's word; none where that is not known
-	PeakFrom   string             `json:",omitempty"` // whose word it is
+	Profile    *Profile           `json:",omitempty"` // what that trace tells besides; nil for our own runs
+	Peaks      map[string]float64 `json:",omitempty"` // the device's peak FLOP/s by type, as its maker states it; none where that is not known
+	PeakFrom   string             `json:",omitempty"` // who states it
 	Cached     *Cached            `json:",omitempty"` // what the page cache held of the data when the run began; nil where that is not known
 	GPURate    float64            `json:",omitempty"` // what an hour of the device costs, in dollars; 0 where nobody said
 
@@ -106,7 +106,7 @@ type Device struct {
 	Kind string // Meta.DeviceKind
 }
 
-// Watched reports whether the run is a training in PyTorch of the user's own, watched live.
+// Watched reports whether the run is the user's own training in PyTorch, watched live.
 func (m *Meta) Watched() bool { return knob.ValueOf(m.Host, "torch") != "" }
 
 // Names of facts of a host on which a training in PyTorch is watched.
@@ -115,23 +115,24 @@ const (
 	TorchWaitPolicy = "torch wait policy" // OMP_WAIT_POLICY, where it is set
 )
 
-// Spins reports whether the device's threads keep a core busy while they wait for each other: those
-// of OpenMP do, which PyTorch computes with on the host, unless they are told to sleep. Where one
-// has no core, the time that the others are on one is then no measure of what they compute.
+// Spins reports whether the device's threads keep a core busy while they wait for each other.
+// PyTorch computes on the host with OpenMP, whose threads do, unless they are told to sleep. When
+// one of them has no core, the others spin, and their time on a core is then no measure of what
+// they compute.
 //
-// Measured with PyTorch 2.15.0 and its libgomp, ResNet-18 with 2 threads on 2 cores: 15 to 18 ms of a
-// core for a sample, 177 to 195 ms beside one process that computes, of which 87 % in libgomp, and
-// 14 ms there with OMP_WAIT_POLICY=PASSIVE.
+// Measured with PyTorch 2.15.0 and its libgomp, ResNet-18 with 2 threads on 2 cores: a sample takes
+// 15 to 18 ms of a core. Beside one process that computes it takes 177 to 195 ms, 87 % of that in
+// libgomp; with OMP_WAIT_POLICY=PASSIVE it takes 14 ms there.
 func (m *Meta) Spins() bool {
 	n, _ := strconv.Atoi(knob.ValueOf(m.Host, TorchThreads))
 	return m.DeviceKind == "cpu" && n > 1 && !strings.EqualFold(knob.ValueOf(m.Host, TorchWaitPolicy), "passive")
 }
 
-// Learns reports whether the session tells what the training learns: its loss. A foreign one
+// Learns reports whether the session tells the loss of the training. An imported or watched one
 // does not.
 func (m *Meta) Learns() bool { return m.Imported == "" && !m.Watched() }
 
-// Resumed is where a run that went on began.
+// Resumed says where a resumed run began.
 type Resumed struct {
 	From      string // the checkpoint
 	Session   string // the name of the run that made it
@@ -140,8 +141,8 @@ type Resumed struct {
 	Delivered int64  // ... and the samples of it before
 }
 
-// NotApplied stands, in a note, between a change that the engine could not make, in the
-// words of Segment.Reason, and why not.
+// NotApplied stands in a note about a change that the engine could not make. Before it are the
+// words of Segment.Reason, and after it is why.
 const NotApplied = " not applied: "
 
 // Note is a line of the session's log: a knob confirmed, a warning, the end.
@@ -151,7 +152,7 @@ type Note struct {
 	Text  string
 }
 
-// LevelSkipped is the level of notes that name a sample that was left out of its batch.
+// LevelSkipped is the level of a note that names a sample that was left out of its batch.
 const LevelSkipped = "skipped"
 
 // Point is one sample of a gauge.
@@ -177,8 +178,8 @@ type Outcome struct {
 	Unsaved Unsaved
 }
 
-// Unsaved is what the session's file lacks because it could not be written, when
-// the disk was full, say. What was shown while the run went on had it all.
+// Unsaved is what the session's file lacks because it could not be written, for example to a full
+// disk. The screen showed all of it during the run.
 type Unsaved struct {
 	Steps, Spans int64
 	From, To     int64 // ns, the time that they are of
@@ -195,7 +196,7 @@ func (o *Outcome) Dropped() (n int64) {
 // Any reports whether anything is missing.
 func (u Unsaved) Any() bool { return u.Steps > 0 || u.Spans > 0 }
 
-// add counts what a batch holds as missing.
+// add counts rows as missing.
 func (u *Unsaved) add(steps []Step, spans []Span) {
 	if len(steps)+len(spans) == 0 {
 		return
@@ -213,10 +214,10 @@ func (u *Unsaved) add(steps []Step, spans []Span) {
 	}
 }
 
-// Prediction is what was expected of a segment's knobs before they were put in force. The
-// zero value is none.
+// Prediction is what was expected of a segment's knobs before they took effect. The zero value is
+// none.
 type Prediction struct {
-	Base   float64 // samples/s, measured in the steps that it follows from
+	Base   float64 // samples/s, measured in the steps that the prediction is made from
 	Rate   float64 // samples/s
 	Lo, Hi float64 // the interval of Rate
 
@@ -224,7 +225,7 @@ type Prediction struct {
 	DataLo, DataHi float64
 }
 
-// Made reports whether there is one.
+// Made reports whether there is a prediction.
 func (p *Prediction) Made() bool { return p.Rate > 0 && p.Base > 0 }
 
 // Injects reports whether the segment's knobs ask for an injected bottleneck.

@@ -9,20 +9,19 @@ import (
 // MaxRecent is the number of newest steps that a snapshot holds in memory.
 const MaxRecent = 8192
 
-// StepReader reads steps from where they are kept once they are no longer in
-// memory: the session's file.
+// StepReader reads steps that are no longer in memory, from the session's file.
 type StepReader interface {
 	// ReadSteps yields the steps with from <= Index < to, in order. The pointer is
 	// valid until the next one. After an error it yields nothing more.
 	ReadSteps(from, to int32) iter.Seq2[*Step, error]
-	// FirstAfter returns the Index of the first step that ends after t, in ns, and
-	// one more than the last step's when there is none.
+	// FirstAfter returns the Index of the first step that ends after t, in ns. When there is none,
+	// it returns one more than the last step's.
 	FirstAfter(t int64) (int32, error)
 }
 
-// Each yields the steps with from <= Index < to, in order; the pointer is valid
-// until the next one. Those that are not in memory are read from the session's
-// file, so it is for what truly needs each step: exports, say.
+// Each yields the steps with from <= Index < to, in order. The pointer is valid until the next one.
+// It reads steps that are not in memory from the session's file, so use it only for what needs each
+// step, such as exports.
 func (s *Snapshot) Each(from, to int32) iter.Seq2[*Step, error] {
 	return func(yield func(*Step, error) bool) {
 		recent := s.Recent
@@ -51,8 +50,8 @@ func (s *Snapshot) Each(from, to int32) iter.Seq2[*Step, error] {
 	}
 }
 
-// FirstAfter returns the Index of the first step that ends after t, in ns, and one
-// more than the last step's when there is none.
+// FirstAfter returns the Index of the first step that ends after t, in ns. When there is none, it
+// returns one more than the last step's.
 func (s *Snapshot) FirstAfter(t int64) (int32, error) {
 	switch {
 	case len(s.Recent) == 0:
@@ -83,8 +82,8 @@ func (s *Snapshot) Before(t int64, n int) ([]Step, error) {
 	return out, nil
 }
 
-// TallyUntil counts those steps of a segment that had ended by t, in ns. It reads
-// each of them, unless they all had.
+// TallyUntil counts the steps of a segment that had ended by t, in ns. It reads each of them,
+// unless all of the segment's steps had.
 func (s *Snapshot) TallyUntil(segment int32, t int64) (*Tally, error) {
 	all := s.Tally(segment)
 	if all.End <= t {

@@ -2,7 +2,7 @@ package trace
 
 import "slices"
 
-// Totals adds steps up: Wall = Busy + all of Stall.
+// Totals adds up steps: Wall = Busy + all of Stall.
 type Totals struct {
 	Steps, Samples     int64
 	Wall, Busy, Paused int64            // ns
@@ -11,11 +11,11 @@ type Totals struct {
 	Load               int64            // ns of worker time spent on the batches (data loading time)
 	Copy               int64            // ns of host-to-device copies, hidden or not
 	Bytes              int64            // copied to the device
-	Work               Work             // what workers' time went to, as far as it was measured
-	Held               Phases           // the same of the stalls charged to phases: how the awaited batches' time divides
+	Work               Work             // what workers did in their time, as far as it was measured
+	Held               Phases           // the same for the stalls charged to phases of awaited batches
 }
 
-// Add counts a step in.
+// Add counts a step.
 func (t *Totals) Add(s *Step) {
 	t.Steps++
 	t.Samples += int64(s.Samples)
@@ -36,7 +36,7 @@ func (t *Totals) Add(s *Step) {
 	}
 }
 
-// Plus counts the steps of other totals in.
+// Plus counts the steps of other totals.
 func (t *Totals) Plus(o *Totals) {
 	t.Steps += o.Steps
 	t.Samples += o.Samples
@@ -60,11 +60,11 @@ func (t *Totals) Active() int64 { return t.Wall - t.Paused }
 // Active is the step's wall time less the pauses in it, in ns.
 func (s *Step) Active() int64 { return s.End - s.Start - s.Stall[CausePaused] }
 
-// Tally is what is kept for ever of the steps of one segment, in bounded memory
-// however many they are.
+// Tally is what is kept for ever of the steps of one segment. Its memory is bounded, however many
+// they are.
 //
-// Steady steps are those that may stand for the segment's knobs: all but those of
-// a transition and a leading first step of an epoch, which waits for its batch.
+// Steady steps are those that represent the segment's knobs: all but the steps of a transition and
+// a leading first step of an epoch, which waits for its batch.
 type Tally struct {
 	Segment     int32
 	First, Last int32  // Index of its first and last step
@@ -72,7 +72,7 @@ type Tally struct {
 	Flags       uint16 // of any step
 	SteadyFlags uint16 // of any steady step
 	All, Steady Totals
-	Timed       Totals // of the steps, steady or not, whose ops were timed one by one
+	Timed       Totals // of all steps whose ops were timed one by one
 	Transition  int64  // ns of compute idle in the steps of transitions
 	From, To    int64  // ns, from the start of the first steady step to the end of the last
 	Epochs      int64  // run in full under these knobs alone
@@ -84,7 +84,7 @@ type Tally struct {
 	generation int64 // of the digest that may change it
 }
 
-// Count makes the tally of steps that have one segment.
+// Count makes the tally of steps that are all of one segment.
 func Count(steps []Step) *Tally {
 	t := new(Tally)
 	for i := range steps {
@@ -93,7 +93,7 @@ func Count(steps []Step) *Tally {
 	return t
 }
 
-// Add counts a step in. Steps come in the order of Index.
+// Add counts a step. Steps come in the order of Index.
 func (t *Tally) Add(s *Step) {
 	transition := s.Flags&FlagTransition != 0
 	steady := !transition && (t.All.Steps > 0 || s.Flags&FlagFirstOfEpoch == 0)
@@ -131,11 +131,10 @@ func (t *Tally) Add(s *Step) {
 // Excluded is the number of steps that are not steady.
 func (t *Tally) Excluded() int64 { return t.All.Steps - t.Steady.Steps }
 
-// Quantile is the active time in ns of which the share q of the steady steps take
-// no more; 0 when there are none.
+// Quantile is the quantile q of the steady steps' active times, in ns; 0 when there are none.
 func (t *Tally) Quantile(q float64) int64 { return Quantile(q, &t.Plain, &t.Probed) }
 
-// clone is a tally that may be changed while readers keep t.
+// clone returns a copy that may be changed while readers keep t.
 func (t *Tally) clone() *Tally {
 	c := *t
 	c.Plain, c.Probed = t.Plain.clone(), t.Probed.clone()
@@ -150,7 +149,7 @@ const MaxBlocks = 512
 type Block struct {
 	Steps, Samples int64
 	Active, Busy   int64   // ns
-	Squares        float64 // sum of the squares of the steps' active ns, which tells how much single steps vary
+	Squares        float64 // sum of the squares of the steps' active ns: it tells how much single steps vary
 }
 
 func (b *Block) add(o *Block) {
@@ -161,15 +160,14 @@ func (b *Block) add(o *Block) {
 	b.Squares += o.Squares
 }
 
-// Blocks is a series of blocks of equal length, in steps, of which only the last
-// may be shorter. While there are few steps a block is one step; whenever there
-// would be more than MaxBlocks, neighbours become one.
+// Blocks is a series of blocks of equal length in steps; only the last may be shorter. At first a
+// block is one step. Whenever there would be more than MaxBlocks, each two neighbours become one.
 type Blocks struct {
 	length int64 // steps in a block; 0 is 1
 	list   []Block
 }
 
-// Add appends the steps of b, which must not be more than one block's length.
+// Add appends b, which must not be longer than a block of the series.
 func (s *Blocks) Add(b Block) {
 	n := len(s.list)
 	if n > 0 && s.list[n-1].Steps < s.length {
@@ -190,5 +188,5 @@ func (s *Blocks) Add(b Block) {
 	s.list = append(s.list, b)
 }
 
-// List returns the blocks, which must not be written to.
+// List returns the blocks. Do not write to them.
 func (s *Blocks) List() []Block { return s.list[:len(s.list):len(s.list)] }

@@ -11,7 +11,7 @@ import "strconv"
 // Clock tells nanoseconds since the session's start. It is monotonic.
 type Clock interface{ Now() int64 }
 
-// TrackID names one lane. Workers take TrackWorker0+i.
+// TrackID names one track, which is a lane on the screen. Worker i has TrackWorker0+i.
 type TrackID uint8
 
 // The fixed tracks. A track has exactly one writer goroutine at a time.
@@ -23,7 +23,7 @@ const (
 	TrackQueue                  // ready-queue samples: Arg is the number of ready batches
 	TrackInline                 // loading inside the step loop (num_workers=0)
 	TrackOps                    // the launches of timed steps, one by one: Arg is the ID of an OpTime
-	TrackScript                 // what the user's own script did with its batch, on the host, where it shows it
+	TrackScript                 // what the user's own script does with its batch on the host, as far as that is seen
 	TrackPin                    // the thread of a PyTorch training that page-locks batches which workers made
 	TrackWorker0 TrackID = 16   // worker i is TrackWorker0+i, i < MaxWorkers
 )
@@ -37,7 +37,7 @@ const NumTracks = int(TrackWorker0) + MaxWorkers
 // Worker returns the track of worker i.
 func Worker(i int) TrackID { return TrackWorker0 + TrackID(i) }
 
-// laneNames are those of the lanes, made once: w0, w1, … are the workers.
+// laneNames are the names of all lanes, made once. Workers are w0, w1, and so on.
 var laneNames = func() (n [256]string) {
 	for t := range n {
 		n[t] = "track " + strconv.Itoa(t)
@@ -50,13 +50,13 @@ var laneNames = func() (n [256]string) {
 	return n
 }()
 
-// String is the name of the lane on the screen, in reports and in exports.
+// String is the name of the track on the screen, in reports and in exports.
 func (t TrackID) String() string { return laneNames[t] }
 
-// IsWorker reports whether batches are made on t: a worker's track, or the inline one.
+// IsWorker reports whether batches are made on t: it is a worker's track, or the inline one.
 func (t TrackID) IsWorker() bool { return t == TrackInline || t >= TrackWorker0 }
 
-// IsLoader reports whether t is a loader track, one with phases of batches.
+// IsLoader reports whether t has phases of batches.
 func (t TrackID) IsLoader() bool { return t.IsWorker() || t == TrackPin }
 
 // Span is one interval on one track: 32 bytes, no pointers.

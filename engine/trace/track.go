@@ -5,20 +5,19 @@ import (
 	"sync/atomic"
 )
 
-// line is the distance that keeps two cores' words apart: two cache lines of 64
-// bytes, because the adjacent-line prefetcher pulls them in pairs.
+// line is the distance in bytes that keeps the words of two cores apart. It is two cache lines,
+// because the adjacent-line prefetcher loads them in pairs.
 const line = 128
 
-// ring is a single-producer single-consumer queue. When it is full it refuses
-// the newest item and counts it: overwriting the oldest would race with the
-// consumer.
+// ring is a single-producer single-consumer queue. When it is full, it refuses the newest item and
+// counts it, because overwriting the oldest would race with the consumer.
 type ring[T any] struct {
 	buf  []T
 	mask uint64
 	_    [line]byte
 
-	// The producer's line. seen is its last look at tail, so that it touches the
-	// consumer's line only when the ring seems full.
+	// The producer's line. seen is its last look at tail, so that it reads the consumer's line only
+	// when the ring seems full.
 	head    atomic.Uint64
 	seen    uint64
 	dropped atomic.Int64
@@ -28,7 +27,7 @@ type ring[T any] struct {
 	_    [line]byte
 }
 
-// makeRing returns storage for at least n items, rounded up to a power of two.
+// makeRing allocates room for at least n items, rounded up to a power of two.
 func makeRing[T any](n int) []T {
 	return make([]T, 1<<bits.Len(uint(max(n, 2)-1)))
 }
@@ -42,7 +41,7 @@ func (r *ring[T]) push(v T) {
 	r.head.Store(h + 1)
 }
 
-// room looks again whether there is room for item h; if not, it counts the drop.
+// room looks again whether there is room for item h. If there is none, it counts a drop.
 func (r *ring[T]) room(h uint64) bool {
 	r.seen = r.tail.Load()
 	if h-r.seen < uint64(len(r.buf)) {
@@ -69,8 +68,8 @@ func (r *ring[T]) drain(dst []T) []T {
 	return dst
 }
 
-// Track is the ring of one lane. Exactly one goroutine may record on it at a
-// time; handing it to another goroutine needs a happens-before edge.
+// Track is the ring of one lane. Only one goroutine may record on it at a time. Handing it to
+// another goroutine needs a happens-before edge.
 type Track struct {
 	id   TrackID
 	ring ring[Span]
@@ -83,11 +82,10 @@ func newTrack(id TrackID, capacity int) *Track {
 	return t
 }
 
-// Record writes one span, setting its Track. It never blocks and never
-// allocates: when the collector has fallen behind, the span is dropped and
-// counted.
+// Record writes one span and sets its Track. It never blocks and never allocates: when the
+// collector has fallen behind, the span is dropped and counted.
 func (t *Track) Record(s Span) {
-	// ring.push in line: the span is written once, where it stays.
+	// This is ring.push in line, so that the span is written once, to its place.
 	r := &t.ring
 	h := r.head.Load()
 	if h-r.seen >= uint64(len(r.buf)) && !r.room(h) {
@@ -99,8 +97,8 @@ func (t *Track) Record(s Span) {
 	r.head.Store(h + 1)
 }
 
-// Lost counts spans that were lost before they came here, as those that do not fit are.
-// It belongs to the track's writer.
+// Lost counts spans that were lost before they reached the track, like those that do not fit. Only
+// the track's writer calls it.
 func (t *Track) Lost(n int64) { t.ring.dropped.Store(t.ring.dropped.Load() + n) }
 
 // Dropped returns how many spans did not fit.

@@ -17,14 +17,13 @@ func tsc() uint64
 type ticks struct {
 	mult uint64 // ns a tick, times 2^32; 0: do not use the counter
 	from uint64
-	// The counter went back: it was reset while the machine slept.
+	// The counter went back, because it was reset while the machine slept.
 	broken atomic.Bool
 }
 
 func newTicks() *ticks { return &ticks{mult: rate(), from: tsc()} }
 
-// ns returns the nanoseconds since newTicks, and false when the counter is of no
-// use.
+// ns returns the nanoseconds since newTicks; false when the counter cannot be used.
 func (t *ticks) ns() (int64, bool) {
 	d := tsc() - t.from
 	if t.mult == 0 || int64(d) < 0 || t.broken.Load() {
@@ -35,13 +34,12 @@ func (t *ticks) ns() (int64, bool) {
 	return int64(hi<<32 | lo>>32), true
 }
 
-// clocksource is what Linux keeps time by. It is "tsc" only where the kernel has
-// found the counter to run at one rate and alike on all processors; it goes on
-// watching it.
+// clocksource is the file that names Linux's clock. It says "tsc" only where the kernel has found
+// that the counter runs at one rate and is alike on all processors. The kernel goes on watching it.
 const clocksource = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
-// rate measures the counter against the monotonic clock, once: to about 5 ppm.
-// It is 0 where the counter is not to be trusted.
+// rate measures the counter against the monotonic clock once, to about 5 ppm. It is 0 where the
+// counter cannot be trusted.
 var rate = sync.OnceValue(func() uint64 {
 	b, err := os.ReadFile(clocksource)
 	if err != nil || strings.TrimSpace(string(b)) != "tsc" {
@@ -62,8 +60,8 @@ var rate = sync.OnceValue(func() uint64 {
 	return mult
 })
 
-// pair reads both clocks at about one moment: the closest of some tries, because
-// the thread may be moved between the readings.
+// pair reads both clocks at about the same moment. It takes the closest of some tries, because the
+// thread may be moved between two readings.
 func pair(origin time.Time) (uint64, int64) {
 	var at uint64
 	var ns int64

@@ -2,7 +2,7 @@
 
 package trace
 
-// ticks is a counter that is faster to read than the clock; there is none here.
+// ticks would be a counter that is faster to read than the clock. Here there is none.
 type ticks struct{}
 
 func newTicks() *ticks { return nil }

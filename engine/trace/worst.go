@@ -8,31 +8,32 @@ import (
 // MaxWorst is how many of a run's worst batches, and of its worst samples, are kept.
 const MaxWorst = 10
 
-// late is from how long a wait on a batch is to blame, in ns: less is a thread waking up.
+// late is the shortest wait for a batch that counts against the batch, in ns. A shorter one is a
+// thread waking up.
 const late = 100_000
 
-// Worst are the batches that starved the device longest and the samples that took a
-// worker longest, in bounded memory however long the run is. Batches that were cached,
-// and those of a change of settings, are left out: nobody is to blame for them.
+// Worst are the batches that starved the device longest and the samples that took a worker longest.
+// Its memory is bounded, however long the run is. Cached batches and those of a transition are left
+// out, since neither worker nor sample made them late.
 type Worst struct {
 	Batches []Step       // by Starved, the worst first
-	Samples []SlowSample // by Step.Built.Slowest.Took, the worst first; one a sample
+	Samples []SlowSample // by Step.Built.Slowest.Took, the worst first; each sample once
 
 	Loads  Distribution // worker time of a batch, ns
 	Pieces Distribution // the slowest piece of a batch, ns
 
-	begun      [NumTracks]int32 // by worker: 1 and the newest epoch that it built a batch of
+	begun      [NumTracks]int32 // by worker: one more than the newest epoch that it built a batch of
 	generation int64
 }
 
 // SlowSample is a sample, in the step in which it took longest.
 type SlowSample struct {
 	Step  Step
-	Seen  int32 // how often it was the slowest of its batch since it is among the worst
-	Least int64 // the shortest that it took of those, without waiting for a core, ns
+	Seen  int32 // how often it was the slowest of its batch, since it came among the worst
+	Least int64 // the shortest that it took then, without waits for a core, in ns
 }
 
-// Add counts a step in.
+// Add counts a step.
 func (w *Worst) Add(s *Step) {
 	if s.Flags&(FlagTransition|FlagCeiling) != 0 || s.Load <= 0 {
 		return
@@ -44,8 +45,8 @@ func (w *Worst) Add(s *Step) {
 	if s.Built.Slowest.Took > 0 {
 		w.Pieces.Add(s.Built.Slowest.Took)
 	}
-	// What a worker loads first pays for what it has not done before, in a process of its own anew
-	// in every epoch: the sample is not to blame.
+	// A worker's first batch pays for its warm-up; a worker process that starts anew in every epoch
+	// pays each time. The sample is not to blame for that.
 	if int(s.Built.Worker) >= NumTracks {
 		return
 	}
@@ -56,7 +57,7 @@ func (w *Worst) Add(s *Step) {
 	}
 }
 
-// sample files the slowest sample of a step.
+// sample adds the slowest sample of a step.
 func (w *Worst) sample(s *Step) {
 	row := SlowSample{*s, 1, s.Built.Slowest.Took - s.Built.Slowest.Split.Waiting}
 	i := slices.IndexFunc(w.Samples, func(o SlowSample) bool { return o.Step.Built.Slowest.Sample == s.Built.Slowest.Sample })
@@ -73,8 +74,8 @@ func (w *Worst) sample(s *Step) {
 	})
 }
 
-// rank inserts v into a list in order, of which the first MaxWorst stay. The earlier of
-// equals stays before the later.
+// rank inserts v into an ordered list, of which it keeps the first MaxWorst. Of two equals the
+// earlier one stays in front.
 func rank[T any](list []T, v T, order func(a, b *T) int) []T {
 	i := len(list)
 	for i > 0 && order(&v, &list[i-1]) < 0 {
@@ -89,7 +90,7 @@ func rank[T any](list []T, v T, order func(a, b *T) int) []T {
 	return slices.Insert(list, i, v)
 }
 
-// clone may be changed while readers keep w.
+// clone returns a copy that may be changed while readers keep w.
 func (w *Worst) clone() *Worst {
 	c := *w
 	c.Batches, c.Samples = slices.Clone(w.Batches), slices.Clone(w.Samples)
@@ -97,7 +98,7 @@ func (w *Worst) clone() *Worst {
 	return &c
 }
 
-// EachSample yields the samples that are named by the worst, some of them twice.
+// EachSample yields the samples that w names, some of them twice.
 func (w *Worst) EachSample(yield func(sample int32) bool) {
 	for i := range w.Batches {
 		if p := &w.Batches[i].Built.Slowest; p.OfSample() && !yield(p.Sample) {
@@ -117,8 +118,8 @@ type Built struct {
 	Slowest Piece
 }
 
-// Piece is what a worker spent on one sample in one phase, or, where Sample is -1, on
-// the batch as a whole (page-locking, an injected delay).
+// Piece is what a worker spent on one sample in one phase. Where Sample is -1 it is what the worker
+// spent on the whole batch (page-locking, an injected delay).
 type Piece struct {
 	Sample int32 // its index in the data set
 	Kind   Kind  // the phase
@@ -129,9 +130,9 @@ type Piece struct {
 // OfSample reports whether p is the work on one sample.
 func (p *Piece) OfSample() bool { return p.Took > 0 && p.Sample >= 0 }
 
-// Starved is the time in ns in which the device waited for the step's batch: to be begun,
-// loaded, or its turn. What every epoch's start costs is no fault of the batch and not
-// in it.
+// Starved is the time in ns in which the device waited for the step's batch: to be begun, to be
+// loaded, or for its turn. It leaves out the cost of an epoch's start, which is not the batch's
+// fault.
 func (s *Step) Starved() (ns int64) {
 	for c := range Cause(NumCauses) {
 		if c.IsData() && c != CauseStartup {

@@ -10,7 +10,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Each row, but for those of knobs, spans and the digest, carries the CRC-32 (IEEE) of
+// Each row, except those of knobs, spans and the digest, carries the CRC-32 (IEEE) of
 // its fields, because SQLite checks the structure of its pages and not the values in
 // them. The fields are taken in the order of the columns: a number is 8 bytes, little
 // endian, a text its length and its bytes. An id that SQLite chose is not among them.
@@ -30,8 +30,7 @@ func (r *rowSum) ints(v ...int64) {
 	}
 }
 
-// float takes every NaN for the same, and both zeros: SQLite stores a NaN as NULL
-// and -0 as 0.
+// float takes every NaN as the same value, and -0 as 0: SQLite stores a NaN as NULL and -0 as 0.
 func (r *rowSum) float(v float64) {
 	switch {
 	case math.IsNaN(v):
@@ -54,9 +53,9 @@ func (r *rowSum) crc() int64 {
 	return int64(c)
 }
 
-// step is the checksum of a step whose stalls are stored as that text: the causes
-// may have other numbers, or names, when it is read.
-// So is its work, which is empty in files that were written before there was any.
+// step returns the checksum of a step. It covers its stalls and work as the text in the file,
+// because causes and phases may have other numbers, or names, when the file is read. Older files
+// have no work; the text is empty then.
 func (r *rowSum) step(s *trace.Step, stalls, work string) int64 {
 	r.ints(int64(s.Index), int64(s.Epoch), int64(s.Segment), int64(s.Batch), int64(s.Samples), int64(s.Correct))
 	r.float(float64(s.Loss))
@@ -68,9 +67,9 @@ func (r *rowSum) step(s *trace.Step, stalls, work string) int64 {
 	return r.crc()
 }
 
-// segment covers its knobs, and what was predicted of them as it is stored: nothing in
-// files that were written before there were predictions. scripted is whether the file tells
-// which are by the script.
+// segment returns the checksum of a segment with its knobs, and its prediction as the text in the
+// file, which is empty in older files. scripted says whether the file has a column for
+// Segment.ByScript.
 func (r *rowSum) segment(s *trace.Segment, predicted string, scripted bool) int64 {
 	r.ints(int64(s.Index), s.Start, s.End, int64(s.FirstStep))
 	r.text(s.Reason)
@@ -133,9 +132,9 @@ func (r *rowSum) gauge(g *trace.GaugePoint) int64 {
 	return r.crc()
 }
 
-// intact reports whether a row of a table was read as it was written: err is that of
-// reading it, stored its checksum in the file and sum the one that it should have. In
-// a table without checksums an unreadable row makes the file unreadable.
+// intact reports whether a row of a table was read as it was written. err is the error of reading
+// it, stored its checksum in the file, and sum the checksum of what was read. In a table without
+// checksums an unreadable row makes the file unreadable.
 func (l *loader) intact(table string, err error, stored sql.NullInt64, sum int64) bool {
 	if !l.summed(table) {
 		l.fail(err)
@@ -147,7 +146,7 @@ func (l *loader) intact(table string, err error, stored sql.NullInt64, sum int64
 // summed reports whether a table of the file has checksums.
 func (l *loader) summed(table string) bool { return slices.Contains(l.sums, table) }
 
-// sumColumn is what to select as the checksum.
+// sumColumn is the column to select as the checksum.
 func (l *loader) sumColumn(table string) string {
 	if l.summed(table) {
 		return "crc"

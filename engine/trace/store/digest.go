@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// readThrough is the largest number of steps that are all read, and checked, when
-	// a file is opened, which is quick. Of a longer run the digest is read, and the
-	// steps that were written after it.
+	// readThrough is the largest number of steps that are all read and checked when a file is
+	// opened, which is quick. Of a longer run only the digest is read, and the steps that were
+	// written after it.
 	readThrough = 20_000
 
-	// digestEvery is how many steps a run writes between two digests, at least; a
-	// long one writes them when there are 1/16 more, so that they cost little.
+	// digestEvery is the least number of steps between two digests. A long run waits until there
+	// are 1/16 more, so that digests cost little.
 	digestEvery = 8192
 
 	maxDigest = 64 << 20 // bytes, before compression
 )
 
-// putDigest writes the digest of the steps that are in the file already.
+// putDigest writes the digest of the steps that are already in the file.
 func (st *File) putDigest(tx *sql.Tx) error {
 	var b bytes.Buffer
 	w, err := flate.NewWriter(&b, flate.BestSpeed)
@@ -47,7 +47,7 @@ func (st *File) due() bool {
 	return n-st.digested > max(digestEvery, n/16)
 }
 
-// digest reads the digest of a file, when it has one that can be used.
+// digest reads the digest of a file; nil where it has none that can be used.
 func (l *loader) digest() *trace.Digest {
 	if !l.hasColumn("digest", "data") {
 		return nil

@@ -29,8 +29,8 @@ import (
 // Ext is the extension of session files.
 const Ext = ".gpustall"
 
-// MaxStoredBytes is the size of the packed spans that one file keeps; the oldest are
-// then deleted, but for those around the start of each segment. Steps are kept for ever.
+// MaxStoredBytes is the most bytes of packed spans that one file keeps. Beyond it the oldest are
+// deleted, except those around the start of each segment. Steps are kept for ever.
 const MaxStoredBytes = 64 << 20
 
 // Causes and kinds are stored by number in the spans and named here, so that a
@@ -78,16 +78,15 @@ type File struct {
 	closeErr  error
 }
 
-// code is the library's number of what failed; 0 where something else did.
+// code is the number that the library gives to an error; 0 where the error is not the library's.
 func code(err error) int {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
-		return e.Code() & 0xff // the rest tells where
+		return e.Code() & 0xff // the other bits say where
 	}
 	return 0
 }
 
-// Create creates the file of a new session, and its folder. It refuses to
-// replace a file.
+// Create creates the file of a new session, and its folder. It refuses to replace a file.
 func Create(path string, m trace.Meta) (*File, error) {
 	fail := func(err error) (*File, error) {
 		hint := "name a file in a folder that can be written to"
@@ -134,8 +133,8 @@ func openDB(path string, params ...string) (*sql.DB, error) {
 	return db, nil
 }
 
-// initialise writes the schema and the description of the run, before the file
-// enters WAL mode: it is a session from its first page on.
+// initialise writes the schema and the description of the run before the file enters WAL mode, so
+// that it is a session from its first page on.
 func (st *File) initialise() error {
 	err := st.transact(func(tx *sql.Tx) error {
 		if _, err := tx.Exec(fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d;", rows.Application, rows.Schema) + schema); err != nil {
@@ -163,7 +162,7 @@ func (st *File) initialise() error {
 	return err
 }
 
-// transact runs f as one transaction: all of it or, when f fails or panics, nothing.
+// transact runs f as one transaction. Nothing of it is written when f fails or panics.
 func (st *File) transact(f func(*sql.Tx) error) error {
 	tx, err := st.db.Begin()
 	if err != nil {
@@ -171,7 +170,7 @@ func (st *File) transact(f func(*sql.Tx) error) error {
 	}
 	open := true
 	defer func() {
-		if open { // f panicked; the only connection must not stay taken
+		if open { // f panicked: free the only connection
 			_ = tx.Rollback()
 		}
 	}()
@@ -215,17 +214,17 @@ func (st *File) Finish(o trace.Outcome) error {
 	return st.writing(err)
 }
 
-// writing is what an error of writing the file says.
+// writing wraps an error of writing the file.
 func (st *File) writing(err error) error {
 	return errs.Wrap(err, "write session file", st.path, "free some space on its disk, or name a file elsewhere")
 }
 
-// reserve is the room that is set aside for the last words of a run, in bytes:
-// some thousand steps and the outcome.
+// reserve is how many bytes are set aside for the end of a run: some thousand steps and the
+// outcome.
 const reserve = 1 << 20
 
-// KeepRoom takes some room on the session's disk, in a file without a name, which
-// goes when the process does. Where that fails there is none.
+// KeepRoom takes some room on the session's disk. It does so with a file without a name, which goes
+// away with the process. Where that fails, no room is kept.
 func (st *File) KeepRoom() {
 	f, err := os.CreateTemp(filepath.Dir(st.path), ".gpustall-*")
 	if err != nil {
@@ -251,8 +250,8 @@ func (st *File) MakeRoom() {
 	}
 }
 
-// Close leaves one self-contained file, without a write-ahead log beside it,
-// unless another process is reading the session just then.
+// Close leaves one self-contained file without a write-ahead log beside it, unless another process
+// is reading the session at that moment.
 func (st *File) Close() error {
 	st.closeOnce.Do(func() {
 		st.MakeRoom()
@@ -270,7 +269,7 @@ func (st *File) Close() error {
 	return st.closeErr
 }
 
-// Save writes a session as it is in memory to a new file.
+// Save writes a session that is in memory to a new file.
 func Save(path string, s *trace.Session) error {
 	snap := s.Snapshot(minTime, maxTime)
 	st, err := Create(path, snap.Meta)

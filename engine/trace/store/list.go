@@ -35,8 +35,8 @@ func List(dir string) ([]Entry, error) {
 	return entries, err
 }
 
-// Digests is List with the segments, the gauges and the digest of the steps of each
-// session, on which its verdict rests. Where these cannot be read, an entry has an Err and what List says.
+// Digests is List with the segments, the gauges and the digest of the steps of each session, which
+// its verdict needs. Where these cannot be read, an entry has an Err, and what List says.
 func Digests(dir string) ([]Entry, error) {
 	entries, err := list(dir)
 	for i := range entries {
@@ -51,11 +51,11 @@ func Digests(dir string) ([]Entry, error) {
 	return entries, err
 }
 
-// Each yields the session files of a folder with what List says of them, the one written
-// last first. It opens a file when it is asked for, and no more of them.
+// Each yields the session files of a folder as List has them, the one written last first. It opens
+// a file only when that entry is asked for.
 func Each(dir string) iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
-		entries, _ := list(dir) // a folder that cannot be read has none to tell of
+		entries, _ := list(dir) // a folder that cannot be read has no sessions
 		for i := range entries {
 			if entries[i].read(documents); !yield(&entries[i]) {
 				return
@@ -64,7 +64,7 @@ func Each(dir string) iter.Seq[*Entry] {
 	}
 }
 
-// Digest reads what Digests says of the session.
+// Digest reads what Digests has in addition to List.
 func (e *Entry) Digest() error {
 	e.read(digested)
 	return e.Err

@@ -12,14 +12,14 @@ import (
 	"dev.gpustall/engine/trace/store/rows"
 )
 
-// keptSegments is the condition that a column names one of the segments that a
-// session keeps: the first and the newest.
+// keptSegments is the SQL condition that a column names a segment that a session keeps: one of the
+// first or of the newest.
 func keptSegments(column string) string {
 	return firstAndNewest(column, "segments", "idx", trace.MaxRows-trace.FirstRows)
 }
 
-// firstAndNewest is the condition that a column has the key of one of the first
-// trace.FirstRows of a table, or of its newest.
+// firstAndNewest is the SQL condition that a column has the key of one of the first trace.FirstRows
+// rows of a table, or of its newest.
 func firstAndNewest(column, table, key string, newest int) string {
 	return fmt.Sprintf(`(%[1]s IN (SELECT %[3]s FROM %[2]s ORDER BY %[3]s LIMIT %[4]d) OR %[1]s IN (SELECT %[3]s FROM %[2]s ORDER BY %[3]s DESC LIMIT %[5]d))`,
 		column, table, key, trace.FirstRows, newest)
@@ -64,14 +64,14 @@ func (l *loader) segments() {
 		s := &l.s.Segments[i]
 		if sums[i].Valid && sums[i].Int64 != l.sum.segment(s, predicted[i], scripted) {
 			l.harmed("a knob, a time or a number of segment %d is not what was written; do not trust its settings", s.Index)
-			continue // nor is a prediction shown that may be another
+			continue // a prediction that may be damaged is not shown
 		}
 		s.Predicted = rows.ParsePrediction(predicted[i])
 	}
 }
 
-// experiments leaves out damaged ones, whose segments then stand for themselves. Files
-// that were written before there were any have no table of them.
+// experiments reads the experiments and leaves out damaged ones, whose segments then count as
+// chosen. Older files have no table of them.
 func (l *loader) experiments() {
 	if !l.hasColumn("experiments", "value") {
 		return
@@ -97,10 +97,10 @@ func (l *loader) experiments() {
 	}
 }
 
-// steps leaves out damaged steps. Of many it reads the newest ones and those that the
-// file's digest does not count.
+// steps reads the steps and leaves out damaged ones. When there are many, it reads the newest and
+// those that the file's digest does not count.
 func (l *loader) steps() {
-	counted := int32(math.MinInt32) // up to this one they are in the digest
+	counted := int32(math.MinInt32) // Index of the last step that the digest counts
 	from := int64(math.MinInt32)
 	if l.docs.Steps > readThrough || l.to < everything {
 		if d := l.digest(); d != nil && d.Total.Steps > 0 {
@@ -190,8 +190,8 @@ func (l *loader) gauges() {
 	}
 }
 
-// ops reads the table of device ops. In old files it has no column for the segment,
-// and a checksum, where it has one, does not cover all columns: it is not checked.
+// ops reads the table of device ops. Old files have no column for the segment. Their checksums,
+// where they have any, do not cover all columns and are not checked.
 func (l *loader) ops() {
 	damaged := 0
 	sums := l.summed("ops")

@@ -36,7 +36,7 @@ const (
 	minTime = math.MinInt64 / 4
 	maxTime = math.MaxInt64 / 4
 
-	// maxFileBytes is the size from which a file is refused unread: that of a thousand
+	// maxFileBytes is the size from which a file is refused unread; it is that of a thousand
 	// million steps.
 	maxFileBytes = 256 << 30
 
@@ -45,10 +45,11 @@ const (
 	staleAfter = 5 * time.Second
 )
 
-// Open reads a session's file, which another process may be writing. A run that
-// was killed has the status "killed" and ends where its file does. What is damaged is
-// left out, and a note says so; where the session cannot do without it (the
-// description of the run, a segment) it stays, and the note says not to trust it.
+// Open reads a session's file, which another process may be writing. A run that was killed has the
+// status "killed" and ends where its file does.
+//
+// What is damaged is left out, and a note says so. What the session cannot do without (the
+// description of the run, a segment) stays, and the note says not to trust it.
 func Open(path string) (*trace.Session, error) {
 	var s *trace.Session
 	err := trace.Guard("read", func() (err error) {
@@ -65,16 +66,17 @@ func Open(path string) (*trace.Session, error) {
 type extent uint8
 
 const (
-	documents extent = iota // what the run was and how it ended
+	documents extent = iota // the description of the run and how it ended
 
-	// And its segments, its gauges, and the digest of its steps. Of a file without a digest, or of
-	// a run that was killed after the last one, the steps that it lacks are read.
+	// As documents, with its segments, its gauges and the digest of its steps. The steps that the
+	// digest does not count are read too: of a file without a digest all, of a run that was killed
+	// those after the last one.
 	digested
 
 	everything // and steps, spans, ops and notes
 )
 
-// openError says of the file why it is refused and what to do about it.
+// openError says why a file is refused and what to do about it.
 func openError(path string, err error) error {
 	for reason, hint := range hints {
 		if errors.Is(err, reason) {
@@ -91,7 +93,7 @@ func openError(path string, err error) error {
 	return errs.New("open session", path, reason, hints[ErrDamaged]).Because(ErrDamaged)
 }
 
-// brief is the first words of what the library says, which may quote the damage.
+// brief is the beginning of the library's message, which may quote damaged bytes.
 func brief(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	line = strings.Map(func(r rune) rune {
@@ -106,7 +108,7 @@ func brief(err error) string {
 	return line
 }
 
-// checkHeader tells from the first page whether this is a session we can read.
+// checkHeader tells from the first page whether the file is a session that this program can read.
 func checkHeader(path string) error {
 	if err := checkRegular(path); err != nil {
 		return err
@@ -119,8 +121,8 @@ func checkHeader(path string) error {
 	return rows.Header(f)
 }
 
-// checkRegular refuses what could not be read or would block for ever: folders,
-// pipes, devices and giants, also in the place of a file that SQLite keeps beside its own.
+// checkRegular refuses what cannot be read or would block for ever: folders, pipes, devices and
+// giant files. It checks the files that SQLite keeps beside its own too.
 func checkRegular(path string) error {
 	for _, end := range []string{"", "-wal", "-shm", "-journal"} {
 		info, err := os.Stat(path + end)
@@ -139,7 +141,7 @@ func checkRegular(path string) error {
 	return nil
 }
 
-// readOnly are the parameters of a file that is read.
+// readOnly are the parameters for opening a file to read it.
 var readOnly = []string{"_pragma=busy_timeout(2000)", "_pragma=trusted_schema(0)", "_pragma=query_only(1)"}
 
 // open reads the file.
@@ -149,7 +151,7 @@ func open(path string, to extent) (*trace.Session, error) {
 	}
 	s, err := load(path, to, "mode=ro")
 	if err != nil && !errors.Is(err, ErrDamaged) {
-		// A folder that cannot be written to: read the file without its log.
+		// The folder cannot be written to: read the file without its log.
 		if again, err2 := load(path, to, "immutable=1"); err2 == nil {
 			return again, nil
 		}
@@ -163,7 +165,7 @@ func load(path string, to extent, mode string) (*trace.Session, error) {
 		return nil, err
 	}
 	defer db.Close()
-	tx, err := db.Begin() // one state of the file, whatever is being written
+	tx, err := db.Begin() // one state of the file while another process writes it
 	if err != nil {
 		return nil, err
 	}
@@ -207,16 +209,16 @@ type loader struct {
 	spans   [][]trace.Span  // one chunk after another
 	kind    [256]trace.Kind
 	cause   map[uint32]trace.Cause
-	sums    []string // tables with checksums
-	worked  bool     // steps have their work
+	sums    []string // names of tables that have checksums
+	worked  bool     // steps have a column for their work
 	sum     rowSum
 	docs    rows.Documents
-	through bool // every step was read
+	through bool // all steps were read
 	err     error
 }
 
-// tables refuses a file that has views or virtual tables where a session has tables:
-// such a one may have endless rows.
+// tables refuses a file that has views or virtual tables in the place of a session's tables,
+// because those may have endless rows.
 func (l *loader) tables() {
 	l.rows(`SELECT name FROM sqlite_master WHERE name IN ('doc','names','segments','knobs','steps','spans','notes','gauges','ops','experiments','digest')
 		AND (type <> 'table' OR sql LIKE 'CREATE VIRTUAL%')`, func(r *sql.Rows) error {
@@ -224,7 +226,7 @@ func (l *loader) tables() {
 	})
 }
 
-// columns learns which tables have checksums, and which columns came later.
+// columns finds out which tables have checksums, and which newer columns the file has.
 func (l *loader) columns() {
 	for _, table := range summedTables {
 		if l.hasColumn(table, "crc") {
@@ -242,12 +244,12 @@ func (l *loader) hasColumn(table, name string) (has bool) {
 	return has
 }
 
-// harmed notes what is wrong with the file, for report.
+// harmed collects what is wrong with the file; report tells it.
 func (l *loader) harmed(format string, args ...any) {
 	l.s.Damage = append(l.s.Damage, "the session file is damaged: "+fmt.Sprintf(format, args...))
 }
 
-// report adds what is wrong to the session's log, as the last that is known of it.
+// report adds what is wrong to the end of the session's log.
 func (l *loader) report() {
 	at := l.s.Now
 	for _, n := range l.s.Notes {
@@ -284,8 +286,8 @@ func (l *loader) fail(err error) {
 	}
 }
 
-// readDocs reads the documents. A damaged one is left out, but for those that no session
-// can do without.
+// readDocs reads the documents. It leaves out damaged ones, except those that no session can do
+// without.
 func (l *loader) readDocs() {
 	docs, damaged := map[string]string{}, map[string]bool{}
 	l.rows(`SELECT key, value, `+l.sumColumn("doc")+` FROM doc LIMIT 1000`, func(r *sql.Rows) error {
@@ -308,8 +310,8 @@ func (l *loader) readDocs() {
 	l.s.Meta, l.s.Outcome, l.s.Baseline, l.s.Files, l.s.Now = l.docs.Meta, l.docs.Outcome, l.docs.Baseline, l.docs.Files, l.docs.Now
 }
 
-// ended completes how far the session is known, and finds that the process of a
-// running session is dead.
+// ended works out how far the session is known, and notices when the process of a running session
+// is dead.
 func (l *loader) ended() {
 	s := l.s
 	if !l.docs.NowKnown {
@@ -320,7 +322,7 @@ func (l *loader) ended() {
 	}
 }
 
-// names learns what the numbers in this file mean.
+// names reads what the numbers of causes and kinds in this file mean.
 func (l *loader) names() {
 	kinds := map[string]trace.Kind{}
 	for k := range trace.NumKinds {

@@ -11,8 +11,8 @@ import (
 	"dev.gpustall/engine/trace/store/rows"
 )
 
-// around is how many spans on either side of a segment's start are kept when all
-// others of their age are deleted: those of a few steps at least. Whole chunks are.
+// around is how many spans on each side of a segment's start stay when all others of their age are
+// deleted: at least those of a few steps. Whole chunks stay.
 const around = 1024
 
 // chunk is what is known of a chunk in the file without reading it.
@@ -23,8 +23,8 @@ type chunk struct {
 	pinned    bool  // it is around the start of a segment
 }
 
-// pin marks the chunks around the start of a segment. done is false while spans that
-// follow it are still to come.
+// pin marks the chunks around the start of a segment. It is not done while spans after the start
+// are still to come.
 func pin(chunks []chunk, start int64) (done bool) {
 	if len(chunks) == 0 {
 		return false
@@ -43,17 +43,17 @@ func pin(chunks []chunk, start int64) (done bool) {
 	return n >= around
 }
 
-// chunks are those of a file that is being written.
+// chunks are all chunks of a file that is being written.
 type chunks struct {
 	next     int64   // id
 	bytes    int64   // of all
 	pinned   []chunk // older than the others
 	list     []chunk // oldest first
-	segments int32   // that have begun
-	starts   []int64 // ns, of those whose first chunks are still to come
+	segments int32   // how many have begun
+	starts   []int64 // ns, of segments whose first chunks are still to come
 }
 
-// add counts a chunk in and returns its id.
+// add counts a chunk and returns its id.
 func (c *chunks) add(spans, bytes int, first int64) (id int64) {
 	c.next++
 	c.bytes += int64(bytes)
@@ -61,9 +61,9 @@ func (c *chunks) add(spans, bytes int, first int64) (id int64) {
 	return c.next
 }
 
-// begin notes what is new of segments.
+// begin notes segments that have begun.
 func (c *chunks) begin(segments []trace.Segment) {
-	starts := slices.Clone(c.starts) // a write that fails takes all of this back
+	starts := slices.Clone(c.starts) // a copy, because a write that fails undoes all of this
 	for i := range segments {
 		if g := &segments[i]; g.Index >= c.segments {
 			c.segments = g.Index + 1
@@ -73,9 +73,9 @@ func (c *chunks) begin(segments []trace.Segment) {
 	c.starts = slices.DeleteFunc(starts, func(start int64) bool { return pin(c.list, start) })
 }
 
-// overflow takes out the oldest chunks beyond the limit, in bytes, and returns their
-// ids. Pinned ones stay, in up to half of it; of these the ones behind the first
-// trace.FirstRows then go first.
+// overflow takes out the oldest chunks beyond the limit, in bytes, and returns their ids. Pinned
+// chunks may have up to half of the limit. Beyond that they go too, but not the first
+// trace.FirstRows of them.
 func (c *chunks) overflow(limit int64) (gone []int64) {
 	var pinned int64
 	kept := slices.Clone(c.pinned)
@@ -102,8 +102,8 @@ func (c *chunks) overflow(limit int64) (gone []int64) {
 	return gone
 }
 
-// readSpans reads the newest chunks, as many as memory keeps, and the pinned ones,
-// oldest first.
+// readSpans reads the newest chunks, as many as memory keeps, and the pinned ones, the oldest
+// first.
 func (l *loader) readSpans() {
 	var list []chunk
 	l.rows(`SELECT id, n, first FROM spans ORDER BY id`, func(r *sql.Rows) error {
@@ -155,7 +155,7 @@ func (l *loader) readSpans() {
 	}
 }
 
-// span puts this program's numbers in the place of the file's.
+// span replaces the file's numbers of causes and kinds by this program's.
 func (l *loader) span(s *trace.Span) {
 	s.Kind = l.kind[s.Kind]
 	switch s.Kind {

@@ -13,15 +13,15 @@ import (
 	"dev.gpustall/engine/trace/store/rows"
 )
 
-// stepFile reads the steps of a session's file, which may still be written.
+// stepFile reads the steps of a session's file, which may still be written to.
 type stepFile struct {
 	path string
 	mode string // how it is opened
-	told bool   // the session's notes say which steps are damaged
+	told bool   // the session's notes already say which steps are damaged
 }
 
-// stepColumns are what to select of a step; files of before workers' time was split lack
-// their work.
+// step reads one row, and reports whether it is as it was written. In a file without checksums a
+// row that cannot be read is an error.
 func (l *loader) stepColumns() string {
 	work := "work"
 	if !l.worked {
@@ -30,8 +30,8 @@ func (l *loader) stepColumns() string {
 	return `idx, epoch, segment, batch, samples, correct, loss, flags, start, "end", busy, wait, load, copy, bytes, stalls, ` + work + `, ` + l.sumColumn("steps")
 }
 
-// ReadSteps leaves out damaged steps, and after all others yields an error that counts
-// them, unless the session's notes tell of them.
+// ReadSteps leaves out damaged steps. At the end it yields an error that counts them, unless the
+// session's notes already tell of them.
 func (f stepFile) ReadSteps(from, to int32) iter.Seq2[*trace.Step, error] {
 	return func(yield func(*trace.Step, error) bool) {
 		damaged := 0
@@ -66,7 +66,7 @@ func (f stepFile) ReadSteps(from, to int32) iter.Seq2[*trace.Step, error] {
 	}
 }
 
-// FirstAfter is a binary search: steps end in the order of Index.
+// FirstAfter searches by halves, since steps end in the order of Index.
 func (f stepFile) FirstAfter(t int64) (int32, error) {
 	var lo, hi int64 // the first step that ends after t is in [lo, hi]
 	err := f.read(func(l *loader) error {
@@ -80,7 +80,7 @@ func (f stepFile) FirstAfter(t int64) (int32, error) {
 		lo, hi = first.Int64, last.Int64+1
 		for lo < hi {
 			mid := lo + (hi-lo)/2
-			var at, end int64 // of the first step from mid on: some may be missing
+			var at, end int64 // of the first step at or after mid: some may be missing
 			if err := l.tx.QueryRow(`SELECT idx, "end" FROM steps WHERE idx >= ? ORDER BY idx LIMIT 1`, mid).Scan(&at, &end); err != nil {
 				return err
 			}
@@ -98,7 +98,7 @@ func (f stepFile) FirstAfter(t int64) (int32, error) {
 	return int32(min(max(lo, math.MinInt32), math.MaxInt32)), nil
 }
 
-// reading says of an error which file it was met in, and what to do.
+// reading wraps an error of reading the file.
 func (f stepFile) reading(err error) error {
 	return errs.Wrap(err, "read steps of session", f.path, hints[ErrDamaged])
 }

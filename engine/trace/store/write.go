@@ -11,8 +11,8 @@ import (
 	"dev.gpustall/engine/trace/store/rows"
 )
 
-// Write adds a batch in one transaction. It refuses one with a step that does not
-// follow, by its Index, the one before it: each step has an index of its own.
+// Write adds b in one transaction. It refuses a step whose Index is not above that of the step
+// before it.
 func (st *File) Write(b *trace.Drained) error {
 	last := st.last
 	for i := range b.Steps {
@@ -169,8 +169,8 @@ func (st *File) putExperiments(tx *sql.Tx, b *trace.Drained) error {
 	})
 }
 
-// putState writes what changes all the time: how far the session is known, the
-// counts, and a heartbeat by which a reader knows that the writer lives.
+// putState writes what changes all the time: how far the session is known, the counts, and a
+// heartbeat from which a reader knows that the writer lives.
 func (st *File) putState(tx *sql.Tx, b *trace.Drained) error {
 	drops := map[int]int64{}
 	for i, n := range b.Drops {

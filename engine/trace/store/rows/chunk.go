@@ -33,7 +33,7 @@ const (
 
 var errChunk = errors.New("damaged span chunk")
 
-// Encoder turns spans into chunks; its buffers are reused.
+// Encoder turns spans into chunks. It reuses its buffers.
 type Encoder struct {
 	raw  []byte
 	out  bytes.Buffer

@@ -22,15 +22,15 @@ type Documents struct {
 	Steps    int64 // that were written
 }
 
-// Read reads the documents by their keys. Those that are damaged are left out, but for
-// those that no session can do without, and told in harm.
+// Read reads the documents by their keys. It leaves out damaged ones, except those that no session
+// can do without, and says so in harm.
 func (d *Documents) Read(docs map[string]string, damaged map[string]bool) (harm []string, err error) {
 	drops := map[int]int64{}
 	for _, doc := range []struct {
 		key  string
 		into any
 		must bool
-		says string // of a damaged one
+		says string // what to say of it when it is damaged
 	}{
 		{"meta", &d.Meta, true, "do not trust what it says of the device, the model and the data"},
 		{"outcome", &d.Outcome, true, "do not trust what it says of how the run ended"},

@@ -20,7 +20,7 @@ var (
 	ErrDamaged    = errors.New("the file is damaged")
 )
 
-// Header tells from a file's first bytes whether this is a session that can be read.
+// Header tells from a file's first bytes whether it is a session that can be read.
 func Header(r io.Reader) error {
 	var head [100]byte // SQLite file format, section 1.3
 	n, err := io.ReadFull(r, head[:])

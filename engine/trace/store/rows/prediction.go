@@ -16,10 +16,10 @@ func predictionFields(p *trace.Prediction) map[string]*float64 {
 	}
 }
 
-// predictionNames are the fields in the order in which they are written.
+// predictionNames are the names of the fields in the order in which they are written.
 var predictionNames = [...]string{"base", "rate", "lo", "hi", "data", "data_lo", "data_hi"}
 
-// PredictionText writes a prediction, "base 310.5 rate 402 lo 380 hi 430 …"; nothing where
+// PredictionText writes a prediction as "base 310.5 rate 402 lo 380 hi 430 …"; it is empty where
 // there is none.
 func PredictionText(p *trace.Prediction) string {
 	if !p.Made() {
@@ -37,8 +37,8 @@ func PredictionText(p *trace.Prediction) string {
 	return string(b)
 }
 
-// ParsePrediction is the inverse of PredictionText. Numbers that this program does not
-// know are left out; of a text that is no prediction there is none.
+// ParsePrediction reads what PredictionText wrote. It ignores numbers with names that this program
+// does not know. From any other text it returns no prediction.
 func ParsePrediction(text string) (p trace.Prediction) {
 	f := strings.Fields(text)
 	if len(f)%2 != 0 {

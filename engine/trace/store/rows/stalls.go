@@ -23,8 +23,8 @@ func AppendStalls(b []byte, stall *[trace.NumCauses]int64) []byte {
 	return b
 }
 
-// ParseStalls is the inverse of AppendStalls. A cause that this program does not
-// know counts as unknown, so that the sum stays exact.
+// ParseStalls reads what AppendStalls wrote. A cause that this program does not know counts as
+// unknown, so that the sum stays exact.
 func ParseStalls(text string, stall *[trace.NumCauses]int64) error {
 	for len(text) > 0 {
 		name, rest, ok := strings.Cut(text, " ")

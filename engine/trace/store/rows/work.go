@@ -11,13 +11,13 @@ import (
 // wholeBatch stands before the time of a batch that was split as a whole.
 const wholeBatch = "batch"
 
-// builtBy stands before who built the batch: the worker's track, and phase, sample and
-// time of what took longest, with how that time divides. Programs that know of no such
-// thing take it for a phase that they do not know.
+// builtBy stands before who built the batch: the worker's track, then phase, sample and time of the
+// piece that took longest, and how that time divides. An older program takes it for a phase that it
+// does not know.
 const builtBy = "by"
 
-// AppendWork writes the times that were measured by phase, on a core, waiting for one
-// and blocked, and who built the batch: "batch 90 8 2 decode 60 5 0 by:16:decode:7:40 35 5 0".
+// AppendWork writes the measured times by phase (on a core, waiting for one, blocked) and who built
+// the batch: "batch 90 8 2 decode 60 5 0 by:16:decode:7:40 35 5 0".
 func AppendWork(b []byte, w *trace.Work, by *trace.Built) []byte {
 	add := func(name string, s trace.Split) {
 		if len(b) > 0 {
@@ -43,8 +43,7 @@ func AppendWork(b []byte, w *trace.Work, by *trace.Built) []byte {
 	return b
 }
 
-// ParseWork is the inverse of AppendWork. A phase that this program does not know is
-// left out.
+// ParseWork reads what AppendWork wrote. It leaves out a phase that this program does not know.
 func ParseWork(text string, w *trace.Work, by *trace.Built) error {
 	f := strings.Fields(text)
 	if len(f)%4 != 0 {
@@ -76,7 +75,7 @@ func ParseWork(text string, w *trace.Work, by *trace.Built) error {
 	return nil
 }
 
-// parseBuilt reads "16:decode:7:40". A phase that this program does not know is none.
+// parseBuilt reads "16:decode:7:40". A phase that this program does not know becomes none.
 func parseBuilt(text string, by *trace.Built) error {
 	f := strings.Split(text, ":")
 	if len(f) != 4 {
