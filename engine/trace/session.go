@@ -42,7 +42,7 @@ const MaxSpans = 2 << 20
 // rings that they are recorded to, and 32 MiB for the rest (steps, digest, gauges, and what waits
 // for the file).
 func SessionBytes(workers int) int64 {
-	const spans = MaxSpans + maxPinned*blockLen
+	const spans = MaxSpans + maxPinned*chunkLen
 	rings := (int(TrackOps) + 1 + workers) * DefaultCapacity
 	return int64(spans+rings)*int64(unsafe.Sizeof(Span{})) + 32<<20
 }
@@ -106,9 +106,9 @@ func (s *Session) Snapshot(from, to int64) *Snapshot {
 		Experiments: clip(s.asked), Digest: s.digest.view(), Recent: clip(s.recent), Older: s.older,
 	}
 	snap.Files = s.worstFiles()
-	blocks, open := s.spans.window(from, to)
+	chunks, open := s.spans.window(from, to)
 	s.mu.Unlock()
-	snap.Spans = gather(blocks, open, from, to)
+	snap.Spans = gather(chunks, open, from, to)
 	return snap
 }
 

@@ -56,7 +56,7 @@ func TestSnapshotWindow(t *testing.T) {
 		for range rapid.IntRange(1, 12).Draw(t, "drains") {
 			n := rapid.IntRange(0, 20).Draw(t, "spans")
 			if rapid.IntRange(0, 4).Draw(t, "burst") == 0 {
-				n = blockLen + rapid.IntRange(-3, 900).Draw(t, "more")
+				n = chunkLen + rapid.IntRange(-3, 900).Draw(t, "more")
 			}
 			drain := make([]Span, 0, n)
 			if n < 100 {
@@ -121,7 +121,7 @@ func TestSnapshotRelativeToNow(t *testing.T) {
 // Only the oldest spans are forgotten, and all of the steps stay.
 func TestSessionMemoryIsBounded(t *testing.T) {
 	s := NewSession(Meta{})
-	s.spans.limit = 4 * blockLen
+	s.spans.limit = 4 * chunkLen
 	var spans [777]Span
 	n := int64(0)
 	for range 100 {
@@ -132,8 +132,8 @@ func TestSessionMemoryIsBounded(t *testing.T) {
 		s.Add(&Drained{Spans: spans[:], Steps: []Step{{Index: int32(n)}}, Now: n})
 	}
 	snap := s.Snapshot(0, math.MaxInt64)
-	if got := len(snap.Spans); got > 5*blockLen || got < 4*blockLen {
-		t.Errorf("%d spans are kept, want about %d", got, 4*blockLen)
+	if got := len(snap.Spans); got > 5*chunkLen || got < 4*chunkLen {
+		t.Errorf("%d spans are kept, want about %d", got, 4*chunkLen)
 	}
 	for i, sp := range snap.Spans {
 		if want := n - int64(len(snap.Spans)-i); sp.Start != want {
@@ -148,8 +148,8 @@ func TestSessionMemoryIsBounded(t *testing.T) {
 // The spans around the start of a segment outlive the limit, in order and once.
 func TestSpansAroundSegmentsAreKept(t *testing.T) {
 	s := NewSession(Meta{})
-	s.spans.limit = 4 * blockLen
-	const starts = 10*blockLen + 100
+	s.spans.limit = 4 * chunkLen
+	const starts = 10*chunkLen + 100
 	var spans [777]Span
 	n := int64(0)
 	for i := range 200 {
@@ -177,7 +177,7 @@ func TestSpansAroundSegmentsAreKept(t *testing.T) {
 	for i, times := range have {
 		at := int64(i)
 		near := at < pinReach || at >= starts-pinReach && at < starts+pinReach
-		far := at > pinReach && at < starts-pinReach || at > starts+pinReach && at < n-6*blockLen
+		far := at > pinReach && at < starts-pinReach || at > starts+pinReach && at < n-6*chunkLen
 		if times > 1 || near && times == 0 || far && times > 0 {
 			t.Fatalf("the span at %d is there %d times", at, times)
 		}
@@ -185,13 +185,13 @@ func TestSpansAroundSegmentsAreKept(t *testing.T) {
 	if got := s.Snapshot(starts-10, starts+10).Spans; len(got) != 22 {
 		t.Errorf("%d spans around the start", len(got))
 	}
-	for i := range int32(3 * maxPinned) { // a segment in each block
-		n += blockLen
+	for i := range int32(3 * maxPinned) { // a segment in each chunk
+		n += chunkLen
 		s.Add(&Drained{Spans: []Span{{Start: n}}, Segments: []Segment{{Index: 2 + i, Start: n}}, Now: n})
-		s.Add(&Drained{Spans: slices.Repeat([]Span{{Start: n}}, blockLen-1)})
+		s.Add(&Drained{Spans: slices.Repeat([]Span{{Start: n}}, chunkLen-1)})
 	}
 	if len(s.spans.pinned) != maxPinned || s.spans.pinned[0].first != 0 {
-		t.Errorf("%d pinned blocks, the first at %d", len(s.spans.pinned), s.spans.pinned[0].first)
+		t.Errorf("%d pinned chunks, the first at %d", len(s.spans.pinned), s.spans.pinned[0].first)
 	}
 }
 

@@ -6,43 +6,42 @@ import (
 	"sort"
 )
 
-// blockLen is the number of spans in a sealed block.
-const blockLen = 1024
+// chunkLen is the number of spans in a sealed chunk.
+const chunkLen = 1024
 
-// block is a run of spans sorted by Start.
-type block struct {
+// chunk is some consecutive spans, sorted by Start.
+type chunk struct {
 	first, last int64 // the smallest Start and the largest End
-	reach       int64 // the largest End of this block and of all before it
+	reach       int64 // the largest End in this chunk and in all before it
 	spans       []Span
 }
 
-// spanLog keeps the most recent spans in blocks, and those around the start of each
-// segment. A sealed block never changes, so readers copy from it without a lock; the
-// open one is copied under it.
+// spanLog keeps the newest spans in chunks, and those around the start of each segment. A sealed
+// chunk never changes, so readers copy from it without a lock. The open chunk is copied under the
+// lock.
 type spanLog struct {
-	limit  int     // spans, beside the pinned ones
-	pinned []block // older than the sealed ones, and mostly parts of blocks
-	sealed []block
-	open   block
-	gone   []Span // of the last block that left sealed
+	limit  int     // of spans, without the pinned ones
+	pinned []chunk // older than the sealed ones, and mostly parts of chunks
+	sealed []chunk
+	open   chunk
+	gone   []Span // of the last chunk that left sealed
 }
 
-// maxPinned is how many pinned blocks are kept: 32 MiB at the most. Beyond them those
-// behind the first FirstRows are forgotten.
+// maxPinned is how many pinned chunks are kept, 32 MiB at most. When there are more, the first
+// FirstRows and the newest stay.
 const maxPinned = 1 << 10
 
-// pinReach is how many spans on each side of a segment's start are pinned, dozens of
-// steps' worth.
-const pinReach = blockLen / 4
+// pinReach is how many spans on each side of a segment's start are pinned. That is dozens of steps.
+const pinReach = chunkLen / 4
 
-// add takes spans sorted by Start. segments are those known so far, in order.
+// add takes spans sorted by Start. segments are all that are known so far, in order.
 func (l *spanLog) add(spans []Span, segments []Segment) {
 	for len(spans) > 0 {
 		if l.open.spans == nil {
-			l.open.spans = make([]Span, 0, blockLen)
+			l.open.spans = make([]Span, 0, chunkLen)
 		}
 		mid := len(l.open.spans)
-		n := min(len(spans), blockLen-mid)
+		n := min(len(spans), chunkLen-mid)
 		l.open.spans = append(l.open.spans, spans[:n]...)
 		mergeTail(l.open.spans, mid)
 		for _, s := range spans[:n] {
@@ -53,7 +52,7 @@ func (l *spanLog) add(spans []Span, segments []Segment) {
 			l.open.first, l.open.last = min(l.open.first, s.Start), max(l.open.last, s.End)
 		}
 		spans = spans[n:]
-		if len(l.open.spans) == blockLen {
+		if len(l.open.spans) == chunkLen {
 			l.seal(segments)
 		}
 	}
@@ -65,19 +64,20 @@ func (l *spanLog) seal(segments []Segment) {
 		l.open.reach = max(l.open.reach, l.sealed[n-1].reach)
 	}
 	l.sealed = append(l.sealed, l.open)
-	l.open = block{}
-	// Readers hold l.sealed, so the oldest go by copying the others, some at a time.
-	if drop := 1 + len(l.sealed)/32; len(l.sealed)*blockLen > l.limit+(drop-1)*blockLen && len(l.sealed) > 1 {
+	l.open = chunk{}
+	// Readers hold l.sealed, so dropping the oldest means copying the others. Several are dropped
+	// at a time.
+	if drop := 1 + len(l.sealed)/32; len(l.sealed)*chunkLen > l.limit+(drop-1)*chunkLen && len(l.sealed) > 1 {
 		for i := range drop {
 			l.retire(i, segments)
 		}
-		l.sealed = append(make([]block, 0, len(l.sealed)+1), l.sealed[drop:]...)
+		l.sealed = append(make([]chunk, 0, len(l.sealed)+1), l.sealed[drop:]...)
 	}
 }
 
-// retire pins of a block that is to go the spans near the start of a segment, in it, in
-// the block before it or in the one after it: how each segment began and ended can then
-// be shown however long the run is.
+// retire pins spans of a chunk that is about to go: those near the start of a segment in this chunk
+// or in a neighbouring one. So the start and the end of each segment can be shown however long the
+// run is.
 func (l *spanLog) retire(at int, segments []Segment) {
 	b := l.sealed[at]
 	before, after := l.gone, l.sealed[at+1].spans
@@ -91,7 +91,7 @@ func (l *spanLog) retire(at int, segments []Segment) {
 		if s.Start > after[len(after)-1].Start {
 			break
 		}
-		// Where it starts, counted in spans from the block's first.
+		// The segment's start, counted in spans from the chunk's first.
 		start := startedBefore(b.spans, s.Start)
 		switch start {
 		case 0:
@@ -119,15 +119,15 @@ func startedBefore(spans []Span, t int64) int {
 	return sort.Search(len(spans), func(i int) bool { return spans[i].Start >= t })
 }
 
-// window returns the pinned and sealed blocks that may overlap [from, to], and a copy
-// of the open block's spans. The caller holds the lock.
-func (l *spanLog) window(from, to int64) ([]block, []Span) {
+// window returns the pinned and sealed chunks that may overlap [from, to], and a copy
+// of the open chunk's spans. The caller holds the lock.
+func (l *spanLog) window(from, to int64) ([]chunk, []Span) {
 	var open []Span
 	if len(l.open.spans) > 0 && l.open.first <= to && l.open.last >= from {
 		open = slices.Clone(l.open.spans)
 	}
-	late := func(blocks []block) []block {
-		return blocks[sort.Search(len(blocks), func(i int) bool { return blocks[i].reach >= from }):]
+	late := func(chunks []chunk) []chunk {
+		return chunks[sort.Search(len(chunks), func(i int) bool { return chunks[i].reach >= from }):]
 	}
 	if old := late(l.pinned); len(old) > 0 {
 		return slices.Concat(old, l.sealed), open
@@ -136,10 +136,10 @@ func (l *spanLog) window(from, to int64) ([]block, []Span) {
 }
 
 // gather returns the spans that overlap [from, to], sorted by Start.
-func gather(blocks []block, open []Span, from, to int64) []Span {
+func gather(chunks []chunk, open []Span, from, to int64) []Span {
 	n := len(open)
-	for i := range blocks {
-		if b := &blocks[i]; b.first <= to && b.last >= from {
+	for i := range chunks {
+		if b := &chunks[i]; b.first <= to && b.last >= from {
 			n += len(b.spans)
 		}
 	}
@@ -157,8 +157,8 @@ func gather(blocks []block, open []Span, from, to int64) []Span {
 		}
 		mergeTail(out, mid)
 	}
-	for i := range blocks {
-		if b := &blocks[i]; b.first <= to && b.last >= from {
+	for i := range chunks {
+		if b := &chunks[i]; b.first <= to && b.last >= from {
 			take(b.spans)
 		}
 	}
@@ -166,8 +166,8 @@ func gather(blocks []block, open []Span, from, to int64) []Span {
 	return out
 }
 
-// compareSpans orders by Start; on one track, the longer span first, so that a
-// step comes before its parts.
+// compareSpans orders by Start. Of two spans on one track that start together the longer one comes
+// first, so that a step precedes its parts.
 func compareSpans(a, b Span) int {
 	switch {
 	case a.Start != b.Start:

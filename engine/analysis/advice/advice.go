@@ -23,20 +23,20 @@ type Advice struct {
 	Findings []Finding // what to do about it, knobs to turn first
 	Keep     Keep      // the settings to keep
 	Short    string    // why nothing is advised of a run that ended too soon; empty for others
-	Costly   Costly    // where the device's own time goes, when that is what takes it
-	Asides   []Finding // what to know that nothing can be done about
+	Costly   Costly    // where the device's own time goes, when the run is bound by it
+	Asides   []Finding // what a reader should know, though nothing can be done about it
 	Tried    []Trial
-	Model    *predict.Model // what other settings would do follows from it; nil where too little was measured
+	Model    *predict.Model // predicts other settings; nil where too little was measured
 	Remarks  []string       // for each row, what its comparison with the baseline does not say; empty for most
-	Ceiling  Ceiling        // what a loader could gain that never kept the device waiting, where that was asked
+	Ceiling  Ceiling        // how much a loader could gain that never keeps the device waiting, where somebody asked
 
 	Experiments []attribution.Experiment // all of the session's
-	Asked       string                   // what the experiment under way says, else Ceiling; empty where there is neither
+	Asked       string                   // the words of the experiment under way, or of Ceiling; empty where there is neither
 }
 
-// Of advises on a session. t are the steps to judge: a segment's, or a window of
-// them; rows are attribution.Segments of the session. Where the run's first epochs among them went
-// otherwise than those since, these are judged alone.
+// Of advises on a session. t are the steps to judge: a segment's, or a window of them. rows are
+// attribution.Segments of the session. Where the run's first epochs are among these steps and went
+// unlike those since, only the steps since are judged.
 func Of(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) Advice {
 	xs := attribution.Experiments(s, rows)
 	a := Advice{
@@ -65,17 +65,17 @@ func Of(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) Advi
 	return a
 }
 
-// minTime is how long a run must take to be advised on: the host's gauges are read twice a
-// second, and rates of them need two readings.
+// minTime is how long a run must take to be advised on. The host's gauges are read twice a second,
+// and rates of them need two readings.
 const minTime = time.Second
 
-// tooShort reports whether a run ended before there was anything to advise from. What was
-// recorded elsewhere has no such gauges, and is all that there will be.
+// tooShort reports whether a run ended before there was anything to advise from. An imported trace
+// is never too short: it has no gauges, and nothing more will come.
 func tooShort(s *trace.Snapshot) bool {
 	return s.Outcome.Ended > 0 && s.Outcome.Ended < int64(minTime) && s.Meta.Imported == ""
 }
 
-// First is the finding that leads; one without words when there is none.
+// First is the leading finding; an empty one when there is none.
 func (a *Advice) First() Finding {
 	if len(a.Findings) == 0 {
 		return Finding{}
@@ -113,17 +113,17 @@ func (a *Advice) Feed(device string) (question, answer string) {
 	return fmt.Sprintf("Could this machine feed its device, %s?", cmp.Or(device, "which is not known")), answer
 }
 
-// Rows are rows of attribution.Segments that a run is told by.
+// Rows are the rows of attribution.Segments by which a run is described.
 type Rows struct {
 	Baseline int
-	// Last is the last that is a result: enough steps, and real batches (a ceiling is no
-	// setting to train with). Where none is, it is the last with steps.
+	// Last is the last row that is a result: it has enough steps and real batches, since nobody
+	// trains with a ceiling. Where there is none, it is the last row with steps.
 	Last int
-	Kept int // of the settings to keep; where there was nothing to choose from, the last
+	Kept int // the row of the settings to keep; where there was nothing to choose from, Last
 }
 
-// Overall advises on a run as a whole, for report, summary and list alike: its verdict is
-// on the settings to keep.
+// Overall advises on a run as a whole, for report, summary and list. Its verdict is on the settings
+// to keep.
 func Overall(s *trace.Snapshot, rows []attribution.SegmentStats) (Advice, Rows) {
 	if len(rows) == 0 {
 		return Of(s, new(trace.Tally), nil), Rows{}
@@ -139,7 +139,7 @@ func Overall(s *trace.Snapshot, rows []attribution.SegmentStats) (Advice, Rows) 
 	}
 	if k := keep(s, rows); k.Text != "" {
 		at.Kept = slices.IndexFunc(rows, func(r attribution.SegmentStats) bool { return r.Segment.Index == k.Segment })
-	} else { // of a script that changed its own settings, those that it came to
+	} else { // a script that changed its own settings is judged by its last ones
 		at.Kept = at.Last
 	}
 	return Of(s, s.Tally(rows[at.Kept].Segment.Index), rows), at

@@ -8,8 +8,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// asides look for what a reader should know and nothing can be done about: how the run
-// began, what the disk's cache did, a GPU at its power limit, earlier runs.
+// asides look for what a reader should know though nothing can be done about it: how the run began,
+// what the page cache did, a GPU at its power limit, earlier runs.
 var asides = []Rule{
 	{Name: "earlier runs", Check: earlierRuns},
 	{Name: "first epochs", Check: firstEpochs},
@@ -23,7 +23,7 @@ var asides = []Rule{
 	{Name: "samples repeated before", Check: repeatedBefore},
 }
 
-// told are the asides of a situation. They have evidence and nothing else.
+// told returns the asides of a situation, which have evidence and no remedy.
 func (s *situation) told() (out []Finding) {
 	for i := range asides {
 		if f, ok := asides[i].Check(s); ok {
@@ -34,8 +34,8 @@ func (s *situation) told() (out []Finding) {
 	return out
 }
 
-// earlierRuns compares with runs of the same training that ended before this one, where it
-// is outside of all that they reached.
+// earlierRuns compares with earlier runs of the same training, where this one is outside of all
+// that they reached.
 func earlierRuns(s *situation) (f Finding, ok bool) {
 	p, known := PastOf(s.session.Snapshot)
 	rate := s.time.SamplesPerSecond()
@@ -50,11 +50,11 @@ func earlierRuns(s *situation) (f Finding, ok bool) {
 	return Finding{Evidence: text}, different
 }
 
-// coldCache is for a first epoch that read its data from storage where later ones have it
-// from the page cache: it is not how the rest will be. Where it hardly waits for data, what came from
-// storage may be the program itself.
+// coldCache is for a first epoch that read its data from storage where later ones have it from the
+// page cache, so that the rest runs otherwise. Where the epoch hardly waits for data, what came
+// from storage may be the program itself.
 func coldCache(s *situation) (f Finding, ok bool) {
-	if s.time.settling != nil { // firstEpochs has said it
+	if s.time.settling != nil { // firstEpochs says it
 		return f, false
 	}
 	first, last, ok := s.session.epochs()
@@ -71,8 +71,8 @@ func coldCache(s *situation) (f Finding, ok bool) {
 	return f, known && once >= leastStorage && 10*again <= once && first.perSample() >= last.perSample() && first.dataShare() >= moderate
 }
 
-// firstStep is for a first step that took far longer than the others: kernels are loaded
-// and tuned, and graphs compiled, in it, unless it was the first batch that took so long.
+// firstStep is for a first step that took far longer than the others. In it kernels are loaded and
+// tuned and graphs compiled, or its batch took that long.
 func firstStep(s *situation) (f Finding, ok bool) {
 	first, usual := s.session.First.Active(), trace.Quantile(0.5, s.time.plain)
 	why := "start-up and compilation"
@@ -84,8 +84,8 @@ func firstStep(s *situation) (f Finding, ok bool) {
 	return f, usual > 0 && first >= 10*usual && first >= 100e6 && s.session.Total.Steps > 1
 }
 
-// powerLimit is for a GPU whose clock is held down by its power limit, which is how one
-// runs that is well used.
+// powerLimit is for a GPU whose clock is held down by its power limit, as is usual for one that is
+// used well.
 func powerLimit(s *situation) (f Finding, ok bool) {
 	share, known := s.session.gauge(trace.GaugePowerCapped)
 	watts, _ := s.session.gauge("nvml_power")

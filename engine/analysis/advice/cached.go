@@ -7,7 +7,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Cached says how the data of a run lay when it began: from the disk or from memory.
+// Cached says where the data of a run was when it began: on the disk or in memory.
 func Cached(c *trace.Cached) string {
 	of := "the data's " + units.Prose.Bytes(c.Of)
 	if c.More {

@@ -8,22 +8,22 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Ceiling is how much faster a run could be whose loader never kept the device waiting:
-// what was measured with cached batches against the settings judged.
+// Ceiling is how much faster a run could be if its loader never kept the device waiting. It
+// compares what was measured with cached batches to the settings judged.
 type Ceiling struct {
 	Segment int32        // of the cached batches
-	Again   bool         // it is what the interlude's own text says
+	Again   bool         // the experiment's own text says the same
 	Change  stats.Change // of throughput, from the settings judged to cached batches
 	Text    string       // in a sentence; empty where nobody asked
 }
 
-// bounded reports whether a change says anything: an answer, or at least its bounds.
+// bounded reports whether a change has an answer, or at least bounds.
 func bounded(c *stats.Change) bool {
 	return c.Answer != stats.Unknown || c.Missing.What == stats.Precision && c.Hi > 1
 }
 
-// ceiling is what the newest interlude of cached batches says of a segment's settings. The
-// rate that it found holds for all settings with which the device does the same work.
+// ceiling is what the newest experiment with cached batches says of a segment's settings. The rate
+// that it found holds for all settings with which the device does the same work.
 func ceiling(s *trace.Snapshot, rows []attribution.SegmentStats, xs []attribution.Experiment, segment int32) Ceiling {
 	now := slices.IndexFunc(s.Segments, func(g trace.Segment) bool { return g.Index == segment })
 	for i := len(xs) - 1; i >= 0 && now >= 0; i-- {

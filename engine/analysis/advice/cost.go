@@ -6,12 +6,13 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Cost is what an hour of the device costs, and what of that it spends idle.
+// Cost is what an hour of the device costs, and how much of that is spent idle.
 type Cost struct {
-	Rate, Idle, Data float64 // dollars an hour: in all, while the device computes nothing, and of that waiting for data
+	Rate, Idle, Data float64 // dollars an hour: in all, while the device computes nothing, and while it waits for data
 }
 
-// CostOf prices the time of some steps; false where no rate was given, or there are none.
+// CostOf returns the cost of the time of some steps; false where no rate was given, or there are no
+// steps.
 func CostOf(s *trace.Snapshot, b *attribution.Breakdown) (c Cost, ok bool) {
 	rate := s.Meta.GPURate
 	if rate <= 0 || b.Active() <= 0 {

@@ -15,13 +15,13 @@ type deviceTime struct {
 	session *session
 
 	segment   int32
-	flags     uint16              // that any of the steps has
+	flags     uint16              // those that any of the steps has
 	plain     *trace.Distribution // of the steps' active times, without the timed ones
 	settling  *settling           // the first epochs were unlike those since; nil where they were not
 	interlude bool                // an experiment under way serves cached batches in these steps
 
 	opening float64 // the share of the active time lost to data in the first steps of epochs
-	between float64 // the share of it that went by before their first batches, for no recorded cause
+	between float64 // the share of it that passed before their first batches, for no recorded cause
 	op      float64 // how long an operation takes on average, in ns; 0 when none was timed
 }
 
@@ -69,8 +69,8 @@ func (t *deviceTime) cause(g trace.Group) string {
 	return fmt.Sprintf("%s, %s of the time: %s", c, units.Prose.Percent(t.Share(c)), c.Info().Means)
 }
 
-// smallCopies reports whether what a copy costs before its first byte counts more than
-// its bytes: 256 KiB take PCIe 3.0 about 20 us, twice the latency of a copy.
+// smallCopies reports whether the latency of copies counts more than their bytes. 256 KiB take PCIe
+// 3.0 about 20 us, which is twice the latency of a copy.
 func (t *deviceTime) smallCopies() bool {
 	return t.Bytes > 0 && t.Bytes < t.Steps*(256<<10)
 }
@@ -84,7 +84,7 @@ func (t *deviceTime) copies() string {
 		units.Prose.Transfer(float64(t.Bytes)/float64(t.Copy)*1e9), units.Prose.Time(t.Busy/t.Steps))
 }
 
-// judgedSteps are the steady steps judged, as far as they are in memory.
+// judgedSteps yields the steady steps judged, as far as they are in memory.
 func (t *deviceTime) judgedSteps(yield func(*trace.Step) bool) {
 	for i := range t.session.Recent {
 		st := &t.session.Recent[i]
@@ -94,8 +94,8 @@ func (t *deviceTime) judgedSteps(yield func(*trace.Step) bool) {
 	}
 }
 
-// driftOfOps names the operation that became slower most since an earlier segment with
-// the same settings; empty where there is none such, or its ops were not timed.
+// driftOfOps names the operation that became slower most since an earlier segment with the same
+// settings. It is empty where there is no such segment, or operations were not timed.
 func (t *deviceTime) driftOfOps() string {
 	var now *trace.Segment
 	for i := range t.session.Segments {
@@ -126,8 +126,7 @@ func (t *deviceTime) driftOfOps() string {
 	return ""
 }
 
-// longSteps says how much of the device's time some few steps take that are far longer than the
-// others; empty where it is little.
+// longSteps says how much of the device's time a few long steps take; empty where that is little.
 func (t *deviceTime) longSteps() string {
 	usual := trace.Quantile(0.5, t.plain)
 	var n, every, all, sum int64

@@ -17,18 +17,19 @@ type history struct {
 	session *session
 	knobs   *inForce
 
-	segment    int32 // that the steps judged are of
+	segment    int32 // of the steps judged
 	trials     []Trial
 	rows       []attribution.SegmentStats
 	notApplied []string // notes on changes that could not be made
 }
 
-// refused reports whether a value is not worth trying. It could not be applied, or it was
-// tried, bought nothing and is not in force any more. Of a number, that goes for those
-// beyond one that was tried in vain from this side too, and for those on the way to it
-// where it made no difference. It ends when another knob gains something, which may have
-// moved the bottleneck. A trial that is not clear counts as one without a difference if
-// all that it lacks is precision and it hardly looks better.
+// refused reports whether a value is not worth trying, because it could not be applied, or because
+// it was tried, gained nothing and is no longer in force.
+//
+// For a number, that excludes more values: those beyond one that was tried in vain from this side,
+// and those on the way to one that made no difference. It ends when another knob gains something,
+// which may have moved the bottleneck. A trial that is not clear counts as one without a
+// difference, if it lacks only precision and hardly looks better.
 func (h *history) refused(knob, value string) bool {
 	now := h.knobs.value(knob)
 	for _, note := range h.notApplied {
@@ -43,7 +44,7 @@ func (h *history) refused(knob, value string) bool {
 			continue
 		}
 		if t.Outcome == Gain && t.From == value && t.To == now {
-			return true // the way back is a loss
+			return true // going back would be a loss
 		}
 		if !t.failed() {
 			continue
@@ -59,7 +60,7 @@ func (h *history) refused(knob, value string) bool {
 		if up == 0 || ahead == 0 || (up > 0) != (ahead > 0) {
 			continue
 		}
-		// From here it is on the way to what was tried, or beyond it.
+		// Whether what was tried lies ahead too. The value is then on the way to it, or beyond it.
 		onTheWay := (between(now, t.To) > 0) == (ahead > 0) && t.To != now
 		if t.Outcome != Loss && (onTheWay || t.To == now) || t.Outcome == Loss && onTheWay && beyond(now, t.To, value) {
 			return true
@@ -75,8 +76,8 @@ func (h *history) movedSince(t *Trial) bool {
 	})
 }
 
-// measuredSame is the smallest value of a knob that a trial against the value in
-// force found no slower.
+// measuredSame returns the smallest value of a knob that was measured as fast as the value in
+// force.
 func (h *history) measuredSame(knob string) (value int, found bool) {
 	now := h.knobs.value(knob)
 	for _, t := range h.trials {
@@ -98,9 +99,9 @@ func (h *history) measuredSame(knob string) (value int, found bool) {
 	return value, found
 }
 
-// again makes of a finding whose settings a segment had already, by whatever way it came to
-// them, what there is left to do about them. It reports whether that is anything: what
-// was no faster there is not worth trying again.
+// again rewrites a finding whose settings an earlier segment already had: it says what is left to
+// do about them. It is false where nothing is, because what was no faster there is not worth
+// another try.
 func (h *history) again(f *Finding) bool {
 	here, there := h.row(h.segment), h.had(f.Knob, f.Value)
 	if here == nil || there == nil {
@@ -128,7 +129,7 @@ func (h *history) again(f *Finding) bool {
 	return true
 }
 
-// row is a segment's; nil where it has none.
+// row returns the row of a segment; nil where it has none.
 func (h *history) row(segment int32) *attribution.SegmentStats {
 	for i := range h.rows {
 		if h.rows[i].Segment.Index == segment {
@@ -138,8 +139,8 @@ func (h *history) row(segment int32) *attribution.SegmentStats {
 	return nil
 }
 
-// had is the last segment with the settings in force but for a knob, which had this value;
-// nil where none has enough steps.
+// had returns the last segment that differs from the settings in force only in one knob, which had
+// this value. It is nil where none has enough steps.
 func (h *history) had(name, value string) *attribution.SegmentStats {
 	for i := len(h.rows) - 1; i >= 0; i-- {
 		r := &h.rows[i]

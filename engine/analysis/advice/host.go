@@ -13,9 +13,9 @@ type host struct {
 	predict.Cores
 	time *deviceTime
 
-	device  bool    // the device is the host's own cores: what it takes over, they still do
-	starved float64 // of the time in which the device's threads could run: without a core
-	spun    bool    // and those that had one spun on it meanwhile: what they lost is that at the least
+	device  bool    // the device computes on the host's own cores, so that work moved to it stays on them
+	starved float64 // share of the time in which the device's threads could run and had no core
+	spun    bool    // those that had a core spun on it meanwhile, so that the loss is at least starved
 }
 
 func newHost(d *deviceTime, t *trace.Tally) host {
@@ -25,7 +25,7 @@ func newHost(d *deviceTime, t *trace.Tally) host {
 	return h
 }
 
-// slowed says what it does to the device that its threads wait for cores.
+// slowed says how much slower the device computes because its threads wait for cores.
 func (h *host) slowed() string {
 	least := ""
 	if h.spun {

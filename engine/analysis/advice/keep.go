@@ -15,14 +15,14 @@ import (
 
 // Keep are the settings to keep.
 type Keep struct {
-	Segment int32            // whose they are
-	Knobs   []knob.Setting   // those that differ from the baseline's; none when its own are the ones
+	Segment int32            // which has these settings
+	Knobs   []knob.Setting   // those that differ from the baseline's; none when the baseline's settings are to be kept
 	Change  stats.Comparison // with the baseline
 	Text    string           // in one sentence; empty when there was nothing to choose from
-	Open    bool             // others look faster than these, the baseline's, and whether they are is not known yet
+	Open    bool             // these are the baseline's, and others look faster without being known to be
 }
 
-// looks is the ratio of throughputs from which settings look faster, while that may be chance.
+// looks is the ratio of throughputs from which settings look faster, though it may be chance.
 const looks = 1.1
 
 // workersOf is a row's num_workers.
@@ -31,9 +31,9 @@ func workersOf(r *attribution.SegmentStats) int {
 	return n
 }
 
-// keep recommends the fastest settings measured, on equal terms with the baseline.
-// They must be faster than each segment that has the baseline's settings, and not
-// because the device itself was.
+// keep recommends the fastest settings that were measured on equal terms with the baseline. They
+// must be faster than each segment with the baseline's settings, and not because the device itself
+// became faster.
 func keep(s *trace.Snapshot, rows []attribution.SegmentStats) Keep {
 	i := baseline(rows)
 	if i < 0 || len(rows) == 1 {
@@ -70,7 +70,7 @@ func keep(s *trace.Snapshot, rows []attribution.SegmentStats) Keep {
 		}
 	}
 	if !compared && slices.ContainsFunc(s.Segments, func(g trace.Segment) bool { return g.ByScript }) {
-		return Keep{} // nobody but the script changed anything, or on other terms
+		return Keep{} // only the script changed anything, or nothing was on equal terms
 	}
 	k.Text = "keep the baseline's settings: nothing that was tried was measurably faster on equal terms"
 	tuned, gain := tunedTo(s, rows)
@@ -100,7 +100,7 @@ func keep(s *trace.Snapshot, rows []attribution.SegmentStats) Keep {
 	return k
 }
 
-// undecided says of settings that look faster than the baseline's what would decide it.
+// undecided says what would decide about settings that look faster than the baseline's.
 func undecided(s *trace.Snapshot, a, r *attribution.SegmentStats) string {
 	var knobs []string
 	for _, k := range Chosen(a.Segment.Knobs, r.Segment.Knobs) {
@@ -116,9 +116,9 @@ func undecided(s *trace.Snapshot, a, r *attribution.SegmentStats) string {
 		strings.Join(knobs, ", "), looks, how, stats.Turns)
 }
 
-// tunedTo is the row with the settings that the newest tune left in force because they were
-// faster than the baseline's by so much that it waited for no interval, and that gain; nil
-// where there is none, or where the row itself was measured to be otherwise.
+// tunedTo returns the row with the settings that the newest tune left in force because their gain
+// was too large to wait for an interval, and that gain. It is nil where there is no such row, or
+// where a comparison of the row has an answer of its own.
 func tunedTo(s *trace.Snapshot, rows []attribution.SegmentStats) (*attribution.SegmentStats, units.Estimate) {
 	xs := attribution.Experiments(s, rows)
 	for i := len(xs) - 1; i >= 0; i-- {
@@ -140,7 +140,7 @@ func tunedTo(s *trace.Snapshot, rows []attribution.SegmentStats) (*attribution.S
 	return nil, units.Estimate{}
 }
 
-// beatsAll reports whether a row is faster than each that has the settings of a.
+// beatsAll reports whether a row is faster than each row with the settings of a.
 func beatsAll(rows []attribution.SegmentStats, a, r *attribution.SegmentStats) bool {
 	for i := range rows {
 		if e := &rows[i]; e != a && len(Changed(a.Segment.Knobs, e.Segment.Knobs)) == 0 {
@@ -152,12 +152,12 @@ func beatsAll(rows []attribution.SegmentStats, a, r *attribution.SegmentStats) b
 	return true
 }
 
-// baseline is the row that the others are compared with; -1 where there is none.
+// baseline is the index of the row that the others are compared with; -1 where there is none.
 func baseline(rows []attribution.SegmentStats) int {
 	return slices.IndexFunc(rows, func(r attribution.SegmentStats) bool { return r.Baseline })
 }
 
-// Changed lists the knobs of b that differ from a's.
+// Changed returns the knobs of b that differ from a's.
 func Changed(a, b []knob.Setting) []knob.Setting {
 	was := map[string]string{}
 	for _, k := range a {
@@ -178,15 +178,15 @@ type Costly struct {
 	Text string              // in one sentence; empty when no op was timed
 }
 
-// At most so many ops are named, of which each takes at least so much of the time: one
-// of many that take 2 % each says nothing.
+// At most so many operations are named, and each takes at least so much of the time: naming one of
+// many that take 2 % each says nothing.
 const (
 	mostCostly = 3
 	leastShare = 0.10
 )
 
-// costly names the operations of a segment that take most of the device's time; of
-// the last segment before it that has any, when its own were not timed.
+// costly names the operations of a segment that take most of the device's time. Where the segment's
+// were not timed, it takes the last segment before it whose were.
 func costly(s *trace.Snapshot, segment int32) Costly {
 	for i := len(s.Segments) - 1; i >= 0; i-- {
 		g := s.Segments[i]
@@ -219,7 +219,7 @@ func costly(s *trace.Snapshot, segment int32) Costly {
 	return Costly{}
 }
 
-// costliest are the launches, or groups of them, that are worth naming.
+// costliest returns the launches, or groups of them, that are worth naming.
 func costliest(table *attribution.OpTable, by attribution.OpGroup) []attribution.OpRow {
 	ops := table.Group(by)
 	attribution.SortOps(ops)

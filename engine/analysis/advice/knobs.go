@@ -26,7 +26,7 @@ func newInForce(s *trace.Snapshot, segment int32) inForce {
 	return k
 }
 
-// turn is the finding that another value of a knob is worth trying.
+// turn makes the finding that another value of a knob is worth trying.
 func (k *inForce) turn(knob, value, why string) Finding {
 	from := k.value(knob)
 	f := Finding{Knob: knob, From: from, Value: value, Evidence: why, Remedy: "try " + knob + " " + value}
@@ -36,8 +36,8 @@ func (k *inForce) turn(knob, value, why string) Finding {
 	return f
 }
 
-// unbar is what a finding comes to where its knob cannot have that value here: what would let
-// it. It is false where nothing would.
+// unbar changes a finding whose knob cannot have that value here: it then says what would let it.
+// It is false where nothing would.
 func (k *inForce) unbar(f Finding) (_ Finding, ok bool) {
 	spec := knob.SpecOf(k.specs, f.Knob)
 	if spec == nil || spec.Bars(f.Value) == "" {

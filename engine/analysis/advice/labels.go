@@ -20,16 +20,16 @@ const (
 	OfSteps                 // some of its steps
 )
 
-// Label is what a reader must know of numbers that are not those of a plain run.
+// Label is what a reader must know of numbers that are not from a plain run.
 type Label struct {
-	Key      string // in JSON
+	Key      string // its name in JSON
 	Badge    string // at the top of the screen; it is the key in capitals
-	Short    string // likewise, where there is little room
+	Short    string // the badge where there is little room
 	Alarm    bool   // the numbers are wrong or mean little, rather than special
 	Words    string // in brackets, behind a verdict
 	Sentence string // among a report's caveats; it begins in lower case and has no full stop
 	Scope    Scope
-	Segments []int32 // of OfSegments: which
+	Segments []int32 // with OfSegments: which
 }
 
 // label is how a label is found.
@@ -38,14 +38,14 @@ type label struct {
 	alarm             bool
 	scope             Scope
 	holds             func(*trace.Snapshot) bool               // of a run or of some steps ...
-	touches           func(*trace.Snapshot, *trace.Tally) bool // ... of which some are in this segment
+	touches           func(*trace.Snapshot, *trace.Tally) bool // ... and whether some of those are in this segment
 	asked             func(*trace.Segment) bool                // of segments: by their knobs ...
 	flag              uint16                                   // ... or by their steps
-	steps             func(*attribution.EpochStats) int        // how many of an epoch's it holds of; nil: of all or none
+	steps             func(*attribution.EpochStats) int        // of how many steps of an epoch it holds; nil: of all or none
 	sentence          func(*trace.Snapshot) string
 }
 
-// labels are all there are, in the order in which they are listed.
+// labels are all labels, in the order in which they are listed.
 var labels = []label{
 	{key: "emulated", short: "EMU", words: "emulated",
 		holds: func(s *trace.Snapshot) bool { return s.Meta.Emulated || s.Flags&trace.FlagModelled != 0 },
@@ -125,9 +125,9 @@ func Lost(steps, spans int64) string {
 	return strings.Join(what, " and ")
 }
 
-// Labels are those of a session or, where t is not nil, of the steady steps of one
-// of its segments. What a segment's knobs ask for is labelled also where it reached
-// no step: its batches may lie in the queue, or its worker not exist.
+// Labels returns the labels of a session or, where t is not nil, of the steady steps of one of its
+// segments. A segment is also labelled with what its knobs ask for before that reaches a step: its
+// batches may still lie in the queue.
 func Labels(s *trace.Snapshot, t *trace.Tally) []Label {
 	var out []Label
 	for i := range labels {
@@ -146,7 +146,7 @@ func Labels(s *trace.Snapshot, t *trace.Tally) []Label {
 	return out
 }
 
-// segments are those, of all or of t alone, of which the label holds.
+// segments returns the segments of which the label holds, of all or of t alone.
 func (l *label) segments(s *trace.Snapshot, t *trace.Tally) (in []int32, holds bool) {
 	if t != nil {
 		g := segmentOf(s, t)
@@ -161,8 +161,8 @@ func (l *label) segments(s *trace.Snapshot, t *trace.Tally) (in []int32, holds b
 	return in, len(in) > 0 || s.Flags&l.flag != 0
 }
 
-// segmentOf is the segment of t; before its first step, the one in force, whose
-// knobs say what is to come. It is nil when there is none.
+// segmentOf is the segment of t. Before its first step it is the segment in force, whose knobs say
+// what is to come. It is nil when there is none.
 func segmentOf(s *trace.Snapshot, t *trace.Tally) *trace.Segment {
 	n := len(s.Segments)
 	if t.All.Steps == 0 && n > 0 {
@@ -176,8 +176,8 @@ func segmentOf(s *trace.Snapshot, t *trace.Tally) *trace.Segment {
 	return nil
 }
 
-// OfEpoch are the words of the labels that hold of some or all steps of an epoch, with
-// how many those are: "injected in 2 of 10 steps".
+// OfEpoch returns the words of the labels that hold of some or all steps of an epoch, with how many
+// steps: "injected in 2 of 10 steps".
 func OfEpoch(e *attribution.EpochStats) string {
 	var words []string
 	for i := range labels {
@@ -196,7 +196,7 @@ func OfEpoch(e *attribution.EpochStats) string {
 	return strings.Join(words, ", ")
 }
 
-// Words are the labels' words, with commas between them.
+// Words joins the labels' words by commas.
 func Words(labels []Label) string {
 	words := make([]string, len(labels))
 	for i := range labels {
@@ -205,8 +205,8 @@ func Words(labels []Label) string {
 	return strings.Join(words, ", ")
 }
 
-// Brackets are the words as they stand behind a verdict, " [emulated, injected]", or
-// nothing.
+// Brackets are the words as they stand behind a verdict, " [emulated, injected]"; empty without
+// labels.
 func Brackets(labels []Label) string {
 	if len(labels) == 0 {
 		return ""

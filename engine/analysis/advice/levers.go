@@ -8,7 +8,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// levers are what the loader's knobs could still change.
+// levers say what the loader's knobs can still change.
 type levers struct {
 	time   *deviceTime
 	knobs  *inForce
@@ -17,22 +17,22 @@ type levers struct {
 	loader *loader
 }
 
-// morePrefetch is the prefetch_factor to try; false where it is as large as can be, or
-// not known.
+// morePrefetch is the prefetch_factor to try. It is false where it is already the largest, or not
+// known.
 func (l *levers) morePrefetch() (factor int, ok bool) {
 	n, known := l.knobs.number("prefetch_factor")
 	most := l.knobs.limit("prefetch_factor", 16)
 	return min(max(2*n, 2), most), known && n < most
 }
 
-// ordered reports whether in_order is what may be turned off: not where the cores are what
-// the batches are late for, in whatever order.
+// ordered reports whether turning in_order off may help. It does not where batches are late because
+// cores are short, whatever their order.
 func (l *levers) ordered() bool {
 	return l.knobs.value("in_order") == "on" && !l.tried.refused("in_order", "off") && !l.loader.computing()
 }
 
-// loads is the share of the time lost to loading itself: that which more or fewer
-// workers change. What each epoch's start costs is none of it.
+// loads is the share of the time lost to loading itself, which more or fewer workers change. It
+// leaves out the cost of epochs' starts.
 func (l *levers) loads() float64 {
 	share := l.time.DataShare() - l.time.Share(trace.CauseStartup) - l.time.Share(trace.CausePin) - l.loader.taking()
 	if _, ok := l.morePrefetch(); ok {
@@ -47,13 +47,13 @@ func (l *levers) loads() float64 {
 	return share
 }
 
-// moreWorkers is the number of workers to try; not more than there are when no more
-// can help.
+// moreWorkers is the number of workers to try. Where more cannot help, it is no larger than the
+// number there is.
 func (l *levers) moreWorkers() int {
 	most := l.knobs.limit("num_workers", trace.MaxWorkers)
 	now := l.loader.workers
 	if now == 0 && l.loader.hidden() >= 0.1 {
-		now = 1 // loading inline hides behind the device as one worker's would
+		now = 1 // loading inline overlaps the device's work as one worker's would
 	}
 	value := max(1, 2*now)
 	if n, known := l.enough(); known && n > now {
@@ -64,13 +64,13 @@ func (l *levers) moreWorkers() int {
 			return l.loader.workers
 		}
 		full := int(l.host.All)
-		if !l.host.device { // whose own threads would have to share with more workers
+		if !l.host.device { // else the device's own threads would share the cores with more workers
 			w := l.loader.Batch
 			runnable := (w.Core + w.Waiting) / (w.Core + w.Waiting + w.Blocked)
 			full = max(full, min(2*now, int(2*l.host.All/runnable)))
 		}
 		most = min(most, full)
-		if l.host.Crowded() { // cores are shared out by the thread: two get more turns than one
+		if l.host.Crowded() { // the kernel shares cores by the thread: two get more turns than one
 			value = max(value, 2)
 		}
 	} else if !l.host.Known && l.host.All > 0 && !l.loader.Reading() {
@@ -83,8 +83,8 @@ func (l *levers) moreWorkers() int {
 	return value
 }
 
-// enough is how many workers load as fast as the device or, if those are slower, the
-// cores allow; false where that is not known.
+// enough is how many workers load as fast as the device computes or, if the cores are slower, as
+// fast as those allow. It is false where that is not known.
 func (l *levers) enough() (workers int, known bool) {
 	c, known := l.loader.capacity()
 	if !known {
@@ -93,8 +93,8 @@ func (l *levers) enough() (workers int, known bool) {
 	return predict.WorkersFor(c.Fastest(l.host.All), l.loader.Batch, l.host.All), true
 }
 
-// winnable is the share of the time that a loader which is never late would win, as
-// far as the cores allow; 1 where that is not known.
+// winnable is the share of the time that a loader would win which is never late, as far as the
+// cores allow. It is 1 where that is not known.
 func (l *levers) winnable() float64 {
 	c, known := l.loader.capacity()
 	if !known {
@@ -103,8 +103,8 @@ func (l *levers) winnable() float64 {
 	return 1 - c.Fastest(l.host.All)*float64(l.time.Steps)/float64(l.time.Active())
 }
 
-// longerQueue is the prefetch_factor beyond which a longer queue is predicted to gain little more; 0 where
-// it gains little at all.
+// longerQueue is the prefetch_factor beyond which a longer queue is predicted to gain little more.
+// It is 0 where it gains little at all.
 func (l *levers) longerQueue() (factor int) {
 	now, _ := l.knobs.number("prefetch_factor")
 	best := 1.

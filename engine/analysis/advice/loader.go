@@ -22,7 +22,7 @@ type loader struct {
 	workers int              // num_workers
 	ready   float64          // the share of the queue that was ready, on average
 	queued  bool             // ready is known
-	head    attribution.Head // whom in_order made the step loop wait for
+	head    attribution.Head // the worker that in_order made the step loop wait for
 	headed  bool             // head is known
 }
 
@@ -38,8 +38,8 @@ func newLoader(c *situation) loader {
 	return l
 }
 
-// judged reports whether the loader was really measured, with settings that are
-// known, and the device waits for it.
+// judged reports whether the device waits for a loader that was really measured, with settings that
+// are known.
 func (l *loader) judged() bool {
 	_, known := l.knobs.number("num_workers")
 	return known && !l.time.ceiling() && l.time.DataShare() >= moderate
@@ -51,7 +51,8 @@ func (l *loader) starts() float64 { return max(l.time.Share(trace.CauseStartup),
 // atStarts reports whether half of the wait for data is at the starts of epochs.
 func (l *loader) atStarts() bool { return 2*l.starts() >= l.time.DataShare() }
 
-// times are the two that the number of workers follows from.
+// times says how long a batch takes a worker and the device, from which the number of workers
+// follows.
 func (l *loader) times() string {
 	if l.time.Load <= 0 || l.time.Steps <= 0 {
 		return ""
@@ -59,13 +60,13 @@ func (l *loader) times() string {
 	return fmt.Sprintf("a batch takes %s of worker time and %s on the device", units.Prose.Time(l.time.Load/l.time.Steps), units.Prose.Time(l.time.Busy/l.time.Steps))
 }
 
-// hidden is the share of the loading inline that hides behind the device's work.
+// hidden is the share of inline loading that overlaps the device's work.
 func (l *loader) hidden() float64 {
 	return max(0, 1-float64(l.time.Data())/float64(max(1, l.time.Wait)))
 }
 
-// inline says how much of the loading hides behind the device's work where the step
-// loop does it itself.
+// inline says how much of the loading overlaps the device's work where the step loop loads by
+// itself.
 func (l *loader) inline() string {
 	if l.time.Wait <= 0 {
 		return "the step loop loads each batch itself"
@@ -76,9 +77,9 @@ func (l *loader) inline() string {
 	return fmt.Sprintf("the step loop loads each batch itself, and the device computes during %s of that", units.Prose.Percent(l.hidden()))
 }
 
-// computing reports whether loading is held up by computing: no core is free, and it is
-// cores that the workers want. Where that is not known, it is not reads that take the
-// time of as many workers as there are cores, and it is more than the device takes.
+// computing reports whether cores are what loading lacks: no core is free, and the workers want
+// cores. Where the use of cores is not known, there must be as many workers as cores, they must not
+// wait for reads, and their computing must take longer than the device's.
 func (l *loader) computing() bool {
 	if !l.host.Known {
 		c, known := l.capacity()
@@ -94,8 +95,7 @@ func (l *loader) average() string {
 		units.Counted(l.workers, "worker has", "workers have"), units.Prose.Time(l.time.Load/l.time.Steps/int64(max(1, l.workers))), units.Prose.Time(l.time.Busy/l.time.Steps))
 }
 
-// taking is the share of the time in which the loop took batches from workers that had them
-// ready.
+// taking is the share of the time that the loop spent on taking batches which workers had ready.
 func (l *loader) taking() float64 {
 	if !l.session.pytorch() || l.workers == 0 {
 		return 0
@@ -111,8 +111,7 @@ func (l *loader) batch() string {
 	return ""
 }
 
-// startUp is what a worker of PyTorch costs to start, in words; empty where that is not
-// known or little.
+// startUp says how long a worker of PyTorch takes to start; empty where that is not known or short.
 func (l *loader) startUp() string {
 	if !l.session.pytorch() || l.Start < 10e6 {
 		return ""
@@ -120,7 +119,7 @@ func (l *loader) startUp() string {
 	return fmt.Sprintf("each worker is a process that takes ~%s to start, in every epoch", units.Prose.Time(int64(l.Start)))
 }
 
-// cheaper is how a sample is made cheaper to load.
+// cheaper says how a sample can be made cheaper to load.
 func (l *loader) cheaper() string {
 	if !l.session.pytorch() {
 		return "make a sample cheaper (store it decoded or smaller)"
@@ -159,13 +158,13 @@ func readyShare(s *session) (share float64, known bool) {
 	return sum / float64(max(1, n)), n > 0
 }
 
-// queue names the state of the ready queue: full from 80 %, empty under 20 %.
-// Without workers there is no queue, and the waiting itself tells. A queue of batches
-// whose turn has not come is neither.
+// queue names the state of the ready queue: full from 80 %, empty under 20 %. Without workers there
+// is no queue, and the waiting tells the state. A queue whose batches wait for their turn is
+// neither full nor empty.
 func (l *loader) queue() string {
 	inline := l.knobs.value("num_workers") == "0"
 	switch {
-	case l.time.ceiling(), l.session.imported(): // a trace tells of no queue, and not what workers did
+	case l.time.ceiling(), l.session.imported(): // a trace tells neither of a queue nor what workers did
 		return ""
 	case l.queued && !inline && l.ready >= 0.2 && l.time.Share(trace.CauseOrder) >= moderate:
 		return ""
@@ -186,13 +185,14 @@ func (l *loader) queue() string {
 	return QueueCPU
 }
 
-// capacity is what host and device could do at their best; false where there is nothing
-// to estimate it from.
+// capacity is what host and device could do at best; false where there is nothing to estimate it
+// from.
 func (l *loader) capacity() (predict.Capacity, bool) {
 	return predict.CapacityOf(&l.time.Breakdown, &l.Loading, l.host.Cores, l.workers, l.host.starved, &l.session.Meta, attribution.Among(l.session.Snapshot, l.tried.rows, l.time.segment))
 }
 
-// bound is what loading is bound by while the device waits for it, or else in general.
+// bound is what loading is bound by while the device waits for it. Where that was not measured, it
+// is what loading is bound by in general.
 func (l *loader) bound() trace.Bound {
 	if bound := l.time.Held.All().Bound(); bound != trace.BoundUnknown {
 		return bound
@@ -208,8 +208,8 @@ func (l *loader) workersUse() float64 {
 	return l.Batch.Core * float64(l.time.Steps) / float64(max(1, l.time.Active()))
 }
 
-// slowestWorker is the worker with the longest batches, how long those are, and the median
-// of the others, in ns; 0 where there are too few.
+// slowestWorker returns the worker with the longest batches, how long those are, and the median of
+// the workers, in ns. The median is 0 where there are too few.
 func (l *loader) slowestWorker() (worker trace.TrackID, its, others float64) {
 	var load, batches [trace.NumTracks]int64
 	for i := range l.session.Recent {

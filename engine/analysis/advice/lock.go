@@ -11,7 +11,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// queueing says how many workers wait for a lock that they share; empty where it is hardly any.
+// queueing says how many workers wait for a lock that they share; empty where hardly any does.
 func (l *loader) queueing() string {
 	waiting, _ := l.lockWaiting()
 	if l.workers < 2 || waiting < moderate*float64(l.workers) {
@@ -21,8 +21,8 @@ func (l *loader) queueing() string {
 		waiting, units.Counted(l.workers, "worker", "workers"))
 }
 
-// serial reports whether workers wait for a lock that they share so much that twice as many are
-// expected to load hardly faster.
+// serial reports whether workers wait for a shared lock so much that twice as many are expected to
+// load hardly faster.
 func (l *loader) serial() bool {
 	m := l.knobs.model
 	if m == nil {
@@ -35,8 +35,8 @@ func (l *loader) serial() bool {
 	return ok && predict.Gain(p).Value < 1+moderate
 }
 
-// locked reports whether workers wait for a lock that they share as much as for anything else: all
-// but one of them can.
+// locked reports whether workers wait for a shared lock at least as much as for anything else. All
+// but one of them can wait for it at a time.
 func (l *loader) locked() bool {
 	waiting, _ := l.lockWaiting()
 	return l.workers > 1 && 2*waiting >= float64(l.workers-1)
@@ -47,15 +47,15 @@ func (l *loader) lockWaiting() (workers float64, known bool) {
 	return l.session.gauge(trace.GaugeLockWaiting)
 }
 
-// atOnce says under what condition more of what workers wait for can be waited for at once, where
-// nothing in the session shows that it is so.
+// atOnce names the condition under which more workers can wait at once: that what they wait for
+// serves more at once. It is empty where the session shows that it does.
 func (l *loader) atOnce() string {
 	proven := slices.ContainsFunc(l.tried.trials, func(t Trial) bool { return t.Knob == "num_workers" && t.Outcome == Gain && between(t.From, t.To) > 0 })
 	_, seen := l.lockWaiting()
 	switch {
 	case !l.session.pytorch() || proven || l.queueing() != "":
 		return ""
-	case seen && l.workers > 1: // and they wait for none, or little
+	case seen && l.workers > 1: // the workers are watched, and wait for no lock, or little
 		return ", unless what they wait for serves no more at once"
 	}
 	return ", unless they wait for each other (a lock, or a server that serves one at a time)"

@@ -13,18 +13,18 @@ import (
 // MaxPast is how many earlier runs a run is compared with.
 const MaxPast = 3
 
-// Past is how many earlier runs of the same training there were, what they reached, in
-// samples a second, and which share of the cores other processes used meanwhile, on average;
-// NaN where that is not known of all.
+// Past is how many earlier runs of the same training there were, and what they reached in samples a
+// second. Others is the mean share of the cores that other processes used meanwhile; NaN where not
+// all runs know it.
 type Past struct {
 	Runs, Median, Low, High float64
 	Others                  float64
 }
 
-// Reached is what one earlier run did: samples a second, and Others of it.
+// Reached is what one earlier run reached: samples a second, and Others as in Past.
 type Reached struct{ Rate, Others float64 }
 
-// NewPast sums up runs; false for none.
+// NewPast sums up runs; false where there are none.
 func NewPast(runs []Reached) (p Past, ok bool) {
 	if len(runs) == 0 {
 		return p, false
@@ -38,7 +38,7 @@ func NewPast(runs []Reached) (p Past, ok bool) {
 	return p, true
 }
 
-// gauges are the parts of p that all sessions have, by their names there.
+// gauges are the fields of p that every session has, with their names there.
 func (p *Past) gauges() [4]pastGauge {
 	return [...]pastGauge{{trace.GaugePastRuns, &p.Runs}, {trace.GaugePastMedian, &p.Median}, {trace.GaugePastLow, &p.Low}, {trace.GaugePastHigh, &p.High}}
 }
@@ -48,7 +48,7 @@ type pastGauge struct {
 	value *float64
 }
 
-// Record notes it in a session, once.
+// Record records p in a session. It is called once.
 func (p *Past) Record(r *trace.Recorder) {
 	for _, g := range p.gauges() {
 		r.Gauge(g.name, *g.value)
@@ -72,10 +72,10 @@ func PastOf(s *trace.Snapshot) (p Past, ok bool) {
 	return p, p.Runs >= 1 && p.Median > 0
 }
 
-// Against says how a rate compares, "41 % slower than the median of the last 3 runs of this
-// training (1,200 to 1,310 samples/s)", whatever their loader's settings were, and whether it is
-// outside of what they reached, by a twentieth at least. Where other processes used much more or
-// less of the cores then than now, which may be why, it says so.
+// Against says how a rate compares: "41 % slower than the median of the last 3 runs of this
+// training (1,200 to 1,310 samples/s)". The loaders' settings may differ. different reports whether
+// the rate is outside of what the runs reached, by a twentieth at least. Where other processes used
+// much more or less of the cores then than now, the text says so, since that may be the reason.
 func (p *Past) Against(rate, others float64) (text string, different bool) {
 	change, way := rate/p.Median-1, "faster"
 	if change < 0 {

@@ -2,12 +2,13 @@ package advice
 
 import "dev.gpustall/engine/trace"
 
-// profile is what the trace of a profiler tells besides; it is nil where the session is none.
+// profile is what a profiler's trace tells besides its spans; it holds nil where the session is not
+// imported.
 type profile struct{ *trace.Profile }
 
 func (p *profile) known() bool { return p.Profile != nil }
 
-// notInTrace says of an imported trace's gaps without a cause what they may be.
+// notInTrace says what an imported trace's gaps without a cause may be.
 func (p *profile) notInTrace(f *Finding) {
 	onGPU := p.known() && len(p.GPUs) > 0
 	switch {
@@ -23,12 +24,12 @@ func (p *profile) notInTrace(f *Finding) {
 	}
 }
 
-// unseen reports whether the trace has calls to a device, and nothing of what it did.
+// unseen reports whether the trace has calls to a device, but nothing of what the device did.
 func (p *profile) unseen() bool {
 	return p.known() && len(p.GPUs) == 0 && p.Total.Roles[trace.RoleRuntime] > 0
 }
 
-// gpu is the first of the trace's that a condition holds of; nil where there is none.
+// gpu returns the trace's first GPU that a condition holds of; nil where there is none.
 func (p *profile) gpu(holds func(*trace.ProfiledGPU) bool) *trace.ProfiledGPU {
 	if !p.known() {
 		return nil

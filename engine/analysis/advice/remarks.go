@@ -9,11 +9,10 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// remarks are, for each row, what its comparison with the baseline does not say: that
-// its settings were measured before, and what became of that, or that the device or the
-// host changed by itself, that the page cache has what A had to read, that
-// a drift was taken out of it, or that more steps of them would not tell. Empty where there is
-// nothing to say.
+// remarks returns for each row what its comparison with the baseline leaves out. That is, for
+// example, that the settings were measured before, or that the device or the host changed by
+// itself. Or the page cache had what A had to read, or a drift was taken out, or more steps would
+// not tell. Most rows have none.
 func remarks(s *trace.Snapshot, rows []attribution.SegmentStats) []string {
 	out := make([]string, len(rows))
 	a := baseline(rows)
@@ -33,11 +32,11 @@ func remarks(s *trace.Snapshot, rows []attribution.SegmentStats) []string {
 	return out
 }
 
-// ShortBaseline is what to do where A ended before it had enough steps to compare with.
+// ShortBaseline is what to do where A ended before it had enough steps for a comparison.
 const ShortBaseline = "A is too short to compare with: go back to it for a while, or let both take turns (" + stats.Turns + ")"
 
-// Unearned says that the device's own time changed although no setting of its work did,
-// so that no setting of the loader gets the credit; empty where that is not so.
+// Unearned says that the device's own time changed although no setting changed its work, so that no
+// setting of the loader gets the credit. It is empty where that is not so.
 func Unearned(s *trace.Snapshot, a, b *attribution.SegmentStats, c *stats.Comparison) string {
 	if !deviceChanged(s, a, b, c) {
 		return ""
@@ -45,13 +44,14 @@ func Unearned(s *trace.Snapshot, a, b *attribution.SegmentStats, c *stats.Compar
 	return ByItself(&c.Busy) + ", which is no credit to the loader"
 }
 
-// ByItself says of the device's own time for a sample that no knob changed it.
+// ByItself says that the device's own time for a sample changed by itself.
 func ByItself(busy *stats.Change) string {
 	return fmt.Sprintf("the device's own time for a sample changed by %v although no knob of it did: the device or the host changed", busy)
 }
 
-// cached says that a's data came from storage and that b, which was faster, had it from the page cache, as
-// in the first epoch and a later one; empty where that is not so, or where both took turns.
+// cached says that a's data came from storage, and that of b, which was faster, from the page
+// cache, as in a first epoch and a later one. It is empty where that is not so, or where both took
+// turns.
 func cached(s *trace.Snapshot, a, b *attribution.SegmentStats) string {
 	c := &b.VsA
 	if c.Throughput.Ratio <= 1 || c.ByTurns() != "" || a.DataShare < moderate {

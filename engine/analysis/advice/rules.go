@@ -11,15 +11,15 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Rule looks for one thing to do. It promises no gain: what it says was measured,
-// or is an estimate with a ~ before it. What a knob is expected to gain is predicted for
-// whatever a rule advises, and marked so.
+// Rule looks for one thing to do. It promises no gain: what it says was measured, or is an estimate
+// with a ~ before it. The gain of a knob is predicted for whatever a rule advises, and marked as
+// predicted.
 type Rule struct {
 	Name  string
-	Group trace.Group // of causes that it is about, if any; a finding is then about a moderate share of the time or more
-	Data  bool        // it is about data, though of no group
-	Last  bool        // it speaks only where no rule of its group has a knob to turn
-	Back  bool        // it goes back to what was measured
+	Group trace.Group // the group of causes that it is about, if any; a finding must then be about a moderate share of the time
+	Data  bool        // it is about data, though it has no group
+	Last  bool        // it counts only where no rule of its group has a knob to turn
+	Back  bool        // it goes back to settings that were measured
 	Check func(*situation) (Finding, bool)
 }
 
@@ -32,24 +32,24 @@ type Finding struct {
 	From     string  // ... its value in force, empty when that is not known, and ...
 	Value    string  // ... the one to try; empty when no knob helps
 	Share    float64 // of the active time, 0 to 1, that it is about
-	Beside   bool    // Share is of all time, with that which is in no rate
-	Script   bool    // it is about what the script does beside loading and training, which no knob changes
-	Spun     bool    // what it costs may be more than Share: threads that wait for one without a core slow each other down
-	Barred   bool    // the knob that would help cannot be turned here, and Remedy is what would let it
-	Before   bool    // it is to be put right before a knob is turned, as that may harm until then
+	Beside   bool    // Share is of all time, also of time that no rate counts
+	Script   bool    // it is about what the script does besides loading and training, which no knob changes
+	Spun     bool    // the cost may be more than Share, because threads wait for one that has no core
+	Barred   bool    // the knob that would help cannot be turned here; Remedy says what would let it
+	Before   bool    // it must be put right first, because turning a knob before may harm
 
-	Most   float64 // ratio of throughput that there can be at the most; 0 where that is not known
-	Here   bool    // this host would still do the same work, so that it is what it can feed
-	Scales bool    // it is about what a sample costs, and gains as that becomes less
+	Most   float64 // the largest possible ratio of throughput; 0 where that is not known
+	Here   bool    // the host's work stays the same, so that Most is what this host can feed
+	Scales bool    // it is about the cost of a sample, and gains as that becomes less
 
 	Predicted trace.Prediction // of the value to try; none where the model cannot tell
 
 	Cause string // what went on in that time, where one cause stands out; else empty
 }
 
-// Gain is what there is to gain, in words: what the value to try is predicted to do or, where that cannot
-// be told, the throughput if the time that it is about were not lost, and what bounds it. Empty where
-// nothing is known.
+// Gain says what there is to gain: the predicted gain of the value to try. Where that is not known,
+// it is the throughput if the time that the finding is about were not lost, and what bounds it. It
+// is empty where nothing is known.
 func (f *Finding) Gain() string {
 	if f.Predicted.Made() {
 		return predict.Words(f.Predicted)
@@ -72,7 +72,8 @@ func (f *Finding) Gain() string {
 	return gain(saved) + " throughput if nothing but this time were saved"
 }
 
-// near is how much more than the time saved a bound may be to be said in its place.
+// near limits when only the bound is said: where it is at most so many times what saving the time
+// would give.
 const near = 1.05
 
 // Text is the finding in one sentence.
@@ -90,11 +91,11 @@ func (f *Finding) Text() string {
 	return text + ": " + f.Evidence
 }
 
-// rules are all there are. Where two are about equally much, the earlier one leads.
+// rules are all rules. Of two findings about the same share of the time, the earlier rule's leads.
 var rules = slices.Concat(undoRules, loaderRules, dataRules, deviceRules, hostRules, timeRules, torchRules, profileRules)
 
-// findings are what the rules have to say of a situation: knobs to turn, those that are
-// about most of the time first, and then what no knob helps against, unless that dwarfs them.
+// findings returns what the rules find. Knobs to turn come first, those about most of the time in
+// front, and then what no knob helps against. The latter leads where it is far larger.
 func (s *situation) findings() []Finding {
 	var out []Finding
 	var turned [trace.NumGroups]bool // groups that a knob may help
@@ -130,7 +131,7 @@ func (s *situation) findings() []Finding {
 	return out
 }
 
-// check is what a rule finds, if it is worth saying.
+// check returns what a rule finds; false where that is not worth saying.
 func (s *situation) check(r *Rule) (f Finding, ok bool) {
 	if r.Group == trace.GroupData && !s.loader.judged() {
 		return f, false
@@ -147,9 +148,9 @@ func (s *situation) check(r *Rule) (f Finding, ok bool) {
 	return s.knobs.unbar(f)
 }
 
-// most is the most that throughput can become, as a ratio, of what leaves the device its work: all that the device
-// takes with the cores to itself or, where the host's work stays as well, that it can feed; 0 where
-// that is not known.
+// most is the largest ratio by which throughput can grow while the device has the same work. It is
+// limited by what the device takes when it has the cores to itself. Where the host's work stays the
+// same too, it is limited by what the host can feed. It is 0 where that is not known.
 func (s *situation) most(r *Rule, f *Finding) float64 {
 	c, known := s.loader.capacity()
 	if !known || c.Spun || c.Device <= 0 || f.Script || f.Barred || r.Group == trace.GroupNone && !r.Data {
@@ -162,8 +163,8 @@ func (s *situation) most(r *Rule, f *Finding) float64 {
 	return float64(s.time.Active()) / float64(s.time.Steps) / least
 }
 
-// outweighed reports whether what a knob beside the loader is about is little against the
-// wait for data: the loader sets the pace then, and what the knob saves is waited again.
+// outweighed reports whether a knob that is not the loader's is about little time compared with the
+// wait for data. The loader then sets the pace, and time that the knob saves is spent waiting.
 func (s *situation) outweighed(r *Rule, f *Finding) bool {
 	switch r.Group {
 	case trace.GroupCopy, trace.GroupLaunch, trace.GroupSync:
@@ -174,10 +175,10 @@ func (s *situation) outweighed(r *Rule, f *Finding) bool {
 
 // others are what takes time and no knob helps against, as shares of the time.
 type others struct {
-	cores  float64 // taken by other processes, or by all together
-	beside float64 // of all time, loops that are in no rate
+	cores  float64 // taken by other processes, or by all processes together
+	beside float64 // share of all time of loops that no rate counts
 	script float64 // what else the script does
-	most   float64 // the most that one thing takes, but for those above and cores
+	most   float64 // the largest of anything else
 }
 
 func (o *others) add(r *Rule, f *Finding) {
@@ -193,13 +194,17 @@ func (o *others) add(r *Rule, f *Finding) {
 	}
 }
 
-// dwarfed is how many times a knob's share what no knob helps against must be to be said before it.
+// dwarfed is how many times larger than a knob's share something must be to lead before the knob,
+// where no knob helps against it.
 const dwarfed = 4
 
-// lead is 1 for a knob that may gain something, 2 for what is to be put right before, else 0. One that is about little of the
-// time does not lead where cores that are taken cost far more: it can gain its share at the
-// most, and a prediction on such a host is wide. Nor does one where it is the script that takes
-// far more, beside its steps or in them; nor one that may help or harm, before what takes more.
+// lead orders findings: 2 is what must be put right first, 1 a knob that may gain something, 0
+// anything else.
+//
+// A knob gets 0 where it is about little of the time and taken cores cost far more, because it can
+// gain at most its share and predictions on such a host are wide. It gets 0 too where the script
+// takes far more, in its steps or beside them. And it does where it may help or harm and something
+// else takes more.
 func (f *Finding) lead(o *others) int {
 	switch {
 	case f.Before:
@@ -216,12 +221,12 @@ func (f *Finding) lead(o *others) int {
 	return 1
 }
 
-// alike is the part of another's share from which a finding is about as much of the time: from one
-// window to the next either may be the larger one.
+// alike is the part of another finding's share from which two are about as much of the time: in the
+// next window either may be the larger one.
 const alike = 0.8
 
-// surer has a knob lead that is predicted to gain in any case, in place of one that is about as much
-// of the time and may harm: else the two would take turns as shares waver.
+// surer lets a knob lead that is predicted to gain in any case, before one that is about as much of
+// the time and may harm. Otherwise the two would swap places as shares fluctuate.
 func surer(out []Finding, o *others) {
 	gains := func(f *Finding) bool { return predict.Gain(f.Predicted).Lo >= 1 }
 	if len(out) == 0 || out[0].lead(o) != 1 || !out[0].Predicted.Made() || gains(&out[0]) {
@@ -237,8 +242,8 @@ func surer(out []Finding, o *others) {
 	}
 }
 
-// deviceRules are about what is not the loader's: copies, launches, waiting for
-// results, and what nobody recorded.
+// deviceRules are about what is not the loader's: copies, launches, waits for results, and gaps
+// without a recorded cause.
 var deviceRules = []Rule{
 	{Name: "ceiling", Check: func(s *situation) (f Finding, ok bool) {
 		f = Finding{
@@ -287,7 +292,7 @@ var deviceRules = []Rule{
 			f.Remedy = "enqueue less: torch.compile fuses kernels and mode=\"reduce-overhead\" captures them as a graph, or take larger batches"
 		}
 		own, loads := ownLoading(s)
-		return f, !loads || 2*own.Share < f.Share // else it is not launching that takes the time
+		return f, !loads || 2*own.Share < f.Share // else it is the loop's own loading that takes the time
 	}},
 	{Name: "sync less", Group: trace.GroupSync, Last: true, Check: func(s *situation) (f Finding, ok bool) {
 		f = Finding{
@@ -309,7 +314,7 @@ var deviceRules = []Rule{
 		if s.session.imported() {
 			s.profile.notInTrace(&f)
 		}
-		if s.session.pytorch() && 2*s.time.between >= f.Share { // its loops are on record, and what it does outside of them is not
+		if s.session.pytorch() && 2*s.time.between >= f.Share { // its loops are recorded, and what it does outside of them is not
 			f.Remedy = "have the script do less between epochs, or do it less often"
 			f.Evidence = fmt.Sprintf("%s of the time goes by there, outside of loops over data (saving a checkpoint, for instance)", units.Prose.Percent(s.time.between))
 		}
@@ -317,13 +322,12 @@ var deviceRules = []Rule{
 	}},
 }
 
-// shortStep is how long a step computes, in ns, that a thread which is woken late once in
-// it may hold up.
+// shortStep is the length of a step's compute, in ns, below which one late wake-up of a thread can
+// hold it up.
 const shortStep = 1e6
 
-// largerBatches is for what the host does once a step, however many samples it has:
-// launches, small copies (of page-locked memory: the host waits for others), and waiting
-// for results.
+// largerBatches is for what the host does once in a step, however many samples it has: launches,
+// waits for results, and small copies of page-locked memory (for other copies the host waits).
 func largerBatches(s *situation) (f Finding, ok bool) {
 	f, ok = s.twiceTheBatch("the same launches, copies and waits then serve twice the samples")
 	f.Share = s.time.share(trace.GroupLaunch) + s.time.share(trace.GroupSync)
@@ -339,8 +343,8 @@ func largerBatches(s *situation) (f Finding, ok bool) {
 // startUp is what starting a kernel costs a GPU, in ns: about 2 to 3 us.
 const startUp = 2500
 
-// shortOperations is for a device whose operations are hardly longer than starting them
-// takes: its busy time then hardly grows with the batch. Only a GPU's do.
+// shortOperations is for a GPU whose operations are hardly longer than starting them takes, so that
+// its busy time hardly grows with the batch.
 func shortOperations(s *situation) (f Finding, ok bool) {
 	f, ok = s.twiceTheBatch(fmt.Sprintf("the device's operations take %s on average, hardly more than starting one", units.Prose.Time(int64(s.time.op))))
 	if s.time.op > 0 {
@@ -349,8 +353,8 @@ func shortOperations(s *situation) (f Finding, ok bool) {
 	return f, ok && f.Share >= 0.5 && !s.host.device
 }
 
-// twiceTheBatch is the finding that twice the batch size is worth trying; false where the
-// size is not known or twice as much is not to be had.
+// twiceTheBatch makes the finding that twice the batch size is worth trying. It is false where the
+// size is not known, or cannot be doubled.
 func (s *situation) twiceTheBatch(why string) (f Finding, ok bool) {
 	batch, known := s.knobs.number("batch_size")
 	f = s.knobs.turn("batch_size", strconv.Itoa(2*batch), why+"; the training changes with it")

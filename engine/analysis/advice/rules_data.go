@@ -9,8 +9,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// dataRules are about the data itself: where it lies, and samples and workers that are far
-// slower than the others. They say why, where no knob is left.
+// dataRules are about the data itself: where it lies, and samples and workers that are far slower
+// than others. They say why where no knob is left.
 var dataRules = []Rule{
 	{Name: "thrashing", Group: trace.GroupData, Last: true, Check: thrashing},
 	{Name: "small files", Group: trace.GroupData, Last: true, Check: smallFiles},
@@ -18,12 +18,12 @@ var dataRules = []Rule{
 	{Name: "slow samples", Data: true, Check: slowSamples},
 }
 
-// leastStorage is how many bytes from storage an epoch reads, at least, before anything
-// is said of the page cache: less is the program's own files.
+// leastStorage is how many bytes an epoch must read from storage before the page cache is
+// mentioned: less may be the program's own files.
 const leastStorage = 16 << 20
 
-// thrashing is for data that every epoch reads from storage again, because the page cache
-// does not keep it until then.
+// thrashing is for data that every epoch reads from storage again, because the page cache does not
+// keep it.
 func thrashing(s *situation) (f Finding, ok bool) {
 	first, last, ok := s.session.epochs()
 	if !ok {
@@ -40,11 +40,11 @@ func thrashing(s *situation) (f Finding, ok bool) {
 	return f, known && once >= leastStorage && 2*again >= once && s.loader.Reading()
 }
 
-// A file is small while a disk takes longer to find it than to bring it: 128 KiB take a
-// disk of 500 MB/s a quarter of a millisecond.
+// smallFile is the size in bytes below which a disk takes longer to find a file than to read it: a
+// disk of 500 MB/s reads 128 KiB in a quarter of a millisecond.
 const smallFile = 128 << 10
 
-// smallFiles is for a data set of one small file a sample, read from storage.
+// smallFiles is for a data set that has a small file for each sample, read from storage.
 func smallFiles(s *situation) (f Finding, ok bool) {
 	bytes, known := s.session.fromStorage(s.session.from, s.session.to)
 	each := bytes / float64(max(1, s.time.Samples))
@@ -57,7 +57,7 @@ func smallFiles(s *situation) (f Finding, ok bool) {
 	return f, known && slices.Contains([]string{"imagefolder", "npy-folder"}, s.session.Meta.Format) && bytes >= leastStorage && each >= 1<<10 && each < smallFile && s.loader.Reading()
 }
 
-// A worker or a sample is far slower than the others from so many times their median.
+// A worker or a sample is far slower than the others when it takes so many times their median.
 const (
 	farSlowerWorker = 1.5
 	farSlowerSample = 10
@@ -75,11 +75,11 @@ func slowWorker(s *situation) (f Finding, ok bool) {
 	return f, others > 0 && its >= farSlowerWorker*others
 }
 
-// slowSamples is for samples that are far slower than others each time that they are
-// loaded, so that it is they and not the host: what they waited for a core does not count.
+// slowSamples is for samples that are far slower than others each time that they are loaded, so
+// that they and not the host are the reason. Waits for a core do not count.
 func slowSamples(s *situation) (f Finding, ok bool) {
 	w := s.session.Worst
-	const few = 50 // batches, to know what is usual
+	const few = 50 // batches that tell what is usual
 	if w == nil || w.Pieces.N() < few {
 		return f, false
 	}

@@ -16,8 +16,8 @@ var hostRules = []Rule{
 	{Name: "hot", Check: hot},
 }
 
-// quota is for a container whose CPU time runs out while threads could still use some.
-// It rests on the kernel's count of periods (nr_throttled over nr_periods in cpu.stat).
+// quota is for a container whose CPU quota runs out while threads want to run. It uses the kernel's
+// count of periods (nr_throttled over nr_periods in cpu.stat).
 func quota(s *situation) (f Finding, ok bool) {
 	throttled, _ := s.session.gauge(trace.GaugeThrottled)
 	f = Finding{
@@ -31,12 +31,12 @@ func quota(s *situation) (f Finding, ok bool) {
 	return f, s.host.Throttled && f.Share >= moderate
 }
 
-// faultsOfSwap is how many pages a second this process waits for a disk for, at least,
-// where it is short of memory. A program that starts waits for some pages of its file too.
+// faultsOfSwap is how many pages a second this process must wait for before it counts as short of
+// memory. A program that starts waits for some pages of its file too.
 const faultsOfSwap = 20
 
-// swap is for memory that lies on a disk. Major faults alone may be a mapped file's; with
-// tasks that wait for memory they are not.
+// swap is for memory that was moved to a disk. Major faults may also come from a mapped file,
+// unless tasks wait for memory too.
 func swap(s *situation) (f Finding, ok bool) {
 	faults, known := s.session.gauge(trace.GaugeMajorFaults)
 	pressure, told := s.session.gauge(trace.GaugePressureMemory)
@@ -49,11 +49,11 @@ func swap(s *situation) (f Finding, ok bool) {
 	return f, known && told && faults >= faultsOfSwap && f.Share >= moderate
 }
 
-// Memory is short from this share of what the process may have. Beyond it the kernel
-// reclaims what it can and then ends the process.
+// memoryShort is the share of the memory that this process may have from which it is short. Beyond
+// it the kernel reclaims what it can and then ends the process.
 const memoryShort = 0.95
 
-// memoryLimit is for a run that is about to be ended for its memory.
+// memoryLimit is for a run that the kernel may soon end for its memory.
 func memoryLimit(s *situation) (f Finding, ok bool) {
 	top, known := s.session.highest(trace.GaugeHostMemory)
 	f = Finding{
@@ -72,7 +72,7 @@ func memoryLimit(s *situation) (f Finding, ok bool) {
 	return f, known && top/100 >= memoryShort && !swaps && !copies
 }
 
-// hot is for a GPU that lowers its clock because of heat, by the driver's word.
+// hot is for a GPU whose clock the driver lowers because of heat.
 func hot(s *situation) (f Finding, ok bool) {
 	share, known := s.session.gauge(trace.GaugeHot)
 	f = Finding{

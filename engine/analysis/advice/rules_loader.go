@@ -11,8 +11,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// loaderRules are about the time in which the device waits for data. All but the first
-// need to know the loader's settings, so it is of no group.
+// loaderRules are about the time in which the device waits for data. All but the first need to know
+// the loader's settings, so the first has no group.
 var loaderRules = []Rule{
 	{Name: "unknown workers", Check: unknownWorkers},
 	{Name: "persistent workers", Group: trace.GroupData, Check: persistentWorkers},
@@ -43,8 +43,8 @@ func unknownWorkers(s *situation) (f Finding, ok bool) {
 	return f, !known && !s.session.pytorch() && !s.time.ceiling() && f.Share >= moderate
 }
 
-// persistentWorkers is about what each epoch's start costs: workers that start, and
-// a queue that is empty until they have loaded.
+// persistentWorkers is about what the start of each epoch costs: workers start, and the queue is
+// empty until they have loaded.
 func persistentWorkers(s *situation) (f Finding, ok bool) {
 	f = s.knobs.turn("persistent_workers", "on", "workers then live on from epoch to epoch and load ahead across the boundary")
 	f.Share = s.loader.starts()
@@ -52,13 +52,13 @@ func persistentWorkers(s *situation) (f Finding, ok bool) {
 		f.Evidence = fmt.Sprintf("%s of the wait for data is in the first steps of epochs; %s", units.Prose.Percent(s.time.opening/s.time.DataShare()), f.Evidence)
 	}
 	f.Evidence = join(f.Evidence, s.loader.startUp())
-	// Where no core is free, loading ahead gains nothing, but workers that need not start do: by
-	// more than is seen of it where they are processes, which the kernel makes and takes apart.
+	// Where no core is free, loading ahead gains nothing, but workers that need not start do. Where
+	// they are processes, which the kernel makes and destroys, they gain more than the spans show.
 	off := f.From != "" && knob.Off(f.From)
 	return f, s.loader.workers > 0 && off && (!s.loader.computing() || s.time.Share(trace.CauseStartup) >= moderate || s.loader.atStarts())
 }
 
-// epochStarts is what is left to say when the workers persist already.
+// epochStarts is for epochs' starts that cost time although the workers persist already.
 func epochStarts(s *situation) (f Finding, ok bool) {
 	f = Finding{
 		Remedy:   "make epochs longer",
@@ -86,7 +86,7 @@ func pageLocking(s *situation) (f Finding, ok bool) {
 	return f, true
 }
 
-// straggler is about the waits for a batch whose turn it was while others were ready.
+// straggler is for waits for the batch whose turn it is while others are ready.
 func straggler(s *situation) (f Finding, ok bool) {
 	why := "the step loop waited for the batch next in order while others were ready"
 	if s.loader.headed {
@@ -97,8 +97,8 @@ func straggler(s *situation) (f Finding, ok bool) {
 	return f, s.levers.ordered()
 }
 
-// moreReads lets workers ask for more at a time where most of what they read is waiting for
-// an object store to begin to send: that costs no thread, and no memory for a batch.
+// moreReads lets workers ask for more at a time where most of their reading is waiting for an
+// object store to begin to send. That costs no thread, and no memory for a batch.
 func moreReads(s *situation) (f Finding, ok bool) {
 	first, rest := s.time.Share(trace.CauseFirstByte), s.time.Share(trace.CauseRead)
 	now, known := s.knobs.number("reads_in_flight")
@@ -109,10 +109,10 @@ func moreReads(s *situation) (f Finding, ok bool) {
 	return f, known && value > now && first >= moderate && first >= rest && !s.loader.computing() && !s.tried.refused("reads_in_flight", strconv.Itoa(value))
 }
 
-// moreWorkers raises num_workers to what the measured times ask for, where that can
-// gain anything: while cores are free, while the step loop loads by itself, or while
-// other processes take turns on the cores. Each worker holds batches in memory, so a step
-// up is at most fourfold, or to 8.
+// moreWorkers raises num_workers to what the measured times call for, where that can gain
+// something: while cores are free, while the step loop loads by itself, or while other processes
+// take turns on the cores. Each worker holds batches in memory, so a step up is at most fourfold,
+// or to 8.
 func moreWorkers(s *situation) (f Finding, ok bool) {
 	value := s.levers.moreWorkers()
 	why := s.loader.times()
@@ -135,8 +135,8 @@ func moreWorkers(s *situation) (f Finding, ok bool) {
 	return f, s.loader.workers < value && repeated == "" && !s.relieved() && !s.loader.serial()
 }
 
-// relieved reports whether the device can take work off cores that others want too: that
-// leaves less to be done, where more workers would get turns at the others' expense.
+// relieved reports whether the device can take work off cores that other processes want too. That
+// leaves less to be done, while more workers would get turns at the expense of the others.
 func (s *situation) relieved() bool {
 	if s.loader.workers == 0 || !s.host.Crowded() {
 		return false
@@ -145,12 +145,12 @@ func (s *situation) relieved() bool {
 	return ok
 }
 
-// onDevice is said in place of more workers where cores are crowded.
+// onDevice replaces more workers where cores are crowded.
 var onDevice = Rule{Name: "transforms on the device", Group: trace.GroupData, Check: deviceTransforms}
 
-// fewerWorkers is for a device that computes on cores which more workers than there are
-// cores keep busy. Where the device is another, so many of them only hold memory. Where
-// other processes want the cores too, fewer workers would leave the turns to those.
+// fewerWorkers is for a device that computes on cores which more workers than cores keep busy.
+// Where the device has cores of its own, so many workers only hold memory. Where other processes
+// want the cores too, fewer workers would leave them the turns.
 func fewerWorkers(s *situation) (f Finding, ok bool) {
 	full := int(math.Ceil(s.host.All))
 	f = s.knobs.turn("num_workers", strconv.Itoa(full), join(fmt.Sprintf("%d workers take turns with the training on %s", s.loader.workers, units.Counted(full, "core", "cores")), s.loader.times()))
@@ -158,7 +158,7 @@ func fewerWorkers(s *situation) (f Finding, ok bool) {
 	return f, s.host.device && full > 0 && s.loader.workers > full && s.loader.computing() && !s.host.Crowded()
 }
 
-// deviceTransforms takes work off cores that have none to spare.
+// deviceTransforms moves work from cores that are all busy to the device.
 func deviceTransforms(s *situation) (f Finding, ok bool) {
 	part := s.loader.Part(trace.KindTransform) + s.loader.Part(trace.KindCollate)
 	why := join(fmt.Sprintf("no core is free, and ~%s of the loading is transforms that the device can do", units.Prose.Percent(part)), s.loader.times())
@@ -170,8 +170,8 @@ func deviceTransforms(s *situation) (f Finding, ok bool) {
 	return f, s.loader.computing() && s.knobs.can("device_transforms") && !s.host.device
 }
 
-// bursts is for a loader that is fast enough on average and late all the same, or is predicted to gain from
-// a longer queue though it is not.
+// bursts is for a loader that is fast enough on average and still late, or one that is predicted to
+// gain from a longer queue.
 func bursts(s *situation) (f Finding, ok bool) {
 	n, ok := s.levers.morePrefetch()
 	if !ok || s.loader.workers == 0 || s.loader.computing() {
@@ -184,7 +184,7 @@ func bursts(s *situation) (f Finding, ok bool) {
 		queue, workers := knob.Setting{Name: f.Knob, Value: f.Value}, knob.Setting{Name: "num_workers", Value: strconv.Itoa(more)}
 		alone, known := s.knobs.predict(workers)
 		if q, ok := s.knobs.predict(queue); ok && known && predict.Gain(alone).Value >= predict.Gain(q).Value {
-			return f, s.levers.keepsUp() // it is the workers that are too few
+			return f, s.levers.keepsUp() // too few workers are the reason
 		}
 		if p, ok := s.knobs.predict(queue, workers); ok {
 			f.Evidence = join(f.Evidence, fmt.Sprintf("with num_workers %d as well, %s", more, predict.Words(p)))
@@ -193,7 +193,7 @@ func bursts(s *situation) (f Finding, ok bool) {
 	return f, longer > 0 || s.levers.keepsUp()
 }
 
-// elsewhere is what there is to do about other processes that take the cores.
+// elsewhere is the remedy against other processes that take the cores.
 const elsewhere = "no knob helps here: stop the other processes, or move them or this training to another host"
 
 // neighbours is for cores that other processes take.
@@ -208,7 +208,7 @@ func neighbours(s *situation) (f Finding, ok bool) {
 	return f, s.loader.computing() && s.host.Crowded() && !s.host.Throttled
 }
 
-// hostLimit is for a host that loads as fast as it can, and not fast enough.
+// hostLimit is for a host that loads as fast as it can, which is not fast enough.
 func hostLimit(s *situation) (f Finding, ok bool) {
 	f = Finding{
 		Remedy: "no knob helps here: " + s.loader.cheaper() + ", or use a host with more cores",
@@ -224,7 +224,7 @@ func hostLimit(s *situation) (f Finding, ok bool) {
 	return f, s.loader.computing() && !s.host.Crowded() && !s.host.Throttled
 }
 
-// storage is for reads that are late with as many of them under way as can be had.
+// storage is for reads that are late although as many as possible are under way.
 func storage(s *situation) (f Finding, ok bool) {
 	f = Finding{
 		Remedy: "no knob helps here: put the data on faster storage or into larger files",
@@ -235,7 +235,7 @@ func storage(s *situation) (f Finding, ok bool) {
 	return f, s.loader.Reading() && !s.loader.computing() && !s.said(thrashing, smallFiles, sharedLock)
 }
 
-// unevenBatches is what is left to say when the loader should keep up and does not.
+// unevenBatches is for a loader that should keep up and does not.
 func unevenBatches(s *situation) (f Finding, ok bool) {
 	f = Finding{
 		Remedy:   "no knob that is left helps: make samples alike in cost, or shuffle them so that slow ones do not follow each other",
@@ -244,7 +244,7 @@ func unevenBatches(s *situation) (f Finding, ok bool) {
 	return f, !s.loader.computing() && !s.loader.Reading() && !s.said(slowWorker, cheapBatches)
 }
 
-// said reports whether another rule says it better.
+// said reports whether one of other rules applies, which then says it better.
 func (s *situation) said(others ...func(*situation) (Finding, bool)) bool {
 	for _, check := range others {
 		if _, ok := check(s); ok {

@@ -8,9 +8,9 @@ import (
 )
 
 // The thresholds of PyTorch's TensorBoard plugin (analyze in profiler/data.py of
-// tb_plugin, github.com/pytorch/kineto). Its one for the DataLoader is moderate.
+// tb_plugin, github.com/pytorch/kineto). Its threshold for the DataLoader is moderate.
 const (
-	muchCommunication = 0.10 // of the time: as much is usual
+	muchCommunication = 0.10 // of the time: so much is usual
 	idleHalf          = 0.50 // of the time
 	hardlyUsed        = 0.01 // of the time of the busiest: a stray kernel of a process that trains on another GPU
 	fullMemory        = 0.90 // of what the GPU has
@@ -23,7 +23,7 @@ var profileRules = []Rule{
 			Remedy:   "look first who comes late, in the traces of all ranks (the one that communicates least); else communicate less: accumulate gradients, take larger batches or compress gradients (DDP communication hooks)",
 			Evidence: "who comes early to an exchange waits in it for the last rank", Share: s.time.share(trace.GroupCommunication),
 		}
-		if s.profile.known() && len(s.profile.GPUs) > 0 { // of a host alone it may be beside its operators
+		if s.profile.known() && len(s.profile.GPUs) > 0 { // in a trace of the host alone it may overlap operators
 			f.Evidence = "that time is not hidden behind kernels, and " + f.Evidence
 		}
 		return f, f.Share > muchCommunication
@@ -50,7 +50,7 @@ var profileRules = []Rule{
 		f = Finding{
 			Remedy:   "try a larger batch size; the training changes with it",
 			Evidence: fmt.Sprintf("kernels run on GPU %d only %s of the time", g.ID, units.Prose.Percent(g.Utilisation)),
-			Share:    s.time.share(trace.GroupLaunch), // what larger batches may spare
+			Share:    s.time.share(trace.GroupLaunch), // what larger batches may save
 		}
 		return f, true
 	}},
@@ -68,8 +68,8 @@ var profileRules = []Rule{
 	}},
 }
 
-// ownLoading is for a loop that loads its batches itself, in a range that it named, which a trace
-// counts as the host's work like any other. PyTorch's TensorBoard plugin does, too.
+// ownLoading is for a loop that loads its batches by itself in a range with a name. A trace counts
+// that as the host's work; so does PyTorch's TensorBoard plugin.
 func ownLoading(s *situation) (f Finding, ok bool) {
 	if !s.profile.known() {
 		return f, false
@@ -84,7 +84,7 @@ func ownLoading(s *situation) (f Finding, ok bool) {
 	return f, f.Share >= moderate
 }
 
-// noSteps is for a trace that does not tell one step from the next.
+// noSteps is for a trace that does not mark steps.
 func noSteps(s *situation) (f Finding, ok bool) {
 	f.Evidence = "the trace has no steps (ProfilerStep#), so all of it counts as one, its start and end included: give torch.profiler.profile a schedule, and call its step() after each batch"
 	return f, s.profile.known() && len(s.profile.Steps) == 1 && s.profile.Steps[0].Name == trace.WholeTrace

@@ -8,15 +8,15 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// timeRules are about how the time of steps is spread. They speak where no cause of
-// waiting is large: else the rules of that cause have said why.
+// timeRules are about how the time of steps varies. They apply where no cause of waiting is large;
+// otherwise that cause's rules have said why.
 var timeRules = []Rule{
 	{Name: "long tail", Check: longTail},
 	{Name: "drift", Check: drift},
 	{Name: "low utilisation", Check: lowUtilisation},
 }
 
-// quiet reports whether no group of causes takes a share that a rule of it speaks of.
+// quiet reports whether no group of causes has a share that its rules would speak of.
 func (s *situation) quiet() bool {
 	for g := range trace.NumGroups {
 		if g != trace.GroupPaused && s.time.share(g) >= moderate {
@@ -26,8 +26,7 @@ func (s *situation) quiet() bool {
 	return s.host.lostToHost() < moderate && !s.time.ceiling()
 }
 
-// longTail is for steps that take more than twice the median, where together they take
-// more time than a rule would overlook.
+// longTail is for steps that take more than twice the median, and together enough time to matter.
 func longTail(s *situation) (f Finding, ok bool) {
 	const few = 50 // steps
 	if s.time.plain.N() < few {
@@ -56,12 +55,12 @@ func longTail(s *situation) (f Finding, ok bool) {
 			units.Count(long.Steps), units.Counted(long.Steps+usualStep.Steps, "step", "steps"), units.Prose.Time(usual), units.Prose.Time(worst), why),
 		Share: float64(beyond) / float64(max(1, all)),
 	}
-	// Where the device is the host's own cores, whoever else had those made it slower.
+	// Where the device computes on the host's cores, whoever else used those made it slower.
 	return f, s.quiet() && f.Share >= moderate && !(ours && s.host.device)
 }
 
-// longer says what the long steps have more of than the others, and whether that is the
-// device's own time.
+// longer says what long steps have more of than the others, and whether it is the device's own
+// time.
 func longer(long, usual *trace.Totals) (text string, device bool) {
 	per := func(ns int64, t *trace.Totals) float64 { return float64(ns) / float64(t.Steps) }
 	most := per(long.Busy, long) - per(usual.Busy, usual)
@@ -74,22 +73,22 @@ func longer(long, usual *trace.Totals) (text string, device bool) {
 	return text, device
 }
 
-// A drift is a change of the device's own time for a sample of this much at least, over
-// this long at least.
+// A drift is a change of the device's own time for a sample by at least so much, over at least so
+// long.
 const (
 	driftShare = 0.10
 	driftOver  = int64(20e9) // ns
 )
 
-// drift is for a device that becomes slower at the same work. A device that is the host's
-// own cores is left out: others take those, which rules of the host tell.
+// drift is for a device that becomes slower at the same work. It leaves out a device on the host's
+// own cores, which other processes take; rules of the host tell that.
 func drift(s *situation) (f Finding, ok bool) {
 	blocks := s.session.Tally(s.time.segment).Blocks.List()
 	third := len(blocks) / 3
 	if third < 4 || s.host.device || s.session.to-s.session.from <= 0 {
 		return f, false
 	}
-	early, late := span(blocks[:third]), span(blocks[len(blocks)-third:])
+	early, late := timeASample(blocks[:third]), timeASample(blocks[len(blocks)-third:])
 	f = Finding{
 		Remedy: "look at the GPU's temperature and clock, and at who else uses it",
 		Evidence: fmt.Sprintf("the device computes %s for a sample where it took %s at the start of these settings%s",
@@ -99,13 +98,13 @@ func drift(s *situation) (f Finding, ok bool) {
 	return f, early.mean > 0 && late.least > early.most && late.mean >= (1+driftShare)*early.mean && early.active+late.active >= driftOver*2/3
 }
 
-// stretch is the device's own time for a sample over some blocks, in ns.
-type stretch struct {
+// sampleTime is the device's own time for a sample over some blocks, in ns.
+type sampleTime struct {
 	mean, least, most float64
 	active            int64 // ns that they took
 }
 
-func span(blocks []trace.Block) (s stretch) {
+func timeASample(blocks []trace.Block) (s sampleTime) {
 	var busy, samples int64
 	for i := range blocks {
 		b := &blocks[i]
@@ -125,8 +124,7 @@ func span(blocks []trace.Block) (s stretch) {
 	return s
 }
 
-// fewBusy is the utilisation under which a device is told to be idle although no cause
-// of it is large.
+// fewBusy is the utilisation below which a device counts as idle although no single cause is large.
 const fewBusy = 0.80
 
 // lowUtilisation is for a device that idles for many small reasons.

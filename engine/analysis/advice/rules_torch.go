@@ -13,8 +13,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// torchRules are about what only a training in PyTorch has: Python processes for workers,
-// and threads of its own. What the loader's rules say is said in its words (inTorch).
+// torchRules are about what only a training in PyTorch has: Python processes as workers, and
+// threads of its own.
 var torchRules = []Rule{
 	{Name: "torch threads", Check: torchThreads},
 	{Name: "threads of workers", Group: trace.GroupData, Check: workerThreads},
@@ -29,9 +29,9 @@ var torchRules = []Rule{
 	{Name: "rest of the script", Check: restOfScript},
 }
 
-// torchThreads is for a training on the CPU whose own threads, what workers compute and what other
-// processes take are more than the cores, and whose threads wait for one. A core of which others
-// leave a part is still worth a thread.
+// torchThreads is for a training on the CPU whose threads wait for cores, because its own threads,
+// its workers and other processes together want more than there are. A core that others use in part
+// is still worth a thread.
 func torchThreads(s *situation) (f Finding, ok bool) {
 	threads, err := strconv.Atoi(s.session.fact(trace.TorchThreads))
 	used, left, while := s.loader.workersUse(), s.host.All, ""
@@ -60,9 +60,9 @@ func torchThreads(s *situation) (f Finding, ok bool) {
 	return f, err == nil && s.session.pytorch() && s.host.device && threads > fewer && s.host.starved >= moderate && f.Share >= moderate
 }
 
-// workerThreads is for workers that compute with several threads each on cores of which none is
-// free: these take turns, wait for each other, and spin while they do. By how much they hold each
-// other up is not measured, and where the cores are shared anyway it may be little.
+// workerThreads is for workers that each compute with several threads while no core is free. Such
+// threads take turns, wait for each other, and spin meanwhile. How much that costs is not measured;
+// where the cores are shared anyway it may be little.
 func workerThreads(s *situation) (f Finding, ok bool) {
 	more, known := s.session.gauge(trace.GaugeWorkerThreads)
 	f = Finding{
@@ -80,12 +80,12 @@ func workerThreads(s *situation) (f Finding, ok bool) {
 	return f, known && s.loader.workers > 1 && s.loader.computing() && more >= s.host.All/10
 }
 
-// heavyWorker is the memory of a worker's own, in bytes, from which the data set is likely
-// to be in it, or PyTorch.
+// heavyWorker is how much memory of its own, in bytes, a worker must have for the data set, or
+// PyTorch, to be likely in it.
 const heavyWorker = 256 << 20
 
-// workerMemory is for memory that is short because each worker has a copy of its own of what
-// the data set holds, or of PyTorch.
+// workerMemory is for memory that is short because each worker has its own copy of what the data
+// set holds, or of PyTorch.
 func workerMemory(s *situation) (f Finding, ok bool) {
 	each, _ := s.session.gauge(trace.GaugeWorkerBytes)
 	top, known := s.session.highest(trace.GaugeHostMemory)
@@ -97,8 +97,8 @@ func workerMemory(s *situation) (f Finding, ok bool) {
 	return f, s.loader.workers > 0 && each >= heavyWorker && known && top/100 >= memoryShort
 }
 
-// watchedLoop is for a loop that takes its batches from something else than a DataLoader, of
-// which there is nothing to change.
+// watchedLoop is for a loop that takes its batches from something other than a DataLoader, which
+// has no settings to change.
 func watchedLoop(s *situation) (f Finding, ok bool) {
 	_, known := s.knobs.number("num_workers")
 	f = Finding{
@@ -109,8 +109,8 @@ func watchedLoop(s *situation) (f Finding, ok bool) {
 	return f, s.session.pytorch() && !known && f.Share >= moderate
 }
 
-// takingBatches is for batches that are ready in time, and all the same take the loop long to
-// take from a worker process: longer than to load them itself, where samples are cheap.
+// takingBatches is for batches that are ready in time but take the loop long to take from a worker
+// process. Where samples are cheap, loading them in the loop is faster.
 func takingBatches(s *situation) (f Finding, ok bool) {
 	f = Finding{Remedy: "no knob helps here: give a batch fewer and smaller tensors, or more samples"}
 	each := s.time.Stall[trace.CauseDataLoader] / max(1, s.time.Steps)
@@ -137,7 +137,7 @@ func cheapBatches(s *situation) (f Finding, ok bool) {
 	return f, ok && predict.Gain(p).Hi < 1
 }
 
-// mostly is the part of what loading takes from which one phase is most of it.
+// mostly is the share of loading from which one phase is most of it.
 const mostly = 0.5
 
 // collating is for workers that spend most of their time on putting batches together and handing
@@ -152,7 +152,7 @@ func collating(s *situation) (f Finding, ok bool) {
 	return f, s.session.pytorch() && part >= mostly && !s.said(cheapBatches)
 }
 
-// sharedLock is for workers that wait for each other, of which more load no faster.
+// sharedLock is for workers that wait for each other, so that more of them load no faster.
 func sharedLock(s *situation) (f Finding, ok bool) {
 	if !s.loader.serial() {
 		return f, false
@@ -165,7 +165,7 @@ func sharedLock(s *situation) (f Finding, ok bool) {
 	return f, true
 }
 
-// slowestRank is for a distributed training of which one rank holds the others up.
+// slowestRank is for a distributed training in which one rank holds up the others.
 func slowestRank(s *situation) (f Finding, ok bool) {
 	ranks := s.session.Ranks(0, s.session.Now)
 	at, why := attribution.SlowestRank(ranks)
@@ -182,19 +182,19 @@ func slowestRank(s *situation) (f Finding, ok bool) {
 	}, true
 }
 
-// otherMachines is for ranks that this one exchanges gradients with, and of which nothing is known here.
+// otherMachines is for ranks on other machines, of which this session knows nothing.
 func otherMachines(s *situation) (f Finding, ok bool) {
 	ranks, all := s.script.elsewhere()
 	return Finding{Evidence: fmt.Sprintf("%d of the %d ranks are on other machines and not in this session: steps wait for those too, and gpustall torch there tells what they wait for", ranks, all)}, ranks > 0
 }
 
-// wholeDatasets is for workers that yield the same samples, which many a script has without knowing.
+// wholeDatasets is for workers that each yield the same samples, which the user may not know.
 func wholeDatasets(s *situation) (f Finding, ok bool) {
 	return Finding{Evidence: fmt.Sprintf("nothing in %s asks which worker it is in (torch.utils.data.get_worker_info), so that each of %d workers yields all of its samples: if they are not random, an epoch has each %d times",
 		s.session.Meta.Dataset, s.loader.workers, s.loader.workers)}, s.session.fact(trace.WorkersYield) != "" && s.loader.workers > 1
 }
 
-// evaluation is for loops that do not train and take much of the time, which is in no share.
+// evaluation is for loops that do not train and take much of the time, which no share counts.
 func evaluation(s *situation) (f Finding, ok bool) {
 	k, known := s.script.loop()
 	all := k.Aside + k.Wait + k.Body
@@ -214,9 +214,9 @@ func evaluation(s *situation) (f Finding, ok bool) {
 	return f, part >= high
 }
 
-// restOfScript is for what a script does with a batch beside forward and backward passes and
-// optimizers' steps. A forward pass takes about half as long as its backward pass, which
-// computes two products for each of its own.
+// restOfScript is for what a script does with a batch besides forward and backward passes and the
+// optimizer's steps. A forward pass takes about half as long as its backward pass, which computes
+// two products for each of its own.
 func restOfScript(s *situation) (f Finding, ok bool) {
 	k, known := s.script.loop()
 	all := k.Wait + k.Body

@@ -14,28 +14,29 @@ type script struct {
 	host    *host
 }
 
-// scripted reports whether what is busy is a script with its batch in hand, whatever it does
-// with it: on a CPU nothing tells a device's work from the rest.
+// scripted reports whether busy time means that the script has a batch in hand, whatever it does
+// with it. On a CPU nothing tells the device's work from the rest.
 func (p *script) scripted() bool {
 	return p.host.device && (p.session.pytorch() || p.session.imported())
 }
 
-// untrained says how much of a step the script is in neither of the parts that are told apart;
-// empty where none is. It goes on about its busy time.
+// untrained says how much of a step the script spends in neither backward passes nor the optimizer.
+// It is empty where that is not known. It continues a sentence about the busy time.
 func (p *script) untrained() string {
 	k, known := p.loop()
 	if !known || !p.scripted() || k.Backward <= 0 {
 		return ""
 	}
 	in := "neither backward passes nor the optimizer"
-	if k.Optimizer == 0 { // nor does an old PyTorch tell of one
+	if k.Optimizer == 0 { // an old PyTorch does not tell of the optimizer
 		in = "no backward pass"
 	}
 	each := func(ns int64) string { return units.Prose.Time(ns / max(1, k.Steps)) }
 	return fmt.Sprintf(", %s of %s a step in %s", each(k.Body-k.Backward-k.Optimizer), each(k.Wait+k.Body), in)
 }
 
-// elsewhere is how many ranks are on other machines, and how many there are; 0 where nobody said.
+// elsewhere is how many ranks are on other machines, and how many there are in all; 0 where that is
+// not known.
 func (p *script) elsewhere() (ranks, all int) {
 	all, _ = strconv.Atoi(p.session.fact("ranks"))
 	here, err := strconv.Atoi(p.session.fact("ranks here"))
@@ -45,8 +46,8 @@ func (p *script) elsewhere() (ranks, all int) {
 	return max(0, all-here), all
 }
 
-// loop is how the loop that the session is about did in the steps judged; false where that was
-// not measured.
+// loop returns what the session's own loop did in the steps judged; false where that was not
+// measured.
 func (p *script) loop() (k trace.Rank, known bool) {
 	ranks := p.session.Ranks(p.session.from, p.session.to)
 	if !p.session.pytorch() || len(ranks) == 0 {
@@ -56,7 +57,7 @@ func (p *script) loop() (k trace.Rank, known bool) {
 }
 
 // others says that the loop waits for other loaders than the one whose settings are shown; empty
-// where it does not, or little.
+// where it does so little or never.
 func (p *script) others() string {
 	k, known := p.loop()
 	if !known || 2*k.Other < k.Wait || k.Wait == 0 {

@@ -15,15 +15,15 @@ type session struct {
 	from, to int64 // ns
 }
 
-// fromStorage is how much was read from storage for this process between two moments, in
-// bytes: what the page cache had is none of it. False where that was not measured.
+// fromStorage is how many bytes were read from storage for this process between two moments,
+// without what the page cache had. It is false where that was not measured.
 func (s *session) fromStorage(from, to int64) (bytes float64, known bool) {
 	rate, _, n := s.GaugeOver(trace.GaugeDiskOurs, from, to)
 	return rate * float64(to-from) / 1e9, n > 0
 }
 
-// epochs are the first epoch's time and the newest one's that was run to its end; false
-// where there are no two such epochs.
+// epochs returns the time of the first epoch and of the newest complete one; false where there are
+// no two such epochs.
 func (s *session) epochs() (first, last passage, ok bool) {
 	e := s.Epochs
 	at := s.First.Start
@@ -42,7 +42,7 @@ func (s *session) epochs() (first, last passage, ok bool) {
 	return first, last, whole > 1 && first.to > first.from
 }
 
-// passage is an epoch's time in the run.
+// passage is the time of an epoch in the run.
 type passage struct {
 	from, to int64 // ns
 	trace.Totals
@@ -53,7 +53,7 @@ func (p *passage) perSample() float64 {
 	return float64(p.Active()) / float64(max(1, p.Samples))
 }
 
-// dataShare is the share of its active time that it waited for data, 0 to 1.
+// dataShare is the share of its active time in which the device waited for data, 0 to 1.
 func (p *passage) dataShare() float64 {
 	b := attribution.Breakdown{Totals: p.Totals}
 	return b.DataShare()
@@ -74,7 +74,7 @@ func (s *session) highest(name string) (value float64, known bool) {
 // fact is what the session says of the host; empty when it says nothing.
 func (s *session) fact(name string) string { return knob.ValueOf(s.Meta.Host, name) }
 
-// warmth is the GPU's temperature and clock, behind a sentence.
+// warmth is the GPU's temperature and clock, to be put after a sentence.
 func (s *session) warmth() (text string) {
 	if t, known := s.gauge("nvml_temperature"); known {
 		text = fmt.Sprintf(", at %.0f degrees C", t)
@@ -88,5 +88,5 @@ func (s *session) warmth() (text string) {
 // imported reports whether the session is of a profiler's trace.
 func (s *session) imported() bool { return s.Meta.Imported != "" }
 
-// pytorch reports whether the session is of a training in PyTorch that was watched.
+// pytorch reports whether the session is a watched training in PyTorch.
 func (s *session) pytorch() bool { return s.Meta.Watched() }

@@ -8,15 +8,15 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// settling is a run whose first epochs went otherwise than those since.
+// settling is a run whose first epochs went unlike those since.
 type settling struct {
 	attribution.Settling
-	left     bool  // they are among the steps to judge, which left them out ...
-	from, to int32 // ... and are of these epochs now
+	left     bool  // they were among the steps to judge, and were left out ...
+	from, to int32 // ... so that those steps are of these epochs
 }
 
-// settled are the steps of t from which the run went on as it does now, as far as they are in
-// memory: how an epoch went whose like does not come again is nothing to advise on.
+// settled leaves out the steps of t before the run went on as it does now, as far as the others are
+// in memory. An epoch whose like does not come again is nothing to advise on.
 func settled(s *trace.Snapshot, t *trace.Tally) (*trace.Tally, *settling) {
 	x, ok := attribution.SettlingOf(s, t.Segment, moderate)
 	if !ok {
@@ -39,7 +39,7 @@ func settled(s *trace.Snapshot, t *trace.Tally) (*trace.Tally, *settling) {
 	return &since, &settling{x, true, from, to}
 }
 
-// judged are the epochs of the steps judged; empty where none was left out.
+// judged names the epochs of the steps judged; empty where none was left out.
 func (x *settling) judged() string {
 	if x == nil || !x.left {
 		return ""
@@ -47,7 +47,7 @@ func (x *settling) judged() string {
 	return epochRange(x.from, x.to)
 }
 
-// epochRange names epochs, as people count, from 1: "epoch 1", "epochs 2 and 3", "epochs 2 to 9".
+// epochRange names epochs as people count, from 1: "epoch 1", "epochs 2 and 3", "epochs 2 to 9".
 func epochRange(from, to int32) string {
 	switch {
 	case from >= to:
@@ -58,8 +58,8 @@ func epochRange(from, to int32) string {
 	return fmt.Sprintf("epochs %d to %d", from+1, to+1)
 }
 
-// firstEpochs is for first epochs that waited for data by far more, or less, than those since.
-// What was read or made once and then kept is said to be so where loading itself became cheaper.
+// firstEpochs is for first epochs that waited for data far more, or far less, than those since.
+// Where loading itself became cheaper, it says what was read or made once and then kept.
 func firstEpochs(s *situation) (f Finding, ok bool) {
 	x := s.time.settling
 	if x == nil {
@@ -92,9 +92,9 @@ func firstEpochs(s *situation) (f Finding, ok bool) {
 	return f, true
 }
 
-// cheaper reports whether the first epochs waited more, and at least half of what loading takes
-// less since is time that it computed or was blocked: what it waited for a core is for others to
-// answer for.
+// cheaper reports whether the first epochs waited more and loading itself became cheaper since. At
+// least half of what loading takes less must be computing or blocked time, because waits for a core
+// depend on other processes.
 func (x *settling) cheaper() bool {
 	each := func(b *attribution.Breakdown) (all, own float64) {
 		load, w := b.Load, b.Work.Batch.Of(b.Load)

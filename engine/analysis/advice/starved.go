@@ -12,9 +12,9 @@ import (
 // queues are the states of an empty ready queue, by what the workers are bound by.
 var queues = map[trace.Bound]string{trace.BoundCPU: QueueCPU, trace.BoundCores: QueueCores, trace.BoundIO: QueueIO}
 
-// boundOf is what the phase that a cause of data is named after is bound by: when the
-// device waited for it or, where that was not measured, in general. Causes that are no
-// phase have none.
+// boundOf is what the phase of a cause of data is bound by: while the device waited for it or,
+// where that was not measured, in general. It is unknown for causes that are not named after a
+// phase.
 func boundOf(b *attribution.Breakdown, c trace.Cause) trace.Bound {
 	for k := trace.KindRead; k.IsPhase(); k++ {
 		if cause, _ := k.Cause(); cause != c {
@@ -28,15 +28,15 @@ func boundOf(b *attribution.Breakdown, c trace.Cause) trace.Bound {
 	return trace.BoundUnknown
 }
 
-// WithoutCore is the share of the time in which the device's threads could run that they had
-// no core, 0 to 1; 0 where they are not the host's or were not measured.
+// WithoutCore is the share of the time in which the device's threads could run and had no core, 0
+// to 1. It is 0 where they are not the host's, or that was not measured.
 func WithoutCore(s *trace.Snapshot, t *trace.Tally) float64 {
 	mean, _, _ := s.GaugeOver(trace.GaugeStarved, t.From, t.To)
 	return mean / 100
 }
 
-// SlowedMore says of two stretches of a run what the lack of cores does to the time in
-// which the device computes; empty where its threads hardly wait for one.
+// SlowedMore says of two stretches of a run how long the device's threads waited for a core in
+// each; empty where they hardly did.
 func SlowedMore(s *trace.Snapshot, a, b *trace.Tally) string {
 	before, after := WithoutCore(s, a), WithoutCore(s, b)
 	if max(before, after) < moderate {
@@ -45,8 +45,8 @@ func SlowedMore(s *trace.Snapshot, a, b *trace.Tally) string {
 	return fmt.Sprintf("its threads waited for a core %s of the time, before %s", units.Prose.Percent(after), units.Prose.Percent(before))
 }
 
-// starved is how much of its busy time, in ns, the device would not need if its threads
-// never waited for a core: 0 where that is not much.
+// starved is how much of its busy time, in ns, the device would not need if its threads never
+// waited for a core; 0 where that is little.
 func starved(b *attribution.Breakdown, share float64) int64 {
 	if share < high {
 		return 0
@@ -54,7 +54,7 @@ func starved(b *attribution.Breakdown, share float64) int64 {
 	return int64(share * float64(b.Busy))
 }
 
-// shortage says what the lack of cores does to the device, and who has them.
+// shortage says what the lack of cores costs the device, and who has the cores.
 func (s *situation) shortage() (text string) {
 	if starved(&s.time.Breakdown, s.host.starved) > 0 {
 		who := "the device"
@@ -72,8 +72,8 @@ func (s *situation) shortage() (text string) {
 	return text
 }
 
-// fewerThreads is for workers that compute on more threads than there are cores, and so
-// keep the step loop, or the cpu device, from one.
+// fewerThreads is for workers that compute on more threads than there are cores, so that the step
+// loop or the cpu device lacks one.
 func fewerThreads(s *situation) (f Finding, ok bool) {
 	full := int(s.host.All)
 	f = s.knobs.turn("num_workers", strconv.Itoa(full), fmt.Sprintf("%d workers and the training take turns on %s", s.loader.workers, units.Counted(full, "core", "cores")))

@@ -14,29 +14,29 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Outcome is what trying a value of a knob showed.
+// Outcome is the result of trying a value of a knob.
 type Outcome uint8
 
 // The outcomes.
 const (
-	Unclear Outcome = iota // too few steps, or something else changed as well
+	Unclear Outcome = iota // there are too few steps, or something else changed as well
 	Gain
 	Loss
-	NoGain // as fast as before, as far as could be told
+	NoGain // as fast as before, as far as can be told
 )
 
 // Trial is one change of one knob alone.
 type Trial struct {
-	Segment        int32 // that it began
+	Segment        int32 // which the change began
 	Knob, From, To string
 	Steps          int // steady ones, with the new value
 	Outcome        Outcome
-	Change         stats.Comparison // of the segment against the last one before it that has enough steps
+	Change         stats.Comparison // of the segment, compared with the last one before it that has enough steps
 
-	terms string // that it was made under
+	terms string // under which it was made
 }
 
-// termsOf are what makes trials under them comparable: the bottleneck that was injected.
+// termsOf is what must be equal for trials to be comparable: the injected bottleneck.
 func termsOf(knobs []knob.Setting) string {
 	var b strings.Builder
 	for _, k := range knobs {
@@ -47,15 +47,15 @@ func termsOf(knobs []knob.Setting) string {
 	return b.String()
 }
 
-// tried are the session's changes of one knob alone, in order: what is advised
-// follows from them, live, in a replay and in a report alike. What an experiment let take
-// turns was tried by it.
+// tried returns the session's changes of a single knob, in order. Advice follows from them, live,
+// in a replay and in a report alike. Settings that took turns in an experiment count as tried by
+// it.
 func tried(s *trace.Snapshot, rows []attribution.SegmentStats, xs []attribution.Experiment) []Trial {
 	out := alternated(s, xs)
 	for i := 1; i < len(rows); i++ {
 		a, b := before(rows, i), &rows[i]
 		name, alone := changedAlone(a.Segment.Knobs, b.Segment.Knobs)
-		if !alone || slices.ContainsFunc(out, func(t Trial) bool { // by an experiment, which is why b is in force
+		if !alone || slices.ContainsFunc(out, func(t Trial) bool { // b is in force because an experiment chose it
 			return a.Segment.Index < t.Segment && t.Segment < b.Segment.Index && t.Knob == name && t.To == knob.ValueOf(b.Segment.Knobs, name)
 		}) {
 			continue
@@ -77,8 +77,7 @@ func tried(s *trace.Snapshot, rows []attribution.SegmentStats, xs []attribution.
 	return out
 }
 
-// alternated are the trials of experiments: those that let one knob's values take turns,
-// and those of tunes.
+// alternated returns the trials of experiments: of A/B tests of one knob, and of tunes.
 func alternated(s *trace.Snapshot, xs []attribution.Experiment) []Trial {
 	var out []Trial
 	for i := range xs {
@@ -103,7 +102,7 @@ func alternated(s *trace.Snapshot, xs []attribution.Experiment) []Trial {
 	return out
 }
 
-// tuned are the trials of a tune that changed one knob of the best settings so far.
+// tuned returns the trials of a tune that changed one knob of the best settings so far.
 func tuned(x *attribution.Experiment) []Trial {
 	var out []Trial
 	best := slices.Clone(x.Settings[0])
@@ -129,9 +128,9 @@ func tuned(x *attribution.Experiment) []Trial {
 	return out
 }
 
-// before is what segment i is compared with: the last one before it that has enough
-// steps, so that a value passed through in a hurry stands in nobody's way; where none
-// has, the one just before.
+// before is the row that segment i is compared with: the last one before it that has enough steps.
+// So a value that was in force only for a moment does not count. Where none has enough steps, it is
+// the row just before.
 func before(rows []attribution.SegmentStats, i int) *attribution.SegmentStats {
 	for j := i - 1; j >= 0; j-- {
 		if rows[j].Stretch.Enough() {
@@ -153,15 +152,15 @@ func outcome(c *stats.Comparison) Outcome {
 	return Unclear
 }
 
-// inSpite reports whether the throughput changed against what became of the device's
-// own time, which then is no reason for it.
+// inSpite reports whether the throughput changed although the device's own time changed to the
+// opposite effect, so that the device is not the reason.
 func inSpite(c *stats.Comparison) bool {
 	return (c.Throughput.Ratio > 1) == (c.Busy.Ratio > 1)
 }
 
-// equalTerms reports whether two segments served real batches, with or without an
-// injected bottleneck both, and the script that is watched changed nothing by itself between
-// them: it may have gone on to other data.
+// equalTerms reports whether two segments can be compared. Both must have real batches, and both or
+// neither an injected bottleneck. And a watched script must have changed nothing by itself between
+// them, since it may have gone on to other data.
 func equalTerms(s *trace.Snapshot, a, b *attribution.SegmentStats) bool {
 	from, to := min(a.Segment.Index, b.Segment.Index), max(a.Segment.Index, b.Segment.Index)
 	for i := range s.Segments {
@@ -173,10 +172,10 @@ func equalTerms(s *trace.Snapshot, a, b *attribution.SegmentStats) bool {
 	return (fa|fb)&trace.FlagCeiling == 0 && (fa^fb)&trace.FlagInjected == 0
 }
 
-// deviceChanged reports whether the device's own time for a sample changed although
-// no knob did that changes its work: then the device or the host did, and what else
-// differs is no credit to a knob of the loader. The cpu device shares its cores with
-// the loader, so that there only other processes tell of a change.
+// deviceChanged reports whether the device's own time for a sample changed although no knob changed
+// its work. Then the device or the host changed, and what else differs is no credit to a knob of
+// the loader. The cpu device shares its cores with the loader, so there only the use by other
+// processes tells of a change.
 func deviceChanged(s *trace.Snapshot, a, b *attribution.SegmentStats, c *stats.Comparison) bool {
 	if c.Busy.Answer != stats.Different || s.Meta.DeviceKind == "cpu" && othersSteady(s, a, b) {
 		return false
@@ -184,8 +183,8 @@ func deviceChanged(s *trace.Snapshot, a, b *attribution.SegmentStats, c *stats.C
 	return SameWork(s.Meta.Specs, a.Segment.Knobs, b.Segment.Knobs)
 }
 
-// SteadyOthers is by how much of all cores the use by others may differ between what is
-// compared.
+// SteadyOthers is by how much the share of the cores that others use may differ between two
+// measurements that are compared.
 const SteadyOthers = 0.10
 
 // Others is the share of all cores that other processes used during some steps; NaN where
@@ -198,14 +197,13 @@ func Others(s *trace.Snapshot, t *trace.Tally) float64 {
 	return percent / 100
 }
 
-// othersSteady reports whether other processes are known to have used as much of the
-// cores in both segments.
+// othersSteady reports whether other processes are known to have used about as much of the cores in
+// both segments.
 func othersSteady(s *trace.Snapshot, a, b *attribution.SegmentStats) bool {
-	return math.Abs(Others(s, s.Tally(b.Segment.Index))-Others(s, s.Tally(a.Segment.Index))) <= SteadyOthers // NaN is not
+	return math.Abs(Others(s, s.Tally(b.Segment.Index))-Others(s, s.Tally(a.Segment.Index))) <= SteadyOthers // NaN is not steady
 }
 
-// SameWork reports whether none of the knobs in which two settings differ changes what
-// the device computes for a sample.
+// SameWork reports whether the device computes the same for a sample with both settings.
 func SameWork(specs []knob.Spec, a, b []knob.Setting) bool {
 	return !slices.ContainsFunc(Changed(a, b), func(k knob.Setting) bool { return changesDevice(specs, k.Name) })
 }
@@ -220,14 +218,14 @@ func changesDevice(specs []knob.Spec, name string) bool {
 	return s != nil && s.Group == knob.GroupEngine
 }
 
-// Chosen are the knobs of b that differ from a's by choice: prefetch_factor means nothing
-// without workers, so that it comes and goes with them.
+// Chosen returns the knobs of b that were chosen to differ from a's. prefetch_factor means nothing
+// without workers, and appears and disappears with them.
 func Chosen(a, b []knob.Setting) []knob.Setting {
 	inline := (knob.ValueOf(a, "num_workers") == "0") != (knob.ValueOf(b, "num_workers") == "0")
 	return slices.DeleteFunc(Changed(a, b), func(k knob.Setting) bool { return inline && k.Name == "prefetch_factor" })
 }
 
-// changedAlone names the knob that was changed between two settings, if it is only one.
+// changedAlone names the only knob that differs between two settings; false where several do.
 func changedAlone(a, b []knob.Setting) (name string, alone bool) {
 	if c := Chosen(a, b); len(c) == 1 {
 		return c[0].Name, true
@@ -235,8 +233,8 @@ func changedAlone(a, b []knob.Setting) (name string, alone bool) {
 	return "", false
 }
 
-// failed reports whether a trial did not show a gain, although it had the steps for a
-// first look. One that is not clear yet has failed where it does not even seem to help.
+// failed reports whether a trial showed no gain although it had the steps for a first look. One
+// that is not clear yet has failed where it does not even seem to help.
 func (t *Trial) failed() bool {
 	switch t.Outcome {
 	case Gain:
@@ -258,7 +256,7 @@ func notApplied(s *trace.Snapshot) []string {
 	return out
 }
 
-// between is how far it is from one number to another; 0 when either is none.
+// between is the distance from one number to another; 0 when either is not a number.
 func between(from, to string) int {
 	a, err1 := strconv.Atoi(from)
 	b, err2 := strconv.Atoi(to)
@@ -268,8 +266,7 @@ func between(from, to string) int {
 	return b - a
 }
 
-// beyond reports whether value is a number further from now than to, on the same
-// side of it.
+// beyond reports whether value is a number on the same side of now as to, and further away.
 func beyond(now, to, value string) bool {
 	d, e := between(now, to), between(to, value)
 	return d > 0 && e > 0 || d < 0 && e < 0

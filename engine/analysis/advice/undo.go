@@ -19,7 +19,7 @@ var undoRules = []Rule{
 	{Name: "repeated samples", Back: true, Check: repeatedSamples},
 }
 
-// undo goes back from a value that measured slower than the one before it.
+// undo goes back from a value that was measured to be slower than the one before it.
 func undo(s *situation) (f Finding, ok bool) {
 	i := slices.IndexFunc(s.tried.trials, func(t Trial) bool { return t.Segment == s.time.segment })
 	if i < 0 {
@@ -31,7 +31,7 @@ func undo(s *situation) (f Finding, ok bool) {
 	return f, t.Outcome == Loss && t.To == s.knobs.value(t.Knob)
 }
 
-// repeatedSamples goes back from workers of which each yields all of an iterable data set.
+// repeatedSamples goes back to fewer workers where each worker yields all of an iterable data set.
 func repeatedSamples(s *situation) (f Finding, ok bool) {
 	fewer, why := repeats(s.session.Snapshot)
 	f = s.knobs.turn("num_workers", fmt.Sprint(fewer), why+"; or have its __iter__ take a part by torch.utils.data.get_worker_info()")
@@ -39,8 +39,8 @@ func repeatedSamples(s *situation) (f Finding, ok bool) {
 	return f, why != "" && fewer < s.loader.workers
 }
 
-// repeats says that epochs became longer by as much as there were more workers, and how many
-// workers there were before; empty where they did not.
+// repeats says that epochs became longer in proportion to the number of workers, and how many
+// workers there were before. It is empty where they did not.
 func repeats(s *trace.Snapshot) (fewer int, why string) {
 	type epoch struct {
 		workers int
@@ -49,7 +49,7 @@ func repeats(s *trace.Snapshot) (fewer int, why string) {
 	var seen []epoch
 	for i := range s.Segments {
 		g := &s.Segments[i]
-		if g.ByScript { // its data may be others
+		if g.ByScript { // it may be of other data
 			seen = nil
 		}
 		workers, err := strconv.Atoi(knob.ValueOf(g.Knobs, "num_workers"))
@@ -73,13 +73,13 @@ func repeats(s *trace.Snapshot) (fewer int, why string) {
 	return 0, ""
 }
 
-// repeatedBefore is the same of settings that are not those judged.
+// repeatedBefore is repeatedSamples for settings that are not the ones judged.
 func repeatedBefore(s *situation) (f Finding, ok bool) {
 	fewer, why := repeats(s.session.Snapshot)
 	return Finding{Evidence: why}, why != "" && fewer >= s.loader.workers
 }
 
-// spareWorkers takes back what bought nothing.
+// spareWorkers takes back workers that gained nothing.
 func spareWorkers(s *situation) (f Finding, ok bool) {
 	fewer, ok := s.tried.measuredSame("num_workers")
 	if !ok || fewer >= s.loader.workers {
@@ -89,7 +89,7 @@ func spareWorkers(s *situation) (f Finding, ok bool) {
 	return f, !s.time.ceiling()
 }
 
-// takeTurns is the remedy where a value looks better, and that is not known.
+// takeTurns is the remedy where a value looks better and is not known to be.
 func takeTurns(f *Finding) string {
 	return fmt.Sprintf("let %s %s and %s take turns (%s)", f.Knob, f.From, f.Value, stats.Turns)
 }

@@ -21,11 +21,11 @@ const (
 // and highly input-bound.
 func Thresholds() (moderately, highly float64) { return moderate, high }
 
-// MinSteps is how many steady steps make a result: a verdict on fewer would be on noise.
+// MinSteps is how many steady steps make a result: a verdict on fewer would rest on noise.
 const MinSteps = 10
 
-// enough is how many steady steps a session's verdict needs. Of an imported one they are
-// all that there will be, chosen by whoever recorded them: the verdict is on them alone.
+// enough is how many steady steps a session's verdict needs. An imported trace has only the steps
+// that somebody chose to record, so its verdict takes what there is.
 func enough(s *trace.Snapshot) int {
 	if s.Meta.Imported != "" {
 		return 1
@@ -37,7 +37,7 @@ func enough(s *trace.Snapshot) int {
 const (
 	NotEnoughSteps = "not enough steps"
 	DeviceBound    = "device-bound"
-	ScriptBound    = "script-bound"    // of a training in PyTorch that has no device beside the script's own cores
+	ScriptBound    = "script-bound"    // of a training in PyTorch that has no device but the script's own cores
 	NotInputBound  = "not input-bound" // of a trace that lacks what the device did
 )
 
@@ -49,19 +49,19 @@ const (
 	QueueDevice = "device-bound"          // full
 )
 
-// Verdict says what holds the device up and what to try. It promises nothing: a
-// share or a ratio in it was measured.
+// Verdict says what holds the device up. It promises nothing: each share and ratio in it was
+// measured.
 type Verdict struct {
 	Class    string
-	Group    trace.Group // that the class is named after; GroupNone where no cause is to blame
+	Group    trace.Group // which the class is named after; GroupNone where no cause is to blame
 	Moderate bool        // the share lost to data is not high yet, and the class says so
 	Dominant trace.Cause // the largest cause of the group; CauseUnknown where none is named
 	Share    float64     // of the active time lost to the class, 0 to 1
-	Starved  float64     // of the time in which the device's threads could run, that they had no core; 0 where they are not the host's
+	Starved  float64     // share of the time in which the device's threads could run and had no core; 0 where they are not the host's
 	Queue    string
-	Steps    int     // it rests on
-	Epochs   string  // that those are of, "epochs 2 and 3", where others were left out; else empty
-	Excluded int     // steps left out: transition and warm-up, and epochs that went otherwise
+	Steps    int     // that it rests on
+	Epochs   string  // of those steps, "epochs 2 and 3", where others were left out; else empty
+	Excluded int     // steps left out: transition, warm-up, and first epochs that went otherwise
 	Labels   []Label // of the steps it rests on
 	Text     string  // one line, labels included
 	Basis    string  // the end of Text, where it only names the steps and the labels
@@ -73,7 +73,7 @@ func Judge(s *trace.Snapshot, t *trace.Tally) Verdict {
 	return v
 }
 
-// verdict is Judge's, and the situation that it rests on; nil where there are not enough
+// verdict is Judge, and returns the situation that it rests on; nil where there are not enough
 // steps.
 func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats, trials []Trial) (Verdict, *situation) {
 	all := t.All.Steps
@@ -101,8 +101,7 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats,
 	return v, c
 }
 
-// classify picks the group of causes that costs most. Groups of one class count
-// together.
+// classify chooses the group of causes that costs most. Groups of one class count together.
 func (v *Verdict) classify(b *attribution.Breakdown) {
 	v.Class, v.Share = DeviceBound, b.Utilisation()
 	best := moderate
@@ -189,7 +188,7 @@ func (v *Verdict) describe(s *situation) {
 				which = "which waits for a lock that the workers share"
 			}
 			t.WriteString(", " + which)
-			if queue == queues[bound] { // said
+			if queue == queues[bound] { // it was said
 				queue = ""
 			}
 		}
@@ -215,7 +214,7 @@ func (v *Verdict) describe(s *situation) {
 	v.Text = t.String() + v.Basis
 }
 
-// part is how much of the whole the largest of several parts is.
+// part says how much of the whole the largest of several parts is.
 func part(share float64) string {
 	switch {
 	case share >= 0.95:

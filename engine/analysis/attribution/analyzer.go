@@ -8,16 +8,16 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Analyzer attributes as the run goes. It implements trace.Analyzer and
-// trace.Finisher, keeps only what a coming step may need, and gives what Attribute
-// gives, provided that every span a step needs is fed no later than the step.
+// Analyzer attributes while the run goes on. It implements trace.Analyzer and trace.Finisher, and
+// keeps only what a later step may need. It gives what Attribute gives, if every span that a step
+// needs is fed no later than the step.
 type Analyzer struct {
 	cursor int64 // the end of the last window
 	limit  int64 // no window reaches beyond it
 
 	accounts []*account   // of steps to come, by step
-	late     []trace.Span // of no step, beyond the last window, by Start
-	live     []trace.Span // that may still explain something, in no order
+	late     []trace.Span // that belong to no step and lie beyond the last window, by Start
+	live     []trace.Span // that may still explain idle time, in no order
 	builds   map[int32]*build
 	lanes    [trace.NumTracks]lane
 	turns    []turn // by start; those that no window can reach are dropped
@@ -48,9 +48,9 @@ func newAnalyzer(start, limit int64) *Analyzer {
 	return &Analyzer{cursor: start, limit: limit, builds: map[int32]*build{}}
 }
 
-// Feed takes spans and finished steps in the order in which they were recorded,
-// and returns those steps with their accounts filled in, and the stalls in them as
-// spans of trace.TrackStall. What it returns is valid until the next call.
+// Feed takes spans and finished steps in the order in which they were recorded. It returns those
+// steps with their accounts filled in, and their stalls as spans of trace.TrackStall. What it
+// returns is valid until the next call.
 func (a *Analyzer) Feed(spans []trace.Span, steps []trace.Step) (done []trace.Step, stalls []trace.Span) {
 	a.done, a.stalls = a.done[:0], a.stalls[:0]
 	for i := range spans {
@@ -80,7 +80,7 @@ func (a *Analyzer) Finish(end int64) []trace.Span {
 	return a.stalls
 }
 
-// take files one span where its step or its batch will look for it.
+// take stores one span where its step or its batch will look for it.
 func (a *Analyzer) take(s *trace.Span) {
 	switch s.Kind {
 	case trace.KindRead, trace.KindFirstByte, trace.KindDecode, trace.KindTransform, trace.KindFetch, trace.KindCollate, trace.KindPin:
@@ -151,7 +151,7 @@ func (a *Analyzer) account(step int32) *account {
 	return acc
 }
 
-// close completes a step: its window ends with its last compute.
+// close completes a step, whose window ends with its last compute.
 func (a *Analyzer) close(s trace.Step) {
 	acc := a.admit(s.Index, math.MinInt64)
 	end := a.cursor
@@ -173,8 +173,8 @@ func (a *Analyzer) close(s trace.Step) {
 	a.forget(s.Batch)
 }
 
-// admit makes the spans of steps up to step, and those of no step that start
-// before end, candidates for the next window. It returns the account of step.
+// admit makes spans candidates for the next window: those of steps up to step, and those of no step
+// that start before end. It returns the account of step.
 func (a *Analyzer) admit(step int32, end int64) (own *account) {
 	n := 0
 	for ; n < len(a.accounts) && a.accounts[n].step <= step; n++ {
@@ -183,7 +183,7 @@ func (a *Analyzer) admit(step int32, end int64) (own *account) {
 		if acc.step == step {
 			own = acc
 		}
-		a.freeAccounts = append(a.freeAccounts, acc) // own is read before it is used again
+		a.freeAccounts = append(a.freeAccounts, acc) // own is read before the account is used again
 	}
 	a.accounts = slices.Delete(a.accounts, 0, n)
 	n = 0
@@ -194,10 +194,10 @@ func (a *Analyzer) admit(step int32, end int64) (own *account) {
 	return own
 }
 
-// forget drops what no later window can need.
+// forget drops what no later window needs.
 func (a *Analyzer) forget(batch int32) {
 	n := sort.Search(len(a.turns), func(i int) bool { return a.turns[i].start > a.cursor })
-	a.turns = slices.Delete(a.turns, 0, max(0, n-1)) // the last one before still holds
+	a.turns = slices.Delete(a.turns, 0, max(0, n-1)) // the last one before the cursor is still in force
 	a.live = slices.DeleteFunc(a.live, func(s trace.Span) bool { return s.End <= a.cursor })
 	for i := range a.live {
 		if a.live[i].Kind == trace.KindNext && a.live[i].Batch == batch {

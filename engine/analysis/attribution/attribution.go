@@ -51,17 +51,16 @@ type Stall struct {
 	Cause      trace.Cause
 }
 
-// Timeline is the account of an interval: Wall = Busy + the length of all Stalls,
-// exactly, of which Paused was spent paused.
+// Timeline is the account of an interval: Wall = Busy + the length of all Stalls, exactly. Paused
+// is the part of Wall that was spent paused.
 type Timeline struct {
 	Steps              []trace.Step
 	Stalls             []Stall // in order of time
 	Wall, Busy, Paused int64   // ns
 }
 
-// Attribute accounts for [from, to]. The steps, in order of Index, need only what
-// the engine knows of them; their windows are clipped to the interval. Spans may
-// come in any order.
+// Attribute accounts for [from, to]. Steps come in the order of Index and need only what the engine
+// knows of them. Their windows are clipped to the interval. Spans may come in any order.
 func Attribute(spans []trace.Span, steps []trace.Step, from, to int64) Timeline {
 	to = max(from, to)
 	a := newAnalyzer(from, to)

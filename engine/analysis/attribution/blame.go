@@ -7,28 +7,29 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Blamed is one of the worst batches of a run, or of its worst samples.
+// Blamed is one of the batches that were waited for longest, or one of the samples that took
+// longest.
 type Blamed struct {
 	Step, Batch, Epoch int32
-	Sample             int32         // the slowest of the batch, its index in the data set; -1 where none is to blame
+	Sample             int32         // index in the data set of the slowest sample of the batch; -1 where no sample is to blame
 	File               string        // where the sample lies; empty where that is not known
 	Worker             trace.TrackID // TrackStep where it is not known
 	Kind               trace.Kind    // the phase of the piece that took longest; KindNone where it is not known
-	Took               int64         // ns: of a batch all of its worker time, of a sample its time in Kind
+	Took               int64         // ns: a batch's whole worker time, or a sample's time in Kind
 	Split              trace.Split   // of Took; zero where it was not measured
 	Rank               float64       // the share of the batches that took less: 0.99 is the 99th percentile
 	Starved            int64         // ns that the device waited for the batch
 	Seen               int32         // of a sample: how often it was the slowest of its batch
-	Least              int64         // ns, the shortest that it took of those, without waiting for a core
+	Least              int64         // ns, the shortest that it took then, without waits for a core
 	Injected           bool          // a slowness that was added on purpose is part of it
 	Opens              bool          // it is the first batch of its epoch
 }
 
-// Blame are the batches that starved the device longest, and the samples that took a
-// worker longest, each at most trace.MaxWorst, the worst first.
+// Blame lists the batches that starved the device longest and the samples that took a worker
+// longest, the worst first. Each list has at most trace.MaxWorst.
 type Blame struct{ Batches, Samples []Blamed }
 
-// Blames finds whom to blame, among the batches of the whole run until s.Now.
+// Blames returns the worst batches and samples of the whole run until s.Now.
 func Blames(s *trace.Snapshot) (b Blame) {
 	w := s.Worst
 	if w == nil {
@@ -56,7 +57,7 @@ func Blames(s *trace.Snapshot) (b Blame) {
 	return b
 }
 
-// blamed is what batches and samples have in common.
+// blamed fills in what rows of batches and of samples have in common.
 func blamed(s *trace.Snapshot, st *trace.Step) Blamed {
 	row := Blamed{
 		Step: st.Index, Batch: st.Batch, Epoch: st.Epoch, Sample: -1, Worker: st.Built.Worker, Kind: st.Built.Slowest.Kind, Starved: st.Starved(),
@@ -68,8 +69,8 @@ func blamed(s *trace.Snapshot, st *trace.Step) Blamed {
 	return row
 }
 
-// longestPhase is the phase that took most of the batch's time where most of it was measured
-// phase by phase, or else the one that the device waited for longest.
+// longestPhase is the phase that took most of the batch's time, where most of that was measured
+// phase by phase. Else it is the phase that the device waited for longest.
 func longestPhase(st *trace.Step) (longest trace.Kind) {
 	var most int64
 	for k := trace.KindRead; k.IsPhase(); k++ {
@@ -89,8 +90,8 @@ func longestPhase(st *trace.Step) (longest trace.Kind) {
 	return longest
 }
 
-// recall finds the workers of batches whose step does not tell, in the spans that are
-// left: a session of an older program, or one that was imported.
+// recall looks for the workers of batches in the spans that are left, where their steps do not name
+// them. That is so in sessions of older programs and in imported ones.
 func (b *Blame) recall(spans []trace.Span) {
 	unknown := map[int32]*Blamed{}
 	for i := range b.Batches {
@@ -110,7 +111,7 @@ func (b *Blame) recall(spans []trace.Span) {
 	}
 }
 
-// Who is the worker and what it was at: "w3 decode".
+// Who is the worker and its phase: "w3 decode".
 func (r *Blamed) Who() string {
 	worker, doing := "a worker", ""
 	if r.Worker.IsWorker() {
@@ -133,8 +134,8 @@ func (r *Blamed) What() string {
 	return "sample " + units.Count(r.Sample)
 }
 
-// Percentile is the rank in words: "p99"; of fewer than ten in a hundred that took
-// longer, else nothing.
+// Percentile is the rank in words: "p99". It is empty unless fewer than ten in a hundred took
+// longer.
 func (r *Blamed) Percentile() string {
 	if r.Rank < 0.9 {
 		return ""
@@ -142,7 +143,7 @@ func (r *Blamed) Percentile() string {
 	return fmt.Sprintf("p%d", int(100*min(r.Rank, 0.99)))
 }
 
-// Note is what else made the device wait for the batch.
+// Note says what else made the device wait for the batch.
 func (r *Blamed) Note() string {
 	switch {
 	case r.Injected:

@@ -6,11 +6,10 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Breakdown says where the time of some steps went. Shares and rates leave out the
-// time in which the user paused the engine.
+// Breakdown says where the time of some steps went. Shares and rates leave out pauses.
 type Breakdown struct{ trace.Totals }
 
-// Sum adds steps up.
+// Sum adds up steps.
 func Sum(steps []trace.Step) Breakdown {
 	var b Breakdown
 	for i := range steps {
@@ -19,8 +18,8 @@ func Sum(steps []trace.Step) Breakdown {
 	return b
 }
 
-// Whole sums a session: its steps, and, once it has ended, the time after the
-// last one as far as the snapshot's stall spans explain it.
+// Whole adds up a session: its steps and, once it has ended, the time after the last one, as far as
+// the snapshot's stall spans explain it.
 func Whole(s *trace.Snapshot) Breakdown {
 	b := Breakdown{s.Total}
 	from := s.Last.End
@@ -46,7 +45,7 @@ func Whole(s *trace.Snapshot) Breakdown {
 	return b
 }
 
-// Of is what share ns is of the active time, 0 to 1.
+// Of is ns as a share of the active time, 0 to 1.
 func (b Breakdown) Of(ns int64) float64 {
 	if b.Active() <= 0 {
 		return 0
@@ -83,8 +82,8 @@ func data(stall *[trace.NumCauses]int64) (ns int64) {
 	return ns
 }
 
-// SamplesPerSecond is the rate over the active time; 0 when there was none, and NaN
-// where nobody counted the samples of the steps.
+// SamplesPerSecond is the rate over the active time. It is 0 when there was none, and NaN where the
+// samples of the steps are not counted.
 func (b Breakdown) SamplesPerSecond() float64 {
 	if b.Samples == 0 && b.Steps > 0 {
 		return math.NaN()

@@ -13,7 +13,7 @@ import (
 // prefetch_factor of 16.
 const maxBuilds = 1024
 
-// build is how one batch came to be.
+// build is how one batch was made.
 type build struct {
 	batch  int32
 	phases []phase
@@ -25,16 +25,16 @@ type phase struct {
 	start int64
 	kind  trace.Kind
 	track trace.TrackID
-	mix   trace.Mix // of a fetch
+	mix   trace.Mix // how a fetch divides
 }
 
 func comparePhases(a, b phase) int {
 	return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.kind, b.kind), cmp.Compare(a.track, b.track))
 }
 
-// lane is what one loader track did besides building.
+// lane is what one loader track did apart from building.
 type lane struct {
-	build *build // the last batch a phase was filed under
+	build *build // the batch of its last phase
 	born  int64  // start of its first span
 	known bool
 	waits []wait // by start
@@ -51,7 +51,7 @@ func (l *lane) saw(start int64) {
 	}
 }
 
-// wait files a KindBlocked or KindStart span; those before cursor are dropped.
+// wait adds a KindBlocked or KindStart span, and drops those that end before cursor.
 func (l *lane) wait(s *trace.Span, cursor int64) {
 	l.saw(s.Start)
 	if s.End <= cursor {
@@ -76,8 +76,8 @@ func (l *lane) wait(s *trace.Span, cursor int64) {
 	l.waits = slices.Insert(l.waits, i, w)
 }
 
-// at returns the wait in force at t (startup wins over prefetch) and the end of
-// the stretch in which the answer stays the same, at most end.
+// at returns the wait at t; startup goes before prefetch. It also returns until when that answer
+// stays the same, which is end at the latest.
 func (l *lane) at(t, end int64) (cause trace.Cause, ok bool, until int64) {
 	until = end
 	for _, w := range l.waits {
@@ -97,7 +97,7 @@ func (l *lane) at(t, end int64) (cause trace.Cause, ok bool, until int64) {
 	return cause, ok, until
 }
 
-// phase files a worker's phase under its batch.
+// phase adds a worker's phase to its batch.
 func (a *Analyzer) phase(s *trace.Span) {
 	l := &a.lanes[s.Track]
 	l.saw(s.Start)
@@ -126,14 +126,14 @@ func (a *Analyzer) phase(s *trace.Span) {
 	b.load += s.End - s.Start
 }
 
-// turn is a sample of the queue: from start on, batch held the ready ones up; none
-// did where it is -1.
+// turn is a sample of the queue: from start on, in_order made the ready batches wait for this one.
+// It is -1 where none was waited for.
 type turn struct {
 	start int64
 	batch int32
 }
 
-// sampled files a sample of the queue.
+// sampled adds a sample of the queue.
 func (a *Analyzer) sampled(s *trace.Span) {
 	i := len(a.turns)
 	for i > 0 && a.turns[i-1].start > s.Start {
@@ -142,8 +142,8 @@ func (a *Analyzer) sampled(s *trace.Span) {
 	a.turns = slices.Insert(a.turns, i, turn{s.Start, s.Batch})
 }
 
-// heldUp reports whether batch held others up at t, and until when at most that
-// answer stays the same.
+// heldUp reports whether other batches waited for this one at t, and until when at most that answer
+// stays the same.
 func (a *Analyzer) heldUp(t int64, batch int32) (held bool, until int64) {
 	i := sort.Search(len(a.turns), func(i int) bool { return a.turns[i].start > t })
 	held = i > 0 && batch >= 0 && a.turns[i-1].batch == batch
@@ -202,12 +202,12 @@ func (a *Analyzer) building(from, to int64, batch int32) {
 
 // notBegun charges the time before the awaited batch's first phase.
 func (a *Analyzer) notBegun(from, to int64, batch int32, first phase) {
-	if first.track == trace.TrackInline || first.track == trace.TrackPin { // else a worker's
+	if first.track == trace.TrackInline || first.track == trace.TrackPin { // otherwise it is a worker's
 		a.during(&first, from, to, batch)
 		return
 	}
 	l := &a.lanes[first.track]
-	for len(l.waits) > 0 && l.waits[0].end <= from { // time only moves on
+	for len(l.waits) > 0 && l.waits[0].end <= from { // later calls ask about later times
 		l.waits = l.waits[1:]
 	}
 	for from < to {

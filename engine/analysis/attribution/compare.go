@@ -7,20 +7,19 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Compare relates segment b to a, given what the other rows tell of the host: how
-// long its steps hang together.
+// Compare relates segment b to a. The other rows tell how long the host's steps stay correlated.
 func Compare(rows []SegmentStats, a, b *SegmentStats) stats.Comparison {
 	return stays(rows, a, b, stats.Compare(a.Stretch, b.Stretch, history(rows), stats.DefaultMargin))
 }
 
-// Between relates row b to row a as every reader does: by the experiment that let their settings
-// take turns, else by their steps.
+// Between relates row b to row a, as every reader does. It uses the experiment in which their
+// settings took turns, or else their steps.
 func Between(xs []Experiment, rows []SegmentStats, a, b *SegmentStats) stats.Comparison {
 	return byTurns(xs, a, b, Compare(rows, a, b))
 }
 
-// AgainstTally relates the steady steps of a segment without a row, one of an experiment, to
-// those of row a.
+// AgainstTally relates the steady steps of a segment to those of row a. The segment has no row
+// because it belongs to an experiment.
 func AgainstTally(rows []SegmentStats, a *SegmentStats, t *trace.Tally) stats.Comparison {
 	return stats.Compare(a.Stretch, StretchOf(t), history(rows), stats.DefaultMargin)
 }
@@ -32,8 +31,8 @@ func history(rows []SegmentStats) (h stats.History) {
 	return h
 }
 
-// byTurns is the comparison of b with a by the experiment that let their settings take
-// turns, in which both met the same host; where there is none, by their steps, which is c.
+// byTurns compares b with a by the experiment in which their settings took turns, so that both met
+// the same host. Where there is none, it returns c, the comparison by their steps.
 func byTurns(xs []Experiment, a, b *SegmentStats, c stats.Comparison) stats.Comparison {
 	switch x, reversed := Proof(xs, a.Segment.Knobs, b.Segment.Knobs); {
 	case x == nil:
@@ -45,17 +44,18 @@ func byTurns(xs []Experiment, a, b *SegmentStats, c stats.Comparison) stats.Comp
 	}
 }
 
-// firstLook is the number of steps at the first of the looks at a growing segment.
+// firstLook is how many steps a growing segment has when it is compared for the first time.
 const firstLook = 64
 
-// stays is an answer that was known at an earlier look, where now there is none: the host
-// may turn out to remember for longer than it seemed, and what was enough is no longer. The
-// intervals hold at all looks together (stats.Compare), so an answer once known is as
-// good as any, unless what has been measured since is outside of its interval; and what
-// lies within all of them together is where the ratio, as it is measured now, may lie.
+// stays keeps an answer that an earlier look had, where there is none now. The host's steps may
+// turn out to be correlated for longer than it seemed, so that what was enough no longer is.
 //
-// The looks are at powers of two of the later segment's steps, with what was known of the
-// host by then, so that a session comes to the same words whenever it is read.
+// The intervals hold at all looks together (stats.Compare), so an answer stays valid once it is
+// known. It is dropped only where what was measured since lies outside of its interval. The ratio
+// as measured now then lies in the overlap of all these intervals.
+//
+// The looks are at powers of two of the later segment's steps, with what was known of the host by
+// then. So a session has the same answers whenever it is read.
 func stays(rows []SegmentStats, a, b *SegmentStats, now stats.Comparison) stats.Comparison {
 	t := &now.Throughput
 	if t.Answer != stats.Unknown || t.Ratio <= 0 || !a.Stretch.Enough() || !b.Stretch.Enough() {
@@ -97,7 +97,7 @@ func powerBelow(n int) int {
 	return p
 }
 
-// first are the blocks of a series that hold no more than its first n steps.
+// first returns the blocks of a series that hold only its first n steps.
 func first(s stats.Series, n int) stats.Series {
 	for i := range s.Blocks {
 		if n -= s.Blocks[i].Steps; n < 0 {
@@ -108,21 +108,22 @@ func first(s stats.Series, n int) stats.Series {
 	return s
 }
 
-// repeat has each segment whose settings were measured before told apart from those, or
-// pooled with them. It returns what each row is compared by with rows of other settings:
-// its own steps with those pooled before it, and for base, a row, with all of its group.
+// repeat compares each segment with earlier ones of the same settings. It pools them where they do
+// not differ, and tells them apart where they do. It returns what each row is compared by with rows
+// of other settings: its own steps with those pooled before it. The row base is compared by all
+// steps of its group.
 func repeat(h stats.History, rows []SegmentStats, base int) []stats.Stretch {
 	pooled := make([]stats.Stretch, len(rows))
-	first := map[string]int{} // row that has these settings first
+	first := map[string]int{} // the first row with these settings
 	pools := map[int]*stats.Stretch{}
 	for i := range rows {
 		r := &rows[i]
 		pooled[i], r.Repeats = r.Stretch, -1
 		if r.Segment.ByScript {
-			clear(first) // what was before may have been other data, or another device
+			clear(first) // earlier rows may be of other data, or of another device
 		}
 		if len(r.Segment.Knobs) == 0 {
-			continue // they are not known
+			continue // its settings are not known
 		}
 		var settings strings.Builder
 		for _, k := range r.Segment.Knobs {
@@ -151,7 +152,8 @@ func repeat(h stats.History, rows []SegmentStats, base int) []stats.Stretch {
 	return pooled
 }
 
-// Repeated says what became of settings that were measured before; empty for others.
+// Repeated says how a row compares with earlier ones of the same settings; it is empty where there
+// are none.
 func Repeated(rows []SegmentStats, i int) string {
 	r := &rows[i]
 	if r.Repeats < 0 || r.Again.Stretch.Steps == 0 {

@@ -2,7 +2,7 @@ package attribution
 
 import "dev.gpustall/engine/trace"
 
-// EpochStats is one epoch, as far as it was run. Times are active ns.
+// EpochStats is one epoch, as far as it was run. Times leave out pauses.
 type EpochStats struct {
 	Epoch     int32
 	Segment   int32 // -1 when the knobs changed within it
@@ -17,13 +17,13 @@ type EpochStats struct {
 	Utilisation float64 // 0 to 1
 	Loss, Top1  float64 // means over the samples; NaN where the device does no arithmetic
 	Complete    bool    // it was run to its last batch
-	Projected   int64   // of a full epoch at the rate so far, when it is not complete; 0 when unknown
+	Projected   int64   // time of a full epoch at the rate so far, when this one is not complete; 0 when unknown
 	Injected    int     // steps with an injected bottleneck
 	Ceiling     int     // steps on cached batches
 	Diverged    int     // steps with a loss that is not a number
 }
 
-// Epochs returns one row an epoch, in order.
+// Epochs returns one row for each epoch, in order.
 func Epochs(s *trace.Snapshot) []EpochStats {
 	var rows []EpochStats
 	for _, e := range s.Epochs {
@@ -35,7 +35,7 @@ func Epochs(s *trace.Snapshot) []EpochStats {
 			Complete: e.Complete, Injected: int(e.Injected), Ceiling: int(e.Ceiling), Diverged: int(e.Diverged),
 		}
 		if r := s.Meta.Resumed; r != nil && r.Epoch == row.Epoch && r.Delivered > 0 {
-			row.Complete = false // it began in the run before
+			row.Complete = false // its beginning was in the run before
 		}
 		if !row.Complete && b.Samples > 0 && s.Meta.Samples > b.Samples {
 			row.Projected = int64(float64(row.Total) * float64(s.Meta.Samples) / float64(b.Samples))

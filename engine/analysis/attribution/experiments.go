@@ -11,7 +11,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Experiment is what an experiment of the run came to, so far or in the end.
+// Experiment is an experiment of the run with its result, so far or final.
 type Experiment struct {
 	trace.Experiment
 	Settings [2][]knob.Setting // of A and of B, all knobs; nil where none is known
@@ -48,8 +48,7 @@ func (s *Side) share(n int64) float64 {
 	return float64(n) / float64(s.Active)
 }
 
-// Experiments returns what became of each experiment, in order. rows are Segments of the
-// session.
+// Experiments returns the result of each experiment, in order. rows are Segments of the session.
 func Experiments(s *trace.Snapshot, rows []SegmentStats) []Experiment {
 	out := experiments(s, history(rows))
 	for i := range rows {
@@ -80,14 +79,15 @@ func experiments(s *trace.Snapshot, h stats.History) []Experiment {
 	return out
 }
 
-// settings finds all knobs of A and of B: one that is tried may move another that nobody set.
+// settings fills in all knobs of A and of B. A knob that is tried may change another one that
+// nobody set.
 func (x *Experiment) settings(s *trace.Snapshot) {
 	for i := range s.Segments {
 		g := &s.Segments[i]
 		switch {
 		case g.Index == x.First-1:
 			x.Settings[0] = g.Knobs
-		case len(x.B) == 0: // nothing was tried
+		case len(x.B) == 0: // nothing was tried yet
 		case x.Has(g.Index) && !slices.ContainsFunc(x.B, func(k knob.Setting) bool { return knob.ValueOf(g.Knobs, k.Name) != k.Value }):
 			x.Settings[1] = g.Knobs
 			return
@@ -101,7 +101,7 @@ func (x *Experiment) interlude(s *trace.Snapshot, h stats.History) {
 	for i, segment := range [2]int32{x.First - 1, x.First} {
 		t := s.Tally(segment)
 		if i == 1 && x.Last < x.First {
-			break // it was never in force
+			break // B never took effect
 		}
 		x.Sides[i] = Side{t.Steady.Steps, t.Steady.Samples, t.Steady.Active(), t.Steady.Busy}
 		x.LeftOut += t.Excluded() * int64(i)
@@ -173,7 +173,7 @@ func (x *Experiment) Segments() string {
 	return fmt.Sprintf("segments #%d to #%d", x.First, x.Last)
 }
 
-// Text is what is asked and what is answered, in a sentence.
+// Text is the question and the answer, in one sentence.
 func (x *Experiment) Text() string {
 	var t strings.Builder
 	if x.Kind == trace.Tune {
@@ -207,8 +207,8 @@ func (x *Experiment) pairTime() int64 {
 	return (x.Sides[0].Active + x.Sides[1].Active) / int64(len(x.Pairs))
 }
 
-// AtMost says what a loader could gain that never kept the device waiting, where c is the
-// change of throughput from real batches to cached ones.
+// AtMost says how much a loader could gain that never keeps the device waiting. c is the change of
+// throughput from real batches to cached ones.
 func AtMost(c *stats.Change) string {
 	switch {
 	case c.Answer == stats.Unknown && c.Missing.What == stats.Precision && c.Hi > 1:
@@ -221,8 +221,8 @@ func AtMost(c *stats.Change) string {
 	return fmt.Sprintf("fixing data buys at most %v", c)
 }
 
-// Proof is the newest experiment that let just these two settings take turns and had an
-// answer, nil where there is none; reversed, where its A has b's settings.
+// Proof returns the newest experiment in which just these two settings took turns, with an answer;
+// nil where there is none. It is reversed where its A has b's settings.
 func Proof(xs []Experiment, a, b []knob.Setting) (x *Experiment, reversed bool) {
 	for i := len(xs) - 1; i >= 0; i-- {
 		x := &xs[i]
@@ -237,7 +237,7 @@ func Proof(xs []Experiment, a, b []knob.Setting) (x *Experiment, reversed bool) 
 	return nil, false
 }
 
-// Asks is what is asked, in a sentence.
+// Asks is the question, in one sentence.
 func (x *Experiment) Asks() string {
 	switch x.Kind {
 	case trace.Tune:

@@ -8,9 +8,9 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// MFU is model FLOPs utilisation: the model's own floating-point operations a second over
-// the device's peak for the type in use (Chowdhery et al. 2022, PaLM, appendix B). What
-// is computed again for checkpointing does not count, waiting does.
+// MFU is model FLOPs utilisation: the model's own floating-point operations a second over the
+// device's peak for the type in use (Chowdhery et al. 2022, PaLM, appendix B). Waiting counts as
+// time. What is computed again for activation checkpointing does not count as operations.
 type MFU struct {
 	Share  float64 // 0 to 1
 	Type   string  // "bf16"
@@ -19,8 +19,8 @@ type MFU struct {
 	From   string  // where the peak is from
 }
 
-// MFUOf is that of a segment's steady steps; false where the device's peak is not known,
-// or no operation was timed.
+// MFUOf returns the MFU of a segment's steady steps. It is false where the device's peak is not
+// known, or no operation was timed.
 func MFUOf(s *trace.Snapshot, g *trace.Segment) (m MFU, ok bool) {
 	m.Type = knob.ValueOf(g.Knobs, "precision")
 	m.Peak, m.From = s.Meta.Peaks[m.Type], s.Meta.PeakFrom
@@ -30,7 +30,7 @@ func MFUOf(s *trace.Snapshot, g *trace.Segment) (m MFU, ok bool) {
 	}
 	t := Ops(s, *g)
 	var flops float64
-	var calls int64 // of a timed step's launches: how many steps were timed
+	var calls int64 // the most calls of a launch, which is how many steps were timed
 	for i := range t.Rows {
 		r := &t.Rows[i]
 		calls = max(calls, r.Calls)
@@ -46,7 +46,8 @@ func MFUOf(s *trace.Snapshot, g *trace.Segment) (m MFU, ok bool) {
 	return m, true
 }
 
-// recomputed is the phase of what is computed again for checkpointing (device.PhaseRecompute).
+// recomputed is the phase of operations that run again for activation checkpointing
+// (device.PhaseRecompute).
 const recomputed = "recompute"
 
 // String is "34.1 % of 989 TFLOP/s bf16 (datasheet of the H100 SXM)".

@@ -15,13 +15,13 @@ type OpTable struct {
 	Rows    []OpRow // in the order of the step
 	Total   int64   // ns of all rows together
 
-	Steps, Timed int     // of the segment, and of these timed
-	Samples      float64 // of a timed step, on average
+	Steps, Timed int     // of the segment, and how many of them were timed
+	Samples      float64 // in a timed step, on average
 	Busy, Wall   int64   // ns, of the timed steps; Wall without pauses
 	StepTime     int64   // ns, the median of the steps that were not timed; 0 when there are too few
-	Extra        float64 // what a timed step takes on top of another, as a share of it; NaN when unknown
+	Extra        float64 // how much longer a timed step takes than another, as a share; NaN when unknown
 	Copy         int64   // ns of copies to the device, in all steps of the segment
-	CopyShare    float64 // of all its steps' time; the copies may hide behind computing
+	CopyShare    float64 // Copy as a share of all its steps' time; copies may overlap computing
 	CopyBytes    int64
 }
 
@@ -33,7 +33,7 @@ type OpRow struct {
 	Step  float64 // of the timed steps' wall time, 0 to 1; NaN when unknown
 }
 
-// Add counts o in. Names and extremes stay r's.
+// Add adds o's calls. Names and extremes stay r's.
 func (r *OpRow) Add(o *OpRow) {
 	r.Ops += o.Ops
 	r.Calls += o.Calls
@@ -47,12 +47,12 @@ func (r *OpRow) Add(o *OpRow) {
 // Mean is the time of one call, in ns; NaN without calls.
 func (r *OpRow) Mean() float64 { return float64(r.Total) / float64(r.Calls) }
 
-// TFLOPs is 10^12 floating-point operations a second, of the work that the shape
-// asks for; NaN when there is none.
+// TFLOPs is 10^12 floating-point operations a second, counted from the shape; NaN when there are
+// none.
 func (r *OpRow) TFLOPs() float64 { return rate(r.FLOPs, r.Total) / 1e3 }
 
-// GBs is 10^9 bytes a second, of the fewest that the shape asks to be moved; NaN
-// when there are none.
+// GBs is 10^9 bytes a second, counting the fewest bytes that the shape needs; NaN when there are
+// none.
 func (r *OpRow) GBs() float64 { return rate(r.Bytes, r.Total) }
 
 func rate(v float64, ns int64) float64 {
@@ -62,9 +62,8 @@ func rate(v float64, ns int64) float64 {
 	return v / float64(ns)
 }
 
-// Cost is the share of the segment's time that the timing of ops cost, as far as
-// it can be told: what timed steps take on top, times how many there are. NaN when
-// unknown.
+// Cost is the share of the segment's time that timing the ops cost: what a timed step takes longer,
+// times their number. It is NaN when unknown.
 func (t *OpTable) Cost() float64 {
 	if t.Steps == 0 {
 		return math.NaN()
@@ -72,7 +71,7 @@ func (t *OpTable) Cost() float64 {
 	return t.Extra * float64(t.Timed) / float64(t.Steps)
 }
 
-// fewSteps is how many steps a median of timed or other steps wants.
+// fewSteps is how many steps a median needs at least.
 const fewSteps = 5
 
 // Ops returns the table of one segment. It has no rows when none of its steps was
@@ -103,8 +102,8 @@ func Ops(s *trace.Snapshot, g trace.Segment) OpTable {
 	return t
 }
 
-// shares fills in the rows' shares. The table may lag behind the steps, so that a
-// share of the step is that of the ops times how busy the timed steps were.
+// shares fills in the rows' shares. The table may lag behind the steps. So the share of a step is
+// the row's share of the ops, times how busy the timed steps were.
 func (t *OpTable) shares() {
 	busy := math.NaN()
 	if t.Wall > 0 {
@@ -117,7 +116,7 @@ func (t *OpTable) shares() {
 	}
 }
 
-// OpGroup says what rows have in common.
+// OpGroup says what the rows of a group have in common.
 type OpGroup uint8
 
 // The groups of ops.
@@ -128,9 +127,8 @@ const (
 	ByPhase                // launches of the same phase of the step
 )
 
-// Group returns the table's rows with those that have the same name, layer or
-// phase as one, in the order in which they first occur. What they do not have in
-// common is empty; Min and Max are 0.
+// Group joins rows of the same name, layer or phase, in the order in which they first occur. It
+// leaves empty what they do not have in common; Min and Max are 0.
 func (t *OpTable) Group(by OpGroup) []OpRow {
 	if by == ByOp {
 		return slices.Clone(t.Rows)
@@ -166,8 +164,8 @@ func SortOps(rows []OpRow) {
 	slices.SortStableFunc(rows, func(a, b OpRow) int { return cmp.Compare(b.Total, a.Total) })
 }
 
-// OpChange is an op in two segments. A and B are the time of one step, in ns, on
-// average over the timed ones; 0 where the segment has no such op.
+// OpChange is an op in two segments. A and B are its time in one step, in ns, on average over the
+// timed steps. They are 0 where the segment has no such op.
 type OpChange struct {
 	Name, Layer, Phase string
 	A, B               float64
@@ -182,8 +180,8 @@ func (c *OpChange) Ratio(a, b *OpTable) float64 {
 	return c.B / b.Samples / (c.A / a.Samples)
 }
 
-// CompareOps sets the rows of two segments side by side, by op, kind or layer: A's
-// in their order, and then those that only B has.
+// CompareOps sets the rows of two segments side by side, by op, kind or layer. A's come first, in
+// their order, and then those that only B has.
 func CompareOps(a, b *OpTable, by OpGroup) []OpChange {
 	type key struct{ name, layer, phase string }
 	at := map[key]int{}

@@ -9,16 +9,16 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Ranks differ where their steps do by more than this, or what they wait for data by more
-// than this share of their time: less is the noise of short runs.
+// Ranks differ when their steps, or the shares of their time that they wait for data, differ by
+// more than these. Less is the noise of short runs.
 const (
 	unevenSteps = 1.10
 	unevenData  = 0.05
 )
 
-// SlowestRank is the place of the rank that holds the others up, and why it is; -1 where
-// none stands out. Ranks that exchange gradients all take the same time for a step,
-// whoever is late in it: then it is who waits longest for data.
+// SlowestRank returns the place of the rank that holds up the others, and why it is; -1 where none
+// stands out. Ranks that exchange gradients all take the same time for a step, whichever of them is
+// late. Then it is the rank that waits longest for data.
 func SlowestRank(ranks []trace.Rank) (at int, why string) {
 	if len(ranks) < 2 {
 		return -1, ""
@@ -27,7 +27,7 @@ func SlowestRank(ranks []trace.Rank) (at int, why string) {
 	for i := range order {
 		order[i] = i
 	}
-	// others are the least and the most of all but the last.
+	// others writes the least and the most of all ranks but the last.
 	others := func(text func(k *trace.Rank) string) string {
 		least, most := text(&ranks[order[0]]), text(&ranks[order[len(order)-2]])
 		if least == most {

@@ -12,9 +12,9 @@ import (
 // SegmentStats is one row of the experiments table: a segment's steady steps.
 type SegmentStats struct {
 	Segment          trace.Segment
-	Steps            int   // that count
-	Excluded         int   // that do not: transition and warm-up
-	Wall             int64 // ns, active, of the steps that count
+	Steps            int   // that are compared
+	Excluded         int   // that are not: transition and warm-up
+	Wall             int64 // ns, active, of the compared steps
 	SamplesPerSecond float64
 	P50, P95         time.Duration // of a step
 	Utilisation      float64       // 0 to 1
@@ -24,13 +24,13 @@ type SegmentStats struct {
 	Stretch          stats.Stretch
 	VsA              stats.Comparison // with the baseline; empty for the baseline itself
 	VsBefore         stats.Comparison // with the row before; empty for the first
-	Repeats          int              // the first row with the same settings; -1 when this is it
-	Again            stats.Repeat     // of the same settings before, and these; without steps where either has none
+	Repeats          int              // the first row with the same settings; -1 when it is this one
+	Again            stats.Repeat     // of the earlier rows of the same settings, and this one; without steps where either has none
 
-	series stats.Series // that Stretch sums up
+	series stats.Series // what Stretch is measured from
 }
 
-// Name is what a segment is called: A is the baseline, the others go by their number.
+// Name is what a segment is called: A is the baseline, the others have their number.
 func (s *SegmentStats) Name() string {
 	if s.Baseline {
 		return "A"
@@ -40,8 +40,8 @@ func (s *SegmentStats) Name() string {
 
 func (s *SegmentStats) number() string { return "#" + strconv.Itoa(int(s.Segment.Index)) }
 
-// Among is what a segment is called in a sentence, "segment A" or "segment #4"; empty where it
-// is the session's only one. rows are Segments of the session.
+// Among is what a segment is called in a sentence, "segment A" or "segment #4". It is empty where
+// the session has only one. rows are Segments of the session.
 func Among(s *trace.Snapshot, rows []SegmentStats, segment int32) string {
 	if len(s.Segments) < 2 {
 		return ""
@@ -53,8 +53,8 @@ func Among(s *trace.Snapshot, rows []SegmentStats, segment int32) string {
 	return "segment " + r.Name()
 }
 
-// Named is the row of a name, A or #2; below 0 where there is none of it. names are all. The
-// baseline goes by its number too.
+// Named returns the row that has a name, A or #2, and all names. The row is below 0 where none has
+// it. The baseline can be named by its number too.
 func Named(rows []SegmentStats, name string) (row int, names []string) {
 	row = -1
 	for i := range rows {
@@ -66,11 +66,10 @@ func Named(rows []SegmentStats, name string) (row int, names []string) {
 	return row, names
 }
 
-// Segments returns one row a segment, in order, but for those that belong to experiments.
-// Segment A is the session's choice, or its first segment where that is not among them.
+// Segments returns one row for each segment, in order, without the segments of experiments. Segment
+// A is the session's choice, or its first segment where that is not among them.
 //
-// Two rows whose settings took turns in an experiment that had an answer are compared by
-// that.
+// Two rows whose settings took turns in an experiment that had an answer are compared by that.
 func Segments(s *trace.Snapshot) []SegmentStats {
 	rows := make([]SegmentStats, 0, len(s.Segments))
 	for _, g := range s.Segments {
@@ -103,7 +102,7 @@ func Segments(s *trace.Snapshot) []SegmentStats {
 	for i := range rows {
 		switch {
 		case i == a || a < 0:
-		case rows[i].group(i) == rows[a].group(a): // pooled with it or not, a row is no part of what it is compared with
+		case rows[i].group(i) == rows[a].group(a): // the row has A's settings, and is not compared with itself
 			rows[i].VsA = Compare(rows, &rows[a], &rows[i])
 		default:
 			rows[i].VsA = stays(rows, &rows[a], &rows[i], stats.Compare(pooled[a], pooled[i], h, stats.DefaultMargin))
@@ -118,7 +117,7 @@ func Segments(s *trace.Snapshot) []SegmentStats {
 	return rows
 }
 
-// group is the first row with the settings of row i, which s is.
+// group is the first row with the settings of s, which is row i.
 func (s *SegmentStats) group(i int) int {
 	if s.Repeats >= 0 {
 		return s.Repeats
@@ -129,7 +128,7 @@ func (s *SegmentStats) group(i int) int {
 // StretchOf sums up the steady steps of a segment for comparisons.
 func StretchOf(t *trace.Tally) stats.Stretch { return stats.Measure(series(t)) }
 
-// series are the steady steps of a segment. Where nobody counted samples, a step counts as
+// series returns the steady steps of a segment. Where samples are not counted, a step counts as
 // one.
 func series(t *trace.Tally) stats.Series {
 	list := t.Blocks.List()

@@ -8,25 +8,26 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Settling is a run whose first epochs waited for data clearly more, or less, than those since,
-// under the same settings.
+// Settling is a run whose first epochs waited for data clearly more, or less, than the epochs
+// since, under the same settings.
 type Settling struct {
 	Before, Since      Breakdown // of epochs
-	First, Until, Last int32     // epochs: the first and the last of Before, and the newest
+	First, Until, Last int32     // the first and the last epoch of Before, and the newest epoch
 	Step               int32     // the Index of the first step since
 }
 
-// SettlingOf looks at the epochs of a segment from the run's first on, and leaves them behind
-// while each is unlike all that follow: it waits for data twice as long or half as long, and its
-// share of waiting lies at least so much beside theirs. An epoch that is slow by itself, later, is not settling. False where none was left
-// behind, and where the knobs changed after the first: what came then is their doing.
+// SettlingOf looks at the epochs of a segment, which must begin with the run. An epoch belongs to
+// Before while it is unlike all that follow. It then waits for data twice or half as long as they
+// do, and its share of waiting differs from theirs by least or more. A single slow epoch later on
+// is not settling. The result is false where no epoch is in Before. It is false too where knobs
+// changed after the first epoch, because then the change is the reason.
 func SettlingOf(s *trace.Snapshot, segment int32, least float64) (x Settling, ok bool) {
 	t := s.Tally(segment)
-	rest, left := series(t), t.Excluded() // steps that are not steady begin the segment
+	rest, left := series(t), t.Excluded() // the steps of a segment that are not steady come first
 	var epochs []epoch
 	var steps int64
 	for _, e := range s.Epochs {
-		if steps += e.Totals.Steps; e.Segment != segment || steps > t.All.Steps { // later than the moment shown
+		if steps += e.Totals.Steps; e.Segment != segment || steps > t.All.Steps { // it is later than the moment shown
 			break
 		}
 		here, later := cut(rest, int(e.Totals.Steps-left))
@@ -57,7 +58,7 @@ func SettlingOf(s *trace.Snapshot, segment int32, least float64) (x Settling, ok
 	return x, true
 }
 
-// epoch is what tells one from others.
+// epoch is what is compared of an epoch.
 type epoch struct {
 	number int32
 	Breakdown
@@ -67,17 +68,20 @@ type epoch struct {
 // wait is how long a step waits for data, in ns.
 func (e *epoch) wait() float64 { return float64(e.Data()) / float64(max(1, e.Steps)) }
 
-// manyEpochs is how many others tell without an interval that an epoch is unlike them: the first
-// of so many and one is the slowest by chance once in so many.
+// manyEpochs is how many others are enough to tell an epoch from without an interval. Of so many
+// and one, a given one is the slowest by chance once in 16 times.
 const manyEpochs = 15
 
-// fewEpochs is how many others tell it if they are so much alike that it lies far outside.
+// fewEpochs is how many others are enough where these are so alike that the epoch lies far outside
+// of them.
 const fewEpochs = 3
 
-// unlike reports whether an epoch waits for data at least twice as long as each of others, or
-// they as it does, which is at least so much more of the time, and is slower, or faster, beyond
-// what may be chance: by the intervals of their rates or, where a long run keeps too little of an
-// epoch for those, and where epochs are short, because there are many.
+// unlike reports whether an epoch differs from each of others in two ways. One of the two waits for
+// data at least twice as long, by least or more of its time. And their rates differ by more than
+// chance explains.
+//
+// That is told by the intervals of the rates. Where an epoch has none, because it is short or a
+// long run keeps too little of it, it is told by how many others there are.
 func (e *epoch) unlike(others []epoch, least float64) bool {
 	way := math.Copysign(1, e.DataShare()-others[0].DataShare())
 	sure := 0
@@ -90,7 +94,7 @@ func (e *epoch) unlike(others []epoch, least float64) bool {
 		if slow.DataShare()-fast.DataShare() < least || slow.wait() < 2*fast.wait() {
 			return false
 		}
-		switch { // NaN where there is no interval
+		switch { // comparisons with NaN, where there is no interval, are false
 		case slow.rate.Hi < fast.rate.Lo:
 			sure++
 		case slow.rate.Hi >= fast.rate.Lo:
@@ -100,8 +104,9 @@ func (e *epoch) unlike(others []epoch, least float64) bool {
 	return sure > 0 || len(others) >= manyEpochs || e.outside(others)
 }
 
-// outside reports whether an epoch's rate lies twice as far from that of others as 95 of 100 like
-// them would: what makes an epoch slow by chance is seldom normal.
+// outside reports whether an epoch's rate lies far outside of the rates of others. It must be twice
+// as far away as 95 of 100 such epochs would be, because what makes an epoch slow by chance is
+// seldom normally distributed.
 func (e *epoch) outside(others []epoch) bool {
 	if len(others) < fewEpochs {
 		return false
@@ -114,8 +119,8 @@ func (e *epoch) outside(others []epoch) bool {
 	return math.Abs(math.Log(e.SamplesPerSecond())-(lo+hi)/2) > hi-lo
 }
 
-// cut are the blocks of a series that hold no step but of its first n, and those that hold none
-// of them.
+// cut divides the blocks of a series at step n: before holds only steps before n, since only steps
+// from n on. A block with steps of both is in neither.
 func cut(s stats.Series, n int) (before, since stats.Series) {
 	before, since = first(s, n), s
 	for i := range s.Blocks {

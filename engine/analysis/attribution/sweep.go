@@ -7,7 +7,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// class is what can hold at an instant, in the order of decision.
+// class is what can go on at an instant, in the order in which it decides.
 type class uint8
 
 const (
@@ -19,8 +19,8 @@ const (
 	classLaunch
 	classSync
 	classTransition
-	classCopyDue   // enqueued, not begun
-	classLaunchDue // the same of the compute
+	classCopyDue   // the copy is enqueued and has not begun
+	classLaunchDue // the compute is enqueued and has not begun
 	numClasses
 )
 
@@ -44,7 +44,7 @@ func classOf(k trace.Kind) class {
 	return classTransition // KindTransition, KindRebuild
 }
 
-// edge is where a span begins (+1) or ends (-1) to hold.
+// edge is where a span begins (+1) or ends (-1) to count.
 type edge struct {
 	t     int64
 	class class
@@ -52,16 +52,15 @@ type edge struct {
 	span  int32 // index into live
 }
 
-// launchLatency is how long a device may take, in ns, to begin what is enqueued on
-// it: a launch through the driver takes some microseconds, and so does what the
-// stream does between two steps, such as copying the loss back. What takes longer
-// has another cause. It is a variable for the tests.
+// launchLatency is how long a device may take, in ns, to begin what is enqueued on it. A launch
+// through the driver takes some microseconds. So does what the stream does between two steps, such
+// as copying the loss back. What takes longer has another cause. It is a variable for the tests.
 var launchLatency int64 = 100_000
 
-// sweep is the scratch of one pass over a window.
+// sweep is memory for one pass over a window.
 type sweep struct {
 	edges []edge
-	nexts []int32 // KindNext spans that hold, as indices into live
+	nexts []int32 // KindNext spans that are open, as indices into live
 }
 
 // window charges every instant of [cursor, end) and moves the cursor. acc is the
@@ -127,8 +126,7 @@ var classCause = [numClasses]trace.Cause{
 	classLaunchDue:  trace.CauseLaunch,
 }
 
-// edges collects, in order of time, where the live spans begin and end to hold
-// in [cursor, end).
+// edges collects where the live spans begin and end in [cursor, end), in order of time.
 func (a *Analyzer) edges(step int32, acc *account, end int64) {
 	w := &a.sweep
 	w.edges = w.edges[:0]
@@ -152,7 +150,7 @@ func (a *Analyzer) edges(step int32, acc *account, end int64) {
 	slices.SortFunc(w.edges, func(a, b edge) int { return cmp.Compare(a.t, b.t) })
 }
 
-// toggle keeps the list of KindNext spans that hold.
+// toggle opens or closes a KindNext span.
 func (w *sweep) toggle(e edge) {
 	if e.delta > 0 {
 		w.nexts = append(w.nexts, e.span)
@@ -173,7 +171,7 @@ func (a *Analyzer) awaited() int32 {
 	return best.Batch
 }
 
-// charge records a stall, as part of the one before when that goes on.
+// charge records a stall. It extends the stall before where that is of the same cause and goes on.
 func (a *Analyzer) charge(from, to int64, batch int32, c trace.Cause) {
 	if n := len(a.stalls); n > 0 {
 		if l := &a.stalls[n-1]; l.End == from && l.Arg == uint32(c) && l.Batch == batch && from != a.cursor {

@@ -11,8 +11,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// tuning finds what a tune came to, which is in its decisions: the newest proof, and before
-// there is one what was measured of the best settings so far.
+// tuning reads the result of a tune from its decisions. It is the newest proof or, before there is
+// one, what was measured of the best settings so far.
 func (x *Experiment) tuning(s *trace.Snapshot) {
 	for i := range s.Segments {
 		if g := s.Segments[i].Index; x.Has(g) {
@@ -43,7 +43,7 @@ func (x *Experiment) tuning(s *trace.Snapshot) {
 	}
 }
 
-// ChangeOf is what a decision's comparison said when it was made.
+// ChangeOf is the comparison on which a decision was made.
 func ChangeOf(d *trace.Decision) stats.Change {
 	c := stats.Change{Ratio: d.Ratio, Lo: d.Lo, Hi: d.Hi, Drifted: 1}
 	if c.Answer.UnmarshalText([]byte(d.Answer)) != nil || c.Answer == stats.Unknown {
@@ -52,7 +52,7 @@ func ChangeOf(d *trace.Decision) stats.Change {
 	return c
 }
 
-// Tried is how many settings a tune measured beside those at its start.
+// Tried is how many settings a tune measured in addition to those at its start.
 func (x *Experiment) Tried() (n int) {
 	for i := range x.Decisions {
 		if v := x.Decisions[i].Verdict; v == trace.Best || v == trace.Dropped {
@@ -62,7 +62,7 @@ func (x *Experiment) Tried() (n int) {
 	return n
 }
 
-// trying says what a tune is at.
+// trying says what a tune is doing now.
 func (x *Experiment) trying() string {
 	switch n := len(x.Decisions); {
 	case n == 0:
@@ -83,7 +83,7 @@ func (x *Experiment) trying() string {
 	return fmt.Sprintf("trial %d, %s", x.Tried()+1, setting)
 }
 
-// best are the knobs in which the best settings so far differ from those found.
+// best are the knobs in which the best settings so far differ from those at the start.
 func (x *Experiment) best() []knob.Setting {
 	at := slices.Clone(x.Settings[0])
 	for i := range x.Decisions {
@@ -97,12 +97,12 @@ func (x *Experiment) best() []knob.Setting {
 	return slices.DeleteFunc(at, func(k knob.Setting) bool { return knob.ValueOf(x.Settings[0], k.Name) == k.Value })
 }
 
-// left is what is left of a tune's budget.
+// left says what is left of a tune's budget.
 func (x *Experiment) left() string {
 	return units.Prose.Time(max(0, (x.Budget-x.Spent)/1e9*1e9)) + " of its budget left"
 }
 
-// tuned says what a tune came to, or how far it is.
+// tuned says what a tune found, or how far it is.
 func (x *Experiment) tuned() string {
 	tried := "; " + units.Counted(x.Tried(), "setting was tried", "settings were tried")
 	if x.Running() {
@@ -122,7 +122,7 @@ func (x *Experiment) tuned() string {
 		text = "nothing faster was found than the settings at the start, which stay"
 	case len(x.B) == 0:
 		return "ended before anything better was found" + tried + "; " + x.Why
-	case x.Kept && c.Answer == stats.Unknown: // by so much that no interval was waited for
+	case x.Kept && c.Answer == stats.Unknown: // the gain was so large that no interval was waited for
 		text = fmt.Sprintf("%s: %s; it stays", x.Changes(), units.Prose.Gain(units.Rough(x.Sides[1].SamplesPerSecond()/x.Sides[0].SamplesPerSecond())))
 	case x.Kept:
 		text = fmt.Sprintf("%s: %v; it stays", x.Changes(), c)

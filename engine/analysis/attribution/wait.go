@@ -10,11 +10,11 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Gap is a stretch in which the device was idle. Its pieces, a cause each, follow each
-// other without a break; a pause is a gap of its own.
+// Gap is a time in which the device was idle. It is made of pieces with one cause each, which
+// follow each other without a break. A pause is a gap of its own.
 type Gap struct {
 	Start, End int64
-	Step       int32                  // that followed it; -1 after the last one
+	Step       int32                  // the step after it; -1 after the last one
 	Parts      [trace.NumCauses]int64 // ns
 	Largest    *trace.Span            // its longest piece
 }
@@ -25,7 +25,7 @@ func (g *Gap) Any() bool { return g.End > g.Start }
 // Data is the time in which the device waited for data, in ns.
 func (g *Gap) Data() int64 { return data(&g.Parts) }
 
-// Gaps are those that the stalls among spans, which are in order of time, make up.
+// Gaps yields the gaps that the stalls among spans make up. The spans are in order of time.
 func Gaps(spans []trace.Span) iter.Seq[Gap] {
 	return func(yield func(Gap) bool) {
 		var g Gap
@@ -55,8 +55,8 @@ func Gaps(spans []trace.Span) iter.Seq[Gap] {
 	}
 }
 
-// Awaited is the batch that the step loop was blocked for during most of [from, to);
-// false where it was blocked for none.
+// Awaited is the batch that the step loop was blocked for during most of [from, to); false where it
+// was not blocked for any.
 func Awaited(spans []trace.Span, from, to int64) (batch int32, found bool) {
 	var most int64
 	for i := range spans {
@@ -68,9 +68,9 @@ func Awaited(spans []trace.Span, from, to int64) (batch int32, found bool) {
 	return batch, found
 }
 
-// Wait is one time that the device waited for data, with what it waited for.
+// Wait is one wait of the device for data, with the batch that it waited for.
 type Wait struct {
-	Time   int64 // ns, of one gap, as far as it is charged to data
+	Time   int64 // ns of one gap that are charged to data
 	Step   int32 // that followed it
 	Batch  int32 // that the step loop was blocked for
 	Worker trace.TrackID
@@ -80,8 +80,8 @@ type Wait struct {
 	Behind int         // later batches that were ready before this one
 }
 
-// LongestWait finds the longest wait for data in [from, to) among the spans of a
-// snapshot; false when there is none that names its batch and the worker of it.
+// LongestWait finds the longest wait for data in [from, to) among the spans of a snapshot. It is
+// false when there is none whose batch and worker are known.
 func LongestWait(s *trace.Snapshot, from, to int64) (w Wait, found bool) {
 	var longest Gap
 	for g := range Gaps(s.Spans) {
@@ -100,8 +100,8 @@ func LongestWait(s *trace.Snapshot, from, to int64) (w Wait, found bool) {
 	return w, w.built(s)
 }
 
-// Waiting says how much of a time went by without a core, ", 31 ms of it waiting for a
-// core"; nothing where that was little or is not known.
+// Waiting says how much of a time went by without a core, ", 31 ms of it waiting for a core". It is
+// empty where that is little or not known.
 func Waiting(s trace.Split) string {
 	if s.Waiting < s.Total()/20 || s.Waiting < 100_000 {
 		return ""
@@ -109,10 +109,10 @@ func Waiting(s trace.Split) string {
 	return ", " + units.Prose.Time(s.Waiting) + " of it waiting for a core"
 }
 
-// built finds what was done for the batch, and which later ones were ready before it.
+// built finds the work on the batch, and which later batches were ready before it.
 func (w *Wait) built(s *trace.Snapshot) bool {
-	ready := map[int32]int64{} // when the last work on a batch ended
-	taken := map[int32]int64{} // when a loop had it: one that evaluates, say, whose batches may have later numbers, long before
+	ready := map[int32]int64{} // when the last work on the batch ended
+	taken := map[int32]int64{} // when a loop took the batch. An evaluation's batches may have later numbers and be taken long before
 	var kinds [trace.NumKinds]int64
 	for i := range s.Spans {
 		b := &s.Spans[i]
@@ -124,7 +124,7 @@ func (w *Wait) built(s *trace.Snapshot) bool {
 		}
 		ready[b.Batch] = max(ready[b.Batch], b.End)
 		if b.Batch == w.Batch {
-			if b.Track.IsWorker() { // what page-locked it has not made it
+			if b.Track.IsWorker() { // the thread that page-locks batches does not make them
 				w.Worker = b.Track
 			}
 			w.Took += b.End - b.Start
@@ -143,21 +143,21 @@ func (w *Wait) built(s *trace.Snapshot) bool {
 	return w.Took > 0
 }
 
-// Head is the worker that most often had the batch which in_order made the step loop
-// wait for while others were ready.
+// Head is the head-of-line worker: the one that most often had the batch which in_order made the
+// step loop wait for while others were ready.
 type Head struct {
 	Worker  int
-	Phase   trace.Kind // that it was in for most of that time
-	Batches int        // that it was waited for
-	Of      int        // of all workers
+	Phase   trace.Kind // that the worker was in for most of that time
+	Batches int        // of it that were waited for
+	Of      int        // batches of all workers that were waited for
 }
 
 func (h Head) String() string {
 	return fmt.Sprintf("worker w%d had %d of %s so waited for, mostly in %s", h.Worker, h.Batches, units.Counted(h.Of, "batch", "batches"), h.Phase)
 }
 
-// HeadOf finds the head's worker in the stalls by trace.CauseOrder that touch
-// [from, to]; false where the spans show none.
+// HeadOf finds the head-of-line worker in the stalls by trace.CauseOrder that touch [from, to]. It
+// is false where the spans show none.
 func HeadOf(spans []trace.Span, from, to int64) (h Head, ok bool) {
 	var stalls []trace.Span
 	for i := range spans {

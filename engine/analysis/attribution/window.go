@@ -6,13 +6,13 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// The window is the longer of these, back from the newest step and never into an earlier
-// configuration. Verdict, gauges, breakdown and predictions speak of it.
+// The window reaches back from the newest step. It is as long as the longer of these two, but does
+// not reach into an earlier segment. Verdict, gauges, breakdown and predictions are of the window.
 const (
 	WindowTime  = int64(5e9) // ns
 	WindowSteps = 50
 
-	WindowMost = 4096 // steps that are looked at for it: 5 s of steps of 1.2 ms
+	WindowMost = 4096 // the most steps that it can have: 5 s of steps of 1.2 ms
 )
 
 // Window picks the window's steps among the newest of a snapshot.
@@ -22,7 +22,7 @@ func Window(s *trace.Snapshot) []trace.Step {
 	if n == 0 {
 		return nil
 	}
-	last := &steps[n-1] // of the newest segment that has steps
+	last := &steps[n-1] // its segment is the newest that has steps
 	lo := sort.Search(n, func(i int) bool { return steps[i].Segment >= last.Segment })
 	for i := range s.Segments {
 		if g := &s.Segments[i]; g.Index == last.Segment && steps[lo].Index <= g.FirstStep && lo+int(g.TransitionSteps) < n {

@@ -2,7 +2,7 @@ package experiment
 
 import "time"
 
-// What a setting is taken to need, with the transition to it, before one was tried.
+// What is assumed that a setting needs, with the transition to it, until one was tried.
 const (
 	leastMeasured = int64(2500 * time.Millisecond)
 	leastSteps    = 60
@@ -15,14 +15,14 @@ const turn = 0.25
 type budget struct {
 	e *Experiment
 
-	begun, begunAt int64 // of e's active time, in ns, and of its steps: when the setting in force was asked for
+	begun, begunAt int64 // e.spent and e.steps when the setting in force was asked for
 	enough         int64 // ns of the setting's active time at which a comparison could be made; 0 before that
 
 	tries           int
 	cost, costSteps int64 // of all tries
 }
 
-// begin begins the time of another setting.
+// begin starts the time of another setting.
 func (b *budget) begin() { b.begun, b.begunAt, b.enough = b.e.spent, b.e.steps, 0 }
 
 // end counts a trial.

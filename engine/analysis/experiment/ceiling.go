@@ -9,18 +9,21 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// An interlude ends when the gain is known to within precise or a tenth of itself, after
-// long when it is known that there is one, and after twice that when at least its bounds are;
-// not before brief, twice what a comparison needs: the last steps change how much they all tell,
-// and what was known by a hair would not be any more.
+// An experiment with cached batches never ends before brief, which is twice what a comparison
+// needs. Until then the newest steps still change how much all of them tell, and a close answer
+// could be lost again.
+//
+// After that it ends when the gain is known to within precise, or to a tenth of itself. It ends
+// after long when it is known that there is a gain, and after twice long when at least its bounds
+// are.
 const (
 	precise = 0.05
 	brief   = int64(4 * time.Second)
 	long    = int64(10 * time.Second)
 )
 
-// interlude goes on with a ceiling: first the settings in force are measured, unless they
-// were, then cached batches are served, then it is over.
+// interlude goes on with an experiment of cached batches. It measures the settings in force, unless
+// they were measured, then has cached batches served, and then ends.
 func (e *Experiment) interlude(s *trace.Snapshot) {
 	if e.side == sideA {
 		rows := attribution.Segments(s)

@@ -30,35 +30,34 @@ type Log interface {
 
 // The two sides of an experiment.
 const (
-	sideA = iota // the settings that it found
-	sideB        // those that it tries
+	sideA = iota // the settings at its start
+	sideB        // the settings that it tries
 )
 
-// Experiment is one under way.
+// Experiment is an experiment under way.
 type Experiment struct {
 	x       trace.Experiment
 	control Control
 	log     Log
 
 	found   []knob.Setting   // all knobs, as they were when it began
-	target  []knob.Setting   // all, as they were asked for last
+	target  []knob.Setting   // all knobs, as they were asked for last
 	passing [][]knob.Setting // settings that may still be in force while target is not
-	segment int32            // that has target; -1 while none does
+	segment int32            // the segment with target; -1 while there is none
 	asked   int64            // ns, when target was asked for
-	strange int              // looks in a row at which the knobs asked for were not target
+	strange int              // looks in a row at which the run was asked for other knobs than target
 	looked  int64            // ns, at the last look
 	seen    int32            // Index of the last step looked at
 	spent   int64            // ns of active time since the start
 	steps   int64            // since the start
 	ending  bool             // target is what the run is left with
 
-	side  int // that target is
+	side  int // which target is
 	pairs pairing
 	tune  *tuner // where it is a tune
 }
 
-// New begins an experiment on the run that s shows. A question that has no answer there
-// is refused.
+// New begins an experiment on the run that s shows. It refuses a question that has no answer there.
 func New(q Question, s *trace.Snapshot, c Control, l Log) (*Experiment, error) {
 	if q.Kind == trace.Ceiling {
 		q.Knobs = []knob.Setting{{Name: ceiling, Value: "on"}}
@@ -133,8 +132,8 @@ func quarter(s *trace.Snapshot, budget int64) time.Duration {
 	return stats.Quarter(m, h, time.Duration(budget))
 }
 
-// Look goes on as far as a snapshot shows, which must not be older than the one before. It
-// reports whether the experiment is over.
+// Look goes on as far as a snapshot shows, and reports whether the experiment is over. The snapshot
+// must not be older than the one before.
 func (e *Experiment) Look(s *trace.Snapshot) (over bool) {
 	if !e.x.Running() {
 		return true
@@ -147,8 +146,8 @@ func (e *Experiment) Look(s *trace.Snapshot) (over bool) {
 		e.Abandon(s)
 	case is(e.target):
 		e.segment, e.passing = now.Index, nil
-	case e.segment < 0 && slices.ContainsFunc(e.passing, is): // not in force yet
-	default: // somebody's change is
+	case e.segment < 0 && slices.ContainsFunc(e.passing, is): // target is not in force yet
+	default: // somebody else's change is in force
 		e.leave(s, now, now.Index-1)
 	}
 	if !e.x.Running() || e.overruled(s, now) {
@@ -157,7 +156,7 @@ func (e *Experiment) Look(s *trace.Snapshot) (over bool) {
 	steps := e.news(s)
 	switch {
 	case e.ending:
-		if e.segment >= 0 { // it and what follows are what the run is left with
+		if e.segment >= 0 { // this segment and those after it are what the run is left with
 			e.close(s, e.segment-1)
 		}
 	case e.tune != nil && !e.tune.proof.turns:
@@ -200,7 +199,7 @@ func (e *Experiment) Abandon(s *trace.Snapshot) {
 	}
 }
 
-// news are the steps that were not looked at yet.
+// news returns the steps that were not looked at yet.
 func (e *Experiment) news(s *trace.Snapshot) []trace.Step {
 	from, _ := slices.BinarySearchFunc(s.Recent, e.seen+1, func(st trace.Step, index int32) int { return cmp.Compare(st.Index, index) })
 	steps := s.Recent[from:]
@@ -224,18 +223,18 @@ func (e *Experiment) ask(s *trace.Snapshot, changes []knob.Setting) error {
 	return nil
 }
 
-// want asks for a side, unless it is the one asked for.
+// want asks for a side, unless it was asked for already.
 func (e *Experiment) want(s *trace.Snapshot, side int) {
 	if side == e.side {
 		return
 	}
 	if err := e.ask(s, [2][]knob.Setting{e.x.A, e.x.B}[side]); err != nil {
 		e.x.Why, e.x.Kept = err.Error(), e.side == sideB
-		e.ending = true // what is in force stays
+		e.ending = true // the settings in force stay
 		return
 	}
 	e.side = side
-	if side == sideB { // one that is tried may move another that nobody set
+	if side == sideB { // a knob that is tried may change another that nobody set
 		for i := range e.x.B {
 			e.x.B[i].Value = knob.ValueOf(e.target, e.x.B[i].Name)
 		}
@@ -249,7 +248,7 @@ func (e *Experiment) finish(s *trace.Snapshot, side int, why string) {
 	e.x.Kept = e.side == sideB
 }
 
-// close writes the end down. last is the last segment that belongs to it.
+// close records the end. last is the last segment that belongs to the experiment.
 func (e *Experiment) close(s *trace.Snapshot, last int32) {
 	if e.tune != nil {
 		e.tune.settle()
@@ -260,7 +259,7 @@ func (e *Experiment) close(s *trace.Snapshot, last int32) {
 	e.log.Note("info", so.Text())
 }
 
-// so is what the experiment came to so far.
+// so is the experiment with its result so far.
 func (e *Experiment) so(s *trace.Snapshot) attribution.Experiment {
 	with := *s
 	with.Experiments = append(slices.DeleteFunc(slices.Clone(s.Experiments), func(x trace.Experiment) bool { return x.Index == e.x.Index }), e.x)
@@ -268,13 +267,13 @@ func (e *Experiment) so(s *trace.Snapshot) attribution.Experiment {
 	return all[len(all)-1]
 }
 
-// patience is at how many looks in a row the knobs asked for must be others than the
-// experiment's before it gives up: a note that says why comes a moment later.
+// patience is how many looks in a row must show other knobs asked for than the experiment's, before
+// it gives up. The note that says why comes a moment later.
 const patience = 3
 
-// overruled ends the experiment when the knobs asked for are not its own any more: the
-// engine could not make its change, or somebody asked for another one. A tune goes on
-// without what the engine could not do.
+// overruled ends the experiment when the run is asked for other knobs than its own: the engine
+// could not make its change, or somebody asked for another. A tune goes on without what the engine
+// could not do.
 func (e *Experiment) overruled(s *trace.Snapshot, now *trace.Segment) bool {
 	if slices.Equal(e.control.Requested(), e.target) {
 		e.strange = 0
@@ -299,8 +298,8 @@ func (e *Experiment) overruled(s *trace.Snapshot, now *trace.Segment) bool {
 	return true
 }
 
-// leave ends the experiment because somebody set a knob, which stays. What the experiment
-// tries goes back, but for a knob that they set.
+// leave ends the experiment because somebody set a knob. That knob stays, and the others go back to
+// what they were.
 func (e *Experiment) leave(s *trace.Snapshot, now *trace.Segment, last int32) {
 	var back []knob.Setting
 	var set []string
@@ -314,7 +313,7 @@ func (e *Experiment) leave(s *trace.Snapshot, now *trace.Segment, last int32) {
 		}
 	}
 	if len(back) > 0 {
-		last = now.Index // nobody chose what is in force until then
+		last = now.Index // until then nobody chose what is in force
 		if err := e.control.Set(back); err != nil {
 			e.log.Note("warn", err.Error())
 		}
@@ -323,7 +322,7 @@ func (e *Experiment) leave(s *trace.Snapshot, now *trace.Segment, last int32) {
 	e.close(s, last)
 }
 
-// knobOf is a knob's value, where it is among them.
+// knobOf returns a knob's value; false where it is not among them.
 func knobOf(knobs []knob.Setting, name string) (string, bool) {
 	i := slices.IndexFunc(knobs, func(k knob.Setting) bool { return k.Name == name })
 	if i < 0 {

@@ -33,7 +33,7 @@ func (j *journal) found(p *point) {
 	})
 }
 
-// between is a decision about settings that were measured, without its text.
+// between makes a decision about settings that were measured, without its text.
 func between(before, after *point, c *stats.Change) trace.Decision {
 	d := trace.Decision{
 		Knobs: advice.Chosen(before.knobs, after.knobs), Segment: after.segment, Before: before.block, After: after.block,
@@ -88,7 +88,7 @@ func forecast(p *trace.Prediction) string {
 	return units.Prose.Gain(gain) + " (" + units.Prose.GainRange(gain) + ")"
 }
 
-// told is what was measured, in words, also where it is not known for sure.
+// told says what was measured, even where it is not known for sure.
 func told(c *stats.Change, before, after *point) string {
 	switch {
 	case c.Answer != stats.Unknown:

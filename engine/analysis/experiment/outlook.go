@@ -19,7 +19,7 @@ type outlook struct {
 // known reports whether anything is expected.
 func (o *outlook) known() bool { return o.rate > 0 }
 
-// against is the outlook as a prediction from a rate.
+// against is the outlook as a prediction relative to a rate.
 func (o *outlook) against(base float64) trace.Prediction {
 	if !o.known() {
 		return trace.Prediction{}
@@ -34,10 +34,10 @@ type outlooks struct {
 	hostDevice bool // the device computes on the host's cores
 
 	known map[seen]outlook   // predicted before
-	trust map[string]float64 // of a knob, the share of what was predicted that it gained; 1 where it was not tried
+	trust map[string]float64 // by knob: the share of its predicted gain that it had; a knob that was not tried counts as 1
 }
 
-// seen is a setting as seen from the point of a segment.
+// seen is a setting as predicted from the point of a segment.
 type seen struct {
 	from int32
 	key  string

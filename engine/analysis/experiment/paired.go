@@ -7,8 +7,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// pairing is the pair under way: a quarter of the outer side, two of the other, and one of
-// the outer again. Which side is the outer one is drawn for each pair.
+// pairing is the pair under way: a quarter of the outer side, two of the inner side, and one of the
+// outer side again. Which side is the outer one is drawn for each pair.
 type pairing struct {
 	random  *rand.Rand
 	quarter int64 // ns of active time
@@ -26,7 +26,7 @@ func (p *pairing) begin() {
 	p.part, p.active, p.spoilt = 0, 0, false
 }
 
-// side is whose part it is.
+// side is the side whose part it is.
 func (p *pairing) side() int {
 	if p.part == 1 {
 		return 1 - p.outer
@@ -34,7 +34,7 @@ func (p *pairing) side() int {
 	return p.outer
 }
 
-// add counts a step in, and reports whether it ends the part.
+// add counts a step, and reports whether it ends the part.
 func (p *pairing) add(s *trace.Step) bool {
 	if s.Flags&trace.FlagTransition != 0 {
 		p.pair.LeftOut++
@@ -76,14 +76,14 @@ func (e *Experiment) alternate(s *trace.Snapshot, steps []trace.Step) {
 				return
 			}
 		}
-		if p.side() != e.side { // the steps that follow are of neither part
+		if p.side() != e.side { // the steps that follow belong to neither part
 			e.want(s, p.side())
 			return
 		}
 	}
 }
 
-// complete takes a pair that was measured, and ends the experiment where that answers it.
+// complete adds a pair that was measured, and ends the experiment where that answers it.
 func (e *Experiment) complete(s *trace.Snapshot) {
 	p := &e.pairs
 	if !p.spoilt {

@@ -17,10 +17,10 @@ type point struct {
 	stretch stats.Stretch
 	block   trace.Block
 	from    int64          // ns, of the first steady step
-	to      int64          // and the last
+	to      int64          // ns, of the last
 	cores   float64        // that this process may use; 0 where that is not known
-	others  float64        // and those that other processes used
-	model   *predict.Model // of what it would do with other settings; nil where too little is known
+	others  float64        // that other processes used
+	model   *predict.Model // predicts other settings; nil where too little was measured
 }
 
 // rate is samples a second.
@@ -31,7 +31,7 @@ func (p *point) rate() float64 {
 // util is the share of the time in which the device computed.
 func (p *point) util() float64 { return float64(p.block.Busy) / float64(max(1, p.block.Active)) }
 
-// measure is what a segment has shown so far.
+// measure returns what a segment has shown so far.
 func measure(s *trace.Snapshot, segment int32) point {
 	tally := s.Tally(segment)
 	t := &tally.Steady
@@ -51,8 +51,8 @@ func measure(s *trace.Snapshot, segment int32) point {
 	return p
 }
 
-// fit makes the model of what other settings would do, from the newest steps, which must be
-// the point's. window gives the spans of a time.
+// fit makes the model that predicts other settings, from the newest steps, which must be the
+// point's. window returns the session with the spans of a time.
 func (p *point) fit(s *trace.Snapshot, window func(from, to int64) *trace.Snapshot) {
 	t := trace.Count(attribution.Window(s))
 	if t.Segment != p.segment || t.Steady.Steps == 0 {

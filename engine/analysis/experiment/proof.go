@@ -7,8 +7,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// proof measures the best settings and those found anew, because the best of many is partly
-// the luckiest. Where that does not tell, they take turns, if there is time for it.
+// proof measures the best settings and those at the start anew, because the best of many is partly
+// the luckiest. Where that gives no answer, they take turns, if there is time for it.
 type proof struct {
 	e       *Experiment
 	space   *space
@@ -17,7 +17,7 @@ type proof struct {
 	journal *journal
 
 	fresh point // the settings at the start, measured anew
-	turns bool  // both take turns, which Experiment minds
+	turns bool  // both take turns, which Experiment sees to
 }
 
 // look goes on with what was measured anew of the best settings.
@@ -50,9 +50,9 @@ func (p *proof) how() string {
 	return "both measured anew"
 }
 
-// plain reports whether the best settings were so much faster than those found, in both of
-// two measurements each, that it needs no interval. Drift does not do that, since the four
-// were made in turns.
+// plain reports whether the best settings were so much faster than those at the start, in both of
+// two measurements each, that no interval is needed. A drift does not cause that, since the four
+// measurements alternated.
 func (p *proof) plain(m *point) bool {
 	slow := max(p.points.all[0].rate(), p.fresh.rate())
 	return min(p.points.best().rate(), m.rate()) >= plainly*slow && m.block.Steps >= earlySteps && p.fresh.block.Steps >= earlySteps
@@ -70,7 +70,7 @@ func (p *proof) accepts(c *stats.Change) bool {
 	return false
 }
 
-// conclude ends the tune with the best settings, or with those found.
+// conclude ends the tune with the best settings, or with those at the start.
 func (p *proof) conclude(s *trace.Snapshot, m *point, c *stats.Change) {
 	verdict, side := trace.Doubted, sideA
 	if p.accepts(c) || c.Answer == stats.Unknown && p.plain(m) {
@@ -87,7 +87,7 @@ func (p *proof) concludeTurns(s *trace.Snapshot, c *stats.Change) {
 	p.conclude(s, &m, c)
 }
 
-// sum adds up what pairs have measured of either side.
+// sum adds up what pairs have measured of each side.
 func sum(pairs []trace.Pair) (a, b trace.Block) {
 	add := func(to *trace.Block, o *trace.Block) {
 		to.Steps += o.Steps
@@ -108,7 +108,8 @@ func (p *proof) quarter() time.Duration {
 	return stats.Quarter(p.fresh.stretch, p.points.history(), time.Duration(max(0, p.e.x.Budget-p.e.spent)))
 }
 
-// leastPairs is how many pairs are worth beginning: fewer never answer (engine/analysis/stats).
+// leastPairs is the fewest pairs that are worth beginning: fewer never have an answer
+// (engine/analysis/stats).
 const leastPairs = 6
 
 // affordTurns reports whether the budget has room for them, with a quarter on top for the

@@ -17,7 +17,7 @@ const (
 	alike     = 0.01                // rates predicted as close as this are the same: the cheaper setting goes first
 	upwards   = 0.005               // predicted gain below which the climb is over
 	climbs    = 6                   // knobs changed at the most from the best setting measured
-	mostAsked = 2                   // settings tried because the advisor would, where the model sees nothing in them
+	mostAsked = 2                   // settings that are tried because the advisor would, though the model expects no gain
 )
 
 // search chooses which setting a tune tries next.
@@ -49,9 +49,9 @@ func (t *search) choose(s *trace.Snapshot) (outlook, bool) {
 	}
 }
 
-// climb looks for the fastest settings in the models: from the best one measured, one knob
-// at a time, as long as that is expected to help. It returns all that it came by and that
-// were not tried.
+// climb looks for the fastest settings in the models. It starts from the best one measured and
+// changes one knob at a time, as long as that is predicted to help. It returns all settings on the
+// way that were not tried.
 func (t *search) climb() (pool []outlook) {
 	at, rate := t.points.best().knobs, t.points.best().rate()
 	for range climbs {
@@ -75,8 +75,8 @@ func (t *search) climb() (pool []outlook) {
 	return pool
 }
 
-// favourite is the one expected to be the fastest, and of those that are as good as that
-// the one that takes the least of the host.
+// favourite is the setting that is expected to be the fastest. Of those as good as that, it is the
+// one that takes the least of the host.
 func (t *search) favourite(pool []outlook) (top outlook, ok bool) {
 	most := 0.0
 	for i := range pool {
@@ -123,7 +123,7 @@ func (t *search) take(o *outlook) {
 	}
 }
 
-// advised is what the advisor would try that was not tried.
+// advised is a setting that the advisor would try and that was not tried.
 func (t *search) advised(s *trace.Snapshot) (outlook, bool) {
 	best := t.points.best()
 	if t.asked == mostAsked || t.outlooks.most(best, best.knobs) < best.rate()*(1+worth) {
@@ -149,8 +149,8 @@ func (t *search) advised(s *trace.Snapshot) (outlook, bool) {
 	return outlook{}, false
 }
 
-// lighter is a setting of far fewer workers that is expected to be as fast as the best one,
-// with a fifth of them to spare, and was not tried.
+// lighter is a setting with far fewer workers that is expected to be as fast as the best one, even
+// with a fifth of its workers taken away. It was not tried.
 func (t *search) lighter() (outlook, bool) {
 	best := t.points.best()
 	i := slices.Index(t.space.names, numWorkers)
@@ -174,7 +174,7 @@ func (t *search) lighter() (outlook, bool) {
 // asFast reports whether a setting is expected to be as fast as the best one.
 func (t *search) asFast(o outlook) bool { return o.rate >= t.points.best().rate()*(1-alike) }
 
-// leaveOut tells of the knobs that were not tried at all what was expected of them.
+// leaveOut records what was expected of the knobs that were not tried at all.
 func (t *search) leaveOut() {
 	best := t.points.best()
 	for _, why := range t.space.idle {

@@ -13,15 +13,15 @@ import (
 
 // Tuning is what a tune may do.
 type Tuning struct {
-	Knobs   []string            // that it may change; none: the usual ones
-	Values  map[string][]string // of a knob, to choose from; those of others are the usual ones
+	Knobs   []string            // that it may change; where there are none, the usual ones
+	Values  map[string][]string // by knob: what to choose from; other knobs have the usual values
 	Workers int                 // the most num_workers; 0: as many as the knob allows
 	Memory  int64               // bytes of the host's that the run may be planned to hold; 0: no limit
 
-	// Window is the session with its spans of a time; where it is nil, without them.
+	// Window returns the session with the spans of a time. Where it is nil, the spans are not known.
 	Window func(from, to int64) *trace.Snapshot
 	// Needs is what changes would need of the host's memory in all, in bytes, and why they
-	// cannot be; where it is nil, nobody knows.
+	// cannot be; where it is nil, that is not known.
 	Needs func(changes []knob.Setting) (host int64, refusal string)
 }
 
@@ -48,8 +48,8 @@ const (
 const (
 	mostTries = 10
 	plainly   = 1.25 // ratio of rates that needs no more time to be seen
-	crowd     = 0.25 // of the cores: where others use so much more or less, the host is another one
-	crowding  = 1.5  // ratio of rates that this may explain
+	crowd     = 0.25 // share of the cores: where others use so much more or less, the host counts as changed
+	crowding  = 1.5  // ratio of rates that a changed host may explain
 )
 
 // tuner looks for the fastest settings: it predicts before it tries, tries the best of what
@@ -90,7 +90,7 @@ func newTuner(e *Experiment, q *Tuning, s *trace.Snapshot) (*tuner, error) {
 	return t, nil
 }
 
-// look goes on.
+// look goes on as far as a snapshot shows.
 func (t *tuner) look(s *trace.Snapshot) {
 	if t.e.segment < 0 {
 		return
@@ -171,8 +171,8 @@ func valuesOf(all, some []knob.Setting) []knob.Setting {
 	return out
 }
 
-// judge compares what is tried with the best so far, and reports whether that is enough to
-// decide: at the latest after twice the time that a comparison needs.
+// judge compares what is tried with the best so far, and reports whether that is enough to decide.
+// It is at the latest after twice the time that a comparison needs.
 func (t *tuner) judge(m *point) (c stats.Change, done bool) {
 	best := t.points.best()
 	least := 1 - hopeless
@@ -192,15 +192,15 @@ func (t *tuner) judge(m *point) (c stats.Change, done bool) {
 	return c, c.Answer != stats.Unknown || t.budget.patient(m)
 }
 
-// disturbed reports whether other processes came or went since the best settings were
-// measured, and may be why a trial seems slower, or faster.
+// disturbed reports whether other processes came or went since the best settings were measured,
+// which may be why a trial seems slower or faster.
 func (t *tuner) disturbed(m *point) bool {
 	best := t.points.best()
 	more, gain := m.others-best.others, m.rate()/best.rate()
 	return math.Abs(more) >= crowd*m.cores && math.Abs(math.Log(gain)) < math.Log(crowding) && (more > 0) == (gain < 1) && m.cores > 0
 }
 
-// decide takes what was measured of a trial for the best so far, or not, and goes on.
+// decide keeps a trial as the best so far, or drops it, and goes on.
 func (t *tuner) decide(s *trace.Snapshot, m point, c stats.Change) {
 	best := t.points.best()
 	gain := m.rate() / best.rate()
@@ -244,7 +244,7 @@ func (t *tuner) next(s *trace.Snapshot) {
 	}
 }
 
-// try asks for a setting; false where that is refused.
+// try asks for a setting; it is false where the setting is refused.
 func (t *tuner) try(s *trace.Snapshot, o *outlook) bool {
 	t.trial, t.stage = *o, trying
 	t.search.take(o)
@@ -255,8 +255,8 @@ func (t *tuner) try(s *trace.Snapshot, o *outlook) bool {
 	return true
 }
 
-// refused goes on without a setting that the engine could not put in force; false where it
-// was none that was tried.
+// refused goes on without a setting that the engine could not apply. It is false where that setting
+// was not a trial.
 func (t *tuner) refused(s *trace.Snapshot, why string) bool {
 	e := t.e
 	if t.stage != trying {
@@ -281,7 +281,7 @@ func (t *tuner) exclude(why string) {
 // giveUp leaves the run with the settings at the start.
 func (t *tuner) giveUp(s *trace.Snapshot, why string) { t.e.finish(s, sideA, why) }
 
-// settle makes the experiment name the best settings once nothing is tried any more.
+// settle makes the experiment name the best settings when nothing is tried any more.
 func (t *tuner) settle() {
 	e := t.e
 	e.x.Trying = nil

@@ -8,9 +8,9 @@ const (
 	closeEnough             = 0.01 // of the step time
 )
 
-// calibrate makes the simulation of the settings in force agree with the measured rate.
-// Where the device waits for data the loads are corrected, by one factor; else the device
-// is idle between steps for as long as is missing. What is left is a factor of all times.
+// calibrate makes the simulation of the settings in force agree with the measured rate. Where the
+// device waits for data, it multiplies the loads by one factor. Elsewhere it makes the device idle
+// between steps for as long as is missing. The rest is a factor of all times.
 func (m *Model) calibrate(data float64) {
 	p := &m.plant
 	want := 1e9 * float64(m.now.batch) / m.rate
@@ -40,20 +40,21 @@ func (m *Model) calibrate(data float64) {
 	m.scale = want / m.base.step
 }
 
-// unevenness is the share of the cores that idles while as many threads as there are cores
-// want one, if luck is bad, likely, and good: the kernel keeps a queue for each core, and
-// two threads wait in one of them now and then while another is empty (Lozi et al., "The
-// Linux scheduler: a decade of wasted cores", EuroSys 2016).
+// unevenness is the share of the cores that idles while as many threads as there are cores want one
+// (bad luck, likely, good luck). The kernel keeps a queue for each core, and now and then two
+// threads wait in one of them while another is empty (Lozi et al., "The Linux scheduler: a decade
+// of wasted cores", EuroSys 2016).
 var unevenness = [3]float64{0.25, 0.12, 0}
 
-// mostUneven is the most that is taken for that.
+// mostUneven is the largest unevenness that calibration assumes.
 const mostUneven = 0.35
 
-// calibrateLack makes the simulated workers wait for a core as long as the measured ones
-// did. Where they would wait longer, the cores are used more evenly than assumed, or others
-// do not want as many as they have. Where they would not wait as long, the cores are used
-// less evenly if some were idle all the same; what is missing then passes whenever a thread
-// wakes up, whoever else there is.
+// calibrateLack makes the simulated workers wait for a core as long as the measured ones did.
+//
+// Where they would wait longer, the cores are used more evenly than assumed, or others want fewer
+// cores than they have. Where they would wait less, and some cores were idle, the cores are used
+// less evenly. The rest of the waiting passes whenever a thread wakes up, whoever else has the
+// cores.
 func (m *Model) calibrateLack() {
 	p := &m.plant
 	want := m.loading.Waiting
@@ -83,8 +84,9 @@ func (m *Model) calibrateLack() {
 	m.grouped = m.inGroups(want)
 }
 
-// search halves the range of a quantity until the base agrees: below says whether it must
-// be larger. It reports whether the base depends on it.
+// search halves the range of a quantity until the simulation agrees with the measurement; below
+// reports whether the quantity must be larger. It returns whether the simulation depends on it at
+// all.
 func (m *Model) search(of *float64, least, most float64, below func() bool) bool {
 	before := m.base
 	for range 4 {
@@ -98,14 +100,14 @@ func (m *Model) search(of *float64, least, most float64, below func() bool) bool
 	return math.Abs(m.base.lack-before.lack) > 0.01*m.loading.Core
 }
 
-// evenly takes how evenly the cores are used for measured.
+// evenly uses the calibrated unevenness as if it were measured.
 func (m *Model) evenly() {
 	of := m.plant.uneven
 	m.uneven = [3]float64{1.3 * of, of, 0.7 * of}
 }
 
-// inGroups reports whether what was measured can be told from cores that are shared out
-// between groups of processes: then the workers wait as long with what is left to them.
+// inGroups reports whether the cores may be shared out between groups of processes. That is so
+// where the workers wait as long when they have what is left of the cores for themselves.
 func (m *Model) inGroups(want float64) bool {
 	if m.plant.rivals <= 0.1 || m.portion <= 0 {
 		return false

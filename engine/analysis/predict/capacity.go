@@ -9,23 +9,23 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Capacity is what host and device could do at their best, in ns of a batch: an
-// estimate from what they did.
+// Capacity is what host and device could do at best, in ns for a batch. It is estimated from what
+// they did.
 type Capacity struct {
 	CPU    float64 // core time that all of this process takes for a batch
-	Device float64 // that the device computes, its threads never waiting for a core
+	Device float64 // that the device computes, if its threads never waited for a core
 	Copy   float64 // that its copy to the device takes
 	Cores  Cores
-	Batch  float64 // samples in one
+	Batch  float64 // samples in a batch
 	Shared bool    // the device computes on the same cores
-	Spun   bool    // CPU and Device are of threads that spun while others had no core, and so only the most that they can be
+	Spun   bool    // threads spun while others had no core, so that CPU and Device are upper limits
 
 	Segment string // "segment #4", whose steps it rests on, where there are others: with other settings and other neighbours
 }
 
-// CapacityOf returns false where there is nothing to estimate it from. starved is the
-// share of the time in which the device's threads could run that they had no core, m says
-// what the device is, segment what those steps are called (attribution.Among).
+// CapacityOf estimates the capacity; false where there is nothing to estimate it from. starved is
+// the share of the time in which the device's threads could run and had no core. m describes the
+// device. segment is what these steps are called (attribution.Among).
 func CapacityOf(b *attribution.Breakdown, l *Loading, cores Cores, workers int, starved float64, m *trace.Meta, segment string) (c Capacity, ok bool) {
 	if cores.All == 0 || b.Load <= 0 || b.Busy <= 0 || b.Steps == 0 || b.Samples == 0 {
 		return c, false
@@ -49,21 +49,21 @@ func CapacityOf(b *attribution.Breakdown, l *Loading, cores Cores, workers int, 
 	return c, true
 }
 
-// Host is how long a batch takes with all of the given cores computing.
+// Host is how long a batch takes when all of these cores compute.
 func (c *Capacity) Host(cores float64) float64 { return c.CPU / max(cores, 0.01) }
 
-// Fastest is how long a batch takes at least, with the given cores.
+// Fastest is the shortest time for a batch with these cores.
 func (c *Capacity) Fastest(cores float64) float64 { return max(c.Device, c.Host(cores)) }
 
-// rate is the samples a second, in words, of a batch that takes so long.
+// rate is the samples a second of a batch that takes so long, in words.
 func (c *Capacity) rate(batch float64) string { return units.Rate(1e9*c.Batch/batch) + " samples/s" }
 
-// Missing is about how many cores more the device could use; an estimate of little more than
-// a whole number is not rounded up.
+// Missing is about how many more cores the device could use. An estimate of little more than a
+// whole number is not rounded up.
 func (c *Capacity) Missing() int { return int(math.Ceil(c.CPU/c.Device - c.Cores.Left() - 0.25)) }
 
-// balance says what the host can feed and what the device takes, and by which steps. What other
-// processes left is said where they matter, be it only for whether that is enough.
+// balance says what the host can feed and what the device takes, and which steps tell it. It names
+// what other processes left of the cores where that matters.
 func (c *Capacity) balance() string {
 	in := ""
 	if c.Segment != "" {
@@ -77,7 +77,7 @@ func (c *Capacity) balance() string {
 	}
 	all, left := c.Host(c.Cores.All), c.Host(c.Cores.Left())
 	feeds := fmt.Sprintf("%sthis host can feed at most ~%s with its %s", in, c.rate(all), units.Counted(int(c.Cores.All), "core", "cores"))
-	if c.Cores.Crowded() || all <= c.Device && left > c.Device { // no bound: those who take turns with the others get more than what was left
+	if c.Cores.Crowded() || all <= c.Device && left > c.Device { // what was left is no bound: workers that take turns with other processes get more
 		feeds += fmt.Sprintf(", and other processes left it cores for ~%s", c.rate(left))
 	}
 	takes := fmt.Sprintf("the device takes %s", c.rate(c.Device))
@@ -95,8 +95,8 @@ func (c *Capacity) String() string {
 	return c.balance()
 }
 
-// mostMissing is up to how many times the cores that there are it is said how many are missing: beyond
-// that no host has them, and it is the work that is too much.
+// mostMissing limits when a number of missing cores is named: up to so many times the cores that
+// there are. Beyond it no host has them, and the work is too much.
 const mostMissing = 4
 
 // lacks says how many cores are missing.
@@ -107,9 +107,9 @@ func (c *Capacity) lacks(n int) string {
 	return fmt.Sprintf("about %s missing", units.Counted(n, "core is", "cores are"))
 }
 
-// WorkersFor is how many workers load a batch every so many ns: as many as batches
-// take worker time in that, and a fifth on top, because batches are not alike. More
-// than the cores can serve are of no use. It may be more than can be had.
+// WorkersFor is how many workers load a batch every so many ns: the worker time of a batch over
+// that time, and a fifth more, because batches are not alike. It is no more than the cores can
+// serve. It may be more than num_workers allows.
 func WorkersFor(batch float64, w Work, cores float64) int {
 	n := math.Ceil(1.2 * w.Alone() / batch)
 	if w.Core > 0 && cores > 0 {

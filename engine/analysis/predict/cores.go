@@ -9,26 +9,25 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Cores are the host's, and who used them over some steps, as far as that was measured.
+// Cores are the host's cores and who used them in some steps, as far as that was measured.
 type Cores struct {
 	All          float64 // that this process may use, by affinity and quota; 0 when that is not known
 	Ours, Others float64 // used, on average
-	Waiting      float64 // share of the time in which our threads could run: without a core
+	Waiting      float64 // share of the time in which our threads could run and had no core
 	Throttled    bool    // the cgroup's quota ran out
-	Known        bool    // who used them
+	Known        bool    // it is known who used them
 }
 
-// settled is how long after a change of knobs a gauge of the host still tells of the
-// time before, in ns: it looks back to the sample before, half a second.
+// settled is how long after a change of knobs a gauge of the host still tells of the time before,
+// in ns. A gauge looks back to its previous sample, half a second ago.
 const settled = 500e6
 
-// throttledFrom is the share of the periods of a quota from which running out of it
-// matters.
+// throttledFrom is the share of a quota's periods in which it must run out to matter.
 const throttledFrom = 0.05
 
 // CoresOf finds the cores from the host's facts and its gauges over [from, to].
 func CoresOf(s *trace.Snapshot, from, to int64) (c Cores) {
-	cpus := 0.0 // that the gauges are shares of: a quota allows less
+	cpus := 0.0 // that the gauges are shares of; a quota may allow less
 	for _, h := range s.Meta.Host {
 		switch h.Name {
 		case "threads":
@@ -65,18 +64,17 @@ func CoresOf(s *trace.Snapshot, from, to int64) (c Cores) {
 	return c
 }
 
-// Left is what the others leave of the cores.
+// Left is what other processes leave of the cores.
 func (c *Cores) Left() float64 { return max(c.All-c.Others, 0) }
 
-// Busy reports whether no core is free for another thread of ours. How much must be
-// idle before one is allows for what the gauges cannot resolve, and for a gain that is
-// not worth it.
+// Busy reports whether no core is free for another thread of ours. It allows for what the gauges
+// cannot resolve, and for a gain that is too small to matter.
 func (c *Cores) Busy() bool {
 	return c.Known && (c.Throttled || c.Left()-c.Ours < min(0.06*c.All, 2))
 }
 
-// Crowded reports whether other processes use so much of the cores that it matters: a
-// half of one, or a tenth of many.
+// Crowded reports whether other processes use enough of the cores to matter: half of one core, or a
+// tenth of many.
 func (c *Cores) Crowded() bool { return c.Known && c.Others >= max(0.5, c.All/10) }
 
 // String says who uses the cores.

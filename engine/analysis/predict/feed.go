@@ -8,9 +8,9 @@ import (
 	"dev.gpustall/engine/base/units"
 )
 
-// Feed says whether this machine can feed the device, in one sentence: yes or no, what it can
-// feed at most, what the device takes, which resource is short and by how much; empty where
-// that is not known. Reads that wait do so side by side, as many as there are workers.
+// Feed says in one sentence whether this machine can feed the device. It says what the machine can
+// feed at most, what the device takes, which resource is short, and by how much. It is empty where
+// that is not known. Reads wait side by side, one for each worker.
 func (m *Model) Feed() string {
 	c := &m.Capacity
 	if !m.known || c.CPU <= 0 || c.Device <= 0 {
@@ -38,8 +38,8 @@ func (m *Model) Feed() string {
 	return answer + ": " + c.balance()
 }
 
-// handsOver reports whether a loop is predicted to be faster without workers than this host can feed it while
-// they hand their batches over.
+// handsOver reports whether the loop is predicted to be faster without workers than this host could
+// ever feed it with workers, which have to hand their batches over.
 func (m *Model) handsOver() bool {
 	if !m.processes || m.now.workers == 0 {
 		return false
@@ -48,8 +48,8 @@ func (m *Model) handsOver() bool {
 	return ok && p.Rate > 1e9*m.Capacity.Batch/m.Capacity.Host(m.Capacity.Cores.All)
 }
 
-// how says what the loader, which is late now, has to be set to, by what is predicted of it. It is known where
-// that does; where nothing is said, it is not for want of workers.
+// how says which settings are predicted to let the loader keep up. It is false where none are
+// known; how then says what does not help, or is empty.
 func (m *Model) how(need int) (how string, known bool) {
 	n := need - m.now.workers
 	if m.base.data <= dataError {
@@ -71,23 +71,24 @@ func (m *Model) how(need int) (how string, known bool) {
 	return "", false
 }
 
-// LongQueue is the prefetch_factor up to which a longer queue is tried with so many workers: batches lie in
-// memory, and are simulated one by one.
+// LongQueue is the largest prefetch_factor that is tried with so many workers. Batches take memory,
+// and the simulation takes them one by one.
 func LongQueue(workers int) int { return min(16, 256/max(1, workers)) }
 
-// feeds reports whether the device then hardly waits for data any more, and that is worth something.
+// feeds reports whether changes make the device hardly wait for data any more, and gain enough to
+// matter.
 func (m *Model) feeds(changes ...knob.Setting) bool {
 	p, ok := m.Predict(changes...)
 	return ok && p.Data <= 2*dataError && p.Rate > (1+little)*m.rate
 }
 
-// short says which resource is short, and by how much: the one that takes longest for a
-// batch, if that is longer than the device takes.
+// short says which resource is short, and by how much: the one that takes longest for a batch, if
+// that is longer than the device takes.
 func (m *Model) short() string {
 	c := &m.Capacity
 	cores, storage := c.Host(c.Cores.Left()), m.stored()
 	if w := &m.loading; m.base.data > dataError && w.Blocked > w.Core+w.Waiting {
-		cores = c.Host(c.Cores.All) // what is late is no core's doing, and who takes turns with others gets more than what was left
+		cores = c.Host(c.Cores.All) // cores are not what is late, and workers that take turns with other processes get more than what was left
 	}
 	switch longest := max(c.Copy, cores, storage); {
 	case longest <= (1+little)*c.Device:
@@ -100,8 +101,8 @@ func (m *Model) short() string {
 	return c.lacks(max(1, c.Missing()))
 }
 
-// stored is how long the storage takes for a batch at least, in ns; 0 where the session has
-// not measured how many reads it serves side by side.
+// stored is the shortest time in which the storage serves a batch, in ns. It is 0 where the session
+// has not measured how many reads the storage serves side by side.
 func (m *Model) stored() float64 {
 	if !m.stores {
 		return 0

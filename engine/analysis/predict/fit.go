@@ -11,52 +11,52 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Model is a run under the settings in force, as some of its steps measured it.
+// Model is a run under the settings in force, as measured in some of its steps.
 type Model struct {
-	Capacity Capacity // of host and device; without CPU and Device where it is not known
-	known    bool     // Capacity is
+	Capacity Capacity // of host and device; CPU and Device are 0 where it is not known
+	known    bool     // Capacity is known
 	loading  Work     // a batch, as measured
 
 	now     settings
 	plant   plant
-	base    flow    // of the plant, as simulated
-	scale   float64 // of a simulated time to the measured one
+	base    flow    // the simulation of the settings in force
+	scale   float64 // ratio of a measured time to the simulated one
 	rate    float64 // samples/s, measured
-	noise   float64 // of log(rate): its standard error
+	noise   float64 // the standard error of log(rate)
 	samples int64   // of the data set
 	specs   []knob.Spec
 
-	disk      [3]float64 // reads that storage serves side by side: if luck is bad, likely, good; 0 where none come from it
+	disk      [3]float64 // reads that storage serves side by side (bad luck, likely, good luck); 0 where no read comes from storage
 	stores    bool       // disk is measured
 	reading   float64    // reads that are under way, on average
-	Lock      Lock       // that workers wait for
-	injected  float64    // share of the blocked time that is injected: timers, which do not slow each other down
+	Lock      Lock       // a lock that workers share
+	injected  float64    // share of the blocked time that is injected: timers do not slow each other down
 	past      []past     // earlier segments of the session
-	uneven    [3]float64 // of plant.uneven: if luck is bad, likely, good
+	uneven    [3]float64 // values of plant.uneven (bad luck, likely, good luck)
 	grouped   bool       // the cores may be shared out between groups of processes
 	offload   float64    // share of the workers' computing that the device could do
-	pinned    float64    // ns that a copy took in an earlier segment with the other value of pin_memory; 0: none
+	pinned    float64    // ns of a copy in an earlier segment with the other value of pin_memory; 0 where there is none
 	fixed     [3]float64 // share of the compute time that does not grow with the batch: least, likely, most
-	unsteady  float64    // of the cores that others use: the standard deviation
-	portion   float64    // of the cores: what we used and what was idle; 0 where that is not known
-	fitted    float64    // factor of the loads that made the simulation agree with what was measured
+	unsteady  float64    // standard deviation of the number of cores that others use
+	portion   float64    // cores that we used or that were idle; 0 where that is not known
+	fitted    float64    // factor of the loads with which the simulation agrees with the measurement
 	hostClock bool       // the host's share of a step is measured
-	processes bool       // workers are processes of PyTorch's, from which the loop has to take each batch
+	processes bool       // workers are PyTorch's processes, which hand each batch over to the loop
 	handing   handover
 }
 
 // least is how many steady steps a model needs.
 const least = 10
 
-// most is how many steps it looks at one by one.
+// most is how many steps a model looks at one by one.
 const most = 512
 
-// little is a share of the time that does not matter.
+// little is a share of the time that is too small to matter.
 const little = 0.05
 
-// Fit measures the model on the steady steps of t, a segment's or a window of them. rows
+// Fit measures the model on the steady steps of t, which are a segment's or a window of them. rows
 // are attribution.Segments of the session: earlier settings tell what these steps cannot. It is
-// false where there is too little to go by.
+// false where too little was measured.
 func Fit(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) (*Model, bool) {
 	b := &attribution.Breakdown{Totals: t.Steady}
 	if b.Steps < least || b.Busy <= 0 || b.Load <= 0 || b.Active() <= 0 || t.SteadyFlags&trace.FlagCeiling != 0 {
@@ -103,14 +103,14 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) (*M
 	m.noise = m.precision(b.DataShare(), float64(b.Active()))
 	m.remember(s, t)
 	m.storage(s, t)
-	if m.Lock = lockOf(s, t, m.loading.Blocked*float64(b.Steps)/float64(b.Active())); m.stores { // how long they block is measured
+	if m.Lock = lockOf(s, t, m.loading.Blocked*float64(b.Steps)/float64(b.Active())); m.stores { // how long they are blocked is measured
 		m.Lock.share = [3]float64{}
 	}
 	m.calibrate(b.DataShare() - m.handing.taking/max(1, float64(b.Active())/float64(b.Steps)))
 	return m, true
 }
 
-// settings of the plant that are the knobs' own.
+// apply sets what follows from the knobs alone.
 func (p *plant) apply(k *settings, samples int64) {
 	p.workers, p.prefetch, p.inOrder, p.persistent, p.epoch = k.workers, k.ahead(), k.inOrder, k.persistent, k.epoch(samples)
 }
@@ -157,9 +157,8 @@ func (m *Model) measure(s *trace.Snapshot, t *trace.Tally, l *Loading, starved f
 	return true
 }
 
-// stepsOf are the newest full steps of t that are in memory, in the order of their
-// batches. A step that is in no rate is none of them: a run's first may compile for
-// a minute.
+// stepsOf returns the newest full steps of t that are in memory, in the order of their batches. It
+// leaves out steps that no rate counts: a run's first step may compile for a minute.
 func stepsOf(s *trace.Snapshot, t *trace.Tally) (out []trace.Step) {
 	full := int32(0)
 	for i := len(s.Recent) - 1; i >= 0 && s.Recent[i].Index >= t.First && len(out) < most; i-- {
@@ -175,7 +174,7 @@ func stepsOf(s *trace.Snapshot, t *trace.Tally) (out []trace.Step) {
 	return out
 }
 
-// workersOf says which worker loaded a batch.
+// workersOf returns which worker loaded each batch.
 func workersOf(spans []trace.Span, from, to int64) map[int32]int {
 	by := map[int32]int{}
 	for i := range spans {
@@ -194,8 +193,8 @@ const (
 	lateBatches = 3
 )
 
-// lateness finds workers whose batches take longer than the others' do, by the median,
-// takes that out of the loads and returns it by worker.
+// lateness finds workers whose batches take longer than the others' by the median. It takes that
+// extra time out of the loads and returns it by worker.
 func lateness(steps []trace.Step, by map[int32]int, load []demand) []float64 {
 	var own [trace.MaxWorkers][]float64
 	most := -1
@@ -225,7 +224,8 @@ func lateness(steps []trace.Step, by map[int32]int, load []demand) []float64 {
 	late := make([]float64, most+1)
 	found := false
 	for w := range late {
-		// Half of the workers may be slow because they are unlike, one because it is late.
+		// A single worker is late. Where half of the workers are slow, the workers are merely
+		// unlike.
 		if middle[w] > lateFrom*other && own[w][0] > 1.1*other {
 			late[w], found = middle[w]-other, true
 		}
@@ -236,7 +236,7 @@ func lateness(steps []trace.Step, by map[int32]int, load []demand) []float64 {
 	for i := range steps {
 		w, ok := by[steps[i].Batch]
 		if !ok || w >= len(late) {
-			// Who loaded it is not known: one that took as long as a late worker's is its.
+			// The batch's worker is not known. One that took as long as a late worker's counts as that worker's.
 			w = slices.Index(late, slices.Max(late))
 			if load[i].core+load[i].blocked < other+late[w]/2 {
 				continue
@@ -249,8 +249,8 @@ func lateness(steps []trace.Step, by map[int32]int, load []demand) []float64 {
 	return late
 }
 
-// stepLoop is how long the step loop takes for a step, without the waits for batches and
-// for the device; false where its spans are gone.
+// stepLoop is how long the step loop takes for a step, without its waits for batches and for the
+// device. It is false where the spans are gone.
 func stepLoop(spans []trace.Span, t *trace.Tally) (ns float64, ok bool) {
 	var from, to, waits int64
 	n, pending, synced, next := int64(-1), int64(0), int64(-1), int64(-1)
@@ -261,7 +261,7 @@ func stepLoop(spans []trace.Span, t *trace.Tally) (ns float64, ok bool) {
 		}
 		switch s.Kind {
 		case trace.KindNext:
-			if s.Start == next { // more of the same wait
+			if s.Start == next { // the same wait goes on
 				pending, next = pending+s.End-s.Start, s.End
 				continue
 			}
@@ -277,7 +277,7 @@ func stepLoop(spans []trace.Span, t *trace.Tally) (ns float64, ok bool) {
 		case trace.KindPause, trace.KindRebuild:
 			pending += s.End - s.Start
 		case trace.KindStarved:
-			if s.Start == synced { // the device has more to do by then
+			if s.Start == synced { // the same wait for the device goes on
 				pending += s.End - s.Start
 			}
 		}
@@ -288,8 +288,9 @@ func stepLoop(spans []trace.Span, t *trace.Tally) (ns float64, ok bool) {
 	return max(0, float64(to-from-waits)/float64(n)), true
 }
 
-// share finds who shares the cores. On so many threads the device computes, where it does on them and that
-// is known.
+// share finds out who uses the cores: the workers, the device's threads, the rest of this process,
+// and other processes. shared says that the device computes on the host's cores, and threads on how
+// many; 0 where that is not known.
 func (m *Model) share(b *attribution.Breakdown, l *Loading, c Cores, starved float64, shared bool, threads float64) {
 	p := &m.plant
 	p.cores = c.All
@@ -299,7 +300,7 @@ func (m *Model) share(b *attribution.Breakdown, l *Loading, c Cores, starved flo
 	}
 	free := 1 - min(c.Waiting, 0.9)
 	loading := l.Batch.Core * steps / active // cores
-	rest := 0.0                              // cores that we use for something else
+	rest := 0.0                              // cores that we use for other work
 	if c.Known {
 		m.portion = max(0.05, c.Left())
 		p.rivals = c.Others / free
@@ -319,7 +320,7 @@ func (m *Model) share(b *attribution.Breakdown, l *Loading, c Cores, starved flo
 	}
 }
 
-// spread is the standard deviation of the cores that others use.
+// spread is the standard deviation of the number of cores that other processes use.
 func spread(s *trace.Snapshot, t *trace.Tally, cores float64) float64 {
 	mean, _, n := s.GaugeOver(trace.GaugeCPUOthers, t.From, t.To)
 	if n < 2 {
@@ -334,15 +335,15 @@ func spread(s *trace.Snapshot, t *trace.Tally, cores float64) float64 {
 	return math.Sqrt(sum/float64(n-1)) / 100 * cores
 }
 
-// parts are how many stretches of the window are compared to tell how well it knows a mean.
+// parts is into how many pieces the window is divided to tell how precisely it knows a mean.
 const parts = 8
 
-// precision is the relative standard error of what limits the rate: the loads where the
-// device waits for data, else its own time. Whether batches arrive evenly or in bursts is
-// not part of it, since the simulation has its bursts.
+// precision is the relative standard error of what limits the rate: the loads where the device
+// waits for data, else the device's own time. Bursts of batches are not part of it, since the
+// simulation has them too.
 //
-// Batches of workers that began together are done together. How many of these bursts lie
-// within so many ns is known to less than one: uniformly distributed.
+// Batches of workers that began together are done together. The number of such bursts in a time is
+// known to less than one, with a uniform distribution.
 func (m *Model) precision(data, active float64) float64 {
 	v, burst := m.plant.compute, 0.0
 	if data >= little {
@@ -361,8 +362,8 @@ func (m *Model) precision(data, active float64) float64 {
 	return math.Hypot(burst, math.Sqrt(squares/float64(n*(n-1))))
 }
 
-// sameEngine reports whether two segments have the same knobs of the engine, which change
-// what the device does.
+// sameEngine reports whether two segments have the same knobs of the engine, which are those that
+// change the device's work.
 func sameEngine(s *trace.Snapshot, a, b int32) bool {
 	var of [2][]knob.Setting
 	for i := range s.Segments {
@@ -388,11 +389,11 @@ const (
 	startUp                                 = 2500
 )
 
-// assumed is the share of the compute time, busy, that is taken not to grow with the
-// batch, before two sizes have been measured: least, likely and most.
+// assumed is the share of the compute time busy that is assumed not to grow with the batch, until
+// two sizes were measured (least, likely, most).
 func (m *Model) assumed(s *trace.Snapshot, segment int32, busy float64) [3]float64 {
 	switch {
-	case s.Meta.Params == 0: // a modelled step, in proportion to its samples
+	case s.Meta.Params == 0: // a modelled step, which is proportional to its samples
 		return [3]float64{0, 0, 0}
 	case s.Meta.DeviceKind == "cpu":
 		return [3]float64{0, 0.05, 0.25}
@@ -404,9 +405,9 @@ func (m *Model) assumed(s *trace.Snapshot, segment int32, busy float64) [3]float
 	return [3]float64{of(fewLaunches), of(someLaunches), of(manyLaunches)}
 }
 
-// fixedOf is the share of the device's time that does not grow with the batch, by the
-// launches that were timed: the optimizer's, and of each other as much as the shortest
-// takes. There is more of it where a launch is too small to fill the device.
+// fixedOf is the share of the device's time that does not grow with the batch, from the launches
+// that were timed. It counts the optimizer's launches and, of each other launch, as much as the
+// shortest takes. The true share is larger where launches are too small to fill the device.
 func fixedOf(s *trace.Snapshot, segment int32) (share float64, ok bool) {
 	const optimizer = "optimizer"
 	all, fixed, launches, shortest := 0.0, 0.0, 0.0, math.Inf(1)

@@ -8,13 +8,14 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// handover is what it costs to hand a batch from a worker process of PyTorch's to the step loop, in ns.
+// handover is what it costs to hand over a batch from a PyTorch worker process to the step loop, in
+// ns.
 type handover struct {
-	taking  float64 // of the loop's: as measured where there are workers, 0 without
-	waking  float64 // that the loop, which sleeps meanwhile, then has no core for; measured too
-	take    float64 // as taking is assumed where there are none, for what a batch is made of
-	send    float64 // of a core in the worker's process, which is assumed always
-	collate float64 // share of the measured loading that sending is in, at the most
+	taking  float64 // the loop's time, as measured; 0 where there are no workers
+	waking  float64 // for which the loop has no core when it wakes up for a batch, as measured
+	take    float64 // the assumed taking where there are no workers, for a batch of this content
+	send    float64 // core time in the worker's process, always assumed
+	collate float64 // the largest share of the measured loading that sending can have
 }
 
 // What handing over takes before it was measured: so much for a batch, for each of its tensors, whose file
@@ -32,13 +33,13 @@ var (
 	rousing     = [3]float64{0.3, 0.8, 1}
 )
 
-// cooling is how much longer a step computes that comes behind a hand-over, in ns: what it needs is not in
-// the core's caches any more. It is mostCooling of the step at the most.
+// cooling is how much longer a step computes after a hand-over, in ns, because its data is no
+// longer in the core's caches. It is at most the share mostCooling of the step.
 var cooling = [3]float64{0, 50e3, 200e3}
 
 const mostCooling = 0.4
 
-// fewTensors are those of a batch of which nobody told: an input and a label.
+// fewTensors is assumed of a batch whose tensors are not known: an input and a label.
 const fewTensors = 2
 
 func handoverOf(host []knob.Setting, b *attribution.Breakdown, l *Loading, workers int) (h handover) {
@@ -56,7 +57,8 @@ func handoverOf(host []knob.Setting, b *attribution.Breakdown, l *Loading, worke
 	return h
 }
 
-// handOver makes a plant that has workers, and had none, hand batches over; one that has none any more does not.
+// handOver makes a plant hand its batches over, where it has workers now and had none. Where it had
+// workers and has none now, it no longer does.
 func (m *Model) handOver(p *plant, l luck) {
 	h, send, cold := &m.handing, l.of(handingOver)*m.handing.send, (-l).of(cooling)
 	if p.workers == 0 {
@@ -67,7 +69,7 @@ func (m *Model) handOver(p *plant, l luck) {
 	} else if take := l.of(handingOver) * h.take; p.serial {
 		p.gap += take
 	} else {
-		p.host += take // which hides behind what the device computes
+		p.host += take // which overlaps what the device computes
 	}
 	if p.serial {
 		p.compute = slices.Clone(p.compute)

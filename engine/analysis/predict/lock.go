@@ -6,18 +6,18 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Lock is what workers wait for each other, as looks at their processes show it.
+// Lock says how much workers wait for a lock that they share, as samples of their processes show.
 type Lock struct {
 	Known   bool
 	Workers float64    // that wait for a lock which processes share, on average
-	share   [3]float64 // of the time in which workers are blocked, that they wait for it: if luck is bad, likely, good
+	share   [3]float64 // share of the workers' blocked time in which they wait for it (bad luck, likely, good luck)
 }
 
-// looking is how far a share may be off because workers are looked at seldom.
+// looking is the error of such a share, because workers are sampled seldom.
 const looking = 0.05
 
-// lockOf looks at the samples of the lock during some steps, in which so many workers were blocked
-// on average.
+// lockOf reads the samples of the lock in some steps. blocked is how many workers were blocked
+// then, on average.
 func lockOf(s *trace.Snapshot, t *trace.Tally, blocked float64) (l Lock) {
 	mean, _, n := s.GaugeOver(trace.GaugeLockWaiting, t.From, t.To)
 	if l.Known, l.Workers = n > 0, mean; mean <= 0 || blocked <= 0 {
@@ -35,8 +35,8 @@ func lockOf(s *trace.Snapshot, t *trace.Tally, blocked float64) (l Lock) {
 	return l
 }
 
-// longer is how many times as long a batch blocks its worker with b workers as with a: one that
-// waits for a lock waits for each of the others in turn.
+// longer is how many times as long a batch blocks its worker with b workers as with a workers. A
+// worker that waits for the lock waits for each of the others in turn.
 func (l *Lock) longer(a, b int, luck luck) float64 {
 	if a < 2 {
 		return 1

@@ -7,7 +7,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Outcome is what became of a prediction that was made when the knobs were changed.
+// Outcome is what came of a prediction that was made when knobs were changed.
 type Outcome struct {
 	Row       int    // of attribution.Segments: the segment that the change began
 	Change    string // in words
@@ -16,14 +16,15 @@ type Outcome struct {
 	Inside    bool           // what was measured lies in the predicted interval
 }
 
-// Outcomes are those of the changes that were measured for long enough, in order. A
-// change of which nothing was predicted is among them, with an empty prediction; what an
-// experiment changed for a while, and how it ended, is not.
+// Outcomes returns those of the changes that were measured for long enough, in order. A change
+// without a prediction has an empty one. What an experiment changed for a while, and how it ended,
+// is left out.
 func Outcomes(s *trace.Snapshot, rows []attribution.SegmentStats) []Outcome {
 	var out []Outcome
 	for i := 1; i < len(rows); i++ {
 		r := &rows[i]
-		// The rows have no segments of experiments: the one before this is not always the row before.
+		// Rows leave out the segments of experiments, so the segment before is not always the row
+		// before.
 		if r.Steps < least || r.SamplesPerSecond <= 0 || inExperiment(s, r.Segment.Index) || inExperiment(s, r.Segment.Index-1) {
 			continue
 		}
@@ -52,8 +53,7 @@ func measured(r *attribution.SegmentStats, base float64) units.Estimate {
 	return e
 }
 
-// Score is how many of the outcomes fell inside, of how many; one of which nothing was
-// predicted did not.
+// Score counts the outcomes that fell inside the predicted interval, and all that had a prediction.
 func Score(outcomes []Outcome) (inside, of int) {
 	for i := range outcomes {
 		if outcomes[i].Inside {

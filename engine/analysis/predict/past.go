@@ -9,19 +9,18 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// past is an earlier segment of the session that differs from the one in force in nothing
-// but knobs that the model knows.
+// past is an earlier segment of the session. It differs from the one in force only in knobs that
+// the model knows.
 type past struct {
 	settings
 	rate, data float64 // samples/s, and the share of the time in which the device waited for data
 	others     float64 // cores that others used; -1 where that is not known
-	reading    float64 // reads that were under way, on average; 0 where none came from storage, but for Python workers, which wait for other things too
+	reading    float64 // reads under way, on average. It is 0 where none came from storage; Python workers wait for other things too, and theirs always count
 	blocked    float64 // ns of a sample
 }
 
-// remember takes from earlier segments what these steps cannot tell: what other settings
-// came to, how long a copy of the other kind of memory takes, and how computing grows with
-// the batch.
+// remember learns from earlier segments what these steps cannot tell: the rates of other settings,
+// how long a copy of the other kind of memory takes, and how computing grows with the batch.
 func (m *Model) remember(s *trace.Snapshot, t *trace.Tally) {
 	b := t.Steady
 	batch, busy := float64(b.Samples)/float64(b.Steps), float64(b.Busy)/float64(b.Steps)
@@ -79,7 +78,7 @@ func knobsOf(s *trace.Snapshot, segment int32) []knob.Setting {
 	return nil
 }
 
-// known reports whether knobs differ in nothing but what the model knows.
+// known reports whether settings differ only in knobs that the model knows.
 func known(a, b []knob.Setting) bool {
 	for _, k := range a {
 		other := knob.ValueOf(b, k.Name)
@@ -90,7 +89,7 @@ func known(a, b []knob.Setting) bool {
 	return true
 }
 
-// before is the newest earlier segment that had these settings while others used the cores
+// before is the newest earlier segment with these settings in which other processes used the cores
 // as they do now; nil where there is none.
 func (m *Model) before(to *settings) *past {
 	for i := len(m.past) - 1; i >= 0; i-- {
@@ -98,7 +97,7 @@ func (m *Model) before(to *settings) *past {
 		k := p.settings
 		k.prefetch = k.ahead()
 		want := *to
-		if want.prefetch = want.ahead(); want.workers == 0 { // there is no queue
+		if want.prefetch = want.ahead(); want.workers == 0 { // without workers there is no queue
 			k.prefetch, k.persistent, k.inOrder = want.prefetch, want.persistent, want.inOrder
 		}
 		if k != want {
@@ -112,10 +111,11 @@ func (m *Model) before(to *settings) *past {
 	return nil
 }
 
-// alike is by how many cores others may differ while the host counts as the same.
+// alike is by how many cores the use by others may differ for the host to count as the same.
 const alike = 0.25
 
-// Bytes a second from which reads count as coming from storage.
+// fewBytes is how many bytes a second must be read from storage for reads to count as coming from
+// there.
 const fewBytes = 1 << 20
 
 // readFor is how many bytes a second were read from storage for this process.
@@ -127,15 +127,15 @@ func readFor(s *trace.Snapshot, t *trace.Tally) float64 {
 	return ours
 }
 
-// storageRates are what a disk is assumed to bring at the most, in bytes/s, until two
-// numbers of workers have been measured: a spinning one or a small volume in a cloud, an SSD
-// behind SATA or a large volume, an SSD behind PCIe.
+// storageRates are the most that a disk is assumed to deliver, in bytes/s, until two numbers of
+// workers were measured. They are those of a spinning disk or a small cloud volume, of a SATA SSD
+// or a large volume, and of a PCIe SSD.
 var storageRates = [3]float64{0.2e9, 2e9, 8e9}
 
-// storage finds how many reads the disk serves side by side: as many as it takes of one
-// read's rate to reach that of the disk. Where the session has measured few reads and many,
-// their times tell: beyond that number, n times as many reads take n times as long. So they
-// do of whatever else a Python worker waits for: a server with a limit, a lock.
+// storage finds how many reads the disk serves side by side: as many as reach the disk's rate
+// together. Where the session has measured few reads and many at a time, their times tell it.
+// Beyond that number, n times as many reads take n times as long. The same holds for whatever else
+// a Python worker waits for, such as a lock or a server with a limit.
 func (m *Model) storage(s *trace.Snapshot, t *trace.Tally) {
 	rate := readFor(s, t)
 	w := t.Steady.Work.Batch
@@ -163,13 +163,13 @@ func (m *Model) storage(s *trace.Snapshot, t *trace.Tally) {
 		}
 		apart, m.stores = many/few, ratio >= 1.15
 		switch side := max(1, many/ratio); {
-		case ratio < 1.15: // many are as fast as few
+		case ratio < 1.15: // many reads are as fast as few
 			m.disk = [3]float64{max(1, many), 2 * many, 16 * many}
 		default:
 			m.disk = [3]float64{max(1, 0.85*side), side, 1.15 * side}
 		}
 	}
-	if !stored && !m.stores { // nothing says that there is a limit
+	if !stored && !m.stores { // nothing shows a limit
 		m.reading, m.disk = 0, [3]float64{}
 		return
 	}

@@ -16,8 +16,8 @@ const (
 	inputs = 2
 )
 
-// turns is how often a worker changes between waiting and computing in a batch: samples
-// are read and decoded a chunk at a time. More make no difference to speak of.
+// turns is how often a worker changes between waiting and computing in a batch, because samples are
+// read and decoded in chunks. More turns make hardly any difference.
 const turns = 2
 
 // plant is what is simulated: workers that share the cores with others, a queue of
@@ -29,52 +29,52 @@ type plant struct {
 	persistent bool
 	epoch      int // batches in one; 0: endless
 
-	load    []demand  // of batches, in their order, again and again
-	took    []float64 // ns that they took as measured, cores that were waited for included
-	late    []float64 // ns that a worker takes longer than the others for a batch; those beyond are not late
+	load    []demand  // of batches, in their order, repeated without end
+	took    []float64 // ns that they took as measured, waits for cores included
+	late    []float64 // by worker: ns that it takes longer than the others for a batch; workers beyond the list are not late
 	start   float64   // ns that a worker takes to start
 	wake    float64   // ns that pass before a worker begins with any batch
 	host    float64   // ns that the step loop takes to enqueue a step and to record one
 	copy    float64   // ns that a batch is copied
-	compute []float64 // ns that steps compute with the cores to themselves, again and again
-	gap     float64   // ns that the device is idle between any two steps, whatever is ready
+	compute []float64 // ns that steps compute with the cores to themselves, repeated without end
+	gap     float64   // ns that the device is idle between any two steps, even when the next is ready
 
-	serial  bool    // the device is the step loop's own thread, which asks for a batch when it has computed the one before
-	threads float64 // of the host's cores that the device computes on; 0: it is another's
+	serial  bool    // the device is the step loop's own thread, which computes a batch before it asks for the next
+	threads float64 // how many threads the device computes with on the host's cores; 0: it has cores of its own
 	cores   float64
-	rivals  float64 // threads of others that want a core all the time
+	rivals  float64 // threads of other processes that always want a core
 	uneven  float64 // share of the cores that idles while as many threads as cores want one
 	disk    float64 // reads that go on side by side without slowing each other down; 0: any number
 }
 
-// flow is what a simulation comes to.
+// flow is the result of a simulation.
 type flow struct {
 	step float64 // ns a batch
 	data float64 // share of that in which the device waits for data
 	lack float64 // ns that workers have no core for a batch
 }
 
-// kind is what happens in the plant.
-type kind uint8
+// happening is what an event of the plant is.
+type happening uint8
 
 const (
-	begun     kind = iota // a worker begins with a batch
-	unblocked             // it goes on
-	enqueued              // the step loop has enqueued a step
-	copied                // a batch is on the device
-	computed              // a step is done
+	begun     happening = iota // a worker begins with a batch
+	unblocked                  // a worker goes on, after it was blocked
+	enqueued                   // the step loop has enqueued a step
+	copied                     // a batch is on the device
+	computed                   // a step is done
 )
 
-// event is what happens next, at a time or, of work on a core, at a point of virtual
-// time.
+// event is what happens next. Its time is the virtual time of the cores for work on a core, and
+// plain time for anything else.
 type event struct {
 	at   float64
-	kind kind
+	what happening
 	who  int32
 }
 
-// events is a heap, the earliest first. Of equal times the one pushed first is not
-// favoured, but the order is always the same.
+// events is a heap with the earliest event first. The order of equal times does not depend on when
+// they were pushed, but it is always the same.
 type events []event
 
 func (h *events) push(e event) {
@@ -126,8 +126,8 @@ const (
 	longest = 288 // batches of an epoch that are simulated one by one
 )
 
-// flow simulates the plant. Epochs whose workers start anew are simulated from the start
-// of one to the start of the next; otherwise a stretch after the start.
+// flow simulates the plant. Where workers start anew in each epoch, it simulates from the start of
+// one epoch to the start of the next. Else it simulates some steps after the start.
 func (p *plant) flow() flow {
 	if p.workers > 0 && !p.persistent && p.epoch > counted/2 {
 		return p.coldEpoch()
@@ -144,8 +144,8 @@ func (p *plant) flow() flow {
 	return flow{time / float64(to-from), share(s.waited[from:to], time), s.lacked / float64(to)}
 }
 
-// coldEpoch simulates one epoch of workers that have to start. Of a long one it takes
-// the first batches and the last, and for the rest the rate in the middle.
+// coldEpoch simulates one epoch whose workers have to start. Of a long one it takes the first
+// batches and the last, and the rate in the middle for the rest.
 func (p *plant) coldEpoch() flow {
 	n := min(p.epoch, max(longest, 4*p.workers*p.prefetch))
 	q := *p
@@ -165,7 +165,7 @@ func (p *plant) coldEpoch() flow {
 	return flow{time / float64(p.epoch), min(1, waited/time), s.lacked / float64(n)}
 }
 
-// share is the part of a time that was waited.
+// share is the part of a time that was spent waiting.
 func share(waits []float64, time float64) float64 {
 	sum := 0.0
 	for _, w := range waits {

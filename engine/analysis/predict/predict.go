@@ -28,19 +28,19 @@ type Prediction struct {
 	trace.Prediction
 }
 
-// Same reports whether nothing is expected to change, as far as the model can tell.
+// Same reports whether the model expects no change.
 func (p *Prediction) Same() bool {
 	ratio := p.Rate / p.Base
 	return p.Lo < p.Base && p.Base < p.Hi && math.Abs(ratio-1) < stats.DefaultMargin
 }
 
-// Gain is the predicted throughput against the measured one.
+// Gain is the predicted throughput as a ratio to the measured one.
 func Gain(p trace.Prediction) units.Estimate {
 	return units.Estimate{Value: p.Rate / p.Base, Lo: p.Lo / p.Base, Hi: p.Hi / p.Base}
 }
 
-// Words are a prediction's gain as a range, marked as what it is: "+22 to +31 %
-// predicted". What may help or harm is called so.
+// Words returns a prediction's gain as a range: "+22 to +31 % predicted". Where the change may help
+// or harm, it says so.
 func Words(p trace.Prediction) string {
 	words := units.Prose.GainRange(Gain(p)) + " predicted"
 	if EitherWay(p) {
@@ -49,14 +49,14 @@ func Words(p trace.Prediction) string {
 	return words
 }
 
-// EitherWay reports whether a prediction is of what is expected to change nothing or to cost
-// something, and may gain something all the same.
+// EitherWay reports whether a change is expected to gain nothing or to cost something, and yet may
+// gain.
 func EitherWay(p trace.Prediction) bool {
 	g := Gain(p)
 	return g.Value < 1+stats.DefaultMargin && g.Lo < 1 && g.Hi > 1
 }
 
-// luck is how an assumption that was not measured turns out.
+// luck is how an assumption turns out that was not measured.
 type luck int
 
 const (
@@ -65,53 +65,53 @@ const (
 	good
 )
 
-// of chooses from what is so if luck is bad, what is likely, and what is so if it is
-// good.
+// of returns the value for bad luck, the likely one, or the one for good luck.
 func (l luck) of(v [3]float64) float64 { return v[l+1] }
 
-// What is assumed of what these steps cannot tell, if luck is bad, likely, and good.
+// What is assumed of what these steps cannot tell: for bad luck, likely, for good luck.
 var (
-	// Work on a core takes so many times as long as in the window, and what is waited for
+	// Work on a core takes so many times as long as in the window, and so does what is waited for
 	// elsewhere: clocks, caches and other guests of the hardware change.
 	computing = [3]float64{1.04, 1, 0.96}
 	waiting   = [3]float64{1.02, 1, 0.98}
 
-	// the same of reads from a disk, which other guests use too
+	// Reads from a disk take so many times as long; other guests use it too.
 	storing = [3]float64{1.15, 1, 0.87}
 
-	// blocked time of a batch grows as this power of the number of workers
+	// The blocked time of a batch grows as this power of the number of workers.
 	waitPower = [3]float64{0.2, 0.03, 0}
 
-	// computing takes so much longer when as many workers more compute as there are cores:
-	// they share caches, memory and, where there are any, sibling threads.
+	// Computing takes so much longer when as many more workers compute as there are cores. They
+	// share caches, memory and, where there are any, sibling threads.
 	crowding = [3]float64{0.15, 0.03, 0}
 
-	// rivals for the cores: from one setting's window to the next
+	// Rivals for the cores, as a ratio from one setting's window to the next.
 	rivalry = [3]float64{1.35, 1, 0.7}
 
-	// the same where the device computes on the cores: its threads wait for each other, and
-	// for a turn whenever they wake up, which they do less often the less they idle
+	// The same where the device computes on the cores. Its threads wait for each other, and for a
+	// turn whenever they wake up. The less they idle, the less often they wake up.
 	hostRivalry = [3]float64{2, 1, 0.4}
 
-	// a copy of pageable memory takes so many times as long as one of page-locked memory
+	// A copy of pageable memory takes so many times as long as one of page-locked memory.
 	pinning = [3]float64{1.3, 4, 20}
 
-	// of the transforms' computing, the share that the device takes over
+	// The device takes over this share of what the transforms compute.
 	offloading = [3]float64{0.5, 0.8, 1}
 
-	// the step loop's share of a step, when the batch is another or others take the cores
+	// The step loop's part of a step takes so many times as long when the batch is another one, or
+	// others take the cores.
 	hosting = [3]float64{1.2, 1, 0.8}
 )
 
-// handing is what a batch costs a worker beside its samples, in ns: taking and handing it
-// over, and waking up.
+// handing is what a batch costs a worker in addition to its samples, in ns: taking its order,
+// handing it over, and waking up.
 var handing = [3]float64{0, 40e3, 200e3}
 
-// narrowPixels is how many bytes of a float32 pixel are copied when the device transforms.
+// narrowPixels is how many bytes are copied for each byte of a float32 pixel when the device
+// transforms.
 const narrowPixels = 0.25
 
-// Predict says what changes of knobs would do; false where they are of knobs that the
-// model does not know.
+// Predict says what changes of knobs would do. It is false where the model does not know the knobs.
 func (m *Model) Predict(changes ...knob.Setting) (Prediction, bool) {
 	to := m.now
 	for _, c := range changes {
@@ -128,11 +128,11 @@ func (m *Model) Predict(changes ...knob.Setting) (Prediction, bool) {
 		rates[i], data[i] = m.expect(&to, l)
 	}
 	p.Rate, p.Data = rates[1], data[1]
-	// The corners need not be in order: of two effects one may be a loss.
+	// Good luck need not give the largest rate: one of two effects may be a loss.
 	lo, hi := slices.Min(rates[:]), slices.Max(rates[:])
 	slack := m.slack()
 	dataLo, dataHi := slices.Min(data[:]), slices.Max(data[:])
-	if was := m.before(&to); was != nil && to != m.now { // it was measured
+	if was := m.before(&to); was != nil && to != m.now { // these settings were measured before
 		p.Rate, p.Data = was.rate, was.data
 		lo, hi = was.rate*math.Exp(-again), was.rate*math.Exp(again)
 		dataLo, dataHi = was.data, was.data
@@ -143,26 +143,26 @@ func (m *Model) Predict(changes ...knob.Setting) (Prediction, bool) {
 	return p, true
 }
 
-// barred reports whether a knob cannot have a value here, or it would have no effect.
+// barred reports whether a knob cannot have a value here, or has no effect.
 func (m *Model) barred(to knob.Setting) bool {
 	s := knob.SpecOf(m.specs, to.Name)
 	return s != nil && s.Bars(to.Value) != ""
 }
 
-// expect simulates other settings, given luck: samples a second, and the share of time in
-// which the device waits for data.
+// expect simulates other settings with this luck. It returns samples a second, and the share of
+// time in which the device waits for data.
 func (m *Model) expect(to *settings, l luck) (rate, data float64) {
 	p := m.with(to, l)
 	f := p.flow()
 	batch := float64(to.batch)
 	rate = 1e9 * batch / (f.step * m.scale)
 	if limit := 1e9 * batch / (mean(p.compute) + p.gap); m.scale < 1 {
-		rate = min(rate, max(limit, m.rate)) // a factor must not lift it above the device's own
+		rate = min(rate, max(limit, m.rate)) // the factor must not lift the rate above the device's own
 	}
 	return rate, f.data
 }
 
-// with is the plant with other settings, given luck.
+// with returns the plant with other settings, given this luck.
 func (m *Model) with(to *settings, l luck) *plant {
 	p := m.plant
 	p.apply(to, m.samples)
@@ -275,8 +275,8 @@ func (f *factors) offload(toDevice bool, share float64) {
 	f.copied *= bytes
 }
 
-// repinned changes a copy's factor as memory is page-locked or not any more: to what was
-// measured where it was.
+// repinned changes a copy's factor when memory becomes page-locked or pageable. It uses the
+// measured time of such a copy where there is one.
 func (m *Model) repinned(factor, copy float64, pinned bool, l luck) float64 {
 	switch {
 	case m.pinned > 0 && copy > 0:
@@ -287,9 +287,9 @@ func (m *Model) repinned(factor, copy float64, pinned bool, l luck) float64 {
 	return factor * (-l).of(pinning)
 }
 
-// compete says how others compete for the cores. The kernel shares cores out by the thread
-// within a group of processes and by the group between them, and which of it holds is not
-// known: by the group, more workers get no more of the cores than fewer.
+// compete sets how other processes compete for the cores. The kernel shares cores by the thread
+// within a group of processes, and by the group between groups. Which of the two holds is not
+// known. Between groups, more workers get no more of the cores than fewer.
 func (m *Model) compete(p *plant, l luck, more bool) {
 	if m.grouped && (l == bad && more || l == good && !more) {
 		p.cores, p.rivals = m.portion, 0
@@ -302,7 +302,7 @@ func (m *Model) compete(p *plant, l luck, more bool) {
 	p.rivals = max(0, p.rivals*l.of(rivals)-float64(l)*m.unsteady)
 }
 
-// scaled are loads that take so many times as long.
+// scaled returns loads that take so many times as long.
 func scaled(loads []demand, core, blocked float64) []demand {
 	if core == 1 && blocked == 1 {
 		return loads
@@ -335,8 +335,7 @@ func (m *Model) Neighbours() []Prediction {
 	return out
 }
 
-// neighbours are the values next to a knob's own; none where the model does not know the
-// knob.
+// neighbours returns the values next to a knob's own; none where the model does not know the knob.
 func (m *Model) neighbours(s *knob.Spec) []string {
 	if s.NoEffect != "" {
 		return nil
@@ -374,7 +373,7 @@ func (m *Model) neighbours(s *knob.Spec) []string {
 	return nil
 }
 
-// workers are twice and half as many.
+// workers returns half and twice the number of workers.
 func (m *Model) workers(s *knob.Spec) (out []string) {
 	n := m.now.workers
 	if n > 1 {
@@ -386,7 +385,7 @@ func (m *Model) workers(s *knob.Spec) (out []string) {
 	return out
 }
 
-// beside are the values that a keypress steps to.
+// beside returns the values that a key press steps to.
 func beside(s *knob.Spec, now int) (out []string) {
 	below, above := "", ""
 	for _, v := range s.Values {

@@ -27,7 +27,7 @@ const (
 	ceiling          = "ceiling"
 )
 
-// settingsOf reads them; false where workers or batches are not known.
+// settingsOf reads the knobs. It is false where workers or batch size are not known.
 func settingsOf(knobs []knob.Setting) (k settings, ok bool) {
 	k.inOrder = true
 	for _, kn := range knobs {
@@ -36,7 +36,7 @@ func settingsOf(knobs []knob.Setting) (k settings, ok bool) {
 	return k, knob.ValueOf(knobs, numWorkers) != "" && k.batch > 0
 }
 
-// set changes one knob; false where the model does not know it or its value.
+// set changes one knob. It is false where the model does not know the knob or the value.
 func (k *settings) set(change knob.Setting) bool {
 	n, err := strconv.Atoi(change.Value)
 	number := func(to *int, least int) bool {

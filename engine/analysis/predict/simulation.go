@@ -7,30 +7,29 @@ import (
 
 // simulation runs a plant, event by event.
 //
-// Threads that compute share the cores equally: each advances at the rate
-// min(1, cores / threads), the same for all, so that the work that one has got since it
-// began is a difference of one virtual time (Parekh and Gallager, "A generalized
-// processor sharing approach to flow control", 1993). What computes ends at a point of
-// virtual time, what waits at a point of time, and whichever is earlier is next.
+// Threads that compute share the cores equally: each advances at the rate min(1, cores / threads).
+// So the work that a thread has got since it began is a difference of one virtual time (Parekh and
+// Gallager, "A generalized processor sharing approach to flow control", 1993). What computes ends
+// at a point of virtual time, what waits at a point of plain time. The earlier of the two is next.
 type simulation struct {
 	*plant
 	now                float64 // ns
-	lacked             float64 // ns that workers which compute were without a core, together
+	lacked             float64 // ns that computing workers had no core, all together
 	waiting            events  // by time
 	computers, readers shared
 
 	crew   []worker
 	idle   []int32 // workers without a batch, the longest first
-	next   int     // batch to be dispatched
+	next   int     // the batch to be dispatched next
 	loaded []bool  // by batch
-	ready  []int32 // batches that wait, without in_order, in the order in which they were loaded
+	ready  []int32 // without in_order: batches that wait, in the order in which they were loaded
 
 	// The step loop.
 	loop      loopState
-	step      int     // that it is at
+	step      int     // that the loop is at
 	asked     float64 // when it began to wait for a batch
 	delivered int
-	epochNow  int     // whose batches it is given
+	epochNow  int     // the epoch whose batches it is given
 	turned    float64 // when it first asked for a batch of the second epoch
 
 	// The device.
@@ -39,20 +38,22 @@ type simulation struct {
 
 	done   []float64    // ns, when a step was computed
 	waited []float64    // ns that the device was idle before a step while the loop waited for its batch
-	asks   [][2]float64 // from when to when that was
+	asks   [][2]float64 // from when to when the loop waited
 }
 
-// shared is a resource that those who use it share equally: the cores, or a disk.
+// shared is a resource that its users share equally: the cores, or a disk.
 type shared struct {
-	virtual float64 // ns of service that one which always uses it would have got
-	workers int     // that use it now
+	virtual float64 // ns of service that a user who is always there would have got
+	workers int     // who use it now
 	done    events  // by virtual time
 }
 
-// serve has so many ns of service done.
-func (r *shared) serve(ns float64, k kind, who int32) { r.done.push(event{r.virtual + ns, k, who}) }
+// serve begins a service of so many ns.
+func (r *shared) serve(ns float64, what happening, who int32) {
+	r.done.push(event{r.virtual + ns, what, who})
+}
 
-// next is the time of the event that is next if all goes on at that rate.
+// next is when the next service ends, if it goes on at this rate.
 func (r *shared) next(now, rate float64) float64 { return now + (r.done.first()-r.virtual)/rate }
 
 func (r *shared) pop() event {
@@ -69,10 +70,10 @@ const (
 	syncs
 )
 
-// worker is one that loads, or the step loop where it does so itself.
+// worker is a worker that loads, or the step loop where it loads by itself.
 type worker struct {
 	batch   int32 // -1: none
-	turn    int   // of its turns to wait and to compute
+	turn    int   // how many of its turns to wait and compute are over
 	begun   bool  // it has started
 	demand  demand
 	running bool
@@ -123,7 +124,7 @@ func (s *simulation) until(steps int) {
 	}
 }
 
-// rate is how fast a thread computes, at the most 1.
+// rate is how fast a thread computes; 1 where it has a core to itself.
 func (s *simulation) rate() float64 {
 	threads := float64(s.computers.workers) + s.rivals
 	if s.computing {
@@ -139,7 +140,7 @@ func (s *simulation) rate() float64 {
 	return min(1, used/threads)
 }
 
-// readRate is how fast a read goes on, at the most 1.
+// readRate is how fast a read goes on; 1 where it does so without others.
 func (s *simulation) readRate() float64 {
 	if n := float64(s.readers.workers); s.disk > 0 && n > s.disk {
 		return s.disk / n
@@ -155,12 +156,12 @@ func (s *simulation) pass(ns, rate, reading float64) {
 	s.lacked += ns * (1 - rate) * float64(s.computers.workers)
 }
 
-func (s *simulation) after(ns float64, k kind, who int32) {
-	s.waiting.push(event{s.now + ns, k, who})
+func (s *simulation) after(ns float64, what happening, who int32) {
+	s.waiting.push(event{s.now + ns, what, who})
 }
 
 func (s *simulation) handle(e event) {
-	switch e.kind {
+	switch e.what {
 	case begun:
 		s.begin(e.who)
 	case unblocked:
@@ -210,7 +211,8 @@ func (s *simulation) goOn(who int32) {
 	if s.loaded[b] = true; !s.inOrder {
 		s.ready = append(s.ready, b)
 	}
-	// It is on a core, and takes the place that its batch may free before another is awake.
+	// This worker is on a core, so it gets the batch that may be dispatched now, before another one
+	// is awake.
 	s.idle = slices.Insert(s.idle, 0, who)
 	s.iterate()
 	s.dispatch()
@@ -219,7 +221,7 @@ func (s *simulation) goOn(who int32) {
 	}
 }
 
-// delay is what passes before a worker begins with its batch.
+// delay is the time that passes before a worker begins with its batch.
 func (s *simulation) delay(who int32) float64 {
 	w, ns := &s.crew[who], s.wake
 	if int(who) < len(s.late) && s.workers > 0 {
@@ -255,7 +257,7 @@ func (s *simulation) epochOf(b int) int {
 	return b / s.epoch
 }
 
-// dispatch gives batches to workers without one, as far as that is allowed.
+// dispatch gives batches to idle workers, as far as the prefetch limit allows.
 func (s *simulation) dispatch() {
 	for len(s.idle) > 0 && s.next < len(s.loaded) && s.allowed() {
 		who := s.idle[0]
@@ -287,7 +289,7 @@ func (s *simulation) allowed() bool {
 	return ahead < s.workers*s.prefetch && e <= s.epochNow
 }
 
-// ahead is how many steps the step loop may have enqueued beyond those computed when it goes on.
+// ahead is how many steps may be enqueued and not computed for the step loop to go on.
 func (s *simulation) ahead() int {
 	if s.serial {
 		return 1
@@ -295,7 +297,7 @@ func (s *simulation) ahead() int {
 	return depth
 }
 
-// iterate takes the step loop on as far as it goes.
+// iterate runs the step loop until it has to wait.
 func (s *simulation) iterate() {
 	if s.loop == syncs && s.enqueued-s.computed < s.ahead() {
 		s.loop = asks
@@ -329,7 +331,7 @@ func (s *simulation) iterate() {
 	s.dispatch()
 }
 
-// pick is the batch that is delivered, -1 if there is none.
+// pick is the batch to deliver; -1 if there is none.
 func (s *simulation) pick() int32 {
 	if s.inOrder {
 		if b := s.delivered; b < s.next && s.loaded[b] && s.epochOf(b) == s.epochNow {
@@ -347,7 +349,7 @@ func (s *simulation) pick() int32 {
 	return -1
 }
 
-// device begins what copy engine and device can.
+// device begins the copies and steps that can begin.
 func (s *simulation) device() {
 	if !s.copying && s.copies < s.enqueued && s.computed > s.copies-inputs {
 		s.copying = true

@@ -5,14 +5,14 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Work is what loading a batch takes of a worker, on average, in ns.
+// Work is what loading a batch takes of a worker on average, in ns.
 type Work struct {
 	Core    float64 // on a core
 	Waiting float64 // ready to run, without a core
 	Blocked float64 // on storage, a lock, a timer: it needs no core
 }
 
-// Alone is what it would take with a core for each worker.
+// Alone is how long it would take if each worker had a core.
 func (w Work) Alone() float64 { return w.Core + w.Blocked }
 
 // Loading is what the workers did over some steps.
@@ -28,7 +28,7 @@ type Loading struct {
 	b      *attribution.Breakdown
 }
 
-// LoadingOf looks at the steps of b and at the spans over the same time [from, to].
+// LoadingOf measures loading in the steps of b, with the spans of the same time [from, to].
 func LoadingOf(b *attribution.Breakdown, spans []trace.Span, from, to int64, cores *Cores) Loading {
 	l := Loading{b: b}
 	var start, starts int64
@@ -48,7 +48,7 @@ func LoadingOf(b *attribution.Breakdown, spans []trace.Span, from, to int64, cor
 		default:
 			continue
 		}
-		if s.Flags&trace.FlagInjected == 0 { // what is injected is no part of the phase
+		if s.Flags&trace.FlagInjected == 0 { // injected time does not belong to the phase
 			for k, part := range s.Phases(s.End - s.Start) {
 				l.phases[k] += part
 			}
@@ -61,9 +61,8 @@ func LoadingOf(b *attribution.Breakdown, spans []trace.Span, from, to int64, cor
 	return l
 }
 
-// split divides the worker time of a batch as it was measured. Where it was not, reads
-// are taken for blocked and the rest for computing, which waits for a core as often as
-// our threads do on average.
+// split divides the worker time of a batch as it was measured. Where it was not, it counts reads as
+// blocked and the rest as computing, which waits for a core as often as our threads do on average.
 func (l *Loading) split(cores *Cores) {
 	if l.b.Steps <= 0 {
 		return
@@ -87,8 +86,8 @@ func (l *Loading) split(cores *Cores) {
 	w.Core = load - w.Blocked - w.Waiting
 }
 
-// Reading reports whether the loader's time goes to waiting for reads rather than
-// computing: by measurement or, where there is none, by the names of the phases.
+// Reading reports whether loading mostly waits for reads rather than computes. It uses the measured
+// split or, where there is none, the names of the phases.
 func (l *Loading) Reading() bool {
 	if w := l.b.Work.Batch; w.Total() > 0 {
 		return w.Bound() == trace.BoundIO
@@ -100,11 +99,11 @@ func (l *Loading) Reading() bool {
 	return s[trace.CauseRead]+s[trace.CauseFirstByte] > s[trace.CauseDecode]+s[trace.CauseTransform]+s[trace.CauseCollate]+s[trace.CausePin]
 }
 
-// injected is the share of the reads that wait because that is injected.
+// injected is the share of the reads' time that is injected waiting.
 func (l *Loading) injected() float64 { return float64(l.slowed) / float64(max(1, l.Read)) }
 
-// Part is the share of the workers' time that went to a phase, by the spans or, where
-// they are gone, by what the step loop waited for.
+// Part is the share of the workers' time that a phase takes. It uses the spans or, where they are
+// gone, what the step loop waited for.
 func (l *Loading) Part(k trace.Kind) float64 {
 	if all := l.Read + l.Compute; all > 0 {
 		return float64(l.phases[k]) / float64(all)

@@ -53,13 +53,13 @@ func (a *Answer) UnmarshalText(text []byte) error {
 // Change relates one quantity of B to that of A.
 type Change struct {
 	Answer  Answer
-	Ratio   float64       // B over A, less the drift; 0 when either was not measured
+	Ratio   float64       // B over A, with the drift taken out; 0 when either was not measured
 	Lo, Hi  float64       // its time-uniform 95 % confidence interval
-	Missing Missing       // what is missing while the answer is not known yet
+	Missing Missing       // what is missing for an answer
 	Window  time.Duration // the correlation time used
 	Samples [2]float64    // effective samples of A and of B
-	Drift   [2]Drift      // of the time on either side: a positive drift is a slower one
-	Drifted float64       // what the drift common to both makes of the ratio, taken out of Ratio
+	Drift   [2]Drift      // of the time on either side; a positive one gets slower
+	Drifted float64       // the ratio that the drift common to both makes, which was taken out of Ratio
 }
 
 // Estimate is the ratio with its interval, to be written.
@@ -67,17 +67,17 @@ func (c *Change) Estimate() units.Estimate {
 	return units.Estimate{Value: c.Ratio, Lo: c.Lo, Hi: c.Hi}
 }
 
-// vague is the ratio of the ends of an interval from which it says nothing.
+// vague is the ratio between the ends of an interval from which the interval says nothing.
 const vague = 2
 
-// Tells reports whether the interval is worth showing: that of an answer, or of enough
-// steps while its ends do not lie so far apart that they say nothing.
+// Tells reports whether the interval is worth showing. It is where there is an answer, or where
+// there are enough steps and the ends are close enough to say something.
 func (c *Change) Tells() bool {
 	return c.Answer != Unknown || c.Missing.What == Precision && c.Hi < vague*c.Lo
 }
 
-// String says the answer: "-24 % (-29 to -18 %)", "the same (-0.4 to +1.2 %)", "not
-// known yet: 12 of 50 steps".
+// String is the answer in words: "-24 % (-29 to -18 %)", "the same (-0.4 to +1.2 %)", "not known
+// yet: 12 of 50 steps".
 func (c *Change) String() string {
 	switch c.Answer {
 	case Different:
@@ -88,12 +88,12 @@ func (c *Change) String() string {
 	return fmt.Sprintf("%v: %v", c.Answer, c.Missing)
 }
 
-// DriftMark stands beside a change that LessDrift has something to say of: the rates of
-// the two would make another.
+// DriftMark stands beside a change that has a LessDrift text, because the two rates shown would
+// make another change.
 const DriftMark = "less drift"
 
-// LessDrift says how far apart the two were measured, where that differs from Ratio
-// because a drift was taken out; empty where that is little.
+// LessDrift says how far apart the two rates were measured, where that differs from Ratio because a
+// drift was taken out. It is empty where the difference is small.
 func (c *Change) LessDrift() string {
 	if c.Ratio <= 0 || c.Drifted <= 0 || math.Abs(math.Log(c.Drifted)) < math.Log1p(DefaultMargin) {
 		return ""
@@ -102,7 +102,7 @@ func (c *Change) LessDrift() string {
 	return fmt.Sprintf("as measured the two lie %s apart; they drifted while no setting changed, which made %s of that and is taken out of the change", units.Prose.Gain(plain), units.Prose.Gain(drifted))
 }
 
-// Mark is DriftMark with a space before it, where it is to stand behind the change; else empty.
+// Mark is DriftMark with a space before it, to stand behind the change; empty where LessDrift is.
 func (c *Change) Mark() string {
 	if c.LessDrift() == "" {
 		return ""
@@ -115,19 +115,20 @@ type Comparison struct {
 	Margin     float64
 	Throughput Change // samples a second
 	Busy       Change // busy time a sample
-	Pairs      int    // that it rests on; 0 where it is of two stretches
+	Pairs      int    // that the comparison is made from; 0 where it is of two stretches
 }
 
-// Compare relates B to A. margin is how far two rates may lie apart and still be
-// called the same, usually DefaultMargin; the same is said of a difference that is
-// certain too, when it is certainly within the margin. What is compared is what is left
-// when the drift that both sides share is taken out.
+// Compare relates B to A. It compares what is left when the drift that both sides share is taken
+// out.
 //
-// The answers hold for this pair however often one looks while A or B grow: of 100
-// comparisons of equal settings at most 5 ever say different. Of m candidates compared
-// with one baseline on one screen each pair keeps its 5 in 100, so that one of ten such
-// rows may be wrong in up to 40 of 100 sessions: a screen compares, it does not pick. Who
-// picks the best of m confirms the pick with steps of its own, as tuning does.
+// margin is how far two rates may lie apart and still be called the same, usually DefaultMargin. A
+// difference that is certain is called the same too, when it is certainly within the margin.
+//
+// The answers hold for this pair however often one looks while A or B grow: of 100 comparisons of
+// equal settings at most 5 ever say different. Where m candidates are compared with one baseline on
+// one screen, each pair keeps its 5 in 100. So one of ten such rows may be wrong in up to 40 of 100
+// sessions: a screen compares, it does not pick. Whoever picks the best of m confirms the pick with
+// steps of its own, as tuning does.
 func Compare(a, b Stretch, h History, margin float64) Comparison {
 	c := Comparison{
 		Margin:     margin,
@@ -138,14 +139,15 @@ func Compare(a, b Stretch, h History, margin float64) Comparison {
 	return c
 }
 
-// invert makes the change of a rate of that of a time, or that of A against B.
+// invert turns the change of a rate into that of a time, or that of B against A into that of A
+// against B.
 func (c *Change) invert() {
 	if c.Ratio > 0 {
 		c.Ratio, c.Lo, c.Hi, c.Drifted = 1/c.Ratio, 1/c.Hi, 1/c.Lo, 1/c.Drifted
 	}
 }
 
-// Inverse is the change of a time where this is that of its rate.
+// Inverse is the change of a time where c is that of its rate.
 func (c *Change) Inverse() Change {
 	of := *c
 	of.invert()
@@ -163,7 +165,8 @@ func (c Comparison) Reversed() Comparison {
 	return c
 }
 
-// decide answers by an estimate of the logarithm of the ratio, give or take half.
+// decide sets the answer from an estimate of the logarithm of the ratio and half the width of its
+// interval.
 func (c *Change) decide(log, half, margin float64) {
 	switch edge := math.Log1p(margin); {
 	case math.Abs(log)+half < edge:
@@ -183,19 +186,18 @@ type side struct {
 	variance float64 // of log(Mean)
 }
 
-// resolution is the variance of log(Mean) below which the clock tells nothing.
+// resolution is a variance of log(Mean) that no clock can resolve: a smaller one counts as this.
 const resolution = 1e-12
 
-// trusted is how many correlation times a side must last before its own estimate
-// stands against a longer one of the other side or of the session's history.
+// trusted is how many correlation times a side must last for its own estimate to count, even where
+// the other side or the session's history has a longer one.
 const trusted = 50
 
 // change compares the times of two sides.
 //
-// Both are taken for what they would be if they were alike, because what is rare or
-// slow may not have shown on the shorter side yet: neither side's correlation time is
-// shorter than the other's or the history's, unless the side is trusted, and neither's
-// long-run variance is below that of both together.
+// Each side is judged as if both were alike, because what is rare or slow may not have shown yet on
+// the shorter side. So a side's correlation time is at least the other's and the history's, unless
+// the side is trusted. And its long-run variance is at least that of both together.
 func change(sides [2]side, h History, margin float64) Change {
 	a, b := &sides[0], &sides[1]
 	c := Change{Drift: [2]Drift{a.Drift, b.Drift}}
@@ -209,7 +211,7 @@ func change(sides [2]side, h History, margin float64) Change {
 		return c
 	}
 	longest := max(a.Correlation, b.Correlation, h.Longest)
-	pooled := 0.0 // long-run variance, of 1 ns
+	pooled := 0.0 // long-run variance over 1 ns
 	for i := range sides {
 		s := &sides[i]
 		pooled += s.error2(s.Blocks) * float64(s.Active) * float64(s.Active)
@@ -227,7 +229,7 @@ func change(sides [2]side, h History, margin float64) Change {
 		s.samples = min(active/float64(window), blocks/max(1, s.Inefficiency))
 		c.Samples[i] = s.samples
 		s.variance = max(s.Variance*inefficiency/blocks, pooled/active, resolution)
-		// The variance is itself an estimate, from few effective samples at first.
+		// The variance is itself an estimate, at first from few effective samples.
 		few := 1 + 2/s.samples
 		s.variance *= few * few
 	}

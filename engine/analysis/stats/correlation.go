@@ -68,15 +68,15 @@ func spread(e, sums []float64, fitted int) (variance, inefficiency float64) {
 	return squares / float64(n-fitted), inefficiency
 }
 
-// beyond corrects the autocorrelation time that windows of m elements show for the
-// part that they are too short to show, as if the correlation decayed exponentially.
-// Of a time t they show t (1 - x (1 - exp(-1/x))) with x = t/2m. Nothing changes
-// without a correlation or in windows much longer than it.
+// beyond corrects an autocorrelation time for the part that windows of m elements are too short to
+// show, as if the correlation decayed exponentially. Of a time t such windows show t (1 - x (1 -
+// exp(-1/x))) with x = t/2m. Nothing changes where there is no correlation, or where windows are
+// much longer than it.
 func beyond(shown, m float64) float64 {
 	if shown <= 1 {
 		return shown
 	}
-	shown = min(shown, 0.95*m) // at m the elements of a window are all equal and t is without end
+	shown = min(shown, 0.95*m) // at m all elements of a window would be equal, and t infinite
 	t := shown
 	for range 30 {
 		x := t / 2 / m
@@ -89,13 +89,13 @@ func beyond(shown, m float64) float64 {
 	return t
 }
 
-// History is what a session has learnt about its host.
+// History is what a session has learnt of its host.
 type History struct {
 	Longest time.Duration // the longest correlation time measured so far
 }
 
-// Learn takes note of a stretch. Stretches too short to show a correlation are left
-// out.
+// Learn takes the correlation time of a stretch. It ignores stretches that are too short to show
+// one.
 func (h *History) Learn(m Stretch) {
 	if m.Enough() {
 		h.Longest = max(h.Longest, m.Step.Correlation)

@@ -8,15 +8,15 @@ import (
 	"dev.gpustall/engine/base/units"
 )
 
-// Drift is the straight line through a stretch.
+// Drift is the straight line through the times of a stretch.
 type Drift struct {
 	Total    float64       // change from the stretch's start to its end, relative to its mean
 	Error    float64       // standard error of Total
 	Over     time.Duration // the stretch
-	Detected bool          // Total is not 0, by a time-uniform 95 % interval
+	Detected bool          // a time-uniform 95 % interval shows that Total is not 0
 }
 
-// String says the drift in words: "+1.9 % in 41.2 s", or that there is none.
+// String is the drift in words: "+1.9 % in 41.2 s", or that there is none.
 func (d Drift) String() string {
 	if !d.Detected {
 		return "no drift"
@@ -26,11 +26,12 @@ func (d Drift) String() string {
 	return fmt.Sprintf("%s in %s", gain, units.Prose.Time(int64(d.Over)))
 }
 
-// fit takes the line through the residuals e of equally long blocks out of them, by
-// least squares, and returns it with the variance and inefficiency of what is left.
-// The error allows for that autocorrelation as the error of a mean does: the variance
-// of the slope is 12/n³ times the long-run variance. A drift is tested when enough
-// independent windows are there; before that every slow wave looks like one.
+// fit takes a line, by least squares, out of the residuals e of equally long blocks. It returns the
+// line, and the variance and inefficiency of what is left.
+//
+// The error of the line allows for autocorrelation as the error of a mean does: the variance of the
+// slope is 12/n³ times the long-run variance. A drift is tested once there are enough independent
+// windows, because before that every slow wave looks like one.
 func fit(e, sums []float64, active time.Duration) (d Drift, variance, inefficiency float64) {
 	d.Over = active
 	n := float64(len(e))
@@ -52,23 +53,23 @@ func fit(e, sums []float64, active time.Duration) (d Drift, variance, inefficien
 	return d, variance, inefficiency
 }
 
-// What is expected of a host's drift before it is measured: that of most is small, and
-// that of some is steep. Each is the standard deviation of the change of log(time) in a
-// second: 0.75 % and 40 % in 20 s. They are assumptions, chosen by simulation: a larger
-// share of steep ones finds fewer differences, a smaller one takes drifts for them.
+// What is expected of a host's drift before it is measured: on most hosts it is small, on some it
+// is steep. These are standard deviations of the change of log(time) in a second: 0.75 % and 40 %
+// in 20 s. They are assumptions, chosen by simulation. Had more hosts steep drifts, fewer
+// differences would be found; had fewer, drifts would pass for differences.
 const (
 	drifting = 0.0075 / 20
 	steep    = 0.40 / 20
 	some     = 0.4 // prior probability of a steep one
 )
 
-// expect is what is known of a drift over distance, in ns, whose measurement is m and
-// has this variance: the mean and variance of the posterior.
+// expect combines what is known of a drift over distance, in ns, with its measurement m of this
+// variance. It returns mean and variance of the posterior.
 //
-// The prior is a mixture of two normal distributions (spike and slab: Mitchell and
-// Beauchamp, Journal of the American Statistical Association 83, 1988; George and
-// McCulloch, the same 88, 1993). As long as the measurement cannot tell which of the two
-// it is, the variance contains the distance between what they say.
+// The prior is a mixture of two normal distributions (spike and slab: Mitchell and Beauchamp,
+// Journal of the American Statistical Association 83, 1988; George and McCulloch, the same 88,
+// 1993). While the measurement cannot tell which of the two it is, the variance contains the
+// distance between their answers.
 func expect(m, variance, distance float64) (mean, left float64) {
 	of := func(rate float64) (total, share float64) {
 		prior := rate * distance / 1e9
@@ -84,20 +85,19 @@ func expect(m, variance, distance float64) (mean, left float64) {
 	return m * share, variance*share + p*(1-p)*apart*apart
 }
 
-// between estimates the change of log(time) that drifting makes over distance, in ns,
-// from the middle of one side to that of the other, and the variance of the estimate.
+// between estimates how much log(time) drifts from the middle of one side to that of the other,
+// distance ns apart. It returns the variance of the estimate too.
 //
-// Both slopes are measured. The one common to both is their mean by precision, weighed
-// with what is expected. So short stretches, which cannot tell whether they drift, allow
-// for it, and long ones take what they measure. Where the two slopes differ by more than
-// their errors explain, each side goes by its own for its part of the way, the more so
-// the surer the difference is.
+// Both slopes are measured. The common slope is their mean by precision, weighed with what is
+// expected. So short stretches, which cannot tell whether they drift, allow for a drift, and long
+// ones use what they measure. Where the slopes differ by more than their errors explain, each side
+// uses its own for its part of the way, the more so the surer the difference is.
 func between(sides *[2]side, distance float64) (shift, variance float64) {
 	over := float64(sides[0].Drift.Over + sides[1].Drift.Over)
 	if distance == 0 || over == 0 {
 		return 0, 0
 	}
-	var moved, error2 [2]float64 // by each slope over all of the distance, and the squared standard error of that
+	var moved, error2 [2]float64 // by each slope over the whole distance, and the squared standard errors
 	precision, sum, bent := 0.0, 0.0, 0.0
 	for i := range sides {
 		s := &sides[i]
@@ -108,9 +108,9 @@ func between(sides *[2]side, distance float64) (shift, variance float64) {
 		moved[i], error2[i] = s.Drift.Total*k, 12*s.variance*k*k
 		precision += 1 / error2[i]
 		sum += moved[i] / error2[i]
-		// The time may drift along a line, or its logarithm may: from end to end of the
-		// stretch the two lie apart by this much at the most.
-		bend := max(0, s.Drift.Total*s.Drift.Total-12*s.variance) / 8 // without what noise makes of the slope
+		// Either the time drifts along a line, or its logarithm does. The two lie apart by at most
+		// this much between the ends of the stretch.
+		bend := max(0, s.Drift.Total*s.Drift.Total-12*s.variance) / 8 // without the part that noise adds to the slope
 		bent += bend * bend
 	}
 	common, variance := expect(sum/precision, 1/precision, distance)

@@ -7,7 +7,7 @@ import (
 	"dev.gpustall/engine/base/units"
 )
 
-// What may be missing before a comparison can be answered.
+// What is missing before a comparison has an answer.
 type What uint8
 
 const (
@@ -43,19 +43,19 @@ const (
 	leastWindows = 15
 )
 
-// Missing is what keeps a comparison from an answer. Have and Want are steps, seconds,
-// windows, pairs, or for Precision shares.
+// Missing is what a comparison lacks for an answer. Have and Want are steps, seconds, windows or
+// pairs; for Precision they are shares.
 type Missing struct {
 	What       What
 	Side       int // 0: A, 1: B
 	Have, Want float64
 }
 
-// hopeless is the factor of which it is said only that it is larger: a few windows that
-// differ wildly have intervals of any size, and their digits say nothing.
+// hopeless is the factor beyond which String only says that the steps differ too much: a few
+// windows that differ wildly have intervals of any size, whose digits say nothing.
 const hopeless = 100
 
-// OfA reports whether A is what is too short: more steps of B bring no answer then.
+// OfA reports whether A is too short: then more steps of B bring no answer.
 func (m Missing) OfA() bool {
 	return m.Side == 0 && (m.What == Steps || m.What == Time || m.What == Windows)
 }
@@ -63,9 +63,9 @@ func (m Missing) OfA() bool {
 // Hopeless reports whether an interval is so wide that its ends say nothing.
 func (m Missing) Hopeless() bool { return m.What == Precision && m.Have > hopeless }
 
-// String says it: "12 of 50 steps", "1.10 s of 2.00 s", "4 of 15 independent windows",
-// "known to ±4.1 %, ±2.0 % is needed", "the steps so far differ too much to tell", "not measured",
-// "4 of 6 pairs", and of A "12 of 50 steps to compare with".
+// String is what is missing in words: "12 of 50 steps", "1.10 s of 2.00 s", "4 of 15 independent
+// windows", "known to ±4.1 %, ±2.0 % is needed", "the steps so far differ too much to tell", "not
+// measured", "4 of 6 pairs", and of A "12 of 50 steps to compare with".
 func (m Missing) String() string {
 	if m.OfA() {
 		m.Side = 1
@@ -79,7 +79,7 @@ func (m Missing) String() string {
 	case Windows:
 		return fmt.Sprintf("%s of %s", units.Count(int(m.Have)), units.Counted(int(m.Want), "independent window", "independent windows"))
 	case Precision:
-		if m.Have >= 1 { // of which the digits tell a reader nothing
+		if m.Have >= 1 { // larger than the mean: its digits tell a reader nothing
 			return "the steps so far differ too much to tell"
 		}
 		return fmt.Sprintf("known to ±%s, ±%s is needed", units.Prose.Percent(m.Have), units.Prose.Percent(m.Want))
@@ -91,8 +91,8 @@ func (m Missing) String() string {
 	return ""
 }
 
-// missing returns what is furthest from enough on either side, of steps, seconds and
-// independent windows.
+// missing returns what is furthest from enough on either side: steps, seconds or independent
+// windows.
 func missing(sides *[2]side) Missing {
 	var worst Missing
 	for i := range sides {

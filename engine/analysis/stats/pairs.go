@@ -7,40 +7,40 @@ import (
 	"dev.gpustall/engine/base/units"
 )
 
-// Pair is two settings measured beside each other, in four quarters of equal length:
-// one setting, the other, the other again, the first again. What drifts in a straight
-// line is the same for both. A and B hold all steps of either setting.
+// Pair is two settings measured beside each other in four quarters of equal length: one setting,
+// the other, the other again, the first again. A drift in a straight line affects both alike. A and
+// B hold all steps of either setting.
 //
-// Whether A or B is the outer one is drawn anew for each pair. Where the settings make
-// no difference, what a pair shows is then as likely to be so much above 0 as below,
-// whatever the host does meanwhile and however long it remembers: that is what the
-// answer rests on (Fisher, The Design of Experiments, 1935, section 21).
+// Which setting is the outer one is drawn anew for each pair. Where the settings make no
+// difference, the result of a pair is then as likely to lie above 0 as equally far below, whatever
+// the host does meanwhile and however long its states last. The answer rests on that alone (Fisher,
+// The Design of Experiments, 1935, section 21).
 type Pair struct{ A, B Block }
 
-// The least that a quarter lasts, and the least pairs that are looked at: of six, all
-// have one sign by chance in 3 of 100 cases.
+// The shortest quarter, and the fewest pairs for an answer: six pairs have one sign by chance in 3
+// of 100 cases.
 const (
 	leastQuarter      = time.Second
 	leastQuarterSteps = 10
 	leastPairs        = 6
 )
 
-// Quarter is how long a quarter of a pair is to last, where m is what was measured under
-// one of the settings: twice as long as the host remembers, so that both settings meet the
-// same host, but no longer than leaves time for ten pairs within the budget.
+// Quarter is how long a quarter of a pair is to last, where m was measured under one of the
+// settings. It is twice the host's correlation time, so that both settings meet the same host, but
+// short enough for ten pairs within the budget.
 func Quarter(m Stretch, h History, budget time.Duration) time.Duration {
 	least, memory := leastQuarter, h.Longest
 	if m.Steps > 0 {
 		least = max(least, leastQuarterSteps*m.Active/time.Duration(m.Steps))
 	}
 	if m.Enough() {
-		memory = max(memory, min(m.Step.Correlation, m.Active/8)) // a short stretch cannot show a long one
+		memory = max(memory, min(m.Step.Correlation, m.Active/8)) // a short stretch cannot show a long correlation
 	}
 	return max(least, min(2*memory, budget/(4*10)))
 }
 
-// Paired relates B to A by pairs. It may be looked at after each of them: of 100
-// comparisons of equal settings at most 5 ever say different.
+// Paired relates B to A by pairs. It may be called after each pair: of 100 comparisons of equal
+// settings at most 5 ever say different.
 func Paired(pairs []Pair, margin float64) Comparison {
 	c := Comparison{
 		Margin:     margin,
@@ -52,10 +52,10 @@ func Paired(pairs []Pair, margin float64) Comparison {
 	return c
 }
 
-// Turns is what it is called that two settings take turns.
+// Turns is the name of an A/B test, in which two settings take turns.
 const Turns = "A-B-A"
 
-// ByTurns says what a comparison by pairs rests on, "7 pairs of A-B-A"; empty for one of two
+// ByTurns says what an A/B test rests on, "7 pairs of A-B-A"; empty for a comparison of two
 // stretches.
 func (c *Comparison) ByTurns() string {
 	if c.Pairs == 0 {
@@ -66,12 +66,11 @@ func (c *Comparison) ByTurns() string {
 
 // paired compares one of the times for a sample.
 //
-// The logarithms of the pairs' ratios are taken for normal, with a mean and a variance
-// that are not known. Their mean's time-uniform interval is that of the t-statistic
-// (Lai, On confidence sequences, Annals of Statistics 4, 1976; Wang and Ramdas,
-// Anytime-valid t-tests and confidence sequences for Gaussian means with unknown
-// variance, 2023). For other variables that are as likely above their centre as below it
-// the statistic's tails are shorter than that from a few on (Efron, Student's t-test
+// The logarithms of the pairs' ratios are assumed to be normal, with unknown mean and variance. The
+// time-uniform interval of their mean is that of the t-statistic (Lai, On confidence sequences,
+// Annals of Statistics 4, 1976; Wang and Ramdas, Anytime-valid t-tests and confidence sequences for
+// Gaussian means with unknown variance, 2023). For other variables that are symmetric about their
+// centre, the statistic has shorter tails than that from a few values on (Efron, Student's t-test
 // under symmetry conditions, JASA 64, 1969).
 func paired(pairs []Pair, of func(*Block) int64, margin float64) Change {
 	n := float64(len(pairs))
@@ -80,7 +79,7 @@ func paired(pairs []Pair, of func(*Block) int64, margin float64) Change {
 		c.Missing = Missing{What: Pairs, Have: n, Want: leastPairs}
 		return c
 	}
-	var mean, squares float64 // of the logarithms so far; squares around the mean
+	var mean, squares float64 // of the logarithms so far; squares are around the mean
 	for i := range pairs {
 		a, b := &pairs[i].A, &pairs[i].B
 		if of(a) <= 0 || of(b) <= 0 || a.Samples <= 0 || b.Samples <= 0 {
@@ -98,8 +97,8 @@ func paired(pairs []Pair, of func(*Block) int64, margin float64) Change {
 	return c
 }
 
-// expected is the variance of the differences that halfWidthT is made to find soonest,
-// over that of a pair.
+// expected is the variance of the differences that halfWidthT is made to find soonest, as a ratio
+// to the variance of a pair.
 const expected = 5
 
 // halfWidthT is half the width of a time-uniform 95 % confidence interval of the mean of n

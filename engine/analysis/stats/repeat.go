@@ -7,7 +7,7 @@ import (
 	"dev.gpustall/engine/base/units"
 )
 
-// Repeat is what two stretches under equal settings amount to.
+// Repeat is what two stretches under equal settings show together.
 type Repeat struct {
 	Comparison Comparison
 	Pooled     bool
@@ -23,7 +23,7 @@ func Again(a, b Stretch, h History, margin float64) Repeat {
 	return r
 }
 
-// String says it in a sentence.
+// String is the result in a sentence.
 func (r Repeat) String() string {
 	if r.Pooled {
 		return "equal settings, pooled: " + units.Counted(r.Stretch.Steps, "step", "steps")
@@ -45,8 +45,7 @@ func (c *Change) Why() string {
 	return "neither drifts, so the device or host changed in between"
 }
 
-// pool is two stretches as one. Its errors are those of a mean of both, weighted with
-// their samples.
+// pool joins two stretches. Its errors are those of a mean of both, weighted by their samples.
 func pool(a, b *Stretch) Stretch {
 	p := Stretch{
 		Blocks: a.Blocks + b.Blocks, Steps: a.Steps + b.Steps,
@@ -62,7 +61,7 @@ func pool(a, b *Stretch) Stretch {
 	return p
 }
 
-// poolLevels pools two times of which b has this share of the samples.
+// poolLevels joins two times, where b has this share of the samples.
 func poolLevels(a, b *Stretch, la, lb *Level, share float64) Level {
 	if la.Mean <= 0 || lb.Mean <= 0 {
 		return Level{}
@@ -80,7 +79,7 @@ func poolLevels(a, b *Stretch, la, lb *Level, share float64) Level {
 	return l
 }
 
-// poolDrifts is the mean rate of two drifts, weighted by precision, over both times.
+// poolDrifts is the mean rate of two drifts, weighted by precision, over the time of both.
 func poolDrifts(a, b Drift) Drift {
 	if a.Over <= 0 || b.Over <= 0 {
 		return Drift{}

@@ -6,34 +6,32 @@ import (
 	"dev.gpustall/engine/base/units"
 )
 
-// Runs are several configurations, each measured in several runs that took turns: one
-// run of each makes a round.
+// Runs are several configurations, each measured in several runs that took turns: one run of each
+// makes a round.
 //
-// What varies from run to run (the page cache, neighbours, clock rates, where memory
-// came to lie) is in no stretch, so the interval of a single run is too narrow for
-// the question whether the next run will do the same. With two rounds or more it is
-// measured: as the spread of the logarithms of the rates about what configuration and
-// round explain, which is the residual of a two-way analysis of variance without
-// replication (Montgomery, Design and Analysis of Experiments, chapter 4, randomized
-// blocks). It is taken to be alike for all configurations, on the logarithm, because two
-// or three runs of one say next to nothing of its own.
+// Some things vary from run to run: the page cache, neighbours, clock rates, where memory lies. No
+// stretch contains that, so the interval of a single run is too narrow for what the next run will
+// do. With two rounds or more it is measured, as the spread of the logarithms of the rates that
+// configuration and round do not explain. That is the residual of a two-way analysis of variance
+// without replication (Montgomery, Design and Analysis of Experiments, chapter 4, randomized
+// blocks). It is assumed to be alike for all configurations, because two or three runs of one say
+// next to nothing about it.
 //
-// An interval is the wider of the two: the time-uniform one within the runs, and
-// Student's between them. The number of rounds is chosen before, so the latter need
-// not be time-uniform. With one round there is only the first. Where the one within the
-// runs says nothing, because they were short for the host's moods, the rounds alone speak:
-// Student's t of the logarithm of the ratio, a pair a round, which rests on nothing but
-// that rounds are alike.
+// An interval is the wider of two: the time-uniform one within the runs, and Student's between
+// them. The number of rounds is chosen beforehand, so the latter need not be time-uniform. With one
+// round there is only the first. Where the runs were too short for the one within them to say
+// anything, only the rounds count: Student's t of the logarithm of the ratio, one pair a round,
+// which assumes nothing but that rounds are alike.
 type Runs struct {
 	rounds  [][]Stretch // by configuration, then by round; without Steps where a run is missing
 	history History
 	pooled  []Stretch
 	spread  [2]float64 // variance of log(Mean) of a run: of step time, and of busy time
-	free    int        // degrees of freedom that it rests on; 0 when it is not known
+	free    int        // degrees of freedom of the spread; 0 when it is not known
 }
 
-// NewRuns takes the stretches of each configuration, by round; one that was not measured
-// has no steps.
+// NewRuns takes the stretches of each configuration, by round. A run that was not measured has a
+// stretch without steps.
 func NewRuns(of [][]Stretch) *Runs {
 	r := &Runs{rounds: of, pooled: make([]Stretch, len(of))}
 	most := 0
@@ -68,7 +66,7 @@ func (r *Runs) vary(rounds int) {
 		return
 	}
 	r.free = (n - 1) * (rounds - 1)
-	byRound := n > 1 // one configuration alone cannot tell a round from chance
+	byRound := n > 1 // a single configuration cannot tell a round's effect from chance
 	if !byRound {
 		r.free = rounds - 1
 	}
@@ -112,12 +110,12 @@ func count(runs []Stretch) (n int) {
 // Rounds is how many runs of a configuration were measured.
 func (r *Runs) Rounds(i int) int { return count(r.rounds[i]) }
 
-// Between reports whether it is known how much runs differ: with one round it is not, and
-// an interval speaks of the runs that were, not of the next.
+// Between reports whether it is known how much runs differ. With one round it is not: an interval
+// is then of the runs that were made, not of the next.
 func (r *Runs) Between() bool { return r.free > 0 }
 
-// Rate is samples a second of a configuration over all its runs. What moved all
-// configurations of a round alike is not in its interval.
+// Rate is samples a second of a configuration over all its runs. Its interval leaves out what moved
+// all configurations of a round alike.
 func (r *Runs) Rate(i int) units.Estimate {
 	e := r.pooled[i].Rate()
 	n := count(r.rounds[i])
@@ -135,7 +133,7 @@ func (r *Runs) Rate(i int) units.Estimate {
 func (r *Runs) Compare(a, b int, margin float64) Comparison {
 	one, other := r.pooled[a], r.pooled[b]
 	na, nb := count(r.rounds[a]), count(r.rounds[b])
-	if na == nb && na > 1 { // they took turns, so that what drifts moved both alike
+	if na == nb && na > 1 { // they took turns, so a drift moved both alike
 		other.Centre = one.Centre
 	}
 	c := Compare(one, other, r.history, margin)
@@ -154,10 +152,10 @@ func (r *Runs) Compare(a, b int, margin float64) Comparison {
 	return c
 }
 
-// byRounds makes c what the rounds that a and b both have say of a time of theirs, from a
-// to b, unless they say even less. It is no surer than the steps of all runs would be if
-// they hung together no longer than each run alone shows: two rounds may agree by chance.
-// Steps and time that are missing stay missing.
+// byRounds replaces c by what the rounds say that a and b have in common, unless they say even
+// less. The interval is at least as wide as that of the steps of all runs, with the correlation
+// that each run shows by itself, because two rounds may agree by chance. Missing steps and time
+// stay missing.
 func (r *Runs) byRounds(c *Change, a, b int, of func(*Stretch) *Level, margin float64) {
 	if c.Missing.What != Windows && c.Missing.What != Precision {
 		return
@@ -184,8 +182,8 @@ func (r *Runs) byRounds(c *Change, a, b int, of func(*Stretch) *Level, margin fl
 	c.decide(mean, half, margin)
 }
 
-// Across relates runs of b to runs of a where they were not measured in one sweep:
-// no round is common to both, and the spread between runs is that of either.
+// Across relates runs of b to runs of a that were not measured in one sweep. They have no round in
+// common, and each has its own spread between runs.
 func Across(a, b *Runs, i, j int, margin float64) Comparison {
 	h := a.history
 	h.Longest = max(h.Longest, b.history.Longest)
@@ -202,8 +200,8 @@ func Across(a, b *Runs, i, j int, margin float64) Comparison {
 	return c
 }
 
-// widen makes the interval of a change at least so wide, in the logarithm on either
-// side, and the answer what follows from that.
+// widen makes the interval of a change at least half wide on either side, in the logarithm, and
+// sets the answer that follows.
 func (c *Change) widen(half, margin float64) {
 	if c.Ratio <= 0 || math.Log(c.Hi/c.Ratio) >= half {
 		return
@@ -224,8 +222,8 @@ func (c *Change) widen(half, margin float64) {
 	}
 }
 
-// Next is the interval in which 95 of 100 further values fall that come from where those given
-// do, two at the least, if they are normal.
+// Next is the interval in which 95 of 100 further values fall, if they come from the same normal
+// distribution as these, which are two at least.
 func Next(values []float64) (lo, hi float64) {
 	n, sum, squares := float64(len(values)), 0.0, 0.0
 	for _, v := range values {
@@ -239,14 +237,14 @@ func Next(values []float64) (lo, hi float64) {
 	return mean - half, mean + half
 }
 
-// quantiles are Student's at 97.5 % for 1 to 10 degrees of freedom.
+// quantiles are Student's quantiles at 97.5 % for 1 to 10 degrees of freedom.
 var quantiles = [...]float64{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228}
 
 // normal is the normal distribution's quantile at 97.5 %.
 const normal = 1.959964
 
-// student is Student's quantile at 97.5 %, beyond the table by the first terms of its
-// expansion about the normal one (Abramowitz and Stegun, 26.7.5).
+// student is Student's quantile at 97.5 %. Beyond the table it is the first terms of the expansion
+// about the normal quantile (Abramowitz and Stegun, 26.7.5).
 func student(free int) float64 {
 	if free <= len(quantiles) {
 		return quantiles[free-1]

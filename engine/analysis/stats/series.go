@@ -2,21 +2,21 @@ package stats
 
 import "slices"
 
-// Block is a run of consecutive steady steps. A long session merges its old steps
-// into blocks of more and more steps; a block of one step is a step.
+// Block is some consecutive steady steps. A long session merges its old steps into larger and
+// larger blocks; a block may be one step.
 type Block struct {
 	Steps   int
 	Samples int64
 	Active  int64 // ns from the first step's start to the last one's end, pauses left out
 	Busy    int64 // ns of compute in them
 
-	// Squares is the sum of the squares of the steps' active ns. It tells how much
-	// single steps vary after they were merged, and so how long their correlation
-	// lasts; where it is 0, that is estimated from the blocks alone, more coarsely.
+	// Squares is the sum of the squares of the steps' active ns. It keeps how much single steps
+	// varied before they were merged, and so how long their correlation lasts. Where it is 0, that
+	// is estimated from the blocks, more coarsely.
 	Squares float64
 }
 
-// Merge returns b and the block that follows it as one.
+// Merge joins b and the block that follows it.
 func (b Block) Merge(next Block) Block {
 	m := Block{
 		Steps: b.Steps + next.Steps, Samples: b.Samples + next.Samples,
@@ -31,7 +31,7 @@ func (b Block) Merge(next Block) Block {
 // empty reports whether the block holds no time or no samples.
 func (b Block) empty() bool { return b.Steps <= 0 || b.Samples <= 0 || b.Active <= 0 }
 
-// squares is Squares, which a block of one step need not say.
+// squares is Squares, which may be left out of a block of one step.
 func (b *Block) squares() float64 {
 	if b.Steps == 1 {
 		return float64(b.Active) * float64(b.Active)
@@ -39,8 +39,8 @@ func (b *Block) squares() float64 {
 	return b.Squares
 }
 
-// Series is a stretch of training under one setting: blocks of equally many steps
-// in time order, without the steps of a transition. The last block may be shorter.
+// Series is a stretch of training under one setting: blocks of equally many steps in order of time,
+// without the steps of a transition. The last block may be shorter.
 type Series struct {
 	Start  int64 // ns in the session
 	Blocks []Block

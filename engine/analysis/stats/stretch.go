@@ -7,8 +7,8 @@ import (
 	"dev.gpustall/engine/base/units"
 )
 
-// Stretch is what a series amounts to: all that a comparison needs of it. It does
-// not change once the series has ended, so it can be kept.
+// Stretch sums up a series: it is all that a comparison needs. It does not change once the series
+// has ended, so it can be kept.
 type Stretch struct {
 	Blocks, Steps int
 	Samples       int64
@@ -22,13 +22,13 @@ type Stretch struct {
 // needs of each side.
 func (m *Stretch) Enough() bool { return m.Steps >= leastSteps && m.Active.Seconds() >= leastSeconds }
 
-// Level is the mean of one time per sample over a stretch and what its error follows
-// from. Where a drift was detected, Variance, Inefficiency and Correlation are those
-// of what is left when the line is taken out.
+// Level is the mean of one time per sample over a stretch, and what its error follows from. Where a
+// drift was detected, Variance, Inefficiency and Correlation are of what is left when the line is
+// taken out.
 type Level struct {
 	Mean         float64       // ns a sample; 0 when nothing was measured
 	Variance     float64       // of a block, relative to the mean squared
-	Inefficiency float64       // blocks that tell as much about the mean as one independent block; below 1 for bursts
+	Inefficiency float64       // how many blocks tell as much of the mean as one independent block; below 1 for bursts
 	Correlation  time.Duration // how much time tells as much as one independent step
 	Drift        Drift
 }
@@ -36,7 +36,7 @@ type Level struct {
 // error2 is the squared standard error of log(Mean), over n blocks.
 func (l *Level) error2(n int) float64 { return l.Variance * l.Inefficiency / float64(n) }
 
-// Measure sums up a series. Its cost is bounded: longer series are merged first.
+// Measure sums up a series. It merges the blocks of a long one first, so that its cost is bounded.
 func Measure(s Series) Stretch {
 	blocks := s.bounded()
 	m := Stretch{Blocks: len(blocks)}
@@ -60,8 +60,8 @@ func Measure(s Series) Stretch {
 	m.Step = m.level(blocks, e, sums[:len(blocks)+1], func(b *Block) int64 { return b.Active })
 	m.Busy = m.level(blocks, e, sums[:len(blocks)+1], func(b *Block) int64 { return b.Busy })
 	if known && m.Blocks < m.Steps {
-		// How many steps tell as much as one follows from the long-run variance of a
-		// step over the variance of single steps.
+		// How many steps tell as much as one independent step is the ratio of a step's long-run
+		// variance to the variance of single steps.
 		steps, perStep := float64(m.Steps), float64(m.Active)/float64(m.Steps)
 		if single := squares/steps/(perStep*perStep) - 1; single > 0 {
 			m.Step.Correlation = time.Duration(max(1, m.Step.error2(m.Blocks)*steps/single) * perStep)
@@ -95,14 +95,13 @@ func (m *Stretch) level(blocks []Block, e, sums []float64, of func(*Block) int64
 	if l.Drift = drift; drift.Detected {
 		l.Variance, l.Inefficiency = variance, inefficiency
 	}
-	// Of the blocks that tell as much as one, the first shows no correlation beyond a
-	// step's own length.
+	// One block shows no correlation beyond its own length, so only the others count.
 	l.Correlation = time.Duration(max(0, l.Inefficiency-1)*float64(m.Active)/n + float64(m.Active)/float64(m.Steps))
 	return l
 }
 
-// Rate is samples a second over a stretch, with a time-uniform 95 % interval of its own,
-// or without one where there is too little of it.
+// Rate is samples a second over a stretch, with a time-uniform 95 % interval where there are enough
+// steps for one.
 func (m *Stretch) Rate() units.Estimate {
 	if m.Step.Mean <= 0 {
 		return units.Rough(math.NaN())
@@ -120,7 +119,7 @@ func (m *Stretch) Rate() units.Estimate {
 	return around(rate, halfWidth(max(m.Step.error2(m.Blocks), resolution)*few*few))
 }
 
-// around is an estimate whose logarithm is known to so much on either side.
+// around is an estimate v whose logarithm is known to half on either side.
 func around(v, half float64) units.Estimate {
 	return units.Estimate{Value: v, Lo: v * math.Exp(-half), Hi: v * math.Exp(half)}
 }

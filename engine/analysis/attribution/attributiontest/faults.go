@@ -19,7 +19,7 @@ type Fault struct {
 	Causes   []trace.Cause // what may be charged; every other cause stays under 1 %
 }
 
-// Faults are bottlenecks by which a run of Healthy is made to wait.
+// Faults are bottlenecks that make a run of Healthy wait.
 var Faults = []Fault{
 	{"none", func(s *Run) {}, trace.CauseUnknown, nil},
 	{"slow read", func(s *Run) { s.Read = 40 * Msec }, trace.CauseRead,

@@ -1,5 +1,5 @@
-// Package attributiontest makes training runs of which the truth is known: tests of what
-// is said of a run start from them.
+// Package attributiontest makes training runs of which the truth is known. Tests of attribution and
+// of what is built on it start from these.
 package attributiontest
 
 import (
@@ -13,13 +13,12 @@ import (
 // Msec is a millisecond in ns.
 const Msec = int64(1e6)
 
-// Run is a deterministic run on a virtual clock: workers build batches, the step
-// loop takes them in order, copies and enqueues, the device copies and computes.
-// Times are ns.
+// Run is a deterministic run on a virtual clock. Workers build batches; the step loop takes them in
+// order, copies and enqueues; the device copies and computes. Times are ns.
 type Run struct {
 	Workers, Prefetch int
 	Slots             int   // batch slots; 0: plenty
-	Lag               int64 // after its step's compute a slot is free again
+	Lag               int64 // from the end of a step's compute until its slot is free
 	Steps, Epoch      int   // steps in all and per epoch
 	Start             int64
 	Restart           bool // workers end with the epoch and start again
@@ -29,10 +28,10 @@ type Run struct {
 	Straggler         int // 1-based worker whose transform takes delay longer
 	Delay             int64
 	Jitter            func(batch int) int64 // added to the transform
-	Late              int64                 // that the step loop wakes after its batch is ready
+	Late              int64                 // how long after its batch is ready the step loop wakes
 	Enqueue, Copy     int64
 	Compute           int64
-	Sync              int64 // > 0: the host waits for each step, and this long after it
+	Sync              int64 // where positive: the host waits for each step, and so much longer
 	PauseAt           int   // step before which the run is paused for pause
 	Pause             int64
 	ChangeAt          int // step before which num_workers becomes changeTo, after rebuild
@@ -76,7 +75,7 @@ func (r *running) track(k trace.Kind, step int, from, to int64) {
 	r.rec(to, trace.Span{Start: from, End: to, Step: int32(step), Batch: int32(step), Kind: k, Track: trace.TrackStep})
 }
 
-// Log returns what was recorded, in the order in which it was.
+// Log returns what was recorded, in that order.
 func (s Run) Log() ([]Entry, []trace.Segment, int64) {
 	r := &running{Run: s}
 	if r.Epoch == 0 {
@@ -298,8 +297,8 @@ func Split(log []Entry) (spans []trace.Span, steps []trace.Step) {
 	return spans, steps
 }
 
-// Snapshot is the session of the run, whose steps attribute accounts for, as
-// attribution.Attribute does.
+// Snapshot is the session of the run. attribute accounts for its steps, as attribution.Attribute
+// does.
 func (s Run) Snapshot(attribute func(spans []trace.Span, steps []trace.Step, end int64) []trace.Step) *trace.Snapshot {
 	log, segments, end := s.Log()
 	spans, steps := Split(log)

@@ -1,6 +1,6 @@
 // Package rows reads and writes what lies in the rows of a session's file: spans in
-// chunks, stalls by name, documents as JSON. It knows nothing of the database, whose
-// library would make its tests by random bytes a hundred times as slow.
+// chunks, stalls by name, documents as JSON. It does not import the database,
+// because with that library its tests on random bytes would be a hundred times as slow.
 package rows
 
 import (
