@@ -29,16 +29,16 @@ type Error struct {
 	Err    error  `json:"-"`         // the cause
 }
 
-// New is an error without a cause.
+// New returns an error without a cause.
 func New(op, object, reason, hint string) *Error {
 	return &Error{Op: op, Object: Path(object), Reason: reason, Hint: hint}
 }
 
-// Reason is an error of what the caller names: it says why, and what to do about it.
+// Reason returns an error about what the caller names: why it is wrong, and what to do about it.
 func Reason(reason, hint string) *Error { return &Error{Reason: reason, Hint: hint} }
 
-// Wrap says what was being done when err came, and what to do if err itself does
-// not say. It is nil for a nil err.
+// Wrap says what was being done when err came. hint says what to do where err itself does not. Wrap
+// of nil is nil.
 func Wrap(err error, op, object, hint string) error {
 	if err == nil {
 		return nil
@@ -46,7 +46,7 @@ func Wrap(err error, op, object, hint string) error {
 	return &Error{Op: op, Object: Path(object), Hint: hint, Err: err}
 }
 
-// Because is e with a cause, which errors.Is and errors.As find.
+// Because returns e with a cause, which errors.Is and errors.As find.
 func (e *Error) Because(err error) *Error {
 	with := *e
 	with.Err = err
@@ -64,7 +64,7 @@ func (e *Error) Error() string {
 		return between(between(head, ": ", text(e.Err, e.Object)), "; ", e.Hint)
 	}
 	if inner.Object == e.Object || inner.Op == e.Op && strings.HasPrefix(inner.Object, e.Object) {
-		head = "" // inner says the same, or where in it
+		head = "" // the inner error names the same object, or a part of it
 	}
 	hint := e.Hint
 	if Explain(e.Err).Hint != "" {
@@ -89,9 +89,9 @@ func As(err error) (*Error, bool) {
 	return f.Fault(), true
 }
 
-// Explain takes err apart. Each field comes from the innermost Error that has it,
-// down to the first one with a Reason; without any Reason it is the text of what
-// the innermost Error wraps.
+// Explain takes err apart. Each field is that of the innermost Error which has it, down to the
+// first one with a Reason. Without any Reason, it is the text of the error that the innermost Error
+// wraps.
 func Explain(err error) Error {
 	var out Error
 	for e, ok := As(err); ok; e, ok = As(err) {
@@ -107,19 +107,19 @@ func Explain(err error) Error {
 	return out
 }
 
-// text is what err says of object, without its name where the file system's error
-// begins with it.
+// text is what err says of object. Where the file system's error begins with the object's name,
+// that is left out.
 func text(err error, object string) string {
 	if err == nil {
 		return ""
 	}
-	if e, ok := err.(*fs.PathError); ok && Path(e.Path) == object { //nolint:errorlint // the outermost one alone begins the text
+	if e, ok := err.(*fs.PathError); ok && Path(e.Path) == object { //nolint:errorlint // only the outermost error begins the text
 		err = e.Err
 	}
 	return err.Error()
 }
 
-// between joins two texts, of which either may be missing.
+// between joins two texts by sep, where neither is empty.
 func between(a, sep, b string) string {
 	if a == "" || b == "" {
 		return a + b
@@ -127,7 +127,7 @@ func between(a, sep, b string) string {
 	return a + sep + b
 }
 
-// Choice lists words to choose from, as a hint does: "a, b or c".
+// Choice lists words to choose from, for a hint: "a, b or c".
 func Choice(words []string) string {
 	if n := len(words) - 1; n > 0 {
 		return strings.Join(words[:n], ", ") + " or " + words[n]

@@ -9,18 +9,18 @@ import (
 	"unicode/utf8"
 )
 
-// File is an error of reading the file or folder at path: its hint is err's, or Hint's; otherwise is the hint for
-// reasons that Hint does not know.
+// File returns an error of reading the file or folder at path. Its hint is err's, or Hint's;
+// otherwise is the hint for reasons that Hint does not know.
 func File(err error, op, path, otherwise string) error {
 	if err == nil {
 		return nil
 	}
-	if e, ok := As(err); ok && e.Reason != "" && e.Object != "" { // it says all of this itself
+	if e, ok := As(err); ok && e.Reason != "" && e.Object != "" { // err says all of this already
 		return Wrap(err, op, path, otherwise)
 	}
 	reason := err.Error()
 	if e, ok := As(err); ok && e.Reason != "" {
-		reason = e.Reason // and its hint is Hint's
+		reason = e.Reason // Hint returns its hint
 	}
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		if reason = Explain(e.Err).Reason; e.Path != path {
@@ -30,8 +30,8 @@ func File(err error, op, path, otherwise string) error {
 	return New(op, path, reason, Hint(err, otherwise)).Because(err)
 }
 
-// Path is a path as errors show it: quoted where it has bytes that are not
-// printable text, so that an error is one line and does nothing to a terminal.
+// Path returns a path as errors show it. It is quoted where it has bytes that are not printable, so
+// that an error is one line and does nothing to a terminal.
 func Path(path string) string {
 	for _, r := range path {
 		if r == utf8.RuneError || !strconv.IsPrint(r) {
@@ -41,8 +41,8 @@ func Path(path string) string {
 	return path
 }
 
-// Hint says what to do about an error of reading from the file system, or what err
-// itself says; otherwise is for those that are not known here.
+// Hint says what to do about an error of reading from the file system: what err itself says, or
+// what is known of its kind. For other errors it returns otherwise.
 func Hint(err error, otherwise string) string {
 	known := Explain(err).Hint
 	switch {

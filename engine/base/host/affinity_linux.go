@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Affinity returns the numbers of the cpus that this process may run on, nil when that
-// is not known. It asks for the process's first thread, so that a thread that was bound
-// to fewer does not answer for all.
+// Affinity returns the numbers of the cpus that this process may run on; nil when that is not
+// known. It asks for the process's first thread, because the calling thread may be bound to fewer
+// cpus.
 func Affinity() []int {
 	var set unix.CPUSet
 	if unix.SchedGetaffinity(os.Getpid(), &set) != nil {

@@ -9,16 +9,15 @@ import (
 	"strings"
 )
 
-// cgroup is where a process's limits are: the directories from its own group up to the
-// mounted root, whose limits hold too.
+// cgroup is where a process's limits are: the directories from its own group up to the mounted
+// root. The limits of all of them hold.
 type cgroup struct {
 	v2   bool
 	dirs []string // relative to the root of the file system; its own first
 }
 
-// findCgroup finds this process's group of a controller ("cpu") in the file system of
-// the machine, whose root is sys. Both versions of cgroups may be mounted; the one that
-// has the controller counts.
+// findCgroup finds this process's group of a controller ("cpu"). sys is the root of the machine's
+// file system. Both versions of cgroups may be mounted; the one with the controller counts.
 func findCgroup(sys fs.FS, controller string) (cgroup, bool) {
 	paths := memberships(sys)
 	var found cgroup
@@ -29,7 +28,7 @@ func findCgroup(sys fs.FS, controller string) (cgroup, bool) {
 		}
 		v1 := m.kind == "cgroup" && contains(m.options, controller)
 		if !v1 && (m.kind != "cgroup2" || found.dirs != nil) {
-			return // a controller of version 1 is none of version 2
+			return // version 1 has the controller, so version 2 has not
 		}
 		name := ""
 		if v1 {
@@ -40,8 +39,8 @@ func findCgroup(sys fs.FS, controller string) (cgroup, bool) {
 	return found, found.dirs != nil
 }
 
-// memberships are the paths of this process's groups by controller; version 2's is by
-// the empty name.
+// memberships returns the paths of this process's groups by controller. Version 2's group has the
+// empty name.
 func memberships(sys fs.FS) map[string]string {
 	paths := map[string]string{}
 	lines(sys, "proc/self/cgroup", func(line string) { // 4:cpu,cpuacct:/path, or 0::/path
@@ -57,7 +56,7 @@ func memberships(sys fs.FS) map[string]string {
 	return paths
 }
 
-// mount is a line of mountinfo: which directory of a file system is to be seen where.
+// mount is a line of mountinfo: which directory of a file system is mounted where.
 type mount struct {
 	root, at string
 	kind     string
@@ -77,11 +76,11 @@ func parseMount(line string) (m mount, ok bool) {
 	return mount{root: where[3], at: unescape.Replace(where[4]), kind: what[0], options: what[2]}, true
 }
 
-// unescape turns the characters that mountinfo writes in octal back.
+// unescape reverses how mountinfo writes some characters in octal.
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
-// dirs are the directories of a group, from its own to the mount's. In a container the
-// group may lie outside of what is mounted: then the mount's own directory is it.
+// dirs returns the directories of a group, from its own to the mount's. In a container the group
+// may lie outside of what is mounted. Then it is the mount's own directory.
 func (m *mount) dirs(group string) []string {
 	top := strings.TrimPrefix(path.Clean(m.at), "/")
 	rel, inside := strings.CutPrefix(path.Clean("/"+group), strings.TrimSuffix(path.Clean("/"+m.root), "/"))
@@ -94,8 +93,8 @@ func (m *mount) dirs(group string) []string {
 	return append(dirs, top)
 }
 
-// quota is the least that any of the groups allows, in cores' time, and which does; 0
-// when none limits it.
+// quota is the tightest quota of a group, in cores' time, and the directory of that group. It is 0
+// when no group has one.
 func quota(sys fs.FS) (least float64, at string) {
 	group, ok := findCgroup(sys, "cpu")
 	if !ok {
@@ -109,7 +108,7 @@ func quota(sys fs.FS) (least float64, at string) {
 	return least, at
 }
 
-// quota is what one directory allows: so many microseconds in each period.
+// quota is what one directory allows: so many microseconds in each period, as cores' time.
 func (g *cgroup) quota(sys fs.FS, dir string) float64 {
 	var text [2]string // quota, period
 	if g.v2 {
@@ -150,7 +149,7 @@ func (s *Sampler) throttling() (periods, throttled Reading) {
 	return periods, throttled
 }
 
-// read returns a small file's text, trimmed; empty when it cannot be read.
+// read returns the text of a small file, trimmed; it is empty when the file cannot be read.
 func read(sys fs.FS, name string) string {
 	b, err := fs.ReadFile(sys, name)
 	if err != nil {
@@ -159,7 +158,7 @@ func read(sys fs.FS, name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// lines calls f with each line of a file, none when it cannot be read.
+// lines calls f with each line of a file; with none when the file cannot be read.
 func lines(sys fs.FS, name string, f func(line string)) {
 	b, err := fs.ReadFile(sys, name)
 	if err != nil {

@@ -1,10 +1,10 @@
-// Package host says what the machine lets this process use, by affinity and cgroups
-// (control groups, version 1 and 2), and what it was doing while a training ran: the
-// cores that this process used and that others used, how long its threads waited for
-// one, pressure, throttling, faults and disks.
+// Package host says what the machine lets this process use, by affinity and cgroups (control
+// groups, version 1 and 2). It also says what the machine was doing while a training ran: the cores
+// that this process and others used, how long its threads waited for one, pressure, throttling,
+// faults and disks.
 //
-// Everything is read from /proc and /sys. What a machine does not have, an older
-// kernel's or a container's say, is unknown with the reason, and never 0.
+// Everything is read from /proc and /sys. What a machine does not tell, for example with an older
+// kernel or in a container, is unknown with the reason, and never 0.
 package host
 
 import (
@@ -14,16 +14,14 @@ import (
 	"sync"
 )
 
-// Cores is how many threads can compute at the same time: the cpus that the process may
-// run on, or fewer where its cgroup allows less time than they have. It is looked up
-// once. GOMAXPROCS is another number: how many threads the Go runtime lets run, which
-// may be more than there are cores.
+// Cores is how many threads can compute at the same time. It is the number of cpus that the process
+// may run on, or fewer where its cgroup allows less time. It is looked up once. GOMAXPROCS is
+// another number: how many threads the Go runtime lets run, which may be more than there are cores.
 var Cores = sync.OnceValue(func() int {
 	return cores(len(Affinity()), Quota())
 })
 
-// cores rounds a quota up, since part of a core can be kept busy too. affinity of 0 is
-// unknown.
+// cores rounds a quota up, since part of a core can be used too. An affinity of 0 is unknown.
 func cores(affinity int, quota float64) int {
 	if affinity == 0 {
 		affinity = runtime.NumCPU()
@@ -34,8 +32,8 @@ func cores(affinity int, quota float64) int {
 	return affinity
 }
 
-// Quota is how many cores' time the process's cgroup allows, 1.5 say; 0 when it does not
-// limit it or that is not known.
+// Quota is how many cores' time the process's cgroup allows, for example 1.5. It is 0 when there is
+// no limit, or it is not known.
 func Quota() float64 {
 	q, _ := quota(os.DirFS("/"))
 	return q

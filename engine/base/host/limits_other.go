@@ -2,7 +2,7 @@
 
 package host
 
-// Limit is one that the system sets this process; Unlimited where it sets none.
+// Limit is a limit that the system sets for this process; Unlimited where there is none.
 type Limit struct {
 	Most      int64
 	Unlimited bool

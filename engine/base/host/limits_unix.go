@@ -8,19 +8,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limit is one that the system sets this process; Unlimited where it sets none.
+// Limit is a limit that the system sets for this process; Unlimited where there is none.
 type Limit struct {
 	Most      int64
 	Unlimited bool
 	Known     bool
 }
 
-// OpenFiles is how many files this process may have open at once (RLIMIT_NOFILE), and how
-// many it has; -1 where that cannot be told.
+// OpenFiles is how many files this process may have open at once (RLIMIT_NOFILE), and how many it
+// has open; -1 where that is not known.
 func OpenFiles() (most Limit, open int) {
 	open = -1
 	if entries, err := os.ReadDir("/proc/self/fd"); err == nil {
-		open = len(entries) - 1 // the folder itself was open then
+		open = len(entries) - 1 // the folder itself was open at that moment
 	}
 	return limit(unix.RLIMIT_NOFILE), open
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // AwaitsLock reports whether the main thread of a process waits for a lock that processes share:
-// one in shared memory, such as a multiprocessing.Lock, or one on a file. It is not known where
-// the kernel does not show what other processes of the same user are in.
+// one in shared memory, such as a multiprocessing.Lock, or one on a file. It is not known where the
+// kernel does not show which system call other processes of the same user are in.
 func AwaitsLock(pid int) (waits, known bool) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid))
 	if err != nil {
@@ -20,7 +20,7 @@ func AwaitsLock(pid int) (waits, known bool) {
 	return awaitsLock(string(b)), true
 }
 
-// Of linux/futex.h: what is done, of which those that wait, and whose lock it is.
+// From linux/futex.h: the operations that wait, and the flag of a lock that only one process uses.
 const (
 	futexCommand   = 127
 	futexWait      = 0
@@ -30,8 +30,8 @@ const (
 	futexOfProcess = 128 // other processes cannot wait for it
 )
 
-// awaitsLock reads a line of /proc/PID/syscall: "running", or the number of the call that the
-// process is in, and what it was called with.
+// awaitsLock reads a line of /proc/PID/syscall. That is "running", or the number of the call that
+// the process is in with its arguments.
 func awaitsLock(line string) bool {
 	f := strings.Fields(line)
 	if len(f) < 3 {

@@ -10,16 +10,16 @@ import (
 	"strings"
 )
 
-// Memory is what this process may hold of the host's memory, in bytes. What only files
-// are cached in does not count: the kernel takes it back.
+// Memory is how much of the host's memory this process may hold, in bytes. The page cache does not
+// count, because the kernel takes it back.
 type Memory struct {
-	Limit  int64 // of the cgroup that allows least, or of the machine; 0 when it is not known
+	Limit  int64 // of the tightest cgroup, or of the machine; 0 when it is not known
 	Cgroup bool  // the limit is a cgroup's
-	Others int64 // what is held of it by others
-	Held   int64 // and by this process
+	Others int64 // held by others
+	Held   int64 // held by this process
 }
 
-// Allowed is how much this process may hold in all; 0 when it is not known.
+// Allowed is how much this process may hold in all; 0 when that is not known.
 func (m Memory) Allowed() int64 {
 	if m.Limit == 0 {
 		return 0
@@ -27,11 +27,11 @@ func (m Memory) Allowed() int64 {
 	return max(1, m.Limit-m.Others)
 }
 
-// ReadMemory looks at the memory of this process, of its cgroups and of the machine.
+// ReadMemory reads the memory of this process, of its cgroups and of the machine.
 func ReadMemory() Memory { return memory(os.DirFS("/")) }
 
-// MemoryUsed is the share that is in use of the memory that the machine or a cgroup of this process
-// allows, of that which leaves least; false where none is known. Which cgroups those are was looked up by New.
+// MemoryUsed is the share in use of the memory that the machine or a cgroup of this process allows:
+// of the one that leaves least. It is false where none is known. New looked up the cgroups.
 func (s *Sampler) MemoryUsed() (share float64, known bool) {
 	m := tightest(s.sys, s.memory, 0)
 	if m.Limit == 0 {
@@ -40,28 +40,28 @@ func (s *Sampler) MemoryUsed() (share float64, known bool) {
 	return min(1, float64(m.Others)/float64(m.Limit)), true
 }
 
-// PeakMemory is the most memory that this process ever had resident, in bytes, the
-// files that it maps (its own program) included; 0 when it is not known.
+// PeakMemory is the most memory that this process ever had resident, in bytes, with the files that
+// it maps (its own program too). It is 0 when not known.
 func PeakMemory() int64 { return kibibytes(os.DirFS("/"), "proc/self/status", "VmHWM") }
 
-// PrivateMemory is the memory that a process shares with no other, in bytes, without what the
-// kernel has in a file too and can drop; 0 when it is not known.
+// PrivateMemory is the memory that a process shares with no other, in bytes. It leaves out pages
+// that are in a file too, which the kernel can drop. It is 0 when not known.
 func PrivateMemory(pid int) int64 {
 	file := fmt.Sprintf("proc/%d/smaps_rollup", pid)
 	return kibibytes(os.DirFS("/"), file, "Private_Dirty")
 }
 
-// unlimited is less than what version 1 writes where there is no limit, the largest
-// multiple of a page below 2^63, and more than any memory.
+// unlimited is more than any memory, and less than what version 1 writes where there is no limit:
+// the largest multiple of a page below 2^63.
 const unlimited = 1 << 62
 
-// memory finds the limit that leaves this process the least.
+// memory returns the limit that leaves this process the least.
 func memory(sys fs.FS) Memory {
 	group, _ := findCgroup(sys, "memory")
 	return tightest(sys, group, kibibytes(sys, "proc/self/status", "RssAnon", "RssShmem"))
 }
 
-// tightest is the limit that leaves least, where this process holds so much.
+// tightest returns the limit that leaves least to a process that holds so much.
 func tightest(sys fs.FS, group cgroup, held int64) Memory {
 	least := Memory{Held: held}
 	take := func(m Memory) {
@@ -83,7 +83,7 @@ func tightest(sys fs.FS, group cgroup, held int64) Memory {
 	return least
 }
 
-// memory is the limit of one directory, and what is held of it by all.
+// memory returns the limit of one directory, and what all processes in it hold.
 func (g *cgroup) memory(sys fs.FS, dir string) Memory {
 	limit, usage, file := "memory.max", "memory.current", "" // "max" for no limit
 	if !g.v2 {
@@ -100,7 +100,7 @@ func (g *cgroup) memory(sys fs.FS, dir string) Memory {
 	if m.Limit == 0 {
 		return m
 	}
-	// Pages of files, those of a tmpfs not among them: they are anonymous to the kernel.
+	// Pages of files. Those of a tmpfs are not among them: the kernel counts them as anonymous.
 	lines(sys, path.Join(dir, "memory.stat"), func(line string) {
 		switch name, value, _ := strings.Cut(line, " "); strings.TrimPrefix(name, file) {
 		case "inactive_file", "active_file":
@@ -112,7 +112,8 @@ func (g *cgroup) memory(sys fs.FS, dir string) Memory {
 	return m
 }
 
-// kibibytes adds up "name:   1234 kB" of a file for names; 0 when none is there.
+// kibibytes adds up the lines "name:   1234 kB" of a file that have one of names. It is 0 when
+// there is none.
 func kibibytes(sys fs.FS, file string, names ...string) (bytes int64) {
 	lines(sys, file, func(line string) {
 		key, value, _ := strings.Cut(line, ":")

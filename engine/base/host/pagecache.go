@@ -10,12 +10,12 @@ import (
 // PageCache is how much of some files the operating system keeps in memory.
 type PageCache struct {
 	Kept, Of int64 // bytes
-	Files    int   // that were looked at
-	More     bool  // there are more of them
+	Files    int   // how many were looked at
+	More     bool  // there are more files than were looked at
 }
 
-// ReadPageCache looks at a file, or at the files below a folder, in the order of their
-// names, the first most of them. It reports false where this cannot be known.
+// ReadPageCache looks at a file, or at the first most files below a folder in the order of their
+// names. It is false where this cannot be known.
 func ReadPageCache(ctx context.Context, path string, most int) (c PageCache, known bool) {
 	if !seesPageCache {
 		return c, false
@@ -34,15 +34,13 @@ func ReadPageCache(ctx context.Context, path string, most int) (c PageCache, kno
 	return c, err == nil && c.Of > 0
 }
 
-// DropPageCache asks the operating system to forget a file, or the files below a folder.
-// What it keeps all the same, since somebody has it mapped or it lies in memory only,
-// ReadPageCache tells.
+// DropPageCache asks the operating system to forget a file, or the files below a folder. It may
+// keep some of it, for example what somebody has mapped; ReadPageCache tells how much.
 func DropPageCache(ctx context.Context, path string) error {
 	return eachFile(ctx, path, func(f *os.File, _ int64) error { return drop(f) })
 }
 
-// eachFile opens what lies at a path, one file after the other. visit may end it with
-// fs.SkipAll.
+// eachFile opens the files at a path one after the other. visit ends it early with fs.SkipAll.
 func eachFile(ctx context.Context, path string, visit func(*os.File, int64) error) error {
 	err := filepath.WalkDir(path, func(path string, d fs.DirEntry, err error) error {
 		if err := ctx.Err(); err != nil {
@@ -54,7 +52,7 @@ func eachFile(ctx context.Context, path string, visit func(*os.File, int64) erro
 		if d.IsDir() {
 			return nil
 		}
-		info, err := os.Stat(path) // a link counts as what it leads to
+		info, err := os.Stat(path) // a link counts as its target
 		if err != nil || !info.Mode().IsRegular() {
 			return err
 		}

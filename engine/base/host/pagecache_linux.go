@@ -10,8 +10,8 @@ import (
 
 const seesPageCache = true
 
-// resident is how many bytes of a file lie in the page cache: by cachestat, from Linux 6.5
-// on, else by mincore.
+// resident is how many bytes of a file are in the page cache. It asks cachestat, which exists from
+// Linux 6.5 on, or else mincore.
 func resident(f *os.File, size int64) (int64, error) {
 	if size == 0 {
 		return 0, nil
@@ -34,7 +34,7 @@ func mincore(f *os.File, size int64) (int64, error) {
 	if err != nil {
 		return 0, os.NewSyscallError("mmap", err)
 	}
-	defer func() { _ = unix.Munmap(m) }() // it can only fail for what is no mapping
+	defer func() { _ = unix.Munmap(m) }() // it fails only where there is no mapping
 	in := make([]byte, (size+page-1)/page)
 	if _, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&m[0])), uintptr(size), uintptr(unsafe.Pointer(&in[0]))); errno != 0 {
 		return 0, os.NewSyscallError("mincore", errno)
@@ -46,7 +46,8 @@ func mincore(f *os.File, size int64) (int64, error) {
 	return pages * page, nil
 }
 
-// drop brings what was just written to the disk first: only that can be forgotten.
+// drop writes a file to the disk before it drops the file, because only what is on the disk can be
+// dropped.
 func drop(f *os.File) error {
 	if err := f.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.EROFS) {
 		return err

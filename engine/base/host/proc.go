@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// ticks is how many units of /proc/stat and /proc/self/stat make a second: USER_HZ,
-// which is 100 on every architecture that Go runs on.
+// ticks is how many units of /proc/stat and /proc/self/stat are a second: USER_HZ, which is 100 on
+// every architecture that Go runs on.
 const ticks = 100
 
-// sector is the unit of /proc/diskstats in bytes, whatever the disk's own is.
+// sector is the unit of /proc/diskstats in bytes, whatever the disk's own sector is.
 const sector = 512
 
-// process reads our CPU time and major faults. Of processes that come and go, what those
-// used that ended counts on.
+// process reads our CPU time and major faults. Where processes come and go, the time of those that
+// ended still counts.
 func (s *Sampler) process() (cpu, faults Reading) {
 	if s.members == nil {
 		return s.stat("self")
@@ -40,7 +40,7 @@ func (s *Sampler) process() (cpu, faults Reading) {
 	return known(sum + s.ended), faults
 }
 
-// stat reads one process's.
+// stat reads the CPU time and faults of one process.
 func (s *Sampler) stat(member string) (cpu, faults Reading) {
 	name := "proc/" + member + "/stat"
 	text, there := s.file(name)
@@ -59,8 +59,8 @@ func (s *Sampler) stat(member string) (cpu, faults Reading) {
 	return known((user.Value + system.Value) / ticks), number(name, f[9])
 }
 
-// cores reads how long the cores that we may use were busy and idle. Time that the
-// hypervisor gave to another machine (steal) is busy: somebody else had the core.
+// cpuTime reads how long the cores that we may use were busy and idle. Time that the hypervisor
+// gave to another machine (steal) is busy, because somebody else had the core.
 func (s *Sampler) cpuTime() (busy, idle Reading) {
 	const name = "proc/stat"
 	text, there := s.file(name)
@@ -105,8 +105,8 @@ func (s *Sampler) cpuTime() (busy, idle Reading) {
 	return known(b / ticks), known(i / ticks)
 }
 
-// pressure reads the "some" line of /proc/pressure: the time in which at least one
-// task waited.
+// pressure reads the "some" line of a file in /proc/pressure: the time in which at least one task
+// waited.
 func (s *Sampler) pressure(of string) Reading {
 	name := "proc/pressure/" + of
 	text, there := s.file(name)
@@ -123,10 +123,10 @@ func (s *Sampler) pressure(of string) Reading {
 	return r
 }
 
-// disks are the block devices that stand for hardware: partitions and what lies on
-// other disks (LVM, RAID, loops) would be counted twice.
+// disks returns the block devices that are hardware. Partitions, and devices on top of other disks
+// (LVM, RAID, loops), would count twice.
 func disks(sys fs.FS) map[string]bool {
-	entries, _ := fs.ReadDir(sys, "sys/block") // none there: no disk is visible
+	entries, _ := fs.ReadDir(sys, "sys/block") // without entries no disk is visible
 	names := map[string]bool{}
 	for _, e := range entries {
 		if _, err := fs.Stat(sys, "sys/block/"+e.Name()+"/device"); err == nil {
@@ -173,7 +173,7 @@ func (s *Sampler) ourRead() Reading {
 		if s.members == nil {
 			return r
 		}
-		if r.Known { // what ended tells no more: the sum shrinks, and is not known for once
+		if r.Known { // a process that ended is no longer counted: the sum shrinks, and this once is not known
 			sum.Value += r.Value
 		}
 	}

@@ -1,23 +1,22 @@
 package host
 
-// Rates is what happened between two samples. The cores are those that this process may
-// run on.
+// Rates is what happened between two samples. Cores are those that this process may run on.
 type Rates struct {
 	CPUOurs, CPUOthers, CPUIdle Reading // percent of the cores' time; together 100
 
 	RunQueue  Reading // percent of the time in which our threads could run: waiting for a core
-	Throttled Reading // percent of the periods of the cgroup's CPU quota: those in which it ran out
+	Throttled Reading // percent of the periods in which the cgroup's CPU quota ran out
 
-	// Percent of the time in which a task of the host waited for it.
+	// Percent of the time in which at least one task of the host waited for it.
 	PressureCPU, PressureIO, PressureMemory Reading
 
-	MajorFaults Reading // pages a second that this process waited for a disk for
+	MajorFaults Reading // pages a second that this process had to wait for a disk for
 	DiskRead    Reading // bytes a second that the host's disks read
 	DiskOurs    Reading // bytes a second read from storage for this process
 }
 
-// Between returns the rates from one sample to a later one; each that is unknown says why. It
-// reports false where no time lies between them.
+// Between returns the rates from one sample to a later one. Each rate that is unknown says why. It
+// is false where no time lies between the samples.
 func Between(prev, cur Sample) (Rates, bool) {
 	over := cur.At.Sub(prev.At).Seconds()
 	if over <= 0 {
@@ -44,8 +43,8 @@ func Between(prev, cur Sample) (Rates, bool) {
 	}, true
 }
 
-// grown is by how much a counter grew. One that went back was reset, and says
-// nothing for this once.
+// grown is by how much a counter grew. A counter that went back was reset, and tells nothing this
+// once.
 func grown(from, to Reading) Reading {
 	switch {
 	case !from.Known:
@@ -58,7 +57,7 @@ func grown(from, to Reading) Reading {
 	return known(to.Value - from.Value)
 }
 
-// less is a - b, and never below 0: the two are read one after the other.
+// less is a - b, and at least 0, because the two are read one after the other.
 func less(a, b Reading) Reading {
 	if b.Known {
 		b.Value = -min(a.Value, b.Value)
@@ -82,7 +81,7 @@ func percent(a, b Reading) Reading {
 	return r
 }
 
-// ratio is a / b; nothing of nothing is 0.
+// ratio is a / b. The ratio of 0 to 0 is 0.
 func ratio(a, b Reading) Reading {
 	switch {
 	case !a.Known:

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Reading is a number that may not be had here; Why says why not.
+// Reading is a number that may be unknown here; Why then says why.
 type Reading struct {
 	Value float64
 	Known bool
@@ -23,8 +23,7 @@ func known(v float64) Reading { return Reading{Value: v, Known: true} }
 
 func unknown(why string) Reading { return Reading{Why: why} }
 
-// file returns a small file's text; or the reading that is missing with it, which says
-// why in words.
+// file returns the text of a small file. Where it cannot be read, the reading says why.
 func (s *Sampler) file(name string) (string, Reading) {
 	b, err := fs.ReadFile(s.sys, name)
 	switch {
@@ -41,11 +40,10 @@ func (s *Sampler) file(name string) (string, Reading) {
 
 func missing(name string) Reading { return unknown("/" + name + " is not there") }
 
-// malformed is for a file that says something else than the kernel's documentation has
-// it say.
+// malformed is the reading of a file whose text is not as the kernel's documentation has it.
 func malformed(name string) Reading { return unknown("/" + name + " is not as expected") }
 
-// number is a decimal number; text that is none is no reading.
+// number reads a decimal number; other text gives an unknown reading.
 func number(name, text string) Reading {
 	v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	if err != nil {
@@ -54,22 +52,22 @@ func number(name, text string) Reading {
 	return known(v)
 }
 
-// Sample is a look at counters that only grow, at one moment. Times are in seconds.
+// Sample is what counters that only grow showed at one moment. Times are in seconds.
 type Sample struct {
 	At time.Time
 
 	OurCPU     Reading // cores' time that this process used
-	Busy, Idle Reading // of all the cores that it may use, whoever used them
+	Busy, Idle Reading // time of all the cores that it may use, whoever used them
 	Running    Reading // its threads' time on a core, and ...
 	Waiting    Reading // ... ready to run without one
 
 	// The time in which at least one task of the host waited for this.
 	PressureCPU, PressureIO, PressureMemory Reading
 
-	Periods, Throttled Reading // of the cgroup's CPU quota: how many there were, and in how many it ran out
-	MajorFaults        Reading // pages that this process waited for a disk for
-	DiskRead           Reading // bytes that the host's disks read, for whomever
-	OurRead            Reading // bytes that were read from storage for this process: what the page cache had is not among them
+	Periods, Throttled Reading // periods of the cgroup's CPU quota, and those in which it ran out
+	MajorFaults        Reading // pages that this process had to wait for a disk for
+	DiskRead           Reading // bytes that the host's disks read, for any process
+	OurRead            Reading // bytes that were read from storage for this process, without what the page cache had
 }
 
 // Sampler takes samples. One goroutine may use it.
@@ -77,36 +75,36 @@ type Sampler struct {
 	sys     fs.FS
 	cpus    map[int]bool // that this process may use; nil when that is unknown
 	quota   string       // the directory of the cgroup whose quota is the tightest; empty without a quota
-	memory  cgroup       // whose limits of memory hold
+	memory  cgroup       // whose memory limits hold
 	disks   map[string]bool
-	members func() []string    // of the processes that are ours, by their names in /proc; nil: this one
+	members func() []string    // names in /proc of the processes that are ours; nil: this process
 	used    map[string]float64 // cores' time of each process, in seconds
-	ended   float64            // and of those that ended
+	ended   float64            // of the processes that ended, in seconds
 	threads map[string]*thread
-	gone    [2]float64 // running and waiting of threads that ended
+	gone    [2]float64 // running and waiting times of threads that ended
 	buf     [128]byte
 }
 
-// thread is one of the process's, whose times are read through a file that stays
-// open: opening it each time costs several times as much.
+// thread is one of the process's threads. Its times are read through a file that stays open,
+// because opening it each time costs several times as much.
 type thread struct {
 	file             threadFile
 	running, waiting float64 // seconds
 	seen             bool
 }
 
-// threadFile is an open file of /proc, which reads anew at each time.
+// threadFile is an open file of /proc, which has new content at each read.
 type threadFile interface {
 	io.ReaderAt
 	io.Closer
 }
 
-// New returns a sampler of this machine. It holds a file open for each thread of the
-// process until Close.
+// New returns a sampler of this machine. Until Close it holds a file open for each thread of the
+// process.
 func New() *Sampler { return newSampler(os.DirFS("/"), Affinity()) }
 
-// NewOf is New for other processes, which then are what is called ours. They may come and
-// go; what they used until they were last seen counts on.
+// NewOf is New for other processes, which it counts as ours. They may come and go; what they used
+// until they were last seen still counts.
 func NewOf(pids func() []int) *Sampler {
 	s := New()
 	s.members = func() (names []string) {
@@ -118,7 +116,7 @@ func NewOf(pids func() []int) *Sampler {
 	return s
 }
 
-// Family is a process and all that descend from it, as far as the kernel tells.
+// Family returns a process and all its descendants, as far as the kernel tells.
 func Family(pid int) []int {
 	all := []int{pid}
 	for i := 0; i < len(all) && len(all) < 1<<12; i++ {
@@ -128,7 +126,7 @@ func Family(pid int) []int {
 			continue
 		}
 		for _, task := range tasks {
-			children, _ := os.ReadFile(dir + "/" + task.Name() + "/children") // a thread that has just ended has none
+			children, _ := os.ReadFile(dir + "/" + task.Name() + "/children") // a thread that has just ended has no such file
 			for text := range strings.FieldsSeq(string(children)) {
 				if child, err := strconv.Atoi(text); err == nil {
 					all = append(all, child)
@@ -139,7 +137,7 @@ func Family(pid int) []int {
 	return all
 }
 
-// ours are the processes that are.
+// ours returns the processes that count as ours.
 func (s *Sampler) ours() []string {
 	if s.members == nil {
 		return []string{"self"}
@@ -180,8 +178,8 @@ func (s *Sampler) Sample() Sample {
 	return out
 }
 
-// queue adds up the run-queue times of the process's threads. What a thread that
-// ended had is kept, or the sums would shrink.
+// queue adds up the run-queue times of the threads of our processes. It keeps those of threads that
+// ended, because the sums must not shrink.
 func (s *Sampler) queue() (running, waiting Reading) {
 	for _, member := range s.ours() {
 		dir := "proc/" + member + "/task"
@@ -190,7 +188,7 @@ func (s *Sampler) queue() (running, waiting Reading) {
 			if s.members == nil {
 				return missing(dir), missing(dir)
 			}
-			continue // it has just ended
+			continue // the thread has just ended
 		}
 		for _, tid := range tids {
 			s.look(dir + "/" + tid.Name())
@@ -211,7 +209,7 @@ func (s *Sampler) queue() (running, waiting Reading) {
 	switch {
 	case len(s.threads) == 0:
 		return missing(dir + "/*/schedstat"), missing(dir + "/*/schedstat")
-	case run == 0 && wait == 0: // a kernel that counts none writes zeros
+	case run == 0 && wait == 0: // a kernel that does not count them writes zeros
 		r := unknown("/" + dir + "/*/schedstat counts nothing")
 		return r, r
 	}
@@ -223,7 +221,7 @@ func (s *Sampler) look(dir string) {
 	t := s.threads[dir]
 	if t == nil {
 		f, err := s.sys.Open(dir + "/schedstat")
-		if err != nil { // the thread has just ended, unless none has the file
+		if err != nil { // the thread has just ended, or the kernel has no such file
 			return
 		}
 		file, ok := f.(threadFile)
@@ -237,8 +235,8 @@ func (s *Sampler) look(dir string) {
 	t.seen = s.readThread(t)
 }
 
-// readThread reads "running waiting slices" of a thread, in ns; it is false for one
-// that ended.
+// readThread reads "running waiting slices" of a thread, in ns. It is false for a thread that
+// ended.
 func (s *Sampler) readThread(t *thread) bool {
 	n, err := t.file.ReadAt(s.buf[:], 0)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -253,7 +251,7 @@ func (s *Sampler) readThread(t *thread) bool {
 	return true
 }
 
-// decimal is the number that b begins with.
+// decimal is the number at the beginning of b.
 func decimal(b []byte) (v int64) {
 	for _, c := range b {
 		if c < '0' || c > '9' {
@@ -267,13 +265,13 @@ func decimal(b []byte) (v int64) {
 // Threads are the run-queue times of our processes' threads at one moment, in seconds.
 type Threads struct{ Running, Waiting Reading }
 
-// Threads looks at them alone.
+// Threads samples only these times.
 func (s *Sampler) Threads() Threads {
 	running, waiting := s.queue()
 	return Threads{running, waiting}
 }
 
-// Starved is the share of the time since before in which they could run and had no core;
+// Starved is the share of the time since before in which the threads could run and had no core;
 // false where that is not known.
 func (t Threads) Starved(before Threads) (share float64, known bool) {
 	running, waiting := grown(before.Running, t.Running), grown(before.Waiting, t.Waiting)

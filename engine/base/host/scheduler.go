@@ -6,31 +6,30 @@ import (
 	"time"
 )
 
-// WakeLatency is how long a thread that is woken may take until it runs where cores are
-// free. One that takes longer had none.
+// WakeLatency is how long a thread may take from waking up to running where cores are free. A
+// thread that takes longer had no core.
 const WakeLatency = 100 * time.Microsecond
 
-// otherThreads are those that may run beside the loader's workers and the device's
-// threads: step loop, the device's streams, collector, screen or printer, gauges, the
-// session file's writer, and the garbage collector's.
+// otherThreads is how many threads may run besides the loader's workers and the device's threads:
+// step loop, the device's streams, collector, screen or printer, gauges, the session file's writer,
+// and the garbage collector's.
 const otherThreads = 8
 
-// Processors is how many threads may be ready to run at the same time with so many
-// workers. With a GOMAXPROCS of that many a goroutine that can run has a thread, which
-// waits for a core in the kernel, where it is counted; with fewer it may wait in Go's
-// scheduler.
+// Processors is how many threads may be ready to run at the same time with so many workers. With a
+// GOMAXPROCS of that many, a goroutine that can run has a thread, which waits for a core in the
+// kernel, where that is counted. With fewer, it may wait in Go's scheduler.
 func Processors(workers int) int { return workers + Cores() + otherThreads }
 
 // Scheduler tells how long goroutines waited in Go's scheduler. One goroutine may use it.
 type Scheduler struct{ sample [1]metrics.Sample }
 
-// tracked is how many waits of a goroutine Go's runtime leaves out for each that it
-// measures (gTrackingPeriod in runtime/runtime2.go).
+// tracked is how many waits of a goroutine there are for each one that Go's runtime measures
+// (gTrackingPeriod in runtime/runtime2.go).
 const tracked = 8
 
-// Waited is how long all goroutines together have been ready to run without running, in
-// ns, since the process began: an estimate, since Go measures one wait in eight. That
-// a thread has no core is part of it where the thread was woken for the goroutine.
+// Waited is how long all goroutines together were ready to run without running since the process
+// began, in ns. It is an estimate, since Go measures one wait in eight. It includes the time in
+// which a thread that was woken for a goroutine had no core.
 func (s *Scheduler) Waited() int64 {
 	s.sample[0].Name = "/sched/latencies:seconds"
 	metrics.Read(s.sample[:])

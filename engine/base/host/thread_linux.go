@@ -10,17 +10,17 @@ import (
 	"dev.gpustall/engine/base/timer"
 )
 
-// waits are the files that tell how long threads of this process waited for a core, one
-// a thread. They stay open as long as the process lives: opening one costs ten times as
-// much as reading it, and Go hardly ever ends a thread.
+// waits are the files that tell how long threads of this process waited for a core, one for each
+// thread. They stay open as long as the process lives: opening one costs ten times as much as
+// reading it, and Go hardly ever ends a thread.
 var waits struct {
 	mu    sync.Mutex
 	files map[int]int // by thread id
 }
 
-// waitFile is the open file of the calling thread. stale says that the one there is
-// belongs to an earlier thread of the same id; that one stays open too, since meters may
-// know it by its number.
+// waitFile returns the open file of the calling thread. stale says that the file in waits is of an
+// earlier thread of the same id. That file stays open too, because meters may know it by its
+// number.
 func waitFile(tid int, stale bool) (fd int, ok bool) {
 	waits.mu.Lock()
 	defer waits.mu.Unlock()
@@ -38,16 +38,17 @@ func waitFile(tid int, stale bool) (fd int, ok bool) {
 	return fd, true
 }
 
-// Meter reads the times of the thread that calls it. One goroutine may use it; to take a
-// difference of two readings it is locked to its thread from the first to the second.
+// Meter reads the times of the thread that calls it. Only one goroutine may use it. To take the
+// difference of two readings, the goroutine must be locked to its thread from the first to the
+// second.
 type Meter struct {
 	tid, fd int
 	n       int
 	buf     [64]byte
 }
 
-// NewMeter returns nil where the machine does not count what threads wait for, and why
-// not.
+// NewMeter returns a meter. Where the machine does not count what threads wait for, it returns nil
+// and the reason.
 func NewMeter() (*Meter, Reading) {
 	if c := counted(); !c.Known {
 		return nil, c
@@ -55,22 +56,21 @@ func NewMeter() (*Meter, Reading) {
 	return &Meter{tid: -1}, known(0)
 }
 
-// counted is known where the kernel counts what threads wait for.
+// counted is a known reading where the kernel counts what threads wait for.
 var counted = sync.OnceValue(func() Reading {
 	m := Meter{tid: -1}
 	if _, ok := m.Waited(); !ok {
 		return missing("proc/self/task/*/schedstat")
 	}
-	// A kernel that counts nothing writes zeros, also for how often the thread ran.
+	// A kernel that counts nothing writes zeros, even for how often the thread ran.
 	if f := bytes.Fields(m.buf[:m.n]); len(f) < 3 || decimal(f[2]) == 0 {
 		return unknown("/proc/self/task/*/schedstat counts nothing")
 	}
 	return known(0)
 })
 
-// Waited is how long the calling thread has been ready to run without a core, in ns.
-// It is false where that is not known. It does not allocate, but for the first reading
-// of a thread.
+// Waited is how long the calling thread was ready to run without a core, in ns; false where that is
+// not known. Only the first reading of a thread allocates.
 func (m *Meter) Waited() (ns int64, ok bool) {
 	if tid := unix.Gettid(); tid != m.tid {
 		if m.fd, ok = waitFile(tid, false); !ok {
@@ -79,7 +79,7 @@ func (m *Meter) Waited() (ns int64, ok bool) {
 		m.tid = tid
 	}
 	n, err := unix.Pread(m.fd, m.buf[:], 0)
-	if err != nil { // the thread that it belonged to has ended, and this one took its id
+	if err != nil { // the file is of a thread that has ended, whose id this thread took
 		if m.fd, ok = waitFile(m.tid, true); !ok {
 			m.tid = -1
 			return 0, false
@@ -93,6 +93,6 @@ func (m *Meter) Waited() (ns int64, ok bool) {
 	return decimal(rest), ok
 }
 
-// CPU is how long the calling thread has been on a core, in ns. The file says so too,
-// but as of the last time that the kernel looked.
+// CPU is how long the calling thread was on a core, in ns. The file tells it too, but only as of
+// the kernel's last look.
 func (m *Meter) CPU() int64 { return timer.CPU() }

@@ -2,10 +2,10 @@
 
 package host
 
-// Meter would read the times of the calling thread.
+// Meter would read the times of the calling thread, which this system does not tell.
 type Meter struct{}
 
-// NewMeter returns nil, and why.
+// NewMeter returns nil and the reason.
 func NewMeter() (*Meter, Reading) {
 	return nil, unknown("only Linux tells how long a thread waited for a core")
 }

@@ -1,6 +1,6 @@
-// Package knob describes settings that are read and written as text: by flags, by the
-// screen's keys, in a session. One Row says all there is to say of one setting; what
-// is done with settings follows from a Table of them.
+// Package knob describes settings that are read and written as text: by flags, by the screen's
+// keys, in a session. A Row describes one setting completely, and a Table of rows does everything
+// that is done with settings.
 package knob
 
 import (
@@ -14,7 +14,7 @@ import (
 
 // Row is one setting of a K.
 type Row[K any] struct {
-	// What all readers need. Its Type follows from the field.
+	// What all readers need. NewTable fills in its Type from the field.
 	Spec
 	Default string // as text; empty for the zero value
 
@@ -23,13 +23,13 @@ type Row[K any] struct {
 	// Unset is a word for an int's 0 where that means that nobody chose a value. 0 is
 	// then no part of the range that messages name.
 	Unset string
-	// Shown is what List writes where that is not what the field holds.
+	// Shown is what List writes where that differs from what the field holds.
 	Shown func(k K) string
-	// Refuse says why the value does not go with the others, as a errs.Reason; nil where
-	// any does.
+	// Refuse says why the value does not go with the others, as an errs.Reason; nil where it does.
+	// A row without the function allows any value.
 	Refuse func(k K) error
-	// Idle says why the value has no effect with the others as they are, and the way
-	// out; empty, or no function, where it has one.
+	// Idle says why the value has no effect with the others as they are, and how it would have one.
+	// It is empty where the value has an effect; so does a row without the function.
 	Idle func(k K) string
 
 	Flag Flag
@@ -38,16 +38,16 @@ type Row[K any] struct {
 // Flag is what a command line needs beyond the spec.
 type Flag struct {
 	Value   string // what the help calls the value; empty: by its type
-	Alone   string // what the flag without a value means; a switch's is on, and that of others, if empty, is an error
-	Note    string // what the help says besides
+	Alone   string // what the flag without a value means. It is on for a switch; for others an empty one is an error
+	Note    string // what the help says in addition
 	Example string // a value, for the help of a group's flag
 }
 
 // Table is the settings of a K in the order in which they are shown.
 type Table[K any] []Row[K]
 
-// NewTable completes a table and returns it. It panics when a row makes no sense: tables are made of
-// literals when the program starts.
+// NewTable completes a table and returns it. It panics when a row makes no sense, since tables are
+// made of literals when the program starts.
 func NewTable[K any](t Table[K]) Table[K] {
 	seen := map[string]bool{}
 	var k K
@@ -63,7 +63,7 @@ func NewTable[K any](t Table[K]) Table[K] {
 	return t
 }
 
-// Within is the table of the settings of an Outer that lie in its Inner.
+// Within makes a table of the settings of an Outer from one of the settings of its Inner.
 func Within[Outer, Inner any](t Table[Inner], at func(*Outer) *Inner) Table[Outer] {
 	out := make(Table[Outer], len(t))
 	for i, r := range t {
@@ -82,7 +82,7 @@ func Within[Outer, Inner any](t Table[Inner], at func(*Outer) *Inner) Table[Oute
 	return out
 }
 
-// Defaults are the settings that the rows begin with.
+// Defaults returns the settings with the rows' defaults.
 func (t Table[K]) Defaults() K {
 	var k K
 	for i := range t {
@@ -95,7 +95,7 @@ func (t Table[K]) Defaults() K {
 	return k
 }
 
-// Find returns the row of a name, nil when there is none.
+// Find returns the row of a name; nil when there is none.
 func (t Table[K]) Find(name string) *Row[K] {
 	for i := range t {
 		if t[i].Name == name {
@@ -105,8 +105,8 @@ func (t Table[K]) Find(name string) *Row[K] {
 	return nil
 }
 
-// Set changes one setting by its name and value, as List writes them. Whether the
-// settings fit together is Check's to say.
+// Set changes one setting by its name and value, as List writes them. It does not check whether the
+// settings go together; Check does.
 func (t Table[K]) Set(k *K, name, value string) error {
 	r := t.Find(name)
 	if r == nil {
@@ -124,7 +124,7 @@ func (r *Row[K]) set(k *K, value string) error {
 	return r.read(field, value)
 }
 
-// read is the value as a field takes it, without the word for unset.
+// read sets a field to a value, which may be the word for unset.
 func (r *Row[K]) read(field any, value string) error {
 	s := r.Spec
 	if r.Unset != "" {
@@ -153,9 +153,9 @@ func (t Table[K]) List(k K) []Setting {
 	return out
 }
 
-// Ineffective says which settings have no effect, one sentence each: those that are on
-// though their spec, the device's, says that they have none, and those that others keep
-// from having one. A default is nobody's choice, so that nothing is said of it.
+// Ineffective says which settings have no effect, one sentence each. A setting has none where it is
+// on and the device's spec says so, or where other settings prevent it. It leaves out defaults,
+// because nobody chose them.
 func (t Table[K]) Ineffective(k K, specs []Spec) []string {
 	var out []string
 	for i := range t {
@@ -174,7 +174,7 @@ func (t Table[K]) Ineffective(k K, specs []Spec) []string {
 	return out
 }
 
-// Specs are the rows' specs, the caller's to change.
+// Specs returns a copy of the rows' specs.
 func (t Table[K]) Specs() []Spec {
 	out := make([]Spec, len(t))
 	for i := range t {
@@ -183,7 +183,7 @@ func (t Table[K]) Specs() []Spec {
 	return out
 }
 
-// Check refuses values out of their range, and those that do not fit together.
+// Check refuses values that are out of their range, and values that do not go together.
 func (t Table[K]) Check(k K) error {
 	for i := range t {
 		r, scratch := &t[i], k
@@ -201,8 +201,8 @@ func (t Table[K]) Check(k K) error {
 	return nil
 }
 
-// Diff says in words what changed: "num_workers 2 -> 4, pin_memory off -> on". What only one of
-// them has is "-" in the other.
+// Diff says in words what changed: "num_workers 2 -> 4, pin_memory off -> on". A setting that only
+// one of the two has is "-" in the other.
 func Diff(from, to []Setting) string {
 	var words []string
 	say := func(name, was, is string) {

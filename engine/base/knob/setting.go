@@ -5,11 +5,10 @@ import (
 	"strings"
 )
 
-// Setting is one knob and its value, as text, so that old files replay after knobs are added.
+// Setting is one knob and its value as text, so that old files still replay after knobs are added.
 type Setting struct{ Name, Value string }
 
-// ValueOf returns the value of the setting of that name, empty when it is not among
-// them.
+// ValueOf returns the value of the setting of a name; empty when it is not among them.
 func ValueOf(settings []Setting, name string) string {
 	for i := range settings {
 		if settings[i].Name == name {
@@ -35,15 +34,15 @@ type Spec struct {
 	Min, Max    int      // for "int", both 0 where nothing bounds it; of a "duration" Max, in ms
 	Values      []string // for "enum"; for "int" and "text" the values that one keypress steps through, if any
 	Applied     string   // when a change takes effect: "next batch", "next epoch", …
-	DefaultHere string   // what it is on this device when nobody chose, where that is not what it is elsewhere
+	DefaultHere string   // the default on this device, where it differs from that of others
 	NoEffect    string   // why it has no effect here; empty when it has one
-	Bound       string   `json:",omitempty"` // why Max is all that can be had here; empty where it is all there is anywhere
-	Hint        string   `json:",omitempty"` // what would let it have an effect, or more; empty where nothing would
+	Bound       string   `json:",omitempty"` // why the value cannot be more than Max here; empty where Max is the limit everywhere
+	Hint        string   `json:",omitempty"` // what would let the knob have an effect, or a larger value; empty where nothing would
 	Group       string   // one of the groups
 	Help        string   // one line
 }
 
-// Bars says why a value cannot be had here; empty where it can, as far as the spec knows.
+// Bars says why the knob cannot have a value here; empty where it can, as far as the spec knows.
 func (s *Spec) Bars(value string) string {
 	if n, err := strconv.Atoi(value); err == nil && s.Bound != "" && n > s.Max {
 		return s.Bound
@@ -51,7 +50,7 @@ func (s *Spec) Bars(value string) string {
 	return s.NoEffect
 }
 
-// SpecOf returns the description of the knob of that name, nil when it is not among them.
+// SpecOf returns the spec of the knob of a name; nil when it is not among them.
 func SpecOf(specs []Spec, name string) *Spec {
 	for i := range specs {
 		if specs[i].Name == name {
@@ -65,18 +64,18 @@ func SpecOf(specs []Spec, name string) *Spec {
 const (
 	GroupLoader = "loader"
 	GroupEngine = "engine"
-	GroupInject = "inject" // what slows the run down on purpose; these knobs' names start with InjectPrefix
+	GroupInject = "inject" // slow the run down on purpose; their names start with InjectPrefix
 )
 
-// InjectPrefix starts the name of every knob of GroupInject. Segments keep names and
-// no groups, so the name has to tell.
+// InjectPrefix starts the name of every knob of GroupInject. Segments keep names without groups, so
+// the name has to tell the group.
 const InjectPrefix = GroupInject + "_"
 
-// On reports whether a knob's value is that of a switch that is on.
+// On reports whether a value is that of a switch that is on.
 func On(value string) bool { return value == "on" || value == "true" || value == "1" }
 
-// Off reports whether a knob's value asks for nothing: a switch that is off, a time
-// or a number of 0, or no value at all.
+// Off reports whether a value asks for nothing: a switch that is off, a time or number of 0, or no
+// value.
 func Off(value string) bool {
 	switch value {
 	case "", "0", "0s", "off", "false", "none":

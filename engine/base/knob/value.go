@@ -14,11 +14,10 @@ import (
 // Text is a setting that is neither a number, a switch nor a time.
 type Text interface {
 	String() string                  // what UnmarshalText reads
-	UnmarshalText(text []byte) error // a errs.Reason: the table names the knob and its value
+	UnmarshalText(text []byte) error // its error is an errs.Reason, because the table names knob and value
 }
 
-// typeOf is the type of spec for a field. A Text is an "enum" where the spec lists values
-// and does not say that there are more.
+// typeOf is the spec's type for a field. A Text is an "enum" where the spec lists all its values.
 func typeOf(field any, s *Spec) string {
 	switch field.(type) {
 	case *int:
@@ -49,8 +48,8 @@ func format(field any) string {
 	return field.(Text).String()
 }
 
-// read sets a field to what text says. An error leaves it as it was, or, of a Text,
-// as its UnmarshalText leaves it.
+// read sets a field to what text says. After an error the field is as before, or, for a Text, as
+// its UnmarshalText left it.
 func read(s *Spec, field any, text string) (err error) {
 	switch p := field.(type) {
 	case *int:
@@ -72,8 +71,8 @@ func into[T any](p *T) func(T, error) error {
 	}
 }
 
-// Canonical is text as the knob writes its value, or an error that names the knob. It
-// knows of a knob what its spec says; the knob itself may refuse more.
+// Canonical returns text as the knob writes its value, or an error that names the knob. It checks
+// what the spec says; the knob itself may refuse more.
 func Canonical(s *Spec, text string) (string, error) {
 	switch s.Type {
 	case "int":
@@ -93,7 +92,7 @@ func canonical(s *Spec, text string, field any) (string, error) {
 	return format(field), nil
 }
 
-// Switch is how a switch is written.
+// Switch writes a switch: on or off.
 func Switch(on bool) string {
 	if on {
 		return "on"
@@ -101,7 +100,7 @@ func Switch(on bool) string {
 	return "off"
 }
 
-// ParseSwitch reads on and off, and what Go takes for true and false.
+// ParseSwitch reads on and off, and whatever Go reads as true and false.
 func ParseSwitch(text string) (bool, error) {
 	if text == "on" || text == "off" {
 		return text == "on", nil
@@ -127,7 +126,7 @@ func parseInt(s *Spec, text string) (int, error) {
 	return v, err
 }
 
-// Duration is how a time is written: 0 is off.
+// Duration writes a time; 0 is off.
 func Duration(d time.Duration) string {
 	if d == 0 {
 		return "off"
@@ -135,7 +134,7 @@ func Duration(d time.Duration) string {
 	return d.String()
 }
 
-// ParseDuration reads a time as in 5ms or 1.5s, and off.
+// ParseDuration reads off, or a time such as 5ms or 1.5s.
 func ParseDuration(text string) (time.Duration, error) {
 	if Off(text) {
 		return 0, nil
@@ -159,7 +158,7 @@ func longest(s *Spec) time.Duration { return time.Duration(s.Max) * time.Millise
 
 func outOfRange(s *Spec) error { return errs.Reason("out of range", "choose "+Range(s)) }
 
-// Range says what a knob may be: "0 to 64", "on or off", "fp32, tf32 or bf16".
+// Range says which values a knob may have: "0 to 64", "on or off", "fp32, tf32 or bf16".
 func Range(s *Spec) string {
 	switch {
 	case s.Type == "bool":

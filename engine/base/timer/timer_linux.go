@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nap sleeps for ns in the kernel. A signal may end it early: Go's own are frequent.
+// nap sleeps for ns in the kernel. A signal may end it early; Go's own are frequent.
 //
-// The kernel lets a thread sleep 50 us longer than it asked for, to wake several at
-// once, unless the thread says that it wants less (prctl(2), PR_SET_TIMERSLACK). That
-// is a thread's own setting, so the goroutine stays on its thread for the moment; the
-// thread keeps it, which makes its later sleeps better, too.
+// The kernel lets a thread sleep 50 us longer than it asked for, in order to wake several at once.
+// A thread can ask for less (prctl(2), PR_SET_TIMERSLACK). That is a setting of the thread, so the
+// goroutine stays on its thread meanwhile. The thread keeps the setting, which makes its later
+// sleeps more exact too.
 func nap(ns int64) {
 	var at unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &at) != nil {
@@ -22,16 +22,16 @@ func nap(ns int64) {
 	at = unix.NsecToTimespec(at.Nano() + ns)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // else it is less exact
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // where it fails, the sleep is less exact
 	if err := unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &at, nil); err != nil && err != unix.EINTR {
 		time.Sleep(time.Duration(ns))
 	}
 }
 
-// CPU is how long the calling thread has computed, in ns. Who compares two readings
-// has the goroutine locked to its thread.
+// CPU is how long the calling thread has computed, in ns. To compare two readings, lock the
+// goroutine to its thread.
 func CPU() int64 {
 	var t unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) // every Linux has it
+	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) // every Linux has this clock
 	return t.Nano()
 }

@@ -4,11 +4,11 @@ package timer
 
 import "time"
 
-// nap is Go's own timer, which is late by what the system's are.
+// nap uses Go's own timer, which is as late as the system's timers.
 func nap(ns int64) { time.Sleep(time.Duration(ns)) }
 
 var start = time.Now()
 
-// CPU is the time that has passed, in ns: what the calling thread computed of it is not
-// known here.
+// CPU is the time that has passed, in ns, because this system does not tell how much of it the
+// thread computed.
 func CPU() int64 { return int64(time.Since(start)) }

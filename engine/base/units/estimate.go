@@ -2,15 +2,14 @@ package units
 
 import "math"
 
-// Estimate is how one measurement relates to another, and the interval in which
-// the truth lies. It is a ratio (1 is no difference) to Ratio and Gain, and a share
-// (0 is none) to Percent.
+// Estimate is how one measurement relates to another, with the interval in which the truth lies.
+// Ratio and Gain take it as a ratio (1 is no difference), Percent as a share (0 is none).
 //
-// With an interval, the value and both ends are written to the place of the first
-// digit of its half width, or of the distance to the end that is nearer: what lies below
-// says nothing, but where that is 1 and the value would have one digit alone. Where that would make an end look like "no difference" though it is on one
-// side of it, or a ratio like 0, digits are added until it does not. Without an interval, the value has two significant digits and
-// a "~" before it.
+// With an interval, value and ends are written to the place of the first digit of the half width,
+// or of the distance to the nearer end. Lower digits say nothing. One more digit is written where
+// that digit is 1 and the value would have only one. Digits are also added where an end would look
+// like "no difference" though it is not, or a ratio like 0. Without an interval, the value has two
+// significant digits and a "~" before it.
 type Estimate struct {
 	Value  float64
 	Lo, Hi float64 // of the interval
@@ -22,19 +21,19 @@ func Rough(v float64) Estimate { return Estimate{v, math.NaN(), math.NaN()} }
 // sure reports whether e has an interval.
 func (e Estimate) sure() bool { return known(e.Lo) && known(e.Hi) && e.Lo <= e.Hi }
 
-// asGain is a ratio as a change in percent, asPercent a share.
+// asGain turns a ratio into a change in percent; asPercent turns a share into percent.
 func (e Estimate) asGain() Estimate {
 	return Estimate{100 * (e.Value - 1), 100 * (e.Lo - 1), 100 * (e.Hi - 1)}
 }
 
 func (e Estimate) asPercent() Estimate { return Estimate{100 * e.Value, 100 * e.Lo, 100 * e.Hi} }
 
-// tenfold is the ratio from which a gain is written as one: "+1,200 %" is hard to
-// grasp, "x13" is not.
+// tenfold is the ratio from which a gain is written as a ratio: "+1,200 %" is hard to grasp, "x13"
+// is not.
 const tenfold = 10
 
-// place is the power of ten of the last digit worth writing, at the least finest.
-// none is the value that says that there is no difference.
+// place is the power of ten of the last digit to write, and at least finest. none is the value that
+// means no difference.
 func (e Estimate) place(none float64, finest int) int {
 	if !e.sure() {
 		if e.Value == 0 {
@@ -51,7 +50,7 @@ func (e Estimate) place(none float64, finest int) int {
 		p = last(half, 1)
 		unit := math.Pow10(p)
 		if differs := e.Lo > none || e.Hi < none; differs && half < 1.95*unit && math.Abs(e.Value) < 9.5*unit {
-			p-- // a value of one digit would be moved by up to half of a half width that begins with 1
+			p-- // rounding to one digit could move the value by half of a half width that begins with 1
 		}
 		p = max(p, finest)
 	}
@@ -61,8 +60,7 @@ func (e Estimate) place(none float64, finest int) int {
 	return p
 }
 
-// last is the power of ten of the last of n significant digits of v, as rounded to
-// them.
+// last is the power of ten of the last of n significant digits of v, after rounding to them.
 func last(v float64, n int) int {
 	v = math.Abs(v)
 	p := exponent(v) - n + 1
@@ -72,7 +70,7 @@ func last(v float64, n int) int {
 // exponent is the power of ten of the first digit of v > 0.
 func exponent(v float64) int {
 	e := int(math.Floor(math.Log10(v)))
-	if v >= math.Pow10(e+1) { // Log10 was a hair too small
+	if v >= math.Pow10(e+1) { // Log10 was slightly too small
 		e++
 	}
 	return e
@@ -88,7 +86,7 @@ func round(v float64, place int) float64 {
 	return math.Round(v*p) / p
 }
 
-// digits writes v to the given place, signed where asked for.
+// digits writes v to the given place, with a sign if signed.
 func digits(b []byte, v float64, place int, signed bool) []byte {
 	v = round(v, place)
 	switch decimals := max(-place, 0); {
@@ -127,8 +125,7 @@ func (f Form) appendRatioRange(b []byte, e Estimate) []byte {
 // RatioRange is the interval of a ratio.
 func (f Form) RatioRange(e Estimate) string { return string(f.appendRatioRange(nil, e)) }
 
-// AppendGain writes a ratio as a change: "+34 %", "~+34 %"; from tenfold on as a
-// ratio.
+// AppendGain writes a ratio as a change: "+34 %", "~+34 %". From tenfold on it writes a ratio.
 func (f Form) AppendGain(b []byte, e Estimate) []byte {
 	switch {
 	case !known(e.Value):
@@ -143,8 +140,8 @@ func (f Form) AppendGain(b []byte, e Estimate) []byte {
 // Gain is AppendGain as a string.
 func (f Form) Gain(e Estimate) string { return string(f.AppendGain(nil, e)) }
 
-// AppendGainRange writes the interval of a change: "+31 to +37 %"; from tenfold on as a
-// ratio's: "x12 to 15".
+// AppendGainRange writes the interval of a change: "+31 to +37 %". From tenfold on it is that of a
+// ratio: "x12 to 15".
 func (f Form) AppendGainRange(b []byte, e Estimate) []byte {
 	if known(e.Value) && e.Value >= tenfold {
 		if e.sure() {
@@ -154,7 +151,7 @@ func (f Form) AppendGainRange(b []byte, e Estimate) []byte {
 	}
 	g := e.asGain()
 	p := g.place(0, finestPercent)
-	for e.Lo > 0 && round(g.Lo, p) <= -100 { // what is left of the rate is not nothing
+	for e.Lo > 0 && round(g.Lo, p) <= -100 { // the rate that is left is not 0
 		if p--; p < finestPercent {
 			p, g.Lo = finestPercent, -99.9
 		}
@@ -180,7 +177,7 @@ func (f Form) PercentRange(e Estimate) string {
 	return string(f.percents(nil, p, p.place(0, finestPercent), false))
 }
 
-// percents writes the interval of what is in percent already.
+// percents writes the interval of a value that is already in percent.
 func (f Form) percents(b []byte, e Estimate, place int, signed bool) []byte {
 	if !e.sure() {
 		return append(b, missing)
@@ -201,7 +198,7 @@ func (f Form) between(b []byte, e Estimate, place int, signed bool) []byte {
 	return digits(b, e.Hi, place, signed)
 }
 
-// mark writes what tells an estimate without an interval.
+// mark writes the sign of an estimate without an interval.
 func (e Estimate) mark(b []byte) []byte {
 	if e.sure() {
 		return b

@@ -2,14 +2,14 @@ package units
 
 import "strconv"
 
-// Limits between units of time, in ns, where three digits of the smaller one would
-// round up to the larger one.
+// Limits between units of time, in ns: from there on, three digits of the smaller unit would round
+// up to the larger one.
 const (
 	micro = 1e3
 	milli = 1e6
 	sec   = 1e9
 
-	wholeMinutes = 599.5 * sec // from here on minutes and seconds
+	wholeMinutes = 599.5 * sec // from here on in minutes and seconds
 	wholeHours   = 3599.5 * sec
 )
 
@@ -39,8 +39,8 @@ func (f Form) AppendTime(b []byte, ns int64) []byte {
 // Time is AppendTime as a string.
 func (f Form) Time(ns int64) string { return string(f.AppendTime(nil, ns)) }
 
-// two writes n of the small unit, of which the large one has 60: "12 min 05 s",
-// and from 100 of the large one on that alone. Narrow says "12m05s".
+// two writes n of the small unit, 60 of which are one of the large unit: "12 min 05 s". From 100 of
+// the large unit on it writes that alone. Narrow writes "12m05s".
 func (f Form) two(b []byte, n int64, large, small string) []byte {
 	if f == Narrow { // "min" is too wide beside another unit
 		large, small = large[:1], small[:1]
@@ -62,8 +62,8 @@ func appendTwoDigits(b []byte, n int64) []byte {
 	return strconv.AppendInt(b, n, 10)
 }
 
-// AppendExact writes a time that was chosen, not measured, such as the width of a
-// column: in the largest unit that it is a whole number of, up to seconds.
+// AppendExact writes a time that was chosen rather than measured, such as the width of a column. It
+// uses the largest unit up to seconds of which the time is a whole number.
 func (f Form) AppendExact(b []byte, ns int64) []byte {
 	switch {
 	case ns%sec == 0:
@@ -76,8 +76,8 @@ func (f Form) AppendExact(b []byte, ns int64) []byte {
 	return f.unit(AppendCount(b, ns), "ns")
 }
 
-// AppendClock writes a moment of the run, or how long it still takes, as hours,
-// minutes and seconds: 01:02:03. It is rounded down, as a clock is.
+// AppendClock writes a moment of the run, or how long it still takes, as hours, minutes and
+// seconds: 01:02:03. It rounds down, as a clock does.
 func AppendClock(b []byte, ns int64) []byte {
 	if ns < 0 {
 		b, ns = append(b, '-'), max(-ns, 0)

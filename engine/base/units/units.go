@@ -19,7 +19,7 @@
 //	counts       4,180
 //	money        $0.90
 //
-// Measured values have three significant digits, in whole numbers all of them, and
+// Measured values have three significant digits; whole numbers have all of theirs. They
 // are rounded to the nearest: 999.5 ms is 1.00 s. A share has one decimal below
 // 100 %. What is not a number, or not finite, is "-".
 //
