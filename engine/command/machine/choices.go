@@ -1,14 +1,11 @@
 package machine
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"dev.gpustall/engine/command/cli"
@@ -36,7 +33,7 @@ func openCUDA(n int, again bool) (device.Device, error) {
 	c := cuda.Config{Ordinal: n, Trials: tryKernels, TuneEmulated: os.Getenv("GPUSTALL_EMU_TUNE") != ""}
 	store := loadChoices(choicesFile())
 	if again {
-		clear(store.m)
+		store.Clear()
 	}
 	c.Choices = store
 	return cuda.Open(c)
@@ -54,77 +51,40 @@ const TryCommand = "try-kernels"
 
 // tuning is the doctor's finding about kernel variants.
 func tuning() []finding {
-	c := loadChoices(choicesFile())
-	decided, wrong := cuda.Describe(c.m)
+	path := choicesFile()
+	decided, wrong := loadChoices(path).Describe()
 	if decided+len(wrong) == 0 {
 		return []finding{{"ok", "autotune", "no kernel has been tried on a GPU yet; the first run does it"}}
 	}
-	out := []finding{{"ok", "autotune", fmt.Sprintf("%d kernel shapes tried before, kept in %s; --autotune again tries anew", decided, c.path)}}
+	out := []finding{{"ok", "autotune", fmt.Sprintf("%d kernel shapes tried before, kept in %s; --autotune again tries anew", decided, path)}}
 	for _, w := range wrong {
 		out = append(out, finding{"note", "autotune", "not used: " + w})
 	}
 	return out
 }
 
-// choices keeps tuned kernel variants in a JSON file. If the file cannot be read or written, the
-// next run tunes again. An empty value is removed.
-type choices struct {
-	mu   sync.Mutex
-	path string
-	m    map[string]string
-}
-
 // maxChoices limits the bytes that are read of the file: it is room for some ten thousand
 // kernels.
 const maxChoices = 4 << 20
 
-func loadChoices(path string) *choices {
-	c := &choices{path: path, m: map[string]string{}}
-	f, _, err := loader.Open(path)
-	if err != nil {
-		return c
+// loadChoices reads the kernel variants in the file at path, and saves later ones there. A path of
+// "" is no file.
+func loadChoices(path string) *cuda.Store {
+	if path == "" {
+		return cuda.NewStore(nil, nil)
 	}
-	defer f.Close()
-	if json.NewDecoder(io.LimitReader(f, maxChoices)).Decode(&c.m) != nil || c.m == nil {
-		c.m = map[string]string{}
+	var text []byte
+	if f, _, err := loader.Open(path); err == nil {
+		text, _ = io.ReadAll(io.LimitReader(f, maxChoices))
+		_ = f.Close()
 	}
-	return c
-}
-
-// Get returns the variant chosen for a key.
-func (c *choices) Get(key string) (string, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	v, ok := c.m[key]
-	return v, ok
-}
-
-// Set remembers a choice, also in the file, and removes the choices that it supersedes.
-func (c *choices) Set(key, config string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	maps.DeleteFunc(c.m, func(old, _ string) bool { return cuda.Supersedes(key, old) })
-	if config == "" {
-		delete(c.m, key)
-	} else {
-		c.m[key] = config
-	}
-	_ = c.save()
-}
-
-func (c *choices) save() error {
-	if c.path == "" {
-		return nil
-	}
-	b, err := json.MarshalIndent(c.m, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(c.path), 0o755); err != nil {
-		return err
-	}
-	return cli.WriteFile(c.path, true, func(w io.Writer) error {
-		_, err := w.Write(b)
-		return err
+	return cuda.NewStore(text, func(text []byte) error {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		return cli.WriteFile(path, true, func(w io.Writer) error {
+			_, err := w.Write(text)
+			return err
+		})
 	})
 }

@@ -38,8 +38,13 @@ func TestChoices(t *testing.T) {
 	if err := os.WriteFile(path, []byte("{not JSON"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if c := loadChoices(path); c.m == nil || len(c.m) != 0 {
-		t.Errorf("from a damaged file: %v", c.m)
+	damaged := loadChoices(path)
+	if n, wrong := damaged.Describe(); n != 0 || len(wrong) != 0 {
+		t.Errorf("from a damaged file: %d choices and %v", n, wrong)
+	}
+	damaged.Set("gpu, kernels 1: conv {N:1}", "mma 5 6")
+	if v, _ := loadChoices(path).Get("gpu, kernels 1: conv {N:1}"); v != "mma 5 6" {
+		t.Errorf("stored %q in place of a damaged file", v)
 	}
 }
 

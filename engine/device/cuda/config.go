@@ -7,8 +7,6 @@ package cuda
 import (
 	"fmt"
 	"os/exec"
-	"sort"
-	"strings"
 
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/device"
@@ -48,39 +46,4 @@ func opening(n int, err error) error {
 type Choices interface {
 	Get(key string) (value string, ok bool)
 	Set(key, value string)
-}
-
-// kernelsInfix stands before the hash of the kernels in every key of a store.
-const kernelsInfix = ", kernels "
-
-// Supersedes reports whether an entry under key makes the one under old out of date: both say the
-// same thing, but old is about kernels that this program no longer has.
-func Supersedes(key, old string) bool {
-	gpu, rest, ok := strings.Cut(key, kernelsInfix)
-	oldGPU, oldRest, oldOK := strings.Cut(old, kernelsInfix)
-	_, what, _ := strings.Cut(rest, ":")
-	_, oldWhat, _ := strings.Cut(oldRest, ":")
-	return ok && oldOK && key != old && gpu == oldGPU && what == oldWhat
-}
-
-// What stands in the keys of a store that are not choices. Their value says why.
-const (
-	variantInfix = " variant " // the key is of a variant that must not be used
-	familyInfix  = " family "  // the key is of a family (cudakernels.Families) that must not be used
-)
-
-// Describe returns how many choices a store holds, and the variants that are not used, with the
-// reason.
-func Describe(store map[string]string) (choices int, wrong []string) {
-	for key, value := range store {
-		switch {
-		case value == "":
-		case strings.Contains(key, variantInfix), strings.Contains(key, familyInfix):
-			wrong = append(wrong, key+": "+value)
-		default:
-			choices++
-		}
-	}
-	sort.Strings(wrong)
-	return choices, wrong
 }

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"dev.gpustall/engine/device"
@@ -48,61 +46,33 @@ var pieces = map[string]func(args []string, emit func(any)) (any, error){
 
 func quickArg(args []string) bool { return slices.Contains(args, "quick") }
 
-// memo remembers tuned kernels, in the file where gpustall keeps them too, so that
-// a shape is tuned once in a check.
-type memo struct {
-	mu   sync.Mutex
-	path string
-	m    map[string]string
-}
-
-func tuned() *memo {
-	c := &memo{m: map[string]string{}}
-	if dir := os.Getenv("XDG_CACHE_HOME"); dir != "" {
-		c.path = filepath.Join(dir, "gpustall", "autotune.json")
-		if b, err := os.ReadFile(c.path); err != nil || json.Unmarshal(b, &c.m) != nil {
-			c.m = map[string]string{} // tuned again
-		}
+// tuned returns the store of tuned kernels, in the file where gpustall keeps them too, so that a
+// check tunes a shape once.
+func tuned() *cuda.Store {
+	dir := os.Getenv("XDG_CACHE_HOME")
+	if dir == "" {
+		return cuda.NewStore(nil, nil)
 	}
-	return c
+	path := filepath.Join(dir, "gpustall", "autotune.json")
+	text, _ := os.ReadFile(path) // what cannot be read is tuned again
+	return cuda.NewStore(text, func(text []byte) error { return replace(path, text) })
 }
 
-func (c *memo) Get(key string) (string, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	v, ok := c.m[key]
-	return v, ok
-}
-
-func (c *memo) Set(key, config string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.m[key] = config
-	_ = c.save() // where it fails, the next piece tunes again
-}
-
-// save writes the file at once or not at all: the process may end while a variant
-// is tried, and the next one must find which it was.
-func (c *memo) save() error {
-	if c.path == "" {
-		return nil
-	}
-	b, err := json.Marshal(c.m)
-	if err != nil {
+// replace writes a file completely or not at all. The process may end while a variant is tried,
+// and the next process must find which one it was.
+func replace(path string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(c.path), 0o755); err != nil {
+	if err := os.WriteFile(path+".part", text, 0o644); err != nil {
 		return err
 	}
-	if err := os.WriteFile(c.path+".part", b, 0o644); err != nil {
-		return err
-	}
-	return os.Rename(c.path+".part", c.path)
+	return os.Rename(path+".part", path)
 }
 
 // onGPU opens the first GPU, with the kernels tuned for it when there is a store,
 // and calls f.
-func onGPU(store *memo, f func(device.Device) (any, error)) (any, error) {
+func onGPU(store *cuda.Store, f func(device.Device) (any, error)) (any, error) {
 	if err := cuda.Available(); err != nil {
 		return nil, err
 	}
