@@ -6,7 +6,8 @@ import (
 	"unicode"
 )
 
-// Every cause has all that is said of one, and none is taken for another.
+// TestCauses: every cause has all that is said of a cause, and no two can be mistaken for each
+// other.
 func TestCauses(t *testing.T) {
 	names, letters, colours := map[string]bool{}, map[rune]bool{}, map[uint8]bool{}
 	for c := range Cause(NumCauses) {

@@ -62,8 +62,8 @@ func (k *kept) fail(refuse func() error) {
 	k.refuse = refuse
 }
 
-// witness checks the promise to the analysis: a step arrives with everything
-// that was recorded before it was announced.
+// witness checks the promise to the analysis: a step arrives with everything that was recorded
+// before it was announced.
 type witness struct {
 	t       *testing.T
 	perStep map[int32]int
@@ -235,7 +235,8 @@ func TestCollectorTurnsAPanicIntoAnError(t *testing.T) {
 	}
 }
 
-// A file that can no longer be written costs the run nothing but the file.
+// TestCollectorOutlivesItsFile: when the file can no longer be written, the run loses nothing but
+// the file.
 func TestCollectorOutlivesItsFile(t *testing.T) {
 	r := NewRecorder(NewClock(), 8)
 	s := NewSession(Meta{})

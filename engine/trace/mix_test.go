@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A mix divides all of a time, none of it twice, as the phases that it was made of took it.
+// TestMixDividesAll: a mix divides all of a time once, as the phases that it was made of took it.
 func TestMixDividesAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var spent [NumPhases]int64
@@ -33,7 +33,7 @@ func TestMixDividesAll(t *testing.T) {
 	})
 }
 
-// Whatever a file says, no more is divided than there is.
+// TestForeignMix: whatever a file says, no more is divided than there is.
 func TestForeignMix(t *testing.T) {
 	var sum int64
 	for _, part := range Mix(0xFFFFFFFF).Divide(1000) {

@@ -33,7 +33,8 @@ func TestRanks(t *testing.T) {
 	}
 }
 
-// TestParts: a step is made of what is told apart and the rest; where nothing is, of nothing.
+// TestParts: a step is made of the parts that are told apart and of the rest. Where nothing is told
+// apart, there are no parts.
 func TestParts(t *testing.T) {
 	k := Rank{Steps: 10, Wait: 100, Time: 1000, Body: 300, Backward: 200, Optimizer: 40}
 	want := []Part{{"getting a batch", 10, 0.25}, {"backward", 20, 0.5}, {"optimizer", 4, 0.1}, {"forward and all else", 6, 0.15}}

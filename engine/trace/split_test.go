@@ -21,7 +21,8 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// What a step waited for a phase divides as that phase did, else as its batch, else not.
+// TestHeld: what a step waited for a phase divides as that phase did, or else as its batch. Where
+// neither was measured, it does not divide.
 func TestHeld(t *testing.T) {
 	s := Step{Stall: [NumCauses]int64{CauseRead: 100, CauseDecode: 60, CauseOrder: 1000}}
 	var none Totals

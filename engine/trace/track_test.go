@@ -24,8 +24,8 @@ func TestRingKeepsItsEndsApart(t *testing.T) {
 	}
 }
 
-// A model of the ring: what fits is kept in order, what does not is dropped and
-// counted, never what was there before.
+// TestTrackDropsTheNewest compares the ring with a model: it keeps what fits in order, and drops
+// and counts what does not. It never drops what is already there.
 func TestTrackDropsTheNewest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr := newTrack(TrackCopy, rapid.IntRange(1, 20).Draw(t, "capacity"))

@@ -8,7 +8,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// What is said of a segment does not repeat what a later one had, however that went.
+// TestWhatAnotherSegmentHad: a finding does not repeat settings that a later segment had, however
+// that went.
 func TestWhatAnotherSegmentHad(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -102,18 +102,15 @@ func keep(s *trace.Snapshot, rows []attribution.SegmentStats) Keep {
 
 // undecided says what would decide about settings that look faster than the baseline's.
 func undecided(s *trace.Snapshot, a, r *attribution.SegmentStats) string {
-	var knobs []string
-	for _, k := range Chosen(a.Segment.Knobs, r.Segment.Knobs) {
-		knobs = append(knobs, k.Name+"="+k.Value)
-	}
+	knobs := Chosen(a.Segment.Knobs, r.Segment.Knobs)
 	how := "press A on the screen"
 	if !s.Meta.Watched() {
-		how += " or give --paired " + strings.Join(knobs, ",")
+		how += " or give --paired " + knob.Join(knobs, ",")
 	}
 	c := &r.VsA.Throughput
 	looks := units.Prose.Gain(units.Rough(c.Ratio)) + c.Mark()
 	return fmt.Sprintf("%s looks faster than the baseline's settings (%s), not proven yet: %s to let the two take turns (%s)",
-		strings.Join(knobs, ", "), looks, how, stats.Turns)
+		knob.Join(knobs, ", "), looks, how, stats.Turns)
 }
 
 // tunedTo returns the row with the settings that the newest tune left in force because their gain

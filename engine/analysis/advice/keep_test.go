@@ -9,8 +9,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// The costly ops are those of the segment judged: another segment's rows neither
-// list an op twice nor thin its share.
+// TestCostlyIsOfOneSegment: the costly ops are those of the segment judged. Rows of another segment
+// neither list an op twice nor make its share smaller.
 func TestCostlyIsOfOneSegment(t *testing.T) {
 	s := uniform(60, nil, set("num_workers", "2"))
 	s.Segments = append(s.Segments, trace.Segment{Index: 1, Knobs: s.Segments[0].Knobs})
@@ -33,8 +33,8 @@ func TestCostlyIsOfOneSegment(t *testing.T) {
 	}
 }
 
-// stretches is a session of segments with so many workers, whose steps compute and
-// wait for data so many ms.
+// stretches is a session of segments. Each has a number of workers, and steps that compute and wait
+// for data for so many ms.
 func stretches(of ...[3]int64) *trace.Snapshot {
 	s := &trace.Snapshot{Meta: trace.Meta{Specs: []knob.Spec{{Name: "num_workers", Group: "loader"}, {Name: "precision", Group: "engine"}}}}
 	var t int64
@@ -78,7 +78,7 @@ func TestKeep(t *testing.T) {
 			t.Errorf("%s: outcome %d, want %d: %v", c.name, last.Outcome, c.outcome, &last.Change.Throughput)
 		}
 	}
-	// What is too short to be compared is neither a gain nor none.
+	// A segment that is too short for a comparison is neither a gain nor without one.
 	short := stretches([3]int64{1, 5, 5}, [3]int64{4, 5, 0})
 	if k := judge(short, short.Recent).all.Keep; k.Segment != 0 || len(k.Knobs) > 0 || !k.Open || k.Change.Throughput.Ratio != 0 ||
 		k.Text != "num_workers=4 looks faster than the baseline's settings (~+100 %), not proven yet: press A on the screen or give --paired num_workers=4 to let the two take turns (A-B-A)" {
@@ -92,8 +92,9 @@ func TestKeep(t *testing.T) {
 	if k := judge(alike, alike.Recent).all.Keep; k.Segment != 0 || k.Open || !strings.Contains(k.Text, "can be compared with them yet") {
 		t.Errorf("%+v", k)
 	}
-	// What a tune left in force stays what is advised, though it was faster by so much that no
-	// interval was waited for; not where the run went on with something else, or it was taken back.
+	// Settings that a tune left in force are still advised, although their gain was so large that
+	// no interval was waited for. They are not where the run went on with other settings, or the
+	// change was taken back.
 	tuned := stretches([3]int64{1, 5, 50}, [3]int64{4, 5, 0}, [3]int64{4, 5, 0})
 	tuned.Experiments = []trace.Experiment{{Kind: trace.Tune, First: 1, Last: 1, End: 1, B: []knob.Setting{set("num_workers", "4")}, Kept: true, Decisions: []trace.Decision{
 		{Verdict: trace.Confirmed, Before: trace.Block{Steps: 9, Samples: 288, Active: 9 * 55e6}, After: trace.Block{Steps: 9, Samples: 288, Active: 9 * 5e6}},
@@ -105,7 +106,7 @@ func TestKeep(t *testing.T) {
 	if k := judge(tuned, tuned.Recent).all.Keep; k.Segment != 0 {
 		t.Errorf("%+v", k)
 	}
-	// What the script that is watched changed by itself is no choice of anybody's.
+	// Nobody chose what the watched script changed by itself.
 	script := stretches([3]int64{1, 50, 50}, [3]int64{4, 50, 0})
 	script.Segments[1].ByScript = true
 	if k := judge(script, script.Recent).all.Keep; k.Text != "" || len(k.Knobs) > 0 {
@@ -131,7 +132,8 @@ func TestKeepRepeats(t *testing.T) {
 	}
 }
 
-// What the device or the host did by itself is said of the row, and of no other.
+// TestRemarks: what the device or the host did by itself is said of the row that it concerns, and
+// of no other.
 func TestRemarks(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -153,7 +155,7 @@ func TestRemarks(t *testing.T) {
 			}
 		}
 	}
-	// Rates that lie further apart than the change, as a drift was taken out.
+	// The rates lie further apart than the change, because a drift was taken out.
 	drifting := stretches([3]int64{1, 50, 50}, [3]int64{4, 50, 0})
 	var at int64
 	for i := range drifting.Recent {

@@ -9,8 +9,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Every label has its words, its sentence and what it holds of, and a plain run has
-// none.
+// TestLabelTable: every label has its words, its sentence and a case in which it holds. A plain run
+// has none.
 func TestLabelTable(t *testing.T) {
 	inject := trace.Segment{Knobs: []knob.Setting{set("inject_read", "5ms")}}
 	for key, c := range map[string]struct {
@@ -31,6 +31,7 @@ func TestLabelTable(t *testing.T) {
 		"incomplete": {func(s *trace.Snapshot) { s.Outcome.Unsaved = trace.Unsaved{Spans: 7, From: 1e9, To: 2e9} }, OfSteps, "7 spans of the time from 1.00 s"},
 		"damaged":    {func(s *trace.Snapshot) { s.Damage = []string{"A block is lost."} }, OfRun, "A block is lost"},
 	} {
+		// A label that began later does not hold of a segment that had ended.
 		s := uniform(20, nil)
 		if l := Labels(s, nil); len(l) != 0 {
 			t.Fatalf("a plain run has the labels %v", l)
@@ -57,7 +58,7 @@ func TestLabelTable(t *testing.T) {
 	}
 }
 
-// What makes a number other than a plain run's stands in the text.
+// TestLabels: the text names whatever makes a number unlike that of a plain run.
 func TestLabels(t *testing.T) {
 	s := uniform(20, map[trace.Cause]int64{trace.CauseRead: 50}, set("num_workers", "0"))
 	s.Meta.Emulated, s.Meta.Synthetic = true, true
@@ -84,8 +85,8 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// TestLabelsOfKnobs: the verdict of a run that was asked to inject says so, also
-// where the injection reached no step, and of the segments that it judges alone.
+// TestLabelsOfKnobs: the verdict of a run that was asked to inject says so, even where the
+// injection reached no step. So does the verdict of single segments.
 func TestLabelsOfKnobs(t *testing.T) {
 	for value, want := range map[string]bool{"9:50ms": true, "off": false, "0": false} {
 		s := uniform(20, nil, set("inject_straggler", value))

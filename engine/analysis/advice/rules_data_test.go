@@ -22,7 +22,7 @@ var dataCases = []ruleCase{
 	{"slow samples", false, nil, "num_workers=4", together(slowest(1234, 1234, 1234), slowIsFirst), "", "the loader keeps up"},
 }
 
-// passes are epochs of n steps that are alike.
+// passes makes epochs of n equal steps.
 func passes(n int) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
 		for i := range s.Recent {
@@ -37,7 +37,7 @@ func passes(n int) func(*trace.Snapshot) {
 
 func folder(s *trace.Snapshot) { s.Meta.Format = "imagefolder" }
 
-// builtBy has four workers take turns, of which the last takes so many times as long.
+// builtBy has four workers take turns; the last takes so many times as long.
 func builtBy(times int64) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
 		for i := range s.Recent {
@@ -49,8 +49,8 @@ func builtBy(times int64) func(*trace.Snapshot) {
 	}
 }
 
-// slowest has these samples, one every twentieth step, take 60 ms, for which the device
-// waits; the slowest of all other batches take 2 ms.
+// slowest makes these samples take 60 ms, one of them every twentieth step, while the device waits.
+// The slowest sample of any other batch takes 2 ms.
 func slowest(samples ...int32) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
 		s.Now = 1 << 62
@@ -65,7 +65,7 @@ func slowest(samples ...int32) func(*trace.Snapshot) {
 	}
 }
 
-// oneIsSlow leaves the first of what is slow so.
+// oneIsSlow keeps only the first slow sample slow.
 func oneIsSlow(s *trace.Snapshot) {
 	n := 0
 	for i := range s.Recent {
@@ -77,7 +77,7 @@ func oneIsSlow(s *trace.Snapshot) {
 	}
 }
 
-// slowIsFirst begins an epoch with each that is slow.
+// slowIsFirst begins an epoch with each slow sample.
 func slowIsFirst(s *trace.Snapshot) {
 	epoch := int32(0)
 	for i := range s.Recent {
@@ -88,7 +88,7 @@ func slowIsFirst(s *trace.Snapshot) {
 	}
 }
 
-// starve makes what is slow a wait for a core.
+// starve makes the slowness a wait for a core.
 func starve(s *trace.Snapshot) {
 	for i := range s.Recent {
 		if p := &s.Recent[i].Built.Slowest; p.Took > 10e6 {

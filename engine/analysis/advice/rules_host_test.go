@@ -41,13 +41,14 @@ func gaugeUntil(name string, tenths int64, v float64) func(*trace.Snapshot) {
 	}
 }
 
-// ranks makes the training one of two ranks that wait for data in so many percent of the time.
+// ranks makes the training one of two ranks, which wait for data in these percentages of their
+// time.
 func ranks(first, second float64) func(*trace.Snapshot) {
 	return together(gauge("rank_0_steps", 60), gauge("rank_0_wait_ns", first), gauge("rank_0_time_ns", 100),
 		gauge("rank_1_steps", 60), gauge("rank_1_wait_ns", second), gauge("rank_1_time_ns", 100))
 }
 
-// TestAsides: what is told beside the advice, and never instead of it.
+// TestAsides: asides stand beside the advice and never replace it.
 func TestAsides(t *testing.T) {
 	seen := map[string][2]bool{}
 	for _, c := range []struct {
@@ -125,7 +126,7 @@ func TestAsides(t *testing.T) {
 	}
 }
 
-// waits has epochs of 80 steps wait for data for so many ms a step.
+// waits makes epochs of 80 steps, which wait for data for so many ms a step.
 func waits(each ...int64) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) { *s = *epochsOf(80, each...) }
 }
@@ -150,7 +151,7 @@ func past(runs int, median, low, high float64) func(*trace.Snapshot) {
 	}
 }
 
-// firstTakes has the first step, which is of no rate, take so many ns.
+// firstTakes makes the first step, which no rate counts, take so many ns.
 func firstTakes(ns int64) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
 		s.Recent[0].Flags |= trace.FlagFirstOfEpoch

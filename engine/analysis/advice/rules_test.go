@@ -10,8 +10,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// ruleCase is a situation in which a rule leads, or in which it must not fire although
-// much is the same.
+// ruleCase is a situation in which a rule leads, or a similar one in which it must not apply.
 type ruleCase struct {
 	rule   string
 	fires  bool
@@ -154,7 +153,7 @@ func flag(f uint16) func(*trace.Snapshot) {
 	}
 }
 
-// epochs of n steps, of which the first has all that the others would wait.
+// epochs makes epochs of n steps. The first step of each waits for all of them.
 func epochs(n int) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
 		for i := range s.Recent {
@@ -189,7 +188,8 @@ func load(times int64) func(*trace.Snapshot) {
 	}
 }
 
-// bursty has one batch in ten take long, so that one worker is a little slower than the device on average.
+// bursty makes one batch in ten take long, so that one worker is slightly slower than the device on
+// average.
 func bursty(s *trace.Snapshot) {
 	for i := range s.Recent {
 		if s.Recent[i].Load = 5; i%10 == 5 {
@@ -213,8 +213,8 @@ func onHost(s *trace.Snapshot) {
 
 func cpuDevice(s *trace.Snapshot) { s.Meta.DeviceKind = "cpu" }
 
-// lateForCores has a worker take longer for a batch than the device, which it would not with a
-// core to itself.
+// lateForCores makes a worker take longer for a batch than the device does; with a core to itself
+// it would not.
 func lateForCores(s *trace.Snapshot) {
 	for i := range s.Recent {
 		s.Recent[i].Load = 110
@@ -250,7 +250,7 @@ func spec(name string, most int, noEffect string) func(*trace.Snapshot) {
 	}
 }
 
-// heads are the workers that the step loop waits for while others' batches are ready.
+// heads are the workers that the step loop waits for while batches of other workers are ready.
 func heads(workers ...int) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
 		for i, w := range workers {
@@ -264,8 +264,8 @@ func heads(workers ...int) func(*trace.Snapshot) {
 	}
 }
 
-// after puts a segment in front in which the knob had another value, and steps took
-// so many times as long; below 0, it is those after it that do.
+// after puts a segment in front in which the knob had another value, and steps took so many times
+// as long. Where times is negative, the steps after it took longer.
 func after(name, from, to string, times int64) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
 		if times < 0 {
@@ -338,7 +338,7 @@ func together(mods ...func(*trace.Snapshot)) func(*trace.Snapshot) {
 	}
 }
 
-// slow makes each ns a ms, so that there is enough to compare.
+// slow turns each ns into a ms, so that there is enough to compare.
 func slow(s *trace.Snapshot) {
 	for i := range s.Recent {
 		st := &s.Recent[i]
@@ -398,7 +398,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// Nothing fires on a healthy run, whatever its knobs.
+// TestHealthy: no rule applies to a healthy run, whatever its knobs.
 func TestHealthy(t *testing.T) {
 	for _, idle := range []int64{0, 4} {
 		for _, workers := range []string{"0", "2", "4", "64"} {
@@ -412,7 +412,8 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
-// What was tried in vain and undone is never advised again, also in a replay.
+// TestTriedIsNotAdvisedAgain: a value that was tried in vain and undone is not advised again, in a
+// replay either.
 func TestTriedIsNotAdvisedAgain(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -455,7 +456,7 @@ func undone(s *trace.Snapshot, value string) {
 	s.Segments = append(s.Segments, g)
 }
 
-// TestGain: what is said with "at most" or "up to" is a bound, and what is none is not said so.
+// TestGain: only a bound is worded with "at most" or "up to".
 func TestGain(t *testing.T) {
 	predicted := trace.Prediction{Base: 100, Lo: 120, Rate: 130, Hi: 140}
 	for _, tt := range []struct {

@@ -118,7 +118,7 @@ func cores(hundredths int64) func(*trace.Snapshot) {
 	}
 }
 
-// epochOf has either half of the steps be an epoch, the second of so many times the samples.
+// epochOf makes each half of the steps an epoch; the second has so many times the samples.
 func epochOf(times int32) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
 		n := len(s.Recent) / 2
@@ -148,14 +148,14 @@ func cheapLoads(s *trace.Snapshot) {
 	}
 }
 
-// barred has a knob's values not be had, and what would let them.
+// barred makes values of a knob unavailable, with a hint that would let them.
 func barred(name string, most int, hint string) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
 		s.Meta.Specs = []knob.Spec{{Name: name, Max: most, NoEffect: "it cannot be had", Hint: hint}}
 	}
 }
 
-// bound has a knob's larger values not be had.
+// bound makes larger values of a knob unavailable.
 func bound(name string, most int) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
 		s.Meta.Specs = []knob.Spec{{Name: name, Max: most, Bound: "there is no more"}}
@@ -172,7 +172,8 @@ func facts(of ...knob.Setting) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) { s.Meta.Host = append(s.Meta.Host, of...) }
 }
 
-// TestLead: a knob that may help or harm does not lead where one thing takes more than it is about.
+// TestLead: a knob that may help or harm does not lead where something else takes more time than
+// the knob is about.
 func TestLead(t *testing.T) {
 	o := others{}
 	o.add(&Rule{Group: trace.GroupData}, &Finding{Share: 0.4})
@@ -188,7 +189,7 @@ func TestLead(t *testing.T) {
 	}
 }
 
-// TestSurer: of two knobs that are about as much of the time, the one leads that gains in any case.
+// TestSurer: of two knobs that are about as much of the time, the one that gains in any case leads.
 func TestSurer(t *testing.T) {
 	of := func(knob string, share, lo, hi float64) Finding {
 		return Finding{Knob: knob, Value: "1", Share: share, Predicted: trace.Prediction{Base: 100, Rate: (lo + hi) / 2, Lo: lo, Hi: hi}}

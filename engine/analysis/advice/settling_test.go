@@ -38,7 +38,7 @@ func alternating(n int, waits ...int64) (out []int64) {
 	return out
 }
 
-// TestFirstEpochs: the advice rests on what the run came to, and says what its first epochs had.
+// TestFirstEpochs: the advice rests on the later epochs, and an aside says how the first ones went.
 func TestFirstEpochs(t *testing.T) {
 	changed := func(s *trace.Snapshot) { // after the first epoch
 		s.Segments = append(s.Segments, trace.Segment{Index: 1, FirstStep: 80, Start: s.Recent[80].Start, Knobs: []knob.Setting{set("num_workers", "4"), set("batch_size", "32")}})

@@ -7,7 +7,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// split gives every step of s work of which a phase went so.
+// split gives every step of s work in which a phase was split like this.
 func split(s *trace.Snapshot, k trace.Kind, p trace.Split) *trace.Snapshot {
 	for i := range s.Recent {
 		w := &s.Recent[i].Work
@@ -17,7 +17,7 @@ func split(s *trace.Snapshot, k trace.Kind, p trace.Split) *trace.Snapshot {
 	return s
 }
 
-// What a phase is bound by is measured, and not guessed from its name.
+// TestBoundInWords: what a phase is bound by is measured, and not guessed from its name.
 func TestBoundInWords(t *testing.T) {
 	decoding := map[trace.Cause]int64{trace.CauseDecode: 30}
 	for _, c := range []struct {
@@ -45,8 +45,8 @@ func TestBoundInWords(t *testing.T) {
 	}
 }
 
-// Where threads spin while they wait for one without a core, it costs more than the time that they
-// have none, and how much more is not known.
+// TestSpinning: where threads spin while they wait for one that has no core, the cost is higher
+// than the time without a core, by an unknown amount.
 func TestSpinning(t *testing.T) {
 	for _, c := range []struct {
 		threads, policy string
@@ -66,7 +66,7 @@ func TestSpinning(t *testing.T) {
 	}
 }
 
-// A device whose threads have no core is busy, and not what binds.
+// TestStarvedDevice: a device whose threads have no core is busy, but the run is not device-bound.
 func TestStarvedDevice(t *testing.T) {
 	gauge := func(s *trace.Snapshot, name string, v float64) {
 		s.Gauges[name] = []trace.Point{{T: 100, V: v}, {T: 1500, V: v}}

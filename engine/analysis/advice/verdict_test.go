@@ -54,7 +54,7 @@ func uniform(n int, stalls map[trace.Cause]int64, knobs ...knob.Setting) *trace.
 
 func set(name, value string) knob.Setting { return knob.Setting{Name: name, Value: value} }
 
-// The TensorFlow profiler's thresholds, at their edges.
+// TestClasses checks the TensorFlow profiler's thresholds at their edges.
 func TestClasses(t *testing.T) {
 	type stalls = map[trace.Cause]int64
 	for _, c := range []struct {
@@ -92,8 +92,8 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestTooShort: of a run that ended within a second it is said what the device waited for, and
-// nothing is advised or predicted; one that goes on, or was recorded elsewhere, is advised on.
+// TestTooShort: of a run that ended within a second, the verdict says what the device waited for,
+// and nothing is advised or predicted. A run that goes on, or an imported trace, is advised on.
 func TestTooShort(t *testing.T) {
 	for _, c := range []struct {
 		ended    int64
@@ -152,7 +152,7 @@ func BenchmarkJudge(b *testing.B) {
 	}
 }
 
-// TestOwnLoadingVerdict: a verdict does not pass over the loop's own loading.
+// TestOwnLoadingVerdict: a verdict mentions the loop's own loading.
 func TestOwnLoadingVerdict(t *testing.T) {
 	s := uniform(60, nil)
 	profiled(trace.Profile{Own: trace.ProfiledRange{Name: "load_batch", Share: 0.85}})(s)
@@ -161,8 +161,8 @@ func TestOwnLoadingVerdict(t *testing.T) {
 	}
 }
 
-// TestScriptBound: of a script on the CPU nobody says that a device computes, and what it is
-// busy with beside training is named in the same breath.
+// TestScriptBound: no text says that a device computes where a script runs on the CPU. The text
+// also names what the script does besides training.
 func TestScriptBound(t *testing.T) {
 	body := did(trace.Rank{Wait: 4e6, Body: 96e6, Backward: 11e6, Optimizer: 19e6})
 	for _, c := range []struct {

@@ -61,8 +61,8 @@ func chaos(t *rapid.T) (spans []trace.Span, steps []trace.Step) {
 	return spans, steps
 }
 
-// Every instant has exactly one cause or is busy, and it is the one that the
-// definition names: Attribute agrees with the oracle ns by ns.
+// TestAttributeFollowsTheDefinition: every instant is busy or has exactly one cause, which is the
+// one that the definition names. Attribute agrees with the oracle ns by ns.
 func TestAttributeFollowsTheDefinition(t *testing.T) {
 	defer func(was int64) { launchLatency = was }(launchLatency)
 	rapid.Check(t, func(t *rapid.T) {
@@ -143,7 +143,8 @@ func checkExact(t interface{ Fatalf(string, ...any) }, tl Timeline, from, to int
 	}
 }
 
-// An analyzer that is fed in pieces gives what one that is fed everything gives.
+// TestAnalyzerInAnyPieces: an analyzer that is fed in pieces gives the same as one that is fed
+// everything at once.
 func TestAnalyzerInAnyPieces(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spans, steps := chaos(t)
@@ -309,7 +310,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// What the device takes to begin is little: beyond that, nothing explains the gap.
+// TestLateBeginning: a device takes little time to begin. Beyond that, nothing explains the gap.
 func TestLateBeginning(t *testing.T) {
 	const us = 1000
 	spans := []trace.Span{

@@ -1,9 +1,8 @@
 package attribution
 
 import (
-	"strings"
-
 	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -125,13 +124,10 @@ func repeat(h stats.History, rows []SegmentStats, base int) []stats.Stretch {
 		if len(r.Segment.Knobs) == 0 {
 			continue // its settings are not known
 		}
-		var settings strings.Builder
-		for _, k := range r.Segment.Knobs {
-			settings.WriteString(k.Name + "=" + k.Value + "\n")
-		}
-		lead, found := first[settings.String()]
+		settings := knob.Join(r.Segment.Knobs, "\n")
+		lead, found := first[settings]
 		if !found {
-			first[settings.String()] = i
+			first[settings] = i
 			s := r.Stretch
 			pools[i] = &s
 			continue

@@ -10,8 +10,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// An answer stays when the host turns out to remember for longer than it seemed, but not
-// against what is measured then.
+// TestAnswersStay: an answer stays when the host's steps turn out to be correlated for longer than
+// it seemed, unless what is measured then contradicts it.
 func TestAnswersStay(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -54,8 +54,8 @@ func TestAnswersStay(t *testing.T) {
 	}
 }
 
-// Settings measured again are pooled and make what is compared with them surer, or they
-// differ, and then the drift is named and nothing is pooled.
+// TestEqualSettings: settings that are measured again are pooled, and comparisons with them become
+// surer. Where the two differ, the drift is named and nothing is pooled.
 func TestEqualSettings(t *testing.T) {
 	for _, c := range []struct {
 		name  string

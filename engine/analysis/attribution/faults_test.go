@@ -45,7 +45,7 @@ func TestInjectedFaultsAreFound(t *testing.T) {
 	}
 }
 
-// The engine may be paused for any time: no share and no verdict changes.
+// TestAPauseChangesNoShare: a pause of any length changes no share and no verdict.
 func TestAPauseChangesNoShare(t *testing.T) {
 	for _, f := range attributiontest.Faults {
 		if f.Name == "paused" {
@@ -68,8 +68,8 @@ func TestAPauseChangesNoShare(t *testing.T) {
 	}
 }
 
-// A knob change shows: as a transition, left out of the comparison, which then
-// finds what more workers bring.
+// TestKnobChange: a knob change shows as a transition, which comparisons leave out. The comparison
+// then finds what more workers bring.
 func TestKnobChange(t *testing.T) {
 	s := attributiontest.Healthy()
 	s.Workers, s.Steps, s.Transform = 1, 400, 30*attributiontest.Msec
@@ -100,8 +100,8 @@ func TestKnobChange(t *testing.T) {
 	}
 }
 
-// Whatever the run and however the collector cuts it, the analyzer that forgets
-// agrees with the one that knows all, and with the oracle.
+// TestAnalyzerFollowsARun: whatever the run is, and however the collector cuts it, the analyzer,
+// which forgets, agrees with Attribute, which knows everything, and with the oracle.
 func TestAnalyzerFollowsARun(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := func(name string, most int64) int64 { return rapid.Int64Range(0, most).Draw(t, name) }
@@ -152,8 +152,8 @@ func TestAnalyzerFollowsARun(t *testing.T) {
 	})
 }
 
-// The analyzer's memory does not grow with the run, and in the steady state it
-// does not allocate.
+// TestAnalyzerForgets: the analyzer's memory does not grow with the run, and it does not allocate
+// in the steady state.
 func TestAnalyzerForgets(t *testing.T) {
 	s := attributiontest.Healthy()
 	s.Workers, s.Steps, s.Epoch = 8, 4000, 100

@@ -34,8 +34,8 @@ func segmentsOf(change func(s *trace.Step), ms ...int64) *trace.Snapshot {
 	return snap
 }
 
-// Settings that took turns are compared by that, from either side, whatever the rows' own
-// steps say; those of an experiment without an answer are not.
+// TestTurnsCount: settings that took turns are compared by that, from either side, whatever the
+// rows' own steps say. An experiment without an answer does not count.
 func TestTurnsCount(t *testing.T) {
 	settings := func(workers string) []knob.Setting { return []knob.Setting{{Name: "num_workers", Value: workers}} }
 	for _, c := range []struct {
@@ -95,8 +95,8 @@ func TestSegmentsAreCompared(t *testing.T) {
 	}
 }
 
-// Merged steps still tell how much single ones vary: a slow wave below their noise does
-// not make them one.
+// TestMergedStepsKeepTheirSpread: merged steps still tell how much single ones vary, even where a
+// slow wave is smaller than their noise.
 func TestMergedStepsKeepTheirSpread(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	steps := make([]trace.Step, 8000)

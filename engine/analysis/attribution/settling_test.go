@@ -8,9 +8,9 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// TestSettling: of runs whose epochs are alike hardly any seems to settle, also where steps hang
-// together for long; of those that wait far longer in the first, most do, unless so few of its
-// steps are independent that it may be chance.
+// TestSettling: of runs with equal epochs hardly any counts as settling, even where steps are
+// correlated for long. Of runs that wait far longer in the first epoch most do, unless so few of
+// its steps are independent that it may be chance.
 func TestSettling(t *testing.T) {
 	const runs = 100
 	r := rand.New(rand.NewPCG(1, 2))

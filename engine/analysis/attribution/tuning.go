@@ -3,7 +3,6 @@ package attribution
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/knob"
@@ -72,11 +71,7 @@ func (x *Experiment) trying() string {
 	case len(x.Trying) == 0:
 		return "measures the settings at the start again"
 	}
-	words := make([]string, len(x.Trying))
-	for i, k := range x.Trying {
-		words[i] = k.Name + "=" + k.Value
-	}
-	setting := strings.Join(words, ", ")
+	setting := knob.Join(x.Trying, ", ")
 	if slices.Equal(x.Trying, x.best()) {
 		return "measures " + setting + " again"
 	}

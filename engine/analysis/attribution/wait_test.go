@@ -26,10 +26,10 @@ func TestLongestWait(t *testing.T) {
 		stall(40, 60, 2, trace.CauseRead), // one gap in three pieces
 		stall(60, 90, 2, trace.CauseRead),
 		span(trace.Worker(1), trace.KindCollate, 90, 95, 2, 0),
-		span(trace.TrackPin, trace.KindPin, 95, 97, 2, 0), // what page-locks it has not made it
+		span(trace.TrackPin, trace.KindPin, 95, 97, 2, 0), // the thread that page-locks the batch did not make it
 		stall(90, 100, 2, trace.CauseCopy),
 		span(trace.Worker(0), trace.KindDecode, 96, 99, 4, 0),
-		span(trace.Worker(0), trace.KindDecode, 0, 5, 5, 0), // of another loader's, which had it long before
+		span(trace.Worker(0), trace.KindDecode, 0, 5, 5, 0), // a batch of another loader, taken long before
 		span(trace.TrackStep, trace.KindPause, 2, 8, 5, 0),
 		span(trace.TrackStep, trace.KindNext, 100, 101, 3, 0),
 	}}
@@ -45,7 +45,7 @@ func TestLongestWait(t *testing.T) {
 	}
 }
 
-// Whom the loop waited for is the worker that is slow, in the phase that is.
+// TestHead: the head-of-line worker is the slow one, in its slow phase.
 func TestHead(t *testing.T) {
 	for _, f := range attributiontest.Faults {
 		s := attributiontest.Healthy()

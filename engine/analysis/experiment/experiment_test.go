@@ -14,7 +14,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// came is what became of the run's only experiment, and its rows.
+// came returns the run's only experiment with its result, and the rows.
 func came(t *testing.T, r *run) (attribution.Experiment, []attribution.SegmentStats) {
 	t.Helper()
 	s := r.session.Snapshot(0, 0)
@@ -73,7 +73,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// However it is disturbed, what it tries does not stay, and what others set does.
+// TestDisturbed: however an experiment is disturbed, what it tries does not stay, and what others
+// set does.
 func TestDisturbed(t *testing.T) {
 	set := func(name, value string) func(*run, *Experiment) {
 		return func(r *run, _ *Experiment) { _ = r.Set([]knob.Setting{{Name: name, Value: value}}) }
@@ -171,8 +172,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Whatever happens and whenever, the run is not left slower than it was found, unless
-// somebody else made it so, and no experiment goes on for ever.
+// TestNeverSlower: whatever happens, and whenever, the run is not left slower than it was at the
+// start, unless somebody else made it slower. And no experiment goes on for ever.
 func TestNeverSlower(t *testing.T) {
 	for seed := range uint64(60) {
 		r := newRun(t)

@@ -2,7 +2,6 @@ package experiment
 
 import (
 	"cmp"
-	"strings"
 	"time"
 
 	"dev.gpustall/engine/base/knob"
@@ -33,11 +32,7 @@ func (q *Question) String() string {
 	case trace.Tune:
 		return "which settings are the fastest"
 	}
-	words := make([]string, len(q.Knobs))
-	for i, k := range q.Knobs {
-		words[i] = k.Name + "=" + k.Value
-	}
-	return "whether " + strings.Join(words, ", ") + " is faster"
+	return "whether " + knob.Join(q.Knobs, ", ") + " is faster"
 }
 
 func (q *Question) budget() time.Duration {

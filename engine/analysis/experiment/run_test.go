@@ -12,8 +12,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// run is a simulated training, which is its own Control and Log: a step takes what its
-// knobs say.
+// run is a simulated training, which is its own Control and Log. How long a step takes follows from
+// its knobs.
 type run struct {
 	t       *testing.T
 	session *trace.Session

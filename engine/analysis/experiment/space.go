@@ -200,9 +200,5 @@ func say(from, to []knob.Setting) string {
 	if len(changes) == 0 {
 		return "the settings at the start"
 	}
-	words := make([]string, len(changes))
-	for i, k := range changes {
-		words[i] = k.Name + "=" + k.Value
-	}
-	return strings.Join(words, ", ")
+	return knob.Join(changes, ", ")
 }

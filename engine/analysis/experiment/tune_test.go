@@ -148,7 +148,8 @@ func TestTune(t *testing.T) {
 	}
 }
 
-// However a tune is disturbed, what it tries does not stay, and what others set does.
+// TestTuneDisturbed: however a tune is disturbed, what it tries does not stay, and what others set
+// does.
 func TestTuneDisturbed(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -175,7 +176,7 @@ func TestTuneDisturbed(t *testing.T) {
 	}
 }
 
-// A setting that the engine cannot put in force is left out, and one that it refuses.
+// TestTuneRefused: a setting that the engine cannot apply, or refuses, is left out.
 func TestTuneRefused(t *testing.T) {
 	r := newWorld(t, 1, sleepers(80, 99, 20))
 	r.impossible = func(knobs []knob.Setting) bool { return number(knob.ValueOf(knobs, "num_workers")) >= 4 }
@@ -192,8 +193,8 @@ func TestTuneRefused(t *testing.T) {
 	}
 }
 
-// The best settings are measured again when other processes come or go between them and
-// those that are tried; without that, they are not.
+// TestTuneNeighbours: the best settings are measured again when other processes come or go between
+// them and a trial, and only then.
 func TestTuneNeighbours(t *testing.T) {
 	for _, come := range []bool{true, false} {
 		slow := 1.0
@@ -220,7 +221,8 @@ func TestTuneNeighbours(t *testing.T) {
 	}
 }
 
-// A run that ends meanwhile is left as it is, and what was not proved is called so.
+// TestTuneOutlived: a run that ends during a tune stays as it is, and what was not proved is called
+// so.
 func TestTuneOutlived(t *testing.T) {
 	r := newWorld(t, 1, sleepers(80, 99, 20))
 	e := r.begin(Question{Kind: trace.Tune})
@@ -251,8 +253,8 @@ func TestTuneRefusals(t *testing.T) {
 	}
 }
 
-// Whatever the world and the noise, and whenever it is stopped, the run is not left slower
-// than it was found.
+// TestTuneNeverSlower: whatever the world and its noise are, and whenever the tune is stopped, the
+// run is not left slower than it was at the start.
 func TestTuneNeverSlower(t *testing.T) {
 	better := 0
 	for seed := range uint64(15) {

@@ -25,7 +25,7 @@ func snapshot(r attributiontest.Run) *trace.Snapshot {
 	return s
 }
 
-// rate is what a run came to, in samples/s.
+// rate is what a run reached, in samples/s.
 func rate(s *trace.Snapshot) float64 {
 	return attribution.Breakdown{Totals: s.Tally(0).Steady}.SamplesPerSecond()
 }
@@ -39,8 +39,8 @@ func fit(t *testing.T, s *trace.Snapshot) *Model {
 	return m
 }
 
-// TestAgainstOtherRuns compares predictions with runs that have the other setting, which
-// another simulation makes: that of package stalltest.
+// TestAgainstOtherRuns compares predictions with runs of the predicted setting. Another simulation
+// makes these runs: that of package attributiontest.
 func TestAgainstOtherRuns(t *testing.T) {
 	workers := func(n int) func(*attributiontest.Run) { return func(r *attributiontest.Run) { r.Workers = n } }
 	for _, tt := range []struct {
@@ -78,7 +78,7 @@ func TestAgainstOtherRuns(t *testing.T) {
 	}
 }
 
-// TestFirstStep: what the run's first step takes longer is in no rate, and in no prediction.
+// TestFirstStep: neither a rate nor a prediction counts the extra time of the run's first step.
 func TestFirstStep(t *testing.T) {
 	r := attributiontest.Healthy()
 	r.Read = 40 * attributiontest.Msec
@@ -94,8 +94,8 @@ func TestFirstStep(t *testing.T) {
 	}
 }
 
-// TestStragglerIsAWorker: in_order off lets the others go on, which a batch that is late by
-// itself would not.
+// TestStragglerIsAWorker: turning in_order off lets the other workers go on. That would not be so
+// if the batch were late by itself.
 func TestStragglerIsAWorker(t *testing.T) {
 	r := attributiontest.Healthy()
 	r.Workers, r.Straggler, r.Delay = 4, 3, 150*attributiontest.Msec
@@ -181,9 +181,9 @@ func TestFeed(t *testing.T) {
 	}
 }
 
-// TestFeedOfSpinningThreads: the time on a core of threads that spin while one of them has none is no
-// measure of what the host can feed. Of one thread, of threads that sleep, and of those that have their
-// cores it is.
+// TestFeedOfSpinningThreads: time on a core tells what the host can feed where there is one thread,
+// where threads sleep, and where all of them have their cores. It does not where threads spin while
+// one has no core.
 func TestFeedOfSpinningThreads(t *testing.T) {
 	for _, tt := range []struct {
 		threads, policy string
@@ -206,7 +206,7 @@ func TestFeedOfSpinningThreads(t *testing.T) {
 	}
 }
 
-// TestWords: what is not expected to gain anything is not worded as if it were.
+// TestWords: what is not expected to gain anything is not worded as a gain.
 func TestWords(t *testing.T) {
 	for _, tt := range []struct {
 		lo, middle, hi float64

@@ -9,7 +9,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// TestHandOver: workers of PyTorch's are worth what loading takes, less what it takes to hand a batch over.
+// TestHandOver: PyTorch workers save the time of loading, less what handing a batch over takes.
 func TestHandOver(t *testing.T) {
 	const us = 1e3
 	b := &attribution.Breakdown{}

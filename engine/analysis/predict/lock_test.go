@@ -10,8 +10,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// TestLock: workers that wait for a lock each wait for all others in turn, so that any number of
-// them loads as fast as one. The other run is of another simulation, with such waits.
+// TestLock: a worker that waits for a lock waits for each of the others in turn, so that any number
+// of workers loads as fast as one. Another simulation, with such waits, makes the other run.
 func TestLock(t *testing.T) {
 	run := func(workers int) attributiontest.Run {
 		r := attributiontest.Healthy()
@@ -43,8 +43,8 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// TestLearnsFromPast: Python workers of which more waited longer for something are taken to share
-// it, whatever it is.
+// TestLearnsFromPast: where more Python workers waited longer for something, they are assumed to
+// share it, whatever it is.
 func TestLearnsFromPast(t *testing.T) {
 	for _, c := range []struct {
 		name   string

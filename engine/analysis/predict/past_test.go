@@ -10,8 +10,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// TestStorage: beyond as many reads as a disk serves side by side, n times as many take n
-// times as long, which two numbers of workers tell.
+// TestStorage: beyond the number of reads that a disk serves side by side, n times as many take n
+// times as long. Two numbers of workers tell that number.
 func TestStorage(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
@@ -39,7 +39,8 @@ func TestStorage(t *testing.T) {
 	}
 }
 
-// TestBackToWhatWasMeasured: settings that the session had are predicted to do as they did.
+// TestBackToWhatWasMeasured: settings that the session had before are predicted to be as fast as
+// they were.
 func TestBackToWhatWasMeasured(t *testing.T) {
 	r := attributiontest.Healthy()
 	r.Workers, r.Steps, r.Transform = 1, 160, 30*attributiontest.Msec

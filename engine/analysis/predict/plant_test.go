@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// even is a plant whose batches are all alike, with a device that takes no time to speak of.
+// even is a plant with equal batches and a device that takes next to no time.
 func even(workers int, core, blocked float64) plant {
 	return plant{
 		workers: workers, prefetch: 2, inOrder: true, persistent: true,
@@ -71,7 +71,7 @@ func TestClosedForms(t *testing.T) {
 	}
 }
 
-// random is any plant.
+// random draws any plant.
 func random(r *rand.Rand) plant {
 	p := plant{
 		workers: r.IntN(9), prefetch: 1 + r.IntN(4), inOrder: r.IntN(2) == 0, persistent: r.IntN(2) == 0,

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A walk of the t-statistic leaves the bound at any of 500 looks in at most 5 % of runs,
-// whatever the variance.
+// TestHalfWidthT: a walk of the t-statistic leaves the bound at any of 500 looks in at most 5 % of
+// runs, whatever the variance is.
 func TestHalfWidthT(t *testing.T) {
 	const runs = 2000
 	r := rand.New(rand.NewPCG(1, 3))

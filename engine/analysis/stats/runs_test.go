@@ -28,9 +28,9 @@ func rounds(r *rand.Rand, configs, repeat int, between, drift float64) [][]Stret
 	return of
 }
 
-// TestRuns: equal settings are called different in at most 5 of 100 sweeps, though runs
-// of them differ by far more than steps within a run. One round says so far more often,
-// which is why --repeat is there.
+// TestRuns: equal settings are called different in at most 5 of 100 sweeps, though runs of them
+// differ far more than steps within a run. With one round that happens far more often, which is why
+// there is --repeat.
 func TestRuns(t *testing.T) {
 	const trials = 400
 	for _, tt := range []struct {
@@ -55,7 +55,8 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// TestRunsFind: a difference beyond what runs differ by is found, whatever the rounds do.
+// TestRunsFind: a difference that is larger than the difference between runs is found, whatever the
+// rounds do.
 func TestRunsFind(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	of := rounds(r, 3, 3, 0.005, 0.2)
@@ -77,8 +78,8 @@ func TestRunsFind(t *testing.T) {
 	}
 }
 
-// TestRunsOnBusyHost: short runs on a host whose load comes and goes seem to drift
-// steeply. Runs that took turns are compared all the same, when one is many times as fast.
+// TestRunsOnBusyHost: short runs on a host whose load comes and goes seem to drift steeply. Runs
+// that took turns are still compared when one is many times as fast.
 func TestRunsOnBusyHost(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	at := int64(0)
@@ -133,8 +134,8 @@ func TestStudent(t *testing.T) {
 	}
 }
 
-// TestNext: of three values and one more from the same place, the fourth lies in the interval of
-// the others 95 times in 100.
+// TestNext: of four values from the same distribution, the fourth lies in the interval of the first
+// three 95 times in 100.
 func TestNext(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	const trials = 4000

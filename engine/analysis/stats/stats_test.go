@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The normal mixture of Howard et al. at variance scale²: t r² = 1, so the width is
-// scale times sqrt(2 · 2 · log(sqrt 2 / 0.05)).
+// TestHalfWidth compares with the normal mixture of Howard et al. at variance scale²: t r² = 1, so
+// the width is scale times sqrt(2 · 2 · log(sqrt 2 / 0.05)).
 func TestHalfWidth(t *testing.T) {
 	want := 0.10 * math.Sqrt(4*math.Log(math.Sqrt2/0.05))
 	if got := halfWidth(0.10 * 0.10); math.Abs(got-want) > 1e-12 {
@@ -178,8 +178,8 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// An interval is shown with an answer and, without one, while its ends are not so far
-// apart that they say nothing.
+// TestTells: an interval is shown with an answer. Without one it is shown while its ends are close
+// enough to say something.
 func TestTells(t *testing.T) {
 	for _, tt := range []struct {
 		c    Change
@@ -209,7 +209,7 @@ func TestBusyNotMeasured(t *testing.T) {
 	}
 }
 
-// A drift is found with its size, told apart from noise, and not taken for the effect
+// TestDrift: a drift is found with its size, is told from noise, and does not pass for the effect
 // of a setting.
 func TestDrift(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
@@ -253,7 +253,7 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// What a session merged compares as the steps did.
+// TestMerged: steps that a session merged compare as the single steps do.
 func TestMerged(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	for _, squares := range []bool{true, false} {

@@ -15,8 +15,8 @@ var (
 	seed   = flag.Uint64("seed", fresh, "of the trials' random numbers")
 )
 
-// fresh is a seed of trials that had no say in what is expected of drifts, which was
-// chosen by those of seed 8.
+// fresh is a seed for trials other than those (of seed 8) from which the expected drifts were
+// chosen.
 const fresh = 20
 
 // hosts are what the table is measured on.
@@ -69,9 +69,9 @@ func most(trials int) float64 {
 	return nominal + 3*math.Sqrt(nominal*(1-nominal)/float64(trials))
 }
 
-// TestTruth measures, by simulation, how often equal settings are said to differ when
-// one looks after every step, and after how many steps a true difference is found; then
-// the same of settings that take turns.
+// TestTruth measures by simulation how often equal settings are called different when one looks
+// after every step, and after how many steps a true difference is found. It then measures the same
+// for settings that take turns.
 func TestTruth(t *testing.T) {
 	if !*truth {
 		t.Skip("takes minutes; run it with -truth, or make truth")

@@ -61,8 +61,8 @@ func someSession(t *testing.T, path string) {
 	}
 }
 
-// A row that is not what was written is noticed, told, and left out where the rest
-// can do without it.
+// TestFlippedNumbers: a row that is not as it was written is noticed, told, and left out where the
+// rest does not need it.
 func TestFlippedNumbers(t *testing.T) {
 	const steps, segment, ops = " of 50 steps that are not what was written, the first of them step ", "of segment 1 is not what was written", "left out 1 of its device ops"
 	for _, tt := range []struct {
@@ -132,7 +132,7 @@ func TestFlippedNumbers(t *testing.T) {
 	}
 }
 
-// A file of before workers' time was split reads as ever, checksums and all.
+// TestNoWork: a file from before worker time was split is read as before, with its checksums.
 func TestNoWork(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x"+Ext)
 	someSession(t, path)
@@ -146,7 +146,7 @@ func TestNoWork(t *testing.T) {
 	}
 }
 
-// A file of before there were experiments reads as ever.
+// TestNoExperiments: a file from before there were experiments is read as before.
 func TestNoExperiments(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x"+Ext)
 	someSession(t, path)
@@ -160,7 +160,8 @@ func TestNoExperiments(t *testing.T) {
 	}
 }
 
-// A file of before there were predictions reads as ever, checksums and all.
+// TestNoPrediction: a file from before there were predictions is read as before, with its
+// checksums.
 func TestNoPrediction(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x"+Ext)
 	someSession(t, path)
@@ -175,7 +176,8 @@ func TestNoPrediction(t *testing.T) {
 	}
 }
 
-// A file of before it was told which settings the script chose tells it by the words.
+// TestScriptByWords: an older file tells by the words of the reason which settings the script
+// chose.
 func TestScriptByWords(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x"+Ext)
 	written := trace.NewSession(trace.Meta{ID: "x"})
@@ -193,7 +195,7 @@ func TestScriptByWords(t *testing.T) {
 	}
 }
 
-// A file of before there were checksums reads as ever, and is not complained of.
+// TestNoChecksums: a file from before there were checksums is read as before, without complaint.
 func TestNoChecksums(t *testing.T) {
 	dir := t.TempDir()
 	with, without := filepath.Join(dir, "with"+Ext), filepath.Join(dir, "without"+Ext)

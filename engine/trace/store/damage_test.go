@@ -174,7 +174,7 @@ func oneSentence(t *testing.T, err error, path string) {
 	}
 }
 
-// A damaged chunk costs its spans, not the session.
+// TestDamagedChunkIsLeftOut: a damaged chunk costs its spans, and not the session.
 func TestDamagedChunkIsLeftOut(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x"+Ext)
 	st, err := Create(path, trace.Meta{})

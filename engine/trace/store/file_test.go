@@ -384,8 +384,8 @@ func TestSpansAroundSegmentsAreKept(t *testing.T) {
 	}
 }
 
-// A file written when the causes and kinds had other numbers, and one cause that
-// has gone since, still means the same.
+// TestOldNumbersReplay: a file in which causes and kinds have other numbers, and one cause that no
+// longer exists, still means the same.
 func TestOldNumbersReplay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x"+Ext)
 	st, err := Create(path, trace.Meta{})

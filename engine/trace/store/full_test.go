@@ -87,7 +87,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// The room set aside has no name in the folder, and its size.
+// TestRoom: the room that is set aside has no name in the folder, and has its size.
 func TestRoom(t *testing.T) {
 	dir := t.TempDir()
 	st, err := Create(filepath.Join(dir, "x"+Ext), trace.Meta{})

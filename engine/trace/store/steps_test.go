@@ -135,7 +135,7 @@ func TestDamageFoundLate(t *testing.T) {
 	}
 }
 
-// TestHostileSession: what has no end is refused, and what is far too much bounded.
+// TestHostileSession: a session without an end is refused, and what is far too large is bounded.
 func TestHostileSession(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x"+Ext)
 	someSession(t, path)
