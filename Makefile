@@ -151,5 +151,6 @@ gpu-bundle: $(BUILD)/libcuda.a
 	@du -sm $(BUNDLE) | awk '{ print $$2 ": " $$1 " MB"; if ($$1 >= 60) { print "too large: the limit is 60 MB"; exit 1 } }'
 
 # The bundle on the emulated driver and on no driver at all.
+GOTEST ?= $(GO) test
 test-gpu-bundle: gpu-bundle $(EMULATED)
-	GPUSTALL_BUNDLE=$(CURDIR)/$(BUNDLE) GPUSTALL_EMULATED=$(EMULATED) $(GO) test -count=1 -v -run '^TestBundle' ./$(GPUCHECK)
+	GPUSTALL_BUNDLE=$(CURDIR)/$(BUNDLE) GPUSTALL_EMULATED=$(EMULATED) $(GOTEST) -count=1 -v -run '^TestBundle' ./$(GPUCHECK)

@@ -18,7 +18,7 @@ rm -rf $work
 mkdir -p $work/bin
 cp "$binary" $work/bin/gpustall
 cd $work
-clean=(env -i HOME=$work PATH=$work/bin:/usr/bin:/bin TERM=xterm-256color LANG=C.UTF-8 TZ=UTC)
+clean=(env -i "HOME=$work" "PATH=$work/bin:/usr/bin:/bin" TERM=xterm-256color LANG=C.UTF-8 TZ=UTC)
 "${clean[@]}" gpustall data make cifar10 cifar10 --samples 1280
 "${clean[@]}" gpustall data make cifar10 larger --samples 8192
 

@@ -17,7 +17,7 @@ has() { timeout 60 "$1" -c 'import torch' >/dev/null 2>&1; }
 
 # installed makes the environment of a name, with packages from PyPI, or says why it cannot.
 installed() {
-  local env=$root/.cache/torch/$1 failed= version
+  local env=$root/.cache/torch/$1 failed="" version
   shift
   if has "$env/bin/python"; then return; fi
   mkdir -p "$root/.cache/torch"
