@@ -17,10 +17,10 @@ import (
 
 // event is a line of "go test -json" (go doc test2json).
 type event struct {
-	Action     string
-	Package    string
-	Test       string
-	Output     string
+	Action  string
+	Package string
+	Test    string
+	Output  string
 }
 
 func main() {
