@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+"""Does a training under gpustall end as it would without?
+
+    harm.py GPUSTALL [CASE ...]      make harm; --quick leaves out what is killed
+
+Each case is a script of the folder harm. It runs bare, then under gpustall with --plain, with
+--json and beside the screen, and, with --plain, with a gpustall that is killed or stopped. What it
+prints to standard output, its exit code and the files that it leaves are compared with those of
+the bare run; a case with weights prints their hash. Afterwards nothing of gpustall's may lie in
+/dev/shm, in TMPDIR or in the current folder.
+
+The first lines of a case say more: "# wrap: COMMAND" is a shell command in which $RUN stands for
+the script's own, "# says: TEXT" is what gpustall has to say, "# not: TEXT" what it may not.
+"""
+
+import argparse
+import hashlib
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+import fcntl
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LIMIT = 120  # seconds that one run may take
+
+
+class Run:
+    """One run of a case, in folders of its own."""
+
+    def __init__(self, case, mode, gpustall):
+        self.case, self.mode, self.gpustall = case, mode, gpustall
+        self.home = tempfile.mkdtemp(prefix="harm-")
+        self.cwd, self.tmp = os.path.join(self.home, "cwd"), os.path.join(self.home, "tmp")
+        for folder in self.cwd, self.tmp:
+            os.mkdir(folder)
+        shutil.copy(case.path, self.cwd)
+        self.env = dict(os.environ, HOME=self.home, TMPDIR=self.tmp, OMP_NUM_THREADS="1", PYTHONHASHSEED="0", TERM="xterm-256color")
+        self.env.pop("XDG_STATE_HOME", None)
+        self.env["PYTHON"] = sys.executable
+
+    def command(self):
+        script = [sys.executable, "-W", "ignore", os.path.basename(self.case.path)]
+        mode = {"bare": None, "screen": []}.get(self.mode, ["--json"] if self.mode == "json" else ["--plain"])
+        run = script if mode is None else [self.gpustall, "torch", *mode, "--", *script]
+        if self.case.wrap:
+            inner = " ".join("'%s'" % a for a in run)
+            return ["bash", "-c", self.case.wrap.replace("$RUN", inner)]
+        return run
+
+    def go(self):
+        before = leftovers()
+        terminal = None
+        kwargs = {}
+        if self.mode == "screen":
+            terminal, tty = pty.openpty()
+            fcntl.ioctl(tty, termios.TIOCSWINSZ, struct.pack("HHHH", 36, 120, 0, 0))
+            kwargs = dict(stdin=tty, stdout=tty, stderr=tty, start_new_session=True)
+        out, err = open(os.path.join(self.home, "out"), "w+b"), open(os.path.join(self.home, "err"), "w+b")
+        if not kwargs:
+            kwargs = dict(stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
+        child = subprocess.Popen(self.command(), cwd=self.cwd, env=self.env, **kwargs)
+        if terminal is not None:
+            os.close(tty)
+        began, seen, hurt = time.time(), b"", False
+        while child.poll() is None:
+            if time.time() - began > LIMIT:
+                os.killpg(child.pid, signal.SIGKILL)
+                self.code = "no end in %d s" % LIMIT
+                break
+            if terminal is not None and select.select([terminal], [], [], 0.05)[0]:
+                try:
+                    seen += os.read(terminal, 1 << 16)
+                except OSError:
+                    pass
+            else:
+                time.sleep(0.02)
+            if not hurt and self.mode[:4] in ("KILL", "STOP") and time.time() - began > float(self.mode[4:]):
+                hurt = True
+                for pid in named(child.pid, self.gpustall):
+                    os.kill(pid, signal.SIGKILL if self.mode.startswith("KILL") else signal.SIGSTOP)
+        else:
+            self.code = child.returncode
+        if hurt:
+            self.outlive(began)
+            for pid in named(child.pid, self.gpustall):
+                os.kill(pid, signal.SIGCONT)
+                os.kill(pid, signal.SIGKILL)
+        for f in out, err:
+            f.seek(0)
+        self.out, self.err = out.read().decode(errors="replace"), err.read().decode(errors="replace")
+        if self.mode in ("json", "screen"):  # the script's output is in the log beside the session
+            self.said = self.out if self.mode == "json" else seen.decode(errors="replace")
+            self.out = "".join(open(p, errors="replace").read() for p in found(self.home, ".log"))
+        else:
+            self.said = self.err
+        self.files = {os.path.relpath(p, self.cwd): digest(p) for p in found(self.cwd, "") if "gpustall" not in os.path.basename(p)}
+        self.left = sorted(leftovers() - before) + [os.path.relpath(p, self.home) for p in glob_all(self.tmp) if "gpustall-torch" in p]
+        shutil.rmtree(self.home, ignore_errors=True)
+        return self
+
+    def outlive(self, began):
+        """Waits for the script, which is alone now."""
+        while time.time() - began < LIMIT and named(0, os.path.basename(self.case.path)):
+            time.sleep(0.1)
+
+
+def glob_all(folder):
+    return [os.path.join(d, n) for d, folders, names in os.walk(folder) for n in folders + names]
+
+
+def found(folder, ending):
+    return sorted(os.path.join(d, n) for d, _, names in os.walk(folder) for n in names if n.endswith(ending))
+
+
+def digest(path):
+    return hashlib.sha256(open(path, "rb").read()).hexdigest()[:12]
+
+
+def leftovers():
+    return {os.path.join("/dev/shm", n) for n in os.listdir("/dev/shm") if n.startswith("gpustall")}
+
+
+def named(_, word):
+    """The processes whose command line has a word, this one aside."""
+    out = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            line = open("/proc/%s/cmdline" % pid, "rb").read().split(b"\0")
+        except OSError:
+            continue
+        if int(pid) != os.getpid() and (line[0].decode() == word or word.endswith(".py") and any(a.decode(errors="replace").endswith(word) for a in line[1:])):
+            out.append(int(pid))
+    return out
+
+
+class Case:
+    def __init__(self, path):
+        self.path, self.name = path, os.path.splitext(os.path.basename(path))[0]
+        text = open(path).read()
+        self.wrap = (re.findall("^# wrap: (.*)$", text, re.M) or [""])[0]
+        self.says, self.nots = re.findall("^# says: (.*)$", text, re.M), re.findall("^# not: (.*)$", text, re.M)
+        self.modes = (re.findall("^# modes: (.*)$", text, re.M) or ["plain json screen KILL2 KILL4 STOP3"])[0].split()
+
+
+def stable(text):
+    """Output without what differs from run to run."""
+    return re.sub(r"harm-\w+", "harm-", text)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("gpustall")
+    parser.add_argument("cases", nargs="*")
+    parser.add_argument("--quick", action="store_true")
+    a = parser.parse_args()
+    paths = [p for p in found(os.path.join(HERE, "harm"), ".py") if not a.cases or os.path.splitext(os.path.basename(p))[0] in a.cases]
+    failed = 0
+    for case in map(Case, paths):
+        bare = Run(case, "bare", a.gpustall).go()
+        for mode in case.modes:
+            if a.quick and mode[:4] in ("KILL", "STOP"):
+                continue
+            run = Run(case, mode, os.path.abspath(a.gpustall)).go()
+            wrong = []
+            hurt = mode[:4] in ("KILL", "STOP")
+            if not hurt and run.code != bare.code:
+                wrong.append("exit code %s, bare %s" % (run.code, bare.code))
+            if stable(run.out) != stable(bare.out):
+                wrong.append("it printed %r, bare %r" % (run.out[-300:], bare.out[-300:]))
+            if run.files != bare.files:
+                wrong.append("it left %s, bare %s" % (sorted(run.files), sorted(bare.files)))
+            if run.left and not hurt:
+                wrong.append("gpustall left %s" % run.left)
+            if not hurt:
+                wrong += ["gpustall does not say %r" % t for t in case.says if t not in run.said]
+            wrong += ["gpustall says %r" % t for t in case.nots if t in run.said]
+            if "Traceback" in run.err and "Traceback" not in bare.err:
+                wrong.append("a traceback: %s" % run.err[-600:])
+            print("%-4s %-14s %s" % ("FAIL" if wrong else "ok", case.name, mode), *wrong, sep="\n       " if wrong else " ", flush=True)
+            failed += bool(wrong)
+    print("%d passed, %d failed" % (sum(len(c.modes) for c in map(Case, paths)) - failed, failed))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
