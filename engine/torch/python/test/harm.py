@@ -83,15 +83,18 @@ class Run:
                     pass
             else:
                 time.sleep(0.02)
+            if terminal is not None and not running(os.path.basename(self.case.path)) and time.time() - began > 5:
+                os.write(terminal, b"q")  # the screen stays when the training has ended
+                time.sleep(0.5)
             if not hurt and self.mode[:4] in ("KILL", "STOP") and time.time() - began > float(self.mode[4:]):
                 hurt = True
-                for pid in named(child.pid, self.gpustall):
+                for pid in running(self.gpustall):
                     os.kill(pid, signal.SIGKILL if self.mode.startswith("KILL") else signal.SIGSTOP)
         else:
             self.code = child.returncode
         if hurt:
             self.outlive(began)
-            for pid in named(child.pid, self.gpustall):
+            for pid in running(self.gpustall):
                 os.kill(pid, signal.SIGCONT)
                 os.kill(pid, signal.SIGKILL)
         for f in out, err:
@@ -109,7 +112,7 @@ class Run:
 
     def outlive(self, began):
         """Waits for the script, which is alone now."""
-        while time.time() - began < LIMIT and named(0, os.path.basename(self.case.path)):
+        while time.time() - began < LIMIT and running(os.path.basename(self.case.path)):
             time.sleep(0.1)
 
 
@@ -129,15 +132,15 @@ def leftovers():
     return {os.path.join("/dev/shm", n) for n in os.listdir("/dev/shm") if n.startswith("gpustall")}
 
 
-def named(_, word):
-    """The processes whose command line has a word, this one aside."""
+def running(program):
+    """The processes that run a program: gpustall, or a Python with a script."""
     out = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            line = open("/proc/%s/cmdline" % pid, "rb").read().split(b"\0")
+            line = open("/proc/%s/cmdline" % pid, "rb").read().decode(errors="replace").split("\0")
         except OSError:
             continue
-        if int(pid) != os.getpid() and (line[0].decode() == word or word.endswith(".py") and any(a.decode(errors="replace").endswith(word) for a in line[1:])):
+        if line[0] == program or program.endswith(".py") and line[0] == sys.executable and program in line[1:]:
             out.append(int(pid))
     return out
 
