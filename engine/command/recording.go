@@ -14,7 +14,6 @@ import (
 	"dev.gpustall/engine/command/summary"
 	"dev.gpustall/engine/command/watch"
 	"dev.gpustall/engine/trace"
-	"dev.gpustall/engine/trace/store"
 )
 
 // recording is a session that is being written, of our own training or of the user's, and what
@@ -29,9 +28,9 @@ type recording struct {
 	tries     *watch.Experiments
 }
 
-// begin makes the session and its collector, which writes to st once it is started. The time before
-// since belongs to no step.
-func (r *recording) begin(meta trace.Meta, st *store.File, since int64) {
+// begin makes the session and its collector, which writes to st once it is started, or keeps the
+// session in memory alone where st is nil. The time before since belongs to no step.
+func (r *recording) begin(meta trace.Meta, st trace.Store, since int64) {
 	r.session = trace.NewSession(meta)
 	r.collector = trace.NewCollector(r.recorder, r.session, attribution.NewAnalyzer(since), st)
 }

@@ -16,6 +16,7 @@ import (
 
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/host"
+	"dev.gpustall/engine/base/mask"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/command/cli"
 	"dev.gpustall/engine/command/datacmd"
@@ -197,7 +198,7 @@ func (r *run) openSession(ctx context.Context, o *options, started time.Time) (m
 	if meta.Cached, err = datacmd.PageCache(ctx, r.info.Path, o.dropCache); err != nil {
 		return meta, nil, err
 	}
-	if st, r.file, err = o.createStore(meta); err != nil {
+	if st, r.file, err = o.createStore(cli.SessionDir(), meta); err != nil {
 		return meta, nil, err
 	}
 	r.keeper.engine, r.keeper.run.Session = r.engine, baseName(r.file)
@@ -313,7 +314,7 @@ func (r *run) abandon() error {
 func (o *options) meta(r *run, started time.Time) trace.Meta {
 	d, info := r.device.Device.Info(), &r.info
 	m := trace.Meta{
-		Version: o.version, Started: started, Command: os.Args,
+		Version: o.version, Started: started, Command: mask.Args(os.Args),
 		Device: d.Name, DeviceKind: d.Kind, Emulated: d.Emulated,
 		Dataset: info.Name, Format: info.Format, Contents: datacmd.Contents(r.dataset), Synthetic: info.Synthetic,
 		Samples: int64(info.Samples), Classes: len(info.Classes),
@@ -329,11 +330,10 @@ func (o *options) meta(r *run, started time.Time) trace.Meta {
 	return m
 }
 
-// createStore makes the session's file. If the default name is taken it gets a number.
-func (o *options) createStore(m trace.Meta) (*store.File, string, error) {
+// createStore makes the session's file in a folder. If the default name is taken it gets a number.
+func (o *options) createStore(dir string, m trace.Meta) (*store.File, string, error) {
 	path := o.session
 	if path == "" {
-		dir := cli.SessionDir()
 		path = filepath.Join(dir, m.ID+store.Ext)
 		for n := 2; cli.Exists(path); n++ {
 			path = filepath.Join(dir, fmt.Sprintf("%s-%d%s", m.ID, n, store.Ext))

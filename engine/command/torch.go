@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +23,7 @@ import (
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/base/mask"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/command/cli"
 	"dev.gpustall/engine/command/flags"
@@ -30,6 +33,7 @@ import (
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/torch/bridge"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/trace/store"
 	"dev.gpustall/tui"
 )
 
@@ -73,41 +77,115 @@ is measured how, and what is not.`,
 	return cmd
 }
 
-// runTorch runs the user's training and shows what it does.
+// runTorch runs a training of the user's own and shows what it does. Whatever of ours fails, the
+// command runs on and its exit code is ours: what was lost is said on standard error.
 func runTorch(parent context.Context, o *options, args []string, plain bool) error {
-	if err := o.checkSession(); err != nil {
-		return err
-	}
-	screen := !plain && !o.json && drawable() && term.IsTerminal(int(os.Stdin.Fd()))
-	b, err := bridge.Open()
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	t := &torchRun{options: o, bridge: b, args: args, gauged: watch.GaugedShown}
-	if screen || o.json {
-		if t.log, err = t.openLog(); err != nil {
-			return err
+	if o.session != "" {
+		if err := o.checkSession(); err != nil {
+			return err // what was typed is refused before anything runs
 		}
-		defer t.log.Close()
 	}
-	s, err := script.Start(args, b.Environ(os.Environ()), t.log)
+	defer outlivesReaders()()
+	t := &torchRun{options: o, args: args, gauged: watch.GaugedShown}
+	screen := !plain && !o.json && drawable() && term.IsTerminal(int(os.Stdin.Fd()))
+	if err := t.prepare(screen); err != nil {
+		t.lost(err, "the command runs unwatched")
+		return t.unwatchedRun()
+	}
+	defer t.bridge.Close()
+	defer t.log.Close()
+	s, err := script.Start(args, t.bridge.Environ(os.Environ()), t.log)
 	if err != nil {
 		return err
 	}
 	t.script = s
 	defer s.PassSignals()()
-	if !screen {
-		lines := time.Duration(o.interval * float64(time.Second)) // so that each line has news
-		b.Every, t.gauged = min(max(lines/2, bridge.PollShown), bridge.PollAlone), watch.GaugedAlone
+	if t.log != nil {
+		defer script.BoundLog(t.log, s.Done)()
 	}
-	b.Watch()
+	if !screen {
+		lines := time.Duration(o.interval * float64(time.Second)) // each is to have news
+		t.bridge.Every, t.gauged = min(max(lines/2, bridge.PollShown), bridge.PollAlone), watch.GaugedAlone
+	}
+	t.bridge.Watch()
 	if screen {
 		err = t.onScreen(parent)
 	} else {
 		err = t.inLines()
 	}
-	if err = errors.Join(err, s.Err()); err != nil && t.summarised {
+	if err != nil {
+		t.lost(err, "the command is not touched by that")
+	}
+	if err = s.Err(); err != nil && t.summarised {
+		return cli.MarkSummarised(err)
+	}
+	return err
+}
+
+// outlivesReaders makes a write that nobody reads an error, and no end of this process, until the
+// returned function is called: the training goes on behind "| head". A child has SIGPIPE as it was.
+func outlivesReaders() (stop func()) {
+	ch := make(chan os.Signal, 1)
+	signal.Notify(ch, syscall.SIGPIPE)
+	return func() { signal.Stop(ch) }
+}
+
+// prepare makes what the training is watched by, and the log where the command does not have the
+// terminal.
+func (t *torchRun) prepare(screen bool) (err error) {
+	if t.bridge, err = bridge.Open(); err != nil {
+		return err
+	}
+	if t.folder, err = placeForSessions(); err != nil && t.session == "" {
+		t.lost(err, "no session is written")
+	}
+	if screen || t.json {
+		if t.log, err = t.openLog(); err != nil {
+			_ = t.bridge.Close()
+		}
+	}
+	return err
+}
+
+// placeForSessions is the folder of sessions or, where it cannot be made or written to, one of this
+// user's among temporary files.
+func placeForSessions() (string, error) {
+	var failed error
+	for _, dir := range []string{cli.SessionDir(), filepath.Join(os.TempDir(), fmt.Sprintf("gpustall-%d", os.Getuid()), "sessions")} {
+		if dir == cli.SessionDir() && cli.CheckSessionHome("") != nil {
+			continue
+		}
+		err := os.MkdirAll(dir, 0o700)
+		if err == nil {
+			var probe *os.File
+			if probe, err = os.CreateTemp(dir, "probe-"); err == nil {
+				probe.Close()
+				_ = os.Remove(probe.Name())
+				return dir, nil
+			}
+		}
+		failed = errors.Join(failed, err)
+	}
+	return "", errs.Wrap(failed, "make", "a folder for the session", "set XDG_STATE_HOME to one that can be written to, or name a file with --session")
+}
+
+// lost says what of ours failed, and what follows.
+func (t *torchRun) lost(err error, so string) {
+	_ = cli.Say(os.Stderr, "gpustall: %v; %s\n", err, so)
+}
+
+// unwatchedRun runs the command as if gpustall were not there.
+func (t *torchRun) unwatchedRun() error {
+	s, err := script.Start(t.args, os.Environ(), nil)
+	if err != nil {
+		return err
+	}
+	defer s.PassSignals()()
+	<-s.Done
+	if t.json {
+		t.summarised = cli.WriteFailure(os.Stdout, cmp.Or[error](s.Err(), t.unseen())) == nil
+	}
+	if err = s.Err(); err != nil && t.summarised {
 		return cli.MarkSummarised(err)
 	}
 	return err
@@ -119,6 +197,7 @@ type torchRun struct {
 	bridge *bridge.Bridge
 	script *script.Script
 	args   []string
+	folder string        // of the session; empty where there is no place for one
 	ranked bool          // the training is distributed
 	gauged time.Duration // time between two samples of the host
 	taken  *captures
@@ -133,7 +212,7 @@ type torchRun struct {
 // appending, because the script may open its standard output once more.
 func (t *torchRun) openLog() (*os.File, error) {
 	const ext = ".log"
-	name := filepath.Join(cli.SessionDir(), t.name())
+	name := filepath.Join(cmp.Or(t.folder, os.TempDir()), t.name())
 	if t.session != "" {
 		if name = t.session; filepath.Ext(name) != ext {
 			name = strings.TrimSuffix(name, filepath.Ext(name))
@@ -177,15 +256,22 @@ func scriptName(args []string) string {
 	}, name)
 }
 
-// begin makes the session. It is called when a loop has had its first batch.
-func (t *torchRun) begin(first *bridge.Start) error {
+// begin makes the session of a loop that has had its first batch.
+func (t *torchRun) begin(first *bridge.Start) {
 	meta := t.meta(first)
-	st, file, err := t.createStore(meta)
-	if err != nil {
-		return err
+	var kept trace.Store // none where it cannot be made: the session is in memory alone
+	file := filepath.Join(t.folder, t.name()+store.Ext)
+	if t.session != "" || t.folder != "" {
+		st, path, err := t.createStore(t.folder, meta)
+		if err != nil {
+			t.lost(err, "no session is written")
+		} else {
+			kept = st
+		}
+		file = path
 	}
 	r := &recording{file: file, recorder: trace.NewRecorder(t.bridge.Clock, trace.DefaultCapacity)}
-	r.begin(meta, st, first.Since)
+	r.begin(meta, kept, first.Since)
 	r.collector.Due = t.bridge.Polled
 	t.recording, t.ranked = r, first.Hello.World > 1
 	t.bridge.Control.Predict = r.predict
@@ -200,7 +286,6 @@ func (t *torchRun) begin(first *bridge.Start) error {
 	if when := first.Loader.When(); when != "" {
 		r.recorder.Note("info", when)
 	}
-	return nil
 }
 
 // meta describes the training for its session.
@@ -208,7 +293,7 @@ func (t *torchRun) meta(first *bridge.Start) trace.Meta {
 	h, l := &first.Hello, &first.Loader
 	device := h.Device()
 	m := trace.Meta{
-		Version: t.version, Started: t.bridge.Clock.Origin(), Command: os.Args, ID: t.name(),
+		Version: t.version, Started: t.bridge.Clock.Origin(), Command: mask.Args(os.Args), ID: t.name(),
 		Device: device.Name, DeviceKind: device.Kind, Emulated: h.Stand,
 		Model: scriptName(t.args), Dataset: l.Dataset, Format: "PyTorch, " + l.Style + "-style", Samples: l.Samples,
 		Host: machine.Facts(), Specs: bridge.Specs(h, l, &first.Batch), GPURate: t.gpuRate,
@@ -315,11 +400,13 @@ func (t *torchRun) inLines() error {
 	<-t.script.Done
 	p.stop()
 	err := t.end()
-	perr := p.summary(errors.Join(t.script.Err(), err))
+	perr := p.summary(t.script.Err())
 	t.summarised = t.json && perr == nil
 	if !t.json {
-		kept, _ := t.recording.kept()
-		_ = cli.Say(out, "%s%s", t.keep(), kept)
+		_ = cli.Say(out, "%s%s", t.keep(), t.kept())
+	}
+	if errors.Is(perr, syscall.EPIPE) {
+		perr = nil // nobody reads on: that is the reader's to decide
 	}
 	return errors.Join(err, perr)
 }
@@ -347,11 +434,7 @@ func (t *torchRun) wait(f func()) (seen bool, err error) {
 			}
 		}
 	}
-	if err := t.begin(&first); err != nil {
-		_ = cli.Say(os.Stderr, "gpustall: %v; the command runs on unwatched\n", err)
-		<-t.script.Done
-		return false, err
-	}
+	t.begin(&first)
 	return true, nil
 }
 
@@ -378,15 +461,16 @@ func (t *torchRun) nothing(log io.Writer) error {
 	_ = cli.Say(log, "%s", t.noTerminal())
 	_ = cli.Say(log, "%s", t.unwatched())
 	if t.json {
-		t.summarised = true
-		return cli.WriteFailure(os.Stdout, cmp.Or[error](t.script.Err(),
-			unseen{errs.New("watch", strings.Join(t.args, " "), "no training loop was seen", "see docs/guide/torch.md")}))
+		t.summarised = cli.WriteFailure(os.Stdout, cmp.Or[error](t.script.Err(), t.unseen())) == nil
 	}
 	return nil
 }
 
-// unseen is the error of a script that succeeded, but in which no loop was seen. Its exit code is
-// 0.
+func (t *torchRun) unseen() unseen {
+	return unseen{errs.New("watch", strings.Join(mask.Args(t.args), " "), "no training loop was seen", "see docs/guide/torch.md")}
+}
+
+// unseen is what is missing of a script that did well: its exit code is ours all the same.
 type unseen struct{ error }
 
 func (e unseen) Unwrap() error { return e.error }
@@ -396,7 +480,7 @@ func (e unseen) ExitCode() int { return cli.ExitOK }
 func (t *torchRun) onScreen(parent context.Context) error {
 	output := script.OpenOutput(t.log.Name())
 	_ = cli.Say(os.Stderr, "gpustall: the screen opens with the first batch that is loaded for training\n")
-	if seen, err := t.wait(func() { _, _ = os.Stdout.Write(output.Read()) }); !seen {
+	if seen, err := t.wait(func() { output.Copy(os.Stdout) }); !seen {
 		return err
 	}
 	restore := restorer()
@@ -426,14 +510,22 @@ func (t *torchRun) onScreen(parent context.Context) error {
 	}
 	t.script.Finish(os.Stderr)
 	err := errors.Join(screenErr, <-ended)
-	sum := t.recording.summarise(errors.Join(t.script.Err(), err))
-	kept, there := t.recording.kept()
+	sum := t.recording.summarise(t.script.Err())
 	_ = cli.Say(os.Stderr, "%s", t.noTerminal())
-	_ = cli.Say(os.Stdout, "%s%s%s%-*s%s\n", sum.Text(), t.keep(), kept, cli.LabelWidth, "output", t.log.Name())
-	if there {
+	_ = cli.Say(os.Stdout, "%s%s%s%-*s%s\n", sum.Text(), t.keep(), t.kept(), cli.LabelWidth, "output", t.log.Name())
+	if cli.Exists(t.recording.file) {
 		_ = cli.Say(os.Stdout, "again    gpustall replay %s\n", t.recording.id())
 	}
 	return err
+}
+
+// kept says where the session is; nothing where none could be written.
+func (t *torchRun) kept() string {
+	if t.session == "" && t.folder == "" {
+		return ""
+	}
+	kept, _ := t.recording.kept()
+	return kept
 }
 
 // foresee says what may go wrong with changes.

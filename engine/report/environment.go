@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/base/mask"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/report/markup"
 	"dev.gpustall/engine/trace"
@@ -40,7 +41,7 @@ func (e *environment) write(d *markup.Document) {
 	d.Fact("gpustall", meta.Version)
 	if len(meta.Command) > 0 {
 		d.Line("- command:")
-		d.Fenced(command(meta.Command))
+		d.Fenced(command(mask.Args(meta.Command)))
 		return
 	}
 	d.Line("")

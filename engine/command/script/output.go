@@ -31,23 +31,33 @@ func OpenOutput(path string) *Output {
 	return &Output{file: f}
 }
 
-// Read returns what was written since the last call.
-func (o *Output) Read() []byte {
+// Copy writes what is new to w, where there is one, and keeps the end of it. It reads in pieces: a
+// script may print faster than is looked.
+func (o *Output) Copy(w io.Writer) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.file == nil {
-		return nil
+		return
 	}
-	b, _ := io.ReadAll(o.file)
-	if len(b) == 0 {
-		return nil
+	piece := make([]byte, mostOutput)
+	news := false
+	for {
+		n, err := o.file.Read(piece)
+		if n == 0 || err != nil {
+			break
+		}
+		news = true
+		if w != nil {
+			_, _ = w.Write(piece[:n])
+		}
+		o.kept = append(o.kept, piece[:n]...)
+		if over := len(o.kept) - mostOutput; over > 0 {
+			o.kept = append(o.kept[:0], o.kept[over:]...)
+		}
 	}
-	o.kept = append(o.kept, b...)
-	if over := len(o.kept) - mostOutput; over > 0 {
-		o.kept = append(o.kept[:0], o.kept[over:]...)
+	if news {
+		o.last = shown(o.kept)
 	}
-	o.last = shown(o.kept)
-	return b
 }
 
 // Follow reads ten times a second until done is closed.
@@ -57,10 +67,10 @@ func (o *Output) Follow(done <-chan struct{}) {
 	for {
 		select {
 		case <-done:
-			o.Read()
+			o.Copy(nil)
 			return
 		case <-tick.C:
-			o.Read()
+			o.Copy(nil)
 		}
 	}
 }

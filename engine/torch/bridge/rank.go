@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"dev.gpustall/engine/base/mask"
 	"dev.gpustall/engine/trace"
 )
 
@@ -98,5 +99,5 @@ func (h *Hello) who() string {
 	if len(h.Argv) == 0 || h.Argv[0] == "" {
 		return fmt.Sprintf("process %d", h.PID)
 	}
-	return fmt.Sprintf("process %d (%s)", h.PID, strings.Join(h.Argv, " "))
+	return fmt.Sprintf("process %d (%s)", h.PID, strings.Join(mask.Args(h.Argv), " "))
 }

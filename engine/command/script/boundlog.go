@@ -1,0 +1,94 @@
+//go:build linux
+
+package script
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// How much of a script's output stays in its log: its beginning and its end.
+const (
+	logHead = 1 << 20
+	logTail = 64 << 20
+	logRoom = 256 << 20 // that is left to the disk
+)
+
+// BoundLog keeps a log from filling its disk until the script has ended, for which the returned
+// function waits. It keeps the script's first and last output, gives the space between them back,
+// and closes the file up at the end. The script writes to the file itself, so its output goes on
+// whatever becomes of gpustall.
+func BoundLog(log *os.File, ended <-chan struct{}) (wait func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		from := int64(logHead)
+		for {
+			select {
+			case <-tick.C:
+				from = punch(log, from)
+			case <-ended:
+				closeUp(log, from)
+				return
+			}
+		}
+	}()
+	return func() { <-done }
+}
+
+// punch gives back the space of a log between its head and its tail. from is where the space begins
+// that is not given back yet.
+func punch(log *os.File, from int64) int64 {
+	info, err := log.Stat()
+	if err != nil {
+		return from
+	}
+	keep := int64(logTail)
+	var fs unix.Statfs_t
+	if unix.Fstatfs(int(log.Fd()), &fs) == nil && int64(fs.Bavail)*fs.Bsize < logRoom {
+		keep = logHead
+	}
+	to := (info.Size() - keep) &^ 0xfff
+	if to < from+logHead || unix.Fallocate(int(log.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, from, to-from) != nil {
+		return from
+	}
+	return to
+}
+
+// closeUp moves the tail of a log up to its head, where something was given back between them.
+func closeUp(log *os.File, from int64) {
+	info, err := log.Stat()
+	if err != nil || from <= logHead {
+		return
+	}
+	flags, err := unix.FcntlInt(log.Fd(), unix.F_GETFL, 0)
+	if err != nil {
+		return
+	}
+	if _, err := unix.FcntlInt(log.Fd(), unix.F_SETFL, flags&^unix.O_APPEND); err != nil {
+		return // what is written would go to the end
+	}
+	said := fmt.Sprintf("\n... gpustall left out %d bytes here: the log keeps the first and the last of what is printed ...\n", from-logHead)
+	at := int64(logHead)
+	if _, err := unix.Pwrite(int(log.Fd()), []byte(said), at); err != nil {
+		return
+	}
+	at += int64(len(said))
+	buffer := make([]byte, 1<<16)
+	for read := from; read < info.Size(); {
+		n, err := log.ReadAt(buffer, read)
+		if n == 0 && err != nil {
+			return
+		}
+		if _, err := unix.Pwrite(int(log.Fd()), buffer[:n], at); err != nil {
+			return
+		}
+		read, at = read+int64(n), at+int64(n)
+	}
+	_ = log.Truncate(at)
+}
