@@ -27,7 +27,7 @@ func Run(ctx context.Context, o Options) error {
 	o.NoColor = o.NoColor || canvas.Plain()
 	m := New(o)
 	m.exit.shell = HasShell
-	p := tea.NewProgram(m, tea.WithAltScreen(), tea.WithFPS(maxFPS), tea.WithoutSignalHandler())
+	p := tea.NewProgram(m, append(input(), tea.WithAltScreen(), tea.WithFPS(maxFPS), tea.WithoutSignalHandler())...)
 	w := watch(ctx, p, awayFunc(o.Control))
 	m.exit.suspend = w.request
 	_, err := p.Run()
