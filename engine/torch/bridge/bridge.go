@@ -3,6 +3,7 @@
 package bridge
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"os"
@@ -97,8 +98,30 @@ type Start struct {
 // Open makes a bridge's folders. The rings are in memory where there is room, so that the kernel does
 // not write them to a disk.
 func Open() (*Bridge, error) {
-	removeLeftovers(os.TempDir())
-	dir, err := os.MkdirTemp("", folders)
+	places := places()
+	for _, parent := range places {
+		removeLeftovers(parent)
+	}
+	var failed error
+	for _, parent := range places {
+		b, err := openIn(parent)
+		if err == nil {
+			return b, nil
+		}
+		failed = cmp.Or(failed, err)
+	}
+	return nil, failed
+}
+
+// places are the folders in which a bridge's folder may lie, the best first.
+func places() []string {
+	places := []string{os.TempDir(), "/tmp", "/var/tmp", memoryFiles}
+	return slices.Compact(places)
+}
+
+// openIn makes a bridge's folders, the first one in parent.
+func openIn(parent string) (*Bridge, error) {
+	dir, err := os.MkdirTemp(parent, folders)
 	if err != nil {
 		return nil, errs.Wrap(err, "make", "a folder for the training's rings", "set TMPDIR to a folder that can be written to")
 	}
@@ -256,7 +279,24 @@ func (b *Bridge) Stop() {
 	}
 }
 
-// Close removes what the bridge made. The training must have ended.
+// needed reports whether a process of the training lives on, as one does that was started in the
+// background. Its next worker may look for the package.
+func (b *Bridge) needed() bool {
+	lives := func(pid int) bool { return pid > 0 && unix.Kill(pid, 0) == nil }
+	for _, r := range b.rings {
+		if lives(r.pid) || lives(r.parent) {
+			return true
+		}
+	}
+	for _, m := range b.mails {
+		if lives(m.pid) {
+			return true
+		}
+	}
+	return false
+}
+
+// Close removes what the bridge made, unless a process of the training still needs it.
 func (b *Bridge) Close() error {
 	b.pause()
 	for _, r := range b.rings {
@@ -266,6 +306,9 @@ func (b *Bridge) Close() error {
 		_ = m.file.Close()
 	}
 	b.Control.close()
+	if b.needed() {
+		return b.owner.Close() // the next run removes the folders
+	}
 	err := os.RemoveAll(b.shared)
 	_ = b.owner.Close()
 	if e := os.RemoveAll(b.dir); err == nil {

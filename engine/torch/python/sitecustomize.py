@@ -21,7 +21,10 @@ def _begin():
         text = "this process is not watched: %s: %s" % (type(error).__name__, error)
         if os.environ.get("GPUSTALL_TOLD") != text:  # a parent process may have told the same
             os.environ["GPUSTALL_TOLD"] = text
-            sys.stderr.write("gpustall: %s\n" % text)
+            try:
+                sys.stderr.write("gpustall: %s\n" % text)
+            except Exception:  # it may be closed, or None
+                pass
 
 
 def _hidden():

@@ -1,7 +1,8 @@
 """The page of knobs that gpustall writes and the training loop reads before each batch."""
 
-import mmap
 import os
+
+from gpustall import memory
 
 # The 8-byte words of the page: engine/torch/bridge/knobs.go has the same. A knob's word is -1 where nobody asked
 # for a value.
@@ -16,15 +17,17 @@ class Control:
         self.page = memoryview(bytes(4096)).cast("q")  # an empty page, where there is none
         self.asked = {}  # the knobs that somebody asked for
         self.seen = 0  # the sequence number of asked
+        self.folder = folder
         try:
             fd = os.open(os.path.join(folder, "control"), os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return
         try:
-            memory = mmap.mmap(fd, 4096, prot=mmap.PROT_READ)
+            self.page = memory.mapped(fd, 4096, writable=False).cast("q")
+        except OSError:
+            pass
         finally:
             os.close(fd)
-        self.page = memoryview(memory).cast("q")
 
     def read(self):
         """Returns the knobs asked for, and the page's sequence number when they were read."""
@@ -40,11 +43,16 @@ class Control:
         """Returns how many captures were asked for so far."""
         return self.page[CAPTURES]
 
+    def watching(self):
+        """Whether gpustall is there. It may have been killed."""
+        pid = self.page[GPUSTALL]
+        return there(pid) if pid else os.path.isdir(self.folder)
+
     def paused(self):
         """Whether the loop must pause. It goes on when gpustall is gone, since nobody else could end the pause."""
         if not self.page[PAUSED]:
             return False
-        return there(self.page[GPUSTALL])
+        return self.watching()
 
 
 def there(pid):

@@ -5,9 +5,12 @@ import sys
 
 TARGET = "torch.utils.data.dataloader"
 
+# What is shared with gpustall. The script may change the environment before PyTorch is imported.
+folder = os.environ.get("GPUSTALL_TORCH", "")
+
 
 def begin():
-    if not os.environ.get("GPUSTALL_TORCH") or getattr(sys, "_gpustall_begun", False):
+    if not folder or getattr(sys, "_gpustall_begun", False):
         return
     sys.__dict__["_gpustall_begun"] = True  # another sitecustomize may run this one again
     if TARGET in sys.modules:
@@ -62,12 +65,14 @@ def _leave_to_python(rules):
 
 
 def _install(module):
-    from gpustall import process
-
+    try:
+        from gpustall import process
+    except Exception:  # our files were removed meanwhile
+        return
     try:
         from gpustall import observe
 
         observe.install(module)
-        open(os.path.join(process.FOLDER, "imported"), "ab").close()
+        open(os.path.join(folder, "imported"), "ab").close()
     except BaseException as error:
         process.complain("PyTorch's DataLoader is not watched", error)

@@ -90,9 +90,13 @@ class Worker:
         init_fn = it._init_fn
         if init_fn is not None and number >= it._plan.script["num_workers"]:
             init_fn = functools.partial(worker.begin_spare, init_fn)
-        info = worker.Info(os.getpid(), it._gpustall_iteration, number)
+        target = _utils.worker._worker_loop
+        if worker.sendable(starting.method(context)):
+            target = functools.partial(worker.loop, worker.Info(os.getpid(), it._gpustall_iteration, number))
+        else:
+            init_fn = it._init_fn  # a worker that is not watched gets nothing of ours
         self.process = context.Process(
-            target=functools.partial(worker.loop, info),
+            target=target,
             args=(it._dataset_kind, holder, self.queue, it._results, it._done, it._auto_collation, it._collate_fn, it._drop_last,
                   seed, init_fn, number, max(it._num_workers, number + 1), it._persistent_workers, it._shared_seed),
         )
@@ -503,8 +507,8 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         import tempfile
 
         try:
-            with tempfile.TemporaryFile(), tempfile.TemporaryFile(), tempfile.TemporaryFile():
-                pass
+            spare = [tempfile.NamedTemporaryFile() for _ in range(10)]  # as many as PyTorch's own iterator tries
+            del spare
         except OSError as full:
             if full.errno == errno.EMFILE:
                 raise RuntimeError(

@@ -8,7 +8,7 @@ import types
 import weakref
 from typing import Any
 
-from gpustall import batches, control, fetching, given, loops, process, ring, steps, worker
+from gpustall import batches, control, fetching, given, loops, process, ring, starting, steps, worker
 
 now = process.now
 
@@ -292,7 +292,7 @@ class Plan:
             if self.applied is not None and self.applied != knobs:
                 loader._iterator = None  # with the workers that persisted
             self.applied = knobs
-            if not self.why and loader.num_workers > 0:
+            if not self.why and loader.num_workers > 0 and worker.sendable(starting.method(loader.multiprocessing_context or multiprocessing)):
                 if loader.num_workers > self.script["num_workers"] and not self.map_style and self.failed is None:
                     self.failed = (loader.multiprocessing_context or multiprocessing).SimpleQueue()
                 module._worker_loop = functools.partial(

@@ -2,11 +2,12 @@
 
 import functools
 import inspect
+import multiprocessing
 import sys
 import warnings
 from typing import Any
 
-from gpustall import loaders, parts, process, worker
+from gpustall import loaders, parts, process, starting, worker
 
 now = process.now
 
@@ -92,7 +93,8 @@ def _own_iter(original):
         start, iteration = now(), None
         plain = getattr(module, "_worker_loop", None)
         try:
-            if inspect.isfunction(plain) and tuple(inspect.signature(plain).parameters)[: len(worker.PARAMETERS)] == worker.PARAMETERS:
+            watchable = worker.sendable(starting.method(getattr(self, "multiprocessing_context", None) or multiprocessing))
+            if watchable and inspect.isfunction(plain) and tuple(inspect.signature(plain).parameters)[: len(worker.PARAMETERS)] == worker.PARAMETERS:
                 iteration = process.current().iteration()
                 module._worker_loop = functools.partial(worker.loop_of_other, plain, process.current().pid, iteration, start)
             iterator = original(self)

@@ -10,9 +10,9 @@ import threading
 import time
 from multiprocessing import util
 
-from gpustall import control, ring
+from gpustall import control, hook, ring
 
-FOLDER = os.environ.get("GPUSTALL_TORCH", "")
+FOLDER = hook.folder
 
 now = time.monotonic_ns
 
@@ -38,7 +38,7 @@ class Process:
         self.loops = []
         self.lock = threading.Lock()  # over the messages and iterations
         self.local = threading.local()  # the rings of each thread
-        self.messages, self.mute = None, False  # the file; whether a failure to write it was told
+        self.mute = False  # a failure to write a message was told
         self.told = {}  # the last message of tell_news, by kind
         self.control = control.Control(FOLDER)
         self.captures = self.control.captures()  # how many captures were asked for, when last looked at
@@ -48,14 +48,19 @@ class Process:
         with self.lock:
             line = json.dumps(dict(dict(type=message, t=now()), **what), default=str)
             try:
-                if self.messages is None:
-                    path = os.path.join(FOLDER, "messages-%d" % self.pid)
-                    self.messages = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-                os.write(self.messages, line.encode("utf-8", "replace") + b"\n")
+                if not FOLDER:
+                    return
+                # It is not kept open: the script may close descriptors, and its own files get their numbers.
+                messages = os.open(os.path.join(FOLDER, "messages-%d" % self.pid), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+                try:
+                    os.write(messages, line.encode("utf-8", "replace") + b"\n")
+                finally:
+                    os.close(messages)
             except OSError as error:  # the disk is full, or too many files are open: the script goes on
                 if not self.mute:
                     self.mute = True
-                    sys.stderr.write("gpustall: not all that happens reaches the screen: %s\n" % error)
+                    if self.control.watching():
+                        say("not all that happens reaches the screen: %s" % error)
 
     def tell_news(self, message, step=None, **what):
         """Writes a message, unless the last one of its kind differs only by the step. A script may make a loader for
@@ -184,6 +189,14 @@ def said(error):
     return error if isinstance(error, str) else "%s: %s" % (type(error).__name__, error)
 
 
+def say(text):
+    """Writes a line to standard error, which may be closed or None."""
+    try:
+        sys.stderr.write("gpustall: %s\n" % text)
+    except Exception:
+        pass
+
+
 _noted = set()  # complaints that were sent to the session
 
 
@@ -191,9 +204,11 @@ def complain(what, error):
     """Writes one line about what is not watched, once. The training goes on. A process that this one starts, such as
     a fork server, does not write the same line again."""
     text = "%s: %s" % (what, said(error))
+    if not current().control.watching():
+        return  # gpustall ended before the training: there is nothing to watch for
     if os.environ.get("GPUSTALL_TOLD") != text:
         os.environ["GPUSTALL_TOLD"] = text
-        sys.stderr.write("gpustall: %s\n" % text)
+        say(text)
     if text in _noted:
         return
     _noted.add(text)

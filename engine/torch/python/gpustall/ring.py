@@ -4,14 +4,15 @@ engine/torch/bridge/ring.go reads the layout: a header page, then slots of 64 by
 ns. The count in the header rises after a slot is complete. The reader looks at the count again after it has copied.
 """
 
-import mmap
 import os
 import struct
+
+from gpustall import memory
 
 MAGIC = b"gpustall"
 LAYOUT = 1
 HEADER = 4096
-SLOTS = 1 << 13
+SLOTS, FEW = 1 << 13, 1 << 9  # of a ring; and of one where there is little room
 SLOT = struct.Struct("@qqqqIIiiiIBBHI")  # start end core waiting iteration round batch step sample arg kind - flags offset
 HEAD = struct.Struct("@8sIIIIiI")  # magic layout slots pid parent worker iteration
 COUNT, CLOSED, ROLE = 64, 72, 80  # offsets in the header
@@ -35,6 +36,8 @@ PROFILED = 16  # of a NEXT: its step runs under PyTorch's profiler, for a captur
 GOES_ON = 32  # of a DEVICE: its step goes on
 WHOLE = 64  # of a FETCH: the phases of its batch were not timed
 
+ROOM = 64 << 20  # a folder with fewer bytes gets small rings
+
 _written = 0
 
 
@@ -46,26 +49,33 @@ class Ring:
         _written += 1
         name = "ring-%d-%d" % (os.getpid(), _written)
         part = os.path.join(folder, "part-" + name)
+        if not folder:
+            raise OSError("gpustall's folder is not known")
         fd = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            size = HEADER + SLOTS * SLOT.size
-            os.ftruncate(fd, size)
-            self.memory = mmap.mmap(fd, size)
+            room = os.fstatvfs(fd)
+            slots = SLOTS if room.f_bavail * room.f_frsize > ROOM else FEW  # most of the room is the script's
+            size = HEADER + slots * SLOT.size
+            memory.allocate(fd, size)
+            self.memory = memory.mapped(fd, size, writable=True)
+        except BaseException:
+            os.unlink(part)
+            raise
         finally:
             os.close(fd)
-        HEAD.pack_into(self.memory, 0, MAGIC, LAYOUT, SLOTS, os.getpid(), parent, worker, iteration)
+        HEAD.pack_into(self.memory, 0, MAGIC, LAYOUT, slots, os.getpid(), parent, worker, iteration)
         struct.pack_into("@I", self.memory, ROLE, role)
         os.rename(part, os.path.join(folder, name))  # the reader sees it only when it is complete
-        self.record = _recorder(self.memory)
+        self.record = _recorder(self.memory, slots)
 
     def close(self):
         """Tells the reader that no record follows."""
         struct.pack_into("@Q", self.memory, CLOSED, 1)
 
 
-def _recorder(memory):
-    pack, mask, size = SLOT.pack_into, SLOTS - 1, SLOT.size
-    count = memoryview(memory)[COUNT : COUNT + 8].cast("Q")
+def _recorder(memory, slots):
+    pack, mask, size = SLOT.pack_into, slots - 1, SLOT.size
+    count = memory[COUNT : COUNT + 8].cast("Q")
     n = 0
 
     def record(kind, start, end, iteration=0, round=0, batch=-1, step=-1, sample=-1, arg=0, flags=0, core=-1, waiting=-1, offset=0):

@@ -1,7 +1,9 @@
 """The usage of a thread: its time on a core, and its time ready to run without one. And how often it is read."""
 
-import os
 import time
+from typing import Any
+
+from gpustall import memory
 
 # Of a phase of LONG ns or more, the usage is read as well.
 LONG = 2_000_000
@@ -19,23 +21,27 @@ class Usage:
     """Reads the usage of the thread that made it: ns on a core, and ns ready to run without one."""
 
     def __init__(self):
-        self.file = -1  # the kernel does not tell
+        self.file: Any = None  # the kernel does not tell
         try:
-            self.file = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+            self.file = memory.File("/proc/thread-self/schedstat")
         except OSError:
             pass
 
-    def __del__(self):
-        if self.file >= 0:
-            os.close(self.file)
+    def _counts(self):
+        text = self.file.read() if self.file is not None else None
+        if text is None:
+            self.file = None
+        return text and text.split()
 
     def read(self):
-        """The usage so far, read by the thread itself."""
-        return (time.thread_time_ns(), int(os.pread(self.file, 64, 0).split()[1])) if self.file >= 0 else None
+        """The usage so far, read by the thread itself; None where the kernel does not tell."""
+        counts = self._counts()
+        return (time.thread_time_ns(), int(counts[1])) if counts else None
 
     def of_sleeper(self):
         """The usage so far, read by another thread. The kernel's own count is up to date only while this thread sleeps."""
-        return tuple(map(int, os.pread(self.file, 64, 0).split()[:2])) if self.file >= 0 else None
+        counts = self._counts()
+        return tuple(map(int, counts[:2])) if counts else None
 
     @staticmethod
     def split(before, after):

@@ -177,6 +177,12 @@ def begin_spare(init_fn, number):
         raise Unfit(process.said(error).partition("\n")[0][:400].rstrip(".")) from error
 
 
+def sendable(method):
+    """Whether workers that begin by a method can have what this module has. Those that are not forked import it, and
+    its folder may be gone: gpustall may have ended, or a cleaner of temporary files may have come."""
+    return method == "fork" or os.path.isfile(__file__)
+
+
 class Info:
     """What a worker is told by gpustall. It is pickled for workers that are not forked."""
 
@@ -184,6 +190,7 @@ class Info:
         self.parent, self.iteration, self.worker, self.started = parent, iteration, worker, now()
         self.failed = failed  # the queue by which a worker beyond the script's own tells why it has no batch
         self.error = None  # from its worker_init_fn
+        self.folder = process.FOLDER  # a worker that is not forked may begin without our environment
 
     def begin(self, init_fn, script, number):
         """Runs the script's worker_init_fn in a worker beyond the script's own, for which it may not be written. If it
@@ -213,6 +220,7 @@ def loop(info, *args):
 
 def _run(info, plain, args):
     args = list(args)
+    process.FOLDER = process.FOLDER or info.folder
     try:
         _observe(info, args, _stock())
     except Exception as error:
