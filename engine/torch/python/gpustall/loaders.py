@@ -109,7 +109,6 @@ class Plan:
     def proven(self, iterator):
         """Whether workers can begin, where the script has none. Raises a Refused where they cannot. Where a Probe has
         to try that, returns False until it has, and the loop goes on without workers."""
-        from gpustall import starting
 
         refused = starting.unguarded(iterator._context)
         if refused is None and starting.method(iterator._context) != "fork":
@@ -250,7 +249,6 @@ class Plan:
         while self.failed is not None and not self.failed.empty():
             told.append(self.failed.get())
         if told and self.trains:
-            from gpustall import starting
 
             number, error = min(told)
             reason = "the data set failed in worker %d before its first batch, as if that had no shard: %s" % (number, error)
@@ -262,7 +260,6 @@ class Plan:
         if knobs == self.nothing:
             return dict(self.script)
         if knobs["num_workers"] and not self.script["num_workers"] and not self.why:
-            from gpustall import starting
 
             context = loader.multiprocessing_context or multiprocessing
             what = types.SimpleNamespace(_context=context, _dataset=loader.dataset, _collate_fn=loader.collate_fn, _init_fn=loader.worker_init_fn)
@@ -311,7 +308,6 @@ class Plan:
                 if changed:
                     object.__setattr__(loader, name, value)
         if failed is not None:
-            from gpustall import starting
 
             drawn[0].set_state(drawn[1])
             if knobs["num_workers"] <= self.script["num_workers"]:
@@ -413,7 +409,7 @@ class Plan:
         self.tell()
 
     def _describe(self, loader):
-        from gpustall import shards, starting
+        from gpustall import shards
 
         context = loader.multiprocessing_context or multiprocessing
         refused = starting.unguarded(context) if self.script["num_workers"] == 0 and not self.why and self.alike not in _at_most else None

@@ -12,7 +12,7 @@ from multiprocessing import util
 
 from gpustall import control, hook, ring
 
-FOLDER = hook.folder
+FOLDER = hook.folder or os.environ.get("GPUSTALL_TORCH", "")
 
 now = time.monotonic_ns
 
