@@ -5,11 +5,13 @@ import sys
 
 TARGET = "torch.utils.data.dataloader"
 
-# What is shared with gpustall. The script may change the environment before PyTorch is imported.
-folder = os.environ.get("GPUSTALL_TORCH", "")
+# What is shared with gpustall, from when Python begins. A script may change the environment before it imports PyTorch.
+folder = ""
 
 
 def begin():
+    global folder
+    folder = folder or os.environ.get("GPUSTALL_TORCH", "")
     if not folder or getattr(sys, "_gpustall_begun", False):
         return
     sys.__dict__["_gpustall_begun"] = True  # another sitecustomize may run this one again
