@@ -9,6 +9,7 @@
 # make asan   the C that reads images, with every access to memory checked
 # make soak   a long run: its memory, and how long its session takes to open (minutes)
 # make test-torch  what runs inside PyTorch, in environments of its own under .cache (minutes); test-torch-all: more versions
+# make harm   trainings that end as they would without gpustall, whatever fails (PYTHON=...; minutes)
 # make truth  how often what is said is wrong, measured: tables (minutes)
 # Needs Go, gcc and make; .ci/install installs what the tests want on top.
 
@@ -21,6 +22,7 @@ export GOFLAGS += -trimpath
 # that is in no key of the build cache: vet and lint would open the file there, in a
 # checkout that may be gone. A macro that nothing reads puts the checkout into the key.
 export CGO_CPPFLAGS += -DGPUSTALL_CHECKOUT=$(shell pwd | cksum | cut -d' ' -f1)
+PYTHON  ?= python3
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -X main.version=$(VERSION)
 
@@ -35,7 +37,7 @@ SHIM_FILES := $(wildcard $(SHIM)/*)
 SHIM_HASH  := $(shell cat $(SHIM_FILES) $(DRIVER)/driver.h | cksum | cut -d' ' -f1)
 CUDA_ENV    = CGO_ENABLED=1 CGO_CFLAGS='-O2 -g -I$(SHIM) -DGPUSTALL_SHIM=$(SHIM_HASH)' CGO_LDFLAGS='-L$(BUILD)'
 
-.PHONY: all run install quick test test-torch test-torch-all bench bench-peers fuzz asan soak truth vet lint clean emulated test-cuda cuda-env
+.PHONY: all run install quick test test-torch test-torch-all harm bench bench-peers fuzz asan soak truth vet lint clean emulated test-cuda cuda-env
 all: bin/gpustall
 
 .PHONY: bin/gpustall
@@ -95,6 +97,10 @@ test:
 test-torch:
 	engine/torch/python/test/run.sh
 
+# Does a training end as it would without gpustall? Needs a Python with torch: PYTHON=...
+harm: bin/gpustall
+	$(PYTHON) engine/torch/python/test/harm.py bin/gpustall
+
 test-torch-all:
 	engine/torch/python/test/run.sh all
 
@@ -102,7 +108,7 @@ bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
 # Each script there compares with one kind of loader, and says so where it cannot.
-PYTHON ?= python3
+
 bench-peers:
 	@mkdir -p $(BUILD)
 	$(GO) build -o $(BUILD)/peers-load ./bench/peers/load

@@ -14,6 +14,7 @@ the script's own, "# says: TEXT" is what gpustall has to say, "# not: TEXT" what
 """
 
 import argparse
+import fcntl
 import hashlib
 import os
 import pty
@@ -27,7 +28,7 @@ import sys
 import tempfile
 import termios
 import time
-import fcntl
+from typing import Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIMIT = 120  # seconds that one run may take
@@ -58,8 +59,8 @@ class Run:
 
     def go(self):
         before = leftovers()
-        terminal = None
-        kwargs = {}
+        terminal, tty = None, -1
+        kwargs: dict[str, Any] = {}
         if self.mode == "screen":
             terminal, tty = pty.openpty()
             fcntl.ioctl(tty, termios.TIOCSWINSZ, struct.pack("HHHH", 36, 120, 0, 0))

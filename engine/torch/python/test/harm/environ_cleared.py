@@ -1,7 +1,9 @@
 """The environment is emptied before PyTorch is imported."""
 import os
+
 os.environ.clear()
 import hashlib
+
 import torch
 from torch.utils.data import DataLoader, Dataset
 

@@ -1,5 +1,6 @@
 """A script closes descriptors that it does not know, and opens files of its own, which get the numbers."""
 import os
+
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -7,7 +8,7 @@ torch.manual_seed(0)
 model = torch.nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), 1e-3)
 step = 0
-for epoch in range(3):
+for _ in range(3):
     for (x,) in DataLoader(TensorDataset(torch.randn(100, 4)), batch_size=10):
         optimizer.zero_grad()
         model(x).sum().backward()

@@ -2,6 +2,7 @@
 # wrap: HOME=/dev/null/none XDG_STATE_HOME=/dev/null/none $RUN
 # modes: plain json
 import hashlib
+
 import torch
 from torch.utils.data import DataLoader, Dataset
 

@@ -2,6 +2,7 @@
 # wrap: unset HOME; TMPDIR=/dev/null/none $RUN
 # modes: plain json
 import hashlib
+
 import torch
 from torch.utils.data import DataLoader, Dataset
 

@@ -1,5 +1,6 @@
 """A stock loop with workers."""
 import hashlib
+
 import torch
 from torch.utils.data import DataLoader, Dataset
 

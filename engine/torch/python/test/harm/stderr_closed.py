@@ -1,7 +1,8 @@
-"""Standard error is closed.""" 
+"""Standard error is closed."""
 # wrap: $RUN 2>&-
 # modes: plain json KILL2 KILL4 STOP3
 import hashlib
+
 import torch
 from torch.utils.data import DataLoader, Dataset
 

@@ -1,7 +1,9 @@
 """sys.stderr is None."""
 import sys
+
 sys.stderr = None
 import hashlib
+
 import torch
 from torch.utils.data import DataLoader, Dataset
 
