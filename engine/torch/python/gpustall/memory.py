@@ -34,7 +34,8 @@ def allocate(fd, size):
     process."""
     while True:
         try:
-            return os.posix_fallocate(fd, 0, size)
+            os.posix_fallocate(fd, 0, size)
+            return
         except InterruptedError:
             continue
         except OSError as error:

@@ -1,6 +1,6 @@
 """TMPDIR is not there and HOME is not set."""
 # wrap: unset HOME; TMPDIR=/dev/null/none $RUN
-# modes: plain json
+# modes: plain
 import hashlib
 
 import torch
