@@ -30,7 +30,7 @@ func (pl bf16) bindDots(c Call) func() {
 		}
 	}
 	suits := func(c kernels.Conv) bool {
-		return c.C%2 == 0 && c.K%2 == 0 && (p.dots == dotsOfAMX || !convolutions{pl.Plan}.winograd(c))
+		return c.C%2 == 0 && c.K%2 == 0 && (p.dots == dotsOfAMX || !convolutions(pl).winograd(c))
 	}
 	switch op := c.Op.(type) {
 	case kernels.ConvForward:
