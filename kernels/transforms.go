@@ -21,26 +21,24 @@ const (
 	Packing   = 16
 )
 
-// The numbers of a resample, in this order: the part of the image that is resized, the size it
-// is resized to, the window of the result that is kept, whether it is mirrored, and which part
-// of the image x holds, counted from the first part's corner.
+// The numbers of a resample, as places in its part of the record. All are in pixels but Mirrored.
 const (
-	PartX = iota
-	PartY
-	PartW
-	PartH
-	ResizedW
-	ResizedH
-	WindowX
-	WindowY
-	WindowW
-	WindowH
-	Mirrored
-	HeldX
-	HeldY
-	HeldW
-	HeldH
-	ResampleWords
+	PartX         = iota // the part of the image that is resized: its left edge
+	PartY                // its top edge
+	PartW                // its width
+	PartH                // its height
+	ResizedW             // the width that the part is resized to
+	ResizedH             // the height that the part is resized to
+	WindowX              // the window of the result that is kept: its left edge
+	WindowY              // its top edge
+	WindowW              // its width
+	WindowH              // its height
+	Mirrored             // whether the window is mirrored, left to right: 0 is no
+	HeldX                // the part of the image that x holds: its left edge, counted from PartX
+	HeldY                // its top edge, counted from PartY
+	HeldW                // its width
+	HeldH                // its height
+	ResampleWords        // how many numbers these are
 )
 
 // MaxTaps bounds the inputs that an output may have along one axis.

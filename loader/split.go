@@ -200,8 +200,9 @@ func (s *scheduler) correct(took int64, w *trace.Work, slowest *trace.Split) {
 	}
 }
 
-// look computes the share. With too little data it stays as it was; before the first one it is
-// 1, since processors are known to be short.
+// look computes the share of blocked time that passed in Go's scheduler. It is 0 where no worker
+// waits there. Elsewhere the first look assumes 1, since processors are known to be short. Later
+// looks compute it from what was measured since, and keep it where that is too little.
 func (s *scheduler) look() {
 	if runtime.GOMAXPROCS(0) >= host.Processors(int(s.workers.Load())) {
 		s.share, s.primed = 0, false

@@ -77,8 +77,9 @@ is measured how, and what is not.`,
 	return cmd
 }
 
-// runTorch runs a training of the user's own and shows what it does. Whatever of ours fails, the
-// command runs on and its exit code is ours: what was lost is said on standard error.
+// runTorch runs a training of the user's own and shows what it does. Once the command has started,
+// it survives any failure of ours, and we exit with its code. What was lost is said on standard
+// error.
 func runTorch(parent context.Context, o *options, args []string, plain bool) error {
 	if o.session != "" {
 		if err := o.checkSession(); err != nil {

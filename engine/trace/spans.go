@@ -76,8 +76,8 @@ func (l *spanLog) seal(segments []Segment) {
 }
 
 // retire pins spans of a chunk that is about to go: those near the start of a segment in this chunk
-// or in a neighbouring one. So the start and the end of each segment can be shown however long the
-// run is.
+// or in a neighbouring one. So the start and the end of a segment can still be shown after a long
+// run. Only up to maxPinned chunks are kept so.
 func (l *spanLog) retire(at int, segments []Segment) {
 	b := l.sealed[at]
 	before, after := l.gone, l.sealed[at+1].spans

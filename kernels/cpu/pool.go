@@ -27,8 +27,8 @@ type Pool struct {
 	ended   sync.WaitGroup
 }
 
-// Watcher is told what the pool's workers do. Worker 0 is the caller of a plan, for which no
-// method is called but Posted.
+// Watcher is told what the pool's workers do. Worker 0 is the goroutine that runs a plan. For worker
+// 0 only Posted is called.
 type Watcher interface {
 	Posted()           // worker 0 asks the others to help
 	Begin(worker int)  // a worker begins; called on its thread

@@ -115,9 +115,9 @@ func (e *Experiments) height(s Space, w int) int {
 	return min(most, 3+max(1, e.segs)+Pick(e.note > e.table.Room(w-4), 1, 0))
 }
 
-// measuredColumns are the columns without those of knobs, which come after the first. On a narrow
-// table the interval of a comparison stays longer than what was compared, because the note under
-// the table says that.
+// measuredColumns are all columns but those of the knobs, which stand after the first one here. Of
+// the columns that a narrow table leaves out, the interval (95% CI) goes last. The knobs' columns
+// may go before it, because the note under the table says which knobs changed.
 var measuredColumns = []canvas.Column[experiment]{
 	{Title: "#", W: 4, Cell: func(p *canvas.Pen, e *experiment) {
 		switch {

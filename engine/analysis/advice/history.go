@@ -23,8 +23,9 @@ type history struct {
 	notApplied []string // notes on changes that could not be made
 }
 
-// refused reports whether a value is not worth trying, because it could not be applied, or because
-// it was tried, gained nothing and is no longer in force.
+// refused reports whether advice should leave a value alone: it could not be applied, or going back
+// to it would undo a gain. The same holds where it was tried, gained nothing and is no longer in
+// force.
 //
 // For a number, that excludes more values: those beyond one that was tried in vain from this side,
 // and those on the way to one that made no difference. It ends when another knob gains something,
@@ -99,9 +100,10 @@ func (h *history) measuredSame(knob string) (value int, found bool) {
 	return value, found
 }
 
-// again rewrites a finding whose settings an earlier segment already had: it says what is left to
-// do about them. It is false where nothing is, because what was no faster there is not worth
-// another try.
+// again looks for an earlier segment that had the settings of a finding. If that segment leaves
+// something to do, again rewrites the finding: to go back, or to let both take turns. It returns
+// true then, and where it cannot compare the segments. It returns false where the settings were no
+// faster there, because another try is not worth it.
 func (h *history) again(f *Finding) bool {
 	here, there := h.row(h.segment), h.had(f.Knob, f.Value)
 	if here == nil || there == nil {

@@ -113,9 +113,9 @@ func undecided(s *trace.Snapshot, a, r *attribution.SegmentStats) string {
 		knob.Join(knobs, ", "), looks, how, stats.Turns)
 }
 
-// tunedTo returns the row with the settings that the newest tune left in force because their gain
-// was too large to wait for an interval, and that gain. It is nil where there is no such row, or
-// where a comparison of the row has an answer of its own.
+// tunedTo returns the row with the settings that the newest tune kept, and their gain as that tune
+// measured it. The tune kept them without an interval, because the gain was so large. The row is
+// nil where no tune did so, or where the row's own comparison with A has an answer.
 func tunedTo(s *trace.Snapshot, rows []attribution.SegmentStats) (*attribution.SegmentStats, units.Estimate) {
 	xs := attribution.Experiments(s, rows)
 	for i := len(xs) - 1; i >= 0; i-- {

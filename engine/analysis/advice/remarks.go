@@ -9,10 +9,13 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// remarks returns for each row what its comparison with the baseline leaves out. That is, for
-// example, that the settings were measured before, or that the device or the host changed by
-// itself. Or the page cache had what A had to read, or a drift was taken out, or more steps would
-// not tell. Most rows have none.
+// remarks returns for each row what its comparison with the baseline does not say. Most rows have
+// no remark. The others have the first of these that applies:
+//   - the same settings were measured before,
+//   - the device or the host changed by itself,
+//   - the page cache had what A had to read,
+//   - a drift was taken out of the change,
+//   - A is too short, so that more steps of the row would bring no answer.
 func remarks(s *trace.Snapshot, rows []attribution.SegmentStats) []string {
 	out := make([]string, len(rows))
 	a := baseline(rows)

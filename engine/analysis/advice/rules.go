@@ -201,10 +201,10 @@ const dwarfed = 4
 // lead orders findings: 2 is what must be put right first, 1 a knob that may gain something, 0
 // anything else.
 //
-// A knob gets 0 where it is about little of the time and taken cores cost far more, because it can
-// gain at most its share and predictions on such a host are wide. It gets 0 too where the script
-// takes far more, in its steps or beside them. And it does where it may help or harm and something
-// else takes more.
+// A knob can gain at most its share. It gets 0 in these cases:
+//   - The script takes far more than that share, in its steps or beside them.
+//   - The share is not high and taken cores cost far more. Predictions on such a host are wide.
+//   - The knob may help or harm, and something else takes more.
 func (f *Finding) lead(o *others) int {
 	switch {
 	case f.Before:

@@ -52,8 +52,9 @@ func persistentWorkers(s *situation) (f Finding, ok bool) {
 		f.Evidence = fmt.Sprintf("%s of the wait for data is in the first steps of epochs; %s", units.Prose.Percent(s.time.opening/s.time.DataShare()), f.Evidence)
 	}
 	f.Evidence = join(f.Evidence, s.loader.startUp())
-	// Where no core is free, loading ahead gains nothing, but workers that need not start do. Where
-	// they are processes, which the kernel makes and destroys, they gain more than the spans show.
+	// Where no core is free, loading ahead gains nothing. Workers that persist still gain there, since
+	// they start only once. They gain most where they are processes: the spans do not show what the
+	// kernel takes to make and destroy those.
 	off := f.From != "" && knob.Off(f.From)
 	return f, s.loader.workers > 0 && off && (!s.loader.computing() || s.time.Share(trace.CauseStartup) >= moderate || s.loader.atStarts())
 }
@@ -109,10 +110,10 @@ func moreReads(s *situation) (f Finding, ok bool) {
 	return f, known && value > now && first >= moderate && first >= rest && !s.loader.computing() && !s.tried.refused("reads_in_flight", strconv.Itoa(value))
 }
 
-// moreWorkers raises num_workers to what the measured times call for, where that can gain
-// something: while cores are free, while the step loop loads by itself, or while other processes
-// take turns on the cores. Each worker holds batches in memory, so a step up is at most fourfold,
-// or to 8.
+// moreWorkers raises num_workers to what the measured times call for. That can gain something in
+// three cases: cores are free, the step loop loads by itself, or other processes take turns on the
+// cores. Each worker holds batches in memory. So a step goes up at most to four times as many, or
+// to 8 if that is more.
 func moreWorkers(s *situation) (f Finding, ok bool) {
 	value := s.levers.moreWorkers()
 	why := s.loader.times()
@@ -148,9 +149,10 @@ func (s *situation) relieved() bool {
 // onDevice replaces more workers where cores are crowded.
 var onDevice = Rule{Name: "transforms on the device", Group: trace.GroupData, Check: deviceTransforms}
 
-// fewerWorkers is for a device that computes on cores which more workers than cores keep busy.
-// Where the device has cores of its own, so many workers only hold memory. Where other processes
-// want the cores too, fewer workers would leave them the turns.
+// fewerWorkers lowers num_workers to the number of cores. It is for a device that computes on the
+// cores of the host, when more workers than cores keep these busy. It leaves two cases alone. Where
+// the device has cores of its own, too many workers cost only memory. Where other processes want
+// the cores too, fewer workers would get fewer turns.
 func fewerWorkers(s *situation) (f Finding, ok bool) {
 	full := int(math.Ceil(s.host.All))
 	f = s.knobs.turn("num_workers", strconv.Itoa(full), join(fmt.Sprintf("%d workers take turns with the training on %s", s.loader.workers, units.Counted(full, "core", "cores")), s.loader.times()))

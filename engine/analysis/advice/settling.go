@@ -15,8 +15,9 @@ type settling struct {
 	from, to int32 // ... so that those steps are of these epochs
 }
 
-// settled leaves out the steps of t before the run went on as it does now, as far as the others are
-// in memory. An epoch whose like does not come again is nothing to advise on.
+// settled returns the steps of t to judge, and how the run settled; nil where it did not. It leaves
+// out the steps before the run settled, because first epochs do not come again. All of t is
+// judged where memory has too few of the later steps.
 func settled(s *trace.Snapshot, t *trace.Tally) (*trace.Tally, *settling) {
 	x, ok := attribution.SettlingOf(s, t.Segment, moderate)
 	if !ok {

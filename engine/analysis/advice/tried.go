@@ -152,8 +152,9 @@ func outcome(c *stats.Comparison) Outcome {
 	return Unclear
 }
 
-// inSpite reports whether the throughput changed although the device's own time changed to the
-// opposite effect, so that the device is not the reason.
+// inSpite reports whether the throughput and the device's own time for a sample both rose or both
+// fell. Then the device is not the reason: a slower device lowers the throughput, and a faster one
+// raises it.
 func inSpite(c *stats.Comparison) bool {
 	return (c.Throughput.Ratio > 1) == (c.Busy.Ratio > 1)
 }

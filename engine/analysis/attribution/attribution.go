@@ -12,18 +12,8 @@
 //
 //   - paused: a KindPause span covers it. It is not the machine's fault, and every
 //     share leaves it out of the wall time.
-//   - data: a KindNext span covers it. The sub-cause is order when the last sample
-//     of the ready queue up to the instant says that other batches of the epoch were
-//     ready and in_order had the loop wait for the awaited one. Else it is what the
-//     worker that built the awaited batch was doing: the phase it had entered last (in the gap after
-//     a phase, and after the last one until the batch is handed over, that phase).
-//     Before its first phase: startup, when a KindStart span of that worker covers
-//     the instant, when the worker did not exist yet, or when it was parked or out
-//     of work until an epoch or a knob change gave it some; prefetch, when it was
-//     blocked on the prefetch limit or on a slot; else workers. With loading inline
-//     the time before the first phase counts as the first phase. A batch of which
-//     no span was recorded counts as workers; where no batch is named, the loop was in
-//     a loader that tells no more: dataloader.
+//   - data: a KindNext span covers it, in which the step loop waits for a batch. Its
+//     sub-causes are listed below.
 //   - host: a KindStarved span covers it: the step loop, or the thread of a stream that
 //     runs on the host, was ready to run and had no core. A batch that is ready wakes the
 //     step loop; when it wakes late, the time until then is this and not data.
@@ -36,6 +26,21 @@
 //     not begun, for at most 100 us: what the device takes to begin.
 //   - transition, again: the step is flagged as part of a transition.
 //   - unknown: the rest.
+//
+// A wait for data has exactly one sub-cause, the first that applies:
+//
+//   - dataloader: no batch is named. The loop was in a loader that tells no more.
+//   - order: in_order had the loop wait for this batch while other batches of the epoch
+//     were ready. The last sample of the ready queue up to the instant says so.
+//   - workers: no span of the batch was recorded.
+//   - the phase that the batch's worker had entered last. It counts until the next phase
+//     begins, and the last one until the batch is handed over. With loading inline, the
+//     first phase also counts for the time before it.
+//   - startup: a KindStart span of the worker covers the instant before its first phase.
+//     Or the worker did not exist yet, or it was parked. Or it was out of work until an
+//     epoch or a knob change gave it some.
+//   - prefetch: the worker was blocked on the prefetch limit or on a slot.
+//   - workers: the rest.
 //
 // Spans of later steps explain nothing: while the device waits for step 7, that
 // the host is already asking for batch 8 is not why. A span whose Step is -1 may

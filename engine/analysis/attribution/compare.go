@@ -107,10 +107,12 @@ func first(s stats.Series, n int) stats.Series {
 	return s
 }
 
-// repeat compares each segment with earlier ones of the same settings. It pools them where they do
-// not differ, and tells them apart where they do. It returns what each row is compared by with rows
-// of other settings: its own steps with those pooled before it. The row base is compared by all
-// steps of its group.
+// repeat compares each segment with earlier ones of the same settings. It pools their steps where
+// the segments are alike, and keeps them apart where they differ.
+//
+// The result has a stretch for each row, by which the row is compared with rows of other settings.
+// It holds the row's own steps and those pooled before it. For the row base it holds all steps
+// pooled in its group, later ones too.
 func repeat(h stats.History, rows []SegmentStats, base int) []stats.Stretch {
 	pooled := make([]stats.Stretch, len(rows))
 	first := map[string]int{} // the first row with these settings

@@ -16,9 +16,12 @@ const (
 	unevenData  = 0.05
 )
 
-// SlowestRank returns the place of the rank that holds up the others, and why it is; -1 where none
-// stands out. Ranks that exchange gradients all take the same time for a step, whichever of them is
-// late. Then it is the rank that waits longest for data.
+// SlowestRank returns the place of the rank that holds up the others, and why it is. The place is
+// -1 where no rank stands out. The first test finds the rank with the longest steps.
+//
+// Ranks that exchange gradients all take the same time for a step, whichever of them is late. The
+// second test finds the rank that waits longest for data. The third finds the rank that spends most
+// time outside backward passes.
 func SlowestRank(ranks []trace.Rank) (at int, why string) {
 	if len(ranks) < 2 {
 		return -1, ""

@@ -7,15 +7,15 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// pairing is the pair under way: a quarter of the outer side, two of the inner side, and one of the
-// outer side again. Which side is the outer one is drawn for each pair.
+// pairing is the pair under way. A pair has four quarters: X, Y, Y, X. One of the two settings is
+// X, the outer side, and the other is Y, the inner side. Which setting is X is drawn for each pair.
 type pairing struct {
 	random  *rand.Rand
 	quarter int64 // ns of active time
 
 	pair   trace.Pair
 	outer  int
-	part   int   // 0 to 2
+	part   int   // 0: the first X; 1: both Y; 2: the last X
 	active int64 // ns, of the part
 	spoilt bool  // by a pause
 }

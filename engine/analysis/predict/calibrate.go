@@ -106,8 +106,9 @@ func (m *Model) evenly() {
 	m.uneven = [3]float64{1.3 * of, of, 0.7 * of}
 }
 
-// inGroups reports whether the cores may be shared out between groups of processes. That is so
-// where the workers wait as long when they have what is left of the cores for themselves.
+// inGroups reports whether the kernel may share out the cores between groups of processes. It
+// simulates workers that have the cores which others leave, and no rivals on them. The answer is
+// yes where those workers wait for a core about as long as was measured, or less.
 func (m *Model) inGroups(want float64) bool {
 	if m.plant.rivals <= 0.1 || m.portion <= 0 {
 		return false

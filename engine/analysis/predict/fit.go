@@ -186,11 +186,10 @@ func workersOf(spans []trace.Span, from, to int64) map[int32]int {
 	return by
 }
 
-// Lateness is a worker's own when its batches take so much longer than the others', of
-// so many batches at least.
+// What shows that a worker itself is late.
 const (
-	lateFrom    = 1.3
-	lateBatches = 3
+	lateFrom    = 1.3 // its batches take so many times as long as the others', by the median
+	lateBatches = 3   // it must have loaded so many batches at least
 )
 
 // lateness finds workers whose batches take longer than the others' by the median. It takes that
@@ -338,12 +337,12 @@ func spread(s *trace.Snapshot, t *trace.Tally, cores float64) float64 {
 // parts is into how many pieces the window is divided to tell how precisely it knows a mean.
 const parts = 8
 
-// precision is the relative standard error of what limits the rate: the loads where the device
-// waits for data, else the device's own time. Bursts of batches are not part of it, since the
-// simulation has them too.
+// precision returns the relative standard error of what limits the rate. Where the device waits for
+// data, that is the loads; elsewhere it is the device's own time. Batches also arrive in bursts,
+// but the simulation has these too, so they do not count.
 //
-// Batches of workers that began together are done together. The number of such bursts in a time is
-// known to less than one, with a uniform distribution.
+// Only how many bursts fall into the window counts. Workers that began together finish together,
+// so the window may cut a burst off. The error is less than one burst, with a uniform distribution.
 func (m *Model) precision(data, active float64) float64 {
 	v, burst := m.plant.compute, 0.0
 	if data >= little {

@@ -18,19 +18,23 @@ type handover struct {
 	collate float64 // the largest share of the measured loading that sending can have
 }
 
-// What handing over takes before it was measured: so much for a batch, for each of its tensors, whose file
-// descriptor the loop asks the worker for, and for each byte, which lies in memory that is new to both.
-// docs/results/predict.md says what of.
+// What handing over a batch takes before it was measured, in ns: for the batch, for each of its
+// tensors and for each of its bytes. take is the step loop's time, and send is the worker's core
+// time. The loop asks the worker for the file descriptor of each tensor. The bytes lie in memory
+// that is new to both processes. docs/results/predict.md says where the numbers come from.
 const (
 	takeBatch, takeTensor, takeByte = 100e3, 300e3, 0.15
 	sendBatch, sendTensor, sendByte = 100e3, 230e3, 0.7
 )
 
-// What of it is so if luck is bad, likely, and good: taking, which waits for the worker's process as well, and
-// how much of the loop's waits for a core go with it.
 var (
+	// handingOver multiplies the times above: for bad luck, likely, and for good luck. It is wide,
+	// because taking a batch waits for the worker's process too.
 	handingOver = [3]float64{2.5, 1, 0.5}
-	rousing     = [3]float64{0.3, 0.8, 1}
+
+	// rousing is the share of the loop's waits for a core that ends when no batch is handed over
+	// any more.
+	rousing = [3]float64{0.3, 0.8, 1}
 )
 
 // cooling is how much longer a step computes after a hand-over, in ns, because its data is no

@@ -81,8 +81,9 @@ var (
 	// The blocked time of a batch grows as this power of the number of workers.
 	waitPower = [3]float64{0.2, 0.03, 0}
 
-	// Computing takes so much longer when as many more workers compute as there are cores. They
-	// share caches, memory and, where there are any, sibling threads.
+	// Computing takes longer by this share when the number of workers on cores grows by the number
+	// of cores. Fewer additional ones cost in proportion. They share caches, memory and, where there
+	// are any, sibling threads.
 	crowding = [3]float64{0.15, 0.03, 0}
 
 	// Rivals for the cores, as a ratio from one setting's window to the next.

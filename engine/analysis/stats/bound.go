@@ -11,29 +11,30 @@ const (
 	scale = 0.10
 )
 
-// halfWidth is half the width of a time-uniform 95 % confidence interval of an
-// estimate that has this variance now and is looked at again and again while more
-// steps make the variance smaller.
+// halfWidth returns half the width of a time-uniform 95 % confidence interval: one that holds at
+// every look. variance is that of the estimate now. The estimate is looked at again and again, while
+// more steps make the variance smaller.
 //
-// It is Robbins' normal mixture, two-sided (Howard, Ramdas, McAuliffe and Sekhon,
-// Time-uniform, nonparametric, nonasymptotic confidence sequences, Annals of
-// Statistics 49, 2021, section 3.2), written for the estimate instead of for the sum:
-// with t = 1/variance as intrinsic time,
+// It is Robbins' normal mixture, two-sided (Howard, Ramdas, McAuliffe and Sekhon, Time-uniform,
+// nonparametric, nonasymptotic confidence sequences, Annals of Statistics 49, 2021, section 3.2).
+// Here it is written for the estimate, and there for the sum. With t = 1/variance as intrinsic time
+// it is
 //
-//	sqrt(2 (t r² + 1) / (t² r²) · log(sqrt(t r² + 1) / alpha)),  r = scale,
+//	sqrt(2 (t r² + 1) / (t² r²) · log(sqrt(t r² + 1) / alpha)),  r = scale.
 //
-// at any number of looks at most alpha of all runs ever leave the interval. For the
-// mean of correlated observations with an estimated variance this holds in the
-// limit, for looks that begin after a burn-in (Waudby-Smith, Arbour, Sinha, Kennedy
-// and Ramdas, Time-uniform central limit theory and asymptotic confidence sequences,
-// Annals of Statistics 52, 2024; Bibaut, Kallus and Lindon, Near-optimal,
-// near-calibrated, non-parametric sequential tests and confidence sequences with
-// possibly dependent observations, 2024). The burn-in is what Missing asks for. A
-// difference of two means is such an estimate: as either side grows, 1/variance grows
-// and is its information (Jennison and Turnbull, Group Sequential Methods, 2000,
-// section 3.1).
+// However often one looks, the truth ever leaves the interval in at most alpha of all runs.
 //
-// It is about 3.2 standard deviations where a fixed-sample interval has 1.96.
+// For the mean of correlated observations, whose variance is estimated, this holds in the limit:
+// for looks that begin after a burn-in. Missing asks for that burn-in. See Waudby-Smith, Arbour,
+// Sinha, Kennedy and Ramdas, Time-uniform central limit theory and asymptotic confidence sequences,
+// Annals of Statistics 52, 2024. See also Bibaut, Kallus and Lindon, Near-optimal, near-calibrated,
+// non-parametric sequential tests and confidence sequences with possibly dependent observations,
+// 2024.
+//
+// A difference of two means is such an estimate. As either side grows, 1/variance grows and is its
+// information (Jennison and Turnbull, Group Sequential Methods, 2000, section 3.1).
+//
+// The half width is about 3.2 standard deviations. That of an interval for one look is 1.96.
 func halfWidth(variance float64) float64 {
 	if variance <= 0 {
 		return 0

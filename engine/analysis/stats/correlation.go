@@ -9,22 +9,24 @@ import (
 // when its correlation is estimated.
 const windows = 8
 
-// spread returns the variance of e around 0, with as many degrees of freedom as it has
-// elements less those that were fitted, and its inefficiency: the integrated
-// autocorrelation time in elements. It is below 1 where long elements are followed by
-// short ones, as when batches come in bursts.
+// spread returns the variance of e around 0, and its inefficiency. The variance has as many degrees
+// of freedom as e has elements less those that were fitted. The inefficiency is the integrated
+// autocorrelation time in elements. It is below 1 where long elements are followed by short ones,
+// as when batches come in bursts.
 //
-// The inefficiency is estimated by blocking: the variance of the means of m consecutive
-// elements, times m, grows with m until m exceeds the correlation; its plateau over the
-// variance of single elements is what is wanted (Flyvbjerg and Petersen, Error estimates
-// on averages of correlated data, J. Chem. Phys. 91, 1989). The windows overlap, which
-// makes the estimate a third less noisy (Meketon and Schmeiser, Overlapping batch means,
-// Winter Simulation Conference 1984); three quarters of overlap are enough.
-// m is doubled from a 64th to an eighth of the series, and the largest value is taken
-// rather than a plateau looked for: too long a correlation time costs steps, too short a
-// one costs truth.
+// The inefficiency is estimated by blocking. The variance of the means of m consecutive elements,
+// times m, grows with m until m exceeds the correlation. Its plateau over the variance of single
+// elements is the inefficiency (Flyvbjerg and Petersen, Error estimates on averages of correlated
+// data, J. Chem. Phys. 91, 1989).
 //
-// e must sum to 0; sums is room for one element more than e has.
+// The windows of m elements overlap, which makes the estimate a third less noisy (Meketon and
+// Schmeiser, Overlapping batch means, Winter Simulation Conference 1984). Three quarters of overlap
+// are enough. m is doubled from a 64th to an eighth of the series.
+//
+// spread takes the largest value and looks for no plateau. Too long a correlation time costs steps,
+// but too short a one makes the answer wrong.
+//
+// e must sum to 0. sums has room for one element more than e.
 func spread(e, sums []float64, fitted int) (variance, inefficiency float64) {
 	n := len(e)
 	var total, squares float64

@@ -97,20 +97,21 @@ func paired(pairs []Pair, of func(*Block) int64, margin float64) Change {
 	return c
 }
 
-// expected is the variance of the differences that halfWidthT is made to find soonest, as a ratio
-// to the variance of a pair.
+// expected says how large the differences are that halfWidthT finds soonest: their variance is
+// expected times the variance of a pair.
 const expected = 5
 
-// halfWidthT is half the width of a time-uniform 95 % confidence interval of the mean of n
-// normal variables whose squares around their mean add up to squares; without end while
-// they are too few.
+// halfWidthT returns half the width of a time-uniform 95 % confidence interval: one that holds at
+// every look. It is of the mean of n normal variables, whose squares around their mean add up to
+// squares. It is infinite while they are too few.
 //
-// The mixture has the mean normal around the tested one, with expected times the variance,
-// and the scale's right Haar prior. With c² = 1/expected the ratio of its likelihoods is
+// The test of a mean compares its likelihood with a mixture of others. In the mixture the mean is
+// normal around the tested one, with expected times the variance. The scale has the right Haar
+// prior. With c² = 1/expected the ratio of the likelihoods is
 //
 //	sqrt(c² / (n + c²)) · ((squares + n d²) / (squares + n d² c² / (n + c²)))^(n/2)
 //
-// for a mean that is d away from the tested one. What it keeps below 1/alpha is the interval.
+// for a mean that is d away from the tested one. The interval is where this ratio is below 1/alpha.
 func halfWidthT(n, squares float64) float64 {
 	const c2 = 1.0 / expected
 	k := math.Pow((n+c2)/(c2*alpha*alpha), 1/n)

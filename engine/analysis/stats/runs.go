@@ -152,10 +152,13 @@ func (r *Runs) Compare(a, b int, margin float64) Comparison {
 	return c
 }
 
-// byRounds replaces c by what the rounds say that a and b have in common, unless they say even
-// less. The interval is at least as wide as that of the steps of all runs, with the correlation
-// that each run shows by itself, because two rounds may agree by chance. Missing steps and time
-// stay missing.
+// byRounds compares a and b by their rounds, and replaces c where that gives a narrower interval.
+// For each round it takes the logarithm of b's mean over a's. The interval is of the mean of these
+// logarithms.
+//
+// Two rounds may agree by chance. So the interval is at least as wide as that of the steps of all
+// runs, with the correlation that each run shows by itself. byRounds leaves c as it is where steps
+// or time are missing.
 func (r *Runs) byRounds(c *Change, a, b int, of func(*Stretch) *Level, margin float64) {
 	if c.Missing.What != Windows && c.Missing.What != Precision {
 		return

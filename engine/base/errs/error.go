@@ -16,11 +16,13 @@ import (
 //
 //	op object: reason; hint
 //
-// An Error with a Reason knows what failed and speaks for all that it wraps: its
-// Err is there for errors.Is and errors.As, and not printed. An Error without one
-// is context: it says what was being done when Err came. Its operation and object
-// are printed before Err's text, but where the next Error names the object too,
-// or does the same with a part of it; its hint is printed when no Error inside has one.
+// An Error with a Reason knows what failed. It speaks for all that it wraps: errors.Is
+// and errors.As find its Err, but Err is not printed.
+//
+// An Error without a Reason is context: it says what was being done when Err came. It
+// prints its operation and object, and then the text of Err. It leaves them out where the
+// next Error has the same object. It also does where the next Error has the same operation
+// and a part of the object. It prints its hint only where no Error inside has one.
 type Error struct {
 	Op     string `json:"operation"` // what was being done, as in "open session"
 	Object string `json:"object"`    // with what: a file, a device, a flag and its value

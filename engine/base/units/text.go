@@ -29,7 +29,8 @@ func Line(s string) string {
 }
 
 // Tail returns the end of a text in at most n characters, of which two are kept free for CutMark.
-// The end is what tells one path from another. cut reports whether anything was left out.
+// The end is what tells one path from another. cut reports whether anything was left out. n must be
+// at least 3: for a smaller one, Tail returns the whole of s.
 func Tail(s string, n int) (end string, cut bool) {
 	over := utf8.RuneCountInString(s) - n
 	if over <= 0 || n < 3 {

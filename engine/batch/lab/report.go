@@ -79,7 +79,7 @@ func (l *document) bottlenecks(d *markup.Document) {
 		d.Sentences(
 			fmt.Sprintf("The loader kept up with the device (under %s of the time were lost to data), so there was nothing to improve.", units.Prose.Percent(highly)),
 			fmt.Sprintf("To have something, **each read takes %s longer, on purpose**:", units.Prose.Time(int64(l.slower()))),
-			"what follows shows how a bottleneck is found and mended, and says nothing about this machine's storage.",
+			"what follows shows how a bottleneck is found and removed, and says nothing about this machine's storage.",
 			"--as-is, --data or --inject none leave it be.")
 		if m := l.stage(Probe).row(0); m != nil {
 			d.Line("- Without it: %s.", sweep.Text(m.First().Verdict.Text))

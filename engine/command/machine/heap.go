@@ -8,9 +8,9 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// LimitHeap sets the garbage collector so that the process stays within its plan: at most
-// garbageBytes of garbage while all that is planned is in use, and a Go heap within what the
-// process may hold beside the memory outside that heap.
+// LimitHeap sets the garbage collector so that the process stays within its plan. While all that is
+// planned is in use, there is at most garbageBytes of garbage, or a tenth of the heap if that is
+// more. The Go heap stays within what the process may hold beside the memory outside that heap.
 //
 // By default the garbage may grow to the size of what is in use, which no plan counts. Collecting
 // more often costs little: nearly all that is in use are spans and batches, which hold no
@@ -29,7 +29,8 @@ func (d *Device) LimitHeap(m trace.HostMemory) {
 	}
 }
 
-// garbageBytes is how many bytes of garbage there may be.
+// garbageBytes is how many bytes of garbage there may be. A large heap may have more: a tenth of
+// its size. A small one may have less: as much as its size.
 const garbageBytes = 48 << 20
 
 // gcPercent returns GOGC for a heap of that many bytes: the garbage that there may be, in percent

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// QuietInput returns a terminal at which nobody types, as large as the one that like is. Who
-// reads from it gets the end of the file, up to 1024 times. A script may ask it for its size
-// (stty size), which fails without a terminal. Closing master closes it.
+// QuietInput returns a terminal of like's size that has no input: up to 1024 reads get the end of
+// the file. A script may ask the terminal for its size (stty size), which would fail on anything
+// else. Closing master closes the terminal.
 func QuietInput(like *os.File) (master, input *os.File, err error) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -16,7 +16,7 @@ type content struct {
 	size vg.Length
 }
 
-// Plot implements plot.Plotter.
+// Plot implements gonum's plot.Plotter.
 func (c content) Plot(area draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&area)
 	for _, t := range p.Y.Tick.Marker.Ticks(p.Y.Min, p.Y.Max) {

@@ -232,7 +232,7 @@ func fold(s text.Style, t string, room vg.Length) string {
 // ticks marks an axis with about five round numbers.
 type ticks struct{}
 
-// Ticks implements plot.Ticker.
+// Ticks implements gonum's plot.Ticker.
 func (ticks) Ticks(from, to float64) (out []plot.Tick) {
 	if !(to > from) {
 		return nil

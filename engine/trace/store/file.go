@@ -30,7 +30,8 @@ import (
 const Ext = ".gpustall"
 
 // MaxStoredBytes is the most bytes of packed spans that one file keeps. Beyond it the oldest are
-// deleted, except those around the start of each segment. Steps are kept for ever.
+// deleted. Chunks around the start of a segment are kept longer, up to half of the limit. Steps are
+// kept for ever.
 const MaxStoredBytes = 64 << 20
 
 // Causes and kinds are stored by number in the spans and named here, so that a

@@ -20,8 +20,7 @@ type stepFile struct {
 	told bool   // the session's notes already say which steps are damaged
 }
 
-// step reads one row, and reports whether it is as it was written. In a file without checksums a
-// row that cannot be read is an error.
+// stepColumns lists the columns that step scans, in order.
 func (l *loader) stepColumns() string {
 	work := "work"
 	if !l.worked {

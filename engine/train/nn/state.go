@@ -23,7 +23,7 @@ type State struct {
 	weights device.Buffer
 	grads   device.Buffer
 	stats   device.Buffer
-	noise   device.Buffer // kernels.Noise: what dropout is drawn from
+	noise   device.Buffer // int32[kernels.NoiseLen]: seed and batch count that dropout draws from
 	sum     device.Buffer // accumulated gradients; empty until a plan accumulates
 	copy    device.Buffer // the weights in a 16-bit type; empty until a plan has one
 	slots   slots

@@ -1,7 +1,7 @@
 // Package safetensors reads and writes named tensors in Hugging Face's format
-// (https://github.com/huggingface/safetensors): the length of a header as a little-endian
-// uint64, the header in JSON, which says type, shape and place of each tensor, and their
-// bytes, little-endian, one tensor behind the other.
+// (https://github.com/huggingface/safetensors). A file begins with the length of its header, as a
+// little-endian uint64. The header is JSON and says the type, shape and place of each tensor. The
+// tensors' bytes follow, little-endian, one tensor after the other.
 package safetensors
 
 import (

@@ -1,7 +1,7 @@
 // Package records serves records of one fixed size without meaning, like those of MLPerf
 // Storage's workloads (https://mlcommons.org/benchmarks/storage). They come from a folder of
-// files, one record each, or are made in memory. They are always synthetic. With transform.Raw
-// the loader really moves their bytes.
+// files, one record each, or are made in memory. They are always synthetic. With
+// Transform the loader really moves their bytes.
 package records
 
 import (

@@ -130,7 +130,8 @@ class Plan:
         self.tell_most()
 
     def stays_at(self, workers, refused):
-        """Does the same where more were asked for, and says so in the script's output."""
+        """Notes how many workers can begin, as at_most does, where more were asked for. Also says so in the script's
+        output."""
         process.complain("num_workers stays at %d" % workers, "; ".join(filter(None, (str(refused), refused.hint))))
         self.at_most(workers, refused)
 

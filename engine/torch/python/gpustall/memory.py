@@ -67,7 +67,7 @@ class File:
             return False
 
     def read(self):
-        """Its beginning; None where the script has closed it."""
+        """Returns the file's first 64 bytes; None where the script has closed the file."""
         if not self.ours():
             self.fd = -1
             return None

@@ -33,8 +33,8 @@ def install(module):
 
 
 class _Warnings:
-    """The warnings module, as PyTorch's module sees it. A warning names the line that is stacklevel calls back.
-    Here, calls of gpustall do not count."""
+    """Stands for the warnings module in PyTorch's module. A warning names a line of a caller, and stacklevel says
+    how many calls back that is. gpustall adds calls in between, so warn does not count those."""
 
     @staticmethod
     def warn(message, category=None, stacklevel=1, **kwargs):

@@ -38,8 +38,9 @@ def refused(error, context):
 
 
 def unguarded(context):
-    """Returns a Refused where workers would run this training again; None where they would not. Workers that are
-    not forked import the main module. A script whose loader has no workers need not be safe for that."""
+    """Returns a Refused where new workers would run this training again, else None. A worker that is not forked
+    imports the script. That runs the training, unless it is under an if with __name__. A script whose loader has no
+    workers may lack that if."""
     main = sys.modules["__main__"]
     path, name = getattr(main, "__file__", None), getattr(getattr(main, "__spec__", None), "name", "")
     if method(context) == "fork" or path is None or name == "__main__" or name.endswith(".__main__"):

@@ -264,8 +264,9 @@ class Watch:
         self.first, self.trains = True, False
 
     def learns(self, loop):
-        """Something is learned with a batch that did not count as a step: later ones do. This batch becomes a
-        step too, without its wait. On a GPU it does not, since no event was recorded when its work began."""
+        """Notes that the script learns from this iterator's batches, which did not count as steps so far. Later
+        batches count. The present one becomes a step too, without its wait for data. On a GPU it stays uncounted,
+        since no event was recorded when its work began."""
         self.first = self.trains = True
         self.plan.learns()
         if loop.device is not None:

@@ -241,7 +241,8 @@ def _stock():
 
 
 def loop_of_stock(parent, iteration, started, script, failed, *args):
-    """Does the same for a worker of PyTorch's own iterator. The script has so many workers."""
+    """Runs PyTorch's worker loop, watched, in a worker of PyTorch's own iterator. script is how many workers the
+    script asked for; gpustall added those beyond them."""
     number, init = args[PARAMETERS.index("worker_id")], PARAMETERS.index("init_fn")
     info = Info(parent, iteration, number, failed if number >= max(1, script) else None)  # the first one has a shard
     info.started = started
@@ -251,7 +252,7 @@ def loop_of_stock(parent, iteration, started, script, failed, *args):
 
 
 def loop_of_other(plain, parent, iteration, started, *args):
-    """Does the same for a worker of a subclass's own iterator, whose worker loop is plain."""
+    """Runs plain, watched: the worker loop of a subclass's own iterator."""
     info = Info(parent, iteration, args[PARAMETERS.index("worker_id")])
     info.started = started
     _run(info, plain, args)
