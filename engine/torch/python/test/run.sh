@@ -4,6 +4,7 @@
 #
 #   run.sh            the oldest and the newest (make test-torch)
 #   run.sh all        those between as well (make test-torch-all)
+#   run.sh install    the environment of quick, in CI (.ci/test)
 #   run.sh quick      some of it, with a Python that has torch; in CI with the newest from PyPI; else says so (.ci/test)
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -35,6 +36,10 @@ installed() {
 }
 
 newest=$root/.cache/torch/newest/bin/python
+if [[ $what == install ]]; then # what quick needs, beforehand
+  [[ -z ${CI-} ]] || has "$base" || installed newest torch numpy || true
+  exit 0
+fi
 if [[ $what == quick ]]; then
   python=$base
   if ! has "$python"; then
