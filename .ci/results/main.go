@@ -1,5 +1,6 @@
 // Command results reads what "go test -json" prints, shows each package's result and
-// what failed, and adds a line to a file for each test that was skipped:
+// what failed, and adds a line to a file for each test that was skipped. Parts of one test that
+// were skipped for one reason share a line:
 //
 //	go test -json ./... | go run ./.ci/results SKIPPED
 //
@@ -30,6 +31,7 @@ func main() {
 		os.Exit(2)
 	}
 	printed := map[[2]string][]string{} // by package and test
+	parts := map[string]int{}           // skipped parts of a test, by the line that says so
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 64<<20)
 	for in.Scan() {
@@ -46,7 +48,9 @@ func main() {
 		case "output":
 			printed[test] = append(printed[test], e.Output)
 		case "skip":
-			if e.Test != "" {
+			if top, _, part := strings.Cut(e.Test, "/"); part {
+				parts[fmt.Sprintf("%s %s: %s", name, top, reason(printed[test]))]++
+			} else if e.Test != "" {
 				fmt.Fprintf(skipped, "%s %s: %s\n", name, e.Test, reason(printed[test]))
 			}
 			delete(printed, test)
@@ -66,13 +70,16 @@ func main() {
 		fmt.Fprintln(os.Stderr, "read the output of go test:", err)
 		os.Exit(2)
 	}
+	for line, n := range parts {
+		fmt.Fprintf(skipped, "%s (%d parts)\n", line, n)
+	}
 	if err := skipped.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
 }
 
-var place = regexp.MustCompile(`^\s+\w+_test\.go:\d+: `)
+var place = regexp.MustCompile(`^\s+\w+\.go:\d+: `)
 
 // reason is what a skipped test said last.
 func reason(lines []string) string {
