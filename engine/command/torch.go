@@ -137,8 +137,9 @@ func (t *torchRun) prepare(screen bool) (err error) {
 	if t.bridge, err = bridge.Open(); err != nil {
 		return err
 	}
-	if t.folder, err = placeForSessions(); err != nil && t.session == "" {
-		t.lost(err, "no session is written")
+	var missing error
+	if t.folder, missing = placeForSessions(); missing != nil && t.session == "" {
+		t.lost(missing, "no session is written")
 	}
 	if screen || t.json {
 		if t.log, err = t.openLog(); err != nil {
