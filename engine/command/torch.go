@@ -117,10 +117,15 @@ func runTorch(parent context.Context, o *options, args []string, plain bool) err
 	if err != nil {
 		t.lost(err, "the command is not touched by that")
 	}
-	if err = s.Err(); err != nil && t.summarised {
+	return t.ended(s)
+}
+
+// ended returns how the command ended, which the summary may have said already.
+func (t *torchRun) ended(s *script.Script) error {
+	if err := s.Err(); err != nil && t.summarised {
 		return cli.MarkSummarised(err)
 	}
-	return err
+	return s.Err()
 }
 
 // outlivesReaders makes a write that nobody reads an error, and no end of this process, until the
@@ -157,14 +162,9 @@ func placeForSessions() (string, error) {
 		if dir == cli.SessionDir() && cli.CheckSessionHome("") != nil {
 			continue
 		}
-		err := os.MkdirAll(dir, 0o700)
+		err := cli.MakeWritable(dir, 0o700)
 		if err == nil {
-			var probe *os.File
-			if probe, err = os.CreateTemp(dir, "probe-"); err == nil {
-				probe.Close()
-				_ = os.Remove(probe.Name())
-				return dir, nil
-			}
+			return dir, nil
 		}
 		failed = errors.Join(failed, err)
 	}
@@ -187,10 +187,7 @@ func (t *torchRun) unwatchedRun() error {
 	if t.json {
 		t.summarised = cli.WriteFailure(os.Stdout, cmp.Or[error](s.Err(), t.unseen())) == nil
 	}
-	if err = s.Err(); err != nil && t.summarised {
-		return cli.MarkSummarised(err)
-	}
-	return err
+	return t.ended(s)
 }
 
 // torchRun is the user's training, which is watched.

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -34,17 +35,22 @@ func takesSecret(arg string) bool {
 	return strings.HasPrefix(arg, "-") && !strings.ContainsAny(arg, "= ") && suspicious(strings.TrimLeft(arg, "-"))
 }
 
+// lazily compiles a pattern when it is first used: most commands mask nothing.
+func lazily(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
+}
+
 // A pair is a name and its value: --hf-token=..., HF_TOKEN=..., "api_key": "...", ?sig=...
-var pair = regexp.MustCompile(`([A-Za-z][A-Za-z0-9_.\-]*)(["']?\s*[=:]\s*["']?)([^\s"'&,;{}\[\]]+)`)
+var pair = lazily(`([A-Za-z][A-Za-z0-9_.\-]*)(["']?\s*[=:]\s*["']?)([^\s"'&,;{}\[\]]+)`)
 
 // user is the part of a URL that names a user, and mostly has a password.
-var user = regexp.MustCompile(`([a-z][a-z0-9+.\-]*://)[^/\s@"']+@`)
+var user = lazily(`([a-z][a-z0-9+.\-]*://)[^/\s@"']+@`)
 
 // bearer is a header that carries a secret.
-var bearer = regexp.MustCompile(`(?i)\b(bearer|basic|token)(\s+)([A-Za-z0-9._~+/\-]{12,}=*)`)
+var bearer = lazily(`(?i)\b(bearer|basic|token)(\s+)([A-Za-z0-9._~+/\-]{12,}=*)`)
 
 // shapes are secrets that say by themselves what they are.
-var shapes = regexp.MustCompile(`\b(` + strings.Join([]string{
+var shapes = lazily(`\b(` + strings.Join([]string{
 	`hf_[A-Za-z0-9]{16,}`,                                        // Hugging Face
 	`sk-[A-Za-z0-9_\-]{16,}`,                                     // OpenAI and others
 	`gh[pousr]_[A-Za-z0-9]{20,}`,                                 // GitHub
@@ -63,11 +69,11 @@ var shapes = regexp.MustCompile(`\b(` + strings.Join([]string{
 
 // Text returns a text without its secrets.
 func Text(text string) string {
-	text = user.ReplaceAllString(text, "${1}"+Hidden+"@")
-	text = bearer.ReplaceAllString(text, "${1}${2}"+Hidden)
-	text = shapes.ReplaceAllString(text, Hidden)
-	return pair.ReplaceAllStringFunc(text, func(found string) string {
-		m := pair.FindStringSubmatch(found)
+	text = user().ReplaceAllString(text, "${1}"+Hidden+"@")
+	text = bearer().ReplaceAllString(text, "${1}${2}"+Hidden)
+	text = shapes().ReplaceAllString(text, Hidden)
+	return pair().ReplaceAllStringFunc(text, func(found string) string {
+		m := pair().FindStringSubmatch(found)
 		name, sign, value := m[1], m[2], m[3]
 		if strings.HasPrefix(value, "//") || !certain(name) && !(suspicious(name) && random(value)) {
 			return name + sign + Text(value)
@@ -123,10 +129,10 @@ func certain(name string) bool {
 	return false
 }
 
-// textTokens are what a token of text is called, which is none of access: --pad-token.
+// textTokens come before "token" in names of tokens of text: --pad-token.
 var textTokens = []string{"pad", "eos", "bos", "unk", "sep", "cls", "mask", "special", "image", "video", "audio", "start", "end", "stop", "begin", "per", "next", "last", "first", "new", "max", "min", "decoder", "forced", "prefix", "placeholder", "trigger"}
 
-// secretKeys are what a key of access is called: --api-key.
+// secretKeys come before "key" in names of keys that give access: --api-key.
 var secretKeys = []string{"api", "access", "secret", "private", "account", "storage", "encryption", "signing", "ssh", "auth", "wandb", "comet", "neptune", "openai", "anthropic", "license", "shared", "master", "subscription"}
 
 // suspicious reports whether the value of a name is a secret if it also looks like one.

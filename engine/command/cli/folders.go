@@ -32,6 +32,19 @@ func CheckHome(what, variable, otherwise string) error {
 	return errs.New("find the folder of", what, fmt.Sprintf("neither HOME nor %s is set", variable), "set one of them, or "+otherwise)
 }
 
+// MakeWritable makes a folder, if it is missing, and reports why no file can be made in it.
+func MakeWritable(dir string, mode os.FileMode) error {
+	if err := os.MkdirAll(dir, mode); err != nil {
+		return err
+	}
+	probe, err := os.CreateTemp(dir, ".probe")
+	if err != nil {
+		return err
+	}
+	_ = probe.Close()
+	return os.Remove(probe.Name())
+}
+
 // CheckSessionHome is CheckHome for SessionDir.
 func CheckSessionHome(otherwise string) error {
 	return CheckHome("sessions", StateVariable, otherwise)

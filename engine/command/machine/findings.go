@@ -105,13 +105,8 @@ func directories() []finding {
 		f, hint := finding{"ok", d.what, d.path}, "; set "+d.variable+" to a folder that can be written to"
 		if err := cli.CheckHome(d.what, d.variable, "name files with --session and --data"); err != nil {
 			f = finding{"bad", d.what, err.Error()}
-		} else if err := os.MkdirAll(d.path, d.mode); err != nil {
+		} else if err := cli.MakeWritable(d.path, d.mode); err != nil {
 			f = finding{"bad", d.what, err.Error() + hint}
-		} else if t, err := os.CreateTemp(d.path, ".probe"); err != nil {
-			f = finding{"bad", d.what, err.Error() + hint}
-		} else {
-			_ = t.Close()
-			_ = os.Remove(t.Name())
 		}
 		out = append(out, f)
 	}

@@ -60,7 +60,7 @@ func punch(log *os.File, from int64) int64 {
 	return to
 }
 
-// closeUp moves the tail of a log up to its head, where something was given back between them.
+// closeUp moves the tail of a log up to its head, if space between them was given back.
 func closeUp(log *os.File, from int64) {
 	info, err := log.Stat()
 	if err != nil || from <= logHead {
@@ -73,6 +73,7 @@ func closeUp(log *os.File, from int64) {
 	if _, err := unix.FcntlInt(log.Fd(), unix.F_SETFL, flags&^unix.O_APPEND); err != nil {
 		return // what is written would go to the end
 	}
+	defer func() { _, _ = unix.FcntlInt(log.Fd(), unix.F_SETFL, flags) }() // a process of the script's may live on
 	said := fmt.Sprintf("\n... gpustall left out %d bytes here: the log keeps the first and the last of what is printed ...\n", from-logHead)
 	at := int64(logHead)
 	if _, err := unix.Pwrite(int(log.Fd()), []byte(said), at); err != nil {
