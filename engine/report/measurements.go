@@ -92,7 +92,7 @@ func (m *measurements) steps(d *markup.Document) {
 			cells[6] = units.Prose.Time(r.Breakdown.Wait / int64(r.Steps))
 		}
 		t := m.s.Tally(r.Segment.Index)
-		if v, _, n := m.s.GaugeOver("nvml_util", t.Start, t.End); n >= 2 {
+		if v, _, n := m.s.GaugeOver(trace.GaugeKernels, t.Start, t.End); n >= 2 {
 			cells[7], driver = units.Prose.Percent(v/100), true
 		}
 		if f, ok := attribution.MFUOf(m.s, &r.Segment); ok {

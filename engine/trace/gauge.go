@@ -32,6 +32,10 @@ const (
 	GaugeDiskOurs    = "host_disk_ours"    // bytes/s read from storage for this process
 )
 
+// GaugeKernels is the share of the time, in percent, in which the GPU ran at least one kernel, as
+// NVML samples it.
+const GaugeKernels = "nvml_util"
+
 // What NVIDIA's driver says lowers the GPU's clock, 0 or 100 (nvmlClocksEventReasons).
 const (
 	GaugeHot         = "nvml_hot"

@@ -22,6 +22,9 @@ type Rank struct {
 	Core      int64 // ns of Body in which the loop's thread was on a core, and ...
 	Waiting   int64 // ... in which it was ready to run and had none; both 0 where that is not measured
 
+	Device   int64 // ns in which its GPU had one of its steps; 0 where there is none
+	Followed int64 // ns of Device, of steps that the GPU ended about when the loop had enqueued them
+
 	Aside     int64 // ns of loops that do not train, such as an evaluation, and ...
 	AsideWait int64 // ... the part of Aside in which they waited for data
 }
@@ -78,6 +81,8 @@ var rankCounts = []struct {
 	{"optimizer_ns", func(k *Rank) *int64 { return &k.Optimizer }},
 	{"core_ns", func(k *Rank) *int64 { return &k.Core }},
 	{"waiting_ns", func(k *Rank) *int64 { return &k.Waiting }},
+	{"device_ns", func(k *Rank) *int64 { return &k.Device }},
+	{"followed_ns", func(k *Rank) *int64 { return &k.Followed }},
 	{"aside_ns", func(k *Rank) *int64 { return &k.Aside }},
 	{"aside_wait_ns", func(k *Rank) *int64 { return &k.AsideWait }},
 }

@@ -117,7 +117,7 @@ func (p *Picture) Compute(s *trace.Snapshot, at int64) {
 	}
 	p.history()
 
-	p.nvml = last(s.Gauges["nvml_util"], at)
+	p.nvml = last(s.Gauges[trace.GaugeKernels], at)
 	for i := range driverGauges {
 		p.driver[i] = last(s.Gauges[driverGauges[i].gauge], at)
 	}

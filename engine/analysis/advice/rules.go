@@ -242,6 +242,9 @@ func surer(out []Finding, o *others) {
 	}
 }
 
+// enqueueLess is what helps a training in PyTorch whose kernels are enqueued too slowly.
+const enqueueLess = "enqueue less: torch.compile fuses kernels and mode=\"reduce-overhead\" captures them as a graph, or take larger batches"
+
 // deviceRules are about what is not the loader's: copies, launches, waits for results, and gaps
 // without a recorded cause.
 var deviceRules = []Rule{
@@ -289,7 +292,7 @@ var deviceRules = []Rule{
 			Evidence: "the host does not enqueue as fast as the device computes", Share: s.time.share(trace.GroupLaunch),
 		}
 		if s.session.imported() {
-			f.Remedy = "enqueue less: torch.compile fuses kernels and mode=\"reduce-overhead\" captures them as a graph, or take larger batches"
+			f.Remedy = enqueueLess
 		}
 		own, loads := ownLoading(s)
 		return f, !loads || 2*own.Share < f.Share // else it is the loop's own loading that takes the time

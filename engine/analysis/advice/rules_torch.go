@@ -19,6 +19,7 @@ var torchRules = []Rule{
 	{Name: "torch threads", Check: torchThreads},
 	{Name: "threads of workers", Group: trace.GroupData, Check: workerThreads},
 	{Name: "collating", Group: trace.GroupData, Check: collating},
+	{Name: "launching", Check: launching},
 	{Name: "worker memory", Check: workerMemory},
 	{Name: "watched loop", Check: watchedLoop},
 	{Name: "cheap batches", Group: trace.GroupData, Last: true, Check: cheapBatches},
@@ -78,6 +79,19 @@ func workerThreads(s *situation) (f Finding, ok bool) {
 		f.Evidence = join(f.Evidence, s.host.String()+", so that it may gain little here")
 	}
 	return f, known && s.loader.workers > 1 && s.loader.computing() && more >= s.host.All/10
+}
+
+// launching is for a GPU that runs kernels in little of the time in which it has a step, because the
+// script enqueues them too slowly.
+func launching(s *situation) (f Finding, ok bool) {
+	kernels, known := s.script.kernels()
+	f = Finding{
+		Remedy: enqueueLess,
+		Evidence: fmt.Sprintf("the GPU ends a step as soon as the script has enqueued it, and runs kernels %s of the time, as NVML samples it",
+			units.Prose.Percent(kernels)),
+		Share: s.time.Utilisation() - kernels,
+	}
+	return f, known && f.Share >= launchBound
 }
 
 // heavyWorker is how much memory of its own, in bytes, a worker must have for the data set, or

@@ -89,6 +89,40 @@ var torchCases = []ruleCase{
 	{"more workers", true, wait(trace.CauseTransform), "num_workers=1", together(onTorch("4"), did(trace.Rank{Wait: 50, Other: 45, Body: 50})), "num_workers 4", "90.0 % of the waiting is for another DataLoader"},
 	{"rest of the script", false, nil, "num_workers=1", together(onTorch("1"), cpuDevice, did(trace.Rank{Body: 100, Backward: 60})), "", "the loader keeps up"},
 	{"rest of the script", false, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 100, Backward: 8})), "", "the loader keeps up"},
+	{"launching", true, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 100, Device: 99, Followed: 95}), gauge(trace.GaugeKernels, 15)), "",
+		"torch.compile fuses kernels and mode=\"reduce-overhead\" captures them as a graph, or take larger batches: the GPU ends a step as soon as the script has enqueued it, and runs kernels 15.0 % of the time, as NVML samples it"},
+	{"launching", false, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 100, Device: 99, Followed: 95}), gauge(trace.GaugeKernels, 80)), "", "the loader keeps up"},
+	{"launching", false, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 100, Device: 99, Followed: 40}), gauge(trace.GaugeKernels, 15)), "", "the loader keeps up"},
+	{"launching", false, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 100, Device: 99, Followed: 95})), "", "the loader keeps up"},
+}
+
+// TestLaunching: a GPU that ends each step as soon as it was enqueued is called launch-bound where
+// NVML tells that it runs few kernels. Where NVML does not tell, the verdict says what may be.
+func TestLaunching(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		stall   map[trace.Cause]int64
+		kernels float64 // percent; negative where NVML does not tell
+		follows int64   // of 99 hundredths
+		want    string
+	}{
+		{"few kernels", nil, 15, 95, "launch-bound: the device is empty 85.0 % of the time while its work is enqueued and begun"},
+		{"many kernels", nil, 90, 95, "device-bound: the device has a step 100 % of the time and does not wait"},
+		{"the GPU is behind", nil, 15, 20, "device-bound: the device computes 100 % of the time and does not wait"},
+		{"unknown", nil, -1, 95, "device-bound: the device has a step 100 % of the time and ends each as soon as the script has enqueued it, so that launching may be what takes it, and does not wait"},
+		{"and some waiting", little, 15, 95, "launch-bound: "},
+		{"and more waiting", map[trace.Cause]int64{trace.CauseTransform: 60}, 1, 95, "input-bound: "},
+	} {
+		s := uniform(60, c.stall, set("num_workers", "1"))
+		together(onTorch("1"), did(trace.Rank{Body: 100, Device: 99, Followed: c.follows}))(s)
+		if c.kernels >= 0 {
+			gauge(trace.GaugeKernels, c.kernels)(s)
+		}
+		slow(s)
+		if v := judge(s, s.Recent).Verdict; !strings.HasPrefix(v.Text, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, v.Text, c.want)
+		}
+	}
 }
 
 // little of the time that workers could save.
@@ -96,7 +130,7 @@ var little = map[trace.Cause]int64{trace.CauseTransform: 20}
 
 // did says how the script's loop did, in hundredths of the time.
 func did(k trace.Rank) func(*trace.Snapshot) {
-	count := map[string]int64{"steps": 1, "wait_ns": k.Wait, "other_ns": k.Other, "body_ns": k.Body, "backward_ns": k.Backward, "optimizer_ns": k.Optimizer, "core_ns": k.Core, "aside_ns": k.Aside, "aside_wait_ns": k.AsideWait}
+	count := map[string]int64{"steps": 1, "wait_ns": k.Wait, "other_ns": k.Other, "body_ns": k.Body, "backward_ns": k.Backward, "optimizer_ns": k.Optimizer, "core_ns": k.Core, "device_ns": k.Device, "followed_ns": k.Followed, "aside_ns": k.Aside, "aside_wait_ns": k.AsideWait}
 	var all []func(*trace.Snapshot)
 	for name, v := range count {
 		all = append(all, gaugeUntil("rank_0_"+name, 0, 0), func(s *trace.Snapshot) {

@@ -35,6 +35,25 @@ func (p *script) untrained() string {
 	return fmt.Sprintf(", %s of %s a step in %s", each(k.Body-k.Backward-k.Optimizer), each(k.Wait+k.Body), in)
 }
 
+// launchBound is the share of the time from which a GPU is launch-bound that has a step and runs no
+// kernel. NVML's samples are too rough for less.
+const launchBound = 0.3
+
+// follows reports whether the GPU ended nearly all steps as soon as the script had enqueued them. The
+// script then takes as long to enqueue a step as the GPU takes for it, or it waits for the GPU itself.
+func (p *script) follows() bool {
+	k, known := p.loop()
+	return known && k.Device > 0 && float64(k.Followed) >= 0.8*float64(k.Device)
+}
+
+// kernels is the share of the time in which a GPU that follows the script runs a kernel; false where
+// it does not follow, or NVML does not tell, or tells of much besides the steps.
+func (p *script) kernels() (share float64, known bool) {
+	share, known = p.session.gauge(trace.GaugeKernels)
+	k, _ := p.loop()
+	return share / 100, known && p.follows() && 10*k.Aside <= k.Time
+}
+
 // elsewhere is how many ranks are on other machines, and how many there are in all; 0 where that is
 // not known.
 func (p *script) elsewhere() (ranks, all int) {

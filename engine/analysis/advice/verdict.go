@@ -89,6 +89,9 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats,
 	c.time.settling, v.Epochs = settling, settling.judged()
 	v.Starved, v.Queue = c.host.starved, c.loader.queue()
 	v.classify(&c.time.Breakdown)
+	if f, ok := launching(c); ok && (v.Group == trace.GroupNone || f.Share > v.Share) {
+		v.Group, v.Class, v.Share, v.Dominant, v.Moderate = trace.GroupLaunch, trace.GroupLaunch.Info().Class, f.Share, trace.CauseLaunch, false
+	}
 	if v.Group == trace.GroupNone {
 		switch {
 		case c.profile.unseen():
@@ -158,10 +161,15 @@ func (v *Verdict) describe(s *situation) {
 			t.WriteString("what the device did is not in the trace; the host works ")
 		case s.script.scripted():
 			t.WriteString("the script is busy ")
+		case s.script.follows():
+			t.WriteString("the device has a step ")
 		default:
 			t.WriteString("the device computes ")
 		}
 		fmt.Fprintf(&t, "%s of the time", units.Prose.Percent(v.Share))
+		if _, known := s.script.kernels(); s.script.follows() && !known {
+			t.WriteString(" and ends each as soon as the script has enqueued it, so that launching may be what takes it,")
+		}
 		if text := s.script.untrained(); text != "" {
 			t.WriteString(text + ",")
 		}

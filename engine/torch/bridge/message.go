@@ -39,7 +39,7 @@ type Hello struct {
 	Threads int      `json:"threads"`
 	Policy  string   `json:"wait_policy"` // OMP_WAIT_POLICY; empty where it is not set
 	CUDA    string   `json:"cuda"`        // the GPU's name; empty without one
-	UUID    string   `json:"uuid"`        // NVML's name of the GPU; empty where PyTorch does not tell
+	UUID    string   `json:"uuid"`        // the GPU's, 8-4-4-4-12 hexadecimal digits; empty where PyTorch does not tell
 	Stand   bool     `json:"stand_in"`    // the GPU is a test's stand-in
 	Other   string   `json:"other"`       // the kind of an accelerator other than CUDA's; empty without one
 }

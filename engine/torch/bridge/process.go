@@ -84,6 +84,7 @@ func (p *process) hear(m *message) {
 // loop takes a record of the loop.
 func (p *process) loop(rec *record) {
 	if rec.Kind == kindDevice {
+		p.totals.computed(rec)
 		p.steps.computed(rec)
 		return
 	}

@@ -127,7 +127,7 @@ func TestOnGPU(t *testing.T) {
 	const ms = 1_000_000
 	b, p, end := sole(t)
 	seen := message{Type: "device", T: 2*20*ms + 6*ms, Step: 2, Script: true}
-	seen.CUDA, seen.UUID = "NVIDIA H100", "GPU-1"
+	seen.CUDA, seen.UUID = "NVIDIA H100", "0000-1"
 	for step := range int32(7) {
 		at := int64(step) * 20 * ms
 		rec := record{Iteration: 1, Step: step, Batch: step, Flags: flagTrain, Core: -1, Waiting: -1, Sample: -1}
@@ -169,7 +169,7 @@ func TestOnGPU(t *testing.T) {
 		}
 	}
 	b.view.show(p.facts)
-	if uuid, used := b.GPU(); uuid != "GPU-1" || !used {
+	if uuid, used := b.GPU(); uuid != "0000-1" || !used {
 		t.Errorf("the GPU is %q, used %v", uuid, used)
 	}
 	if spec := knob.SpecOf(snap.Meta.Specs, "pin_memory"); spec == nil || spec.NoEffect != "" {

@@ -73,7 +73,7 @@ func TestAsked(t *testing.T) {
 	for i := range 5 {
 		say("hello", map[string]any{"pid": 42, "rank": -1, "world": -1})
 		say("batch", map[string]any{"tensors": 2, "bytes": i})
-		say("device", map[string]any{"cuda": "NVIDIA H100", "uuid": fmt.Sprint("GPU-", i)})
+		say("device", map[string]any{"cuda": "NVIDIA H100", "uuid": fmt.Sprint("0000-", i)})
 		now = monotonic()
 		w.write(record{Kind: kindNext, Start: now, End: now + 1, Flags: flagTrain, Step: int32(i + 1), Batch: int32(i + 1)})
 		<-b.Polled
@@ -83,7 +83,7 @@ func TestAsked(t *testing.T) {
 	if err := c.Stop(trace.Outcome{Status: "finished"}); err != nil {
 		t.Fatal(err)
 	}
-	if uuid, used := b.GPU(); uuid != "GPU-4" || !used {
+	if uuid, used := b.GPU(); uuid != "0000-4" || !used {
 		t.Errorf("the GPU is %q, used %v", uuid, used)
 	}
 }

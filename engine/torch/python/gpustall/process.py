@@ -147,7 +147,7 @@ def _gpu():
             uuid = getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", None)
     except Exception:
         pass
-    return dict(cuda=cuda, uuid=None if uuid is None else "GPU-" + str(uuid))
+    return dict(cuda=cuda, uuid=None if uuid is None else str(uuid))
 
 
 def _ranks():
