@@ -64,6 +64,31 @@ class DeviceTest(unittest.TestCase):
         gaps = sorted(self.idle(loop))
         self.assertLess(gaps[len(gaps) // 2], 0.002)
 
+    def test_clocks_that_drift_apart(self):
+        """Times stay on the host's clock, also past a new anchor and where the GPU is seldom idle."""
+        for drift in (0.01, -0.01):
+            cuda, loop = StandIn(), Loop()
+            cuda.drift = drift
+            kept, device.RENEW = device.RENEW, 600_000_000
+            try:
+                timer, ended = device.Device(loop, cuda), []
+                for step in range(300):
+                    timer.begins(step)
+                    cuda.work(5_000_000)
+                    ended.append(cuda.until)
+                    timer.ends(step)
+                    if step % 20 == 0:  # now and then the loop waits for data
+                        time.sleep(max(0, (cuda.until - now()) / 1e9) + 0.01)
+                    else:
+                        time.sleep(0.0049)
+                time.sleep(max(0, (cuda.until - now()) / 1e9) + 0.01)
+                timer.resolve()
+            finally:
+                device.RENEW = kept
+            off = sorted(abs(end - at) for (_, _, end), at in zip(loop.spans[60:], ended[60:]))
+            self.assertLess(off[len(off) // 2], 4_000_000)  # 1 % of 1.5 s would be 15 ms
+
+
     def test_nothing_waits(self):
         """A device that hangs costs no more than the oldest steps' times."""
         cuda, loop = StandIn(), Loop()
