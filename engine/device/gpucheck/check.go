@@ -93,9 +93,7 @@ func (c *check) all(ctx context.Context, parts []part) (err error) {
 		return fmt.Errorf("make the driver's cache: %w", err)
 	}
 	c.runs = map[string]*training{}
-	parts = slices.DeleteFunc(parts, func(p part) bool { // the device is always asked
-		return p.name != "device" && len(c.only) > 0 && !slices.Contains(c.only, p.name)
-	})
+	parts = slices.DeleteFunc(parts, func(p part) bool { return !c.wants(p.name) })
 	started := time.Now()
 	c.report = report{Type: "gpu-check", Version: version, Started: started.UTC().Truncate(time.Second), Quick: c.quick}
 	for i, p := range parts {
@@ -135,6 +133,14 @@ func (c *check) all(ctx context.Context, parts []part) (err error) {
 		return fmt.Errorf("%d of %d parts failed; the table above says why", failed, len(c.report.Parts))
 	}
 	return nil
+}
+
+// wants reports whether a part has its turn. The device is always asked, and PyTorch is looked for where
+// a part measures it.
+func (c *check) wants(part string) bool {
+	return part == "device" || len(c.only) == 0 || slices.ContainsFunc(c.only, func(name string) bool {
+		return name == part || part == "torch" && strings.HasPrefix(name, "torch-")
+	})
 }
 
 // one runs a part under its limit; a panic is its failure.

@@ -249,3 +249,13 @@ func TestUsage(t *testing.T) {
 		}
 	}
 }
+
+// TestWants: a part that needs what another finds brings that one along.
+func TestWants(t *testing.T) {
+	c := &check{only: []string{"torch-eager", "ops"}}
+	for part, want := range map[string]bool{"device": true, "torch": true, "torch-eager": true, "ops": true, "torch-compile": false, "probe": false} {
+		if c.wants(part) != want {
+			t.Errorf("-only torch-eager,ops wants %s: %v", part, !want)
+		}
+	}
+}

@@ -89,13 +89,25 @@ func (g *gpm) read(out []Gauge) []Gauge {
 	if g.lib.GpmMetricsGet(&get) != nvml.SUCCESS {
 		return out
 	}
-	for i, m := range gpmMetrics {
+	counted := gpmMetrics
+	if uncounted(&get) {
+		counted = gpmMetrics[:1]
+	}
+	for i, m := range counted {
 		v := get.Metrics[i]
 		if nvml.Return(v.NvmlReturn) == nvml.SUCCESS && !math.IsNaN(v.Value) {
 			out = append(out, Gauge{m.name, v.Value * m.factor})
 		}
 	}
 	return out
+}
+
+// uncounted reports whether the driver counts nothing but the SMs' activity, the first of the metrics,
+// and yet claims to: SMs that are active have warps, so occupancy is not 0. Driver 580 did so on an
+// H100 in a virtual machine.
+func uncounted(get *nvml.GpmMetricsGetType) bool {
+	activity, occupancy := &get.Metrics[0], &get.Metrics[1]
+	return activity.NvmlReturn == uint32(nvml.SUCCESS) && activity.Value > 0 && occupancy.Value == 0
 }
 
 func (g *gpm) close() {

@@ -104,6 +104,30 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestGPMCountsActivityAlone: metrics that the driver gives as 0 beside active SMs are not reported.
+func TestGPMCountsActivityAlone(t *testing.T) {
+	lib := library(gpu(1))
+	lib.GpmMetricsGetFunc = func(g *nvml.GpmMetricsGetType) nvml.Return {
+		g.Metrics[0].Value = 80
+		return nvml.SUCCESS
+	}
+	s, err := openUUID(lib, whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	readings(s)
+	got := readings(s)
+	if got[SMActivity] != 80 {
+		t.Errorf("SM activity %v, want 80", got[SMActivity])
+	}
+	for _, name := range []string{SMOccupancy, TensorUtil, DRAMUtil, GPMPCIeRx, GPMPCIeTx} {
+		if v, ok := got[name]; ok {
+			t.Errorf("%s was reported as %v", name, v)
+		}
+	}
+}
+
 // go-nvml's question about GPM is refused by real libraries for its version (its
 // issue 168). Samples are then tried.
 func TestGPMVersionMismatch(t *testing.T) {
