@@ -20,10 +20,13 @@ from torch._utils import ExceptionWrapper
 from torch.utils.data import _utils
 from torch.utils.data import dataloader as stock
 
-from gpustall import fetching, pinning, process, ring, starting, worker
+from gpustall import fetching, pinning, process, ring, starting, trial, worker
 from gpustall.control import SEQUENCE
 
 now = process.now
+
+# The least time, in ns, without a batch after which workers that were added are given up.
+HANG = 15_000_000_000
 
 
 def unknown(module):
@@ -110,11 +113,12 @@ _HOLDER = "dataset_holder" in inspect.signature(_utils.worker._worker_loop).para
 class _Batch:
     """A batch that a worker was sent for and that is not delivered yet."""
 
-    __slots__ = ("worker", "data", "here", "size", "stale", "index")
+    __slots__ = ("worker", "data", "here", "size", "stale", "index", "failure")
 
     def __init__(self, worker, size, index):
         self.worker, self.size = worker, size
-        self.index = index  # kept where another worker may have to load it
+        self.index = index  # kept where it may have to be loaded elsewhere
+        self.failure = None  # what a worker that the script has not said when it could not load it
         self.data, self.here, self.stale = None, False, False
 
 
@@ -175,6 +179,8 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         self._knobs = None
         self._sent = 0
         self._batches = collections.OrderedDict()  # in the order of the sampler
+        self._orphans = []  # numbers of batches that this process loads, since no worker does
+        self._usual = 0.0  # ns that the loop usually waited for a batch
         self._arrived = collections.deque()  # numbers of batches, in the order of arrival
         self._exhausted = False
         self._shutdown = False
@@ -209,6 +215,9 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         for number in [n for n, b in self._batches.items() if b.here]:
             del self._batches[number]
         self._arrived.clear()
+        for number in self._orphans:
+            del self._batches[number]
+        self._orphans.clear()
         self._exhausted = False
         self._turn = 0
         self._look()
@@ -284,7 +293,8 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         if self._watched:
             handling._remove_worker_pids(id(self))
             self._watched = False
-        pids = tuple(w.process.pid for w in self._crew + self._leavers)
+        # Where a worker dies that the script has not, the training goes on without it.
+        pids = tuple(w.process.pid for w in self._crew + self._leavers if not self._added(w))
         if pids:
             handling._set_worker_pids(id(self), pids)
             handling._set_SIGCHLD_handler()
@@ -333,8 +343,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         w = self._choose() if len(self._crew) > 1 else self._crew[0]
         number = self._sent
         self._sent += 1
-        spare = self._init_fn is not None and w.number >= self._plan.script["num_workers"]
-        self._batches[number] = _Batch(w, len(index) if isinstance(index, (list, tuple)) else -1, index if spare else None)
+        self._batches[number] = _Batch(w, len(index) if isinstance(index, (list, tuple)) else -1, index if self._added(w) else None)
         w.queue.put((number, index))
         w.owes += 1
         return True
@@ -361,7 +370,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
                 self._fill()
             if not self._batches:
                 return self._inline()
-            number = self._receive()
+            number = self._adopt() if self._orphans else self._receive()
         batch = self._batches.pop(number)
         if not self._exhausted and len(self._batches) < self._prefetch_factor * len(self._crew):
             self._fill()
@@ -417,7 +426,8 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
                 process.complain("what the loop loads itself is not watched", error)
             self._fetcher = fetcher
         self._task.index = number
-        data = self._fetcher.fetch(index)
+        tried = self._plan.trial()
+        data = self._fetcher.fetch(index) if tried is None else tried.load(self, self._fetcher, index)
         return pinning.pin(data, getattr(self, "_pin_memory_device", None) or pinning.device()) if self._pin_memory else data
 
     def _end(self):
@@ -430,7 +440,9 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         number, data = self._get()
         if number is None:  # the end of a pinning thread
             return None
-        batch = self._batches[number]
+        batch = self._batches.get(number)
+        if batch is None:  # of a worker that was ended, and loaded elsewhere
+            return None
         batch.worker.owes -= 1
         if batch.worker.retired:
             self._bury()
@@ -438,10 +450,17 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             del self._batches[number]
             self._fill()
             return None
-        if batch.worker.unfit or isinstance(data, ExceptionWrapper) and data.exc_type is worker.Unfit:
+        failed = data if isinstance(data, ExceptionWrapper) else None
+        if batch.worker.unfit or failed is not None and failed.exc_type is worker.Unfit:
             data = self._elsewhere(number, batch, data)
             if data is None:
                 return None
+        elif failed is not None and batch.index is not None and self._added(batch.worker):
+            batch.failure = failed.exc_msg.strip()
+            self._hand_over(number, batch)
+            return None
+        elif batch.failure is not None and failed is None and any(map(self._added, self._crew)):
+            self._without_added("a worker failed with a batch that another could load", starting.USABLE, batch.failure)
         batch.data, batch.here = data, True
         if self._in_order and number == next(iter(self._batches)):
             return number
@@ -470,7 +489,92 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         batch.worker.owes += 1
         return None
 
+    def _added(self, w):
+        """Whether the script has no such worker."""
+        return w.number >= self._plan.script["num_workers"]
+
+    def _hand_over(self, number, batch):
+        """Has a batch loaded where the script would have it loaded: by a worker of its own, or here."""
+        own = [w for w in self._crew if not w.unfit and not self._added(w)]
+        if not own:
+            self._orphans.append(number)
+            self._orphans.sort()
+            return
+        batch.worker = min(own, key=lambda w: w.owes)
+        batch.worker.queue.put((number, batch.index))
+        batch.worker.owes += 1
+
+    def _adopt(self):
+        """Loads the first batch that no worker loads, when its turn has come. Returns the number of the batch to
+        deliver now; None where that has not arrived. If it cannot be loaded here either, the script would fail too."""
+        number = self._orphans[0]
+        first = next(n for n, b in self._batches.items() if not b.stale)
+        if self._in_order and number != first:
+            return self._receive()
+        del self._orphans[0]
+        batch = self._batches[number]
+        try:
+            batch.data = self._load(number, batch.index)
+        except BaseException:
+            del self._batches[number]
+            raise
+        batch.here = True
+        if batch.failure is not None and any(map(self._added, self._crew)):
+            self._without_added("a worker failed with a batch that the loop could load", starting.USABLE, batch.failure)
+        self._arrived.append(number)
+        return self._ready()
+
+    def _without_added(self, reason, hint, failure=None, kill=False):
+        """Goes back to the script's own workers. Batches of the others are loaded elsewhere, if those are ended."""
+        most = self._plan.script["num_workers"]
+        added = [w for w in self._crew + self._leavers if self._added(w)]
+        if failure:
+            reason = "%s: %s" % (reason, failure.splitlines()[-1])
+            process.say("this is what the worker said:\n" + failure)
+        self._crew = [w for w in self._crew if w not in added]
+        self._leavers = [w for w in self._leavers if w not in added] + added
+        for w in added:
+            w.retired = True
+        self._plan.stays_at(most, starting.Refused(reason, hint))
+        if kill:
+            for w in added:
+                w.process.kill()
+                w.process.join(1)
+                self._leavers.remove(w)
+                self._gone.append(w)
+            for number, batch in list(self._batches.items()):
+                if batch.worker not in added or batch.here or number in self._orphans:
+                    continue
+                if batch.stale:
+                    del self._batches[number]
+                else:
+                    self._hand_over(number, batch)
+        self._look()
+        self._bury()
+        self._tell_signals()
+
+    def _lost(self, waited):
+        """Goes back to the script's own workers where those that were added bring nothing, or have ended. Reports
+        whether it did."""
+        added = [w for w in self._crew + self._leavers if self._added(w)]
+        dead = [w for w in added if not w.process.is_alive()]
+        if dead:
+            self._without_added("a worker ended " + trial.ended(dead[0].process.exitcode), starting.USABLE, kill=True)
+        elif added and waited > max(HANG, 10 * self._usual) and any(w.owes for w in added):
+            self._without_added("no batch came for %.0f s after workers were added" % (waited / 1e9), starting.MAKE, kill=True)
+        else:
+            return False
+        return True
+
     def _get(self):
+        start, (number, data) = now(), self._await()
+        if number is not None:
+            self._usual += (now() - start - self._usual) / 8
+        return number, data
+
+    def _await(self):
+        """Waits for a batch of a worker, and returns its number and data; None twice where no worker brings it."""
+        start = now()
         patience = self._timeout if self._timeout > 0 else _utils.MP_STATUS_CHECK_INTERVAL
         while True:
             if self._early:
@@ -480,6 +584,8 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
                     return self._results.get(timeout=patience)
                 return self._sound(self._pinner.out.get(timeout=patience))
             except Exception as error:
+                if self._lost(now() - start):
+                    return None, None
                 self._explain(error)
                 if self._timeout > 0:
                     raise RuntimeError("DataLoader timed out after %s seconds" % self._timeout)  # noqa: B904 - as PyTorch raises it

@@ -24,7 +24,7 @@ _learners = set()  # alike: something was learned with their batches
 _trained = {}  # by kin: a weak reference to the last loader that trained
 _in_force = {}  # by alike: the knobs in force
 _at_most = {}  # by alike: how many workers can begin, and the Refused for more
-_probes = {}  # by alike: the starting.Probe that shows whether workers can begin
+_probes = {}  # by alike: the starting.Probe or trial.Trial that shows whether workers can begin
 
 
 class Plan:
@@ -107,13 +107,16 @@ class Plan:
         return before is not None and (self.samples > 0 or before() is None)
 
     def proven(self, iterator):
-        """Whether workers can begin, where the script has none. Raises a Refused where they cannot. Where a Probe has
+        """Whether workers can begin, where the script has none. Raises a Refused where they cannot. Where a process has
         to try that, returns False until it has, and the loop goes on without workers."""
+        from gpustall import trial
 
-        refused = starting.unguarded(iterator._context)
-        if refused is None and starting.method(iterator._context) != "fork":
+        refused, forks = starting.unguarded(iterator._context), starting.method(iterator._context) == "fork"
+        if forks and not (self.live and self.map_style):  # the loop shows no batch that a worker could try
+            refused, _ = trial.shared(iterator._dataset, iterator._collate_fn)
+        elif refused is None:
             if self.alike not in _probes:
-                _probes[self.alike] = starting.Probe(iterator)
+                _probes[self.alike] = trial.Trial(iterator) if forks else starting.Probe(iterator)
             if self.probing():
                 return False
             refused = _probes[self.alike].refused()
@@ -123,6 +126,11 @@ class Plan:
 
     def probing(self):
         return self.alike in _probes and _probes[self.alike].running()
+
+    def trial(self):
+        """The trial.Trial that waits for a batch; None where none does."""
+        probe = _probes.get(self.alike)
+        return probe if probe is not None and getattr(probe, "left", 0) > 0 else None
 
     def at_most(self, workers, refused):
         """Notes how many workers can begin, and tells why not more."""

@@ -19,6 +19,10 @@ class Refused(RuntimeError):
 FORK = "call multiprocessing.set_start_method('fork') first"
 
 
+USABLE = "see that the data set can be used in a worker; torch.utils.data.get_worker_info() tells it that it is in one"
+MAKE = "make pools, threads and locks in worker_init_fn, or at the first sample in each worker"
+
+
 def method(context):
     """How workers begin: fork, spawn or forkserver. To ask multiprocessing for its default would fix it, and the
     script may still want to choose."""

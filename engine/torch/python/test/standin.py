@@ -9,7 +9,7 @@ now = time.monotonic_ns
 class StandIn:
     def __init__(self):
         self.until = 0  # the host's time at which all is done
-        self.drift = 0  # by how much its clock is faster than the host's, as a part of one
+        self.drift = 0.0  # by how much its clock is faster than the host's, as a part of one
 
     def work(self, ns):
         self.until = max(self.until, now()) + ns

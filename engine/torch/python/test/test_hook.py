@@ -313,7 +313,7 @@ for _ in range(4):
         with mock.patch.object(fetching, "now", now):
             fetcher, task = Fetcher(), fetching.Task()
             observer = fetching.Observer(Ring, 1, task)
-            observer.usage.file = -1  # of what the kernel counts nothing is asked
+            observer.usage.file = None  # of what the kernel counts nothing is asked
             observer.watch(fetcher)
             for i in range(120):
                 clock[0] += 5

@@ -441,6 +441,7 @@ class LiveTest(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "DataLoader worker .* exited unexpectedly"):
             for _ in loader:
                 harness.ask(num_workers=2)
+        os.environ.pop("GPUSTALL_TOLD", None)  # the added one may have ended first
         gc.collect()
 
     def test_worker_info(self):

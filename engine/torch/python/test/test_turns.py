@@ -1,16 +1,16 @@
 """Several loaders in one script: those that are taken from in turn make one step of a pass, and
 what the script changes by itself is told apart from what was asked for."""
 
-import multiprocessing
 import time
 import unittest
+import unittest.mock
 from typing import Any
 
 import harness
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from gpustall import manual, parts, ring
+from gpustall import loaders, manual, parts, ring
 
 LEARNS, LOOKS, NO_GRAD = range(3)  # what an epoch does with its batches
 
@@ -200,11 +200,11 @@ class TurnsTest(unittest.TestCase):
         self.assertEqual([m["dataset"] for m in self.told("moved")], ["list", "Numbers", "gpustall.step", "Numbers"])
         self.assertEqual([m["text"] for m in self.told("note") if "no more" in m["text"]], [])
 
-    def forked(self):
-        """Workers are there at the next batch: others are tried first where the script has none."""
-        before = multiprocessing.get_start_method(True)
-        self.addCleanup(multiprocessing.set_start_method, before, True)
-        multiprocessing.set_start_method("fork", True)
+    def untried(self):
+        """Workers are there at the next batch: none is tried first."""
+        proven = unittest.mock.patch.object(loaders.Plan, "proven", lambda *_: True)
+        proven.start()
+        self.addCleanup(proven.stop)
 
     def applied(self):
         return [(m["type"], m["script"], m["knobs"]["num_workers"]) for m in self.told("applied") + self.told("moved")]
@@ -224,7 +224,7 @@ class TurnsTest(unittest.TestCase):
         self.assertEqual(self.applied()[1:], [("moved", True, 2)])
 
     def test_what_was_asked_for(self):
-        self.forked()
+        self.untried()
         data = Numbers(8)
         self.run_with(DataLoader(data, batch_size=2), ask=2)
         self.assertEqual(self.applied(), [("applied", False, 2)])
@@ -234,7 +234,7 @@ class TurnsTest(unittest.TestCase):
     def test_loaders_made_anew(self):
         """What was asked for is in force from the first batch on in those that follow, and it is told
         that nothing persists from one to the next."""
-        self.forked()
+        self.untried()
         for epoch in range(3):
             self.run_with(DataLoader(Numbers(8), batch_size=2), ask=2 if epoch == 0 else None)
         self.assertEqual(self.applied(), [("applied", False, 2)])
@@ -246,7 +246,7 @@ class TurnsTest(unittest.TestCase):
         self.assertEqual(self.told("anew"), [])
 
     def test_in_turn_the_first_one_counts(self):
-        self.forked()
+        self.untried()
         a, b = DataLoader(Numbers(8), batch_size=2), DataLoader(Numbers(8), batch_size=2, num_workers=1, persistent_workers=False)
         for i, batches in enumerate(zip(a, b)):
             if i == 1:

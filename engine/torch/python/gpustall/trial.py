@@ -1,0 +1,279 @@
+"""A worker that is tried before a training depends on workers.
+
+A data set that the loop has loaded itself may hold what forked workers cannot share: a file with a position, a
+connection, a pool of threads. The loop goes on without workers while that is tried.
+"""
+
+import functools
+import io
+import os
+import random
+import signal
+import sys
+import types
+from typing import Any
+
+import torch
+from torch.utils.data import _utils
+from torch.utils.data import dataloader as stock
+
+from gpustall import process
+from gpustall.starting import MAKE, USABLE, Refused
+
+now = process.now
+
+ENOUGH = 1000  # the most objects of a data set that are looked at
+# A data set with open files is watched for so many batches, because Python's buffer may serve some of them.
+BATCHES = 20
+# The worker has so many times what the loop took for the batch, and so many seconds more.
+TIMES, SECONDS = 10, 5
+
+DIFFERS = "loaded samples that differ from those that the loop loaded"
+OPEN = "open it in worker_init_fn, or at the first sample in each worker"
+
+# What forked processes must not share, by the module of its class and the class's name.
+_CONNECTIONS = (
+    ("sqlite3", ("Connection", "Cursor")), ("socket", ("socket",)), ("ssl", ("SSLSocket",)), ("h5py", ("File", "Group", "Dataset")),
+    ("lmdb", ("Environment", "Transaction", "Cursor")), ("builtins", ("Environment",)), ("grpc", ("Channel",)), ("botocore", None),
+    ("boto3", None), ("requests.sessions", ("Session",)), ("urllib3", ("PoolManager", "HTTPConnectionPool")),
+    ("psycopg2", ("connection", "cursor")), ("psycopg", ("Connection", "Cursor")), ("pymongo", None), ("redis", ("Redis", "Connection")),
+    ("google.cloud.storage", ("Client", "Bucket", "Blob")), ("paramiko", None),
+)
+_POOLS = (
+    ("concurrent.futures", ("ThreadPoolExecutor", "ProcessPoolExecutor")), ("multiprocessing.pool", ("Pool", "ThreadPool")),
+    ("threading", ("Thread", "Timer")),
+)
+
+
+def shared(*things):
+    """Returns a Refused where the things hold what forked workers cannot share, else None; and whether they hold open
+    files. At most ENOUGH objects are looked at, and nothing is called."""
+    seen, files, left = {}, False, [t for t in things if t is not None]
+    while left and len(seen) < ENOUGH:
+        thing = left.pop()
+        if id(thing) in seen:
+            continue
+        seen[id(thing)] = thing
+        try:
+            found = _unshared(thing)
+            if found:
+                return Refused("the data set holds %s, which forked workers cannot share" % found[0], found[1]), files
+            files = files or isinstance(thing, io.IOBase) and not isinstance(thing, (io.BytesIO, io.StringIO))
+            left.extend(_held(thing))
+        except Exception:  # from an unusual object
+            continue
+    return None, files
+
+
+def _unshared(thing):
+    """What a thing is that forked workers cannot share, and what helps; None where they can."""
+    kind = type(thing)
+    for base in kind.__mro__:
+        module, name = base.__module__ or "", base.__name__
+        for table, hint in ((_CONNECTIONS, OPEN), (_POOLS, MAKE)):
+            for package, names in table:
+                if (module == package or module.startswith(package + ".")) and (names is None or name in names):
+                    return "a %s.%s" % (package, name) if package != "builtins" else "an lmdb." + name, hint
+        if (module, name) in (("zipfile", "ZipFile"), ("tarfile", "TarFile")):
+            file = getattr(thing, "fp", None) or getattr(thing, "fileobj", None)
+            if file is not None and not isinstance(file, io.BytesIO):
+                return "an open %s.%s" % (module, name), OPEN
+    if isinstance(thing, torch.Tensor) and thing.is_cuda:
+        return "a tensor on the GPU", "keep it in the host's memory, or move it in the loop"
+    return None
+
+
+def _held(thing):
+    """What a thing holds, as far as that is easy to tell."""
+    if isinstance(thing, (str, bytes, int, float, torch.Tensor, type, types.ModuleType)):
+        return ()
+    if isinstance(thing, (list, tuple)):
+        return thing[:16]
+    if isinstance(thing, dict):
+        return list(thing.values())[:16]
+    if isinstance(thing, functools.partial):
+        return [thing.func, *thing.args, *thing.keywords.values()]
+    if isinstance(thing, types.MethodType):
+        return [thing.__self__, thing.__func__]
+    if isinstance(thing, types.FunctionType):
+        cells = [c.cell_contents for c in thing.__closure__ or () if c != types.CellType()]
+        return cells + [thing.__globals__[n] for n in thing.__code__.co_names if n in thing.__globals__]
+    own = list(getattr(thing, "__dict__", {}).values())
+    return own + [f for c in type(thing).__mro__ if c.__module__ == "__main__" for f in vars(c).values() if isinstance(f, types.FunctionType)]
+
+
+def positions():
+    """The positions of this process's files that it can read, by descriptor and path."""
+    out = {}
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            path = os.readlink("/proc/self/fd/" + number)
+            if not path.startswith("/") or path.startswith(("/dev/", "/proc/", "/sys/")) and not path.startswith("/dev/shm/"):
+                continue
+            with open("/proc/self/fdinfo/" + number, "rb") as f:
+                words = f.read(64).split()
+            if int(words[3], 8) & os.O_ACCMODE != os.O_WRONLY:  # else a log, for instance
+                out[number, path] = int(words[1])
+        except (OSError, ValueError, IndexError):  # closed meanwhile
+            continue
+    return out
+
+
+def _states():
+    """The states of the random generators that transforms draw from."""
+    numpy = sys.modules.get("numpy")
+    return torch.get_rng_state(), random.getstate(), numpy.random.get_state() if numpy else None
+
+
+def _restore(states):
+    torch.set_rng_state(states[0])
+    random.setstate(states[1])
+    if states[2] is not None:
+        sys.modules["numpy"].random.set_state(states[2])
+
+
+def same(a, b):
+    """Whether two batches are equal bit by bit. What cannot be compared counts as equal."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, torch.Tensor):
+        if a.shape != b.shape or a.dtype != b.dtype or a.layout is not torch.strided:
+            return a.shape == b.shape and a.dtype == b.dtype
+        return torch.equal(a.detach().contiguous().reshape(-1).view(torch.uint8), b.detach().contiguous().reshape(-1).view(torch.uint8))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, (str, bytes, int, float, complex)):
+        return a == b or a != a and b != b
+    if hasattr(a, "tobytes") and hasattr(a, "shape"):
+        return a.shape == b.shape and a.tobytes() == b.tobytes()
+    return True
+
+
+class Trial:
+    """One worker that is tried. It begins with a batch that the loop loads, and loads that batch too."""
+
+    def __init__(self, it):
+        self.refusal, files = shared(it._dataset, it._collate_fn)
+        self.left = 0 if self.refusal else BATCHES if files else 1  # batches of the loop to watch before the worker begins
+        self.process: Any = None
+        self.answer: Any = None
+        self.limit, self.until = 0, 0
+
+    def waits(self):
+        """Whether it waits for the loop to load a batch."""
+        return self.left > 0
+
+    def running(self):
+        if self.process is not None:
+            self._poll()
+        return self.left > 0 or self.process is not None
+
+    def refused(self):
+        return self.refusal
+
+    def load(self, it, fetcher, index):
+        """Loads a batch in the loop, as the fetcher does. Then the worker tries it, or it is known that none can."""
+        try:
+            before, states, start = positions(), _states(), now()
+        except Exception as error:
+            self.left, self.refusal = 0, Refused("whether workers can begin was not found out: " + process.said(error), "")
+            return fetcher.fetch(index)
+        data = fetcher.fetch(index)
+        try:
+            took = now() - start
+            after = positions()
+            moved = sorted(path for at, path in before if after.get((at, path), before[at, path]) != before[at, path])
+            self.left -= 1
+            if moved:
+                self.left = 0
+                self.refusal = Refused("the data set reads %s by a position in the file, which forked workers would share" % moved[0], OPEN)
+            elif self.left == 0:
+                self._begin(it, index, data, states, took)
+        except Exception as error:
+            self.left, self.refusal = 0, Refused("no worker could be tried: " + process.said(error), "")
+        return data
+
+    def _begin(self, it, index, data, states, took):
+        self.limit = TIMES * took + SECONDS * 1_000_000_000
+        self.until = now() + self.limit
+        self.answer, given = it._context.Pipe(duplex=False)
+        what = (it._dataset_kind, it._dataset, it._auto_collation, it._collate_fn, it._drop_last)
+        self.process = it._context.Process(
+            target=_tried, args=(given, what, it._init_fn, list(index) if isinstance(index, list) else index, data, states, self.limit // 1_000_000_000 + 1)
+        )
+        self.process.daemon = True  # as workers are
+        self.process.start()
+        given.close()
+
+    def _poll(self):
+        """Takes the worker's answer, or ends it at its limit."""
+        code = self.process.exitcode
+        late = code is None and now() > self.until
+        if code is None and not late:
+            return
+        pid, self.process, tried = self.process.pid, None, self.process
+        try:
+            os.killpg(pid, signal.SIGKILL)  # with what the data set began in it
+        except OSError:
+            pass
+        tried.join(1)
+        said = None
+        try:
+            if not late and self.answer.poll():
+                said = self.answer.recv()
+        except (EOFError, OSError):
+            pass
+        self.answer.close()
+        if late or code == -signal.SIGALRM:
+            self.refusal = Refused("a worker that was tried loaded no batch in %.0f s" % (self.limit / 1e9), MAKE)
+        elif said is None:
+            self.refusal = Refused("a worker that was tried ended " + ended(code), USABLE)
+        elif said:
+            hint = "have the data set begin no processes" if "daemonic" in said else OPEN if said == DIFFERS else USABLE
+            self.refusal = Refused("a worker that was tried " + said, hint)
+
+
+def ended(code):
+    """How a process ended, in words, by its exit code."""
+    return "by signal %d" % -code if code is not None and code < 0 else "with exit code %s" % code
+
+
+def _tried(answer, what, init_fn, index, data, states, seconds):
+    """Runs in the worker. It answers with what went wrong; with nothing where all went well."""
+    try:
+        os.setpgid(0, 0)  # no ctrl+c, and one kill for all that the data set begins
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(seconds)  # also where the training is gone
+        quiet = os.open(os.devnull, os.O_WRONLY)
+        for fd in (1, 2):
+            os.dup2(quiet, fd)
+        said = _load(what, init_fn, index, data, states)
+    except BaseException as error:
+        said = "failed: %s" % process.said(error)
+    try:
+        answer.send(said[:500])
+        answer.close()
+    finally:
+        os._exit(0)
+
+
+def _load(what, init_fn, index, data, states):
+    kind, dataset = what[:2]
+    torch.set_num_threads(1)
+    seed = torch.initial_seed()
+    _utils.worker._worker_info = _utils.worker.WorkerInfo(id=0, num_workers=1, seed=seed, dataset=dataset)
+    if init_fn is not None:
+        init_fn(0)
+    fetch = stock._DatasetKind.create_fetcher(*what[:1], dataset, *what[2:]).fetch
+    _restore(states)
+    fetch(index)
+    _utils.worker._worker_info = None  # from here on as in the loop
+    loaded = []
+    for _ in range(2):
+        _restore(states)
+        loaded.append(fetch(index))
+    if same(*loaded) and not same(loaded[0], data):
+        return DIFFERS
+    return ""

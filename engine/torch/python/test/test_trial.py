@@ -1,0 +1,337 @@
+"""num_workers raised from 0 under data sets of which half cannot be forked: no sample is wrong, lost or doubled."""
+
+import concurrent.futures
+import io
+import multiprocessing.pool
+import os
+import queue
+import random
+import shutil
+import socket
+import sqlite3
+import tarfile
+import tempfile
+import threading
+import time
+import unittest
+import zipfile
+
+import harness
+import torch
+from torch.utils.data import DataLoader, Dataset, get_worker_info
+
+from gpustall import trial
+
+SIZE, WIDTH = 240, 9000  # a record is longer than Python's buffer
+FOLDER = tempfile.mkdtemp(prefix="gpustall-trial-")
+
+
+def record(i):
+    return bytes([i % 251]) * WIDTH
+
+
+def make():
+    """Writes the same records as a file, a zip, a tar, a database, and a file each."""
+    with open(FOLDER + "/all", "wb") as f:
+        f.writelines(record(i) for i in range(SIZE))
+    with zipfile.ZipFile(FOLDER + "/zip", "w") as z, tarfile.open(FOLDER + "/tar", "w") as t:
+        for i in range(SIZE):
+            z.writestr(str(i), record(i))
+            entry = tarfile.TarInfo(str(i))
+            entry.size = WIDTH
+            t.addfile(entry, io.BytesIO(record(i)))
+    db = sqlite3.connect(FOLDER + "/db")
+    db.execute("create table r (i integer primary key, b blob)")
+    db.executemany("insert into r values (?, ?)", ((i, record(i)) for i in range(SIZE)))
+    db.commit()
+    db.close()
+    for i in range(SIZE):
+        with open("%s/%d" % (FOLDER, i), "wb") as f:
+            f.write(record(i))
+
+
+class Data(Dataset):
+    """A data set that reads records."""
+
+    def __len__(self):
+        return SIZE
+
+    def __getitem__(self, i):
+        time.sleep(0.001)
+        return i, self.read(i)[0]
+
+
+class Memory(Data):
+    def __init__(self):
+        self.records = [record(i) for i in range(SIZE)]
+
+    def read(self, i):
+        return self.records[i]
+
+
+class Tensors(Data):
+    def __init__(self):
+        self.all = torch.arange(SIZE)
+
+    def read(self, i):
+        return [int(self.all[i]) % 251]
+
+
+class Mapped(Data):
+    def __init__(self):
+        self.all = torch.from_file(FOLDER + "/all", size=SIZE * WIDTH, dtype=torch.uint8)
+
+    def read(self, i):
+        return [int(self.all[i * WIDTH])]
+
+
+class Positioned(Data):
+    def __init__(self):
+        self.file = open(FOLDER + "/all", "rb")  # noqa: SIM115 - it stays open
+
+    def read(self, i):
+        return os.pread(self.file.fileno(), 10, i * WIDTH)
+
+
+class EachFile(Data):
+    def read(self, i):
+        with open("%s/%d" % (FOLDER, i), "rb") as f:
+            return f.read()
+
+
+class EachZip(Data):
+    def read(self, i):
+        with zipfile.ZipFile(FOLDER + "/zip") as z:
+            return z.read(str(i))
+
+
+class EachConnection(Data):
+    def read(self, i):
+        db = sqlite3.connect(FOLDER + "/db")
+        (found,) = db.execute("select b from r where i = ?", (i,)).fetchone()
+        db.close()
+        return found
+
+
+class Augmented(Memory):
+    def read(self, i):
+        torch.rand(3)
+        random.random()
+        return self.records[i]
+
+
+class Noisy(Memory):
+    """Its samples differ each time, as those of a generator that nobody seeds."""
+
+    def __getitem__(self, i):
+        return i, self.records[i][0], time.monotonic_ns()
+
+
+class PerWorker(Data):
+    """Opens the file at the first sample in each worker, and never in the loop."""
+
+    file = None
+
+    def read(self, i):
+        if get_worker_info() is None:
+            return record(i)
+        if self.file is None:
+            self.file = open(FOLDER + "/all", "rb")  # noqa: SIM115 - it stays open
+        self.file.seek(i * WIDTH)
+        return self.file.read(10)
+
+
+class Seeks(Data):
+    def __init__(self):
+        self.file = open(FOLDER + "/all", "rb")  # noqa: SIM115 - it stays open
+
+    def read(self, i):
+        self.file.seek(i * WIDTH)
+        time.sleep(0.001)
+        return self.file.read(WIDTH)
+
+
+class Descriptor(Data):
+    def __init__(self):
+        self.fd = os.open(FOLDER + "/all", os.O_RDONLY)
+
+    def read(self, i):
+        os.lseek(self.fd, i * WIDTH, os.SEEK_SET)
+        return os.read(self.fd, WIDTH)
+
+
+class Zip(Data):
+    def __init__(self):
+        self.zip = zipfile.ZipFile(FOLDER + "/zip")
+
+    def read(self, i):
+        return self.zip.read(str(i))
+
+
+class Tar(Data):
+    def __init__(self):
+        self.tar = tarfile.open(FOLDER + "/tar")
+        self.members = self.tar.getmembers()
+
+    def read(self, i):
+        file = self.tar.extractfile(self.members[i])
+        assert file is not None
+        return file.read()
+
+
+class Connection(Data):
+    def __init__(self):
+        self.db = sqlite3.connect(FOLDER + "/db", check_same_thread=False)
+
+    def read(self, i):
+        return self.db.execute("select b from r where i = ?", (i,)).fetchone()[0]
+
+
+class Socket(Data):
+    def __init__(self):
+        self.mine, other = socket.socketpair()
+        threading.Thread(target=self.serve, args=(other,), daemon=True).start()
+
+    @staticmethod
+    def serve(other):
+        while True:
+            asked = other.recv(4)
+            if not asked:
+                return
+            other.sendall(bytes([int.from_bytes(asked, "big") % 251]))
+
+    def read(self, i):
+        self.mine.sendall(i.to_bytes(4, "big"))
+        return self.mine.recv(1)
+
+
+class Executor(Data):
+    def __init__(self):
+        self.pool = concurrent.futures.ThreadPoolExecutor(2)
+
+    def read(self, i):
+        return self.pool.submit(record, i).result()
+
+
+class Hidden(Executor):
+    """Its pool is where nobody looks; the worker that is tried hangs."""
+
+    pools = {}
+
+    def __init__(self):
+        self.key = len(Hidden.pools)
+        Hidden.pools[self.key] = concurrent.futures.ThreadPoolExecutor(2)
+
+    def read(self, i):
+        return Hidden.pools[self.key].submit(record, i).result()
+
+
+class Nested(Data):
+    def read(self, i):
+        with multiprocessing.get_context("fork").Pool(1) as pool:
+            return pool.map(record, [i])[0]
+
+
+class Fed(Data):
+    """A thread makes its records."""
+
+    def __init__(self):
+        self.asked, self.made = queue.Queue(), queue.Queue()
+        threading.Thread(target=self.feed, daemon=True).start()
+
+    def feed(self):
+        while True:
+            self.made.put(record(self.asked.get()))
+
+    def read(self, i):
+        self.asked.put(i)
+        return self.made.get()
+
+
+class Picky(Memory):
+    def read(self, i):
+        if get_worker_info() is not None:
+            raise RuntimeError("not in a worker")
+        return self.records[i]
+
+
+FORKS = (Memory, Tensors, Mapped, Positioned, EachFile, EachZip, EachConnection, Augmented, Noisy, PerWorker)
+FAILS = (Seeks, Descriptor, Zip, Tar, Connection, Socket, Executor, Nested, Fed, Picky)
+
+
+@unittest.skipIf(torch.multiprocessing.get_start_method(True) not in (None, "fork"), "workers are not forked")
+class TrialTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        make()
+        cls.seconds, trial.SECONDS = trial.SECONDS, 2
+
+    @classmethod
+    def tearDownClass(cls):
+        trial.SECONDS = cls.seconds
+        shutil.rmtree(FOLDER)
+
+    def setUp(self):
+        harness.forget()
+        harness.ask_nothing()
+
+    tearDown = setUp
+
+    def train(self, data):
+        """Goes through a data set until workers that are asked for are there or refused, and once more. Returns the most
+        that there were."""
+        weight, most, seen = torch.ones(1, requires_grad=True), 0, []
+        loader = DataLoader(data, 4, shuffle=True)
+        before, decided = len(harness.messages("refused")), 0
+        while decided < 2 and len(seen) < 12:
+            epoch = []
+            iterator = iter(loader)
+            for step, (i, first, *_) in enumerate(iterator):
+                weight.sum().backward()
+                if step == 5 and not seen:
+                    harness.ask(num_workers=3)
+                epoch += zip(i.tolist(), first.tolist())
+                if step > 5:
+                    time.sleep(0.004)
+                most = max(most, len(iterator._crew))
+            seen.append(epoch)
+            decided += most > 0 or len(harness.messages("refused")) > before
+        for epoch in seen:
+            self.assertEqual(sorted(epoch), [(i, i % 251) for i in range(SIZE)], type(data).__name__)
+        return most
+
+    def test_those_that_can(self):
+        for kind in FORKS:
+            harness.forget()
+            harness.ask_nothing()
+            with self.subTest(kind.__name__):
+                self.assertEqual(self.train(kind()), 3, [m["reason"] for m in harness.messages("refused")][-1:])
+
+    def test_those_that_cannot(self):
+        for kind in FAILS:
+            harness.forget()
+            harness.ask_nothing()
+            before = len(harness.messages("refused"))
+            with self.subTest(kind.__name__):
+                self.assertEqual(self.train(kind()), 0)
+                told = harness.messages("refused")[before:]
+                self.assertTrue(told and told[0]["reason"] and told[0]["hint"], told)
+
+    def test_one_that_hangs(self):
+        before = len(harness.messages("refused"))
+        self.assertEqual(self.train(Hidden()), 0)
+        (told, *_) = harness.messages("refused")[before:]
+        self.assertIn("loaded no batch in", told["reason"])
+
+    def test_same(self):
+        for a, b, equal in (
+            (torch.ones(2), torch.ones(2), True), (torch.ones(2), torch.zeros(2), False), (torch.tensor(float("nan")), torch.tensor(float("nan")), True),
+            (torch.tensor(1.0).bfloat16(), torch.tensor(1.0).bfloat16(), True), ({"a": [1, "b"]}, {"a": [1, "b"]}, True),
+            ({"a": [1, "b"]}, {"a": [2, "b"]}, False),
+            ([torch.ones(1)], (torch.ones(1),), False), (object(), object(), True),
+        ):
+            self.assertEqual(trial.same(a, b), equal, (a, b))
+
+
+if __name__ == "__main__":
+    unittest.main()
