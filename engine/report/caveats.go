@@ -1,9 +1,7 @@
 package report
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
@@ -26,15 +24,15 @@ func (c *caveats) write(d *markup.Document) {
 		d.Line("- [%s] %s%s.", l.Words, in, l.Sentence)
 	}
 	c.unlike(d)
-	if c.s.Outcome.Dropped() > 0 {
-		d.Line("- Spans dropped: %s.", c.dropText())
+	if dropped := advice.Dropped(c.s); dropped != "" {
+		d.Line("- Dropped: %s.", dropped)
 	}
 	if c.s.Outcome.Status != "finished" && c.s.Outcome.Status != "stopped" {
 		d.Line("- Outcome: %s", status(c.s))
 	}
 	much, _ := advice.Thresholds()
 	// The total ends with the last step: after it there is nothing to explain.
-	if u := (attribution.Breakdown{Totals: c.s.Total}).Share(trace.CauseUnknown); u >= much {
+	if u := (attribution.Breakdown{Totals: c.s.Total}).Share(trace.CauseUnknown); u >= much && c.s.Total.Lost == 0 {
 		d.Line("- %s of the time the device was idle for no recorded cause.", units.Prose.Percent(u))
 	}
 	if c.whole.Paused > 0 {
@@ -98,16 +96,4 @@ func (c *caveats) logged(d *markup.Document) {
 	if n > maxLogged {
 		d.Line("- And %s.", units.Counted(n-maxLogged, "more warning or error", "more warnings and errors"))
 	}
-}
-
-// dropText says how many spans were lost on which tracks, and what that makes uncertain.
-func (c *caveats) dropText() string {
-	var tracks []string
-	for t, n := range c.s.Outcome.Drops {
-		if n > 0 {
-			tracks = append(tracks, fmt.Sprintf("%s on %s", units.Count(n), trace.TrackID(t)))
-		}
-	}
-	return fmt.Sprintf("%s (%s): waits, causes and utilisation of the steps near them may be wrong, the number of steps is not",
-		units.Count(c.s.Outcome.Dropped()), strings.Join(tracks, ", "))
 }

@@ -11,7 +11,7 @@ import (
 
 // digestFormat is the first byte of a digest in a file. A digest of another format, or with other
 // causes or kinds, is not used: the steps are read instead.
-const digestFormat = 4
+const digestFormat = 5
 
 var errDigest = errors.New("not a digest of this version")
 

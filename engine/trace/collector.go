@@ -123,6 +123,10 @@ func (c *Collector) finish(o Outcome) {
 	}
 	c.collect(func() error {
 		c.drain()
+		if s := c.rec.unheld.Load(); s != nil && int64(s.Index) > c.last {
+			c.rec.steps.push(*s) // nobody records any more; the steps before it count with it
+			c.drain()
+		}
 		if f, ok := c.analyze.(Finisher); ok {
 			last := Drained{Now: o.Ended, Drops: c.drained.Drops, Spans: f.Finish(o.Ended)}
 			c.keep(&last)
@@ -224,6 +228,9 @@ func (c *Collector) refuse(b *Drained) {
 	kept := b.Steps[:0]
 	for _, s := range b.Steps {
 		if int64(s.Index) > c.last {
+			if s.Through > 0 && int64(s.Index) > c.last+1 {
+				s.Flags |= FlagLost
+			}
 			c.last = int64(s.Index)
 			kept = append(kept, s)
 			continue

@@ -61,11 +61,13 @@ func Digested(steps []Step) *Digest {
 
 // Add counts a step. Steps come in the order of Index.
 func (d *Digest) Add(s *Step) {
+	missed, samples := d.missed(s)
 	if d.Total.Steps == 0 {
 		d.First = *s
 	}
 	d.Last = *s
 	d.Total.Add(s)
+	d.Total.miss(missed, samples)
 	d.Flags |= s.Flags
 	if s.Correct >= 0 {
 		d.Learning++
@@ -77,14 +79,31 @@ func (d *Digest) Add(s *Step) {
 	}
 	t := d.tally(s.Segment)
 	t.Add(s)
-	d.History.add(s)
+	t.All.miss(missed, samples)
+	d.History.add(s, missed, samples)
 	d.worst().Add(s)
 	e := d.epoch(s)
 	e.add(s)
+	e.Totals.miss(missed, samples)
 	if e.Complete && e.Segment == s.Segment {
 		t.Epochs++
 		t.EpochTime += e.Totals.Active()
 	}
+}
+
+// missed returns how many steps without a record lie between the last step and s, and their samples.
+func (d *Digest) missed(s *Step) (steps, samples int64) {
+	if s.Through == 0 {
+		return 0, 0
+	}
+	last, through := int32(-1), int64(0)
+	if d.Total.Steps > 0 {
+		last, through = d.Last.Index, d.Last.Through
+	}
+	if steps = int64(s.Index) - int64(last) - 1; steps <= 0 {
+		return 0, 0
+	}
+	return steps, max(0, s.Through-through-int64(s.Samples))
 }
 
 // Tally returns the tally of a segment; it is empty when the segment has no steps.

@@ -28,8 +28,9 @@ type History struct {
 	Open   HistoryPoint   // the bucket after them
 }
 
-// add divides a step among the buckets. Steps come in order of time.
-func (h *History) add(s *Step) {
+// add divides a step among the buckets, with those that were missed just before it. Steps come in order
+// of time.
+func (h *History) add(s *Step, missed, samples int64) {
 	if h.Bucket == 0 {
 		h.Bucket = historyBucket
 	}
@@ -47,7 +48,7 @@ func (h *History) add(s *Step) {
 		}
 		over := min(s.End, (b+1)*h.Bucket) - max(s.Start, b*h.Bucket)
 		f := float32(over) / float32(wall)
-		h.Open.add(&HistoryPoint{Steps: f, Samples: f * float32(s.Samples), Busy: f * float32(s.Busy), StepTime: f * float32(wall)})
+		h.Open.add(&HistoryPoint{Steps: f * float32(1+missed), Samples: f * float32(int64(s.Samples)+samples), Busy: f * float32(s.Busy), StepTime: f * float32(wall)})
 	}
 }
 

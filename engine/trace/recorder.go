@@ -27,6 +27,7 @@ type Recorder struct {
 	tracks   [NumTracks]atomic.Pointer[Track]
 	discard  *Track
 	steps    ring[Step]
+	unheld   atomic.Pointer[Step] // the newest step that there was no room for, of a run whose samples are counted
 
 	mu       sync.Mutex
 	segments []Segment
@@ -73,7 +74,12 @@ func (r *Recorder) Track(id TrackID) *Track {
 
 // Step announces a finished step after its spans were recorded. Only the engine's step loop calls
 // it. The analysis fills in Start, End, Busy, Wait, Load, Copy and Stall.
-func (r *Recorder) Step(s Step) { r.steps.push(s) }
+func (r *Recorder) Step(s Step) {
+	if !r.steps.push(s) && s.Through > 0 {
+		newest := s
+		r.unheld.Store(&newest)
+	}
+}
 
 // Segment records the start of a segment. With the Index of an earlier one, it records what became
 // known of that since.

@@ -28,6 +28,7 @@ type Step struct {
 	Load       int64            // ns of worker time that built the batch (data loading time)
 	Copy       int64            // ns of host-to-device copy
 	Bytes      int64            // bytes copied to the device
+	Through    int64            // samples of the run up to its end, also of steps without a record; 0 where nobody counts them
 	Stall      [NumCauses]int64 // ns
 	Work       Work             // what the worker did in its time on the batch; zero where that was not measured
 	Built      Built            // who built the batch, and the piece of it that took longest

@@ -25,10 +25,10 @@ type StepReader interface {
 func (s *Snapshot) Each(from, to int32) iter.Seq2[*Step, error] {
 	return func(yield func(*Step, error) bool) {
 		recent := s.Recent
-		if len(recent) == 0 || recent[0].Index > from && int64(len(recent)) < s.Total.Steps {
+		if len(recent) == 0 || recent[0].Index > from && int64(len(recent)) < s.Total.Steps-s.Total.Lost {
 			if s.Older == nil {
-				if s.Total.Steps > int64(len(recent)) {
-					yield(nil, fmt.Errorf("the first %d of %d steps are not kept: this session has no file", s.Total.Steps-int64(len(recent)), s.Total.Steps))
+				if kept := s.Total.Steps - s.Total.Lost; kept > int64(len(recent)) {
+					yield(nil, fmt.Errorf("the first %d of %d steps are not kept: this session has no file", kept-int64(len(recent)), kept))
 				}
 				return
 			}

@@ -5,6 +5,7 @@ import "slices"
 // Totals adds up steps: Wall = Busy + all of Stall.
 type Totals struct {
 	Steps, Samples     int64
+	Lost               int64            // of Steps, those without a record: they count, and are in no share
 	Wall, Busy, Paused int64            // ns
 	Stall              [NumCauses]int64 // ns
 	Wait               int64            // ns the step loop was blocked in Loader.Next (data wait)
@@ -36,9 +37,17 @@ func (t *Totals) Add(s *Step) {
 	}
 }
 
+// miss counts steps without a record.
+func (t *Totals) miss(steps, samples int64) {
+	t.Steps += steps
+	t.Samples += samples
+	t.Lost += steps
+}
+
 // Plus counts the steps of other totals.
 func (t *Totals) Plus(o *Totals) {
 	t.Steps += o.Steps
+	t.Lost += o.Lost
 	t.Samples += o.Samples
 	t.Wall += o.Wall
 	t.Busy += o.Busy
@@ -63,8 +72,8 @@ func (s *Step) Active() int64 { return s.End - s.Start - s.Stall[CausePaused] }
 // Tally is what is kept for ever of the steps of one segment. Its memory is bounded, however many
 // they are.
 //
-// Steady steps are those that represent the segment's knobs: all but the steps of a transition and
-// a leading first step of an epoch, which waits for its batch.
+// Steady steps are those that represent the segment's knobs: all but the steps of a transition, steps
+// whose records were lost, and a leading first step of an epoch, which waits for its batch.
 type Tally struct {
 	Segment     int32
 	First, Last int32  // Index of its first and last step
@@ -96,7 +105,7 @@ func Count(steps []Step) *Tally {
 // Add counts a step. Steps come in the order of Index.
 func (t *Tally) Add(s *Step) {
 	transition := s.Flags&FlagTransition != 0
-	steady := !transition && (t.All.Steps > 0 || s.Flags&FlagFirstOfEpoch == 0)
+	steady := !transition && s.Flags&FlagLost == 0 && (t.All.Steps > 0 || s.Flags&FlagFirstOfEpoch == 0)
 	if t.All.Steps == 0 {
 		t.Segment, t.First, t.Start = s.Segment, s.Index, s.Start
 	}

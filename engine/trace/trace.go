@@ -79,4 +79,5 @@ const (
 	FlagLastOfEpoch                     // last step of an epoch
 	FlagModelled                        // time from a model (emu), not measured
 	FlagTimed                           // the step's ops were timed one by one, which makes it longer
+	FlagLost                            // records of this step or of those just before were lost: it counts in no share
 )

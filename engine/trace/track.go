@@ -32,13 +32,15 @@ func makeRing[T any](n int) []T {
 	return make([]T, 1<<bits.Len(uint(max(n, 2)-1)))
 }
 
-func (r *ring[T]) push(v T) {
+// push reports whether there was room.
+func (r *ring[T]) push(v T) bool {
 	h := r.head.Load()
 	if h-r.seen >= uint64(len(r.buf)) && !r.room(h) {
-		return
+		return false
 	}
 	r.buf[h&r.mask] = v
 	r.head.Store(h + 1)
+	return true
 }
 
 // room looks again whether there is room for item h. If there is none, it counts a drop.

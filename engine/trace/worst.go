@@ -35,7 +35,7 @@ type SlowSample struct {
 
 // Add counts a step.
 func (w *Worst) Add(s *Step) {
-	if s.Flags&(FlagTransition|FlagCeiling) != 0 || s.Load <= 0 {
+	if s.Flags&(FlagTransition|FlagCeiling|FlagLost) != 0 || s.Load <= 0 {
 		return
 	}
 	w.Loads.Add(s.Load)

@@ -125,6 +125,23 @@ func Lost(steps, spans int64) string {
 	return strings.Join(what, " and ")
 }
 
+// Dropped says how many spans of a session were lost because nobody read them in time, and what that leaves
+// uncertain; empty where none was.
+func Dropped(s *trace.Snapshot) string {
+	spans := s.Outcome.Dropped()
+	if spans == 0 {
+		return ""
+	}
+	n := units.Counted(spans, "span", "spans")
+	switch t := &s.Total; {
+	case t.Lost > 0:
+		return fmt.Sprintf("%s: all %s steps are counted; shares and step times are those of the other %s", n, units.Count(t.Steps), units.Count(t.Steps-t.Lost))
+	case s.Last.Through > 0:
+		return n + ": all steps are counted; the shares of those near the lost spans may be off"
+	}
+	return n + ": the shares and times of the steps near them may be off"
+}
+
 // Labels returns the labels of a session or, where t is not nil, of the steady steps of one of its
 // segments. A segment is also labelled with what its knobs ask for before that reaches a step: its
 // batches may still lie in the queue.

@@ -12,8 +12,9 @@ import (
 // keeps only what a later step may need. It gives what Attribute gives, if every span that a step
 // needs is fed no later than the step.
 type Analyzer struct {
-	cursor int64 // the end of the last window
-	limit  int64 // no window reaches beyond it
+	cursor int64  // the end of the last window
+	limit  int64  // no window reaches beyond it
+	lost   uint16 // FlagLost, where the next window has the time of lost records
 
 	accounts []*account   // of steps to come, by step
 	late     []trace.Span // that belong to no step and lie beyond the last window, by Start
@@ -157,8 +158,15 @@ func (a *Analyzer) close(s trace.Step) {
 	end := a.cursor
 	if acc != nil && acc.computed {
 		end = max(end, min(acc.compute, a.limit))
+	} else if s.Flags&trace.FlagLost != 0 { // nothing but its end may be known
+		end = max(end, min(s.End, a.limit))
 	}
 	a.admit(math.MinInt32, end)
+	a.lost |= s.Flags & trace.FlagLost
+	s.Flags |= a.lost
+	if end > a.cursor { // else the time of the lost records falls into the next window
+		a.lost = 0
+	}
 	a.window(&s, acc, end)
 	if acc != nil {
 		s.Wait, s.Copy = acc.wait, acc.copy

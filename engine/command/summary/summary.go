@@ -59,7 +59,7 @@ func Of(s *trace.Snapshot, file string) *Run {
 		losses:       lossesIn(&b),
 		judgement:    judgementOf(&a),
 		course:       course{EpochTimes: epochs, Segments: len(s.Segments), Knobs: map[string]string{}},
-		recording:    recordingOf(&s.Outcome),
+		recording:    recordingOf(s),
 		memory:       memoryOf(s),
 		copies:       copiesOf(&b),
 		opTables:     opTablesOf(s, rows),
@@ -245,6 +245,8 @@ type course struct {
 // recording is what the file of the session lacks.
 type recording struct {
 	DroppedSpans int64    `json:"dropped_spans"`
+	LostSteps    int64    `json:"lost_steps,omitempty"`
+	dropped      string   // what that leaves uncertain
 	Unsaved      *unsaved `json:"unsaved,omitempty"`
 }
 
@@ -256,9 +258,9 @@ type unsaved struct {
 	To    number `json:"to_s"`
 }
 
-func recordingOf(o *trace.Outcome) recording {
-	r := recording{DroppedSpans: o.Dropped()}
-	if u := o.Unsaved; u.Any() {
+func recordingOf(s *trace.Snapshot) recording {
+	r := recording{DroppedSpans: s.Outcome.Dropped(), LostSteps: s.Total.Lost, dropped: advice.Dropped(s)}
+	if u := s.Outcome.Unsaved; u.Any() {
 		r.Unsaved = &unsaved{u.Steps, u.Spans, seconds(u.From), seconds(u.To)}
 	}
 	return r

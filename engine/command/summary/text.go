@@ -136,8 +136,8 @@ func (s *Run) writeRemarks(b *strings.Builder) {
 	if text := tunedText(s.Autotune); text != "" {
 		writeLine(b, "autotune", "%s", text)
 	}
-	if s.DroppedSpans > 0 {
-		writeLine(b, "dropped", "%s: the shares above may be off", units.Counted(s.DroppedSpans, "span", "spans"))
+	if s.dropped != "" {
+		writeLine(b, "dropped", "%s", s.dropped)
 	}
 	if u := s.Unsaved; u != nil {
 		writeLine(b, "unsaved", "%s, of %s to %s after the start, are not in the session's file",

@@ -488,6 +488,10 @@ func (b *Bridge) drain(loops bool) {
 		n++
 		b.fullest = max(b.fullest, float64(r.limit-r.tail)/float64(r.slots))
 		l.buffer = r.read(l.buffer[:0])
+		if r.dropped > 0 && !loops {
+			p := b.process(r.parent)
+			p.hole = max(p.hole, r.until(l.buffer)-b.Clock.origin)
+		}
 		l.r, l.records = r, l.buffer
 	}
 	for lines := b.lines[:n]; len(lines) > 0; {

@@ -49,6 +49,7 @@ type process struct {
 	steps    steps
 	segments segments
 	totals   totals
+	hole     int64 // ns: until then, records of how batches were made were lost
 }
 
 func newProcess(c *Control, pid int) *process {
@@ -92,6 +93,8 @@ func (p *process) loop(rec *record) {
 	p.segments.follow(rec.End)
 	trains := rec.Flags&flagTrain != 0
 	switch rec.Kind {
+	case kindLast:
+		p.steps.count(rec)
 	case kindIter:
 		p.waits.iterator(rec, trains)
 	case kindApply:
@@ -136,7 +139,7 @@ func (p *process) next(rec *record) {
 	if rec.Step >= 0 {
 		p.steps.leave()
 		p.totals.next(rec)
-		p.steps.begin(rec, b, beside)
+		p.steps.begin(rec, b, beside, !seen && rec.End <= p.hole)
 	}
 }
 

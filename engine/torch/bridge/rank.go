@@ -15,6 +15,8 @@ import (
 type totals struct {
 	steps       int64
 	first, last int64 // ns: when the first and the last batch came
+	gaps        int64 // ns of steps without a record
+	newest      int32 // the last step
 	second      int32 // the step after the first
 	sum         trace.Rank
 	unread      int64 // ns of the sum's Body since the usage of the loop's thread was last read
@@ -34,9 +36,12 @@ func (t *totals) next(rec *record) {
 		t.first, t.second = rec.End, rec.Step+1
 	} else {
 		t.sum.Wait += rec.End - rec.Start
+		if rec.Step > t.newest+1 { // the steps before it have no record, and are in no share
+			t.gaps += max(0, rec.Start-t.last)
+		}
 	}
 	t.steps++
-	t.last = rec.End
+	t.last, t.newest = rec.End, rec.Step
 }
 
 // wait adds a wait for a further batch of the same step, from another loader.
@@ -108,7 +113,7 @@ func (b *Bridge) count() {
 		t := &p.totals
 		if p.known && t.steps > 1 && (p == b.main || p.hello.World > 1) {
 			k := t.sum
-			k.Rank, k.Steps, k.Time = max(0, p.hello.Rank), t.steps-1, t.last-t.first
+			k.Rank, k.Steps, k.Time = max(0, p.hello.Rank), t.steps-1, t.last-t.first-t.gaps
 			b.recorder.Rank(k)
 			if p == b.main {
 				b.view.count(k)

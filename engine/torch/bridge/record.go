@@ -15,6 +15,7 @@ const (
 	kindDevice                    // the device worked on a step
 	kindBackward                  // the loop was in a backward pass, within a kindBody
 	kindOptimizer                 // the loop was in an optimizer's step, within a kindBody
+	kindLast                      // the process ends: the number of the last step, when that began, and the samples of all
 )
 
 const (

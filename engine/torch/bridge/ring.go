@@ -41,7 +41,7 @@ const (
 // record is a slot of a ring. All times are ns of CLOCK_MONOTONIC.
 type record struct {
 	Start, End       int64
-	Core, Waiting    int64 // of End - Start; -1 where that was not measured
+	Core, Waiting    int64 // of End - Start; -1 where that was not measured. Core of kindNext and kindLast: the samples of all steps so far
 	Iteration, Round uint32
 	Batch, Step      int32
 	Sample           int32
@@ -148,6 +148,14 @@ func (r *ring) look() {
 		r.limit, r.before = r.before, n
 		r.ended = r.ended && r.limit == n
 	}
+}
+
+// until returns when the oldest of the records began; now where there is none.
+func (r *ring) until(records []record) int64 {
+	if len(records) == 0 {
+		return monotonic()
+	}
+	return records[0].Start
 }
 
 // read appends the records up to the last look. It counts those that the writer overwrote meanwhile as

@@ -19,6 +19,7 @@ type steps struct {
 	kept    []*open         // ended, until a worker reports what it did meanwhile
 	untimed map[int32]*open // ended, until the GPU's time is known; by index
 	epoch   int32
+	last    record // the kindNext of the newest step
 }
 
 // open is a step that is not recorded yet.
@@ -31,18 +32,25 @@ type open struct {
 	beside *batch // what the worker of its batch was busy with while the loop took that batch; nil where it idled
 }
 
-// begin opens the step that trains with batch b.
-func (s *steps) begin(rec *record, b *batch, beside *batch) {
+// begin opens the step that trains with batch b. lost says that records of how the batch was made were lost.
+func (s *steps) begin(rec *record, b *batch, beside *batch, lost bool) {
 	if b.work.Measured() { // the wait for a batch is charged to collation until it is handed over
 		b.work.Phases.Of(trace.KindCollate).Add(b.sent)
 	}
 	st := trace.Step{
 		Index: rec.Step, Batch: b.seq, Samples: int32(min(rec.Arg, math.MaxInt32)), Correct: -1, Loss: float32(math.NaN()),
-		Work: b.work, Built: trace.Built{Worker: b.lane, Slowest: b.slow},
+		Through: max(0, rec.Core), Work: b.work, Built: trace.Built{Worker: b.lane, Slowest: b.slow},
 	}
-	if rec.Flags&flagFirst != 0 {
+	switch gap := s.epoch >= 0 && rec.Step > s.last.Step+1; {
+	case rec.Flags&flagFirst != 0:
 		s.epoch++
 		st.Flags |= trace.FlagFirstOfEpoch
+	case gap && (rec.Iteration != s.last.Iteration || rec.Round != s.last.Round): // its first step has no record
+		s.epoch++
+	}
+	s.last = *rec
+	if lost {
+		st.Flags |= trace.FlagLost
 	}
 	if rec.Flags&flagProfiled != 0 { // the profiler slows it down: it counts in no rate
 		st.Flags |= trace.FlagTimed | trace.FlagTransition
@@ -54,6 +62,20 @@ func (s *steps) begin(rec *record, b *batch, beside *batch) {
 	s.open = &open{step: st, load: b.load(), timed: !s.of.onDevice(), beside: beside}
 }
 
+// count takes the number of the last step, which may have no other record.
+func (s *steps) count(rec *record) {
+	if rec.Step <= s.last.Step || s.epoch < 0 {
+		return
+	}
+	s.leave()
+	s.open = &open{final: true, timed: true, step: trace.Step{
+		Index: rec.Step, Epoch: s.epoch, Segment: s.segments.segment.Index, Batch: -1, Correct: -1, Loss: float32(math.NaN()),
+		Through: rec.Core, End: rec.End, Flags: trace.FlagLost,
+	}}
+	s.last = *rec
+	s.keep()
+}
+
 // join adds a further batch to the open step, from another loader. It reports whether the batch
 // belongs to that step.
 func (s *steps) join(rec *record, b *batch) bool {
@@ -61,6 +83,7 @@ func (s *steps) join(rec *record, b *batch) bool {
 	if o == nil || rec.Step != o.step.Index || rec.Step < 0 {
 		return false
 	}
+	o.step.Through = max(o.step.Through, rec.Core)
 	o.load += b.load()
 	o.step.Load = o.load
 	o.step.Samples += int32(min(rec.Arg, uint32(math.MaxInt32-o.step.Samples)))

@@ -199,3 +199,45 @@ func TestThreads(t *testing.T) {
 		t.Errorf("%d steps of %d", len(s.Recent), 2*threads)
 	}
 }
+
+// TestGaps: steps whose records were overwritten count, with their samples and time, and are in no share.
+func TestGaps(t *testing.T) {
+	const ms = 1_000_000
+	_, p, end := sole(t)
+	samples := func(step int32) int64 { return 4*int64(step) + min(int64(step), 10) } // the first ten steps have 5
+	step := func(n int32) {
+		at := int64(n) * 10 * ms
+		rec := record{Iteration: uint32(1 + n/50), Step: n, Batch: n % 50, Flags: flagTrain, Core: -1, Waiting: -1, Sample: -1}
+		if n%50 == 0 {
+			rec.Flags |= flagFirst
+		}
+		fetch, next, body := rec, rec, rec
+		fetch.Kind, fetch.Start, fetch.End = kindFetch, at, at+6*ms
+		p.work(&ring{role: roleInline, parent: 42}, &fetch)
+		next.Kind, next.Start, next.End, next.Arg, next.Core = kindNext, at, at+6*ms, uint32(samples(n+1)-samples(n)), samples(n+1)
+		p.loop(&next)
+		body.Kind, body.Start, body.End, body.Flags = kindBody, at+6*ms, at+10*ms, body.Flags|flagFinal
+		p.loop(&body)
+	}
+	for n := range int32(80) { // steps 5 to 19 and 40 to 59 have no record
+		if n < 5 || n >= 20 && n < 40 || n >= 60 {
+			step(n)
+		}
+	}
+	p.loop(&record{Kind: kindLast, Step: 99, Start: 990 * ms, End: 990 * ms, Core: samples(100), Waiting: -1})
+	snap := end()
+	total := &snap.Total
+	if total.Steps != 100 || total.Samples != samples(100) || total.Lost != 15+20+19 || total.Wall != 990*ms {
+		t.Errorf("%d steps with %d samples, %d of them without a record, in %d ms", total.Steps, total.Samples, total.Lost, total.Wall/ms)
+	}
+	tally := snap.Tally(0)
+	if s := &tally.Steady; s.Steps != 4+19+19 || s.Wall != s.Steps*10*ms || s.Stall[trace.CauseFetch] != s.Steps*6*ms || s.Busy != s.Steps*4*ms {
+		t.Errorf("%d steady steps: %+v", s.Steps, s)
+	}
+	if len(snap.Epochs) != 2 || snap.Epochs[0].Totals.Steps+snap.Epochs[1].Totals.Steps != 100 {
+		t.Errorf("%d epochs", len(snap.Epochs))
+	}
+	if k := &p.totals; k.last-k.first-k.gaps != 42*10*ms+2*6*ms { // those between batches, and two waits after a gap
+		t.Errorf("the totals are of %d ms", (k.last-k.first-k.gaps)/ms)
+	}
+}

@@ -60,6 +60,9 @@ func (r *rowSum) step(s *trace.Step, stalls, work string) int64 {
 	r.ints(int64(s.Index), int64(s.Epoch), int64(s.Segment), int64(s.Batch), int64(s.Samples), int64(s.Correct))
 	r.float(float64(s.Loss))
 	r.ints(int64(s.Flags), s.Start, s.End, s.Busy, s.Wait, s.Load, s.Copy, s.Bytes)
+	if s.Through != 0 {
+		r.ints(s.Through)
+	}
 	r.text(stalls)
 	if work != "" {
 		r.text(work)

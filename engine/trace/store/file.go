@@ -47,7 +47,7 @@ CREATE TABLE segments(idx INTEGER PRIMARY KEY, start INTEGER, "end" INTEGER, fir
 CREATE TABLE knobs(segment INTEGER, pos INTEGER, name TEXT, value TEXT, PRIMARY KEY(segment, pos)) WITHOUT ROWID;
 CREATE TABLE steps(idx INTEGER PRIMARY KEY, epoch INTEGER, segment INTEGER, batch INTEGER, samples INTEGER,
 	correct INTEGER, loss REAL, flags INTEGER, start INTEGER, "end" INTEGER, busy INTEGER, wait INTEGER,
-	load INTEGER, copy INTEGER, bytes INTEGER, stalls TEXT, work TEXT, crc INTEGER);
+	load INTEGER, copy INTEGER, bytes INTEGER, through INTEGER, stalls TEXT, work TEXT, crc INTEGER);
 CREATE TABLE spans(id INTEGER PRIMARY KEY, first INTEGER, last INTEGER, n INTEGER, data BLOB);
 CREATE TABLE notes(id INTEGER PRIMARY KEY, t INTEGER, level TEXT, text TEXT, crc INTEGER);
 CREATE TABLE gauges(id INTEGER PRIMARY KEY, name TEXT, t INTEGER, v REAL, crc INTEGER);

@@ -81,7 +81,7 @@ func sessionGen() *rapid.Generator[*trace.Session] {
 				Loss:  rapid.OneOf(rapid.Float32(), rapid.Just(float32(math.NaN())), rapid.Just(float32(math.Inf(1)))).Draw(t, "loss"),
 				Flags: rapid.Uint16().Draw(t, "flags"), Start: rapid.Int64().Draw(t, "start"), End: rapid.Int64().Draw(t, "end"),
 				Busy: rapid.Int64().Draw(t, "busy"), Wait: rapid.Int64().Draw(t, "wait"), Load: rapid.Int64().Draw(t, "load"),
-				Copy: rapid.Int64().Draw(t, "copy"), Bytes: rapid.Int64().Draw(t, "bytes"),
+				Copy: rapid.Int64().Draw(t, "copy"), Bytes: rapid.Int64().Draw(t, "bytes"), Through: rapid.Int64Range(0, 9).Draw(t, "through"),
 			}
 			for c := range trace.NumCauses {
 				if rapid.Bool().Draw(t, "stalled") {
@@ -396,7 +396,7 @@ func TestOldNumbersReplay(t *testing.T) {
 		`DELETE FROM names`,
 		`INSERT INTO names (enum, id, name) VALUES('kind', 1, 'stall'), ('kind', 2, 'read'), ('kind', 3, 'levitate')`,
 		`INSERT INTO names(enum, id, name) VALUES('cause', 0, 'copy'), ('cause', 1, 'gremlins')`,
-		`INSERT INTO steps VALUES(0,0,0,0,1,1,0.5,0,0,100,40,0,0,0,0,'copy 10 gremlins 30 decode 20','batch 9 8 7 decode 6 5 4 levitate 1 1 1',NULL)`,
+		`INSERT INTO steps VALUES(0,0,0,0,1,1,0.5,0,0,100,40,0,0,0,0,0,'copy 10 gremlins 30 decode 20','batch 9 8 7 decode 6 5 4 levitate 1 1 1',NULL)`,
 	} {
 		if _, err := st.db.Exec(q); err != nil {
 			t.Fatal(err)

@@ -140,7 +140,7 @@ func (l *loader) steps() {
 		l.s.Recent = append(l.s.Recent, s)
 		return nil
 	}, from)
-	have := l.s.Total.Steps
+	have := l.s.Total.Steps - l.s.Total.Lost
 	if damaged > 0 {
 		l.harmed("left out %d of %d steps that are not what was written, the first of them step %d: totals, epochs and rates lack them", damaged, int64(damaged)+have, at)
 	}

@@ -211,6 +211,7 @@ type loader struct {
 	cause   map[uint32]trace.Cause
 	sums    []string // names of tables that have checksums
 	worked  bool     // steps have a column for their work
+	counted bool     // and one for Step.Through
 	sum     rowSum
 	docs    rows.Documents
 	through bool // all steps were read
@@ -233,7 +234,7 @@ func (l *loader) columns() {
 			l.sums = append(l.sums, table)
 		}
 	}
-	l.worked = l.hasColumn("steps", "work")
+	l.worked, l.counted = l.hasColumn("steps", "work"), l.hasColumn("steps", "through")
 }
 
 func (l *loader) hasColumn(table, name string) (has bool) {

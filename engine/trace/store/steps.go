@@ -26,7 +26,11 @@ func (l *loader) stepColumns() string {
 	if !l.worked {
 		work = "''"
 	}
-	return `idx, epoch, segment, batch, samples, correct, loss, flags, start, "end", busy, wait, load, copy, bytes, stalls, ` + work + `, ` + l.sumColumn("steps")
+	through := "through"
+	if !l.counted {
+		through = "0"
+	}
+	return `idx, epoch, segment, batch, samples, correct, loss, flags, start, "end", busy, wait, load, copy, bytes, ` + through + `, stalls, ` + work + `, ` + l.sumColumn("steps")
 }
 
 // ReadSteps leaves out damaged steps. At the end it yields an error that counts them, unless the
@@ -132,7 +136,7 @@ func (l *loader) step(r *sql.Rows, s *trace.Step) (ok bool, err error) {
 	var stalls, work sql.RawBytes
 	var sum sql.NullInt64
 	err = r.Scan(&s.Index, &s.Epoch, &s.Segment, &s.Batch, &s.Samples, &s.Correct, &loss, &s.Flags,
-		&s.Start, &s.End, &s.Busy, &s.Wait, &s.Load, &s.Copy, &s.Bytes, &stalls, &work, &sum)
+		&s.Start, &s.End, &s.Busy, &s.Wait, &s.Load, &s.Copy, &s.Bytes, &s.Through, &stalls, &work, &sum)
 	text, worked := string(stalls), string(work)
 	if err == nil {
 		s.Loss = float32(orNaN(loss))

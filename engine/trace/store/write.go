@@ -96,14 +96,14 @@ func (st *File) putSegments(tx *sql.Tx, b *trace.Drained) error {
 func (st *File) putSteps(tx *sql.Tx, b *trace.Drained) error {
 	var text, work []byte
 	st.steps += int64(len(b.Steps))
-	return insert(tx, `INSERT OR REPLACE INTO steps VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, len(b.Steps), func(i int) []any {
+	return insert(tx, `INSERT OR REPLACE INTO steps VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, len(b.Steps), func(i int) []any {
 		s := &b.Steps[i]
 		text = rows.AppendStalls(text[:0], &s.Stall)
 		work = rows.AppendWork(work[:0], &s.Work, &s.Built)
 		stalls, worked := string(text), string(work)
 		return []any{
 			s.Index, s.Epoch, s.Segment, s.Batch, s.Samples, s.Correct, float64(s.Loss), s.Flags,
-			s.Start, s.End, s.Busy, s.Wait, s.Load, s.Copy, s.Bytes, stalls, worked, st.sum.step(s, stalls, worked),
+			s.Start, s.End, s.Busy, s.Wait, s.Load, s.Copy, s.Bytes, s.Through, stalls, worked, st.sum.step(s, stalls, worked),
 		}
 	})
 }

@@ -24,6 +24,8 @@ class Process:
         self.pid = os.getpid()
         self.iterations = 0  # iterators of DataLoaders that began
         self.steps = 0  # steps of training that began
+        self.samples = 0  # of those steps
+        self.began = 0  # when the last of them began
         self.number = itertools.count().__next__  # returns the number of the next step, in any thread
         self.learned = 0  # backward passes and optimizers' steps that began
         self.apart = 0  # backward passes that began outside a loop, in the thread that takes the batches
@@ -98,6 +100,8 @@ class Process:
         for loop in self.loops:
             try:
                 loop.finish()
+                if self.steps:
+                    loop.record(ring.LAST, self.began, self.began, step=self.steps - 1, core=self.samples)
             except Exception:
                 pass
 

@@ -21,11 +21,14 @@ COUNT, CLOSED, ROLE = 64, 72, 80  # offsets in the header
 LOOP, WORKER, INLINE, PIN, SENDER = range(5)
 
 # The kind of a record. engine/torch/bridge/record.go has the same numbers.
-NEXT, BODY, END, ITER, PAUSE, APPLY, DEVICE, BACKWARD, OPTIMIZER = range(1, 10)
+NEXT, BODY, END, ITER, PAUSE, APPLY, DEVICE, BACKWARD, OPTIMIZER, LAST = range(1, 11)
 START, WAIT, READ, DECODE, TRANSFORM, FETCH, COLLATE, PINNED, BATCH, SENT = range(16, 26)
 
 # A BATCH without records of its own for FETCH and COLLATE has an offset: the ns from its start to the beginning of
 # collation, which lasts to its end.
+
+# A NEXT has, in the place of core, the samples of all steps so far; so has a LAST, the last record of a process. So steps and samples are exact where records were
+# overwritten: a step's number and that sum say how much is missing.
 
 # Flags.
 FINAL = 1  # of a BODY: the step ends with it

@@ -147,7 +147,10 @@ class Watch:
                 state.steps = step + 1
             else:
                 step, self.samples = -1, samples
-            loop.record(ring.NEXT, start, end, self.iteration, self.round, number, step, -1, samples, flags, -1, waited)
+            if step >= 0:
+                state.samples += samples
+                state.began = end
+            loop.record(ring.NEXT, start, end, self.iteration, self.round, number, step, -1, samples, flags, state.samples, waited)
             if not joined:
                 if loop.device is not None:
                     if step >= 0:
@@ -277,4 +280,5 @@ class Watch:
             self._show(state, since)
         entry[1] = state.number()
         state.steps, self.first = entry[1] + 1, False
-        loop.record(ring.NEXT, since, since, self.iteration, self.round, batch, entry[1], -1, self.samples, ring.TRAIN | ring.FIRST, -1, 0)
+        state.samples += self.samples
+        loop.record(ring.NEXT, since, since, self.iteration, self.round, batch, entry[1], -1, self.samples, ring.TRAIN | ring.FIRST, state.samples, 0)
