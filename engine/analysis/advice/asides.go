@@ -19,7 +19,6 @@ var asides = []Rule{
 	{Name: "first step", Check: firstStep},
 	{Name: "power limit", Check: powerLimit},
 	{Name: "other machines", Check: otherMachines},
-	{Name: "whole data sets", Check: wholeDatasets},
 	{Name: "samples repeated before", Check: repeatedBefore},
 }
 

@@ -87,9 +87,6 @@ func TestAsides(t *testing.T) {
 		{"other machines", true, facts(set("ranks", "8"), set("ranks here", "2")), "6 of the 8 ranks are on other machines and not in this session"},
 		{"other machines", false, facts(set("ranks", "8"), set("ranks here", "8")), ""},
 		{"other machines", false, facts(set("ranks", "8")), ""},
-		{"whole data sets", true, together(workers("4"), facts(set(trace.WorkersYield, "all samples each"))), "nothing in"},
-		{"whole data sets", false, facts(set(trace.WorkersYield, "all samples each")), ""},
-		{"whole data sets", false, workers("4"), ""},
 		{"samples repeated before", true, together(onTorch("1"), workers("2"), after("num_workers", "4", "2", 1), epochOf(1), func(s *trace.Snapshot) {
 			for i := range 60 {
 				s.Recent[i].Samples *= 2

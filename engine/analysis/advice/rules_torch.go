@@ -16,6 +16,7 @@ import (
 // torchRules are about what only a training in PyTorch has: Python processes as workers, and
 // threads of its own.
 var torchRules = []Rule{
+	{Name: "whole data sets", Data: true, Check: wholeDatasets},
 	{Name: "torch threads", Check: torchThreads},
 	{Name: "threads of workers", Group: trace.GroupData, Check: workerThreads},
 	{Name: "collating", Group: trace.GroupData, Check: collating},
@@ -202,10 +203,13 @@ func otherMachines(s *situation) (f Finding, ok bool) {
 	return Finding{Evidence: fmt.Sprintf("%d of the %d ranks are on other machines and not in this session: steps wait for those too, and gpustall torch there tells what they wait for", ranks, all)}, ranks > 0
 }
 
-// wholeDatasets is for workers that each yield the same samples, which the user may not know.
+// wholeDatasets is for workers that each yield the same samples, which the user may not know. It is no
+// matter of speed, and comes before all that is.
 func wholeDatasets(s *situation) (f Finding, ok bool) {
-	return Finding{Evidence: fmt.Sprintf("nothing in %s asks which worker it is in (torch.utils.data.get_worker_info), so that each of %d workers yields all of its samples: if they are not random, an epoch has each %d times",
-		s.session.Meta.Dataset, s.loader.workers, s.loader.workers)}, s.session.fact(trace.WorkersYield) != "" && s.loader.workers > 1
+	f = s.knobs.turn("num_workers", "1", fmt.Sprintf("nothing in %s asks which worker it is in (torch.utils.data.get_worker_info), so that each of %d workers yields all of its samples: if they are not random, an epoch has each %d times",
+		s.session.Meta.Dataset, s.loader.workers, s.loader.workers))
+	f.Share, f.Before = 1, true
+	return f, s.session.fact(trace.WorkersYield) != "" && s.loader.workers > 1
 }
 
 // evaluation is for loops that do not train and take much of the time, which no share counts.

@@ -22,10 +22,10 @@ def most(loader):
     known = _told(loader.dataset)
     if known:
         return known, "the data set has %s, each of which one worker loads" % ("1 shard" if known == 1 else "%d shards" % known), "split it into more shards"
-    if loader.num_workers > 1 or not whole(loader):  # a script with several workers decides itself what they yield
+    if not whole(loader):
         return None
-    return (
-        1, "%s does not ask which worker it is in, so that each worker would yield all of its samples" % given.dataset(loader),
+    return (  # a script with several workers decides itself what they yield; more would yield it more often
+        max(1, loader.num_workers), "%s does not ask which worker it is in, so that each worker would yield all of its samples" % given.dataset(loader),
         "have its __iter__ take a part by torch.utils.data.get_worker_info(), or set num_workers in the script if workers may yield the same",
     )
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Does a training under gpustall end as it would without?
 
-    harm.py GPUSTALL [CASE ...]      make harm; --quick leaves out what is killed
+    harm.py GPUSTALL [CASE ...]      make harm; --quick takes those that say "# quick"
 
 Each case is a script of the folder harm. It runs bare, then under gpustall with --plain, with
 --json and beside the screen, and, with --plain, with a gpustall that is killed or stopped. What it
@@ -10,7 +10,9 @@ the bare run; a case with weights prints their hash. Afterwards nothing of gpust
 /dev/shm, in TMPDIR or in the current folder.
 
 The first lines of a case say more: "# wrap: COMMAND" is a shell command in which $RUN stands for
-the script's own, "# says: TEXT" is what gpustall has to say, "# not: TEXT" what it may not.
+the script's own, "# says: TEXT" is what gpustall has to say, "# not: TEXT" what it may not; beside
+the screen, the report has to say it. "# needs: COMMAND" leaves the case out where the command fails.
+"# keys: SECONDS KEY ..." are keys that are then typed there.
 """
 
 import argparse
@@ -31,7 +33,8 @@ import time
 from typing import Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-LOOP = "training.py"  # what several cases train
+LOOPS = "training.py", "raising.py"  # what several cases train
+KEYS = {"RIGHT": "\x1b[C", "ENTER": "\r"}
 LIMIT = 120  # seconds that one run may take
 
 
@@ -44,7 +47,7 @@ class Run:
         self.cwd, self.tmp = os.path.join(self.home, "cwd"), os.path.join(self.home, "tmp")
         for folder in self.cwd, self.tmp:
             os.mkdir(folder)
-        for path in case.path, os.path.join(os.path.dirname(case.path), LOOP):
+        for path in case.path, *(os.path.join(os.path.dirname(case.path), name) for name in LOOPS):
             shutil.copy(path, self.cwd)
         self.env = dict(os.environ, HOME=self.home, TMPDIR=self.tmp, OMP_NUM_THREADS="1", PYTHONHASHSEED="0", TERM="xterm-256color")
         self.env.pop("XDG_STATE_HOME", None)
@@ -73,7 +76,7 @@ class Run:
         child = subprocess.Popen(self.command(), cwd=self.cwd, env=self.env, **kwargs)
         if terminal is not None:
             os.close(tty)
-        began, seen, hurt = time.time(), b"", False
+        began, seen, hurt, typed = time.time(), b"", False, False
         while child.poll() is None:
             if time.time() - began > LIMIT:
                 os.killpg(child.pid, signal.SIGKILL)
@@ -86,6 +89,9 @@ class Run:
                     pass
             else:
                 time.sleep(0.02)
+            if terminal is not None and self.case.keys and not typed and time.time() - began > self.case.after:
+                typed = True
+                os.write(terminal, self.case.keys)
             if terminal is not None and not running(os.path.basename(self.case.path)) and time.time() - began > 5:
                 os.write(terminal, b"q")  # the screen stays when the training has ended
                 time.sleep(0.5)
@@ -93,6 +99,9 @@ class Run:
                 hurt = True
                 for pid in running(self.gpustall):
                     os.kill(pid, signal.SIGKILL if self.mode.startswith("KILL") else signal.SIGSTOP)
+            elif hurt and not running(os.path.basename(self.case.path)):
+                for pid in running(self.gpustall):
+                    os.kill(pid, signal.SIGCONT)
         else:
             self.code = child.returncode
         if hurt:
@@ -104,7 +113,7 @@ class Run:
             f.seek(0)
         self.out, self.err = out.read().decode(errors="replace"), err.read().decode(errors="replace")
         if self.mode in ("json", "screen"):  # the script's output is in the log beside the session
-            self.said = self.out if self.mode == "json" else seen.decode(errors="replace")
+            self.said = self.out if self.mode == "json" else seen.decode(errors="replace") + self.report()
             self.out = "".join(open(p, errors="replace").read() for p in found(self.home, ".log"))
         else:
             self.said = self.err
@@ -112,6 +121,13 @@ class Run:
         self.left = sorted(leftovers() - before) + [os.path.relpath(p, self.home) for p in glob_all(self.tmp) if "gpustall-torch" in p]
         shutil.rmtree(self.home, ignore_errors=True)
         return self
+
+    def report(self):
+        """The session's report, without line breaks."""
+        sessions = found(self.home, ".gpustall")
+        if not sessions:
+            return ""
+        return " ".join(subprocess.run([self.gpustall, "report", sessions[-1]], capture_output=True, text=True, env=self.env).stdout.split())
 
     def outlive(self, began):
         """Waits for the script, which is alone now."""
@@ -154,12 +170,16 @@ class Case:
         text = open(path).read()
         self.wrap = (re.findall("^# wrap: (.*)$", text, re.M) or [""])[0]
         self.says, self.nots = re.findall("^# says: (.*)$", text, re.M), re.findall("^# not: (.*)$", text, re.M)
+        keys = (re.findall("^# keys: (.*)$", text, re.M) or ["0"])[0].split()
+        self.keys, self.after = "".join(KEYS.get(k, k) for k in keys[1:]).encode(), float(keys[0])
+        self.needs = (re.findall("^# needs: (.*)$", text, re.M) or [""])[0]
+        self.quick = "# quick\n" in text
         self.modes = (re.findall("^# modes: (.*)$", text, re.M) or ["plain json screen KILL2 KILL4 STOP3"])[0].split()
 
 
 def stable(text):
-    """Output without what differs from run to run."""
-    return re.sub(r"harm-\w+", "harm-", text)
+    """Output without what differs from run to run, and without gpustall's own lines."""
+    return re.sub(r"harm-\w+", "harm-", "".join(line for line in text.splitlines(True) if not line.startswith("gpustall:")))
 
 
 def main():
@@ -168,14 +188,18 @@ def main():
     parser.add_argument("cases", nargs="*")
     parser.add_argument("--quick", action="store_true")
     a = parser.parse_args()
-    names = {os.path.splitext(os.path.basename(p))[0]: p for p in found(os.path.join(HERE, "harm"), ".py") if os.path.basename(p) != LOOP}
+    names = {os.path.splitext(os.path.basename(p))[0]: p for p in found(os.path.join(HERE, "harm"), ".py") if os.path.basename(p) not in LOOPS}
     paths = [names[n] for n in a.cases or names]
-    failed = 0
+    failed = ran = 0
     for case in map(Case, paths):
+        if a.quick and not case.quick:
+            continue
+        if case.needs and subprocess.run(case.needs, shell=True, capture_output=True).returncode:
+            print("skipped: %s needs %s" % (case.name, case.needs), flush=True)
+            continue
         bare = Run(case, "bare", a.gpustall).go()
-        for mode in case.modes:
-            if a.quick and mode[:4] in ("KILL", "STOP"):
-                continue
+        for mode in [m for m in case.modes if not a.quick or m[:4] not in ("KILL", "STOP")]:
+            ran += 1
             run = Run(case, mode, os.path.abspath(a.gpustall)).go()
             wrong = []
             hurt = mode[:4] in ("KILL", "STOP")
@@ -194,7 +218,7 @@ def main():
                 wrong.append("a traceback: %s" % run.err[-600:])
             print("%-4s %-14s %s" % ("FAIL" if wrong else "ok", case.name, mode), *wrong, sep="\n       " if wrong else " ", flush=True)
             failed += bool(wrong)
-    print("%d passed, %d failed" % (sum(len(c.modes) for c in map(Case, paths)) - failed, failed))
+    print("%d passed, %d failed" % (ran - failed, failed))
     return 1 if failed else 0
 
 

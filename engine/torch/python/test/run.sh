@@ -53,7 +53,9 @@ if [[ $what == quick ]]; then
   fi
   (cd "$here" && GPUSTALL_CHANGES=20 timeout 240 "$python" -W ignore -m unittest -f \
     test_live.LiveTest.test_each_once_in_order test_live.LiveTest.test_equal_to_stock_until_a_change test_guest test_hook.HookTest.test_script_module_and_command test_parts test_device test_trial) || exit 1
-  cd "$root" && GPUSTALL_PYTHON=$python exec go test -count=1 -timeout 4m -run '^TestClients$/^a_plain_loop$' ./engine/torch/bridge
+  cd "$root" || exit 1
+  go build -o bin/gpustall . && "$python" engine/torch/python/test/harm.py bin/gpustall --quick || exit 1
+  GPUSTALL_PYTHON=$python exec go test -count=1 -timeout 4m -run '^TestClients$/^a_plain_loop$' ./engine/torch/bridge
 fi
 
 # one tests with a version of PyTorch, or says why it cannot.
@@ -63,6 +65,7 @@ one() {
   installed "$@" || return
   (cd "$here" && "$env/bin/python" -W ignore -m unittest test_live test_trial test_guest test_own test_hook test_turns test_parts test_device test_ranks test_capture) || rc=1
   (cd "$root" && GPUSTALL_PYTHON=$env/bin/python go test -count=1 -v -timeout 10m -run '^Test(Clients|Ranks)$' ./engine/torch/bridge) || rc=1
+  (cd "$root" && go build -o bin/gpustall . && "$env/bin/python" engine/torch/python/test/harm.py bin/gpustall --quick) || rc=1
 }
 
 one 1.13.1 torch==1.13.1 'numpy<2'

@@ -497,7 +497,7 @@ class LiveTest(unittest.TestCase):
         self.assertEqual(harness.messages("refused")[-1]["knobs"], {"num_workers": 3})
 
     def test_no_part_of_its_own(self):
-        """More workers would yield each sample several times, unless the script has that itself, or something asks which worker it is."""
+        """More workers would yield each sample several times, however many the script has, unless something asks which worker it is."""
         loader = DataLoader(Whole(), batch_size=5, num_workers=1)
         for _ in range(2):
             self.assertEqual(sorted(x for b in loader for x in b.tolist()), list(range(200)))
@@ -508,7 +508,7 @@ class LiveTest(unittest.TestCase):
         self.assertIn("get_worker_info", refused["hint"])
         for most, data, extra in (
             (1, Whole(), {}), (1, Whole([Numbers()], {}), {"num_workers": 1}), (1, ChainDataset([Whole(), Whole()]), {}),
-            (None, Whole(), {"num_workers": 2}), (None, Whole(), {"worker_init_fn": _init}), (None, Helped(), {}), (None, Shards(), {}), (None, Inline(), {}),
+            (2, Whole(), {"num_workers": 2}), (None, Whole(), {"worker_init_fn": _init}), (None, Helped(), {}), (None, Shards(), {}), (None, Inline(), {}),
             (None, Whole([Helped()]), {}), (None, Whole({"parts": _mine}), {}), (None, Whole(functools.partial(_mine)), {}),
             (None, ChainDataset([Whole(), Shards()]), {}), (None, IterableWrapper(range(9)), {}), (None, Whole(IterableWrapper(range(9))), {}),
             (3, Known(), {}),

@@ -1,4 +1,5 @@
 """A stock loop with workers."""
+# quick
 import training
 
 if __name__ == "__main__":
