@@ -86,6 +86,12 @@ func (p *passes) find(s *pass, id batchID) *batch {
 	return b
 }
 
+// seen reports whether any record told how the batch was made that a record of the loop delivers.
+func (p *passes) seen(rec *record) bool {
+	s := p.byID[rec.Iteration]
+	return s != nil && s.batches[rec.batchID()] != nil
+}
+
 // deliver takes the batch that a record of the loop delivers out of its pass. It reports whether any
 // record told how the batch was made.
 func (p *passes) deliver(rec *record) (s *pass, b *batch, seen bool) {

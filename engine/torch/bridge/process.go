@@ -49,6 +49,7 @@ type process struct {
 	steps    steps
 	segments segments
 	totals   totals
+	inline   inline
 	hole     int64 // ns: until then, records of how batches were made were lost
 }
 
@@ -124,6 +125,11 @@ func (p *process) loop(rec *record) {
 
 // next takes the record of a wait for a batch, which has come.
 func (p *process) next(rec *record) {
+	if p.passes.seen(rec) {
+		p.inline.learn(rec)
+	} else if made, ok := p.inline.alike(rec); ok && rec.End > p.hole {
+		p.loaded(p.inline.ring, p.lanes.of(p.inline.ring), &made)
+	}
 	s, b, seen := p.passes.deliver(rec)
 	if rec.Flags&flagTrain == 0 {
 		p.totals.aside(rec)
@@ -167,6 +173,7 @@ func (p *process) work(r *ring, rec *record) {
 
 // loaded takes the record of a batch as a whole, which follows those of its phases.
 func (p *process) loaded(r *ring, lane trace.TrackID, rec *record) {
+	p.inline.loaded(r, rec)
 	b := p.passes.batch(rec)
 	if b.timed {
 		r.mix.learn(&b.spent)

@@ -73,9 +73,9 @@ func (t *totals) spend(rec *record) {
 			t.unread = 0
 		}
 	case kindBackward:
-		t.sum.Backward += ns
+		t.sum.Backward += ns * int64(max(1, rec.Arg))
 	case kindOptimizer:
-		t.sum.Optimizer += ns
+		t.sum.Optimizer += ns * int64(max(1, rec.Arg))
 	}
 }
 

@@ -8,7 +8,7 @@ import weakref
 from typing import Any
 
 from gpustall import process, ring
-from gpustall.usage import LONG, LONG_BATCH, NOT_READ, SELDOM, SOME, Usage
+from gpustall.usage import CHOSEN, INSTANT, LONG, LONG_BATCH, NOT_READ, SELDOM, SOME, SPREAD, Usage
 
 now = process.now
 
@@ -41,7 +41,10 @@ class Task:
 class Observer:
     """Times what a fetcher does for each batch."""
 
-    def __init__(self, ring, iteration, task):
+    def __init__(self, ring, iteration, task, inline=False):
+        self.inline = inline  # the loop itself loads
+        self.off = False  # the batch is not timed
+        self.timing = SOME  # the turn until which each is
         self.write, self.iteration, self.task = ring.record, iteration, task
         self.usage = Usage()
         self.detail, self.turn, self.every = False, 0, 1
@@ -119,6 +122,8 @@ class Observer:
         stages = Stages(fetcher.dataset, self)
 
         def collated(samples, *args, **kwargs):
+            if self.off:
+                return collate(samples, *args, **kwargs)
             start = now()
             if not self.detail and self.collates < LONG:  # the record of the batch has collation too
                 self.collating = start
@@ -139,6 +144,9 @@ class Observer:
             # As in steps.Watch.next, this code is not in the processor's caches when it runs: a line costs as much
             # as ten in a tight loop. So the common case is short and makes few calls.
             turn = self.turn = self.turn + 1
+            self.off = self.inline and self.took_batch < INSTANT and turn * SPREAD & CHOSEN and turn > self.timing
+            if self.off:
+                return fetch(itself(), index)
             last, start = self.took_batch, task.got or now()
             close = turn % SELDOM == 1  # the first one too
             self.detail = detail = bool(stages.found) and turn % self.every == 0
@@ -174,6 +182,7 @@ class Observer:
                     took = min(took // 1000, 0xFFFFFFFF)
                 elif wall > last + (last >> 1) and turn > SOME:  # the first batches vary
                     self.uneven, self.wary = turn + ALERT, turn + SELDOM
+                self.timing = max(self.uneven, self.wary, SOME)
                 self.tell(start, end, slowest, took, core, waiting)
                 if self.batch:
                     self.batch.observer, self.batch = None, ()

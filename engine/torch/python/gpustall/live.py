@@ -175,6 +175,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         self._pinner = None
         self._early = collections.deque()  # batches that a pinning thread had taken when it ended
         self._fetcher = None
+        self._trying = None  # a trial.Trial that waits for a batch
         self._watched = False
         self._knobs = None
         self._sent = 0
@@ -268,6 +269,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             try:
                 if want > len(crew) and self._plan.script["num_workers"] == 0 and not self._plan.proven(self):
                     want = self._num_workers = len(crew)
+                    self._trying = self._plan.trial()
                 while len(crew) < want:
                     number = next(n for n in range(1 << 16) if n not in taken)
                     taken.add(number)
@@ -364,6 +366,8 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
     def _next_data(self):
         if (self._control.page[SEQUENCE] != self._seen or self._plan.trains is not self._trained) and not self._finished():
             self._look()
+        if not (self._batches or self._crew or self._arrived):
+            return self._inline()
         number = self._ready() if self._arrived else None
         while number is None:
             if not self._batches:
@@ -409,9 +413,16 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             self._exhausted = True
             self._end()
             raise
-        number, self._sent = self._sent, self._sent + 1
-        data = self._load(number, index)
-        self._tell(number, len(index) if isinstance(index, (list, tuple)) else -1, data)
+        number = self._sent
+        self._sent = number + 1
+        if self._trying is not None or self._fetcher is None or self._pin_memory:
+            data = self._load(number, index)
+        else:
+            self._task.index = number
+            data = self._fetcher.fetch(index)
+        if self._gpustall is not None:
+            size = len(index) if isinstance(index, (list, tuple)) else self._plan.size(data)
+            self._gpustall.came = number, size, ring.CHANGING if number < self._settled else 0
         return data
 
     def _load(self, number, index):
@@ -421,13 +432,15 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             self._task = fetching.Task()
             self._task.round = 0
             try:
-                fetching.Observer(process.current().ring(ring.INLINE), self._gpustall_iteration, self._task).watch(fetcher)
+                fetching.Observer(process.current().ring(ring.INLINE), self._gpustall_iteration, self._task, inline=True).watch(fetcher)
             except Exception as error:
                 process.complain("what the loop loads itself is not watched", error)
             self._fetcher = fetcher
         self._task.index = number
-        tried = self._plan.trial()
-        data = self._fetcher.fetch(index) if tried is None else tried.load(self, self._fetcher, index)
+        if self._trying is None or not self._trying.waits():
+            self._trying, data = None, self._fetcher.fetch(index)
+        else:
+            data = self._trying.load(self, self._fetcher, index)
         return pinning.pin(data, getattr(self, "_pin_memory_device", None) or pinning.device()) if self._pin_memory else data
 
     def _end(self):

@@ -248,7 +248,7 @@ class Plan:
         fetcher = getattr(iterator, "_dataset_fetcher", None)
         if fetcher is not None:
             watch.inline = fetching.Task()
-            fetching.Observer(process.current().ring(ring.INLINE), number, watch.inline).watch(fetcher)
+            fetching.Observer(process.current().ring(ring.INLINE), number, watch.inline, inline=True).watch(fetcher)
         iterator._gpustall = watch
         return watch
 

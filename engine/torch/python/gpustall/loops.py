@@ -5,7 +5,7 @@ import functools
 import threading
 
 from gpustall import parts, process, ring
-from gpustall.usage import Usage
+from gpustall.usage import SOME, Usage
 
 now = process.now
 
@@ -21,14 +21,16 @@ class Loop:
         self.open = []  # the innermost last: [watch, step, start of what is not recorded yet, batch, when its batch came]
         self.loading = False  # an iterator of a DataLoader loads a batch
         self.learned = False  # a part of the innermost step is recorded
+        self.stands = 1  # how many steps those parts of the innermost one stand for that are timed; 0: none is
         self.parts = []  # under way: [kind, start of what is not recorded yet, whole]
         self.over = collections.deque()  # when backward passes in parts ended
         self.passed = functools.partial(next, map(self.over.append, iter(now, None)))  # appends to over
         self.known = False  # the device is found, or there is none to wait for
         self.usage = Usage()
         self.used = None  # the thread's usage when the innermost step began or went on; None where it was not read
-        # The usage is read around one wait of SOME, and the step that follows. It is read around each one while
+        # The usage is read around one wait of some, and the step that follows. It is read around each one while
         # they take long or wait much for a core. The bridge takes the others for like those that were read.
+        self.some = SOME
         self.turn = 0  # how often a batch was asked for
         self.wary = 0  # the turn until which the usage is read each time
         self.slow = True  # the last step took LONG_BATCH or more

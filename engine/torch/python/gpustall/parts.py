@@ -125,8 +125,13 @@ def _begin(kind, whole):
     """Begins a part in this thread's loop. Returns whether the loop has a step for it. whole: the time before parts
     within this one belongs to it."""
     loop = getattr(here, "loop", None)
-    if loop is not None and loop.over:
-        settle(loop)
+    if loop is not None:
+        if not loop.stands and loop.open and loop.open[-1][1] >= 0:
+            loop.state.learned += 1
+            loop.learned = True
+            return False
+        if loop.over:
+            settle(loop)
     state = process.current() if loop is None else loop.state
     state.learned += 1
     if loop is None or not loop.open:
@@ -160,9 +165,9 @@ def settle(loop):
 
 
 def _end(kind):
-    t = now()
     loop = getattr(here, "loop", None)
-    if loop is not None:
+    if loop is not None and loop.parts:
+        t = now()
         settle(loop)
         _over(loop, kind, t)
 
@@ -185,4 +190,4 @@ def _over(loop, kind, t):
 def _record(loop, part, t):
     watch, step, _, batch, _ = loop.open[-1]
     loop.learned = True
-    loop.record(part[0], part[1], t, watch.iteration, watch.round, batch, step, -1, 0, ring.TRAIN)
+    loop.record(part[0], part[1], t, watch.iteration, watch.round, batch, step, -1, loop.stands, ring.TRAIN)

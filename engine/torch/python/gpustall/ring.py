@@ -27,8 +27,11 @@ START, WAIT, READ, DECODE, TRANSFORM, FETCH, COLLATE, PINNED, BATCH, SENT = rang
 # A BATCH without records of its own for FETCH and COLLATE has an offset: the ns from its start to the beginning of
 # collation, which lasts to its end.
 
-# A NEXT has, in the place of core, the samples of all steps so far; so has a LAST, the last record of a process. So steps and samples are exact where records were
-# overwritten: a step's number and that sum say how much is missing.
+# A NEXT has, in the place of core, the samples of all steps so far; so has a LAST, the last record of a process. So steps
+# and samples are exact where records were overwritten: a step's number and that sum say how much is missing.
+
+# A BACKWARD or OPTIMIZER has in arg how many steps it stands for, since the parts of short steps are timed in some of
+# them. Of batches that the loop itself loads in no time, only some have records.
 
 # Flags.
 FINAL = 1  # of a BODY: the step ends with it

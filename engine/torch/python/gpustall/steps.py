@@ -8,7 +8,7 @@ import weakref
 from typing import Any
 
 from gpustall import control, loops, parts, process, ring
-from gpustall.usage import LATE, LONG_BATCH, SELDOM, SOME
+from gpustall.usage import BRIEF, CHOSEN, FEW, LATE, LONG_BATCH, RARE, SELDOM, SOME, SPREAD
 
 now = process.now
 
@@ -70,9 +70,9 @@ class Watch:
                 loop = loops.current()
             state, opened, start = loop.state, loop.open, now()
             turn = loop.turn = loop.turn + 1
-            look = loop.slow or turn < loop.wary or turn % SOME == 1
+            look = loop.slow or turn < loop.wary or turn % loop.some == 1
             before = loop.usage.read() if look or loop.used is not None else None
-            began = 0
+            began, held = 0, None
             if loop.over:
                 parts.settle(loop)
             if len(opened) == 1 and opened[0][0] is self:  # the open step is this loader's: it ends
@@ -84,7 +84,10 @@ class Watch:
                     if waiting > (start - since) >> 4:
                         loop.wary = turn + SELDOM
                 flags = ring.FINAL | (ring.TRAIN if step >= 0 else 0)
-                loop.record(ring.BODY, since, start, self.iteration, self.round, batch, step, -1, 0, flags, core, waiting)
+                held = (ring.BODY, since, start, self.iteration, self.round, batch, step, -1, 0, flags, core, waiting)
+                if loop.some != RARE:  # of short steps two records at once cost little more than one
+                    loop.record(*held)
+                    held = None
                 if loop.parts:
                     loop.parts.clear()
                 if loop.device is not None and step >= 0:
@@ -93,6 +96,9 @@ class Watch:
                 self._leave(loop, start, before)
             page = state.control.page
             if page[control.PAUSED] or page[control.CAPTURES] != state.captures or state.capture is not None:
+                if held is not None:
+                    loop.record(*held)
+                    held = None
                 start = self._attend(loop, start)
             if self.inline is not None:
                 self.inline.index, self.inline.round = self.delivered, self.round
@@ -104,16 +110,20 @@ class Watch:
             data = original(*args)
         except StopIteration:
             loop.loading = False
-            self._guard(self._end, loop, start)
+            self._guard(self._end, loop, start, held)
             raise
         except BaseException:
             loop.loading = False
-            self._guard(self._drop, loop)
+            self._guard(self._drop, loop, held)
             raise
         loop.loading = False
         try:
             plan, end = self.plan, now()
             loop.slow = end - began > LONG_BATCH
+            if end - began >= BRIEF:
+                loop.stands, loop.some = 1, SOME
+            else:
+                loop.stands, loop.some = 0 if turn * SPREAD & CHOSEN else FEW, RARE
             loop.used, waited = None, -1
             if look:
                 loop.used, waited = before, 0
@@ -150,6 +160,8 @@ class Watch:
             if step >= 0:
                 state.samples += samples
                 state.began = end
+            if held is not None:
+                loop.record(*held)
             loop.record(ring.NEXT, start, end, self.iteration, self.round, number, step, -1, samples, flags, state.samples, waited)
             if not joined:
                 if loop.device is not None:
@@ -246,14 +258,16 @@ class Watch:
             self.plan.moved(before.plan, t)
         state.shown, state.taker = self, threading.get_ident()
 
-    def _drop(self, loop):
+    def _drop(self, loop, held=None):
+        if held is not None:
+            loop.record(*held)
         loop.open = [entry for entry in loop.open if entry[0] is not self]
         if self.joins is not None:
             self._joined(loop, now())
 
-    def _end(self, loop, start):
+    def _end(self, loop, start, held):
         end = now()
-        self._drop(loop)
+        self._drop(loop, held)
         loop.record(ring.END, start, end, self.iteration, self.round, self.batch, flags=ring.TRAIN if self.trains else 0)
         if self.trains:
             self.plan.ended(self.learned)

@@ -47,7 +47,7 @@ class Run:
         self.cwd, self.tmp = os.path.join(self.home, "cwd"), os.path.join(self.home, "tmp")
         for folder in self.cwd, self.tmp:
             os.mkdir(folder)
-        for path in case.path, *(os.path.join(os.path.dirname(case.path), name) for name in LOOPS):
+        for path in [case.path] + [os.path.join(os.path.dirname(case.path), name) for name in LOOPS]:
             shutil.copy(path, self.cwd)
         self.env = dict(os.environ, HOME=self.home, TMPDIR=self.tmp, OMP_NUM_THREADS="1", PYTHONHASHSEED="0", TERM="xterm-256color")
         self.env.pop("XDG_STATE_HOME", None)
@@ -168,13 +168,16 @@ class Case:
     def __init__(self, path):
         self.path, self.name = path, os.path.splitext(os.path.basename(path))[0]
         text = open(path).read()
-        self.wrap = (re.findall("^# wrap: (.*)$", text, re.M) or [""])[0]
+
+        def said(name, default=""):
+            return (re.findall("^# %s: (.*)$" % name, text, re.M) or [default])[0]
+
+        self.wrap, self.needs, self.quick = said("wrap"), said("needs"), "# quick\n" in text
         self.says, self.nots = re.findall("^# says: (.*)$", text, re.M), re.findall("^# not: (.*)$", text, re.M)
-        keys = (re.findall("^# keys: (.*)$", text, re.M) or ["0"])[0].split()
-        self.keys, self.after = "".join(KEYS.get(k, k) for k in keys[1:]).encode(), float(keys[0])
-        self.needs = (re.findall("^# needs: (.*)$", text, re.M) or [""])[0]
-        self.quick = "# quick\n" in text
-        self.modes = (re.findall("^# modes: (.*)$", text, re.M) or ["plain json screen KILL2 KILL4 STOP3"])[0].split()
+        after, *keys = said("keys", "0").split()
+        self.keys, self.after = "".join(str(KEYS.get(k, k)) for k in keys).encode(), float(after)
+        self.modes = said("modes", "plain json screen KILL2 KILL4 STOP3").split()
+
 
 
 def stable(text):

@@ -7,12 +7,13 @@ import sys
 import time
 import traceback
 import unittest
+import unittest.mock
 
 import harness
 import torch
 from torch.utils.data import DataLoader
 
-from gpustall import parts, ring
+from gpustall import parts, ring, steps
 
 HAS_HOOKS = hasattr(sys.modules[torch.optim.Optimizer.__module__], "register_optimizer_step_pre_hook")
 
@@ -67,6 +68,9 @@ class PartsTest(unittest.TestCase):
         torch.set_num_threads(1)
         harness.forget()
         self.model = torch.nn.Linear(4, 2)
+        brief = unittest.mock.patch.object(steps, "BRIEF", 0)  # all steps have all of their parts timed
+        brief.start()
+        self.addCleanup(brief.stop)
         self.begun = time.monotonic_ns()
 
     def train(self, step, batches=5):
@@ -136,6 +140,28 @@ class PartsTest(unittest.TestCase):
             optimizer.step()
 
         self.assertEqual(self.kinds(self.train(step)), 5 * self.want(ring.BACKWARD, ring.BACKWARD, ring.OPTIMIZER))
+
+    def test_short_steps(self):
+        """Of short steps some have their parts timed, not always those of one place in a cycle. They stand for all."""
+        optimizer, turn = torch.optim.SGD(self.model.parameters(), lr=0.1), 0
+
+        def step(x):
+            nonlocal turn
+            turn += 1
+            self.loss(x).backward()
+            if turn % 4 == 0:
+                optimizer.step()
+
+        with unittest.mock.patch.object(steps, "BRIEF", 10**12):
+            got = self.train(step, 2000)
+        stand = {ring.BACKWARD: 0, ring.OPTIMIZER: 0}
+        for s in harness.spans():
+            if s["start"] > self.begun and s["kind"] in stand:
+                stand[s["kind"]] += s["arg"]
+        self.assertLess(len([kinds for kinds in got if kinds]), 250)
+        self.assertTrue(1500 < stand[ring.BACKWARD] < 2500, stand)
+        if HAS_HOOKS:
+            self.assertTrue(350 < stand[ring.OPTIMIZER] < 650, stand)
 
     def test_grad_is_a_backward_pass(self):
         self.assertEqual(self.kinds(self.train(lambda x: torch.autograd.grad(self.loss(x), self.model.parameters()))), 5 * self.want(ring.BACKWARD))

@@ -1,5 +1,6 @@
 """What the cases train in which num_workers is raised."""
 import hashlib
+from typing import Any
 
 import torch
 from torch.utils.data import DataLoader
@@ -9,7 +10,8 @@ def train(data, epochs, **loader):
     """Trains, and prints what has to be the same in each run."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    model, seen = None, []
+    model: Any = None
+    seen = []
     for _ in range(epochs):
         for x, i in DataLoader(data, **loader):
             model = model or torch.nn.Linear(x.shape[1], 1)
