@@ -259,7 +259,7 @@ func scriptName(args []string) string {
 func (t *torchRun) begin(first *bridge.Start) {
 	meta := t.meta(first)
 	var kept trace.Store // none where it cannot be made: the session is in memory alone
-	file := filepath.Join(t.folder, t.name()+store.Ext)
+	file := filepath.Join(t.folder, meta.ID+store.Ext)
 	if t.session != "" || t.folder != "" {
 		st, path, err := t.createStore(t.folder, meta)
 		if err != nil {
@@ -322,6 +322,9 @@ func (t *torchRun) meta(first *bridge.Start) trace.Meta {
 		m.Host = append(m.Host, knob.Setting{Name: "torch batches", Value: "made on the GPU"})
 	}
 	if h.World > 1 {
+		if h.Rank > 0 { // each rank may have a gpustall of its own, begun at the same time
+			m.ID += fmt.Sprintf("-rank%d", h.Rank)
+		}
 		m.Host = append(m.Host, knob.Setting{Name: "ranks", Value: fmt.Sprint(h.World)})
 		if h.Here > 0 {
 			m.Host = append(m.Host, knob.Setting{Name: "ranks here", Value: fmt.Sprint(h.Here)})
@@ -416,10 +419,15 @@ func (t *torchRun) wait(f func()) (seen bool, err error) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	var first bridge.Start
+	begun, patience := time.Now(), firstPatience
 	for !seen {
 		select {
 		case <-tick.C:
 			f()
+			if waited := time.Since(begun); waited > patience {
+				patience *= 4
+				_ = cli.Say(os.Stderr, "gpustall: %s after the start, %s\n", units.Prose.Time(waited.Truncate(time.Second).Nanoseconds()), t.awaited())
+			}
 		case first = <-t.bridge.First():
 			seen = true
 		case <-t.script.Done:
@@ -435,6 +443,17 @@ func (t *torchRun) wait(f func()) (seen bool, err error) {
 	}
 	t.begin(&first)
 	return true, nil
+}
+
+// firstPatience is how long the first batch is waited for before it is said that it is.
+const firstPatience = 15 * time.Second
+
+// awaited says what is still to come before the first batch.
+func (t *torchRun) awaited() string {
+	if _, imported := t.bridge.Heard(); !imported {
+		return "the command has not imported PyTorch's DataLoader yet"
+	}
+	return "no batch has been loaded for training yet"
 }
 
 // noTerminal returns a line for a script that failed because it asked for input beside the

@@ -86,7 +86,7 @@ func (l *loader) computing() bool {
 		return known && !l.Reading() && l.workers >= int(l.host.All) && c.Host(l.host.All) > c.Device
 	}
 	w := l.Batch
-	return l.host.Busy() && (!l.host.Crowded() || w.Core+w.Waiting > w.Blocked)
+	return l.host.Busy() && (!l.host.Crowded() || w.Core > w.Blocked)
 }
 
 // average compares loader and device over many batches.

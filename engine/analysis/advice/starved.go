@@ -79,7 +79,7 @@ func fewerThreads(s *situation) (f Finding, ok bool) {
 	f = s.knobs.turn("num_workers", strconv.Itoa(full), fmt.Sprintf("%d workers and the training take turns on %s", s.loader.workers, units.Counted(full, "core", "cores")))
 	f.Share = s.host.lostToHost()
 	w := s.loader.Batch
-	return f, full > 0 && s.loader.workers > full && w.Core+w.Waiting > w.Blocked && (!s.host.Crowded() || s.loader.workers > 2*full)
+	return f, full > 0 && s.loader.workers > full && w.Core > w.Blocked && (!s.host.Crowded() || s.loader.workers > 2*full)
 }
 
 // moreCores is for threads that act late, or compute slowly, because they have no core.

@@ -65,9 +65,11 @@ type Bridge struct {
 	main      *process // the process that the session is about
 	first     chan Start
 	begun     bool
-	beside    bool    // a note was made that another process trains
-	lines     []line  // the new records of rings, while they are handed on
-	fullest   float64 // the largest share of its slots that a ring filled since it was last read
+	seen      time.Time // when the first loop that trains was seen
+	ending    bool      // the training has ended
+	beside    bool      // a note was made that another process trains
+	lines     []line    // the new records of rings, while they are handed on
+	fullest   float64   // the largest share of its slots that a ring filled since it was last read
 	looked    time.Time
 	looks     looks
 	pools     pools
@@ -198,6 +200,7 @@ func (b *Bridge) Watch() { b.start(nil) }
 // LastLook looks for that loop once more, when the training has ended.
 func (b *Bridge) LastLook() {
 	b.pause()
+	b.ending = true
 	for range 3 {
 		b.poll()
 	}
@@ -413,23 +416,43 @@ func (b *Bridge) deliver(m *message) {
 }
 
 // announce sends the first loop that trains. Where there are ranks, it is that of rank 0, or of the first
-// rank on this machine.
+// rank on this machine. Where each rank has a gpustall of its own, as under srun, neither may come here.
 func (b *Bridge) announce() {
 	if b.begun {
 		return
 	}
+	var lowest *process
 	for _, p := range b.processes {
-		if p.known && p.loading && (p.hello.Rank <= 0 || p.hello.Local == 0) {
-			since, ok := b.firstOf(p.pid)
-			if !ok {
-				continue
-			}
-			b.begun, b.main = true, p
-			b.view.show(p.facts)
-			b.first <- Start{p.hello, p.loader, p.batch, since}
-			return
+		if p.known && p.loading && (lowest == nil || p.hello.before(&lowest.hello)) {
+			lowest = p
 		}
 	}
+	if lowest == nil {
+		return
+	}
+	if b.seen.IsZero() {
+		b.seen = time.Now()
+	}
+	if h := &lowest.hello; h.Rank > 0 && h.Local != 0 && !b.ending && time.Since(b.seen) < awaitFirst {
+		return
+	}
+	if since, ok := b.firstOf(lowest.pid); ok {
+		b.begun, b.main = true, lowest
+		b.view.show(lowest.facts)
+		b.first <- Start{lowest.hello, lowest.loader, lowest.batch, since}
+	}
+}
+
+// awaitFirst is how long the first rank on this machine is waited for when another one trains.
+const awaitFirst = 2 * time.Second
+
+// before reports whether a session is rather about this process than about another one.
+func (h *Hello) before(o *Hello) bool {
+	first := func(h *Hello) bool { return h.Rank <= 0 || h.Local == 0 }
+	if first(h) != first(o) {
+		return first(h)
+	}
+	return h.Rank < o.Rank
 }
 
 // firstOf returns when a process's loop began.

@@ -2,7 +2,10 @@
 
 package bridge
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 // TestFollowed: of a step that the GPU ends about when the loop has enqueued it, the GPU followed the
 // loop. Where it ends far later, the loop was ahead.
@@ -21,5 +24,49 @@ func TestFollowed(t *testing.T) {
 	run(2, 2000, 100, 400)
 	if k := sums.sum; k.Device != 505 || k.Followed != 105 {
 		t.Errorf("of %d ns on the GPU it followed the loop in %d, want 505 and 105", k.Device, k.Followed)
+	}
+}
+
+// TestAnnounced: a session is about rank 0, about the first rank on this machine, or about the only rank that a
+// gpustall of its own watches.
+func TestAnnounced(t *testing.T) {
+	type rank struct{ rank, local int }
+	for _, c := range []struct {
+		ranks  []rank
+		want   int // the rank; -2 where none is announced yet
+		ending int // the same, once the training has ended
+	}{
+		{[]rank{{-1, -1}}, -1, -1},
+		{[]rank{{1, -1}, {0, -1}}, 0, 0},
+		{[]rank{{5, 1}, {4, 0}}, 4, 4},
+		{[]rank{{1, -1}}, -2, 1},
+		{[]rank{{3, 3}, {2, 2}}, -2, 2},
+	} {
+		for _, ending := range []bool{false, true} {
+			b, err := Open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.ending = ending
+			for i, r := range c.ranks {
+				pid := 1000 + i
+				newWriter(t, b.shared, fmt.Sprintf("ring-%d-0", pid), roleLoop, pid, -1).write(record{Kind: kindNext, Start: 1, End: 2, Flags: flagTrain})
+				p := b.process(pid)
+				p.hello, p.known, p.loading = Hello{PID: pid, Rank: r.rank, Local: r.local}, true, true
+			}
+			for range 3 { // some processors need a second look
+				b.poll()
+			}
+			got := -2
+			select {
+			case s := <-b.First():
+				got = s.Hello.Rank
+			default:
+			}
+			if want := map[bool]int{false: c.want, true: c.ending}[ending]; got != want {
+				t.Errorf("%v, ending %v: rank %d, want %d", c.ranks, ending, got, want)
+			}
+			_ = b.Close()
+		}
 	}
 }

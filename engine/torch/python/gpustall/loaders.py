@@ -429,7 +429,7 @@ class Plan:
             self.barred = most and (most[0], starting.Refused(*most[1:]))
         batch_size, shuffle, drop_last = given.sampling(loader)
         return dict(
-            dataset=self.name, arguments=given.arguments(loader), kind="map" if self.map_style else "iterable", samples=self.samples, batch_size=batch_size,
+            dataset=self.name, arguments=given.arguments(loader), kind="map" if self.map_style else "iterable", samples=given.epoch(loader, batch_size) if self.map_style else self.samples, batch_size=batch_size,
             live=self.live, why=self.why, apart=False, has_in_order=self.has_in_order, drop_last=drop_last, shuffle=shuffle, unbatched=not self.collates,
             context=starting.method(context), whole=not self.map_style and shards.whole(loader),
         )
