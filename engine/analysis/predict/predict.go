@@ -28,10 +28,10 @@ type Prediction struct {
 	trace.Prediction
 }
 
-// Same reports whether the model expects no change that matters: the whole interval is within the margin.
+// Same reports whether the model expects no change.
 func (p *Prediction) Same() bool {
-	g := Gain(p.Prediction)
-	return g.Lo > 1-stats.DefaultMargin && g.Hi < 1+stats.DefaultMargin
+	ratio := p.Rate / p.Base
+	return p.Lo < p.Base && p.Base < p.Hi && math.Abs(ratio-1) < stats.DefaultMargin
 }
 
 // Gain is the predicted throughput as a ratio to the measured one.

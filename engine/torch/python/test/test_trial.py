@@ -264,7 +264,7 @@ class TrialTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         make()
-        cls.seconds, trial.SECONDS = trial.SECONDS, 2
+        cls.seconds, trial.SECONDS = trial.SECONDS, 1
 
     @classmethod
     def tearDownClass(cls):
