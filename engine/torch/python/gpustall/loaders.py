@@ -24,6 +24,7 @@ _learners = set()  # alike: something was learned with their batches
 _trained = {}  # by kin: a weak reference to the last loader that trained
 _in_force = {}  # by alike: the knobs in force
 _at_most = {}  # by alike: how many workers can begin, and the Refused for more
+_sole = set()  # alike: the script's only worker can have others beside it, or cannot and that was told
 _probes = {}  # by alike: the starting.Probe or trial.Trial that shows whether workers can begin
 
 
@@ -90,7 +91,7 @@ class Plan:
             knobs.update(asked)
         if self.alike in _at_most:  # perhaps from another loader, whose script has fewer workers
             knobs["num_workers"] = min(knobs["num_workers"], max(_at_most[self.alike][0], self.script["num_workers"]))
-        if self.probing():
+        if self.probing() or knobs["num_workers"] > 1 and self.unsure():
             knobs["num_workers"] = self.script["num_workers"]
         if not self.has_in_order:
             knobs["in_order"] = 1
@@ -126,6 +127,18 @@ class Plan:
 
     def probing(self):
         return self.alike in _probes and _probes[self.alike].running()
+
+    def unsure(self):
+        """Whether more workers were asked for than one, the script has one that is forked, and it is not known yet
+        whether that can have others beside it."""
+        if self.script["num_workers"] != 1 or self.alike in _sole or not self.live or self.about["context"] != "fork":
+            return False
+        return process.current().control.read()[0].get("num_workers", 0) > 1 and bool(self.trains)
+
+    def sure(self, refused):
+        _sole.add(self.alike)
+        if refused is not None:
+            self.stays_at(1, refused)
 
     def trial(self):
         """The trial.Trial that waits for a batch; None where none does."""
@@ -428,8 +441,9 @@ class Plan:
             most = shards.most(loader)
             self.barred = most and (most[0], starting.Refused(*most[1:]))
         batch_size, shuffle, drop_last = given.sampling(loader)
+        samples = given.epoch(loader, batch_size) if self.map_style else self.samples
         return dict(
-            dataset=self.name, arguments=given.arguments(loader), kind="map" if self.map_style else "iterable", samples=given.epoch(loader, batch_size) if self.map_style else self.samples, batch_size=batch_size,
+            dataset=self.name, arguments=given.arguments(loader), kind="map" if self.map_style else "iterable", samples=samples, batch_size=batch_size,
             live=self.live, why=self.why, apart=False, has_in_order=self.has_in_order, drop_last=drop_last, shuffle=shuffle, unbatched=not self.collates,
             context=starting.method(context), whole=not self.map_style and shards.whole(loader),
         )

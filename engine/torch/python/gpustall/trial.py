@@ -102,21 +102,42 @@ def _held(thing):
     return own + [f for c in type(thing).__mro__ if c.__module__ == "__main__" for f in vars(c).values() if isinstance(f, types.FunctionType)]
 
 
-def positions():
-    """The positions of this process's files that it can read, by descriptor and path."""
+def positions(pid="self"):
+    """The positions of a process's files that it can read, by descriptor and path."""
     out = {}
-    for number in os.listdir("/proc/self/fd"):
+    for number in os.listdir("/proc/%s/fd" % pid):
         try:
-            path = os.readlink("/proc/self/fd/" + number)
+            path = os.readlink("/proc/%s/fd/%s" % (pid, number))
             if not path.startswith("/") or path.startswith(("/dev/", "/proc/", "/sys/")) and not path.startswith("/dev/shm/"):
                 continue
-            with open("/proc/self/fdinfo/" + number, "rb") as f:
+            with open("/proc/%s/fdinfo/%s" % (pid, number), "rb") as f:
                 words = f.read(64).split()
             if int(words[3], 8) & os.O_ACCMODE != os.O_WRONLY:  # else a log, for instance
                 out[number, path] = int(words[1])
         except (OSError, ValueError, IndexError):  # closed meanwhile
             continue
     return out
+
+
+def alone(it, before):
+    """Returns a Refused where the only worker of a script can share what it reads with no other, else None. before are
+    this process's positions from when the worker began. It was forked, so that it moves those of files that were open."""
+    refused, _ = shared(it._dataset) if it._init_fn is None else (None, False)
+    if refused is not None and refused.hint == OPEN:
+        return refused
+    worker = it._crew[0].process.pid
+    for _ in range(20):  # the worker may read between two looks
+        mine, theirs = positions(), positions(worker)
+        if mine == positions():
+            break
+    for at, position in sorted(mine.items()):
+        if before.get(at, position) != position == theirs.get(at):
+            return _by_position(at[1])
+    return None
+
+
+def _by_position(path):
+    return Refused("the data set reads %s by a position in the file, which forked workers would share" % path, OPEN)
 
 
 def _states():
@@ -188,7 +209,7 @@ class Trial:
             self.left -= 1
             if moved:
                 self.left = 0
-                self.refusal = Refused("the data set reads %s by a position in the file, which forked workers would share" % moved[0], OPEN)
+                self.refusal = _by_position(moved[0])
             elif self.left == 0:
                 self._begin(it, index, data, states, took)
         except Exception as error:

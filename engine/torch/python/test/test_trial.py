@@ -277,11 +277,11 @@ class TrialTest(unittest.TestCase):
 
     tearDown = setUp
 
-    def train(self, data):
+    def train(self, data, workers=0):
         """Goes through a data set until workers that are asked for are there or refused, and once more. Returns the most
         that there were."""
         weight, most, seen = torch.ones(1, requires_grad=True), 0, []
-        loader = DataLoader(data, 4, shuffle=True)
+        loader = DataLoader(data, 4, shuffle=True, num_workers=workers)
         before, decided = len(harness.messages("refused")), 0
         while decided < 2 and len(seen) < 12:
             epoch = []
@@ -293,7 +293,7 @@ class TrialTest(unittest.TestCase):
                 epoch += zip(i.tolist(), first.tolist())
                 if step > 5:
                     time.sleep(0.004)
-                most = max(most, len(iterator._crew))
+                most = max(most, len(iterator._crew) - workers)
             seen.append(epoch)
             decided += most > 0 or len(harness.messages("refused")) > before
         for epoch in seen:
@@ -316,6 +316,14 @@ class TrialTest(unittest.TestCase):
                 self.assertEqual(self.train(kind()), 0)
                 told = harness.messages("refused")[before:]
                 self.assertTrue(told and told[0]["reason"] and told[0]["hint"], told)
+
+    def test_beside_one(self):
+        """A script's only worker gets others beside it, unless it reads what they would share."""
+        for kind, added in (Memory, 2), (EachFile, 2), (Positioned, 2), (Augmented, 2), (Seeks, 0), (Descriptor, 0), (Zip, 0), (Connection, 0):
+            harness.forget()
+            harness.ask_nothing()
+            with self.subTest(kind.__name__):
+                self.assertEqual(self.train(kind(), 1), added, [m["reason"] for m in harness.messages("refused")][-1:])
 
     def test_one_that_hangs(self):
         before = len(harness.messages("refused"))
