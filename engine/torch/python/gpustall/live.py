@@ -175,7 +175,6 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         self._pinner = None
         self._early = collections.deque()  # batches that a pinning thread had taken when it ended
         self._fetcher = None
-        self._before = None  # the positions of this process's files when the script's only worker began
         self._trying = None  # a trial.Trial that waits for a batch
         self._watched = False
         self._knobs = None
@@ -241,10 +240,11 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
 
     def _prove_sole(self):
         """Finds out whether the script's only worker can have others beside it, once it has loaded some batches."""
-        if self._before is None or len(self._crew) != 1 or self._sent - len(self._batches) < (trial.BATCHES if self._before else 1):
+        before, steps = self._plan.began()
+        if before is None or len(self._crew) != 1 or process.current().steps - steps < (trial.BATCHES if before else 1):
             return
         try:
-            refused = trial.alone(self, self._before)
+            refused = trial.alone(self, before)
         except Exception as error:
             refused = starting.Refused("whether more workers can begin was not found out: " + process.said(error), "")
         self._plan.sure(refused)
@@ -300,8 +300,8 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
                 self._leavers.append(leaver)
             self._bury()
             self._tell_signals()
-            if self._before is None and len(crew) == self._plan.script["num_workers"] == 1 and starting.method(self._context) == "fork":
-                self._before = trial.positions()
+            if len(crew) == self._plan.script["num_workers"] == 1:
+                self._plan.begins_alone(trial.positions)
         self._profile_name = "enumerate(DataLoader)#%s.__next__" % ("_MultiProcessingDataLoaderIter" if want else "_SingleProcessDataLoaderIter")
 
     def _tell_signals(self):

@@ -24,6 +24,7 @@ _learners = set()  # alike: something was learned with their batches
 _trained = {}  # by kin: a weak reference to the last loader that trained
 _in_force = {}  # by alike: the knobs in force
 _at_most = {}  # by alike: how many workers can begin, and the Refused for more
+_alone = {}  # by alike: the positions of this process's files when the script's only worker began, and the steps then
 _sole = set()  # alike: the script's only worker can have others beside it, or cannot and that was told
 _probes = {}  # by alike: the starting.Probe or trial.Trial that shows whether workers can begin
 
@@ -131,9 +132,18 @@ class Plan:
     def unsure(self):
         """Whether more workers were asked for than one, the script has one that is forked, and it is not known yet
         whether that can have others beside it."""
-        if self.script["num_workers"] != 1 or self.alike in _sole or not self.live or self.about["context"] != "fork":
+        if self.script["num_workers"] != 1 or self.alike in _sole or self.alike in _probes or not self.live or self.about["context"] != "fork":
             return False
         return process.current().control.read()[0].get("num_workers", 0) > 1 and bool(self.trains)
+
+    def begins_alone(self, positions):
+        """Notes the positions of this process's files, when the script's only worker has begun."""
+        if self.alike not in _alone:
+            _alone[self.alike] = positions(), process.current().steps
+
+    def began(self):
+        """What begins_alone noted: the positions, and the steps so far; None and 0 where nothing is."""
+        return _alone.get(self.alike, (None, 0))
 
     def sure(self, refused):
         _sole.add(self.alike)

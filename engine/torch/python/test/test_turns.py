@@ -202,9 +202,10 @@ class TurnsTest(unittest.TestCase):
 
     def untried(self):
         """Workers are there at the next batch: none is tried first."""
-        proven = unittest.mock.patch.object(loaders.Plan, "proven", lambda *_: True)
-        proven.start()
-        self.addCleanup(proven.stop)
+        for name, answer in ("proven", True), ("unsure", False):
+            patch = unittest.mock.patch.object(loaders.Plan, name, lambda *_, answer=answer: answer)
+            patch.start()
+            self.addCleanup(patch.stop)
 
     def applied(self):
         return [(m["type"], m["script"], m["knobs"]["num_workers"]) for m in self.told("applied") + self.told("moved")]
