@@ -179,8 +179,8 @@ func TestSlowestPiece(t *testing.T) {
 		if s := built[1].Slowest.Split; s.Total() > 0 && (s.Bound() != trace.BoundIO || s.Total() < int64(19*time.Millisecond)) {
 			t.Errorf("a sleep is split %+v", s)
 		}
-		// The batch's memory may take longer than any of its samples.
-		if got := built[0].Slowest; got.Sample == 37 || !got.OfSample() && got.Kind != trace.KindStart {
+		// The batch's memory, or its collation, may take longer than any of its samples.
+		if got := built[0].Slowest; got.Sample == 37 {
 			t.Errorf("without a slow sample: %+v", got)
 		}
 	}

@@ -223,7 +223,7 @@ func (c *Collector) drain() {
 
 // refuse drops steps whose Index is not above that of the step before, because the digest and the
 // file hold one step for each Index. Their time becomes part of the next step's window. They count
-// as dropped, and a note tells of the first.
+// as dropped, a note tells of the first. A counted step behind a gap is marked FlagLost.
 func (c *Collector) refuse(b *Drained) {
 	kept := b.Steps[:0]
 	for _, s := range b.Steps {

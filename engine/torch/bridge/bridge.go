@@ -433,7 +433,7 @@ func (b *Bridge) announce() {
 	if b.seen.IsZero() {
 		b.seen = time.Now()
 	}
-	if h := &lowest.hello; h.Rank > 0 && h.Local != 0 && !b.ending && time.Since(b.seen) < awaitFirst {
+	if !lowest.hello.leads() && !b.ending && time.Since(b.seen) < awaitFirst {
 		return
 	}
 	if since, ok := b.firstOf(lowest.pid); ok {
@@ -446,11 +446,13 @@ func (b *Bridge) announce() {
 // awaitFirst is how long the first rank on this machine is waited for when another one trains.
 const awaitFirst = 2 * time.Second
 
+// leads reports whether the process is the first rank of the job, or of this machine.
+func (h *Hello) leads() bool { return h.Rank <= 0 || h.Local == 0 }
+
 // before reports whether a session is rather about this process than about another one.
 func (h *Hello) before(o *Hello) bool {
-	first := func(h *Hello) bool { return h.Rank <= 0 || h.Local == 0 }
-	if first(h) != first(o) {
-		return first(h)
+	if h.leads() != o.leads() {
+		return h.leads()
 	}
 	return h.Rank < o.Rank
 }
@@ -513,7 +515,7 @@ func (b *Bridge) drain(loops bool) {
 		l.buffer = r.read(l.buffer[:0])
 		if r.dropped > 0 && !loops {
 			p := b.process(r.parent)
-			p.hole = max(p.hole, r.until(l.buffer)-b.Clock.origin)
+			p.hole = max(p.hole, began(l.buffer)-b.Clock.origin)
 		}
 		l.r, l.records = r, l.buffer
 	}

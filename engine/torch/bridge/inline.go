@@ -3,17 +3,12 @@
 package bridge
 
 // inline is how the loop itself loads its batches, where it does. Of batches that take next to no time
-// only some have records. The waits for the others are taken to divide alike.
+// only some have records. The waits for the others are taken to divide like the last one that has.
 type inline struct {
 	ring  *ring
 	batch record // the newest kindBatch
-	wait  waited // the last wait for such a batch
-}
-
-// waited is a wait for a batch that the loop loaded itself.
-type waited struct {
-	front, fetch, wall float64 // parts of the wait: before the batch, until it is put together, and all of it
-	known              bool
+	// parts of the last wait for such a batch: before it, until it is put together, and all of it; 0 until then
+	front, fetch, wall float64
 }
 
 // loaded takes the record of a batch that the loop loaded.
@@ -29,20 +24,20 @@ func (i *inline) learn(rec *record) {
 	if i.ring == nil || b.Iteration != rec.Iteration || b.batchID() != rec.batchID() || b.Start < rec.Start || b.End > rec.End || wall <= 0 {
 		return
 	}
-	i.wait = waited{float64(b.Start-rec.Start) / wall, float64(b.Offset) / wall, float64(b.End-b.Start) / wall, true}
+	i.front, i.fetch, i.wall = float64(b.Start-rec.Start)/wall, float64(b.Offset)/wall, float64(b.End-b.Start)/wall
 }
 
-// alike returns the record that the loop did not write of a batch that it loaded in that wait. It is false
-// where another batch of the same passage has none either.
+// alike returns the record that the loop did not write of a batch that it loaded in that wait. It is
+// false where the loop loaded no batch of this passage that has a record.
 func (i *inline) alike(rec *record) (made record, ok bool) {
-	if !i.wait.known || i.batch.Iteration != rec.Iteration {
+	if i.wall == 0 || i.batch.Iteration != rec.Iteration {
 		return made, false
 	}
 	wall := float64(rec.End - rec.Start)
 	made = *rec
 	made.Kind, made.Step, made.Sample, made.Arg, made.Flags, made.Core, made.Waiting = kindBatch, -1, -1, 0, 0, -1, -1
-	made.Start += int64(i.wait.front * wall)
-	made.End = made.Start + int64(i.wait.wall*wall)
-	made.Offset = uint32(min(i.wait.fetch*wall, 1<<32-1))
+	made.Start += int64(i.front * wall)
+	made.End = made.Start + int64(i.wall*wall)
+	made.Offset = uint32(min(i.fetch*wall, 1<<32-1))
 	return made, true
 }

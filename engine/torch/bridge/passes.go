@@ -86,22 +86,23 @@ func (p *passes) find(s *pass, id batchID) *batch {
 	return b
 }
 
-// seen reports whether any record told how the batch was made that a record of the loop delivers.
-func (p *passes) seen(rec *record) bool {
-	s := p.byID[rec.Iteration]
-	return s != nil && s.batches[rec.batchID()] != nil
+// known returns the batch that a record of the loop delivers, and its pass; nil where no record told
+// how the batch was made. The batch delivered last may be delivered once more.
+func (p *passes) known(rec *record) (*pass, *batch) {
+	s, id := p.pass(rec.Iteration), rec.batchID()
+	b := s.batches[id]
+	if b == nil && s.last != nil && s.lastID == id {
+		b = s.last
+	}
+	return s, b
 }
 
 // deliver takes the batch that a record of the loop delivers out of its pass. It reports whether any
 // record told how the batch was made.
 func (p *passes) deliver(rec *record) (s *pass, b *batch, seen bool) {
-	s, id := p.pass(rec.Iteration), rec.batchID()
-	b = s.batches[id]
-	if b == nil && s.last != nil && s.lastID == id {
-		b = s.last
-	}
-	seen = b != nil
-	if !seen {
+	s, b = p.known(rec)
+	id := rec.batchID()
+	if seen = b != nil; !seen {
 		b = p.find(s, id)
 	}
 	s.last, s.lastID = b, id

@@ -125,7 +125,7 @@ func (p *process) loop(rec *record) {
 
 // next takes the record of a wait for a batch, which has come.
 func (p *process) next(rec *record) {
-	if p.passes.seen(rec) {
+	if _, b := p.passes.known(rec); b != nil {
 		p.inline.learn(rec)
 	} else if made, ok := p.inline.alike(rec); ok && rec.End > p.hole {
 		p.loaded(p.inline.ring, p.lanes.of(p.inline.ring), &made)
@@ -165,6 +165,7 @@ func (p *process) work(r *ring, rec *record) {
 		b.done = max(b.done, rec.End)
 		b.sent = rec.split()
 	case kindBatch:
+		p.inline.loaded(r, rec)
 		p.loaded(r, lane, rec)
 	default:
 		p.phase(r, lane, rec)
@@ -173,7 +174,6 @@ func (p *process) work(r *ring, rec *record) {
 
 // loaded takes the record of a batch as a whole, which follows those of its phases.
 func (p *process) loaded(r *ring, lane trace.TrackID, rec *record) {
-	p.inline.loaded(r, rec)
 	b := p.passes.batch(rec)
 	if b.timed {
 		r.mix.learn(&b.spent)

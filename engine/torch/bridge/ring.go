@@ -150,8 +150,8 @@ func (r *ring) look() {
 	}
 }
 
-// until returns when the oldest of the records began; now where there is none.
-func (r *ring) until(records []record) int64 {
+// began returns when the oldest of the records began; now where there is none.
+func began(records []record) int64 {
 	if len(records) == 0 {
 		return monotonic()
 	}

@@ -44,7 +44,6 @@ class Observer:
     def __init__(self, ring, iteration, task, inline=False):
         self.inline = inline  # the loop itself loads
         self.off = False  # the batch is not timed
-        self.timing = SOME  # the turn until which each is
         self.write, self.iteration, self.task = ring.record, iteration, task
         self.usage = Usage()
         self.detail, self.turn, self.every = False, 0, 1
@@ -144,7 +143,7 @@ class Observer:
             # As in steps.Watch.next, this code is not in the processor's caches when it runs: a line costs as much
             # as ten in a tight loop. So the common case is short and makes few calls.
             turn = self.turn = self.turn + 1
-            self.off = self.inline and self.took_batch < INSTANT and turn * SPREAD & CHOSEN and turn > self.timing
+            self.off = self.inline and self.took_batch < INSTANT and turn * SPREAD & CHOSEN and turn > max(self.uneven, self.wary, SOME)
             if self.off:
                 return fetch(itself(), index)
             last, start = self.took_batch, task.got or now()
@@ -182,7 +181,6 @@ class Observer:
                     took = min(took // 1000, 0xFFFFFFFF)
                 elif wall > last + (last >> 1) and turn > SOME:  # the first batches vary
                     self.uneven, self.wary = turn + ALERT, turn + SELDOM
-                self.timing = max(self.uneven, self.wary, SOME)
                 self.tell(start, end, slowest, took, core, waiting)
                 if self.batch:
                     self.batch.observer, self.batch = None, ()

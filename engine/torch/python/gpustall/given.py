@@ -37,30 +37,22 @@ def sampling(loader):
     return size, shuffles, drops
 
 
-def epoch(loader, size):
-    """How many samples an epoch has, by the sampler; 0 where that is not known. size is that of a batch."""
-    made = behind(loader)
+def epoch(loader, size, samples):
+    """How many samples an epoch has: those that the sampler draws of so many in the data set. It is 0 where that is not
+    known. size is that of a batch."""
     source = getattr(loader, "batch_sampler", None)
+    if behind(loader) is not loader or source is None and not hasattr(loader, "sampler"):
+        return samples
     try:
-        of = len(made.dataset)
-        if made is not loader or source is None and not hasattr(loader, "sampler"):
-            return of
         if source is None:
             drawn = len(loader.sampler)
         elif _of(source, "torch.utils.data"):
             drawn = len(source.sampler)
         else:
             drawn = len(source) * (size or 0)
-        return drawn if drawn <= 10 * of else 0  # one that never ends may call itself as long as a number can be
-    except Exception:  # of an iterable data set, or of a sampler without a length
-        return 0 if source is not None else _length(made.dataset)
-
-
-def _length(data):
-    try:
-        return len(data)
-    except Exception:
-        return 0
+    except Exception:  # of a sampler without a length
+        return samples if source is None else 0
+    return drawn if drawn <= 10 * samples else 0  # one that never ends may call itself as long as a number can be
 
 
 _RANDOM = ("RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler")

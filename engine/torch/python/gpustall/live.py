@@ -83,6 +83,7 @@ class Worker:
     def __init__(self, it, number):
         context = it._context
         self.number, self.retired = number, False
+        self.added = number >= it._plan.script["num_workers"]  # the script has no such worker
         self.owes = 0  # batches that it was sent for and has not delivered
         self.unfit = False  # it failed before it could load anything
         self.queue = context.Queue()
@@ -91,7 +92,7 @@ class Worker:
         seed = it._base_seed + (it._generation << 20)
         holder = [it._dataset] if _HOLDER else it._dataset
         init_fn = it._init_fn
-        if init_fn is not None and number >= it._plan.script["num_workers"]:
+        if init_fn is not None and self.added:
             init_fn = functools.partial(worker.begin_spare, init_fn)
         target = _utils.worker._worker_loop
         if worker.sendable(starting.method(context)):
@@ -230,24 +231,11 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         """Applies the knobs that were asked for since the last look."""
         _, self._seen = self._control.read()
         self._trained = self._plan.trains
-        if self._plan.unsure():
-            self._prove_sole()
         knobs = self._plan.wanted()
         if knobs != self._knobs:
             self._apply(knobs)
-        if self._plan.probing() or self._plan.unsure():
+        if self._plan.probing():
             self._seen = -1  # look again: the probe's end may change the knobs
-
-    def _prove_sole(self):
-        """Finds out whether the script's only worker can have others beside it, once it has loaded some batches."""
-        before, steps = self._plan.began()
-        if before is None or len(self._crew) != 1 or process.current().steps - steps < (trial.BATCHES if before else 1):
-            return
-        try:
-            refused = trial.alone(self, before)
-        except Exception as error:
-            refused = starting.Refused("whether more workers can begin was not found out: " + process.said(error), "")
-        self._plan.sure(refused)
 
     # What the last look found: the page's sequence number, and whether the loop trains.
     _seen, _trained = 0, None
@@ -279,16 +267,17 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             taken = {w.number for w in crew + self._leavers}
             if self._changed or self._knobs is not None and crew:
                 self._generation += 1
+            own = self._plan.script["num_workers"]
             try:
-                if want > len(crew) and self._plan.script["num_workers"] == 0 and not self._plan.proven(self):
+                self._begin_workers(min(want, own), taken)
+                if len(crew) == own == 1:
+                    self._plan.begins_alone(self, crew[0].process.pid)
+                if want > len(crew) and not self._plan.proven(self):
                     want = self._num_workers = len(crew)
                     self._trying = self._plan.trial()
-                while len(crew) < want:
-                    number = next(n for n in range(1 << 16) if n not in taken)
-                    taken.add(number)
-                    crew.append(Worker(self, number))
+                self._begin_workers(want, taken)
             except Exception as error:
-                if want <= self._plan.script["num_workers"]:
+                if want <= own:
                     if _PICKLES and isinstance(error, (TypeError, AttributeError, pickle.PicklingError)):
                         _warn_of_pickles()
                     raise  # the script would fail by itself
@@ -300,9 +289,13 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
                 self._leavers.append(leaver)
             self._bury()
             self._tell_signals()
-            if len(crew) == self._plan.script["num_workers"] == 1:
-                self._plan.begins_alone(trial.positions)
         self._profile_name = "enumerate(DataLoader)#%s.__next__" % ("_MultiProcessingDataLoaderIter" if want else "_SingleProcessDataLoaderIter")
+
+    def _begin_workers(self, want, taken):
+        while len(self._crew) < want:
+            number = next(n for n in range(1 << 16) if n not in taken)
+            taken.add(number)
+            self._crew.append(Worker(self, number))
 
     def _tell_signals(self):
         """Tells PyTorch's handler of SIGCHLD which processes must not die."""
@@ -311,7 +304,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             handling._remove_worker_pids(id(self))
             self._watched = False
         # Where a worker dies that the script has not, the training goes on without it.
-        pids = tuple(w.process.pid for w in self._crew + self._leavers if not self._added(w))
+        pids = tuple(w.process.pid for w in self._crew + self._leavers if not w.added)
         if pids:
             handling._set_worker_pids(id(self), pids)
             handling._set_SIGCHLD_handler()
@@ -360,7 +353,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         w = self._choose() if len(self._crew) > 1 else self._crew[0]
         number = self._sent
         self._sent += 1
-        self._batches[number] = _Batch(w, len(index) if isinstance(index, (list, tuple)) else -1, index if self._added(w) else None)
+        self._batches[number] = _Batch(w, len(index) if isinstance(index, (list, tuple)) else -1, index if w.added else None)
         w.queue.put((number, index))
         w.owes += 1
         return True
@@ -381,8 +374,6 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
     def _next_data(self):
         if (self._control.page[SEQUENCE] != self._seen or self._plan.trains is not self._trained) and not self._finished():
             self._look()
-        if not (self._batches or self._crew or self._arrived):
-            return self._inline()
         number = self._ready() if self._arrived else None
         while number is None:
             if not self._batches:
@@ -428,16 +419,9 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             self._exhausted = True
             self._end()
             raise
-        number = self._sent
-        self._sent = number + 1
-        if self._trying is not None or self._fetcher is None or self._pin_memory:
-            data = self._load(number, index)
-        else:
-            self._task.index = number
-            data = self._fetcher.fetch(index)
-        if self._gpustall is not None:
-            size = len(index) if isinstance(index, (list, tuple)) else self._plan.size(data)
-            self._gpustall.came = number, size, ring.CHANGING if number < self._settled else 0
+        number, self._sent = self._sent, self._sent + 1
+        data = self._load(number, index)
+        self._tell(number, len(index) if isinstance(index, (list, tuple)) else -1, data)
         return data
 
     def _load(self, number, index):
@@ -483,11 +467,11 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             data = self._elsewhere(number, batch, data)
             if data is None:
                 return None
-        elif failed is not None and batch.index is not None and self._added(batch.worker):
+        elif failed is not None and batch.index is not None and batch.worker.added:
             batch.failure = failed.exc_msg.strip()
             self._hand_over(number, batch)
             return None
-        elif batch.failure is not None and failed is None and any(map(self._added, self._crew)):
+        elif batch.failure is not None and failed is None and self._has_added():
             self._without_added("a worker failed with a batch that another could load", starting.USABLE, batch.failure)
         batch.data, batch.here = data, True
         if self._in_order and number == next(iter(self._batches)):
@@ -512,25 +496,26 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         fit = [w for w in crew if not w.unfit]
         if not fit:
             return self._load(number, batch.index)
-        batch.worker = min(fit, key=lambda w: w.owes)
-        batch.worker.queue.put((number, batch.index))
-        batch.worker.owes += 1
+        self._send_to(min(fit, key=lambda w: w.owes), number, batch)
         return None
 
-    def _added(self, w):
-        """Whether the script has no such worker."""
-        return w.number >= self._plan.script["num_workers"]
+    @staticmethod
+    def _send_to(w, number, batch):
+        batch.worker = w
+        w.queue.put((number, batch.index))
+        w.owes += 1
+
+    def _has_added(self):
+        return any(w.added for w in self._crew)
 
     def _hand_over(self, number, batch):
         """Has a batch loaded where the script would have it loaded: by a worker of its own, or here."""
-        own = [w for w in self._crew if not w.unfit and not self._added(w)]
+        own = [w for w in self._crew if not w.unfit and not w.added]
         if not own:
             self._orphans.append(number)
             self._orphans.sort()
             return
-        batch.worker = min(own, key=lambda w: w.owes)
-        batch.worker.queue.put((number, batch.index))
-        batch.worker.owes += 1
+        self._send_to(min(own, key=lambda w: w.owes), number, batch)
 
     def _adopt(self):
         """Loads the first batch that no worker loads, when its turn has come. Returns the number of the batch to
@@ -547,7 +532,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             del self._batches[number]
             raise
         batch.here = True
-        if batch.failure is not None and any(map(self._added, self._crew)):
+        if batch.failure is not None and self._has_added():
             self._without_added("a worker failed with a batch that the loop could load", starting.USABLE, batch.failure)
         self._arrived.append(number)
         return self._ready()
@@ -555,7 +540,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
     def _without_added(self, reason, hint, failure=None, kill=False):
         """Goes back to the script's own workers. Batches of the others are loaded elsewhere, if those are ended."""
         most = self._plan.script["num_workers"]
-        added = [w for w in self._crew + self._leavers if self._added(w)]
+        added = [w for w in self._crew + self._leavers if w.added]
         if failure:
             reason = "%s: %s" % (reason, failure.splitlines()[-1])
             process.say("this is what the worker said:\n" + failure)
@@ -584,7 +569,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
     def _lost(self, waited):
         """Goes back to the script's own workers where those that were added bring nothing, or have ended. Reports
         whether it did."""
-        added = [w for w in self._crew + self._leavers if self._added(w)]
+        added = [w for w in self._crew + self._leavers if w.added]
         dead = [w for w in added if not w.process.is_alive()]
         if dead:
             self._without_added("a worker ended " + trial.ended(dead[0].process.exitcode), starting.USABLE, kill=True)

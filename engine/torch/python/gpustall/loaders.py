@@ -24,9 +24,7 @@ _learners = set()  # alike: something was learned with their batches
 _trained = {}  # by kin: a weak reference to the last loader that trained
 _in_force = {}  # by alike: the knobs in force
 _at_most = {}  # by alike: how many workers can begin, and the Refused for more
-_alone = {}  # by alike: the positions of this process's files when the script's only worker began, and the steps then
-_sole = set()  # alike: the script's only worker can have others beside it, or cannot and that was told
-_probes = {}  # by alike: the starting.Probe or trial.Trial that shows whether workers can begin
+_probes = {}  # by Plan.probed: the starting.Probe, trial.Trial or trial.Beside that shows whether workers can begin
 
 
 class Plan:
@@ -92,7 +90,7 @@ class Plan:
             knobs.update(asked)
         if self.alike in _at_most:  # perhaps from another loader, whose script has fewer workers
             knobs["num_workers"] = min(knobs["num_workers"], max(_at_most[self.alike][0], self.script["num_workers"]))
-        if self.probing() or knobs["num_workers"] > 1 and self.unsure():
+        if knobs["num_workers"] > self.script["num_workers"] and self.probing():
             knobs["num_workers"] = self.script["num_workers"]
         if not self.has_in_order:
             knobs["in_order"] = 1
@@ -109,51 +107,44 @@ class Plan:
         return before is not None and (self.samples > 0 or before() is None)
 
     def proven(self, iterator):
-        """Whether workers can begin, where the script has none. Raises a Refused where they cannot. Where a process has
-        to try that, returns False until it has, and the loop goes on without workers."""
+        """Whether more workers can begin than the script has. Raises a Refused where they cannot. Where that has to be
+        tried, returns False until it has, and the loop goes on with the script's workers."""
         from gpustall import trial
 
-        refused, forks = starting.unguarded(iterator._context), starting.method(iterator._context) == "fork"
-        if forks and not (self.live and self.map_style):  # the loop shows no batch that a worker could try
-            refused, _ = trial.shared(iterator._dataset, iterator._collate_fn)
-        elif refused is None:
-            if self.alike not in _probes:
-                _probes[self.alike] = trial.Trial(iterator) if forks else starting.Probe(iterator)
+        refused = None
+        if self.script["num_workers"] == 0:
+            refused, forks = starting.unguarded(iterator._context), starting.method(iterator._context) == "fork"
+            if forks and not self.live:  # the loop shows no batch that a worker could try
+                refused, _ = trial.shared(iterator._dataset, iterator._collate_fn)
+            elif refused is None and self.probed not in _probes:
+                _probes[self.probed] = trial.Trial(iterator) if forks else starting.Probe(iterator)
+        if refused is None and self.probed in _probes:
             if self.probing():
                 return False
-            refused = _probes[self.alike].refused()
+            refused = _probes[self.probed].refused()
         if refused is not None:
             raise refused
         return True
 
+    def begins_alone(self, iterator, pid):
+        """Has the script's only worker, which has just begun, looked at, since others may be asked for."""
+        from gpustall import trial
+
+        if starting.method(iterator._context) == "fork":
+            _probes.setdefault(self.probed, trial.Beside(iterator)).pid = pid
+
+    @property
+    def probed(self):
+        """The key of its probe: what is found out where a script has no workers does not hold where it has one."""
+        return self.alike, self.script["num_workers"]
+
     def probing(self):
-        return self.alike in _probes and _probes[self.alike].running()
-
-    def unsure(self):
-        """Whether more workers were asked for than one, the script has one that is forked, and it is not known yet
-        whether that can have others beside it."""
-        if self.script["num_workers"] != 1 or self.alike in _sole or self.alike in _probes or not self.live or self.about["context"] != "fork":
-            return False
-        return process.current().control.read()[0].get("num_workers", 0) > 1 and bool(self.trains)
-
-    def begins_alone(self, positions):
-        """Notes the positions of this process's files, when the script's only worker has begun."""
-        if self.alike not in _alone:
-            _alone[self.alike] = positions(), process.current().steps
-
-    def began(self):
-        """What begins_alone noted: the positions, and the steps so far; None and 0 where nothing is."""
-        return _alone.get(self.alike, (None, 0))
-
-    def sure(self, refused):
-        _sole.add(self.alike)
-        if refused is not None:
-            self.stays_at(1, refused)
+        return self.probed in _probes and _probes[self.probed].running()
 
     def trial(self):
         """The trial.Trial that waits for a batch; None where none does."""
-        probe = _probes.get(self.alike)
-        return probe if probe is not None and getattr(probe, "left", 0) > 0 else None
+        probe = _probes.get(self.probed)
+        return probe if probe is not None and probe.waits() else None
 
     def at_most(self, workers, refused):
         """Notes how many workers can begin, and tells why not more."""
@@ -451,7 +442,7 @@ class Plan:
             most = shards.most(loader)
             self.barred = most and (most[0], starting.Refused(*most[1:]))
         batch_size, shuffle, drop_last = given.sampling(loader)
-        samples = given.epoch(loader, batch_size) if self.map_style else self.samples
+        samples = given.epoch(loader, batch_size, self.samples) if self.map_style else self.samples
         return dict(
             dataset=self.name, arguments=given.arguments(loader), kind="map" if self.map_style else "iterable", samples=samples, batch_size=batch_size,
             live=self.live, why=self.why, apart=False, has_in_order=self.has_in_order, drop_last=drop_last, shuffle=shuffle, unbatched=not self.collates,

@@ -80,6 +80,10 @@ class Probe:
     def running(self):
         return self.process.exitcode is None
 
+    def waits(self):
+        """Whether it waits for the loop to load a batch."""
+        return False
+
     def refused(self):
         """Returns why no worker can begin, once the process has ended; None where they can."""
         code = self.process.exitcode

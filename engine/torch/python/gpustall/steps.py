@@ -72,7 +72,7 @@ class Watch:
             turn = loop.turn = loop.turn + 1
             look = loop.slow or turn < loop.wary or turn % loop.some == 1
             before = loop.usage.read() if look or loop.used is not None else None
-            began, held = 0, None
+            began = 0
             if loop.over:
                 parts.settle(loop)
             if len(opened) == 1 and opened[0][0] is self:  # the open step is this loader's: it ends
@@ -84,10 +84,7 @@ class Watch:
                     if waiting > (start - since) >> 4:
                         loop.wary = turn + SELDOM
                 flags = ring.FINAL | (ring.TRAIN if step >= 0 else 0)
-                held = (ring.BODY, since, start, self.iteration, self.round, batch, step, -1, 0, flags, core, waiting)
-                if loop.some != RARE:  # of short steps two records at once cost little more than one
-                    loop.record(*held)
-                    held = None
+                loop.record(ring.BODY, since, start, self.iteration, self.round, batch, step, -1, 0, flags, core, waiting)
                 if loop.parts:
                     loop.parts.clear()
                 if loop.device is not None and step >= 0:
@@ -96,9 +93,6 @@ class Watch:
                 self._leave(loop, start, before)
             page = state.control.page
             if page[control.PAUSED] or page[control.CAPTURES] != state.captures or state.capture is not None:
-                if held is not None:
-                    loop.record(*held)
-                    held = None
                 start = self._attend(loop, start)
             if self.inline is not None:
                 self.inline.index, self.inline.round = self.delivered, self.round
@@ -110,11 +104,11 @@ class Watch:
             data = original(*args)
         except StopIteration:
             loop.loading = False
-            self._guard(self._end, loop, start, held)
+            self._guard(self._end, loop, start)
             raise
         except BaseException:
             loop.loading = False
-            self._guard(self._drop, loop, held)
+            self._guard(self._drop, loop)
             raise
         loop.loading = False
         try:
@@ -154,14 +148,11 @@ class Watch:
                 if state.shown is not self:
                     self._show(state, start)
                 step = state.number()
-                state.steps = step + 1
+                state.steps, state.began = step + 1, end
             else:
                 step, self.samples = -1, samples
             if step >= 0:
                 state.samples += samples
-                state.began = end
-            if held is not None:
-                loop.record(*held)
             loop.record(ring.NEXT, start, end, self.iteration, self.round, number, step, -1, samples, flags, state.samples, waited)
             if not joined:
                 if loop.device is not None:
@@ -258,16 +249,14 @@ class Watch:
             self.plan.moved(before.plan, t)
         state.shown, state.taker = self, threading.get_ident()
 
-    def _drop(self, loop, held=None):
-        if held is not None:
-            loop.record(*held)
+    def _drop(self, loop):
         loop.open = [entry for entry in loop.open if entry[0] is not self]
         if self.joins is not None:
             self._joined(loop, now())
 
-    def _end(self, loop, start, held):
+    def _end(self, loop, start):
         end = now()
-        self._drop(loop, held)
+        self._drop(loop)
         loop.record(ring.END, start, end, self.iteration, self.round, self.batch, flags=ring.TRAIN if self.trains else 0)
         if self.trains:
             self.plan.ended(self.learned)

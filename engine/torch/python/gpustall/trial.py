@@ -119,23 +119,6 @@ def positions(pid="self"):
     return out
 
 
-def alone(it, before):
-    """Returns a Refused where the only worker of a script can share what it reads with no other, else None. before are
-    this process's positions from when the worker began. It was forked, so that it moves those of files that were open."""
-    refused, _ = shared(it._dataset) if it._init_fn is None else (None, False)
-    if refused is not None and refused.hint == OPEN:
-        return refused
-    worker = it._crew[0].process.pid
-    for _ in range(20):  # the worker may read between two looks
-        mine, theirs = positions(), positions(worker)
-        if mine == positions():
-            break
-    for at, position in sorted(mine.items()):
-        if before.get(at, position) != position == theirs.get(at):
-            return _by_position(at[1])
-    return None
-
-
 def _by_position(path):
     return Refused("the data set reads %s by a position in the file, which forked workers would share" % path, OPEN)
 
@@ -170,6 +153,54 @@ def same(a, b):
     if hasattr(a, "tobytes") and hasattr(a, "shape"):
         return a.shape == b.shape and a.tobytes() == b.tobytes()
     return True
+
+
+class Beside:
+    """Shows whether a script's only worker can have others beside it. It was forked, so that it moves the positions of files
+    that were open before: others would move them too."""
+
+    def __init__(self, it):
+        self.refusal, _ = shared(it._dataset) if it._init_fn is None else (None, False)
+        if self.refusal is not None and self.refusal.hint != OPEN:
+            self.refusal = None  # the worker makes do with what it has
+        self.before, self.since, self.pid = positions(), process.current().steps, 0
+
+    def waits(self):
+        return False
+
+    def running(self):
+        """Whether the worker has still to load some batches. The first look after that shows what it moved."""
+        if self.before is None:
+            return False
+        if process.current().steps - self.since < (BATCHES if self.before else 1) or not self._works():
+            return True
+        before, self.before = self.before, None
+        if self.refusal is None:
+            try:
+                self.refusal = self._moved(before)
+            except Exception as error:
+                self.refusal = Refused("whether more workers can begin was not found out: " + process.said(error), "")
+        return False
+
+    def refused(self):
+        return self.refusal
+
+    def _works(self):
+        """Whether the worker is there. Between two epochs it may have ended."""
+        try:
+            return bool(os.readlink("/proc/%d/exe" % self.pid))
+        except OSError:
+            return False
+
+    def _moved(self, before):
+        for _ in range(20):  # the worker may read between two looks
+            mine, theirs = positions(), positions(str(self.pid))
+            if mine == positions():
+                break
+        for at, position in sorted(mine.items()):
+            if before.get(at, position) != position == theirs.get(at):
+                return _by_position(at[1])
+        return None
 
 
 class Trial:

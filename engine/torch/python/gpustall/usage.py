@@ -10,9 +10,9 @@ LONG = 2_000_000
 # Of batches and steps that take less than LONG_BATCH ns, it is read in one of SOME, or one of SELDOM where they are short.
 LONG_BATCH = 40_000_000
 SELDOM, SOME = 16, 8
-# What a step may cost is bounded: of steps that take less than BRIEF ns, one in FEW has its parts timed and one in RARE
-# its usage read, and of batches that the loop itself loads in less than INSTANT ns, one in FEW is timed. FEW and SPREAD choose them: not each eighth, because
-# a script may do something in each eighth step.
+# What a step may cost is bounded. Of steps that take less than BRIEF ns, one in FEW has its parts timed, and one in RARE
+# its usage read. Of batches that the loop itself loads in less than INSTANT ns, one in FEW is timed. SPREAD and CHOSEN
+# choose that one at no fixed distance, because a script may do something in each eighth step.
 BRIEF, INSTANT, FEW, RARE = 2_000_000, 200_000, 16, 64
 SPREAD, CHOSEN = 2654435761, 0xF0000000  # turn * SPREAD & CHOSEN is 0 in one turn of FEW
 # Of a batch that took LATE ns or more on its way, the usage of that time is told.

@@ -202,7 +202,7 @@ class TurnsTest(unittest.TestCase):
 
     def untried(self):
         """Workers are there at the next batch: none is tried first."""
-        for name, answer in ("proven", True), ("unsure", False):
+        for name, answer in ("proven", True), ("probing", False):
             patch = unittest.mock.patch.object(loaders.Plan, name, lambda *_, answer=answer: answer)
             patch.start()
             self.addCleanup(patch.stop)
