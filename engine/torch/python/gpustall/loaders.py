@@ -23,7 +23,7 @@ _roles = {}  # by alike: whether they train
 _learners = set()  # alike: something was learned with their batches
 _trained = {}  # by kin: a weak reference to the last loader that trained
 _in_force = {}  # by alike: the knobs in force
-_at_most = {}  # by alike: how many workers can begin, and the Refused for more
+_at_most = {}  # by alike, or by kin where workers failed: how many can begin, and the Refused for more
 _probes = {}  # by Plan.probed: the starting.Probe, trial.Trial or trial.Beside that shows whether workers can begin
 
 
@@ -88,8 +88,9 @@ class Plan:
         knobs = dict(self.script)
         if self.trains or self.trains is None and self._follows():  # other loops keep the script's knobs
             knobs.update(asked)
-        if self.alike in _at_most:  # perhaps from another loader, whose script has fewer workers
-            knobs["num_workers"] = min(knobs["num_workers"], max(_at_most[self.alike][0], self.script["num_workers"]))
+        most, _ = self.limit or (None, None)
+        if most is not None:  # perhaps from another loader, whose script has fewer workers
+            knobs["num_workers"] = min(knobs["num_workers"], max(most, self.script["num_workers"]))
         if knobs["num_workers"] > self.script["num_workers"] and self.probing():
             knobs["num_workers"] = self.script["num_workers"]
         if not self.has_in_order:
@@ -156,10 +157,17 @@ class Plan:
         output."""
         process.complain("num_workers stays at %d" % workers, "; ".join(filter(None, (str(refused), refused.hint))))
         self.at_most(workers, refused)
+        if self.samples > 0:  # iterable data sets without a length are all kin
+            _at_most[self.kin] = _at_most[self.alike]  # a data set made anew is not put at that risk again
+
+    @property
+    def limit(self):
+        """How many workers can begin, and the Refused for more; None where no limit is known."""
+        return _at_most.get(self.alike) or _at_most.get(self.kin)
 
     def tell_most(self):
-        if self.alike in _at_most:
-            most, refused = _at_most[self.alike]
+        if self.limit:
+            most, refused = self.limit
             process.current().tell("refused", knobs={"num_workers": most}, reason=str(refused), hint=refused.hint)
 
     def iterate(self, loader, original, asked=False):
@@ -365,7 +373,7 @@ class Plan:
         """Tells that the loop trains with this loader now, instead of the other one."""
         before, knobs = (_in_force.get(plan.alike, (plan.script,))[0] for plan in (other, self))
         differs = any(self.about[name] != other.about[name] for name in ("batch_size", "shuffle", "drop_last"))
-        if before != knobs or differs or _at_most.get(self.alike) != _at_most.get(other.alike):
+        if before != knobs or differs or self.limit != other.limit:
             state = process.current()
             state.tell("moved", t=t, step=state.steps, script=True, **dict(self.about, knobs=knobs))
             self.tell_most()
@@ -435,10 +443,10 @@ class Plan:
         from gpustall import shards
 
         context = loader.multiprocessing_context or multiprocessing
-        refused = starting.unguarded(context) if self.script["num_workers"] == 0 and not self.why and self.alike not in _at_most else None
+        refused = starting.unguarded(context) if self.script["num_workers"] == 0 and not self.why and not self.limit else None
         if refused is not None:
             self.barred = 0, refused
-        elif not self.map_style and self.alike not in _at_most:
+        elif not self.map_style and not self.limit:
             most = shards.most(loader)
             self.barred = most and (most[0], starting.Refused(*most[1:]))
         batch_size, shuffle, drop_last = given.sampling(loader)

@@ -11,7 +11,7 @@ now = process.now
 class _Loose:
     """The plan of a loop without a DataLoader. It has what steps.Watch needs of a Plan."""
 
-    trains, weighed, beside, own = True, False, False, False
+    trains, weighed, beside, own, limit = True, False, False, False, None
 
     def __init__(self, name):
         self.alike, self.script = name, {}

@@ -20,7 +20,7 @@ import harness
 import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
-from gpustall import trial
+from gpustall import loaders, trial
 
 SIZE, WIDTH = 240, 9000  # a record is longer than Python's buffer
 FOLDER = tempfile.mkdtemp(prefix="gpustall-trial-")
@@ -330,6 +330,9 @@ class TrialTest(unittest.TestCase):
         self.assertEqual(self.train(Hidden()), 0)
         (told, *_) = harness.messages("refused")[before:]
         self.assertIn("loaded no batch in", told["reason"])
+        tried = len(loaders._probes)
+        self.assertEqual(self.train(Hidden()), 0)
+        self.assertEqual(len(loaders._probes), tried, "a data set of that kind, made anew, is tried again")
 
     def test_same(self):
         for a, b, equal in (
