@@ -314,8 +314,9 @@ func (m *Model) share(b *attribution.Breakdown, l *Loading, c Cores, starved flo
 	if threads > 0 {
 		p.threads = min(c.All, threads)
 	}
-	if c.Known && busy > 0 {
-		p.threads = min(p.threads, max(1, rest/busy))
+	if c.Known && busy > 0 { // a step that blocks leaves its core to others meanwhile
+		used := rest / busy
+		p.threads, p.blocked = min(p.threads, max(1, used)), max(0, 1-used)
 	}
 }
 

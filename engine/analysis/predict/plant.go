@@ -41,6 +41,7 @@ type plant struct {
 
 	serial  bool    // the device is the step loop's own thread, which computes a batch before it asks for the next
 	threads float64 // how many threads the device computes with on the host's cores; 0: it has cores of its own
+	blocked float64 // the share of a step's time in which none of these threads wants a core
 	cores   float64
 	rivals  float64 // threads of other processes that always want a core
 	uneven  float64 // share of the cores that idles while as many threads as cores want one
@@ -62,6 +63,7 @@ const (
 	unblocked                  // a worker goes on, after it was blocked
 	enqueued                   // the step loop has enqueued a step
 	copied                     // a batch is on the device
+	woken                      // a step goes on to compute, after it was blocked
 	computed                   // a step is done
 )
 

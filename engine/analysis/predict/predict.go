@@ -187,7 +187,7 @@ func (m *Model) with(to *settings, l luck) *plant {
 		f.blocked *= l.of(waiting)
 	}
 	if p.threads > 0 {
-		f.device *= l.of(computing)
+		f.device *= p.blocked + (1-p.blocked)*l.of(computing)
 	}
 	if m.reading > 0 {
 		p.disk = l.of(m.disk)

@@ -35,6 +35,7 @@ type simulation struct {
 	// The device.
 	enqueued, copies, copied, starts, computed int // steps so far
 	copying, computing                         bool
+	onCores                                    bool // the step under way computes on the host's cores
 
 	done   []float64    // ns, when a step was computed
 	waited []float64    // ns that the device was idle before a step while the loop waited for its batch
@@ -127,7 +128,7 @@ func (s *simulation) until(steps int) {
 // rate is how fast a thread computes; 1 where it has a core to itself.
 func (s *simulation) rate() float64 {
 	threads := float64(s.computers.workers) + s.rivals
-	if s.computing {
+	if s.onCores {
 		threads += s.threads
 	}
 	if s.cores <= 0 || threads <= 0 {
@@ -176,8 +177,11 @@ func (s *simulation) handle(e event) {
 		s.copying = false
 		s.copied++
 		s.device()
+	case woken:
+		s.onCores = true
+		s.computers.serve((1-s.blocked)*s.stepTime(s.starts-1), computed, 0)
 	case computed:
-		s.computing = false
+		s.computing, s.onCores = false, false
 		s.computed++
 		s.done = append(s.done, s.now)
 		s.device()
@@ -370,10 +374,17 @@ func (s *simulation) device() {
 		a := s.asks[step]
 		s.waited = append(s.waited, max(0, min(a[1], s.now)-max(a[0], idleFrom)))
 	}
-	ns := s.compute[step%len(s.compute)]
-	if s.threads > 0 {
-		s.computers.serve(ns+s.gap, computed, 0)
-		return
+	ns := s.stepTime(step)
+	switch {
+	case s.threads == 0:
+		s.after(ns, computed, 0)
+	case s.blocked > 0:
+		s.after(s.blocked*ns, woken, 0)
+	default:
+		s.onCores = true
+		s.computers.serve(ns, computed, 0)
 	}
-	s.after(ns+s.gap, computed, 0)
 }
+
+// stepTime is how long the device takes for a step and the gap after it.
+func (s *simulation) stepTime(step int) float64 { return s.compute[step%len(s.compute)] + s.gap }
