@@ -4,7 +4,7 @@ import collections
 import functools
 import threading
 
-from gpustall import parts, process, ring
+from gpustall import frames, parts, process, ring
 from gpustall.usage import SOME, Usage
 
 now = process.now
@@ -80,7 +80,9 @@ def current():
 def introduce(state, loop, t):
     """Tells about the process at its first batch, at t. By then most scripts have moved the model to its device.
     Where a GPU is there and not in use yet, this is called at each batch: a script may look at its data first."""
-    state.introduce()
+    if not state.introduced:
+        state.introduce()
+        _show_frames(state)
     parts.install()
     loop.known = True
     try:
@@ -93,3 +95,11 @@ def introduce(state, loop, t):
             loop.known = not device.expected()
     except Exception as error:
         process.complain("the device is not watched", error)
+
+
+def _show_frames(state):
+    """Tells how gpustall reads the frames of this process's threads, or why it cannot."""
+    try:
+        state.tell("frames", layout=frames.layout())
+    except Exception as error:
+        state.tell("frames", reason=str(error))

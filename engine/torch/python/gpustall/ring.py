@@ -7,7 +7,7 @@ ns. The count in the header rises after a slot is complete. The reader looks at 
 import os
 import struct
 
-from gpustall import memory
+from gpustall import frames, memory
 
 MAGIC = b"gpustall"
 LAYOUT = 1
@@ -15,7 +15,7 @@ HEADER = 4096
 SLOTS, FEW = 1 << 13, 1 << 9  # of a ring; and of one where there is little room
 SLOT = struct.Struct("@qqqqIIiiiIBBHI")  # start end core waiting iteration round batch step sample arg kind - flags offset
 HEAD = struct.Struct("@8sIIIIiI")  # magic layout slots pid parent worker iteration
-COUNT, CLOSED, ROLE = 64, 72, 80  # offsets in the header
+COUNT, CLOSED, ROLE, THREAD = 64, 72, 80, 88  # offsets in the header
 
 # The role of a writer.
 LOOP, WORKER, INLINE, PIN, SENDER = range(5)
@@ -71,6 +71,7 @@ class Ring:
             os.close(fd)
         HEAD.pack_into(self.memory, 0, MAGIC, LAYOUT, slots, os.getpid(), parent, worker, iteration)
         struct.pack_into("@I", self.memory, ROLE, role)
+        struct.pack_into("@Q", self.memory, THREAD, frames.thread())
         os.rename(part, os.path.join(folder, name))  # the reader sees it only when it is complete
         self.record = _recorder(self.memory, slots)
 

@@ -1,0 +1,268 @@
+//go:build linux
+
+// Package frames reads what a thread of a Python process is doing, from outside of that process: its
+// frames, innermost first, with file, function and line. The process is not stopped, takes no part,
+// and needs no lock. A look costs the reader some tens of microseconds.
+//
+// Where things lie in the memory of an interpreter depends on its version. The package gpustall finds
+// the offsets inside of the process and tells them (Layout); engine/torch/python/gpustall/frames.py.
+package frames
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strings"
+	"unicode/utf16"
+
+	"golang.org/x/sys/unix"
+
+	"dev.gpustall/engine/base/errs"
+)
+
+// Layout is where an interpreter keeps its frames. All numbers but CodeType are offsets in bytes.
+type Layout struct {
+	State       [2]int64 `json:"state"` // from a thread's state to its innermost frame, in one step, or in two where the second is not negative
+	Code        int64    `json:"code"`  // in a frame
+	Back        int64    `json:"back"`  // in a frame: its caller
+	Instruction int64    `json:"instruction"`
+	First       int64    `json:"first"` // of the first instruction, in a code object, where Instruction is a pointer
+	Scale       int64    `json:"scale"` // bytes of what Instruction counts; 0 where it is a pointer
+
+	File  int64  `json:"file"` // in a code object
+	Name  int64  `json:"name"`
+	Line  int64  `json:"line"`
+	Table int64  `json:"table"`
+	Form  string `json:"form"` // of Table: locations, linetable or lnotab
+
+	Text struct {
+		Mask   uint32    `json:"mask"`
+		States [4]uint32 `json:"states"` // ASCII, and characters of 1, 2 and 4 bytes
+		ASCII  int64     `json:"ascii"`
+		Wide   int64     `json:"wide"`
+	} `json:"text"`
+	Bytes int64 `json:"bytes"`
+
+	CodeType uint64   `json:"code_type"` // the address of the type of code objects
+	Library  []string `json:"library"`   // folders whose code is not the user's
+}
+
+// Frame is a call under way.
+type Frame struct {
+	File, Name string
+	Line       int // 0 where it is not known
+}
+
+// Deepest is how many frames of a thread are read, from the innermost one.
+const Deepest = 96
+
+// errTorn is the error of a look during which the thread went on.
+var errTorn = errs.Reason("the thread went on meanwhile", "")
+
+// Reader reads the threads of one process.
+type Reader struct {
+	pid    int
+	layout *Layout
+	codes  map[uint64]*code
+}
+
+// code is what is known of a code object.
+type code struct {
+	key   [2]uint64 // what shows whether the memory still holds it
+	file  string
+	name  string
+	lines []span
+}
+
+// NewReader returns a reader of the process pid.
+func NewReader(pid int, l *Layout) *Reader {
+	return &Reader{pid: pid, layout: l, codes: map[uint64]*code{}}
+}
+
+// read fills buf from an address of the process.
+func (r *Reader) read(at uint64, buf []byte) error {
+	local := []unix.Iovec{{Base: &buf[0], Len: uint64(len(buf))}}
+	remote := []unix.RemoteIovec{{Base: uintptr(at), Len: len(buf)}}
+	n, err := unix.ProcessVMReadv(r.pid, local, remote, 0)
+	if err == nil && n != len(buf) {
+		return unix.EFAULT
+	}
+	return err
+}
+
+func (r *Reader) word(at uint64) (uint64, error) {
+	var b [8]byte
+	err := r.read(at, b[:])
+	return binary.NativeEndian.Uint64(b[:]), err
+}
+
+// tags are the bits of a pointer to an object that some versions use for themselves.
+const tags = 7
+
+// innermost returns the address of a thread's innermost frame.
+func (r *Reader) innermost(state uint64) (uint64, error) {
+	at, err := r.word(state + uint64(r.layout.State[0]))
+	if err == nil && r.layout.State[1] >= 0 {
+		at, err = r.word(at + uint64(r.layout.State[1]))
+	}
+	return at, err
+}
+
+// Look appends a thread's frames to into, innermost first. state is the address of the thread's state.
+// Since the thread runs meanwhile, a look may be torn: Look tries a few times.
+func (r *Reader) Look(state uint64, into []Frame) (stack []Frame, err error) {
+	for range tries {
+		if stack, err = r.look(state, into); err == nil {
+			break
+		}
+	}
+	return stack, err
+}
+
+// tries is how often a look is tried at most.
+const tries = 4
+
+func (r *Reader) look(state uint64, into []Frame) ([]Frame, error) {
+	first, err := r.innermost(state)
+	if err != nil {
+		return into, err
+	}
+	l := r.layout
+	block, again := make([]byte, max(l.Code, l.Back, l.Instruction)+8), make([]byte, max(l.Code, l.Back)+8)
+	for at, depth := first, 0; at != 0 && depth < Deepest; depth++ {
+		if err := r.read(at, block); err != nil {
+			return into, errTorn
+		}
+		if depth == 0 {
+			copy(again, block)
+		}
+		at = binary.NativeEndian.Uint64(block[l.Back:])
+		code := binary.NativeEndian.Uint64(block[l.Code:]) &^ tags
+		c, err := r.code(code)
+		if err != nil {
+			return into, errTorn
+		}
+		if c == nil { // a frame between C and Python
+			continue
+		}
+		offset := int64(int32(binary.NativeEndian.Uint32(block[l.Instruction:]))) * l.Scale
+		if l.Scale == 0 {
+			offset = int64(binary.NativeEndian.Uint64(block[l.Instruction:]) - code - uint64(l.First))
+		}
+		into = append(into, Frame{c.file, c.name, lineAt(c.lines, offset)})
+	}
+	// While the innermost frame is as it was, so are those that called it. It may have ended just now.
+	now := block[:len(again)]
+	if err := r.read(first, now); err != nil || r.differ(now, again) {
+		return into, errTorn
+	}
+	return into, nil
+}
+
+// differ reports whether two looks at a frame show different calls.
+func (r *Reader) differ(a, b []byte) bool {
+	same := func(at int64) bool { return bytes.Equal(a[at:at+8], b[at:at+8]) }
+	return !same(r.layout.Code) || !same(r.layout.Back)
+}
+
+// mostCodes is how many code objects are kept.
+const mostCodes = 1 << 14
+
+// code returns the code object at an address; nil where there is another kind of object.
+func (r *Reader) code(at uint64) (*code, error) {
+	l := r.layout
+	var buf [256]byte
+	head := buf[:max(l.File, l.Name, l.Table, l.Line)+8]
+	if err := r.read(at, head); err != nil {
+		return nil, err
+	}
+	word := func(at int64) uint64 { return binary.NativeEndian.Uint64(head[at:]) }
+	if word(8) != l.CodeType {
+		return nil, nil
+	}
+	file, table := word(l.File), word(l.Table)
+	if c := r.codes[at]; c != nil && c.key == [2]uint64{file, table} {
+		return c, nil
+	}
+	if len(r.codes) >= mostCodes {
+		clear(r.codes)
+	}
+	c := &code{key: [2]uint64{file, table}}
+	var err error
+	if c.file, err = r.text(file); err != nil {
+		return nil, err
+	}
+	if c.name, err = r.text(word(l.Name)); err != nil {
+		return nil, err
+	}
+	data, err := r.bytes(table)
+	if err != nil {
+		return nil, err
+	}
+	c.lines = spansOf(l.Form, data, int(int32(binary.NativeEndian.Uint32(head[l.Line:]))))
+	r.codes[at] = c
+	return c, nil
+}
+
+// Limits of what is read of a text, and of a table of lines.
+const (
+	longestText  = 4096
+	longestTable = 1 << 18
+)
+
+func (r *Reader) bytes(at uint64) ([]byte, error) {
+	n, err := r.word(at + 16)
+	if err != nil || n > longestTable {
+		return nil, unix.EFAULT
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	data := make([]byte, n)
+	return data, r.read(at+uint64(r.layout.Bytes), data)
+}
+
+func (r *Reader) text(at uint64) (string, error) {
+	t := &r.layout.Text
+	var head [20]byte // the length, the hash, the state
+	if err := r.read(at+16, head[:]); err != nil {
+		return "", err
+	}
+	n := binary.NativeEndian.Uint64(head[:])
+	state := binary.NativeEndian.Uint32(head[16:]) & t.Mask
+	if n == 0 || n > longestText {
+		return "", nil
+	}
+	width, from := 1, t.Wide
+	switch state {
+	case t.States[0]:
+		from = t.ASCII
+	case t.States[1]:
+	case t.States[2]:
+		width = 2
+	case t.States[3]:
+		width = 4
+	default:
+		return "", unix.EFAULT
+	}
+	data := make([]byte, int(n)*width)
+	if err := r.read(at+uint64(from), data); err != nil {
+		return "", err
+	}
+	if state == t.States[0] {
+		return string(data), nil
+	}
+	var b strings.Builder
+	units := make([]uint16, 0, n)
+	for i := 0; i < len(data); i += width {
+		switch width {
+		case 1:
+			b.WriteRune(rune(data[i]))
+		case 2:
+			units = append(units, binary.NativeEndian.Uint16(data[i:]))
+		default:
+			b.WriteRune(rune(binary.NativeEndian.Uint32(data[i:])))
+		}
+	}
+	b.WriteString(string(utf16.Decode(units)))
+	return b.String(), nil
+}
