@@ -38,6 +38,7 @@ type Recorder struct {
 
 	experiments []Experiment
 	specs       []knob.Spec
+	lines       []Line
 	device      *Device // nil where it has not changed
 }
 
@@ -178,6 +179,9 @@ func (r *Recorder) drain(b *Drained) {
 	b.Experiments, r.experiments = mergeExperiments(b.Experiments, r.experiments), r.experiments[:0]
 	if r.specs != nil {
 		b.Specs, r.specs = r.specs, nil
+	}
+	if r.lines != nil {
+		b.Lines, r.lines = r.lines, nil
 	}
 	if r.device != nil {
 		b.Device, r.device = r.device, nil

@@ -30,6 +30,7 @@ type Session struct {
 	asked    []Experiment       // replaced
 	damage   []string           // of the file it was read from
 	files    map[int32]string   // where samples lie, by index; replaced when one is added
+	lines    []Line
 	locate   func(sample int32) string
 	spans    spanLog
 }
@@ -67,6 +68,7 @@ type Snapshot struct {
 
 	Damage []string         // what is wrong with the file it was read from, a sentence each; the notes have them too
 	Files  map[int32]string // where the worst samples lie, by index; without those that are not known
+	Lines  []Line           // of the user's code, of a PyTorch training
 
 	Older StepReader // of the steps before Recent; nil where they are not kept
 }
@@ -105,7 +107,7 @@ func (s *Session) Snapshot(from, to int64) *Snapshot {
 		Gauges: s.gauges, Ops: clip(s.ops), Damage: clip(s.damage),
 		Experiments: clip(s.asked), Digest: s.digest.view(), Recent: clip(s.recent), Older: s.older,
 	}
-	snap.Files = s.worstFiles()
+	snap.Files, snap.Lines = s.worstFiles(), s.lines
 	chunks, open := s.spans.window(from, to)
 	s.mu.Unlock()
 	snap.Spans = gather(chunks, open, from, to)
@@ -181,6 +183,9 @@ func (s *Session) Add(b *Drained) {
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if b.Lines != nil {
+		s.lines = b.Lines
+	}
 	s.now = max(s.now, b.Now)
 	s.noted += len(more)
 	s.recent, s.notes, s.segments, s.gauges, s.ops, s.asked = recent, notes, segments, gauges, ops, asked
@@ -267,7 +272,7 @@ func Restore(snap *Snapshot) *Session {
 	s := NewSession(snap.Meta)
 	s.now, s.outcome, s.damage = snap.Now, snap.Outcome, snap.Damage
 	s.segments, s.gauges, s.ops, s.asked = snap.Segments, snap.Gauges, snap.Ops, snap.Experiments
-	s.files = snap.Files
+	s.files, s.lines = snap.Files, snap.Lines
 	more := snap.Notes
 	if lacksSegments(snap.Segments) {
 		at := snap.Now

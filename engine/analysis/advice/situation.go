@@ -1,10 +1,13 @@
 package advice
 
 import (
+	"fmt"
 	"slices"
 
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/lines"
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -43,4 +46,27 @@ func (s *situation) asStarted(names ...string) bool {
 	}
 	first := s.session.Segments[0].Knobs
 	return !slices.ContainsFunc(names, func(n string) bool { return knob.ValueOf(first, n) != s.knobs.value(n) })
+}
+
+// muchOfALine is the part of the time from which a line is named.
+const muchOfALine = 0.2
+
+// costliest returns the line that has most of the time in which threads do one thing; false where no
+// line has much of it.
+func (s *situation) costliest(at trace.Doing) (c lines.Cost, ok bool) {
+	c, ok = lines.Most(lines.Of(s.session.Snapshot, s.tally.Segment, s.time.DataShare()), at)
+	return c, ok && c.Part >= muchOfALine
+}
+
+// where names that line after a sentence about what threads do; empty where there is none.
+func (s *situation) where(at trace.Doing) string {
+	c, ok := s.costliest(at)
+	if !ok {
+		return ""
+	}
+	of := "of loading"
+	if at.OfLoop() {
+		of = "of the loop's time"
+	}
+	return fmt.Sprintf(", %s %s at %s", units.Prose.Percent(c.Part), of, c.String())
 }

@@ -170,7 +170,7 @@ func (v *Verdict) describe(s *situation) {
 		if _, known := s.script.kernels(); s.script.follows() && !known {
 			t.WriteString(" and ends each as soon as the script has enqueued it, so that launching may be what takes it,")
 		}
-		if text := s.script.untrained(); text != "" {
+		if text := s.script.untrained() + s.where(trace.InStep); text != "" {
 			t.WriteString(text + ",")
 		}
 		t.WriteString(" and ")
@@ -190,6 +190,7 @@ func (v *Verdict) describe(s *situation) {
 	queue := v.Queue
 	if v.Group == trace.GroupData {
 		fmt.Fprintf(&t, ", %s for %s (%s)", part(b.Share(v.Dominant)/v.Share), v.Dominant.Info().For, units.Prose.Percent(b.Share(v.Dominant)))
+		t.WriteString(s.where(trace.Loading))
 		if bound := boundOf(b, v.Dominant); bound != trace.BoundUnknown {
 			which := bound.Info().Which
 			if bound == trace.BoundIO && s.loader.locked() {

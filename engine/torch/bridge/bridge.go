@@ -68,10 +68,11 @@ type Bridge struct {
 	seen      time.Time // when the first loop that trains was seen
 	ending    bool      // the training has ended
 	beside    bool      // a note was made that another process trains
-	lines     []line    // the new records of rings, while they are handed on
+	unread    []unread  // the new records of rings, while they are handed on
 	fullest   float64   // the largest share of its slots that a ring filled since it was last read
 	looked    time.Time
 	looks     looks
+	lines     lines
 	pools     pools
 	changed   unix.Timespec // when the folder had changed, as of its last reading
 	held      []message     // that came before there was a recorder
@@ -83,8 +84,8 @@ type Bridge struct {
 	started bool
 }
 
-// line holds the new records of a ring.
-type line struct {
+// unread holds the new records of a ring.
+type unread struct {
 	r       *ring
 	records []record // not handed on yet
 	buffer  []record
@@ -274,10 +275,12 @@ func (b *Bridge) pause() {
 // Stop reads what is left, once the training has ended, and stops.
 func (b *Bridge) Stop() {
 	b.pause()
+	b.lines.stop()
 	if b.recorder != nil {
 		for range 3 { // some processors need a second look (see ring.look)
 			_ = trace.Guard("read the training's rings", func() error { b.poll(); return nil })
 		}
+		b.lines.tell(b.recorder)
 		b.main.finish()
 		b.count()
 	}
@@ -309,6 +312,7 @@ func (b *Bridge) needed() bool {
 // Close removes what the bridge made, unless a process of the training still needs it.
 func (b *Bridge) Close() error {
 	b.pause()
+	b.lines.stop()
 	for _, r := range b.rings {
 		r.close()
 	}
@@ -351,6 +355,7 @@ func (b *Bridge) poll() {
 	b.drain(false)
 	b.drain(true)
 	b.view.show(b.main.facts)
+	b.lines.at(b.main.segments.segment.Index, b.threads())
 	if b.main.segments.knobs.Workers > 1 {
 		b.looks.look(b.workers())
 	}
@@ -405,6 +410,8 @@ func (b *Bridge) hear(m *message) {
 func (b *Bridge) deliver(m *message) {
 	p := b.process(m.from)
 	switch {
+	case m.Type == "frames" && p == b.main:
+		b.lines.begin(m, b.recorder)
 	case m.Type == "note":
 		b.recorder.Note(m.Level, m.Text)
 	case m.Type == "captured" && p == b.main && b.Captured != nil:
@@ -481,6 +488,16 @@ func (b *Bridge) process(pid int) *process {
 	return p
 }
 
+// threads are the loop's threads and the main process's workers that run.
+func (b *Bridge) threads() (all []thread) {
+	for _, r := range b.rings {
+		if (r.role == roleLoop || r.role == roleWorker) && r.parent == b.main.pid && !r.over() {
+			all = append(all, thread{r.pid, r.word(threadAt), r.role})
+		}
+	}
+	return all
+}
+
 // workers yields the process ids of the main process's workers that run.
 func (b *Bridge) workers() iter.Seq[int] {
 	return func(yield func(int) bool) {
@@ -506,10 +523,10 @@ func (b *Bridge) drain(loops bool) {
 		if r.tail == r.limit {
 			continue
 		}
-		if n == len(b.lines) {
-			b.lines = append(b.lines, line{})
+		if n == len(b.unread) {
+			b.unread = append(b.unread, unread{})
 		}
-		l := &b.lines[n]
+		l := &b.unread[n]
 		n++
 		b.fullest = max(b.fullest, float64(r.limit-r.tail)/float64(r.slots))
 		l.buffer = r.read(l.buffer[:0])
@@ -519,7 +536,7 @@ func (b *Bridge) drain(loops bool) {
 		}
 		l.r, l.records = r, l.buffer
 	}
-	for lines := b.lines[:n]; len(lines) > 0; {
+	for lines := b.unread[:n]; len(lines) > 0; {
 		first := 0
 		for i := range lines {
 			if records := lines[i].records; len(records) == 0 || len(lines[first].records) > 0 && records[0].End < lines[first].records[0].End {
@@ -569,6 +586,7 @@ func (b *Bridge) forget() {
 		b.count()
 		b.weigh()
 		b.looks.tell(b.recorder)
+		b.lines.tell(b.recorder)
 		b.pools.tell(b.workers(), b.recorder)
 		gone = func(pid int) bool { return unix.Kill(pid, 0) == unix.ESRCH }
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/torch/frames"
 	"dev.gpustall/engine/trace"
 )
 
@@ -22,8 +23,9 @@ type message struct {
 	Batch
 	Captured
 	Refused
-	Level string `json:"level"`
-	Text  string `json:"text"`
+	Layout *frames.Layout `json:"layout"` // of the process's frames; nil where Reason says why not
+	Level  string         `json:"level"`
+	Text   string         `json:"text"`
 }
 
 // Hello describes a process that loads batches.

@@ -23,6 +23,7 @@ const (
 	countAt    = 64 // records so far
 	closedAt   = 72
 	roleAt     = 80
+	threadAt   = 88 // the address of the state of the writer's thread; 0 where it is not known
 	recordSize = 64
 	maxSlots   = 1 << 20
 )

@@ -279,7 +279,7 @@ func Save(path string, s *trace.Session) error {
 	}
 	b := trace.Drained{
 		Now: snap.Now, Segments: snap.Segments, Spans: snap.Spans,
-		Notes: snap.Notes, Ops: snap.Ops, Drops: snap.Outcome.Drops, Baseline: &snap.Baseline, Files: snap.Files,
+		Notes: snap.Notes, Ops: snap.Ops, Drops: snap.Outcome.Drops, Baseline: &snap.Baseline, Files: snap.Files, Lines: snap.Lines,
 		Experiments: snap.Experiments,
 	}
 	for step, err := range snap.Each(math.MinInt32, math.MaxInt32) {

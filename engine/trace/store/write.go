@@ -193,6 +193,11 @@ func (st *File) putState(tx *sql.Tx, b *trace.Drained) error {
 			return err
 		}
 	}
+	if b.Lines != nil {
+		if err := st.putDoc(tx, "lines", b.Lines); err != nil {
+			return err
+		}
+	}
 	if b.Files != nil {
 		return st.putDoc(tx, "files", b.Files)
 	}

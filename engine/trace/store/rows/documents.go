@@ -16,6 +16,7 @@ type Documents struct {
 	Outcome  trace.Outcome
 	Baseline trace.Baseline
 	Files    map[int32]string // where the worst samples lie
+	Lines    []trace.Line     // of the user's code
 	Now      int64            // ns, how far the session is known; where NowKnown
 	NowKnown bool
 	Beat     int64 // Unix ms of the last write
@@ -36,6 +37,7 @@ func (d *Documents) Read(docs map[string]string, damaged map[string]bool) (harm 
 		{"outcome", &d.Outcome, true, "do not trust what it says of how the run ended"},
 		{"baseline", &d.Baseline, false, "segments are compared with the first"},
 		{"files", &d.Files, false, "samples are told by their numbers"},
+		{"lines", &d.Lines, false, "lines of code are not told"},
 		{"drops", &drops, false, "how many spans were dropped is not known"},
 		{"now", &d.Now, false, "the run seems to end with its last step"},
 		{"beat", &d.Beat, false, "a run that still goes on seems to be killed"},

@@ -1,0 +1,103 @@
+// Package lines says which lines of a PyTorch training's code cost the time: of the loading that the
+// device waits for, and of the step loop.
+package lines
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/trace"
+)
+
+// Cost is a line and what it takes.
+type Cost struct {
+	trace.Line
+	Part float64 // of the time of the same kind, 0 to 1: of all loading, or of the step loop
+	Lost float64 // of the time, 0 to 1: what the device lost to it; of the loop's lines, what the loop spent on it
+}
+
+// MinLooks is how many looks the lines of one kind need for any of them to be named. A share of 30 % is
+// then known to 6 points (one standard error).
+const MinLooks = 60
+
+// Of returns the lines of a segment, the costliest first. data is the share of the time in which the
+// device waits for data (0 to 1): lines that load divide it among them by their time, whichever worker
+// was at them.
+func Of(s *trace.Snapshot, segment int32, data float64) (costs []Cost) {
+	var loading, loop, looks, looped int64
+	inline := s.Inline(segment)
+	for i := range s.Lines {
+		if l := &s.Lines[i]; l.Segment == segment {
+			if l.At == trace.Loading {
+				loading += l.Time
+				looks += int64(l.Looks)
+			}
+			if l.At.OfLoop() || inline && l.At == trace.Loading {
+				loop += l.Time
+				looped += int64(l.Looks)
+			}
+		}
+	}
+	for i := range s.Lines {
+		l := &s.Lines[i]
+		if l.Segment != segment {
+			continue
+		}
+		c := Cost{Line: *l}
+		switch {
+		case l.At == trace.Loading && looks >= MinLooks:
+			c.Part = float64(l.Time) / float64(max(1, loading))
+			c.Lost = c.Part * data
+		case (l.At == trace.InStep || l.At == trace.Sampling) && looped >= MinLooks:
+			c.Part = float64(l.Time) / float64(max(1, loop))
+			c.Lost = c.Part
+		default:
+			continue
+		}
+		costs = append(costs, c)
+	}
+	slices.SortStableFunc(costs, func(a, b Cost) int { return cmp.Compare(b.Lost, a.Lost) })
+	return costs
+}
+
+// Most returns the costliest line with a file of those at which threads do one thing.
+func Most(costs []Cost, at trace.Doing) (Cost, bool) {
+	for _, c := range costs {
+		if c.At == at && c.File != "" {
+			return c, true
+		}
+	}
+	return Cost{}, false
+}
+
+// Where names the line as short as a traceback's reader needs it: "transforms.py:42".
+func (c *Cost) Where() string {
+	if c.File == "" {
+		return c.Func
+	}
+	return units.Line(fmt.Sprintf("%s:%d", filepath.Base(c.File), c.Number))
+}
+
+// What is the line's text, else its function.
+func (c *Cost) What() string {
+	if c.File == "" {
+		return ""
+	}
+	return units.Line(cmp.Or(c.Text, c.Func))
+}
+
+// shownText is how much of a line's text stands in a sentence.
+const shownText = 40
+
+// String names the line with its text, cut where it is long: "transforms.py:42 blur(img)".
+func (c *Cost) String() string {
+	text := c.What()
+	if r := []rune(text); len(r) > shownText {
+		text = string(r[:shownText-2]) + " ~"
+	}
+	return strings.TrimSpace(c.Where() + " " + text)
+}

@@ -1,0 +1,340 @@
+//go:build linux
+
+package bridge
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/torch/frames"
+	"dev.gpustall/engine/trace"
+)
+
+// lines finds out which lines of code the loop and its workers are at. A goroutine of its own looks at
+// their frames from outside of the training, at random moments.
+type lines struct {
+	mu      sync.Mutex
+	layout  *frames.Layout
+	segment int32
+	threads []thread
+	table   map[trace.Line]*found // the keys have neither Looks nor Time
+	changed bool
+	refused error // why no frames can be read; nil where they can
+
+	texts map[trace.Line]string // of lines, by file and number; tell's own
+	quit  chan struct{}
+	done  chan struct{}
+}
+
+// thread is a thread of the training.
+type thread struct {
+	pid   int
+	state uint64 // the address of its state in the interpreter
+	role  role
+}
+
+// found is what looks found of a line.
+type found struct {
+	looks int
+	time  time.Duration
+}
+
+// How often a thread is looked at, on average, and at most how many lines of a segment are kept.
+const (
+	lookAtLines = 50 * time.Millisecond
+	mostLines   = 200
+)
+
+// begin begins to look, once it is told how frames are read.
+func (l *lines) begin(m *message, r *trace.Recorder) {
+	switch {
+	case m.Layout == nil:
+		r.Note("info", noLines+m.Reason)
+		return
+	case l.quit != nil:
+		return
+	}
+	l.layout, l.table, l.texts = m.Layout, map[trace.Line]*found{}, map[trace.Line]string{}
+	l.quit, l.done = make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(l.done)
+		if err := trace.Guard("read the training's frames", func() error { return l.run(l.quit) }); err != nil {
+			l.mu.Lock()
+			l.refused = err
+			l.mu.Unlock()
+		}
+	}()
+}
+
+const noLines = "lines of code are not told: "
+
+// stop ends the goroutine.
+func (l *lines) stop() {
+	if l.quit != nil {
+		close(l.quit)
+		<-l.done
+		l.quit = nil
+	}
+}
+
+// at says which segment the looks belong to from now on, and which threads there are.
+func (l *lines) at(segment int32, threads []thread) {
+	l.mu.Lock()
+	l.segment, l.threads = segment, threads
+	l.mu.Unlock()
+}
+
+// run looks at one thread after another: the loop's in every other look, where there are workers.
+func (l *lines) run(quit chan struct{}) error {
+	readers, last := map[int]*frames.Reader{}, map[thread]time.Time{}
+	var stack []frames.Frame
+	due := time.NewTimer(lookAtLines)
+	defer due.Stop()
+	for turn := 0; ; turn++ {
+		select {
+		case <-quit:
+			return nil
+		case <-due.C:
+			due.Reset(time.Duration((0.5 + rand.Float64()) * float64(lookAtLines)))
+		}
+		l.mu.Lock()
+		threads := l.threads
+		l.mu.Unlock()
+		t, ok := next(threads, turn)
+		if !ok {
+			continue
+		}
+		r := readers[t.pid]
+		if r == nil {
+			maps.DeleteFunc(readers, func(pid int, _ *frames.Reader) bool {
+				return !slices.ContainsFunc(threads, func(t thread) bool { return t.pid == pid })
+			})
+			maps.DeleteFunc(last, func(t thread, _ time.Time) bool { return !slices.Contains(threads, t) })
+			r = frames.NewReader(t.pid, l.layout)
+			readers[t.pid] = r
+		}
+		var err error
+		stack, err = r.Look(t.state, stack[:0])
+		now := time.Now()
+		switch {
+		case errors.Is(err, unix.EPERM), errors.Is(err, unix.ENOSYS):
+			return errs.Wrap(err, "read", "the training's memory", "allow it (ptrace_scope, CAP_SYS_PTRACE, the container's seccomp profile)")
+		case err != nil: // the thread ended, or the look was torn
+			continue
+		}
+		if since, seen := last[t]; seen {
+			key := l.place(stack, t.role)
+			l.mu.Lock()
+			l.add(key, min(now.Sub(since), 20*lookAtLines*time.Duration(len(threads))))
+			l.mu.Unlock()
+		}
+		last[t] = now
+	}
+}
+
+// next returns the thread to look at.
+func next(threads []thread, turn int) (thread, bool) {
+	var loops, workers []thread
+	for _, t := range threads {
+		switch {
+		case t.state == 0:
+		case t.role == roleLoop:
+			loops = append(loops, t)
+		default:
+			workers = append(workers, t)
+		}
+	}
+	of := loops
+	if len(workers) > 0 && (turn%2 == 1 || len(loops) == 0) {
+		of = workers
+	}
+	if len(of) == 0 {
+		return thread{}, false
+	}
+	return of[turn/2%len(of)], true
+}
+
+// add counts a look. Where a segment has many lines, the one with the least time goes.
+func (l *lines) add(key trace.Line, took time.Duration) {
+	key.Segment = l.segment
+	f := l.table[key]
+	if f == nil {
+		f = &found{}
+		l.table[key] = f
+		l.bound()
+	}
+	f.looks++
+	f.time += took
+	l.changed = true
+}
+
+// bound merges the line with the least time of a segment with too many into one without a file.
+func (l *lines) bound() {
+	n, least := 0, trace.Line{}
+	for key, f := range l.table {
+		if key.Segment == l.segment && key.File != "" {
+			if n++; f.looks > 0 && (least.File == "" || f.time < l.table[least].time) {
+				least = key
+			}
+		}
+	}
+	if n <= mostLines {
+		return
+	}
+	gone := l.table[least]
+	delete(l.table, least)
+	rest := trace.Line{Segment: l.segment, At: least.At, Func: "other lines"}
+	if l.table[rest] == nil {
+		l.table[rest] = &found{}
+	}
+	l.table[rest].looks += gone.looks
+	l.table[rest].time += gone.time
+}
+
+// What shows by a frame's file what a thread is at.
+var (
+	fetchers = []string{"torch/utils/data/_utils/fetch.py", "gpustall/fetching.py"}
+	loaders  = []string{"torch/utils/data/dataloader.py", "gpustall/live.py", "gpustall/steps.py", "gpustall/loaders.py"}
+	servers  = []string{"torch/utils/data/_utils/worker.py", "gpustall/worker.py"}
+)
+
+func among(file string, names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(file, name) })
+}
+
+// place says what a thread is at and which line that is: the innermost one of the user's own code. Where
+// a library makes the batch all by itself, it is the library's innermost line.
+func (l *lines) place(stack []frames.Frame, of role) trace.Line {
+	user, loading := -1, false
+	for i, f := range stack {
+		switch {
+		case among(f.File, fetchers):
+			loading = true
+		case among(f.File, servers):
+			return trace.Line{At: trace.Idling}
+		case among(f.File, loaders):
+			if user >= 0 || i > 0 && strings.HasSuffix(stack[i-1].File, "torch/utils/data/sampler.py") {
+				return l.line(trace.Sampling, stack, max(user, 0))
+			}
+			return trace.Line{At: trace.Waiting}
+		case user < 0 && !l.library(f.File):
+			user = i
+		}
+		if !loading {
+			continue
+		}
+		if user < 0 {
+			user = 0
+		}
+		if user == i { // the fetcher itself
+			return trace.Line{At: trace.Loading, Func: "the DataLoader's own code"}
+		}
+		return l.line(trace.Loading, stack, user)
+	}
+	switch {
+	case of != roleLoop:
+		return trace.Line{At: trace.Idling}
+	case user < 0:
+		return trace.Line{At: trace.InStep, Func: "a library's own code"}
+	}
+	return l.line(trace.InStep, stack, user)
+}
+
+// line returns the line of a frame, with the innermost function beneath it.
+func (l *lines) line(at trace.Doing, stack []frames.Frame, i int) trace.Line {
+	f := &stack[i]
+	out := trace.Line{At: at, File: f.File, Number: f.Line, Func: f.Name}
+	if i > 0 {
+		out.In = l.module(stack[0].File) + stack[0].Name
+	}
+	return out
+}
+
+// library reports whether a file is not the user's.
+func (l *lines) library(file string) bool {
+	if strings.HasPrefix(file, "<") {
+		return strings.HasPrefix(file, "<frozen") || strings.HasPrefix(file, "<__array") || file == "<template>"
+	}
+	return slices.ContainsFunc(l.layout.Library, func(folder string) bool { return strings.HasPrefix(file, folder+"/") })
+}
+
+// module names a library's file as Python imports it, with a dot at its end: "PIL.ImageFilter.".
+func (l *lines) module(file string) string {
+	longest := ""
+	for _, folder := range l.layout.Library {
+		if strings.HasPrefix(file, folder+"/") && len(folder) > len(longest) {
+			longest = folder
+		}
+	}
+	if longest == "" {
+		return strings.TrimSuffix(filepath.Base(file), ".py") + "."
+	}
+	file = strings.TrimSuffix(strings.TrimPrefix(file, longest+"/"), ".py")
+	return strings.ReplaceAll(strings.TrimSuffix(file, "/__init__"), "/", ".") + "."
+}
+
+// tell records all lines so far, where there are new looks.
+func (l *lines) tell(r *trace.Recorder) {
+	l.mu.Lock()
+	if l.refused != nil {
+		r.Note("warn", noLines+l.refused.Error())
+		l.refused = nil
+	}
+	if !l.changed {
+		l.mu.Unlock()
+		return
+	}
+	l.changed = false
+	all := make([]trace.Line, 0, len(l.table))
+	for key, f := range l.table {
+		key.Looks, key.Time = f.looks, int64(f.time)
+		all = append(all, key)
+	}
+	l.mu.Unlock()
+	for i := range all {
+		all[i].Text = l.text(&all[i])
+	}
+	slices.SortFunc(all, func(a, b trace.Line) int {
+		return cmp.Or(cmp.Compare(a.Segment, b.Segment), cmp.Compare(b.Time, a.Time), cmp.Compare(a.File, b.File), cmp.Compare(a.Number, b.Number))
+	})
+	r.Lines(all)
+}
+
+// longestLine is how much of a line's text is kept.
+const longestLine = 120
+
+// text returns a line's text; empty where its file cannot be read.
+func (l *lines) text(of *trace.Line) string {
+	if of.Number == 0 || of.File == "" {
+		return ""
+	}
+	at := trace.Line{File: of.File, Number: of.Number}
+	text, known := l.texts[at]
+	if known {
+		return text
+	}
+	if f, err := os.Open(of.File); err == nil {
+		in := bufio.NewScanner(f)
+		for n := 1; in.Scan(); n++ {
+			if n == of.Number {
+				text = strings.ToValidUTF8(strings.TrimSpace(in.Text()), "?")
+				text = text[:min(len(text), longestLine)]
+			}
+		}
+		_ = f.Close()
+	}
+	l.texts[at] = text
+	return text
+}

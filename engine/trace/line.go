@@ -1,0 +1,50 @@
+package trace
+
+import "dev.gpustall/engine/base/knob"
+
+// Line is a line of code at which looks found a thread of a PyTorch training. Without a File, it is
+// the time that has no line of the user's: a worker without a task, or the loop that waits for one.
+type Line struct {
+	Segment int32
+	At      Doing
+	File    string // as Python has it
+	Number  int    // in the file; 0 where it is not known
+	Func    string // which the line belongs to
+	In      string `json:",omitempty"` // the innermost function of a library that the line called: "PIL.ImageFilter.filter"
+	Text    string `json:",omitempty"` // of the line, where its file could be read
+	Looks   int
+	Time    int64 // ns, between these looks and the ones before them
+}
+
+// Doing is what a thread was at when it was looked at.
+type Doing string
+
+// What threads are at.
+const (
+	Loading  Doing = "loading" // it makes a batch
+	Sampling Doing = "sampler" // the loop draws the indices of a batch
+	InStep   Doing = "script"  // the loop has a batch
+	Waiting  Doing = "waiting" // the loop waits for a batch
+	Idling   Doing = "idle"    // a worker has no task, or hands a batch over
+)
+
+// OfLoop reports whether the step loop's thread is at it. A loop that loads its batches itself is at
+// Loading too.
+func (d Doing) OfLoop() bool { return d == Sampling || d == InStep || d == Waiting }
+
+// Inline reports whether the loop loads its batches itself in a segment.
+func (s *Snapshot) Inline(segment int32) bool {
+	for i := range s.Segments {
+		if s.Segments[i].Index == segment {
+			return knob.ValueOf(s.Segments[i].Knobs, "num_workers") == "0"
+		}
+	}
+	return false
+}
+
+// Lines records all lines so far. The recorder owns the slice from then on.
+func (r *Recorder) Lines(lines []Line) {
+	r.mu.Lock()
+	r.lines = lines
+	r.mu.Unlock()
+}
