@@ -54,6 +54,7 @@ type Options struct {
 	Foresee     func(changes []knob.Setting) (risk string, grave bool) // says what may go wrong with these settings; nil where that is not known
 	Output      func() []string                                        // returns the last lines that a script printed; nil where there is no script
 	Ranks       bool                                                   // the training is distributed: show a panel of its ranks
+	Lines       bool                                                   // it is a script's: show a panel of its lines of code
 	FPS         int                                                    // frames a second, 1 to 30; 0 is 10
 	ASCII       bool                                                   // no glyph beyond ASCII
 	NoColor     bool                                                   // only bold and reverse
@@ -116,7 +117,11 @@ func (m *Model) makePanels() []panel.Panel {
 	p.verdict, p.ops, p.blame, p.ranks = panel.NewVerdict(&m.session.analysis.Analysis, p.knobs), panel.NewOps(), panel.NewBlame(), panel.NewRanks()
 	p.brief = panel.NewBrief(p.verdict, p.timeline, p.knobs)
 	all := []panel.Panel{
-		panel.NewGauges(), p.timeline, p.knobs, p.verdict, p.story, panel.NewStalls(), p.experiments, p.ops, p.blame, panel.NewNotes(p.knobs),
+		panel.NewGauges(), p.timeline, p.knobs, p.verdict, p.story, panel.NewStalls(), p.experiments,
+	}
+	all = append(all, p.ops, p.blame, panel.NewNotes(p.knobs))
+	if m.o.Lines {
+		all = append(all, panel.NewLines())
 	}
 	if m.o.Output != nil {
 		all = append(all, panel.NewOutput(m.o.Output))

@@ -36,9 +36,10 @@ func newReplay(version string) *cobra.Command {
 			ctx, got, stop := cli.UntilSignal(cmd.Context(), restore)
 			defer stop()
 			defer cli.RestoreAtPanic(restore)
+			meta := s.Meta()
 			err = show(ctx, restore, tui.Options{
 				Source: s, FPS: o.fps, ASCII: o.ascii, NoColor: o.noColor, Theme: o.theme, Replay: true,
-				Baseline: s.SetBaseline, Ranks: len(s.Snapshot(0, 0).Ranks(0, s.Now())) > 1,
+				Baseline: s.SetBaseline, Lines: meta.Watched(), Ranks: len(s.Snapshot(0, 0).Ranks(0, s.Now())) > 1,
 				Export: func() (string, error) { return exportReport(s, baseName(path), path) },
 			})
 			return ended(nil, err, got())

@@ -517,7 +517,7 @@ func (t *torchRun) onScreen(parent context.Context) error {
 	defer context.AfterFunc(t.script.Told, cancel)() // a signal for the script closes the screen too
 	screenErr := show(ctx, restore, tui.Options{
 		Source: t.recording.session, Control: t.bridge.Control, FPS: t.fps, ASCII: t.ascii, NoColor: t.noColor, Theme: t.theme,
-		Experiments: t.recording.tries, Baseline: t.recording.recorder.Baseline, Note: t.recording.recorder.Note, Foresee: t.foresee, Output: output.Tail, Ranks: t.ranked,
+		Experiments: t.recording.tries, Baseline: t.recording.recorder.Baseline, Note: t.recording.recorder.Note, Foresee: t.foresee, Output: output.Tail, Ranks: t.ranked, Lines: true,
 		Capture: t.taken.ask,
 		Export: func() (string, error) {
 			return exportReport(t.recording.session, baseName(t.recording.file), t.recording.file)

@@ -65,6 +65,7 @@ func compose(s *trace.Snapshot, o Options, pictures gallery) *markup.Document {
 		pictures,
 		profile{s.Meta.Profile},
 		feed{a},
+		newWhere(a),
 		newParts(s),
 		newRanks(s),
 		&timeline{a},

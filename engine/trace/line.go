@@ -10,7 +10,8 @@ type Line struct {
 	File    string // as Python has it
 	Number  int    // in the file; 0 where it is not known
 	Func    string // which the line belongs to
-	In      string `json:",omitempty"` // the innermost function of a library that the line called: "PIL.ImageFilter.filter"
+	Library bool   `json:",omitempty"` // the line is a library's: no code of the user's is beneath the DataLoader
+	In      string `json:",omitempty"` // the innermost function that the line called, where more than half of the looks found it: "PIL.ImageFilter.filter"
 	Text    string `json:",omitempty"` // of the line, where its file could be read
 	Looks   int
 	Time    int64 // ns, between these looks and the ones before them

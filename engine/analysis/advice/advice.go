@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/lines"
 	"dev.gpustall/engine/analysis/predict"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
@@ -18,13 +19,14 @@ import (
 // Advice is all that is said of a session at one moment. Screen, report, JSON and
 // headless lines show the same value.
 type Advice struct {
-	Verdict  Verdict   // of the steps judged
-	Labels   []Label   // of the whole session
-	Findings []Finding // what to do about it, knobs to turn first
-	Keep     Keep      // the settings to keep
-	Short    string    // why nothing is advised of a run that ended too soon; empty for others
-	Costly   Costly    // where the device's own time goes, when the run is bound by it
-	Asides   []Finding // what a reader should know, though nothing can be done about it
+	Verdict  Verdict      // of the steps judged
+	Labels   []Label      // of the whole session
+	Findings []Finding    // what to do about it, knobs to turn first
+	Keep     Keep         // the settings to keep
+	Short    string       // why nothing is advised of a run that ended too soon; empty for others
+	Costly   Costly       // where the device's own time goes, when the run is bound by it
+	Lines    []lines.Cost // of a PyTorch training's code, with the settings judged
+	Asides   []Finding    // what a reader should know, though nothing can be done about it
 	Tried    []Trial
 	Model    *predict.Model // predicts other settings; nil where too little was measured
 	Remarks  []string       // for each row, what its comparison with the baseline does not say; empty for most
@@ -58,6 +60,9 @@ func Of(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) Advi
 		a.Model, _ = predict.Fit(s, c.tally, rows)
 		c.knobs.model = a.Model
 		a.Findings, a.Asides = c.findings(), c.told()
+	}
+	if c != nil {
+		a.Lines = c.lines
 	}
 	if c := a.Verdict.Class; c == DeviceBound || c == ScriptBound {
 		a.Costly = costly(s, t.Segment)

@@ -254,7 +254,7 @@ func restOfScript(s *situation) (f Finding, ok bool) {
 		f.Evidence = join(f.Evidence, fmt.Sprintf("with a batch in hand the loop's thread is on a core %s of the time, and blocked %s", units.Prose.Percent(float64(k.Core)/float64(k.Body)), units.Prose.Percent(blocked)))
 	}
 	if c, ok := s.costliest(trace.InStep); ok {
-		f.Remedy = fmt.Sprintf("look at %s (%s): it has %s of the loop's time", c.Where(), c.What(), units.Prose.Percent(c.Part))
+		f.Remedy = fmt.Sprintf("look at %s: it has %s of the loop's time", c.String(), units.Prose.Percent(c.Part))
 	}
 	if long := s.time.longSteps(); long != "" {
 		f.Evidence = join(f.Evidence, long)

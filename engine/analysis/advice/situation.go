@@ -23,11 +23,13 @@ type situation struct {
 	levers  levers
 	script  script
 	profile profile
+	lines   []lines.Cost
 }
 
 func newSituation(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats, trials []Trial) *situation {
 	c := &situation{tally: t, session: session{s, t.From, t.To}, knobs: newInForce(s, t.Segment), profile: profile{s.Meta.Profile}}
 	c.time = newDeviceTime(&c.session, t)
+	c.lines = lines.Of(s, t.Segment, c.time.DataShare())
 	c.tried = history{session: &c.session, knobs: &c.knobs, segment: t.Segment, trials: trials, rows: rows, notApplied: notApplied(s)}
 	c.host = newHost(&c.time, t)
 	c.loader = newLoader(c)
@@ -54,7 +56,7 @@ const muchOfALine = 0.2
 // costliest returns the line that has most of the time in which threads do one thing; false where no
 // line has much of it.
 func (s *situation) costliest(at trace.Doing) (c lines.Cost, ok bool) {
-	c, ok = lines.Most(lines.Of(s.session.Snapshot, s.tally.Segment, s.time.DataShare()), at)
+	c, ok = lines.Most(s.lines, at)
 	return c, ok && c.Part >= muchOfALine
 }
 

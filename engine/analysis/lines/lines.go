@@ -74,17 +74,18 @@ func Most(costs []Cost, at trace.Doing) (Cost, bool) {
 	return Cost{}, false
 }
 
-// Where names the line as short as a traceback's reader needs it: "transforms.py:42".
+// Where names the line as short as a traceback's reader needs it: "transforms.py:42"; of a library, the
+// function: "GaussianBlur.forward".
 func (c *Cost) Where() string {
-	if c.File == "" {
-		return c.Func
+	if c.File == "" || c.Library {
+		return units.Line(c.Func)
 	}
 	return units.Line(fmt.Sprintf("%s:%d", filepath.Base(c.File), c.Number))
 }
 
 // What is the line's text, else its function.
 func (c *Cost) What() string {
-	if c.File == "" {
+	if c.File == "" || c.Library {
 		return ""
 	}
 	return units.Line(cmp.Or(c.Text, c.Func))
@@ -97,7 +98,7 @@ const shownText = 40
 func (c *Cost) String() string {
 	text := c.What()
 	if r := []rune(text); len(r) > shownText {
-		text = string(r[:shownText-2]) + " ~"
+		text = strings.TrimSpace(string(r[:shownText-2])) + " ~"
 	}
 	return strings.TrimSpace(c.Where() + " " + text)
 }

@@ -75,6 +75,7 @@ func Of(s *trace.Snapshot, file string) *Run {
 		imported:     s.Meta.Imported != "",
 		foreign:      !s.Meta.Learns(),
 	}
+	out.Lines = lineTable(a.Lines)
 	if len(rows) > 0 {
 		out.Judged = rows[at.Kept].Name()
 	}

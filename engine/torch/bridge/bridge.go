@@ -71,9 +71,8 @@ type Bridge struct {
 	unread    []unread  // the new records of rings, while they are handed on
 	fullest   float64   // the largest share of its slots that a ring filled since it was last read
 	looked    time.Time
-	looks     looks
+	crew      crew
 	lines     lines
-	pools     pools
 	changed   unix.Timespec // when the folder had changed, as of its last reading
 	held      []message     // that came before there was a recorder
 
@@ -82,6 +81,12 @@ type Bridge struct {
 	quit    chan struct{}
 	done    chan struct{}
 	started bool
+}
+
+// crew is what is found out about the workers from outside of them.
+type crew struct {
+	looks looks
+	pools pools
 }
 
 // unread holds the new records of a ring.
@@ -357,7 +362,7 @@ func (b *Bridge) poll() {
 	b.view.show(b.main.facts)
 	b.lines.at(b.main.segments.segment.Index, b.threads())
 	if b.main.segments.knobs.Workers > 1 {
-		b.looks.look(b.workers())
+		b.crew.looks.look(b.workers())
 	}
 	b.forget()
 }
@@ -585,9 +590,9 @@ func (b *Bridge) forget() {
 		b.looked = time.Now()
 		b.count()
 		b.weigh()
-		b.looks.tell(b.recorder)
+		b.crew.looks.tell(b.recorder)
 		b.lines.tell(b.recorder)
-		b.pools.tell(b.workers(), b.recorder)
+		b.crew.pools.tell(b.workers(), b.recorder)
 		gone = func(pid int) bool { return unix.Kill(pid, 0) == unix.ESRCH }
 	}
 	for name, r := range b.rings {

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/mask"
 	"dev.gpustall/engine/torch/frames"
 	"dev.gpustall/engine/trace"
 )
@@ -29,7 +30,7 @@ type lines struct {
 	layout  *frames.Layout
 	segment int32
 	threads []thread
-	table   map[trace.Line]*found // the keys have neither Looks nor Time
+	table   map[trace.Line]*found // the keys have neither In nor Looks nor Time
 	changed bool
 	refused error // why no frames can be read; nil where they can
 
@@ -49,12 +50,14 @@ type thread struct {
 type found struct {
 	looks int
 	time  time.Duration
+	in    map[string]int // looks by the innermost function
 }
 
 // How often a thread is looked at, on average, and at most how many lines of a segment are kept.
 const (
 	lookAtLines = 50 * time.Millisecond
 	mostLines   = 200
+	mostBeneath = 20 // innermost functions that are counted of a line
 )
 
 // begin begins to look, once it is told how frames are read.
@@ -168,15 +171,19 @@ func next(threads []thread, turn int) (thread, bool) {
 
 // add counts a look. Where a segment has many lines, the one with the least time goes.
 func (l *lines) add(key trace.Line, took time.Duration) {
-	key.Segment = l.segment
+	in := key.In
+	key.Segment, key.In = l.segment, ""
 	f := l.table[key]
 	if f == nil {
-		f = &found{}
+		f = &found{in: map[string]int{}}
 		l.table[key] = f
 		l.bound()
 	}
 	f.looks++
 	f.time += took
+	if in != "" && (f.in[in] > 0 || len(f.in) < mostBeneath) {
+		f.in[in]++
+	}
 	l.changed = true
 }
 
@@ -215,7 +222,7 @@ func among(file string, names []string) bool {
 }
 
 // place says what a thread is at and which line that is: the innermost one of the user's own code. Where
-// a library makes the batch all by itself, it is the library's innermost line.
+// a library makes the batch all by itself, it is the library's function that does.
 func (l *lines) place(stack []frames.Frame, of role) trace.Line {
 	user, loading := -1, false
 	for i, f := range stack {
@@ -236,10 +243,7 @@ func (l *lines) place(stack []frames.Frame, of role) trace.Line {
 			continue
 		}
 		if user < 0 {
-			user = 0
-		}
-		if user == i { // the fetcher itself
-			return trace.Line{At: trace.Loading, Func: "the DataLoader's own code"}
+			return l.called(stack[:i])
 		}
 		return l.line(trace.Loading, stack, user)
 	}
@@ -250,6 +254,27 @@ func (l *lines) place(stack []frames.Frame, of role) trace.Line {
 		return trace.Line{At: trace.InStep, Func: "a library's own code"}
 	}
 	return l.line(trace.InStep, stack, user)
+}
+
+// glue are the files of libraries that only call what a user chose, as Compose calls a transform.
+var glue = []string{"/torch/utils/data/", "/torch/nn/modules/module.py", "/torchvision/datasets/", "/gpustall/"}
+
+// called returns the library's function that loads, of frames without the user's code: the outermost one
+// that is not only glue.
+func (l *lines) called(stack []frames.Frame) trace.Line {
+	for i := len(stack) - 1; i >= 0; i-- {
+		f := &stack[i]
+		if strings.HasSuffix(f.Name, "Compose.__call__") || slices.ContainsFunc(glue, func(part string) bool { return strings.Contains(f.File, part) }) {
+			continue
+		}
+		out := l.line(trace.Loading, stack, i)
+		out.Library, out.Number = true, 0
+		if of, _, _ := strings.Cut(l.module(f.File), "."); of != "" {
+			out.Func += " (" + of + ")"
+		}
+		return out
+	}
+	return trace.Line{At: trace.Loading, Func: "the data set's and DataLoader's own code"}
 }
 
 // line returns the line of a frame, with the innermost function beneath it.
@@ -300,6 +325,11 @@ func (l *lines) tell(r *trace.Recorder) {
 	all := make([]trace.Line, 0, len(l.table))
 	for key, f := range l.table {
 		key.Looks, key.Time = f.looks, int64(f.time)
+		for in, n := range f.in {
+			if 2*n > f.looks {
+				key.In = in
+			}
+		}
 		all = append(all, key)
 	}
 	l.mu.Unlock()
@@ -330,7 +360,7 @@ func (l *lines) text(of *trace.Line) string {
 		for n := 1; in.Scan(); n++ {
 			if n == of.Number {
 				text = strings.ToValidUTF8(strings.TrimSpace(in.Text()), "?")
-				text = text[:min(len(text), longestLine)]
+				text = mask.Text(text[:min(len(text), longestLine)])
 			}
 		}
 		_ = f.Close()

@@ -107,7 +107,7 @@ def _frames(memory, state):
 
 def _code(memory):
     """The offsets in a code object."""
-    codes = [f.__code__ for f in (thread, layout, _evaluation, _frames, _code, _text, _library)]
+    codes = [f.__code__ for f in (thread, layout, _evaluation, _frames, _code, _text, _library, _Memory.words, _Memory.bytes)]
     table = LINE_TABLES[0 if sys.version_info >= (3, 11) else 1 if sys.version_info >= (3, 10) else 2]
     size = type(codes[0]).__basicsize__
     blocks = [memory.bytes(id(code), size) for code in codes]

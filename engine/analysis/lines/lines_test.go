@@ -1,0 +1,50 @@
+package lines
+
+import (
+	"math"
+	"testing"
+
+	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/trace"
+)
+
+// TestOf: lines that load share what the device lost, the others have what the loop spent; too few looks
+// name no line.
+func TestOf(t *testing.T) {
+	blur := trace.Line{At: trace.Loading, File: "/u/aug.py", Number: 42, Func: "blur", Text: "return img.filter(GaussianBlur(9))  # slow", Looks: 80, Time: 80}
+	item := trace.Line{At: trace.InStep, File: "/u/train.py", Number: 88, Func: "main", Text: "loss.item()", Looks: 30, Time: 30}
+	for _, c := range []struct {
+		name    string
+		workers string
+		lines   []trace.Line
+		lost    map[string]float64
+	}{
+		{"workers", "4", []trace.Line{blur, item, {At: trace.Loading, File: "/u/io.py", Number: 1, Looks: 20, Time: 20}, {At: trace.Waiting, Looks: 70, Time: 70}, {At: trace.Idling, Looks: 9, Time: 900}},
+			map[string]float64{"aug.py:42": 0.4, "io.py:1": 0.1, "train.py:88": 0.3}},
+		{"inline", "0", []trace.Line{blur, item}, map[string]float64{"aug.py:42": 0.5, "train.py:88": 30. / 110}},
+		{"too few looks", "4", []trace.Line{{At: trace.Loading, File: "/u/aug.py", Number: 42, Looks: MinLooks - 1, Time: 80}}, nil},
+		{"another segment", "4", []trace.Line{{Segment: 1, At: trace.Loading, File: "/u/aug.py", Looks: 90, Time: 80}}, nil},
+	} {
+		s := &trace.Snapshot{Lines: c.lines, Segments: []trace.Segment{{Knobs: []knob.Setting{{Name: "num_workers", Value: c.workers}}}}}
+		costs := Of(s, 0, 0.5)
+		if len(costs) != len(c.lost) {
+			t.Errorf("%s: %d lines, want %d", c.name, len(costs), len(c.lost))
+		}
+		for i := range costs {
+			if want, known := c.lost[costs[i].Where()]; !known || math.Abs(costs[i].Lost-want) > 1e-9 {
+				t.Errorf("%s: %s lost %.3f, want %.3f", c.name, costs[i].Where(), costs[i].Lost, want)
+			}
+			if i > 0 && costs[i].Lost > costs[i-1].Lost {
+				t.Errorf("%s: not in order", c.name)
+			}
+		}
+	}
+	c := Cost{Line: blur}
+	if got, want := c.String(), "aug.py:42 return img.filter(GaussianBlur(9))  # ~"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	c.Library, c.Func = true, "GaussianBlur.forward (torchvision)"
+	if got := c.String(); got != c.Func {
+		t.Errorf("%q, want %q", got, c.Func)
+	}
+}

@@ -1,0 +1,84 @@
+//go:build linux
+
+package bridge
+
+import (
+	"testing"
+	"time"
+
+	"dev.gpustall/engine/torch/frames"
+	"dev.gpustall/engine/trace"
+)
+
+// TestPlace: a stack, innermost frame first, says what its thread is at and in which line.
+func TestPlace(t *testing.T) {
+	const lib = "/env/site-packages/"
+	l := &lines{layout: &frames.Layout{Library: []string{"/usr/lib/python3", "/env/site-packages"}}}
+	frame := func(file, name string, line int) frames.Frame {
+		return frames.Frame{File: file, Name: name, Line: line}
+	}
+	train := frame("/home/u/train.py", "main", 88)
+	next := frame(lib+"torch/utils/data/dataloader.py", "_BaseDataLoaderIter.__next__", 733)
+	fetch := frame(lib+"torch/utils/data/_utils/fetch.py", "_MapDatasetFetcher.fetch", 52)
+	serve := frame(lib+"torch/utils/data/_utils/worker.py", "_worker_loop", 349)
+	blur := frame("/home/u/aug.py", "blur", 42)
+	filter := frame(lib+"PIL/ImageFilter.py", "GaussianBlur.filter", 9)
+	for _, c := range []struct {
+		name  string
+		stack []frames.Frame
+		of    role
+		want  trace.Line
+	}{
+		{"a transform in a worker", []frames.Frame{filter, blur, fetch, serve, next, train}, roleWorker, trace.Line{At: trace.Loading, File: blur.File, Number: 42, Func: "blur", In: "PIL.ImageFilter.GaussianBlur.filter"}},
+		{"the same, in the loop", []frames.Frame{blur, fetch, next, train}, roleLoop, trace.Line{At: trace.Loading, File: blur.File, Number: 42, Func: "blur"}},
+		{"a library's transform", []frames.Frame{filter, frame(lib+"torchvision/datasets/folder.py", "ImageFolder.__getitem__", 3), fetch, serve}, roleWorker,
+			trace.Line{At: trace.Loading, File: filter.File, Func: "GaussianBlur.filter (PIL)", Library: true}},
+		{"a worker without a task", []frames.Frame{frame("/usr/lib/python3/selectors.py", "select", 1), serve, next, train}, roleWorker, trace.Line{At: trace.Idling}},
+		{"the loop waits", []frames.Frame{frame("/usr/lib/python3/threading.py", "wait", 1), next, train}, roleLoop, trace.Line{At: trace.Waiting}},
+		{"a sampler of the user's", []frames.Frame{frame("/home/u/sampler.py", "__iter__", 5), next, train}, roleLoop, trace.Line{At: trace.Sampling, File: "/home/u/sampler.py", Number: 5, Func: "__iter__"}},
+		{"the step", []frames.Frame{frame(lib+"torch/_tensor.py", "Tensor.item", 1), train}, roleLoop, trace.Line{At: trace.InStep, File: train.File, Number: 88, Func: "main", In: "torch._tensor.Tensor.item"}},
+		{"a command line's script", []frames.Frame{frame("<string>", "<module>", 3)}, roleLoop, trace.Line{At: trace.InStep, File: "<string>", Number: 3, Func: "<module>"}},
+	} {
+		if got := l.place(c.stack, c.of); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestManyLines: a segment keeps a bounded number of lines, those with the most time, and all of the time.
+func TestManyLines(t *testing.T) {
+	l := &lines{table: map[trace.Line]*found{}}
+	for i := range 3 * mostLines {
+		l.add(trace.Line{At: trace.InStep, File: "train.py", Number: i}, time.Duration(i+1))
+	}
+	sum, n := time.Duration(0), 3*mostLines
+	for _, f := range l.table {
+		sum += f.time
+	}
+	if len(l.table) > mostLines+2 || sum != time.Duration(n*(n+1)/2) {
+		t.Errorf("%d lines with %d ns of %d", len(l.table), sum, n*(n+1)/2)
+	}
+	if l.table[trace.Line{At: trace.InStep, File: "train.py", Number: n - 1}] == nil {
+		t.Error("the line with the most time is gone")
+	}
+}
+
+// TestNext: the loop is looked at in every other look where there are workers, else always.
+func TestNext(t *testing.T) {
+	loop, one, two := thread{1, 1, roleLoop}, thread{2, 1, roleWorker}, thread{3, 1, roleWorker}
+	seen := map[int]int{}
+	for turn := range 40 {
+		if of, ok := next([]thread{loop, one, two, {4, 0, roleWorker}}, turn); ok {
+			seen[of.pid]++
+		}
+	}
+	if seen[1] != 20 || seen[2] != 10 || seen[3] != 10 {
+		t.Errorf("looks %v", seen)
+	}
+	if of, ok := next([]thread{loop}, 1); !ok || of != loop {
+		t.Error("a loop without workers is not looked at")
+	}
+	if _, ok := next(nil, 0); ok {
+		t.Error("there is no thread")
+	}
+}
