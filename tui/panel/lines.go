@@ -17,7 +17,7 @@ type Lines struct {
 // NewLines makes the panel.
 func NewLines() *Lines {
 	l := &Lines{Card: Card{Key: "0", Name: "lines", Title: "Lines", Hint: "lines", Side: true, Instead: true}}
-	l.table = canvas.Table[code.Cost]{Columns: l.columns(), Cursor: -1, Pinned: -1}
+	l.table = canvas.Table[code.Cost]{Columns: l.columns(), Shorten: 5, Cursor: -1, Pinned: -1}
 	l.Keys = []Binding{
 		scrollKeys(func(by int) { l.table.ScrollBy(by, l.n) }),
 		{Keys: "esc", Hint: "back", Replay: "back"},
@@ -36,7 +36,7 @@ func (l *Lines) columns() []canvas.Column[code.Cost] {
 		}},
 		{W: 4, Most: 12, Drop: 3, Cell: func(p *canvas.Pen, c *code.Cost) { p.Bar(canvas.Warn, p.Left(), c.Lost/max(l.most, 1e-9)) }},
 		{Title: "at", W: 7, Drop: 2, Cell: func(p *canvas.Pen, c *code.Cost) { p.Text(canvas.Dim, string(c.At)) }},
-		{Title: "source", W: 16, Most: 60, Cell: func(p *canvas.Pen, c *code.Cost) { p.Text(canvas.Normal, c.What()) }},
+		{Title: "source", W: 16, Most: 60, Drop: 4, Cell: func(p *canvas.Pen, c *code.Cost) { p.Text(canvas.Normal, c.What()) }},
 		{Title: "most of it in", W: 20, Most: 40, Drop: 1, Cell: func(p *canvas.Pen, c *code.Cost) { p.Text(canvas.Dim, units.Line(c.In)) }},
 	}
 }
