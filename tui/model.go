@@ -120,14 +120,14 @@ func (m *Model) makePanels() []panel.Panel {
 		panel.NewGauges(), p.timeline, p.knobs, p.verdict, p.story, panel.NewStalls(), p.experiments,
 	}
 	all = append(all, p.ops, p.blame, panel.NewNotes(p.knobs))
-	if m.o.Lines {
-		all = append(all, panel.NewLines())
-	}
 	if m.o.Output != nil {
 		all = append(all, panel.NewOutput(m.o.Output))
 	}
 	if m.o.Ranks {
 		all = append(all, p.ranks)
+	}
+	if m.o.Lines {
+		all = append(all, panel.NewLines())
 	}
 	return all
 }

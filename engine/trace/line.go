@@ -35,12 +35,8 @@ func (d Doing) OfLoop() bool { return d == Sampling || d == InStep || d == Waiti
 
 // Inline reports whether the loop loads its batches itself in a segment.
 func (s *Snapshot) Inline(segment int32) bool {
-	for i := range s.Segments {
-		if s.Segments[i].Index == segment {
-			return knob.ValueOf(s.Segments[i].Knobs, "num_workers") == "0"
-		}
-	}
-	return false
+	g := s.Segment(segment)
+	return g != nil && knob.ValueOf(g.Knobs, "num_workers") == "0"
 }
 
 // Lines records all lines so far. The recorder owns the slice from then on.

@@ -73,6 +73,16 @@ type Snapshot struct {
 	Older StepReader // of the steps before Recent; nil where they are not kept
 }
 
+// Segment returns the segment of an Index; nil where there is none.
+func (s *Snapshot) Segment(index int32) *Segment {
+	for i := range s.Segments {
+		if s.Segments[i].Index == index {
+			return &s.Segments[i]
+		}
+	}
+	return nil
+}
+
 // NewSession returns an empty session that keeps MaxSpans spans.
 func NewSession(m Meta) *Session {
 	return &Session{meta: m, outcome: Outcome{Status: "running"}, spans: spanLog{limit: MaxSpans}}

@@ -97,12 +97,7 @@ func (t *deviceTime) judgedSteps(yield func(*trace.Step) bool) {
 // driftOfOps names the operation that became slower most since an earlier segment with the same
 // settings. It is empty where there is no such segment, or operations were not timed.
 func (t *deviceTime) driftOfOps() string {
-	var now *trace.Segment
-	for i := range t.session.Segments {
-		if g := &t.session.Segments[i]; g.Index == t.segment {
-			now = g
-		}
-	}
+	now := t.session.Segment(t.segment)
 	if now == nil {
 		return ""
 	}

@@ -18,10 +18,8 @@ type inForce struct {
 
 func newInForce(s *trace.Snapshot, segment int32) inForce {
 	k := inForce{specs: s.Meta.Specs}
-	for i := range s.Segments {
-		if g := &s.Segments[i]; g.Index == segment {
-			k.settings = g.Knobs
-		}
+	if g := s.Segment(segment); g != nil {
+		k.settings = g.Knobs
 	}
 	return k
 }

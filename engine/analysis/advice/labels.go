@@ -185,12 +185,7 @@ func segmentOf(s *trace.Snapshot, t *trace.Tally) *trace.Segment {
 	if t.All.Steps == 0 && n > 0 {
 		return &s.Segments[n-1]
 	}
-	for i := range s.Segments {
-		if s.Segments[i].Index == t.Segment {
-			return &s.Segments[i]
-		}
-	}
-	return nil
+	return s.Segment(t.Segment)
 }
 
 // OfEpoch returns the words of the labels that hold of some or all steps of an epoch, with how many

@@ -190,7 +190,6 @@ func (v *Verdict) describe(s *situation) {
 	queue := v.Queue
 	if v.Group == trace.GroupData {
 		fmt.Fprintf(&t, ", %s for %s (%s)", part(b.Share(v.Dominant)/v.Share), v.Dominant.Info().For, units.Prose.Percent(b.Share(v.Dominant)))
-		t.WriteString(s.where(trace.Loading))
 		if bound := boundOf(b, v.Dominant); bound != trace.BoundUnknown {
 			which := bound.Info().Which
 			if bound == trace.BoundIO && s.loader.locked() {
@@ -201,6 +200,7 @@ func (v *Verdict) describe(s *situation) {
 				queue = ""
 			}
 		}
+		t.WriteString(s.where(trace.Loading))
 	}
 	if v.Group != trace.GroupHost && v.Starved >= moderate {
 		t.WriteString("; " + s.host.slowed())

@@ -39,10 +39,8 @@ func measure(s *trace.Snapshot, segment int32) point {
 		segment: segment, stretch: attribution.StretchOf(tally), from: tally.From, to: tally.To,
 		block: trace.Block{Steps: t.Steps, Samples: t.Samples, Active: t.Active(), Busy: t.Busy},
 	}
-	for i := range s.Segments {
-		if s.Segments[i].Index == segment {
-			p.knobs = s.Segments[i].Knobs
-		}
+	if g := s.Segment(segment); g != nil {
+		p.knobs = g.Knobs
 	}
 	cores := predict.CoresOf(s, p.from, p.to)
 	if cores.Known {

@@ -63,10 +63,8 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) (*M
 		return nil, false
 	}
 	var knobs []knob.Setting
-	for i := range s.Segments {
-		if s.Segments[i].Index == t.Segment {
-			knobs = s.Segments[i].Knobs
-		}
+	if g := s.Segment(t.Segment); g != nil {
+		knobs = g.Knobs
 	}
 	m := &Model{specs: s.Meta.Specs, samples: s.Meta.Samples, rate: b.SamplesPerSecond(), scale: 1, fitted: 1}
 	var ok bool

@@ -27,7 +27,6 @@ type partSummary struct {
 type ranks struct {
 	Ranks  []rankSummary `json:"ranks,omitempty"`      // if there are several
 	Script []partSummary `json:"step_parts,omitempty"` // of the first one's step, on the host
-	Lines  []lineSummary `json:"lines,omitempty"`      // of its code
 }
 
 func ranksOf(s *trace.Snapshot) (out ranks) {

@@ -31,6 +31,7 @@ type Run struct {
 	LossScale *lossScale       `json:"loss_scale,omitempty"` // fp16
 	Gauges    map[string]gauge `json:"gauges"`
 	ranks
+	Lines []lineSummary `json:"lines,omitempty"` // of a PyTorch script's code
 	experimented
 	Labels  []string        `json:"labels,omitempty"`
 	Profile *profileSummary `json:"profile,omitempty"`
@@ -66,6 +67,7 @@ func Of(s *trace.Snapshot, file string) *Run {
 		LossScale:    scaleSummary(s),
 		Gauges:       gaugeTable(s),
 		ranks:        ranksOf(s),
+		Lines:        lineTable(a.Lines),
 		experimented: experimentedOf(s, &a),
 		Labels:       advice.Keys(a.Labels),
 		Profile:      profileOf(s.Meta.Profile),
@@ -75,7 +77,6 @@ func Of(s *trace.Snapshot, file string) *Run {
 		imported:     s.Meta.Imported != "",
 		foreign:      !s.Meta.Learns(),
 	}
-	out.Lines = lineTable(a.Lines)
 	if len(rows) > 0 {
 		out.Judged = rows[at.Kept].Name()
 	}

@@ -495,19 +495,28 @@ func (b *Bridge) process(pid int) *process {
 
 // threads are the loop's threads and the main process's workers that run.
 func (b *Bridge) threads() (all []thread) {
-	for _, r := range b.rings {
-		if (r.role == roleLoop || r.role == roleWorker) && r.parent == b.main.pid && !r.over() {
-			all = append(all, thread{r.pid, r.word(threadAt), r.role})
-		}
+	for r := range b.running(roleLoop, roleWorker) {
+		all = append(all, thread{r.pid, r.word(threadAt), r.role})
 	}
 	return all
+}
+
+// running yields the rings of the main process, of writers that run and have one of these roles.
+func (b *Bridge) running(roles ...role) iter.Seq[*ring] {
+	return func(yield func(*ring) bool) {
+		for _, r := range b.rings {
+			if slices.Contains(roles, r.role) && r.parent == b.main.pid && !r.over() && !yield(r) {
+				return
+			}
+		}
+	}
 }
 
 // workers yields the process ids of the main process's workers that run.
 func (b *Bridge) workers() iter.Seq[int] {
 	return func(yield func(int) bool) {
-		for _, r := range b.rings {
-			if r.role == roleWorker && r.parent == b.main.pid && !r.over() && !yield(r.pid) {
+		for r := range b.running(roleWorker) {
+			if !yield(r.pid) {
 				return
 			}
 		}

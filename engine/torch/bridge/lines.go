@@ -56,8 +56,10 @@ type found struct {
 // How often a thread is looked at, on average, and at most how many lines of a segment are kept.
 const (
 	lookAtLines = 50 * time.Millisecond
-	mostLines   = 200
-	mostBeneath = 20 // innermost functions that are counted of a line
+	longestLook = 20 * lookAtLines // of one thread; more time since its last look was not this line's
+	mostLines   = 200              // of the segment under way
+	fewLines    = 40               // of one that is over: all are written again each second
+	mostBeneath = 20               // innermost functions that are counted of a line
 )
 
 // begin begins to look, once it is told how frames are read.
@@ -95,6 +97,9 @@ func (l *lines) stop() {
 // at says which segment the looks belong to from now on, and which threads there are.
 func (l *lines) at(segment int32, threads []thread) {
 	l.mu.Lock()
+	if segment != l.segment {
+		l.bound(fewLines)
+	}
 	l.segment, l.threads = segment, threads
 	l.mu.Unlock()
 }
@@ -140,7 +145,7 @@ func (l *lines) run(quit chan struct{}) error {
 		if since, seen := last[t]; seen {
 			key := l.place(stack, t.role)
 			l.mu.Lock()
-			l.add(key, min(now.Sub(since), 20*lookAtLines*time.Duration(len(threads))))
+			l.add(key, min(now.Sub(since), longestLook*time.Duration(len(threads))))
 			l.mu.Unlock()
 		}
 		last[t] = now
@@ -177,7 +182,7 @@ func (l *lines) add(key trace.Line, took time.Duration) {
 	if f == nil {
 		f = &found{in: map[string]int{}}
 		l.table[key] = f
-		l.bound()
+		l.bound(mostLines)
 	}
 	f.looks++
 	f.time += took
@@ -187,27 +192,27 @@ func (l *lines) add(key trace.Line, took time.Duration) {
 	l.changed = true
 }
 
-// bound merges the line with the least time of a segment with too many into one without a file.
-func (l *lines) bound() {
-	n, least := 0, trace.Line{}
+// bound merges the lines with the least time of the segment, those beyond so many, into ones without a file.
+func (l *lines) bound(most int) {
+	var all []trace.Line
 	for key, f := range l.table {
-		if key.Segment == l.segment && key.File != "" {
-			if n++; f.looks > 0 && (least.File == "" || f.time < l.table[least].time) {
-				least = key
-			}
+		if key.Segment == l.segment && key.File != "" && f.looks > 0 {
+			all = append(all, key)
 		}
 	}
-	if n <= mostLines {
+	if len(all) <= most {
 		return
 	}
-	gone := l.table[least]
-	delete(l.table, least)
-	rest := trace.Line{Segment: l.segment, At: least.At, Func: "other lines"}
-	if l.table[rest] == nil {
-		l.table[rest] = &found{}
+	slices.SortFunc(all, func(a, b trace.Line) int { return cmp.Compare(l.table[b].time, l.table[a].time) })
+	for _, key := range all[most:] {
+		rest := trace.Line{Segment: l.segment, At: key.At, Func: "other lines"}
+		if l.table[rest] == nil {
+			l.table[rest] = &found{}
+		}
+		l.table[rest].looks += l.table[key].looks
+		l.table[rest].time += l.table[key].time
+		delete(l.table, key)
 	}
-	l.table[rest].looks += gone.looks
-	l.table[rest].time += gone.time
 }
 
 // What shows by a frame's file what a thread is at.
@@ -361,6 +366,7 @@ func (l *lines) text(of *trace.Line) string {
 			if n == of.Number {
 				text = strings.ToValidUTF8(strings.TrimSpace(in.Text()), "?")
 				text = mask.Text(text[:min(len(text), longestLine)])
+				break
 			}
 		}
 		_ = f.Close()

@@ -16,7 +16,7 @@ import (
 )
 
 // pythons are the interpreters to read: those that GPUSTALL_PYTHONS names, else python3.
-func pythons(t *testing.T) []string {
+func pythons(t testing.TB) []string {
 	t.Helper()
 	if names := os.Getenv("GPUSTALL_PYTHONS"); names != "" {
 		return filepath.SplitList(names)
@@ -28,44 +28,55 @@ func pythons(t *testing.T) []string {
 	return []string{python}
 }
 
+// truth is what testdata/truth.py tells before it works.
+type truth struct {
+	Layout Layout
+	Thread uint64
+	PID    int
+}
+
+// start runs testdata/truth.py for so many seconds, or until the test ends. What is left to read of its
+// output is how the time of its work divided.
+func start(t testing.TB, python, seconds string) (begin truth, in *bufio.Reader) {
+	t.Helper()
+	cmd := exec.Command(python, "testdata/truth.py", seconds)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	in = bufio.NewReader(out)
+	line, err := in.ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(line, &begin)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v: %s", python, err, line)
+	}
+	return begin, in
+}
+
 // TestShares: the time since the last look, charged to the function found, is the time that it took.
 // How often to look follows the clock, so a busy machine makes fewer looks, and none is at a fixed time.
 func TestShares(t *testing.T) {
 	for _, python := range pythons(t) {
-		cmd := exec.Command(python, "testdata/truth.py", "4")
-		cmd.Stderr = os.Stderr
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		in := bufio.NewReader(out)
-		var begin struct {
-			Layout Layout
-			Thread uint64
-			PID    int
-		}
-		line, err := in.ReadBytes('\n')
-		if err == nil {
-			err = json.Unmarshal(line, &begin)
-		}
-		if err != nil {
-			t.Fatalf("%s: %v: %s", python, err, line)
-		}
+		begin, in := start(t, python, "4")
 		r := NewReader(begin.PID, &begin.Layout)
 		found, looks, torn := map[string]float64{}, 0, 0
 		stop := make(chan map[string]float64)
 		go func() {
-			truth := map[string]float64{}
-			_ = json.NewDecoder(in).Decode(&truth)
-			stop <- truth
+			shares := map[string]float64{}
+			_ = json.NewDecoder(in).Decode(&shares)
+			stop <- shares
 		}()
-		var truth map[string]float64
-		for last := time.Now(); truth == nil; {
+		var shares map[string]float64
+		for last := time.Now(); shares == nil; {
 			select {
-			case truth = <-stop:
+			case shares = <-stop:
 				continue
 			case <-time.After(time.Duration((1 + 2*rand.Float64()) * float64(time.Millisecond))):
 			}
@@ -87,13 +98,12 @@ func TestShares(t *testing.T) {
 			}
 			last = now
 		}
-		_ = cmd.Wait()
 		whole := 0.0
 		for _, s := range found {
 			whole += s
 		}
 		t.Logf("%s: %d looks, %d torn", python, looks, torn)
-		for name, share := range truth {
+		for name, share := range shares {
 			t.Logf("%-10s %5.1f %%, found %5.1f %%", name, 100*share, 100*found[name]/whole)
 			if math.Abs(share-found[name]/whole) > 0.08 {
 				t.Errorf("%s: %s has %.1f %% of the time, found %.1f %%", python, name, 100*share, 100*found[name]/whole)
@@ -103,4 +113,15 @@ func TestShares(t *testing.T) {
 			t.Errorf("%s: %d of %d looks torn", python, torn, looks)
 		}
 	}
+}
+
+func BenchmarkLook(b *testing.B) {
+	begin, _ := start(b, pythons(b)[0], "3600")
+	r, depth := NewReader(begin.PID, &begin.Layout), 0
+	var stack []Frame
+	for b.Loop() {
+		stack, _ = r.Look(begin.Thread, stack[:0])
+		depth += len(stack)
+	}
+	b.ReportMetric(float64(depth)/float64(b.N), "frames/op")
 }
