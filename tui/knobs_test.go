@@ -8,6 +8,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/predict"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
@@ -313,4 +314,31 @@ func TestForetoldSame(t *testing.T) {
 		Prediction: trace.Prediction{Rate: 101, Lo: 60, Hi: 130, Base: 100}, Changes: []knob.Setting{{Name: name, Value: "3"}},
 	}}}
 	s.mustShow("predicted: 3 same, -40 to +30 %")
+}
+
+// TestForetoldAdvised: a knob's row predicts the value that the verdict advises, though another one
+// is predicted to do better, and the line about the knob has both.
+func TestForetoldAdvised(t *testing.T) {
+	for _, tt := range []struct {
+		w, h   int
+		row    string
+		detail bool // there is room for the line about the knob
+	}{
+		{120, 70, "8:+40..+60%", true},
+		{100, 40, "+50%", false},
+	} {
+		run := demo.Session()
+		s := newScreen(t, run, Options{Control: run}, tt.w, tt.h)
+		name := s.panels.knobs.Selected().Name
+		a := &s.session.analysis
+		a.Told.Findings = []advice.Finding{{Knob: name, Value: "8"}}
+		a.Foresight = panel.Foresight{Predicted: []predict.Prediction{
+			{Prediction: trace.Prediction{Rate: 200, Lo: 180, Hi: 220, Base: 100}, Changes: []knob.Setting{{Name: name, Value: "3"}}},
+			{Prediction: trace.Prediction{Rate: 150, Lo: 140, Hi: 160, Base: 100}, Changes: []knob.Setting{{Name: name, Value: "8"}}},
+		}}
+		s.mustShow(tt.row)
+		if tt.detail {
+			s.mustShow("predicted: 3 +80 to +120 %, 8 +40 to +60 %")
+		}
+	}
 }

@@ -70,7 +70,8 @@ def main():
     rounds.arguments(p)
     a = p.parse_args()
     if a.peer:
-        return peer(a.data, a.workers, a.seconds)
+        peer(a.data, a.workers, a.seconds)
+        return
     try:
         import numpy
         import torch

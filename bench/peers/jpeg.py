@@ -41,11 +41,11 @@ def make(root, count=256):
 
 def dataset(kind, root):
     import torch
+    from PIL import Image
     from torch.utils.data import Dataset
     from torchvision import transforms as v1
     from torchvision.io import ImageReadMode, decode_jpeg, read_file
     from torchvision.transforms import v2
-    from PIL import Image
 
     files = sorted(os.path.join(d, f) for d, _, fs in os.walk(root) for f in fs)
     if kind == "pil":
@@ -85,7 +85,8 @@ def main():
     rounds.arguments(p)
     a = p.parse_args()
     if a.peer:
-        return peer(a.peer, a.data, a.workers, a.seconds)
+        peer(a.peer, a.data, a.workers, a.seconds)
+        return
     try:
         import PIL
         import torch

@@ -84,7 +84,8 @@ def main():
     rounds.arguments(p)
     a = p.parse_args()
     if a.peer:
-        return peer(a.data)
+        peer(a.data)
+        return
     try:
         import numpy
         import torch

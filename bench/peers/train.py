@@ -25,7 +25,8 @@ MODES = {"eager": [], "channels_last": ["--channels-last"], "compile": ["--compi
 def ours(binary, case, a, typ):
     name, side, batch = case.split("/")
     pattern = "BenchmarkTrain/%s/%sx%s/batch=%s$" % (name, side, side, batch)
-    out = subprocess.run([binary, "-test.run", "^$", "-test.bench", pattern, "-test.benchtime", "%gs" % a.seconds, "-threads", str(a.threads), "-bf16=%s" % ("true" if typ == "bf16" else "false")],
+    flags = ["-test.benchtime", "%gs" % a.seconds, "-threads", str(a.threads), "-bf16=%s" % ("true" if typ == "bf16" else "false")]
+    out = subprocess.run([binary, "-test.run", "^$", "-test.bench", pattern, *flags],
                          capture_output=True, text=True, check=True, cwd=os.path.join(ROOT, "engine", "train", "nn")).stdout
     found = {k: float(v) for v, k in re.findall(r"([\d.]+) images/s\((\w+)\)", out)}
     if not found:
@@ -35,8 +36,8 @@ def ours(binary, case, a, typ):
 
 def torchs(mode, case, a, typ):
     script = os.path.join(ROOT, "testdata", "nn", "bench_torch.py")
-    out = subprocess.run([sys.executable, script, "--threads", str(a.threads), "--seconds", str(a.seconds), *MODES[mode], *(["--bf16"] if typ == "bf16" else []), case],
-                         capture_output=True, text=True)
+    flags = ["--threads", str(a.threads), "--seconds", str(a.seconds), *MODES[mode], *(["--bf16"] if typ == "bf16" else [])]
+    out = subprocess.run([sys.executable, script, *flags, case], capture_output=True, text=True)
     m = re.search(r"([\d.]+) images/s \(median of \d+\)  best ([\d.]+)", out.stdout)
     if not m:
         print("  %-14s %s failed: %s" % (mode, typ, out.stderr.strip().splitlines()[-1:]), flush=True)

@@ -43,14 +43,33 @@ type Effect struct {
 
 // Foresight is what other settings are predicted to do.
 type Foresight struct {
-	Predicted []predict.Prediction // for a step up and down of each knob
+	Predicted []predict.Prediction // for a step up and down of each knob, and for each value that is advised
 	Staged    predict.Prediction   // for what was staged on the screen, all of it together
 }
 
-// best returns the better one of the two steps of a knob, nil where nothing is predicted.
-func (f *Foresight) best(knob string) (best *predict.Prediction) {
-	for i := range f.Predicted {
-		if p := &f.Predicted[i]; p.Changes[0].Name == knob && (best == nil || p.Rate > best.Rate) {
+// of returns what is predicted of a value of a knob, nil where nothing is.
+func (f *Foresight) of(knob, value string) *predict.Prediction {
+	i := slices.IndexFunc(f.Predicted, func(p predict.Prediction) bool {
+		return p.Changes[0].Name == knob && sameValue(p.Changes[0].Value, value)
+	})
+	if i < 0 {
+		return nil
+	}
+	return &f.Predicted[i]
+}
+
+// foreseen returns what is predicted of a knob: of the value that is advised, else of the better one
+// of the next values up and down; nil where nothing is predicted.
+func (a *Analysis) foreseen(knob string) (best *predict.Prediction) {
+	for i := range a.Told.Findings {
+		if f := &a.Told.Findings[i]; f.Knob == knob && f.Value != "" && !f.Barred {
+			if p := a.of(knob, f.Value); p != nil {
+				return p
+			}
+		}
+	}
+	for i := range a.Predicted {
+		if p := &a.Predicted[i]; p.Changes[0].Name == knob && (best == nil || p.Rate > best.Rate) {
 			best = p
 		}
 	}
@@ -94,6 +113,12 @@ func Analyse(s *trace.Snapshot, pull func(from, to int64) *trace.Snapshot, stage
 	}
 	if m := r.Told.Model; m != nil {
 		r.Predicted = m.Neighbours()
+		for i := range r.Told.Findings {
+			if f := &r.Told.Findings[i]; f.Predicted.Made() && r.of(f.Knob, f.Value) == nil {
+				change := []knob.Setting{{Name: f.Knob, Value: f.Value}}
+				r.Predicted = append(r.Predicted, predict.Prediction{Changes: change, Prediction: f.Predicted})
+			}
+		}
 		if len(staged) > 0 {
 			r.Staged, _ = m.Predict(staged...)
 		}

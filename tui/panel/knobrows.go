@@ -155,9 +155,9 @@ func (k *Knobs) rowOf(v *View, i int) knobRow {
 	return r
 }
 
-// foreseen returns what is predicted of a knob. With nothing staged or requested, it is about the
-// better one of the next values up and down. Where this knob alone is staged, it is about the
-// staged value. Else it is nil.
+// foreseen returns what is predicted of a knob. With nothing staged or requested, it is as
+// Analysis.foreseen has it. Where this knob alone is staged, it is about the staged value. Else it
+// is nil.
 func (k *Knobs) foreseen(v *View, name string) *predict.Prediction {
 	f := &v.Analysis.Foresight
 	value, staged := k.staged[name]
@@ -165,7 +165,7 @@ func (k *Knobs) foreseen(v *View, name string) *predict.Prediction {
 		if len(k.staged) > 0 || len(k.requested) > 0 {
 			return nil
 		}
-		return f.best(name)
+		return v.Analysis.foreseen(name)
 	}
 	if c := f.Staged.Changes; len(c) == 1 && len(k.staged) == 1 && c[0].Name == name && sameValue(c[0].Value, value) {
 		return &f.Staged
@@ -356,7 +356,7 @@ func (k *Knobs) drawFoot(v *View, r canvas.Rectangle) {
 }
 
 // writeForetold writes what is predicted of all that is staged. With nothing staged it writes what
-// is predicted of the values next to the knob's own.
+// is predicted of the values next to the knob's own and of the one that is advised.
 func (k *Knobs) writeForetold(v *View, p *canvas.Pen, name string) {
 	f := &v.Analysis.Foresight
 	if len(k.staged) > 0 {

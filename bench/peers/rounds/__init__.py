@@ -32,7 +32,7 @@ def loads(a, scratch):
 
 def processor():
     with open("/proc/cpuinfo") as f:
-        return next((l.split(":")[1].strip() for l in f if l.startswith("model name")), platform.machine())
+        return next((line.split(":")[1].strip() for line in f if line.startswith("model name")), platform.machine())
 
 
 def title(what):

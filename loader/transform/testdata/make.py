@@ -2,7 +2,10 @@
 
 Run: python make.py (needs Pillow and numpy; made with Pillow 10.4.0)
 """
-import hashlib, json, os
+import hashlib
+import json
+import os
+
 import numpy as np
 from PIL import Image
 

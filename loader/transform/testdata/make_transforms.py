@@ -3,7 +3,11 @@ where ours is the same to the bit, else the pixels.
 
 Run: python make_transforms.py (made with torch 2.15.0, torchvision 0.29.2, Pillow 13.0.0)
 """
-import base64, hashlib, json, os
+import base64
+import hashlib
+import json
+import os
+
 import numpy as np
 from PIL import Image
 from torchvision.transforms import InterpolationMode, TrivialAugmentWide

@@ -261,11 +261,13 @@ def main():
     p.add_argument("--quick", action="store_true")
     a = p.parse_args()
     if a.mode == "probe":
-        return say(probe(a))
+        say(probe(a))
+        return
     if a.mode in ("compile", "reduce-overhead"):
         import torch
         if not hasattr(torch, "compile"):
-            return say({"rows": [], "skipped": "PyTorch %s has no torch.compile" % torch.__version__})
+            say({"rows": [], "skipped": "PyTorch %s has no torch.compile" % torch.__version__})
+            return
     if a.mode == "matmul":
         matmul(a)
     elif a.mode == "end-to-end":

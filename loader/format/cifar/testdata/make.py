@@ -8,7 +8,13 @@
 
 Two samples a batch. Run: python make.py
 """
-import hashlib, io, json, os, pickle, struct
+import hashlib
+import io
+import json
+import os
+import pickle
+import struct
+
 import numpy as np
 
 here = os.path.dirname(os.path.abspath(__file__))
@@ -40,7 +46,7 @@ def dump(kind, obj):
 
 rng = np.random.RandomState(7)
 batches = {}
-for i, name in enumerate(["data_batch_%d" % (k + 1) for k in range(5)] + ["test_batch"]):
+for name in ["data_batch_%d" % (k + 1) for k in range(5)] + ["test_batch"]:
     # coarse blocks, so that the files compress well
     data = np.kron(rng.randint(0, 256, (2, 3, 4, 4)), np.ones((8, 8))).astype(np.uint8).reshape(2, 3072)
     data[:, ::97] = rng.randint(0, 256, data[:, ::97].shape)
@@ -53,9 +59,9 @@ for kind in ("py2", "py3", "py4", "bin"):
         path = os.path.join(here, kind, name)
         if kind == "bin":
             with open(path + ".bin", "wb") as f:
-                for row, l in zip(data, labels):
-                    f.write(bytes([l]) + row.tobytes())
-            expected[name] = [{"label": l, "sha256": hashlib.sha256(row.tobytes()).hexdigest()} for row, l in zip(data, labels)]
+                for row, label in zip(data, labels):
+                    f.write(bytes([label]) + row.tobytes())
+            expected[name] = [{"label": label, "sha256": hashlib.sha256(row.tobytes()).hexdigest()} for row, label in zip(data, labels)]
             continue
         # py3's second batch is in Fortran order, which numpy also pickles
         d = np.asfortranarray(data) if (kind, name) == ("py3", "data_batch_2") else data
@@ -84,9 +90,9 @@ for name in ("train", "test"):
         f.write(dump("py2", {b"batch_label": b"made by make.py", b"coarse_labels": coarse, b"fine_labels": fine, b"data": data,
                              b"filenames": [b"sample_%d.png" % k for k in range(2)]}))
     with open(os.path.join(here, "bin100", name + ".bin"), "wb") as f:
-        for row, c, l in zip(data, coarse, fine):
-            f.write(bytes([c, l]) + row.tobytes())
-    many[name] = [{"label": l, "sha256": hashlib.sha256(row.tobytes()).hexdigest()} for row, l in zip(data, fine)]
+        for row, c, label in zip(data, coarse, fine):
+            f.write(bytes([c, label]) + row.tobytes())
+    many[name] = [{"label": label, "sha256": hashlib.sha256(row.tobytes()).hexdigest()} for row, label in zip(data, fine)]
 fine = ["fine %d" % k for k in range(100)]
 with open(os.path.join(here, "py100", "meta"), "wb") as f:
     f.write(dump("py2", {b"fine_label_names": [n.encode() for n in fine], b"coarse_label_names": [b"coarse %d" % k for k in range(20)]}))
