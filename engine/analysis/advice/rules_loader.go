@@ -124,7 +124,7 @@ func moreWorkers(s *situation) (f Finding, ok bool) {
 		why = join("reads wait rather than compute, so more of them can wait at once"+s.loader.atOnce(), why)
 	}
 	if s.loader.computing() && s.host.Crowded() {
-		why = join(why, s.host.String()+", and more workers get more turns")
+		why = join(why, s.host.String()+", and more workers may get more turns")
 	}
 	if queueing := s.loader.queueing(); queueing != "" {
 		why = join(why, queueing+", and more of them would wait longer: hold it for less of a sample's time, or do without it")

@@ -58,9 +58,21 @@ func (c *Capacity) Fastest(cores float64) float64 { return max(c.Device, c.Host(
 // rate is the samples a second of a batch that takes so long, in words.
 func (c *Capacity) rate(batch float64) string { return units.Rate(1e9*c.Batch/batch) + " samples/s" }
 
+// needed is how many cores' work there is in the time that the device takes.
+func (c *Capacity) needed() float64 { return c.CPU / c.Device }
+
+// available is how many cores the training could have used. Where all are in use and our threads
+// hardly waited for one, they had as much as they wanted, and other processes took nothing of it.
+func (c *Capacity) available() float64 {
+	if h := &c.Cores; h.Busy() && !h.Throttled && h.Waiting < little {
+		return h.All
+	}
+	return c.Cores.Left()
+}
+
 // Missing is about how many more cores the device could use. An estimate of little more than a
 // whole number is not rounded up.
-func (c *Capacity) Missing() int { return int(math.Ceil(c.CPU/c.Device - c.Cores.Left() - 0.25)) }
+func (c *Capacity) Missing() int { return int(math.Ceil(c.needed() - c.available() - 0.25)) }
 
 // balance says what the host can feed and what the device takes, and which steps tell it. It names
 // what other processes left of the cores where that matters.
@@ -75,9 +87,10 @@ func (c *Capacity) balance() string {
 	if c.CPU <= 0 {
 		return fmt.Sprintf("%sthe device takes %s", in, c.rate(c.Device))
 	}
-	all, left := c.Host(c.Cores.All), c.Host(c.Cores.Left())
+	all, left := c.Host(c.Cores.All), c.Host(c.available())
 	feeds := fmt.Sprintf("%sthis host can feed at most ~%s with its %s", in, c.rate(all), units.Counted(int(c.Cores.All), "core", "cores"))
-	if c.Cores.Crowded() || all <= c.Device && left > c.Device { // what was left is no bound: workers that take turns with other processes get more
+	// Where no core is free, what was left is what we used, and so says nothing but the rate that is measured.
+	if !c.Cores.Busy() && (c.Cores.Crowded() || all <= c.Device && left > c.Device) {
 		feeds += fmt.Sprintf(", and other processes left it cores for ~%s", c.rate(left))
 	}
 	takes := fmt.Sprintf("the device takes %s", c.rate(c.Device))
@@ -87,24 +100,20 @@ func (c *Capacity) balance() string {
 	return feeds + "; " + takes
 }
 
-// String says what the host can feed, what the device takes, and how many cores are missing.
+// String says what the host can feed, what the device takes, and how many cores that would need.
 func (c *Capacity) String() string {
-	if n := c.Missing(); c.CPU > 0 && n > 0 && !c.Spun {
-		return c.balance() + ": " + c.lacks(n)
+	if c.CPU > 0 && c.Missing() > 0 && !c.Spun {
+		return c.balance() + ": " + c.lacks()
 	}
 	return c.balance()
 }
 
-// mostMissing limits when a number of missing cores is named: up to so many times the cores that
-// there are. Beyond it no host has them, and the work is too much.
-const mostMissing = 4
-
-// lacks says how many cores are missing.
-func (c *Capacity) lacks(n int) string {
-	if float64(n) > mostMissing*c.Cores.All {
-		return units.Prose.Ratio(units.Rough(c.Host(c.Cores.All)/c.Device)) + " as much"
+// lacks says how many cores are needed and how many there are.
+func (c *Capacity) lacks() string {
+	if needed := c.needed(); needed <= c.Cores.All {
+		return fmt.Sprintf("~%.2g cores needed, other processes leave ~%s", needed, units.Cores(c.available()))
 	}
-	return fmt.Sprintf("about %s missing", units.Counted(n, "core is", "cores are"))
+	return fmt.Sprintf("~%.2g cores needed, host has %d", c.needed(), int(c.Cores.All))
 }
 
 // WorkersFor is how many workers load a batch every so many ns: the worker time of a batch over

@@ -26,7 +26,7 @@ func (m *Model) Feed() string {
 		return "no: " + c.balance() + ": " + short
 	}
 	answer := "yes"
-	if max(c.Copy, c.Host(c.Cores.Left()), m.stored()) > c.Device {
+	if max(c.Copy, c.Host(c.available()), m.stored()) > c.Device {
 		answer = "just"
 	}
 	switch how, known := m.how(WorkersFor(c.Device, m.loading, c.Cores.All)); {
@@ -86,7 +86,7 @@ func (m *Model) feeds(changes ...knob.Setting) bool {
 // that is longer than the device takes.
 func (m *Model) short() string {
 	c := &m.Capacity
-	cores, storage := c.Host(c.Cores.Left()), m.stored()
+	cores, storage := c.Host(c.available()), m.stored()
 	if w := &m.loading; m.base.data > dataError && w.Blocked > w.Core+w.Waiting {
 		cores = c.Host(c.Cores.All) // cores are not what is late, and workers that take turns with other processes get more than what was left
 	}
@@ -98,7 +98,7 @@ func (m *Model) short() string {
 	case longest == storage:
 		return fmt.Sprintf("the storage is short, it brings ~%s, x%s too few", c.rate(storage), units.Rate(storage/c.Device))
 	}
-	return c.lacks(max(1, c.Missing()))
+	return c.lacks()
 }
 
 // stored is the shortest time in which the storage serves a batch, in ns. It is 0 where the session

@@ -152,8 +152,8 @@ func TestFeed(t *testing.T) {
 	}{
 		{"enough", func(*attributiontest.Run) {}, 10, "yes: this host can feed at most ~32,000 samples/s with its 8 cores; the device takes 3,200 samples/s"},
 		{"workers", func(r *attributiontest.Run) { r.Read = 40 * attributiontest.Msec }, 3, "yes, with about 4 workers more: this host "},
-		{"cores", func(r *attributiontest.Run) { r.Workers, r.Decode = 8, 200*attributiontest.Msec }, 100, "no: … samples/s: about 13 cores are missing"},
-		{"far more cores", func(r *attributiontest.Run) { r.Workers, r.Decode = 8, 900*attributiontest.Msec }, 100, "no: … samples/s: ~x11 as much"},
+		{"cores", func(r *attributiontest.Run) { r.Workers, r.Decode = 8, 200*attributiontest.Msec }, 100, "no: … samples/s: ~20 cores needed, host has 8"},
+		{"far more cores", func(r *attributiontest.Run) { r.Workers, r.Decode = 8, 900*attributiontest.Msec }, 100, "no: … samples/s: ~90 cores needed, host has 8"},
 		{"bursts", func(r *attributiontest.Run) {
 			r.Workers, r.Prefetch, r.Steps, r.Read, r.Decode = 1, 1, 240, 0, attributiontest.Msec
 			r.Jitter = func(batch int) int64 { return int64(max(0, batch%12-10)) * 45 * attributiontest.Msec }
@@ -264,13 +264,40 @@ func TestFeedBesideOthers(t *testing.T) {
 		{4562, 0, "yes: this host can feed at most ~4,562 samples/s with its 2 cores; the device takes 4,366 samples/s"},
 		{4562, 0.05, "yes: this host can feed at most ~4,562 samples/s with its 2 cores; the device takes 4,366 samples/s"},
 		{4562, 0.1, "just: this host can feed at most ~4,562 samples/s with its 2 cores, and other processes left it cores for ~4,334 samples/s; the device takes 4,366 samples/s"},
-		{4562, 0.3, "no: this host can feed at most ~4,562 samples/s with its 2 cores, and other processes left it cores for ~3,878 samples/s; the device takes 4,366 samples/s: about 1 core is missing"},
-		{4000, 0.3, "no: this host can feed at most ~4,000 samples/s with its 2 cores; the device takes 4,366 samples/s: about 1 core is missing"},
+		{4562, 0.3, "no: this host can feed at most ~4,562 samples/s with its 2 cores, and other processes left it cores for ~3,878 samples/s; the device takes 4,366 samples/s: ~1.9 cores needed, other processes leave ~1.7"},
+		{4000, 0.3, "no: this host can feed at most ~4,000 samples/s with its 2 cores; the device takes 4,366 samples/s: ~2.2 cores needed, host has 2"},
 		{8000, 0.6, "yes: this host can feed at most ~8,000 samples/s with its 2 cores, and other processes left it cores for ~5,600 samples/s; the device takes 4,366 samples/s"},
 	} {
 		m := Model{known: true, Capacity: Capacity{CPU: 2e9 / tt.feeds, Device: 1e9 / 4366., Batch: 1, Cores: Cores{All: 2, Others: tt.others, Known: true}}}
 		if got := m.Feed(); got != tt.want {
 			t.Errorf("%v, others %v:\n%q, want\n%q", tt.feeds, tt.others, got, tt.want)
+		}
+	}
+}
+
+// TestAvailable: where all cores are in use, what other processes use is missing to us only if our
+// threads waited for a core. What was left to us is then the rate that is measured, and is not said.
+func TestAvailable(t *testing.T) {
+	for _, tt := range []struct {
+		name          string
+		ours, waiting float64
+		available     float64
+		left          bool // it is said what other processes left
+	}{
+		{"a script that sleeps beside others", 0.1, 0.01, 2, false},
+		{"workers that wait for a core", 0.1, 0.6, 0.2, false},
+		{"a core is free", 0.1, 0, 1, true},
+	} {
+		others := 1.8
+		if tt.left {
+			others = 1
+		}
+		c := Capacity{CPU: 1e6, Device: 1e6, Batch: 1, Cores: Cores{All: 2, Ours: tt.ours, Others: others, Waiting: tt.waiting, Known: true}}
+		if got := c.available(); math.Abs(got-tt.available) > 1e-9 {
+			t.Errorf("%s: %v cores, want %v", tt.name, got, tt.available)
+		}
+		if got := c.balance(); strings.Contains(got, "left it cores") != tt.left {
+			t.Errorf("%s: %q", tt.name, got)
 		}
 	}
 }
