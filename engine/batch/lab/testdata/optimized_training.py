@@ -126,8 +126,7 @@ def on_device(images, data, augment):
 
 def image_folder(root, train):
     """A folder of images by class, and of train and val if it has them."""
-    from torchvision import datasets
-    from torchvision import transforms as T
+    from torchvision import datasets, transforms as T
 
     for split in (("train",) if train else ("val", "test")):
         if os.path.isdir(os.path.join(root, split)):
