@@ -5,7 +5,7 @@ package download
 import (
 	"cmp"
 	"context"
-	"crypto/md5" //nolint:gosec // the checksum that the data's authors publish
+	"crypto/md5" // the checksum that the data's authors publish
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -185,11 +185,11 @@ func receive(resp *http.Response, path string, have, total int64, o *Options, st
 		if tag == "" || strings.HasPrefix(tag, "W/") {
 			tag = resp.Header.Get("Last-Modified")
 		}
-		if err := os.WriteFile(path+tagged, []byte(tag), 0o644); err != nil { //nolint:gosec // no secret
+		if err := os.WriteFile(path+tagged, []byte(tag), 0o644); err != nil { // no secret
 			return errFinal{errs.File(err, "download to", path, "choose a folder that can be written to")}
 		}
 	}
-	f, err := os.OpenFile(path+partial, flags, 0o644) //nolint:gosec // no secret
+	f, err := os.OpenFile(path+partial, flags, 0o644) // no secret
 	if err != nil {
 		return errFinal{errs.File(err, "download to", path, "choose a folder that can be written to")}
 	}
@@ -235,7 +235,7 @@ func contentRange(text string) (from, total int64) {
 // checksum parses a checksum.
 func checksum(text string) (hash.Hash, string, error) {
 	kind, want, _ := strings.Cut(strings.ToLower(text), ":")
-	h := map[string]hash.Hash{"sha256": sha256.New(), "md5": md5.New()}[kind] //nolint:gosec // as above
+	h := map[string]hash.Hash{"sha256": sha256.New(), "md5": md5.New()}[kind] // as above
 	if text == "" {
 		return nil, "", nil
 	}

@@ -17,7 +17,7 @@ const Block = 2 << 20
 // under way.
 type ahead struct {
 	o      *object
-	ctx    context.Context //nolint:containedctx // of what is under way between two reads
+	ctx    context.Context // of what is under way between two reads
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	off    int64 // of the byte that is read next

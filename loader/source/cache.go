@@ -95,7 +95,7 @@ func (c *Cache) add(k kept) {
 }
 
 func (c *Cache) drop(e *list.Element) {
-	k := e.Value.(*kept) //nolint:forcetypeassert // nothing else is in the list
+	k := e.Value.(*kept) // nothing else is in the list
 	c.order.Remove(e)
 	delete(c.files, k.name)
 	c.bytes -= k.bytes
@@ -105,7 +105,7 @@ func (c *Cache) drop(e *list.Element) {
 func (c *Cache) trim() {
 	for c.bytes > c.most {
 		e := c.order.Back()
-		_ = os.Remove(filepath.Join(c.dir, e.Value.(*kept).name)) //nolint:forcetypeassert // as above
+		_ = os.Remove(filepath.Join(c.dir, e.Value.(*kept).name)) // as above
 		c.drop(e)
 	}
 }

@@ -54,7 +54,7 @@ func (r Retry) silence() time.Duration {
 // newClient returns the client for requests. It does not retry, and has as many connections as
 // there are requests.
 func newClient(r Retry, n *counts) *http.Client {
-	t := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it is one
+	t := http.DefaultTransport.(*http.Transport).Clone() // it is one
 	t.MaxIdleConns, t.MaxIdleConnsPerHost = 0, 256
 	t.DisableCompression = true // bytes are wanted as they are stored
 	t.ResponseHeaderTimeout = r.silence()

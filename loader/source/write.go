@@ -89,7 +89,7 @@ func partSize(n int) int { return firstPart << ((n - 1) / 1000) }
 type upload struct {
 	b      *bucket
 	at     address
-	ctx    context.Context //nolint:containedctx // from Create to Commit
+	ctx    context.Context // from Create to Commit
 	cancel context.CancelCauseFunc
 	id     string
 	buf    bytes.Buffer

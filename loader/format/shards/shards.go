@@ -342,7 +342,7 @@ func walkOver(ctx context.Context, f source.File, name string) (*index, error) {
 
 // readerAt makes an io.ReaderAt of a file.
 type readerAt struct {
-	ctx context.Context //nolint:containedctx // for the time of a call
+	ctx context.Context // for the time of a call
 	f   source.File
 }
 

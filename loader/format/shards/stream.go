@@ -134,7 +134,7 @@ type forwards struct {
 	s    source.Stream
 	pos  int64
 	file source.File
-	ctx  context.Context //nolint:containedctx // of a walk
+	ctx  context.Context // of a walk
 	err  error
 }
 

@@ -27,7 +27,7 @@ type Part struct {
 // Writer writes a shard, which becomes visible as a whole at Close. The same samples make the
 // same bytes.
 type Writer struct {
-	ctx     context.Context //nolint:containedctx // from Create to Close
+	ctx     context.Context // from Create to Close
 	to      *source.Files
 	path    string
 	file    source.Writer
