@@ -305,15 +305,25 @@ func TestRiskIsReadToItsEnd(t *testing.T) {
 	s.mustShow("to the end")
 }
 
-// TestForetoldSame: the line about a knob says "same" where the table does, before the interval.
-func TestForetoldSame(t *testing.T) {
+// TestForetold: the row of a knob and the line about it say the same of what is predicted: no change,
+// a range, or that the range is too wide to tell anything.
+func TestForetold(t *testing.T) {
 	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 120, 70)
 	name := s.panels.knobs.Selected().Name
-	s.session.analysis.Foresight = panel.Foresight{Predicted: []predict.Prediction{{
-		Prediction: trace.Prediction{Rate: 101, Lo: 60, Hi: 130, Base: 100}, Changes: []knob.Setting{{Name: name, Value: "3"}},
-	}}}
-	s.mustShow("predicted: 3 same, -40 to +30 %")
+	for _, tt := range []struct {
+		p         trace.Prediction
+		row, line string
+	}{
+		{trace.Prediction{Rate: 101, Lo: 96, Hi: 104}, "3:same", "predicted: 3 same, -4 to +4 %"},
+		{trace.Prediction{Rate: 120, Lo: 110, Hi: 130}, "3:+10..+30%", "predicted: 3 +10 to +30 %"},
+		{trace.Prediction{Rate: 101, Lo: 60, Hi: 130}, "3:unclear", "predicted: 3 unclear"},
+		{trace.Prediction{Rate: 300, Lo: 180, Hi: 400}, "3:faster", "predicted: 3 faster"},
+	} {
+		tt.p.Base = 100
+		s.session.analysis.Foresight = panel.Foresight{Predicted: []predict.Prediction{{Prediction: tt.p, Changes: []knob.Setting{{Name: name, Value: "3"}}}}}
+		s.mustShow(tt.row, tt.line)
+	}
 }
 
 // TestForetoldAdvised: a knob's row predicts the value that the verdict advises, though another one

@@ -88,16 +88,6 @@ type score struct {
 	rows     []attribution.SegmentStats
 }
 
-// halfWidths returns half the width of each predicted interval, relative to its middle.
-func (s *score) halfWidths() (out []float64) {
-	for _, o := range s.outcomes {
-		if p := &o.Predicted; p.Made() {
-			out = append(out, (p.Hi-p.Lo)/(p.Hi+p.Lo))
-		}
-	}
-	return out
-}
-
 // middle returns the median, or NaN of nothing.
 func middle(v []float64) float64 {
 	if len(v) == 0 {
@@ -115,12 +105,13 @@ func scoreTable(scores []score) (inside, of int, width float64) {
 	var widths []float64
 	for i := range scores {
 		s := &scores[i]
-		n, all := predict.Score(s.outcomes)
+		result := predict.ScoreOf(s.outcomes)
+		n, all := result.Inside, result.Of
 		if all == 0 {
 			continue
 		}
 		inside, of = inside+n, of+all
-		widths = append(widths, s.halfWidths()...)
+		widths = append(widths, result.HalfWidths...)
 		var out []string
 		var errors []float64
 		for _, o := range s.outcomes {
@@ -132,12 +123,14 @@ func scoreTable(scores []score) (inside, of int, width float64) {
 			case o.Inside:
 			case !p.Made():
 				out = append(out, o.Change+" not predicted")
+			case predict.Vague(*p):
+				out = append(out, o.Change+" not predictable")
 			default:
 				gain := predict.Gain(*p)
 				out = append(out, fmt.Sprintf("%s %+.0f to %+.0f %%, was %+.0f %%", o.Change, 100*(gain.Lo-1), 100*(gain.Hi-1), 100*(o.Measured.Value-1)))
 			}
 		}
-		fmt.Printf("| %s | %d | %d | %.0f %% | %.0f %% | %s |\n", s.name, all, n, 100*middle(s.halfWidths()), 100*middle(errors), strings.Join(out, "; "))
+		fmt.Printf("| %s | %d | %d | %.0f %% | %.0f %% | %s |\n", s.name, all, n, 100*result.HalfWidth(), 100*middle(errors), strings.Join(out, "; "))
 	}
 	width = middle(widths)
 	fmt.Printf("\n%d of %d outcomes fell inside (%.0f %%), median half-width %.0f %%.\n", inside, of, 100*float64(inside)/float64(max(1, of)), 100*width)

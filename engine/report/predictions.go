@@ -28,17 +28,27 @@ func (p *predictions) write(d *markup.Document) {
 		if !row.VsBefore.Throughput.Tells() {
 			measured = units.Rough(measured.Value)
 		}
-		predicted := "none"
-		if o.Predicted.Made() {
-			predicted = units.Prose.GainRange(predict.Gain(o.Predicted))
+		predicted, inside := "none", "-"
+		switch p := o.Predicted; {
+		case p.Made() && predict.Vague(p):
+			predicted = "not predictable"
+		case p.Made():
+			predicted, inside = units.Prose.GainRange(predict.Gain(p)), markup.YesNo(o.Inside)
 		}
 		table = append(table, []string{row.Name(), cmp.Or(o.Change, "-"), predicted,
-			units.Prose.Gain(measured), units.Prose.GainRange(measured), markup.YesNo(o.Inside)})
+			units.Prose.Gain(measured), units.Prose.GainRange(measured), inside})
 	}
 	d.Table(table)
-	inside, of := predict.Score(outcomes)
+	score := predict.ScoreOf(outcomes)
+	if score.Of > 0 {
+		d.Sentences(fmt.Sprintf("%s of %s fell inside what was predicted when the change was asked for; the median interval is ±%s of its middle.",
+			units.Count(score.Inside), units.Counted(score.Of, "outcome", "outcomes"), units.Prose.Percent(score.HalfWidth())))
+	}
+	if score.Untold > 0 {
+		d.Sentences(fmt.Sprintf("%s had no prediction, or none that tells.", units.Counted(score.Untold, "outcome", "outcomes")))
+	}
 	d.Sentences(
-		fmt.Sprintf("%s of %s fell inside what was predicted when the change was asked for.", units.Count(inside), units.Counted(of, "outcome", "outcomes")),
+		"A gain is not predictable where its interval reaches from a clear loss to a clear gain, or is wider than 100 points with ends more than twofold apart; that is not scored.",
 		"A prediction is of a model that knows only what was measured before;",
 		"where there is none, the model does not know the knob, or there were too few steps to go by.",
 		"Measured is the segment's rate over that of the steps from which the prediction was made,",

@@ -241,10 +241,7 @@ func (r *knobRow) writePredicted(p *canvas.Pen) {
 	if r.predicted == nil {
 		return
 	}
-	b := units.Narrow.AppendGainRange(p.Buf(), predict.Gain(r.predicted.Prediction))
-	if r.predicted.Same() {
-		b = append(b[:0], "same"...)
-	}
+	b := appendForeseen(p.Buf(), r.predicted, units.Narrow)
 	at := p.Limit - measuredCols - utf8.RuneCount(b)
 	if at < p.X {
 		return
@@ -253,6 +250,19 @@ func (r *knobRow) writePredicted(p *canvas.Pen) {
 		p.To(at-len(value)-1).Text(canvas.Normal, value).Text(canvas.Dim, ":")
 	}
 	p.To(at).Bytes(Pick(r.state == knobStaged, canvas.Staged, canvas.Dim), b)
+}
+
+// appendForeseen writes the range of a prediction, or a word for one that expects no change or tells no size.
+func appendForeseen(b []byte, n *predict.Prediction, form units.Form) []byte {
+	switch {
+	case n.Same():
+		return append(b, "same"...)
+	case predict.Vague(n.Prediction) && predict.Faster(n.Prediction):
+		return append(b, "faster"...)
+	case predict.Vague(n.Prediction):
+		return append(b, "unclear"...)
+	}
+	return form.AppendGainRange(b, predict.Gain(n.Prediction))
 }
 
 // writeState writes how far a change is, or that the knob has no effect.
@@ -379,12 +389,12 @@ func (k *Knobs) writeForetold(v *View, p *canvas.Pen, name string) {
 	}
 }
 
-// writeGain writes the range of a prediction, and before it "same" where the table says so.
+// writeGain writes what the table says of a prediction, and the range of one that expects no change.
 func writeGain(p *canvas.Pen, n *predict.Prediction) {
+	p.Bytes(canvas.Normal, appendForeseen(p.Buf(), n, units.Prose))
 	if n.Same() {
-		p.Text(canvas.Normal, "same, ")
+		p.Text(canvas.Normal, ", ").Bytes(canvas.Normal, units.Prose.AppendGainRange(p.Buf(), predict.Gain(n.Prediction)))
 	}
-	p.Bytes(canvas.Normal, units.Prose.AppendGainRange(p.Buf(), predict.Gain(n.Prediction)))
 }
 
 // drawHelp draws what the selected knob is. Where it can it leaves one line free. It returns the

@@ -77,15 +77,18 @@ func expected(o *outlook, p *trace.Prediction) string {
 	case o.light:
 		return words + "predicted as fast with fewer workers, "
 	case p.Made():
-		return words + "predicted " + forecast(p) + ", "
+		return words + forecast(p) + ", "
 	}
 	return words
 }
 
-// forecast is a prediction in words: "+40 % (+20 to +60 %)".
+// forecast is a prediction in words: "predicted +40 % (+20 to +60 %)".
 func forecast(p *trace.Prediction) string {
+	if predict.Vague(*p) {
+		return predict.Words(*p)
+	}
 	gain := predict.Gain(*p)
-	return units.Prose.Gain(gain) + " (" + units.Prose.GainRange(gain) + ")"
+	return "predicted " + units.Prose.Gain(gain) + " (" + units.Prose.GainRange(gain) + ")"
 }
 
 // told says what was measured, even where it is not known for sure.
@@ -134,7 +137,7 @@ func (j *journal) notTried(best *point, o *outlook, why string) {
 	d := trace.Decision{Knobs: advice.Chosen(best.knobs, o.knobs), Segment: -1, Predicted: o.against(best.rate()), Verdict: trace.NotTried}
 	d.Text = say(best.knobs, o.knobs) + ": "
 	if d.Predicted.Made() {
-		d.Text += "predicted " + forecast(&d.Predicted) + ", "
+		d.Text += forecast(&d.Predicted) + ", "
 	}
 	d.Text += why + ": " + string(trace.NotTried)
 	j.record(d)

@@ -212,9 +212,13 @@ func TestWords(t *testing.T) {
 		lo, middle, hi float64
 		want           string
 	}{
-		{60, 98, 140, "may help or harm: -40 to +40 % predicted"},
-		{50, 85, 120, "may help or harm: -50 to +20 % predicted"},
-		{90, 120, 150, "-10 to +50 % predicted"},
+		{60, 98, 140, "not predictable now: a test tells"},
+		{90, 120, 150, "not predictable now: a test tells"},
+		{99, 150, 220, "not predictable now: a test tells"},
+		{180, 300, 400, "faster, by how much is not predictable now"},
+		{320, 380, 440, "+220 to +340 % predicted"},
+		{80, 95, 104, "may help or harm: -20 to +4 % predicted"},
+		{96, 120, 150, "-4 to +50 % predicted"},
 		{70, 80, 90, "-30 to -10 % predicted"},
 		{122, 126, 131, "+22 to +31 % predicted"},
 	} {
@@ -319,17 +323,19 @@ func TestOutcomes(t *testing.T) {
 	s := snapshot(r)
 	base := attribution.Segments(s)[0].SamplesPerSecond
 	for _, tt := range []struct {
-		p      trace.Prediction
-		inside int
+		p    trace.Prediction
+		want Score
 	}{
-		{trace.Prediction{}, 0},
-		{trace.Prediction{Base: base, Rate: 3200, Lo: 3000, Hi: 3400}, 1},
-		{trace.Prediction{Base: base, Rate: 2000, Lo: 1900, Hi: 2100}, 0},
+		{trace.Prediction{}, Score{Untold: 1}},
+		{trace.Prediction{Base: base, Rate: 3200, Lo: 3000, Hi: 3400}, Score{Inside: 1, Of: 1}},
+		{trace.Prediction{Base: base, Rate: 2000, Lo: 1900, Hi: 2100}, Score{Of: 1}},
+		{trace.Prediction{Base: base, Rate: 3200, Lo: base / 2, Hi: 9000}, Score{Untold: 1}},
 	} {
 		s.Segments[1].Predicted = tt.p
 		out := Outcomes(s, attribution.Segments(s))
-		if inside, of := Score(out); of != 1 || inside != tt.inside {
-			t.Errorf("%+v: %d of %d inside, %+v", tt.p, inside, of, out)
+		got := ScoreOf(out)
+		if widths := len(got.HalfWidths); got.Inside != tt.want.Inside || got.Of != tt.want.Of || got.Untold != tt.want.Untold || widths != got.Of {
+			t.Errorf("%+v: %+v, want %+v; %+v", tt.p, got, tt.want, out)
 		}
 	}
 	rows := attribution.Segments(s)

@@ -1,6 +1,8 @@
 package predict
 
 import (
+	"slices"
+
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/units"
@@ -13,7 +15,7 @@ type Outcome struct {
 	Change    string // in words
 	Predicted trace.Prediction
 	Measured  units.Estimate // throughput, as a ratio to Predicted.Base or, where nothing was predicted, to the segment before
-	Inside    bool           // what was measured lies in the predicted interval
+	Inside    bool           // what was measured lies in the predicted interval, which tells something
 }
 
 // Outcomes returns those of the changes that were measured for long enough, in order. A change
@@ -31,7 +33,7 @@ func Outcomes(s *trace.Snapshot, rows []attribution.SegmentStats) []Outcome {
 		o := Outcome{Row: i, Change: r.Segment.Reason, Predicted: r.Segment.Predicted, Measured: r.VsBefore.Throughput.Estimate()}
 		if p := &o.Predicted; p.Made() {
 			o.Measured = measured(r, p.Base)
-			o.Inside = r.SamplesPerSecond >= p.Lo && r.SamplesPerSecond <= p.Hi
+			o.Inside = !Vague(*p) && r.SamplesPerSecond >= p.Lo && r.SamplesPerSecond <= p.Hi
 		}
 		out = append(out, o)
 	}
@@ -53,12 +55,36 @@ func measured(r *attribution.SegmentStats, base float64) units.Estimate {
 	return e
 }
 
-// Score counts the outcomes that fell inside the predicted interval, and all that had a prediction.
-func Score(outcomes []Outcome) (inside, of int) {
+// Score is how often predictions were right, and how much they said.
+type Score struct {
+	Inside, Of int       // outcomes inside the interval, and outcomes of which something was predicted
+	Untold     int       // outcomes of which nothing was predicted, or nothing that tells
+	HalfWidths []float64 // half of each interval's width, as a ratio to its middle, in order of size
+}
+
+// HalfWidth is the median of the half-widths; 0 of none.
+func (s *Score) HalfWidth() float64 {
+	if s.Of == 0 {
+		return 0
+	}
+	return s.HalfWidths[s.Of/2]
+}
+
+// ScoreOf scores the outcomes that had a prediction.
+func ScoreOf(outcomes []Outcome) Score {
+	var s Score
 	for i := range outcomes {
-		if outcomes[i].Inside {
-			inside++
+		o := &outcomes[i]
+		if !o.Predicted.Made() || Vague(o.Predicted) {
+			s.Untold++
+			continue
+		}
+		s.Of++
+		s.HalfWidths = append(s.HalfWidths, (o.Predicted.Hi-o.Predicted.Lo)/(o.Predicted.Hi+o.Predicted.Lo))
+		if o.Inside {
+			s.Inside++
 		}
 	}
-	return inside, len(outcomes)
+	slices.Sort(s.HalfWidths)
+	return s
 }

@@ -28,10 +28,10 @@ type Prediction struct {
 	trace.Prediction
 }
 
-// Same reports whether the model expects no change.
+// Same reports whether the model expects no change. Of a vague prediction nobody can say that.
 func (p *Prediction) Same() bool {
 	ratio := p.Rate / p.Base
-	return p.Lo < p.Base && p.Base < p.Hi && math.Abs(ratio-1) < stats.DefaultMargin
+	return !Vague(p.Prediction) && p.Lo < p.Base && p.Base < p.Hi && math.Abs(ratio-1) < stats.DefaultMargin
 }
 
 // Gain is the predicted throughput as a ratio to the measured one.
@@ -39,9 +39,31 @@ func Gain(p trace.Prediction) units.Estimate {
 	return units.Estimate{Value: p.Rate / p.Base, Lo: p.Lo / p.Base, Hi: p.Hi / p.Base}
 }
 
+const (
+	widest = 1    // of an interval that tells the size of a gain, as a ratio to the rate measured
+	apart  = 2    // how many times the low end the high end may be, where the interval is wider than that
+	clear  = 0.05 // from this change on, a loss or a gain is a clear one
+)
+
+// Vague reports whether a prediction is too wide to go by: it reaches from a clear loss to a clear
+// gain, or is wider than 100 points and its ends are more than twofold apart.
+func Vague(p trace.Prediction) bool {
+	g := Gain(p)
+	return g.Hi-g.Lo > widest && g.Hi > apart*g.Lo || g.Lo < 1-clear && g.Hi > 1+clear
+}
+
+// Faster reports whether a prediction is of a clear gain, whatever its size.
+func Faster(p trace.Prediction) bool { return Gain(p).Lo > 1+clear }
+
 // Words returns a prediction's gain as a range: "+22 to +31 % predicted". Where the change may help
-// or harm, it says so.
+// or harm, it says so. Of a vague prediction it returns no numbers.
 func Words(p trace.Prediction) string {
+	switch {
+	case Vague(p) && Faster(p):
+		return "faster, by how much is not predictable now"
+	case Vague(p):
+		return "not predictable now: a test tells"
+	}
 	words := units.Prose.GainRange(Gain(p)) + " predicted"
 	if EitherWay(p) {
 		return "may help or harm: " + words
