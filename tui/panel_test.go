@@ -104,12 +104,12 @@ func TestLongVerdict(t *testing.T) {
 	told.Asked = "A-B-A: 3 pairs so far."
 	s.press("1")
 	s.mustHide("[injected]", "and no end")
-	s.mustShow("compute", "STALL", "num_workers", "prefetch_factor", "pin_memory", "to say, ~ 3 f shows all", "A-B-A: 3 pairs so far.")
+	s.mustShow("compute", "STALL", "num_workers", "prefetch_factor", "pin_memory", "much to ~", " ~ 3 f shows all", "A-B-A: 3 pairs so far.")
 }
 
-// TestVerdictIsNotCut: at 80x24 each verdict of the recorded sessions is shown to its end. Advice that
-// is too long is cut, and the keys that the screen then names show the rest.
-func TestVerdictIsNotCut(t *testing.T) {
+// TestVerdictInThreeLines: at 80x24 the verdict, what to do and why have a line each, for each verdict of
+// the recorded sessions. What is cut says so, and the whole panel has all of it.
+func TestVerdictInThreeLines(t *testing.T) {
 	type said struct {
 		Class  string `json:"verdict"`
 		Text   string `json:"verdict_text"`
@@ -135,21 +135,26 @@ func TestVerdictIsNotCut(t *testing.T) {
 	}
 	cuts := 0
 	for _, one := range of {
-		for more := range 40 {
-			advised := one.Advice + strings.Repeat("; and this", more) + "; to the end"
+		for more := range 10 {
+			why := "reads wait" + strings.Repeat("; and this", more) + "; to the end"
 			_, text, _ := strings.Cut(one.Text, ": ")
-			s.session.analysis.Told = advice.Advice{Verdict: advice.Verdict{Class: one.Class, Text: one.Text, Group: trace.GroupData}, Findings: []advice.Finding{{Remedy: advised}}}
-			s.press("1")
-			if !whole(text) {
-				t.Fatalf("the verdict %q is cut:\n%s", text, s.plain())
+			text, _, _ = strings.Cut(text, " [")
+			s.session.analysis.Told = advice.Advice{
+				Verdict:  advice.Verdict{Class: one.Class, Text: one.Class + ": " + text, Group: trace.GroupData},
+				Findings: []advice.Finding{{Remedy: "try num_workers 2 -> 8", Evidence: why}},
 			}
-			if whole(advised) {
+			s.press("1")
+			if rows := strings.Split(s.plain(), "\n"); len(rows) < 6 || !strings.Contains(rows[5], "╰") {
+				t.Fatalf("not three lines:\n%s", s.plain())
+			}
+			s.mustShow(strings.ToUpper(one.Class), "Next try num_workers 2 -> 8", "Why  reads wait")
+			if whole(text) && whole(why) {
 				continue
 			}
 			cuts++
 			s.mustShow(" ~ 3 f shows all")
-			if s.press("3", "f"); !whole(advised) {
-				t.Fatalf("%q is not shown:\n%s", advised, s.plain())
+			if s.press("3", "f"); !whole(text) || !whole(why) {
+				t.Fatalf("%q is not shown:\n%s", why, s.plain())
 			}
 			s.press("f")
 		}

@@ -29,7 +29,8 @@ func classStyle(v *advice.Verdict) canvas.Style {
 // known and what to try.
 type Verdict struct {
 	Card
-	width   int // the text is broken into lines of this width
+	width   int  // the text is broken into lines of this width
+	whole   bool // all of it: else the verdict, what to do and why have a line each
 	text    string
 	finding advice.Finding
 	asked   string // the experiment under way or the last one, and its answer
@@ -58,13 +59,19 @@ func (*Verdict) Place(s Space) Place { return Place{Band: verdictBand, Rows: s.V
 
 // verdictRow is a line of the verdict.
 type verdictRow struct {
+	label string // before the text, dim
 	text  string
 	style canvas.Style
 	aside string // after the text, dim
+	cut   bool   // the text goes on
 }
 
-// roomyVerdict is the width from which gainUnknown may have a line of its own.
-const roomyVerdict = 100
+// verdictLabels begin the lines of what to do and why; verdictIndent is their width.
+const (
+	nextLabel     = "Next "
+	whyLabel      = "Why  "
+	verdictIndent = len(nextLabel)
+)
 
 // gainUnknown is shown where the gain of the advice cannot be predicted.
 const gainUnknown = "expected gain: not known"
@@ -75,7 +82,7 @@ func (vd *Verdict) Loosen() { vd.tall.loosen() }
 // Rows returns the height of the panel: what the text needs, as long as the panels below can
 // show something.
 func (vd *Verdict) Rows(an *Analysis, s Space) int {
-	vd.wrap(&an.Told, s.W-4)
+	vd.wrap(&an.Told, s.W-4, false)
 	below := 11
 	switch {
 	case s.Story > 0: // below the story: gauges, the STALL lane that it tells of, the knobs
@@ -117,7 +124,7 @@ func (vd *Verdict) Draw(v *View, r canvas.Rectangle) {
 		v.C.Text(in.X, in.Y, in.W, canvas.Dim, "no verdict yet: it needs some steps")
 		return
 	}
-	vd.wrap(&v.Analysis.Told, in.W)
+	vd.wrap(&v.Analysis.Told, in.W, v.Expanded)
 	y := in.Y + vd.drawLines(v, in)
 	if v.Expanded && in.H > 12 {
 		y = vd.drawBeside(v, in, y)
@@ -149,30 +156,39 @@ func (vd *Verdict) drawBeside(v *View, in canvas.Rectangle, y int) int {
 // verdictRest ends a verdict that is cut. It names the keys that show the rest.
 const verdictRest = " ~ 3 f shows all"
 
-// drawLines draws the text and returns how many lines it has. Where the text must be cut, the answer
-// of an experiment keeps its lines, because the user waits for it.
+// drawLines draws the text and returns how many lines it has. Where lines must be left out, the answer
+// of an experiment keeps its own, because the user waits for it.
 func (vd *Verdict) drawLines(v *View, r canvas.Rectangle) int {
 	n := min(len(vd.lines), r.H)
 	cut := n // the line before which some are missing
 	if n < len(vd.lines) {
 		cut = max(min(n, 2), n-vd.answers)
 	}
-	for i := range n {
-		line := &vd.lines[i]
+	at := func(i int) *verdictRow {
 		if i >= cut {
-			line = &vd.lines[len(vd.lines)-vd.answers+i-cut]
+			i += len(vd.lines) - vd.answers - cut
 		}
-		text := line.text
+		return &vd.lines[i]
+	}
+	last := -1 // the last line that does not say all
+	for i := range n {
+		if at(i).cut || i == cut-1 && n < len(vd.lines) {
+			last = i
+		}
+	}
+	for i := range n {
+		line, text := at(i), at(i).text
 		p := v.C.Pen(r.X, r.Y+i, r.W)
 		if i == 0 {
 			p.Text(classStyle(&v.Analysis.Told.Verdict), vd.class)
 			text = text[len(vd.class):]
 		}
-		if i != cut-1 || n == len(vd.lines) {
+		p.Text(canvas.Dim, line.label)
+		if !line.cut && i != last {
 			p.Text(line.style, text).Text(canvas.Dim, line.aside)
 			continue
 		}
-		rest := Pick(v.Expanded, " ~", verdictRest)
+		rest := Pick(i != last || v.Expanded, " ~", verdictRest)
 		for canvas.Width(text)+len(rest) > p.Left() && strings.Contains(text, " ") {
 			text = text[:strings.LastIndex(text, " ")]
 		}
@@ -190,35 +206,30 @@ func wrapWords(s string, w int) []string {
 	return lines
 }
 
-// wrap breaks the verdict's text into lines, once per text and width.
-func (vd *Verdict) wrap(a *advice.Advice, w int) {
+// wrap breaks the verdict's text into lines, once per text and width: the verdict, what to do, and why.
+func (vd *Verdict) wrap(a *advice.Advice, w int, whole bool) {
 	v, f := &a.Verdict, a.First()
-	if vd.width == w && vd.text == v.Text && vd.finding == f && vd.asked == a.Asked {
+	if vd.width == w && vd.whole == whole && vd.text == v.Text && vd.finding == f && vd.asked == a.Asked {
 		return
 	}
 	if vd.width != w {
 		vd.tall.loosen()
 	}
-	vd.width, vd.text, vd.finding, vd.asked = w, v.Text, f, a.Asked
+	vd.width, vd.whole, vd.text, vd.finding, vd.asked = w, whole, v.Text, f, a.Asked
 	// The class comes first, in capitals, and is not repeated in the text.
 	vd.class, _ = canvas.Cut(strings.ToUpper(v.Class), w)
 	rest := strings.TrimLeft(strings.TrimPrefix(v.Text, v.Class), ":; ")
 	rest = strings.TrimSuffix(rest, v.Basis) // the panel's title and the top line have it
 	vd.lines = vd.lines[:0]
-	for _, line := range wrapWords(strings.ReplaceAll(vd.class, " ", units.NoBreak)+" "+rest, w) {
-		vd.lines = append(vd.lines, verdictRow{text: line})
-	}
-	for _, line := range wrapWords(a.Text(), w) {
-		vd.lines = append(vd.lines, verdictRow{text: line, style: canvas.Bold})
-	}
+	vd.add(verdictRow{text: strings.ReplaceAll(vd.class, " ", units.NoBreak) + " " + rest}, w)
+	next, why := a.Next()
+	vd.add(verdictRow{label: nextLabel, text: next, style: canvas.Bold}, w)
 	if f.Value != "" && !f.Predicted.Made() {
-		last := &vd.lines[len(vd.lines)-1]
-		if canvas.Width(last.text)+2+len(gainUnknown) <= w {
+		if last := &vd.lines[len(vd.lines)-1]; verdictIndent+canvas.Width(last.text)+2+len(gainUnknown) <= w {
 			last.aside = "  " + gainUnknown
-		} else if w >= roomyVerdict {
-			vd.lines = append(vd.lines, verdictRow{aside: gainUnknown})
 		}
 	}
+	vd.add(verdictRow{label: whyLabel, text: why}, w)
 	vd.answers = 0
 	if a.Asked != "" {
 		for _, line := range wrapWords(a.Asked, w) {
@@ -227,4 +238,23 @@ func (vd *Verdict) wrap(a *advice.Advice, w int) {
 		}
 	}
 	vd.tall.need(max(1, len(vd.lines)))
+}
+
+// add adds the lines of a text: one, unless all of it is shown.
+func (vd *Verdict) add(row verdictRow, w int) {
+	if row.text == "" {
+		return
+	}
+	lines := wrapWords(row.text, w-len(row.label))
+	for i, line := range lines {
+		next := row
+		next.text, next.cut = line, !vd.whole && len(lines) > 1
+		if row.label != "" && i > 0 {
+			next.label = strings.Repeat(" ", verdictIndent)
+		}
+		vd.lines = append(vd.lines, next)
+		if !vd.whole {
+			return
+		}
+	}
 }

@@ -90,22 +90,37 @@ func (a *Advice) First() Finding {
 
 // Text is what to do, in one sentence; empty while there is nothing to say.
 func (a *Advice) Text() string {
-	f := a.First()
+	next, why := a.Next()
+	switch {
+	case why == "":
+		return next
+	case len(a.Findings) == 0:
+		return why + "; " + next
+	}
+	return next + ": " + why
+}
+
+// keepsUp says of a loader why there is nothing to do about it.
+const keepsUp = "the loader keeps up and no setting of it can gain more than the share lost to data"
+
+// Next is what to do, with what is predicted of it, and why. Both are empty while there is nothing to
+// say.
+func (a *Advice) Next() (next, why string) {
 	switch {
 	case a.Short != "":
-		return a.Short
+		return a.Short, ""
 	case len(a.Findings) > 0:
-		return f.Text()
+		return a.Findings[0].Next(), a.Findings[0].Evidence
 	case a.Verdict.Class == DeviceBound:
-		return "the loader keeps up and no setting of it can gain more than the share lost to data; a faster step must come from the model, its precision or the device"
+		return "a faster step must come from the model, its precision or the device", keepsUp
 	case a.Verdict.Class == ScriptBound:
-		return "the loader keeps up and no setting of it can gain more than the share lost to data; a faster step must come from the script: its model, its threads, or what else it does with a batch"
+		return "a faster step must come from the script: its model, its threads, or what else it does with a batch", keepsUp
 	case a.Verdict.Class == NotInputBound:
-		return "the loader keeps up and no setting of it can gain more than the share lost to data; what the device did is not in the trace"
+		return "what the device did is not in the trace", keepsUp
 	case a.Verdict.Class == NotEnoughSteps || a.Verdict.Class == "":
-		return ""
+		return "", ""
 	}
-	return "no knob is known to help here"
+	return "no knob is known to help here", ""
 }
 
 // Feed asks whether this machine can feed the device, and answers in one sentence: what it

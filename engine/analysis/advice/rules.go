@@ -78,17 +78,18 @@ const near = 1.05
 
 // Text is the finding in one sentence.
 func (f *Finding) Text() string {
-	text := f.Remedy
-	switch {
-	case text == "":
-		return ""
-	case f.Predicted.Made():
-		text += " (" + f.Gain() + ")"
+	if f.Remedy == "" || f.Evidence == "" {
+		return f.Next()
 	}
-	if f.Evidence == "" {
-		return text
+	return f.Next() + ": " + f.Evidence
+}
+
+// Next is what to do, with what is predicted of it.
+func (f *Finding) Next() string {
+	if f.Remedy == "" || !f.Predicted.Made() {
+		return f.Remedy
 	}
-	return text + ": " + f.Evidence
+	return f.Remedy + " (" + f.Gain() + ")"
 }
 
 // rules are all rules. Of two findings about the same share of the time, the earlier rule's leads.

@@ -110,9 +110,9 @@ func TestLaunching(t *testing.T) {
 		want    string
 	}{
 		{"few kernels", nil, 15, 95, "launch-bound: the device is empty 85.0 % of the time while its work is enqueued and begun"},
-		{"many kernels", nil, 90, 95, "device-bound: the device has a step 100 % of the time and does not wait"},
-		{"the GPU is behind", nil, 15, 20, "device-bound: the device computes 100 % of the time and does not wait"},
-		{"unknown", nil, -1, 95, "device-bound: the device has a step 100 % of the time and ends each as soon as the script has enqueued it, so that launching may be what takes it, and does not wait"},
+		{"many kernels", nil, 90, 95, "device-bound: the device has a step 100 % of the time and waits for no data"},
+		{"the GPU is behind", nil, 15, 20, "device-bound: the device computes 100 % of the time and waits for no data"},
+		{"unknown", nil, -1, 95, "device-bound: the device has a step 100 % of the time and ends each as soon as the script has enqueued it, so that launching may be what takes it, and waits for no data"},
 		{"and some waiting", little, 15, 95, "launch-bound: "},
 		{"and more waiting", map[trace.Cause]int64{trace.CauseTransform: 60}, 1, 95, "input-bound: "},
 	} {

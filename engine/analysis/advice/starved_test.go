@@ -79,8 +79,8 @@ func TestStarvedDevice(t *testing.T) {
 		class    string
 		says, do string
 	}{
-		{"cores for all", nil, 2, 0, DeviceBound, "does not wait for data; 20 steps", "the loader keeps up"},
-		{"hardly starved", nil, 10, 0, DeviceBound, "does not wait for data; compute is 1.1 times slower because its threads wait for a core 10.0 % of the time; 20 steps", "the loader keeps up"},
+		{"cores for all", nil, 2, 0, DeviceBound, "waits for no data; 20 steps", "the loader keeps up"},
+		{"hardly starved", nil, 10, 0, DeviceBound, "waits for no data; compute is 1.1 times slower because its threads wait for a core 10.0 % of the time; 20 steps", "the loader keeps up"},
 		{"starved by neighbours", nil, 67, 75, "host-bound", "the device is busy 100 % of the time, but compute is 3.0 times slower because its threads wait for a core 67.0 % of the time; other processes use ~3.0 of the 4 cores", "stop the other processes"},
 		{"starved by ourselves", nil, 50, 0, "host-bound", "compute is 2.0 times slower", "a host with more cores"},
 		{"little lost to data", map[trace.Cause]int64{trace.CauseWorkers: 8}, 80, 75, "host-bound", "compute is 5.0 times slower", "stop the other processes"},

@@ -175,7 +175,7 @@ func (v *Verdict) describe(s *situation) {
 		}
 		t.WriteString(" and ")
 		if b.DataShare() < 0.0005 {
-			t.WriteString("does not wait for data")
+			t.WriteString("waits for no data")
 		} else {
 			fmt.Fprintf(&t, "waits for data %s", units.Prose.Percent(b.DataShare()))
 		}

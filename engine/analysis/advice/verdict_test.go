@@ -63,7 +63,7 @@ func TestClasses(t *testing.T) {
 		cause  trace.Cause
 		says   string
 	}{
-		{stalls{}, DeviceBound, trace.CauseUnknown, "computes 100 % of the time and does not wait for data"},
+		{stalls{}, DeviceBound, trace.CauseUnknown, "computes 100 % of the time and waits for no data"},
 		{stalls{trace.CauseDecode: 4}, DeviceBound, trace.CauseUnknown, "and waits for data 4.0 %"},
 		{stalls{trace.CauseDecode: 3, trace.CauseRead: 2}, "moderately input-bound", trace.CauseDecode, "5.0 % of the time, most of it for decoding (3.0 %)"},
 		{stalls{trace.CauseDecode: 3, trace.CauseRead: 2, trace.CauseTransform: 2}, "moderately input-bound", trace.CauseDecode, "the largest part of it for decoding (3.0 %)"},
@@ -156,7 +156,7 @@ func BenchmarkJudge(b *testing.B) {
 func TestOwnLoadingVerdict(t *testing.T) {
 	s := uniform(60, nil)
 	profiled(trace.Profile{Own: trace.ProfiledRange{Name: "load_batch", Share: 0.85}})(s)
-	if v := judge(s, s.Recent); !contains(v.Text, "does not wait for data; the range load_batch, loading by its name, has 85.0 % of the time; 60 steps") {
+	if v := judge(s, s.Recent); !contains(v.Text, "waits for no data; the range load_batch, loading by its name, has 85.0 % of the time; 60 steps") {
 		t.Errorf("the verdict: %s", v.Text)
 	}
 }
@@ -171,14 +171,14 @@ func TestScriptBound(t *testing.T) {
 		class string
 		says  string
 	}{
-		{"parts", together(onTorch("1"), cpuDevice, body), ScriptBound, ": the script is busy 100 % of the time, 66.0 ms of 100 ms a step in neither backward passes nor the optimizer, and does not wait for data; 60 steps"},
-		{"an old PyTorch", together(onTorch("1"), cpuDevice, did(trace.Rank{Body: 100e6, Backward: 30e6})), ScriptBound, ": the script is busy 100 % of the time, 70.0 ms of 100 ms a step in no backward pass, and does not wait for data; 60 steps"},
-		{"no parts", together(onTorch("1"), cpuDevice), ScriptBound, ": the script is busy 100 % of the time and does not wait for data; 60 steps"},
+		{"parts", together(onTorch("1"), cpuDevice, body), ScriptBound, ": the script is busy 100 % of the time, 66.0 ms of 100 ms a step in neither backward passes nor the optimizer, and waits for no data; 60 steps"},
+		{"an old PyTorch", together(onTorch("1"), cpuDevice, did(trace.Rank{Body: 100e6, Backward: 30e6})), ScriptBound, ": the script is busy 100 % of the time, 70.0 ms of 100 ms a step in no backward pass, and waits for no data; 60 steps"},
+		{"no parts", together(onTorch("1"), cpuDevice), ScriptBound, ": the script is busy 100 % of the time and waits for no data; 60 steps"},
 		{"without cores", together(onTorch("1"), cpuDevice, body, gauge(trace.GaugeStarved, 25)), "host-bound",
 			": the script is busy 100 % of the time, 66.0 ms of 100 ms a step in neither backward passes nor the optimizer, but compute is 1.3 times slower because"},
-		{"a trace of the CPU", together(profiled(trace.Profile{}), cpuDevice), ScriptBound, ": the script is busy 100 % of the time and does not wait for data; "},
-		{"on a GPU", together(onTorch("1"), body), DeviceBound, ": the device computes 100 % of the time and does not wait for data; 60 steps"},
-		{"our own", cpuDevice, DeviceBound, ": the device computes 100 % of the time and does not wait for data; 60 steps"},
+		{"a trace of the CPU", together(profiled(trace.Profile{}), cpuDevice), ScriptBound, ": the script is busy 100 % of the time and waits for no data; "},
+		{"on a GPU", together(onTorch("1"), body), DeviceBound, ": the device computes 100 % of the time and waits for no data; 60 steps"},
+		{"our own", cpuDevice, DeviceBound, ": the device computes 100 % of the time and waits for no data; 60 steps"},
 	} {
 		s := uniform(60, nil, set("num_workers", "1"))
 		c.with(s)

@@ -102,8 +102,12 @@ func (s *Run) writeJudgement(b *strings.Builder) {
 		}
 		writeLine(b, "verdict", "%s", text)
 	}
-	if s.Advice != "" {
-		writeLine(b, "advice", "%s", s.Advice)
+	next, why := s.advice.Next()
+	if next != "" {
+		writeLine(b, "next", "%s", next)
+	}
+	if why != "" {
+		writeLine(b, "why", "%s", why)
 	}
 }
 
