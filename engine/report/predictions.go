@@ -48,7 +48,7 @@ func (p *predictions) write(d *markup.Document) {
 		d.Sentences(fmt.Sprintf("%s had no prediction, or none that tells.", units.Counted(score.Untold, "outcome", "outcomes")))
 	}
 	d.Sentences(
-		"A gain is not predictable where its interval reaches from a clear loss to a clear gain, or is wider than 100 points with ends more than twofold apart; that is not scored.",
+		"A gain is not predictable where its interval is too wide to tell the size or the sign; that is not scored.",
 		"A prediction is of a model that knows only what was measured before;",
 		"where there is none, the model does not know the knob, or there were too few steps to go by.",
 		"Measured is the segment's rate over that of the steps from which the prediction was made,",

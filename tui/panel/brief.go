@@ -22,9 +22,9 @@ func (b *Brief) Draw(v *View, r canvas.Rectangle) {
 		return p
 	}
 	const rest = 3 // rows that a gauge, STALL and the knob need
-	b.verdict.wrap(&v.Analysis.Told, r.W-2, true)
-	if n := len(b.verdict.lines); n > 0 && v.Analysis.Told.Verdict.Class != "" && n <= r.H-rest {
-		y += b.verdict.drawLines(v, canvas.Rect(r.X+1, y, r.W-2, n))
+	b.verdict.wrap(&v.Analysis.Told, r.W-2)
+	if n := len(b.verdict.whole); n > 0 && v.Analysis.Told.Verdict.Class != "" && n <= r.H-rest {
+		y += b.verdict.drawLines(v, canvas.Rect(r.X+1, y, r.W-2, n), b.verdict.whole)
 	} else {
 		p := line()
 		verdictLine(&v.Analysis.Told, &p)

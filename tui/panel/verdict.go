@@ -29,14 +29,14 @@ func classStyle(v *advice.Verdict) canvas.Style {
 // known and what to try.
 type Verdict struct {
 	Card
-	width   int  // the text is broken into lines of this width
-	whole   bool // all of it: else the verdict, what to do and why have a line each
+	width   int // the text is broken into lines of this width
 	text    string
 	finding advice.Finding
 	asked   string // the experiment under way or the last one, and its answer
 	class   string // of the verdict, in capitals, at the begin of the first line
-	lines   []verdictRow
-	answers int // how many of the lines, the last ones, are about asked
+	whole   []verdictRow
+	lines   []verdictRow // the first of whole for the verdict, for what to do and for why, and all of an answer
+	answers int          // how many of the lines, the last ones, are about asked
 
 	besideWidth int        // besideText is broken into lines of this width
 	besideText  []string   // Analysis.Beside
@@ -66,7 +66,7 @@ type verdictRow struct {
 	cut   bool   // the text goes on
 }
 
-// verdictLabels begin the lines of what to do and why; verdictIndent is their width.
+// The lines of what to do and why begin with a label, or are indented by its width.
 const (
 	nextLabel     = "Next "
 	whyLabel      = "Why  "
@@ -82,7 +82,7 @@ func (vd *Verdict) Loosen() { vd.tall.loosen() }
 // Rows returns the height of the panel: what the text needs, as long as the panels below can
 // show something.
 func (vd *Verdict) Rows(an *Analysis, s Space) int {
-	vd.wrap(&an.Told, s.W-4, false)
+	vd.wrap(&an.Told, s.W-4)
 	below := 11
 	switch {
 	case s.Story > 0: // below the story: gauges, the STALL lane that it tells of, the knobs
@@ -124,8 +124,8 @@ func (vd *Verdict) Draw(v *View, r canvas.Rectangle) {
 		v.C.Text(in.X, in.Y, in.W, canvas.Dim, "no verdict yet: it needs some steps")
 		return
 	}
-	vd.wrap(&v.Analysis.Told, in.W, v.Expanded)
-	y := in.Y + vd.drawLines(v, in)
+	vd.wrap(&v.Analysis.Told, in.W)
+	y := in.Y + vd.drawLines(v, in, Pick(v.Expanded, vd.whole, vd.lines))
 	if v.Expanded && in.H > 12 {
 		y = vd.drawBeside(v, in, y)
 		v.C.Rule(in, y+1)
@@ -158,21 +158,21 @@ const verdictRest = " ~ 3 f shows all"
 
 // drawLines draws the text and returns how many lines it has. Where lines must be left out, the answer
 // of an experiment keeps its own, because the user waits for it.
-func (vd *Verdict) drawLines(v *View, r canvas.Rectangle) int {
-	n := min(len(vd.lines), r.H)
+func (vd *Verdict) drawLines(v *View, r canvas.Rectangle, lines []verdictRow) int {
+	n := min(len(lines), r.H)
 	cut := n // the line before which some are missing
-	if n < len(vd.lines) {
+	if n < len(lines) {
 		cut = max(min(n, 2), n-vd.answers)
 	}
 	at := func(i int) *verdictRow {
 		if i >= cut {
-			i += len(vd.lines) - vd.answers - cut
+			i += len(lines) - vd.answers - cut
 		}
-		return &vd.lines[i]
+		return &lines[i]
 	}
 	last := -1 // the last line that does not say all
 	for i := range n {
-		if at(i).cut || i == cut-1 && n < len(vd.lines) {
+		if at(i).cut || i == cut-1 && n < len(lines) {
 			last = i
 		}
 	}
@@ -207,54 +207,56 @@ func wrapWords(s string, w int) []string {
 }
 
 // wrap breaks the verdict's text into lines, once per text and width: the verdict, what to do, and why.
-func (vd *Verdict) wrap(a *advice.Advice, w int, whole bool) {
+func (vd *Verdict) wrap(a *advice.Advice, w int) {
 	v, f := &a.Verdict, a.First()
-	if vd.width == w && vd.whole == whole && vd.text == v.Text && vd.finding == f && vd.asked == a.Asked {
+	if vd.width == w && vd.text == v.Text && vd.finding == f && vd.asked == a.Asked {
 		return
 	}
 	if vd.width != w {
 		vd.tall.loosen()
 	}
-	vd.width, vd.whole, vd.text, vd.finding, vd.asked = w, whole, v.Text, f, a.Asked
+	vd.width, vd.text, vd.finding, vd.asked = w, v.Text, f, a.Asked
 	// The class comes first, in capitals, and is not repeated in the text.
 	vd.class, _ = canvas.Cut(strings.ToUpper(v.Class), w)
 	rest := strings.TrimLeft(strings.TrimPrefix(v.Text, v.Class), ":; ")
 	rest = strings.TrimSuffix(rest, v.Basis) // the panel's title and the top line have it
-	vd.lines = vd.lines[:0]
+	vd.whole, vd.lines = vd.whole[:0], vd.lines[:0]
 	vd.add(verdictRow{text: strings.ReplaceAll(vd.class, " ", units.NoBreak) + " " + rest}, w)
 	next, why := a.Next()
 	vd.add(verdictRow{label: nextLabel, text: next, style: canvas.Bold}, w)
 	if f.Value != "" && !f.Predicted.Made() {
-		if last := &vd.lines[len(vd.lines)-1]; verdictIndent+canvas.Width(last.text)+2+len(gainUnknown) <= w {
-			last.aside = "  " + gainUnknown
+		for _, rows := range [...][]verdictRow{vd.whole, vd.lines} {
+			if last := &rows[len(rows)-1]; !last.cut && verdictIndent+canvas.Width(last.text)+2+len(gainUnknown) <= w {
+				last.aside = "  " + gainUnknown
+			}
 		}
 	}
 	vd.add(verdictRow{label: whyLabel, text: why}, w)
 	vd.answers = 0
 	if a.Asked != "" {
 		for _, line := range wrapWords(a.Asked, w) {
-			vd.lines = append(vd.lines, verdictRow{text: line})
+			row := verdictRow{text: line}
+			vd.whole, vd.lines = append(vd.whole, row), append(vd.lines, row)
 			vd.answers++
 		}
 	}
 	vd.tall.need(max(1, len(vd.lines)))
 }
 
-// add adds the lines of a text: one, unless all of it is shown.
+// add adds a text to whole, and its first line to lines.
 func (vd *Verdict) add(row verdictRow, w int) {
 	if row.text == "" {
 		return
 	}
-	lines := wrapWords(row.text, w-len(row.label))
-	for i, line := range lines {
-		next := row
-		next.text, next.cut = line, !vd.whole && len(lines) > 1
-		if row.label != "" && i > 0 {
-			next.label = strings.Repeat(" ", verdictIndent)
-		}
-		vd.lines = append(vd.lines, next)
-		if !vd.whole {
-			return
+	texts := wrapWords(row.text, w-len(row.label))
+	for i, text := range texts {
+		row.text = text
+		vd.whole = append(vd.whole, row)
+		if i == 0 {
+			first := row
+			first.cut = len(texts) > 1
+			vd.lines = append(vd.lines, first)
+			row.label = strings.Repeat(" ", len(row.label))
 		}
 	}
 }
