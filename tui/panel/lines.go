@@ -30,14 +30,14 @@ func (*Lines) Place(s Space) Place { return placeInstead(s) }
 
 func (l *Lines) columns() []canvas.Column[code.Cost] {
 	return []canvas.Column[code.Cost]{
-		{Title: "line", W: 32, Short: 20, Cell: func(p *canvas.Pen, c *code.Cost) { p.Text(canvas.Bold, c.Where()) }},
+		{Title: "line", W: 24, Short: 18, Cell: func(p *canvas.Pen, c *code.Cost) { p.Text(canvas.Bold, c.Where()) }},
 		{Title: "of time", W: 7, Right: true, Cell: func(p *canvas.Pen, c *code.Cost) {
 			p.Bytes(canvas.Bold, units.Narrow.AppendPercent(p.Buf(), c.Lost))
 		}},
-		{W: 4, Most: 12, Drop: 3, Cell: func(p *canvas.Pen, c *code.Cost) { p.Bar(canvas.Warn, p.Left(), c.Lost/max(l.most, 1e-9)) }},
+		{W: 10, Drop: 4, Cell: func(p *canvas.Pen, c *code.Cost) { p.Bar(canvas.Warn, p.Left(), c.Lost/max(l.most, 1e-9)) }},
 		{Title: "at", W: 7, Drop: 2, Cell: func(p *canvas.Pen, c *code.Cost) { p.Text(canvas.Dim, string(c.At)) }},
-		{Title: "source", W: 16, Most: 60, Drop: 4, Cell: func(p *canvas.Pen, c *code.Cost) { p.Text(canvas.Normal, c.What()) }},
-		{Title: "most of it in", W: 20, Most: 40, Drop: 1, Cell: func(p *canvas.Pen, c *code.Cost) { p.Text(canvas.Dim, units.Line(c.In)) }},
+		{Title: "source", W: 14, Most: 90, Drop: 1, Cell: func(p *canvas.Pen, c *code.Cost) { p.Text(canvas.Normal, c.What()) }},
+		{Title: "most of it in", W: 28, Drop: 3, Cell: func(p *canvas.Pen, c *code.Cost) { p.Text(canvas.Dim, units.Line(c.In)) }},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"dev.gpustall/engine/analysis/predict"
 	"dev.gpustall/engine/base/units"
@@ -38,12 +39,14 @@ type Finding struct {
 	Barred   bool    // the knob that would help cannot be turned here; Remedy says what would let it
 	Before   bool    // it must be put right first, because turning a knob before may harm
 
+	Free   float64 // of the active time, 0 to 1: what would be saved at most, were what it is about free; 0 where that is not known
 	Most   float64 // the largest possible ratio of throughput; 0 where that is not known
 	Here   bool    // the host's work stays the same, so that Most is what this host can feed
 	Scales bool    // it is about the cost of a sample, and gains as that becomes less
 
 	Predicted trace.Prediction // of the value to try; none where the model cannot tell
 
+	line  bool   // it names a line of the script
 	Cause string // what went on in that time, where one cause stands out; else empty
 }
 
@@ -60,6 +63,14 @@ func (f *Finding) Gain() string {
 	gain := func(ratio float64) string { return units.Prose.Gain(units.Rough(ratio)) }
 	saved, most := 1/(1-f.Share), max(1, f.Most)
 	switch {
+	case f.Free >= 1:
+		return ""
+	case f.Free > 0:
+		free := 1 / (1 - f.Free)
+		if f.Most > 0 {
+			free = min(free, most)
+		}
+		return "no more than " + strings.TrimPrefix(gain(free), "~") + " throughput, were it free"
 	case f.Scales && f.Most > 0:
 		return fmt.Sprintf("as many times the throughput as a sample becomes cheaper, up to %s", units.Prose.Ratio(units.Rough(most)))
 	case f.Most > 0 && most <= near*saved && f.Here:
@@ -86,14 +97,15 @@ func (f *Finding) Text() string {
 
 // Next is what to do, with what is predicted of it.
 func (f *Finding) Next() string {
-	if f.Remedy == "" || !f.Predicted.Made() {
+	gain := f.Gain()
+	if f.Remedy == "" || gain == "" || !f.Predicted.Made() && f.Free == 0 {
 		return f.Remedy
 	}
-	return f.Remedy + " (" + f.Gain() + ")"
+	return f.Remedy + " (" + gain + ")"
 }
 
 // rules are all rules. Of two findings about the same share of the time, the earlier rule's leads.
-var rules = slices.Concat(undoRules, loaderRules, dataRules, deviceRules, hostRules, timeRules, torchRules, profileRules)
+var rules = slices.Concat(undoRules, callRules(), loaderRules, dataRules, deviceRules, hostRules, timeRules, torchRules, profileRules)
 
 // findings returns what the rules find. Knobs to turn come first, those about most of the time in
 // front, and then what no knob helps against. The latter leads where it is far larger.
@@ -123,7 +135,7 @@ func (s *situation) findings() []Finding {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(b.lead(&o), a.lead(&o)), cmp.Compare(b.Share, a.Share))
+		return cmp.Or(cmp.Compare(b.lead(&o), a.lead(&o)), cmp.Compare(b.weight(), a.weight()))
 	})
 	surer(out, &o)
 	if len(out) > 0 && s.time.flags&trace.FlagInjected != 0 && s.time.DataShare() >= moderate {
@@ -222,6 +234,15 @@ func (f *Finding) lead(o *others) int {
 	return 1
 }
 
+// weight orders findings of the same lead. One that names a line of the script comes before what names
+// none and is about up to twice as much.
+func (f *Finding) weight() float64 {
+	if f.line {
+		return 2 * f.Share
+	}
+	return f.Share
+}
+
 // alike is the part of another finding's share from which two are about as much of the time: in the
 // next window either may be the larger one.
 const alike = 0.8
@@ -306,7 +327,7 @@ var deviceRules = []Rule{
 		if s.session.imported() {
 			f.Remedy = "look at results less often: .item(), .cpu(), .nonzero() and printing a tensor have the host wait for all that was enqueued, so keep losses and metrics on the GPU for some steps"
 		}
-		return f, true
+		return f, !s.calls(trace.InStep)
 	}},
 	{Name: "more cores", Group: trace.GroupHost, Last: true, Check: moreCores},
 	{Name: "unexplained", Group: trace.GroupUnknown, Check: func(s *situation) (f Finding, ok bool) {

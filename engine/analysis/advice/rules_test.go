@@ -361,7 +361,7 @@ func profiled(p trace.Profile) func(*trace.Snapshot) {
 
 func TestRules(t *testing.T) {
 	seen := map[string][2]bool{}
-	for _, c := range slices.Concat(ruleCases, hostCases, dataCases, timeCases, torchCases) {
+	for _, c := range slices.Concat(ruleCases, hostCases, dataCases, timeCases, torchCases, callCases) {
 		var knobs []knob.Setting
 		for _, k := range strings.Fields(c.knobs) {
 			name, value, _ := strings.Cut(k, "=")

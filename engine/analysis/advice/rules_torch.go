@@ -259,5 +259,5 @@ func restOfScript(s *situation) (f Finding, ok bool) {
 	if long := s.time.longSteps(); long != "" {
 		f.Evidence = join(f.Evidence, long)
 	}
-	return f, f.Share >= high && own > 3*k.Backward
+	return f, f.Share >= high && own > 3*k.Backward && !s.calls(trace.InStep)
 }

@@ -70,5 +70,9 @@ func (s *situation) where(at trace.Doing) string {
 	if at.OfLoop() {
 		of = "of the loop's time"
 	}
-	return fmt.Sprintf(", %s %s at %s", units.Prose.Percent(c.Part), of, c.String())
+	text := fmt.Sprintf(", at %s for %s %s", c.Where(), units.Prose.Percent(c.Part), of)
+	if short := c.Short(); short != "" {
+		text += " (" + short + ")"
+	}
+	return text
 }

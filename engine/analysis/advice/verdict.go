@@ -183,6 +183,9 @@ func (v *Verdict) describe(s *situation) {
 		t.WriteString(s.shortage())
 	default:
 		fmt.Fprintf(&t, v.Group.Info().Loses, units.Prose.Percent(v.Share))
+		if v.Group == trace.GroupData { // early, for a screen that has room for one line
+			t.WriteString(s.where(trace.Loading))
+		}
 	}
 	if f, ok := ownLoading(s); ok {
 		fmt.Fprintf(&t, "; the range %s, loading by its name, has %s of the time", units.Line(s.profile.Own.Name), units.Prose.Percent(f.Share))
@@ -200,7 +203,6 @@ func (v *Verdict) describe(s *situation) {
 				queue = ""
 			}
 		}
-		t.WriteString(s.where(trace.Loading))
 	}
 	if v.Group != trace.GroupHost && v.Starved >= moderate {
 		t.WriteString("; " + s.host.slowed())

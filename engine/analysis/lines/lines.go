@@ -5,6 +5,7 @@ package lines
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,17 +19,18 @@ type Cost struct {
 	trace.Line
 	Part float64 // of the time of the same kind, 0 to 1: of all loading, or of the step loop
 	Lost float64 // of the time, 0 to 1: what the device lost to it; of the loop's lines, what the loop spent on it
+	Free float64 // of the time, 0 to 1: what would be saved at most, were the line free
 }
 
 // MinLooks is how many looks the lines of one kind need for any of them to be named. A share of 30 % is
-// then known to 6 points (one standard error).
-const MinLooks = 60
+// then known to 7 points (one standard error).
+const MinLooks = 40
 
 // Of returns the lines of a segment, the costliest first. data is the share of the time in which the
 // device waits for data (0 to 1): lines that load divide it among them by their time, whichever worker
 // was at them.
 func Of(s *trace.Snapshot, segment int32, data float64) (costs []Cost) {
-	var loading, loop, looks, looped int64
+	var loading, loop, looks, looked int64
 	inline := s.Inline(segment)
 	for i := range s.Lines {
 		if l := &s.Lines[i]; l.Segment == segment {
@@ -38,7 +40,7 @@ func Of(s *trace.Snapshot, segment int32, data float64) (costs []Cost) {
 			}
 			if l.At.OfLoop() || inline && l.At == trace.Loading {
 				loop += l.Time
-				looped += int64(l.Looks)
+				looked += int64(l.Looks)
 			}
 		}
 	}
@@ -52,9 +54,12 @@ func Of(s *trace.Snapshot, segment int32, data float64) (costs []Cost) {
 		case l.At == trace.Loading && looks >= MinLooks:
 			c.Part = float64(l.Time) / float64(max(1, loading))
 			c.Lost = c.Part * data
-		case (l.At == trace.InStep || l.At == trace.Sampling) && looped >= MinLooks:
+			if c.Free = min(data, upper(c.Part, looks)); inline {
+				c.Free = min(c.Free, upper(float64(l.Time)/float64(max(1, loop)), looked))
+			}
+		case (l.At == trace.InStep || l.At == trace.Sampling) && looked >= MinLooks:
 			c.Part = float64(l.Time) / float64(max(1, loop))
-			c.Lost = c.Part
+			c.Lost, c.Free = c.Part, upper(c.Part, looked)
 		default:
 			continue
 		}
@@ -62,6 +67,11 @@ func Of(s *trace.Snapshot, segment int32, data float64) (costs []Cost) {
 	}
 	slices.SortStableFunc(costs, func(a, b Cost) int { return cmp.Compare(b.Lost, a.Lost) })
 	return costs
+}
+
+// upper is how large a share may be that so many looks found: two standard errors more.
+func upper(share float64, looks int64) float64 {
+	return min(1, share+2*math.Sqrt(share*(1-share)/float64(looks)))
 }
 
 // Most returns the costliest line with a file of those at which threads do one thing.
@@ -94,11 +104,14 @@ func (c *Cost) What() string {
 // shownText is how much of a line's text stands in a sentence.
 const shownText = 40
 
-// String names the line with its text, cut where it is long: "transforms.py:42 blur(img)".
-func (c *Cost) String() string {
+// Short is the line's text, cut where it is long.
+func (c *Cost) Short() string {
 	text := c.What()
 	if r := []rune(text); len(r) > shownText {
 		text = strings.TrimSpace(string(r[:shownText-2])) + " ~"
 	}
-	return strings.TrimSpace(c.Where() + " " + text)
+	return text
 }
+
+// String names the line with its text: "transforms.py:42 blur(img)".
+func (c *Cost) String() string { return strings.TrimSpace(c.Where() + " " + c.Short()) }

@@ -297,12 +297,23 @@ func (l *lines) library(file string) bool {
 	if strings.HasPrefix(file, "<") {
 		return strings.HasPrefix(file, "<frozen") || strings.HasPrefix(file, "<__array") || file == "<template>"
 	}
-	return slices.ContainsFunc(l.layout.Library, func(folder string) bool { return strings.HasPrefix(file, folder+"/") })
+	return packages(file) >= 0 || slices.ContainsFunc(l.layout.Library, func(folder string) bool { return strings.HasPrefix(file, folder+"/") })
+}
+
+// packages returns where the name of a file in a folder of installed packages ends with that folder; -1
+// where it is in none. Python's own list does not have those that a .pth file or PYTHONPATH added.
+func packages(file string) int {
+	for _, folder := range [...]string{"/site-packages/", "/dist-packages/"} {
+		if i := strings.LastIndex(file, folder); i >= 0 {
+			return i + len(folder) - 1
+		}
+	}
+	return -1
 }
 
 // module names a library's file as Python imports it, with a dot at its end: "PIL.ImageFilter.".
 func (l *lines) module(file string) string {
-	longest := ""
+	longest := file[:max(0, packages(file))]
 	for _, folder := range l.layout.Library {
 		if strings.HasPrefix(file, folder+"/") && len(folder) > len(longest) {
 			longest = folder

@@ -37,6 +37,7 @@ func TestPlace(t *testing.T) {
 		{"the loop waits", []frames.Frame{frame("/usr/lib/python3/threading.py", "wait", 1), next, train}, roleLoop, trace.Line{At: trace.Waiting}},
 		{"a sampler of the user's", []frames.Frame{frame("/home/u/sampler.py", "__iter__", 5), next, train}, roleLoop, trace.Line{At: trace.Sampling, File: "/home/u/sampler.py", Number: 5, Func: "__iter__"}},
 		{"the step", []frames.Frame{frame(lib+"torch/_tensor.py", "Tensor.item", 1), train}, roleLoop, trace.Line{At: trace.InStep, File: train.File, Number: 88, Func: "main", In: "torch._tensor.Tensor.item"}},
+		{"a package that a .pth file added", []frames.Frame{frame("/opt/x/dist-packages/cv2/utils.py", "read", 1), train}, roleLoop, trace.Line{At: trace.InStep, File: train.File, Number: 88, Func: "main", In: "cv2.utils.read"}},
 		{"a command line's script", []frames.Frame{frame("<string>", "<module>", 3)}, roleLoop, trace.Line{At: trace.InStep, File: "<string>", Number: 3, Func: "<module>"}},
 	} {
 		if got := l.place(c.stack, c.of); got != c.want {

@@ -1,0 +1,136 @@
+package advice
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"dev.gpustall/engine/analysis/lines"
+	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/trace"
+)
+
+// call is a library's call that is known to be slow where a line of the user's code makes it, and what
+// the field does instead.
+type call struct {
+	name   string
+	at     trace.Doing
+	in     []string       // how the innermost function beneath the line begins
+	text   *regexp.Regexp // of the line's text, which tells where no function is known; nil where it cannot
+	remedy string
+}
+
+// calls are the known ones. The first that a line shows counts.
+var calls = []call{
+	{"resizing images", trace.Loading, []string{"PIL.Image.Image.resize", "PIL.Image.Image.thumbnail", "PIL.Image.resize"}, regexp.MustCompile(`\.(resize|thumbnail)\(`),
+		"resize the images once and store them small, or have the decoder make them smaller: Image.draft for JPEGs, before the first access"},
+	{"decoding images", trace.Loading, []string{"PIL.ImageFile.", "PIL.JpegImagePlugin.", "PIL.PngImagePlugin."}, regexp.MustCompile(`\b(Image\.open|imread|decode_(jpeg|image))\(|\.convert\(["']RGB["']\)`),
+		"store the images no larger than the model takes them, or decode less: Image.draft for JPEGs, or torchvision.io.decode_jpeg"},
+	{"loops over pixels", trace.Loading, []string{"PIL.Image.Image.getpixel", "PIL.Image.Image.putpixel", "PIL.Image.getpixel", "PIL.Image.putpixel"}, regexp.MustCompile(`\b(get|put)pixel\(|\[(x|y|i|j|r|c|row|col),\s*(x|y|i|j|r|c|row|col)\b`),
+		"let NumPy, PyTorch or OpenCV work on the whole array, not a Python loop on each pixel"},
+	{"parsing JSON", trace.Loading, []string{"json."}, regexp.MustCompile(`\bjson\.loads?\(`),
+		"parse with orjson.loads, or parse once and store arrays"},
+	{"opening HDF5", trace.Loading, []string{"h5py._hl.files."}, regexp.MustCompile(`\bh5py\.File\(`),
+		"open the HDF5 file once in each worker, at its first sample, and keep it open"},
+	{"opening LMDB", trace.Loading, nil, regexp.MustCompile(`\blmdb\.(open|Environment)\(`),
+		"open the LMDB environment once in each worker, at its first sample, and keep it open"},
+	{"indexing with pandas", trace.Loading, []string{"pandas."}, regexp.MustCompile(`\.i?loc\[|\.iat\[|\.at\[|\.iterrows\(`),
+		"take the columns out of the data frame once, as arrays (to_numpy), and index those for each sample"},
+	{"tokenising", trace.Loading, []string{"transformers.tokenization", "transformers.models.", "tokenizers.", "tiktoken.", "sentencepiece."}, regexp.MustCompile(`(?i)\btokeni[sz]er?(\.encode\w*|\.batch_encode_plus|\.tokenize)?\(`),
+		"tokenise once, before the training, and store the tokens (Dataset.map of the datasets package keeps them)"},
+	{"empty_cache each step", trace.InStep, []string{"torch.cuda.memory.empty_cache"}, regexp.MustCompile(`\bempty_cache\(`),
+		"do without torch.cuda.empty_cache in the loop: it waits for the GPU, and memory must be had anew"},
+	{"synchronize each step", trace.InStep, []string{"torch.cuda.synchronize"}, regexp.MustCompile(`\bsynchronize\(`),
+		"do without torch.cuda.synchronize in the loop: take times with CUDA events"},
+	{"printing each step", trace.InStep, []string{"torch._tensor_str."}, regexp.MustCompile(`\bprint\(`),
+		"print every 100 steps only: to print a tensor waits for the GPU"},
+	{".item() each step", trace.InStep, nil, regexp.MustCompile(`\.(item|tolist|cpu|numpy)\(\)`),
+		"keep losses and metrics on the GPU as tensors, and read them every 100 steps: .item() and .cpu() wait for the GPU"},
+}
+
+// callRules has a rule for each call that is known to be slow.
+func callRules() (rules []Rule) {
+	for i := range calls {
+		c := &calls[i]
+		r := Rule{Name: c.name, Check: c.check}
+		if c.at == trace.Loading {
+			r.Group = trace.GroupData
+		}
+		rules = append(rules, r)
+	}
+	return rules
+}
+
+// muchOfCalls is the part of loading, or of the loop's time, from which a call is worth a word.
+const muchOfCalls = 0.1
+
+// check finds the lines that make the call.
+func (k *call) check(s *situation) (f Finding, ok bool) {
+	var most lines.Cost
+	part := 0.0
+	for i := range s.lines {
+		c := &s.lines[i]
+		if knownCall(c) != k {
+			continue
+		}
+		if c.Part > most.Part {
+			most = *c
+		}
+		part += c.Part
+		f.Share += c.Lost
+		f.Free += c.Free
+	}
+	of := "loading"
+	if k.at != trace.Loading {
+		of = "the loop's time"
+		f.Script = true
+		idle := 1.
+		if !s.host.device { // else the device has nothing to be kept from
+			idle = 1 - s.time.Utilisation()
+		}
+		f.Share, f.Free = min(f.Share, idle), min(f.Free, idle)
+	} else if f.Free = min(f.Free, s.time.DataShare()); s.host.device && s.loader.workers > 0 && s.loader.computing() {
+		f.Free = 0 // the training computes on the same cores, and would be faster too
+	}
+	f.Remedy, f.line = k.remedy, true
+	f.Evidence = fmt.Sprintf("%s has %s of %s", most.String(), units.Prose.Percent(part), of)
+	return f, part >= muchOfCalls && f.Share >= moderate
+}
+
+// calls reports whether a rule about a known call has something to say of what threads do.
+func (s *situation) calls(at trace.Doing) bool {
+	for i := range calls {
+		if calls[i].at == at {
+			if _, ok := calls[i].check(s); ok {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// knownCall returns which of calls a line makes; nil where it makes none. The innermost function that
+// the line called tells. Where none is known, the line's text tells.
+func knownCall(c *lines.Cost) *call {
+	for i := range calls {
+		k := &calls[i]
+		if k.at != c.At {
+			continue
+		}
+		for _, in := range k.in {
+			if strings.HasPrefix(c.In, in) {
+				return k
+			}
+		}
+		if c.In == "" && k.text != nil && k.text.MatchString(code(c.Text)) {
+			return k
+		}
+	}
+	return nil
+}
+
+// code is a line of Python without its comment.
+func code(text string) string {
+	text, _, _ = strings.Cut(text, "#")
+	return text
+}
