@@ -1,6 +1,7 @@
 # make        the binary at bin/gpustall, with the CUDA device in it
 # make run    the screen on real training
 # make install PREFIX=DIR   binary, completions and man pages under DIR (/usr/local)
+# make wheel  a wheel for pip install, under dist/; make test-wheel installs and tries it (Python with pip)
 # make quick  vet, imports, guards and what changed, in about a minute
 # make test   everything that can be tested on this machine
 # make bench  the benchmarks
@@ -160,3 +161,5 @@ gpu-bundle: $(BUILD)/libcuda.a
 GOTEST ?= $(GO) test
 test-gpu-bundle: gpu-bundle $(EMULATED)
 	GPUSTALL_BUNDLE=$(CURDIR)/$(BUNDLE) GPUSTALL_EMULATED=$(EMULATED) $(GOTEST) -count=1 -v -run '^TestBundle' ./$(GPUCHECK)
+
+include packaging/rules.mk

@@ -15,17 +15,6 @@ static const struct kernels *set(int variant) {
 	return &kernels_generic;
 }
 
-static int widest(void) {
-#if defined(__x86_64__)
-	__builtin_cpu_init();
-	int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-	if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-	    __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) return 3;
-	if (avx2) return 2;
-#endif
-	return 1;
-}
-
 static dim panel_of(int v) { return set(v)->panel; }
 
 static void gemm_nn(int v, dim count, dim m, dim n, dim k, const float *a, dim lda, dim sa, const float *b, dim sb,
@@ -111,13 +100,27 @@ static void filter_gather(int v, int stride, dim c, dim step, dim first, dim end
 */
 import "C"
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+)
 
 // native reports whether the C kernels are built in.
 const native = true
 
-// best returns the widest instruction set that the processor and the system support.
-func best() variant { return variant(C.widest()) }
+// best returns the widest instruction set that the processor and the system support. The compiler's
+// runtime could tell as well, but not where another linker brings its own.
+func best() variant {
+	x86 := &cpu.X86
+	switch {
+	case !x86.HasAVX2 || !x86.HasFMA:
+		return generic
+	case x86.HasAVX512F && x86.HasAVX512BW && x86.HasAVX512DQ && x86.HasAVX512VL:
+		return avx512
+	}
+	return avx2
+}
 
 func ptr(v []float32) *C.float { return (*C.float)(unsafe.Pointer(unsafe.SliceData(v))) }
 

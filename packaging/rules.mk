@@ -1,0 +1,48 @@
+# What is handed out, under dist/. Python with pip is needed: the tools come from PyPI, once, into
+# .cache/packaging. Nothing here publishes anything.
+
+# make wheel       dist/gpustall-VERSION-py3-none-manylinux_2_28_x86_64.whl
+# make test-wheel  installs it in a fresh environment and runs a training under it
+
+PACKAGING   := $(CURDIR)/packaging
+TOOLS       := $(CURDIR)/.cache/packaging
+DIST_BUILD  := $(BUILD)/dist
+# A recursive name: git is asked only where something is packed.
+RELEASE      = $(shell $(PACKAGING)/version)
+PY_RELEASE   = $(shell $(PACKAGING)/version python)
+GLIBC       := 2.28
+PLATFORM    := manylinux_$(subst .,_,$(GLIBC))_x86_64
+NVML         = $(shell $(GO) list -m -f '{{.Dir}}' github.com/NVIDIA/go-nvml)/pkg/nvml
+
+$(TOOLS)/installed: $(PACKAGING)/requirements.txt
+	rm -rf $(TOOLS)
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/pip install -q --disable-pip-version-check -r $<
+	touch $@
+
+$(BUILD)/libnvmlforward.a: $(PACKAGING)/nvml.sh go.mod | $(BUILD)
+	$(PACKAGING)/nvml.sh $(NVML)/nvml.h >$(BUILD)/nvmlforward.c
+	gcc -O2 -fPIC -std=gnu11 -Wall -I$(NVML) -c $(BUILD)/nvmlforward.c -o $(BUILD)/nvmlforward.o
+	ar rcsD $@ $(BUILD)/nvmlforward.o
+
+# The binary that runs on any Linux with this glibc or a newer one: gcc compiles it as ever, zig links it.
+.PHONY: $(DIST_BUILD)/linux_amd64/gpustall
+$(DIST_BUILD)/linux_amd64/gpustall: $(BUILD)/libcuda.a $(BUILD)/libnvmlforward.a $(TOOLS)/installed
+	ZIG='$(TOOLS)/bin/python -m ziglang' TARGET=x86_64-linux-gnu.$(GLIBC) FORWARDERS=$(BUILD)/libnvmlforward.a $(CUDA_ENV) \
+	  $(GO) build -tags cuda,netgo,osusergo -o $@ \
+	  -ldflags '-s -w -X main.version=$(RELEASE) -linkmode external -extld $(PACKAGING)/link' .
+
+.PHONY: wheel test-wheel portable packaging-tools
+packaging-tools: $(TOOLS)/installed
+portable: $(DIST_BUILD)/linux_amd64/gpustall
+
+WHEEL = dist/gpustall-$(PY_RELEASE)-py3-none-$(PLATFORM).whl
+
+# auditwheel fails where the binary needs more of a system than the wheel's name says.
+wheel: $(DIST_BUILD)/linux_amd64/gpustall
+	cd $(PACKAGING)/wheel && GPUSTALL_VERSION=$(PY_RELEASE) GPUSTALL_PLATFORM=$(PLATFORM) GPUSTALL_BINARY=$< \
+	  $(TOOLS)/bin/hatchling build -t wheel -d $(CURDIR)/dist
+	PATH=$(TOOLS)/bin:$$PATH auditwheel repair --plat $(PLATFORM) --only-plat -w $(DIST_BUILD)/audited $(WHEEL)
+
+test-wheel: wheel
+	$(PACKAGING)/test-wheel.sh $(WHEEL)
