@@ -192,8 +192,12 @@ func (m *Model) experimentKeys() []panel.Binding {
 func (m *Model) logKeys() []panel.Binding {
 	return []panel.Binding{
 		{Keys: "/", Help: "timeline: show only lanes whose name contains a text", Do: then(func() {
-			m.focus.set(m.panels.timeline)
-			m.panels.timeline.TypeFilter()
+			f, ok := m.focus.now.(filtered)
+			if !ok {
+				f = m.panels.timeline
+				m.focus.set(m.panels.timeline)
+			}
+			f.TypeFilter()
 		})},
 		{Keys: "n", Help: "notes: the session's log", Do: then(func() { m.overlay = overlay{kind: overlayNotes} })},
 		{Keys: "N", Live: true, Help: "note a hypothesis in the session's log", Do: then(m.requests.hypothesis)},
@@ -256,6 +260,18 @@ func (m *Model) expand() tea.Cmd {
 	return m.look()
 }
 
+// filtered is a panel that shows only what contains a text.
+type filtered interface {
+	TypeFilter()
+	DropFilter() bool // reports whether there was one, or something else to leave
+}
+
+// dropFilter has the panel with the focus show all again, and reports whether it had to.
+func (m *Model) dropFilter() bool {
+	f, ok := m.focus.now.(filtered)
+	return ok && f.DropFilter()
+}
+
 // escape drops the nearest thing: staged values, the cursor, the filter, the expansion, a tune
 // under way.
 func (m *Model) escape() tea.Cmd {
@@ -266,7 +282,7 @@ func (m *Model) escape() tea.Cmd {
 	case t.Cursor() >= 0:
 		t.DropCursor()
 		t.Explain(m.See(t))
-	case t.DropFilter():
+	case t.DropFilter(), m.dropFilter():
 	case m.focus.expanded:
 		m.focus.expanded = false
 	case m.focus.now.Describe().Instead, m.alone(): // the panels that it replaced come back

@@ -127,7 +127,7 @@ func (m *Model) makePanels() []panel.Panel {
 		all = append(all, p.ranks)
 	}
 	if m.o.Lines {
-		all = append(all, panel.NewLines())
+		all = append(all, panel.NewLines(m))
 	}
 	return all
 }

@@ -7,6 +7,7 @@ import (
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/command/cli"
 )
 
@@ -61,6 +62,15 @@ func writeDiagnosis(w io.Writer, a *advice.Advice) error {
 	}
 	if len(a.Findings) == 0 && a.Text() != "" {
 		if err := cli.Say(w, "\nremedy   %s\n", a.Text()); err != nil {
+			return err
+		}
+	}
+	for i := range a.Lines {
+		c := &a.Lines[i]
+		if i == 5 || c.Lost < 0.05 {
+			break
+		}
+		if err := cli.Say(w, "%sline     %s: %s of the time\n", map[bool]string{true: "\n"}[i == 0], c.String(), units.Prose.Percent(c.Lost)); err != nil {
 			return err
 		}
 	}

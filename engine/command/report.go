@@ -66,7 +66,7 @@ latest. Of a sweep's folder it is made anew from the sessions in it.`,
 			return out.Write("the report", export, path)
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", report.Formats[0].Name, knob.Choice(report.FormatNames())+" (for chrome://tracing and Perfetto)")
+	cmd.Flags().StringVar(&format, "format", report.Formats[0].Name, knob.Choice(report.FormatNames())+" (chrome for chrome://tracing and Perfetto, folded for flame graph tools)")
 	cmd.Flags().StringVar(&table, "table", "", "the table of --format csv: steps (the default), or ops, the time of each device op by segment")
 	out.Add(cmd.Flags())
 	flags.AddRate(cmd.Flags(), &rate)

@@ -11,6 +11,9 @@ import (
 	"slices"
 
 	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/lines"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -234,6 +237,13 @@ func (e *events) segments() error {
 		knobs := map[string]string{}
 		for _, k := range g.Knobs {
 			knobs[k.Name] = k.Value
+		}
+		t := e.s.Tally(g.Index)
+		b := attribution.Breakdown{Totals: t.Steady}
+		for i, c := range lines.Of(e.s, g.Index, b.DataShare()) {
+			if i < 5 {
+				knobs["line "+itoa(int64(i+1))] = c.String() + " " + units.Prose.Percent(c.Lost) + " of the time"
+			}
 		}
 		args, err := json.Marshal(knobs)
 		if err != nil {

@@ -32,6 +32,7 @@ type Comparison struct {
 	Settings    []Difference // the knobs that differ; with Traces, those known on both sides
 	Environment []Difference // what else differs, Work first
 	Work        []Difference // device, model and data: where any differs, the work is another one
+	Lines       []LineChange // of the script's code, the largest change first
 	OneRun      bool         // both are segments of one run
 	Traces      bool         // a side was imported, and its settings are not recorded
 	Told        string       // a sentence that no setting made the change; empty where one may have
@@ -81,7 +82,7 @@ func Compare(a, b Side) (*Comparison, error) {
 	} else {
 		c.Settings = differences(x.Row.Segment.Knobs, y.Row.Segment.Knobs)
 	}
-	c.Work = differences(x.work(), y.work())
+	c.Work, c.Lines = differences(x.work(), y.work()), changedLines(c.Sides)
 	c.Environment = slices.Concat(c.Work, differences(x.environment(), y.environment()))
 	// On the cpu device knobs of the loader take cores from the training.
 	loader := len(c.Settings) == 0 ||
@@ -220,6 +221,7 @@ func (c *Comparison) Markdown(w io.Writer) error {
 			"The interval holds what varies within each run.",
 			"What differs from run to run (the page cache, neighbours, clock rates) is in the difference and not in the interval: repeat both to tell.")
 	}
+	c.linesDiffer(d)
 	d.Heading(2, "Verdicts")
 	for i, side := range c.Sides {
 		d.Line("- %c: %s.", 'A'+i, side.Verdict.Text)

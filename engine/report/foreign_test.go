@@ -29,6 +29,7 @@ func TestForeign(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := scripts()["injected"].run(t)
 			s.Ops = []trace.OpTime{{Segment: s.Segments[0].Index, Name: "conv", Layer: "stem", Phase: "forward", Variant: "plain", Calls: 2, Total: 9, Min: 4, Max: 5}}
+			s.Lines = looked
 			s = rewrite(s, spoil)
 			o := rewrite(Options{Session: "name"}, spoil)
 			for _, f := range Formats {
@@ -77,6 +78,13 @@ var checks = map[string]func(t *testing.T, out string){
 				t.Errorf("a row of %d bars in a table of %d: %.300q", n, cells, l)
 			}
 			cells = n
+		}
+	},
+	"folded": func(t *testing.T, out string) {
+		for l := range strings.Lines(out) {
+			if !regexp.MustCompile(`^[^;\n]+(;[^;\n]+)+ [0-9]+\n$`).MatchString(l) {
+				t.Errorf("not calls and a number: %q", l)
+			}
 		}
 	},
 	"csv": func(t *testing.T, out string) {

@@ -23,7 +23,7 @@ type Format struct {
 }
 
 // Formats are all formats; the first one is the default.
-var Formats = []Format{{"markdown", Markdown}, {"html", HTML}, {"png", PNG}, {"csv", CSV}, {"chrome", Chrome}}
+var Formats = []Format{{"markdown", Markdown}, {"html", HTML}, {"png", PNG}, {"csv", CSV}, {"chrome", Chrome}, {"folded", Folded}}
 
 // FormatNames returns the names of Formats.
 func FormatNames() []string {

@@ -1,6 +1,10 @@
 package trace
 
-import "dev.gpustall/engine/base/knob"
+import (
+	"strings"
+
+	"dev.gpustall/engine/base/knob"
+)
 
 // Line is a line of code at which looks found a thread of a PyTorch training. Without a File, it is
 // the time that has no line of the user's: a worker without a task, or the loop that waits for one.
@@ -13,8 +17,18 @@ type Line struct {
 	Library bool   `json:",omitempty"` // the line is a library's: no code of the user's is beneath the DataLoader
 	In      string `json:",omitempty"` // the innermost function that the line called, where more than half of the looks found it: "PIL.ImageFilter.filter"
 	Text    string `json:",omitempty"` // of the line, where its file could be read
+	Stacks  string `json:",omitempty"` // in which it was found, those with most of its time: outermost call first, as flame graph tools read them, with us
 	Looks   int
 	Time    int64 // ns, between these looks and the ones before them
+}
+
+// Callers returns the calls of the stack in which most of the line's time was found, outermost first.
+func (l *Line) Callers() []string {
+	first, _, _ := strings.Cut(l.Stacks, "\n")
+	if i := strings.LastIndexByte(first, ' '); i > 0 {
+		return strings.Split(first[:i], ";")
+	}
+	return nil
 }
 
 // Doing is what a thread was at when it was looked at.

@@ -16,9 +16,20 @@ type Comparison struct {
 	Margin      number              `json:"margin"`
 	Alike       bool                `json:"same_work"`
 	Told        string              `json:"told,omitempty"`
+	Lines       []changedLine       `json:"lines,omitempty"`
 	Settings    []report.Difference `json:"knobs"`
 	Recorded    bool                `json:"knobs_recorded"` // false if a side is a trace, which tells only whether num_workers is 0
 	Environment []report.Difference `json:"environment"`
+}
+
+// changedLine is what a line of the script's code takes for a sample on both sides.
+type changedLine struct {
+	Line   string `json:"line"`
+	Source string `json:"source"`
+	At     string `json:"at"`
+	A      number `json:"a_s_per_sample"`
+	B      number `json:"b_s_per_sample"`
+	Sure   bool   `json:"certain"`
 }
 
 // compared is one side of a comparison.
@@ -37,8 +48,12 @@ type compared struct {
 
 // ComparisonOf returns a comparison as JSON.
 func ComparisonOf(c *report.Comparison) Comparison {
+	var changed []changedLine
+	for _, l := range c.Lines {
+		changed = append(changed, changedLine{l.Line, l.Source, string(l.At), number(l.Took[0] / 1e9), number(l.Took[1] / 1e9), l.Sure})
+	}
 	return Comparison{
-		Type: "comparison", A: sideOf(c.Sides[0]), B: sideOf(c.Sides[1]),
+		Type: "comparison", Lines: changed, A: sideOf(c.Sides[0]), B: sideOf(c.Sides[1]),
 		Throughput: ChangeOf(&c.Throughput), Busy: ChangeOf(&c.Busy), Margin: number(c.Margin), Alike: len(c.Work) == 0, Told: c.Told,
 		Settings: append([]report.Difference{}, c.Settings...), Recorded: !c.Traces, Environment: append([]report.Difference{}, c.Environment...),
 	}

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"cmp"
 	"errors"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -19,6 +20,7 @@ import (
 
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/mask"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/torch/frames"
 	"dev.gpustall/engine/trace"
 )
@@ -50,7 +52,8 @@ type thread struct {
 type found struct {
 	looks int
 	time  time.Duration
-	in    map[string]int // looks by the innermost function
+	in    map[string]int           // looks by the innermost function
+	under map[string]time.Duration // by the stack, as folded has it
 }
 
 // How often a thread is looked at, on average, and at most how many lines of a segment are kept.
@@ -60,6 +63,11 @@ const (
 	mostLines   = 200              // of the segment under way
 	fewLines    = 40               // of one that is over: all are written again each second
 	mostBeneath = 20               // innermost functions that are counted of a line
+	mostStacks  = 20               // likewise stacks, of which ...
+	toldStacks  = 4                // ... so many are told, where the line has ...
+	leastPart   = 0.01             // ... this part of the segment's time or more
+	deepest     = 40               // calls of a stack that are told
+	longestCall = 120              // characters of one
 )
 
 // begin begins to look, once it is told how frames are read.
@@ -145,7 +153,7 @@ func (l *lines) run(quit chan struct{}) error {
 		if since, seen := last[t]; seen {
 			key := l.place(stack, t.role)
 			l.mu.Lock()
-			l.add(key, min(now.Sub(since), longestLook*time.Duration(len(threads))))
+			l.add(key, min(now.Sub(since), longestLook*time.Duration(len(threads))), folded(stack))
 			l.mu.Unlock()
 		}
 		last[t] = now
@@ -175,12 +183,12 @@ func next(threads []thread, turn int) (thread, bool) {
 }
 
 // add counts a look. Where a segment has many lines, the one with the least time goes.
-func (l *lines) add(key trace.Line, took time.Duration) {
+func (l *lines) add(key trace.Line, took time.Duration, stack string) {
 	in := key.In
 	key.Segment, key.In = l.segment, ""
 	f := l.table[key]
 	if f == nil {
-		f = &found{in: map[string]int{}}
+		f = &found{in: map[string]int{}, under: map[string]time.Duration{}}
 		l.table[key] = f
 		l.bound(mostLines)
 	}
@@ -189,7 +197,37 @@ func (l *lines) add(key trace.Line, took time.Duration) {
 	if in != "" && (f.in[in] > 0 || len(f.in) < mostBeneath) {
 		f.in[in]++
 	}
+	if key.At != trace.Idling && (f.under[stack] > 0 || len(f.under) < mostStacks) {
+		f.under[stack] += took
+	}
 	l.changed = true
+}
+
+// folded writes a stack as flame graph tools read it: "main (train.py:33);blur (aug.py:42)".
+// Of a worker, calls from before it began its work are left out.
+func folded(stack []frames.Frame) string {
+	if i := slices.IndexFunc(stack, func(f frames.Frame) bool { return among(f.File, servers) }); i >= 0 {
+		stack = stack[:i]
+	}
+	calls := make([]string, 0, deepest)
+	for i := min(len(stack), deepest) - 1; i >= 0; i-- {
+		f := &stack[i]
+		call := []rune(units.Line(fmt.Sprintf("%s (%s:%d)", f.Name, filepath.Base(f.File), f.Line)))
+		calls = append(calls, strings.ReplaceAll(string(call[:min(len(call), longestCall)]), ";", ","))
+	}
+	return strings.Join(calls, ";")
+}
+
+// stacks are those in which a line has most of its time, one a line of text.
+func (f *found) stacks() string {
+	most := slices.SortedFunc(maps.Keys(f.under), func(a, b string) int {
+		return cmp.Or(cmp.Compare(f.under[b], f.under[a]), cmp.Compare(a, b))
+	})
+	var b strings.Builder
+	for _, stack := range most[:min(len(most), toldStacks)] {
+		fmt.Fprintf(&b, "%s %d\n", stack, f.under[stack].Microseconds())
+	}
+	return b.String()
 }
 
 // bound merges the lines with the least time of the segment, those beyond so many, into ones without a file.
@@ -339,8 +377,15 @@ func (l *lines) tell(r *trace.Recorder) {
 	}
 	l.changed = false
 	all := make([]trace.Line, 0, len(l.table))
+	whole := map[int32]time.Duration{}
+	for key, f := range l.table {
+		whole[key.Segment] += f.time
+	}
 	for key, f := range l.table {
 		key.Looks, key.Time = f.looks, int64(f.time)
+		if float64(f.time) >= leastPart*float64(whole[key.Segment]) {
+			key.Stacks = f.stacks()
+		}
 		for in, n := range f.in {
 			if 2*n > f.looks {
 				key.In = in

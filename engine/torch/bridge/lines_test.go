@@ -3,6 +3,8 @@
 package bridge
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,7 +52,7 @@ func TestPlace(t *testing.T) {
 func TestManyLines(t *testing.T) {
 	l := &lines{table: map[trace.Line]*found{}}
 	for i := range 3 * mostLines {
-		l.add(trace.Line{At: trace.InStep, File: "train.py", Number: i}, time.Duration(i+1))
+		l.add(trace.Line{At: trace.InStep, File: "train.py", Number: i}, time.Duration(i+1), "")
 	}
 	sum, n := time.Duration(0), 3*mostLines
 	for _, f := range l.table {
@@ -61,6 +63,27 @@ func TestManyLines(t *testing.T) {
 	}
 	if l.table[trace.Line{At: trace.InStep, File: "train.py", Number: n - 1}] == nil {
 		t.Error("the line with the most time is gone")
+	}
+}
+
+// TestStacks: a line's stacks are told with their time, those with most of it, and names that are the
+// user's break no form.
+func TestStacks(t *testing.T) {
+	l := &lines{table: map[trace.Line]*found{}}
+	odd := folded([]frames.Frame{{File: "/u/a;b\n c.py", Name: "f", Line: 3}, {File: "/u/train.py", Name: "main", Line: 9}})
+	if want := "main (train.py:9);f (a,b  c.py:3)"; odd != want {
+		t.Errorf("%q, want %q", odd, want)
+	}
+	for i := range mostStacks + 9 {
+		l.add(trace.Line{At: trace.InStep, File: "train.py", Number: 1}, time.Duration(i+1)*time.Microsecond, fmt.Sprint("f", i, " (train.py:1)"))
+	}
+	f := l.table[trace.Line{At: trace.InStep, File: "train.py", Number: 1}]
+	if want := "f19 (train.py:1) 20\nf18 (train.py:1) 19\nf17 (train.py:1) 18\nf16 (train.py:1) 17\n"; f.stacks() != want {
+		t.Errorf("%q, want %q", f.stacks(), want)
+	}
+	deep := make([]frames.Frame, 90)
+	if n := strings.Count(folded(deep), ";") + 1; n != deepest {
+		t.Errorf("%d calls are told", n)
 	}
 }
 
