@@ -55,6 +55,7 @@ type Options struct {
 	Output      func() []string                                        // returns the last lines that a script printed; nil where there is no script
 	Ranks       bool                                                   // the training is distributed: show a panel of its ranks
 	Lines       bool                                                   // it is a script's: show a panel of its lines of code
+	Looks       panel.Looks                                            // how often these are looked for; nil in a replay
 	FPS         int                                                    // frames a second, 1 to 30; 0 is 10
 	ASCII       bool                                                   // no glyph beyond ASCII
 	NoColor     bool                                                   // only bold and reverse
@@ -127,7 +128,7 @@ func (m *Model) makePanels() []panel.Panel {
 		all = append(all, p.ranks)
 	}
 	if m.o.Lines {
-		all = append(all, panel.NewLines(m))
+		all = append(all, panel.NewLines(m, m.o.Looks))
 	}
 	return all
 }

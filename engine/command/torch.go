@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -41,6 +42,7 @@ func newTorch(version string) *cobra.Command {
 	o := newOptions(version)
 	o.interval = 10
 	var plain bool
+	var looks string
 	cmd := &cobra.Command{
 		Use:   "torch [flags] -- COMMAND [ARGS]",
 		Short: "Watch a PyTorch training of your own, and change its DataLoader live",
@@ -62,7 +64,10 @@ is measured how, and what is not.`,
 		},
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.check(cmd) },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runTorch(cmd.Context(), o, args, plain)
+			if !slices.Contains(bridge.LookRates, looks) {
+				return cli.Refuse("--lines "+looks, "there is no rate of that name", "choose "+knob.Choice(bridge.LookRates))
+			}
+			return runTorch(cmd.Context(), o, args, plain, looks)
 		},
 	}
 	fs := cmd.Flags()
@@ -73,6 +78,7 @@ is measured how, and what is not.`,
 	fs.Float64Var(&o.interval, "interval", 10, "seconds between progress lines, 0.05 to 3600")
 	flags.AddRate(fs, &o.gpuRate)
 	fs.StringVar(&o.session, "session", "", "file to write the session to (default: in the state directory)")
+	fs.StringVar(&looks, "lines", bridge.LookRates[0], "how often lines of code are looked for: "+knob.Choice(bridge.LookRates)+" (on: 20 times a second, fast: 100)")
 	o.addScreen(fs)
 	return cmd
 }
@@ -80,7 +86,7 @@ is measured how, and what is not.`,
 // runTorch runs a training of the user's own and shows what it does. Once the command has started,
 // it survives any failure of ours, and we exit with its code. What was lost is said on standard
 // error.
-func runTorch(parent context.Context, o *options, args []string, plain bool) error {
+func runTorch(parent context.Context, o *options, args []string, plain bool, looks string) error {
 	if o.session != "" {
 		if err := o.checkSession(); err != nil {
 			return err // what was typed is refused before anything runs
@@ -108,6 +114,7 @@ func runTorch(parent context.Context, o *options, args []string, plain bool) err
 		lines := time.Duration(o.interval * float64(time.Second)) // each is to have news
 		t.bridge.Every, t.gauged = min(max(lines/2, bridge.PollShown), bridge.PollAlone), watch.GaugedAlone
 	}
+	t.bridge.SetLooks(looks)
 	t.bridge.Watch()
 	if screen {
 		err = t.onScreen(parent)
@@ -518,7 +525,7 @@ func (t *torchRun) onScreen(parent context.Context) error {
 	screenErr := show(ctx, restore, tui.Options{
 		Source: t.recording.session, Control: t.bridge.Control, FPS: t.fps, ASCII: t.ascii, NoColor: t.noColor, Theme: t.theme,
 		Experiments: t.recording.tries, Baseline: t.recording.recorder.Baseline, Note: t.recording.recorder.Note, Foresee: t.foresee, Output: output.Tail, Ranks: t.ranked, Lines: true,
-		Capture: t.taken.ask,
+		Capture: t.taken.ask, Looks: t.bridge,
 		Export: func() (string, error) {
 			return exportReport(t.recording.session, baseName(t.recording.file), t.recording.file)
 		},

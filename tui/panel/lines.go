@@ -3,6 +3,7 @@ package panel
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -16,6 +17,7 @@ import (
 type Lines struct {
 	Card
 	screen Screen
+	looks  Looks
 	table  canvas.Table[code.Cost]
 	rows   []code.Cost // that the filter lets through
 	most   float64     // the share of the longest bar
@@ -24,9 +26,18 @@ type Lines struct {
 	filter string
 }
 
-// NewLines makes the panel.
-func NewLines(s Screen) *Lines {
-	l := &Lines{Card: Card{Key: "0", Name: "lines", Title: "Lines", Hint: "lines", Side: true, Instead: true}, screen: s}
+// Looks is how often a run looks for lines of code.
+type Looks interface {
+	Looks() string        // one of the rates
+	SetLooks(rate string) // takes effect at the next look
+}
+
+// rates are the rates of Looks in the order in which a key goes through them.
+var rates = []string{"on", "fast", "off"}
+
+// NewLines makes the panel. looks is nil where nothing is looked at any more.
+func NewLines(s Screen, looks Looks) *Lines {
+	l := &Lines{Card: Card{Key: "0", Name: "lines", Title: "Lines", Hint: "lines", Side: true, Instead: true}, screen: s, looks: looks}
 	l.table = canvas.Table[code.Cost]{Columns: l.columns(), Shorten: 5, Pinned: -1, Marks: true}
 	move := scrollKeys(l.move)
 	move.Hint, move.Replay, move.Help = "select", "select", "select a line"
@@ -37,8 +48,14 @@ func NewLines(s Screen) *Lines {
 			return nil
 		}},
 		{Keys: "/", Hint: "filter", Replay: "filter"},
-		{Keys: "esc", Hint: "back", Replay: "back"},
 	}
+	if looks != nil {
+		l.Keys = append(l.Keys, Binding{Keys: "r", Live: true, Hint: "rate", Help: "how often lines are looked for: on (20 times a second), fast (100 times), off", Do: func(string) tea.Cmd {
+			looks.SetLooks(rates[(slices.Index(rates, looks.Looks())+1)%len(rates)])
+			return nil
+		}})
+	}
+	l.Keys = append(l.Keys, Binding{Keys: "esc", Hint: "back", Replay: "back"})
 	return l
 }
 
@@ -106,6 +123,9 @@ func (l *Lines) columns() []canvas.Column[code.Cost] {
 // Draw draws the table, or the callers of the line under the cursor.
 func (l *Lines) Draw(v *View, r canvas.Rectangle) {
 	v.Head.Text(canvas.Dim, "of the script's code, with the settings in force ")
+	if l.looks != nil && l.looks.Looks() != rates[0] {
+		v.Head.Text(canvas.Dim, "lines ").Text(canvas.Bold, l.looks.Looks()).Space(1)
+	}
 	if l.filter != "" {
 		v.Head.Text(canvas.Key, " /").Text(canvas.Key, l.filter).Text(canvas.Dim, " ")
 	}

@@ -14,7 +14,7 @@ func TestLinesFilter(t *testing.T) {
 		return code.Cost{Line: trace.Line{At: trace.Loading, File: file, Number: number, Func: "f", Text: text}}
 	}
 	a, b, c := at("/u/aug.py", 42, "blur(img)"), at("/u/io.py", 7, "f.read()"), at("/u/Train.py", 88, "loss.item()")
-	l := NewLines(nil)
+	l := NewLines(nil, nil)
 	l.arrange([]code.Cost{a, b, c})
 	l.move(1)
 	if l.open = true; l.chosen != b {
@@ -39,5 +39,25 @@ func TestLinesFilter(t *testing.T) {
 	}
 	if l.filter = "x"; !l.DropFilter() || l.DropFilter() {
 		t.Error("the filter is not dropped once")
+	}
+}
+
+// looking is a run that remembers the rate.
+type looking struct{ rate string }
+
+func (l *looking) Looks() string        { return l.rate }
+func (l *looking) SetLooks(rate string) { l.rate = rate }
+
+// TestLinesRate: the key goes through all rates; a replay has none.
+func TestLinesRate(t *testing.T) {
+	run := &looking{"on"}
+	b := Pressed(NewLines(nil, run).Keys, "r")
+	for _, want := range []string{"fast", "off", "on"} {
+		if b("r"); run.rate != want {
+			t.Errorf("%s, want %s", run.rate, want)
+		}
+	}
+	if Pressed(NewLines(nil, nil).Keys, "r") != nil {
+		t.Error("a replay has a rate")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,6 +36,7 @@ type lines struct {
 	table   map[trace.Line]*found // the keys have neither In nor Looks nor Time
 	changed bool
 	refused error // why no frames can be read; nil where they can
+	rate    atomic.Int32
 
 	texts map[trace.Line]string // of lines, by file and number; tell's own
 	quit  chan struct{}
@@ -55,6 +57,20 @@ type found struct {
 	in    map[string]int           // looks by the innermost function
 	under map[string]time.Duration // by the stack, as folded has it
 }
+
+// LookRates are how often lines are looked for; the first one is the default.
+var LookRates = []string{"on", "off", "fast"}
+
+// lineGaps is the mean time between two looks, by LookRates; 0: there are none.
+var lineGaps = [...]time.Duration{lookAtLines, 0, lookAtLines / 5}
+
+// SetLooks says how often lines are looked for, by one of LookRates. It may be called from any goroutine.
+func (b *Bridge) SetLooks(rate string) {
+	b.lines.rate.Store(int32(max(0, slices.Index(LookRates, rate))))
+}
+
+// Looks returns which of LookRates is in force.
+func (b *Bridge) Looks() string { return LookRates[b.lines.rate.Load()] }
 
 // How often a thread is looked at, on average, and at most how many lines of a segment are kept.
 const (
@@ -123,7 +139,12 @@ func (l *lines) run(quit chan struct{}) error {
 		case <-quit:
 			return nil
 		case <-due.C:
-			due.Reset(time.Duration((0.5 + rand.Float64()) * float64(lookAtLines)))
+		}
+		every := lineGaps[l.rate.Load()]
+		due.Reset(time.Duration((0.5 + rand.Float64()) * float64(cmp.Or(every, lookAtLines))))
+		if every == 0 {
+			clear(last) // no line has the time until the next look
+			continue
 		}
 		l.mu.Lock()
 		threads := l.threads

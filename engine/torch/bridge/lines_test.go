@@ -106,3 +106,17 @@ func TestNext(t *testing.T) {
 		t.Error("there is no thread")
 	}
 }
+
+// TestLookRates: off looks at nothing, and what passes meanwhile is charged to no line; fast looks more often.
+func TestLookRates(t *testing.T) {
+	b := &Bridge{}
+	if b.Looks() != "on" || len(LookRates) != len(lineGaps) {
+		t.Errorf("by default lines are %s", b.Looks())
+	}
+	if b.SetLooks("fast"); lineGaps[b.lines.rate.Load()] >= lookAtLines {
+		t.Error("fast is not faster")
+	}
+	if b.SetLooks("off"); b.Looks() != "off" || lineGaps[b.lines.rate.Load()] != 0 {
+		t.Error("off looks")
+	}
+}
