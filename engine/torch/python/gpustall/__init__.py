@@ -1,11 +1,13 @@
 """gpustall in a PyTorch training. A script with DataLoaders needs nothing of this: they are watched by themselves.
-watch and step are for loops without a DataLoader:
+watch, step and data are for loops without a DataLoader:
 
     for batch in gpustall.watch(batches):   # the time between two batches is a step
         train(batch)
 
     while True:                             # without an iterable, the loop says where a step ends
-        train()
+        with gpustall.data():               # and what makes its batch
+            batch = get_batch()
+        train(batch)
         gpustall.step()
 """
 
@@ -22,3 +24,10 @@ def step(samples=0):
     from gpustall import manual
 
     manual.step(samples)
+
+
+def data(name=None):
+    """Says that what runs within it makes or waits for a batch, in a loop of gpustall.step: with gpustall.data(): ... The name is not used yet."""
+    from gpustall import manual
+
+    return manual.Data()

@@ -1,9 +1,9 @@
-"""Loops without a DataLoader, which say where their steps are: gpustall.watch and gpustall.step."""
+"""Loops without a DataLoader, which say where their steps are: gpustall.watch, gpustall.step and gpustall.data."""
 
 import threading
 from typing import Any
 
-from gpustall import batches, loaders, loops, process, steps
+from gpustall import batches, loaders, loops, parts, process, ring, steps
 
 now = process.now
 
@@ -47,7 +47,7 @@ def watch(iterable, name=None):
     return _items(steps.Watch(_Loose(name or type(iterable).__name__), process.current().iteration()), iterable)
 
 
-def _items(mine, iterable):
+def _items(mine, iterable, now=now):  # now: a generator may be let go when this module's names are gone
     items: Any = None
 
     def following():
@@ -82,6 +82,11 @@ class _Within(Exception):
 
 _stepped = threading.local()
 
+ALONE = (
+    "gpustall.step() alone does not tell what a step waits for: outside of backward passes and optimizers its time reads unknown;"
+    " 'with gpustall.data():' around what makes a batch shows the wait for it"
+)
+
 
 def step(samples=0):
     """Ends a step of a loop without an iterable. Within a step of a DataLoader or of watch it does nothing."""
@@ -97,4 +102,70 @@ def step(samples=0):
         mine.plan.size = lambda data: data
         mine.begun = float("inf")  # each is a step
         mine.gone = lambda: True  # as soon as the loop takes its batches elsewhere
+        if "data" not in _stepped.__dict__:
+            loop.record = _known(loop.record, mine.iteration)
+            process.current().tell("note", level="warn", text=ALONE)
     mine.next(lambda: samples)
+    loop.stands = 1  # each part is timed
+
+
+def _known(record, iteration):
+    """Returns a record for steps of that iteration: only the parts of one are computation, the rest is not known."""
+
+    def only(kind, start, end, of=0, *rest, **more):
+        if of == iteration and not _stepped.__dict__.get("data"):
+            if kind == ring.BODY:
+                start, rest = end, rest[:6]  # without what the thread used from its start on
+            elif kind in (ring.BACKWARD, ring.OPTIMIZER):
+                round, batch, step = rest[:3]
+                record(ring.BODY, start, end, of, round, batch, step, -1, 0, ring.TRAIN)
+        record(kind, start, end, of, *rest, **more)
+
+    return only
+
+
+class Data:
+    """A wait for data within a step that gpustall.step ends."""
+
+    def __enter__(self):
+        self.entry = None
+        if not process.FOLDER:
+            return
+        try:
+            mine, loop = _stepped.__dict__.get("watch"), loops.current()
+            if loop.loading:  # it is within another one
+                return
+            if mine is None or not loop.open or loop.open[-1][0] is not mine:
+                _stepped.data = True
+                return
+            self.loop, self.entry, self.start, self.usage = loop, loop.open[-1], now(), loop.usage.read()
+            parts.settle(loop)
+            loop.stop(self.start, False, usage=self.usage if loop.used is not None else None)
+            _stepped.data = True  # from here on, the rest is known not to be data
+            if loop.device is not None:
+                loop.device.ends(self.entry[1], goes_on=True)
+            loop.loading = True  # a DataLoader that is used here has no steps of its own
+        except Exception as error:
+            process.complain("gpustall.data() is not watched", error)
+
+    def __exit__(self, *_):
+        entry, self.entry = self.entry, None
+        if entry is None:
+            return
+        try:
+            loop, end = self.loop, now()
+            loop.loading = False
+            if not loop.open or loop.open[-1] is not entry:
+                return
+            usage = loop.usage.read()
+            waited = max(0, loop.usage.split(self.usage, usage)[1])
+            made = _stepped.__dict__.get("made")
+            if made is None:  # what it makes is a batch of its own, which joins the step
+                made = _stepped.made = [process.current().iteration(), 0]
+            loop.record(ring.NEXT, self.start, end, made[0], 0, made[1], entry[1], -1, 0, ring.TRAIN, loop.state.samples, waited)
+            made[1] += 1
+            entry[2], loop.used = end, usage
+            if loop.device is not None:
+                loop.device.begins(step)
+        except Exception as error:
+            process.complain("gpustall.data() is not watched", error)

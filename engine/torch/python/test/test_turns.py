@@ -200,6 +200,36 @@ class TurnsTest(unittest.TestCase):
         self.assertEqual([m["dataset"] for m in self.told("moved")], ["list", "Numbers", "gpustall.step", "Numbers"])
         self.assertEqual([m["text"] for m in self.told("note") if "no more" in m["text"]], [])
 
+    def test_what_step_alone_tells(self):
+        """Without data(), only backward passes and optimizers of a step of gpustall.step are known to be computation.
+        With it, the rest is computation too."""
+        self.addCleanup(parts.here.__dict__.clear)
+        self.addCleanup(manual._stepped.__dict__.clear)
+
+        def times(kind, steps):
+            return sum(s["end"] - s["start"] for s in self.spans(kind) if s["step"] in steps) / 1e9
+
+        manual.step(2)
+        for wait in (lambda: time.sleep(0.05),) * 2:
+            wait()
+            self.learn(torch.ones(2, 4))
+            manual.step(2)
+        first = {s["step"] for s in self.spans(ring.BODY)}
+        self.assertEqual(len(first), 2)
+        self.assertLess(times(ring.BODY, first), 0.05)
+        self.assertGreater(times(ring.BODY, first), 0)
+        self.assertEqual(len([m for m in self.told("note") if m["text"] == manual.ALONE]), 1)
+        for _ in range(3):
+            with manual.Data(), manual.Data():
+                time.sleep(0.05)
+                list(DataLoader(Numbers(4), batch_size=2))
+            time.sleep(0.02)
+            manual.step(2)
+        later = {s["step"] for s in self.spans(ring.BODY)} - first
+        self.assertEqual(len(later), 3)
+        self.assertGreater(times(ring.NEXT, later), 0.15)
+        self.assertGreater(times(ring.BODY, later), 0.06)
+
     def untried(self):
         """Workers are there at the next batch: none is tried first."""
         for name, answer in ("proven", True), ("probing", False):
