@@ -85,6 +85,8 @@ func TestStarvedDevice(t *testing.T) {
 		{"starved by ourselves", nil, 50, 0, "host-bound", "compute is 2.0 times slower", "a host with more cores"},
 		{"little lost to data", map[trace.Cause]int64{trace.CauseWorkers: 8}, 80, 75, "host-bound", "compute is 5.0 times slower", "stop the other processes"},
 		{"more lost to data", map[trace.Cause]int64{trace.CauseRead: 60}, 40, 0, "input-bound", "compute is 1.7 times slower", "no knob helps"},
+		{"data on a crowded host", map[trace.Cause]int64{trace.CauseRead: 35}, 80, 75, "input-bound", "the device waits for data 35.0 % of the time, nearly all of it for reading (35.0 %); compute is 5.0 times slower because its threads wait for a core 80.0 % of the time; other processes use ~3.0 of the 4 cores", ""},
+		{"as much, by ourselves", map[trace.Cause]int64{trace.CauseRead: 35}, 80, 0, "host-bound", "compute is 5.0 times slower", ""},
 		{"late threads", map[trace.Cause]int64{trace.CauseHost: 12}, 0, 0, "host-bound", "the device waits for a thread of the host that has no core 12.0 % of the time; 20 steps", "a host with more cores"},
 	} {
 		s := uniform(20, c.stalls, set("num_workers", "1"))

@@ -88,7 +88,7 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats,
 	c := newSituation(s, t, rows, trials)
 	c.time.settling, v.Epochs = settling, settling.judged()
 	v.Starved, v.Queue = c.host.starved, c.loader.queue()
-	v.classify(&c.time.Breakdown)
+	v.classify(&c.time.Breakdown, c.host.Crowded())
 	if f, ok := launching(c); ok && (v.Group == trace.GroupNone || f.Share > v.Share) {
 		v.Group, v.Class, v.Share, v.Dominant, v.Moderate = trace.GroupLaunch, trace.GroupLaunch.Info().Class, f.Share, trace.CauseLaunch, false
 	}
@@ -104,10 +104,11 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats,
 	return v, c
 }
 
-// classify chooses the group of causes that costs most. Groups of one class count together.
-func (v *Verdict) classify(b *attribution.Breakdown) {
+// classify chooses the group of causes that costs most. Groups of one class count together. On a
+// crowded host a wait for data that is high goes before the lack of cores: others cause that one.
+func (v *Verdict) classify(b *attribution.Breakdown, crowded bool) {
 	v.Class, v.Share = DeviceBound, b.Utilisation()
-	best := moderate
+	best, data := moderate, 0.0
 	for g := range trace.NumGroups {
 		class := g.Info().Class
 		if class == "" {
@@ -125,9 +126,16 @@ func (v *Verdict) classify(b *attribution.Breakdown) {
 		if g == trace.GroupCommunication && b.Of(lost) <= muchCommunication {
 			continue
 		}
-		if share := b.Of(lost); share >= best {
+		share := b.Of(lost)
+		if g == trace.GroupData {
+			data = share
+		}
+		if share >= best {
 			best, v.Group, v.Class, v.Share = share, g, class, share
 		}
+	}
+	if crowded && v.Group == trace.GroupHost && data >= high {
+		v.Group, v.Class, v.Share = trace.GroupData, trace.GroupData.Info().Class, data
 	}
 	if v.Group == trace.GroupNone {
 		return
@@ -206,6 +214,9 @@ func (v *Verdict) describe(s *situation) {
 	}
 	if v.Group != trace.GroupHost && v.Starved >= moderate {
 		t.WriteString("; " + s.host.slowed())
+		if v.Group == trace.GroupData && s.host.Crowded() {
+			t.WriteString("; " + s.host.String())
+		}
 	}
 	switch queue {
 	case "":
