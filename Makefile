@@ -2,6 +2,7 @@
 # make run    the screen on real training
 # make install PREFIX=DIR   binary, completions and man pages under DIR (/usr/local)
 # make wheel  a wheel for pip install, under dist/; make test-wheel installs and tries it (Python with pip)
+# make dist   archives, deb, rpm, formula, SBOM and checksums as well (minutes; the same)
 # make quick  vet, imports, guards and what changed, in about a minute
 # make test   everything that can be tested on this machine
 # make bench  the benchmarks
@@ -43,7 +44,7 @@ all: bin/gpustall
 
 .PHONY: bin/gpustall
 bin/gpustall: $(BUILD)/libcuda.a
-	$(CUDA_ENV) $(GO) build -tags cuda -ldflags '-s -w $(LDFLAGS)' -o $@ .
+	@$(CUDA_ENV) GO=$(GO) OUTPUT=$@ .ci/progress -tags cuda -ldflags '-s -w $(LDFLAGS)' .
 
 $(BUILD)/libcuda.a: $(SHIM_FILES) | $(BUILD)
 	gcc -O2 -fPIC -std=gnu11 -Wall -I$(SHIM) -c $(SHIM)/shim.c -o $(BUILD)/shim.o

@@ -3,6 +3,7 @@
 
 # make wheel       dist/gpustall-VERSION-py3-none-manylinux_2_28_x86_64.whl
 # make test-wheel  installs it in a fresh environment and runs a training under it
+# make dist        archives, deb, rpm, the wheel, a formula, an SBOM and checksums (minutes); needs no root
 
 PACKAGING   := $(CURDIR)/packaging
 TOOLS       := $(CURDIR)/.cache/packaging
@@ -40,9 +41,29 @@ WHEEL = dist/gpustall-$(PY_RELEASE)-py3-none-$(PLATFORM).whl
 
 # auditwheel fails where the binary needs more of a system than the wheel's name says.
 wheel: $(DIST_BUILD)/linux_amd64/gpustall
+	rm -f dist/gpustall-*.whl
 	cd $(PACKAGING)/wheel && GPUSTALL_VERSION=$(PY_RELEASE) GPUSTALL_PLATFORM=$(PLATFORM) GPUSTALL_BINARY=$< \
 	  $(TOOLS)/bin/hatchling build -t wheel -d $(CURDIR)/dist
 	PATH=$(TOOLS)/bin:$$PATH auditwheel repair --plat $(PLATFORM) --only-plat -w $(DIST_BUILD)/audited $(WHEEL)
 
 test-wheel: wheel
 	$(PACKAGING)/test-wheel.sh $(WHEEL)
+
+# Without cgo: the CPU device's kernels in Go, no CUDA device, no NVML, image decoders in Go.
+$(DIST_BUILD)/linux_arm64/gpustall:
+	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 \
+	  $(GO) build -ldflags '-s -w -X main.version=$(RELEASE)' -o $@ .
+.PHONY: $(DIST_BUILD)/linux_arm64/gpustall
+
+# nfpm and cyclonedx-gomod, from a module of their own.
+$(TOOLS)-go/nfpm: $(PACKAGING)/tools/go.mod $(PACKAGING)/tools/go.sum
+	mkdir -p $(@D)
+	cd $(PACKAGING)/tools && $(GO) build -o $(@D)/ tool
+	touch $@
+
+# A release's folder of archives, for the formula.
+URL ?= https://example.invalid/gpustall/$(RELEASE)
+
+.PHONY: dist test-dist
+dist: wheel $(DIST_BUILD)/linux_arm64/gpustall $(TOOLS)-go/nfpm
+	PATH=$(TOOLS)-go:$(TOOLS)/bin:$$PATH VERSION=$(RELEASE) URL=$(URL) $(PACKAGING)/dist.sh $(DIST_BUILD) dist
