@@ -78,7 +78,7 @@ is measured how, and what is not.`,
 	fs.Float64Var(&o.interval, "interval", 10, "seconds between progress lines, 0.05 to 3600")
 	flags.AddRate(fs, &o.gpuRate)
 	fs.StringVar(&o.session, "session", "", "file to write the session to (default: in the state directory)")
-	fs.StringVar(&looks, "lines", bridge.LookRates[0], "how often lines of code are looked for: "+knob.Choice(bridge.LookRates)+" (on: 20 times a second, fast: 100)")
+	fs.StringVar(&looks, "lines", bridge.LookRates[0], "how often lines of code are looked for, `RATE`: "+knob.Choice(bridge.LookRates)+" (on: 20 times a second, fast: 100)")
 	o.addScreen(fs)
 	return cmd
 }
