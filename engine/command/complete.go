@@ -67,7 +67,7 @@ func complete(cmd *cobra.Command) {
 			}
 		})
 		switch c.Name() {
-		case "report", "replay":
+		case "report", "view":
 			c.ValidArgsFunction = completeSession
 		case "run", "tune", "sessions", "doctor", "sweep", "lab":
 			c.ValidArgsFunction = cobra.NoFileCompletions

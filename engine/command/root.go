@@ -65,7 +65,7 @@ no knob helps, a story shows how a bottleneck is found, fixed and proved;
 	o.keep.add(root.Flags())
 	o.addScreen(root.Flags())
 	root.AddCommand(
-		newRun(version), newReplay(version), newReport(version), newImport(version), newTorch(version), newCompare(), sweepcmd.New(version),
+		newRun(version), newView(version), newReport(version), newImport(version), newTorch(version), newCompare(), sweepcmd.New(version),
 		newTune(version), newLab(version), newSessions(),
 		datacmd.New(), newDoctor(version), newMan(), newTryKernels(),
 	)

@@ -1,0 +1,64 @@
+package command
+
+import (
+	"os"
+
+	"dev.gpustall/engine/command/cli"
+	"dev.gpustall/engine/command/flags"
+	"dev.gpustall/engine/report"
+	"dev.gpustall/engine/trace/store"
+	"dev.gpustall/tui"
+	"github.com/spf13/cobra"
+)
+
+func newView(version string) *cobra.Command {
+	o := newOptions(version)
+	cmd := &cobra.Command{
+		Use:     "view SESSION",
+		Aliases: []string{"replay"},
+		Short:   "Open the screen from a session file, live while it is being written",
+		Long: `Open the screen from a session: a file, a name that gpustall sessions lists, or latest.
+
+The session of a run that another gpustall watches is shown live: its file is read again
+once a second, and less often where it is long. Knobs are read-only, and q leaves the run
+alone. Of a run that has ended the screen is a replay.
+
+View a live session on the machine that writes it. The file's locks need memory that both
+processes share, which NFS does not offer: from elsewhere, ssh -t HOST gpustall view SESSION.`,
+		Args:    flags.Exactly(1, "one session"),
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.check(cmd) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path, err := findSession(args[0])
+			if err != nil {
+				return err
+			}
+			f, err := store.Follow(path)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			s, live := f.Session(), f.Running()
+			if !drawable() {
+				complain(os.Stderr, s)
+				return report.Markdown(os.Stdout, all(s), report.Options{Session: path})
+			}
+			restore := restorer()
+			ctx, got, stop := cli.UntilSignal(cmd.Context(), restore)
+			defer stop()
+			defer cli.RestoreAtPanic(restore)
+			meta := s.Meta()
+			shown := tui.Options{
+				Source: f, FPS: o.fps, ASCII: o.ascii, NoColor: o.noColor, Theme: o.theme, Replay: !live,
+				Lines: meta.Watched(), Ranks: len(s.Snapshot(0, 0).Ranks(0, s.Now())) > 1,
+				Export: func() (string, error) { return exportReport(f, baseName(path), path) },
+			}
+			if !live { // the next reading of a live one would undo the choice
+				shown.Baseline = s.SetBaseline
+			}
+			err = show(ctx, restore, shown)
+			return ended(nil, err, got())
+		},
+	}
+	o.addScreen(cmd.Flags())
+	return cmd
+}
