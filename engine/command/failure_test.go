@@ -90,7 +90,7 @@ func TestFailures(t *testing.T) {
 		{"a value of the flag alone", "set", `autotune="maybe"`, "on, off, again or known", 2, []string{"run", "--autotune", "maybe"}},
 		{"a bottleneck", "set", `inject="gpu=1ms"`, "read, cpu or straggler", 2, []string{"run", "--inject", "gpu=1ms"}},
 		{"a switch's value behind a space", "read", `"off"`, "--pin-memory=off", 2, []string{"run", "--pin-memory", "off"}},
-		{"a command", "find command", `"trian"`, "replay, report, run", 2, []string{"trian"}},
+		{"a command", "find command", `"trian"`, "report, run, sessions", 2, []string{"trian"}},
 		{"a shell", "complete for", `"tcsh"`, "bash, zsh, fish", 2, []string{"completion", "tcsh"}},
 		{"no argument", "run", "gpustall report", "name one session", 2, []string{"report"}},
 		{"a session that is none", "open session", text, "pass a file that a run wrote", 1, []string{"report", text}},
