@@ -80,8 +80,26 @@ func importTrace(ctx context.Context, path, file, version string, asJSON bool) e
 	return cli.Say(os.Stdout, "%ssession  %s\nread it  gpustall report %[3]s, or gpustall replay %[3]s\n", sum.Text(), file, called)
 }
 
-// readTrace imports the trace at path, or standard input.
+// readTrace is openTrace, and ends with ctx even where the file does not answer: a pipe that nobody
+// writes to, or a network's file system. The process ends then, and the blocked read with it.
 func readTrace(ctx context.Context, path string) (*trace.Snapshot, error) {
+	var snap *trace.Snapshot
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		snap, err = openTrace(ctx, path)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return snap, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// openTrace imports the trace at path, or standard input.
+func openTrace(ctx context.Context, path string) (*trace.Snapshot, error) {
 	var in io.ReadCloser = os.Stdin
 	name := "standard input"
 	if path != "-" {

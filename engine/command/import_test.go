@@ -1,10 +1,14 @@
 package command
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // TestImport: a real trace becomes a session that all readers take, and whose verdict is true.
@@ -59,6 +63,25 @@ func TestImportFails(t *testing.T) {
 	if list, _ := filepath.Glob(filepath.Join(state, "gpustall", "sessions", "*")); len(list) > 0 {
 		t.Errorf("it left %v", list)
 	}
+}
+
+// TestImportBlocked: a pipe that nobody writes to does not hold up the end.
+func TestImportBlocked(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if _, err := readTrace(ctx, pipe); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 5*time.Second {
+		t.Errorf("after %v: %v", time.Since(began), err)
+	}
+	w, err := os.OpenFile(pipe, os.O_WRONLY, 0) // lets the blocked read end
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = w.Close()
 }
 
 func TestTraceName(t *testing.T) {

@@ -14,16 +14,15 @@ type account struct {
 	roles [trace.NumRoles]ranges // no two overlap
 
 	// The activities behind the roles, for lanes. They may overlap.
-	copies  ranges        // to the device
-	back    ranges        // copies to the host
-	inside  ranges        // within a device's memory
-	across  ranges        // to another device
-	loads   ranges        // the training loop was in the DataLoader
-	host    ranges        // the host ran an operator or a call of the runtime
-	syncs   ranges        // such a call waited for the device
-	copying ranges        // such a call copied to the device
-	works   ranges        // the host ran an operator other than communication and its wrappers
-	sent    []deviceEvent // copies to the device, by start
+	copies ranges        // to the device
+	back   ranges        // copies to the host
+	inside ranges        // within a device's memory
+	across ranges        // to another device
+	loads  ranges        // the training loop was in the DataLoader
+	host   ranges        // the host ran an operator or a call of the runtime
+	syncs  ranges        // such a call waited for the device
+	works  ranges        // the host ran an operator other than communication and its wrappers
+	sent   []deviceEvent // copies to the device, by start
 }
 
 func (r *recording) account(steps []window) *account {
@@ -48,14 +47,11 @@ func (r *recording) account(steps []window) *account {
 		}
 	}
 	slices.SortFunc(a.sent, func(a, b deviceEvent) int { return cmp.Compare(a.start, b.start) })
-	var syncs, copying pile
+	var syncs pile
 	for _, c := range r.calls {
 		piles[trace.RoleRuntime].add(c.span)
-		switch c.does {
-		case waits:
+		if c.does == waits {
 			syncs.add(c.span)
-		case copies:
-			copying.add(c.span)
 		}
 	}
 	for _, s := range r.comms.ranges() {
@@ -75,7 +71,7 @@ func (r *recording) account(steps []window) *account {
 	a.roles[trace.RoleOther] = left
 	a.copies, a.back, a.inside, a.across = ways[toDevice].ranges(), ways[toHost].ranges(), ways[within].ranges(), ways[peer].ranges()
 	a.host = merged(slices.Concat(piles[trace.RoleRuntime].spans, piles[trace.RoleCPU].spans))
-	a.syncs, a.copying = syncs.ranges(), copying.ranges()
+	a.syncs = syncs.ranges()
 	a.works = piles[trace.RoleCPU].ranges().without(r.wrapping.ranges())
 	return a
 }

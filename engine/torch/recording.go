@@ -49,7 +49,6 @@ type doing uint8
 
 const (
 	launches doing = iota // or any other call
-	copies                // to the device
 	waits
 )
 
@@ -62,13 +61,11 @@ func doingOf(name []byte) doing {
 	return launches
 }
 
-// wayDone returns the purpose of a call that copies in a direction. A copy of a result to the host, as
-// by tensor.item(), lasts until all work behind the result has run.
-func wayDone(w way) doing {
-	switch w {
-	case toDevice:
-		return copies
-	case toHost:
+// copying returns the purpose of a call that copies in a direction. A copy of a result to the host, as
+// by tensor.item(), lasts until all work behind the result has run. One to the device that takes longer
+// than a launch waits, too: the copy's own time is on record on the device.
+func (c *call) copying(w way) doing {
+	if w == toHost || w == toDevice && c.length() > launchDelay {
 		return waits
 	}
 	return launches
@@ -296,7 +293,7 @@ func (r *recording) finish() error {
 		c := &r.calls[i]
 		if of := r.launchedBy(c.correlation); len(of) > 0 && c.correlation != absent {
 			if d := &r.device[of[0]]; d.kind == kindMemcpy {
-				c.does = wayDone(d.way)
+				c.does = c.copying(d.way)
 			}
 		}
 	}

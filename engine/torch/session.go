@@ -154,11 +154,9 @@ func (b *builder) parts(w span) []part {
 	back := copied.and(b.back.within(w))
 	runtime := in(trace.RoleRuntime)
 	syncs := runtime.and(b.syncs.within(w))
-	runtime = runtime.without(syncs)
-	copying := runtime.and(b.copying.within(w))
 	return append(out,
 		part{trace.CauseCommunication, across}, part{trace.CauseSync, back}, part{trace.CauseCopy, copied.without(back)}, part{trace.CauseCopy, in(trace.RoleMemset)},
-		part{trace.CauseSync, syncs}, part{trace.CauseCopy, copying}, part{trace.CauseLaunch, runtime.without(copying)},
+		part{trace.CauseSync, syncs}, part{trace.CauseLaunch, runtime.without(syncs)},
 		part{trace.CauseLaunch, in(trace.RoleCPU)})
 }
 

@@ -292,27 +292,27 @@ func TestMemory(t *testing.T) {
 // and what a call of the runtime waits for is told by what it copied.
 func TestCopies(t *testing.T) {
 	copied := func(name string, at, start, dur, n int) string {
-		return x("cuda_runtime", "cudaMemcpyAsync", fmt.Sprint(at), "30", fmt.Sprintf(`"correlation":%d`, n)) + "," +
+		return x("cuda_runtime", "cudaMemcpyAsync", fmt.Sprint(at), "40", fmt.Sprintf(`"correlation":%d`, n)) + "," +
 			x("gpu_memcpy", "Memcpy "+name, fmt.Sprint(start), fmt.Sprint(dur), fmt.Sprintf(`"bytes":64,"device":0,"correlation":%d`, n))
 	}
 	for _, c := range []struct {
 		name                             string
 		busy, copy, sync, launch, others int64 // us
 	}{
-		{"HtoD (Pageable -> Device)", 0, 40, 0, 0, 0},
-		{"M2D (Host -> Device)", 0, 40, 0, 0, 0},
-		{"DtoH (Device -> Pageable)", 0, 0, 40, 0, 0},
-		{"D2M (Device -> Host)", 0, 0, 40, 0, 0},
-		{"DtoD (Device -> Device)", 10, 0, 0, 30, 0},
-		{"PtoP (Device -> Device)", 0, 0, 0, 30, 10},
+		{"HtoD (Pageable -> Device)", 0, 10, 40, 0, 0},
+		{"M2D (Host -> Device)", 0, 10, 40, 0, 0},
+		{"DtoH (Device -> Pageable)", 0, 0, 50, 0, 0},
+		{"D2M (Device -> Host)", 0, 0, 50, 0, 0},
+		{"DtoD (Device -> Device)", 10, 0, 0, 40, 0},
+		{"PtoP (Device -> Device)", 0, 0, 0, 40, 10},
 	} {
-		s := importText(t, x("cpu_op", "ProfilerStep#1", "0", "100", ""), copied(c.name, 20, 50, 10, 1))
+		s := importText(t, x("cpu_op", "ProfilerStep#1", "0", "100", ""), copied(c.name, 10, 50, 10, 1))
 		st := &s.Recent[0]
 		got := [5]int64{st.Busy, st.Stall[trace.CauseCopy], st.Stall[trace.CauseSync], st.Stall[trace.CauseLaunch], st.Stall[trace.CauseCommunication]}
 		if want := [5]int64{c.busy * 1000, c.copy * 1000, c.sync * 1000, c.launch * 1000, c.others * 1000}; got != want {
 			t.Errorf("%s: %v, want %v", c.name, got, want)
 		}
-		if got := us(&s.Meta.Profile.Steps[0]); got[trace.RoleMemcpy] != 10 || got[trace.RoleRuntime] != 30 {
+		if got := us(&s.Meta.Profile.Steps[0]); got[trace.RoleMemcpy] != 10 || got[trace.RoleRuntime] != 40 {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}
