@@ -111,6 +111,33 @@ func (f *failure) Is(target error) bool {
 	return false
 }
 
+// mends says what mends the errors that a store has a code of its own for.
+var mends = map[string]string{
+	"ExpiredToken":                       renew,
+	"TokenRefreshRequired":               renew,
+	"InvalidToken":                       "AWS_SESSION_TOKEN does not belong to the access key: set all three of one login, or leave the token out",
+	"InvalidAccessKeyId":                 "the store does not know this access key: check AWS_ACCESS_KEY_ID, and AWS_ENDPOINT_URL where it is not of AWS",
+	"SignatureDoesNotMatch":              "the secret key does not fit the access key: check AWS_SECRET_ACCESS_KEY",
+	"RequestTimeTooSkewed":               "this machine's clock is wrong: set it",
+	"PermanentRedirect":                  region,
+	"AuthorizationHeaderMalformed":       region,
+	"IllegalLocationConstraintException": region,
+	"AccountIsDisabled":                  "the account is disabled: ask who owns it",
+	"NoSuchBucket":                       "check the bucket's name, and AWS_ENDPOINT_URL where it is not of AWS",
+	"ContainerNotFound":                  "check the account's and the container's name",
+	"InvalidObjectState":                 "the object is in an archive: restore it first",
+	"BlobArchived":                       "the blob is in the archive tier: rehydrate it first",
+	"RequestLimitExceeded":               slower,
+	"SlowDown":                           slower,
+	"ServerBusy":                         slower,
+}
+
+const (
+	renew  = "the login has expired: log in again (aws sso login), or set a new AWS_SESSION_TOKEN with its keys"
+	region = "the bucket is in another region: set AWS_REGION to its own, which aws s3api get-bucket-location tells"
+	slower = "the store is busy or asks for fewer requests: lower num_workers or reads_in_flight, or read larger objects"
+)
+
 // ErrChanged is wrapped by the error of reading an object that has changed since it was opened.
 var ErrChanged = errors.New("it has changed since the run began")
 
@@ -225,6 +252,13 @@ func given(behind string, err error, op, where string) error {
 		reason, hint = ErrChanged.Error(), "start again"
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 		hint = ""
+	}
+	if f, ok := errors.AsType[*failure](err); ok {
+		if mend := mends[f.code]; mend != "" {
+			reason, hint = err.Error(), mend
+		} else if f.status == http.StatusTooManyRequests || f.status == http.StatusServiceUnavailable {
+			hint = slower
+		}
 	}
 	return errs.New(op, where, reason+behind, hint).Because(err)
 }

@@ -77,9 +77,27 @@ func (*s3Store) known(err error) error {
 func (s *s3Store) head(ctx context.Context, key string) (Entry, error) {
 	out, err := s.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: s.bucket, Key: &key})
 	if err != nil {
-		return Entry{}, s.known(err)
+		return Entry{}, s.told(ctx, key, s.known(err))
 	}
 	return Entry{Size: aws.ToInt64(out.ContentLength), Changed: aws.ToTime(out.LastModified), Version: aws.ToString(out.ETag)}, nil
+}
+
+// told returns the error of a HEAD with the store's own code. The answer to a HEAD has no body, so
+// its error only has the status in words; that of a GET has the code.
+func (s *s3Store) told(ctx context.Context, key string, err error) error {
+	f, ok := errors.AsType[*failure](err)
+	if !ok || f.status >= 500 || f.status == http.StatusNotFound {
+		return err
+	}
+	body, again := s.get(ctx, key, 0, 1, "")
+	if again == nil {
+		_ = body.Close() // it is not read
+		return err
+	}
+	if g, ok := errors.AsType[*failure](again); ok && g.status == f.status {
+		return g
+	}
+	return err
 }
 
 func (s *s3Store) page(ctx context.Context, prefix, token string, flat bool) (entries []Entry, next string, err error) {

@@ -195,6 +195,35 @@ func faults(t *testing.T, s *sourcetest.Server, root string) {
 	})
 }
 
+// TestCodes: a store's own code is told, with what mends it, also for a HEAD, whose answer has none.
+func TestCodes(t *testing.T) {
+	s := sourcetest.NewS3(t)
+	f := files(t, source.Options{Retry: source.Retry{First: time.Millisecond}})
+	p := rootS3 + "/x"
+	for _, c := range []struct {
+		fault          sourcetest.Fault
+		opened, listed string // what the errors say; a HEAD of a busy store has no code
+		hint           string
+	}{
+		{sourcetest.Busy, "503", "503 SlowDown", "lower num_workers"},
+		{sourcetest.Expired, "400 ExpiredToken", "400 ExpiredToken", "log in again"},
+		{sourcetest.Elsewhere, "301 PermanentRedirect", "301 PermanentRedirect", "set AWS_REGION"},
+	} {
+		t.Run(c.listed, func(t *testing.T) {
+			s.Inject(func(int, *http.Request) (sourcetest.Fault, time.Duration) { return c.fault, 0 })
+			defer s.Inject(nil)
+			_, opened := f.Open(t.Context(), p)
+			_, listed := f.List(t.Context(), rootS3)
+			for i, err := range []error{opened, listed} {
+				want := []string{c.opened, c.listed}[i]
+				if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), c.hint) {
+					t.Errorf("%v does not say %q and %q", err, want, c.hint)
+				}
+			}
+		})
+	}
+}
+
 // TestChanged: all reads of an object are of one version.
 func TestChanged(t *testing.T) {
 	sourcetest.NewS3(t)

@@ -32,6 +32,8 @@ const (
 	Truncated       // the body ends in the middle
 	Silent          // the body stops in the middle, until the client goes
 	Lost            // done, and the connection is cut before the answer
+	Expired         // 400 ExpiredToken
+	Elsewhere       // 301 PermanentRedirect
 )
 
 // Server is a store on this machine: real HTTP, in memory.
@@ -144,8 +146,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch fault {
 	case Busy:
-		w.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = w.Write([]byte("<?xml version=\"1.0\"?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"))
+		refuse(w, http.StatusServiceUnavailable, "SlowDown", "Please reduce your request rate.")
+	case Expired:
+		refuse(w, http.StatusBadRequest, "ExpiredToken", "The provided token has expired.")
+	case Elsewhere:
+		refuse(w, http.StatusMovedPermanently, "PermanentRedirect", "The bucket must be addressed using the specified endpoint.")
 	case Reset:
 		panic(http.ErrAbortHandler)
 	case Lost:
@@ -160,6 +165,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		s.handler.ServeHTTP(w, r)
 	}
+}
+
+// refuse answers with an error. The answer to a HEAD has no body, so it has no code.
+func refuse(w http.ResponseWriter, status int, code, message string) {
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte("<?xml version=\"1.0\"?><Error><Code>" + code + "</Code><Message>" + message + "</Message></Error>"))
 }
 
 // half lets half of a body's first piece through.
