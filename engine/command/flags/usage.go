@@ -118,6 +118,21 @@ func width() int {
 	return max(60, min(w, 120))
 }
 
+// nearest returns the flag of a command whose name is most like the one given, as cobra finds the
+// command that a user meant; empty where none is alike.
+func nearest(cmd *cobra.Command, name string) string {
+	names := &cobra.Command{SuggestionsMinimumDistance: 2}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+		}
+	})
+	if like := names.SuggestionsFor(name); len(like) > 0 {
+		return like[0]
+	}
+	return ""
+}
+
 // ParseError says in our words what a flag takes.
 func ParseError(cmd *cobra.Command, err error) error {
 	lists := cmd.CommandPath() + " --help lists the flags and what they take"
@@ -132,7 +147,11 @@ func ParseError(cmd *cobra.Command, err error) error {
 		if missing.GetSpecifiedShortnames() != "" {
 			dashes = "-"
 		}
-		return errs.New("set", dashes+missing.GetSpecifiedName(), "there is no flag of that name", lists)
+		name := missing.GetSpecifiedName()
+		if meant := nearest(cmd, name); dashes == "--" && meant != "" {
+			lists = fmt.Sprintf("did you mean --%s? %s", meant, lists)
+		}
+		return errs.New("set", dashes+name, "there is no flag of that name", lists)
 	case errors.As(err, &empty):
 		return errs.New("set", "--"+empty.GetFlag().Name, "it needs a value", lists)
 	case !errors.As(err, &invalid):
