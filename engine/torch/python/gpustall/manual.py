@@ -166,6 +166,6 @@ class Data:
             made[1] += 1
             entry[2], loop.used = end, usage
             if loop.device is not None:
-                loop.device.begins(step)
+                loop.device.begins(entry[1])
         except Exception as error:
             process.complain("gpustall.data() is not watched", error)

@@ -10,7 +10,7 @@ import harness
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from gpustall import loaders, manual, parts, ring
+from gpustall import loaders, loops, manual, parts, ring
 
 LEARNS, LOOKS, NO_GRAD = range(3)  # what an epoch does with its batches
 
@@ -229,6 +229,20 @@ class TurnsTest(unittest.TestCase):
         self.assertEqual(len(later), 3)
         self.assertGreater(times(ring.NEXT, later), 0.15)
         self.assertGreater(times(ring.BODY, later), 0.06)
+
+    def test_data_on_a_device(self):
+        """The device's part of a step ends where data() begins, and goes on behind it as the same step."""
+        self.addCleanup(parts.here.__dict__.clear)
+        self.addCleanup(manual._stepped.__dict__.clear)
+        manual.step(2)
+        manual.step(2)
+        loop: Any = loops.current()
+        step = loop.open[-1][1]
+        loop.device = unittest.mock.Mock()
+        with manual.Data():
+            pass
+        loop.device.ends.assert_called_once_with(step, goes_on=True)
+        loop.device.begins.assert_called_once_with(step)
 
     def untried(self):
         """Workers are there at the next batch: none is tried first."""
