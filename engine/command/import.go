@@ -77,7 +77,7 @@ func importTrace(ctx context.Context, path, file, version string, asJSON bool) e
 	if asJSON {
 		return json.NewEncoder(os.Stdout).Encode(sum)
 	}
-	return cli.Say(os.Stdout, "%ssession  %s\nread it  gpustall report %[3]s, or gpustall replay %[3]s\n", sum.Text(), file, called)
+	return cli.Say(os.Stdout, "%ssession  %s\nread it  gpustall report %[3]s, or gpustall view %[3]s\n", sum.Text(), file, called)
 }
 
 // readTrace is openTrace, and ends with ctx even where the file does not answer: a pipe that nobody

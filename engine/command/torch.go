@@ -539,7 +539,7 @@ func (t *torchRun) onScreen(parent context.Context) error {
 	_ = cli.Say(os.Stderr, "%s", t.noTerminal())
 	_ = cli.Say(os.Stdout, "%s%s%s%-*s%s\n", sum.Text(), t.keep(), t.kept(), cli.LabelWidth, "output", t.log.Name())
 	if cli.Exists(t.recording.file) {
-		_ = cli.Say(os.Stdout, "again    gpustall replay %s\n", t.recording.id())
+		_ = cli.Say(os.Stdout, "again    gpustall view %s\n", t.recording.id())
 	}
 	return err
 }

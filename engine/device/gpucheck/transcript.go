@@ -47,7 +47,7 @@ func (c *check) keepTranscript(part string) string {
 // sessionBytes is the largest session file that is kept.
 const sessionBytes = 16 << 20
 
-// keepSession copies a run's session beside the JSON file, for gpustall replay and
+// keepSession copies a run's session beside the JSON file, for gpustall view and
 // report.
 func (c *check) keepSession(path, name string) string {
 	b, err := os.ReadFile(path)
