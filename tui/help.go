@@ -138,7 +138,7 @@ func (h *help) height(w int) int {
 	return n
 }
 
-const letterRows = 5
+const letterRows = 6
 
 // draw draws the help from the line scroll on.
 func (h *help) draw(c *canvas.Canvas, r canvas.Rectangle, scroll int) {

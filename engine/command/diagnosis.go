@@ -6,6 +6,7 @@ import (
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/lines"
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/command/cli"
@@ -67,7 +68,7 @@ func writeDiagnosis(w io.Writer, a *advice.Advice) error {
 	}
 	for i := range a.Lines {
 		c := &a.Lines[i]
-		if i == 5 || c.Lost < 0.05 {
+		if i == lines.Few || c.Lost < 0.05 {
 			break
 		}
 		if err := cli.Say(w, "%sline     %s: %s of the time\n", map[bool]string{true: "\n"}[i == 0], c.String(), units.Prose.Percent(c.Lost)); err != nil {

@@ -241,7 +241,7 @@ func (e *events) segments() error {
 		t := e.s.Tally(g.Index)
 		b := attribution.Breakdown{Totals: t.Steady}
 		for i, c := range lines.Of(e.s, g.Index, b.DataShare()) {
-			if i < 5 {
+			if i < lines.Few {
 				knobs["line "+itoa(int64(i+1))] = c.String() + " " + units.Prose.Percent(c.Lost) + " of the time"
 			}
 		}

@@ -339,6 +339,7 @@ func compareGPUs(p, q *trace.Profile) (rows [][]string) {
 	}
 	add(idleHost, p.ShareOf(g.Idle.Host), q.ShareOf(h.Idle.Host))
 	add(idleKernel, p.ShareOf(g.Idle.Kernel), q.ShareOf(h.Idle.Kernel))
+	add(idleCall, p.ShareOf(g.Idle.Call), q.ShareOf(h.Idle.Call))
 	add(idleOther, p.ShareOf(g.Idle.Other), q.ShareOf(h.Idle.Other))
 	return rows
 }

@@ -32,11 +32,8 @@ func newWhere(a *account) where {
 	return where{a.advice.Lines, a.rows[a.kept].Name()}
 }
 
-// The lines listed, and the share of the time from which one is.
-const (
-	listedLines = 15
-	listedFrom  = 0.005
-)
+// listedFrom is the share of the time from which a line is listed.
+const listedFrom = 0.005
 
 func (w where) write(d *markup.Document) {
 	rows := [][]string{{"line", ">of the time", "at", "source", "most of it in"}}
@@ -44,7 +41,7 @@ func (w where) write(d *markup.Document) {
 	for i := range w.lines {
 		c := &w.lines[i]
 		looks += c.Looks
-		if len(rows) > listedLines || c.Lost < listedFrom && c.Part < 0.05 {
+		if len(rows) > lines.Listed || c.Lost < listedFrom && c.Part < 0.05 {
 			continue
 		}
 		rows = append(rows, []string{c.Where(), units.Prose.Percent(c.Lost), string(c.At), cmp.Or(c.What(), "-"), cmp.Or(c.In, "-")})
@@ -164,7 +161,7 @@ func changedLines(sides [2]*Compared) (out []LineChange) {
 	slices.SortFunc(out, func(a, b LineChange) int {
 		return cmp.Or(cmp.Compare(math.Abs(b.Took[1]-b.Took[0]), math.Abs(a.Took[1]-a.Took[0])), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Source, b.Source))
 	})
-	return out[:min(len(out), listedLines)]
+	return out[:min(len(out), lines.Listed)]
 }
 
 // linesDiffer writes what each line takes on both sides; nothing where no side has lines.

@@ -19,6 +19,7 @@ const (
 	smEfficiency   = "est. SM efficiency"
 	occupancy      = "est. achieved occupancy"
 	idleHost       = "idle: launched late by the host"
+	idleCall       = "idle: in a call that waited"
 	idleKernel     = "idle: kernel after kernel"
 	idleOther      = "idle: else"
 )
@@ -51,7 +52,8 @@ func (p profile) write(d *markup.Document) {
 		"Utilisation is the time in which a kernel ran, of any kind.",
 		"Estimates are the profiler's, from the kernels' grids.",
 		"Idle is the time in which nothing ran at all: what ran next was launched only then (late),",
-		"or in time and began as soon as a kernel can (kernel after kernel), or waited for something else.")
+		"or by a call that had begun and waited, as a copy does; or in time and began as soon as a kernel can",
+		"(kernel after kernel), or waited for something else.")
 }
 
 // steps is the table of the step breakdown, in microseconds.
@@ -83,7 +85,7 @@ func (p profile) steps() [][]string {
 func (p profile) gpus() [][]string {
 	rows := [][]string{
 		{"over all steps"}, {gpuUtilisation}, {smEfficiency}, {occupancy}, {"memory allocated at most"},
-		{idleHost}, {idleKernel}, {idleOther},
+		{idleHost}, {idleCall}, {idleKernel}, {idleOther},
 	}
 	estimate := func(share *float64) string {
 		if share == nil {
@@ -105,7 +107,7 @@ func (p profile) gpus() [][]string {
 		}
 		for j, cell := range []string{
 			">GPU " + strconv.Itoa(g.ID), units.Prose.Percent(g.Utilisation), estimate(g.Efficiency), estimate(g.Occupancy), memory,
-			idle(g.Idle.Host), idle(g.Idle.Kernel), idle(g.Idle.Other),
+			idle(g.Idle.Host), idle(g.Idle.Call), idle(g.Idle.Kernel), idle(g.Idle.Other),
 		} {
 			rows[j] = append(rows[j], cell)
 		}

@@ -21,13 +21,24 @@ type account struct {
 	loads  ranges        // the training loop was in the DataLoader
 	host   ranges        // the host ran an operator or a call of the runtime
 	syncs  ranges        // such a call waited for the device
+	sends  ranges        // such a call copied to the device, and waited
+	blind  ranges        // parts of the last two, each longer than longWait, in which nothing is on record on any device
+	allocs ranges        // such a call allocated or freed memory
+	inits  ranges        // such a call made a context or loaded a module
 	works  ranges        // the host ran an operator other than communication and its wrappers
 	sent   []deviceEvent // copies to the device, by start
 }
 
+// longWait is how long, in ns, a call must wait for a device on which nothing ran before the trace is
+// taken to lack what did. Shorter waits are the device's own latency, or the host's.
+const longWait = 10_000_000
+
 func (r *recording) account(steps []window) *account {
 	var piles [trace.NumRoles]pile
 	var ways [peer + 1]pile
+	var calls [prepares + 1]pile
+	var ran pile
+	var waited []span
 	a := new(account)
 	for i := range r.device {
 		d := &r.device[i]
@@ -42,16 +53,17 @@ func (r *recording) account(steps []window) *account {
 			role = trace.RoleCommunication
 		}
 		piles[role].add(d.span)
+		ran.add(d.span)
 		if d.bytes > 0 {
 			a.sent = append(a.sent, *d)
 		}
 	}
 	slices.SortFunc(a.sent, func(a, b deviceEvent) int { return cmp.Compare(a.start, b.start) })
-	var syncs pile
 	for _, c := range r.calls {
 		piles[trace.RoleRuntime].add(c.span)
-		if c.does == waits {
-			syncs.add(c.span)
+		calls[c.does].add(c.span)
+		if (c.does == waits || c.does == sends) && c.length() > longWait {
+			waited = append(waited, c.span)
 		}
 	}
 	for _, s := range r.comms.ranges() {
@@ -71,7 +83,9 @@ func (r *recording) account(steps []window) *account {
 	a.roles[trace.RoleOther] = left
 	a.copies, a.back, a.inside, a.across = ways[toDevice].ranges(), ways[toHost].ranges(), ways[within].ranges(), ways[peer].ranges()
 	a.host = merged(slices.Concat(piles[trace.RoleRuntime].spans, piles[trace.RoleCPU].spans))
-	a.syncs = syncs.ranges()
+	a.sends, a.allocs, a.inits = calls[sends].ranges(), calls[allocates].ranges(), calls[prepares].ranges()
+	a.syncs = merged(slices.Concat(calls[waits].spans, a.sends))
+	a.blind = slices.DeleteFunc(merged(waited).without(ran.ranges()), func(s span) bool { return s.length() <= longWait })
 	a.works = piles[trace.RoleCPU].ranges().without(r.wrapping.ranges())
 	return a
 }

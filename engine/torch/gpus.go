@@ -18,7 +18,7 @@ const launchDelay = 30_000
 // idle time is that within the steps. The other figures are over all, the time from the first to the
 // last step, as in PyTorch's TensorBoard plugin.
 func (r *recording) profiled(all span, steps ranges) []trace.ProfiledGPU {
-	launched := r.launchTimes()
+	launched := r.launching()
 	slices.SortFunc(r.device, func(a, b deviceEvent) int {
 		return cmp.Or(cmp.Compare(a.device, b.device), cmp.Compare(a.start, b.start))
 	})
@@ -99,23 +99,26 @@ func occupancy(kernels []deviceEvent, all span) *float64 {
 	return &sum
 }
 
-// launchTimes returns a function that finds when the work of a correlation was launched.
-func (r *recording) launchTimes() func(correlation int64) (t int64, known bool) {
+// launching returns a function that finds the call that launched the work of a correlation; nil where
+// it is not on record.
+func (r *recording) launching() func(correlation int64) *call {
 	byNumber := slices.Clone(r.calls)
 	slices.SortStableFunc(byNumber, func(a, b call) int { return cmp.Compare(a.correlation, b.correlation) })
-	return func(correlation int64) (int64, bool) {
+	return func(correlation int64) *call {
 		i, ok := slices.BinarySearchFunc(byNumber, correlation, func(c call, n int64) int { return cmp.Compare(c.correlation, n) })
 		if !ok || correlation == absent {
-			return 0, false
+			return nil
 		}
-		return byNumber[i].start, true
+		return &byNumber[i]
 	}
 }
 
 // idle divides the time in which nothing ran on a GPU by its cause: the next work was launched late,
 // or it was launched in time. The classes are those of Holistic Trace Analysis
-// (breakdown_analysis.py), over all streams of the GPU together. events must be in order.
-func idle(events []deviceEvent, steps ranges, launched func(int64) (int64, bool)) (out trace.IdleTime) {
+// (breakdown_analysis.py), over all streams of the GPU together, but that its class "other" is two here:
+// a call that begins before the gap and waits, as a copy does, has not launched its work yet. events must
+// be in order.
+func idle(events []deviceEvent, steps ranges, launched func(int64) *call) (out trace.IdleTime) {
 	if len(steps) == 0 {
 		return out
 	}
@@ -124,12 +127,14 @@ func idle(events []deviceEvent, steps ranges, launched func(int64) (int64, bool)
 		d := &events[i]
 		gap := span{until, d.start}
 		if lost := steps.within(gap).length(); lost > 0 {
-			t, known := launched(d.correlation)
+			c := launched(d.correlation)
 			switch {
-			case known && t > gap.start:
+			case c != nil && c.start > gap.start:
 				out.Host += lost
-			case known && i > 0 && gap.length() <= launchDelay:
+			case c != nil && i > 0 && gap.length() <= launchDelay:
 				out.Kernel += lost
+			case c != nil && c.end >= d.start && c.length() > launchDelay:
+				out.Call += lost
 			default:
 				out.Other += lost
 			}

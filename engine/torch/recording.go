@@ -48,27 +48,58 @@ type call struct {
 type doing uint8
 
 const (
-	launches doing = iota // or any other call
-	waits
+	launches  doing = iota // or any other call
+	waits                  // for the device, or for results
+	sends                  // a copy to the device, and waits
+	allocates              // or frees
+	prepares
 )
 
+// purposes tell what a call is for by a part of its name, in lower case: the names are CUDA's, HIP's or
+// Level Zero's. The first that applies counts.
+var purposes = []struct {
+	part string
+	does doing
+}{
+	{"synchronize", waits},
+	{"alloc", allocates}, {"free", allocates}, {"memcreate", allocates}, {"memrelease", allocates}, {"memmap", allocates}, {"memunmap", allocates},
+	{"memsetaccess", allocates}, {"memaddressreserve", allocates}, {"hostregister", allocates}, {"hostunregister", allocates},
+	{"moduleload", prepares}, {"modulecreate", prepares}, {"modulegetfunction", prepares}, {"libraryload", prepares}, {"libraryget", prepares},
+	{"linkcreate", prepares}, {"linkadd", prepares}, {"linkcomplete", prepares}, {"registerfatbinary", prepares}, {"ctxcreate", prepares},
+	{"primaryctx", prepares}, {"cuinit", prepares}, {"hipinit", prepares}, {"enablepeeraccess", prepares}, {"ipcopen", prepares}, {"streamcreate", prepares},
+}
+
 // doingOf returns the purpose of a call by its name. That of a call that copies follows from the copy
-// (see finish).
+// (see purpose).
 func doingOf(name []byte) doing {
-	if bytes.Contains(name, []byte("Synchronize")) {
-		return waits
+	lower := bytes.ToLower(name)
+	for i := range purposes {
+		if bytes.Contains(lower, []byte(purposes[i].part)) {
+			return purposes[i].does
+		}
 	}
 	return launches
 }
 
-// copying returns the purpose of a call that copies in a direction. A copy of a result to the host, as
-// by tensor.item(), lasts until all work behind the result has run. One to the device that takes longer
-// than a launch waits, too: the copy's own time is on record on the device.
-func (c *call) copying(w way) doing {
-	if w == toHost || w == toDevice && c.length() > launchDelay {
+// firstCall is the length, in ns, from which the first launch of a kernel loads what it needs: a launch
+// takes some microseconds.
+const firstCall = 1_000_000
+
+// purpose returns the purpose of a call that began d, the first of its kernel or not. A copy of a result
+// to the host, as by tensor.item(), lasts until all work behind the result has run. One to the device
+// that takes longer than a launch waits, too: the copy's own time is on record on the device.
+func (c *call) purpose(d *deviceEvent, first bool) doing {
+	switch {
+	case d.kind == kindMemcpy && d.way == toHost:
 		return waits
+	case d.kind == kindMemcpy && d.way == toDevice && c.length() > launchDelay:
+		return sends
+	case d.kind == kindMemcpy:
+		return launches
+	case d.kind == kindKernel && first && c.does == launches && c.length() >= firstCall:
+		return prepares
 	}
-	return launches
+	return c.does
 }
 
 // hostStep is a step as the host saw it.
@@ -289,12 +320,13 @@ func (r *recording) finish() error {
 		d.communicates = d.communicates || d.external != absent && r.talking[d.external]
 	}
 	r.order = r.byCorrelation()
+	launched := map[int32]bool{} // kernels, by the number of their name
 	for i := range r.calls {
 		c := &r.calls[i]
 		if of := r.launchedBy(c.correlation); len(of) > 0 && c.correlation != absent {
-			if d := &r.device[of[0]]; d.kind == kindMemcpy {
-				c.does = c.copying(d.way)
-			}
+			d := &r.device[of[0]]
+			c.does = c.purpose(d, d.name >= 0 && !launched[d.name])
+			launched[d.name] = true
 		}
 	}
 	return nil

@@ -40,6 +40,8 @@ func (r *recording) session(name string) (*trace.Snapshot, []window) {
 		b.step(i, w)
 		b.steps[len(b.steps)-1].Flags |= r.flags
 	}
+	profile.Blind = a.roles[trace.RoleRuntime].and(a.blind).length()
+	profile.Sends = a.roles[trace.RoleRuntime].and(a.sends).without(a.blind).length()
 	profile.Own = r.ownLoading(a, profile.Total.Length)
 	for i := len(steps) - 1; i >= 0 && len(b.spans) < trace.MaxSpans; i-- { // keep the newest, as sessions do
 		b.lanes(b.index[i], &steps[i])
@@ -153,10 +155,14 @@ func (b *builder) parts(w span) []part {
 	copied = copied.without(across)
 	back := copied.and(b.back.within(w))
 	runtime := in(trace.RoleRuntime)
+	allocs := runtime.and(b.allocs.within(w))
+	runtime = runtime.without(allocs)
+	inits := runtime.and(b.inits.within(w))
+	runtime = runtime.without(inits)
 	syncs := runtime.and(b.syncs.within(w))
 	return append(out,
 		part{trace.CauseCommunication, across}, part{trace.CauseSync, back}, part{trace.CauseCopy, copied.without(back)}, part{trace.CauseCopy, in(trace.RoleMemset)},
-		part{trace.CauseSync, syncs}, part{trace.CauseLaunch, runtime.without(syncs)},
+		part{trace.CauseMemory, allocs}, part{trace.CauseInit, inits}, part{trace.CauseSync, syncs}, part{trace.CauseLaunch, runtime.without(syncs)},
 		part{trace.CauseLaunch, in(trace.RoleCPU)})
 }
 

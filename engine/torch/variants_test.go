@@ -318,6 +318,71 @@ func TestCopies(t *testing.T) {
 	}
 }
 
+// TestCalls: the cause of a gap is what the call in it is for: a copy that waits is no copying, what frees
+// memory or loads a module no launch.
+func TestCalls(t *testing.T) {
+	call := func(name string, at, dur, n int) string {
+		return x("cuda_runtime", name, fmt.Sprint(at), fmt.Sprint(dur), fmt.Sprintf(`"correlation":%d`, n))
+	}
+	copied := func(name string, at, n int) string {
+		return x("gpu_memcpy", "Memcpy "+name, fmt.Sprint(at), "2", fmt.Sprintf(`"bytes":60,"device":0,"correlation":%d`, n))
+	}
+	slow := func(name string, at, dur, n int) string { // a kernel whose launch takes so long
+		return call("cudaLaunchKernel", at, dur, n) + "," + x("kernel", name, fmt.Sprint(at+dur), "10", fmt.Sprintf(`"device":0,"correlation":%d`, n))
+	}
+	type stalls map[trace.Cause]int64 // us
+	for _, c := range []struct {
+		name         string
+		events       []string
+		want         stalls
+		sends, blind int64
+		idle         trace.IdleTime
+	}{
+		{"a copy to the device that waits", []string{call("cudaMemcpyAsync", 10, 800, 1), copied("HtoD (Host -> Device)", 800, 1)},
+			stalls{trace.CauseCopy: 2, trace.CauseSync: 798, trace.CauseUnknown: 200}, 798, 0, trace.IdleTime{Host: 800, Other: 198}},
+		{"a copy to the host", []string{call("cudaMemcpyAsync", 10, 800, 1), copied("DtoH (Device -> Pageable)", 800, 1)},
+			stalls{trace.CauseSync: 800, trace.CauseUnknown: 200}, 0, 0, trace.IdleTime{Host: 800, Other: 198}},
+		{"free", []string{x("cpu_op", "aten::conv2d", "5", "813", ""), call("cudaFree", 10, 800, 1), launch("cuda_runtime", "kernel", 812, 820, 170, 2)},
+			stalls{trace.CauseMemory: 800, trace.CauseLaunch: 5 + 8, trace.CauseUnknown: 17}, 0, 0, trace.IdleTime{Host: 820, Other: 10}},
+		{"HIP's free", []string{call("hipFree", 10, 800, 1)}, stalls{trace.CauseMemory: 800, trace.CauseUnknown: 200}, 0, 0, trace.IdleTime{}},
+		{"page-locking", []string{call("cudaHostAlloc", 10, 800, 1)}, stalls{trace.CauseMemory: 800, trace.CauseUnknown: 200}, 0, 0, trace.IdleTime{}},
+		{"a module", []string{call("cuModuleLoadData", 10, 800, 1)}, stalls{trace.CauseInit: 800, trace.CauseUnknown: 200}, 0, 0, trace.IdleTime{}},
+		{"an event", []string{call("cudaEventRecord", 10, 800, 1)}, stalls{trace.CauseLaunch: 800, trace.CauseUnknown: 200}, 0, 0, trace.IdleTime{}},
+		{"a kernel's first launch, and another one as slow", []string{slow("a", 0, 2000, 1), slow("a", 3000, 2000, 2), slow("b", 6000, 900, 3)},
+			stalls{trace.CauseInit: 2000, trace.CauseLaunch: 2900, trace.CauseUnknown: 2070}, 0, 0, trace.IdleTime{Host: 2990 + 1890, Call: 2000, Other: 90}},
+		{"a wait for what is not on record", []string{call("cudaStreamSynchronize", 0, 30_000, 1), launch("cuda_runtime", "kernel", 5000, 5010, 10, 2)},
+			stalls{trace.CauseSync: 30_000 - 10}, 0, 30_000 - 5020, trace.IdleTime{Host: 5010, Other: 30_000 - 5020}},
+		{"a call that began before the gap", []string{launch("cuda_runtime", "kernel", 0, 5, 95, 1), call("cudaMemcpyAsync", 50, 500, 2), copied("HtoD (Pageable -> Device)", 540, 2)},
+			stalls{trace.CauseLaunch: 2, trace.CauseCopy: 2, trace.CauseSync: 448, trace.CauseUnknown: 453}, 448, 0, trace.IdleTime{Call: 440, Other: 5 + 458}},
+	} {
+		length := int64(1000)
+		switch {
+		case c.blind > 0:
+			length = 30_000
+		case c.want[trace.CauseInit] == 2000:
+			length = 7000
+		}
+		s := importText(t, append(c.events, x("user_annotation", "ProfilerStep#1", "0", fmt.Sprint(length), ""), x("cpu_op", "aten::add", fmt.Sprint(length), "1", ""))...)
+		if len(s.Meta.Profile.GPUs) == 0 { // without a device nothing is a stall of it
+			s = importText(t, append(c.events, x("user_annotation", "ProfilerStep#1", "0", fmt.Sprint(length), ""), x("kernel", "k", "2000", "1", `"device":0`))...)
+		}
+		got := stalls{}
+		for cause, ns := range s.Recent[0].Stall {
+			if ns > 0 {
+				got[trace.Cause(cause)] = ns / 1000
+			}
+		}
+		p := s.Meta.Profile
+		if fmt.Sprint(got) != fmt.Sprint(c.want) || p.Sends/1000 != c.sends || p.Blind/1000 != c.blind {
+			t.Errorf("%s: %v, %d us in copies that wait, %d without work on record; want %v, %d, %d", c.name, got, p.Sends/1000, p.Blind/1000, c.want, c.sends, c.blind)
+		}
+		idle := p.GPUs[0].Idle
+		if idle = (trace.IdleTime{Host: idle.Host / 1000, Call: idle.Call / 1000, Kernel: idle.Kernel / 1000, Other: idle.Other / 1000}); idle != c.idle && c.idle.All() > 0 {
+			t.Errorf("%s: idle %+v us, want %+v", c.name, idle, c.idle)
+		}
+	}
+}
+
 // TestNoDevice: without a device's side, calls of its runtime are no sign that it is idle.
 func TestNoDevice(t *testing.T) {
 	s := importText(t, x("cpu_op", "ProfilerStep#1", "0", "100", ""), x("cpu_op", "aten::mm", "0", "20", ""), x("mtia_runtime", "sync", "30", "50", ""))

@@ -23,6 +23,8 @@ const (
 	CauseCopy
 	CauseLaunch
 	CauseSync
+	CauseMemory
+	CauseInit
 	CauseCommunication
 	CauseTransition
 	CauseUnknown
@@ -44,6 +46,8 @@ const (
 	GroupCopy
 	GroupLaunch
 	GroupSync
+	GroupMemory
+	GroupInit
 	GroupCommunication
 	GroupTransition
 	GroupUnknown
@@ -78,6 +82,8 @@ var causes = [NumCauses]CauseInfo{
 	CauseCopy:          {"copy", 'H', GroupCopy, "the copy to the device", "the batch was being copied to the device, or its copy was due and had not begun", 8},
 	CauseLaunch:        {"launch", 'L', GroupLaunch, "the launch", "the host was still enqueuing work, or the device had not yet begun it (launch overhead)", 9},
 	CauseSync:          {"sync", 'Y', GroupSync, "results to be read", "the host was waiting for the device or for results", 10},
+	CauseMemory:        {"memory", 'A', GroupMemory, "memory to be allocated or freed", "the host was allocating or freeing memory of the device, or page-locking its own", 20},
+	CauseInit:          {"init", 'E', GroupInit, "a first call", "the host was setting up: it made a context, loaded a module, or called a kernel for the first time", 21},
 	CauseCommunication: {"communication", 'M', GroupCommunication, "other processes of the training", "processes of the training were exchanging data, and nothing was computed", 17},
 	CauseTransition:    {"transition", 'X', GroupTransition, "a change of settings", "a setting was being changed, until the queue was full again", 11},
 	CauseUnknown:       {"unknown", '?', GroupUnknown, "nothing on record", "no recorded activity explains it", 12},
@@ -97,6 +103,8 @@ var groups = [NumGroups]GroupInfo{
 	GroupCopy:          {"copies", "copy-bound", "the device waits for host-to-device copies %s of the time"},
 	GroupLaunch:        {"launches", "launch-bound", "the device is empty %s of the time while its work is enqueued and begun"},
 	GroupSync:          {"results", "sync-bound", "the device is empty %s of the time while the host waits for results"},
+	GroupMemory:        {"memory", "allocation-bound", "the device is empty %s of the time while memory is allocated or freed"},
+	GroupInit:          {"set-up", "init-bound", "the device is empty %s of the time while contexts are made and modules are loaded"},
 	GroupCommunication: {"communication", "communication-bound", "%s of the time goes to communication between processes"},
 	GroupTransition:    unexplained,
 	GroupUnknown:       unexplained,

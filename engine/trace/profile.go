@@ -27,6 +27,8 @@ func (r Role) String() string { return roleNames[min(r, RoleOther)] }
 type Profile struct {
 	Loader   string        // the class of the DataLoader's iterator; empty where there is none
 	Own      ProfiledRange // the range that takes longest of those whose names say that the loop loads by itself; empty where there is none
+	Sends    int64         // ns in which nothing was computed and the host was in a call that copied to a device, and waited
+	Blind    int64         // ns in which the host waited for a device, 10 ms or more at a time, and nothing is on record on any: the trace lacks what ran
 	Pageable float64       // share of the bytes sent to devices, 0 to 1, that came from memory which is not page-locked
 	Steps    []ProfiledStep
 	Total    ProfiledStep // of all steps, with those that Steps lacks
@@ -117,9 +119,10 @@ type ProfiledGPU struct {
 // IdleTime is the time in which nothing ran on a GPU, in ns, by what ended it.
 type IdleTime struct {
 	Host   int64 // what ran next was launched when the device was idle already
+	Call   int64 // the call that launched it had begun before, and was not over yet: it waited
 	Kernel int64 // it was launched before, and began as soon as a kernel can
 	Other  int64 // it was launched before, and waited for something else; or its launch is not recorded
 }
 
 // All is the sum.
-func (t IdleTime) All() int64 { return t.Host + t.Kernel + t.Other }
+func (t IdleTime) All() int64 { return t.Host + t.Call + t.Kernel + t.Other }

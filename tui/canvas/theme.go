@@ -48,7 +48,7 @@ const (
 )
 
 // SeriesLen is the number of colours that a series can have.
-const SeriesLen = 20
+const SeriesLen = 22
 
 const (
 	numHues   = int(Series) + SeriesLen
@@ -94,6 +94,8 @@ var palette = [numHues]struct {
 	Series + 17: {ansi: 9, xterm: 168},
 	Series + 18: {ansi: 13, xterm: 183},
 	Series + 19: {ansi: 3, xterm: 130},
+	Series + 20: {ansi: 5, xterm: 133, dark: true},
+	Series + 21: {ansi: 2, xterm: 108},
 }
 
 // Xterm returns the number of the hue's colour in the colour-blind theme.

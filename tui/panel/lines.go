@@ -28,12 +28,10 @@ type Lines struct {
 
 // Looks is how often a run looks for lines of code.
 type Looks interface {
+	LookRates() []string  // in the order in which a key goes through them, the default first
 	Looks() string        // one of the rates
 	SetLooks(rate string) // takes effect at the next look
 }
-
-// rates are the rates of Looks in the order in which a key goes through them.
-var rates = []string{"on", "fast", "off"}
 
 // NewLines makes the panel. looks is nil where nothing is looked at any more.
 func NewLines(s Screen, looks Looks) *Lines {
@@ -51,6 +49,7 @@ func NewLines(s Screen, looks Looks) *Lines {
 	}
 	if looks != nil {
 		l.Keys = append(l.Keys, Binding{Keys: "r", Live: true, Hint: "rate", Help: "how often lines are looked for: on (20 times a second), fast (100 times), off", Do: func(string) tea.Cmd {
+			rates := looks.LookRates()
 			looks.SetLooks(rates[(slices.Index(rates, looks.Looks())+1)%len(rates)])
 			return nil
 		}})
@@ -123,7 +122,7 @@ func (l *Lines) columns() []canvas.Column[code.Cost] {
 // Draw draws the table, or the callers of the line under the cursor.
 func (l *Lines) Draw(v *View, r canvas.Rectangle) {
 	v.Head.Text(canvas.Dim, "of the script's code, with the settings in force ")
-	if l.looks != nil && l.looks.Looks() != rates[0] {
+	if l.looks != nil && l.looks.Looks() != l.looks.LookRates()[0] {
 		v.Head.Text(canvas.Dim, "lines ").Text(canvas.Bold, l.looks.Looks()).Space(1)
 	}
 	if l.filter != "" {

@@ -45,6 +45,7 @@ func TestLinesFilter(t *testing.T) {
 // looking is a run that remembers the rate.
 type looking struct{ rate string }
 
+func (*looking) LookRates() []string    { return []string{"on", "off", "fast"} }
 func (l *looking) Looks() string        { return l.rate }
 func (l *looking) SetLooks(rate string) { l.rate = rate }
 
@@ -52,7 +53,7 @@ func (l *looking) SetLooks(rate string) { l.rate = rate }
 func TestLinesRate(t *testing.T) {
 	run := &looking{"on"}
 	b := Pressed(NewLines(nil, run).Keys, "r")
-	for _, want := range []string{"fast", "off", "on"} {
+	for _, want := range []string{"off", "fast", "on"} {
 		if b("r"); run.rate != want {
 			t.Errorf("%s, want %s", run.rate, want)
 		}

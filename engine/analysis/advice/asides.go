@@ -16,6 +16,7 @@ var asides = []Rule{
 	{Name: "cold cache", Check: coldCache},
 	{Name: "trace without steps", Check: noSteps},
 	{Name: "trace of the host", Check: noDevice},
+	{Name: "trace that lacks work", Check: lacking},
 	{Name: "first step", Check: firstStep},
 	{Name: "power limit", Check: powerLimit},
 	{Name: "other machines", Check: otherMachines},

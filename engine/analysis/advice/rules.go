@@ -327,6 +327,9 @@ var deviceRules = []Rule{
 		if s.session.imported() {
 			f.Remedy = "look at results less often: .item(), .cpu(), .nonzero() and printing a tensor have the host wait for all that was enqueued, so keep losses and metrics on the GPU for some steps"
 		}
+		if s.profile.known() { // what has a rule, or a remark, of its own
+			f.Share -= s.profile.ShareOf(s.profile.Sends + s.profile.Blind)
+		}
 		return f, !s.calls(trace.InStep)
 	}},
 	{Name: "more cores", Group: trace.GroupHost, Last: true, Check: moreCores},

@@ -82,6 +82,8 @@ func TestAsides(t *testing.T) {
 		{"trace of the host", true, profiled(trace.Profile{}), "nothing ran on a GPU in this trace"},
 		{"trace of the host", true, profiled(trace.Profile{Total: trace.ProfiledStep{Roles: [trace.NumRoles]int64{trace.RoleRuntime: 5}}}), "the trace has calls of a device's runtime"},
 		{"trace of the host", false, profiled(trace.Profile{GPUs: []trace.ProfiledGPU{{Utilisation: 1}}}), ""},
+		{"trace that lacks work", true, profiled(trace.Profile{Blind: 6, Total: trace.ProfiledStep{Length: 100}}), "for 6.0 % of the time the host waits for a GPU"},
+		{"trace that lacks work", false, profiled(trace.Profile{Blind: 4, Total: trace.ProfiledStep{Length: 100}}), ""},
 		{"power limit", true, together(gauge(trace.GaugePowerCapped, 100), gauge("nvml_power", 700)), "the GPU is at its power limit in 100 % of the samples (700 W), which lowers its clock"},
 		{"power limit", false, gauge(trace.GaugePowerCapped, 10), ""},
 		{"other machines", true, facts(set("ranks", "8"), set("ranks here", "2")), "6 of the 8 ranks are on other machines and not in this session"},

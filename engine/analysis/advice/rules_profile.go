@@ -40,6 +40,31 @@ var profileRules = []Rule{
 		}
 		return f, s.profile.Pageable >= 0.5 && f.Share >= moderate
 	}},
+	{Name: "copies that wait", Group: trace.GroupSync, Check: func(s *situation) (f Finding, ok bool) {
+		if !s.profile.known() {
+			return f, false
+		}
+		f = Finding{
+			Remedy:   "copy to the GPU without a wait: from page-locked memory (pin_memory=True) by .to(device, non_blocking=True); and make small tensors there (device=...), not of Python's numbers",
+			Evidence: "the host waits in calls that copy to the GPU, for longer than the copies take",
+			Share:    s.profile.ShareOf(s.profile.Sends),
+		}
+		return f, true
+	}},
+	{Name: "allocate less", Group: trace.GroupMemory, Check: func(s *situation) (f Finding, ok bool) {
+		return Finding{
+			Remedy:   "have PyTorch's allocator keep its memory: do without torch.cuda.empty_cache, set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (PYTORCH_HIP_ALLOC_CONF for AMD), keep shapes alike, or need less memory",
+			Evidence: "once all blocks are allocated, a step needs no cudaMalloc or cudaFree (hipMalloc, hipFree): these wait for the GPU, and show that memory runs short or that shapes change",
+			Share:    s.time.share(trace.GroupMemory),
+		}, true
+	}},
+	{Name: "record later", Group: trace.GroupInit, Check: func(s *situation) (f Finding, ok bool) {
+		return Finding{
+			Remedy:   "record later steps (schedule(wait=5, warmup=2, active=6)): what is set up once tells nothing of the training",
+			Evidence: "the host makes contexts, loads modules and calls kernels for the first time",
+			Share:    s.time.share(trace.GroupInit),
+		}, true
+	}},
 	{Name: "idle half the time", Check: func(s *situation) (f Finding, ok bool) {
 		g := s.profile.gpu(func(g *trace.ProfiledGPU) bool {
 			return g.Utilisation < idleHalf && g.Utilisation >= hardlyUsed*s.profile.Busiest().Utilisation
@@ -82,6 +107,16 @@ func ownLoading(s *situation) (f Finding, ok bool) {
 		Share: own.Share,
 	}
 	return f, f.Share >= moderate
+}
+
+// lacking is for a trace in which the host waits for work that is not on record.
+func lacking(s *situation) (f Finding, ok bool) {
+	if !s.profile.known() {
+		return f, false
+	}
+	share := s.profile.ShareOf(s.profile.Blind)
+	f.Evidence = fmt.Sprintf("for %s of the time the host waits for a GPU, long at a time, on which the trace shows nothing then: it lacks what ran, such as another process, or what began before the recording; no advice counts that time", units.Prose.Percent(share))
+	return f, share >= moderate
 }
 
 // noSteps is for a trace that does not mark steps.

@@ -195,6 +195,9 @@ func (v *Verdict) describe(s *situation) {
 			t.WriteString(s.where(trace.Loading))
 		}
 	}
+	if _, ok := lacking(s); ok {
+		fmt.Fprintf(&t, "; for %s of the time the trace lacks what the GPU was at", units.Prose.Percent(s.profile.ShareOf(s.profile.Blind)))
+	}
 	if f, ok := ownLoading(s); ok {
 		fmt.Fprintf(&t, "; the range %s, loading by its name, has %s of the time", units.Line(s.profile.Own.Name), units.Prose.Percent(f.Share))
 	}

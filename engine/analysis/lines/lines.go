@@ -26,6 +26,12 @@ type Cost struct {
 // then known to 7 points (one standard error).
 const MinLooks = 40
 
+// Listed and Few are how many lines a table has, and an account that is short.
+const (
+	Listed = 15
+	Few    = 5
+)
+
 // Of returns the lines of a segment, the costliest first. data is the share of the time in which the
 // device waits for data (0 to 1): lines that load divide it among them by their time, whichever worker
 // was at them.

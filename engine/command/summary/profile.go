@@ -27,6 +27,7 @@ type gpuSummary struct {
 	Peak        int64  `json:"allocated_bytes"`
 	Memory      int64  `json:"memory_bytes"`
 	Host        number `json:"idle_host_s"` // mean of a step, as the next two
+	Call        number `json:"idle_call_s"`
 	Kernel      number `json:"idle_kernel_s"`
 	Other       number `json:"idle_other_s"`
 }
@@ -50,7 +51,7 @@ func profileOf(p *trace.Profile) *profileSummary {
 	for i := range p.GPUs {
 		g := &p.GPUs[i]
 		out.GPUs = append(out.GPUs, gpuSummary{g.ID, g.Name, number(g.Utilisation), estimate(g.Efficiency), estimate(g.Occupancy), g.Peak, g.Memory,
-			aStep(g.Idle.Host), aStep(g.Idle.Kernel), aStep(g.Idle.Other)})
+			aStep(g.Idle.Host), aStep(g.Idle.Call), aStep(g.Idle.Kernel), aStep(g.Idle.Other)})
 	}
 	return out
 }
@@ -75,5 +76,5 @@ func Showed(p *trace.Profile) string {
 	if len(estimates) > 0 {
 		text += " (estimates: " + strings.Join(estimates, ", ") + ")"
 	}
-	return text + fmt.Sprintf("; it was idle %s because the host launched late, %s between kernels and %s else", of(g.Idle.Host), of(g.Idle.Kernel), of(g.Idle.Other))
+	return text + fmt.Sprintf("; it was idle %s because the host launched late, %s in calls that waited, %s between kernels and %s else", of(g.Idle.Host), of(g.Idle.Call), of(g.Idle.Kernel), of(g.Idle.Other))
 }

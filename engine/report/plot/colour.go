@@ -10,7 +10,7 @@ import (
 // colour-blind theme (Okabe and Ito's palette in the nearest xterm colours, and others
 // where there are more causes than it has colours), by their xterm numbers. A test in
 // engine/command keeps the two the same.
-var series = [...]uint8{33, 214, 175, 117, 245, 166, 203, 252, 80, 141, 227, 69, 250, 240, 229, 72, 111, 168, 183, 130}
+var series = [...]uint8{33, 214, 175, 117, 245, 166, 203, 252, 80, 141, 227, 69, 250, 240, 229, 72, 111, 168, 183, 130, 133, 108}
 
 // The other colours, by Okabe and Ito's names (Color Universal Design, 2008).
 var (

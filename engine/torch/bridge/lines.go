@@ -69,6 +69,9 @@ func (b *Bridge) SetLooks(rate string) {
 	b.lines.rate.Store(int32(max(0, slices.Index(LookRates, rate))))
 }
 
+// LookRates returns the rates that SetLooks takes.
+func (*Bridge) LookRates() []string { return LookRates }
+
 // Looks returns which of LookRates is in force.
 func (b *Bridge) Looks() string { return LookRates[b.lines.rate.Load()] }
 
