@@ -61,7 +61,7 @@ var house = [][]room{
 		{"engine/batch/lab", "the whole story alone, as stages that are sweeps ([lab.md](../guide/lab.md))", []string{"engine/analysis/advice", "engine/analysis/stats", "engine/base/knob", "engine/base/units", "engine/batch/sweep", "engine/report", "engine/report/markup", "engine/report/plot", "engine/trace"}},
 	},
 	{
-		{"engine/report", "(session, advice) -> markdown, HTML, PNG, CSV, Chrome; two sessions -> a comparison", []string{"engine/analysis/advice", "engine/analysis/attribution", "engine/analysis/lines", "engine/analysis/predict", "engine/analysis/stats", "engine/base/knob", "engine/base/mask", "engine/base/units", "engine/report/markup", "engine/report/plot", "engine/trace"}},
+		{"engine/report", "(session, advice) -> markdown, HTML, PNG, CSV, Chrome; two sessions -> a comparison", []string{"engine/analysis/advice", "engine/analysis/attribution", "engine/analysis/fleet", "engine/analysis/lines", "engine/analysis/predict", "engine/analysis/stats", "engine/base/knob", "engine/base/mask", "engine/base/units", "engine/report/markup", "engine/report/plot", "engine/trace"}},
 		{"engine/report/markup", "headings, lists, tables and pictures, written as markdown or as one HTML page; tables for spreadsheets", []string{"engine/base/units"}},
 		{"engine/report/plot", "PNG pictures of what was measured, labelled in the picture", []string{"engine/analysis/attribution", "engine/base/knob", "engine/base/units", "engine/trace"}},
 	},
@@ -70,6 +70,7 @@ var house = [][]room{
 		{"engine/analysis/advice", "labels, verdict, rules: what the numbers mean and what to try", []string{"engine/analysis/attribution", "engine/analysis/lines", "engine/analysis/predict", "engine/analysis/stats", "engine/base/knob", "engine/base/units", "engine/trace"}},
 		{"engine/analysis/predict", "what another setting would do: the run, simulated with what was measured of it ([predict.md](../results/predict.md))", []string{"engine/analysis/attribution", "engine/analysis/stats", "engine/base/knob", "engine/base/units", "engine/trace"}},
 		{"engine/analysis/attribution", "charges every idle moment of the device to a cause; segments, epochs", []string{"engine/analysis/stats", "engine/base/knob", "engine/base/units", "engine/trace"}},
+		{"engine/analysis/fleet", "which rank of a distributed training the others wait for", []string{"engine/trace"}},
 		{"engine/analysis/lines", "which lines of a PyTorch training's code cost the time", []string{"engine/base/knob", "engine/base/units", "engine/trace"}},
 		{"engine/analysis/stats", "whether one stretch of steps was faster than another, and how sure that is", []string{"engine/base/units"}},
 	},

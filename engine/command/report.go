@@ -22,11 +22,15 @@ func newReport(string) *cobra.Command {
 	var out cli.Output
 	var rate float64
 	cmd := &cobra.Command{
-		Use:   "report SESSION|SWEEP",
-		Short: "Write the report of a session or a sweep",
+		Use:   "report SESSION|SWEEP|DIR|SESSION SESSION...",
+		Short: "Write the report of a session, a sweep or a distributed training",
 		Long: `Write the report of a session: a file, a name that gpustall sessions lists, or
-latest. Of a sweep's folder it is made anew from the sessions in it.`,
-		Args: flags.Exactly(1, "one session"),
+latest. Of a sweep's folder it is made anew from the sessions in it.
+
+Of several sessions, or of a folder of them, it is the report of a distributed training:
+which rank the others wait for, for how long, and why. Of a folder, the sessions of the job
+that was written last are taken. Ranks need a gpustall torch each, or one on each machine.`,
+		Args: flags.AtLeast(1, "a session"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			i := slices.Index(report.FormatNames(), format)
 			if i < 0 {
@@ -47,6 +51,9 @@ latest. Of a sweep's folder it is made anew from the sessions in it.`,
 			if lab.IsFolder(args[0]) {
 				return cli.Misuse(errs.New("report", args[0], "it is the folder of a lab, whose report is "+lab.ReportFile,
 					"gpustall lab --resume writes that anew; the folders in stages are sweeps"))
+			}
+			if info, err := os.Stat(args[0]); len(args) > 1 || err == nil && info.IsDir() {
+				return reportFleet(args, format, rate, &out)
 			}
 			path, err := findSession(args[0])
 			if err != nil {

@@ -332,15 +332,18 @@ func (o *options) meta(r *run, started time.Time) trace.Meta {
 
 // createStore makes the session's file in a folder. If the default name is taken it gets a number.
 func (o *options) createStore(dir string, m trace.Meta) (*store.File, string, error) {
-	path := o.session
-	if path == "" {
-		path = filepath.Join(dir, m.ID+store.Ext)
-		for n := 2; cli.Exists(path); n++ {
-			path = filepath.Join(dir, fmt.Sprintf("%s-%d%s", m.ID, n, store.Ext))
-		}
+	if o.session != "" {
+		st, err := store.Create(o.session, m)
+		return st, o.session, err
 	}
-	st, err := store.Create(path, m)
-	return st, path, err
+	path := filepath.Join(dir, m.ID+store.Ext)
+	for n := 2; ; n++ {
+		st, err := store.Create(path, m)
+		if !errors.Is(err, fs.ErrExist) { // another run may have made the file just now
+			return st, path, err
+		}
+		path = filepath.Join(dir, fmt.Sprintf("%s-%d%s", m.ID, n, store.Ext))
+	}
 }
 
 // checkSession refuses a session file that cannot be made. It makes only the default folder; the

@@ -329,15 +329,44 @@ func (t *torchRun) meta(first *bridge.Start) trace.Meta {
 		m.Host = append(m.Host, knob.Setting{Name: "torch batches", Value: "made on the GPU"})
 	}
 	if h.World > 1 {
-		if h.Rank > 0 { // each rank may have a gpustall of its own, begun at the same time
-			m.ID += fmt.Sprintf("-rank%d", h.Rank)
-		}
-		m.Host = append(m.Host, knob.Setting{Name: "ranks", Value: fmt.Sprint(h.World)})
+		m.ID += rankedName(h)
+		add := func(name, value string) { m.Host = append(m.Host, knob.Setting{Name: name, Value: value}) }
+		add(trace.JobRanks, fmt.Sprint(h.World))
 		if h.Here > 0 {
-			m.Host = append(m.Host, knob.Setting{Name: "ranks here", Value: fmt.Sprint(h.Here)})
+			add(trace.JobHere, fmt.Sprint(h.Here))
+		}
+		add(trace.JobRank, fmt.Sprint(max(0, h.Rank)))
+		if h.Job != "" {
+			add(trace.JobName, h.Job)
+		}
+		if node, err := os.Hostname(); err == nil {
+			add(trace.JobNode, node)
 		}
 	}
 	return m
+}
+
+// rankedName tells the session of a rank from those of others, which a folder that all machines share may
+// get in the same second. It is empty where one gpustall watches all ranks.
+func rankedName(h *bridge.Hello) string {
+	if h.Here == h.World && h.Rank == 0 && os.Getenv("RANK") == "" && os.Getenv("SLURM_PROCID") == "" {
+		return ""
+	}
+	node, _ := os.Hostname()
+	node, _, _ = strings.Cut(node, ".")
+	name := ""
+	for _, part := range []string{h.Job, fmt.Sprintf("rank%d", max(0, h.Rank)), node} {
+		part = strings.Map(func(r rune) rune {
+			if r == '-' || r == '.' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+				return r
+			}
+			return '_'
+		}, part)
+		if part != "" {
+			name += "-" + part[:min(len(part), 24)]
+		}
+	}
+	return name
 }
 
 // end completes the session. It is called when the script has ended.

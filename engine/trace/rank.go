@@ -38,6 +38,26 @@ func (k *Rank) Data() float64 { return float64(k.Wait) / float64(max(1, k.Time))
 // Step is how long a step took on average, in ns.
 func (k *Rank) Step() int64 { return k.Time / max(1, k.Steps) }
 
+// Exchange is the time in which it may have waited for other ranks, in ns: its backward passes or, on a
+// GPU, its steps there. Where neither is known, it is all that its loop did with a batch in hand.
+func (k *Rank) Exchange() int64 {
+	switch {
+	case k.Device > 0:
+		return k.Device
+	case k.Backward > 0:
+		return k.Backward
+	}
+	return k.Body
+}
+
+// Own is the rest of its time, in ns: it waits for no other rank then, and others may wait for it.
+func (k *Rank) Own() int64 {
+	if k.Device > 0 {
+		return max(0, k.Time-k.Device)
+	}
+	return k.Wait + k.Body - k.Exchange() + k.Aside
+}
+
 // Part is one part of the step of a script.
 type Part struct {
 	Name  string

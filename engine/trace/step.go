@@ -116,6 +116,15 @@ const (
 	TorchWaitPolicy = "torch wait policy" // OMP_WAIT_POLICY, where it is set
 )
 
+// Names of facts about a process of a distributed training.
+const (
+	JobName  = "job"        // as its launcher calls it
+	JobNode  = "node"       // the name of the machine
+	JobRank  = "rank"       // which the session is about
+	JobRanks = "ranks"      // of the job
+	JobHere  = "ranks here" // on this machine
+)
+
 // Spins reports whether the device's threads keep a core busy while they wait for each other.
 // PyTorch computes on the host with OpenMP, whose threads do, unless they are told to sleep. When
 // one of them has no core, the others spin, and their time on a core is then no measure of what

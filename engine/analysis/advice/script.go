@@ -57,8 +57,8 @@ func (p *script) kernels() (share float64, known bool) {
 // elsewhere is how many ranks are on other machines, and how many there are in all; 0 where that is
 // not known.
 func (p *script) elsewhere() (ranks, all int) {
-	all, _ = strconv.Atoi(p.session.fact("ranks"))
-	here, err := strconv.Atoi(p.session.fact("ranks here"))
+	all, _ = strconv.Atoi(p.session.fact(trace.JobRanks))
+	here, err := strconv.Atoi(p.session.fact(trace.JobHere))
 	if err != nil {
 		return 0, all
 	}

@@ -45,6 +45,16 @@ func NoCommand(root *cobra.Command, name string) error {
 	return cli.Misuse(errs.New("find command", strconv.Quote(name), "there is none of that name", "choose "+knob.Choice(names)))
 }
 
+// AtLeast refuses fewer arguments than n. what names them.
+func AtLeast(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < n {
+			return Exactly(n, what)(cmd, args)
+		}
+		return nil
+	}
+}
+
 // Exactly refuses any other number of arguments than n. what names them.
 func Exactly(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {

@@ -35,6 +35,7 @@ type Hello struct {
 	World   int      `json:"world"` // the number of ranks; -1 where it is alone
 	Local   int      `json:"local"` // its rank among those on this machine; -1 where that is not known
 	Here    int      `json:"here"`  // the number of ranks on this machine; -1 where that is not known
+	Job     string   `json:"job"`   // as the launcher calls it; empty where none does
 	Torch   string   `json:"torch"`
 	Python  string   `json:"python"`
 	Argv    []string `json:"argv"`

@@ -1,0 +1,389 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/fleet"
+	"dev.gpustall/engine/analysis/lines"
+	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/report/markup"
+	"dev.gpustall/engine/trace"
+)
+
+// Fleet is the report of a distributed training, made of the sessions of its ranks.
+type Fleet struct {
+	job   *fleet.Job
+	name  string // of the job, as its launcher has it
+	meta  *trace.Meta
+	ranks map[int]*ranked
+	twice []int // ranks of which more than one session tells
+	rate  float64
+}
+
+// ranked is what a session tells of a rank.
+type ranked struct {
+	member  fleet.Member
+	side    *Side
+	own     bool   // the session is about this rank: it knows its steps, causes and lines
+	waits   string // for which data, where it waits for data
+	loading string // the line of code that most of loading is spent at
+	script  string // the one that most of a step is spent at
+}
+
+// NewFleet reads the sessions of one job. Of a rank that several tell of, the one that is about it
+// counts, or else the one with most of its steps. It uses the snapshots as long as the report is used.
+func NewFleet(sides []Side, rate float64) *Fleet {
+	f := &Fleet{ranks: map[int]*ranked{}, rate: rate}
+	world := 0
+	for i := range sides {
+		s, _ := plain(sides[i].Snapshot, Options{})
+		side := &Side{Session: sides[i].Session, Snapshot: s}
+		if f.meta == nil {
+			f.meta = &s.Meta
+		}
+		f.name = cmp.Or(f.name, knob.ValueOf(s.Meta.Host, trace.JobName))
+		f.rate = cmp.Or(f.rate, s.Meta.GPURate)
+		n, _ := strconv.Atoi(knob.ValueOf(s.Meta.Host, trace.JobRanks))
+		world = max(world, n)
+		f.add(side)
+	}
+	members := make([]fleet.Member, 0, len(f.ranks))
+	for _, r := range f.ranks {
+		members = append(members, r.member)
+	}
+	slices.SortFunc(members, func(a, b fleet.Member) int { return cmp.Compare(a.Rank.Rank, b.Rank.Rank) })
+	slices.Sort(f.twice)
+	f.job = fleet.Of(members, world)
+	return f
+}
+
+// add takes what a session tells of its ranks.
+func (f *Fleet) add(side *Side) {
+	s := side.Snapshot
+	all := s.Ranks(0, s.Now)
+	about, err := strconv.Atoi(knob.ValueOf(s.Meta.Host, trace.JobRank))
+	if err != nil && len(all) > 0 { // an older file does not say: it is about the first
+		about = all[0].Rank
+	}
+	for _, k := range all {
+		r := &ranked{side: side, own: k.Rank == about, member: fleet.Member{Rank: k, Host: knob.ValueOf(s.Meta.Host, trace.JobNode)}}
+		if old := f.ranks[k.Rank]; old != nil {
+			f.twice = append(f.twice, k.Rank)
+			if old.own && !r.own || old.own == r.own && old.member.Steps >= k.Steps {
+				continue
+			}
+		}
+		if f.ranks[k.Rank] = r; r.own {
+			r.member.Varies = varies(s, k.Device > 0)
+			r.look(s)
+		}
+	}
+}
+
+// varies yields the part of a rank's own time that its session knows of each step.
+func varies(s *trace.Snapshot, gpu bool) iter.Seq2[int32, int64] {
+	return func(yield func(int32, int64) bool) {
+		for st, err := range s.Each(1, math.MaxInt32) {
+			if err != nil {
+				return
+			}
+			ns := st.Wait
+			if gpu {
+				ns = st.Active() - st.Busy
+			}
+			if st.Flags&trace.FlagLost == 0 && !yield(st.Index, ns) {
+				return
+			}
+		}
+	}
+}
+
+// look finds out what the rank waits for, and where its script spends its time, in the settings that it
+// ran with longest.
+func (r *ranked) look(s *trace.Snapshot) {
+	t := new(trace.Tally)
+	for i := range s.Segments {
+		if of := s.Tally(s.Segments[i].Index); of.Steady.Steps > t.Steady.Steps {
+			t = of
+		}
+	}
+	v := advice.Judge(s, t)
+	if v.Group == trace.GroupData {
+		r.waits = v.Dominant.Info().For
+	}
+	costs := lines.Of(s, t.Segment, 1)
+	where := func(at trace.Doing) string {
+		c, ok := lines.Most(costs, at)
+		if !ok {
+			return ""
+		}
+		return c.String()
+	}
+	r.loading, r.script = where(trace.Loading), where(trace.InStep)
+}
+
+// Ranks is how many ranks the report tells of.
+func (f *Fleet) Ranks() int { return len(f.ranks) }
+
+// Markdown writes the report.
+func (f *Fleet) Markdown(w io.Writer) error { return f.document().Markdown(w) }
+
+// HTML writes it as one page.
+func (f *Fleet) HTML(w io.Writer) error { return f.document().HTML(w) }
+
+func (f *Fleet) document() *markup.Document {
+	d := &markup.Document{}
+	title := fmt.Sprintf("gpustall report: %s on %s", cmp.Or(f.meta.Model, "a training"), units.Counted(f.job.World, "rank", "ranks"))
+	if f.name != "" {
+		title += ", job " + f.name
+	}
+	d.Heading(1, markup.Text(title))
+	d.Para("**%s.**", markup.Text(markup.Sentence(f.headline())))
+	f.holder(d)
+	f.table(d)
+	f.caveats(d)
+	f.sessions(d)
+	return d
+}
+
+// headline says in one sentence how the ranks go together.
+func (f *Fleet) headline() string {
+	j := f.job
+	lost := func() string {
+		return units.Prose.Percent(float64(j.Lost)/float64(max(1, j.Time))) + " of the time of all ranks"
+	}
+	h := j.Holder()
+	switch {
+	case len(j.Members) == 0:
+		return "no rank ended a step, so there is nothing to account for"
+	case len(j.Members) == 1:
+		return fmt.Sprintf("only rank %d is known, so there is nothing to compare", j.Members[0].Rank.Rank)
+	case j.Apart:
+		return "the ranks do not take the same time for a step, so they do not wait for each other in each"
+	case h != nil:
+		return fmt.Sprintf("the others wait for %s: %s is lost to that", f.called(h), lost())
+	case j.Uneven():
+		return fmt.Sprintf("the ranks wait for each other in turn: %s is lost to that, and to no rank most of it", lost())
+	}
+	return fmt.Sprintf("the ranks go in step: they wait for each other %s", lost())
+}
+
+// called names a rank and its machine.
+func (f *Fleet) called(m *fleet.Member) string {
+	text := fmt.Sprintf("rank %d", m.Rank.Rank)
+	if m.Host != "" {
+		text += " on " + m.Host
+	}
+	return text
+}
+
+// holder says why the others wait for a rank, and what to do.
+func (f *Fleet) holder(d *markup.Document) {
+	h := f.job.Holder()
+	if h == nil {
+		return
+	}
+	r := f.ranks[h.Rank.Rank]
+	text := fmt.Sprintf("At %s of %s it comes last to where gradients are exchanged.", units.Count(h.Last), units.Counted(f.job.Steps, "step", "steps"))
+	switch each := units.Prose.Time(h.Own() / max(1, h.Steps)); {
+	case f.job.Loads(h):
+		text += fmt.Sprintf(" It waits for data %s of its time", units.Prose.Percent(h.Data()))
+		if r.waits != "" {
+			text += ": for " + r.waits
+		}
+		if r.loading != "" {
+			text += ", and most of loading is spent at " + r.loading
+		}
+		text += "."
+	case r.script != "":
+		text += fmt.Sprintf(" It takes %s of a step outside of where ranks wait for each other; of its script's lines, most is spent at %s.", each, r.script)
+	default:
+		text += fmt.Sprintf(" It takes %s of a step outside of where ranks wait for each other.", each)
+	}
+	d.Para("%s", markup.Text(text))
+	if f.rate > 0 {
+		d.Para("%s", markup.Text(fmt.Sprintf("The ranks together lost %s of device time, %s at %s an hour.", units.Prose.Time(f.job.Lost),
+			units.Dollars(float64(f.job.Lost)/3.6e12*f.rate), units.Dollars(f.rate))))
+	}
+	if !r.own {
+		d.Para("What it waits for is not recorded: a gpustall torch of its own there tells.")
+		return
+	}
+	a, _ := advice.Overall(r.side.Snapshot, newAccount(r.side.Snapshot).rows)
+	if next := a.Text(); f.job.Loads(h) && next != "" {
+		d.Para("%s", markup.Text("Next, for that rank: "+next+"."))
+	}
+	d.Para("%s", markup.Text("All of it: gpustall report "+r.side.Session))
+}
+
+// mostRanks is how many ranks the table has at most; the CSV has all.
+const mostRanks = 128
+
+func (f *Fleet) table(d *markup.Document) {
+	d.Heading(2, "Ranks")
+	on := f.node()
+	if on != "" {
+		d.Para("%s", markup.Text("All of them ran on "+on+"."))
+	}
+	rows := [][]string{{">rank", "on", ">a step", ">waits for data", ">for others", ">held others", "waits for"}}
+	part := func(ns int64, m *fleet.Member) string {
+		return units.Prose.Percent(float64(ns) / float64(max(1, m.Time)))
+	}
+	for i := range f.job.Members {
+		m := &f.job.Members[i]
+		waited, held := part(m.Waited, m), units.Prose.Time(m.Held)
+		if f.job.Apart || len(f.job.Members) < 2 {
+			waited, held = "-", "-"
+		}
+		rows = append(rows, []string{strconv.Itoa(m.Rank.Rank), markup.Text(cmp.Or(m.Host, "-")), units.Prose.Time(m.Step()), units.Prose.Percent(m.Data()), waited, held, markup.Text(f.waitsFor(m))})
+		if len(rows) > mostRanks {
+			break
+		}
+	}
+	if on != "" {
+		for i := range rows {
+			rows[i] = slices.Delete(rows[i], 1, 2)
+		}
+	}
+	d.Table(rows)
+	if more := len(f.job.Members) - mostRanks; more > 0 {
+		d.Para("%s more are left out, which cost the others least; --format csv has all.", units.Count(more))
+	}
+}
+
+// node is the machine of all ranks; empty where they ran on several, or that is not known.
+func (f *Fleet) node() string {
+	for i := range f.job.Members {
+		if f.job.Members[i].Host != f.job.Members[0].Host {
+			return ""
+		}
+	}
+	if len(f.job.Members) == 0 {
+		return ""
+	}
+	return f.job.Members[0].Host
+}
+
+// waitsFor says what a rank waits for, if for anything.
+func (f *Fleet) waitsFor(m *fleet.Member) string {
+	moderate, _ := advice.Thresholds()
+	var all []string
+	if m.Data() >= moderate {
+		what := "data"
+		if r := f.ranks[m.Rank.Rank]; r.loading != "" {
+			what += ": " + r.loading
+		} else if r.waits != "" {
+			what += ": " + r.waits
+		}
+		all = append(all, what)
+	}
+	if float64(m.Waited) >= moderate*float64(m.Time) {
+		what := "other ranks"
+		if h := f.job.Holder(); h != nil && h.Rank.Rank != m.Rank.Rank {
+			what = fmt.Sprintf("rank %d", h.Rank.Rank)
+		}
+		if all = append(all, what); m.Waited > m.Wait {
+			slices.Reverse(all)
+		}
+	}
+	return cmp.Or(strings.Join(all, "; "), "-")
+}
+
+func (f *Fleet) caveats(d *markup.Document) {
+	d.Heading(2, "How this is counted")
+	d.Sentences(
+		"Steps are aligned by their numbers from each rank's first batch on, and no clocks are compared.",
+		"A rank's own time in a step is what it spends outside of backward passes, in which ranks wait for each other; on a GPU, while the device has no step.",
+		"The rank with the longest own time comes last, and the others wait for it by as much as theirs is shorter, but no longer than their passes took.",
+		"Waits for data are known of each step; the rest of the script's own time is a mean, so that what is late now and then is told too evenly.",
+	)
+	f.unknown(d)
+}
+
+// unknown says what is not known of some ranks.
+func (f *Fleet) unknown(d *markup.Document) {
+	if n := len(f.job.Missing); n > 0 {
+		d.Line("- No session tells of %s %s.", plural(n, "rank", "ranks"), ranges(f.job.Missing))
+	}
+	if n := len(f.twice); n > 0 {
+		d.Line("- More than one session tells of %s %s: the one that is about it counts, or the longer one.", plural(n, "rank", "ranks"), ranges(slices.Compact(f.twice)))
+	}
+	var sums []int
+	for n, r := range f.ranks {
+		if !r.own {
+			sums = append(sums, n)
+		}
+	}
+	if n := len(sums); n > 0 {
+		slices.Sort(sums)
+		d.Line("- Of %s %s only sums are known, from the session of another rank on the same machine: one gpustall torch a rank tells causes and lines.", plural(n, "rank", "ranks"), ranges(sums))
+	}
+	if len(f.job.Missing)+len(f.twice)+len(sums) > 0 {
+		d.Line("")
+	}
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// ranges writes 0,1,2,5 as 0-2, 5.
+func ranges(sorted []int) string {
+	var parts []string
+	for i := 0; i < len(sorted); {
+		j := i
+		for j+1 < len(sorted) && sorted[j+1] == sorted[j]+1 {
+			j++
+		}
+		part := strconv.Itoa(sorted[i])
+		if j > i {
+			part += "-" + strconv.Itoa(sorted[j])
+		}
+		parts = append(parts, part)
+		i = j + 1
+	}
+	return strings.Join(parts, ", ")
+}
+
+// sessions lists the files.
+func (f *Fleet) sessions(d *markup.Document) {
+	d.Heading(2, "Sessions")
+	of := map[string][]int{}
+	for n, r := range f.ranks {
+		of[r.side.Session] = append(of[r.side.Session], n)
+	}
+	names := slices.Collect(maps.Keys(of))
+	for _, ranks := range of {
+		slices.Sort(ranks)
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(of[a][0], of[b][0]), cmp.Compare(a, b)) })
+	for _, session := range names {
+		d.Line("- %s %s: %s", plural(len(of[session]), "rank", "ranks"), ranges(of[session]), markup.Text(session))
+	}
+	d.Line("")
+}
+
+// CSV writes the table of ranks.
+func (f *Fleet) CSV(w io.Writer) error {
+	c := markup.NewCSV(w)
+	c.Row([]string{"rank", "node", "steps", "step_s", "data_share", "own_s", "waited_s", "held_s", "last_steps", "session"})
+	for i := range f.job.Members {
+		m := &f.job.Members[i]
+		c.Row([]string{strconv.Itoa(m.Rank.Rank), m.Host, itoa(m.Steps), exact(m.Step()), strconv.FormatFloat(m.Data(), 'g', 4, 64),
+			exact(m.Own()), exact(m.Waited), exact(m.Held), itoa(m.Last), f.ranks[m.Rank.Rank].side.Session})
+	}
+	return c.End()
+}
