@@ -318,6 +318,13 @@ func (t *torchRun) meta(first *bridge.Start) trace.Meta {
 	if l.Unbatched {
 		m.Host = append(m.Host, knob.Setting{Name: trace.SampleIs, Value: "what the data set yields at once"})
 	}
+	if l.ByOptimizer() {
+		m.Format = "PyTorch, no DataLoader"
+		m.Host = append(m.Host, knob.Setting{Name: trace.SampleIs, Value: trace.SampleIsStep})
+	}
+	if l.Alone {
+		m.Host = append(m.Host, knob.Setting{Name: trace.LoopWaits, Value: "not known"})
+	}
 	if l.Whole {
 		m.Host = append(m.Host, knob.Setting{Name: trace.WorkersYield, Value: "all samples each"})
 	}
@@ -403,7 +410,7 @@ func (t *torchRun) keep() string {
 }
 
 // otherLoops says how to watch a loop without a DataLoader.
-const otherLoops = `gpustall: a loop that makes its own batches, or only evaluates, is watched with two lines in the script:
+const otherLoops = `gpustall: a loop in which no optimizer of PyTorch's steps three times is watched with two lines in the script:
     import gpustall
     for batch in gpustall.watch(batches): ...    # or, where a step ends: gpustall.step(len(batch))
 `
@@ -533,7 +540,7 @@ func (e unseen) ExitCode() int { return cli.ExitOK }
 // onScreen shows the script's output until the first batch of the training, and then the screen.
 func (t *torchRun) onScreen(parent context.Context) error {
 	output := script.OpenOutput(t.log.Name())
-	_ = cli.Say(os.Stderr, "gpustall: the screen opens with the first batch that is loaded for training\n")
+	_ = cli.Say(os.Stderr, "gpustall: the screen opens with the first batch that is loaded for training, or the third step of an optimizer without one\n")
 	if seen, err := t.wait(func() { output.Copy(os.Stdout) }); !seen {
 		return err
 	}

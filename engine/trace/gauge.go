@@ -71,6 +71,18 @@ const LoaderArguments = "torch loader"
 // samples are in it.
 const SampleIs = "torch sample"
 
+// SampleIsStep is that fact where the loop takes its batches from no DataLoader, and its steps are those of
+// its optimizer.
+const SampleIsStep = "a step"
+
+// LoopWaits is a fact of a session in which nothing tells what the loop waits for: it has no DataLoader,
+// and does not say by gpustall.data() what makes a batch. Only its backward passes and its optimizers' steps are
+// known then.
+const LoopWaits = "torch waits"
+
+// Alone reports whether that fact holds.
+func (m *Meta) Alone() bool { return knob.ValueOf(m.Host, LoopWaits) != "" }
+
 // BatchOf is a fact of a session: what a batch is made of, "2 tensors, 38.5 MiB in all".
 const BatchOf = "torch batch"
 

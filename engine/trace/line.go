@@ -38,14 +38,20 @@ type Doing string
 const (
 	Loading  Doing = "loading" // it makes a batch
 	Sampling Doing = "sampler" // the loop draws the indices of a batch
-	InStep   Doing = "script"  // the loop has a batch
+	InStep   Doing = "script"  // the loop has a batch, and does none of the following
+	Forward  Doing = "forward" // it is in a module's forward pass
+	Backward Doing = "backward"
+	Stepping Doing = "optimizer"
 	Waiting  Doing = "waiting" // the loop waits for a batch
 	Idling   Doing = "idle"    // a worker has no task, or hands a batch over
 )
 
 // OfLoop reports whether the step loop's thread is at it. A loop that loads its batches itself is at
 // Loading too.
-func (d Doing) OfLoop() bool { return d == Sampling || d == InStep || d == Waiting }
+func (d Doing) OfLoop() bool { return d == Sampling || d.OfStep() || d == Waiting }
+
+// OfStep reports whether the loop is at it with a batch.
+func (d Doing) OfStep() bool { return d == InStep || d == Forward || d == Backward || d == Stepping }
 
 // Inline reports whether the loop loads its batches itself in a segment.
 func (s *Snapshot) Inline(segment int32) bool {

@@ -88,7 +88,10 @@ var labels = []label{
 		}},
 	{key: "batches", short: "BAT", words: "a batch counted as one sample",
 		holds: func(s *trace.Snapshot) bool { return knob.ValueOf(s.Meta.Host, trace.SampleIs) != "" },
-		sentence: func(*trace.Snapshot) string {
+		sentence: func(s *trace.Snapshot) string {
+			if knob.ValueOf(s.Meta.Host, trace.SampleIs) == trace.SampleIsStep {
+				return "the loop takes no batches from a DataLoader, so that nothing tells how many samples a step has: what is said of a sample is of one step"
+			}
 			return "the DataLoader has batch_size=None, so that nothing tells how many samples there are in what the data set yields: what is said of a sample is of one batch of it"
 		}},
 	{key: "imported", short: "IMP", words: "imported",

@@ -342,6 +342,14 @@ var deviceRules = []Rule{
 		if s.session.imported() {
 			s.profile.notInTrace(&f)
 		}
+		if s.script.alone() {
+			f.Evidence = "nothing tells what a loop without a DataLoader waits for; 'with gpustall.data():' around what makes a batch does"
+			f.Remedy = "look at the lines of code (key 0)"
+			if c, ok := s.costliest(trace.InStep); ok {
+				f.Remedy = fmt.Sprintf("look at %s: it has %s of the loop's time", c.String(), units.Prose.Percent(c.Part))
+			}
+			return f, !s.calls(trace.InStep)
+		}
 		if s.session.pytorch() && 2*s.time.between >= f.Share { // its loops are recorded, and what it does outside of them is not
 			f.Remedy = "have the script do less between epochs, or do it less often"
 			f.Evidence = fmt.Sprintf("%s of the time goes by there, outside of loops over data (saving a checkpoint, for instance)", units.Prose.Percent(s.time.between))

@@ -114,7 +114,7 @@ func (s *situation) calls(at trace.Doing) bool {
 func knownCall(c *lines.Cost) *call {
 	for i := range calls {
 		k := &calls[i]
-		if k.at != c.At {
+		if k.at != c.At && !(k.at == trace.InStep && c.At == trace.Forward) {
 			continue
 		}
 		for _, in := range k.in {

@@ -65,6 +65,8 @@ var torchCases = []ruleCase{
 	{"shared lock", false, wait(trace.CauseFetch), "num_workers=1", together(onTorch("4"), asleep), "num_workers 4", "unless they wait for each other"},
 	{"unexplained", true, wait(trace.CauseUnknown), "num_workers=0", together(onTorch("4"), epochs(3)), "", "do less between epochs, or do it less often: "},
 	{"unexplained", true, wait(trace.CauseUnknown), "num_workers=0", onTorch("4"), "", "look at the timeline"},
+	{"unexplained", true, wait(trace.CauseUnknown), "", together(onTorch("4"), facts(set(trace.LoopWaits, "not known"))), "", "look at the lines of code"},
+	{"unexplained", true, wait(trace.CauseUnknown), "", together(onTorch("4"), facts(set(trace.LoopWaits, "not known")), linesAt(trace.InStep, "x = get_batch()", "", 0.6)), "", "look at train.py:42 x = get_batch(): it has 60.0 % of the loop's time"},
 	{"repeated samples", true, wait(trace.CauseFetch), "num_workers=2", together(onTorch("4"), after("num_workers", "1", "2", 2), epochOf(2)), "num_workers 1", "with 2 workers an epoch had 3,840 samples, with 1 1,920: each worker yields all that the data set has; or have its __iter__ take a part"},
 	{"repeated samples", false, wait(trace.CauseFetch), "num_workers=2", together(onTorch("4"), after("num_workers", "1", "2", 2), epochOf(1)), "num_workers 4", ""},
 	{"more workers", false, wait(trace.CauseFetch), "num_workers=1", together(onTorch("4"), after("num_workers", "2", "1", 1), epochOf(1), func(s *trace.Snapshot) {

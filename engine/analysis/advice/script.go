@@ -20,6 +20,9 @@ func (p *script) scripted() bool {
 	return p.host.device && (p.session.pytorch() || p.session.imported())
 }
 
+// alone reports whether nothing tells what the loop waits for.
+func (p *script) alone() bool { return p.session.Meta.Alone() }
+
 // untrained says how much of a step the script spends in neither backward passes nor the optimizer.
 // It is empty where that is not known. It continues a sentence about the busy time.
 func (p *script) untrained() string {

@@ -60,6 +60,30 @@ func (s *situation) costliest(at trace.Doing) (c lines.Cost, ok bool) {
 	return c, ok && c.Part >= muchOfALine
 }
 
+// loses says what the verdict's group of causes takes. Where no record tells what a loop does outside of
+// backward passes and optimizers, looks at its frames do.
+func (s *situation) loses(v *Verdict) string {
+	share := units.Prose.Percent(v.Share)
+	if v.Group != trace.GroupUnknown || !s.script.alone() {
+		return fmt.Sprintf(v.Group.Info().Loses, share)
+	}
+	text := fmt.Sprintf("the loop is in neither backward passes nor the optimizer %s of the time%s", share, s.where(trace.InStep))
+	if part := s.at(trace.Forward); part >= moderate {
+		text += fmt.Sprintf(", and in forward passes for %s", units.Prose.Percent(part))
+	}
+	return text
+}
+
+// at is the part of the loop's time in which looks found it at one thing, 0 to 1.
+func (s *situation) at(what trace.Doing) (part float64) {
+	for i := range s.lines {
+		if s.lines[i].At == what {
+			part += s.lines[i].Part
+		}
+	}
+	return part
+}
+
 // where names that line after a sentence about what threads do; empty where there is none.
 func (s *situation) where(at trace.Doing) string {
 	c, ok := s.costliest(at)

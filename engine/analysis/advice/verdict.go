@@ -92,6 +92,9 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats,
 	if f, ok := launching(c); ok && (v.Group == trace.GroupNone || f.Share > v.Share) {
 		v.Group, v.Class, v.Share, v.Dominant, v.Moderate = trace.GroupLaunch, trace.GroupLaunch.Info().Class, f.Share, trace.CauseLaunch, false
 	}
+	if _, ok := c.costliest(trace.InStep); ok && v.Group == trace.GroupUnknown && c.script.alone() {
+		v.Class = ScriptBound
+	}
 	if v.Group == trace.GroupNone {
 		switch {
 		case c.profile.unseen():
@@ -190,7 +193,7 @@ func (v *Verdict) describe(s *situation) {
 	case trace.GroupHost:
 		t.WriteString(s.shortage())
 	default:
-		fmt.Fprintf(&t, v.Group.Info().Loses, units.Prose.Percent(v.Share))
+		t.WriteString(s.loses(v))
 		if v.Group == trace.GroupData { // early, for a screen that has room for one line
 			t.WriteString(s.where(trace.Loading))
 		}

@@ -63,7 +63,7 @@ func Of(s *trace.Snapshot, segment int32, data float64) (costs []Cost) {
 			if c.Free = min(data, upper(c.Part, looks)); inline {
 				c.Free = min(c.Free, upper(float64(l.Time)/float64(max(1, loop)), looked))
 			}
-		case (l.At == trace.InStep || l.At == trace.Sampling) && looked >= MinLooks:
+		case (l.At.OfStep() || l.At == trace.Sampling) && looked >= MinLooks:
 			c.Part = float64(l.Time) / float64(max(1, loop))
 			c.Lost, c.Free = c.Part, upper(c.Part, looked)
 		default:

@@ -82,6 +82,9 @@ func ProgressOf(s *trace.Snapshot, epochs, limit int) Progress {
 	g.Late = since > int64(late) && since > 2*(last.End-last.Start)
 	g.SamplesPerSecond = number(b.SamplesPerSecond())
 	g.DeviceUtilization, g.DataShare = number(b.Utilisation()), number(b.DataShare())
+	if s.Meta.Alone() {
+		g.DataShare = none
+	}
 	g.Loss, g.Top1 = learntIn(window)
 	if lr, ok := s.Gauge(trace.GaugeLearningRate); ok {
 		n := number(lr)
@@ -143,8 +146,11 @@ func (g Progress) Line() string {
 	if math.IsNaN(float64(g.SamplesPerSecond)) {
 		b.WriteString("  waiting for the first step")
 	} else {
-		fmt.Fprintf(&b, "  %s samples/s  util %s  data %s",
-			units.Rate(float64(g.SamplesPerSecond)), units.Prose.Percent(float64(g.DeviceUtilization)), units.Prose.Percent(float64(g.DataShare)))
+		util, data := units.Prose.Percent(float64(g.DeviceUtilization)), units.Prose.Percent(float64(g.DataShare))
+		if math.IsNaN(float64(g.DataShare)) {
+			util, data = "at least "+util, "not known"
+		}
+		fmt.Fprintf(&b, "  %s samples/s  util %s  data %s", units.Rate(float64(g.SamplesPerSecond)), util, data)
 		if !g.foreign {
 			fmt.Fprintf(&b, "  loss %s  top1 %s", lossText(g.Loss, g.Top1), units.Prose.Percent(float64(g.Top1)))
 		}

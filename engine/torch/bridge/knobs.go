@@ -111,8 +111,14 @@ func (l *Loader) has(knob string) bool {
 	if knob == "shuffle" {
 		return l.Shuffle != nil
 	}
+	if knob == "batch_size" && l.ByOptimizer() {
+		return false
+	}
 	return len(l.Knobs) > 0 || !slices.Contains(words, knob)
 }
+
+// ByOptimizer reports whether there is no loader, and the loop's steps are those of its optimizer.
+func (l *Loader) ByOptimizer() bool { return l.Style == "optimizer" }
 
 // list returns the settings of a loader.
 func (l *Loader) list(k Knobs) []knob.Setting {

@@ -318,9 +318,32 @@ func (l *lines) place(stack []frames.Frame, of role) trace.Line {
 	case of != roleLoop:
 		return trace.Line{At: trace.Idling}
 	case user < 0:
-		return trace.Line{At: trace.InStep, Func: "a library's own code"}
+		return trace.Line{At: partOf(stack, len(stack)), Func: "a library's own code"}
 	}
-	return l.line(trace.InStep, stack, user)
+	return l.line(partOf(stack, user), stack, user)
+}
+
+// partOf says which part of a step a stack is in. A closure that an optimizer calls is not the optimizer:
+// there, the user's innermost frame is called by it. A forward pass within a backward pass is
+// activation checkpointing.
+func partOf(stack []frames.Frame, user int) trace.Doing {
+	at := trace.InStep
+	for i := range stack {
+		f := &stack[i]
+		switch {
+		case strings.Contains(f.File, "/torch/autograd/"):
+			if strings.HasSuffix(f.Name, "backward") {
+				return trace.Backward
+			}
+		case strings.HasSuffix(f.File, "/torch/nn/modules/module.py"):
+			if strings.HasSuffix(f.Name, "_call_impl") {
+				at = trace.Forward
+			}
+		case at == trace.InStep && i < user && strings.Contains(f.File, "/torch/optim/") && strings.HasSuffix(f.Name, "step") && !strings.HasSuffix(f.File, "lr_scheduler.py"):
+			at = trace.Stepping
+		}
+	}
+	return at
 }
 
 // glue are the files of libraries that only call what a user chose, as Compose calls a transform.

@@ -39,6 +39,11 @@ func TestPlace(t *testing.T) {
 		{"the loop waits", []frames.Frame{frame("/usr/lib/python3/threading.py", "wait", 1), next, train}, roleLoop, trace.Line{At: trace.Waiting}},
 		{"a sampler of the user's", []frames.Frame{frame("/home/u/sampler.py", "__iter__", 5), next, train}, roleLoop, trace.Line{At: trace.Sampling, File: "/home/u/sampler.py", Number: 5, Func: "__iter__"}},
 		{"the step", []frames.Frame{frame(lib+"torch/_tensor.py", "Tensor.item", 1), train}, roleLoop, trace.Line{At: trace.InStep, File: train.File, Number: 88, Func: "main", In: "torch._tensor.Tensor.item"}},
+		{"a forward pass", []frames.Frame{frame("/home/u/net.py", "Net.forward", 5), frame(lib+"torch/nn/modules/module.py", "Module._call_impl", 1), train}, roleLoop, trace.Line{At: trace.Forward, File: "/home/u/net.py", Number: 5, Func: "Net.forward"}},
+		{"a backward pass that computes activations again", []frames.Frame{frame(lib+"torch/nn/modules/module.py", "Module._call_impl", 1), frame(lib+"torch/autograd/graph.py", "_engine_run_backward", 1), train}, roleLoop,
+			trace.Line{At: trace.Backward, File: train.File, Number: 88, Func: "main", In: "torch.nn.modules.module.Module._call_impl"}},
+		{"an optimizer", []frames.Frame{frame(lib+"torch/optim/adam.py", "Adam.step", 1), train}, roleLoop, trace.Line{At: trace.Stepping, File: train.File, Number: 88, Func: "main", In: "torch.optim.adam.Adam.step"}},
+		{"its closure", []frames.Frame{train, frame(lib+"torch/optim/adam.py", "Adam.step", 1), train}, roleLoop, trace.Line{At: trace.InStep, File: train.File, Number: 88, Func: "main"}},
 		{"a package that a .pth file added", []frames.Frame{frame("/opt/x/dist-packages/cv2/utils.py", "read", 1), train}, roleLoop, trace.Line{At: trace.InStep, File: train.File, Number: 88, Func: "main", In: "cv2.utils.read"}},
 		{"a command line's script", []frames.Frame{frame("<string>", "<module>", 3)}, roleLoop, trace.Line{At: trace.InStep, File: "<string>", Number: 3, Func: "<module>"}},
 	} {

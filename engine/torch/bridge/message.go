@@ -88,7 +88,7 @@ type Refused struct {
 type Loader struct {
 	Trains     bool           `json:"trains"`
 	Dataset    string         `json:"dataset"`
-	Style      string         `json:"kind"` // map or iterable
+	Style      string         `json:"kind"` // map or iterable; optimizer: there is none, and the loop's steps are those of its optimizer
 	Samples    int64          `json:"samples"`
 	BatchSize  int            `json:"batch_size"`
 	Knobs      map[string]int `json:"knobs"`
@@ -101,6 +101,7 @@ type Loader struct {
 	Shuffle    *bool          `json:"shuffle"`   // nil where the sampler does not tell
 	Arguments  []string       `json:"arguments"` // those that are not knobs, as the script writes them
 	Context    string         `json:"context"`   // how its workers begin: fork, spawn, forkserver
+	Alone      bool           `json:"alone"`     // there is none, and nothing tells what the loop waits for
 	Whole      bool           `json:"whole"`     // each worker yields all of an iterable data set, which does not ask for its worker
 	Anew       bool           `json:"-"`         // the script makes a new loader in each epoch
 }

@@ -62,8 +62,15 @@ func (s *steps) begin(rec *record, b *batch, beside *batch, lost bool) {
 	s.open = &open{step: st, load: b.load(), timed: !s.of.onDevice(), beside: beside}
 }
 
-// count takes the number of the last step, which may have no other record.
+// count takes the number of the last step, which may have no other record. A script that still holds
+// its batch when it ends has that step open: it counts, and its time is not known.
 func (s *steps) count(rec *record) {
+	if s.open != nil && s.open.step.Index == rec.Step {
+		s.open.step.Flags |= trace.FlagLost
+		s.open.step.End = rec.End
+		s.open.final, s.open.timed = true, true
+		return
+	}
 	if rec.Step <= s.last.Step || s.epoch < 0 {
 		return
 	}

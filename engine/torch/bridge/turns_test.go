@@ -200,6 +200,27 @@ func TestThreads(t *testing.T) {
 	}
 }
 
+// TestHeld: a step whose batch the script still holds when it ends counts, and is in no share.
+func TestHeld(t *testing.T) {
+	const ms = 1_000_000
+	_, p, end := sole(t)
+	for n := range int32(3) {
+		at := int64(n) * 10 * ms
+		rec := record{Iteration: 1, Step: n, Batch: n, Flags: flagTrain, Sample: -1, Waiting: -1}
+		next, body := rec, rec
+		next.Kind, next.Start, next.End, next.Arg, next.Core = kindNext, at, at+6*ms, 4, int64(n+1)*4
+		p.loop(&next)
+		if body.Kind, body.Start, body.End, body.Core = kindBody, at+6*ms, at+10*ms, -1; n < 2 {
+			body.Flags |= flagFinal
+			p.loop(&body)
+		}
+	}
+	p.loop(&record{Kind: kindLast, Step: 2, Start: 26 * ms, End: 26 * ms, Core: 12, Waiting: -1})
+	if total := &end().Total; total.Steps != 3 || total.Samples != 12 || total.Lost != 0 {
+		t.Errorf("%d steps with %d samples, %d lost", total.Steps, total.Samples, total.Lost)
+	}
+}
+
 // TestGaps: steps whose records were overwritten count, with their samples and time, and are in no share.
 func TestGaps(t *testing.T) {
 	const ms = 1_000_000

@@ -127,6 +127,15 @@ class Device:
         start = self._event()
         self.open = [step, start, now(), None, anchor, ring.TRAIN, idle]
 
+    @_alone
+    def resumes(self):
+        """Notes the first backward pass of the open step, of which the beginning does not tell when the GPU had work.
+        If the GPU is not done with what came before, it never ran out of work. Otherwise the step counts from here on."""
+        if self.open is not None and self.open[1].query():
+            step = self.open[0]
+            self._free(self.open)
+            self.begins(step)
+
     def mark(self, step):
         """Returns an event of this moment, for a later call of ends; None where the step is not open. It changes
         nothing else, because a finalizer may call it at any point."""

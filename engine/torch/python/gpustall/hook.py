@@ -23,16 +23,17 @@ def begin():
 
 # The module that decides which functions torch.compile looks into.
 RULES = "torch._dynamo.trace_rules"
+OPTIMIZER = "torch.optim.optimizer"
 
 
 class _Finder:
-    """Finds modules by the other finders, and patches TARGET and RULES after they have run."""
+    """Finds modules by the other finders, and patches TARGET, RULES and OPTIMIZER after they have run."""
 
     def __init__(self):
         self.busy = False
 
     def find_spec(self, name, path=None, target=None):
-        if name not in (TARGET, RULES) or self.busy:
+        if name not in PATCHES or self.busy:
             return None
         import importlib.util
 
@@ -44,7 +45,7 @@ class _Finder:
         run = getattr(spec and spec.loader, "exec_module", None)
         if spec is None or spec.loader is None or run is None:
             return None
-        patch = _install if name == TARGET else _leave_to_python
+        patch = PATCHES[name]
 
         def exec_module(module):
             run(module)
@@ -64,6 +65,12 @@ def _leave_to_python(rules):
         rules.add("gpustall")
     except Exception:  # another version of PyTorch, without such rules
         pass
+    try:
+        from gpustall import parts
+
+        parts.told_of_compiling()
+    except Exception:  # our files were removed meanwhile
+        pass
 
 
 def _install(module):
@@ -78,3 +85,15 @@ def _install(module):
         open(os.path.join(folder, "imported"), "ab").close()
     except BaseException as error:
         process.complain("PyTorch's DataLoader is not watched", error)
+
+
+def _see_optimizers(module):
+    try:
+        from gpustall import parts
+
+        parts.see_optimizers(module)
+    except Exception:  # our files were removed meanwhile, or it is another version of PyTorch
+        pass
+
+
+PATCHES = {TARGET: _install, RULES: _leave_to_python, OPTIMIZER: _see_optimizers}

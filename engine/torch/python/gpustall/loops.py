@@ -62,7 +62,9 @@ class Loop:
             self.stop(max(self.open[-1][2], min(left or t, t)), True, event)
 
     def finish(self):
-        """Ends all steps, when the process ends."""
+        """Ends all steps, when the process ends. One that the script still holds counts, but its time is not known."""
+        if self.open and self.open[-1][0].alone:
+            self.open.pop()
         self.settle(now())
         if self.device is not None:
             self.device.finish()

@@ -1,4 +1,6 @@
-"""Loops without a DataLoader, which say where their steps are: gpustall.watch, gpustall.step and gpustall.data."""
+"""Loops without a DataLoader. They say where their steps are by gpustall.watch, gpustall.step and gpustall.data, or
+their optimizer's steps show it.
+"""
 
 import threading
 from typing import Any
@@ -13,21 +15,26 @@ class _Loose:
 
     trains, weighed, beside, own, limit = True, False, False, False, None
 
-    def __init__(self, name):
+    def __init__(self, name, shown=False):
         self.alike, self.script = name, {}
+        self.shown = shown  # by the optimizer alone
+        self.between = False  # its steps are between calls, and no batch shows what they wait for
         self.about = dict(
-            dataset=name, kind="iterable", samples=0, batch_size=None, shuffle=None, drop_last=False, live=False, has_in_order=False, context="",
-            why="it is watched by gpustall.watch or step: there is nothing to change",
+            dataset=name, kind="optimizer" if shown else "iterable", samples=0, batch_size=None, shuffle=None, drop_last=False, live=False,
+            has_in_order=False, context="",
+            why="it takes no batches from a DataLoader: there is nothing to change",
         )
 
     def weigh(self, data):
         """Describes the loop, at its first batch."""
         self.weighed = True
         self.about["batch_size"] = self.size(data)
+        self.about["alone"] = self.between and "data" not in _stepped.__dict__
         process.current().tell_news("loader", trains=True, knobs={}, step=process.current().steps, **self.about)
 
     def moved(self, other, t):
         """Tells that the loop trains with this iterable now."""
+        self.about["alone"] = self.between and "data" not in _stepped.__dict__
         process.current().tell("moved", t=t, step=process.current().steps, script=True, knobs={}, **self.about)
 
     def judge(self, data=None):
@@ -97,16 +104,67 @@ def step(samples=0):
     opened = loop.open
     if opened and opened[-1][0] is not mine and opened[-1][1] >= 0:
         return
-    if mine is None:
-        mine = _stepped.watch = steps.Watch(_Loose("gpustall.step"), process.current().iteration())
-        mine.plan.size = lambda data: data
-        mine.begun = float("inf")  # each is a step
-        mine.gone = lambda: True  # as soon as the loop takes its batches elsewhere
+    if mine is None or mine.plan.shown:
+        mine = _begin(_Loose("gpustall.step"), loop)
         if "data" not in _stepped.__dict__:
-            loop.record = _known(loop.record, mine.iteration)
             process.current().tell("note", level="warn", text=ALONE)
     mine.next(lambda: samples)
     loop.stands = 1  # each part is timed
+
+
+def _begin(plan, loop):
+    mine = _stepped.watch = steps.Watch(plan, process.current().iteration())
+    plan.size, plan.between = lambda data: data, True
+    mine.begun = float("inf")  # each is a step
+    mine.gone = lambda: True  # as soon as the loop takes its batches elsewhere
+    mine.alone = True
+    loop.record = _known(loop.record, mine.iteration)
+    return mine
+
+
+# A loop without a DataLoader begins with the third step of an optimizer. Where the script takes batches from one, the
+# optimizer must step so often between two of them.
+THIRD, OFTEN = 3, parts.APART
+# An optimizer that steps so often while the one before does not step at all shows the steps from then on.
+INSTEAD = 16
+
+
+def optimized(optimizer, loop):
+    """Sees the step of an optimizer that is in no step of a DataLoader's loop. A step lasts until the same optimizer has
+    stepped again, since others may step in it too."""
+    known, mine = _stepped.__dict__, _stepped.__dict__.get("watch")
+    if mine is not None and not mine.plan.shown or loop is not None and loop.loading:  # the script says where its steps end
+        return
+    turn = 0 if loop is None else loop.turn
+    if known.get("turn", 0) != turn:  # it asked for a batch meanwhile
+        known.update(turn=turn, seen=0)
+    others = known.setdefault("others", {})
+    if known.setdefault("leader", id(optimizer)) != id(optimizer):
+        others[id(optimizer)] = others.get(id(optimizer), 0) + 1
+        if others[id(optimizer)] < INSTEAD:
+            return
+        known["leader"] = id(optimizer)
+    others.clear()
+    known["seen"] = known.get("seen", 0) + 1
+    if loop is None or not loop.open:
+        state = process.current()
+        elsewhere = state.shown is not None and state.shown.plan is not getattr(mine, "plan", None)
+        if known["seen"] < (OFTEN if elsewhere else THIRD) or elsewhere and state.taker != threading.get_ident():
+            return
+        loop = loops.current()
+        if mine is None:
+            mine = _begin(_Loose(OPTIMIZERS, shown=True), loop)
+    assert mine is not None
+    mine.next(_one)
+    loop.stands, known["turn"] = 1, loop.turn
+
+
+OPTIMIZERS = "no DataLoader"
+
+
+def _one():
+    """The samples of a step that are not known."""
+    return 1
 
 
 def _known(record, iteration):

@@ -23,7 +23,7 @@ KEPT = (
     " that is in no step; gpustall.step() after each shows it"
 )
 
-_installed = False
+_installed = _seen = False
 _compiling = lambda: False  # noqa: E731
 
 
@@ -46,20 +46,32 @@ def _watch_optimizers():
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
     except ImportError:
         return
-    global _compiling
-    _compiling = _told_of_compiling()
+    told_of_compiling()
     register_optimizer_step_pre_hook(_stepping)
-    register_optimizer_step_post_hook(_stepped)
+    if not _seen:
+        register_optimizer_step_post_hook(_stepped)
 
 
-def _told_of_compiling():
-    """Returns PyTorch's function that is true in code which torch.compile compiles."""
+def see_optimizers(module):
+    """Sees optimizers' steps before the first batch: a loop without a DataLoader has no other sign. module is
+    torch.optim.optimizer. Where code that torch.compile compiles could not be told, they are not seen yet."""
+    global _seen
+    rules = os.path.join(os.path.dirname(os.path.dirname(module.__file__)), "_dynamo", "trace_rules.py")
+    if not _installed and os.path.exists(rules) and hasattr(module, "register_optimizer_step_post_hook"):
+        module.register_optimizer_step_post_hook(_stepped)
+        _seen = True
+
+
+def told_of_compiling():
+    """Finds PyTorch's function that is true in code which torch.compile compiles. 2.0 has none, and its torch.compile
+    leaves optimizers alone."""
+    global _compiling
     import torch
 
     for name in ("is_dynamo_compiling", "is_compiling"):
         if hasattr(getattr(torch, "compiler", None), name):
-            return getattr(torch.compiler, name)
-    return lambda: False  # 2.0, whose torch.compile leaves optimizers alone
+            _compiling = getattr(torch.compiler, name)
+            return
 
 
 def _stepping(optimizer, args, kwargs):
@@ -78,8 +90,14 @@ def _stepped(optimizer, args, kwargs):
         return
     try:
         _end(ring.OPTIMIZER)
-    except Exception:
-        pass
+        loop = getattr(here, "loop", None)
+        if loop is None or not loop.open or loop.open[-1][0].alone:
+            from gpustall import manual
+
+            here.optimizes = True
+            manual.optimized(optimizer, loop)
+    except Exception as error:
+        process.complain("a loop without a DataLoader is not watched", error)
 
 
 def _watch_backward():
@@ -140,7 +158,7 @@ def _begin(kind, whole):
             state.tell("note", level="warn", text=ELSEWHERE)
         elif state.shown is not None and state.taker == threading.get_ident() and kind == ring.BACKWARD:
             state.apart += 1
-            if state.apart == APART:
+            if state.apart == APART and not here.__dict__.get("optimizes"):
                 state.tell("note", level="warn", text=KEPT)
         return False
     watch = loop.open[-1][0]
@@ -148,6 +166,8 @@ def _begin(kind, whole):
         watch.learns(loop)
     if loop.open[-1][1] < 0:
         return False
+    if watch.alone and kind == ring.BACKWARD and loop.device is not None and not loop.learned:
+        loop.device.resumes()
     t, parts = now(), loop.parts
     if parts:
         # A part within one of its own kind may mean that the outer one failed: nobody tells that.

@@ -18,6 +18,7 @@ class Watch:
 
     def __init__(self, plan, iteration):
         self.plan, self.iteration = plan, iteration
+        self.alone = False  # its steps are between calls, and no batch shows what they wait for
         self.first = True  # the next batch is the first of its epoch, or the first that is a step
         self.trains = False  # the epoch trains: a loader that trains may be used to evaluate, too
         self.learned = 0  # how often the process had learned when the epoch began

@@ -89,6 +89,23 @@ class DeviceTest(unittest.TestCase):
             self.assertLess(off[len(off) // 2], 4_000_000)  # 1 % of 1.5 s would be 15 ms
 
 
+    def test_a_step_of_unknown_beginning(self):
+        """It counts from its first backward pass on, unless the device was busy all the time."""
+        for before, least, most in (0, 0, 8_000_000), (100_000_000, 10_900_000, 12_000_000):
+            cuda, loop = StandIn(), Loop()
+            timer = device.Device(loop, cuda)
+            cuda.work(before)
+            timer.begins(0)
+            cuda.work(10_000_000)  # the forward pass
+            time.sleep(0.02)
+            timer.resumes()
+            cuda.work(1_000_000)
+            timer.ends(0)
+            time.sleep(max(0, (cuda.until - now()) / 1e9) + 0.01)
+            timer.resolve()
+            ((_, start, end),) = loop.spans
+            self.assertTrue(least <= end - start <= most, (before, end - start))
+
     def test_nothing_waits(self):
         """A device that hangs costs no more than the oldest steps' times."""
         cuda, loop = StandIn(), Loop()

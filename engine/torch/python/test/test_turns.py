@@ -244,6 +244,84 @@ class TurnsTest(unittest.TestCase):
         loop.device.ends.assert_called_once_with(step, goes_on=True)
         loop.device.begins.assert_called_once_with(step)
 
+    def begin_again(self):
+        for known in (parts.here, manual._stepped):
+            known.__dict__.clear()
+
+    def test_an_optimizer_shows_the_steps(self):
+        """A step lasts from one step of the optimizer to its next. Passes between, and other optimizers, are in it. What is
+        neither in a backward pass nor in an optimizer is not known to be computation."""
+        def sgd():
+            return torch.optim.SGD(self.model.parameters(), lr=0.0)
+
+        first, second, many = sgd(), sgd(), [sgd() for _ in range(20)]
+        x = torch.ones(2, 4)
+
+        def plain():
+            self.learn(x)
+            first.step()
+
+        def accumulated():
+            self.learn(x)
+            self.learn(x)
+            first.step()
+
+        def two():
+            for optimizer in (first, second):
+                self.learn(x)
+                optimizer.step()
+
+        def each_its_own():
+            self.learn(x)
+            for optimizer in many:
+                optimizer.step()
+
+        def by_itself():
+            self.learn(x)
+            first.step()
+            manual.step(2)
+
+        def within_a_loader():
+            for _ in DataLoader(Numbers(2), batch_size=2, shuffle=True):
+                plain()
+
+        self.addCleanup(self.begin_again)
+        for step, count in (plain, 7), (accumulated, 7), (two, 7), (each_its_own, 7), (by_itself, 9), (within_a_loader, 10):
+            self.begin_again()
+            harness.forget()
+            self.begun = time.monotonic_ns()
+            for _ in range(10):
+                step()
+            ended = [s for s in self.spans(ring.BODY) if s["flags"] & ring.FINAL]
+            with self.subTest(step.__name__):
+                self.assertEqual(len(ended), count)
+                self.assertEqual(len({s["step"] for s in ended}), count)
+                self.assertEqual([m["text"] for m in self.told("note") if m["text"] != manual.ALONE], [])
+                if step not in (by_itself, within_a_loader):
+                    self.assertEqual([(m["kind"], m["alone"]) for m in self.told("loader")], [("optimizer", True)])
+                    self.assertEqual(sum(s["end"] - s["start"] for s in ended), 0)
+
+    def test_an_optimizer_beside_a_loader(self):
+        """Few steps between loops over a DataLoader are none of their own; many are, and so are those of an optimizer that comes later."""
+        self.addCleanup(self.begin_again)
+        self.begin_again()
+        loader, kept = DataLoader(Numbers(4), batch_size=2, shuffle=True), torch.ones(2, 4)
+        optimizers = [torch.optim.SGD(self.model.parameters(), lr=0.0) for _ in range(2)]
+
+        def steps(count, optimizer):
+            before = len([s for s in self.spans(ring.NEXT) if s["step"] >= 0])
+            for x in [kept] * count if count else loader:
+                self.learn(x)
+                optimizers[optimizer].step()
+            return len([s for s in self.spans(ring.NEXT) if s["step"] >= 0]) - before
+
+        for count, optimizer, want in (
+            (0, 0, 2), (manual.OFTEN - 1, 0, 0), (0, 0, 2), (manual.OFTEN + 4, 0, 5), (0, 0, 2),
+            (manual.OFTEN + manual.INSTEAD + 4, 1, 6), (0, 0, 2),
+        ):
+            self.assertEqual(steps(count, optimizer), want, (count, optimizer))
+        self.assertEqual([m["dataset"] for m in self.told("moved")], ["no DataLoader", "Numbers"] * 2)
+
     def untried(self):
         """Workers are there at the next batch: none is tried first."""
         for name, answer in ("proven", True), ("probing", False):
