@@ -2,9 +2,11 @@ package report
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
+	"dev.gpustall/engine/analysis/lines"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/report/markup"
 	"dev.gpustall/engine/trace"
@@ -18,6 +20,9 @@ const (
 	gpuUtilisation = "GPU utilisation"
 	smEfficiency   = "est. SM efficiency"
 	occupancy      = "est. achieved occupancy"
+	talked         = "communication"
+	exposed        = "communication, exposed"
+	hiddenTalk     = "communication, hidden"
 	idleHost       = "idle: launched late by the host"
 	idleCall       = "idle: in a call that waited"
 	idleKernel     = "idle: kernel after kernel"
@@ -51,9 +56,11 @@ func (p profile) write(d *markup.Document) {
 	d.Sentences(
 		"Utilisation is the time in which a kernel ran, of any kind.",
 		"Estimates are the profiler's, from the kernels' grids.",
+		"Communication is hidden while a kernel computes, and exposed otherwise, also beside a copy.",
 		"Idle is the time in which nothing ran at all: what ran next was launched only then (late),",
 		"or by a call that had begun and waited, as a copy does; or in time and began as soon as a kernel can",
 		"(kernel after kernel), or waited for something else.")
+	p.host(d)
 }
 
 // steps is the table of the step breakdown, in microseconds.
@@ -93,7 +100,7 @@ func (p profile) gpus() [][]string {
 		}
 		return units.Prose.Percent(*share)
 	}
-	idle := func(ns int64) string {
+	aStep := func(ns int64) string {
 		return units.Prose.Time(ns/p.Count) + " a step (" + units.Prose.Percent(p.ShareOf(ns)) + ")"
 	}
 	for i := range p.GPUs {
@@ -107,10 +114,41 @@ func (p profile) gpus() [][]string {
 		}
 		for j, cell := range []string{
 			">GPU " + strconv.Itoa(g.ID), units.Prose.Percent(g.Utilisation), estimate(g.Efficiency), estimate(g.Occupancy), memory,
-			idle(g.Idle.Host), idle(g.Idle.Call), idle(g.Idle.Kernel), idle(g.Idle.Other),
+			aStep(g.Idle.Host), aStep(g.Idle.Call), aStep(g.Idle.Kernel), aStep(g.Idle.Other),
 		} {
 			rows[j] = append(rows[j], cell)
 		}
 	}
-	return rows
+	if !slices.ContainsFunc(p.GPUs, func(g trace.ProfiledGPU) bool { return g.Talked > 0 }) {
+		return rows
+	}
+	more := [][]string{{talked}, {exposed}, {hiddenTalk}}
+	for i := range p.GPUs {
+		g := &p.GPUs[i]
+		more[0], more[1] = append(more[0], aStep(g.Talked)), append(more[1], aStep(g.Exposed))
+		more[2] = append(more[2], units.Prose.Percent(g.Overlap())+" of it")
+	}
+	return append(rows, more...)
+}
+
+// host is the table of what the host did while the busiest GPU was idle.
+func (p profile) host(d *markup.Document) {
+	g := p.Busiest()
+	all := g.Idle.All()
+	rows := [][]string{{"the host was in", "name", ">of the idle time", ">a step"}}
+	listed := map[trace.HostPart]int{}
+	for _, h := range g.Host {
+		if listed[h.Part]++; listed[h.Part] <= lines.Few && h.Time*100 >= all {
+			rows = append(rows, []string{string(h.Part), h.Name, units.Prose.Percent(float64(h.Time) / float64(max(1, all))), units.Prose.Time(h.Time / p.Count)})
+		}
+	}
+	if len(rows) == 1 {
+		return
+	}
+	d.Para("While GPU %d was idle:", g.ID)
+	d.Table(rows)
+	d.Sentences(
+		"Of each gap, this is what the thread did that launched what ended it, or the loop's thread while that one did nothing on record.",
+		"Each kind divides the same time, and the innermost one has it. What is missing to 100 % was in none of the kind, or in shorter ones.",
+		"The number of a Python function is its first line; those of PyTorch and the standard library are left out.")
 }

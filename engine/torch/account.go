@@ -25,6 +25,7 @@ type account struct {
 	blind  ranges        // parts of the last two, each longer than longWait, in which nothing is on record on any device
 	allocs ranges        // such a call allocated or freed memory
 	inits  ranges        // such a call made a context or loaded a module
+	talks  ranges        // processes exchanged data, and no kernel computed
 	works  ranges        // the host ran an operator other than communication and its wrappers
 	sent   []deviceEvent // copies to the device, by start
 }
@@ -71,6 +72,7 @@ func (r *recording) account(steps []window) *account {
 	}
 	piles[trace.RoleDataLoader], piles[trace.RoleCPU] = r.next, r.ops
 
+	a.talks = merged(slices.Clone(piles[trace.RoleCommunication].spans)).without(merged(slices.Clone(piles[trace.RoleKernel].spans)))
 	left := together(steps)
 	for role := range trace.RoleOther {
 		has := piles[role].ranges()

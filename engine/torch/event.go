@@ -20,6 +20,7 @@ const (
 	kindRuntime       // a call of the CUDA runtime or driver
 	kindOperator      // an operator, or a range that the user named
 	kindPython        // likewise, in old traces
+	kindFrame         // a call of a Python function, where the profiler recorded stacks
 )
 
 // kinds has the kind of each category, in lower case. It leaves out "gpu_user_annotation", which
@@ -31,7 +32,8 @@ var kinds = map[string]kind{
 	"runtime": kindRuntime, "cuda_runtime": kindRuntime, "cuda_driver": kindRuntime, "mtia_runtime": kindRuntime,
 	"glow_runtime": kindRuntime, "xpu_runtime": kindRuntime, "xpu_driver": kindRuntime, "privateuse1_runtime": kindRuntime, "privateuse1_driver": kindRuntime,
 	"operator": kindOperator, "cpu_op": kindOperator, "user_annotation": kindOperator,
-	"python": kindPython,
+	"python":          kindPython,
+	"python_function": kindFrame,
 }
 
 func kindOf(category []byte) kind {
@@ -297,19 +299,31 @@ func (e *event) copied() (w way, pageable bool) {
 }
 
 // libraries are the communication libraries, as they appear in "nccl:all_reduce".
-var libraries = []string{"nccl", "gloo", "mpi", "ucc", "xccl"}
+var libraries = []string{"nccl", "rccl", "gloo", "mpi", "ucc", "xccl", "oneccl", "hccl", "mscclpp"}
+
+// spaces are the namespaces of PyTorch's operators of communication.
+var spaces = []string{"c10d::", "c10d_functional::", "_c10d_functional::", "symm_mem::"}
+
+// talks are parts of the names of kernels that exchange data between devices, in lower case: NCCL's and
+// RCCL's, MSCCL's and MSCCL++'s, oneCCL's, those of PyTorch's symmetric memory, and those of NVSHMEM,
+// vLLM, Transformer Engine and DeepEP.
+var talks = []string{
+	"nccl", "rccl", "msccl", "oneccl", "ccl_kernel", "symm_mem", "one_shot_all_reduce", "two_shot_all_reduce", "multimem_",
+	"nvshmem", "cross_device_reduce", "userbuffers", "deep_ep",
+}
 
 // wraps reports whether the event is an operator of PyTorch that hands data to an operator of
-// communication, and may wait for it.
+// communication, and may wait for it. A kernel that it launches itself is one of communication.
 func (e *event) wraps() bool {
-	return bytes.HasPrefix(e.name, []byte("c10d::")) || string(e.name) == "record_param_comms"
+	return string(e.name) == "record_param_comms" || slices.ContainsFunc(spaces, func(s string) bool { return bytes.HasPrefix(e.name, []byte(s)) })
 }
 
 // communicates reports whether the event is an operator of communication between processes
 // ("nccl:all_reduce") or a kernel of one ("ncclDevKernel_AllReduce_Sum_f32").
 func (e *event) communicates() bool {
 	if e.kind == kindKernel {
-		return bytes.HasPrefix(e.name, []byte("nccl"))
+		lower := bytes.ToLower(e.name)
+		return slices.ContainsFunc(talks, func(part string) bool { return bytes.Contains(lower, []byte(part)) })
 	}
 	library, _, of := bytes.Cut(e.name, []byte(":"))
 	return of && slices.Contains(libraries, string(library))

@@ -32,9 +32,11 @@ func (r *recording) profiled(all span, steps ranges) []trace.ProfiledGPU {
 		}
 		kernels := slices.DeleteFunc(slices.Clone(rest[:n]), func(d deviceEvent) bool { return d.kind != kindKernel })
 		g.Utilisation = utilisation(kernels, all)
+		g.Talked, g.Exposed = communication(kernels, all)
 		g.Efficiency = efficiency(kernels, all)
 		g.Occupancy = occupancy(kernels, all)
 		g.Idle = idle(rest[:n], steps, launched)
+		g.Host = r.host(rest[:n], steps)
 		if rest = rest[n:]; g.Idle.All() == steps.length() {
 			unused = append(unused, g)
 		} else if out = append(out, g); len(out) == 64 {
@@ -45,6 +47,21 @@ func (r *recording) profiled(all span, steps ranges) []trace.ProfiledGPU {
 		return unused[:min(len(unused), 64)]
 	}
 	return out
+}
+
+// communication returns how long a kernel of communication ran, and how long while none computed. Holistic
+// Trace Analysis has the rest as the overlap (get_comm_comp_overlap).
+func communication(kernels []deviceEvent, all span) (talked, exposed int64) {
+	var talks, computes []span
+	for i := range kernels {
+		if k := &kernels[i]; k.communicates {
+			talks = append(talks, k.span)
+		} else {
+			computes = append(computes, k.span)
+		}
+	}
+	t := merged(talks).within(all)
+	return t.length(), t.without(merged(computes)).length()
 }
 
 // utilisation returns the share of the time in which a kernel ran.
@@ -119,28 +136,22 @@ func (r *recording) launching() func(correlation int64) *call {
 // a call that begins before the gap and waits, as a copy does, has not launched its work yet. events must
 // be in order.
 func idle(events []deviceEvent, steps ranges, launched func(int64) *call) (out trace.IdleTime) {
-	if len(steps) == 0 {
-		return out
-	}
-	until := steps[0].start
-	for i := range events {
-		d := &events[i]
-		gap := span{until, d.start}
-		if lost := steps.within(gap).length(); lost > 0 {
-			c := launched(d.correlation)
-			switch {
-			case c != nil && c.start > gap.start:
-				out.Host += lost
-			case c != nil && i > 0 && gap.length() <= launchDelay:
-				out.Kernel += lost
-			case c != nil && c.end >= d.start && c.length() > launchDelay:
-				out.Call += lost
-			default:
-				out.Other += lost
-			}
+	for i, gap := range gaps(events, steps) {
+		lost := steps.within(gap).length()
+		var c *call
+		if i < len(events) {
+			c = launched(events[i].correlation)
 		}
-		until = max(until, d.end)
+		switch {
+		case c != nil && c.start > gap.start:
+			out.Host += lost
+		case c != nil && i > 0 && gap.length() <= launchDelay:
+			out.Kernel += lost
+		case c != nil && c.end >= gap.end && c.length() > launchDelay:
+			out.Call += lost
+		default:
+			out.Other += lost
+		}
 	}
-	out.Other += steps.within(span{until, steps[len(steps)-1].end}).length()
 	return out
 }

@@ -41,6 +41,8 @@ type deviceEvent struct {
 type call struct {
 	span
 	correlation int64
+	thread      int64
+	name        int32 // its number
 	does        doing
 }
 
@@ -108,6 +110,27 @@ type hostStep struct {
 	name string
 }
 
+// beside is what the host did that is not in the table of operators.
+type beside struct {
+	ranges    []operator // of the DataLoader and of communication
+	frames    []operator // calls of Python functions that belong to no library
+	functions names      // of frames
+}
+
+// add stores a range, while there is room.
+func (b *beside) add(e *event, all *names) {
+	if len(b.ranges) < maxOperators {
+		b.ranges = append(b.ranges, operator{span: e.at, thread: e.tid, name: all.number(e.name), named: true})
+	}
+}
+
+// call stores a call of a Python function, while there is room.
+func (b *beside) call(e *event) {
+	if ownFrame(e.name) && len(b.frames) < maxOperators {
+		b.frames = append(b.frames, operator{span: e.at, thread: e.tid, name: b.functions.number(e.name)})
+	}
+}
+
 // gpu is what a trace says about a GPU.
 type gpu struct {
 	name         string
@@ -140,6 +163,7 @@ type recording struct {
 	foreign   int64      // events that the profiler did not write
 	operators []operator // for the table of operators
 	names     names
+	beside    beside
 	tooMany   bool  // there are too many operators for a table
 	rank      int64 // that wrote the trace
 	world     int64 // the number of ranks
@@ -181,7 +205,10 @@ func (r *recording) take(e *event) error {
 		if len(r.calls) == maxRuntime {
 			return tooMuch("calls of the CUDA runtime", maxRuntime)
 		}
-		r.calls = append(r.calls, call{e.at, e.correlation, doingOf(e.name)})
+		r.calls = append(r.calls, call{e.at, e.correlation, e.tid, r.names.number(e.name), doingOf(e.name)})
+		return nil
+	case kindFrame:
+		r.beside.call(e)
 		return nil
 	}
 	return r.onHost(e)
@@ -218,6 +245,7 @@ func (r *recording) onHost(e *event) error {
 			r.loaders[class] += e.at.length()
 		}
 		r.next.add(e.at)
+		r.beside.add(e, &r.names)
 	case e.isStep():
 		if len(r.steps) == maxSteps {
 			return tooMuch("steps", maxSteps)
@@ -226,12 +254,12 @@ func (r *recording) onHost(e *event) error {
 		r.loops[[2]int64{e.pid, e.tid}] = true
 	case e.communicates():
 		r.comms.add(e.at)
-		if e.external != absent && len(r.talking) < maxDevice {
-			r.talking[e.external] = true
-		}
+		r.talk(e)
+		r.beside.add(e, &r.names)
 	default:
 		if e.wraps() {
 			r.wrapping.add(e.at)
+			r.talk(e)
 		}
 		r.ops.add(e.at)
 		r.operate(e)
@@ -248,6 +276,13 @@ func (r *recording) onHost(e *event) error {
 		}
 	}
 	return nil
+}
+
+// talk remembers an operator whose kernels communicate.
+func (r *recording) talk(e *event) {
+	if e.external != absent && len(r.talking) < maxDevice {
+		r.talking[e.external] = true
+	}
 }
 
 // class returns the class of the DataLoader's iterator in which the loop spent most time; empty where

@@ -131,26 +131,22 @@ func (b *builder) busy(w span) ranges {
 		works := b.works.within(w).and(in(trace.RoleCommunication))
 		return merged(slices.Concat(in(trace.RoleCPU), in(trace.RoleRuntime), works))
 	}
-	return merged(slices.Concat(in(trace.RoleKernel), b.roles[trace.RoleMemcpy].within(w).and(b.inside.within(w))))
+	return merged(slices.Concat(in(trace.RoleKernel), b.roles[trace.RoleMemcpy].within(w).and(b.inside.within(w)).without(b.talks.within(w))))
 }
 
 // parts divides the time in which nothing was computed by cause. The cause of a call of the runtime is
 // its purpose.
 func (b *builder) parts(w span) []part {
 	in := func(role trace.Role) ranges { return b.roles[role].within(w) }
-	communication := in(trace.RoleCommunication)
 	if b.hostOnly {
-		communication = communication.without(b.works.within(w))
+		return []part{
+			{trace.CauseCommunication, in(trace.RoleCommunication).without(b.works.within(w))},
+			{trace.CauseDataLoader, in(trace.RoleDataLoader)},
+			{trace.CauseUnknown, in(trace.RoleOther)},
+		}
 	}
-	out := []part{
-		{trace.CauseCommunication, communication},
-		{trace.CauseDataLoader, in(trace.RoleDataLoader)},
-		{trace.CauseUnknown, in(trace.RoleOther)},
-	}
-	if b.hostOnly {
-		return out
-	}
-	copied := in(trace.RoleMemcpy).without(b.inside.within(w))
+	talks := b.talks.within(w) // which a copy beside it does not hide
+	copied := in(trace.RoleMemcpy).without(b.inside.within(w)).without(talks)
 	across := copied.and(b.across.within(w))
 	copied = copied.without(across)
 	back := copied.and(b.back.within(w))
@@ -160,10 +156,12 @@ func (b *builder) parts(w span) []part {
 	inits := runtime.and(b.inits.within(w))
 	runtime = runtime.without(inits)
 	syncs := runtime.and(b.syncs.within(w))
-	return append(out,
-		part{trace.CauseCommunication, across}, part{trace.CauseSync, back}, part{trace.CauseCopy, copied.without(back)}, part{trace.CauseCopy, in(trace.RoleMemset)},
-		part{trace.CauseMemory, allocs}, part{trace.CauseInit, inits}, part{trace.CauseSync, syncs}, part{trace.CauseLaunch, runtime.without(syncs)},
-		part{trace.CauseLaunch, in(trace.RoleCPU)})
+	return []part{
+		{trace.CauseCommunication, talks}, {trace.CauseDataLoader, in(trace.RoleDataLoader)}, {trace.CauseUnknown, in(trace.RoleOther)},
+		{trace.CauseCommunication, across}, {trace.CauseSync, back}, {trace.CauseCopy, copied.without(back)}, {trace.CauseCopy, in(trace.RoleMemset).without(talks)},
+		{trace.CauseMemory, allocs}, {trace.CauseInit, inits}, {trace.CauseSync, syncs}, {trace.CauseLaunch, runtime.without(syncs)},
+		{trace.CauseLaunch, in(trace.RoleCPU)},
+	}
 }
 
 // step adds the account of a step.

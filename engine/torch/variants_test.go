@@ -162,6 +162,40 @@ func TestCommunication(t *testing.T) {
 	}
 }
 
+// TestCommunicationKernels: what exchanges data is told by the kernel's name, whoever's it is, or by the
+// operator that launched it. Copies do not hide it, and kernels that compute do.
+func TestCommunicationKernels(t *testing.T) {
+	for name, talks := range map[string]bool{
+		"ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)": true, "ncclSymDevKernel_AllGather_LL": true, "rcclGenericKernel": true,
+		"void c10d::symmetric_memory::one_shot_all_reduce_kernel<float>": true, "void multimem_all_reduce_kernel<c10::BFloat16, 16>": true,
+		"void mscclpp::allreduce<float>": true, "oneccl_allreduce_ring": true, "void vllm::cross_device_reduce_1stage<half, 8>": true,
+		"void at::native::reduce_kernel<512, 1>": false, "sm80_xmma_gemm_f32f32": false, "Cijk_Ailk_Bljk_SB": false,
+	} {
+		s := importText(t, x("user_annotation", "ProfilerStep#1", "0", "100", ""), x("kernel", name, "10", "20", `"device":0`))
+		if got := s.Meta.Profile.GPUs[0].Talked == 20_000; got != talks {
+			t.Errorf("%s communicates: %v", name, got)
+		}
+	}
+	for name, talks := range map[string]bool{"c10d::allreduce_": true, "_c10d_functional::all_reduce": true, "symm_mem::one_shot_all_reduce": true, "gloo:all_reduce": true, "aten::sum": false} {
+		s := importText(t, x("user_annotation", "ProfilerStep#1", "0", "100", ""), x("cpu_op", name, "2", "1", `"External id":5`),
+			x("kernel", "k", "10", "20", `"External id":5,"device":0`), x("kernel", "gemm", "25", "10", `"device":0`),
+			x("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", "5", "10", `"bytes":64,"device":0`))
+		g := &s.Meta.Profile.GPUs[0]
+		if got := g.Talked == 20_000 && g.Exposed == 15_000 && g.Overlap() == 0.25; got != talks {
+			t.Errorf("%s: %d ns, of which %d exposed", name, g.Talked, g.Exposed)
+		}
+		if talks { // 10 to 25, of which the copy has 5; the operator's own 1 us beside
+			want := int64(15_000)
+			if strings.HasPrefix(name, "gloo") {
+				want += 1000
+			}
+			if st := s.Recent[0].Stall; st[trace.CauseCommunication] != want || st[trace.CauseCopy] != 5000 {
+				t.Errorf("%s: %d ns lost to communication, %d to copies", name, st[trace.CauseCommunication], st[trace.CauseCopy])
+			}
+		}
+	}
+}
+
 // TestHostCommunication: without a device, what operators hide is not lost, and those that only hand
 // data over hide nothing; and the loader is the one that the loop was longest in.
 func TestHostCommunication(t *testing.T) {

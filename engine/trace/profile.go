@@ -113,7 +113,37 @@ type ProfiledGPU struct {
 	Efficiency  *float64 // mean share of its multiprocessors, 0 to 1, that had a thread block, estimated from the grids; nil where that is not recorded
 	Occupancy   *float64 // mean share of its warps in use while kernels ran, 0 to 1, estimated by the profiler; nil where that is not recorded
 
+	Talked  int64 // ns in which a kernel of communication ran, and ...
+	Exposed int64 // ... the part of it in which no kernel computed; a copy hides nothing
+
 	Idle IdleTime
+	Host []HostTime // what the host was doing in the idle time; the parts in their order, of each the longest first
+}
+
+// HostPart is one way to say what a thread of the host was doing. Each divides the same time.
+type HostPart string
+
+// The parts.
+const (
+	HostRange    HostPart = "range"           // that the user or PyTorch's own Python named
+	HostOperator HostPart = "operator"        // of PyTorch
+	HostCall     HostPart = "runtime call"    // of CUDA's, say
+	HostFrame    HostPart = "Python function" // where the trace has stacks
+)
+
+// HostParts are all parts, in the order in which they are told.
+var HostParts = []HostPart{HostRange, HostOperator, HostCall, HostFrame}
+
+// HostTime is how long the host was in something while a GPU was idle. It is the innermost one of its part.
+type HostTime struct {
+	Part HostPart
+	Name string
+	Time int64 // ns
+}
+
+// Overlap is the share of its communication, 0 to 1, that kernels which compute hide.
+func (g *ProfiledGPU) Overlap() float64 {
+	return float64(g.Talked-g.Exposed) / float64(max(1, g.Talked))
 }
 
 // IdleTime is the time in which nothing ran on a GPU, in ns, by what ended it.

@@ -1,6 +1,11 @@
 package advice
 
-import "dev.gpustall/engine/trace"
+import (
+	"fmt"
+
+	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/trace"
+)
 
 // profile is what a profiler's trace tells besides its spans; it holds nil where the session is not
 // imported.
@@ -22,6 +27,24 @@ func (p *profile) notInTrace(f *Finding) {
 		f.Remedy = "look at the timeline; with_stack=True has the profiler tell which of the script's own functions run there"
 		f.Evidence = "the trace has no operator, call of the runtime, copy or kernel in these gaps: what the script's own Python does, and all that waits outside of PyTorch, is in none"
 	}
+}
+
+// muchOfIdle is the share of a GPU's idle time from which what the host was in is worth a word.
+const muchOfIdle = 0.4
+
+// meanwhile says what the host was in while the GPU was idle, where one range, operator or call has much of
+// that time; else it is empty.
+func (p *profile) meanwhile() string {
+	if !p.known() || len(p.GPUs) == 0 {
+		return ""
+	}
+	g := p.Busiest()
+	for i := range g.Host {
+		if h, share := &g.Host[i], float64(g.Host[i].Time)/float64(max(1, g.Idle.All())); share >= muchOfIdle && h.Part != trace.HostFrame {
+			return fmt.Sprintf("%s of the GPU's idle time the host is in the %s %s", units.Prose.Percent(share), h.Part, units.Line(h.Name))
+		}
+	}
+	return ""
 }
 
 // unseen reports whether the trace has calls to a device, but nothing of what the device did.

@@ -25,6 +25,9 @@ var profileRules = []Rule{
 		}
 		if s.profile.known() && len(s.profile.GPUs) > 0 { // in a trace of the host alone it may overlap operators
 			f.Evidence = "that time is not hidden behind kernels, and " + f.Evidence
+			if g := s.profile.Busiest(); g.Talked > 0 {
+				f.Evidence = fmt.Sprintf("kernels that compute hide %s of the communication; %s", units.Prose.Percent(g.Overlap()), f.Evidence)
+			}
 		}
 		return f, f.Share > muchCommunication
 	}},

@@ -32,6 +32,7 @@ var ruleCases = []ruleCase{
 	{"unknown workers", false, map[trace.Cause]int64{trace.CauseDataLoader: 4}, "", profiled(trace.Profile{Loader: trace.InlineLoader}), "", ""},
 	{"communicate less", true, map[trace.Cause]int64{trace.CauseCommunication: 11}, "", profiled(trace.Profile{}), "", "look first who comes late, in the traces of all ranks"},
 	{"communicate less", true, map[trace.Cause]int64{trace.CauseCommunication: 11}, "", profiled(trace.Profile{GPUs: []trace.ProfiledGPU{{Utilisation: 0.9}}}), "", "not hidden behind kernels, and who comes early"},
+	{"communicate less", true, map[trace.Cause]int64{trace.CauseCommunication: 11}, "", profiled(trace.Profile{GPUs: []trace.ProfiledGPU{{Utilisation: 0.9, Talked: 40, Exposed: 10}}}), "", "kernels that compute hide 75.0 % of the communication"},
 	{"communicate less", false, map[trace.Cause]int64{trace.CauseCommunication: 10}, "", profiled(trace.Profile{}), "", ""},
 	{"own loading", true, map[trace.Cause]int64{trace.CauseLaunch: 40}, "", profiled(trace.Profile{Own: trace.ProfiledRange{Name: "load_batch", Share: 0.3}}), "", "the range load_batch, by its name the loop's own loading, takes 30.0 % of the time"},
 	{"own loading", false, map[trace.Cause]int64{trace.CauseLaunch: 40}, "", profiled(trace.Profile{Own: trace.ProfiledRange{Name: "load_batch", Share: 0.04}}), "", "enqueue less"},
@@ -402,6 +403,25 @@ func TestRules(t *testing.T) {
 	for _, r := range rules {
 		if seen[r.Name] != [2]bool{true, true} {
 			t.Errorf("rule %q has no case in which it fires and one in which it does not", r.Name)
+		}
+	}
+}
+
+// TestMeanwhile: the verdict on a trace says what the host was in while the GPU was idle, where one thing has
+// much of that.
+func TestMeanwhile(t *testing.T) {
+	for _, c := range []struct {
+		host []trace.HostTime
+		says string
+	}{
+		{[]trace.HostTime{{Part: trace.HostRange, Name: "load\x1b", Time: 60}, {Part: trace.HostOperator, Name: "aten::item", Time: 90}}, "; 60.0 % of the GPU's idle time the host is in the range load?; 60 steps"},
+		{[]trace.HostTime{{Part: trace.HostRange, Name: "load", Time: 30}, {Part: trace.HostCall, Name: "cudaLaunchKernel", Time: 45}}, "; 45.0 % of the GPU's idle time the host is in the runtime call cudaLaunchKernel"},
+		{[]trace.HostTime{{Part: trace.HostRange, Name: "load", Time: 30}, {Part: trace.HostFrame, Name: "train.py(1): main", Time: 100}}, "enqueued and begun; 60 steps"},
+	} {
+		s := uniform(60, map[trace.Cause]int64{trace.CauseLaunch: 40})
+		profiled(trace.Profile{GPUs: []trace.ProfiledGPU{{Idle: trace.IdleTime{Host: 100}, Host: c.host}}})(s)
+		if v := judge(s, s.Recent).all.Verdict.Text; !strings.Contains(v, c.says) {
+			t.Errorf("%q does not say %q", v, c.says)
 		}
 	}
 }

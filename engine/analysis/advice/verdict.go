@@ -198,12 +198,7 @@ func (v *Verdict) describe(s *situation) {
 			t.WriteString(s.where(trace.Loading))
 		}
 	}
-	if _, ok := lacking(s); ok {
-		fmt.Fprintf(&t, "; for %s of the time the trace lacks what the GPU was at", units.Prose.Percent(s.profile.ShareOf(s.profile.Blind)))
-	}
-	if f, ok := ownLoading(s); ok {
-		fmt.Fprintf(&t, "; the range %s, loading by its name, has %s of the time", units.Line(s.profile.Own.Name), units.Prose.Percent(f.Share))
-	}
+	t.WriteString(s.traced(v))
 	queue := v.Queue
 	if v.Group == trace.GroupData {
 		fmt.Fprintf(&t, ", %s for %s (%s)", part(b.Share(v.Dominant)/v.Share), v.Dominant.Info().For, units.Prose.Percent(b.Share(v.Dominant)))
@@ -240,6 +235,21 @@ func (v *Verdict) describe(s *situation) {
 		fmt.Fprintf(&t, "; %s of %s%s", units.Counted(v.Steps, "step", "steps"), v.Epochs, Brackets(v.Labels))
 	}
 	v.Text = t.String() + v.Basis
+}
+
+// traced is what only a profiler's trace tells of the verdict.
+func (s *situation) traced(v *Verdict) string {
+	var t strings.Builder
+	if _, ok := lacking(s); ok {
+		fmt.Fprintf(&t, "; for %s of the time the trace lacks what the GPU was at", units.Prose.Percent(s.profile.ShareOf(s.profile.Blind)))
+	}
+	if text := s.profile.meanwhile(); text != "" && v.Group != trace.GroupNone && v.Dominant != trace.CauseDataLoader {
+		t.WriteString("; " + text)
+	}
+	if f, ok := ownLoading(s); ok {
+		fmt.Fprintf(&t, "; the range %s, loading by its name, has %s of the time", units.Line(s.profile.Own.Name), units.Prose.Percent(f.Share))
+	}
+	return t.String()
 }
 
 // part says how much of the whole the largest of several parts is.

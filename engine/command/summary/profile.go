@@ -19,17 +19,28 @@ type profileSummary struct {
 }
 
 type gpuSummary struct {
-	GPU         int    `json:"gpu"`
-	Name        string `json:"name"`
-	Utilization number `json:"utilization"`
-	Efficiency  number `json:"sm_efficiency"`
-	Occupancy   number `json:"occupancy"`
-	Peak        int64  `json:"allocated_bytes"`
-	Memory      int64  `json:"memory_bytes"`
-	Host        number `json:"idle_host_s"` // mean of a step, as the next two
-	Call        number `json:"idle_call_s"`
-	Kernel      number `json:"idle_kernel_s"`
-	Other       number `json:"idle_other_s"`
+	GPU         int           `json:"gpu"`
+	Name        string        `json:"name"`
+	Utilization number        `json:"utilization"`
+	Efficiency  number        `json:"sm_efficiency"`
+	Occupancy   number        `json:"occupancy"`
+	Peak        int64         `json:"allocated_bytes"`
+	Memory      int64         `json:"memory_bytes"`
+	Talked      number        `json:"communication_s"` // mean of a step, as all that follow
+	Exposed     number        `json:"exposed_communication_s"`
+	Host        number        `json:"idle_host_s"`
+	Call        number        `json:"idle_call_s"`
+	Kernel      number        `json:"idle_kernel_s"`
+	Other       number        `json:"idle_other_s"`
+	In          []hostSummary `json:"idle_host,omitempty"`
+}
+
+// hostSummary is what the host was in while a GPU was idle.
+type hostSummary struct {
+	Part  string `json:"in"`
+	Name  string `json:"name"`
+	Time  number `json:"idle_s"`
+	Share number `json:"of_idle"`
 }
 
 // profileOf returns nil unless the session is an imported trace.
@@ -50,8 +61,12 @@ func profileOf(p *trace.Profile) *profileSummary {
 	}
 	for i := range p.GPUs {
 		g := &p.GPUs[i]
+		var in []hostSummary
+		for _, h := range g.Host {
+			in = append(in, hostSummary{string(h.Part), h.Name, aStep(h.Time), number(h.Time) / number(max(1, g.Idle.All()))})
+		}
 		out.GPUs = append(out.GPUs, gpuSummary{g.ID, g.Name, number(g.Utilisation), estimate(g.Efficiency), estimate(g.Occupancy), g.Peak, g.Memory,
-			aStep(g.Idle.Host), aStep(g.Idle.Call), aStep(g.Idle.Kernel), aStep(g.Idle.Other)})
+			aStep(g.Talked), aStep(g.Exposed), aStep(g.Idle.Host), aStep(g.Idle.Call), aStep(g.Idle.Kernel), aStep(g.Idle.Other), in})
 	}
 	return out
 }
