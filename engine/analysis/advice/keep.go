@@ -80,7 +80,7 @@ func keep(s *trace.Snapshot, rows []attribution.SegmentStats) Keep {
 		k.Text = fmt.Sprintf("keep segment %s, whose settings tune found and measured anew beside the baseline's: %s throughput, by so much that no interval was waited for",
 			tuned.Name(), units.Prose.Gain(gain))
 	case best == a && open != nil:
-		k.Open, k.Text = true, undecided(s, a, open)
+		k.Open, k.Text = true, undecided(s, a, open, tested(s, rows, open))
 		if doubt := cached(s, a, open); doubt != "" {
 			doubts = append(doubts, doubt)
 		}
@@ -100,9 +100,32 @@ func keep(s *trace.Snapshot, rows []attribution.SegmentStats) Keep {
 	return k
 }
 
-// undecided says what would decide about settings that look faster than the baseline's.
-func undecided(s *trace.Snapshot, a, r *attribution.SegmentStats) string {
+// tested returns the newest A/B test of a row's settings against the baseline's that has ended and
+// measured both; nil where there is none.
+func tested(s *trace.Snapshot, rows []attribution.SegmentStats, r *attribution.SegmentStats) *attribution.Experiment {
+	xs := attribution.Experiments(s, rows)
+	for i := len(xs) - 1; i >= 0; i-- {
+		x := &xs[i]
+		if x.Kind == trace.Paired && !x.Running() && x.FromA && x.Change.Pairs > 0 && slices.Equal(x.Settings[1], r.Segment.Knobs) {
+			return x
+		}
+	}
+	return nil
+}
+
+// undecided says what would decide about settings that look faster than the baseline's. An A/B
+// test of them outranks how they look: x is the newest, nil where there was none.
+func undecided(s *trace.Snapshot, a, r *attribution.SegmentStats, x *attribution.Experiment) string {
 	knobs := Chosen(a.Segment.Knobs, r.Segment.Knobs)
+	if x != nil {
+		one, other := x.Sides[0].SamplesPerSecond(), x.Sides[1].SamplesPerSecond()
+		found := "ended undecided"
+		if x.Change.Throughput.Answer != stats.Unknown {
+			found = "found: " + x.Change.Throughput.String()
+		}
+		return fmt.Sprintf("the A/B test of %s %s (%s against %s samples/s, %s): a longer one decides",
+			knob.Join(knobs, ", "), found, units.Rate(other), units.Rate(one), x.Change.ByTurns())
+	}
 	how := "press A on the screen"
 	if !s.Meta.Watched() {
 		how += " or give --paired " + knob.Join(knobs, ",")

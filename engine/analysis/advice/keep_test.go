@@ -88,6 +88,25 @@ func TestKeep(t *testing.T) {
 	if k := judge(short, short.Recent).all.Keep; !strings.Contains(k.Text, "press A on the screen to let the two") {
 		t.Errorf("%+v", k)
 	}
+	// An A/B test of these settings that ended undecided outranks how they look beside the baseline's.
+	turned := stretches([3]int64{1, 5, 5}, [3]int64{4, 5, 0}, [3]int64{1, 5, 5}, [3]int64{4, 5, 0})
+	test := trace.Experiment{Kind: trace.Paired, Start: 1, End: 2, First: 3, Last: 3, B: []knob.Setting{set("num_workers", "4")}}
+	for i := range int64(8) {
+		test.Pairs = append(test.Pairs, trace.Pair{
+			A: trace.Block{Steps: 10, Samples: 320, Active: 100e6, Busy: 50e6},
+			B: trace.Block{Steps: 10, Samples: 320, Active: (60 + 80*(i%2)) * 1e6, Busy: 50e6},
+		})
+	}
+	for _, c := range []struct {
+		end  int64
+		says string
+	}{{2, "the A/B test of num_workers=4 ended undecided (3,200 against 3,200 samples/s, 8 pairs of A-B-A): a longer one decides"}, {0, "looks faster"}} {
+		test.End = c.end
+		turned.Experiments = []trace.Experiment{test}
+		if k := judge(turned, turned.Recent).all.Keep; !k.Open || !strings.Contains(k.Text, c.says) {
+			t.Errorf("%+v does not say %q", k, c.says)
+		}
+	}
 	alike := stretches([3]int64{1, 5, 5}, [3]int64{4, 5, 5})
 	if k := judge(alike, alike.Recent).all.Keep; k.Segment != 0 || k.Open || !strings.Contains(k.Text, "can be compared with them yet") {
 		t.Errorf("%+v", k)
