@@ -282,7 +282,7 @@ func measured(cell func(*canvas.Pen, *experiment)) func(*canvas.Pen, *experiment
 // Draw draws the table, and under it what the selected row's columns have no room for. The
 // baseline stays in view as the first row.
 func (e *Experiments) Draw(v *View, r canvas.Rectangle) {
-	if about := "a row is a configuration, the current one the window above, but vs A of all its steps "; len(about) <= v.Head.Left() {
+	if about := "a row is a configuration, over all its steps "; len(about) <= v.Head.Left() {
 		v.Head.Text(canvas.Dim, about)
 	}
 	in := r.Indent()
@@ -323,9 +323,6 @@ func (e *Experiments) fill(v *View) {
 		}
 		if row.steps > 0 {
 			row.mean = s.Wall / row.steps
-		}
-		if w := v.Win; row.current && w.Steps() > 0 && w.Tally.Segment == s.Segment.Index {
-			row.rate, row.mean, row.p50, row.p95, row.util, row.starved, row.steps = w.Rate, w.Mean, w.P50, w.P95, w.Util, w.Starved, w.Steps()
 		}
 		if row.baseline {
 			e.table.Pinned = len(e.rows)
