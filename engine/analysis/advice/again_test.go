@@ -31,3 +31,28 @@ func TestWhatAnotherSegmentHad(t *testing.T) {
 		}
 	}
 }
+
+// TestMeasuredBeatsPredicted: a loop that was faster without workers is not advised to have other
+// numbers of them, and one that gained by more workers not to have fewer than it had.
+func TestMeasuredBeatsPredicted(t *testing.T) {
+	for _, c := range []struct {
+		from, now string
+		refused   map[string]bool
+	}{
+		{"4", "0", map[string]bool{"2": true, "4": true, "8": true}},
+		{"4", "2", map[string]bool{"1": false, "3": false, "4": true, "8": true}},
+		{"2", "4", map[string]bool{"1": true, "2": true, "3": false, "8": false}},
+	} {
+		s := uniform(60, wait(trace.CauseDecode), set("num_workers", c.now))
+		after("num_workers", c.from, c.now, 2)(s)
+		slow(s)
+		s.Digest = *trace.Digested(s.Recent)
+		rows := attribution.Segments(s)
+		h := newSituation(s, s.Tally(1), rows, tried(s, rows, nil)).tried
+		for value, want := range c.refused {
+			if got := h.refused("num_workers", value); got != want {
+				t.Errorf("%s -> %s gained; %s is refused: %v, want %v", c.from, c.now, value, got, want)
+			}
+		}
+	}
+}

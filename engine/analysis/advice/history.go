@@ -24,8 +24,8 @@ type history struct {
 }
 
 // refused reports whether advice should leave a value alone: it could not be applied, or going back
-// to it would undo a gain. The same holds where it was tried, gained nothing and is no longer in
-// force.
+// to it, or beyond it, would undo a gain. Where a number gained by becoming 0, no other is advised.
+// The same holds where it was tried, gained nothing and is no longer in force.
 //
 // For a number, that excludes more values: those beyond one that was tried in vain from this side,
 // and those on the way to one that made no difference. It ends when another knob gains something,
@@ -44,8 +44,8 @@ func (h *history) refused(knob, value string) bool {
 		if t.Knob != knob || t.terms != terms {
 			continue
 		}
-		if t.Outcome == Gain && t.From == value && t.To == now {
-			return true // going back would be a loss
+		if t.Outcome == Gain && t.To == now && (t.From == value || beyond(now, t.From, value) || now == "0" && !h.movedSince(t)) {
+			return true // going back would be a loss, and so would any workers where some cost more than they brought
 		}
 		if !t.failed() {
 			continue

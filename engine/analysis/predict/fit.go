@@ -94,7 +94,7 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) (*M
 		}
 	}
 	threads, _ := strconv.ParseFloat(knob.ValueOf(s.Meta.Host, trace.TorchThreads), 64)
-	m.share(b, &l, cores, starved, shared, threads)
+	m.share(b, &l, cores, starved, shared, threads, loopOf(s, t))
 	m.unsteady = spread(s, t, cores.All)
 	m.offload = l.Part(trace.KindTransform)
 	m.injected = l.injected()
@@ -285,10 +285,22 @@ func stepLoop(spans []trace.Span, t *trace.Tally) (ns float64, ok bool) {
 	return max(0, float64(to-from-waits)/float64(n)), true
 }
 
+// loopOf is what the step loop of a PyTorch training did in these steps; nil where its time with a
+// batch in hand was not split.
+func loopOf(s *trace.Snapshot, t *trace.Tally) *trace.Rank {
+	ranks := s.Ranks(t.From, t.To)
+	if !s.Meta.Watched() || len(ranks) == 0 || ranks[0].Core <= 0 || ranks[0].Body <= ranks[0].Waiting {
+		return nil
+	}
+	return &ranks[0]
+}
+
 // share finds out who uses the cores: the workers, the device's threads, the rest of this process,
 // and other processes. shared says that the device computes on the host's cores, and threads on how
-// many; 0 where that is not known.
-func (m *Model) share(b *attribution.Breakdown, l *Loading, c Cores, starved float64, shared bool, threads float64) {
+// many; 0 where that is not known. The loop's own split tells how much of a step is blocked. What
+// this process used tells it only where there is no split: workers also take time outside of their
+// batches.
+func (m *Model) share(b *attribution.Breakdown, l *Loading, c Cores, starved float64, shared bool, threads float64, loop *trace.Rank) {
 	p := &m.plant
 	p.cores = c.All
 	steps, active := float64(b.Steps), float64(b.Active())
@@ -314,7 +326,11 @@ func (m *Model) share(b *attribution.Breakdown, l *Loading, c Cores, starved flo
 	}
 	if c.Known && busy > 0 { // a step that blocks leaves its core to others meanwhile
 		used := rest / busy
-		p.threads, p.blocked = min(p.threads, max(1, used)), max(0, 1-used)
+		computing := min(1, used)
+		if loop != nil {
+			computing = min(1, float64(loop.Core)/float64(loop.Body-loop.Waiting))
+		}
+		p.threads, p.blocked = min(p.threads, max(1, used/max(computing, 1e-3))), 1-computing
 	}
 }
 

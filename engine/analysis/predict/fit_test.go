@@ -116,8 +116,39 @@ func TestNeverAboveTheDevice(t *testing.T) {
 	m := fit(t, snapshot(r))
 	for n := 1; n <= 64; n *= 2 {
 		p, _ := m.Predict(knob.Setting{Name: numWorkers, Value: strconv.Itoa(n)})
-		if p.Rate > 1.02*32/0.010 {
-			t.Errorf("%d workers: %.0f samples/s", n, p.Rate)
+		if p.Rate > 1.02*32/0.010 || p.Hi > 1.02*32/0.010 {
+			t.Errorf("%d workers: %.0f samples/s, up to %.0f", n, p.Rate, p.Hi)
+		}
+	}
+}
+
+// TestBlockedStep: the step loop's own split tells how much of a step is blocked, and how many threads
+// compute in the rest. What else this process used is not the step's.
+func TestBlockedStep(t *testing.T) {
+	for _, tt := range []struct {
+		core, waiting    float64 // ns of a step's 10 ms; 0 where they are not measured
+		ours             float64 // percent of 8 cores
+		blocked, threads float64
+	}{
+		{0.7e6, 0, 20, 0.93, 2}, // 20 % are 1.6 cores
+		{0.7e6, 3e6, 5, 0.9, 1},
+		{10e6, 0, 20, 0, 1.2}, // less the 0.4 cores of the workers
+		{0, 0, 8, 0.76, 1},
+	} {
+		r := attributiontest.Healthy()
+		r.Transform = 0
+		s := snapshot(r)
+		s.Meta.DeviceKind = "cpu"
+		s.Meta.Host = append(s.Meta.Host, knob.Setting{Name: trace.TorchThreads, Value: "2"}, knob.Setting{Name: "torch", Value: "2.9"})
+		s.Gauges = map[string][]trace.Point{}
+		for name, v := range map[string]float64{trace.GaugeCPUOurs: tt.ours, trace.GaugeCPUOthers: 0, trace.GaugeRunQueue: 0} {
+			s.Gauges[name] = []trace.Point{{T: s.Now / 2, V: v}, {T: s.Now * 3 / 4, V: v}}
+		}
+		for name, v := range map[string]float64{"steps": 1, "body_ns": 10e6, "core_ns": tt.core, "waiting_ns": tt.waiting} {
+			s.Gauges["rank_0_"+name] = []trace.Point{{T: s.Now, V: v * float64(s.Total.Steps)}}
+		}
+		if p := fit(t, s).plant; math.Abs(p.blocked-tt.blocked) > 0.02 || math.Abs(p.threads-tt.threads) > 0.1 {
+			t.Errorf("%+v: %.2f of a step is blocked, %.2f threads compute in the rest", tt, p.blocked, p.threads)
 		}
 	}
 }

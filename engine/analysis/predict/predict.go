@@ -155,15 +155,45 @@ func (m *Model) Predict(changes ...knob.Setting) (Prediction, bool) {
 	lo, hi := slices.Min(rates[:]), slices.Max(rates[:])
 	slack := m.slack()
 	dataLo, dataHi := slices.Min(data[:]), slices.Max(data[:])
+	most := m.most(&to)
 	if was := m.before(&to); was != nil && to != m.now { // these settings were measured before
 		p.Rate, p.Data = was.rate, was.data
 		lo, hi = was.rate*math.Exp(-again), was.rate*math.Exp(again)
 		dataLo, dataHi = was.data, was.data
+		most = math.Inf(1)
 	}
 	half := m.half(p.Rate / m.rate)
 	p.Lo, p.Hi = lo*math.Exp(-half), hi*math.Exp(half)
+	if p.Hi > most { // the device's time, a copy's and the cores' work are known as well as their mean is
+		p.Rate, p.Hi = min(p.Rate, most), max(most*math.Exp(z*min(m.noise, 0.1)), p.Rate)
+		p.Lo = min(p.Lo, p.Rate)
+	}
 	p.DataLo, p.DataHi = max(0, dataLo-slack), min(1, dataHi+slack)
 	return p, true
+}
+
+// most is the largest rate that these settings can have, whatever the luck with what was not measured:
+// the device's, the link's and the cores'. It is no less than the rate measured, with the settings in force.
+func (m *Model) most(to *settings) float64 {
+	l := likely
+	if to.batch != m.now.batch || to.transforms != m.now.transforms || to.pinned != m.now.pinned {
+		l = good // what a batch then takes was not measured
+	}
+	p := m.with(to, l)
+	work := 0.0 // on cores, for a batch
+	for _, d := range p.load {
+		work += d.core / float64(len(p.load))
+	}
+	work += p.threads * (1 - p.blocked) * mean(p.compute)
+	least := max(mean(p.compute), p.copy)
+	if p.cores > 0 {
+		least = max(least, work/p.cores)
+	}
+	rate := 1e9 * float64(to.batch) / least
+	if to.batch == m.now.batch {
+		rate = max(rate, m.rate)
+	}
+	return rate
 }
 
 // barred reports whether a knob cannot have a value here, or has no effect.
