@@ -68,7 +68,7 @@ var house = [][]room{
 	{
 		{"engine/analysis/experiment", "questions that a run answers by changing its own knobs for a while: A/B test, cached-batch ceiling, tune", []string{"engine/analysis/advice", "engine/analysis/attribution", "engine/analysis/predict", "engine/analysis/stats", "engine/base/knob", "engine/base/units", "engine/trace"}},
 		{"engine/analysis/advice", "labels, verdict, rules: what the numbers mean and what to try", []string{"engine/analysis/attribution", "engine/analysis/lines", "engine/analysis/predict", "engine/analysis/stats", "engine/base/knob", "engine/base/units", "engine/trace"}},
-		{"engine/analysis/predict", "what another setting would do: the run, simulated with what was measured of it ([predict.md](../results/predict.md))", []string{"engine/analysis/attribution", "engine/analysis/stats", "engine/base/knob", "engine/base/units", "engine/trace"}},
+		{"engine/analysis/predict", "what another setting would do: the run, simulated with what was measured of it ([predict.md](../results/predict.md))", []string{"engine/analysis/attribution", "engine/analysis/stats", "engine/base/host", "engine/base/knob", "engine/base/units", "engine/trace"}},
 		{"engine/analysis/attribution", "charges every idle moment of the device to a cause; segments, epochs", []string{"engine/analysis/stats", "engine/base/knob", "engine/base/units", "engine/trace"}},
 		{"engine/analysis/fleet", "which rank of a distributed training the others wait for", []string{"engine/trace"}},
 		{"engine/analysis/lines", "which lines of a PyTorch training's code cost the time", []string{"engine/base/knob", "engine/base/units", "engine/trace"}},

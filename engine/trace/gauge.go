@@ -15,6 +15,7 @@ const (
 	GaugeCPUOurs   = "host_cpu_ours"
 	GaugeCPUOthers = "host_cpu_others"
 	GaugeCPUIdle   = "host_idle"
+	GaugeCPUGroup  = "host_cpu_group" // the part of others' that shares cores with this process by the thread
 
 	GaugeRunQueue  = "host_runq"      // waiting for a core, of the time in which our threads could run
 	GaugeStarved   = "device_runq"    // the same, of the cpu device's threads
@@ -58,6 +59,9 @@ const GaugeWorkerBytes = "torch_worker_bytes"
 
 // WorkerStart is a fact of the host: how PyTorch starts workers (fork, spawn or forkserver).
 const WorkerStart = "torch worker start"
+
+// CoresShared is a fact of the host: how the kernel shares out its cores (host.SharedOut).
+const CoresShared = "cores shared"
 
 // WorkersYield is a fact of a session whose iterable data set does not divide its samples among the
 // workers.

@@ -34,6 +34,17 @@ func (h *host) slowed() string {
 	return fmt.Sprintf("compute is %s%.1f times slower because its threads wait for a core %s of the time", least, 1/(1-min(h.starved, 0.999)), units.Prose.Percent(h.starved))
 }
 
+// turns says, after who uses the cores, what more workers get of them.
+func (h *host) turns() string {
+	switch share := h.Share(); {
+	case share != "":
+		return "; " + share
+	case h.Shared == "":
+		return ", and more workers may get more turns"
+	}
+	return ", and more workers get more turns from those that share cores with them by the thread"
+}
+
 // lostToHost is the share of the time lost because threads of the host had no core.
 func (h *host) lostToHost() float64 {
 	return h.time.share(trace.GroupHost) + h.time.Of(starved(&h.time.Breakdown, h.starved))

@@ -60,7 +60,7 @@ func (l *levers) moreWorkers() int {
 		value = n
 	}
 	if l.loader.computing() {
-		if !l.host.Crowded() && l.loader.workers > 0 {
+		if (!l.host.Crowded() || l.host.Grouped()) && l.loader.workers > 0 {
 			return l.loader.workers
 		}
 		full := int(l.host.All)
@@ -70,7 +70,7 @@ func (l *levers) moreWorkers() int {
 			full = max(full, min(2*now, int(2*l.host.All/runnable)))
 		}
 		most = min(most, full)
-		if l.host.Crowded() { // the kernel shares cores by the thread: two get more turns than one
+		if l.host.Crowded() && !l.host.Grouped() { // the kernel shares cores by the thread: two get more turns than one
 			value = max(value, 2)
 		}
 	} else if !l.host.Known && l.host.All > 0 && !l.loader.Reading() {

@@ -124,7 +124,7 @@ func moreWorkers(s *situation) (f Finding, ok bool) {
 		why = join("reads wait rather than compute, so more of them can wait at once"+s.loader.atOnce(), why)
 	}
 	if s.loader.computing() && s.host.Crowded() {
-		why = join(why, s.host.String()+", and more workers may get more turns")
+		why = join(why, s.host.String()+s.host.turns())
 	}
 	if queueing := s.loader.queueing(); queueing != "" {
 		why = join(why, queueing+", and more of them would wait longer: hold it for less of a sample's time, or do without it")
@@ -202,7 +202,7 @@ const elsewhere = "no knob helps here: stop the other processes, or move them or
 func neighbours(s *situation) (f Finding, ok bool) {
 	f = Finding{
 		Remedy:   elsewhere,
-		Evidence: s.host.String(), Share: s.levers.loads(), Here: true,
+		Evidence: join(s.host.String(), s.host.Share()), Share: s.levers.loads(), Here: true,
 	}
 	if c, known := s.loader.capacity(); known {
 		f.Evidence = join(f.Evidence, c.String())

@@ -91,6 +91,9 @@ var ruleCases = []ruleCase{
 	{"more workers", false, wait(trace.CauseDecode), "num_workers=4", load(20), "", ""},
 	{"more workers", true, wait(trace.CauseDecode), "num_workers=0", together(cpuDevice, gauges(40, 58, 50)), "num_workers 2", "other processes use ~2.3 of the 4 cores, and more workers may get more turns"},
 	{"more workers", true, wait(trace.CauseDecode), "num_workers=1", together(cpuDevice, gauges(40, 58, 50)), "num_workers 2", "and more workers may get more turns"},
+	{"more workers", false, wait(trace.CauseDecode), "num_workers=1", together(cpuDevice, gauges(40, 58, 50), shared("by cgroup", 1)), "", "other processes use ~2.3 of the 4 cores; the kernel shares the cores out by cgroup, and this training's share is ~1.7 of 4 cores whatever num_workers is"},
+	{"more workers", true, wait(trace.CauseDecode), "num_workers=1", together(cpuDevice, gauges(40, 58, 50), shared("by cgroup", 30)), "num_workers 2", "and more workers get more turns from those that share cores with them by the thread"},
+	{"more workers", true, wait(trace.CauseDecode), "num_workers=1", together(cpuDevice, gauges(40, 58, 50), shared("by thread", 58)), "num_workers 2", "and more workers get more turns from"},
 	{"more workers", false, wait(trace.CauseDecode), "num_workers=4", together(cpuDevice, load(8), gauges(40, 58, 50)), "", "no knob helps here: stop the other processes"},
 	{"more workers", false, wait(trace.CauseDecode), "num_workers=0", together(cpuDevice, gauges(98, 1, 50)), "", "no knob helps"},
 	{"transforms on the device", true, wait(trace.CauseTransform), "num_workers=4 device_transforms=off", load(20), "device_transforms on", "~100 % of the loading is transforms that the device can do"},
@@ -336,6 +339,14 @@ func gauges(ours, others, waiting float64) func(*trace.Snapshot) {
 				s.Gauges[name] = append(s.Gauges[name], trace.Point{T: t * 1e8, V: v})
 			}
 		}
+	}
+}
+
+// shared says how the kernel shares out the cores, and how many percent of them others in our group use.
+func shared(how string, percent float64) func(*trace.Snapshot) {
+	return func(s *trace.Snapshot) {
+		s.Meta.Host = append(s.Meta.Host, set(trace.CoresShared, how))
+		gauge(trace.GaugeCPUGroup, percent)(s)
 	}
 }
 

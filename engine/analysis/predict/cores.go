@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"dev.gpustall/engine/base/host"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
@@ -16,6 +18,8 @@ type Cores struct {
 	Waiting      float64 // share of the time in which our threads could run and had no core
 	Throttled    bool    // the cgroup's quota ran out
 	Known        bool    // it is known who used them
+	Shared       string  // how the kernel shares them out (host.SharedOut); empty where that is not known
+	Rivals       float64 // the part of Others that shares cores with us by the thread
 }
 
 // settled is how long after a change of knobs a gauge of the host still tells of the time before,
@@ -61,6 +65,9 @@ func CoresOf(s *trace.Snapshot, from, to int64) (c Cores) {
 	c.Waiting, _ = gauge(trace.GaugeRunQueue)
 	throttled, _ := gauge(trace.GaugeThrottled)
 	c.Throttled = throttled >= throttledFrom
+	if rivals, known := gauge(trace.GaugeCPUGroup); known {
+		c.Shared, c.Rivals = knob.ValueOf(s.Meta.Host, trace.CoresShared), rivals*cpus
+	}
 	return c
 }
 
@@ -76,6 +83,24 @@ func (c *Cores) Busy() bool {
 // Crowded reports whether other processes use enough of the cores to matter: half of one core, or a
 // tenth of many.
 func (c *Cores) Crowded() bool { return c.Known && c.Others >= max(0.5, c.All/10) }
+
+// Grouped reports whether more threads of ours would get no more of the cores that others use: the
+// kernel shares them out between groups, and hardly any of the others is in ours.
+func (c *Cores) Grouped() bool {
+	return c.Crowded() && (c.Shared == host.BySession || c.Shared == host.ByCgroup) && c.Rivals < c.Others/10
+}
+
+// Portion is how many cores are ours whenever we want them: those that we used and those that were
+// idle, or a thread's part of one where there is rarely more than one.
+func (c *Cores) Portion() float64 { return max(c.Left(), 1-min(c.Waiting, 0.95)) }
+
+// Share says that our part of the cores does not depend on the number of workers; empty where it does.
+func (c *Cores) Share() string {
+	if !c.Grouped() {
+		return ""
+	}
+	return fmt.Sprintf("the kernel shares the cores out %s, and this training's share is ~%s of %s whatever num_workers is", c.Shared, units.Cores(c.Portion()), units.Counted(int(c.All), "core", "cores"))
+}
 
 // String says who uses the cores.
 func (c *Cores) String() string {

@@ -33,7 +33,7 @@ type Model struct {
 	injected  float64    // share of the blocked time that is injected: timers do not slow each other down
 	past      []past     // earlier segments of the session
 	uneven    [3]float64 // values of plant.uneven (bad luck, likely, good luck)
-	grouped   bool       // the cores may be shared out between groups of processes
+	grouped   bool       // the cores may be shared out between groups of processes; it is not known
 	offload   float64    // share of the workers' computing that the device could do
 	pinned    float64    // ns of a copy in an earlier segment with the other value of pin_memory; 0 where there is none
 	fixed     [3]float64 // share of the compute time that does not grow with the batch: least, likely, most
@@ -310,7 +310,12 @@ func (m *Model) share(b *attribution.Breakdown, l *Loading, c Cores, starved flo
 	free := 1 - min(c.Waiting, 0.9)
 	loading := l.Batch.Core * steps / active // cores
 	rest := 0.0                              // cores that we use for other work
-	if c.Known {
+	switch {
+	case !c.Known:
+	case c.Grouped():
+		p.cores, m.portion = c.Portion(), c.Portion()
+		rest = max(0, c.Ours-loading)
+	default:
 		m.portion = max(0.05, c.Left())
 		p.rivals = c.Others / free
 		rest = max(0, c.Ours-loading)

@@ -380,3 +380,31 @@ func TestOutcomes(t *testing.T) {
 		t.Errorf("of an experiment's end: %+v", out)
 	}
 }
+
+// TestGroups: where the kernel shares the cores out between groups and the others are in another one,
+// more workers get no more of the cores. Where the others are in ours, they do.
+func TestGroups(t *testing.T) {
+	r := attributiontest.Healthy()
+	r.Workers, r.Decode = 1, 60*attributiontest.Msec
+	for _, tt := range []struct {
+		how    string
+		rivals float64
+		most   float64 // of the ratio predicted for 4 workers
+		least  float64
+	}{{"by cgroup", 0, 1.4, 0.6}, {"by login session (autogroup)", 0, 1.4, 0.6}, {"by cgroup", 90, 5, 1.3}, {"by thread", 90, 5, 1.3}} {
+		s := snapshot(r)
+		s.Meta.Host = []knob.Setting{{Name: "threads", Value: "2"}, {Name: trace.CoresShared, Value: tt.how}}
+		s.Gauges = map[string][]trace.Point{}
+		for name, v := range map[string]float64{trace.GaugeCPUOurs: 26, trace.GaugeCPUOthers: 74, trace.GaugeRunQueue: 50, trace.GaugeCPUGroup: tt.rivals} {
+			s.Gauges[name] = []trace.Point{{T: s.Now / 2, V: v}, {T: s.Now * 3 / 4, V: v}}
+		}
+		for i := range s.Recent {
+			w := &s.Recent[i].Work.Batch
+			*w = trace.Split{Core: s.Recent[i].Load / 2, Waiting: s.Recent[i].Load / 2}
+		}
+		p, ok := fit(t, s).Predict(knob.Setting{Name: numWorkers, Value: "4"})
+		if g := Gain(p.Prediction); !ok || g.Hi > tt.most || g.Hi < tt.least {
+			t.Errorf("%s, rivals %v: %.2f, %.2f to %.2f", tt.how, tt.rivals, g.Value, g.Lo, g.Hi)
+		}
+	}
+}

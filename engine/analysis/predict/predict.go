@@ -115,6 +115,9 @@ var (
 	// turn whenever they wake up. The less they idle, the less often they wake up.
 	hostRivalry = [3]float64{2, 1, 0.4}
 
+	// Our group's part of the cores, as a ratio from one setting's window to the next.
+	entitled = [3]float64{0.8, 1, 1.25}
+
 	// A copy of pageable memory takes so many times as long as one of page-locked memory.
 	pinning = [3]float64{1.3, 4, 20}
 
@@ -341,9 +344,13 @@ func (m *Model) repinned(factor, copy float64, pinned bool, l luck) float64 {
 }
 
 // compete sets how other processes compete for the cores. The kernel shares cores by the thread
-// within a group of processes, and by the group between groups. Which of the two holds is not
-// known. Between groups, more workers get no more of the cores than fewer.
+// within a group of processes, and by the group between groups. Between groups, more workers get no
+// more of the cores than fewer. Where it is not known which of the two holds, both may.
 func (m *Model) compete(p *plant, l luck, more bool) {
+	if m.Capacity.Cores.Grouped() {
+		p.cores = min(m.Capacity.Cores.All, m.portion*l.of(entitled))
+		return
+	}
 	if m.grouped && (l == bad && more || l == good && !more) {
 		p.cores, p.rivals = m.portion, 0
 		return

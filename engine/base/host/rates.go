@@ -3,6 +3,7 @@ package host
 // Rates is what happened between two samples. Cores are those that this process may run on.
 type Rates struct {
 	CPUOurs, CPUOthers, CPUIdle Reading // percent of the cores' time; together 100
+	CPUGroup                    Reading // the part of CPUOthers that shares cores with us by the thread
 
 	RunQueue  Reading // percent of the time in which our threads could run: waiting for a core
 	Throttled Reading // percent of the periods in which the cgroup's CPU quota ran out
@@ -32,6 +33,7 @@ func Between(prev, cur Sample) (Rates, bool) {
 		CPUOurs:        percent(ours, all),
 		CPUOthers:      percent(others, all),
 		CPUIdle:        percent(idle, all),
+		CPUGroup:       percent(least(less(grown(prev.Group, cur.Group), ours), others), all),
 		RunQueue:       percent(waiting, runnable),
 		Throttled:      percent(grown(prev.Throttled, cur.Throttled), grown(prev.Periods, cur.Periods)),
 		PressureCPU:    percent(grown(prev.PressureCPU, cur.PressureCPU), known(over)),
@@ -63,6 +65,13 @@ func less(a, b Reading) Reading {
 		b.Value = -min(a.Value, b.Value)
 	}
 	return plus(a, b)
+}
+
+// least is the smaller of two; unknown where either is.
+func least(a, b Reading) Reading {
+	sum := plus(a, b)
+	sum.Value = min(a.Value, b.Value)
+	return sum
 }
 
 func plus(a, b Reading) Reading {

@@ -58,6 +58,7 @@ type Sample struct {
 
 	OurCPU     Reading // cores' time that this process used
 	Busy, Idle Reading // time of all the cores that it may use, whoever used them
+	Group      Reading // cores' time of the processes with which it shares cores by the thread, itself included
 	Running    Reading // its threads' time on a core, and ...
 	Waiting    Reading // ... ready to run without one
 
@@ -73,9 +74,13 @@ type Sample struct {
 // Sampler takes samples. One goroutine may use it.
 type Sampler struct {
 	sys     fs.FS
-	cpus    map[int]bool // that this process may use; nil when that is unknown
-	quota   string       // the directory of the cgroup whose quota is the tightest; empty without a quota
-	memory  cgroup       // whose memory limits hold
+	cpus    map[int]bool       // that this process may use; nil when that is unknown
+	quota   string             // the directory of the cgroup whose quota is the tightest; empty without a quota
+	memory  cgroup             // whose memory limits hold
+	sharing string             // how the cores are shared out
+	usage   string             // the file that counts our cgroup's CPU time
+	beside  map[string]float64 // CPU time of other processes of our session at the last look, in seconds
+	besides float64            // what they used so far
 	disks   map[string]bool
 	members func() []string    // names in /proc of the processes that are ours; nil: this process
 	used    map[string]float64 // cores' time of each process, in seconds
@@ -117,16 +122,18 @@ func NewOf(pids func() []int) *Sampler {
 }
 
 // Family returns a process and all its descendants, as far as the kernel tells.
-func Family(pid int) []int {
+func Family(pid int) []int { return family(os.DirFS("/"), pid) }
+
+func family(sys fs.FS, pid int) []int {
 	all := []int{pid}
 	for i := 0; i < len(all) && len(all) < 1<<12; i++ {
-		dir := "/proc/" + strconv.Itoa(all[i]) + "/task"
-		tasks, err := os.ReadDir(dir)
+		dir := "proc/" + strconv.Itoa(all[i]) + "/task"
+		tasks, err := fs.ReadDir(sys, dir)
 		if err != nil {
 			continue
 		}
 		for _, task := range tasks {
-			children, _ := os.ReadFile(dir + "/" + task.Name() + "/children") // a thread that has just ended has no such file
+			children, _ := fs.ReadFile(sys, dir+"/"+task.Name()+"/children") // a thread that has just ended has no such file
 			for text := range strings.FieldsSeq(string(children)) {
 				if child, err := strconv.Atoi(text); err == nil {
 					all = append(all, child)
@@ -155,6 +162,7 @@ func newSampler(sys fs.FS, cpus []int) *Sampler {
 	}
 	_, s.quota = quota(sys)
 	s.memory, _ = findCgroup(sys, "memory")
+	s.sharing, s.usage = sharedOut(sys)
 	return s
 }
 
@@ -171,6 +179,7 @@ func (s *Sampler) Sample() Sample {
 	out := Sample{At: time.Now()}
 	out.OurCPU, out.MajorFaults = s.process()
 	out.Busy, out.Idle = s.cpuTime()
+	out.Group = s.groupTime(out.OurCPU, out.Busy)
 	out.Running, out.Waiting = s.queue()
 	out.PressureCPU, out.PressureIO, out.PressureMemory = s.pressure("cpu"), s.pressure("io"), s.pressure("memory")
 	out.Periods, out.Throttled = s.throttling()

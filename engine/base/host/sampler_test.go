@@ -69,7 +69,7 @@ func TestRates(t *testing.T) {
 		why                   map[string]string
 	}{
 		{tree: "v2", stat: "sys/fs/cgroup/work.slice/cpu.stat", throttled: "nr_throttled 100", want: map[string]float64{
-			"CPUOurs": 37.5, "CPUOthers": 25, "CPUIdle": 37.5, "RunQueue": 40,
+			"CPUOurs": 37.5, "CPUOthers": 25, "CPUIdle": 37.5, "CPUGroup": 25, "RunQueue": 40,
 			"PressureCPU": 25, "PressureIO": 0, "PressureMemory": 0,
 			"Throttled": 25, "MajorFaults": 2, "DiskRead": 1000 * 512 / 2, "DiskOurs": 2048,
 		}},
@@ -77,9 +77,9 @@ func TestRates(t *testing.T) {
 			"CPUOurs": 37.5, "CPUOthers": 25, "CPUIdle": 37.5, "RunQueue": 40,
 			"PressureCPU": 25, "PressureIO": 0, "PressureMemory": 0,
 			"Throttled": 25, "MajorFaults": 2, "DiskRead": 1000 * 512 / 2, "DiskOurs": 2048,
-		}},
+		}, why: map[string]string{"CPUGroup": "/sys/fs/cgroup/cpu and acct/job/cpuacct.usage is not there"}},
 		{tree: "none", want: map[string]float64{
-			"CPUOurs": 37.5, "CPUOthers": 25, "CPUIdle": 37.5, "MajorFaults": 2,
+			"CPUOurs": 37.5, "CPUOthers": 25, "CPUIdle": 37.5, "CPUGroup": 25, "MajorFaults": 2,
 		}, why: map[string]string{
 			"RunQueue": "/proc/self/task is not there", "PressureCPU": "/proc/pressure/cpu is not there",
 			"PressureIO": "/proc/pressure/io is not there", "PressureMemory": "/proc/pressure/memory is not there",

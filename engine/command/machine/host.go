@@ -15,6 +15,7 @@ import (
 	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/trace"
 	"dev.gpustall/loader/codec/jpeg"
 )
 
@@ -37,6 +38,7 @@ func Facts() []knob.Setting {
 	if ids := host.Affinity(); len(ids) > 0 {
 		add("affinity", units.Counted(len(ids), "cpu", "cpus")+": "+ranges(ids))
 	}
+	add(trace.CoresShared, host.SharedOut())
 	if q := host.Quota(); q > 0 {
 		add("cpu quota", fmt.Sprintf("the cgroup allows the time of %s cores", units.Rate(q)))
 	}

@@ -19,6 +19,7 @@ func Rates(prev, cur host.Sample) iter.Seq2[string, host.Reading] {
 			host.Reading
 		}{
 			{trace.GaugeCPUOurs, r.CPUOurs}, {trace.GaugeCPUOthers, r.CPUOthers}, {trace.GaugeCPUIdle, r.CPUIdle},
+			{trace.GaugeCPUGroup, r.CPUGroup},
 			{trace.GaugeRunQueue, r.RunQueue}, {trace.GaugeThrottled, r.Throttled},
 			{trace.GaugePressureCPU, r.PressureCPU}, {trace.GaugePressureIO, r.PressureIO}, {trace.GaugePressureMemory, r.PressureMemory},
 			{trace.GaugeMajorFaults, r.MajorFaults}, {trace.GaugeDiskRead, r.DiskRead}, {trace.GaugeDiskOurs, r.DiskOurs},
