@@ -70,16 +70,18 @@ func (s *Sampler) groupTime(ours, busy Reading) Reading {
 	return unknown("how the cores are shared out is not known")
 }
 
-// sessionTime adds up the CPU time of other processes of our session, which are the descendants of its
-// leader that are still in it. What they used between two looks counts, also of those that end.
+// sessionTime adds up the CPU time of other processes of the session that the first of our processes
+// is in. They are the descendants of its leader that are still in it. What they used between two looks
+// counts, also of those that end.
 func (s *Sampler) sessionTime() Reading {
-	leader := s.sessionOf("self")
-	if leader == "" {
-		return malformed("proc/self/stat")
-	}
-	ours := map[string]bool{}
+	ours, leader := map[string]bool{}, ""
 	for _, member := range s.ours() {
-		ours[member] = true
+		if ours[member] = true; leader == "" {
+			leader = s.sessionOf(member)
+		}
+	}
+	if leader == "" {
+		return unknown("the session of the processes is not known")
 	}
 	pid, _ := strconv.Atoi(leader)
 	own := strconv.Itoa(os.Getpid())
