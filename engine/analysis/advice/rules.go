@@ -211,11 +211,16 @@ func (o *others) add(r *Rule, f *Finding) {
 // where no knob helps against it.
 const dwarfed = 4
 
+// muchBeside is the share of all time from which loops that do not train lead before a knob that is about
+// clearly less.
+const muchBeside = 1. / 3
+
 // lead orders findings: 2 is what must be put right first, 1 a knob that may gain something, 0
 // anything else.
 //
 // A knob can gain at most its share. It gets 0 in these cases:
-//   - The script takes far more than that share, in its steps or beside them.
+//   - The script takes far more than that share, in its steps or beside them, or a third of all time
+//     beside them, which is clearly more.
 //   - The share is not high and taken cores cost far more. Predictions on such a host are wide.
 //   - The knob may help or harm, and something else takes more.
 func (f *Finding) lead(o *others) int {
@@ -226,6 +231,8 @@ func (f *Finding) lead(o *others) int {
 		return 0
 	case o.script >= dwarfed*f.Share || o.beside >= dwarfed*f.Share*(1-o.beside):
 		return 0
+	case o.beside >= muchBeside && alike*o.beside >= f.Share*(1-o.beside):
+		return 0
 	case f.Share < high && o.cores >= dwarfed*f.Share:
 		return 0
 	case o.most > f.Share && f.Predicted.Made() && predict.EitherWay(f.Predicted):
@@ -235,10 +242,14 @@ func (f *Finding) lead(o *others) int {
 }
 
 // weight orders findings of the same lead. One that names a line of the script comes before what names
-// none and is about up to twice as much.
+// none and is about up to twice as much. A share of all time weighs as much as the same time does as a
+// share of the active time.
 func (f *Finding) weight() float64 {
-	if f.line {
+	switch {
+	case f.line:
 		return 2 * f.Share
+	case f.Beside:
+		return f.Share / max(1-f.Share, 1e-9)
 	}
 	return f.Share
 }

@@ -249,12 +249,19 @@ func restOfScript(s *situation) (f Finding, ok bool) {
 		Evidence: fmt.Sprintf("forward passes and all else take %s of a step, where backward passes take %s: of what is trained, a forward pass takes about half as long as its backward pass", each(own), each(k.Backward)),
 		Share:    float64(rest) / float64(all), Script: true,
 	}
+	blocked := 0.0
 	if k.Core+k.Waiting > 0 {
-		blocked := float64(max(0, k.Body-k.Core-k.Waiting)) / float64(k.Body)
+		blocked = float64(max(0, k.Body-k.Core-k.Waiting)) / float64(k.Body)
 		f.Evidence = join(f.Evidence, fmt.Sprintf("with a batch in hand the loop's thread is on a core %s of the time, and blocked %s", units.Prose.Percent(float64(k.Core)/float64(k.Body)), units.Prose.Percent(blocked)))
+	}
+	if blocked >= mostly {
+		f.Remedy = "look at what a step waits for: a sleep, a lock, a file, the network or a device"
 	}
 	if c, ok := s.costliest(trace.InStep); ok {
 		f.Remedy = fmt.Sprintf("look at %s: it has %s of the loop's time", c.String(), units.Prose.Percent(c.Part))
+		if blocked >= mostly {
+			f.Remedy += fmt.Sprintf(", and the loop's thread is blocked %s of it: a sleep, a lock, a file, the network or a device", units.Prose.Percent(blocked))
+		}
 	}
 	if long := s.time.longSteps(); long != "" {
 		f.Evidence = join(f.Evidence, long)
