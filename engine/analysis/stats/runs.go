@@ -115,7 +115,8 @@ func (r *Runs) Rounds(i int) int { return count(r.rounds[i]) }
 func (r *Runs) Between() bool { return r.free > 0 }
 
 // Rate is samples a second of a configuration over all its runs. Its interval leaves out what moved
-// all configurations of a round alike.
+// all configurations of a round alike. It has none where the runs differ so much that it would say
+// nothing, as two of them easily do.
 func (r *Runs) Rate(i int) units.Estimate {
 	e := r.pooled[i].Rate()
 	n := count(r.rounds[i])
@@ -123,7 +124,11 @@ func (r *Runs) Rate(i int) units.Estimate {
 		return e
 	}
 	between := student(r.free) * math.Sqrt(r.spread[0]/float64(n))
-	if known := e.Lo <= e.Hi && e.Hi < vague*e.Lo; !known || between > math.Log(e.Hi/e.Value) {
+	known := e.Lo <= e.Hi && e.Hi < vague*e.Lo
+	switch {
+	case 2*between >= math.Log(vague):
+		return units.Estimate{Value: e.Value, Lo: math.NaN(), Hi: math.NaN()}
+	case !known || between > math.Log(e.Hi/e.Value):
 		return around(e.Value, between)
 	}
 	return e

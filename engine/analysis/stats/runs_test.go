@@ -72,6 +72,12 @@ func TestRunsFind(t *testing.T) {
 	if e := runs.Rate(0); !(e.Lo < e.Value && e.Value < e.Hi) {
 		t.Errorf("a rate without an interval: %+v", e)
 	}
+	for j := range 2 { // two runs that differ threefold
+		of[0][j].Step.Mean = []float64{20e6, 60e6}[j]
+	}
+	if e := NewRuns([][]Stretch{of[0][:2]}).Rate(0); !(e.Value > 0) || e.Lo <= e.Hi {
+		t.Errorf("two runs that differ have the interval of %+v", e)
+	}
 	of[2][1] = Stretch{}
 	if n := NewRuns(of).Rounds(2); n != 2 {
 		t.Errorf("%d runs of the third", n)

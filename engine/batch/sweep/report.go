@@ -144,7 +144,7 @@ func (r *Results) Tables() [][][]string {
 		if r.Plan.Ladder {
 			cells = append(cells, all, SpeedUp(&row.Added.Throughput, row.before < 0))
 		} else {
-			cells = append(cells, interval(row.Rate), all)
+			cells = append(cells, interval(row.Rate, row.Done()), all)
 		}
 		rates = append(rates, append(cells, units.Prose.Percent(row.Stats.Utilisation()), units.Prose.Percent(row.Stats.DataShare())))
 		times = append(times, append(r.what(i),
@@ -238,9 +238,12 @@ func dashes(n int) []string {
 	return out
 }
 
-// interval shows the interval of a rate.
-func interval(e units.Estimate) string {
-	if !(e.Lo <= e.Hi) {
+// interval shows the interval of a rate that so many runs have.
+func interval(e units.Estimate, runs int) string {
+	switch {
+	case !(e.Lo <= e.Hi) && runs == 2:
+		return "two runs tell none"
+	case !(e.Lo <= e.Hi):
 		return "-"
 	}
 	return units.Rate(e.Lo) + " to " + units.Rate(e.Hi)
