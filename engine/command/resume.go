@@ -83,7 +83,7 @@ func (o *options) takeUp(given func(flag string) bool) error {
 	o.keep.from = &resumed{path, run, point}
 	for _, k := range o.Model.Settings() {
 		if knob.ValueOf(run.Chosen, k.Name) != k.Value {
-			return cli.Refuse("--"+flags.Name(k.Name)+" "+k.Value, fmt.Sprintf("%s is of %s", errs.Path(path), run.Model), "leave it out, or begin a new run")
+			return cli.Refuse("--"+flags.Name(k.Name)+" "+k.FlagValue(), fmt.Sprintf("%s is of %s", errs.Path(path), run.Model), "leave it out, or begin a new run")
 		}
 	}
 	if given("seed") && o.seed != run.Seed {

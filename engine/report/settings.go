@@ -18,7 +18,7 @@ func Flags(knobs []knob.Setting) string {
 	var flags []string
 	for _, k := range knobs {
 		if !k.IsInject() && k.Name != "ceiling" {
-			flags = append(flags, fmt.Sprintf("--%s=%s", strings.ReplaceAll(k.Name, "_", "-"), markup.ShellWord(k.Value)))
+			flags = append(flags, fmt.Sprintf("--%s=%s", knob.FlagName(k.Name), markup.ShellWord(k.Value)))
 		}
 	}
 	return strings.Join(flags, " ")

@@ -18,6 +18,40 @@ func ValueOf(settings []Setting, name string) string {
 	return ""
 }
 
+// flagNames are the flags of settings whose names are not the settings' own with dashes.
+var flagNames = map[string]string{"checkpointing": "activation-checkpointing", NoBatchNorm: "batch-norm"}
+
+// NoBatchNorm is the setting of a model that leaves a ResNet's batch norms out. Its flag says the
+// opposite: --batch-norm=off.
+const NoBatchNorm = "no_batch_norm"
+
+// FlagName returns the name of the flag of a knob or a setting.
+func FlagName(name string) string {
+	if flag := flagNames[name]; flag != "" {
+		return flag
+	}
+	return strings.ReplaceAll(name, "_", "-")
+}
+
+// FlagValue returns the value that the flag of a setting has.
+func (s Setting) FlagValue() string {
+	if s.Name == NoBatchNorm {
+		return Opposite(s.Value)
+	}
+	return s.Value
+}
+
+// Opposite turns on into off and the other way; any other text stays.
+func Opposite(value string) string {
+	switch {
+	case On(value):
+		return "off"
+	case value != "" && Off(value):
+		return "on"
+	}
+	return value
+}
+
 // Join writes settings as name=value, with the separator between them.
 func Join(settings []Setting, separator string) string {
 	words := make([]string, len(settings))

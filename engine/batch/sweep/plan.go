@@ -22,7 +22,7 @@ const (
 	Data   = "data"
 
 	Stem        = "stem"
-	NoBatchNorm = "no_batch_norm"
+	NoBatchNorm = knob.NoBatchNorm
 )
 
 // Config is one configuration.

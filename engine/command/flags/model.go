@@ -27,14 +27,35 @@ var (
 	StemHelp  = "of a ResNet, " + knob.Choice(nn.Stems()) + ": 3x3, or 7x7 with stride 2 and a max-pool (default: what suits the images' size)"
 )
 
-// PlainHelp is the help of --no-batch-norm.
-const PlainHelp = "a ResNet whose convolutions have a bias and no batch norm"
+// BatchNormHelp is the help of --batch-norm.
+const BatchNormHelp = "off: a ResNet whose convolutions have a bias and no batch norm"
+
+// BatchNorm and OldBatchNorm are the flag and its former name, which says the opposite and is hidden.
+const (
+	BatchNorm    = "batch-norm"
+	OldBatchNorm = "no-batch-norm"
+)
+
+// with is the flag that says the opposite of a switch.
+type with struct{ without *Switch }
+
+func (w with) String() string {
+	if w.without == nil { // pflag asks a zero value for the default
+		return ""
+	}
+	return knob.Switch(!bool(*w.without))
+}
+func (w with) Type() string { return switchType }
+
+func (w with) Set(text string) error { return w.without.Set(knob.Opposite(text)) }
 
 // Add adds the flags.
 func (f *Model) Add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.Name, "model", "", ModelHelp)
 	fs.StringVar(&f.Stem, "stem", "", StemHelp)
-	fs.VarPF(&f.NoBatchNorm, "no-batch-norm", "", PlainHelp).NoOptDefVal = "on"
+	fs.VarPF(with{&f.NoBatchNorm}, BatchNorm, "", BatchNormHelp).NoOptDefVal = "on"
+	before := fs.VarPF(&f.NoBatchNorm, OldBatchNorm, "", BatchNormHelp)
+	before.NoOptDefVal, before.Hidden = "on", true
 }
 
 // Check refuses models and stems that do not exist.

@@ -91,7 +91,7 @@ type namedValue struct {
 }
 
 var valueNames = map[string]string{
-	"device": "NAME", "model": "NAME", "stem": "NAME", "no-batch-norm": switchType, "theme": "NAME", "data": "PATH", TransformSetting: "STEPS",
+	"device": "NAME", "model": "NAME", "stem": "NAME", "theme": "NAME", "data": "PATH", TransformSetting: "STEPS",
 	WhereSetting: "CONDITION", "session": "FILE", "output": "FILE",
 	"format": "FORMAT", "table": "TABLE", "out": "DIR", "ladder": "RUNGS", "knob": "NAME=VALUES", "partition": "NAME", "time": "TIME", "gres": "DEVICES",
 	"lr": "RATE", "interval": "SECONDS", "budget": "TIME", "knobs": "NAMES",

@@ -102,7 +102,7 @@ func flagsOf(settings []knob.Setting) (words []string) {
 			words = append(words, "--inject="+what+"="+k.Value)
 			continue
 		}
-		words = append(words, "--"+flags.Name(k.Name)+"="+k.Value)
+		words = append(words, "--"+flags.Name(k.Name)+"="+k.FlagValue())
 	}
 	return words
 }

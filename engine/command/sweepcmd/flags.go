@@ -36,7 +36,7 @@ type sweepFlags struct {
 	devices []string
 	models  []string
 	stems   []string
-	plain   []string // --no-batch-norm
+	plain   []string // the opposite of --batch-norm
 	data    []string
 	images  flags.Images
 	init    flags.Init
@@ -61,8 +61,10 @@ func (f *sweepFlags) add(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.devices, "device", nil, "auto, cpu, cuda[:N] or emu:PRESET, or several (default: auto)")
 	fs.StringSliceVar(&f.models, "model", nil, "one or several of "+flags.ModelHelp)
 	fs.StringSliceVar(&f.stems, "stem", nil, flags.StemHelp)
-	fs.StringSliceVar(&f.plain, "no-batch-norm", nil, flags.PlainHelp+"; --no-batch-norm=off,on trains both")
-	fs.Lookup("no-batch-norm").NoOptDefVal = "on"
+	fs.VarPF((*norms)(&f.plain), flags.BatchNorm, "", flags.BatchNormHelp+"; --batch-norm=on,off trains both").NoOptDefVal = "on"
+	fs.StringSliceVar(&f.plain, flags.OldBatchNorm, nil, flags.BatchNormHelp)
+	before := fs.Lookup(flags.OldBatchNorm)
+	before.NoOptDefVal, before.Hidden = "on", true
 	fs.StringSliceVar(&f.data, "data", nil, "data sets as of gpustall run (default: synthetic CIFAR-10)")
 	f.images.Add(fs)
 	f.init.Add(fs)
@@ -85,8 +87,26 @@ func (f *sweepFlags) add(fs *pflag.FlagSet) {
 		l := &ListFlag{Knob: k}
 		f.lists = append(f.lists, l)
 		list := fs.VarPF(l, one.Name, "", one.Usage)
-		list.NoOptDefVal, list.Annotations = one.NoOptDefVal, one.Annotations
+		list.NoOptDefVal, list.Annotations, list.Hidden = one.NoOptDefVal, one.Annotations, one.Hidden
 	})
+}
+
+// norms are the values of --batch-norm, kept as those of the setting that says the opposite.
+type norms []string
+
+func (n *norms) String() string { return "" }
+func (n *norms) Type() string   { return "on|off,..." }
+
+// Set adds the values of a list.
+func (n *norms) Set(text string) error {
+	for v := range strings.SplitSeq(text, ",") {
+		var s flags.Switch
+		if err := s.Set(v); err != nil {
+			return err
+		}
+		*n = append(*n, knob.Opposite(knob.Switch(bool(s))))
+	}
+	return nil
 }
 
 // ListFlag is the flag of a knob that takes several values.
