@@ -79,7 +79,7 @@ func (m *measurements) settings(d *markup.Document) {
 func (m *measurements) steps(d *markup.Document) {
 	table := [][]string{
 		{"measurement"}, {"steps"}, {"epoch time, measured"}, {"epoch time, projected"}, {"step time, 95th percentile"},
-		{"data loading time a step"}, {"data wait a step"}, {"utilisation by NVML"}, {"model FLOPs utilisation"},
+		{"data loading time a step"}, {"loop's wait a step"}, {"utilisation by NVML"}, {"model FLOPs utilisation"},
 	}
 	driver := false
 	var peak string
@@ -105,7 +105,7 @@ func (m *measurements) steps(d *markup.Document) {
 	text := []string{
 		"Device utilisation is the time in which the device computed, copies excluded.",
 		"Data loading time is what workers spend on a batch, in parallel to training;",
-		"data wait is what the step loop was blocked for the next one.",
+		"the loop's wait is what it was blocked for the next one, also while the device still computed.",
 	}
 	if driver {
 		text = append(text, "NVML's is what nvidia-smi shows: time in which at least one kernel ran, however small.")

@@ -371,14 +371,15 @@ func queueLevel(v *View) (ready, capacity float64) {
 	return float64(v.Ready), float64(v.Capacity)
 }
 
-// dataLine writes the wait for data and the workers' time for it, because people mix up the two.
+// dataLine writes how long the loop waits for data and the workers' time for it, because people mix up
+// the two. How long the device is idle for data is a third, in the breakdown.
 func (w *Window) dataLine(p *canvas.Pen) {
 	n := w.Steps()
 	if n == 0 {
 		return
 	}
 	wait := func(p *canvas.Pen) {
-		p.Text(canvas.Dim, "data wait ").Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), w.Sum.Wait/n))
+		p.Text(canvas.Dim, "loop waits ").Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), w.Sum.Wait/n))
 	}
 	both := p.Whole(func(p *canvas.Pen) {
 		wait(p.Text(canvas.Dim, "a step: "))

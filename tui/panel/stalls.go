@@ -117,7 +117,7 @@ func (s *Stalls) drawShares(v *View, r canvas.Rectangle) {
 	}
 	s.rows = append(s.rows[:0],
 		share{"compute", v.C.Glyphs.Levels[8], canvas.Compute, v.Win.Util, v.Win.Style()},
-		share{"all data", '=', canvas.Host, v.Win.Data, StallStyle(v.Win.Data)})
+		share{"idle: data", '=', canvas.Host, v.Win.Data, StallStyle(v.Win.Data)})
 	for _, c := range shown {
 		s.rows = append(s.rows, share{c.String(), c.Info().Letter, CauseHue(c), of(c), canvas.Normal})
 	}
