@@ -80,20 +80,10 @@ func (h *header) state() (glyph rune, word string, st canvas.Style) {
 	case len(h.v.Live.Recent) == 0:
 		return h.v.C.Glyphs.Play, "START", canvas.Paused
 	}
-	if ns := silence(h.v.Live); ns > 0 {
+	if ns := h.v.Live.Silence(); ns > 0 {
 		return h.v.C.Glyphs.Play, "NO STEP FOR " + units.Narrow.Time(ns.Truncate(time.Second).Nanoseconds()), canvas.Warn
 	}
 	return h.v.C.Glyphs.Play, "RUN", canvas.Running
-}
-
-// silence is how long no step has ended, where that is far more than usual; else 0.
-func silence(s *trace.Snapshot) time.Duration {
-	const least, times = 3 * time.Second, 10
-	usual := time.Duration(s.Total.Active() / max(1, s.Total.Steps))
-	if ns := time.Duration(s.Now - s.Last.End); ns > max(least, times*usual) {
-		return ns
-	}
-	return 0
 }
 
 // draw draws the top line: the state and the badges on the left, the screen's own numbers on the

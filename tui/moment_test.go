@@ -183,20 +183,3 @@ func TestFilter(t *testing.T) {
 		t.Errorf("without a filter there are the lanes %v, want 9", got)
 	}
 }
-
-// TestSilence: a run without a step for far longer than usual is said to have none.
-func TestSilence(t *testing.T) {
-	s := func(step, now int64) *trace.Snapshot { // 100 steps, in ms
-		d := trace.Digest{Last: trace.Step{End: 100 * step * 1e6}}
-		d.Total.Steps, d.Total.Wall = 100, d.Last.End
-		return &trace.Snapshot{Digest: d, Now: d.Last.End + now*1e6}
-	}
-	for _, c := range []struct {
-		step, now int64
-		want      time.Duration
-	}{{10, 200, 0}, {10, 2900, 0}, {10, 3100, 3100 * time.Millisecond}, {900, 8900, 0}, {900, 9100, 9100 * time.Millisecond}} {
-		if got := silence(s(c.step, c.now)); got != c.want {
-			t.Errorf("%d ms after steps of %d ms: %s, want %s", c.now, c.step, got, c.want)
-		}
-	}
-}

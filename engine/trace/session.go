@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 	"unsafe"
 )
 
@@ -300,4 +301,14 @@ func Restore(snap *Snapshot) *Session {
 	SortSpans(snap.Spans)
 	s.spans.add(snap.Spans, snap.Segments)
 	return s
+}
+
+// Silence is how long no step has ended, where that is far more than usual; else 0.
+func (s *Snapshot) Silence() time.Duration {
+	const least, times = 3 * time.Second, 3
+	usual := time.Duration(s.Total.Active() / max(1, s.Total.Steps))
+	if ns := time.Duration(s.Now - s.Last.End); ns > max(least, times*usual) {
+		return ns
+	}
+	return 0
 }

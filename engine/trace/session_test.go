@@ -339,3 +339,20 @@ func TestSpecs(t *testing.T) {
 		}
 	}
 }
+
+// TestSilence: a run without a step for far longer than usual is said to have none.
+func TestSilence(t *testing.T) {
+	s := func(step, now int64) *Snapshot { // 100 steps, in ms
+		d := Digest{Last: Step{End: 100 * step * 1e6}}
+		d.Total.Steps, d.Total.Wall = 100, d.Last.End
+		return &Snapshot{Digest: d, Now: d.Last.End + now*1e6}
+	}
+	for _, c := range []struct {
+		step, now int64
+		want      time.Duration
+	}{{10, 200, 0}, {10, 2900, 0}, {10, 3100, 3100 * time.Millisecond}, {900, 2900, 0}, {900, 3100, 3100 * time.Millisecond}, {5000, 14900, 0}, {5000, 15100, 15100 * time.Millisecond}} {
+		if got := s(c.step, c.now).Silence(); got != c.want {
+			t.Errorf("%d ms after steps of %d ms: %s, want %s", c.now, c.step, got, c.want)
+		}
+	}
+}

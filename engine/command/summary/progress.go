@@ -30,7 +30,7 @@ type Progress struct {
 	LearningRate      *number  `json:"learning_rate,omitempty"`
 	ETA               number   `json:"eta_s"`
 	SinceStep         number   `json:"since_step_s"` // time since the last step ended
-	Late              bool     `json:"-"`            // since_step_s is long for these steps
+	Late              bool     `json:"-"`            // since_step_s is far longer than usual: the rates are of earlier steps
 	Evaluating        bool     `json:"evaluating,omitempty"`
 	Diverged          *int32   `json:"diverged"` // the first step whose loss is not a number
 	Labels            []string `json:"labels,omitempty"`
@@ -41,10 +41,6 @@ type Progress struct {
 
 // recent is the time over which progress is measured.
 const recent = 5 * time.Second
-
-// late is the time without a step after which the progress line says so: its rates are those of
-// earlier steps then.
-const late = 2 * time.Second
 
 // ProgressOf returns the progress of a run that ends after so many epochs, or after limit steps.
 // 0 is no limit.
@@ -79,7 +75,7 @@ func ProgressOf(s *trace.Snapshot, epochs, limit int) Progress {
 	since := max(0, s.Now-last.End)
 	g.SinceStep = seconds(since)
 	g.Evaluating = s.Evaluating()
-	g.Late = since > int64(late) && since > 2*(last.End-last.Start)
+	g.Late = s.Silence() > 0
 	g.SamplesPerSecond = number(b.SamplesPerSecond())
 	g.DeviceUtilization, g.DataShare = number(b.Utilisation()), number(b.DataShare())
 	if s.Meta.Alone() {
