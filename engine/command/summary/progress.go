@@ -35,6 +35,7 @@ type Progress struct {
 	Diverged          *int32   `json:"diverged"` // the first step whose loss is not a number
 	Labels            []string `json:"labels,omitempty"`
 	Experiment        string   `json:"experiment,omitempty"` // that is under way
+	over              string   // the steps that rates and shares are of
 	foreign           bool     // no loss is on record
 	words             string   // the labels, in brackets
 }
@@ -53,10 +54,13 @@ func ProgressOf(s *trace.Snapshot, epochs, limit int) Progress {
 	if from == len(steps) && from > 0 {
 		from-- // no step ended in this time: show the last one
 	}
-	window := steps[from:]
+	window, over := steps[from:], fmt.Sprintf("last %.0f s", recent.Seconds())
+	if len(window) == 1 {
+		over = "last step"
+	}
 	b := attribution.Sum(window)
 	g := Progress{
-		T: seconds(s.Now), Epochs: epochs, Step: stepsDone(s), ETA: none,
+		T: seconds(s.Now), Epochs: epochs, Step: stepsDone(s), ETA: none, over: over,
 		SamplesPerSecond: none, DeviceUtilization: none, DataShare: none,
 		Loss: none, Top1: none, SinceStep: none,
 	}
@@ -146,7 +150,7 @@ func (g Progress) Line() string {
 		if math.IsNaN(float64(g.DataShare)) {
 			util, data = "at least "+util, "not known"
 		}
-		fmt.Fprintf(&b, "  %s samples/s  util %s  data %s", units.Rate(float64(g.SamplesPerSecond)), util, data)
+		fmt.Fprintf(&b, "  %s: %s samples/s  util %s  data %s", g.over, units.Rate(float64(g.SamplesPerSecond)), util, data)
 		if !g.foreign {
 			fmt.Fprintf(&b, "  loss %s  top1 %s", lossText(g.Loss, g.Top1), units.Prose.Percent(float64(g.Top1)))
 		}
