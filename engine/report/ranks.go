@@ -39,8 +39,8 @@ func (p parts) write(d *markup.Document) {
 	}
 	text := []string{
 		"The time of the training loop" + of + " on the host, over all steps but the first.",
-		"The first part lasts from asking for a batch to having it, whatever the loop waits for, a core for instance,",
-		"and is so longer than the wait for data told elsewhere.",
+		"The first part lasts from asking for a batch to having it, whatever the loop waits for, a core for instance.",
+		"The share of the time in which the device is idle for data is another number.",
 		"A step of an optimizer that is given a closure counts from the last backward pass in it.",
 	}
 	if p.cuda {

@@ -69,9 +69,13 @@ type Part struct {
 // it includes waits for a core, and what the loop itself does to load or take a batch.
 const Getting = "getting a batch"
 
-// Parts returns the parts of its steps; none where they are not told apart.
+// Outside is the part of its time that is in no step of the loop.
+const Outside = "between epochs, and in loops that do not train"
+
+// Parts returns the parts of its steps, and the time outside of them for each; none where they are not
+// told apart. Together they are as long as Step says.
 func (k *Rank) Parts() (parts []Part) {
-	all := k.Wait + k.Body
+	all := max(k.Time, k.Wait+k.Body)
 	if k.Backward+k.Optimizer == 0 || all <= 0 {
 		return nil
 	}
@@ -84,6 +88,9 @@ func (k *Rank) Parts() (parts []Part) {
 	add(KindBackward.Info().Doing, k.Backward)
 	add(KindOptimizer.Info().Doing, k.Optimizer)
 	add("forward and all else", k.Body-k.Backward-k.Optimizer)
+	if outside := all - k.Wait - k.Body; 100*outside >= all {
+		add(Outside, outside)
+	}
 	return parts
 }
 

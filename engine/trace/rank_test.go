@@ -36,9 +36,19 @@ func TestRanks(t *testing.T) {
 // TestParts: a step is made of the parts that are told apart and of the rest. Where nothing is told
 // apart, there are no parts.
 func TestParts(t *testing.T) {
-	k := Rank{Steps: 10, Wait: 100, Time: 1000, Body: 300, Backward: 200, Optimizer: 40}
-	want := []Part{{"getting a batch", 10, 0.25}, {"backward", 20, 0.5}, {"optimizer", 4, 0.1}, {"forward and all else", 6, 0.15}}
-	if got := k.Parts(); !slices.Equal(got, want) {
+	k := Rank{Steps: 10, Wait: 100, Time: 402, Body: 300, Backward: 200, Optimizer: 40}
+	sum := func(parts []Part) (ns int64) {
+		for _, p := range parts {
+			ns += p.Step
+		}
+		return ns
+	}
+	if got := k.Parts(); len(got) != 4 || sum(got) != 40 {
+		t.Errorf("%v: less than a hundredth outside of the loop is no part", got)
+	}
+	k.Time = 800
+	want := []Part{{"getting a batch", 10, 0.125}, {"backward", 20, 0.25}, {"optimizer", 4, 0.05}, {"forward and all else", 6, 0.075}, {Outside, 40, 0.5}}
+	if got := k.Parts(); !slices.Equal(got, want) || sum(got) != k.Step() {
 		t.Errorf("%v, want %v", got, want)
 	}
 	k.Backward, k.Optimizer = 0, 0
