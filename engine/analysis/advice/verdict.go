@@ -1,10 +1,13 @@
 package advice
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/predict"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
@@ -88,7 +91,11 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats,
 	c := newSituation(s, t, rows, trials)
 	c.time.settling, v.Epochs = settling, settling.judged()
 	v.Starved, v.Queue = c.host.starved, c.loader.queue()
-	v.classify(&c.time.Breakdown, c.host.Crowded())
+	was := trace.GroupNone
+	if settling == nil {
+		was = groupBefore(s, t)
+	}
+	v.classify(&c.time.Breakdown, c.host.Crowded(), was)
 	if f, ok := launching(c); ok && (v.Group == trace.GroupNone || f.Share > v.Share) {
 		v.Group, v.Class, v.Share, v.Dominant, v.Moderate = trace.GroupLaunch, trace.GroupLaunch.Info().Class, f.Share, trace.CauseLaunch, false
 	}
@@ -107,11 +114,34 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats,
 	return v, c
 }
 
+// groupBefore is the group that the steps before those of a window are classed by, as long a time of
+// the same segment. It is GroupNone where there are too few such steps, as before all of a segment.
+func groupBefore(s *trace.Snapshot, t *trace.Tally) trace.Group {
+	end, found := slices.BinarySearchFunc(s.Recent, t.First, func(st trace.Step, first int32) int { return cmp.Compare(st.Index, first) })
+	from := end
+	for from > 0 && s.Recent[from-1].Segment == t.Segment && s.Recent[from-1].Start >= t.Start-(t.End-t.Start) {
+		from--
+	}
+	if !found || end-from < MinSteps {
+		return trace.GroupNone
+	}
+	before := trace.Count(s.Recent[from:end])
+	if before.Steady.Steps < MinSteps {
+		return trace.GroupNone
+	}
+	v := Verdict{Starved: WithoutCore(s, before)}
+	cores := predict.CoresOf(s, before.From, before.To)
+	v.classify(&attribution.Breakdown{Totals: before.Steady}, cores.Crowded(), trace.GroupNone)
+	return v.Group
+}
+
 // classify chooses the group of causes that costs most. Groups of one class count together. On a
 // crowded host a wait for data that is high goes before the lack of cores: others cause that one.
-func (v *Verdict) classify(b *attribution.Breakdown, crowded bool) {
+// Where another group, was, went before, it must be clearly beaten: else the class would change as
+// shares fluctuate.
+func (v *Verdict) classify(b *attribution.Breakdown, crowded bool, was trace.Group) {
 	v.Class, v.Share = DeviceBound, b.Utilisation()
-	best, data := moderate, 0.0
+	best, data, last := moderate, 0.0, 0.0
 	for g := range trace.NumGroups {
 		class := g.Info().Class
 		if class == "" {
@@ -133,12 +163,22 @@ func (v *Verdict) classify(b *attribution.Breakdown, crowded bool) {
 		if g == trace.GroupData {
 			data = share
 		}
+		if g == was {
+			last = share
+		}
 		if share >= best {
 			best, v.Group, v.Class, v.Share = share, g, class, share
 		}
 	}
-	if crowded && v.Group == trace.GroupHost && data >= high {
+	enough := high
+	if was == trace.GroupData {
+		enough *= alike
+	}
+	switch {
+	case crowded && v.Group == trace.GroupHost && data >= enough:
 		v.Group, v.Class, v.Share = trace.GroupData, trace.GroupData.Info().Class, data
+	case was != trace.GroupNone && was != v.Group && last >= max(moderate, alike*v.Share):
+		v.Group, v.Class, v.Share = was, was.Info().Class, last
 	}
 	if v.Group == trace.GroupNone {
 		return

@@ -92,6 +92,37 @@ func TestClasses(t *testing.T) {
 	}
 }
 
+// TestClassLasts: in a window, a class changes when another clearly beats the one of the time before, or
+// when it has led for as long as the window is. The verdict on a whole segment knows no time before.
+func TestClassLasts(t *testing.T) {
+	type stalls = map[trace.Cause]int64
+	for _, c := range []struct {
+		before, now stalls
+		class       string
+	}{
+		{stalls{trace.CauseDecode: 30, trace.CauseCopy: 25}, stalls{trace.CauseDecode: 26, trace.CauseCopy: 30}, "input-bound"},
+		{stalls{trace.CauseDecode: 26, trace.CauseCopy: 30}, stalls{trace.CauseDecode: 26, trace.CauseCopy: 30}, "copy-bound"},
+		{stalls{trace.CauseDecode: 30, trace.CauseCopy: 25}, stalls{trace.CauseDecode: 20, trace.CauseCopy: 30}, "copy-bound"},
+		{stalls{trace.CauseDecode: 30}, stalls{trace.CauseDecode: 4}, DeviceBound},
+		{stalls{}, stalls{trace.CauseCopy: 8, trace.CauseDecode: 7}, "copy-bound"},
+	} {
+		s := uniform(40, c.now, set("num_workers", "1"))
+		earlier := uniform(20, c.before).Recent
+		for i := range earlier {
+			st := &s.Recent[i]
+			st.Busy, st.Stall = earlier[i].Busy, earlier[i].Stall
+		}
+		s.Digest = *trace.Digested(s.Recent)
+		a := Of(s, trace.Count(s.Recent[20:]), attribution.Segments(s))
+		if a.Verdict.Class != c.class {
+			t.Errorf("%v, then %v: %s, want %s", c.before, c.now, a.Verdict.Class, c.class)
+		}
+		if all := Of(s, trace.Count(s.Recent), attribution.Segments(s)); groupBefore(s, trace.Count(s.Recent)) != trace.GroupNone {
+			t.Errorf("%v, then %v: %s on the whole", c.before, c.now, all.Verdict.Class)
+		}
+	}
+}
+
 // TestTooShort: of a run that ended within a second, the verdict says what the device waited for,
 // and nothing is advised or predicted. A run that goes on, or an imported trace, is advised on.
 func TestTooShort(t *testing.T) {
