@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/internal/demo"
 )
 

@@ -162,11 +162,14 @@ var measuredColumns = []canvas.Column[experiment]{
 	})},
 	{Title: "vs A", W: 7, Cell: func(p *canvas.Pen, e *experiment) {
 		c := &e.VsA.Throughput
+		_, certain := c.Early()
 		switch {
 		case e.baseline:
 			p.Text(canvas.Dim, "is A")
 		case !e.compared():
 			p.Text(canvas.Dim, "-")
+		case c.Answer == stats.Unknown && certain:
+			p.Text(gainStyle(c.Ratio), Pick(c.Ratio > 1, "faster", "slower"))
 		case c.Answer == stats.Unknown:
 			p.Text(canvas.Dim, "not yet")
 		case c.Answer == stats.Same:

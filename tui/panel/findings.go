@@ -3,6 +3,7 @@ package panel
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
@@ -148,8 +149,12 @@ func Analyse(s *trace.Snapshot, pull func(from, to int64) *trace.Snapshot, stage
 	}
 	for i := range r.Segs {
 		r.Starved = append(r.Starved, advice.WithoutCore(s, s.Tally(r.Segs[i].Segment.Index)))
-		missing := r.Segs[i].VsA.Throughput.Missing
-		r.Missing = append(r.Missing, Pick(missing.OfA(), "run A longer", missing.String()))
+		c := &r.Segs[i].VsA.Throughput
+		text := Pick(c.Missing.OfA(), "run A longer", c.Missing.String())
+		if more, certain := c.Early(); certain {
+			text = "~" + units.Narrow.Time(max(time.Second, more.Round(time.Second)).Nanoseconds()) + " more"
+		}
+		r.Missing = append(r.Missing, text)
 		r.Notes = append(r.Notes, noteOf(&r.Segs[i], r.Told.Remarks[i]))
 	}
 	for i := range r.Told.Experiments {

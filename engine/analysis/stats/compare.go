@@ -76,6 +76,20 @@ func (c *Change) Tells() bool {
 	return c.Answer != Unknown || c.Missing.What == Precision && c.Hi < vague*c.Lo
 }
 
+// earlyWindows is how many independent windows each side must have before the sign alone is told.
+const earlyWindows = 4
+
+// Early reports whether it is certain that B is faster, or slower, before there are enough windows for
+// the size, and about how long those take yet. The interval is a time-uniform one for looks that begin
+// with enough windows; before, the change must be twice as large as half of it.
+func (c *Change) Early() (more time.Duration, certain bool) {
+	if c.Missing.What != Windows || c.Missing.Side == 0 || c.Ratio <= 0 || min(c.Samples[0], c.Samples[1]) < earlyWindows {
+		return 0, false
+	}
+	more = time.Duration((c.Missing.Want - c.Missing.Have) * float64(c.Window))
+	return more, math.Abs(math.Log(c.Ratio)) > 2*math.Log(c.Hi/c.Ratio)
+}
+
 // String is the answer in words: "-24 % (-29 to -18 %)", "the same (-0.4 to +1.2 %)", "not known
 // yet: 12 of 50 steps".
 func (c *Change) String() string {

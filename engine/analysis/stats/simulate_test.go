@@ -122,6 +122,7 @@ type trial struct {
 	a, b    int     // steps
 	ratio   float64 // true time of B over that of A
 	history int     // changes of load that the session saw before A
+	early   bool    // it is the sign that counts, which is told before the size
 }
 
 // run returns the step of B at which different was first said, 0 if never, and the
@@ -149,11 +150,11 @@ func (t trial) run(r *rand.Rand) (first int, last Change) {
 			blocks = Series{Blocks: blocks}.bounded()
 			per *= 2
 		}
-		if k+1 < t.b && active < leastWindows*int64(h.Longest) {
+		if !t.early && k+1 < t.b && active < leastWindows*int64(h.Longest) {
 			continue // nothing can be said yet: not looking is quicker
 		}
 		last = Compare(a, Measure(Series{Start: int64(a.Active), Blocks: blocks}), h, DefaultMargin).Throughput
-		if last.Answer == Different {
+		if _, certain := last.Early(); last.Answer == Different || t.early && certain {
 			return k + 1, last
 		}
 	}

@@ -306,6 +306,27 @@ func TestNull(t *testing.T) {
 	}
 }
 
+// TestEarly: the sign of a large change is told before its size, and that of equal settings in at most 5
+// of 100 comparisons, however often one looks.
+func TestEarly(t *testing.T) {
+	for _, h := range hosts {
+		if h.from > 200 {
+			continue
+		}
+		const n = 100
+		o := trial{host: h.host, a: 200, b: 100, ratio: 1, history: h.history, early: true}.runs(n, fresh)
+		if p := o.different(); p > most(n) {
+			t.Errorf("%s: %.1f %% of equal settings said to differ", h.name, 100*p)
+		}
+	}
+	early := trial{host: autoregressive(10, 0.3), a: 1000, b: 1000, ratio: 1 / 7.8, early: true}
+	late := early
+	late.early = false
+	if a, b := early.runs(20, fresh), late.runs(20, fresh); len(a.first) < 12 || len(b.first) > 5 {
+		t.Errorf("7.8 times as fast is told after %v steps, with its size after %v", a.first, b.first)
+	}
+}
+
 func TestHistory(t *testing.T) {
 	var h History
 	r := rand.New(rand.NewPCG(1, 1))
