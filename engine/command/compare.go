@@ -29,16 +29,18 @@ func newCompare() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare A B",
 		Short: "Say how one session or sweep did against another, and how sure that is",
-		Long: `Compare two sessions: throughput with its interval, step times, what the device
-waited for, and the settings and the environment in which they differ. A session is a
-file, a name that gpustall sessions lists, or latest; of one with several segments the
-settings are compared that its report says to keep, or those of the segment that is
-named behind a colon, as in latest:#2 or latest:A. Of two folders that gpustall sweep
-has written, each configuration is compared that both have measured.
+		Long: `Say what differs between two sessions: throughput with its interval, step
+times, what the device waited for, settings and environment. A and B are
+files, names that gpustall sessions lists, or latest. Of a session with
+several segments, the settings to keep are compared, or the segment that is
+named behind a colon. Of two sweeps, each configuration is compared that both
+have.
 
-With --fail-if the exit code is 1 where B is certainly worse by more than that, for use
-in CI: slower=5% (throughput), memory=10% (held by the device). What is not known yet
-does not fail; it is said on standard error.`,
+With --fail-if the exit code is 1 where B is certainly worse by more than
+that. What is not known yet does not fail; it is said on standard error.`,
+		Example: `  gpustall compare before.gpustall latest
+  gpustall compare latest:A latest:#2  # two segments of one session
+  gpustall compare before.gpustall latest --fail-if slower=5% --fail-if memory=10%`,
 		Args: flags.Exactly(2, "two sessions"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			limits, err := parseLimits(fails)

@@ -14,11 +14,14 @@ func newDoctor(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what gpustall finds on this machine, or what ails a session",
-		Long: `Say what gpustall finds on this machine: devices, limits, gauges, folders. With
---session, say instead what ails the session: the symptom, and of each finding, those
-first that a knob may help, evidence, cause, remedy and what there is to gain at the
-most. A session is a file, a name that gpustall sessions lists, or latest; a segment of
-it is named behind a colon, as in latest:#2.`,
+		Long: `Say what gpustall finds on this machine: devices, limits, gauges, folders.
+With --session, say instead what ails that session: the symptom, and of each
+finding evidence, cause, remedy and what there is to gain at the most. A
+session is a file, a name that gpustall sessions lists, or latest; a segment
+of it is named behind a colon.`,
+		Example: `  gpustall doctor
+  gpustall doctor --session latest
+  gpustall doctor --session latest:#2`,
 		Args: flags.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := flags.CheckRate(rate); err != nil {

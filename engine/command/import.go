@@ -28,12 +28,15 @@ func newImport(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import TRACE",
 		Short: "Make a session of a PyTorch profiler trace",
-		Long: `Make a session of a trace that PyTorch's profiler wrote (prof.export_chrome_trace or
-torch.profiler.tensorboard_trace_handler), as JSON or compressed by gzip; - is standard
-input. The session is one as any other for report, replay, compare and sessions, and is
-labelled imported. It holds what the trace tells: the step breakdown of PyTorch's
-TensorBoard plugin, GPU utilisation, estimated SM efficiency and occupancy, why the
-GPU was idle, and what each operator took. What the DataLoader's workers did, and the settings, are in no trace.`,
+		Long: `Make a session of a trace that PyTorch's profiler wrote
+(prof.export_chrome_trace or torch.profiler.tensorboard_trace_handler), as
+JSON or compressed by gzip; - is standard input. The session is labelled
+imported. It has the step breakdown, GPU utilisation, why the GPU was idle,
+and what each operator took. What the DataLoader's workers did, and the
+settings, are in no trace.`,
+		Example: `  gpustall import trace.json.gz
+  gpustall import trace.json --session trace.gpustall
+  gpustall report latest`,
 		Args: flags.Exactly(1, "one trace"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, got, stop := cli.UntilSignal(cmd.Context(), nil)

@@ -38,22 +38,20 @@ func newLab(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lab --out DIR",
 		Short: "The whole story alone: baseline, diagnosis, fixes one by one, validation, report",
-		Long: `Measure a baseline that is slow on purpose, say what holds it up, try what the
-advisor ranks one by one and keep what is faster for sure, validate that, then try
-precision, gradient accumulation, checkpointing and capture, and in the end measure
-everything that was kept once more:
+		Long: `Tell the whole story alone: a baseline that is slow on purpose, what holds it
+up, the fixes one by one, validation, then precision, gradient accumulation,
+checkpointing and capture. What is faster for sure is kept, and measured once
+more.
 
-  gpustall lab --out DIR
-  gpustall lab --data DATA --as-is --num-workers 4 --out DIR
-
-The baseline has num_workers 0, no page-locked memory, fp32 and no capture, unless
-a flag says otherwise; --as-is begins with the settings as gpustall run has them.
-Where neither --data nor --inject is given and the loader keeps up all the same,
-reads are made slow, and everything says that this is injected.
-
-DIR gets optimization_report.md, optimization_results.csv, the pictures, and
-optimized_training.py, a training in PyTorch with the settings found. ctrl+c keeps
-what is done and writes a partial report; --resume goes on in the same DIR.`,
+The baseline has num_workers 0, no page-locked memory, fp32 and no capture,
+unless a flag says otherwise; --as-is begins with the settings as gpustall run
+has them. Where neither --data nor --inject is given and the loader keeps up
+all the same, reads are made slow, and everything says that this is injected.
+DIR gets the report, a table, the pictures, and optimized_training.py. ctrl+c
+keeps what is done and writes a partial report.`,
+		Example: `  gpustall lab --out story
+  gpustall lab --data DIR --as-is --num-workers 4 --out mine
+  gpustall lab --resume --out story  # go on after ctrl+c`,
 		Args: flags.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.changed = func(name string) bool { return cmd.Flags().Changed(name) }

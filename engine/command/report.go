@@ -24,12 +24,19 @@ func newReport(string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report SESSION|SWEEP|DIR|SESSION SESSION...",
 		Short: "Write the report of a session, a sweep or a distributed training",
-		Long: `Write the report of a session: a file, a name that gpustall sessions lists, or
-latest. Of a sweep's folder it is made anew from the sessions in it.
+		Long: `Write the report of a session: what the device waited for, what was changed,
+what it brought, what to keep. SESSION is a file, a name that gpustall
+sessions lists, or latest. Of the folder of a sweep or a lab, it is made anew
+from the sessions in it.
 
-Of several sessions, or of a folder of them, it is the report of a distributed training:
-which rank the others wait for, for how long, and why. Of a folder, the sessions of the job
-that was written last are taken. Ranks need a gpustall torch each, or one on each machine.`,
+Of several sessions, or of a folder of them, it is the report of a distributed
+training: which rank the others wait for, for how long, and why. Of a folder,
+the sessions of the job that was written last are taken. Ranks need a gpustall
+torch each, or one on each machine.`,
+		Example: `  gpustall report latest
+  gpustall report latest --format html -o run.html      # one page with pictures
+  gpustall report latest --format folded -o run.folded  # stacks for a flame graph
+  gpustall report DIR                                   # which rank is waited for`,
 		Args: flags.AtLeast(1, "a session"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			i := slices.Index(report.FormatNames(), format)

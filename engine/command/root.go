@@ -41,11 +41,12 @@ func newRoot(version string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "gpustall",
 		Short: "See why the accelerator waits during training, and fix it live",
-		Long: `gpustall trains a model, feeds it with its own loader, charges every idle
-microsecond of the device to a cause, and lets the loader be changed while it
-runs. Without a command it opens the screen, where ? says what the keys do. Where
-no knob helps, a story shows how a bottleneck is found, fixed and proved;
---inject read=5ms makes one right away.`,
+		Long: `gpustall shows why the device waits while a training runs, names the line of
+code, and changes the loader live. Without a command it trains by itself and
+opens the screen, where ? lists the keys.`,
+		Example: `  gpustall torch -- python train.py                 # your PyTorch training
+  gpustall --inject cpu=1ms --batch-size 32         # ours, slow on purpose
+  gpustall report latest --format html -o run.html  # the last run as a page`,
 		Version:       version,
 		Args:          flags.NoArgs,
 		SilenceErrors: true,
@@ -64,11 +65,17 @@ no knob helps, a story shows how a bottleneck is found, fixed and proved;
 	o.addTraining(root.Flags())
 	o.keep.add(root.Flags())
 	o.addScreen(root.Flags())
-	root.AddCommand(
-		newRun(version), newView(version), newReport(version), newImport(version), newTorch(version), newCompare(), sweepcmd.New(version),
-		newTune(version), newLab(version), newSessions(),
-		datacmd.New(), newDoctor(version), newMan(), newTryKernels(),
-	)
+	cobra.EnableCommandSorting = false // the help has them by how often they are needed
+	group := func(title string, commands ...*cobra.Command) {
+		root.AddGroup(&cobra.Group{ID: title, Title: title})
+		for _, c := range commands {
+			c.GroupID = title
+			root.AddCommand(c)
+		}
+	}
+	group("Your PyTorch training:", newTorch(version), newView(version), newReport(version), newCompare(), newSessions(), newImport(version), newDoctor(version))
+	group("gpustall's own training, loader and devices:", newRun(version), newTune(version), sweepcmd.New(version), newLab(version), datacmd.New())
+	root.AddCommand(newMan(), newTryKernels())
 	complete(root)
 	strict(root)
 	return root

@@ -18,16 +18,16 @@ func newRun(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Train without a screen: one line a second, or JSON",
-		Long: `Train without a screen. Progress goes to standard output, one line a second;
-with --json one JSON object a line, the last one the summary, whatever happens;
-of a failure it tells operation, object, reason and hint. Both write a
-session file for replay and report.
+		Long: `Train without a screen: one line a second on standard output, or with --json
+one object a line, the last one the summary, whatever happens. Both write a
+session.
 
-With --paired or --ask-ceiling, and without --epochs and --steps, the run ends when
-it has the answer.
-
-A training whose loss is no longer a number goes on, because what the device
-waits for can still be measured; the summary says so, and the exit code is 4.`,
+With --paired or --ask-ceiling, and without --epochs and --steps, the run ends
+when it has the answer. A training whose loss is no longer a number goes on;
+the summary says so, and the exit code is 4.`,
+		Example: `  gpustall run --steps 200
+  gpustall run --data DIR --num-workers 4 --epochs 1
+  gpustall run --paired num_workers=4  # is that faster? ends with the answer`,
 		Args: flags.NoArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			o.endless = cmd.Flags().Changed("epochs")

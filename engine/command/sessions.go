@@ -25,11 +25,12 @@ func newSessions() *cobra.Command {
 	return &cobra.Command{
 		Use:   "sessions",
 		Short: "List the sessions in the state directory",
-		Long: `List the sessions in the state directory, the newest first: how each ended, how
-long it ran, the verdict on the settings to keep (the first ones, where none were found
-better), device utilisation over the whole run, and what the best settings measured
-gained in throughput against the baseline (a dash where none was measurably faster on
-equal terms).`,
+		Long: `List the sessions in the state directory, the newest first: how each ended,
+how long it ran, the verdict on the settings to keep (the first ones, where
+none were found better), device utilisation, and what the best settings gained
+against the baseline (a dash where none was measurably faster).`,
+		Example: `  gpustall sessions
+  gpustall report latest`,
 		Args: flags.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if err := cli.CheckSessionHome("name a session's file to report and replay"); err != nil {

@@ -41,28 +41,39 @@ import (
 func newTorch(version string) *cobra.Command {
 	o := newOptions(version)
 	o.interval = 10
-	var plain bool
+	var plain, tune bool
 	var looks string
+	var limits tuneFlags
 	cmd := &cobra.Command{
 		Use:   "torch [flags] -- COMMAND [ARGS]",
 		Short: "Watch a PyTorch training of your own, and change its DataLoader live",
-		Long: `Run a command that trains with PyTorch, and open the screen on it: what its DataLoader's
-workers do, what the device waits for, what to change. num_workers, prefetch_factor,
-pin_memory and in_order change while it trains. Not a line of the script need be changed:
+		Long: `Run a command that trains with PyTorch and open the screen on it: what its
+DataLoader's workers do, what the device waits for, what to change. Not a line
+of the script need be changed.
 
-  gpustall torch -- python train.py --epochs 3
+The exit code is the command's. Without a terminal, or with --plain, the
+command has the terminal to itself and what gpustall says goes to standard
+error.`,
+		Example: `  gpustall torch -- python train.py --epochs 3
   gpustall torch -- torchrun --nproc-per-node 2 train.py
-
-The exit code is the command's. Without a terminal, or with --plain, the command has the
-terminal to itself and what gpustall says goes to standard error. docs/guide/torch.md tells what
-is measured how, and what is not.`,
+  gpustall torch --plain -- python train.py  # no screen: in a batch script, or for input()
+  gpustall torch --tune -- python train.py   # finds the fastest settings itself
+  gpustall torch --json -- python train.py   # for a program`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cli.Misuse(errs.New("run", "gpustall torch", "it was given no command", "write it behind --, as in gpustall torch -- python train.py"))
 			}
 			return nil
 		},
-		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.check(cmd) },
+		PreRunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if tune {
+				plain = true
+				o.ask.Tune, err = limits.question(o)
+			} else if name := limits.given(cmd.Flags()); name != "" {
+				err = cli.Refuse("--"+name, "it limits a tune, and none was asked for", "add --tune")
+			}
+			return cmp.Or(err, o.check(cmd))
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !slices.Contains(bridge.LookRates, looks) {
 				return cli.Refuse("--lines "+looks, "there is no rate of that name", "choose "+knob.Choice(bridge.LookRates))
@@ -74,11 +85,17 @@ is measured how, and what is not.`,
 	fs.SortFlags = false
 	fs.SetInterspersed(false) // flags after the command are the command's
 	fs.BoolVar(&plain, "plain", false, "no screen: lines on standard error")
+	fs.BoolVar(&tune, "tune", false, "no screen: find the fastest settings of the DataLoader while it trains, prove them, and go on with them")
 	fs.BoolVar(&o.json, "json", false, "print NDJSON that ends in one summary object; the command's output goes to the log")
 	fs.Float64Var(&o.interval, "interval", 10, "seconds between progress lines, 0.05 to 3600")
 	flags.AddRate(fs, &o.gpuRate)
 	fs.StringVar(&o.session, "session", "", "file to write the session to (default: in the state directory)")
 	fs.StringVar(&looks, "lines", bridge.LookRates[0], "how often lines of code are looked for, `RATE`: "+knob.Choice(bridge.LookRates)+" (on: 20 times a second, fast: 100)")
+	limits.add(fs)
+	fs.Lookup("knobs").Usage = "the knobs to tune, separated by commas (default: all that can be changed)"
+	for _, name := range limits.names() {
+		flags.SetGroup(fs, name, flags.GroupTune)
+	}
 	o.addScreen(fs)
 	return cmd
 }
@@ -440,6 +457,11 @@ func (t *torchRun) inLines() error {
 	if seen, err := t.wait(func() {}); !seen {
 		return err
 	}
+	t.recording.tries.Ask(t.ask.List(), func(err error) {
+		if err != nil {
+			t.recording.recorder.Note("warn", "no tune: "+err.Error())
+		}
+	})
 	p := printer{of: t.recording, summarise: t.recording.summarise, opts: t.options, out: out, log: log, unread: func() {}}
 	p.start()
 	<-t.script.Done

@@ -24,16 +24,15 @@ func newTune(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tune",
 		Short: "Find the fastest loader settings and say why",
-		Long: `Train, find the fastest settings of the loader, and say why. What each setting
-would do is predicted from what the run has shown; the most promising are tried
-while it trains, each against the best so far, and every one of them corrects the
-prediction. In the end the best settings and those that the run began with are
-measured anew. They are kept where they are faster, or as fast with fewer
-workers; otherwise the run goes back.
-
-It ends when that is known: the last lines are the flags to keep, and the same as
-a line of PyTorch. The knobs' own flags are where it begins. T does the same on
-the screen.`,
+		Long: `Train, find the fastest settings of the loader, and say why: the most
+promising ones are tried, each against the best so far, and in the end the
+best is proved against the start. It is kept where it is faster, or as fast
+with fewer workers. The last lines are the flags to keep, and the same as a
+line of PyTorch. The knobs' own flags are where it begins. On the screen, T
+does the same.`,
+		Example: `  gpustall tune
+  gpustall tune --data DIR --num-workers 2 --budget 2m
+  gpustall tune --max-workers 8 --memory-budget 8GiB`,
 		Args: flags.NoArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			o.endless = cmd.Flags().Changed("epochs")
@@ -71,6 +70,21 @@ func (f *tuneFlags) add(fs *pflag.FlagSet) {
 	fs.IntVar(&f.workers, "max-workers", 0, "try N workers at the most (default: as many as the knob allows)")
 	fs.Var(&f.memory, "memory-budget", "host memory that the run may be planned to take, as in 8GiB (default: no limit but the machine's)")
 	fs.StringSliceVar(&f.knobs, "knobs", nil, "the knobs to tune, separated by commas: "+knob.Choice(experiment.Tunable)+" (default: all but batch_size, which is another training)")
+}
+
+// names returns the names of the flags.
+func (f *tuneFlags) names() []string {
+	return []string{"budget", "max-workers", "memory-budget", "knobs"}
+}
+
+// given returns the first of the flags that was given; empty where none was.
+func (f *tuneFlags) given(fs *pflag.FlagSet) string {
+	for _, name := range f.names() {
+		if fs.Changed(name) {
+			return name
+		}
+	}
+	return ""
 }
 
 // question returns the tune that the flags ask for.

@@ -17,14 +17,15 @@ func newView(version string) *cobra.Command {
 		Use:     "view SESSION",
 		Aliases: []string{"replay"},
 		Short:   "Open the screen from a session file, live while it is being written",
-		Long: `Open the screen from a session: a file, a name that gpustall sessions lists, or latest.
+		Long: `Open the screen on a session: live while another gpustall writes it, else as a
+replay. Live, the knobs are read-only, and q leaves the run alone. SESSION is
+a file, a name that gpustall sessions lists, or latest.
 
-The session of a run that another gpustall watches is shown live: its file is read again
-once a second, and less often where it is long. Knobs are read-only, and q leaves the run
-alone. Of a run that has ended the screen is a replay.
-
-View a live session on the machine that writes it. The file's locks need memory that both
-processes share, which NFS does not offer: from elsewhere, ssh -t HOST gpustall view SESSION.`,
+View a live session on the machine that writes it. The file's locks need
+memory that both processes share, which NFS does not offer.`,
+		Example: `  gpustall view latest
+  gpustall view run.gpustall
+  ssh -t HOST gpustall view latest  # a run on another machine`,
 		Args:    flags.Exactly(1, "one session"),
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.check(cmd) },
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -38,6 +38,7 @@ func New() *cobra.Command {
 	mk := &cobra.Command{
 		Use:       "make " + strings.Join(makeNames, "|") + " DIR",
 		Short:     "Write a deterministic synthetic data set in the real formats",
+		Example:   "  gpustall data make imagefolder DIR --samples 2000\n  gpustall data make cifar10 DIR",
 		Args:      flags.Exactly(2, "a kind and a folder"),
 		ValidArgs: makeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -37,9 +37,10 @@ func newGet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get " + strings.Join(getNames, "|") + " DIR",
 		Short: "Download a published data set",
-		Long: `Download the original of a published data set, check it and unpack it into DIR,
-where --data finds it. The same command goes on with a download that was stopped or
-broke off.`,
+		Long: `Download the original of a published data set, check it and unpack it into
+DIR, where --data finds it. The same command goes on with a download that was
+stopped or broke off.`,
+		Example:   `  gpustall data get cifar10 DIR`,
 		Args:      flags.Exactly(2, "a data set and a folder"),
 		ValidArgs: getNames,
 		RunE: func(cmd *cobra.Command, args []string) error {

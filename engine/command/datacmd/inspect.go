@@ -33,10 +33,13 @@ func newInspect() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect PATH",
 		Short: "Say what a data set is, and how fast samples of it are read and decoded",
-		Long: fmt.Sprintf(`Say what a data set is, and read, decode and transform samples spread over it on
-one thread, %s of them or for %g s at the most. Each is read twice: as the page cache stands,
-of which it says how much of the data it holds, and again, when it is there. Of data in an
-object store (s3://, azblob://) it says how long reads wait for the first byte.`, units.Count(inspectSamples), inspectTime.Seconds()),
+		Long: fmt.Sprintf(`Say what a data set is, and read, decode and transform samples spread over it
+on one thread, %s of them or for %g s at the most. Each is read twice: as the
+page cache stands, of which it says how much of the data it holds, and again,
+when it is there. Of data in an object store (s3://, azblob://) it says how
+long reads wait for the first byte.`, units.Count(inspectSamples), inspectTime.Seconds()),
+		Example: `  gpustall data inspect PATH
+  gpustall data inspect PATH --drop-cache  # read from the disk, not from memory`,
 		Args: flags.Exactly(1, "a path"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := images.Check(); err != nil {

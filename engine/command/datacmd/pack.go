@@ -28,14 +28,11 @@ func newPack() *cobra.Command {
 		Use:   "pack SRC DST",
 		Short: "Write a folder of small files as tar shards, which load faster",
 		Long: `Write a folder of images or .npy arrays by class as uncompressed tar shards in
-WebDataset's layout, the splits train and val each into a folder of its own. Samples
-come in a random order that --seed decides, so that each shard holds a mixture of the
-classes, and each file with a checksum.
-
-A shard gets its name when it is whole and on the disk. The same command goes on with
-a packing that was stopped or killed, and makes the same bytes.
-
-DST may also be in an object store: s3://bucket/prefix, azblob://container/prefix.`,
+WebDataset's layout, the splits train and val each into a folder of its own.
+Samples come in a random order that --seed decides, each file with a checksum.
+The same command goes on with a packing that was stopped.`,
+		Example: `  gpustall data pack SRC DST
+  gpustall data pack SRC s3://bucket/prefix --shard-size 256MiB`,
 		Args: flags.Exactly(2, "a folder of files and a folder for the shards"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if size < shards.MinShard || size > shards.MaxShard {

@@ -10,7 +10,8 @@ import (
 func newTransforms() *cobra.Command {
 	return &cobra.Command{
 		Use: "transforms [TEXT]", Short: "List what --transform may be made of, or say what a text of it does",
-		Args: cobra.MaximumNArgs(1),
+		Example: "  gpustall data transforms\n  gpustall data transforms 'rrc(224)|hflip|normalize'",
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				if err := transform.Check(args[0]); err != nil {

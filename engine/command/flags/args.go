@@ -2,6 +2,7 @@ package flags
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"dev.gpustall/engine/base/errs"
@@ -42,6 +43,7 @@ func NoCommand(root *cobra.Command, name string) error {
 			names = append(names, c.Name())
 		}
 	}
+	slices.Sort(names)
 	return cli.Misuse(errs.New("find command", strconv.Quote(name), "there is none of that name", "choose "+knob.Choice(names)))
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,6 +17,12 @@ import (
 
 // The groups into which the help sorts flags.
 const (
+	GroupFirst   = "Flags:"
+	GroupData    = "Data:"
+	GroupModel   = "Model and optimizer:"
+	GroupMore    = "Device and costs:"
+	GroupSlurm   = "On a Slurm cluster:"
+	GroupTune    = "With --tune:"
 	GroupLoader  = "Loader knobs, as PyTorch's DataLoader has them; the screen changes them live:"
 	GroupScreen  = "Screen:"
 	GroupWeights = "Weights and checkpoints:"
@@ -36,29 +43,86 @@ func Usage(cmd *cobra.Command) error {
 		fmt.Fprintf(&b, "  %s\n", cmd.UseLine())
 	}
 	if cmd.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "  %s [command]\n\nCommands:\n", cmd.CommandPath())
-		for _, c := range cmd.Commands() {
-			if c.IsAvailableCommand() {
-				fmt.Fprintf(&b, "  %-*s  %s\n", cmd.NamePadding(), c.Name(), c.Short)
-			}
-		}
+		fmt.Fprintf(&b, "  %s [command]\n", cmd.CommandPath())
 	}
-	writeFlags(&b, cmd.LocalFlags(), width())
+	if cmd.HasExample() {
+		fmt.Fprintf(&b, "\nExamples:\n%s\n", cmd.Example)
+	}
 	if cmd.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "\n%s [command] --help says more about a command.\n", cmd.CommandPath())
+		for _, g := range cmd.Groups() {
+			writeCommands(&b, cmd, g.ID, g.Title)
+		}
+		rest := "Commands:"
+		if len(cmd.Groups()) > 0 {
+			rest = "Else:"
+		}
+		writeCommands(&b, cmd, "", rest)
+	}
+	only := ""
+	if cmd == cmd.Root() {
+		only = GroupScreen
+	}
+	writeFlags(&b, cmd.LocalFlags(), width(), only)
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "\n%s [command] --help says more about a command.", cmd.CommandPath())
+		if only != "" {
+			b.WriteString(" All flags of a training: gpustall run --help.")
+		}
+		b.WriteByte('\n')
 	}
 	_, err := cmd.OutOrStderr().Write([]byte(b.String()))
 	return err
 }
 
-// writeFlags prints the flags by group, in the order in which they were added.
-func writeFlags(b *strings.Builder, fs *pflag.FlagSet, width int) {
-	groups := []string{"Flags:", GroupWeights, GroupLoader, GroupScreen}
+// writeCommands prints a group of the subcommands, in the order in which they were added.
+func writeCommands(b *strings.Builder, cmd *cobra.Command, group, title string) {
+	fmt.Fprintf(b, "\n%s\n", title)
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() && c.GroupID == group {
+			fmt.Fprintf(b, "  %-*s  %s\n", cmd.NamePadding(), c.Name(), c.Short)
+		}
+	}
+}
+
+// grouped are the groups of flags that several commands have and few users need. All others stand
+// in front.
+var grouped = map[string][]string{
+	GroupData:  {TransformSetting, WhereSetting, "image-size", "drop-cache", "cache-dir", "cache-size"},
+	GroupModel: {"stem", "no-batch-norm", "seed", "lr", "evaluate", "optimizer", "schedule", "gradient-accumulation", "checkpointing", "dropout", "label-smoothing"},
+	GroupMore:  {"capture", "autotune", "time-ops", "gpu-rate"},
+	GroupSlurm: {"slurm", "slurm-script", "partition", "time", "gres"},
+}
+
+// groupOf returns the group of a flag in the help.
+func groupOf(f *pflag.Flag) string {
+	if a := f.Annotations[groupKey]; len(a) > 0 {
+		return a[0]
+	}
+	for group, names := range grouped {
+		if slices.Contains(names, f.Name) {
+			return group
+		}
+	}
+	return GroupFirst
+}
+
+// manyFlags is from how many flags on a command's help has groups.
+const manyFlags = 15
+
+// writeFlags prints the flags by group, those that are needed most first: all, or the first group
+// and that named only.
+func writeFlags(b *strings.Builder, fs *pflag.FlagSet, width int, only string) {
+	groups := []string{GroupFirst, GroupLoader, GroupData, GroupModel, GroupMore, GroupTune, GroupSlurm, GroupWeights, GroupScreen}
 	sets := map[string]*pflag.FlagSet{}
+	n := 0
+	fs.VisitAll(func(*pflag.Flag) { n++ })
 	fs.VisitAll(func(f *pflag.Flag) {
-		g := groups[0]
-		if a := f.Annotations[groupKey]; len(a) > 0 {
-			g = a[0]
+		g := groupOf(f)
+		if n < manyFlags && g != GroupScreen && g != GroupTune {
+			g = GroupFirst
+		}
+		if only != "" && g != only && g != GroupFirst {
+			return
 		}
 		if sets[g] == nil {
 			sets[g] = pflag.NewFlagSet(g, pflag.ContinueOnError)

@@ -102,7 +102,7 @@ func experimentTable(s *trace.Snapshot, xs []attribution.Experiment) []experimen
 		for k := range x.Decisions {
 			e.Decisions = append(e.Decisions, DecisionOf(&x.Decisions[k]))
 		}
-		e.Flags, e.DataLoader = keptBy(s.Meta.Host, x)
+		e.Flags, e.DataLoader = keptBy(&s.Meta, x)
 		out = append(out, e)
 	}
 	return out
@@ -110,15 +110,18 @@ func experimentTable(s *trace.Snapshot, xs []attribution.Experiment) []experimen
 
 // keptBy returns the settings that a tune left: as flags to add to the run's, and as arguments of
 // PyTorch's DataLoader.
-func keptBy(facts []knob.Setting, x *attribution.Experiment) (flags, loader string) {
+func keptBy(m *trace.Meta, x *attribution.Experiment) (flags, loader string) {
 	switch {
 	case x.Kind != trace.Tune || x.Running():
 		return "", ""
 	case x.Kept:
-		loader, _ = report.DataLoader(facts, x.Settings[1], x.B)
+		loader, _ = report.DataLoader(m.Host, x.Settings[1], x.B)
+		if m.Watched() { // our flags are none of the script's
+			return "", loader
+		}
 		return report.Flags(x.B), loader
 	}
-	loader, _ = report.DataLoader(facts, x.Settings[0], nil)
+	loader, _ = report.DataLoader(m.Host, x.Settings[0], nil)
 	return "", loader
 }
 

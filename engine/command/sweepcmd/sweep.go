@@ -24,22 +24,17 @@ func New(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sweep --out DIR",
 		Short: "Measure many settings: a grid or a ladder, with table, CSV and pictures",
-		Long: `Measure many configurations, each in a process of its own, and say which is the
-fastest and how sure that is. A flag with several values separated by commas is an
-axis, and all combinations are measured:
+		Long: `Measure many configurations, each in a process of its own, and say which is
+the fastest and how sure that is. A flag with several values is an axis, and
+all combinations are measured. A ladder adds settings one by one; a rung
+without + starts from the baseline. With --repeat the runs take turns, and the
+intervals hold what differs from run to run.
 
-  gpustall sweep --knob num_workers=0,2,4 --steps 200 --out DIR
-  gpustall sweep --device cpu,emu:h100 --precision fp32 --out DIR
-
-A ladder adds settings one by one and says what each brought; a rung without + starts
-from the baseline:
-
-  gpustall sweep --ladder 'baseline; num_workers=4; +pin_memory; +precision=bf16' --out DIR
-
-With --repeat the runs take turns, and the intervals hold what differs from run to run.
-DIR gets the sessions, results.csv, report.md, report.html and the pictures. What DIR
-already has of a sweep is not measured again, so the same command goes on with one that
-was stopped. gpustall report DIR and gpustall compare DIR DIR read it.`,
+DIR gets the sessions, results.csv, report.md, report.html and the pictures.
+The same command goes on with a sweep that was stopped.`,
+		Example: `  gpustall sweep --knob num_workers=0,2,4 --steps 200 --out workers
+  gpustall sweep --device cpu,emu:h100 --precision fp32 --out devices
+  gpustall sweep --ladder 'baseline; num_workers=4; +pin_memory; +precision=bf16' --out ladder`,
 		Args: flags.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runSweep(cmd.Context(), f, os.Stdout, os.Stderr)

@@ -4,7 +4,7 @@
     harm.py GPUSTALL [CASE ...]      make harm; --quick takes those that say "# quick"
 
 Each case is a script of the folder harm. It runs bare, then under gpustall with --plain, with
---json and beside the screen, and, with --plain, with a gpustall that is killed or stopped. What it
+--json, with --tune and beside the screen, and, with --plain, with a gpustall that is killed or stopped. What it
 prints to standard output, its exit code and the files that it leaves are compared with those of
 the bare run; a case with weights prints their hash. Afterwards nothing of gpustall's may lie in
 /dev/shm, in TMPDIR or in the current folder.
@@ -55,7 +55,7 @@ class Run:
 
     def command(self):
         script = [sys.executable, "-W", "ignore", os.path.basename(self.case.path)]
-        mode = {"bare": None, "screen": []}.get(self.mode, ["--json"] if self.mode == "json" else ["--plain"])
+        mode = {"bare": None, "screen": []}.get(self.mode, ["--" + self.mode] if self.mode in ("json", "tune") else ["--plain"])
         run = script if mode is None else [self.gpustall, "torch", *mode, "--", *script]
         if self.case.wrap:
             inner = " ".join("'%s'" % a for a in run)
@@ -176,7 +176,7 @@ class Case:
         self.says, self.nots = re.findall("^# says: (.*)$", text, re.M), re.findall("^# not: (.*)$", text, re.M)
         after, *keys = said("keys", "0").split()
         self.keys, self.after = "".join(str(KEYS.get(k, k)) for k in keys).encode(), float(after)
-        self.modes = said("modes", "plain json screen KILL2 KILL4 STOP3").split()
+        self.modes = said("modes", "plain json tune screen KILL2 KILL4 STOP3").split()
 
 
 

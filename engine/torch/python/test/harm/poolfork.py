@@ -1,7 +1,7 @@
 """A data set has a pool of threads, which forked workers lack."""
 # keys: 5 RIGHT RIGHT RIGHT ENTER
 # says: ThreadPoolExecutor
-# modes: screen
+# modes: screen tune
 import time
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,7 @@
 """A data set reads a file by its position, which forked workers share."""
 # keys: 5 RIGHT RIGHT RIGHT ENTER
 # says: by a position in the file
-# modes: screen
+# modes: screen tune
 # quick
 import os
 import tempfile
