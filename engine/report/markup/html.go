@@ -35,6 +35,7 @@ type part struct {
 	Table   *webTable
 	Image   template.URL
 	Alt     string
+	Verdict bool // the paragraph below the title: what the report comes to
 }
 
 // item is an item of a list.
@@ -75,7 +76,8 @@ func (d *Document) web() *web {
 				out.Parts = append(out.Parts, p)
 			}
 		case paragraph:
-			add(&part{Spans: spans(b.text)})
+			p := add(&part{Spans: spans(b.text)})
+			p.Verdict = len(out.Blocks) == 2 && out.Blocks[0].Heading == 1
 		case fenced:
 			if list == nil {
 				add(&part{Pre: b.text})

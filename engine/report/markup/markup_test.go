@@ -44,7 +44,7 @@ func TestSameCells(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"<title>A report: a&lt;b&gt; *c*</title>", "<strong>Less by 5 %.</strong> It rests on <code>a`b</code>.",
+		"<title>A report: a&lt;b&gt; *c*</title>", "<p class=\"verdict\"><strong>Less by 5 %.</strong> It rests on <code>a`b</code>.",
 		"<td>x|y" + strings.Repeat(" long", 30) + "</td><td class=\"right\">1,024</td>", "&lt;script&gt;alert(1)&lt;/script&gt;",
 		"<li>first\n<ul>", "<li>and under it</li>", "<pre>--num-workers=2 &#39;&lt;b&gt;&#39;</pre>", "<pre>w0 |RRDD &lt;&gt;|\n</pre>",
 		`<a href="#s2">Numbers</a>`, `src="data:image/png;base64,cG5n" alt="Throughput"`,
