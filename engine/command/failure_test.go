@@ -93,7 +93,7 @@ func TestFailures(t *testing.T) {
 		{"a switch's value behind a space", "read", `"off"`, "--pin-memory=off", 2, []string{"run", "--pin-memory", "off"}},
 		{"a command", "find command", `"trian"`, "report, run, sessions", 2, []string{"trian"}},
 		{"a shell", "complete for", `"tcsh"`, "bash, zsh, fish", 2, []string{"completion", "tcsh"}},
-		{"no argument", "run", "gpustall report", "name one session", 2, []string{"report"}},
+		{"no argument", "run", "gpustall report", "name a session", 2, []string{"report"}},
 		{"a session that is none", "open session", text, "pass a file that a run wrote", 1, []string{"report", text}},
 		{"a format", "set", `--format "pdf"`, "choose markdown", 2, []string{"report", text, "--format", "pdf"}},
 		{"a table", "set", "--table ops", "leave the table out", 2, []string{"report", text, "--table", "ops"}},
