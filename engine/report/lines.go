@@ -54,23 +54,36 @@ func (w where) write(d *markup.Document) {
 	d.Sentences(
 		"With the settings of "+w.name+", by "+units.Counted(looks, "look", "looks")+" at the Python frames of the training loop and its workers.",
 		"The line is the innermost one of the script's own code; where a library loads by itself, it is the library's function.",
-		"Of lines at '"+string(trace.Loading)+"', the time is what the device lost: its wait for data, divided by the time of loading that each line has.",
+		"Of lines at '"+string(trace.Loading)+"', the time is what the device lost: its wait for data, divided among lines by the time in which the loop waited for what its workers did there.",
 		"Of the others, it is what the training loop spent on them.",
 		"A share of 30 % that rests on 100 looks is known to about 9 points.",
 	)
 }
 
 // Folded writes the stacks in which the lines of code were found, in the form that flame graph tools
-// read: calls with a semicolon between, and us. What the thread was at stands before the calls. A line
+// read: calls with a semicolon between, and us of the loop's time: of what workers did, the time in which
+// the loop waited for it, and where few looks tell of that, all of it. What the thread was at stands before the calls. A line
 // whose stacks are not known stands alone. It fails where no line was looked at.
 func Folded(w io.Writer, s *trace.Snapshot, o Options) error {
-	took := map[string]int64{}
+	took, awaited := map[string]int64{}, map[int32]int64{}
 	for i := range s.Lines {
 		l := &s.Lines[i]
 		if l.At == trace.Idling {
 			continue
 		}
-		rest := l.Time / 1000
+		rest, weight := l.Time/1000, 1.0
+		lost, known := awaited[l.Segment]
+		if !known {
+			lost, _ = lines.Awaited(s, l.Segment)
+			awaited[l.Segment] = lost
+		}
+		switch {
+		case lost == 0 || rest == 0:
+		case l.At == trace.Loading:
+			weight = float64(l.Lost) / float64(l.Time)
+		case l.At == trace.Waiting: // lines that load have that time
+			weight = max(0, 1-float64(lost)/float64(l.Time))
+		}
 		for stack := range strings.Lines(l.Stacks) {
 			stack = strings.TrimSuffix(stack, "\n")
 			at := strings.LastIndexByte(stack, ' ')
@@ -82,14 +95,14 @@ func Folded(w io.Writer, s *trace.Snapshot, o Options) error {
 			for j := range calls {
 				calls[j] = units.Line(calls[j])
 			}
-			took[units.Line(string(l.At))+";"+strings.Join(calls, ";")] += us
+			took[units.Line(string(l.At))+";"+strings.Join(calls, ";")] += int64(weight * float64(us))
 			rest -= us
 		}
 		call := l.Func
 		if l.Number > 0 {
 			call += " (" + filepath.Base(l.File) + ":" + itoa(int64(l.Number)) + ")"
 		}
-		took[units.Line(string(l.At))+";"+strings.ReplaceAll(cmp.Or(units.Line(call), "other"), ";", ",")] += rest
+		took[units.Line(string(l.At))+";"+strings.ReplaceAll(cmp.Or(units.Line(call), "other"), ";", ",")] += int64(weight * float64(rest))
 	}
 	if len(took) == 0 {
 		return errs.New("fold the stacks of", sessionName(o.Session, &s.Meta), "it has no lines of code", "record a PyTorch training with gpustall torch, for some seconds")
@@ -135,14 +148,14 @@ func changedLines(sides [2]*Compared) (out []LineChange) {
 				f = &sum{LineChange: LineChange{Line: c.Where(), Source: c.Short(), At: c.At}}
 				found[k] = f
 			}
-			whole, loads := b.Wall, c.At == trace.Loading
+			whole, part, loads := b.Wall, c.Part, c.At == trace.Loading
 			if loads {
-				whole = b.Load
+				whole, part = b.Load, c.Work
 			}
 			has := known[loads]
 			has[i] = true
 			known[loads] = has
-			f.Took[i] += c.Part * float64(whole) / float64(max(1, b.Samples))
+			f.Took[i] += part * float64(whole) / float64(max(1, b.Samples))
 			f.part[i] += c.Part
 			f.looks[i] += float64(c.Looks)
 		}

@@ -20,6 +20,8 @@ type Line struct {
 	Stacks  string `json:",omitempty"` // in which it was found, those with most of its time: outermost call first, as flame graph tools read them, with us
 	Looks   int
 	Time    int64 // ns, between these looks and the ones before them
+	Awaited int   `json:",omitempty"` // of a line that loads in a worker: those looks in batches that the loop had to wait for
+	Lost    int64 `json:",omitempty"` // ns, likewise: the part of Time in which it waited
 }
 
 // Callers returns the calls of the stack in which most of the line's time was found, outermost first.

@@ -17,7 +17,8 @@ import (
 // Cost is a line and what it takes.
 type Cost struct {
 	trace.Line
-	Part float64 // of the time of the same kind, 0 to 1: of all loading, or of the step loop
+	Part float64 // of the time of the same kind, 0 to 1: of the loading that the loop waited for, or of the step loop
+	Work float64 // of that time, 0 to 1, where it is loading: of all of it
 	Lost float64 // of the time, 0 to 1: what the device lost to it; of the loop's lines, what the loop spent on it
 	Free float64 // of the time, 0 to 1: what would be saved at most, were the line free
 }
@@ -33,11 +34,12 @@ const (
 )
 
 // Of returns the lines of a segment, the costliest first. data is the share of the time in which the
-// device waits for data (0 to 1): lines that load divide it among them by their time, whichever worker
-// was at them.
+// device waits for data (0 to 1): lines that load divide it among them by the time in which the loop
+// waited for what workers did there. Where few looks tell of that, it is by their time.
 func Of(s *trace.Snapshot, segment int32, data float64) (costs []Cost) {
 	var loading, loop, looks, looked int64
 	inline := s.Inline(segment)
+	lost, awaited := Awaited(s, segment)
 	for i := range s.Lines {
 		if l := &s.Lines[i]; l.Segment == segment {
 			if l.At == trace.Loading {
@@ -58,7 +60,11 @@ func Of(s *trace.Snapshot, segment int32, data float64) (costs []Cost) {
 		c := Cost{Line: *l}
 		switch {
 		case l.At == trace.Loading && looks >= MinLooks:
-			c.Part = float64(l.Time) / float64(max(1, loading))
+			c.Work = float64(l.Time) / float64(max(1, loading))
+			c.Part = c.Work
+			if lost > 0 {
+				c.Part, looks = float64(l.Lost)/float64(lost), awaited
+			}
 			c.Lost = c.Part * data
 			if c.Free = min(data, upper(c.Part, looks)); inline {
 				c.Free = min(c.Free, upper(float64(l.Time)/float64(max(1, loop)), looked))
@@ -73,6 +79,21 @@ func Of(s *trace.Snapshot, segment int32, data float64) (costs []Cost) {
 	}
 	slices.SortStableFunc(costs, func(a, b Cost) int { return cmp.Compare(b.Lost, a.Lost) })
 	return costs
+}
+
+// Awaited returns how long, in ns, the loop waited for what workers did in a segment, and by how many
+// looks; 0 where these are too few to go by.
+func Awaited(s *trace.Snapshot, segment int32) (lost, looks int64) {
+	for i := range s.Lines {
+		if l := &s.Lines[i]; l.Segment == segment && l.At == trace.Loading {
+			lost += l.Lost
+			looks += int64(l.Awaited)
+		}
+	}
+	if looks < MinLooks {
+		return 0, 0
+	}
+	return lost, looks
 }
 
 // upper is how large a share may be that so many looks found: two standard errors more.

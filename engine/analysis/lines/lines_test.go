@@ -22,6 +22,10 @@ func TestOf(t *testing.T) {
 		{"workers", "4", []trace.Line{blur, item, {At: trace.Loading, File: "/u/io.py", Number: 1, Looks: 20, Time: 20}, {At: trace.Waiting, Looks: 70, Time: 70}, {At: trace.Idling, Looks: 9, Time: 900}},
 			map[string]float64{"aug.py:42": 0.4, "io.py:1": 0.1, "train.py:88": 0.3}},
 		{"inline", "0", []trace.Line{blur, item}, map[string]float64{"aug.py:42": 0.5, "train.py:88": 30. / 110}},
+		{"what the loop waited for", "4", []trace.Line{{At: trace.Loading, File: "/u/aug.py", Number: 42, Looks: 80, Time: 80, Awaited: 40, Lost: 10}, {At: trace.Loading, File: "/u/io.py", Number: 1, Looks: 20, Time: 20, Awaited: 5, Lost: 15}},
+			map[string]float64{"aug.py:42": 0.2, "io.py:1": 0.3}},
+		{"too few of it", "4", []trace.Line{{At: trace.Loading, File: "/u/aug.py", Number: 42, Looks: 80, Time: 80, Awaited: 8, Lost: 10}, {At: trace.Loading, File: "/u/io.py", Number: 1, Looks: 20, Time: 20, Awaited: 5, Lost: 15}},
+			map[string]float64{"aug.py:42": 0.4, "io.py:1": 0.1}},
 		{"too few looks", "4", []trace.Line{{At: trace.Loading, File: "/u/aug.py", Number: 42, Looks: MinLooks - 1, Time: 80}}, nil},
 		{"another segment", "4", []trace.Line{{Segment: 1, At: trace.Loading, File: "/u/aug.py", Looks: 90, Time: 80}}, nil},
 	} {

@@ -222,6 +222,7 @@ func (b *Bridge) start(r *trace.Recorder) {
 	if r != nil {
 		since, _ := b.firstOf(b.main.pid)
 		b.main.begin(r, since)
+		b.main.lines, b.lines.clock = &b.lines, b.Clock
 		b.Control.begin(b.main.segments.knobs, b.main.specs())
 		for i := range b.held {
 			b.deliver(&b.held[i])

@@ -37,6 +37,8 @@ type lines struct {
 	changed bool
 	refused error // why no frames can be read; nil where they can
 	rate    atomic.Int32
+	clock   *Clock
+	pending map[int][]look // of workers, by process id: their batches are not delivered yet
 
 	texts map[trace.Line]string // of lines, by file and number; tell's own
 	quit  chan struct{}
@@ -50,12 +52,23 @@ type thread struct {
 	role  role
 }
 
+// look is what a look at a worker found.
+type look struct {
+	at    int64 // ns of the session
+	took  time.Duration
+	of    *found
+	joins bool // it was at collation
+}
+
 // found is what looks found of a line.
 type found struct {
 	looks int
 	time  time.Duration
-	in    map[string]int           // looks by the innermost function
-	under map[string]time.Duration // by the stack, as folded has it
+
+	awaited int                      // looks in batches that the loop waited for
+	lost    time.Duration            // the part of time in which it waited
+	in      map[string]int           // looks by the innermost function
+	under   map[string]time.Duration // by the stack, as folded has it
 }
 
 // LookRates are how often lines are looked for; the first one is the default.
@@ -87,6 +100,7 @@ const (
 	leastPart   = 0.01             // ... this part of the segment's time or more
 	deepest     = 40               // calls of a stack that are told
 	longestCall = 120              // characters of one
+	mostPending = 1 << 12          // looks at a worker whose batches are not delivered yet
 )
 
 // begin begins to look, once it is told how frames are read.
@@ -98,7 +112,7 @@ func (l *lines) begin(m *message, r *trace.Recorder) {
 	case l.quit != nil:
 		return
 	}
-	l.layout, l.table, l.texts = m.Layout, map[trace.Line]*found{}, map[trace.Line]string{}
+	l.layout, l.table, l.texts, l.pending = m.Layout, map[trace.Line]*found{}, map[trace.Line]string{}, map[int][]look{}
 	l.quit, l.done = make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(l.done)
@@ -176,8 +190,12 @@ func (l *lines) run(quit chan struct{}) error {
 		}
 		if since, seen := last[t]; seen {
 			key := l.place(stack, t.role)
+			took := min(now.Sub(since), longestLook*time.Duration(len(threads)))
 			l.mu.Lock()
-			l.add(key, min(now.Sub(since), longestLook*time.Duration(len(threads))), folded(stack))
+			f := l.add(key, took, folded(stack))
+			if t.role == roleWorker && key.At == trace.Loading && len(l.pending[t.pid]) < mostPending {
+				l.pending[t.pid] = append(l.pending[t.pid], look{at: l.clock.Now(), took: took, of: f, joins: collates(stack)})
+			}
 			l.mu.Unlock()
 		}
 		last[t] = now
@@ -207,7 +225,7 @@ func next(threads []thread, turn int) (thread, bool) {
 }
 
 // add counts a look. Where a segment has many lines, the one with the least time goes.
-func (l *lines) add(key trace.Line, took time.Duration, stack string) {
+func (l *lines) add(key trace.Line, took time.Duration, stack string) *found {
 	in := key.In
 	key.Segment, key.In = l.segment, ""
 	f := l.table[key]
@@ -225,6 +243,42 @@ func (l *lines) add(key trace.Line, took time.Duration, stack string) {
 		f.under[stack] += took
 	}
 	l.changed = true
+	return f
+}
+
+// collates reports whether a stack is in a worker's collation.
+func collates(stack []frames.Frame) bool {
+	return slices.ContainsFunc(stack, func(f frames.Frame) bool {
+		return strings.HasSuffix(f.File, "gpustall/fetching.py") && strings.HasSuffix(f.Name, "collated") || strings.HasSuffix(f.File, "torch/utils/data/_utils/collate.py")
+	})
+}
+
+// await takes a batch that the loop has now, and for which it waited from one time to another. The looks
+// at its worker while it made the batch count as much as the loop waited for that part of the batch: all
+// before collation is one part. So a line counts where the training was held up, and not in batches that
+// were ready.
+func (l *lines) await(b *batch, from, to int64) {
+	if b.pid == 0 || b.done <= b.begun {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	collating := b.done
+	if b.collating > b.begun && b.collating < b.done {
+		collating = b.collating
+	}
+	waited := func(start, end int64) float64 {
+		return float64(max(0, min(end, to)-max(start, from))) / float64(max(1, end-start))
+	}
+	parts := map[bool]float64{false: waited(b.begun, collating), true: waited(collating, b.done)}
+	l.pending[b.pid] = slices.DeleteFunc(l.pending[b.pid], func(k look) bool {
+		if part := parts[k.joins]; part > 0 && k.at >= b.begun && k.at < b.done {
+			k.of.awaited++
+			k.of.lost += time.Duration(part * float64(k.took))
+			l.changed = true
+		}
+		return k.at < b.done
+	})
 }
 
 // folded writes a stack as flame graph tools read it: "main (train.py:33);blur (aug.py:42)".
@@ -273,6 +327,8 @@ func (l *lines) bound(most int) {
 		}
 		l.table[rest].looks += l.table[key].looks
 		l.table[rest].time += l.table[key].time
+		l.table[rest].awaited += l.table[key].awaited
+		l.table[rest].lost += l.table[key].lost
 		delete(l.table, key)
 	}
 }
@@ -429,7 +485,7 @@ func (l *lines) tell(r *trace.Recorder) {
 		whole[key.Segment] += f.time
 	}
 	for key, f := range l.table {
-		key.Looks, key.Time = f.looks, int64(f.time)
+		key.Looks, key.Time, key.Awaited, key.Lost = f.looks, int64(f.time), f.awaited, int64(f.lost)
 		if float64(f.time) >= leastPart*float64(whole[key.Segment]) {
 			key.Stacks = f.stacks()
 		}

@@ -53,6 +53,38 @@ func TestPlace(t *testing.T) {
 	}
 }
 
+// TestAwait: looks at a worker count as much as the loop waited for that part of the batch. What was found in a
+// batch that was ready does not count, nor does what belongs to no batch.
+func TestAwait(t *testing.T) {
+	const ms = 1_000_000
+	l := &lines{table: map[trace.Line]*found{}, pending: map[int][]look{}}
+	line := map[string]*found{}
+	for _, name := range []string{"blur", "pad", "ready", "before"} {
+		line[name] = l.add(trace.Line{At: trace.Loading, File: name, Number: 1}, 50*ms, "")
+	}
+	at := func(ns int64, name string) {
+		l.pending[7] = append(l.pending[7], look{at: ns, took: 50 * ms, of: line[name], joins: name == "pad"})
+	}
+	at(5*ms, "before")
+	at(20*ms, "blur")
+	at(95*ms, "pad")
+	at(120*ms, "ready")
+	batch := func(begun, collating, done int64) *batch {
+		return &batch{done: done, made: made{pid: 7, begun: begun, collating: collating}}
+	}
+	// Of 80 ms before collation the loop waited for the last 40, of collation for all.
+	l.await(batch(10*ms, 90*ms, 110*ms), 50*ms, 111*ms)
+	l.await(batch(110*ms, 0, 150*ms), 160*ms, 161*ms)
+	for name, want := range map[string]time.Duration{"blur": 25 * ms, "pad": 50 * ms, "ready": 0, "before": 0} {
+		if f := line[name]; f.lost != want || (f.awaited == 1) != (want > 0) {
+			t.Errorf("%s: %v of %d looks, want %v", name, f.lost, f.awaited, want)
+		}
+	}
+	if len(l.pending[7]) > 0 {
+		t.Errorf("%d looks are kept", len(l.pending[7]))
+	}
+}
+
 // TestManyLines: a segment keeps a bounded number of lines, those with the most time, and all of the time.
 func TestManyLines(t *testing.T) {
 	l := &lines{table: map[trace.Line]*found{}}

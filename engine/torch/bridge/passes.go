@@ -30,11 +30,18 @@ type batch struct {
 	seq   int32 // its number in the session
 	lane  trace.TrackID
 	done  int64 // ns: when the loop could have it; 0 until then
+	made        // where and when a worker made it
 	work  trace.Work
 	sent  trace.Split            // what the time to hand it over went to
 	spent [trace.NumPhases]int64 // ns by phase
 	timed bool                   // reading, decoding or transforms of its samples were timed
 	slow  trace.Piece            // its slowest sample
+}
+
+// made is where and when a worker made a batch.
+type made struct {
+	pid              int   // the worker's; 0 where it is not known
+	begun, collating int64 // ns: when it began, and when it began to collate; 0 where it is not known
 }
 
 // load returns the worker's time that the batch has taken so far, in ns.

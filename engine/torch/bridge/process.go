@@ -50,7 +50,8 @@ type process struct {
 	segments segments
 	totals   totals
 	inline   inline
-	hole     int64 // ns: until then, records of how batches were made were lost
+	lines    *lines // told which batches the loop waited for; nil but for the main process
+	hole     int64  // ns: until then, records of how batches were made were lost
 }
 
 func newProcess(c *Control, pid int) *process {
@@ -134,6 +135,9 @@ func (p *process) next(rec *record) {
 	if rec.Flags&flagTrain == 0 {
 		p.totals.aside(rec)
 	}
+	if seen && p.lines != nil && rec.Flags&flagTrain != 0 {
+		p.lines.await(b, rec.Start, rec.End)
+	}
 	beside := p.waits.batch(rec, b, seen)
 	if p.steps.join(rec, b) {
 		p.totals.wait(rec)
@@ -188,6 +192,9 @@ func (p *process) loaded(r *ring, lane trace.TrackID, rec *record) {
 	}
 	b.done = max(b.done, rec.End)
 	b.lane = lane
+	if b.begun = rec.Start; r.role == roleWorker {
+		b.pid = r.pid
+	}
 	b.work.Batch = rec.split()
 	b.slow = trace.Piece{Sample: rec.Sample, Kind: b.longest(), Took: int64(rec.Arg) * 1000}
 }
@@ -199,6 +206,9 @@ func (p *process) phase(r *ring, lane trace.TrackID, rec *record) {
 		return
 	}
 	b := p.passes.batch(rec)
+	if k == trace.KindCollate {
+		b.collating = rec.Start
+	}
 	span := rec.span(k)
 	span.Batch = b.seq
 	if rec.Kind == kindFetch && rec.Flags&flagWhole != 0 {

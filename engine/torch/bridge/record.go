@@ -34,7 +34,7 @@ const (
 // Flags of records.
 const (
 	flagFinal    = 1 << iota // of kindBody: the step ends with it
-	flagFirst                // of kindNext: the first batch of an epoch
+	flagFirst                // of kindNext: the first batch of an epoch; of kindWait: for the worker's first task
 	flagTrain                // the loop trains
 	flagChanging             // of kindNext: a change still shows
 	flagProfiled             // of kindNext: its step runs under PyTorch's profiler

@@ -221,6 +221,33 @@ func TestHeld(t *testing.T) {
 	}
 }
 
+// TestStarting: a worker's wait for its first task is start-up, and its later waits are for the limit.
+func TestStarting(t *testing.T) {
+	const ms = 1_000_000
+	_, p, end := sole(t)
+	r := &ring{role: roleWorker, parent: 42, pid: 43}
+	for n := range int32(2) {
+		at := int64(n) * 110 * ms
+		rec := record{Iteration: 1, Step: n, Batch: n, Flags: flagTrain, Sample: -1, Core: -1, Waiting: -1}
+		wait, load, next, body := rec, rec, rec, rec
+		wait.Kind, wait.Start, wait.End, wait.Flags = kindWait, at, at+90*ms, 0
+		if n == 0 {
+			wait.Flags = flagFirst
+		}
+		load.Kind, load.Start, load.End, load.Offset = kindBatch, at+90*ms, at+100*ms, 9*ms
+		p.work(r, &wait)
+		p.work(r, &load)
+		next.Kind, next.Start, next.End, next.Arg = kindNext, at, at+100*ms, 4
+		p.loop(&next)
+		body.Kind, body.Start, body.End, body.Flags = kindBody, at+100*ms, at+110*ms, flagTrain|flagFinal
+		p.loop(&body)
+	}
+	stall := &end().Total.Stall
+	if stall[trace.CauseStartup] != 90*ms || stall[trace.CausePrefetch] != 90*ms {
+		t.Errorf("startup %d, prefetch %d", stall[trace.CauseStartup], stall[trace.CausePrefetch])
+	}
+}
+
 // TestGaps: steps whose records were overwritten count, with their samples and time, and are in no share.
 func TestGaps(t *testing.T) {
 	const ms = 1_000_000

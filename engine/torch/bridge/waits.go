@@ -52,8 +52,12 @@ func (w *waits) end(rec *record) {
 }
 
 // worker takes a worker's wait for a task. Between two epochs the worker is idle, because nobody
-// wants a batch.
+// wants a batch. Its first task comes when all workers have started, which they do one after another.
 func (w *waits) worker(lane trace.TrackID, rec *record) {
+	if rec.Flags&flagFirst != 0 {
+		w.out.span(lane, rec.span(trace.KindStart))
+		return
+	}
 	span := rec.span(trace.KindBlocked)
 	span.Arg = uint32(trace.BlockPrefetch)
 	if rec.Start < w.ended && rec.End > w.ended || rec.Start < w.resumed && rec.End > w.resumed {

@@ -35,7 +35,7 @@ START, WAIT, READ, DECODE, TRANSFORM, FETCH, COLLATE, PINNED, BATCH, SENT = rang
 
 # Flags.
 FINAL = 1  # of a BODY: the step ends with it
-FIRST = 2  # of a NEXT: the first batch of an epoch
+FIRST = 2  # of a NEXT: the first batch of an epoch; of a WAIT: for the worker's first task
 TRAIN = 4  # the loop trains
 CHANGING = 8  # of a NEXT: a change still shows, because some batches were begun before it
 PROFILED = 16  # of a NEXT: its step runs under PyTorch's profiler, for a capture

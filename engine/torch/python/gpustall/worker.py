@@ -27,6 +27,8 @@ class Tasks:
     training is: the parent may be a fork server, which lives as long as its workers.
     """
 
+    first = ring.FIRST  # until the first task came
+
     def __init__(self, queue, ring, iteration, task, training):
         self.queue, self.write, self.iteration, self.task, self.training = queue, ring.record, iteration, task, training
         self.retired = False
@@ -47,7 +49,8 @@ class Tasks:
             end = task.got = now()
             task.index = index
             if task.round >= 0:  # otherwise the worker has no fetcher: its worker_init_fn failed, for instance
-                self.write(ring.WAIT, start, end, self.iteration, task.round, index)
+                self.write(ring.WAIT, start, end, self.iteration, task.round, index, -1, -1, 0, self.first)
+                self.first = 0
         return item
 
     def __getattr__(self, name):
