@@ -243,11 +243,13 @@ func (f *Finding) lead(o *others) int {
 
 // weight orders findings of the same lead. One that names a line of the script comes before what names
 // none and is about up to twice as much. A share of all time weighs as much as the same time does as a
-// share of the active time.
+// share of the active time, and comes first where it is much.
 func (f *Finding) weight() float64 {
 	switch {
 	case f.line:
 		return 2 * f.Share
+	case f.Beside && f.Share >= muchBeside:
+		return 1 + f.Share
 	case f.Beside:
 		return f.Share / max(1-f.Share, 1e-9)
 	}

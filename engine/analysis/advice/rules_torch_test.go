@@ -90,6 +90,7 @@ var torchCases = []ruleCase{
 	{"more workers", true, little, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 70, Aside: 30})), "num_workers 4", ""},
 	{"rest of the script", true, nil, "num_workers=1", together(onTorch("1"), cpuDevice, did(trace.Rank{Body: 100, Backward: 8, Core: 30})), "", "on a core 30.0 % of the time, and blocked 70.0 %"},
 	{"rest of the script", true, nil, "num_workers=1", together(onTorch("1"), cpuDevice, did(trace.Rank{Body: 100, Backward: 8, Core: 30})), "", "look at what a step waits for: a sleep, a lock"},
+	{"evaluation", true, nil, "num_workers=1", together(onTorch("1"), cpuDevice, did(trace.Rank{Body: 63, Backward: 2, Core: 3, Aside: 37})), "", "take 37.0 % of the time, which is in no other share"},
 	{"evaluation", true, map[trace.Cause]int64{trace.CauseDecode: 15}, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 42, Wait: 18, Aside: 40})), "", "evaluate less often"},
 	{"rest of the script", true, little, "num_workers=1", together(onTorch("1"), cpuDevice, did(trace.Rank{Body: 100, Backward: 4})), "", "metrics, .item(), logging"},
 	{"more workers", true, wait(trace.CauseTransform), "num_workers=1", together(onTorch("1"), cpuDevice, did(trace.Rank{Wait: 50, Body: 50, Backward: 2})), "num_workers 3", ""},

@@ -13,7 +13,7 @@ func textOf(c counts, p pace, l learning, stalls map[string]number) string {
 // TestSummaryText: the summary writes no number in powers of ten.
 func TestSummaryText(t *testing.T) {
 	text := textOf(counts{Steps: 3820, Samples: 488528, Epochs: 2}, pace{Wall: 12345, SamplesPerSecond: 10180}, learning{Loss: 0.708, Top1: 0.739}, nil)
-	if want := "3,820 steps, 488,528 samples in 3 h 26 min: 10,180 samples/s, device utilisation 0.0 % of the whole run, loss 0.708 and top-1 73.9 % (means of epoch 2)\n"; !strings.Contains(text, want) {
+	if want := "3,820 steps, 488,528 samples in 3 h 26 min: 10,180 samples/s, device utilisation 0.0 % over all steps, loss 0.708 and top-1 73.9 % (means of epoch 2)\n"; !strings.Contains(text, want) {
 		t.Errorf("%s", text)
 	}
 	text = textOf(counts{Steps: 64, Samples: 2048}, pace{Wall: 15.2, SamplesPerSecond: 1153}, learning{}, map[string]number{"paused": 13.4})

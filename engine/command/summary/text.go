@@ -49,7 +49,7 @@ func (s *Run) writeMeasured(b *strings.Builder) {
 			b.WriteString("; " + s.Profile.text)
 		}
 	default:
-		fmt.Fprintf(b, "\n%s, %s in %s: %s samples/s, device utilisation %s of the whole run",
+		fmt.Fprintf(b, "\n%s, %s in %s: %s samples/s, device utilisation %s over all steps",
 			units.Counted(s.Steps, "step", "steps"), units.Counted(s.Samples, "sample", "samples"), s.took(),
 			units.Rate(float64(s.SamplesPerSecond)), units.Prose.Percent(float64(s.DeviceUtilization)))
 		if !s.foreign {
