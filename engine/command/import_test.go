@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,7 +54,7 @@ func TestImportFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, reason := range map[string]string{
-		broken: "it ends too soon", filepath.Dir(broken): "it is a folder", filepath.Join(filepath.Dir(broken), "none"): "no such file",
+		broken: "it ends too soon", filepath.Dir(broken): "it ends too soon", t.TempDir(): "the folder has no trace", filepath.Join(filepath.Dir(broken), "none"): "no such file",
 	} {
 		r := gpustall(t, "import", path)
 		if r.code != 1 || !strings.Contains(r.stderr, reason) || strings.Count(r.stderr, "\n") != 1 {
@@ -62,6 +63,42 @@ func TestImportFails(t *testing.T) {
 	}
 	if list, _ := filepath.Glob(filepath.Join(state, "gpustall", "sessions", "*")); len(list) > 0 {
 		t.Errorf("it left %v", list)
+	}
+}
+
+// TestImportFolder: the traces of a folder become one session for each rank, which have one report. What is
+// no rank's trace is left out.
+func TestImportFolder(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	dir := t.TempDir()
+	write := func(name string, rank, world int, loads, talks int64) { // in us of each of 3 steps of 1 ms
+		text := fmt.Sprintf(`{"distributedInfo":{"rank":%d,"world_size":%d},"traceEvents":[`, rank, world)
+		for i := range int64(3) {
+			at, n := 1000*i, 7+i
+			text += fmt.Sprintf(`{"ph":"X","cat":"user_annotation","name":"ProfilerStep#%d","pid":1,"tid":1,"ts":%d,"dur":1000},`, n, at) +
+				fmt.Sprintf(`{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":%d,"dur":5,"args":{"correlation":%d}},`, at+loads, n) +
+				fmt.Sprintf(`{"ph":"X","cat":"kernel","name":"gemm","ts":%d,"dur":%d,"args":{"device":0,"correlation":%d}},`, at+loads, 1000-loads-talks, n) +
+				fmt.Sprintf(`{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce_Sum_f32_RING_LL","ts":%d,"dur":%d,"args":{"device":0,"correlation":%d}},`, at+1000-talks, talks, n)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(strings.TrimSuffix(text, ",")+"]}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("a.pt.trace.json", 0, 2, 100, 600)
+	write("b.pt.trace.json", 1, 2, 600, 100)
+	write("c.json", 1, 2, 1, 1)     // again
+	write("other.json", 0, 0, 1, 1) // says no rank
+	r := gpustall(t, "import", dir)
+	if r.code != 0 || strings.Count(r.stdout, "rank ") != 2 || !strings.Contains(r.stderr, "c.json: rank 1 has another trace, b.pt.trace.json") || !strings.Contains(r.stderr, "other.json: it does not say which rank") {
+		t.Fatalf("exit %d: %s%s", r.code, r.stdout, r.stderr)
+	}
+	_, folder, _ := strings.Cut(r.stdout, "gpustall report ")
+	folder, _, _ = strings.Cut(folder, " (all ranks)")
+	r = gpustall(t, "report", folder)
+	for _, words := range []string{"The others wait for rank 1", "25.0 % of the time of all ranks", "At 3 of 3 steps"} { // 500 of 1000 us of one of two
+		if !strings.Contains(r.stdout, words) {
+			t.Errorf("the report does not say %q: %s%s", words, r.stdout, r.stderr)
+		}
 	}
 }
 

@@ -93,15 +93,22 @@ func (f *Fleet) add(side *Side) {
 // varies yields the part of a rank's own time that its session knows of each step.
 func varies(s *trace.Snapshot, gpu bool) iter.Seq2[int32, int64] {
 	return func(yield func(int32, int64) bool) {
-		for st, err := range s.Each(1, math.MaxInt32) {
+		first := int32(1)
+		if s.Meta.Imported != "" {
+			first = math.MinInt32
+		}
+		n := int32(0)
+		for st, err := range s.Each(first, math.MaxInt32) {
 			if err != nil {
 				return
 			}
-			ns := st.Wait
-			if gpu {
+			ns, at := st.Wait, st.Index
+			if n++; s.Meta.Imported != "" { // a trace has steps from some number on, which all count
+				ns, at = st.Active()-st.Stall[trace.CauseCommunication], n
+			} else if gpu {
 				ns = st.Active() - st.Busy
 			}
-			if st.Flags&trace.FlagLost == 0 && !yield(st.Index, ns) {
+			if st.Flags&trace.FlagLost == 0 && !yield(at, ns) {
 				return
 			}
 		}
@@ -303,7 +310,7 @@ func (f *Fleet) caveats(d *markup.Document) {
 	d.Heading(2, "How this is counted")
 	d.Sentences(
 		"Steps are aligned by their numbers from each rank's first batch on, and no clocks are compared.",
-		"A rank's own time in a step is what it spends outside of backward passes, in which ranks wait for each other; on a GPU, while the device has no step.",
+		"A rank's own time in a step is what it spends outside of backward passes, in which ranks wait for each other; on a GPU, while the device has no step; in imported traces, while no communication is exposed.",
 		"The rank with the longest own time comes last, and the others wait for it by as much as theirs is shorter, but no longer than their passes took.",
 		"Waits for data are known of each step; the rest of the script's own time is a mean, so that what is late now and then is told too evenly.",
 	)

@@ -19,7 +19,7 @@ func (r *recording) session(name string) (*trace.Snapshot, []window) {
 	steps, cut := r.windows()
 	a := r.account(steps)
 	b := &builder{account: a, zero: steps[0].start, hostOnly: len(r.device) == 0, index: numbers(steps)}
-	profile := &trace.Profile{Loader: r.class(), Cut: cut, Count: int64(len(steps)), Pageable: r.pageable()}
+	profile := &trace.Profile{Rank: max(0, r.rank), World: max(0, r.world), Loader: r.class(), Cut: cut, Count: int64(len(steps)), Pageable: r.pageable()}
 	from := 0
 	if n := len(steps); n > trace.MaxRows {
 		from = n - (trace.MaxRows - trace.FirstRows)

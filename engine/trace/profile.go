@@ -25,6 +25,8 @@ func (r Role) String() string { return roleNames[min(r, RoleOther)] }
 
 // Profile is what a profiler's trace tells of a run in addition to spans and steps.
 type Profile struct {
+	Rank     int64         // that wrote the trace, and ...
+	World    int64         // ... the number of ranks; 0 where the trace does not say
 	Loader   string        // the class of the DataLoader's iterator; empty where there is none
 	Own      ProfiledRange // the range that takes longest of those whose names say that the loop loads by itself; empty where there is none
 	Sends    int64         // ns in which nothing was computed and the host was in a call that copied to a device, and waited

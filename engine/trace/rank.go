@@ -25,6 +25,8 @@ type Rank struct {
 	Device   int64 // ns in which its GPU had one of its steps; 0 where there is none
 	Followed int64 // ns of Device, of steps that the GPU ended about when the loop had enqueued them
 
+	Exposed int64 // ns in which it exchanged data and nothing else went on, of an imported trace; 0 where that is not known
+
 	Aside     int64 // ns of loops that do not train, such as an evaluation, and ...
 	AsideWait int64 // ... the part of Aside in which they waited for data
 }
@@ -42,6 +44,8 @@ func (k *Rank) Step() int64 { return k.Time / max(1, k.Steps) }
 // GPU, its steps there. Where neither is known, it is all that its loop did with a batch in hand.
 func (k *Rank) Exchange() int64 {
 	switch {
+	case k.Exposed > 0:
+		return k.Exposed
 	case k.Device > 0:
 		return k.Device
 	case k.Backward > 0:
@@ -52,7 +56,10 @@ func (k *Rank) Exchange() int64 {
 
 // Own is the rest of its time, in ns: it waits for no other rank then, and others may wait for it.
 func (k *Rank) Own() int64 {
-	if k.Device > 0 {
+	switch {
+	case k.Exposed > 0:
+		return max(0, k.Time-k.Exposed)
+	case k.Device > 0:
 		return max(0, k.Time-k.Device)
 	}
 	return k.Wait + k.Body - k.Exchange() + k.Aside
@@ -110,6 +117,7 @@ var rankCounts = []struct {
 	{"waiting_ns", func(k *Rank) *int64 { return &k.Waiting }},
 	{"device_ns", func(k *Rank) *int64 { return &k.Device }},
 	{"followed_ns", func(k *Rank) *int64 { return &k.Followed }},
+	{"exposed_ns", func(k *Rank) *int64 { return &k.Exposed }},
 	{"aside_ns", func(k *Rank) *int64 { return &k.Aside }},
 	{"aside_wait_ns", func(k *Rank) *int64 { return &k.AsideWait }},
 }
@@ -123,6 +131,19 @@ func (r *Recorder) Rank(k Rank) {
 	for i, c := range rankCounts {
 		if v := *c.of(&k); v != 0 || i < 3 {
 			r.Gauge(rankGauge(k.Rank, c.name), float64(v))
+		}
+	}
+}
+
+// AddRank adds what a rank did up to the snapshot's end.
+func (s *Snapshot) AddRank(k Rank) {
+	if s.Gauges == nil {
+		s.Gauges = map[string][]Point{}
+	}
+	for i, c := range rankCounts {
+		if v := *c.of(&k); v != 0 || i < 3 {
+			name := rankGauge(k.Rank, c.name)
+			s.Gauges[name] = append(s.Gauges[name], Point{T: s.Now, V: float64(v)})
 		}
 	}
 }

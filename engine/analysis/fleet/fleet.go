@@ -129,7 +129,7 @@ type walk struct {
 func (w *walk) begin(m *Member) {
 	steps := max(1, m.Steps)
 	varies := m.Wait
-	if m.Device > 0 {
+	if m.Device > 0 || m.Exposed > 0 {
 		varies = m.Own()
 	}
 	w.rest, w.mean, w.left = (m.Own()-varies)/steps, varies/steps, m.Exchange()
