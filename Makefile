@@ -12,6 +12,7 @@
 # make soak   a long run: its memory, and how long its session takes to open (minutes)
 # make test-torch  what runs inside PyTorch, in environments of its own under .cache (minutes); test-torch-all: more versions
 # make harm   trainings that end as they would without gpustall, whatever fails (PYTHON=...; minutes)
+# make test-fleet  several gpustalls on one job: torchrun launchers and single ranks, gloo on this machine (PYTHON=... with torch; minutes)
 # make truth  how often what is said is wrong, measured: tables (minutes)
 # Needs Go, gcc and make; .ci/install installs what the tests want on top.
 
@@ -39,7 +40,7 @@ SHIM_FILES := $(wildcard $(SHIM)/*)
 SHIM_HASH  := $(shell cat $(SHIM_FILES) $(DRIVER)/driver.h | cksum | cut -d' ' -f1)
 CUDA_ENV    = CGO_ENABLED=1 CGO_CFLAGS='-O2 -g -I$(SHIM) -DGPUSTALL_SHIM=$(SHIM_HASH)' CGO_LDFLAGS='-L$(BUILD)'
 
-.PHONY: all run install quick test test-torch test-torch-all harm bench bench-peers fuzz asan soak truth vet lint clean emulated test-cuda cuda-env
+.PHONY: all run install quick test test-torch test-torch-all test-fleet harm bench bench-peers fuzz asan soak truth vet lint clean emulated test-cuda cuda-env
 all: bin/gpustall
 
 .PHONY: bin/gpustall
@@ -102,6 +103,11 @@ test-torch:
 # Does a training end as it would without gpustall? Needs a Python with torch: PYTHON=...
 harm: bin/gpustall
 	$(PYTHON) engine/torch/python/test/harm.py bin/gpustall
+
+# Several gpustalls on one job. Needs a Python with torch: PYTHON=...
+test-fleet: bin/gpustall
+	$(PYTHON) engine/torch/python/test/fleet.py bin/gpustall
+	GPUSTALL_PYTHON=$$(command -v $(PYTHON)) $(GO) test -count=1 -v -run '^TestPyTorch$$' ./engine/torch/tcpstore
 
 test-torch-all:
 	engine/torch/python/test/run.sh all

@@ -14,9 +14,10 @@ func TestRanks(t *testing.T) {
 	s := newScreen(t, run, Options{Control: run, Ranks: true}, 120, 36)
 	s.press("9")
 	s.mustShow("Ranks", "no rank ended a step")
-	s.panels.ranks.Set([]trace.Rank{{Rank: 0, Steps: 40, Wait: 4e8, Time: 8e9}, {Rank: 1, Steps: 41, Wait: 4e9, Time: 8e9}})
+	s.panels.ranks.Set([]trace.Rank{{Rank: 0, Steps: 40, Wait: 4e8, Time: 8e9}, {Rank: 1, Steps: 41, Wait: 4e9, Time: 8e9}},
+		[]trace.Peer{{Rank: 1, Node: "node7", Waits: "transforming", Line: "aug.py:42 blur(img)"}}, 5)
 	s.frame.dirty = true
-	s.mustShow("5.0%", "50.0% !!", "200ms", "slowest: it waits for data 50.0 % of the time")
+	s.mustShow("5.0%", "50.0% !!", "200ms", "rank 1: it waits for data 50.0 % of the time", "node7", "transforming at aug.py:42 blur(img)", "no step in that time: rank 2, 3, 4")
 	alone := newScreen(t, demo.Session(), Options{Control: run}, 120, 36)
 	alone.mustHide("ranks")
 }

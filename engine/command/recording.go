@@ -26,6 +26,7 @@ type recording struct {
 	gauges    *watch.Task
 	fileWatch *watch.File
 	tries     *watch.Experiments
+	fleet     *watch.Task // nil unless ranks of other gpustalls are seen
 }
 
 // begin makes the session and its collector, which writes to st once it is started, or keeps the
@@ -44,6 +45,9 @@ func (r *recording) watch(control experiment.Control, needs func([]knob.Setting)
 // unwatch ends what goes on beside the training.
 func (r *recording) unwatch() {
 	r.tries.Close()
+	if r.fleet != nil {
+		r.fleet.Stop()
+	}
 	r.gauges.Stop()
 	r.fileWatch.Stop()
 }

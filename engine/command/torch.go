@@ -305,6 +305,10 @@ func (t *torchRun) begin(first *bridge.Start) {
 	training := watch.Training{Root: t.script.PID(), Hello: &first.Hello, GPU: t.bridge.GPU, Did: t.bridge.Did}
 	r.gauges = watch.StartTrainingGauges(r.recorder, training, t.gauged)
 	r.watch(t.bridge.Control, func([]knob.Setting) (int64, string) { return 0, "" })
+	if h := &first.Hello; h.Store != "" && bridge.AtLeast(h.Torch, 2, 4) {
+		node, _ := os.Hostname()
+		r.fleet = watch.StartFleet(r.recorder, watch.Job{Store: h.Store, Name: h.Job, Rank: max(0, h.Rank), World: h.World, Node: node, Session: r.session})
+	}
 	r.recorder.Note("info", "watching process "+fmt.Sprint(first.Hello.PID)+": PyTorch "+first.Hello.Torch+", Python "+first.Hello.Python)
 	if when := first.Loader.When(); when != "" {
 		r.recorder.Note("info", when)

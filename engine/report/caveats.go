@@ -67,8 +67,8 @@ func (c *caveats) paused(d *markup.Document) {
 	for _, e := range c.s.Evaluations() {
 		evaluated += e.Took
 	}
-	if ranks := c.s.Ranks(0, c.s.Now); len(ranks) > 0 && ranks[0].Aside > 0 {
-		what, evaluated = trace.AsideLoops, ranks[0].Aside
+	if own, _ := c.s.Own(0, c.s.Now); own.Aside > 0 {
+		what, evaluated = trace.AsideLoops, own.Aside
 	}
 	if evaluated == 0 {
 		d.Line("- The run was paused for %s, which is in no number but this one.", units.Prose.Time(c.whole.Paused))

@@ -13,7 +13,6 @@ import (
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/fleet"
-	"dev.gpustall/engine/analysis/lines"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/report/markup"
@@ -32,12 +31,11 @@ type Fleet struct {
 
 // ranked is what a session tells of a rank.
 type ranked struct {
-	member  fleet.Member
-	side    *Side
-	own     bool   // the session is about this rank: it knows its steps, causes and lines
-	waits   string // for which data, where it waits for data
-	loading string // the line of code that most of loading is spent at
-	script  string // the one that most of a step is spent at
+	member fleet.Member
+	side   *Side
+	own    bool // the session is about this rank: it knows its steps, causes and lines
+	heard  bool // the session has only what another gpustall told of it
+	at     advice.Place
 }
 
 // NewFleet reads the sessions of one job. Of a rank that several tell of, the one that is about it
@@ -77,9 +75,16 @@ func (f *Fleet) add(side *Side) {
 	}
 	for _, k := range all {
 		r := &ranked{side: side, own: k.Rank == about, member: fleet.Member{Rank: k, Host: knob.ValueOf(s.Meta.Host, trace.JobNode)}}
+		for _, p := range s.Peers {
+			if p.Rank == k.Rank {
+				r.heard, r.member.Host = true, p.Node
+			}
+		}
 		if old := f.ranks[k.Rank]; old != nil {
-			f.twice = append(f.twice, k.Rank)
-			if old.own && !r.own || old.own == r.own && old.member.Steps >= k.Steps {
+			if !old.heard && !r.heard {
+				f.twice = append(f.twice, k.Rank)
+			}
+			if old.better(r) {
 				continue
 			}
 		}
@@ -88,6 +93,17 @@ func (f *Fleet) add(side *Side) {
 			r.look(s)
 		}
 	}
+}
+
+// better reports whether r knows more of its rank than o does.
+func (r *ranked) better(o *ranked) bool {
+	switch {
+	case r.own != o.own:
+		return r.own
+	case r.heard != o.heard:
+		return o.heard
+	}
+	return r.member.Steps >= o.member.Steps
 }
 
 // varies yields the part of a rank's own time that its session knows of each step.
@@ -124,19 +140,7 @@ func (r *ranked) look(s *trace.Snapshot) {
 			t = of
 		}
 	}
-	v := advice.Judge(s, t)
-	if v.Group == trace.GroupData {
-		r.waits = v.Dominant.Info().For
-	}
-	costs := lines.Of(s, t.Segment, 1)
-	where := func(at trace.Doing) string {
-		c, ok := lines.Most(costs, at)
-		if !ok {
-			return ""
-		}
-		return c.String()
-	}
-	r.loading, r.script = where(trace.Loading), where(trace.InStep)
+	r.at = advice.At(s, t)
 }
 
 // Ranks is how many ranks the report tells of.
@@ -205,15 +209,15 @@ func (f *Fleet) holder(d *markup.Document) {
 	switch each := units.Prose.Time(h.Own() / max(1, h.Steps)); {
 	case f.job.Loads(h):
 		text += fmt.Sprintf(" It waits for data %s of its time", units.Prose.Percent(h.Data()))
-		if r.waits != "" {
-			text += ": for " + r.waits
+		if r.at.Waits != "" {
+			text += ": for " + r.at.Waits
 		}
-		if r.loading != "" {
-			text += ", and most of loading is spent at " + r.loading
+		if r.at.Loading != "" {
+			text += ", and most of loading is spent at " + r.at.Loading
 		}
 		text += "."
-	case r.script != "":
-		text += fmt.Sprintf(" It takes %s of a step outside of where ranks wait for each other; of its script's lines, most is spent at %s.", each, r.script)
+	case r.at.Script != "":
+		text += fmt.Sprintf(" It takes %s of a step outside of where ranks wait for each other; of its script's lines, most is spent at %s.", each, r.at.Script)
 	default:
 		text += fmt.Sprintf(" It takes %s of a step outside of where ranks wait for each other.", each)
 	}
@@ -287,10 +291,10 @@ func (f *Fleet) waitsFor(m *fleet.Member) string {
 	var all []string
 	if m.Data() >= moderate {
 		what := "data"
-		if r := f.ranks[m.Rank.Rank]; r.loading != "" {
-			what += ": " + r.loading
-		} else if r.waits != "" {
-			what += ": " + r.waits
+		if r := f.ranks[m.Rank.Rank]; r.at.Loading != "" {
+			what += ": " + r.at.Loading
+		} else if r.at.Waits != "" {
+			what += ": " + r.at.Waits
 		}
 		all = append(all, what)
 	}
@@ -333,7 +337,7 @@ func (f *Fleet) unknown(d *markup.Document) {
 	}
 	if n := len(sums); n > 0 {
 		slices.Sort(sums)
-		d.Line("- Of %s %s only sums are known, from the session of another rank on the same machine: one gpustall torch a rank tells causes and lines.", plural(n, "rank", "ranks"), ranges(sums))
+		d.Line("- Of %s %s only sums are known, from the session of another rank: one gpustall torch a rank tells causes and lines.", plural(n, "rank", "ranks"), ranges(sums))
 	}
 	if len(f.job.Missing)+len(f.twice)+len(sums) > 0 {
 		d.Line("")

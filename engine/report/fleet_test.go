@@ -56,6 +56,14 @@ func TestFleet(t *testing.T) {
 			node.Snapshot.Gauges[name] = points
 		}
 	}
+	heard := rankSession(0, 3, "n1", 2, "") // its gpustall has heard of the other two
+	for name, points := range rankGauges(1, 40, 2e6) {
+		heard.Snapshot.Gauges[name] = points
+	}
+	for name, points := range rankGauges(2, 40, 6e7) {
+		heard.Snapshot.Gauges[name] = points
+	}
+	heard.Snapshot.Peers = []trace.Peer{{Rank: 1, Node: "n2"}, {Rank: 2, Node: "n3", Waits: "transforming"}}
 	for name, c := range map[string]struct {
 		sides []Side
 		rate  float64
@@ -92,6 +100,11 @@ func TestFleet(t *testing.T) {
 		"two sessions of a rank": {
 			sides: []Side{rankSession(0, 2, "n1", 2, ""), rankSession(1, 2, "n1", 2, ""), rankSession(1, 2, "n1", 2, "")},
 			want:  []string{"- More than one session tells of rank 1: the one that is about it counts, or the longer one."},
+		},
+		"ranks that one has heard of": {
+			sides: []Side{heard, rankSession(1, 3, "n2", 2, "")},
+			want:  []string{"**The others wait for rank 2 on n3:", "- Of rank 2 only sums are known", "- rank 1: s1.gps", "- ranks 0, 2: s0.gps"},
+			lacks: []string{"More than one session", "No session tells"},
 		},
 		"one rank of two": {
 			sides: []Side{rankSession(1, 2, "n1", 62, "")},

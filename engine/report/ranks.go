@@ -11,19 +11,18 @@ import (
 
 // parts is the section about where the script's own time in a step goes.
 type parts struct {
-	ranks []trace.Rank
-	cuda  bool // the device is a GPU
+	own  trace.Rank
+	more bool // there are other ranks
+	cuda bool // the device is a GPU
 }
 
 func newParts(s *trace.Snapshot) parts {
-	return parts{s.Ranks(0, s.Now), s.Meta.DeviceKind == "cuda"}
+	own, _ := s.Own(0, s.Now)
+	return parts{own, len(s.Ranks(0, s.Now)) > 1, s.Meta.DeviceKind == "cuda"}
 }
 
 func (p parts) write(d *markup.Document) {
-	if len(p.ranks) == 0 {
-		return
-	}
-	all := p.ranks[0].Parts()
+	all := p.own.Parts()
 	if len(all) == 0 {
 		return
 	}
@@ -34,8 +33,8 @@ func (p parts) write(d *markup.Document) {
 	}
 	d.Table(rows)
 	of := ""
-	if len(p.ranks) > 1 {
-		of = " of rank " + strconv.Itoa(p.ranks[0].Rank)
+	if p.more {
+		of = " of rank " + strconv.Itoa(p.own.Rank)
 	}
 	text := []string{
 		"The time of the training loop" + of + " on the host, over all steps but the first.",

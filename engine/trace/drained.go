@@ -19,6 +19,7 @@ type Drained struct {
 	Specs       []knob.Spec  // all; nil where none has changed
 	Device      *Device      // nil where it has not changed
 	Lines       []Line       // all; nil where none has changed
+	Peers       []Peer       // all; nil where none has changed
 }
 
 // GaugePoint is a sample of a gauge and the gauge's name.
@@ -44,7 +45,7 @@ func (b *Drained) reset() {
 
 // empty reports whether b has no row for the file.
 func (b *Drained) empty() bool {
-	return len(b.Segments)+len(b.Steps)+len(b.Spans)+len(b.Notes)+len(b.Gauges)+len(b.Ops)+len(b.Experiments) == 0 && b.Baseline == nil && b.Files == nil && b.Specs == nil && b.Device == nil && b.Lines == nil
+	return len(b.Segments)+len(b.Steps)+len(b.Spans)+len(b.Notes)+len(b.Gauges)+len(b.Ops)+len(b.Experiments) == 0 && b.Baseline == nil && b.Files == nil && b.Specs == nil && b.Device == nil && b.Lines == nil && b.Peers == nil
 }
 
 // Redescribe applies what b says of knobs and device to the session's description, and reports
@@ -83,5 +84,8 @@ func (b *Drained) append(o *Drained) {
 	}
 	if o.Lines != nil {
 		b.Lines = o.Lines
+	}
+	if o.Peers != nil {
+		b.Peers = o.Peers
 	}
 }

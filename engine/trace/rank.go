@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+
+	"dev.gpustall/engine/base/knob"
 )
 
 // Rank is what the loop of one process of a PyTorch training did over some time. A training that is
@@ -29,6 +32,36 @@ type Rank struct {
 
 	Aside     int64 // ns of loops that do not train, such as an evaluation, and ...
 	AsideWait int64 // ... the part of Aside in which they waited for data
+}
+
+// Peer is what the gpustall of a rank tells of it beside its counts, for the sessions of other ranks.
+type Peer struct {
+	Rank  int    `json:"rank"`
+	Node  string `json:"node,omitempty"`  // the machine that it runs on
+	Waits string `json:"waits,omitempty"` // for which data, where it waits for data: "transforming"
+	Line  string `json:"line,omitempty"`  // of its code that costs most: of loading where it waits for data, else of its script
+}
+
+// Peers records what is known of other ranks. The recorder owns the slice from then on.
+func (r *Recorder) Peers(peers []Peer) {
+	r.mu.Lock()
+	r.peers = peers
+	r.mu.Unlock()
+}
+
+// Own is what the loop did that the session is about; false where that is not recorded.
+func (s *Snapshot) Own(from, to int64) (Rank, bool) {
+	all := s.Ranks(from, to)
+	about := knob.ValueOf(s.Meta.Host, JobRank)
+	for _, k := range all {
+		if strconv.Itoa(k.Rank) == about {
+			return k, true
+		}
+	}
+	if len(all) == 0 || about != "" {
+		return Rank{}, false
+	}
+	return all[0], true
 }
 
 // AsideLoops says what took the time that Rank.Aside counts.

@@ -39,6 +39,7 @@ type Recorder struct {
 	experiments []Experiment
 	specs       []knob.Spec
 	lines       []Line
+	peers       []Peer
 	device      *Device // nil where it has not changed
 }
 
@@ -182,6 +183,9 @@ func (r *Recorder) drain(b *Drained) {
 	}
 	if r.lines != nil {
 		b.Lines, r.lines = r.lines, nil
+	}
+	if r.peers != nil {
+		b.Peers, r.peers = r.peers, nil
 	}
 	if r.device != nil {
 		b.Device, r.device = r.device, nil

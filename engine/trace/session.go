@@ -32,6 +32,7 @@ type Session struct {
 	damage   []string           // of the file it was read from
 	files    map[int32]string   // where samples lie, by index; replaced when one is added
 	lines    []Line
+	peers    []Peer
 	locate   func(sample int32) string
 	spans    spanLog
 }
@@ -70,6 +71,7 @@ type Snapshot struct {
 	Damage []string         // what is wrong with the file it was read from, a sentence each; the notes have them too
 	Files  map[int32]string // where the worst samples lie, by index; without those that are not known
 	Lines  []Line           // of the user's code, of a PyTorch training
+	Peers  []Peer           // other ranks of it
 
 	Older StepReader // of the steps before Recent; nil where they are not kept
 }
@@ -118,7 +120,7 @@ func (s *Session) Snapshot(from, to int64) *Snapshot {
 		Gauges: s.gauges, Ops: clip(s.ops), Damage: clip(s.damage),
 		Experiments: clip(s.asked), Digest: s.digest.view(), Recent: clip(s.recent), Older: s.older,
 	}
-	snap.Files, snap.Lines = s.worstFiles(), s.lines
+	snap.Files, snap.Lines, snap.Peers = s.worstFiles(), s.lines, s.peers
 	chunks, open := s.spans.window(from, to)
 	s.mu.Unlock()
 	snap.Spans = gather(chunks, open, from, to)
@@ -196,6 +198,9 @@ func (s *Session) Add(b *Drained) {
 	defer s.mu.Unlock()
 	if b.Lines != nil {
 		s.lines = b.Lines
+	}
+	if b.Peers != nil {
+		s.peers = b.Peers
 	}
 	s.now = max(s.now, b.Now)
 	s.noted += len(more)
@@ -283,7 +288,7 @@ func Restore(snap *Snapshot) *Session {
 	s := NewSession(snap.Meta)
 	s.now, s.outcome, s.damage = snap.Now, snap.Outcome, snap.Damage
 	s.segments, s.gauges, s.ops, s.asked = snap.Segments, snap.Gauges, snap.Ops, snap.Experiments
-	s.files, s.lines = snap.Files, snap.Lines
+	s.files, s.lines, s.peers = snap.Files, snap.Lines, snap.Peers
 	more := snap.Notes
 	if lacksSegments(snap.Segments) {
 		at := snap.Now

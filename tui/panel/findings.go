@@ -3,6 +3,7 @@ package panel
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"dev.gpustall/engine/analysis/advice"
@@ -86,6 +87,8 @@ type Findings struct {
 	HasMFU bool
 	Blame  attribution.Blame // of the whole run
 	Ranks  []trace.Rank      // over rankWindow
+	Peers  []trace.Peer      // what other gpustalls tell of theirs
+	World  int               // how many ranks the training has; 0 where that is not known
 }
 
 // Analyse analyses a snapshot, and predicts what the staged settings would do. pull returns the
@@ -101,7 +104,8 @@ func Analyse(s *trace.Snapshot, pull func(from, to int64) *trace.Snapshot, stage
 		Segs:     attribution.Segments(s),
 		Effects:  map[string]Effect{},
 		Baseline: s.Baseline, At: s.Now,
-	}, Blame: attribution.Blames(s), Ranks: s.Ranks(s.Now-int64(rankWindow), s.Now)}
+	}, Blame: attribution.Blames(s), Ranks: s.Ranks(s.Now-int64(rankWindow), s.Now), Peers: s.Peers}
+	r.World, _ = strconv.Atoi(knob.ValueOf(s.Meta.Host, trace.JobRanks))
 	r.Win.Starved = advice.WithoutCore(s, r.Win.Tally)
 	var judged *trace.Tally
 	judged, r.Held = hold(s, r.Segs, r.Win.Tally)

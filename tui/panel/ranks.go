@@ -1,6 +1,11 @@
 package panel
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"dev.gpustall/engine/analysis/attribution"
@@ -12,28 +17,53 @@ import (
 // rankWindow is how much time, up to the moment shown, the rows are of.
 const rankWindow = 10 * time.Second
 
-// Ranks is the panel of a distributed training's ranks on this machine.
+// Ranks is the panel of a distributed training's ranks.
 type Ranks struct {
 	Card
 	table   canvas.Table[rankRow]
 	rows    []rankRow
-	slowest string // why the slowest one is slow
+	slowest string // why the slowest one is slow, and what it does
+	silent  string // which ranks ended no step
 }
 
 // rankRow is how one rank did.
 type rankRow struct {
 	trace.Rank
 	slowest bool
+	node    string // its machine, where that is another one or there are several
+	own     int64  // ns of a step in which it waits for no other rank
 }
 
-// Set takes how the ranks did.
-func (k *Ranks) Set(of []trace.Rank) {
+// Set takes how the ranks did, of so many in all, and what other gpustalls tell of theirs.
+func (k *Ranks) Set(of []trace.Rank, peers []trace.Peer, world int) {
 	at, why := attribution.SlowestRank(of)
-	k.rows = k.rows[:0]
-	for i, r := range of {
-		k.rows = append(k.rows, rankRow{r, i == at})
+	k.rows, k.slowest, k.silent = k.rows[:0], "", ""
+	if at >= 0 {
+		k.slowest = fmt.Sprintf("rank %d: %s", of[at].Rank, why)
 	}
-	k.slowest = why
+	var quiet []string
+	for rank := range world {
+		if !slices.ContainsFunc(of, func(r trace.Rank) bool { return r.Rank == rank }) {
+			quiet = append(quiet, strconv.Itoa(rank))
+		}
+	}
+	if len(quiet) > 0 && len(of) > 0 {
+		k.silent = "no step in that time: rank " + strings.Join(quiet, ", ")
+	}
+	for i, r := range of {
+		row := rankRow{Rank: r, slowest: i == at, own: r.Own() / max(1, r.Steps)}
+		for _, p := range peers {
+			if p.Rank != r.Rank {
+				continue
+			}
+			row.node = units.Line(p.Node)
+			if what := strings.TrimPrefix(p.Waits+" at "+p.Line, " at "); row.slowest && p.Line != "" {
+				k.slowest += "; " + units.Line(what)
+			}
+		}
+		k.rows = append(k.rows, row)
+	}
+	slices.SortStableFunc(k.rows, func(a, b rankRow) int { return cmp.Compare(b.own, a.own) })
 }
 
 // NewRanks makes the panel.
@@ -64,7 +94,11 @@ func rankColumns() []canvas.Column[rankRow] {
 			p.Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), r.Step()))
 		}},
 		{Title: "steps", W: 6, Drop: 1, Right: true, Cell: func(p *canvas.Pen, r *rankRow) { p.Bytes(canvas.Normal, units.AppendCount(p.Buf(), r.Steps)) }},
+		{Title: "own time", W: 8, Drop: 3, Right: true, Cell: func(p *canvas.Pen, r *rankRow) {
+			p.Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), r.own))
+		}},
 		{W: 7, Cell: func(p *canvas.Pen, r *rankRow) { p.Text(canvas.Warn, Pick(r.slowest, "slowest", "")) }},
+		{Title: "on", W: 12, Drop: 4, Cell: func(p *canvas.Pen, r *rankRow) { p.Text(canvas.Dim, r.node) }},
 	}
 }
 
@@ -79,8 +113,11 @@ func (k *Ranks) Draw(v *View, r canvas.Rectangle) {
 		v.C.Text(in.X, in.Y, in.W, canvas.Dim, "no rank ended a step in that time")
 		return
 	}
-	if k.slowest != "" && in.H > 3 {
-		lines := canvas.Wrap("slowest: "+k.slowest, in.W)
+	for _, text := range []string{k.silent, k.slowest} {
+		if text == "" || in.H <= 3 {
+			continue
+		}
+		lines := canvas.Wrap(text, in.W)
 		lines = lines[:min(len(lines), in.H-3)]
 		in.H -= len(lines)
 		for i, line := range lines {

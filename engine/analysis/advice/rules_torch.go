@@ -188,19 +188,20 @@ func slowestRank(s *situation) (f Finding, ok bool) {
 		return f, false
 	}
 	of := strconv.Itoa(len(ranks))
-	if other, _ := s.script.elsewhere(); other > 0 {
-		of += " on this machine"
+	if other, all := s.script.elsewhere(); other > 0 && len(ranks) < all {
+		of += " that are known here"
 	}
 	return Finding{
-		Remedy:   fmt.Sprintf("fix rank %d, which the others wait for", ranks[at].Rank),
+		Remedy:   fmt.Sprintf("fix %s, which the others wait for", s.script.called(ranks[at].Rank)),
 		Evidence: fmt.Sprintf("rank %d is the slowest of %s: %s", ranks[at].Rank, of, why),
 	}, true
 }
 
 // otherMachines is for ranks on other machines, of which this session knows nothing.
 func otherMachines(s *situation) (f Finding, ok bool) {
-	ranks, all := s.script.elsewhere()
-	return Finding{Evidence: fmt.Sprintf("%d of the %d ranks are on other machines and not in this session: steps wait for those too, and gpustall torch there tells what they wait for", ranks, all)}, ranks > 0
+	other, all := s.script.elsewhere()
+	unknown := min(other, all-len(s.session.Ranks(0, s.session.Now)))
+	return Finding{Evidence: fmt.Sprintf("%d of the %d ranks are on other machines and not in this session: steps wait for those too, and gpustall torch there tells what they wait for", unknown, all)}, unknown > 0
 }
 
 // wholeDatasets is for workers that each yield the same samples, which the user may not know. It is no

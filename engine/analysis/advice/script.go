@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"dev.gpustall/engine/analysis/fleet"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
@@ -71,11 +72,82 @@ func (p *script) elsewhere() (ranks, all int) {
 // loop returns what the session's own loop did in the steps judged; false where that was not
 // measured.
 func (p *script) loop() (k trace.Rank, known bool) {
-	ranks := p.session.Ranks(p.session.from, p.session.to)
-	if !p.session.pytorch() || len(ranks) == 0 {
+	if !p.session.pytorch() {
 		return k, false
 	}
-	return ranks[0], true
+	return p.session.Own(p.session.from, p.session.to)
+}
+
+// holder is the rank that the session's own one waits for.
+type holder struct {
+	rank  int
+	loads bool    // it waits for data; otherwise its script is late
+	share float64 // of the own rank's time that it waits for that one, 0 to 1
+}
+
+// rankWindow is the least time, in ns, over which ranks are compared: their counts come once a second.
+const rankWindow = 10e9
+
+// waitsFor finds that rank; false where no rank stands out, or it is the own one.
+func (p *script) waitsFor() (h holder, ok bool) {
+	s := p.session
+	from := min(s.from, s.to-rankWindow)
+	own, known := s.Own(from, s.to)
+	ranks := s.Ranks(from, s.to)
+	if !known || len(ranks) < 2 || s.imported() {
+		return h, false
+	}
+	members := make([]fleet.Member, len(ranks))
+	for i, k := range ranks {
+		members[i].Rank = k
+	}
+	j := fleet.Of(members, 0)
+	late := j.Holder()
+	if late == nil || late.Rank.Rank == own.Rank {
+		return h, false
+	}
+	for i := range j.Members {
+		if m := &j.Members[i]; m.Rank.Rank == own.Rank {
+			h.share = float64(m.Waited) / float64(max(1, m.Time))
+		}
+	}
+	h.rank, h.loads = late.Rank.Rank, j.Loads(late)
+	return h, true
+}
+
+// called names a rank, and its machine where that is another one.
+func (p *script) called(rank int) string {
+	text := fmt.Sprintf("rank %d", rank)
+	if peer, ok := p.peer(rank); ok && peer.Node != "" && peer.Node != p.session.fact(trace.JobNode) {
+		text += " on " + units.Line(peer.Node)
+	}
+	return text
+}
+
+// peer is what the gpustall of another rank tells of it.
+func (p *script) peer(rank int) (trace.Peer, bool) {
+	for _, peer := range p.session.Peers {
+		if peer.Rank == rank {
+			return peer, true
+		}
+	}
+	return trace.Peer{}, false
+}
+
+// describe names the rank and says what it does while the own one waits.
+func (p *script) describe(h holder) string {
+	peer, _ := p.peer(h.rank)
+	text := p.called(h.rank) + ", whose script is late"
+	if h.loads {
+		text = p.called(h.rank) + ", which waits for data"
+		if peer.Waits != "" {
+			text = p.called(h.rank) + ", which waits for " + units.Line(peer.Waits)
+		}
+	}
+	if peer.Line != "" && h.loads == (peer.Waits != "") {
+		text += " at " + units.Line(peer.Line)
+	}
+	return text
 }
 
 // others says that the loop waits for other loaders than the one whose settings are shown; empty

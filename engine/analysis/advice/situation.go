@@ -64,6 +64,9 @@ func (s *situation) costliest(at trace.Doing) (c lines.Cost, ok bool) {
 // backward passes and optimizers, looks at its frames do.
 func (s *situation) loses(v *Verdict) string {
 	share := units.Prose.Percent(v.Share)
+	if v.Holder != "" {
+		return fmt.Sprintf("waits %s of the time for %s", share, v.Holder)
+	}
 	if v.Group != trace.GroupUnknown || !s.script.alone() {
 		return fmt.Sprintf(v.Group.Info().Loses, share)
 	}

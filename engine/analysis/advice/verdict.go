@@ -60,6 +60,7 @@ type Verdict struct {
 	Moderate bool        // the share lost to data is not high yet, and the class says so
 	Dominant trace.Cause // the largest cause of the group; CauseUnknown where none is named
 	Share    float64     // of the active time lost to the class, 0 to 1
+	Holder   string      // of communication: the rank that this one waits for, and what that does; empty where it is not known
 	Starved  float64     // share of the time in which the device's threads could run and had no core; 0 where they are not the host's
 	Queue    string
 	Steps    int     // that it rests on
@@ -101,6 +102,10 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats,
 	}
 	if _, ok := c.costliest(trace.InStep); ok && v.Group == trace.GroupUnknown && c.script.alone() {
 		v.Class = ScriptBound
+	}
+	if h, ok := c.script.waitsFor(); ok && h.share >= moderate && (v.Group == trace.GroupNone || h.share > v.Share) {
+		v.Group, v.Class, v.Share, v.Dominant, v.Moderate = trace.GroupCommunication, trace.GroupCommunication.Info().Class, h.share, trace.CauseCommunication, false
+		v.Holder = c.script.describe(h)
 	}
 	if v.Group == trace.GroupNone {
 		switch {

@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -217,5 +218,62 @@ func TestScriptBound(t *testing.T) {
 		if v := judge(s, s.Recent); v.Class != c.class || !strings.Contains(v.Text, c.class+c.says) {
 			t.Errorf("%s: %s: %s", c.name, v.Class, v.Text)
 		}
+	}
+}
+
+// ranked gives a session the counts of ranks whose steps take 100 ms each: rank i waits for data in wait[i]
+// of them, has 10 ms of its own, and the rest in backward passes. The session is about rank 0.
+func ranked(waits ...int64) func(*trace.Snapshot) {
+	return func(s *trace.Snapshot) {
+		s.Meta.DeviceKind = "cpu"
+		s.Meta.Host = append(s.Meta.Host, set("torch", "2.15.0"), set(trace.JobRank, "0"), set(trace.JobNode, "n0"))
+		s.Gauges = map[string][]trace.Point{}
+		for rank, wait := range waits {
+			for name, ms := range map[string]int64{"wait_ns": wait, "body_ns": 100 - wait, "backward_ns": 90 - wait, "time_ns": 100} {
+				s.Gauges[fmt.Sprintf("rank_%d_%s", rank, name)] = []trace.Point{{V: float64(50 * ms * 1e6)}}
+			}
+			s.Gauges[fmt.Sprintf("rank_%d_steps", rank)] = []trace.Point{{V: 50}}
+		}
+	}
+}
+
+// TestWaitsForRank: a rank that waits for another one says so, with what that one does. The one that is
+// late, and one of ranks that go in step, are judged by themselves.
+func TestWaitsForRank(t *testing.T) {
+	peer := func(p trace.Peer) func(*trace.Snapshot) {
+		return func(s *trace.Snapshot) { s.Peers = append(s.Peers, p) }
+	}
+	script := func(s *trace.Snapshot) { // rank 1 has 60 ms of its own
+		s.Gauges["rank_1_backward_ns"] = []trace.Point{{V: 50 * 28 * 1e6}}
+	}
+	for name, c := range map[string]struct {
+		mod   func(*trace.Snapshot)
+		class string
+		says  string
+		next  string
+	}{
+		"for a rank of this machine": {ranked(2, 62), "communication-bound", "waits 60.0 % of the time for rank 1, which waits for data", "fix rank 1, which the others wait for"},
+		"for one of another machine": {
+			together(ranked(2, 62), peer(trace.Peer{Rank: 1, Node: "n7", Waits: "transforming", Line: "aug.py:42 blur(img)"})),
+			"communication-bound", "waits 60.0 % of the time for rank 1 on n7, which waits for transforming at aug.py:42 blur(img)", "fix rank 1 on n7, which the others wait for",
+		},
+		"for one whose script is late": {
+			together(ranked(2, 2), script, peer(trace.Peer{Rank: 1, Node: "n7", Line: "train.py:17 log(x)"})),
+			"communication-bound", "waits 60.0 % of the time for rank 1 on n7, whose script is late at train.py:17 log(x)", "fix rank 1 on n7",
+		},
+		"it is late itself":    {ranked(62, 2), ScriptBound, "the script is busy", "fix rank 0, which the others wait for"},
+		"all go in step":       {ranked(2, 3, 2), ScriptBound, "the script is busy", ""},
+		"it is the only one":   {ranked(2), ScriptBound, "the script is busy", ""},
+		"its own is not known": {together(ranked(2, 62), func(s *trace.Snapshot) { s.Meta.Host = append(s.Meta.Host[:2:2], set(trace.JobRank, "7")) }), ScriptBound, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := uniform(50, nil, set("num_workers", "1"))
+			slow(s)
+			c.mod(s)
+			got := judge(s, s.Recent)
+			if got.Class != c.class || !strings.Contains(got.Text, c.says) || !strings.Contains(got.Advice, c.next) {
+				t.Errorf("%s: %q and %q; want %s, %q and %q", got.Class, got.Text, got.Advice, c.class, c.says, c.next)
+			}
+		})
 	}
 }

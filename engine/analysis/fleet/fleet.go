@@ -34,7 +34,7 @@ type Job struct {
 	Missing []int    // the ranks that nothing is known of
 	Steps   int64    // that were compared
 	Lost    int64    // ns that ranks waited for others, all of them together
-	Time    int64    // ns of all ranks together
+	Time    int64    // ns that these steps took, of all ranks together
 	Apart   bool     // the ranks do not take the same time for a step, so that they do not wait for each other at each
 }
 
@@ -55,10 +55,13 @@ func Of(members []Member, world int) *Job {
 		m := &j.Members[i]
 		seen[m.Rank.Rank] = true
 		j.World = max(j.World, m.Rank.Rank+1)
-		j.Time += m.Time
 		if longest = max(longest, m.Step()); i == 0 || m.Step() < shortest {
 			shortest = m.Step()
 		}
+	}
+	steps := j.shortest()
+	for i := range j.Members {
+		j.Time += int64(steps) * j.Members[i].Step()
 	}
 	for rank := range j.World {
 		if !seen[rank] {
@@ -66,7 +69,7 @@ func Of(members []Member, world int) *Job {
 		}
 	}
 	if j.Apart = float64(longest) > inStep*float64(shortest); !j.Apart && len(j.Members) > 1 {
-		j.align()
+		j.align(steps)
 	}
 	slices.SortStableFunc(j.Members, func(a, b Member) int {
 		return cmp.Or(cmp.Compare(b.Held, a.Held), cmp.Compare(a.Rank.Rank, b.Rank.Rank))
@@ -75,14 +78,14 @@ func Of(members []Member, world int) *Job {
 }
 
 // align goes through the steps of all ranks side by side.
-func (j *Job) align() {
+func (j *Job) align(steps int32) {
 	all := make([]walk, len(j.Members))
 	for i := range j.Members {
 		all[i].begin(&j.Members[i])
 		defer all[i].stop()
 	}
 	own := make([]int64, len(all))
-	for step, last := int32(1), j.shortest(); step <= last; step++ { // a first step waits for workers to start
+	for step := int32(1); step <= steps; step++ { // a first step waits for workers to start
 		latest := 0
 		for i := range all {
 			if own[i] = all[i].at(step); own[i] > own[latest] {
@@ -107,11 +110,11 @@ func (j *Job) align() {
 
 // shortest is the last step that all ranks have.
 func (j *Job) shortest() int32 {
-	n := j.Members[0].Steps
+	n := int64(1 << 30)
 	for i := range j.Members {
 		n = min(n, j.Members[i].Steps)
 	}
-	return int32(min(n, 1<<30))
+	return int32(n)
 }
 
 // walk goes through the steps of a rank.

@@ -288,11 +288,11 @@ func stepLoop(spans []trace.Span, t *trace.Tally) (ns float64, ok bool) {
 // loopOf is what the step loop of a PyTorch training did in these steps; nil where its time with a
 // batch in hand was not split.
 func loopOf(s *trace.Snapshot, t *trace.Tally) *trace.Rank {
-	ranks := s.Ranks(t.From, t.To)
-	if !s.Meta.Watched() || len(ranks) == 0 || ranks[0].Core <= 0 || ranks[0].Body <= ranks[0].Waiting {
+	own, known := s.Own(t.From, t.To)
+	if !s.Meta.Watched() || !known || own.Core <= 0 || own.Body <= own.Waiting {
 		return nil
 	}
-	return &ranks[0]
+	return &own
 }
 
 // share finds out who uses the cores: the workers, the device's threads, the rest of this process,

@@ -34,7 +34,8 @@ func ranksOf(s *trace.Snapshot) (out ranks) {
 	if len(all) == 0 {
 		return out
 	}
-	out.Script = partTable(&all[0])
+	own, _ := s.Own(0, s.Now)
+	out.Script = partTable(&own)
 	if len(all) == 1 {
 		return out
 	}

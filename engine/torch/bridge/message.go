@@ -3,6 +3,7 @@ package bridge
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 
 	"dev.gpustall/engine/base/units"
@@ -36,6 +37,7 @@ type Hello struct {
 	Local   int      `json:"local"` // its rank among those on this machine; -1 where that is not known
 	Here    int      `json:"here"`  // the number of ranks on this machine; -1 where that is not known
 	Job     string   `json:"job"`   // as the launcher calls it; empty where none does
+	Store   string   `json:"store"` // the address of the TCPStore that its ranks share; empty where they share none
 	Torch   string   `json:"torch"`
 	Python  string   `json:"python"`
 	Argv    []string `json:"argv"`
@@ -45,6 +47,13 @@ type Hello struct {
 	UUID    string   `json:"uuid"`        // the GPU's, 8-4-4-4-12 hexadecimal digits; empty where PyTorch does not tell
 	Stand   bool     `json:"stand_in"`    // the GPU is a test's stand-in
 	Other   string   `json:"other"`       // the kind of an accelerator other than CUDA's; empty without one
+}
+
+// AtLeast reports whether a version of PyTorch, "2.15.0+cu132", is this one or a later one.
+func AtLeast(version string, major, minor int) bool {
+	var a, b int
+	_, err := fmt.Sscanf(version, "%d.%d", &a, &b)
+	return err == nil && (a > major || a == major && b >= minor)
 }
 
 // Device returns what the script computes on.

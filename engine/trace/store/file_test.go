@@ -587,3 +587,29 @@ func TestGiant(t *testing.T) {
 		}
 	}
 }
+
+// TestPeers: the newest of what is told of other ranks is read back.
+func TestPeers(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "x"+Ext)
+	st, err := Create(path, trace.Meta{ID: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []trace.Peer{{Rank: 1, Node: "n1"}, {Rank: 3, Node: "n2", Waits: "transforming", Line: "aug.py:42"}}
+	for _, peers := range [][]trace.Peer{{{Rank: 1}}, want, nil} {
+		if err := st.Write(&trace.Drained{Now: 1, Peers: peers}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(st.Finish(trace.Outcome{Status: "finished"}), st.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Snapshot(0, 0).Peers; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}

@@ -308,7 +308,7 @@ func (l *loader) readDocs() {
 	for _, h := range harm {
 		l.harmed("%s", h)
 	}
-	l.s.Meta, l.s.Outcome, l.s.Baseline, l.s.Files, l.s.Lines, l.s.Now = l.docs.Meta, l.docs.Outcome, l.docs.Baseline, l.docs.Files, l.docs.Lines, l.docs.Now
+	l.s.Meta, l.s.Outcome, l.s.Baseline, l.s.Files, l.s.Lines, l.s.Peers, l.s.Now = l.docs.Meta, l.docs.Outcome, l.docs.Baseline, l.docs.Files, l.docs.Lines, l.docs.Peers, l.docs.Now
 }
 
 // ended works out how far the session is known, and notices when the process of a running session

@@ -198,6 +198,11 @@ func (st *File) putState(tx *sql.Tx, b *trace.Drained) error {
 			return err
 		}
 	}
+	if b.Peers != nil {
+		if err := st.putDoc(tx, "peers", b.Peers); err != nil {
+			return err
+		}
+	}
 	if b.Files != nil {
 		return st.putDoc(tx, "files", b.Files)
 	}

@@ -116,7 +116,7 @@ class Process:
         self.leads = rank <= 0 or local == 0
         self.gpu = _gpu()
         self.tell(
-            "hello", pid=self.pid, rank=rank, world=world, local=local, here=here, job=_job(), torch=str(torch.__version__),
+            "hello", pid=self.pid, rank=rank, world=world, local=local, here=here, job=_job(), store=_store(), torch=str(torch.__version__),
             python="%d.%d.%d" % sys.version_info[:3], argv=list(sys.argv), threads=torch.get_num_threads(),
             wait_policy=os.environ.get("OMP_WAIT_POLICY", ""),
             stand_in=bool(getattr(torch.cuda, "gpustall_stand_in", False)), other=_other(), **self.gpu,
@@ -171,6 +171,21 @@ def _job():
     named = [env("TORCHELASTIC_RUN_ID"), env("SLURM_JOB_ID") and "%s.%s" % (env("SLURM_JOB_ID"), env("SLURM_STEP_ID", "0")), env("PET_RUN_ID")]
     named.append(env("MASTER_ADDR") and "%s:%s" % (env("MASTER_ADDR"), env("MASTER_PORT", "")))
     return next((name for name in named if name and name != "none"), "")  # torchrun without --rdzv-id calls it none
+
+
+def _store():
+    """The address of the TCPStore that the ranks share; empty where they share none, or none is known."""
+    try:
+        from torch import distributed
+
+        if not (distributed.is_available() and distributed.is_initialized()):
+            return ""
+        store = distributed.distributed_c10d._get_default_store()
+        while isinstance(store, distributed.PrefixStore):
+            store = store.underlying_store
+        return "%s:%d" % (store.host, store.port) if isinstance(store, distributed.TCPStore) else ""
+    except Exception:
+        return ""
 
 
 _process = None

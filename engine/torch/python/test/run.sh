@@ -55,6 +55,8 @@ if [[ $what == quick ]]; then
     test_live.LiveTest.test_each_once_in_order test_live.LiveTest.test_equal_to_stock_until_a_change test_guest test_hook.HookTest.test_script_module_and_command test_parts test_device test_trial) || exit 1
   cd "$root" || exit 1
   go build -o bin/gpustall . && "$python" engine/torch/python/test/harm.py bin/gpustall --quick || exit 1
+  "$python" engine/torch/python/test/fleet.py bin/gpustall --quick || exit 1
+  GPUSTALL_PYTHON=$python go test -count=1 -timeout 4m -run '^TestPyTorch$' ./engine/torch/tcpstore || exit 1
   GPUSTALL_PYTHON=$python exec go test -count=1 -timeout 4m -run '^TestClients$/^a_plain_loop$' ./engine/torch/bridge
 fi
 

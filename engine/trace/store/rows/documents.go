@@ -17,6 +17,7 @@ type Documents struct {
 	Baseline trace.Baseline
 	Files    map[int32]string // where the worst samples lie
 	Lines    []trace.Line     // of the user's code
+	Peers    []trace.Peer     // other ranks
 	Now      int64            // ns, how far the session is known; where NowKnown
 	NowKnown bool
 	Beat     int64 // Unix ms of the last write
@@ -38,6 +39,7 @@ func (d *Documents) Read(docs map[string]string, damaged map[string]bool) (harm 
 		{"baseline", &d.Baseline, false, "segments are compared with the first"},
 		{"files", &d.Files, false, "samples are told by their numbers"},
 		{"lines", &d.Lines, false, "lines of code are not told"},
+		{"peers", &d.Peers, false, "what other ranks wait for is not told"},
 		{"drops", &drops, false, "how many spans were dropped is not known"},
 		{"now", &d.Now, false, "the run seems to end with its last step"},
 		{"beat", &d.Beat, false, "a run that still goes on seems to be killed"},

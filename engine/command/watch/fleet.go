@@ -1,0 +1,234 @@
+package watch
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/torch/tcpstore"
+	"dev.gpustall/engine/trace"
+)
+
+// How often ranks tell each other what they do, and how long a store may take to answer. Beyond so many
+// rows each reader but that of rank 0 asks less often, so that all together ask for no more.
+const (
+	rowEvery   = time.Second
+	storeLimit = 2 * time.Second
+	mostRows   = 64
+
+	placeEvery  = 4 * time.Second  // how often it is worked out where a rank spends its time
+	retryFirst  = 5 * time.Second  // after a store was lost
+	retryAtMost = 60 * time.Second // ... and after it was lost again and again
+
+	// mostCounted is how many ranks' counts are recorded a second, since each has about ten gauges.
+	mostCounted = 8
+)
+
+// rowVersion is that of a row's form. Rows of other versions are left out.
+const rowVersion = 1
+
+// row is what one gpustall tells the others: all that its own ranks did since their first batches.
+type row struct {
+	Version int          `json:"v"`
+	Ranks   []trace.Rank `json:"ranks"`
+	Peers   []trace.Peer `json:"peers"`
+}
+
+// Job is the distributed training that a session is a part of.
+type Job struct {
+	Store   string // the address of the store that its ranks share
+	Name    string // keys of different jobs have different names
+	Rank    int    // that the session is about
+	World   int
+	Node    string
+	Session *trace.Session
+}
+
+// fleet exchanges rows with the other gpustalls of a job, through the job's own store.
+type fleet struct {
+	Job
+	recorder *trace.Recorder
+	client   *tcpstore.Client
+
+	local   []int // the ranks whose counts are this gpustall's own
+	peers   []trace.Peer
+	at      advice.Place
+	placed  time.Time
+	read    time.Time
+	known   map[int]*remote
+	next    int // of known, whose counts are recorded next
+	told    bool
+	retry   time.Duration
+	retried time.Time
+}
+
+// remote is a rank that another gpustall watches.
+type remote struct {
+	rank     trace.Rank
+	recorded int64 // of its steps
+}
+
+// StartFleet begins to tell the job's other gpustalls what this session's ranks do, and to record what
+// theirs do. Whatever fails, the session goes on without.
+func StartFleet(r *trace.Recorder, j Job) *Task {
+	return Go(r, "exchange what ranks do", func(quit <-chan struct{}) {
+		f := &fleet{Job: j, recorder: r, known: map[int]*remote{}, retry: retryFirst}
+		defer f.leave()
+		tick := time.NewTicker(rowEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-tick.C:
+				f.turn()
+			}
+		}
+	})
+}
+
+func (f *fleet) leave() {
+	if f.client != nil {
+		_ = f.client.Close()
+	}
+	f.client = nil
+}
+
+// turn publishes the own row, and reads those of others.
+func (f *fleet) turn() {
+	if f.client == nil && (time.Since(f.retried) < f.retry || !f.dial()) {
+		return
+	}
+	err := f.publish()
+	if err == nil {
+		err = f.gather()
+	}
+	if err != nil { // the training has ended, or its network has: the store is asked again later
+		f.leave()
+		f.retried, f.retry = time.Now(), min(2*f.retry, retryAtMost)
+	}
+}
+
+func (f *fleet) dial() bool {
+	client, err := tcpstore.Dial(f.Store, storeLimit)
+	if f.retried = time.Now(); err != nil {
+		if f.retry = min(2*f.retry, retryAtMost); !f.told {
+			f.told = true
+			f.recorder.Note("info", fmt.Sprintf("what ranks on other machines do is not seen: the training's store at %s: %v", f.Store, err))
+		}
+		return false
+	}
+	f.client = client
+	return true
+}
+
+func (f *fleet) key(rank int) string {
+	return fmt.Sprintf("/gpustall/%d/%s/%d", rowVersion, f.Name, rank)
+}
+
+// publish writes the own row, under the number of the rank that the session is about.
+func (f *fleet) publish() error {
+	s := f.Session.Snapshot(0, 0)
+	out := row{Version: rowVersion}
+	for _, k := range s.Ranks(0, s.Now) {
+		if f.known[k.Rank] == nil {
+			out.Ranks = append(out.Ranks, k)
+		}
+	}
+	if len(out.Ranks) == 0 {
+		return nil
+	}
+	if time.Since(f.placed) >= placeEvery {
+		f.placed = time.Now()
+		if t := trace.Count(attribution.Window(s)); t.Steady.Steps > 0 {
+			f.at = advice.At(f.Session.Snapshot(t.From, t.To), t)
+		}
+	}
+	f.local = f.local[:0]
+	for i := range out.Ranks {
+		f.local = append(f.local, out.Ranks[i].Rank)
+		p := trace.Peer{Rank: out.Ranks[i].Rank, Node: f.Node}
+		if p.Rank == f.Rank {
+			p.Waits, p.Line = f.at.Waits, f.at.Script
+			if p.Waits != "" {
+				p.Line = f.at.Loading
+			}
+		}
+		out.Peers = append(out.Peers, p)
+	}
+	text, err := json.Marshal(&out)
+	if err != nil {
+		return err
+	}
+	return f.client.Set(f.key(f.Rank), text)
+}
+
+// gather reads the rows of others, and records what is new.
+func (f *fleet) gather() error {
+	every := rowEvery
+	if n := len(f.known); f.Rank > 0 && n > mostRows {
+		every *= time.Duration((n + mostRows - 1) / mostRows)
+	}
+	if time.Since(f.read) < every-rowEvery/2 {
+		return nil
+	}
+	f.read = time.Now()
+	var keys []string
+	for rank := range f.World {
+		if !slices.Contains(f.local, rank) {
+			keys = append(keys, f.key(rank))
+		}
+	}
+	values, err := f.client.Get(keys)
+	if err != nil {
+		return err
+	}
+	var peers []trace.Peer
+	for _, v := range values {
+		var in row
+		if v == nil || json.Unmarshal(v, &in) != nil || in.Version != rowVersion {
+			continue
+		}
+		for _, k := range in.Ranks {
+			if k.Rank < 0 || k.Rank >= f.World || slices.Contains(f.local, k.Rank) {
+				continue
+			}
+			if f.known[k.Rank] == nil {
+				f.known[k.Rank] = &remote{}
+			}
+			f.known[k.Rank].rank = k
+		}
+		for _, p := range in.Peers {
+			if p.Rank >= 0 && p.Rank < f.World && !slices.Contains(f.local, p.Rank) {
+				peers = append(peers, p)
+			}
+		}
+	}
+	f.record(peers)
+	return nil
+}
+
+// record records the counts of some ranks, in turn where they are many, and what peers wait for.
+func (f *fleet) record(peers []trace.Peer) {
+	ranks := make([]int, 0, len(f.known))
+	for rank := range f.known {
+		ranks = append(ranks, rank)
+	}
+	slices.Sort(ranks)
+	for range min(len(ranks), mostCounted) {
+		f.next = (f.next + 1) % len(ranks)
+		if k := f.known[ranks[f.next]]; k.rank.Steps != k.recorded {
+			f.recorder.Rank(k.rank)
+			k.recorded = k.rank.Steps
+		}
+	}
+	slices.SortFunc(peers, func(a, b trace.Peer) int { return cmp.Compare(a.Rank, b.Rank) })
+	if !slices.Equal(peers, f.peers) {
+		f.peers = peers
+		f.recorder.Peers(slices.Clone(peers))
+	}
+}

@@ -1,0 +1,95 @@
+package watch
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/torch/tcpstore/tcpstoretest"
+	"dev.gpustall/engine/trace"
+)
+
+// member is a gpustall of a job, with its session.
+type member struct {
+	*fleet
+	session   *trace.Session
+	collector *trace.Collector
+}
+
+// joins makes the gpustall of some ranks, the first of which its session is about.
+func joins(t *testing.T, store string, world int, ranks ...int) *member {
+	t.Helper()
+	s := trace.NewSession(trace.Meta{Host: []knob.Setting{{Name: trace.JobRank, Value: fmt.Sprint(ranks[0])}}})
+	r := trace.NewRecorder(trace.NewClock(), 0)
+	m := &member{session: s, collector: trace.NewCollector(r, s, nothing{}, nil)}
+	m.fleet = &fleet{Job: Job{Store: store, Name: "job", Rank: ranks[0], World: world, Node: fmt.Sprint("n", ranks[0]), Session: s}, recorder: r, known: map[int]*remote{}}
+	m.collector.Start()
+	t.Cleanup(func() { m.leave(); _ = m.collector.Stop(trace.Outcome{}) })
+	return m
+}
+
+type nothing struct{}
+
+func (nothing) Feed([]trace.Span, []trace.Step) ([]trace.Step, []trace.Span) { return nil, nil }
+
+// did records what ranks did.
+func (m *member) did(steps int64, ranks ...int) {
+	for _, rank := range ranks {
+		m.recorder.Rank(trace.Rank{Rank: rank, Steps: steps, Time: steps * 1e8, Wait: steps * 1e6 * int64(rank)})
+	}
+}
+
+// becomes waits until a session has what was recorded.
+func becomes(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for begun := time.Now(); !so(); time.Sleep(5 * time.Millisecond) {
+		if time.Since(begun) > 20*time.Second {
+			t.Fatal(what)
+		}
+	}
+}
+
+// TestFleet: each session gets the counts of all ranks and what their gpustalls tell of them. A store that
+// ends, or a row of another version, is no error.
+func TestFleet(t *testing.T) {
+	store := tcpstoretest.Start(t)
+	a, b := joins(t, store.Address, 5, 0, 1), joins(t, store.Address, 5, 2, 3)
+	a.did(10, 0, 1)
+	b.did(20, 2, 3)
+	has := func(m *member, n int) func() bool {
+		return func() bool { s := m.session.Snapshot(0, 0); return len(s.Ranks(0, s.Now)) == n }
+	}
+	becomes(t, "the own ranks are not recorded", func() bool { return has(a, 2)() && has(b, 2)() })
+	b.at.Waits, b.at.Loading, b.placed = "transforming", "aug.py:42 blur(img)", time.Now()
+	store.Put(a.key(4), []byte(`{"v":99,"ranks":[{"Rank":4,"Steps":7}]}`))
+	for range 2 { // the second time, each has what the other one wrote
+		for _, m := range []*member{a, b} {
+			m.read = time.Time{}
+			m.turn()
+		}
+	}
+	becomes(t, "the others' ranks are not recorded", func() bool { return has(a, 4)() && has(b, 4)() })
+	s := a.session.Snapshot(0, 0)
+	if got, want := s.Peers, []trace.Peer{{Rank: 2, Node: "n2", Waits: "transforming", Line: "aug.py:42 blur(img)"}, {Rank: 3, Node: "n2"}}; !slices.Equal(got, want) {
+		t.Errorf("peers %v, want %v", got, want)
+	}
+	if got, want := s.Ranks(0, s.Now)[3], (trace.Rank{Rank: 3, Steps: 20, Time: 2e9, Wait: 6e7}); got != want {
+		t.Errorf("rank 3 did %+v, want %+v", got, want)
+	}
+	if own, ok := b.session.Snapshot(0, 0).Own(0, 1<<62); !ok || own.Rank != 2 {
+		t.Errorf("the session about rank 2 takes rank %d for its own", own.Rank)
+	}
+	if a.did(30, 0, 1); len(a.local) != 2 {
+		t.Errorf("its own ranks are %v", a.local)
+	}
+	store.Stop()
+	for range 3 {
+		a.retried = time.Time{}
+		a.turn()
+	}
+	if a.client != nil {
+		t.Error("it holds on to a store that has ended")
+	}
+}

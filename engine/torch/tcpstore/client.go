@@ -1,0 +1,155 @@
+// Package tcpstore talks to the store through which the processes of a distributed PyTorch training find
+// each other (torch.distributed.TCPStore). It writes and reads keys of its own, from outside of the
+// training: no thread, lock or descriptor of the training has a part in it.
+//
+// The protocol is PyTorch's own, of version 2.4 and later. It is not documented: the numbers are those of
+// TCPStoreBackend.hpp, which each release of PyTorch has among its headers.
+package tcpstore
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+// What a client asks for; of all queries those that are used here.
+const (
+	queryValidate = 0
+	querySet      = 1
+	queryCheck    = 5
+	queryMultiGet = 10
+)
+
+const (
+	magic   = 0x3C85F7CE // by which a store knows its clients
+	ready   = 0          // the answer to queryCheck: all keys are there
+	missing = 1          // some are not
+
+	maxValue = 1 << 20 // bytes; a longer value is none of ours
+)
+
+// Client is one connection to a store. Its methods are for one goroutine. After an error it is of no more
+// use.
+type Client struct {
+	conn  net.Conn
+	in    *bufio.Reader
+	out   []byte
+	limit time.Duration
+	there map[string]bool // keys that were found: nobody deletes them
+}
+
+// Dial connects to the store at an address, and makes sure that it answers as one does. No call takes
+// longer than limit.
+func Dial(address string, limit time.Duration) (*Client, error) {
+	conn, err := net.DialTimeout("tcp", address, limit)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{conn: conn, in: bufio.NewReader(conn), limit: limit, there: map[string]bool{}}
+	c.out = binary.LittleEndian.AppendUint32(append(c.out, queryValidate), magic)
+	if _, err := c.check([]string{"/gpustall"}); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Close ends the connection.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// Set writes a value. The store does not answer, so that an error may come with a later call.
+func (c *Client) Set(key string, value []byte) error {
+	c.out = appendText(appendText(append(c.out, querySet), key), string(value))
+	return c.send()
+}
+
+// Get returns the values of keys, nil for each that is not there. It never waits for one to come.
+func (c *Client) Get(keys []string) ([][]byte, error) {
+	var ask []string
+	for _, k := range keys {
+		if !c.there[k] {
+			ask = append(ask, k)
+		}
+	}
+	if len(ask) > 0 {
+		found, err := c.check(ask)
+		if err != nil {
+			return nil, err
+		}
+		for i, k := range ask {
+			c.there[k] = found[i]
+		}
+	}
+	ask = ask[:0]
+	for _, k := range keys {
+		if c.there[k] {
+			ask = append(ask, k)
+		}
+	}
+	out := make([][]byte, len(keys))
+	if len(ask) == 0 {
+		return out, nil
+	}
+	c.out = binary.LittleEndian.AppendUint64(append(c.out, queryMultiGet), uint64(len(ask)))
+	for _, k := range ask {
+		c.out = appendText(c.out, k)
+	}
+	if err := c.send(); err != nil {
+		return nil, err
+	}
+	for i, k := range keys {
+		if !c.there[k] {
+			continue
+		}
+		var n uint64
+		if err := binary.Read(c.in, binary.LittleEndian, &n); err != nil {
+			return nil, err
+		}
+		if n > maxValue {
+			return nil, fmt.Errorf("the store answers with a value of %d bytes", n)
+		}
+		out[i] = make([]byte, n)
+		if _, err := io.ReadFull(c.in, out[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// check asks of each key whether it is there, all at once.
+func (c *Client) check(keys []string) (found []bool, err error) {
+	for _, k := range keys {
+		c.out = appendText(binary.LittleEndian.AppendUint64(append(c.out, queryCheck), 1), k)
+	}
+	if err := c.send(); err != nil {
+		return nil, err
+	}
+	for range keys {
+		answer, err := c.in.ReadByte()
+		if err != nil {
+			return nil, err
+		}
+		if answer != ready && answer != missing {
+			return nil, fmt.Errorf("the store answers %d where it should say whether a key is there", answer)
+		}
+		found = append(found, answer == ready)
+	}
+	return found, nil
+}
+
+// send writes what was gathered, and begins the time for the answer.
+func (c *Client) send() error {
+	if err := c.conn.SetDeadline(time.Now().Add(c.limit)); err != nil {
+		return err
+	}
+	_, err := c.conn.Write(c.out)
+	c.out = c.out[:0]
+	return err
+}
+
+func appendText(b []byte, text string) []byte {
+	return append(binary.LittleEndian.AppendUint64(b, uint64(len(text))), text...)
+}
