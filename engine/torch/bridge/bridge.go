@@ -53,9 +53,9 @@ type Bridge struct {
 	// before Record. The callee removes the trace.
 	Captured func(Captured)
 
-	dir    string   // private, with the package for Python
-	shared string   // the folder of rings, which the training knows
-	owner  *os.File // locked while the bridge is open; nil where files cannot be locked
+	dir    string // private, with the package for Python
+	shared string // the folder of rings, which the training knows
+	owner  owners // locked while the bridge is open
 
 	rings map[string]*ring
 	mails map[string]*mail
@@ -144,7 +144,7 @@ func openIn(parent string) (*Bridge, error) {
 			b.shared = private
 		}
 	}
-	b.owner, _ = own(dir, b.shared) // without a lock, nobody removes what a killed gpustall leaves
+	b.owner = lock(dir, b.shared)
 	if err == nil {
 		err = python.Unpack(b.Path())
 	}
@@ -287,6 +287,9 @@ func (b *Bridge) Stop() {
 			_ = trace.Guard("read the training's rings", func() error { b.poll(); return nil })
 		}
 		b.lines.tell(b.recorder)
+		for _, r := range b.rings {
+			b.settle(r)
+		}
 		b.main.finish()
 		b.count()
 	}
@@ -593,6 +596,13 @@ func (b *Bridge) lost(p *process, r *ring) {
 	r.dropped = 0
 }
 
+// settle hands on how many steps a process had, when no record follows: a process that was killed has no last one.
+func (b *Bridge) settle(r *ring) {
+	if last, ok := r.counted(); ok {
+		b.hand(b.process(r.parent), r, &last)
+	}
+}
+
 // forget closes the rings of writers that have ended, and removes their files.
 func (b *Bridge) forget() {
 	gone := func(int) bool { return false }
@@ -608,6 +618,7 @@ func (b *Bridge) forget() {
 	for name, r := range b.rings {
 		if (r.ended || gone(r.pid)) && r.tail == r.word(countAt) {
 			b.process(r.parent).lanes.leave(r)
+			b.settle(r)
 			r.close()
 			_ = os.Remove(r.path)
 			delete(b.rings, name)

@@ -20,10 +20,35 @@ const folders = "gpustall-torch-"
 // rings is the folder of the rings within a bridge's, where they are not in memory.
 const rings = "rings"
 
-// ownerFile is a file in a bridge's folder with the path of its rings. It is locked while gpustall runs.
+// ownerFile is a file in each of a bridge's folders with the path of its rings. It is locked while gpustall runs.
 const ownerFile = "owner"
 
-// own locks a bridge's folder until the returned file is closed.
+// owners are the locked files of a bridge's folders.
+type owners []*os.File
+
+// lock locks a bridge's folders until they are closed. The rings' is one of its own where it is in memory: what is there
+// is found though TMPDIR has changed, or was emptied. Nobody removes what a killed gpustall leaves in a folder without a
+// lock.
+func lock(dir, shared string) (all owners) {
+	for _, d := range []string{dir, shared} {
+		if d == filepath.Join(dir, rings) {
+			continue
+		}
+		if f, err := own(d, shared); err == nil {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+func (o owners) Close() (err error) {
+	for _, f := range o {
+		err = errors.Join(err, f.Close())
+	}
+	return err
+}
+
+// own locks a folder until the returned file is closed.
 func own(dir, shared string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, ownerFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -65,7 +90,7 @@ func removeLeftover(dir string) {
 	text, err := os.ReadFile(f.Name())
 	shared := string(text)
 	inMemory := filepath.Dir(shared) == memoryFiles && strings.HasPrefix(filepath.Base(shared), folders)
-	if err != nil || !inMemory && shared != filepath.Join(dir, rings) {
+	if err != nil || !inMemory && shared != filepath.Join(dir, rings) && shared != dir {
 		return
 	}
 	entries, _ := os.ReadDir(shared)

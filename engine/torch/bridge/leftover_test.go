@@ -11,6 +11,48 @@ import (
 	"time"
 )
 
+// TestLeftoversInMemory: rings in memory whose other folder is gone are found by themselves.
+func TestLeftoversInMemory(t *testing.T) {
+	ended := exec.Command("true")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, file string
+		runs       bool // gpustall does
+		stays      bool
+	}{
+		{name: "the training has ended", file: "ring-" + strconv.Itoa(ended.Process.Pid) + "-1"},
+		{name: "it runs", file: "ring-" + strconv.Itoa(os.Getpid()) + "-1", stays: true},
+		{name: "gpustall runs", file: "ring-" + strconv.Itoa(ended.Process.Pid) + "-1", runs: true, stays: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			parent := t.TempDir()
+			gone, shared := filepath.Join(t.TempDir(), folders+"1"), filepath.Join(parent, folders+"2")
+			for _, d := range []string{gone, shared} {
+				if err := os.Mkdir(d, 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			held := lock(gone, shared)
+			defer held.Close()
+			if err := os.RemoveAll(gone); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(shared, c.file), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if !c.runs {
+				_ = held.Close()
+			}
+			removeLeftovers(parent)
+			if _, err := os.Stat(shared); (err == nil) != c.stays {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // TestLeftovers: what a killed gpustall left goes once its training has ended, and nothing else.
 func TestLeftovers(t *testing.T) {
 	ended := exec.Command("true")

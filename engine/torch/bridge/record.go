@@ -1,6 +1,10 @@
 package bridge
 
-import "dev.gpustall/engine/trace"
+import (
+	"unsafe"
+
+	"dev.gpustall/engine/trace"
+)
 
 // kind is the kind of a record, as engine/torch/python/gpustall/ring.py numbers it.
 type kind uint8
@@ -16,6 +20,7 @@ const (
 	kindBackward                  // the loop was in a backward pass, within a kindBody
 	kindOptimizer                 // the loop was in an optimizer's step, within a kindBody
 	kindLast                      // the process ends: the number of the last step, when that began, and the samples of all
+	kindBrief                     // several brief steps: the end of the step before each, and the wait for its batch
 )
 
 const (
@@ -41,6 +46,42 @@ const (
 	flagGoesOn               // of kindDevice: its step goes on
 	flagWhole                // of kindFetch: the phases of its batch were not timed
 )
+
+// brief is a record of kindBrief, which has other fields in some places.
+type brief struct {
+	Start              int64  // when the step before the first got its batch
+	Third, Samples     uint32 // ns of the third wait; the samples of each step
+	Through            int64  // the samples of all steps, with these
+	Body, Next         uint32 // ns that the step before the first took, and the wait after it
+	Iteration, Round   uint32
+	Batch, Step        int32 // of the first
+	SecondBody, Second uint32
+	Kind               kind
+	Many               uint8
+	Flags              uint16
+	ThirdBody          uint32
+}
+
+var _ [recordSize]byte = [unsafe.Sizeof(brief{})]byte{}
+
+// apart appends the records that a record of kindBrief stands for.
+func (b *brief) apart(into []record) []record {
+	took := [...][2]uint32{{b.Body, b.Next}, {b.SecondBody, b.Second}, {b.ThirdBody, b.Third}}
+	many, at := min(int(b.Many), len(took)), b.Start
+	for i, ns := range took[:many] {
+		body := record{
+			Kind: kindBody, Iteration: b.Iteration, Round: b.Round, Batch: b.Batch + int32(i) - 1, Step: b.Step + int32(i) - 1,
+			Start: at, End: at + int64(ns[0]), Core: -1, Waiting: -1, Sample: -1, Flags: b.Flags | flagFinal,
+		}
+		next := body
+		next.Kind, next.Batch, next.Step, next.Flags, next.Arg = kindNext, body.Batch+1, body.Step+1, b.Flags, b.Samples
+		next.Start, next.End = body.End, body.End+int64(ns[1])
+		next.Core = b.Through - int64(many-1-i)*int64(b.Samples)
+		at = next.End
+		into = append(into, body, next)
+	}
+	return into
+}
 
 // phases are the records that are phases of loading.
 var phases = map[kind]trace.Kind{

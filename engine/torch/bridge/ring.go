@@ -24,6 +24,7 @@ const (
 	closedAt   = 72
 	roleAt     = 80
 	threadAt   = 88 // the address of the state of the writer's thread; 0 where it is not known
+	stepsAt    = 96 // of a loop's ring: the steps of its process so far; then their samples, and when the last one began
 	recordSize = 64
 	maxSlots   = 1 << 20
 )
@@ -48,7 +49,7 @@ type record struct {
 	Sample           int32
 	Arg              uint32
 	Kind             kind
-	_                uint8
+	_                uint8 // of kindBrief: how many steps
 	Flags            uint16
 	Offset           uint32 // of kindBatch: ns from its start to its collation; 0 where collation has its own record
 }
@@ -67,11 +68,12 @@ type ring struct {
 	role      role
 	mix       mix
 
-	tail    uint64 // the number of records read
-	limit   uint64 // the number of records that may be read
-	before  uint64 // the count that the last look found
-	dropped int64  // records that were overwritten, until Bridge.lost counts them
-	ended   bool   // the writer has ended
+	spare   []record // of read
+	tail    uint64   // the number of records read
+	limit   uint64   // the number of records that may be read
+	before  uint64   // the count that the last look found
+	dropped int64    // records that were overwritten, until Bridge.lost counts them
+	ended   bool     // the writer has ended
 }
 
 // mix is how the timed batches of a worker divide into phases. Its other batches are taken to divide alike.
@@ -159,9 +161,32 @@ func began(records []record) int64 {
 	return records[0].Start
 }
 
-// read appends the records up to the last look. It counts those that the writer overwrote meanwhile as
-// dropped.
+// counted returns what the header of a loop's ring says of the steps of its process, as the process would say it in its
+// last record. It is false where there were none.
+func (r *ring) counted() (last record, ok bool) {
+	if r.memory == nil || r.role != roleLoop {
+		return last, false
+	}
+	n, samples, began := r.word(stepsAt), r.word(stepsAt+8), int64(r.word(stepsAt+16))
+	return record{Kind: kindLast, Step: int32(n - 1), Core: int64(samples), Start: began, End: began, Batch: -1, Sample: -1, Waiting: -1}, n > 0
+}
+
+// read appends the records up to the last look, each of kindBrief as those that it stands for. It counts those that the
+// writer overwrote meanwhile as dropped.
 func (r *ring) read(into []record) []record {
+	r.spare = r.unread(r.spare[:0])
+	for i := range r.spare {
+		if rec := &r.spare[i]; rec.Kind == kindBrief {
+			into = (*brief)(unsafe.Pointer(rec)).apart(into)
+		} else {
+			into = append(into, *rec)
+		}
+	}
+	return into
+}
+
+// unread appends the records up to the last look as they are.
+func (r *ring) unread(into []record) []record {
 	if r.limit-r.tail > r.slots {
 		r.dropped += int64(r.limit - r.tail - r.slots)
 		r.tail = r.limit - r.slots

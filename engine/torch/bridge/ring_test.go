@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"unsafe"
 )
@@ -18,6 +19,9 @@ type writer struct {
 }
 
 const testSlots = 8
+
+// nobody is the id of no process: the largest is 1<<22. Folders of one that runs would stay.
+const nobody = 1<<22 + 42
 
 func newWriter(t *testing.T, dir, name string, role role, pid, worker int) *writer {
 	t.Helper()
@@ -97,6 +101,52 @@ func TestRing(t *testing.T) {
 	put(21, 8) // as many as there are
 	if first, n := read(); first != 22 || n != 7 || r.dropped != 5 {
 		t.Errorf("%d records from %d, %d dropped; want 7 from 22, 5 dropped", n, first, r.dropped)
+	}
+}
+
+// TestBrief: brief steps that one record stands for are read as the records of each.
+func TestBrief(t *testing.T) {
+	dir := t.TempDir()
+	w := newWriter(t, dir, "ring", roleLoop, 42, -1)
+	r, err := openRing(filepath.Join(dir, "ring"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	three := brief{
+		Start: 100, Kind: kindBrief, Many: 3, Flags: flagTrain, Iteration: 2, Round: 1, Batch: 8, Step: 20, Samples: 4, Through: 92,
+		Body: 10, Next: 1, SecondBody: 20, Second: 2, ThirdBody: 30, Third: 3,
+	}
+	one := brief{
+		Start: 166, Kind: kindBrief, Many: 1, Flags: flagTrain, Iteration: 2, Round: 1, Batch: 11, Step: 23, Samples: 4, Through: 96,
+		Body: 5, Next: 6,
+	}
+	body := func(step int32, start, end int64) record {
+		return record{
+			Kind: kindBody, Step: step, Batch: step - 12, Start: start, End: end, Iteration: 2, Round: 1, Flags: flagTrain | flagFinal,
+			Core: -1, Waiting: -1, Sample: -1,
+		}
+	}
+	next := func(step int32, start, end, through int64) record {
+		rec := body(step, start, end)
+		rec.Kind, rec.Flags, rec.Arg, rec.Core = kindNext, flagTrain, 4, through
+		return rec
+	}
+	want := []record{
+		body(19, 100, 110), next(20, 110, 111, 84), body(20, 111, 131), next(21, 131, 133, 88), body(21, 133, 163), next(22, 163, 166, 92),
+		body(22, 166, 171), next(23, 171, 177, 96),
+	}
+	w.write(*(*record)(unsafe.Pointer(&three)), *(*record)(unsafe.Pointer(&one)))
+	r.look()
+	r.look()
+	if got := r.read(nil); !slices.Equal(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	for i, v := range []uint64{24, 96, 177} { // as a process that is killed leaves them
+		w.put(binary.NativeEndian.AppendUint64(nil, v), int64(stepsAt+8*i))
+	}
+	if last, ok := r.counted(); !ok || last.Step != 23 || last.Core != 96 || last.Start != 177 || last.Kind != kindLast {
+		t.Errorf("%+v, %v", last, ok)
 	}
 }
 

@@ -20,7 +20,7 @@ func sole(t *testing.T) (*Bridge, *process, func() *trace.Snapshot) {
 	}
 	t.Cleanup(func() { _ = b.Close() })
 	b.Clock.origin = 0
-	p := b.process(42)
+	p := b.process(nobody)
 	p.loader = Loader{Trains: true, BatchSize: 4, Knobs: map[string]int{"num_workers": 1, "prefetch_factor": 2}, Live: true, Style: "map"}
 	b.main, b.recorder = p, trace.NewRecorder(b.Clock, 0)
 	s := trace.NewSession(trace.Meta{})
@@ -97,7 +97,7 @@ func TestTaking(t *testing.T) {
 // worker is at, its steps come out once that is known.
 func TestAhead(t *testing.T) {
 	const ms, batches = 1_000_000, 40
-	worker := &ring{role: roleWorker, parent: 42}
+	worker := &ring{role: roleWorker, parent: nobody}
 	for _, ahead := range []int{0, 2, batches} {
 		_, p, end := sole(t)
 		var tells []record // what the worker does: a batch every 20 ms
@@ -128,7 +128,7 @@ func TestAhead(t *testing.T) {
 // not as its first one, which is unlike others, nor as another worker's.
 func TestMixed(t *testing.T) {
 	const ms, batches = 1_000_000, 400
-	workers := []*ring{{role: roleWorker, parent: 42, worker: 0}, {role: roleWorker, parent: 42, worker: 1}}
+	workers := []*ring{{role: roleWorker, parent: nobody, worker: 0}, {role: roleWorker, parent: nobody, worker: 1}}
 	_, p, end := sole(t)
 	for i := range int32(batches) { // each takes 20 ms, of which the last one is collation; the loop waits for all
 		r, at := workers[i%2], int64(i)*21*ms

@@ -27,7 +27,7 @@ func TestTurns(t *testing.T) {
 			if i == 0 {
 				work.Kind, work.Offset = kindBatch, 5*ms
 			}
-			p.work(&ring{role: roleInline, parent: 42}, &work)
+			p.work(&ring{role: roleInline, parent: nobody}, &work)
 			next := rec
 			next.Kind, next.Start, next.End, next.Arg = kindNext, at, at+d[0]*ms, 4
 			p.loop(&next)
@@ -94,7 +94,7 @@ func TestSeenToTrain(t *testing.T) {
 		rec := record{Iteration: 1, Step: i, Batch: i, Flags: flagTrain, Core: -1, Waiting: -1, Sample: -1}
 		work, next, body := rec, rec, rec
 		work.Kind, work.Start, work.End = kindFetch, at, at+6*ms
-		p.work(&ring{role: roleInline, parent: 42}, &work)
+		p.work(&ring{role: roleInline, parent: nobody}, &work)
 		next.Kind, next.Start, next.End, next.Arg = kindNext, at, at+6*ms, 4
 		if i == 0 {
 			came := next
@@ -185,7 +185,7 @@ func TestThreads(t *testing.T) {
 	const ms, threads = 1_000_000, 6
 	b, _, end := sole(t)
 	for i := range threads {
-		w := newWriter(t, b.shared, fmt.Sprintf("ring-42-%d", i), roleLoop, 42, -1)
+		w := newWriter(t, b.shared, fmt.Sprintf("ring-%d-%d", nobody, i), roleLoop, nobody, -1)
 		for step := int32(2 * i); step < int32(2*i+2); step++ {
 			rec := record{Batch: step, Step: step, Round: uint32(i), Iteration: uint32(i), Flags: flagTrain, Core: -1, Waiting: -1}
 			rec.Kind, rec.Start, rec.End = kindNext, int64(step)*10*ms, int64(step)*10*ms+4*ms
@@ -261,7 +261,7 @@ func TestGaps(t *testing.T) {
 		}
 		fetch, next, body := rec, rec, rec
 		fetch.Kind, fetch.Start, fetch.End = kindFetch, at, at+6*ms
-		p.work(&ring{role: roleInline, parent: 42}, &fetch)
+		p.work(&ring{role: roleInline, parent: nobody}, &fetch)
 		next.Kind, next.Start, next.End, next.Arg, next.Core = kindNext, at, at+6*ms, uint32(samples(n+1)-samples(n)), samples(n+1)
 		p.loop(&next)
 		body.Kind, body.Start, body.End, body.Flags = kindBody, at+6*ms, at+10*ms, body.Flags|flagFinal

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -23,7 +24,16 @@ func TestAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	mail, err := os.Create(filepath.Join(b.shared, "messages-42"))
+	script := exec.Command("sleep", "1000") // rings of a process that has ended are closed
+	if err := script.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = script.Process.Kill()
+		_ = script.Wait()
+	}()
+	pid := script.Process.Pid
+	mail, err := os.Create(filepath.Join(b.shared, fmt.Sprintf("messages-%d", pid)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,9 +70,9 @@ func TestAsked(t *testing.T) {
 	}
 
 	b.Watch()
-	say("hello", map[string]any{"pid": 42, "rank": -1, "world": -1})
+	say("hello", map[string]any{"pid": pid, "rank": -1, "world": -1})
 	say("loader", map[string]any{"trains": true, "knobs": map[string]int{"num_workers": 1, "prefetch_factor": 2}})
-	w := newWriter(t, b.shared, "ring-42-0", roleLoop, 42, -1)
+	w := newWriter(t, b.shared, fmt.Sprintf("ring-%d-0", pid), roleLoop, pid, -1)
 	now := monotonic()
 	w.write(record{Kind: kindNext, Start: now, End: now + 1, Flags: flagTrain})
 	<-b.First()
@@ -71,7 +81,7 @@ func TestAsked(t *testing.T) {
 	b.Record(recorder)
 	c.Start()
 	for i := range 5 {
-		say("hello", map[string]any{"pid": 42, "rank": -1, "world": -1})
+		say("hello", map[string]any{"pid": pid, "rank": -1, "world": -1})
 		say("batch", map[string]any{"tensors": 2, "bytes": i})
 		say("device", map[string]any{"cuda": "NVIDIA H100", "uuid": fmt.Sprint("0000-", i)})
 		now = monotonic()

@@ -30,12 +30,13 @@ GAP = 50_000
 class Task:
     """The batch that is being loaded."""
 
-    __slots__ = ("index", "round", "got", "counted")
+    __slots__ = ("index", "round", "got", "counted", "brief")
 
     def __init__(self):
         self.index, self.round = -1, -1
         self.got = 0  # when the worker took it from its queue, where it has one
         self.counted = False  # the usage is read for it
+        self.brief = None  # a loop that loads it has brief steps, and passes this one by or not; None: it passes by none
 
 
 class Observer:
@@ -143,7 +144,10 @@ class Observer:
             # As in steps.Watch.next, this code is not in the processor's caches when it runs: a line costs as much
             # as ten in a tight loop. So the common case is short and makes few calls.
             turn = self.turn = self.turn + 1
-            self.off = self.inline and self.took_batch < INSTANT and turn * SPREAD & CHOSEN and turn > max(self.uneven, self.wary, SOME)
+            if self.inline and self.took_batch < INSTANT and turn > max(self.uneven, self.wary, SOME):
+                self.off = turn * SPREAD & CHOSEN if task.brief is None else task.brief
+            else:
+                self.off = False
             if self.off:
                 return fetch(itself(), index)
             last, start = self.took_batch, task.got or now()

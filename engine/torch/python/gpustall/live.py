@@ -20,13 +20,15 @@ from torch._utils import ExceptionWrapper
 from torch.utils.data import _utils
 from torch.utils.data import dataloader as stock
 
-from gpustall import fetching, pinning, process, ring, starting, trial, worker
+from gpustall import fetching, parts, pinning, process, ring, starting, trial, worker
 from gpustall.control import SEQUENCE
+from gpustall.usage import INSTANT
 
 now = process.now
 
-# The least time, in ns, without a batch after which workers that were added are given up.
-HANG = 15_000_000_000
+# The least time, in ns, without a batch after which workers that were added are given up: those that are forked, and
+# those that import PyTorch first.
+HANG, SLOW_HANG = 15_000_000_000, 60_000_000_000
 
 
 def unknown(module):
@@ -175,7 +177,8 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         self._done = None
         self._pinner = None
         self._early = collections.deque()  # batches that a pinning thread had taken when it ended
-        self._fetcher = None
+        self._fetcher = self._observer = None
+        self._plain: Any = None  # a fetcher that nobody watches
         self._trying = None  # a trial.Trial that waits for a batch
         self._watched = False
         self._knobs = None
@@ -242,6 +245,9 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
 
     def _apply(self, knobs):
         before, start = self._knobs, now()
+        loop = getattr(parts.here, "loop", None)
+        if loop is not None and loop.passed_by is not None:
+            loop.catch_up()  # before what is recorded and told here
         self._knobs = knobs
         self._prefetch_factor, self._in_order = knobs["prefetch_factor"], bool(knobs["in_order"])
         self._change_workers(knobs["num_workers"])
@@ -374,6 +380,8 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
     def _next_data(self):
         if (self._control.page[SEQUENCE] != self._seen or self._plan.trains is not self._trained) and not self._finished():
             self._look()
+        if not self._batches and not self._crew:
+            return self._inline()
         number = self._ready() if self._arrived else None
         while number is None:
             if not self._batches:
@@ -419,28 +427,43 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             self._exhausted = True
             self._end()
             raise
-        number, self._sent = self._sent, self._sent + 1
-        data = self._load(number, index)
-        self._tell(number, len(index) if isinstance(index, (list, tuple)) else -1, data)
+        number, watch = self._sent, self._gpustall
+        self._sent = number + 1
+        if watch is not None and watch.brief and self._observer is not None and self._observer.took_batch < INSTANT and self._trying is None:
+            data = self._plain.fetch(index)  # this batch would not be timed
+            if self._pin_memory:
+                data = self._pinned(data)
+        else:
+            data = self._load(number, index)
+        if type(index) is list and watch is not None:
+            watch.came = number, len(index), ring.CHANGING if number < self._settled else 0
+        else:
+            self._tell(number, -1, data)
         return data
 
     def _load(self, number, index):
         """Loads a batch in this process."""
         if self._fetcher is None:
-            fetcher = stock._DatasetKind.create_fetcher(self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last)
+            what = self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last
+            self._plain, fetcher = (stock._DatasetKind.create_fetcher(*what) for _ in range(2))
             self._task = fetching.Task()
             self._task.round = 0
             try:
-                fetching.Observer(process.current().ring(ring.INLINE), self._gpustall_iteration, self._task, inline=True).watch(fetcher)
+                observer = fetching.Observer(process.current().ring(ring.INLINE), self._gpustall_iteration, self._task, inline=True)
+                observer.watch(fetcher)
+                self._observer = observer
             except Exception as error:
                 process.complain("what the loop loads itself is not watched", error)
             self._fetcher = fetcher
-        self._task.index = number
+        self._task.index, self._task.brief = number, self._gpustall and self._gpustall.passing()
         if self._trying is None or not self._trying.waits():
             self._trying, data = None, self._fetcher.fetch(index)
         else:
             data = self._trying.load(self, self._fetcher, index)
-        return pinning.pin(data, getattr(self, "_pin_memory_device", None) or pinning.device()) if self._pin_memory else data
+        return self._pinned(data) if self._pin_memory else data
+
+    def _pinned(self, data):
+        return pinning.pin(data, getattr(self, "_pin_memory_device", None) or pinning.device())
 
     def _end(self):
         if not self._persists() and not (self._plan.apart and self._plan.persists):  # otherwise it may be used again
@@ -573,7 +596,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         dead = [w for w in added if not w.process.is_alive()]
         if dead:
             self._without_added("a worker ended " + trial.ended(dead[0].process.exitcode), starting.USABLE, kill=True)
-        elif added and waited > max(HANG, 10 * self._usual) and any(w.owes for w in added):
+        elif added and waited > max(HANG if starting.method(self._context) == "fork" else SLOW_HANG, 10 * self._usual) and any(w.owes for w in added):
             self._without_added("no batch came for %.0f s after workers were added" % (waited / 1e9), starting.MAKE, kill=True)
         else:
             return False

@@ -235,6 +235,8 @@ class Plan:
 
     def _begin(self, iterator, start):
         """Begins the watch over an epoch."""
+        loop = loops.current()
+        loop.settle(start)
         watch = getattr(iterator, "_gpustall", None)
         if watch is None:
             watch = self._watch(iterator)
@@ -242,8 +244,6 @@ class Plan:
             watch.begin()
         watch.begun = start
         self.tell()
-        loop = loops.current()
-        loop.settle(start)
         if loop.open and loop.open[-1][0] is watch:
             loop.stop(start, True)
         elif loop.open:

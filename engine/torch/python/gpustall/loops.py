@@ -3,6 +3,7 @@
 import collections
 import functools
 import threading
+from typing import Any
 
 from gpustall import frames, parts, process, ring
 from gpustall.usage import SOME, Usage
@@ -16,7 +17,8 @@ class Loop:
     def __init__(self, state):
         self.state, self.thread, self.device = state, threading.current_thread(), None
         state.loop(self)
-        self.record = state.ring(ring.LOOP).record
+        mine = state.ring(ring.LOOP)
+        self.record, self.bundle, self.totals = mine.record, mine.bundle, mine.totals
         self.rings = state.local.rings  # of this thread
         self.open = []  # the innermost last: [watch, step, start of what is not recorded yet, batch, when its batch came]
         self.loading = False  # an iterator of a DataLoader loads a batch
@@ -34,6 +36,7 @@ class Loop:
         self.turn = 0  # how often a batch was asked for
         self.wary = 0  # the turn until which the usage is read each time
         self.slow = True  # the last step took LONG_BATCH or more
+        self.passed_by: Any = None  # the watch over the only open step, while its steps are brief and not recorded one by one
 
     def spent(self, usage):
         """ns on a core, and ns ready without one, since the innermost step began or went on; -1 where not known."""
@@ -55,8 +58,23 @@ class Loop:
             if self.device is not None and step >= 0:
                 self.device.ends(step, event)
 
+    def catch_up(self):
+        """Records the brief steps that were passed by. From here on, steps are recorded one by one."""
+        watch, self.passed_by = self.passed_by, None
+        steps, watch.passed, watch.brief = watch.passed, [], 0
+        since, first = watch.since, watch.batch - len(steps) + 1
+        at = 0
+        while at < len(steps):
+            some = steps[at : at + ring.MANY]
+            while some[-1][0] - some[0][0] != len(some) - 1:  # another thread had steps between them
+                some.pop()
+            self.bundle(since, some, watch.iteration, watch.round, first + at, watch.each)
+            since, at = some[-1][2], at + len(some)
+
     def settle(self, t):
         """Ends the steps of loops that were left with break, at the time they were left."""
+        if self.passed_by is not None:
+            self.catch_up()
         while self.open and self.open[-1][0].gone():
             left, event = self.open[-1][0].left
             self.stop(max(self.open[-1][2], min(left or t, t)), True, event)

@@ -13,22 +13,28 @@ MAGIC = b"gpustall"
 LAYOUT = 1
 HEADER = 4096
 SLOTS, FEW = 1 << 13, 1 << 9  # of a ring; and of one where there is little room
-SLOT = struct.Struct("@qqqqIIiiiIBBHI")  # start end core waiting iteration round batch step sample arg kind - flags offset
+SLOT = struct.Struct("@qqqqIIiiiIBBHI")  # start end core waiting iteration round batch step sample arg kind many flags offset
+BUNDLE = struct.Struct("@qIIqIIIIiiIIBBHI")  # a BRIEF: in the places of end, waiting, sample, arg and offset are times and samples
 HEAD = struct.Struct("@8sIIIIiI")  # magic layout slots pid parent worker iteration
-COUNT, CLOSED, ROLE, THREAD = 64, 72, 80, 88  # offsets in the header
+COUNT, CLOSED, ROLE, THREAD, TOTALS = 64, 72, 80, 88, 96  # offsets in the header
 
 # The role of a writer.
 LOOP, WORKER, INLINE, PIN, SENDER = range(5)
 
 # The kind of a record. engine/torch/bridge/record.go has the same numbers.
-NEXT, BODY, END, ITER, PAUSE, APPLY, DEVICE, BACKWARD, OPTIMIZER, LAST = range(1, 11)
+NEXT, BODY, END, ITER, PAUSE, APPLY, DEVICE, BACKWARD, OPTIMIZER, LAST, BRIEF = range(1, 12)
 START, WAIT, READ, DECODE, TRANSFORM, FETCH, COLLATE, PINNED, BATCH, SENT = range(16, 26)
 
 # A BATCH without records of its own for FETCH and COLLATE has an offset: the ns from its start to the beginning of
 # collation, which lasts to its end.
 
 # A NEXT has, in the place of core, the samples of all steps so far; so has a LAST, the last record of a process. So steps
-# and samples are exact where records were overwritten: a step's number and that sum say how much is missing.
+# and samples are exact where records were overwritten: a step's number and that sum say how much is missing. The header
+# of a loop's ring has both too, in TOTALS, and when the last step began: a process that is killed writes no LAST.
+
+# A BRIEF is several brief steps in one record: the end of the step before each and its NEXT. It has the number of those
+# steps in many, the first one's batch and step, and the samples of each in place of the end. In turn, it has how long they
+# took, in ns.
 
 # A BACKWARD or OPTIMIZER has in arg how many steps it stands for, since the parts of short steps are timed in some of
 # them. Of batches that the loop itself loads in no time, only some have records.
@@ -41,6 +47,8 @@ CHANGING = 8  # of a NEXT: a change still shows, because some batches were begun
 PROFILED = 16  # of a NEXT: its step runs under PyTorch's profiler, for a capture
 GOES_ON = 32  # of a DEVICE: its step goes on
 WHOLE = 64  # of a FETCH: the phases of its batch were not timed
+
+MANY = 3  # steps of a BRIEF
 
 ROOM = 64 << 20  # a folder with fewer bytes gets small rings
 
@@ -73,7 +81,8 @@ class Ring:
         struct.pack_into("@I", self.memory, ROLE, role)
         struct.pack_into("@Q", self.memory, THREAD, frames.thread())
         os.rename(part, os.path.join(folder, name))  # the reader sees it only when it is complete
-        self.record = _recorder(self.memory, slots)
+        self.totals = self.memory[TOTALS : TOTALS + 24].cast("Q")  # steps, samples, and when the last step began
+        self.record, self.bundle = _recorder(self.memory, slots)
 
     def close(self):
         """Tells the reader that no record follows."""
@@ -81,7 +90,7 @@ class Ring:
 
 
 def _recorder(memory, slots):
-    pack, mask, size = SLOT.pack_into, slots - 1, SLOT.size
+    pack, pack_bundle, mask, size = SLOT.pack_into, BUNDLE.pack_into, slots - 1, SLOT.size
     count = memory[COUNT : COUNT + 8].cast("Q")
     n = 0
 
@@ -91,4 +100,20 @@ def _recorder(memory, slots):
         n += 1
         count[0] = n
 
-    return record
+    def bundle(since, steps, iteration, round, batch, each):
+        """Records up to MANY brief steps, which follow one that got its batch at since: their numbers, when each asked for
+        its batch and got it, and the samples of all steps so far."""
+        nonlocal n
+        took, at = [], since
+        for _, asked, got, _ in steps:
+            took += asked - at, got - asked
+            at = got
+        took += (0, 0) * (MANY - len(steps))
+        step, samples, slot = steps[0][0], steps[-1][3], HEADER + size * (n & mask)
+        pack_bundle(
+            memory, slot, since, took[5], each, samples, took[0], took[1], iteration, round, batch, step, took[2], took[3], BRIEF, len(steps), TRAIN, took[4]
+        )
+        n += 1
+        count[0] = n
+
+    return record, bundle

@@ -10,6 +10,8 @@ from typing import Any
 from gpustall import control, loops, parts, process, ring
 from gpustall.usage import BRIEF, CHOSEN, FEW, LATE, LONG_BATCH, RARE, SELDOM, SOME, SPREAD
 
+_MOST = 2 * FEW - 3  # the most brief steps that are passed by at once, plus one: with two that are not, FEW at the mean
+
 now = process.now
 
 
@@ -34,6 +36,10 @@ class Watch:
         self.dropped = False  # a generator of gpustall.watch was let go
         self.numbered = False  # batches are numbered through all epochs
         self.inline: Any = None  # the task of a loop that loads by itself
+        self.brief = 0  # how many brief steps are to be passed by now: they are counted and timed, and recorded together
+        self.passed = []  # those: number, when the loop asked for the batch and got it, the samples of all steps so far
+        self.since = self.each = 0  # when the step before them got its batch; the samples of each
+        self.passes = self.close = False  # steps are passed by; and the parts of the last one were timed, for those
 
     def gone(self):
         return self.dropped or self.iterator is not None and self.iterator() is None
@@ -64,8 +70,13 @@ class Watch:
         is written out here, and only rarer things are calls.
         """
         loop = getattr(parts.here, "loop", None)
-        if loop is not None and loop.loading:  # an outer loader loads a batch, and this is part of it
-            return original(*args)
+        if loop is not None:
+            if loop.loading:  # an outer loader loads a batch, and this is part of it
+                return original(*args)
+            if self.brief and loop.passed_by is self:
+                state = loop.state
+                if state.control.page[control.CAPTURES] == state.captures:
+                    return self._pass(loop, original, args)
         try:
             if loop is None:
                 loop = loops.current()
@@ -74,6 +85,8 @@ class Watch:
             look = loop.slow or turn < loop.wary or turn % loop.some == 1
             before = loop.usage.read() if look or loop.used is not None else None
             began = 0
+            if loop.passed_by is not None:
+                loop.catch_up()
             if loop.over:
                 parts.settle(loop)
             if len(opened) == 1 and opened[0][0] is self:  # the open step is this loader's: it ends
@@ -82,7 +95,7 @@ class Watch:
                 core = waiting = -1
                 if loop.used is not None:
                     core, waiting = loop.spent(before)
-                    if waiting > (start - since) >> 4:
+                    if waiting > (start - since) >> 4 and loop.stands == 1:
                         loop.wary = turn + SELDOM
                 flags = ring.FINAL | (ring.TRAIN if step >= 0 else 0)
                 loop.record(ring.BODY, since, start, self.iteration, self.round, batch, step, -1, 0, flags, core, waiting)
@@ -96,7 +109,7 @@ class Watch:
             if page[control.PAUSED] or page[control.CAPTURES] != state.captures or state.capture is not None:
                 start = self._attend(loop, start)
             if self.inline is not None:
-                self.inline.index, self.inline.round = self.delivered, self.round
+                self._tell_task(self.inline)
         except Exception as error:
             self._forget(error)
             return original(*args)
@@ -113,59 +126,141 @@ class Watch:
             raise
         loop.loading = False
         try:
-            plan, end = self.plan, now()
-            loop.slow = end - began > LONG_BATCH
-            if end - began >= BRIEF:
-                loop.stands, loop.some = 1, SOME
-            else:
-                loop.stands, loop.some = 0 if turn * SPREAD & CHOSEN else FEW, RARE
-            loop.used, waited = None, -1
-            if look:
-                loop.used, waited = before, 0
-                if end - start >= LATE:  # the bridge takes a shorter wait for the time of a wake-up
-                    loop.used = loop.usage.read()
-                    waited = max(0, loop.usage.split(before, loop.used)[1])
-                    if waited > (end - began) >> 4:
-                        loop.wary = turn + SELDOM
-            if not loop.known:
-                loops.introduce(state, loop, end)
-            number, samples, flags = self.came or self._look_at(data)
-            if self.first:
-                self.trains, self.learned = plan.judge(data) or self.trains, state.learned
-                flags |= ring.FIRST
-                self.first = False
-            if self.trains:
-                flags |= ring.TRAIN
-                if not plan.weighed:
-                    plan.weigh(data)
-            if state.capture is not None:
-                flags |= ring.PROFILED
-            self.batch, self.came = number, None
-            self.delivered += 1
-            joined = self.joins is not None and self._joined(loop, end)
-            if joined:
-                step = loop.open[-1][1]
-            elif self.trains:
-                if state.shown is not self:
-                    self._show(state, start)
-                step = state.number()
-                state.steps, state.began = step + 1, end
-            else:
-                step, self.samples = -1, samples
-            if step >= 0:
-                state.samples += samples
-            loop.record(ring.NEXT, start, end, self.iteration, self.round, number, step, -1, samples, flags, state.samples, waited)
-            if not joined:
-                if loop.device is not None:
-                    if step >= 0:
-                        loop.device.begins(step)
-                    else:
-                        loop.device.resolve()  # the last steps of the epoch before
-                loop.open.append([self, step, end, number, end])
-                loop.learned = False
+            self._came(loop, data, start, now(), began, look, before)
         except Exception as error:
             self._forget(error)
         return data
+
+    def _came(self, loop, data, start, end, began, look, before):
+        """Opens the step of a batch, for which the loop asked at start and which it got at end. The step before began at
+        began. look: before is the thread's usage at start, and that of the step is wanted too."""
+        plan, state, turn, took = self.plan, loop.state, loop.turn, end - began
+        loop.slow = took > LONG_BATCH
+        if took >= BRIEF:
+            loop.stands, loop.some = 1, SOME
+        else:
+            loop.stands, loop.some = 0 if turn * SPREAD & CHOSEN else FEW, RARE
+        loop.used, waited = None, -1
+        if look:
+            loop.used, waited = before, 0
+            if end - start >= LATE:  # the bridge takes a shorter wait for the time of a wake-up
+                loop.used = loop.usage.read()
+                waited = max(0, loop.usage.split(before, loop.used)[1])
+                if waited > took >> 4 and took >= BRIEF:
+                    loop.wary = turn + SELDOM
+        if not loop.known:
+            loops.introduce(state, loop, end)
+        number, samples, flags = self.came or self._look_at(data)
+        plain = not flags and not self.first
+        if self.first:
+            self.trains, self.learned = plan.judge(data) or self.trains, state.learned
+            flags |= ring.FIRST
+            self.first = False
+        if self.trains:
+            flags |= ring.TRAIN
+            if not plan.weighed:
+                plan.weigh(data)
+        if state.capture is not None:
+            flags |= ring.PROFILED
+        self.batch, self.came = number, None
+        self.delivered += 1
+        joined = self.joins is not None and self._joined(loop, end)
+        if joined:
+            step = loop.open[-1][1]
+        elif self.trains:
+            if state.shown is not self:
+                self._show(state, start)
+            step = state.number()
+            state.steps, state.began = step + 1, end
+        else:
+            step, self.samples = -1, samples
+        if step >= 0:
+            state.samples += samples
+            totals = loop.totals
+            totals[0], totals[1], totals[2] = state.steps, state.samples, end
+        loop.record(ring.NEXT, start, end, self.iteration, self.round, number, step, -1, samples, flags, state.samples, waited)
+        if joined:
+            return
+        if loop.device is not None:
+            if step >= 0:
+                loop.device.begins(step)
+            else:
+                loop.device.resolve()  # the last steps of the epoch before
+        loop.open.append([self, step, end, number, end])
+        loop.learned = False
+        if took < BRIEF and plain and step >= 0 and loop.device is None and loop.known and self.iterator is not None:
+            self._brief(loop, look, samples)
+        else:
+            self.passes = self.close = False
+
+    def _brief(self, loop, look, samples):
+        """Has the parts of the step that was just opened timed, or has none timed and passes by the steps that follow."""
+        self.passes = len(loop.open) == 1 and not self.plan.beside
+        if not self.passes:
+            return
+        loop.some = RARE * 2 // FEW  # two in FEW are not passed by
+        if look or not self.close:
+            self.close, loop.stands = True, FEW
+            return
+        self.close, loop.stands = False, 0
+        self.brief = (loop.turn * SPREAD >> 12) % _MOST  # at no fixed distance
+        loop.passed_by, self.since, self.each = self, loop.open[0][4], samples
+
+    def _pass(self, loop, original, args):
+        """Calls the iterator for the batch of a step that is passed by."""
+        start = now()
+        if self.inline is not None:
+            self._tell_task(self.inline)
+        try:
+            loop.loading = True
+            data = original(*args)
+        except BaseException as error:
+            loop.loading = False
+            self._guard(self._close, loop, start)
+            self._guard(*(self._end, loop, start) if isinstance(error, StopIteration) else (self._drop, loop))
+            raise
+        loop.loading = False
+        try:
+            state, end = loop.state, now()
+            entry = loop.open[-1]
+            number, samples, flags = self.came or self._look_at(data)
+            if end - entry[4] < BRIEF and not flags and number == entry[3] + 1 and samples == self.each and loop.passed_by is self:
+                step = state.number()
+                state.steps, state.began = step + 1, end
+                state.samples = total = state.samples + samples
+                totals = loop.totals
+                totals[0], totals[1], totals[2] = step + 1, total, end
+                entry[1], entry[2], entry[3], entry[4] = step, end, number, end
+                self.passed.append((step, start, end, total))
+                self.batch, self.came = number, None
+                self.delivered += 1
+                self.brief -= 1
+                loop.learned = False
+            else:
+                left = self.brief - 1 if self.passed and not flags else 0  # one long step is no reason to stop
+                self._close(loop, start)
+                self._came(loop, data, start, end, entry[4], False, None)
+                if left and loop.stands == 1 and self.batch == entry[3] + 1 and len(loop.open) == 1:
+                    self.passes, self.brief, loop.stands = True, left, 0
+                    loop.passed_by, self.since = self, end
+        except Exception as error:
+            self._forget(error)
+        return data
+
+    def _close(self, loop, t):
+        """Ends the open step at t, the last of those that were passed by."""
+        if loop.passed_by is not None:
+            loop.catch_up()
+        _, step, since, batch, _ = loop.open.pop()
+        loop.record(ring.BODY, since, t, self.iteration, self.round, batch, step, -1, 0, ring.FINAL | ring.TRAIN)
+
+    def _tell_task(self, task):
+        """Tells the fetcher that the loop calls which batch it loads."""
+        task.index, task.round, task.brief = self.delivered, self.round, self.passing()
+
+    def passing(self):
+        """Whether the batch that the loop asks for is one of those that are passed by; None where it passes by none."""
+        return self.brief > 0 or self.close if self.passes else None
 
     def _attend(self, loop, start):
         """Does what the screen asks for before the next batch, and returns when that was done."""
@@ -198,6 +293,7 @@ class Watch:
 
     def _forget(self, error):
         process.complain("a DataLoader is watched no more", error)
+        self.brief = 0
         iterator = self.iterator and self.iterator()
         if iterator is not None:
             iterator.__dict__.pop("_gpustall", None)

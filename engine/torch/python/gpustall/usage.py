@@ -11,7 +11,7 @@ LONG = 2_000_000
 LONG_BATCH = 40_000_000
 SELDOM, SOME = 16, 8
 # What a step may cost is bounded. Of steps that take less than BRIEF ns, one in FEW has its parts timed, and one in RARE
-# its usage read. Of batches that the loop itself loads in less than INSTANT ns, one in FEW is timed. SPREAD and CHOSEN
+# its usage read; the rest are only counted and timed. Of batches that the loop itself loads in less than INSTANT ns, one in FEW is timed. SPREAD and CHOSEN
 # choose that one at no fixed distance, because a script may do something in each eighth step.
 BRIEF, INSTANT, FEW, RARE = 2_000_000, 200_000, 16, 64
 SPREAD, CHOSEN = 2654435761, 0xF0000000  # turn * SPREAD & CHOSEN is 0 in one turn of FEW

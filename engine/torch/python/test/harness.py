@@ -71,9 +71,25 @@ def spans(kind=None, folder=FOLDER, pid=""):
             data = f.read()
         (count,) = struct.unpack_from("@Q", data, ring.COUNT)
         for i in range(max(0, count - ring.SLOTS), count):
-            s = ring.SLOT.unpack_from(data, ring.HEADER + ring.SLOT.size * (i % ring.SLOTS))
-            if kind is None or s[10] == kind:
-                out.append(dict(zip(("start", "end", "core", "waiting", "iteration", "round", "batch", "step", "sample", "arg", "kind", "_", "flags"), s)))
+            for s in _apart(data, ring.HEADER + ring.SLOT.size * (i % ring.SLOTS)):
+                if kind is None or s[10] == kind:
+                    out.append(dict(zip(("start", "end", "core", "waiting", "iteration", "round", "batch", "step", "sample", "arg", "kind", "_", "flags"), s)))
+    return out
+
+
+def _apart(data, at):
+    """A record; those that a BRIEF stands for."""
+    from gpustall import ring
+
+    s = ring.SLOT.unpack_from(data, at)
+    if s[10] != ring.BRIEF:
+        return [s]
+    t, third, each, samples, body, wait, iteration, passage, batch, step, body2, wait2, _, many, flags, body3 = ring.BUNDLE.unpack_from(data, at)
+    out = []
+    for i, (spent, waited) in enumerate(((body, wait), (body2, wait2), (body3, third))[:many]):
+        out.append((t, t + spent, -1, -1, iteration, passage, batch + i - 1, step + i - 1, -1, 0, ring.BODY, 0, flags | ring.FINAL))
+        asked, t = t + spent, t + spent + waited
+        out.append((asked, t, samples - each * (many - 1 - i), -1, iteration, passage, batch + i, step + i, -1, each, ring.NEXT, 0, flags))
     return out
 
 
