@@ -263,6 +263,9 @@ func (l *lines) await(b *batch, from, to int64) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if len(l.pending[b.pid]) == 0 { // nobody looks, for instance
+		return
+	}
 	collating := b.done
 	if b.collating > b.begun && b.collating < b.done {
 		collating = b.collating
