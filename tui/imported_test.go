@@ -22,12 +22,15 @@ func TestImported(t *testing.T) {
 		Now: 600e6, Recent: steps, Segments: []trace.Segment{{Reason: "as recorded"}}, Outcome: trace.Outcome{Status: "finished", Ended: 600e6},
 		Meta: trace.Meta{Imported: "a.pt.trace.json", DeviceKind: "cuda", Model: "a PyTorch training", Profile: &trace.Profile{Loader: trace.InlineLoader}},
 	})
+	host := &trace.Profile{Count: 6, Total: trace.ProfiledStep{Length: 600e6}, GPUs: []trace.ProfiledGPU{{
+		Idle: trace.IdleTime{Host: 240e6}, Host: []trace.HostTime{{Part: trace.HostRange, Name: "load\x1b[2J", Time: 180e6}, {Part: trace.HostCall, Name: "cudaFree", Time: 24e6}},
+	}}}
 	for _, size := range [][2]int{{120, 36}, {80, 24}} {
-		s := &screen{New(Options{Source: run, Replay: true}), t, nil}
+		s := &screen{New(Options{Source: run, Replay: true, Profile: host}), t, nil}
 		s.send(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
 		s.tick()
 		told := s.plain()
-		for _, key := range []string{"1", "2", "3", "4", "5", "6", "7"} {
+		for _, key := range []string{"1", "2", "3", "4", "5", "6", "7", "0"} {
 			s.press(key, "f")
 			told += s.plain()
 			s.press("f")
@@ -38,7 +41,7 @@ func TestImported(t *testing.T) {
 			}
 			return r
 		}, told)), " ")
-		for _, want := range []string{"RECORDED", "no knobs: the trace names none", "INPUT-BOUND", advice.NoOperators, advice.NoBatches} {
+		for _, want := range []string{"RECORDED", "no knobs: the trace names none", "INPUT-BOUND", advice.NoOperators, advice.NoBatches, "while the GPU was idle, 40.0%", "range load?[2J 75.0%", "runtime call cudaFree 10.0%"} {
 			if !strings.Contains(words, want) {
 				t.Errorf("%v: no %q in:\n%s", size, want, told)
 			}

@@ -55,6 +55,7 @@ type Options struct {
 	Output      func() []string                                        // returns the last lines that a script printed; nil where there is no script
 	Ranks       bool                                                   // the training is distributed: show a panel of its ranks
 	Lines       bool                                                   // it is a script's: show a panel of its lines of code
+	Profile     *trace.Profile                                         // what a trace told that was imported: show a panel of the host, if it has any; else nil
 	Looks       panel.Looks                                            // how often these are looked for; nil in a replay
 	FPS         int                                                    // frames a second, 1 to 30; 0 is 10
 	ASCII       bool                                                   // no glyph beyond ASCII
@@ -129,6 +130,9 @@ func (m *Model) makePanels() []panel.Panel {
 	}
 	if m.o.Lines {
 		all = append(all, panel.NewLines(m, m.o.Looks))
+	}
+	if p := m.o.Profile; p != nil && len(p.GPUs) > 0 && len(p.Busiest().Host) > 0 {
+		all = append(all, panel.NewHost(p))
 	}
 	return all
 }

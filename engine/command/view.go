@@ -50,7 +50,7 @@ memory that both processes share, which NFS does not offer.`,
 			meta := s.Meta()
 			shown := tui.Options{
 				Source: f, FPS: o.fps, ASCII: o.ascii, NoColor: o.noColor, Theme: o.theme, Replay: !live,
-				Lines: meta.Watched(), Ranks: len(s.Snapshot(0, 0).Ranks(0, s.Now())) > 1,
+				Lines: meta.Watched(), Profile: meta.Profile, Ranks: len(s.Snapshot(0, 0).Ranks(0, s.Now())) > 1,
 				Export: func() (string, error) { return exportReport(f, baseName(path), path) },
 			}
 			if !live { // the next reading of a live one would undo the choice
