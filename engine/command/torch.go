@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -105,6 +106,7 @@ error.`,
 // error.
 func runTorch(parent context.Context, o *options, args []string, plain bool, looks string) error {
 	if o.session != "" {
+		o.session = sessionOfRank(o.session)
 		if err := o.checkSession(); err != nil {
 			return err // what was typed is refused before anything runs
 		}
@@ -374,10 +376,32 @@ func (t *torchRun) meta(first *bridge.Start) trace.Meta {
 	return m
 }
 
+// startedFor is the rank that this gpustall was started for, by a launcher that starts one for each. It is
+// empty otherwise. In the batch script of a Slurm job, which may have tasks too, there is no step.
+func startedFor() string {
+	for _, v := range []struct{ rank, of, within string }{{"RANK", "WORLD_SIZE", "RANK"}, {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_ID"}} {
+		if n, err := strconv.Atoi(os.Getenv(v.of)); err == nil && n > 1 && os.Getenv(v.within) != "" {
+			return os.Getenv(v.rank)
+		}
+	}
+	return ""
+}
+
+// sessionOfRank is the name given with --session, which all ranks get from their launcher alike, with the
+// rank's number before its extension.
+func sessionOfRank(path string) string {
+	rank := startedFor()
+	if rank == "" {
+		return path
+	}
+	ext := filepath.Ext(path)
+	return strings.TrimSuffix(path, ext) + "-rank" + rank + ext
+}
+
 // rankedName tells the session of a rank from those of others, which a folder that all machines share may
 // get in the same second. It is empty where one gpustall watches all ranks.
 func rankedName(h *bridge.Hello) string {
-	if h.Here == h.World && h.Rank == 0 && os.Getenv("RANK") == "" && os.Getenv("SLURM_PROCID") == "" {
+	if h.Here == h.World && h.Rank == 0 && startedFor() == "" {
 		return ""
 	}
 	node, _ := os.Hostname()

@@ -93,3 +93,27 @@ func TestScriptName(t *testing.T) {
 		}
 	}
 }
+
+// TestSessionOfRank: ranks that get the same --session from their launcher write files of their own.
+func TestSessionOfRank(t *testing.T) {
+	for name, c := range map[string]struct {
+		env  map[string]string
+		want string
+	}{
+		"no launcher":                    {nil, "a/x.gpustall"},
+		"one process a rank":             {map[string]string{"RANK": "3", "WORLD_SIZE": "4"}, "a/x-rank3.gpustall"},
+		"a job of one rank":              {map[string]string{"RANK": "0", "WORLD_SIZE": "1"}, "a/x.gpustall"},
+		"srun":                           {map[string]string{"SLURM_PROCID": "5", "SLURM_NTASKS": "8", "SLURM_STEP_ID": "0"}, "a/x-rank5.gpustall"},
+		"the batch script of Slurm":      {map[string]string{"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}, "a/x.gpustall"},
+		"srun of one launcher a machine": {map[string]string{"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_STEP_ID": "0"}, "a/x.gpustall"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, v := range []string{"RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_ID"} {
+				t.Setenv(v, c.env[v])
+			}
+			if got := sessionOfRank("a/x.gpustall"); got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
+	}
+}
