@@ -2,6 +2,8 @@
 # .cache/packaging. Nothing here publishes anything.
 
 # make wheel       dist/gpustall-VERSION-py3-none-manylinux_2_28_x86_64.whl
+# make wheel-arm64 the same for aarch64, without cgo
+# make darwin      .cache/build/dist/darwin_arm64/gpustall, without cgo; it was never run
 # make test-wheel  installs it in a fresh environment and runs a training under it
 # make dist        archives, deb, rpm, the wheel, a formula, an SBOM and checksums (minutes); needs no root
 
@@ -55,6 +57,21 @@ $(DIST_BUILD)/linux_arm64/gpustall:
 	  $(GO) build -ldflags '-s -w -X main.version=$(RELEASE)' -o $@ .
 .PHONY: $(DIST_BUILD)/linux_arm64/gpustall
 
+# A binary without cgo needs no glibc; the tag is that of the other wheel.
+ARM64_WHEEL = dist/gpustall-$(PY_RELEASE)-py3-none-$(subst x86_64,aarch64,$(PLATFORM)).whl
+.PHONY: wheel-arm64
+wheel-arm64: $(DIST_BUILD)/linux_arm64/gpustall $(TOOLS)/installed
+	rm -f $(ARM64_WHEEL)
+	cd $(PACKAGING)/wheel && GPUSTALL_VERSION=$(PY_RELEASE) GPUSTALL_PLATFORM=$(subst x86_64,aarch64,$(PLATFORM)) GPUSTALL_BINARY=$< \
+	  $(TOOLS)/bin/hatchling build -t wheel -d $(CURDIR)/dist
+
+.PHONY: darwin
+darwin: $(DIST_BUILD)/darwin_arm64/gpustall
+$(DIST_BUILD)/darwin_arm64/gpustall:
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 \
+	  $(GO) build -ldflags '-s -w -X main.version=$(RELEASE)' -o $@ .
+.PHONY: $(DIST_BUILD)/darwin_arm64/gpustall
+
 # nfpm and cyclonedx-gomod, from a module of their own.
 $(TOOLS)-go/nfpm: $(PACKAGING)/tools/go.mod $(PACKAGING)/tools/go.sum
 	mkdir -p $(@D)
@@ -65,5 +82,6 @@ $(TOOLS)-go/nfpm: $(PACKAGING)/tools/go.mod $(PACKAGING)/tools/go.sum
 URL ?= https://example.invalid/gpustall/$(RELEASE)
 
 .PHONY: dist test-dist
-dist: wheel $(DIST_BUILD)/linux_arm64/gpustall $(TOOLS)-go/nfpm
+dist: wheel $(TOOLS)-go/nfpm
+	@$(MAKE) --no-print-directory wheel-arm64
 	PATH=$(TOOLS)-go:$(TOOLS)/bin:$$PATH VERSION=$(RELEASE) URL=$(URL) $(PACKAGING)/dist.sh $(DIST_BUILD) dist

@@ -4,6 +4,8 @@ package machine
 
 import (
 	"fmt"
+	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,7 +26,7 @@ type Device struct {
 	Device device.Device
 	Preset *emu.Preset // nil unless the device is emulated
 	Index  int         // the number of the GPU; -1 if it is none
-	Why    string      // why --device auto chose it; empty otherwise
+	Why    string      // why --device auto chose it, and what this binary lacks; mostly empty
 }
 
 // Explain adds to the error of a device why auto chose it.
@@ -45,10 +47,14 @@ func Open(name string, again bool, clock trace.Clock) (*Device, error) {
 			return &Device{Device: dev, Why: "device auto: took the first NVIDIA GPU"}, nil
 		}
 		c, cerr := cpu.Open(0)
-		return &Device{Device: c, Index: -1, Why: "device auto: took the cpu: " + errs.Explain(err).Reason}, errs.Wrap(cerr, "open device", "cpu", hintDevice)
+		why := "device auto: took the cpu: " + errs.Explain(err).Reason
+		if slow := withoutCgo(); slow != "" {
+			why += "; " + slow
+		}
+		return &Device{Device: c, Index: -1, Why: why}, errs.Wrap(cerr, "open device", "cpu", hintDevice)
 	case name == "cpu":
 		c, err := cpu.Open(0)
-		return &Device{Device: c, Index: -1}, errs.Wrap(err, "open device", name, hintDevice)
+		return &Device{Device: c, Index: -1, Why: withoutCgo()}, errs.Wrap(err, "open device", name, hintDevice)
 	case name == "cuda" || strings.HasPrefix(name, "cuda:"):
 		n := 0
 		if i := strings.TrimPrefix(name, "cuda"); i != "" {
@@ -71,6 +77,15 @@ func Open(name string, again bool, clock trace.Clock) (*Device, error) {
 	}
 	return nil, errs.New("open device", name, "there is none of that name",
 		"choose auto, cpu, cuda[:N] or emu:NAME with NAME one of "+strings.Join(emu.Names(), ", ")).Because(device.ErrNoDevice)
+}
+
+// withoutCgo says what a binary that was built without cgo lacks; nothing for any other.
+func withoutCgo() string {
+	info, ok := debug.ReadBuildInfo()
+	if ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "CGO_ENABLED", Value: "0"}) {
+		return "this binary was built without cgo: its cpu device computes in Go, many times slower, and it has no CUDA device"
+	}
+	return ""
 }
 
 // Emulated returns a modelled device that uses the clock of the run.
