@@ -23,6 +23,7 @@ func (r *recording) profiled(all span, steps ranges) []trace.ProfiledGPU {
 		return cmp.Or(cmp.Compare(a.device, b.device), cmp.Compare(a.start, b.start))
 	})
 	var out, unused []trace.ProfiledGPU
+	var ran [][]deviceEvent // on those in out
 	for rest := r.device; len(rest) > 0; {
 		id := rest[0].device
 		n, _ := slices.BinarySearchFunc(rest, id+1, func(d deviceEvent, id int32) int { return cmp.Compare(d.device, id) })
@@ -36,16 +37,21 @@ func (r *recording) profiled(all span, steps ranges) []trace.ProfiledGPU {
 		g.Efficiency = efficiency(kernels, all)
 		g.Occupancy = occupancy(kernels, all)
 		g.Idle = idle(rest[:n], steps, launched)
-		g.Host = r.host(rest[:n], steps)
+		events := rest[:n]
 		if rest = rest[n:]; g.Idle.All() == steps.length() {
 			unused = append(unused, g)
-		} else if out = append(out, g); len(out) == 64 {
+			continue
+		}
+		if out, ran = append(out, g), append(ran, events); len(out) == 64 {
 			break
 		}
 	}
 	if len(out) == 0 {
 		return unused[:min(len(unused), 64)]
 	}
+	p := trace.Profile{GPUs: out}
+	busiest := p.Busiest()
+	busiest.Host = r.host(ran[slices.IndexFunc(out, func(g trace.ProfiledGPU) bool { return g.ID == busiest.ID })], steps, launched)
 	return out
 }
 

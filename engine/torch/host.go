@@ -64,11 +64,10 @@ const maxThreads = 64
 // host returns what the host was doing while nothing ran on a GPU, whose events these are: the innermost
 // call of the runtime, operator, range and Python function. Of each gap it looks at the thread that
 // launched what ended it. While that thread does nothing on record, it looks at the loop's.
-func (r *recording) host(events []deviceEvent, steps ranges) []trace.HostTime {
+func (r *recording) host(events []deviceEvent, steps ranges, launched func(int64) *call) []trace.HostTime {
 	if r.tooMany || len(r.operators)+len(r.calls) == 0 {
 		return nil
 	}
-	launched := r.launching()
 	loop, of := r.loop, map[int64]ranges{}
 	if len(r.loops) == 0 && len(r.calls) > 0 {
 		loop = r.calls[0].thread

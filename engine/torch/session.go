@@ -35,7 +35,8 @@ func (r *recording) session(name string) (*trace.Snapshot, []window) {
 			profile.Steps = append(profile.Steps, s)
 		}
 		if i > 0 { // the session's steps do not overlap
-			w.start = max(w.start, min(steps[i-1].end, w.end))
+			w.start = max(w.start, steps[i-1].end)
+			w.end = max(w.end, w.start)
 		}
 		b.step(i, w)
 		b.steps[len(b.steps)-1].Flags |= r.flags

@@ -121,6 +121,7 @@ func TestSteps(t *testing.T) {
 		{"device alone", []string{x("kernel", "k", "5", "10", ""), x("kernel", "k", "25", "10", "")}, []int64{30}, []int32{0}, 0, 20},
 		{"overlapping", []string{step(1, 0, 100), op(0, 50), step(2, 80, 100), op(150, 10)}, []int64{100, 180}, []int32{1, 2}, 0, 50},
 		{"in another order", []string{step(2, 100, 100), op(150, 10), step(1, 0, 100), op(0, 50)}, []int64{100, 200}, []int32{1, 2}, 0, 50},
+		{"one within another", []string{step(1, 0, 100), op(0, 50), step(2, 20, 10)}, []int64{100, 100}, []int32{1, 2}, 0, 50},
 		{"numbered twice", []string{step(1, 0, 100), op(0, 50), step(1, 100, 100), op(150, 10)}, []int64{100, 200}, []int32{0, 1}, 0, 50},
 		{"a tail without operators", []string{step(1, 0, 100), op(0, 50), step(2, 100, 100), op(100, 50), step(3, 200, 100)}, []int64{100, 200}, []int32{1, 2}, 1, 50},
 		{"a whole tail", []string{step(1, 0, 100), many(10, 0, 9), step(2, 100, 100), many(8, 110, 9)}, []int64{100, 200}, []int32{1, 2}, 0, 50},

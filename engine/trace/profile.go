@@ -119,7 +119,7 @@ type ProfiledGPU struct {
 	Exposed int64 // ... the part of it in which no kernel computed; a copy hides nothing
 
 	Idle IdleTime
-	Host []HostTime // what the host was doing in the idle time; the parts in their order, of each the longest first
+	Host []HostTime // of the busiest one: what the host was doing in the idle time; the parts in their order, of each the longest first
 }
 
 // HostPart is one way to say what a thread of the host was doing. Each divides the same time.
