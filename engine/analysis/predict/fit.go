@@ -87,6 +87,7 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) (*M
 		return nil, false
 	}
 	if m.processes = s.Meta.Watched(); m.processes {
+		m.plant.inTurns = true
 		m.handing = handoverOf(s.Meta.Host, b, &l, m.now.workers)
 		m.plant.gap = m.handing.taking
 		if m.plant.serial = shared; shared {

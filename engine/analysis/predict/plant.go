@@ -26,6 +26,7 @@ type plant struct {
 	workers    int // 0: the step loop loads
 	prefetch   int // batches a worker may be ahead
 	inOrder    bool
+	inTurns    bool // in order, each batch is of the worker whose turn it is, as PyTorch gives them out; else of an idle one
 	persistent bool
 	epoch      int // batches in one; 0: endless
 

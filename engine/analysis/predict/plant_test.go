@@ -134,3 +134,25 @@ func BenchmarkFlow(b *testing.B) {
 		})
 	}
 }
+
+// TestInTurns: PyTorch gives each worker its batches in turns. So slow batches that are all one worker's
+// hold up the rest, however long the queue is. Workers that take the next batch when they are idle share them.
+func TestInTurns(t *testing.T) {
+	p := plant{workers: 2, prefetch: 16, inOrder: true, persistent: true, compute: []float64{1e6}}
+	for i := range 6 {
+		p.load = append(p.load, demand{blocked: 160e6 * float64(max(0, 1-i))})
+	}
+	for _, c := range []struct {
+		turns, order bool
+		epoch        int
+		step         float64
+	}{{true, true, 0, 160e6 / 6}, {false, true, 0, 80e6 / 6}, {true, false, 0, 80e6 / 6}, {true, true, 1, 160e6}} {
+		p.inTurns, p.inOrder, p.epoch = c.turns, c.order, c.epoch
+		if c.epoch == 1 {
+			p.load = p.load[:1]
+		}
+		if got := p.flow().step; math.Abs(got/c.step-1) > 0.15 {
+			t.Errorf("%+v: a step takes %.1f ms", c, got/1e6)
+		}
+	}
+}

@@ -21,6 +21,7 @@ type simulation struct {
 	crew   []worker
 	idle   []int32 // workers without a batch, the longest first
 	next   int     // the batch to be dispatched next
+	own    []int   // by worker, where batches are given out in turns: its next batch
 	loaded []bool  // by batch
 	ready  []int32 // without in_order: batches that wait, in the order in which they were loaded
 
@@ -90,6 +91,10 @@ func newSimulation(p *plant, steps int, spread bool) *simulation {
 	for i := range s.crew {
 		s.crew[i].batch = -1
 		s.idle = append(s.idle, int32(i))
+		if p.epoch > 0 && i >= p.epoch { // no turn is ever its own
+			i = len(s.loaded)
+		}
+		s.own = append(s.own, i)
 	}
 	s.dispatch()
 	if spread && p.workers > 1 {
@@ -263,30 +268,67 @@ func (s *simulation) epochOf(b int) int {
 
 // dispatch gives batches to idle workers, as far as the prefetch limit allows.
 func (s *simulation) dispatch() {
-	for len(s.idle) > 0 && s.next < len(s.loaded) && s.allowed() {
+	if s.inTurns && s.inOrder && s.workers > 1 {
+		s.dispatchInTurns()
+		return
+	}
+	for len(s.idle) > 0 && s.next < len(s.loaded) && s.allowed(s.next) {
 		who := s.idle[0]
 		s.idle = s.idle[:copy(s.idle, s.idle[1:])]
-		w := &s.crew[who]
-		d := s.load[s.next%len(s.load)]
-		*w = worker{batch: int32(s.next), demand: d, begun: w.begun}
 		s.next++
-		if d.core+d.blocked <= 0 {
-			w.demand.core = 1
-		}
-		if ns := s.delay(who); ns > 0 {
-			s.after(ns, begun, who)
-			continue
-		}
-		s.begin(who)
+		s.give(s.next-1, who)
 	}
 }
 
-func (s *simulation) allowed() bool {
-	ahead := s.next - s.delivered
+// dispatchInTurns gives each idle worker the next batch of its own. A batch whose worker is busy waits
+// for it, though others are idle.
+func (s *simulation) dispatchInTurns() {
+	for i := 0; i < len(s.idle); {
+		who := s.idle[i]
+		b := s.own[who]
+		if b >= len(s.loaded) || !s.allowed(b) {
+			i++
+			continue
+		}
+		s.idle = slices.Delete(s.idle, i, i+1)
+		for s.own[who]++; s.turnOf(s.own[who]) != int(who); {
+			s.own[who]++
+		}
+		s.next = max(s.next, b+1)
+		s.give(b, who)
+	}
+}
+
+// turnOf is the worker whose turn a batch is. Each epoch begins with the first worker.
+func (s *simulation) turnOf(b int) int {
+	if s.epoch > 0 {
+		b %= s.epoch
+	}
+	return b % s.workers
+}
+
+// give has a worker begin with a batch.
+func (s *simulation) give(b int, who int32) {
+	w := &s.crew[who]
+	d := s.load[b%len(s.load)]
+	*w = worker{batch: int32(b), demand: d, begun: w.begun}
+	if d.core+d.blocked <= 0 {
+		w.demand.core = 1
+	}
+	if ns := s.delay(who); ns > 0 {
+		s.after(ns, begun, who)
+		return
+	}
+	s.begin(who)
+}
+
+// allowed reports whether a batch may be loaded already.
+func (s *simulation) allowed(b int) bool {
+	ahead := b - s.delivered
 	if s.workers == 0 {
 		return s.loop == asks && ahead == 0
 	}
-	e := s.epochOf(s.next)
+	e := s.epochOf(b)
 	if s.persistent {
 		e--
 	}
