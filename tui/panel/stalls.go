@@ -116,8 +116,10 @@ func (s *Stalls) drawShares(v *View, r canvas.Rectangle) {
 		sort.Slice(shown, func(i, j int) bool { return shown[i] < shown[j] })
 	}
 	s.rows = append(s.rows[:0],
-		share{"compute", v.C.Glyphs.Levels[8], canvas.Compute, v.Win.Util, v.Win.Style()},
-		share{"idle: data", '=', canvas.Host, v.Win.Data, StallStyle(v.Win.Data)})
+		share{"compute", v.C.Glyphs.Levels[8], canvas.Compute, v.Win.Util, v.Win.Style()})
+	if !v.Live.Meta.Alone() { // else it is not known
+		s.rows = append(s.rows, share{"idle: data", '=', canvas.Host, v.Win.Data, StallStyle(v.Win.Data)})
+	}
 	for _, c := range shown {
 		s.rows = append(s.rows, share{c.String(), c.Info().Letter, CauseHue(c), of(c), canvas.Normal})
 	}

@@ -41,6 +41,7 @@ type Run struct {
 
 	advice   advice.Advice
 	imported bool // the session is another profiler's trace
+	alone    bool // nothing tells what the loop waits for
 	foreign  bool // the training is the user's own: no loss is on record
 }
 
@@ -76,6 +77,7 @@ func Of(s *trace.Snapshot, file string) *Run {
 		advice:       a,
 		imported:     s.Meta.Imported != "",
 		foreign:      !s.Meta.Learns(),
+		alone:        s.Meta.Alone(),
 	}
 	if len(rows) > 0 {
 		out.Judged = rows[at.Kept].Name()

@@ -49,9 +49,13 @@ func (s *Run) writeMeasured(b *strings.Builder) {
 			b.WriteString("; " + s.Profile.text)
 		}
 	default:
+		utilisation := units.Prose.Percent(float64(s.DeviceUtilization))
+		if s.alone {
+			utilisation = "at least " + utilisation
+		}
 		fmt.Fprintf(b, "\n%s, %s in %s: %s samples/s, device utilisation %s over all steps",
 			units.Counted(s.Steps, "step", "steps"), units.Counted(s.Samples, "sample", "samples"), s.took(),
-			units.Rate(float64(s.SamplesPerSecond)), units.Prose.Percent(float64(s.DeviceUtilization)))
+			units.Rate(float64(s.SamplesPerSecond)), utilisation)
 		if !s.foreign {
 			b.WriteString(", loss " + lossText(s.Loss, s.Top1))
 		}

@@ -111,7 +111,7 @@ func (l *Loader) has(knob string) bool {
 	if knob == "shuffle" {
 		return l.Shuffle != nil
 	}
-	if knob == "batch_size" && l.ByOptimizer() {
+	if l.ByOptimizer() && (knob == "batch_size" || knob == "drop_last") {
 		return false
 	}
 	return len(l.Knobs) > 0 || !slices.Contains(words, knob)

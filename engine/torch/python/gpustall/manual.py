@@ -118,7 +118,7 @@ def _begin(plan, loop):
     mine.begun = float("inf")  # each is a step
     mine.gone = lambda: True  # as soon as the loop takes its batches elsewhere
     mine.alone = True
-    loop.record = _known(loop.record, mine.iteration)
+    loop.record = _known(loop, mine.iteration)
     return mine
 
 
@@ -156,7 +156,9 @@ def optimized(optimizer, loop):
             mine = _begin(_Loose(OPTIMIZERS, shown=True), loop)
     assert mine is not None
     mine.next(_one)
-    loop.stands, known["turn"] = 1, loop.turn
+    known["turn"] = loop.turn
+    if loop.device is not None:  # each first backward pass shows when the GPU begins
+        loop.stands = 1
 
 
 OPTIMIZERS = "no DataLoader"
@@ -167,14 +169,25 @@ def _one():
     return 1
 
 
-def _known(record, iteration):
-    """Returns a record for steps of that iteration: only the parts of one are computation, the rest is not known."""
+def _known(loop, iteration):
+    """Returns a record for steps of that iteration: only the parts of one are computation, the rest is not known. A short
+    step whose parts are not timed has as much of it as the last one whose parts were."""
+    record = loop.record
+    spent = usual = 0
 
     def only(kind, start, end, of=0, *rest, **more):
+        nonlocal spent, usual
         if of == iteration and not _stepped.__dict__.get("data"):
-            if kind == ring.BODY:
-                start, rest = end, rest[:6]  # without what the thread used from its start on
+            if kind == ring.NEXT:
+                start = end
+            elif kind == ring.BODY:
+                if loop.stands:
+                    start, usual, spent = end, spent, 0
+                else:
+                    start = max(start, end - usual)
+                rest = rest[:6]  # without what the thread used from its start on
             elif kind in (ring.BACKWARD, ring.OPTIMIZER):
+                spent += end - start
                 round, batch, step = rest[:3]
                 record(ring.BODY, start, end, of, round, batch, step, -1, 0, ring.TRAIN)
         record(kind, start, end, of, *rest, **more)

@@ -286,6 +286,9 @@ class TurnsTest(unittest.TestCase):
                 plain()
 
         self.addCleanup(self.begin_again)
+        brief = unittest.mock.patch("gpustall.steps.BRIEF", 0)  # all steps have all of their parts timed
+        brief.start()
+        self.addCleanup(brief.stop)
         for step, count in (plain, 7), (accumulated, 7), (two, 7), (each_its_own, 7), (by_itself, 9), (within_a_loader, 10):
             self.begin_again()
             harness.forget()
