@@ -13,12 +13,13 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// How often ranks tell each other what they do, and how long a store may take to answer. Beyond so many
-// rows each reader but that of rank 0 asks less often, so that all together ask for no more.
+// How often ranks tell each other what they do, and how long a store may take to answer. A row takes some
+// 25 us to read, so that no more than so many are read a second, and all of them at least every so often.
 const (
 	rowEvery   = time.Second
 	storeLimit = 2 * time.Second
-	mostRows   = 64
+	mostRows   = 16
+	rowsAtMost = 10 * time.Second
 
 	placeEvery  = 4 * time.Second  // how often it is worked out where a rank spends its time
 	retryFirst  = 5 * time.Second  // after a store was lost
@@ -169,10 +170,8 @@ func (f *fleet) publish() error {
 
 // gather reads the rows of others, and records what is new.
 func (f *fleet) gather() error {
-	every := rowEvery
-	if n := len(f.known); f.Rank > 0 && n > mostRows {
-		every *= time.Duration((n + mostRows - 1) / mostRows)
-	}
+	rows := time.Duration(len(f.known)+mostRows-1) / mostRows
+	every := min(max(rowEvery, rows*time.Second), rowsAtMost)
 	if time.Since(f.read) < every-rowEvery/2 {
 		return nil
 	}
