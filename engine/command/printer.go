@@ -25,9 +25,10 @@ type printer struct {
 	log       io.Writer
 	task      *watch.Task
 
-	unread  func() // called when nobody reads out any more
-	noted   int    // notes that were printed
-	decided int    // decisions of a tune that were printed
+	unread  func()                 // called when nobody reads out any more
+	said    func(note string) bool // whether others have printed it where log goes; nil where there are none
+	noted   int                    // notes that were printed
+	decided int                    // decisions of a tune that were printed
 }
 
 func (p *printer) start() {
@@ -76,7 +77,7 @@ func (p *printer) tell(s *trace.Snapshot, cause error) {
 	told := max(0, len(s.Notes)-(s.Noted-p.noted)) // how many notes of s were printed
 	p.noted = s.Noted
 	for _, n := range s.Notes[told:] {
-		if n.Level == "info" || cause != nil && strings.Contains(cause.Error(), n.Text) {
+		if n.Level == "info" || p.said != nil && p.said(n.Text) || cause != nil && strings.Contains(cause.Error(), n.Text) {
 			continue
 		}
 		_ = cli.Say(p.log, "gpustall: %s\n", units.Line(n.Text))

@@ -491,6 +491,9 @@ func (t *torchRun) inLines() error {
 		}
 	})
 	p := printer{of: t.recording, summarise: t.recording.summarise, opts: t.options, out: out, log: log, unread: func() {}}
+	if t.log == nil { // the script writes there as well
+		p.said = t.bridge.Said
+	}
 	p.start()
 	<-t.script.Done
 	p.stop()

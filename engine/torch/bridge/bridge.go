@@ -200,6 +200,12 @@ func (b *Bridge) Heard() (told, imported bool) {
 // First receives the first loop that trains.
 func (b *Bridge) First() <-chan Start { return b.first }
 
+// Said reports whether the script's standard error has a note.
+func (b *Bridge) Said(text string) bool {
+	_, ok := b.view.said.Load(text)
+	return ok
+}
+
 // Watch begins to look for that loop.
 func (b *Bridge) Watch() { b.start(nil) }
 
@@ -422,6 +428,9 @@ func (b *Bridge) deliver(m *message) {
 	case m.Type == "frames" && p == b.main:
 		b.lines.begin(m, b.recorder)
 	case m.Type == "note":
+		if m.Said {
+			b.view.said.Store(m.Text, true)
+		}
 		b.recorder.Note(m.Level, m.Text)
 	case m.Type == "captured" && p == b.main && b.Captured != nil:
 		m.Captured.Path = filepath.Join(b.shared, filepath.Base(m.Captured.Path))

@@ -27,6 +27,7 @@ type message struct {
 	Layout *frames.Layout `json:"layout"` // of the process's frames; nil where Reason says why not
 	Level  string         `json:"level"`
 	Text   string         `json:"text"`
+	Said   bool           `json:"said"` // the script's standard error has it
 }
 
 // Hello describes a process that loads batches.

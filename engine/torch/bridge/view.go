@@ -15,7 +15,8 @@ type view struct {
 	known  bool // there is such a process
 	about  facts
 	rank   trace.Rank
-	worker int64 // bytes of memory of a worker's own; 0 while that is not known
+	worker int64    // bytes of memory of a worker's own; 0 while that is not known
+	said   sync.Map // texts of notes that the script's standard error has
 }
 
 // show replaces the facts.

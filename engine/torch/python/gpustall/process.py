@@ -217,14 +217,15 @@ def said(error):
 
 
 def say(text):
-    """Writes a line to standard error, which may be closed or None."""
+    """Writes a line to standard error, which may be closed or None. Returns whether it did."""
     try:
         sys.stderr.write("gpustall: %s\n" % text)
     except Exception:
-        pass
+        return False
+    return True
 
 
-_noted = set()  # complaints that were sent to the session
+_noted = set()  # complaints that were made
 
 
 def complain(what, error):
@@ -233,13 +234,14 @@ def complain(what, error):
     text = "%s: %s" % (what, said(error))
     if not current().control.watching():
         return  # gpustall ended before the training: there is nothing to watch for
-    if os.environ.get("GPUSTALL_TOLD") != text:
-        os.environ["GPUSTALL_TOLD"] = text
-        say(text)
     if text in _noted:
         return
     _noted.add(text)
+    shown = True  # perhaps by the process that started this one
+    if os.environ.get("GPUSTALL_TOLD") != text:
+        os.environ["GPUSTALL_TOLD"] = text
+        shown = say(text)
     try:
-        current().tell("note", level="warn", text=text)
+        current().tell("note", level="warn", text=text, said=shown)
     except Exception:
         pass
