@@ -17,6 +17,9 @@ import (
 // rankWindow is how much time, up to the moment shown, the rows are of.
 const rankWindow = 10 * time.Second
 
+// mostRanks is how many ranks' counts reach a session within rankWindow.
+const mostRanks = 64
+
 // Ranks is the panel of a distributed training's ranks.
 type Ranks struct {
 	Card
@@ -42,6 +45,9 @@ func (k *Ranks) Set(of []trace.Rank, peers []trace.Peer, world int) {
 		k.slowest = fmt.Sprintf("rank %d: %s", of[at].Rank, why)
 	}
 	var quiet []string
+	if world > mostRanks { // counts of so many come too rarely to tell
+		world = 0
+	}
 	for rank := range world {
 		if !slices.ContainsFunc(of, func(r trace.Rank) bool { return r.Rank == rank }) {
 			quiet = append(quiet, strconv.Itoa(rank))

@@ -207,18 +207,18 @@ func (f *fleet) gather() error {
 			}
 		}
 	}
-	f.record(peers)
+	f.record(peers, mostCounted*int(every/rowEvery))
 	return nil
 }
 
 // record records the counts of some ranks, in turn where they are many, and what peers wait for.
-func (f *fleet) record(peers []trace.Peer) {
+func (f *fleet) record(peers []trace.Peer, most int) {
 	ranks := make([]int, 0, len(f.known))
 	for rank := range f.known {
 		ranks = append(ranks, rank)
 	}
 	slices.Sort(ranks)
-	for range min(len(ranks), mostCounted) {
+	for range min(len(ranks), most) {
 		f.next = (f.next + 1) % len(ranks)
 		if k := f.known[ranks[f.next]]; k.rank.Steps != k.recorded {
 			f.recorder.Rank(k.rank)
