@@ -5,11 +5,10 @@ import "dev.gpustall/engine/trace"
 // Batch is a slot: preallocated host memory that a worker fills and the engine
 // copies to the device. It belongs to the caller of Next until Release.
 //
-// Host holds everything one copy must carry, in this order, each part starting
-// at a multiple of 64 bytes: the samples (float32 NHWC, clips NTHWC, or uint8 when
-// Device is set), the labels (int32[N]), and, when Device is set, the
-// augmentation parameters (int32[N][Layout.Record], see kernels.Augment). Packed samples
-// come last.
+// Host holds everything that one copy must carry; each part starts at a multiple of 64 bytes. First
+// come the samples (float32 NHWC, clips NTHWC, or uint8 when Device is set), then the labels
+// (int32[N]). When Device is set, the augmentation parameters follow (int32[N][Layout.Record], see
+// kernels.Augment). Packed samples come last.
 type Batch struct {
 	Seq   int32 // over the session
 	Epoch int32

@@ -69,9 +69,9 @@
 // With persistent_workers the workers may work one epoch ahead. Without, they end with the
 // epoch's last batch, and the first Next of the next epoch starts them again.
 //
-// shuffle applies to the next epoch that has not been started. drop_last is decided when the
-// last full batch is dispatched: a rest that was not dropped then is delivered, even if
-// drop_last is switched on later.
+// shuffle applies to the next epoch that has not been started. drop_last is decided when the last
+// full batch is dispatched. A rest that was not dropped then is delivered, even if drop_last is
+// switched on later.
 //
 // # Ceiling
 //

@@ -101,10 +101,10 @@ func BatchIn(host []knob.Setting) (tensors, bytes float64) {
 // LighterWorkers says how workers that are started in one of these ways can have less memory of
 // their own.
 //
-// Measured with PyTorch 2.15.0 on Python 3.14.10, beside a data set of 200 MB: a forked worker has
-// 10 MB of its own, and half of the Python objects at the end of an epoch in random order. A worker
-// of a fork server has 210 to 260 MB, a spawned one 500 to 550 MB. Where the data set is a tensor
-// these are 10 and 300 MB.
+// Measured with PyTorch 2.15.0 on Python 3.14.10, beside a data set of 200 MB. A forked worker has
+// 10 MB of its own. At the end of an epoch in random order it also has half of the Python objects.
+// A worker of a fork server has 210 to 260 MB, a spawned one 500 to 550 MB. Where the data set is a
+// tensor these are 10 and 300 MB.
 func LighterWorkers(start string) string {
 	switch start {
 	case "spawn":

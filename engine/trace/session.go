@@ -41,9 +41,9 @@ type Session struct {
 // start of each segment come on top.
 const MaxSpans = 2 << 20
 
-// SessionBytes is the memory of the session of a long run with so many workers: its spans, the
-// rings that they are recorded to, and 32 MiB for the rest (steps, digest, gauges, and what waits
-// for the file).
+// SessionBytes is the memory of the session of a long run with so many workers. It counts the
+// spans, the rings that they are recorded to, and 32 MiB for the rest: steps, digest, gauges, and
+// what waits for the file.
 func SessionBytes(workers int) int64 {
 	const spans = MaxSpans + maxPinned*chunkLen
 	rings := (int(TrackOps) + 1 + workers) * DefaultCapacity

@@ -72,8 +72,8 @@ func (s *Step) Active() int64 { return s.End - s.Start - s.Stall[CausePaused] }
 // Tally is what is kept for ever of the steps of one segment. Its memory is bounded, however many
 // they are.
 //
-// Steady steps are those that represent the segment's knobs: all but the steps of a transition, steps
-// whose records were lost, and a leading first step of an epoch, which waits for its batch.
+// Steady steps are those that represent the segment's knobs. Left out are the steps of a transition,
+// steps whose records were lost, and a leading first step of an epoch, which waits for its batch.
 type Tally struct {
 	Segment     int32
 	First, Last int32  // Index of its first and last step

@@ -1,6 +1,6 @@
-// Package trace is the leaf that every other package speaks: spans and the
-// tracks they are written to, the recorder, the collector, and the session that
-// is shown live, kept in a file by package store and replayed from it.
+// Package trace holds the types that every other package shares: spans, the tracks that they are
+// written to, the recorder and the collector. Its Session is shown live; package store keeps it in
+// a file and replays it.
 //
 // All times are int64 nanoseconds since the session's start, on one monotonic
 // clock. Device times are converted to it before they are recorded.

@@ -45,10 +45,10 @@ func (a *anchor) close(dev device.Device) {
 	}
 }
 
-// clampToHost moves the times of a step's events, in ns and in their order, to where the
-// host can have seen them: after it began to enqueue the step, and before a query found
-// the step complete. When the device's clock puts more time between the first and the
-// last than there was, the beginning is cut.
+// clampToHost moves the times of a step's events, in ns and in their order, to where the host can
+// have seen them. That is after the host began to enqueue the step, and before a query found the
+// step complete. When the device's clock puts more time between the first and the last than there
+// was, the beginning is cut.
 func clampToHost(at *[4]int64, enqueued, seen int64) {
 	shift := min(max(0, enqueued-at[0]), seen-at[3])
 	for i := range at {

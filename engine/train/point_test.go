@@ -63,9 +63,9 @@ func kept(t *testing.T, from *train.Point, step, accumulate, workers, every int)
 	return losses, p
 }
 
-// TestGoesOn: a run that ended between two steps goes on to the losses and the weights of one
-// that did not, bit for bit: between two batches of an accumulation, in the middle of an
-// epoch and at its end, and whatever its workers. That it is kept meanwhile changes nothing.
+// TestGoesOn: a run that ended between two steps goes on to the losses and weights of one that did
+// not end, bit for bit. It ends between two batches of an accumulation, in the middle of an epoch
+// and at its end, with other numbers of workers. That it is kept meanwhile changes nothing.
 func TestGoesOn(t *testing.T) {
 	for _, c := range []struct{ at, accumulate, workers int }{{7, 1, 0}, {5, 1, 2}, {8, 3, 2}} {
 		t.Run(fmt.Sprintf("after %d steps, %d a step, %d workers", c.at, c.accumulate, c.workers), func(t *testing.T) {

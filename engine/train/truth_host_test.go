@@ -29,9 +29,9 @@ type hosted struct {
 	bound      trace.Bound // of the workers; BoundUnknown where it does not matter
 }
 
-// truthOfHost prints what a run waits for beside processes that compute, and without:
-// whether what is slow to compute is told from what is blocked and from what has no core,
-// and that no copy is blamed. Copies are page-locked and take 0.1 ms of a step.
+// truthOfHost prints what a run waits for beside processes that compute, and without them. It shows
+// whether slow computing is told from being blocked and from having no core, and that no copy is
+// blamed. Copies are page-locked and take 0.1 ms of a step.
 func truthOfHost(t *testing.T, rows *regexp.Regexp) {
 	if m, why := host.NewMeter(); m == nil {
 		fmt.Println("\nWhat threads wait for: n/a here:", why.Why)

@@ -34,10 +34,9 @@ var (
 // runs of a row; the median is printed.
 const runs = 3
 
-// TestTruth measures, on the machine as it is, what the model cannot promise: that the
-// host keeps up with a device that is fed at once, and that waits are as long as they
-// are said to be. A busy machine fails it, rightly; there chrt -f 1 before the command
-// shows what an idle one would.
+// TestTruth measures what the model cannot promise, on the machine as it is. Does the host keep up
+// with a device that is fed at once? Are waits as long as they are said to be? A busy machine fails
+// it, rightly; there chrt -f 1 before the command shows what an idle one would.
 func TestTruth(t *testing.T) {
 	if !*truth {
 		t.Skip("takes minutes; run it with -truth, or make truth")

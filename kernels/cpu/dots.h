@@ -1,7 +1,7 @@
-// Products of bfloat16 with sums in float32, by the processor's own instructions: AMX's
-// tiles (TDPBF16PS) and AVX512_BF16's vectors (VDPBF16PS). Both multiply pairs along the
-// inner dimension, so b is packed in panels of DOTS columns, each a row of pairs for every
-// two of k, and k is padded with zeros to a multiple of DOTS.
+// Products of bfloat16 with sums in float32, by the processor's own instructions: AMX's tiles
+// (TDPBF16PS) and AVX512_BF16's vectors (VDPBF16PS). Both multiply pairs along the inner dimension,
+// so b is packed in panels of DOTS columns. A panel has a row of pairs for every two of k, and k is
+// padded with zeros to a multiple of DOTS.
 #ifndef GPUSTALL_KERNELS_CPU_DOTS_H
 #define GPUSTALL_KERNELS_CPU_DOTS_H
 

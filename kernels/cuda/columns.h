@@ -1,11 +1,10 @@
 // columns.h: passes over the rows of [rows][C], and sums over them, for batch norm
 // and bias gradients, in an order that depends on the shapes and the grid alone.
 //
-// A block has TX threads across, V columns each, and THREADS/TX rows of them;
-// blockIdx.x is the group of columns. Strips of BATCH such rows go round the
-// blocks of blockIdx.y, so that the grid sweeps the tensor from one end to the
-// other: a pass backwards finds in L2 what the pass before it read last. V is 16
-// bytes' worth where C is a multiple of it, else 1.
+// A block has TX threads across, V columns each, and THREADS/TX rows of them; blockIdx.x is the
+// group of columns. Strips of BATCH such rows go round the blocks of blockIdx.y, so that the grid
+// sweeps the tensor from one end to the other. A pass backwards then finds in L2 what the pass
+// before it read last. V is 16 bytes' worth where C is a multiple of it, else 1.
 #pragma once
 #include "kd.h"
 
@@ -25,9 +24,9 @@ template <class T, int V_, int THREADS> struct columns {
   static KD_METHOD int lane() { return (int)threadIdx.x % TX; }
   static KD_METHOD int first() { return (int)blockIdx.x * WIDTH + lane() * V; } // this thread's first column
 
-  // sweep calls f(element index, values of the arrays) for each of this thread's
-  // rows. The loads of a strip come before its first f, so that they are under way
-  // together; an array may be null, and f may write to the arrays where it is.
+  // sweep calls f(element index, values of the arrays) for each of this thread's rows. The loads of
+  // a strip come before its first f, so that they are under way together. An array may be null, and
+  // f may write to the arrays where it is.
   template <bool BACKWARDS, int N, class F> static KD_METHOD void sweep(const T *const (&arrays)[N], int rows, int C, F f) {
     const int STRIP = TY * BATCH;
     int c = first(), strips = (rows + STRIP - 1) / STRIP, ty = (int)threadIdx.x / TX;
@@ -46,9 +45,9 @@ template <class T, int V_, int THREADS> struct columns {
     }
   }
 
-  // sum adds up Q sums a column over the block's threads, writes them to
-  // parts[blockIdx.y][Q][C], and, in the block that is the last of its group of
-  // columns, calls done(column, sums) in one thread for each column.
+  // sum adds up Q sums a column over the block's threads and writes them to
+  // parts[blockIdx.y][Q][C]. The last block of a group of columns then calls done(column, sums), in
+  // one thread for each column.
   template <int Q, class F> static KD_METHOD void sum(float (&v)[Q][V], int C, float *parts, uint32_t *counters, F done) {
     KD_SHARED(float, s, WARPS * Q * WIDTH);
     int t = threadIdx.x;

@@ -5,19 +5,19 @@
 //   backward data    dx[nhw, c]  = dy[nhw, rsk] * w[rsk, c]
 //   backward weight  dw[k, rsc]  = dy[npq, k]^T * x[npq, rsc]
 //
-// An operand gives a thread of a block its N places in each tile: at(i) is the
-// address of V consecutive elements, or not ok, and no address to read at, where
-// zeros belong; next moves to the tile BK further along the product's depth. A tile's thread t has column
-// t % (columns/V), in vectors, and rows t / (columns/V) + i*step: along the depth
-// for "deep" operands (elements consecutive in depth), else along the width.
+// An operand gives a thread of a block its N places in each tile. at(i) is the address of V consecutive
+// elements. Where zeros belong it is not ok, and no address to read at. next moves to the tile BK further
+// along the product's depth. A tile's thread t has column t % (columns/V), in vectors, and rows t /
+// (columns/V) + i*step: along the depth for "deep" operands (elements consecutive in depth), else along
+// the width.
 //
 // The conditions are joined with &, so that no branch comes of them.
 //
 // x is NHWC, w KRSC, y and dy NPQK. Offsets are 32-bit: the planner refuses more.
 //
-// The depth may be split over blocks ("split K"): those of blockIdx.z sum a part
-// of it each, in tiles from the given one on, into parts[z], and a second launch
-// (reduce.cu) adds the parts in their order.
+// The depth may be split over blocks ("split K"). The blocks of each blockIdx.z sum a part of it,
+// in tiles from the given one on, into parts[z]. A second launch (reduce.cu) adds the parts in
+// their order.
 #pragma once
 #include "kd.h"
 

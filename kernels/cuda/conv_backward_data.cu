@@ -1,9 +1,8 @@
-// conv_backward_data.cu: dx (+)= the gradient with respect to x. blockIdx.y is
-// the phase (see conv.h): with a stride, pixels that see different taps are
-// separate products, so that no zero is multiplied. A phase without taps is
-// cleared, or left as it is when adding. With parts, each block writes its part of
-// the sum there instead, zeros where it has none, and adding is left to the launch
-// that adds them up.
+// conv_backward_data.cu: dx (+)= the gradient with respect to x. blockIdx.y is the phase (see
+// conv.h). With a stride, pixels that see different taps are separate products, so that no zero is
+// multiplied. A phase without taps is cleared, or left as it is when adding. With parts, each block
+// writes its part of the sum there instead, zeros where it has none, and adding is left to the
+// launch that adds them up.
 #include "conv_mma.h"
 #include "conv_simt.h"
 

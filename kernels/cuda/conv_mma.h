@@ -1,6 +1,6 @@
-// conv_mma.h: matrix products on tensor cores (sm_80 and later): a block computes
-// a BM x BN tile, its depth in tiles of BK that STAGES of cp.async bring to
-// shared memory; a warp holds WM x WN of it in registers, in float32.
+// conv_mma.h: matrix products on tensor cores (sm_80 and later). A block computes a BM x BN tile;
+// STAGES of cp.async bring its depth to shared memory in tiles of BK. A warp holds WM x WN of the
+// tile in registers, in float32.
 //
 // Shared memory has no padding: the 16-byte chunks of a row are exchanged by an
 // exclusive or with the row, so that neither the copies nor ldmatrix meet bank

@@ -1,6 +1,6 @@
-// conv_simt.h: matrix products on CUDA cores, for every GPU, type and shape. A
-// block computes a BM x BN tile, a thread 8 x 8 of it in float32; the depth comes
-// in tiles of BK by way of registers, into two shared buffers in turn.
+// conv_simt.h: matrix products on CUDA cores, for every GPU, type and shape. A block computes a BM
+// x BN tile, and a thread 8 x 8 of it in float32. The depth comes in tiles of BK by way of
+// registers, into two shared buffers in turn.
 //
 // V is the number of elements a load brings: 4, or 1 where the channels are not a
 // multiple of 4.

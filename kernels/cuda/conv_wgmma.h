@@ -1,11 +1,11 @@
-// conv_wgmma.h: matrix products on Hopper's tensor cores by wgmma, which reads both
-// operands from shared memory: a block computes a BM x BN tile, a warpgroup WM x WN
-// of it in slices of 64 rows, its depth in tiles of 64 elements (128 bytes) that
-// cp.async brings. The operands are gathered as for mma.sync (conv.h).
+// conv_wgmma.h: matrix products on Hopper's tensor cores by wgmma, which reads both operands from
+// shared memory. A block computes a BM x BN tile, and a warpgroup WM x WN of it in slices of 64
+// rows. cp.async brings the depth in tiles of 64 elements (128 bytes). The operands are gathered as
+// for mma.sync (conv.h).
 //
-// A tile lies in shared memory as one of the canonical layouts with a swizzle of
-// 128 bytes: rows of 128 bytes, in eights that begin at multiples of 1024; the
-// 16-byte chunks of a row are exchanged by an exclusive or with the row.
+// A tile lies in shared memory as one of the canonical layouts with a swizzle of 128 bytes. Its
+// rows have 128 bytes, and eight of them begin at a multiple of 1024. The 16-byte chunks of a row
+// are exchanged by an exclusive or with the row.
 //
 //   deep (K-major)    a row is 64 elements of depth, of one of the tile's rows
 //   wide (MN-major)   a row is 64 neighbouring columns at one depth; after the
@@ -87,10 +87,10 @@ template <bool DEEP> KD_FN uint64_t descriptor(kd_sptr s, int column) {
 // wgmma_product adds a b to acc, over the given number of depth tiles. On return
 // all copies have arrived and all threads are done with the shared memory at s.
 //
-// Two products are under way at any time: while that of tile t runs, the threads
-// meet at the barrier and give the tensor cores tile t+1, so that these do not wait
-// for the barrier. The barrier of tile t says to all
-//   - that tile t is there: each thread waited for its copies and passed them through
+// Two products are under way at any time. While that of tile t runs, the threads meet at the
+// barrier and give the tensor cores tile t+1. So the tensor cores do not wait for the barrier. The
+// barrier of tile t says to all - that tile t is there: each thread waited for its copies and
+// passed them through
 //     a proxy fence (wgmma reads by the asynchronous proxy, cp.async writes by the
 //     generic one);
 //   - that no warp reads tile t-2 any more: each waited for its product, and left
@@ -169,9 +169,9 @@ template <class L, class F> KD_FN void each_wgmma_pair(float (&acc)[L::MT][L::NT
     }
 }
 
-// wgmma_store_part is store_part of conv_mma.h, without the way through shared
-// memory: the four lanes of a row write 32 bytes of it together, whole sectors, and a
-// thread has no more than four rows.
+// wgmma_store_part is store_part of conv_mma.h, without the way through shared memory. The four
+// lanes of a row write 32 bytes of it together, which are whole sectors. A thread has at most four
+// rows.
 template <class L, class F> KD_FN void wgmma_store_part(float *out, float (&acc)[L::MT][L::NT][4], int n0, int width, F at) {
   wgmma_place<L> own;
   KD_UNROLL

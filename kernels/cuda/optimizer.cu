@@ -20,8 +20,8 @@ KD_FN settings settings_of(const float *hyper, bool counts) {
   return h;
 }
 
-// A rule updates one element: w from gradient g, which has no decay in it yet, and the
-// slots a and b, of which it has as many as it says.
+// A rule updates one element w from gradient g, which has no decay in it yet. It has as many of the
+// slots a and b as it says.
 struct sgd {
   static const int slots = 0;
   static const bool counts = false;

@@ -4,10 +4,9 @@
 
 enum { PART_THREADS = 256 };
 
-// out[i] = sum over s of parts[s][i] [+ bias[i % width]] [then ReLU] [+ out[i]].
-// A thread has V elements and one of the slices of the parts, which it adds in
-// their order; its block adds the slices in theirs. slices divides PART_THREADS;
-// n is a multiple of width, and width of V.
+// out[i] = sum over s of parts[s][i] [+ bias[i % width]] [then ReLU] [+ out[i]]. A thread has V
+// elements of one slice of the parts and adds them in the order of the parts. Its block adds the
+// slices in their order. slices divides PART_THREADS; n is a multiple of width, and width of V.
 template <class T, int V>
 KD_FN void sum_parts(const float *__restrict__ parts, T *out, const float *__restrict__ bias, int n, int width, int count, int slices, bool relu,
                      bool accumulate) {

@@ -107,9 +107,8 @@ func TestManyParts(t *testing.T) {
 	}
 }
 
-// The planner splits the depth of a layer with few results, and not that of one
-// that fills the GPU; it lists a handful of such variants at the most, in bounded
-// memory, under names that are all different.
+// The planner splits the depth of a layer with few results, and not that of one that fills the GPU.
+// It lists a handful of such variants at the most, in bounded memory, under names that all differ.
 func TestSplitVariants(t *testing.T) {
 	target := Target{SM: 90, Processors: 132}
 	few := kernels.Conv{N: 128, H: 4, W: 4, C: 512, K: 512, R: 3, S: 3, Stride: 1, Pad: 1}

@@ -14,9 +14,9 @@ const (
 	blackIsZero    = 1
 )
 
-// unreverse repairs a fax in a TIFF that says that black is zero. A fax codes runs of white and
-// black as bits 0 and 1, so such an image has to be reversed (TIFF 6.0, page 37). libtiff does
-// that; package tiff shows the image as it lies in the fax.
+// unreverse repairs a fax in a TIFF that says that black is zero. A fax codes white as 0 and black
+// as 1, so its image has to be reversed (TIFF 6.0, page 37). libtiff does that; package tiff shows
+// the image as it lies in the fax.
 func unreverse(b []byte, m *image.Gray) {
 	compression, photometric := tiffTags(b)
 	if (compression == group3 || compression == group4) && photometric == blackIsZero {

@@ -2,10 +2,10 @@ package transform
 
 import "dev.gpustall/loader"
 
-// Crop is torchvision's RandomCrop(size, padding), RandomHorizontalFlip and
-// Normalize for RGB images that already have the size: the image is padded with
-// zero pixels, cut out at a random place, mirrored or not, and then normalised,
-// so that padding has the value of a black pixel.
+// Crop is torchvision's RandomCrop(size, padding), RandomHorizontalFlip and Normalize for RGB
+// images that already have the size. The image is padded with zero pixels, cut out at a random
+// place, and mirrored or not. Then it is normalised, so that padding has the value of a black
+// pixel.
 type Crop struct {
 	Norm
 	Padding int     // pixels on each side; 0 keeps the image in place

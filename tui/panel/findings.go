@@ -173,7 +173,7 @@ func Analyse(s *trace.Snapshot, pull func(from, to int64) *trace.Snapshot, stage
 }
 
 // hold returns the steps that the verdict is on. While an experiment changes the settings, the
-// verdict would change with each of its blocks, so it is held on all steps of the settings from
+// verdict would change with each of its blocks. So it is held on all steps of the settings from
 // before the experiment. held says so, and is empty for the window.
 func hold(s *trace.Snapshot, rows []attribution.SegmentStats, window *trace.Tally) (judged *trace.Tally, held string) {
 	n := len(s.Experiments)

@@ -23,9 +23,9 @@ type Capacity struct {
 	Segment string // "segment #4", whose steps it rests on, where there are others: with other settings and other neighbours
 }
 
-// CapacityOf estimates the capacity; false where there is nothing to estimate it from. starved is
-// the share of the time in which the device's threads could run and had no core. m describes the
-// device. segment is what these steps are called (attribution.Among).
+// CapacityOf estimates the capacity; it returns false where there is nothing to estimate it from.
+// starved is the share of the time in which the device's threads could run and had no core. m
+// describes the device. segment is what these steps are called (attribution.Among).
 func CapacityOf(b *attribution.Breakdown, l *Loading, cores Cores, workers int, starved float64, m *trace.Meta, segment string) (c Capacity, ok bool) {
 	if cores.All == 0 || b.Load <= 0 || b.Busy <= 0 || b.Steps == 0 || b.Samples == 0 {
 		return c, false

@@ -1,12 +1,11 @@
 // Package predict says what another setting of a knob would do, before it is tried.
 //
-// Fit measures a Model on some steps of a session: what loading a batch took of a core
-// and what it was blocked for, batch by batch, who shares the cores, what the step loop,
-// the copies and the device took. Predict simulates the run with other knobs, event by
-// event, and returns throughput and the share of time in which the device waits for data,
-// with an interval. It is pure and has no randomness: measured batches are replayed in
-// their order, so the same session gives the same prediction, live, in a replay and in a
-// report.
+// Fit measures a Model on some steps of a session. It takes from each batch how long loading used a
+// core and how long it was blocked. From the steps it takes who shares the cores, and what the step
+// loop, the copies and the device took. Predict simulates the run with other knobs, event by event,
+// and returns throughput and the share of time in which the device waits for data, with an
+// interval. It is pure and has no randomness: measured batches are replayed in their order, so the
+// same session gives the same prediction, live, in a replay and in a report.
 //
 // docs/results/predict.md describes the model, where it is from, and how often it was right.
 package predict

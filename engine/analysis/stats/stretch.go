@@ -72,11 +72,10 @@ func Measure(s Series) Stretch {
 
 // level measures one of the times of the blocks; e and sums are room to work in.
 //
-// The mean is the ratio of two sums, time over samples, so that a short last batch
-// counts for what it is. Its error follows from the residuals e = (time - mean ·
-// samples) / time of an average block: that is the delta method for a ratio (Cochran,
-// Sampling Techniques, 3rd edition 1977, section 6.3), and the relative error of the
-// mean is the error of its logarithm.
+// The mean is the ratio of two sums, time over samples, so that a short last batch counts for what
+// it is. Its error follows from the residuals e = (time - mean · samples) / time of an average
+// block. That is the delta method for a ratio (Cochran, Sampling Techniques, 3rd edition 1977,
+// section 6.3). The relative error of the mean is the error of its logarithm.
 func (m *Stretch) level(blocks []Block, e, sums []float64, of func(*Block) int64) Level {
 	var sum float64
 	for i := range blocks {

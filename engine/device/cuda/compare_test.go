@@ -74,9 +74,9 @@ func TestTolerance(t *testing.T) {
 		if tol < c.from || tol > c.to {
 			t.Errorf("%s %+v: %.2g, want %.2g to %.2g", c.op.Name(), c.op, tol, c.from, c.to)
 		}
-		// A sum of k products without one step of s of them is off by sqrt(s/k) of its
-		// deviation; over a whole tensor the largest such error is about as many
-		// deviations out as the largest value is.
+		// A sum of k products that lacks one step of s of them is off by sqrt(s/k) of its
+		// deviation. Over a whole tensor, the largest such error is about as many deviations out as
+		// the largest value.
 		if lost := math.Sqrt(c.step / float64(depth(c.op))); tol > lost/2 {
 			t.Errorf("%s %+v: %.2g passes a lost step of the depth, %.2g", c.op.Name(), c.op, tol, lost)
 		}

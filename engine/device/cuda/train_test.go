@@ -104,11 +104,10 @@ func (c curve) losses(t *testing.T, dev device.Device) []float64 {
 	return out
 }
 
-// Training on the GPU follows training on the cpu from the same weights and
-// batches. How closely it can is measured: batch norm over a few pixels is a
-// chaotic map, so the cpu's own curve is taken again with a millionth of noise on
-// the first batch, and the GPU may be off by some times what that does, plus
-// what its type rounds. The rates are so low that this stays far less than what
+// Training on the GPU follows training on the cpu from the same weights and batches. How closely it
+// can is measured, because batch norm over a few pixels is a chaotic map. The cpu's own curve is
+// taken again with a millionth of noise on the first batch. The GPU may be off by some times what
+// that does, plus what its type rounds. The rates are so low that this stays far less than what
 // training changes: a network that learnt nothing must not pass.
 func TestTrainingFollowsCPU(t *testing.T) {
 	d := open(t)

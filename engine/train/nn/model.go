@@ -1,8 +1,7 @@
-// Package nn describes networks and turns them into static plans: for a batch
-// size and a compute type, the full list of launches of a training step and of
-// an evaluation, with every buffer's place decided before the first step. There
-// is no autograd: the network is walked once forward and once backward when the plan
-// is built, and the plan is then only data.
+// Package nn describes networks and turns them into static plans. A plan is for a batch size and a
+// compute type. It is the full list of launches of a training step and of an evaluation, and
+// decides every buffer's place before the first step. There is no autograd: the network is walked
+// once forward and once backward when the plan is built, and the plan is then only data.
 package nn
 
 import (

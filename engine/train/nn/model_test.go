@@ -20,10 +20,10 @@ func newModel(t testing.TB, name string, in nn.Shape, classes int) *nn.Model {
 	return m
 }
 
-// TestSize checks parameter counts and multiply-adds against published ones:
-// torchvision's resnet18 has 11,689,512 parameters and 1.814 G multiply-adds at
-// 224x224, its resnet34 and resnet50 (whose stride is in the 3x3) 3.664 and 4.089 G;
-// resnet18's CIFAR form with ten classes 11,173,962 and 0.555 G.
+// TestSize checks parameter counts and multiply-adds against published ones. torchvision's resnet18
+// has 11,689,512 parameters and 1.814 G multiply-adds at 224x224. Its resnet34 has 3.664 G; its
+// resnet50, whose stride is in the 3x3, has 4.089 G. resnet18's CIFAR form with ten classes has
+// 11,173,962 parameters and 0.555 G.
 func TestSize(t *testing.T) {
 	for _, c := range []struct {
 		model   string

@@ -1,7 +1,7 @@
-// Package prepared keeps on the device what the steps of a run need: the model's state,
-// the input slots, the activations, and for each size of batch a prepared step, which is
-// a plan's launches in the device's form. The memory of all of it is added up before any
-// is taken, at the start and when knobs change.
+// Package prepared keeps on the device what the steps of a run need: the model's state, the input
+// slots and the activations. For each size of batch it keeps a prepared step: a plan's launches in
+// the device's form. The memory of all of it is added up before any is taken, at the start and when
+// knobs change.
 package prepared
 
 import (

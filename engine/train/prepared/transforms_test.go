@@ -19,9 +19,9 @@ func image(w, h, seed int) *loader.Sample {
 	return s
 }
 
-// TestTransformsOnDevice: what the operations make of what the host sends is, to the bit but
-// for the rounding of the normalisation, what the host makes by itself, whatever the images'
-// sizes and with samples that are sent resized because they are too large.
+// TestTransformsOnDevice: the device's operations make what the host makes by itself, to the bit
+// but for the rounding of the normalisation. That holds whatever the images' sizes, and for samples
+// that the host resizes because they are too large.
 func TestTransformsOnDevice(t *testing.T) {
 	anySize, small := transform.Input{Constants: transform.ImageNet}, transform.Input{H: 33, W: 29, Constants: transform.CIFAR}
 	for _, tt := range []struct {

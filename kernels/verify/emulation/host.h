@@ -1,7 +1,6 @@
-// host.h: kd.h on the host. It checks on the way: barriers and warp operations
-// that not all threads reach, reads of cp.async data before the wait and of
-// shared memory never written (both poisoned with NaNs), misaligned vectors, and
-// writes past the shared memory.
+// host.h: kd.h on the host. It finds barriers and warp operations that not all threads reach,
+// misaligned vectors, and writes past the shared memory. It poisons cp.async data before the wait
+// and shared memory that was never written with NaNs, so reads of them show.
 #pragma once
 #include <math.h>
 #include <stddef.h>

@@ -1,8 +1,7 @@
-// Package ptxvm executes PTX, so that tests run the very text that is embedded
-// for the GPU: inline assembly, the compiler's builtins and its code generation
-// included. It knows what that text uses, and refuses the rest: an instruction,
-// a modifier or a type that is not known is an error with its line, and so is
-// whatever the PTX ISA manual leaves undefined where it can be noticed:
+// Package ptxvm executes PTX, so that tests run the very text that is embedded for the GPU: inline
+// assembly, the compiler's builtins and its code generation included. It knows what that text uses
+// and refuses the rest. An instruction, a modifier or a type that it does not know is an error with
+// its line. So is whatever the PTX ISA manual leaves undefined where it can be noticed:
 //
 //   - reading a register, a byte of shared memory or of global memory that was
 //     never written;

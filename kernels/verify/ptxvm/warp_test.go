@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// kernel runs code in blocks of threads. %r1 is the thread, %r2 the lane, %r3 the
-// block; %rd1 points to in, %rd2 to out, which has 64 bytes for each thread of a
-// block, %rd3 to the thread's own. 16 KB of shared memory begin at %r4.
+// kernel runs code in blocks of threads. %r1 is the thread, %r2 the lane, %r3 the block. %rd1
+// points to in, and %rd2 to out, which has 64 bytes for each thread of a block. %rd3 points to the
+// thread's own bytes. 16 KB of shared memory begin at %r4.
 func kernel(t *testing.T, code string, blocks, threads int, in []uint32) ([]uint32, error) {
 	t.Helper()
 	text := header + fmt.Sprintf(`.visible .entry k(.param .u64 in, .param .u64 out) .maxntid %d, 1, 1
