@@ -60,10 +60,14 @@ func eachProduct(p *Pool, f func()) {
 	}
 }
 
+// long reports whether the race detector would make a convolution's reference take seconds. The
+// goroutines do the same for smaller ones.
+func long(c kernels.Conv) bool { return raceEnabled && c.Pixels()*c.K*c.R*c.S*c.C > 1<<21 }
+
 func testConv(t *testing.T, p *Pool) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, c := range convs {
-		if (p.variant == pureGo || raceEnabled) && c.N > 8 {
+		if p.variant == pureGo && c.N > 8 || long(c) {
 			continue // seconds, for nothing that smaller shapes do not show
 		}
 		for _, on := range []bool{false, true} {
@@ -83,13 +87,12 @@ func TestWeightByTap(t *testing.T) {
 	eachVariant(t, func(t *testing.T, p *Pool) {
 		r := rand.New(rand.NewPCG(2, 1))
 		for _, c := range convs {
-			if c.C%16 != 0 || c.N > 8 {
+			if c.C%16 != 0 || c.N > 8 || long(c) {
 				continue
 			}
 			op := kernels.ConvBackwardWeight{Conv: c}
 			bufs := buffers(r, op, nil)
-			want := clone(bufs)
-			op.Reference(want)
+			want := reference(op, bufs)
 			pl := &Plan{pool: p}
 			run := convolutions{pl}.weightByTap(c, kernels.Floats(bufs[0]), kernels.Floats(bufs[1]), kernels.Floats(bufs[2]))
 			if err := pl.Bind(bytesOf(pl.Scratch())); err != nil {
@@ -104,8 +107,8 @@ func TestWeightByTap(t *testing.T) {
 }
 
 // TestWeightGradients takes the gradients of several layers' weights one after the other, twice, in
-// the same scratch memory, of what training has: activations after a ReLU, and gradients that a
-// batch norm left with a mean of nothing.
+// the same scratch memory. The operands are those of training: activations after a ReLU, and
+// gradients that a batch norm left with a mean of zero.
 func TestWeightGradients(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
 	var calls []Call
@@ -123,7 +126,7 @@ func TestWeightGradients(t *testing.T) {
 		{N: 2, H: 8, W: 9, C: 330, K: 290, R: 1, S: 1, Stride: 1},   // ranges of the result
 		{N: 13, H: 15, W: 11, C: 96, K: 320, R: 1, S: 1, Stride: 2}, // and several blocks
 	} {
-		if raceEnabled && c.N > 8 {
+		if long(c) {
 			continue
 		}
 		op := kernels.ConvBackwardWeight{Conv: c, Bias: true}

@@ -26,9 +26,9 @@ func halfPools(t *testing.T) map[string]*Pool {
 	return pools
 }
 
-// The reference multiplies bfloat16s exactly and sums in float64. A sum in float32 in another
-// order rounds to the same bfloat16 or to its neighbour: one unit in the last place, which is
-// 2^-7 of the largest result at the most, since a bfloat16 has 8 significant bits.
+// The reference multiplies bfloat16s exactly and sums in float64. A sum in float32 in another order
+// rounds to the same bfloat16 or to its neighbour. That is one unit in the last place: at most 2^-7
+// of the largest result, as a bfloat16 has 8 significant bits.
 const halfTolerance = 0x1p-7
 
 // fillHalf stores normal deviates, and positions in windows.
@@ -55,8 +55,7 @@ func fillHalf(r *rand.Rand, op kernels.Op) [][]byte {
 func compareHalf(t *testing.T, pools map[string]*Pool, op kernels.Op) {
 	t.Helper()
 	bufs := fillHalf(rand.New(rand.NewPCG(7, 1)), op)
-	want := clone(bufs)
-	op.Reference(want)
+	want := reference(op, bufs)
 	for name, p := range pools {
 		if raceEnabled && p.variant != best() {
 			continue
@@ -116,7 +115,7 @@ func TestHalfConv(t *testing.T) {
 	}
 	pools := halfPools(t)
 	for _, c := range append(more, convs...) {
-		if c.N > 8 || raceEnabled && c.N > 2 {
+		if c.N > 8 || long(c) {
 			continue // seconds of reference, for nothing that smaller shapes do not show
 		}
 		for _, on := range []bool{false, true} {
