@@ -1,10 +1,12 @@
-// Command vet is the linters that "go vet -vettool" runs on each package: staticcheck's, and some more. go
-// vet keeps what they found out in the build cache.
+// Command vet is the linters that "go vet -vettool" runs on each package: go vet's own, staticcheck's, and
+// some more. go vet keeps what they found out in the build cache.
 //
 // A line is left alone by a comment at its end: //nolint:name, with the reason behind it.
 package main
 
 import (
+	"encoding/gob"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,6 +22,41 @@ import (
 	"github.com/polyfloyd/go-errorlint/errorlint"
 	"github.com/timakin/bodyclose/passes/bodyclose"
 	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/analysis/passes/appends"
+	"golang.org/x/tools/go/analysis/passes/asmdecl"
+	"golang.org/x/tools/go/analysis/passes/assign"
+	"golang.org/x/tools/go/analysis/passes/atomic"
+	"golang.org/x/tools/go/analysis/passes/bools"
+	"golang.org/x/tools/go/analysis/passes/buildtag"
+	"golang.org/x/tools/go/analysis/passes/cgocall"
+	"golang.org/x/tools/go/analysis/passes/composite"
+	"golang.org/x/tools/go/analysis/passes/copylock"
+	"golang.org/x/tools/go/analysis/passes/defers"
+	"golang.org/x/tools/go/analysis/passes/directive"
+	"golang.org/x/tools/go/analysis/passes/errorsas"
+	"golang.org/x/tools/go/analysis/passes/framepointer"
+	"golang.org/x/tools/go/analysis/passes/hostport"
+	"golang.org/x/tools/go/analysis/passes/httpresponse"
+	"golang.org/x/tools/go/analysis/passes/ifaceassert"
+	"golang.org/x/tools/go/analysis/passes/loopclosure"
+	"golang.org/x/tools/go/analysis/passes/lostcancel"
+	"golang.org/x/tools/go/analysis/passes/nilfunc"
+	"golang.org/x/tools/go/analysis/passes/printf"
+	"golang.org/x/tools/go/analysis/passes/shift"
+	"golang.org/x/tools/go/analysis/passes/sigchanyzer"
+	"golang.org/x/tools/go/analysis/passes/slog"
+	"golang.org/x/tools/go/analysis/passes/stdmethods"
+	"golang.org/x/tools/go/analysis/passes/stdversion"
+	"golang.org/x/tools/go/analysis/passes/stringintconv"
+	"golang.org/x/tools/go/analysis/passes/structtag"
+	"golang.org/x/tools/go/analysis/passes/testinggoroutine"
+	"golang.org/x/tools/go/analysis/passes/tests"
+	"golang.org/x/tools/go/analysis/passes/timeformat"
+	"golang.org/x/tools/go/analysis/passes/unmarshal"
+	"golang.org/x/tools/go/analysis/passes/unreachable"
+	"golang.org/x/tools/go/analysis/passes/unsafeptr"
+	"golang.org/x/tools/go/analysis/passes/unusedresult"
+	"golang.org/x/tools/go/analysis/passes/waitgroup"
 	"golang.org/x/tools/go/analysis/unitchecker"
 	"honnef.co/go/tools/analysis/lint"
 	"honnef.co/go/tools/simple"
@@ -38,10 +75,10 @@ var (
 )
 
 func main() {
-	all := []*analysis.Analyzer{
+	all := append(vets[:len(vets):len(vets)],
 		quiet(bodyclose.Analyzer), quiet(copyloopvar.NewAnalyzer()), quiet(errorlint.NewAnalyzer()),
 		quiet(ineffassign.Analyzer), quiet(nilerr.Analyzer), unhandled, unusedObjects, needless, misspelled,
-	}
+	)
 	for _, group := range [][]*lint.Analyzer{staticcheck.Analyzers, simple.Analyzers, stylecheck.Analyzers} {
 		for _, check := range group {
 			if !leftOut.MatchString(check.Analyzer.Name) {
@@ -49,7 +86,50 @@ func main() {
 			}
 		}
 	}
+	if ofModule(os.Args[len(os.Args)-1]) {
+		register(all) // what the others found out about the standard library is read too
+		all = facts
+	}
 	unitchecker.Main(all...)
+}
+
+// facts are the analyzers that learn from packages of other modules, whose code is not judged. All
+// staticcheck's would take the longest for what is the least: modernc.org/sqlite is C made Go.
+var facts = []*analysis.Analyzer{printf.Analyzer}
+
+// register tells gob of the facts of analyzers, and of those that they require.
+func register(analyzers []*analysis.Analyzer) {
+	for _, a := range analyzers {
+		for _, fact := range a.FactTypes {
+			gob.Register(fact)
+		}
+		register(a.Requires)
+	}
+}
+
+// ofModule reports whether what go vet asks for, in a file, is only what to know of a package of another module.
+func ofModule(name string) bool {
+	var asked struct {
+		ImportPath string
+		VetxOnly   bool
+	}
+	text, err := os.ReadFile(name)
+	if err != nil || filepath.Ext(name) != ".cfg" || json.Unmarshal(text, &asked) != nil {
+		return false // go vet asks for the version or the flags
+	}
+	host, _, _ := strings.Cut(asked.ImportPath, "/")
+	return asked.VetxOnly && strings.Contains(host, ".") && host != "dev.gpustall"
+}
+
+// vets are the analyzers of go vet (cmd/vet).
+var vets = []*analysis.Analyzer{
+	appends.Analyzer, asmdecl.Analyzer, assign.Analyzer, atomic.Analyzer, bools.Analyzer,
+	buildtag.Analyzer, cgocall.Analyzer, composite.Analyzer, copylock.Analyzer, defers.Analyzer,
+	directive.Analyzer, errorsas.Analyzer, framepointer.Analyzer, hostport.Analyzer, httpresponse.Analyzer,
+	ifaceassert.Analyzer, loopclosure.Analyzer, lostcancel.Analyzer, nilfunc.Analyzer, printf.Analyzer,
+	shift.Analyzer, sigchanyzer.Analyzer, slog.Analyzer, stdmethods.Analyzer, stdversion.Analyzer,
+	stringintconv.Analyzer, structtag.Analyzer, testinggoroutine.Analyzer, tests.Analyzer, timeformat.Analyzer,
+	unmarshal.Analyzer, unreachable.Analyzer, unsafeptr.Analyzer, unusedresult.Analyzer, waitgroup.Analyzer,
 }
 
 // quiet has an analyzer leave alone the lines that a //nolint names, and what cgo makes.

@@ -5,7 +5,7 @@
 #   run.sh            the oldest and the newest (make test-torch)
 #   run.sh all        those between as well (make test-torch-all)
 #   run.sh install    the environment of quick, in CI (.ci/test)
-#   run.sh quick      some of it, with a Python that has torch; in CI with the newest from PyPI; else says so (.ci/test)
+#   run.sh quick      some of it, with bin/gpustall and a Python that has torch; in CI with the newest from PyPI; else says so (.ci/test)
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../../../.." && pwd)
@@ -51,10 +51,10 @@ if [[ $what == quick ]]; then
       exit 0
     fi
   fi
-  (cd "$here" && GPUSTALL_CHANGES=20 timeout 240 "$python" -W ignore -m unittest -f \
+  (cd "$here" && GPUSTALL_CHANGES=20 timeout 600 "$python" -W ignore -m unittest -f \
     test_live.LiveTest.test_each_once_in_order test_live.LiveTest.test_equal_to_stock_until_a_change test_guest test_hook.HookTest.test_script_module_and_command test_parts test_device test_trial) || exit 1
   cd "$root" || exit 1
-  go build -o bin/gpustall . && "$python" engine/torch/python/test/harm.py bin/gpustall --quick || exit 1
+  "$python" engine/torch/python/test/harm.py bin/gpustall --quick || exit 1
   "$python" engine/torch/python/test/fleet.py bin/gpustall --quick || exit 1
   GPUSTALL_PYTHON=$python go test -count=1 -timeout 4m -run '^TestPyTorch$' ./engine/torch/tcpstore || exit 1
   GPUSTALL_PYTHON=$python exec go test -count=1 -timeout 4m -run '^TestClients$/^a_plain_loop$' ./engine/torch/bridge
