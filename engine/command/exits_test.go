@@ -228,6 +228,9 @@ func TestValueNames(t *testing.T) {
 	var visit func(c *cobra.Command)
 	visit = func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Hidden {
+				return
+			}
 			switch name, _ := pflag.UnquoteUsage(flags.Named(f)); name {
 			case "string", "strings", "int", "ints", "uint", "float", "floats", "duration":
 				t.Errorf("%s: --%s %s", c.CommandPath(), f.Name, name)

@@ -88,7 +88,7 @@ func writeCommands(b *strings.Builder, cmd *cobra.Command, group, title string) 
 // in front.
 var grouped = map[string][]string{
 	GroupData:  {TransformSetting, WhereSetting, "image-size", "drop-cache", "cache-dir", "cache-size"},
-	GroupModel: {"stem", "no-batch-norm", "seed", "lr", "evaluate", "optimizer", "schedule", "gradient-accumulation", "checkpointing", "dropout", "label-smoothing"},
+	GroupModel: {"stem", BatchNorm, "seed", "lr", "evaluate", "optimizer", "schedule", "gradient-accumulation", "activation-checkpointing", "dropout", "label-smoothing"},
 	GroupMore:  {"capture", "autotune", "time-ops", "gpu-rate"},
 	GroupSlurm: {"slurm", "slurm-script", "partition", "time", "gres"},
 }
