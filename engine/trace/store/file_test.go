@@ -148,7 +148,10 @@ var sameSnapshot = cmp.Options{
 	cmp.Comparer(func(a, b trace.History) bool {
 		return a.Bucket == b.Bucket && a.Open == b.Open && slices.Equal(a.Points, b.Points)
 	}), // may be long
-	cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".generation" || p.Last().String() == ".Older" }, cmp.Ignore()),
+	cmp.FilterPath(func(p cmp.Path) bool {
+		field, ok := p.Last().(cmp.StructField)
+		return ok && (field.Name() == "generation" || field.Name() == "Older")
+	}, cmp.Ignore()),
 }
 
 func snapshotOf(s *trace.Session) *trace.Snapshot {
