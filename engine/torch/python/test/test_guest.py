@@ -142,7 +142,7 @@ class GuestTest(unittest.TestCase):
                 for _ in loader:
                     pass
                 next(iter(loader))
-            self.assertEqual(files(), before, type(data).__name__)
+            self.assertLessEqual(files(), before, type(data).__name__)  # those of an earlier test may close meanwhile
 
     def test_no_data_set_is_held(self):
         gc.collect()
