@@ -155,7 +155,7 @@ func TestSplitVariants(t *testing.T) {
 // What a tile is said to leave room for is what its registers leave room for:
 // 65536 of them in a multiprocessor, given out by 256 to a warp.
 func TestTilesResident(t *testing.T) {
-	all, _ := resources(t)
+	all := resources(t)
 	tiles := slices.Concat(tiles16, tilesTuring, tilesTF32, simtTiles32, []tile{wideTile16, simtTile16, simtTile1}, wgmmaTiles, wgmmaWideTiles)
 	entry := regexp.MustCompile(`^conv_[a-z_]+_(?:fp32|tf32|fp16|bf16)_(\w+)$`)
 	fits := map[string]int{}
