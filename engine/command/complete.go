@@ -26,7 +26,7 @@ func complete(cmd *cobra.Command) {
 		"stem":   nn.Stems(),
 		"theme":  themes,
 		"table":  report.Tables,
-		"format": report.FormatNames(),
+		"format": reportFormats(),
 		"knobs":  experiment.Tunable,
 		"device": {"auto", "cpu", "cuda"},
 	}

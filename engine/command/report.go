@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"dev.gpustall/engine/base/errs"
@@ -32,16 +33,21 @@ from the sessions in it.
 Of several sessions, or of a folder of them, it is the report of a distributed
 training: which rank the others wait for, for how long, and why. Of a folder,
 the sessions of the job that was written last are taken. Ranks need a gpustall
-torch each, or one on each machine.`,
+torch each, or one on each machine.
+
+--format lab writes what a course's lab asks for into the folder of --output:
+problem, baseline, strategy, validation, what was gained, with pictures and a
+CSV. It takes a session that was changed while it ran, or two: before, after.`,
 		Example: `  gpustall report latest
   gpustall report latest --format html -o run.html      # one page with pictures
   gpustall report latest --format folded -o run.folded  # stacks for a flame graph
+  gpustall report latest --format lab -o lab            # a course's lab: a folder
   gpustall report DIR                                   # which rank is waited for`,
 		Args: flags.AtLeast(1, "a session"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			i := slices.Index(report.FormatNames(), format)
-			if i < 0 {
-				return cli.Refuse(fmt.Sprintf("--format %q", format), "there is no format of that name", "choose "+knob.Choice(report.FormatNames()))
+			if i < 0 && format != labFormat {
+				return cli.Refuse(fmt.Sprintf("--format %q", format), "there is no format of that name", "choose "+knob.Choice(reportFormats()))
 			}
 			if err := checkTable(format, table); err != nil {
 				return err
@@ -51,6 +57,9 @@ torch each, or one on each machine.`,
 			}
 			if format == "png" && out.Path == "" && cli.ColumnsOf(os.Stdout) > 0 {
 				return cli.Refuse("--format png", "a terminal shows no picture", "name a file with --output")
+			}
+			if format == labFormat {
+				return reportLab(args, &out)
 			}
 			if sweep.IsFolder(args[0]) {
 				return sweepcmd.Report(sweep.Folder(args[0]), format, &out)
@@ -80,11 +89,54 @@ torch each, or one on each machine.`,
 			return out.Write("the report", export, path)
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", report.Formats[0].Name, knob.Choice(report.FormatNames())+" (chrome for chrome://tracing and Perfetto, folded for flame graph tools)")
+	cmd.Flags().StringVar(&format, "format", report.Formats[0].Name, knob.Choice(reportFormats())+" (chrome for chrome://tracing and Perfetto, folded for flame graph tools, lab for a folder)")
 	cmd.Flags().StringVar(&table, "table", "", "the table of --format csv: steps (the default), or ops, the time of each device op by segment")
 	out.Add(cmd.Flags())
 	flags.AddRate(cmd.Flags(), &rate)
 	return cmd
+}
+
+// labFormat is the format that writes a folder.
+const labFormat = "lab"
+
+// reportFormats are the values of --format.
+func reportFormats() []string { return append(report.FormatNames(), labFormat) }
+
+// reportLab writes the lab of a session, or of the sessions before and after, into a folder.
+func reportLab(args []string, out *cli.Output) error {
+	const op = "write the lab to"
+	if out.Path == "" {
+		return cli.Refuse("--format "+labFormat, "it writes a folder", "name one with --output")
+	}
+	if len(args) > 2 {
+		return cli.Misuse(errs.New("report", args[2], "a lab is of one session, or of two", "name those before and after"))
+	}
+	var sides []report.Side
+	for _, name := range args {
+		path, err := findSession(name)
+		if err != nil {
+			return err
+		}
+		s, err := openSession(path)
+		if err != nil {
+			return err
+		}
+		sides = append(sides, report.Side{Session: path, Snapshot: all(s)})
+	}
+	l, err := report.NewLab(sides...)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(out.Path, 0o755); err != nil {
+		return errs.Wrap(err, op, out.Path, "name another folder with --output")
+	}
+	err = l.Write(func(name string, content func(io.Writer) error) error {
+		return cli.ReplaceFile(filepath.Join(out.Path, name), content)
+	})
+	if err != nil {
+		return errs.Wrap(err, op, out.Path, cli.FileHint(err, "name another folder with --output"))
+	}
+	return cli.Say(os.Stdout, "%-*s%s\n", cli.LabelWidth, "lab", filepath.Join(out.Path, report.LabReport))
 }
 
 // checkTable refuses a table that does not exist or that the format cannot write.

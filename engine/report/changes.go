@@ -28,6 +28,11 @@ func (c *changes) write(d *markup.Document) {
 	}
 	d.Heading(2, "What held the device up, what was changed, and why")
 	d.Line("- At the start (segment %s): %s.", c.rows[0].Name(), c.judged(0))
+	c.list(d)
+}
+
+// list tells each change.
+func (c *changes) list(d *markup.Document) {
 	xs := c.advice.Experiments
 	for i := 1; i < len(c.rows); i++ {
 		if i > told {

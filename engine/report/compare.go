@@ -199,6 +199,27 @@ func (c *Comparison) Markdown(w io.Writer) error {
 			markup.Text(side.Session), advice.Brackets(side.Verdict.Labels), markup.Text(setup(&side.s.Meta)))
 	}
 	d.Line("")
+	c.measured(d)
+	c.linesDiffer(d)
+	d.Heading(2, "Verdicts")
+	for i, side := range c.Sides {
+		d.Line("- %c: %s.", 'A'+i, side.Verdict.Text)
+	}
+	d.Line("")
+	none := "None."
+	if c.Traces {
+		none = "Not known: of its settings a trace tells at most whether num_workers is 0, and no difference in that is on record."
+	}
+	differ(d, "Settings that differ", c.Settings, none)
+	if c.Traces && len(c.Settings) > 0 {
+		d.Para("Others are not known: a trace does not hold them.")
+	}
+	differ(d, "What else differs", c.Environment, "None.")
+	return d.Markdown(w)
+}
+
+// measured writes the measurements of both sides, and what to know of them.
+func (c *Comparison) measured(d *markup.Document) {
 	if len(c.Work) > 0 {
 		names := make([]string, len(c.Work))
 		for i := range c.Work {
@@ -221,22 +242,6 @@ func (c *Comparison) Markdown(w io.Writer) error {
 			"The interval holds what varies within each run.",
 			"What differs from run to run (the page cache, neighbours, clock rates) is in the difference and not in the interval: repeat both to tell.")
 	}
-	c.linesDiffer(d)
-	d.Heading(2, "Verdicts")
-	for i, side := range c.Sides {
-		d.Line("- %c: %s.", 'A'+i, side.Verdict.Text)
-	}
-	d.Line("")
-	none := "None."
-	if c.Traces {
-		none = "Not known: of its settings a trace tells at most whether num_workers is 0, and no difference in that is on record."
-	}
-	differ(d, "Settings that differ", c.Settings, none)
-	if c.Traces && len(c.Settings) > 0 {
-		d.Para("Others are not known: a trace does not hold them.")
-	}
-	differ(d, "What else differs", c.Environment, "None.")
-	return d.Markdown(w)
 }
 
 // differ lists differences, or says that there are none.

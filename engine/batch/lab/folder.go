@@ -10,13 +10,14 @@ import (
 
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/batch/sweep"
+	"dev.gpustall/engine/report"
 )
 
 // Files of a lab's folder, beside the folders of its stages.
 const (
 	requestFile = "lab.json"
-	ReportFile  = "optimization_report.md"
-	ResultFile  = "optimization_results.csv"
+	ReportFile  = report.LabReport
+	ResultFile  = report.LabResults
 	ScriptFile  = "optimized_training.py"
 )
 

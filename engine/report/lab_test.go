@@ -1,0 +1,80 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"dev.gpustall/engine/report/markup"
+)
+
+// TestLab: of one session that was changed, of two, and of one in which nothing was changed.
+func TestLab(t *testing.T) {
+	alone := scripts()["tuned"]
+	alone.stretches = alone.stretches[:1]
+	unchanged := Side{Session: "alone.gps", Snapshot: alone.run(t)}
+	for _, c := range []struct {
+		name  string
+		sides []Side
+		says  []string
+	}{
+		{"one", []Side{side(t, "tuned", "")}, []string{
+			"An epoch takes 35 % less time", "## The problem", "waiting: transform", "## The strategy", "num_workers 0 -> 4",
+			"## The validation", "Reduction of epoch time", "num_workers=4)", "(<throughput.png>)"}},
+		{"two", []Side{unchanged, side(t, "tuned", "")}, []string{
+			"## The problem", "**num_workers 0 -> 4**", "the step loop loads each batch itself", "Reduction of epoch time", "## What else differs", "(<after-throughput.png>)"}},
+		{"unchanged", []Side{unchanged}, []string{
+			"Nothing was changed, so there is no result yet.", "There is nothing to compare"}},
+		{"empty", []Side{side(t, "empty", "")}, []string{"there is nothing to report"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, err := NewLab(c.sides...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files := map[string]string{}
+			err = l.Write(func(name string, content func(io.Writer) error) error {
+				var b bytes.Buffer
+				defer func() { files[name] = b.String() }()
+				return content(&b)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range c.says {
+				if !strings.Contains(files[LabReport], want) {
+					t.Errorf("the report lacks %q", want)
+				}
+			}
+			for _, l := range strings.Split(files[LabReport], "\n") {
+				if strings.Contains(l, "%!") || strings.HasPrefix(l, "|") && len([]rune(l)) > markup.Width {
+					t.Errorf("bad line: %s", l)
+				}
+				if _, file, ok := strings.Cut(l, "](<"); ok && files[strings.TrimSuffix(file, ">)")] == "" {
+					t.Errorf("there is no picture for %s", l)
+				}
+			}
+			rows, err := csv.NewReader(strings.NewReader(files[LabResults])).ReadAll()
+			if err != nil {
+				t.Fatal(err)
+			}
+			segments := 0
+			for _, s := range c.sides {
+				segments += len(newAccount(s.Snapshot).rows)
+			}
+			if len(rows) != segments+1 {
+				t.Errorf("%d rows of results for %d segments", len(rows)-1, segments)
+			}
+			if c.name != "empty" && !slices.ContainsFunc(rows, func(r []string) bool { return r[14] == "yes" }) {
+				t.Error("no settings are marked as kept")
+			}
+			if c.name == "one" {
+				golden(t, "lab.md", []byte(files[LabReport]))
+				golden(t, "lab.csv", []byte(files[LabResults]))
+			}
+		})
+	}
+}
