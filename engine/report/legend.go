@@ -49,7 +49,7 @@ var legends = []struct {
 		trace.KindFetch, trace.KindCollate, trace.KindPin, trace.KindStart, trace.KindBlocked,
 	}},
 	{"Host (the step loop)", []trace.Kind{
-		trace.KindNext, trace.KindStarved, trace.KindEnqueue, trace.KindSync, trace.KindRebuild, trace.KindPause,
+		trace.KindNext, trace.KindSampler, trace.KindStarved, trace.KindEnqueue, trace.KindSync, trace.KindRebuild, trace.KindPause,
 	}},
 	{"H2D", []trace.Kind{trace.KindCopy}},
 	{"Script (what the training script does with its batch)", []trace.Kind{trace.KindBackward, trace.KindOptimizer}},

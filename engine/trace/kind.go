@@ -17,6 +17,7 @@ const (
 	KindBlocked         // worker: waiting; Arg is a BlockReason
 	KindStart           // worker: starting up
 	KindNext            // step loop: blocked in Loader.Next for Batch
+	KindSampler         // step loop: drawing the indices of a batch, while it would wait for one
 	KindEnqueue         // step loop: enqueuing copies and launches
 	KindSync            // step loop: blocked on the device or on metrics
 	KindStarved         // step loop or a stream's thread on the host: ready to run, without a core
@@ -53,6 +54,7 @@ var kinds = [NumKinds]KindInfo{
 	KindBlocked:    {"blocked", '.', "waiting for work", numCauses},
 	KindStart:      {"start", 's', "start", CauseStartup},
 	KindNext:       {"next", 'n', "waiting for data", CauseWorkers},
+	KindSampler:    {"sampler", 'k', "drawing indices", CauseSampler},
 	KindEnqueue:    {"enqueue", 'l', "enqueuing", CauseLaunch},
 	KindSync:       {"sync", 'y', "waiting for the device", CauseSync},
 	KindStarved:    {"starved", 'q', "waiting for a core", CauseHost},

@@ -131,11 +131,11 @@ type Piece struct {
 func (p *Piece) OfSample() bool { return p.Took > 0 && p.Sample >= 0 }
 
 // Starved is the time in ns in which the device waited for the step's batch: to be begun, to be
-// loaded, or for its turn. It leaves out the cost of an epoch's start, which is not the batch's
+// loaded, or for its turn. It leaves out the start of an epoch and the sampler, which are not the batch's
 // fault.
 func (s *Step) Starved() (ns int64) {
 	for c := range Cause(NumCauses) {
-		if c.IsData() && c != CauseStartup {
+		if c.IsData() && c != CauseStartup && c != CauseSampler {
 			ns += s.Stall[c]
 		}
 	}

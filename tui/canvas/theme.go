@@ -48,7 +48,7 @@ const (
 )
 
 // SeriesLen is the number of colours that a series can have.
-const SeriesLen = 22
+const SeriesLen = 23
 
 const (
 	numHues   = int(Series) + SeriesLen
@@ -96,6 +96,7 @@ var palette = [numHues]struct {
 	Series + 19: {ansi: 3, xterm: 130},
 	Series + 20: {ansi: 5, xterm: 133, dark: true},
 	Series + 21: {ansi: 2, xterm: 108},
+	Series + 22: {ansi: 14, xterm: 152},
 }
 
 // Xterm returns the number of the hue's colour in the colour-blind theme.

@@ -172,6 +172,9 @@ func (c *record) gapText(snap *trace.Snapshot, g *attribution.Gap, at int64) str
 	if known {
 		w = c.builder(s, batch, cause)
 	}
+	if cause == trace.CauseSampler {
+		w = -1 // no worker is why
+	}
 	if w < 0 || !becomes(c.spans[w].Kind, cause) { // the phase named below may say the cause
 		b.WriteString(" by " + cause.String() + ", " + cause.Info().Means)
 	}

@@ -32,9 +32,9 @@ func (l *levers) ordered() bool {
 }
 
 // loads is the share of the time lost to loading itself, which more or fewer workers change. It
-// leaves out the cost of epochs' starts.
+// leaves out the sampler, which runs in the loop, and the cost of epochs' starts.
 func (l *levers) loads() float64 {
-	share := l.time.DataShare() - l.time.Share(trace.CauseStartup) - l.time.Share(trace.CausePin) - l.loader.taking()
+	share := l.time.DataShare() - l.time.Share(trace.CauseStartup) - l.time.Share(trace.CausePin) - l.time.Share(trace.CauseSampler) - l.loader.taking()
 	if _, ok := l.morePrefetch(); ok {
 		share -= l.time.Share(trace.CausePrefetch)
 	}

@@ -172,6 +172,8 @@ func (l *loader) queue() string {
 		return QueueDevice
 	case l.queued && !inline && l.ready >= 0.2, l.time.DataShare() < moderate:
 		return ""
+	case 2*l.time.Share(trace.CauseSampler) >= l.time.DataShare(): // the loop itself is late
+		return ""
 	}
 	if words := queues[l.bound()]; words != "" {
 		return words

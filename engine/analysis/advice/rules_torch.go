@@ -25,6 +25,7 @@ var torchRules = []Rule{
 	{Name: "watched loop", Check: watchedLoop},
 	{Name: "cheap batches", Group: trace.GroupData, Last: true, Check: cheapBatches},
 	{Name: "shared lock", Group: trace.GroupData, Last: true, Check: sharedLock},
+	{Name: "sampler", Group: trace.GroupData, Check: slowSampler},
 	{Name: "taking batches", Group: trace.GroupData, Check: takingBatches},
 	{Name: "slowest rank", Check: slowestRank},
 	{Name: "evaluation", Check: evaluation},
@@ -136,6 +137,24 @@ func takingBatches(s *situation) (f Finding, ok bool) {
 	f.Evidence = join(fmt.Sprintf("the loop takes ~%s to take a batch that is ready from its worker process, and the worker took %s to make it", units.Prose.Time(each), units.Prose.Time(load)), s.loader.batch())
 	f.Share = s.loader.taking()
 	return f, s.time.Steps > 0 && f.Share > s.levers.loads()
+}
+
+// slowSampler is for a loop that takes long to draw the indices of batches. It does so itself, whatever the
+// number of workers, before it goes on with a batch that is ready.
+func slowSampler(s *situation) (f Finding, ok bool) {
+	f = Finding{
+		Remedy: "draw indices ahead, many at once: those of an epoch with one call (torch.randperm, or torch.multinomial for weights), kept as a list; no setting of the loader helps",
+		Evidence: fmt.Sprintf("the training loop itself draws the indices of each batch, and the sampler takes ~%s for that",
+			units.Prose.Time(s.time.Stall[trace.CauseSampler]/max(1, s.time.Steps))),
+		Share: s.time.Share(trace.CauseSampler), Script: true,
+	}
+	if c, ok := s.costliest(trace.Sampling); ok {
+		f.Evidence, f.line = join(fmt.Sprintf("%s has %s of the loop's time", c.String(), units.Prose.Percent(c.Part)), f.Evidence), true
+	}
+	if !s.host.device || !s.loader.computing() { // else the training would have more of the cores, too
+		f.Free = f.Share
+	}
+	return f, f.Share >= moderate
 }
 
 // cheapBatches is for a loop that loads its batches itself faster than it could take them from a worker.

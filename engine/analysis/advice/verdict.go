@@ -240,7 +240,11 @@ func (v *Verdict) describe(s *situation) {
 	default:
 		t.WriteString(s.loses(v))
 		if v.Group == trace.GroupData { // early, for a screen that has room for one line
-			t.WriteString(s.where(trace.Loading))
+			at := trace.Loading
+			if v.Dominant == trace.CauseSampler {
+				at = trace.Sampling
+			}
+			t.WriteString(s.where(at))
 		}
 	}
 	t.WriteString(s.traced(v))

@@ -90,7 +90,7 @@ func (a *Analyzer) take(s *trace.Span) {
 	case trace.KindBlocked, trace.KindStart:
 		a.lanes[s.Track].wait(s, a.cursor)
 		return
-	case trace.KindNext, trace.KindStarved, trace.KindEnqueue, trace.KindSync, trace.KindRebuild, trace.KindTransition,
+	case trace.KindNext, trace.KindSampler, trace.KindStarved, trace.KindEnqueue, trace.KindSync, trace.KindRebuild, trace.KindTransition,
 		trace.KindPause, trace.KindCopy, trace.KindCompute:
 	default:
 		return
@@ -107,7 +107,7 @@ func (a *Analyzer) take(s *trace.Span) {
 	}
 	acc := a.account(s.Step)
 	switch s.Kind {
-	case trace.KindNext:
+	case trace.KindNext, trace.KindSampler:
 		acc.wait += s.End - s.Start
 	case trace.KindCopy:
 		acc.copy += s.End - s.Start

@@ -24,7 +24,7 @@ func chaos(t *rapid.T) (spans []trace.Span, steps []trace.Step) {
 		})
 	}
 	kinds := []trace.Kind{
-		trace.KindCompute, trace.KindCompute, trace.KindNext, trace.KindNext, trace.KindCopy, trace.KindEnqueue, trace.KindSync,
+		trace.KindCompute, trace.KindCompute, trace.KindNext, trace.KindNext, trace.KindSampler, trace.KindCopy, trace.KindEnqueue, trace.KindSync,
 		trace.KindStarved, trace.KindTransition, trace.KindRebuild, trace.KindPause, trace.KindRead, trace.KindDecode, trace.KindTransform,
 		trace.KindFirstByte, trace.KindFetch, trace.KindCollate, trace.KindPin, trace.KindBlocked, trace.KindStart, trace.KindOp, trace.KindQueue, trace.KindQueue, trace.KindQueue, trace.KindNone,
 	}
@@ -273,6 +273,12 @@ func TestRules(t *testing.T) {
 		{"others are ready and the loop does not ask", []trace.Span{
 			host(trace.KindSync, 1, 10, 90), load(trace.KindRead, w0, 1, 0, 90), queue(5, 1, 1),
 		}, 0, sum{trace.CauseSync: 80}},
+		{"the loop draws indices, then waits", []trace.Span{
+			host(trace.KindSampler, 1, 10, 50), host(trace.KindNext, 1, 50, 90), load(trace.KindRead, w0, 1, 0, 90),
+		}, 0, sum{trace.CauseSampler: 40, trace.CauseRead: 40}},
+		{"the indices of the next batch are not why this one is late", []trace.Span{
+			host(trace.KindEnqueue, 1, 5, 8), host(trace.KindCopy, 1, 8, 90), host(trace.KindSampler, 2, 8, 95),
+		}, 0, sum{trace.CauseCopy: 80}},
 		{"copy after data", []trace.Span{
 			host(trace.KindNext, 1, 10, 40), load(trace.KindRead, w0, 1, 0, 40), host(trace.KindEnqueue, 1, 40, 45), host(trace.KindCopy, 1, 42, 90),
 		}, 0, sum{trace.CauseRead: 30, trace.CauseLaunch: 2, trace.CauseCopy: 48}},

@@ -12,6 +12,8 @@
 //
 //   - paused: a KindPause span covers it. It is not the machine's fault, and every
 //     share leaves it out of the wall time.
+//   - sampler: a KindSampler span covers it, in which the step loop draws the indices of
+//     a batch. It is a wait for data, too.
 //   - data: a KindNext span covers it, in which the step loop waits for a batch. Its
 //     sub-causes are listed below.
 //   - host: a KindStarved span covers it: the step loop, or the thread of a stream that

@@ -45,7 +45,7 @@ func (n *naive) attribute(steps []trace.Step, from, to int64) (done []trace.Step
 			}
 			if sp.Step == s.Index {
 				switch sp.Kind {
-				case trace.KindNext:
+				case trace.KindNext, trace.KindSampler:
 					s.Wait += sp.End - sp.Start
 				case trace.KindCopy:
 					s.Copy += sp.End - sp.Start
@@ -87,6 +87,9 @@ func (n *naive) at(t, from int64, upTo, step int32, transition bool) int {
 	}
 	if len(covers(trace.KindPause)) > 0 {
 		return int(trace.CausePaused)
+	}
+	if len(covers(trace.KindSampler)) > 0 {
+		return int(trace.CauseSampler)
 	}
 	if next := covers(trace.KindNext); len(next) > 0 {
 		last := slices.MaxFunc(next, func(a, b trace.Span) int {

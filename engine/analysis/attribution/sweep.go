@@ -13,6 +13,7 @@ type class uint8
 const (
 	classCompute class = iota
 	classPause
+	classSampler
 	classNext
 	classStarved
 	classCopy
@@ -30,6 +31,8 @@ func classOf(k trace.Kind) class {
 		return classCompute
 	case trace.KindPause:
 		return classPause
+	case trace.KindSampler:
+		return classSampler
 	case trace.KindNext:
 		return classNext
 	case trace.KindStarved:
@@ -117,6 +120,7 @@ func (a *Analyzer) window(s *trace.Step, acc *account, end int64) {
 
 var classCause = [numClasses]trace.Cause{
 	classPause:      trace.CausePaused,
+	classSampler:    trace.CauseSampler,
 	classStarved:    trace.CauseHost,
 	classCopy:       trace.CauseCopy,
 	classLaunch:     trace.CauseLaunch,

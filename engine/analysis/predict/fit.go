@@ -89,7 +89,7 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) (*M
 	if m.processes = s.Meta.Watched(); m.processes {
 		m.plant.inTurns = true
 		m.handing = handoverOf(s.Meta.Host, b, &l, m.now.workers)
-		m.plant.gap = m.handing.taking
+		m.plant.gap = m.handing.taking + m.handing.drawing
 		if m.plant.serial = shared; shared {
 			m.plant.host = 0
 		}
@@ -105,7 +105,7 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) (*M
 	if m.Lock = lockOf(s, t, m.loading.Blocked*float64(b.Steps)/float64(b.Active())); m.stores { // how long they are blocked is measured
 		m.Lock.share = [3]float64{}
 	}
-	m.calibrate(b.DataShare() - m.handing.taking/max(1, float64(b.Active())/float64(b.Steps)))
+	m.calibrate(b.DataShare() - (m.handing.taking+m.handing.drawing)/max(1, float64(b.Active())/float64(b.Steps)))
 	return m, true
 }
 

@@ -12,6 +12,7 @@ import (
 // ns.
 type handover struct {
 	taking  float64 // the loop's time, as measured; 0 where there are no workers
+	drawing float64 // the loop's time for the indices of a batch, as measured: it is the same with any knobs
 	waking  float64 // for which the loop has no core when it wakes up for a batch, as measured
 	take    float64 // the assumed taking where there are no workers, for a batch of this content
 	send    float64 // core time in the worker's process, always assumed
@@ -53,6 +54,7 @@ func handoverOf(host []knob.Setting, b *attribution.Breakdown, l *Loading, worke
 	}
 	h.take = takeBatch + takeTensor*tensors + takeByte*bytes
 	h.send = sendBatch + sendTensor*tensors + sendByte*bytes
+	h.drawing = float64(b.Stall[trace.CauseSampler]) / float64(b.Steps)
 	if workers > 0 {
 		h.taking = float64(b.Stall[trace.CauseDataLoader]) / float64(b.Steps)
 		h.waking = float64(b.Stall[trace.CauseHost]) / float64(b.Steps)

@@ -91,6 +91,10 @@ func (p *process) loop(rec *record) {
 		p.steps.computed(rec)
 		return
 	}
+	if rec.Kind == kindSampler {
+		p.waits.drew(rec)
+		return
+	}
 	p.steps.next(rec.Kind == kindEnd)
 	p.segments.follow(rec.End)
 	trains := rec.Flags&flagTrain != 0

@@ -21,6 +21,7 @@ const (
 	kindOptimizer                 // the loop was in an optimizer's step, within a kindBody
 	kindLast                      // the process ends: the number of the last step, when that began, and the samples of all
 	kindBrief                     // several brief steps: the end of the step before each, and the wait for its batch
+	kindSampler                   // the loop drew the indices of a batch, within a kindNext or kindIter
 )
 
 const (

@@ -213,3 +213,45 @@ func TestLanes(t *testing.T) {
 		}
 	}
 }
+
+// TestSampler: the times in which the loop drew indices are the sampler's, wherever they lie in a wait, and an
+// iterator's are. Those of loops that do not train are in no share.
+func TestSampler(t *testing.T) {
+	const ms = 1_000_000
+	_, p, end := sole(t)
+	loop := func(kind kind, step int32, flags uint16, from, to int64) {
+		p.loop(&record{
+			Kind: kind, Iteration: 1, Step: step, Batch: step, Flags: flags, Start: from * ms, End: to * ms, Arg: 4, Core: -1, Waiting: -1, Sample: -1,
+		})
+	}
+	r := &ring{role: roleWorker, parent: nobody}
+	for i, done := range []int64{20, 55} {
+		p.work(r, &record{Kind: kindBatch, Iteration: 1, Batch: int32(i), Start: (done - 15) * ms, End: done * ms, Offset: 14 * ms, Core: -1, Waiting: -1, Sample: -1})
+	}
+	loop(kindSampler, -1, 0, 1, 4) // while the iterator is made
+	loop(kindIter, -1, flagTrain, 0, 5)
+	loop(kindSampler, -1, 0, 20, 30) // after batch 0 came
+	loop(kindNext, 0, flagTrain|flagFirst, 5, 30)
+	loop(kindBody, 0, flagTrain|flagFinal, 30, 40)
+	loop(kindSampler, -1, 0, 41, 45)
+	loop(kindSampler, -1, 0, 58, 60)
+	loop(kindNext, 1, flagTrain, 40, 60)
+	loop(kindBody, 1, flagTrain|flagFinal, 60, 70)
+	loop(kindSampler, -1, 0, 71, 79) // of an evaluation
+	loop(kindNext, -1, flagFirst, 70, 80)
+	loop(kindBody, -1, flagFinal, 80, 90)
+	snap := end()
+	if len(snap.Recent) != 2 {
+		t.Fatalf("%d steps", len(snap.Recent))
+	}
+	for i, want := range []int64{3 + 10, 4 + 2} {
+		if st := &snap.Recent[i]; st.Stall[trace.CauseSampler] != want*ms || st.Busy != 10*ms || st.Wait != []int64{30, 20}[i]*ms {
+			t.Errorf("step %d: the sampler has %d ms of a wait of %d ms, want %d", i, st.Stall[trace.CauseSampler]/ms, st.Wait/ms, want)
+		}
+	}
+	for _, s := range snap.Spans {
+		if s.Kind == trace.KindSampler && s.Start >= 70*ms {
+			t.Errorf("an evaluation's sampler has %v", s)
+		}
+	}
+}

@@ -16,6 +16,7 @@ type waits struct {
 	out     *output
 	opening []record // iterators that began and have not delivered a batch yet
 	changes []record // changes that the loop applied within the wait under way
+	drawn   []record // when the loop drew indices within it
 	ended   int64    // ns: the end of the last epoch that trained
 	resumed int64    // ns: the beginning of the next one
 	waited  int64    // ns without a core, of the last wait of which that was read
@@ -45,10 +46,47 @@ func (w *waits) applied(rec *record) {
 	w.out.span(trace.TrackStep, rec.span(trace.KindRebuild))
 }
 
+// drew takes a time within a wait in which the loop drew the indices of a batch.
+func (w *waits) drew(rec *record) {
+	if len(w.drawn) < mostDrawn {
+		w.drawn = append(w.drawn, *rec)
+	}
+}
+
+// mostDrawn is how many such times a wait has at most: an iterator begins with as many batches as may
+// be under way.
+const mostDrawn = 2048
+
+// sampled records the times within a wait in which the loop drew indices; trains is false where it was
+// not to train, which counts in no share.
+func (w *waits) sampled(step int32, trains bool) {
+	for i := range w.drawn {
+		if span := w.drawn[i].span(trace.KindSampler); trains {
+			span.Step = step
+			w.out.span(trace.TrackStep, span)
+		}
+	}
+	w.drawn = w.drawn[:0]
+}
+
+// rest records a part of a wait, without the times in which the loop drew indices.
+func (w *waits) rest(part trace.Span) {
+	for i := range w.drawn {
+		if d := &w.drawn[i]; part.Kind != trace.KindPause && d.Start < part.End && d.End > part.Start {
+			front := part
+			front.End = d.Start
+			w.out.span(trace.TrackStep, front)
+			part.Start = d.End
+		}
+	}
+	w.out.span(trace.TrackStep, part)
+}
+
 // end takes the end of an epoch that trained: the loop asked for a batch, and there was none.
 func (w *waits) end(rec *record) {
 	w.ended = rec.End
-	w.out.span(trace.TrackStep, rec.span(trace.KindNext))
+	w.rest(rec.span(trace.KindNext))
+	w.sampled(-1, true)
 }
 
 // worker takes a worker's wait for a task. Between two epochs the worker is idle, because nobody
@@ -109,12 +147,13 @@ func (w *waits) batch(rec *record, b *batch, seen bool) (beside *batch) {
 		wait.End -= late
 		starved := wait
 		starved.Kind, starved.Batch, starved.Start, starved.End = trace.KindStarved, b.seq, wait.End, rec.End
-		w.out.span(trace.TrackStep, starved)
+		w.rest(starved)
 	}
 	if seen && trains {
 		beside = w.taking(&wait, b)
 	}
-	w.out.span(trace.TrackStep, wait)
+	w.rest(wait)
+	w.sampled(rec.Step, trains)
 	return beside
 }
 
@@ -128,10 +167,10 @@ func (w *waits) before(rec *record, wait *trace.Span) {
 		switch {
 		case part.Kind == kindIter && part.Iteration == rec.Iteration:
 			span.Start, span.End = part.Start, part.End
-			w.out.span(trace.TrackStep, span)
+			w.rest(span)
 		case part.Kind == kindApply && part.End > wait.Start:
 			span.End = part.Start
-			w.out.span(trace.TrackStep, span)
+			w.rest(span)
 			wait.Start = part.End
 		}
 	}
@@ -166,11 +205,11 @@ func (w *waits) taking(wait *trace.Span, b *batch) (beside *batch) {
 		}
 		idle := rest
 		idle.End = part.Start
-		w.out.span(trace.TrackStep, idle)
-		w.out.span(trace.TrackStep, part)
+		w.rest(idle)
+		w.rest(part)
 		rest.Start, beside = part.End, t.batch
 	}
-	w.out.span(trace.TrackStep, rest)
+	w.rest(rest)
 	return beside
 }
 

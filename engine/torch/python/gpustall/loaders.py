@@ -8,7 +8,8 @@ import types
 import weakref
 from typing import Any
 
-from gpustall import batches, control, fetching, given, loops, process, ring, starting, steps, worker
+from gpustall import batches, control, fetching, given, loops, parts, process, ring, starting, steps, worker
+from gpustall.usage import BRIEF
 
 now = process.now
 
@@ -173,6 +174,7 @@ class Plan:
     def iterate(self, loader, original, asked=False):
         """Returns an iterator over the loader, as its __iter__ does; asked: its class called _get_iterator for a new one."""
         start = now()
+        parts.here.drawn = []
         self.script = self.of_script(loader)
         if asked:
             self._set_apart()
@@ -189,6 +191,7 @@ class Plan:
         """Returns what __iter__ does where the loader's class has its own _get_iterator. That may wrap the iterator,
         which PyTorch keeps where workers persist."""
         start, begun = now(), self.begun
+        parts.here.drawn = []
         self._set_apart()
         if not self.live and self.applied not in (None, self.wanted()):
             loader._iterator = None  # the next one has the knobs that were asked for
@@ -202,6 +205,7 @@ class Plan:
         """Initialises an iterator of PyTorch's that the loader makes itself. Its class depends on num_workers, and is
         changed where other workers were asked for."""
         start = now()
+        parts.here.drawn = []
         self.script = self.of_script(loader)
         self._set_apart(live=False)
 
@@ -249,6 +253,9 @@ class Plan:
         elif loop.open:
             loop.stop(start, False)
         end, loop.used = now(), loop.usage.read()
+        drawn, parts.here.drawn = getattr(parts.here, "drawn", None), None
+        for since, until in drawn or ():
+            loop.record(ring.SAMPLER, since, until, watch.iteration)
         loop.record(ring.ITER, start, end, watch.iteration, watch.round, flags=ring.TRAIN if self.trains else 0, step=loop.state.steps if self.trains else -1)
         if loop.open:
             loop.open[-1][2] = end
@@ -465,6 +472,25 @@ class Plan:
         process.current().tell_news("loader", trains=self.trains, knobs=self.script, step=process.current().steps, **self.about)
         if self.trains and self.barred is not None:
             self.at_most(*self.barred)
+
+
+def drew(watch, start, end):
+    """Notes that the sampler took this thread from start to end for the indices of a batch. watch is over the iterator;
+    it has none while it is made."""
+    try:
+        loop, drawn = getattr(parts.here, "loop", None), getattr(parts.here, "drawn", None)
+        if loop is not None and loop.loading:
+            if watch is None:  # a data set's own loader
+                return
+            if loop.passed_by is not None:
+                if end - start < BRIEF:
+                    return
+                loop.catch_up()
+            loop.record(ring.SAMPLER, start, end, watch.iteration)
+        elif drawn is not None and pytorch._utils.worker._worker_info is None:  # an iterator is made, or begins again
+            drawn.append((start, end))
+    except Exception as error:
+        process.complain("the sampler is not watched", error)
 
 
 def _count(sampler):

@@ -8,6 +8,7 @@ import warnings
 from typing import Any
 
 from gpustall import loaders, parts, process, starting, worker
+from gpustall.usage import DRAWN
 
 now = process.now
 
@@ -28,6 +29,8 @@ def install(module):
         kind.__init__ = _init(kind.__init__)
     if "__init_subclass__" not in module.DataLoader.__dict__:
         module.DataLoader.__init_subclass__ = classmethod(_subclassed)
+    if hasattr(module._BaseDataLoaderIter, "_next_index"):
+        module._BaseDataLoaderIter._next_index = _next_index(module._BaseDataLoaderIter._next_index)
     module._BaseDataLoaderIter.__next__ = _next(module._BaseDataLoaderIter.__next__)
     module.warnings = _Warnings()
 
@@ -149,3 +152,18 @@ def _next(original):
         return original(self) if watch is None else watch.next(original, self)
 
     return watched
+
+
+def _next_index(original):
+    """Times how long the sampler takes for the indices of a batch."""
+
+    @functools.wraps(original)
+    def timed(self):
+        start = now()
+        index = original(self)
+        end = now()
+        if end - start >= DRAWN:
+            loaders.drew(self._gpustall, start, end)
+        return index
+
+    return timed

@@ -22,7 +22,7 @@ COUNT, CLOSED, ROLE, THREAD, TOTALS = 64, 72, 80, 88, 96  # offsets in the heade
 LOOP, WORKER, INLINE, PIN, SENDER = range(5)
 
 # The kind of a record. engine/torch/bridge/record.go has the same numbers.
-NEXT, BODY, END, ITER, PAUSE, APPLY, DEVICE, BACKWARD, OPTIMIZER, LAST, BRIEF = range(1, 12)
+NEXT, BODY, END, ITER, PAUSE, APPLY, DEVICE, BACKWARD, OPTIMIZER, LAST, BRIEF, SAMPLER = range(1, 13)
 START, WAIT, READ, DECODE, TRANSFORM, FETCH, COLLATE, PINNED, BATCH, SENT = range(16, 26)
 
 # A BATCH without records of its own for FETCH and COLLATE has an offset: the ns from its start to the beginning of

@@ -15,6 +15,8 @@ SELDOM, SOME = 16, 8
 # choose that one at no fixed distance, because a script may do something in each eighth step.
 BRIEF, INSTANT, FEW, RARE = 2_000_000, 200_000, 16, 64
 SPREAD, CHOSEN = 2654435761, 0xF0000000  # turn * SPREAD & CHOSEN is 0 in one turn of FEW
+# Indices of a batch that took the sampler DRAWN ns or more are recorded.
+DRAWN = 50_000
 # Of a batch that took LATE ns or more on its way, the usage of that time is told.
 LATE = 100_000
 # What stands for a usage that was not read: ns on a core, and ns ready without one.

@@ -30,6 +30,19 @@ class Numbers(Dataset):
         return self.make(i)
 
 
+class Slow:
+    """A batch sampler that draws as a generator does."""
+
+    def __init__(self, draws):
+        self.draws = draws
+
+    def __len__(self):
+        return 8
+
+    def __iter__(self):
+        return self.draws(len(self))
+
+
 class Costly:
     """What takes its time to be pickled: on a core, or asleep."""
 
@@ -73,6 +86,45 @@ class TurnsTest(unittest.TestCase):
     def learn(self, *batches):
         loss: Any = sum(self.model(x).square().mean() for x in batches)
         loss.backward()
+
+    def test_sampler(self):
+        """What the sampler takes for the indices of a batch is recorded, with workers and without; quick draws are not."""
+
+        def slow(n):
+            for i in range(n):
+                time.sleep(0.01)
+                yield [2 * i, 2 * i + 1]
+
+        for workers in 0, 1:
+            for persistent in {False, workers > 0}:
+                self.begun = time.monotonic_ns()
+                loader = DataLoader(Numbers(16), batch_sampler=Slow(slow), num_workers=workers, persistent_workers=persistent)
+                for _ in range(2):
+                    for x in loader:
+                        self.learn(x)
+                drawn = self.spans(ring.SAMPLER)
+                took = [s["end"] - s["start"] for s in drawn]
+                self.assertEqual(len(took), 16, (workers, persistent))
+                self.assertGreaterEqual(min(took), 9_000_000)
+                waits = self.spans(ring.NEXT, ring.ITER, ring.END)
+                for s in drawn:
+                    self.assertTrue(any(w["start"] <= s["start"] and s["end"] <= w["end"] for w in waits), (workers, s, waits))
+        self.begun = time.monotonic_ns()
+        for x in DataLoader(Numbers(16), batch_size=2):
+            self.learn(x)
+        self.assertLess(len(self.spans(ring.SAMPLER)), 4)
+
+    def test_sampler_fails(self):
+        """An exception of the sampler's reaches the script."""
+
+        def fails(n):
+            yield [0, 1]
+            raise KeyError("mine")
+
+        for workers in 0, 1:
+            with self.assertRaises(KeyError):
+                for x in DataLoader(Numbers(16), batch_sampler=Slow(fails), num_workers=workers):
+                    self.learn(x)
 
     def steps(self, loop):
         """How many batches each step of a loop has."""
