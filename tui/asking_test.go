@@ -117,6 +117,51 @@ func TestAgainstBaseline(t *testing.T) {
 	s.mustShow("A-B-A: num_workers 4 -> 2")
 }
 
+// TestTakenBack: a test that is taken back leaves the knob's row with the gain of the value in force,
+// and nothing to undo but the change before it. While it goes on nothing is predicted, and u stops it.
+func TestTakenBack(t *testing.T) {
+	s, a := askingScreen(t)
+	s.press("right", "enter")
+	s.mustShow("asked for num_workers 4; u takes it back")
+	a.run.Advance(9e9)
+	s.tick()
+	if len(s.session.analysis.Predicted) == 0 {
+		t.Fatal("nothing is predicted")
+	}
+	s.press("5", "A") // the row selected is the one in force, so it is tested against A
+	s.tick()
+	s.mustShow("A-B-A: num_workers 4 -> 2", "under way")
+	if n := len(s.session.analysis.Predicted); n > 0 {
+		t.Errorf("%d predictions are about other settings than the test's", n)
+	}
+	s.press("u")
+	s.mustShow("stopping: the settings that it began with come back")
+	a.look(t)
+	a.run.Advance(a.run.Now() + 2e9)
+	s.tick()
+	s.mustHide("by hand")
+	if got := s.panels.knobs.InForce("num_workers"); got != "4" {
+		t.Errorf("stopped, num_workers is %s", got)
+	}
+
+	s.press("A")
+	a.look(t)
+	a.run.Advance(a.run.Now() + 2e9)
+	s.tick()
+	s.mustShow("taken back")
+	if e := s.session.analysis.Effects["num_workers"]; e.Of != "2 -> 4" || e.Ratio < 1.2 {
+		t.Errorf("4 is in force and its row says %s %s", e.Of, e.Says)
+	}
+	segs := s.session.analysis.Segs
+	if e, vsA := s.session.analysis.Effects["num_workers"], segs[len(segs)-1].VsA.Throughput; e.Estimate() != vsA.Estimate() {
+		t.Errorf("%s in the knobs, %s in the experiments", e.Says, &vsA)
+	}
+	s.press("u")
+	s.mustShow("undo: back to num_workers 2")
+	s.press("u")
+	s.mustShow("nothing to undo")
+}
+
 // TestCeiling: c serves cached batches for a while, and shows the result.
 func TestCeiling(t *testing.T) {
 	s, a := askingScreen(t)

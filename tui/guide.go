@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -258,7 +257,7 @@ func (g *guide) write(v *advice.Verdict) {
 		}
 		switch {
 		case len(g.knobs.Changes()) > 0:
-			say("%s is staged: 2 and enter apply it.", g.staged())
+			say("%s is staged: 2 and enter apply it.", inWords(g.knobs.Changes()))
 		case f.Value != "":
 			say("Advised: %s %s. 3 and enter stage it, enter again applies it.", f.Knob, f.Value)
 		default:
@@ -287,13 +286,4 @@ func (g *guide) write(v *advice.Verdict) {
 		}
 	}
 	g.strip.Set(text)
-}
-
-// staged returns what is staged, in words.
-func (g *guide) staged() string {
-	var words []string
-	for _, k := range g.knobs.Changes() {
-		words = append(words, k.Name+" "+k.Value)
-	}
-	return strings.Join(words, ", ")
 }

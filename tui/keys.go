@@ -112,7 +112,7 @@ func (m *Model) makeGlobals() []panel.Binding {
 // timeKeys pause the run, and choose the moment and the width of time that are shown.
 func (m *Model) timeKeys() []panel.Binding {
 	return []panel.Binding{
-		{Keys: "p", Live: true, Hint: "pause", Help: "pause the engine, and go on", Do: cmd(m.requests.pause),
+		{Keys: "p", Live: true, Hint: "pause", When: m.goesOn, Help: "pause the engine, and go on", Do: cmd(m.requests.pause),
 			Now: func() string { return panel.Pick(m.session.paused, "resume", "") }},
 		{Show: panel.LeftRight, Replay: "cursor"}, // the timeline's, which has the focus in a replay
 		{Keys: "z Z", Replay: "zoom", Help: "timeline: zoom in, out", Do: func(key string) tea.Cmd {
@@ -126,13 +126,16 @@ func (m *Model) timeKeys() []panel.Binding {
 	}
 }
 
+// goesOn reports whether there is still something to ask of the run.
+func (m *Model) goesOn() bool { return m.o.Replay || m.session.running() }
+
 // runKeys ask the run for something that not every run can do.
 func (m *Model) runKeys() (keys []panel.Binding) {
 	if m.o.Evaluate != nil {
-		keys = append(keys, panel.Binding{Keys: "v", Hint: "evaluate", Help: "evaluate the model on the test split; the time is in no share", Do: cmd(m.requests.evaluate)})
+		keys = append(keys, panel.Binding{Keys: "v", Hint: "evaluate", When: m.goesOn, Help: "evaluate the model on the test split; the time is in no share", Do: cmd(m.requests.evaluate)})
 	}
 	if m.o.Capture != nil {
-		keys = append(keys, panel.Binding{Keys: "o", Hint: "capture", Do: cmd(m.requests.capture),
+		keys = append(keys, panel.Binding{Keys: "o", Hint: "capture", When: m.goesOn, Do: cmd(m.requests.capture),
 			Help: "capture a few steps under PyTorch's profiler: what its operators take; they are in no rate"})
 	}
 	return keys

@@ -24,6 +24,7 @@ type requests struct {
 	experiments *panel.Experiments
 
 	undone    [][]knob.Setting // values before each change, the newest last
+	learnt    int32            // experiments before this one are over, and what they left in force is in undone
 	exporting bool
 }
 
@@ -40,6 +41,7 @@ func (q *requests) apply(changes []knob.Setting, undoable bool) tea.Cmd {
 	if ctl == nil || len(changes) == 0 {
 		return nil
 	}
+	q.learn() // what came before
 	before := q.knobs.Before(changes)
 	return func() tea.Msg {
 		err := guard("apply the knobs", func() error { return ctl.Set(changes) })
@@ -55,11 +57,36 @@ func (q *requests) applied(d setDone) {
 	q.knobs.Accepted(d.changes, q.o.Control.Requested())
 	if d.undoable {
 		q.undone = append(q.undone, d.before)
+		q.screen.Say("info", "asked for "+inWords(d.changes)+"; u takes it back")
 	}
 }
 
-// undo asks for the values from before the last change.
+// learn makes undoable what experiments left in force. What one takes back by itself is no change.
+func (q *requests) learn() {
+	if q.session.live == nil {
+		return
+	}
+	for i := range q.session.live.Experiments {
+		x := &q.session.live.Experiments[i]
+		if x.Index < q.learnt {
+			continue
+		}
+		if x.Running() {
+			return
+		}
+		if q.learnt = x.Index + 1; x.Kept {
+			q.undone = append(q.undone, x.A)
+		}
+	}
+}
+
+// undo asks for the values from before the last change. While an experiment changes the settings, it
+// stops that, which takes them back.
 func (q *requests) undo() tea.Cmd {
+	if q.session.underWay() != "" {
+		return q.stop()
+	}
+	q.learn()
 	n := len(q.undone)
 	if n == 0 {
 		q.screen.Say("info", "nothing to undo")
@@ -67,12 +94,17 @@ func (q *requests) undo() tea.Cmd {
 	}
 	last := q.undone[n-1]
 	q.undone = q.undone[:n-1]
-	words := make([]string, len(last))
-	for i, k := range last {
+	q.screen.Say("info", "undo: back to "+inWords(last))
+	return q.apply(last, false)
+}
+
+// inWords names settings in a sentence.
+func inWords(settings []knob.Setting) string {
+	words := make([]string, len(settings))
+	for i, k := range settings {
 		words[i] = k.Name + " " + k.Value
 	}
-	q.screen.Say("info", "undo: back to "+strings.Join(words, ", "))
-	return q.apply(last, false)
+	return strings.Join(words, ", ")
 }
 
 // foresee asks what may go wrong with the staged values, once for each set of values.
@@ -192,8 +224,8 @@ func (q *requests) hypothesis() {
 
 // beginDone is the run's answer to the beginning of an experiment, or to its end.
 type beginDone struct {
-	knobs, before []knob.Setting
-	err           error
+	knobs []knob.Setting
+	err   error
 }
 
 // ask begins an experiment, or stops the one under way.
@@ -204,10 +236,7 @@ func (q *requests) ask(kind trace.ExperimentKind) tea.Cmd {
 		q.screen.Say("info", "only a run that goes on can be asked: its knobs are changed for a while")
 		return nil
 	case q.session.underWay() != "":
-		q.screen.Say("info", "stopping: the settings that it began with come back")
-		return func() tea.Msg {
-			return beginDone{err: guard("stop the experiment", func() error { x.Stop(); return nil })}
-		}
+		return q.stop()
 	}
 	var knobs []knob.Setting
 	if kind == trace.Paired {
@@ -216,10 +245,17 @@ func (q *requests) ask(kind trace.ExperimentKind) tea.Cmd {
 			return nil
 		}
 	}
-	before := q.knobs.Before(knobs)
 	return func() tea.Msg {
 		err := guard("begin an experiment", func() error { return x.Begin(kind, knobs) })
-		return beginDone{knobs, before, err}
+		return beginDone{knobs, err}
+	}
+}
+
+// stop stops the experiment under way.
+func (q *requests) stop() tea.Cmd {
+	q.screen.Say("info", "stopping: the settings that it began with come back")
+	return func() tea.Msg {
+		return beginDone{err: guard("stop the experiment", func() error { q.o.Experiments.Stop(); return nil })}
 	}
 }
 
@@ -244,9 +280,6 @@ func (q *requests) begun(d beginDone) {
 		return
 	}
 	q.knobs.Unstage(d.knobs)
-	if len(d.before) > 0 {
-		q.undone = append(q.undone, d.before)
-	}
 	q.session.analysis.pause = 0
 }
 

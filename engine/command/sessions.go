@@ -27,7 +27,7 @@ func newSessions() *cobra.Command {
 		Short: "List the sessions in the state directory",
 		Long: `List the sessions in the state directory, the newest first: how each ended,
 how long it ran, the verdict on the settings to keep (the first ones, where
-none were found better), device utilisation, and what the best settings gained
+none were found better), device utilisation with these, and what they gained
 against the baseline (a dash where none was measurably faster).`,
 		Example: `  gpustall sessions
   gpustall report latest`,
@@ -84,10 +84,11 @@ func sessionRow(e *store.Entry) []string {
 		return []string{name, started, units.Line(e.Outcome.Status), "-", "-", "-", "-", run + "; " + e.Err.Error()}
 	}
 	snap := e.Session.Snapshot(0, 0)
-	a, _ := advice.Overall(snap, attribution.Segments(snap))
+	segments := attribution.Segments(snap)
+	a, at := advice.Overall(snap, segments)
 	util := "-"
-	if b := (attribution.Breakdown{Totals: snap.Total}); b.Steps > 0 {
-		util = shareOr(b.Utilisation())
+	if len(segments) > 0 && segments[at.Kept].Steps > 0 { // of the settings that the verdict is on
+		util = shareOr(segments[at.Kept].Utilisation)
 	}
 	return []string{
 		name, started, units.Line(snap.Outcome.Status), units.Prose.Time(duration(snap)), inShort(a.Verdict), util,

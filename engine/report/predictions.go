@@ -30,8 +30,10 @@ func (p *predictions) write(d *markup.Document) {
 		}
 		predicted, inside := "none", "-"
 		switch p := o.Predicted; {
+		case p.Made() && predict.Vague(p) && predict.Faster(p):
+			predicted = predict.Unsized
 		case p.Made() && predict.Vague(p):
-			predicted = "not predictable"
+			predicted = predict.Untold
 		case p.Made():
 			predicted, inside = units.Prose.GainRange(predict.Gain(p)), markup.YesNo(o.Inside)
 		}
@@ -48,11 +50,12 @@ func (p *predictions) write(d *markup.Document) {
 		d.Sentences(fmt.Sprintf("%s had no prediction, or none that tells.", units.Counted(score.Untold, "outcome", "outcomes")))
 	}
 	d.Sentences(
-		"A gain is not predictable where its interval is too wide to tell the size or the sign; that is not scored.",
+		"A gain is called not predictable where its interval is too wide to tell the size or the sign; that is not scored.",
 		"A prediction is of a model that knows only what was measured before;",
 		"where there is none, the model does not know the knob, or there were too few steps to go by.",
 		"Measured is the segment's rate over that of the steps from which the prediction was made,",
-		"from which no drift is taken out; so it may differ from the change that is told elsewhere.")
+		"from which no drift is taken out; so it may differ from the change that is told elsewhere.",
+		"Where the two took turns, it is what that found.")
 }
 
 // feed is the paragraph that answers whether this machine can feed the device.

@@ -41,7 +41,8 @@ func (s *sides) write(d *markup.Document, headline, baseline string) {
 	}
 	excluded := s.a.Excluded + s.b.Excluded
 	if s.turns != nil {
-		rows, excluded = append(rows, s.turns.row), int(s.turns.leftOut)
+		excluded = int(s.turns.leftOut)
+		s.turns.write(rows[1:])
 	}
 	d.Table(rows)
 	footnote(d, &s.s.Meta)
@@ -64,8 +65,8 @@ func (s *sides) changes() []string {
 	busy := certain(&b.VsA.Busy, perSample(a), perSample(b))
 	throughput := certain(&b.VsA.Throughput, a.SamplesPerSecond, b.SamplesPerSecond)
 	switch {
-	case s.turns != nil: // VsA is of the steps in turns, and a and b have others
-		busy, throughput = change(perSample(a), perSample(b)), change(a.SamplesPerSecond, b.SamplesPerSecond)
+	case s.turns != nil: // VsA is of the steps in turns, and the times of a and b are of others
+		busy = change(perSample(a), perSample(b))
 	case before.measured == 0 || after.measured == 0: // the epoch time follows from the rate, and so does its change
 		inverse := b.VsA.Throughput.Inverse()
 		epoch = certain(&inverse, float64(before.best()), float64(after.best()))
@@ -82,8 +83,26 @@ func (s *sides) changes() []string {
 
 // turns is what was measured where two settings took turns.
 type turns struct {
-	row     []string // of the table of before and after
-	leftOut int64    // steps
+	rates   [2]float64 // samples a second, before and after
+	gain    *stats.Change
+	samples int64 // in an epoch; 0 where that is not known
+	leftOut int64 // steps
+}
+
+// write puts what was measured by turns in place of the rates of before and after, which met another
+// host each, and of the epoch times that follow from them.
+func (t *turns) write(rows [][]string) {
+	const epoch, throughput = 0, 4
+	rows[throughput] = []string{"throughput, taking turns (" + stats.Turns + ")", units.Rate(t.rates[0]) + "/s", units.Rate(t.rates[1]) + "/s", units.Prose.Gain(t.gain.Estimate())}
+	if r := rows[epoch]; strings.HasPrefix(r[1]+r[2], "~") && t.samples > 0 {
+		for i := range t.rates {
+			if strings.HasPrefix(r[1+i], "~") {
+				r[1+i] = epochTime{projected: int64(float64(t.samples) / t.rates[i] * 1e9)}.estimate()
+			}
+		}
+		inverse := t.gain.Inverse()
+		r[3] = units.Prose.Gain(inverse.Estimate())
+	}
 }
 
 // taken returns the A/B test by which b is compared with a; nil where their own steps
@@ -97,9 +116,7 @@ func (s *sides) taken() *turns {
 	if reversed {
 		before, after = after, before
 	}
-	side := func(s *attribution.Side) string { return units.Rate(s.SamplesPerSecond()) + "/s" }
-	gain := units.Prose.Gain(s.b.VsA.Throughput.Estimate())
-	return &turns{[]string{"throughput, taking turns (" + stats.Turns + ")", side(before), side(after), gain}, x.LeftOut}
+	return &turns{[2]float64{before.SamplesPerSecond(), after.SamplesPerSecond()}, &s.b.VsA.Throughput, s.s.Meta.Samples, x.LeftOut}
 }
 
 // column returns the measurements of a row that the first page shows.

@@ -36,6 +36,7 @@ type experiment struct {
 	missing        string // why there is no comparison yet
 	note           string // why the segment began, and a remark on the comparison
 	baseline       bool   // it is A
+	again          bool   // it has A's settings again, so that no setting made it differ
 	current        bool   // its knobs are those in force
 
 	asked *attribution.Experiment // nil where the row is of one segment
@@ -97,11 +98,14 @@ func (e *Experiments) Selected(v *View) (segment int32, ok bool) {
 }
 
 // Other returns the settings to compare those in force with: the selected row's while the panel
-// has the focus, and else the baseline's.
+// has the focus and that row has others, and else the baseline's.
 func (e *Experiments) Other(v *View) []knob.Setting {
 	e.fill(v)
+	if at := e.table.Cursor; v.Focused && at >= 0 && !slices.Equal(e.rows[at].Segment.Knobs, v.Pic.Segment.Knobs) {
+		return e.rows[at].Segment.Knobs
+	}
 	for i := range e.rows {
-		if r := &e.rows[i]; v.Focused && i == e.table.Cursor || !v.Focused && r.baseline {
+		if r := &e.rows[i]; r.baseline {
 			return r.Segment.Knobs
 		}
 	}
@@ -168,6 +172,10 @@ var measuredColumns = []canvas.Column[experiment]{
 			p.Text(canvas.Dim, "is A")
 		case !e.compared():
 			p.Text(canvas.Dim, "-")
+		case e.again && c.Answer != stats.Different:
+			p.Text(canvas.Dim, "as A")
+		case e.again:
+			p.Bytes(canvas.Dim, units.Narrow.AppendGain(p.Buf(), c.Estimate()))
 		case c.Answer == stats.Unknown && certain:
 			p.Text(gainStyle(c.Ratio), Pick(c.Ratio > 1, "faster", "slower"))
 		case c.Answer == stats.Unknown:
@@ -180,7 +188,7 @@ var measuredColumns = []canvas.Column[experiment]{
 	}},
 	{Title: "95% CI", W: 14, Drop: 1, Cell: func(p *canvas.Pen, e *experiment) {
 		switch c := &e.VsA.Throughput; {
-		case e.baseline, !e.compared():
+		case e.baseline, !e.compared(), e.again && c.Answer == stats.Unknown:
 			p.Text(canvas.Dim, "-")
 			return
 		case !c.Tells():
@@ -313,14 +321,14 @@ func (e *Experiments) Draw(v *View, r canvas.Rectangle) {
 func (e *Experiments) fill(v *View) {
 	e.rows = e.rows[:0]
 	e.table.Pinned = -1
-	xs, next := v.Analysis.Told.Experiments, 0
+	xs, next, base := v.Analysis.Told.Experiments, 0, v.Analysis.base()
 	for i := range v.Analysis.Segs {
 		s := &v.Analysis.Segs[i]
 		for ; next < len(xs) && xs[next].First <= s.Segment.Index; next++ {
 			e.rows = append(e.rows, askedRow(v, next))
 		}
 		row := experiment{
-			SegmentStats: s, rate: s.SamplesPerSecond, p50: int64(s.P50), p95: int64(s.P95), util: s.Utilisation,
+			again: base != nil && len(s.Segment.Knobs) > 0 && slices.Equal(s.Segment.Knobs, base.Segment.Knobs), SegmentStats: s, rate: s.SamplesPerSecond, p50: int64(s.P50), p95: int64(s.P95), util: s.Utilisation,
 			starved: v.Analysis.Starved[i], steps: int64(s.Steps), missing: v.Analysis.Missing[i], note: v.Analysis.Notes[i],
 			baseline: s.Baseline, current: v.Pic.HasSegment && s.Segment.Index == v.Pic.Segment.Index,
 		}

@@ -116,18 +116,7 @@ func Analyse(s *trace.Snapshot, pull func(from, to int64) *trace.Snapshot, stage
 	for i := range r.Told.Asides {
 		r.Beside = append(r.Beside, "To know: "+r.Told.Asides[i].Evidence+".")
 	}
-	if m := r.Told.Model; m != nil {
-		r.Predicted = m.Neighbours()
-		for i := range r.Told.Findings {
-			if f := &r.Told.Findings[i]; f.Predicted.Made() && r.of(f.Knob, f.Value) == nil {
-				change := []knob.Setting{{Name: f.Knob, Value: f.Value}}
-				r.Predicted = append(r.Predicted, predict.Prediction{Changes: change, Prediction: f.Predicted})
-			}
-		}
-		if len(staged) > 0 {
-			r.Staged, _ = m.Predict(staged...)
-		}
-	}
+	r.foresee(s, judged.Segment, staged)
 	r.Labels = advice.Labels(s, r.Win.Tally)
 	for _, l := range advice.Labels(s, new(trace.Tally)) {
 		if !slices.ContainsFunc(r.Labels, func(o advice.Label) bool { return o.Key == l.Key }) {
@@ -141,15 +130,14 @@ func Analyse(s *trace.Snapshot, pull func(from, to int64) *trace.Snapshot, stage
 				r.MFU, r.HasMFU = attribution.MFUOf(s, &g)
 			}
 		}
-		for i := range r.Segs {
-			if r.Segs[i].Baseline {
-				r.Base = attribution.Ops(s, r.Segs[i].Segment)
-			}
+		if base := r.base(); base != nil {
+			r.Base = attribution.Ops(s, base.Segment)
 		}
 	}
-	for _, t := range r.Told.Tried {
+	for _, t := range r.Told.Tried { // a later change replaces an earlier one
+		t = t.Toward(knob.ValueOf(r.current().Segment.Knobs, t.Knob))
 		c := t.Change.Throughput
-		r.Effects[t.Knob] = Effect{c, c.Missing.String(), c.String(), t.From + arrowText + t.To} // a later change replaces an earlier one
+		r.Effects[t.Knob] = Effect{c, c.Missing.String(), c.String(), t.From + arrowText + t.To}
 	}
 	for i := range r.Segs {
 		r.Starved = append(r.Starved, advice.WithoutCore(s, s.Tally(r.Segs[i].Segment.Index)))
@@ -172,15 +160,46 @@ func Analyse(s *trace.Snapshot, pull func(from, to int64) *trace.Snapshot, stage
 	return r
 }
 
+// foresee predicts what other settings would do, and says of which the session measured that. While an
+// experiment puts others in force, it predicts nothing.
+func (a *Analysis) foresee(s *trace.Snapshot, segment int32, staged []knob.Setting) {
+	m, g := a.Told.Model, s.Segment(segment)
+	if m == nil || g == nil || asking(s) {
+		return
+	}
+	a.Predicted = m.Neighbours()
+	for i := range a.Told.Findings {
+		if f := &a.Told.Findings[i]; (f.Predicted.Made() || f.Measured.Value > 0) && a.of(f.Knob, f.Value) == nil {
+			change := []knob.Setting{{Name: f.Knob, Value: f.Value}}
+			a.Predicted = append(a.Predicted, predict.Prediction{Changes: change, Prediction: f.Predicted})
+		}
+	}
+	for i := range a.Predicted {
+		p := &a.Predicted[i]
+		p.Known = a.Told.Measured(g.Knobs, p.Changes[0].Name, p.Changes[0].Value)
+	}
+	if len(staged) > 0 {
+		a.Staged, _ = m.Predict(staged...)
+	}
+	if c := a.Staged.Changes; len(c) == 1 {
+		a.Staged.Known = a.Told.Measured(g.Knobs, c[0].Name, c[0].Value)
+	}
+}
+
+// asking reports whether an experiment is under way.
+func asking(s *trace.Snapshot) bool {
+	n := len(s.Experiments)
+	return n > 0 && s.Experiments[n-1].Running()
+}
+
 // hold returns the steps that the verdict is on. While an experiment changes the settings, the
 // verdict would change with each of its blocks. So it is held on all steps of the settings from
 // before the experiment. held says so, and is empty for the window.
 func hold(s *trace.Snapshot, rows []attribution.SegmentStats, window *trace.Tally) (judged *trace.Tally, held string) {
-	n := len(s.Experiments)
-	if n == 0 || !s.Experiments[n-1].Running() {
+	if !asking(s) {
 		return window, ""
 	}
-	x := attribution.Experiment{Experiment: s.Experiments[n-1]}
+	x := attribution.Experiment{Experiment: s.Experiments[len(s.Experiments)-1]}
 	for i := range rows {
 		if r := &rows[i]; r.Segment.Index == x.First-1 && r.Steps >= advice.MinSteps {
 			return s.Tally(r.Segment.Index), fmt.Sprintf("held while %s goes on: all %s of %s ", x.Name(), units.Counted(r.Steps, "step", "steps"), r.Name())
@@ -206,6 +225,16 @@ func (a *Analysis) current() *attribution.SegmentStats {
 		return nil
 	}
 	return &a.Segs[len(a.Segs)-1]
+}
+
+// base returns the row of segment A, nil before there is one.
+func (a *Analysis) base() *attribution.SegmentStats {
+	for i := range a.Segs {
+		if a.Segs[i].Baseline {
+			return &a.Segs[i]
+		}
+	}
+	return nil
 }
 
 // cost returns the device's idle time in a segment's transition, once it is known.

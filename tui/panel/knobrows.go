@@ -252,15 +252,19 @@ func (r *knobRow) writePredicted(p *canvas.Pen) {
 	p.To(at).Bytes(Pick(r.state == knobStaged, canvas.Staged, canvas.Dim), b)
 }
 
-// appendForeseen writes the range of a prediction, or a word for one that expects no change or tells no size.
+// appendForeseen writes what was measured of a change. Else it writes the range of the prediction, or a word for one that expects no change or tells no size.
 func appendForeseen(b []byte, n *predict.Prediction, form units.Form) []byte {
 	switch {
-	case n.Same():
+	case n.Known != nil && n.Known.Answer == stats.Same, n.Known == nil && predict.Same(n.Prediction):
 		return append(b, "same"...)
+	case n.Known != nil:
+		return form.AppendGain(b, n.Known.Estimate())
+	case predict.Vague(n.Prediction) && form == units.Prose:
+		return append(b, predict.Words(n.Prediction)...)
 	case predict.Vague(n.Prediction) && predict.Faster(n.Prediction):
 		return append(b, "faster"...)
 	case predict.Vague(n.Prediction):
-		return append(b, "unclear"...)
+		return append(b, "not now"...) // predict.Untold, under "predicted"
 	}
 	return form.AppendGainRange(b, predict.Gain(n.Prediction))
 }
@@ -392,7 +396,10 @@ func (k *Knobs) writeForetold(v *View, p *canvas.Pen, name string) {
 // writeGain writes what the table says of a prediction, and the range of one that expects no change.
 func writeGain(p *canvas.Pen, n *predict.Prediction) {
 	p.Bytes(canvas.Normal, appendForeseen(p.Buf(), n, units.Prose))
-	if n.Same() {
+	switch {
+	case n.Known != nil:
+		p.Text(canvas.Normal, " measured")
+	case predict.Same(n.Prediction):
 		p.Text(canvas.Normal, ", ").Bytes(canvas.Normal, units.Prose.AppendGainRange(p.Buf(), predict.Gain(n.Prediction)))
 	}
 }

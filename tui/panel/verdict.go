@@ -224,7 +224,7 @@ func (vd *Verdict) wrap(a *advice.Advice, w int) {
 	vd.add(verdictRow{text: strings.ReplaceAll(vd.class, " ", units.NoBreak) + " " + rest}, w)
 	next, why := a.Next()
 	vd.add(verdictRow{label: nextLabel, text: next, style: canvas.Bold}, w)
-	if f.Value != "" && !f.Predicted.Made() {
+	if f.Value != "" && !f.Predicted.Made() && f.Measured.Value == 0 {
 		for _, rows := range [...][]verdictRow{vd.whole, vd.lines} {
 			if last := &rows[len(rows)-1]; !last.cut && verdictIndent+canvas.Width(last.text)+2+len(gainUnknown) <= w {
 				last.aside = "  " + gainUnknown

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -17,7 +18,7 @@ func TestWhatAnotherSegmentHad(t *testing.T) {
 		times int64 // that a step of A takes as long
 		says  string
 	}{
-		{"faster", 60, 2, "go back to num_workers 4: segment #1 had it, with +100.0 % (+100.0 to +100.0 %) throughput"},
+		{"faster", 60, 2, "go back to num_workers 4 (+100.0 % measured): segment #1 had it, with +100.0 % (+100.0 to +100.0 %) throughput"},
 		{"not known yet", 30, 2, "let num_workers 2 and 4 take turns (A-B-A): segment #1 had it, and whether that is faster is not known yet: "},
 		{"no faster", 60, 1, ""},
 	} {
@@ -28,6 +29,43 @@ func TestWhatAnotherSegmentHad(t *testing.T) {
 		a := Of(s, s.Tally(0), attribution.Segments(s))
 		if f := a.First(); !strings.HasPrefix(f.Text(), c.says) || c.says == "" && f.Value == "4" || strings.Contains(a.Text(), "try num_workers 2 -> 4") {
 			t.Errorf("%s: %q", c.name, a.Text())
+		}
+	}
+}
+
+// TestMeasuredGoesFirst: back at the settings from before a gain, the advice is to go where that gain was,
+// with the gain that was measured: by the A/B test where there was one, in whichever direction.
+func TestMeasuredGoesFirst(t *testing.T) {
+	pairs := func(outer, inner int64) (ps []trace.Pair) {
+		for i := range int64(8) {
+			ps = append(ps, trace.Pair{A: trace.Block{Steps: 10, Samples: 320, Active: 10*outer*1e6 + i, Busy: 500e6}, B: trace.Block{Steps: 10, Samples: 320, Active: 10*inner*1e6 + i, Busy: 500e6}})
+		}
+		return ps
+	}
+	for _, c := range []struct {
+		name, next, why string
+		test            *trace.Experiment
+	}{
+		{"no test", "go back to num_workers 5 (+100 % measured)", "segment #1 had it, with +100 % (", nil},
+		{"a test", "go back to num_workers 5 (+300.0 % measured)", "throughput, by 8 pairs of A-B-A", &trace.Experiment{
+			Kind: trace.Paired, Start: 1, End: 2, First: 2, Last: 2, A: []knob.Setting{set("num_workers", "5")}, B: []knob.Setting{set("num_workers", "0")}, Pairs: pairs(50, 200),
+		}},
+	} {
+		s := stretches([3]int64{0, 50, 50}, [3]int64{5, 50, 0}, [3]int64{0, 50, 50}, [3]int64{0, 50, 50})
+		if c.test != nil {
+			s.Experiments = []trace.Experiment{*c.test}
+		}
+		for i := range s.Recent { // loading takes as long as the loop waits
+			st := &s.Recent[i]
+			st.Wait, st.Load = st.Stall[trace.CauseDecode], 50e6
+		}
+		s.Digest = *trace.Digested(s.Recent)
+		a := Of(s, s.Tally(3), attribution.Segments(s))
+		if next, why := a.Next(); next != c.next || !strings.Contains(why, c.why) {
+			t.Errorf("%s: %q: %q", c.name, next, why)
+		}
+		if m := a.Measured(s.Segments[3].Knobs, "num_workers", "5"); m == nil || m.Ratio != a.First().Measured.Value {
+			t.Errorf("%s: the knob's row says %v", c.name, m)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/predict"
 	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
@@ -100,6 +101,49 @@ func (h *history) measuredSame(knob string) (value int, found bool) {
 	return value, found
 }
 
+// gained returns the newest trial that tells what going from a knob's value in force to another brought,
+// where that was a gain.
+func (h *history) gained(knob, to string) (Trial, bool) {
+	t, ok := measured(h.trials, h.knobs.settings, knob, to)
+	return t, ok && t.Outcome == Gain
+}
+
+// measured returns the newest trial with an answer in which a knob went from its value among settings to
+// another, or the other way round, which it then reverses.
+func measured(trials []Trial, settings []knob.Setting, name, to string) (Trial, bool) {
+	now, terms := knob.ValueOf(settings, name), termsOf(settings)
+	for _, t := range slices.Backward(trials) {
+		if t.Knob != name || t.terms != terms || t.Outcome == Unclear {
+			continue
+		}
+		if t = t.Toward(to); t.From == now && t.To == to {
+			return t, true
+		}
+	}
+	return Trial{}, false
+}
+
+// prefer changes the number that a finding advises to the one that was measured to gain most, on the
+// same side of the value in force. It does not where more than that is predicted for sure.
+func (h *history) prefer(f *Finding) {
+	ahead := between(h.knobs.value(f.Knob), f.Value)
+	var best Trial
+	for i := range h.trials {
+		for _, value := range [...]string{h.trials[i].From, h.trials[i].To} {
+			if t, ok := h.gained(f.Knob, value); ok && between(t.From, value)*ahead > 0 && t.Change.Throughput.Ratio > best.Change.Throughput.Ratio {
+				best = t
+			}
+		}
+	}
+	if best.To == "" || best.To == f.Value {
+		return
+	}
+	if p, known := h.knobs.predict(knob.Setting{Name: f.Knob, Value: f.Value}); known && !predict.Vague(p) && predict.Gain(p).Lo > best.Change.Throughput.Ratio {
+		return
+	}
+	f.Value, f.Remedy = best.To, h.knobs.turn(f.Knob, best.To, "").Remedy
+}
+
 // again looks for an earlier segment that had the settings of a finding. If that segment leaves
 // something to do, again rewrites the finding: to go back, or to let both take turns. It returns
 // true then, and where it cannot compare the segments. It returns false where the settings were no
@@ -113,6 +157,10 @@ func (h *history) again(f *Finding) bool {
 	if !here.Baseline {
 		c = attribution.Compare(h.rows, here, there)
 	}
+	trial, gained := h.gained(f.Knob, f.Value)
+	if gained {
+		c = trial.Change
+	}
 	t := &c.Throughput
 	if t.Ratio <= 0 || !equalTerms(h.session.Snapshot, here, there) {
 		return true
@@ -123,6 +171,10 @@ func (h *history) again(f *Finding) bool {
 		f.Remedy, f.Evidence = takeTurns(f), had+"but "+doubt
 	case t.Answer == stats.Different && t.Ratio > 1:
 		f.Remedy, f.Evidence = "go back to "+f.Knob+" "+f.Value, fmt.Sprintf("%swith %v throughput", had, t)
+		if by := c.ByTurns(); by != "" {
+			f.Evidence += ", by " + by
+		}
+		f.Measured = t.Estimate()
 	case t.Answer == stats.Unknown && t.Ratio >= 1+moderate:
 		f.Remedy, f.Evidence = takeTurns(f), fmt.Sprintf("%sand whether that is faster is %v", had, t)
 	default:

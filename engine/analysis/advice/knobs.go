@@ -61,7 +61,7 @@ func (k *inForce) predict(changes ...knob.Setting) (trace.Prediction, bool) {
 
 // foresee adds to a finding what its knob is predicted to do.
 func (k *inForce) foresee(f *Finding) {
-	if f.Value == "" || f.Before {
+	if f.Value == "" || f.Before || f.Measured.Value > 0 {
 		return
 	}
 	if p, ok := k.predict(knob.Setting{Name: f.Knob, Value: f.Value}); ok {

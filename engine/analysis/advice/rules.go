@@ -44,6 +44,7 @@ type Finding struct {
 	Here   bool    // the host's work stays the same, so that Most is what this host can feed
 	Scales bool    // it is about the cost of a sample, and gains as that becomes less
 
+	Measured  units.Estimate   // throughput with the value to try, as a ratio, where the session measured a gain; goes before Predicted
 	Predicted trace.Prediction // of the value to try; none where the model cannot tell
 
 	line  bool   // it names a line of the script
@@ -54,6 +55,9 @@ type Finding struct {
 // it is the throughput if the time that the finding is about were not lost, and what bounds it. It
 // is empty where nothing is known.
 func (f *Finding) Gain() string {
+	if f.Measured.Value > 0 {
+		return units.Prose.Gain(f.Measured) + " measured"
+	}
 	if f.Predicted.Made() {
 		return predict.Words(f.Predicted)
 	}
@@ -98,7 +102,7 @@ func (f *Finding) Text() string {
 // Next is what to do, with what is predicted of it.
 func (f *Finding) Next() string {
 	gain := f.Gain()
-	if f.Remedy == "" || gain == "" || !f.Predicted.Made() && f.Free == 0 {
+	if f.Remedy == "" || gain == "" || !f.Predicted.Made() && f.Measured.Value == 0 && f.Free == 0 {
 		return f.Remedy
 	}
 	return f.Remedy + " (" + gain + ")"
@@ -154,6 +158,9 @@ func (s *situation) check(r *Rule) (f Finding, ok bool) {
 	}
 	if f.Value == "" {
 		return f, true
+	}
+	if !r.Back {
+		s.tried.prefer(&f)
 	}
 	if s.tried.refused(f.Knob, f.Value) || s.outweighed(r, &f) || !r.Back && !s.tried.again(&f) {
 		return f, false

@@ -98,7 +98,7 @@ var ruleCases = []ruleCase{
 	{"more workers", false, wait(trace.CauseDecode), "num_workers=0", together(cpuDevice, gauges(98, 1, 50)), "", "no knob helps"},
 	{"transforms on the device", true, wait(trace.CauseTransform), "num_workers=4 device_transforms=off", load(20), "device_transforms on", "~100 % of the loading is transforms that the device can do"},
 	{"transforms on the device", false, wait(trace.CauseDecode), "num_workers=4 device_transforms=off", load(20), "", "no knob helps"},
-	{"transforms on the device", false, wait(trace.CauseTransform), "num_workers=4 device_transforms=off", onHost, "", "to itself"},
+	{"transforms on the device", false, wait(trace.CauseTransform), "num_workers=4 device_transforms=off", onHost, "", "~24 cores needed, host has 4"},
 	{"transforms on the device", true, wait(trace.CauseTransform), "num_workers=4 device_transforms=off", together(load(8), gauges(50, 48, 50)), "device_transforms on", "other processes use ~1.9 of the 4 cores"},
 	{"transforms on the device", false, wait(trace.CauseDecode), "num_workers=4 device_transforms=off", together(load(8), gauges(50, 48, 50)), "num_workers 8", "more workers may get more turns"},
 	{"more workers", true, wait(trace.CauseTransform), "num_workers=4 device_transforms=on", together(load(8), gauges(50, 48, 50)), "num_workers 8", "more workers may get more turns"},

@@ -36,6 +36,34 @@ type Trial struct {
 	terms string // under which it was made
 }
 
+// Toward returns the trial as a change to value where it was one from value: an A/B test that was
+// taken back left the value that it began with in force.
+func (t Trial) Toward(value string) Trial {
+	if t.From == value && t.To != value {
+		return t.reversed()
+	}
+	return t
+}
+
+// reversed is the trial as a change from To to From.
+func (t Trial) reversed() Trial {
+	t.From, t.To, t.Change = t.To, t.From, t.Change.Reversed()
+	if t.Outcome != Unclear {
+		t.Outcome = outcome(&t.Change)
+	}
+	return t
+}
+
+// Measured is what the session measured of a knob's change from its value among settings to another. It
+// is nil where it measured nothing of it, or not enough for an answer.
+func (a *Advice) Measured(settings []knob.Setting, knob, to string) *stats.Change {
+	t, ok := measured(a.Tried, settings, knob, to)
+	if !ok {
+		return nil
+	}
+	return &t.Change.Throughput
+}
+
 // termsOf is what must be equal for trials to be comparable: the injected bottleneck.
 func termsOf(knobs []knob.Setting) string {
 	var b strings.Builder

@@ -18,6 +18,7 @@ type Capacity struct {
 	Cores  Cores
 	Batch  float64 // samples in a batch
 	Shared bool    // the device computes on the same cores
+	Waited float64 // the share of its time in which the device had no core, which Device leaves out
 	Spun   bool    // threads spun while others had no core, so that CPU and Device are upper limits
 
 	Segment string // "segment #4", whose steps it rests on, where there are others: with other settings and other neighbours
@@ -33,7 +34,7 @@ func CapacityOf(b *attribution.Breakdown, l *Loading, cores Cores, workers int, 
 	steps := float64(b.Steps)
 	c = Capacity{
 		Device: float64(b.Busy) / steps * (1 - starved), Copy: float64(b.Copy) / steps,
-		Cores: cores, Batch: float64(b.Samples) / steps, Shared: m.DeviceKind == "cpu", Spun: m.Spins() && starved >= little, Segment: segment,
+		Cores: cores, Batch: float64(b.Samples) / steps, Shared: m.DeviceKind == "cpu", Waited: starved, Spun: m.Spins() && starved >= little, Segment: segment,
 	}
 	switch w := &l.Batch; {
 	case cores.Known:
@@ -93,9 +94,9 @@ func (c *Capacity) balance() string {
 	if !c.Cores.Busy() && (c.Cores.Crowded() || all <= c.Device && left > c.Device) {
 		feeds += fmt.Sprintf(", and other processes left it cores for ~%s", c.rate(left))
 	}
-	takes := fmt.Sprintf("the device takes %s", c.rate(c.Device))
-	if c.Shared {
-		takes += " when it has the cores to itself"
+	takes := "the device takes " + c.rate(c.Device)
+	if c.Shared && c.Waited >= little { // an estimate, the less sure the more is left out
+		takes = fmt.Sprintf("the device takes ~%s, without the %s of its time in which it had no core", c.rate(c.Device), units.Prose.Percent(c.Waited))
 	}
 	return feeds + "; " + takes
 }

@@ -14,7 +14,7 @@ type Outcome struct {
 	Row       int    // of attribution.Segments: the segment that the change began
 	Change    string // in words
 	Predicted trace.Prediction
-	Measured  units.Estimate // throughput, as a ratio to Predicted.Base or, where nothing was predicted, to the segment before
+	Measured  units.Estimate // throughput, as a ratio to Predicted.Base or, where nothing was predicted or an A/B test was made, to the segment before
 	Inside    bool           // what was measured lies in the predicted interval, which tells something
 }
 
@@ -32,8 +32,11 @@ func Outcomes(s *trace.Snapshot, rows []attribution.SegmentStats) []Outcome {
 		}
 		o := Outcome{Row: i, Change: r.Segment.Reason, Predicted: r.Segment.Predicted, Measured: r.VsBefore.Throughput.Estimate()}
 		if p := &o.Predicted; p.Made() {
-			o.Measured = measured(r, p.Base)
-			o.Inside = !Vague(*p) && r.SamplesPerSecond >= p.Lo && r.SamplesPerSecond <= p.Hi
+			if r.VsBefore.Pairs == 0 { // an A/B test outranks the row's own rate
+				o.Measured = measured(r, p.Base)
+			}
+			g := Gain(*p)
+			o.Inside = !Vague(*p) && o.Measured.Value >= g.Lo && o.Measured.Value <= g.Hi
 		}
 		out = append(out, o)
 	}

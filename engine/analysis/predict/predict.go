@@ -25,12 +25,14 @@ import (
 type Prediction struct {
 	Changes []knob.Setting
 	trace.Prediction
+	Known *stats.Change // of the throughput, where the session measured these changes: it goes before what is predicted
 }
 
-// Same reports whether the model expects no change. Of a vague prediction nobody can say that.
-func (p *Prediction) Same() bool {
-	ratio := p.Rate / p.Base
-	return !Vague(p.Prediction) && p.Lo < p.Base && p.Base < p.Hi && math.Abs(ratio-1) < stats.DefaultMargin
+// Same reports whether no change is predicted: the whole interval is around none, within what no
+// prediction tells.
+func Same(p trace.Prediction) bool {
+	g := Gain(p)
+	return 1-untold <= g.Lo && g.Lo < 1 && 1 < g.Hi && g.Hi <= 1+untold
 }
 
 // Gain is the predicted throughput as a ratio to the measured one.
@@ -42,11 +44,15 @@ const (
 	widest = 1    // of an interval that tells the size of a gain, as a ratio to the rate measured
 	apart  = 2    // how many times the low end the high end may be, where the interval is wider than that
 	clear  = 0.05 // from this change on, a loss or a gain is a clear one
+	untold = 0.07 // a change of less is not told from none: modelError alone makes each interval 5 % wide on either side
 )
 
 // Vague reports whether a prediction is too wide to go by: it reaches from a clear loss to a clear
 // gain, or is wider than 100 points and its ends are more than twofold apart.
 func Vague(p trace.Prediction) bool {
+	if Same(p) {
+		return false
+	}
 	g := Gain(p)
 	return g.Hi-g.Lo > widest && g.Hi > apart*g.Lo || g.Lo < 1-clear && g.Hi > 1+clear
 }
@@ -54,16 +60,25 @@ func Vague(p trace.Prediction) bool {
 // Faster reports whether a prediction is of a clear gain, whatever its size.
 func Faster(p trace.Prediction) bool { return Gain(p).Lo > 1+clear }
 
+// What is said of a vague prediction: of a gain whose size it does not tell, and of any other.
+const (
+	Unsized = "faster, by how much is " + Untold
+	Untold  = "not predictable now"
+)
+
 // Words returns a prediction's gain as a range: "+22 to +31 % predicted". Where the change may help
 // or harm, it says so. Of a vague prediction it returns no numbers.
 func Words(p trace.Prediction) string {
 	switch {
 	case Vague(p) && Faster(p):
-		return "faster, by how much is not predictable now"
+		return Unsized
 	case Vague(p):
-		return "not predictable now: a test tells"
+		return Untold + ": a test tells"
 	}
 	words := units.Prose.GainRange(Gain(p)) + " predicted"
+	if Same(p) {
+		return "the same: " + words
+	}
 	if EitherWay(p) {
 		return "may help or harm: " + words
 	}

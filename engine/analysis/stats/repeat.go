@@ -29,10 +29,10 @@ func (r Repeat) String() string {
 		return "equal settings, pooled: " + units.Counted(r.Stretch.Steps, "step", "steps")
 	}
 	t := &r.Comparison.Throughput
-	return fmt.Sprintf("equal settings differ: %v; %s", t, t.Why())
+	return fmt.Sprintf("the same settings, yet %v: %s", t, t.Why())
 }
 
-// Why names the drift behind a difference of equal settings.
+// Why says what made equal settings differ: a drift where there is one, and no setting in any case.
 func (c *Change) Why() string {
 	switch before, now := c.Drift[0], c.Drift[1]; {
 	case before.Detected && now.Detected:
@@ -42,7 +42,11 @@ func (c *Change) Why() string {
 	case now.Detected:
 		return fmt.Sprintf("the step time drifts, %v", now)
 	}
-	return "neither drifts, so the device or host changed in between"
+	word := "faster"
+	if c.Ratio < 1 {
+		word = "slower"
+	}
+	return "no setting made it " + word + ", so the device or the host did"
 }
 
 // pool joins two stretches. Its errors are those of a mean of both, weighted by their samples.
