@@ -100,7 +100,7 @@ func completeSession(_ *cobra.Command, args []string, _ string) ([]string, cobra
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	names := []string{"latest"}
+	names := []string{latest}
 	if cli.CheckSessionHome("") != nil {
 		return names, cobra.ShellCompDirectiveDefault
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/units"
@@ -13,6 +14,23 @@ import (
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
+
+// latest names the session that was written last.
+const latest = "latest"
+
+// awaitSession returns once no session is to come in the session folder.
+func awaitSession() {
+	for told := ""; ; time.Sleep(200 * time.Millisecond) {
+		next := starting(cli.SessionDir())
+		if next == "" {
+			return
+		}
+		if next != told {
+			_ = cli.Say(os.Stderr, "gpustall: waiting for the first batch of %s; ctrl+c ends the wait\n", next)
+			told = next
+		}
+	}
+}
 
 // findSession returns the file of a session that the user named: a path, an ID, or "latest".
 func findSession(name string) (string, error) {
@@ -22,7 +40,10 @@ func findSession(name string) (string, error) {
 	if err := cli.CheckSessionHome("name a session's file"); err != nil {
 		return "", err
 	}
-	if name == "latest" {
+	if name == latest {
+		if next := starting(cli.SessionDir()); next != "" {
+			_ = cli.Say(os.Stderr, "gpustall: latest is of an earlier run: %s has not had its first batch yet\n", next)
+		}
 		return store.Latest(cli.SessionDir())
 	}
 	all, err := store.List(cli.SessionDir())

@@ -120,6 +120,10 @@ func runTorch(parent context.Context, o *options, args []string, plain bool, loo
 	}
 	defer t.bridge.Close()
 	defer t.log.Close()
+	if t.came = func() {}; t.folder != "" && t.session == "" {
+		t.came = announce(t.folder, t.name())
+	}
+	defer t.came()
 	s, err := script.Start(args, t.bridge.Environ(os.Environ()), t.log)
 	if err != nil {
 		return err
@@ -228,7 +232,8 @@ type torchRun struct {
 	taken  *captures
 	log    *os.File // of the script's output; nil if the script has the terminal
 
-	summarised bool // JSON has said how the run ended
+	summarised bool   // JSON has said how the run ended
+	came       func() // the session is no longer to come
 
 	recording *recording // nil until a loop has had its first batch
 }
@@ -298,6 +303,7 @@ func (t *torchRun) begin(first *bridge.Start) {
 	r := &recording{file: file, recorder: trace.NewRecorder(t.bridge.Clock, trace.DefaultCapacity)}
 	r.begin(meta, kept, first.Since)
 	r.collector.Due = t.bridge.Polled
+	t.came()
 	t.recording, t.ranked = r, first.Hello.World > 1
 	t.bridge.Control.Predict = r.predict
 	t.taken = &captures{of: r, control: t.bridge.Control, meta: &meta}

@@ -63,18 +63,20 @@ type tuneFlags struct {
 	workers int
 	memory  flags.Size
 	knobs   []string
+	dry     bool
 }
 
 func (f *tuneFlags) add(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.budget, "budget", experiment.TuneBudget, "training time that it may take at the most")
 	fs.IntVar(&f.workers, "max-workers", 0, "try N workers at the most (default: as many as the knob allows)")
 	fs.Var(&f.memory, "memory-budget", "host memory that the run may be planned to take, as in 8GiB (default: no limit but the machine's)")
+	fs.BoolVar(&f.dry, "dry-run", false, "change nothing: only say what would be tried first, and what that is predicted to bring")
 	fs.StringSliceVar(&f.knobs, "knobs", nil, "the knobs to tune, separated by commas: "+knob.Choice(experiment.Tunable)+" (default: all but batch_size, which is another training)")
 }
 
 // names returns the names of the flags.
 func (f *tuneFlags) names() []string {
-	return []string{"budget", "max-workers", "memory-budget", "knobs"}
+	return []string{"budget", "max-workers", "memory-budget", "knobs", "dry-run"}
 }
 
 // given returns the first of the flags that was given; empty where none was.
@@ -108,6 +110,6 @@ func (f *tuneFlags) question(o *options) (*experiment.Question, error) {
 	}
 	return &experiment.Question{
 		Kind: trace.Tune, Budget: f.budget, Steps: int64(o.steps),
-		Tuning: &experiment.Tuning{Knobs: f.knobs, Workers: f.workers, Memory: int64(f.memory)},
+		Tuning: &experiment.Tuning{Knobs: f.knobs, Workers: f.workers, Memory: int64(f.memory), Dry: f.dry},
 	}, nil
 }

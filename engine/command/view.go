@@ -29,6 +29,9 @@ memory that both processes share, which NFS does not offer.`,
 		Args:    flags.Exactly(1, "one session"),
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.check(cmd) },
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] == latest && !cli.Exists(latest) && drawable() {
+				awaitSession()
+			}
 			path, err := findSession(args[0])
 			if err != nil {
 				return err

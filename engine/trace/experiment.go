@@ -69,6 +69,9 @@ type Decision struct {
 	Text      string // all of it in a sentence
 }
 
+// DryRun is the reason of a tune that was only to say what it would do.
+const DryRun = "a dry run"
+
 // RunEnded is the reason of an experiment that was cut off by the end of the run.
 const RunEnded = "the run ended"
 

@@ -113,6 +113,8 @@ func (x *Experiment) tuned() string {
 	text := ""
 	c := &x.Change.Throughput
 	switch {
+	case x.Why == trace.DryRun:
+		return "a dry run: nothing was changed"
 	case len(x.B) == 0 && x.Why == "":
 		text = "nothing faster was found than the settings at the start, which stay"
 	case len(x.B) == 0:

@@ -132,6 +132,13 @@ func (j *journal) refused(best *point, o *outlook, why string) {
 	})
 }
 
+// wouldTry records the setting that would be tried first.
+func (j *journal) wouldTry(best *point, o *outlook) {
+	d := trace.Decision{Knobs: advice.Chosen(best.knobs, o.knobs), Segment: -1, Predicted: o.against(best.rate()), Verdict: trace.NotTried}
+	d.Text = say(best.knobs, o.knobs) + ": " + expected(o, &d.Predicted) + "would be tried first"
+	j.record(d)
+}
+
 // notTried records a setting that is not tried, and why.
 func (j *journal) notTried(best *point, o *outlook, why string) {
 	d := trace.Decision{Knobs: advice.Chosen(best.knobs, o.knobs), Segment: -1, Predicted: o.against(best.rate()), Verdict: trace.NotTried}

@@ -109,19 +109,22 @@ func number(value string) int {
 }
 
 // with is a setting with one knob changed, and with what that entails: without workers
-// nothing is prefetched, and none can stay.
+// nothing is prefetched, and none can stay. Where base has none, these two are as they were.
 func (sp *space) with(base []knob.Setting, name, value string) []knob.Setting {
 	out := slices.Clone(base)
-	workers := cmp.Or(knob.ValueOf(base, numWorkers), "0")
+	before := cmp.Or(knob.ValueOf(base, numWorkers), "0")
+	workers := before
 	if name == numWorkers {
 		workers = value
 	}
 	for i := range out {
 		k := &out[i]
-		if k.Name == name {
+		ofWorkers := k.Name == prefetchFactor || k.Name == persistent
+		if k.Name == name && !(ofWorkers && workers == "0") {
 			k.Value = value
 		}
 		switch {
+		case workers == "0" && before == "0":
 		case workers == "0" && k.Name == prefetchFactor:
 			k.Value = "0"
 		case workers == "0" && k.Name == persistent:

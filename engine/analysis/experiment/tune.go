@@ -17,6 +17,7 @@ type Tuning struct {
 	Values  map[string][]string // by knob: what to choose from; other knobs have the usual values
 	Workers int                 // the most num_workers; 0: as many as the knob allows
 	Memory  int64               // bytes of the host's that the run may be planned to hold; 0: no limit
+	Dry     bool                // only say what would be tried
 
 	// Window returns the session with the spans of a time. Where it is nil, the spans are not known.
 	Window func(from, to int64) *trace.Snapshot
@@ -103,6 +104,10 @@ func (t *tuner) look(s *trace.Snapshot) {
 			m.fit(s, t.search.tuning.Window)
 			t.points.all = append(t.points.all, m)
 			t.journal.found(t.points.best())
+			if t.search.tuning.Dry {
+				t.foretell(s)
+				return
+			}
 			t.next(s)
 		case t.e.out():
 			t.e.finish(s, sideA, t.e.outOf())
@@ -242,6 +247,16 @@ func (t *tuner) next(s *trace.Snapshot) {
 	if err := t.ask(s, t.e.found); err != nil {
 		t.giveUp(s, err.Error())
 	}
+}
+
+// foretell says what would be tried first, and ends the tune.
+func (t *tuner) foretell(s *trace.Snapshot) {
+	if o, ok := t.search.choose(s); ok {
+		t.search.take(&o)
+		t.journal.wouldTry(t.points.best(), &o)
+	}
+	t.search.leaveOut()
+	t.giveUp(s, trace.DryRun)
 }
 
 // try asks for a setting; it is false where the setting is refused.

@@ -124,6 +124,10 @@ func TestTune(t *testing.T) {
 		{name: "a limit of workers", workers: 1, world: sleepers(320, 99, 20), q: Question{Tuning: &Tuning{Workers: 3}}, least: 3, most: 3, kept: true, tries: 2, never: []string{"num_workers=4"}},
 		{name: "only other knobs", workers: 1, world: sleepers(80, 99, 20), q: Question{Tuning: &Tuning{Knobs: []string{"prefetch_factor"}}}, least: 1, most: 1, tries: 2, never: []string{"num_workers="}},
 		{name: "a budget that is too short", workers: 1, world: sleepers(80, 99, 20), q: Question{Budget: 3 * time.Second}, least: 1, most: 1, tries: 0, never: []string{"measured +"}},
+		{name: "a dry run", workers: 1, world: sleepers(80, 99, 20), q: Question{Tuning: &Tuning{Dry: true}}, least: 1, most: 1, tries: 0,
+			says: []string{"at the start: ", "num_workers=6: predicted +", "would be tried first", "a dry run: nothing was changed"}, never: []string{"measured +", ": kept"}},
+		{name: "a dry run inline", workers: 0, world: sleepers(20, 99, 2000), q: Question{Tuning: &Tuning{Dry: true}}, least: 0, most: 0, tries: 0,
+			never: []string{"prefetch_factor=0"}},
 		{name: "a budget of steps", workers: 1, world: sleepers(80, 99, 20), q: Question{Steps: 60}, least: 1, most: 1, tries: 0},
 	} {
 		r := newWorld(t, c.workers, c.world)
@@ -279,5 +283,27 @@ func TestTuneNeverSlower(t *testing.T) {
 	}
 	if better < 4 {
 		t.Errorf("better in %d of 15 worlds only", better)
+	}
+}
+
+// TestInline: without workers, knobs of workers stay as the run shows them, and a change of another knob
+// is that alone.
+func TestInline(t *testing.T) {
+	sp := &space{}
+	for _, c := range []struct{ prefetch, name, value, want string }{
+		{"2", prefetchFactor, "4", "num_workers=0 prefetch_factor=2 persistent_workers=off in_order=on"},
+		{"2", inOrder, "off", "num_workers=0 prefetch_factor=2 persistent_workers=off in_order=off"},
+		{"2", persistent, "on", "num_workers=0 prefetch_factor=2 persistent_workers=off in_order=on"},
+		{"2", numWorkers, "4", "num_workers=4 prefetch_factor=2 persistent_workers=off in_order=on"},
+		{"0", numWorkers, "4", "num_workers=4 prefetch_factor=2 persistent_workers=off in_order=on"},
+	} {
+		base := []knob.Setting{{Name: numWorkers, Value: "0"}, {Name: prefetchFactor, Value: c.prefetch}, {Name: persistent, Value: "off"}, {Name: inOrder, Value: "on"}}
+		if got := knob.Join(sp.with(base, c.name, c.value), " "); got != c.want {
+			t.Errorf("%s=%s with prefetch_factor %s: %s", c.name, c.value, c.prefetch, got)
+		}
+	}
+	four := []knob.Setting{{Name: numWorkers, Value: "4"}, {Name: prefetchFactor, Value: "4"}, {Name: persistent, Value: "on"}}
+	if got := knob.Join(sp.with(four, numWorkers, "0"), " "); got != "num_workers=0 prefetch_factor=0 persistent_workers=off" {
+		t.Errorf("without workers: %s", got)
 	}
 }

@@ -63,8 +63,7 @@ func TestKnobFlagValues(t *testing.T) {
 		{"--num-workers 3 --pin-memory --shuffle=off", func(k *train.Knobs) {
 			k.Loader.NumWorkers, k.Loader.PinMemory, k.Loader.Shuffle = 3, true, false
 		}, ""},
-		{"--capture --checkpointing=true --gradient-accumulation 4", func(k *train.Knobs) { k.Capture, k.Checkpoint, k.Accumulate = true, true, 4 }, ""},
-		{"--activation-checkpointing --gradient-accumulation 4", func(k *train.Knobs) { k.Checkpoint, k.Accumulate = true, 4 }, ""},
+		{"--capture --activation-checkpointing=true --gradient-accumulation 4", func(k *train.Knobs) { k.Capture, k.Checkpoint, k.Accumulate = true, true, 4 }, ""},
 		{"--time-ops", func(k *train.Knobs) { k.TimeOps = ops.Every }, ""},
 		{"--time-ops=off", func(k *train.Knobs) { k.TimeOps = ops.Off }, ""},
 		{"--autotune off", func(k *train.Knobs) { k.Autotune = false }, ""},

@@ -30,11 +30,8 @@ var (
 // BatchNormHelp is the help of --batch-norm.
 const BatchNormHelp = "off: a ResNet whose convolutions have a bias and no batch norm"
 
-// BatchNorm and OldBatchNorm are the flag and its former name, which says the opposite and is hidden.
-const (
-	BatchNorm    = "batch-norm"
-	OldBatchNorm = "no-batch-norm"
-)
+// BatchNorm is the flag.
+const BatchNorm = "batch-norm"
 
 // with is the flag that says the opposite of a switch.
 type with struct{ without *Switch }
@@ -54,8 +51,6 @@ func (f *Model) Add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.Name, "model", "", ModelHelp)
 	fs.StringVar(&f.Stem, "stem", "", StemHelp)
 	fs.VarPF(with{&f.NoBatchNorm}, BatchNorm, "", BatchNormHelp).NoOptDefVal = "on"
-	before := fs.VarPF(&f.NoBatchNorm, OldBatchNorm, "", BatchNormHelp)
-	before.NoOptDefVal, before.Hidden = "on", true
 }
 
 // Check refuses models and stems that do not exist.

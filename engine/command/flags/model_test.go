@@ -6,15 +6,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TestBatchNorm: --batch-norm=off leaves batch norms out, and so does the flag's former name, which
-// the help does not list.
+// TestBatchNorm: --batch-norm=off leaves batch norms out.
 func TestBatchNorm(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		out  bool
 	}{
 		{nil, false}, {[]string{"--batch-norm=off"}, true}, {[]string{"--batch-norm"}, false}, {[]string{"--batch-norm=false"}, true},
-		{[]string{"--no-batch-norm"}, true}, {[]string{"--no-batch-norm=off"}, false},
 	} {
 		var m Model
 		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -22,7 +20,7 @@ func TestBatchNorm(t *testing.T) {
 		if err := fs.Parse(c.args); err != nil || bool(m.NoBatchNorm) != c.out {
 			t.Errorf("%v: %v, %v", c.args, m.NoBatchNorm, err)
 		}
-		if got := fs.Lookup(BatchNorm).Value.String(); got != map[bool]string{true: "off", false: "on"}[c.out] || !fs.Lookup(OldBatchNorm).Hidden {
+		if got := fs.Lookup(BatchNorm).Value.String(); got != map[bool]string{true: "off", false: "on"}[c.out] {
 			t.Errorf("%v: --batch-norm is %q", c.args, got)
 		}
 		for _, s := range m.Settings() {

@@ -182,17 +182,23 @@ func width() int {
 	return max(60, min(w, 120))
 }
 
-// nearest returns the flag of a command whose name is most like the one given, as cobra finds the
-// command that a user meant; empty where none is alike.
+// nearest returns the flag of a command whose name is most like the one given, or else whose last word is,
+// as cobra finds the command that a user meant. It is empty where none is alike.
 func nearest(cmd *cobra.Command, name string) string {
-	names := &cobra.Command{SuggestionsMinimumDistance: 2}
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden {
-			names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+	for _, of := range []func(flag string) string{
+		func(flag string) string { return flag },
+		func(flag string) string { return flag[strings.LastIndexByte(flag, '-')+1:] },
+	} {
+		names, flags := &cobra.Command{SuggestionsMinimumDistance: 2}, map[string]string{}
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if word := of(f.Name); !f.Hidden && flags[word] == "" {
+				flags[word] = f.Name
+				names.AddCommand(&cobra.Command{Use: word, Run: func(*cobra.Command, []string) {}})
+			}
+		})
+		if like := names.SuggestionsFor(name); len(like) > 0 {
+			return flags[like[0]]
 		}
-	})
-	if like := names.SuggestionsFor(name); len(like) > 0 {
-		return like[0]
 	}
 	return ""
 }
