@@ -7,6 +7,7 @@
 # make test   everything that can be tested on this machine
 # make bench  the benchmarks
 # make bench-peers   against other loaders, where PyTorch is (PYTHON=...)
+# make pictures      the README's moving picture, where PyTorch and tmux are (PYTHON=...)
 # make fuzz   a minute of random input for each parser, two at a time
 # make asan   the C that reads images, with every access to memory checked
 # make soak   a long run: its memory, and how long its session takes to open (minutes)
@@ -115,8 +116,12 @@ test-torch-all:
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
-# Each script there compares with one kind of loader, and says so where it cannot.
+# The README's moving picture, of a real training. It needs tmux, and a PYTHON with PyTorch.
+.PHONY: pictures
+pictures: bin/gpustall
+	$(PYTHON) bench/pictures.py --gpustall bin/gpustall --out docs/images/fixing.svg
 
+# Each script there compares with one kind of loader, and says so where it cannot.
 bench-peers:
 	@mkdir -p $(BUILD)
 	$(GO) build -o $(BUILD)/peers-load ./bench/peers/load
