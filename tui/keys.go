@@ -69,7 +69,17 @@ func (m *Model) key(k tea.KeyMsg) tea.Cmd {
 	if do := panel.Pressed(m.focus.keys(), name); do != nil {
 		return do(name)
 	}
+	if of := elsewhere[name]; of != "" {
+		m.Say("info", "no panel "+name+" here: it shows "+of)
+	}
 	return nil
+}
+
+// elsewhere are the keys of panels that not every session has, with what these show.
+var elsewhere = map[string]string{
+	"8": "what a script prints under gpustall torch",
+	"9": "the ranks of a distributed training",
+	"0": "the lines of a script under gpustall torch, or the host's calls of a profiler's trace",
 }
 
 // typed takes a key of the text that is being typed.

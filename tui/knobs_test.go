@@ -251,14 +251,21 @@ func TestFeedback(t *testing.T) {
 	s.tick()
 	s.press("n")
 	s.mustShow("hypothesis: decoding is short of cores", "report written to /tmp/r.md", "#1 num_workers 2→4")
-	s.press("esc", "1")
+	s.press("esc", "9")
+	s.mustShow("no panel 9 here: it shows the ranks of a distributed training")
+	s.press("1")
 	for _, b := range s.focus.now.Describe().Keys { // an expert finds them all
 		if b.Hint == "" {
 			t.Errorf("the footer does not tell of %s", b.Keys)
 		}
 	}
+	s.press("3")
+	s.msg = message{}
+	s.mustShow("p pause")
 	run.End("finished")
 	s.tick()
+	s.msg = message{}
+	s.mustHide("p pause")
 	s.press("N")
 	s.mustShow("the log of a run that has ended is closed")
 }

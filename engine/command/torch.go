@@ -474,6 +474,8 @@ func (t *torchRun) unwatched() string {
 		otherLoops = ""
 	}
 	switch told, imported := t.bridge.Heard(); {
+	case !told && !imported && t.script.Err() != nil:
+		return "gpustall: the command failed before any process of it imported PyTorch" + report
 	case told:
 		return "gpustall: no batch was loaded for training by torch.utils.data.DataLoader" + report + otherLoops
 	case imported:

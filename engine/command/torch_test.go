@@ -53,6 +53,14 @@ func TestUnwatched(t *testing.T) {
 	if got := r.unwatched(); strings.Contains(got, "gpustall.watch(") {
 		t.Errorf("of a script that failed it says %q", got)
 	}
+	for _, file := range []string{"imported", "messages-1"} {
+		if err := os.Remove(filepath.Join(folder, file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := r.unwatched(); !strings.Contains(got, "failed before any process of it imported PyTorch") {
+		t.Errorf("of a script that is not there it says %q", got)
+	}
 }
 
 // TestOpenLog: existing files stay, each run has a log of its own, and the log is appended to.

@@ -196,13 +196,17 @@ func knobNameCell(p *canvas.Pen, r *knobRow) {
 // knobValueCell writes the value in force and a change that is under way. At the right it writes
 // what is predicted and what the last change did.
 func knobValueCell(p *canvas.Pen, r *knobRow) {
+	both := p.Limit - measuredCols - len("predicted") // where predicted begins, if there is room for two columns
+	narrow := both < p.X
 	switch {
 	case r.Spec == nil:
 		if r.first {
-			if at := p.Limit - measuredCols - len("predicted"); at >= p.X {
-				p.To(at).Text(canvas.Dim, "predicted")
+			if !narrow {
+				p.To(both).Text(canvas.Dim, "predicted")
+				atRight(p, canvas.Dim, "measured")
+			} else {
+				atRight(p, canvas.Dim, "gain") // what was measured, and else what is predicted
 			}
-			atRight(p, canvas.Dim, "measured")
 		}
 		return
 	case r.typed != nil:
@@ -228,7 +232,7 @@ func knobValueCell(p *canvas.Pen, r *knobRow) {
 	}
 	p.Space(1)
 	r.writeState(p)
-	r.writePredicted(p)
+	r.writePredicted(p, narrow)
 	r.writeEffect(p)
 }
 
@@ -236,13 +240,17 @@ func knobValueCell(p *canvas.Pen, r *knobRow) {
 const measuredCols = len(" measured")
 
 // writePredicted writes the range of what is predicted, where there is room. It names the value,
-// because the effect beside it was measured of another change.
-func (r *knobRow) writePredicted(p *canvas.Pen) {
+// because the effect beside it was measured of another change. Where it is too narrow for both, it is
+// written in place of an effect that was not measured.
+func (r *knobRow) writePredicted(p *canvas.Pen, narrow bool) {
 	if r.predicted == nil {
 		return
 	}
 	b := appendForeseen(p.Buf(), r.predicted, units.Narrow)
 	at := p.Limit - measuredCols - utf8.RuneCount(b)
+	if narrow && !r.measured {
+		at += measuredCols
+	}
 	if at < p.X {
 		return
 	}
@@ -297,20 +305,20 @@ func (r *knobRow) writeState(p *canvas.Pen) {
 // writeEffect writes at the right what the knob's last change did to the throughput, or why that is
 // not known yet. It writes nothing where there is no room.
 func (r *knobRow) writeEffect(p *canvas.Pen) {
-	const leastCols = 9
-	if !r.measured || p.Left() < leastCols {
+	if !r.measured {
 		return
 	}
+	st, text := canvas.Dim, "not yet"
 	switch e := &r.effect; {
 	case e.Answer == stats.Different:
-		b := units.Narrow.AppendGain(p.Buf(), e.Estimate())
-		p.To(p.Limit-utf8.RuneCount(b)).Bytes(Pick(e.Ratio < 1, canvas.Bad, canvas.Good), b)
+		st, text = Pick(e.Ratio < 1, canvas.Bad, canvas.Good), string(units.Narrow.AppendGain(p.Buf(), e.Estimate()))
 	case e.Answer == stats.Same:
-		atRight(p, canvas.Dim, "same")
+		text = "same"
 	case canvas.Width(e.Missing) < p.Left():
-		atRight(p, canvas.Dim, e.Missing)
-	default:
-		atRight(p, canvas.Dim, "not yet")
+		text = e.Missing
+	}
+	if canvas.Width(text) < p.Left() {
+		atRight(p, st, text)
 	}
 }
 

@@ -121,7 +121,9 @@ func (l *Lines) columns() []canvas.Column[code.Cost] {
 
 // Draw draws the table, or the callers of the line under the cursor.
 func (l *Lines) Draw(v *View, r canvas.Rectangle) {
-	v.Head.Text(canvas.Dim, "of the script's code, with the settings in force ")
+	if !v.Head.Whole(func(p *canvas.Pen) { p.Text(canvas.Dim, "of the script's code, with the settings in force ") }) {
+		v.Head.Text(canvas.Dim, "of the script's code ")
+	}
 	if l.looks != nil && l.looks.Looks() != l.looks.LookRates()[0] {
 		v.Head.Text(canvas.Dim, "lines ").Text(canvas.Bold, l.looks.Looks()).Space(1)
 	}
