@@ -33,10 +33,11 @@ func newImport(version string) *cobra.Command {
 		Short: "Make a session of a PyTorch profiler trace, or of each rank's",
 		Long: `Make a session of a trace that PyTorch's profiler wrote
 (prof.export_chrome_trace or torch.profiler.tensorboard_trace_handler), as
-JSON or compressed by gzip; - is standard input. The session is labelled
-imported. It has the step breakdown, GPU utilisation, why the GPU was idle,
-and what each operator took. What the DataLoader's workers did, and the
-settings, are in no trace.
+JSON or packed by gzip, zstd, bzip2 or zip; - is standard input. One that
+breaks off is told as far as it goes. The session is labelled imported. It
+has the step breakdown, GPU utilisation, why the GPU was idle, and what each
+operator took. What the DataLoader's workers did, and the settings, are in no
+trace.
 
 Of a folder, the traces of all ranks become a folder of sessions, one a rank.
 gpustall report FOLDER tells which rank the others wait for.`,
@@ -110,7 +111,7 @@ func importFolder(ctx context.Context, path, folder, version string, asJSON bool
 	names := tracesOf(path)
 	switch {
 	case len(names) == 0:
-		return errs.New("import", path, "the folder has no trace (*.json, *.json.gz)", oneTrace)
+		return errs.New("import", path, "the folder has no trace (*.json, packed or not)", oneTrace)
 	case len(names) == 1:
 		return importTrace(ctx, names[0], folder, version, asJSON)
 	}
@@ -232,10 +233,13 @@ func openTrace(ctx context.Context, path string) (*trace.Snapshot, error) {
 
 const oneTrace = "name a trace that PyTorch's profiler exported"
 
+// packedExt are the endings of traces that are packed.
+var packedExt = []string{".gz", ".zst", ".bz2", ".zip"}
+
 // tracesOf returns the files of a folder that may be traces.
 func tracesOf(folder string) (found []string) {
-	for _, pattern := range []string{"*.json", "*.json.gz"} {
-		names, _ := filepath.Glob(filepath.Join(folder, pattern))
+	for _, ext := range append([]string{""}, packedExt...) {
+		names, _ := filepath.Glob(filepath.Join(folder, "*.json"+ext))
 		found = append(found, names...)
 	}
 	slices.Sort(found)
@@ -245,7 +249,7 @@ func tracesOf(folder string) (found []string) {
 // traceName names the session of a trace after its file, without the usual endings.
 func traceName(path string) string {
 	name := filepath.Base(path)
-	for _, ext := range []string{".gz", ".json", ".trace", ".pt"} {
+	for _, ext := range append(slices.Clone(packedExt), ".json", ".trace", ".pt") {
 		name = strings.TrimSuffix(name, ext)
 	}
 	if name == "" || name == "-" || name == "." {

@@ -3,22 +3,17 @@
 package torch
 
 import (
-	"bufio"
-	"compress/flate"
-	"compress/gzip"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"dev.gpustall/engine/base/errs"
-	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
 const hint = "export the trace again, by prof.export_chrome_trace(path) or torch.profiler.tensorboard_trace_handler"
 
-// Import makes a session of a trace, which is text or compressed by gzip. It reads r once, from its
+// Import makes a session of a trace, which is text or packed (see packings). It reads r once, from its
 // start, in bounded memory. Errors and the session call the trace by name. The snapshot's Meta lacks
 // what only the caller knows: ID and Version. Its Ops say how long each operator took in all steps,
 // the longest first. They are empty where the trace is too large for a table.
@@ -38,6 +33,14 @@ func Import(ctx context.Context, r io.Reader, name string) (*trace.Snapshot, err
 // load reads a trace and puts it in order.
 func load(ctx context.Context, r io.Reader, name string) (*recording, error) {
 	rec, err := read(ctx, r)
+	if rec != nil && errors.Is(err, io.ErrUnexpectedEOF) {
+		switch {
+		case len(rec.device) == 0 && len(rec.gpus) > 0: // the host's operators would pass for the work
+			return nil, errs.New("import", name, "it ends too soon: before what the GPU did, which the profiler writes last", hint)
+		case len(rec.steps) > 0 && rec.finish() == nil: // told as far as it goes
+			return rec, nil
+		}
+	}
 	if err == nil {
 		err = rec.finish()
 	}
@@ -58,7 +61,7 @@ func explain(err error, name string) error {
 		reason = "it is no trace in JSON: " + reason
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		reason = "it ends too soon"
-	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.As(err, new(flate.CorruptInputError)):
+	case errors.As(err, new(damage)):
 		reason = "its compression is damaged: " + reason
 	default:
 		return errs.File(err, "import", name, hint)
@@ -75,7 +78,10 @@ func read(ctx context.Context, r io.Reader) (*recording, error) {
 	rec := newRecording()
 	p := &parser{lexer: newLexer(in), rec: rec}
 	p.mark()
-	return rec, p.trace()
+	if err = p.trace(); errors.Is(err, io.ErrUnexpectedEOF) {
+		rec.cutAt = p.at
+	}
+	return rec, err
 }
 
 // meter counts the bytes read. It fails once the context has ended.
@@ -83,87 +89,20 @@ type meter struct {
 	ctx context.Context
 	r   io.Reader
 	n   int64
+	err error // that the file itself had
 }
 
 func (m *meter) Read(b []byte) (int, error) {
 	if err := m.ctx.Err(); err != nil {
+		m.err = err
 		return 0, err
 	}
 	n, err := m.r.Read(b)
 	m.n += int64(n)
-	return n, err
-}
-
-// A trace shrinks about 30 times when it is compressed. A file that grows more than maxGrowth times,
-// past its first freeGrowth bytes, was made to keep its reader busy and is refused.
-const (
-	maxGrowth  = 300
-	freeGrowth = 64 << 20
-)
-
-// expand returns the text of a trace.
-func expand(m *meter) (io.Reader, error) {
-	b := bufio.NewReaderSize(m, 1<<16)
-	if packed, err := isPacked(b); !packed {
-		if errors.Is(err, io.EOF) {
-			err = nil // the parser reports it
-		}
-		return b, err
-	}
-	g := &growth{packed: m, b: b, z: new(gzip.Reader)}
-	return g, g.member()
-}
-
-// isPacked reports whether a reader begins as gzip does.
-func isPacked(b *bufio.Reader) (bool, error) {
-	head, err := b.Peek(2)
-	return err == nil && head[0] == 0x1f && head[1] == 0x8b, err
-}
-
-// growth expands a compressed trace, and fails where it grows too much.
-type growth struct {
-	packed *meter
-	b      *bufio.Reader
-	z      *gzip.Reader
-	n      int64
-}
-
-// member begins the next member of a gzip file.
-func (g *growth) member() error {
-	err := g.z.Reset(g.b)
-	g.z.Multistream(false)
-	return cut(err)
-}
-
-func (g *growth) Read(b []byte) (n int, err error) {
-	for n == 0 && err == nil {
-		if n, err = g.z.Read(b); errors.Is(err, io.EOF) {
-			err = g.next()
-		}
-	}
-	if g.n += int64(n); g.n > freeGrowth && g.n/maxGrowth > g.packed.n {
-		return 0, errs.Reason(fmt.Sprintf("its %s of gzip expand to more than %s, as no trace does",
-			units.Prose.Bytes(g.packed.n), units.Prose.Bytes(g.n)), hint)
+	if !errors.Is(err, io.EOF) {
+		m.err = err
 	}
 	return n, err
-}
-
-// next goes on after a member: with another one, or to the end. Zeros before it are padding of tapes
-// or of a store's blocks, and are skipped, as gzip does.
-func (g *growth) next() error {
-	for {
-		switch c, err := g.b.ReadByte(); {
-		case err != nil:
-			return err
-		case c == 0:
-			continue
-		}
-		_ = g.b.UnreadByte() // after a ReadByte it cannot fail
-		if packed, _ := isPacked(g.b); !packed {
-			return gzip.ErrHeader
-		}
-		return g.member()
-	}
 }
 
 // parser walks through a trace.

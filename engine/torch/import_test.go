@@ -1,17 +1,22 @@
 package torch
 
 import (
+	"archive/zip"
 	"bytes"
 	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/text/encoding/unicode"
 
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/trace"
@@ -139,15 +144,20 @@ func TestBroken(t *testing.T) {
 	_ = z.Close()
 	for _, c := range []struct{ name, input, reason string }{
 		{"empty", "", "there is nothing in it"},
-		{"no JSON", "PK\x03\x04", "where a trace begins"},
+		{"no JSON", "PK\x03", "where a trace begins"},
+		{"cut before what the GPU did", `{"deviceProperties":[{"id":0,"name":"A"}],` + good[1:len(good)-1] + ",", "before what the GPU did"},
 		{"no events", `{"a":1}`, "no list traceEvents"},
 		{"no step", `{"traceEvents":[{"ph":"X","cat":"Trace","name":"PyTorch Profiler (0)","ts":1,"dur":10}]}`, "it holds no step, operator or kernel"},
 		{"of JAX", `{"traceEvents":[{"ph":"X","name":"fusion_1","ts":1,"dur":10},{"ph":"X","name":"fusion_2","ts":1,"dur":10}]}`, "its 2 events are no step"},
 		{"cut", good[:len(good)-20], "it ends too soon"},
 		{"cut in a string", good[:30], "it ends too soon"},
-		{"cut gzip", packed.String()[:packed.Len()-12], "it ends too soon"},
+		{"cut gzip", packed.String()[:packed.Len()/2], "it ends too soon"},
 		{"more behind gzip", packed.String() + "{}", "its compression is damaged"},
-		{"a second member that is cut", packed.String() + packed.String()[:5], "it ends too soon"},
+		{"xz", "\xfd7zXZ\x00", "packed by xz"},
+		{"an export of Nsight Systems", "SQLite format 3\x00", "an SQLite file"},
+		{"a memory snapshot", "\x80\x04\x95", "a Python pickle"},
+		{"damaged zstd", "\x28\xb5\x2f\xfd\xff\xff\xff\xff", "its compression is damaged"},
+		{"damaged bzip2", "BZh91AY&SY\xff\xff\xff\xff\xff\xff\xff", "its compression is damaged"},
 		{"two traces in two members", packed.String() + packed.String(), "behind its end"},
 		{"damaged gzip", packed.String()[:12] + "\xff\xff\xff\xff" + packed.String()[16:], "its compression is damaged"},
 		{"no comma", `{"traceEvents":[{"ph":"X" "cat":"x"}]}`, "where a comma"},
@@ -194,6 +204,94 @@ func TestMembers(t *testing.T) {
 	} {
 		if s, err := Import(context.Background(), strings.NewReader(packed), name); err != nil || len(s.Recent) != 1 {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestPacked: a trace may be packed in several ways, also twice, and be in UTF-16.
+func TestPacked(t *testing.T) {
+	const good = `{"traceEvents":[{"ph":"X","cat":"cpu_op","name":"ProfilerStep#1","ts":1,"dur":10}]}`
+	pack := func(with func(io.Writer) io.WriteCloser, text string) string {
+		var b bytes.Buffer
+		z := with(&b)
+		_, _ = z.Write([]byte(text))
+		_ = z.Close()
+		return b.String()
+	}
+	gz := func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }
+	zst := func(w io.Writer) io.WriteCloser { z, _ := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1)); return z }
+	zipped := func(method uint16, files ...string) string {
+		var b bytes.Buffer
+		z := zip.NewWriter(&b)
+		for _, name := range files {
+			f, _ := z.CreateHeader(&zip.FileHeader{Name: name, Method: method})
+			if !strings.HasSuffix(name, "/") {
+				_, _ = f.Write([]byte(good))
+			}
+		}
+		_ = z.Close()
+		return b.String()
+	}
+	const bz = "\x42\x5a\x68\x39\x31\x41\x59\x26\x53\x59\x87\xf6\xa1\x2d\x00\x00\x28\x1f\x80\x18\x04\x60\x10\x02\x00\x48\x4a\xaf\x67\xdf\x0a\x20\x00\x54\x54\xd3\x13\x4c\x11\x80\x02\x79\x41\xaa\x7e\xa9\xa3\x47\xa9\x88\x68\x0d\x1a\x66\xa2\x49\xb1\xde\x73\x99\x78\x71\x22\xa0\xa3\xb2\x20\xbd\xa1\x82\xc7\x14\x2c\x5a\xdd\x49\x36\x44\x51\x8b\x1a\xab\xc0\x56\xb7\xb8\x3b\x31\xdb\xe9\x9b\xa2\x91\x5b\x49\x21\xe0\xfc\x14\x01\xfc\x5d\xc9\x14\xe1\x42\x42\x1f\xda\x84\xb4" // Go has no writer
+	utf16, _ := unicode.UTF16(unicode.LittleEndian, unicode.UseBOM).NewEncoder().String(good)
+	for name, packed := range map[string]string{
+		"zstd": pack(zst, good), "two frames of zstd": pack(zst, good[:30]) + pack(zst, good[30:]), "zip": zipped(zip.Deflate, "x.json"), "zip with a folder": zipped(zip.Deflate, "log/", "log/x.json"),
+		"gz of gz": pack(gz, pack(gz, good)), "gz of zip": pack(gz, zipped(zip.Deflate, "x.json")), "UTF-16": utf16, "gz of UTF-16": pack(gz, utf16),
+		"bzip2": bz,
+	} {
+		if s, err := Import(context.Background(), strings.NewReader(packed), name); err != nil || len(s.Recent) != 1 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for reason, packed := range map[string]string{
+		"a zip of several files": zipped(zip.Deflate, "x.json", "y.json"), "packed more than 4 times": pack(gz, pack(gz, pack(gz, pack(gz, pack(gz, good))))),
+		"by a method that is not read": zipped(zip.Store, "x.json"), // of which no size comes first
+	} {
+		if _, err := Import(context.Background(), strings.NewReader(packed), "x"); err == nil || !strings.Contains(err.Error(), reason) {
+			t.Errorf("%s is told as %v", reason, err)
+		}
+	}
+}
+
+// TestBreaksOff: a trace that breaks off is told as far as it goes, and says so. Only steps of which all is there
+// count.
+func TestBreaksOff(t *testing.T) {
+	whole := func(steps int) string {
+		var b strings.Builder
+		b.WriteString(`{"traceEvents":[`)
+		for i := range steps {
+			fmt.Fprintf(&b, `{"ph":"X","cat":"cpu_op","name":"ProfilerStep#%d","pid":1,"tid":1,"ts":%d,"dur":90},`, i, 100*i)
+		}
+		for i := range 2 * steps {
+			fmt.Fprintf(&b, `{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":%d,"dur":2,"args":{"correlation":%d}},`, 50*i+5, i)
+			fmt.Fprintf(&b, `{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":%d,"dur":20,"args":{"device":0,"correlation":%d}},`, 50*i+10, i)
+		}
+		return b.String()
+	}
+	full := whole(6)
+	for _, c := range []struct {
+		name  string
+		text  string
+		steps int // 0: it is refused
+	}{
+		{"behind the last event", full, 6},
+		{"in the last kernel", full[:len(full)-40], 5},
+		{"in the middle", full[:strings.Index(full, `"correlation":7}`)], 3},
+		{"before the first kernel", full[:strings.Index(full, `"cuda_runtime"`)], 6}, // no GPU is known
+		{"in the first step", full[:60], 0},
+	} {
+		var packed bytes.Buffer
+		z := gzip.NewWriter(&packed)
+		_, _ = z.Write([]byte(c.text))
+		_ = z.Flush()
+		for i, in := range []io.Reader{strings.NewReader(c.text), &packed} { // the second has no end of gzip's
+			s, err := Import(context.Background(), in, "x")
+			switch {
+			case c.steps == 0 && (err == nil || !strings.Contains(err.Error(), "it ends too soon")):
+				t.Errorf("%s, %d: %v", c.name, i, err)
+			case c.steps > 0 && (err != nil || len(s.Recent) != c.steps || !strings.Contains(s.Notes[0].Text, "the trace breaks off after")):
+				t.Errorf("%s, %d: %v, %+v", c.name, i, err, s)
+			}
 		}
 	}
 }

@@ -168,6 +168,7 @@ type recording struct {
 	rank      int64 // that wrote the trace
 	world     int64 // the number of ranks
 	base      int64 // the trace's time 0, in ns since 1970
+	cutAt     int64 // how many bytes of text there are, where the trace breaks off; else 0
 }
 
 func newRecording() *recording {

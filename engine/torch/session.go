@@ -82,6 +82,9 @@ func (r *recording) notes(p *trace.Profile) (out []trace.Note) {
 	if len(r.loops) > 1 {
 		out = append(out, trace.Note{Level: "warn", Text: fmt.Sprintf("the steps are of %d threads or processes and are taken for those of one, in order of time: of a trace that was merged from several ranks, import each rank's own", len(r.loops))})
 	}
+	if r.cutAt > 0 {
+		out = append(out, trace.Note{Level: "warn", Text: fmt.Sprintf("the trace breaks off after %s of text: it is told as far as it goes, and what the profiler writes last (what the GPU did, as a rule) may be missing", units.Prose.Bytes(r.cutAt))})
+	}
 	if p.Cut > 0 {
 		out = append(out, trace.Note{Level: "warn", Text: "left out at the end: " + units.Counted(p.Cut, "step", "steps") + ", " + p.Lacking()})
 	}

@@ -24,7 +24,7 @@ func together(steps []window) ranges {
 }
 
 // tailShare is how many device events the last step must have, as a share of those of the step before.
-// A profiler that stops may miss the device's last events.
+// A profiler that stops may miss the device's last events. Of a trace that breaks off it must have all.
 const tailShare = 0.8
 
 // windows returns the recording's steps, and how many it left out at the end.
@@ -60,7 +60,11 @@ func (r *recording) windows() (out []window, cut int) {
 	for out[keep-1].launched == 0 { // ends, since some step has launched something
 		keep--
 	}
-	if keep > 1 && float64(out[keep-1].launched) < tailShare*float64(out[keep-2].launched) {
+	share := tailShare
+	if r.cutAt > 0 {
+		share = 1
+	}
+	if keep > 1 && float64(out[keep-1].launched) < share*float64(out[keep-2].launched) {
 		keep--
 	}
 	return out[:keep], len(out) - keep
