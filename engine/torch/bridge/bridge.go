@@ -3,7 +3,6 @@
 package bridge
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"iter"
@@ -304,13 +303,6 @@ func (b *Bridge) Stop() {
 // needed reports whether a process of the training lives on, as one does that was started in the
 // background. Its next worker may look for the package.
 func (b *Bridge) needed() bool {
-	lives := func(pid int) bool {
-		if pid <= 0 || unix.Kill(pid, 0) != nil {
-			return false
-		}
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		return err == nil && !bytes.Contains(stat, []byte(") Z ")) // a zombie has ended
-	}
 	for _, r := range b.rings {
 		if lives(r.pid) || lives(r.parent) {
 			return true

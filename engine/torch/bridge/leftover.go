@@ -3,7 +3,9 @@
 package bridge
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -100,7 +102,7 @@ func removeLeftover(dir string) {
 		id, _, _ := strings.Cut(strings.TrimPrefix(name, "messages-"), "-")
 		if pid, err := strconv.Atoi(id); err == nil {
 			written = true
-			if !errors.Is(unix.Kill(pid, 0), unix.ESRCH) { // or another process of that number: then it stays
+			if lives(pid) { // or another process of that number: then it stays
 				return
 			}
 		}
@@ -110,6 +112,16 @@ func removeLeftover(dir string) {
 	}
 	_ = os.RemoveAll(shared)
 	_ = os.RemoveAll(dir)
+}
+
+// lives reports whether a process has not ended. A zombie has: nobody has waited for it, as in a
+// container whose first process waits for none.
+func lives(pid int) bool {
+	if pid <= 0 || errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || !bytes.Contains(stat, []byte(") Z "))
 }
 
 // ours reports whether a file belongs to this user.

@@ -60,6 +60,16 @@ func TestLeftovers(t *testing.T) {
 		t.Fatal(err)
 	}
 	pid := strconv.Itoa(ended.Process.Pid)
+	zombie := exec.Command("true")
+	if err := zombie.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = zombie.Wait() })
+	for end := time.Now().Add(10 * time.Second); lives(zombie.Process.Pid); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it does not end")
+		}
+	}
 	for _, c := range []struct {
 		name, file    string
 		locked, stays bool
@@ -68,6 +78,7 @@ func TestLeftovers(t *testing.T) {
 		{name: "its processes have ended", file: "ring-" + pid + "-1"},
 		{name: "so has one that was beginning", file: "part-ring-" + pid + "-1"},
 		{name: "one told something", file: "messages-" + pid},
+		{name: "nobody waited for it", file: "ring-" + strconv.Itoa(zombie.Process.Pid) + "-1"},
 		{name: "a process runs", file: "messages-" + strconv.Itoa(os.Getpid()), stays: true},
 		{name: "gpustall runs", file: "ring-" + pid + "-1", locked: true, stays: true},
 		{name: "nothing was written yet", file: "control", stays: true},
