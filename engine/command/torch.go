@@ -314,8 +314,7 @@ func (t *torchRun) begin(first *bridge.Start) {
 	r.gauges = watch.StartTrainingGauges(r.recorder, training, t.gauged)
 	r.watch(t.bridge.Control, func([]knob.Setting) (int64, string) { return 0, "" })
 	if h := &first.Hello; h.Store != "" && bridge.AtLeast(h.Torch, 2, 4) {
-		node, _ := os.Hostname()
-		r.fleet = watch.StartFleet(r.recorder, watch.Job{Store: h.Store, Name: h.Job, Rank: max(0, h.Rank), World: h.World, Node: node, Session: r.session})
+		r.fleet = watch.StartFleet(r.recorder, watch.Job{Store: h.Store, Name: h.Job, Rank: max(0, h.Rank), World: h.World, Node: node(), Session: r.session})
 	}
 	r.recorder.Note("info", "watching process "+fmt.Sprint(first.Hello.PID)+": PyTorch "+first.Hello.Torch+", Python "+first.Hello.Python)
 	if when := first.Loader.When(); when != "" {
@@ -375,11 +374,17 @@ func (t *torchRun) meta(first *bridge.Start) trace.Meta {
 		if h.Job != "" {
 			add(trace.JobName, h.Job)
 		}
-		if node, err := os.Hostname(); err == nil {
-			add(trace.JobNode, node)
+		if name := node(); name != "" {
+			add(trace.JobNode, name)
 		}
 	}
 	return m
+}
+
+// node is the name of this machine; empty where it has none.
+func node() string {
+	name, _ := os.Hostname()
+	return name
 }
 
 // startedFor is the rank that this gpustall was started for, by a launcher that starts one for each. It is
@@ -410,10 +415,9 @@ func rankedName(h *bridge.Hello) string {
 	if h.Here == h.World && h.Rank == 0 && startedFor() == "" {
 		return ""
 	}
-	node, _ := os.Hostname()
-	node, _, _ = strings.Cut(node, ".")
+	host, _, _ := strings.Cut(node(), ".")
 	name := ""
-	for _, part := range []string{h.Job, fmt.Sprintf("rank%d", max(0, h.Rank)), node} {
+	for _, part := range []string{h.Job, fmt.Sprintf("rank%d", max(0, h.Rank)), host} {
 		part = strings.Map(func(r rune) rune {
 			if r == '-' || r == '.' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
 				return r

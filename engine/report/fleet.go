@@ -351,23 +351,8 @@ func plural(n int, one, many string) string {
 	return many
 }
 
-// ranges writes 0,1,2,5 as 0-2, 5.
-func ranges(sorted []int) string {
-	var parts []string
-	for i := 0; i < len(sorted); {
-		j := i
-		for j+1 < len(sorted) && sorted[j+1] == sorted[j]+1 {
-			j++
-		}
-		part := strconv.Itoa(sorted[i])
-		if j > i {
-			part += "-" + strconv.Itoa(sorted[j])
-		}
-		parts = append(parts, part)
-		i = j + 1
-	}
-	return strings.Join(parts, ", ")
-}
+// ranges writes the numbers of ranks.
+func ranges(sorted []int) string { return units.Ranges(sorted, ", ") }
 
 // sessions lists the files.
 func (f *Fleet) sessions(d *markup.Document) {

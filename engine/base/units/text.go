@@ -2,6 +2,7 @@ package units
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -79,4 +80,23 @@ func printable(r rune) rune {
 		return '?'
 	}
 	return r
+}
+
+// Ranges writes numbers in rising order, with runs of them as their ends: 0-2,5 for 0, 1, 2 and 5, where
+// between is a comma.
+func Ranges(sorted []int, between string) string {
+	var parts []string
+	for i := 0; i < len(sorted); {
+		j := i
+		for j+1 < len(sorted) && sorted[j+1] == sorted[j]+1 {
+			j++
+		}
+		part := strconv.Itoa(sorted[i])
+		if j > i {
+			part += "-" + strconv.Itoa(sorted[j])
+		}
+		parts = append(parts, part)
+		i = j + 1
+	}
+	return strings.Join(parts, between)
 }

@@ -190,3 +190,14 @@ func TestBind(t *testing.T) {
 		}
 	}
 }
+
+func TestRanges(t *testing.T) {
+	for _, c := range []struct {
+		of   []int
+		want string
+	}{{nil, ""}, {[]int{3}, "3"}, {[]int{0, 1, 2, 5}, "0-2, 5"}, {[]int{1, 3, 4}, "1, 3-4"}} {
+		if got := Ranges(c.of, ", "); got != c.want {
+			t.Errorf("%v: %q, want %q", c.of, got, c.want)
+		}
+	}
+}

@@ -36,7 +36,7 @@ func Facts() []knob.Setting {
 	}
 	add("threads", strconv.Itoa(host.Cores()))
 	if ids := host.Affinity(); len(ids) > 0 {
-		add("affinity", units.Counted(len(ids), "cpu", "cpus")+": "+ranges(ids))
+		add("affinity", units.Counted(len(ids), "cpu", "cpus")+": "+units.Ranges(ids, ","))
 	}
 	add(trace.CoresShared, host.SharedOut())
 	if q := host.Quota(); q > 0 {
@@ -72,24 +72,6 @@ func hostGauges() []finding {
 		return out
 	}
 	return append([]finding{{"ok", "host gauges", strings.Join(have, " ")}}, out...)
-}
-
-// ranges writes 0,1,2,5 as 0-2,5.
-func ranges(ids []int) string {
-	var parts []string
-	for i := 0; i < len(ids); {
-		j := i
-		for j+1 < len(ids) && ids[j+1] == ids[j]+1 {
-			j++
-		}
-		if i == j {
-			parts = append(parts, fmt.Sprint(ids[i]))
-		} else {
-			parts = append(parts, fmt.Sprintf("%d-%d", ids[i], ids[j]))
-		}
-		i = j + 1
-	}
-	return strings.Join(parts, ",")
 }
 
 // RaiseProcessors raises GOMAXPROCS to the number of threads that may be ready at the same time

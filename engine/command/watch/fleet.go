@@ -79,16 +79,7 @@ func StartFleet(r *trace.Recorder, j Job) *Task {
 	return Go(r, "exchange what ranks do", func(quit <-chan struct{}) {
 		f := &fleet{Job: j, recorder: r, known: map[int]*remote{}, retry: retryFirst}
 		defer f.leave()
-		tick := time.NewTicker(rowEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-quit:
-				return
-			case <-tick.C:
-				f.turn()
-			}
-		}
+		repeat(quit, rowEvery, f.turn)
 	})
 }
 
