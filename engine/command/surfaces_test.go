@@ -16,8 +16,8 @@ import (
 )
 
 // TestOneNumber: the summary, its JSON, the report and doctor tell the same verdict, advice, rates and
-// shares of a recorded session, and a gain is the ratio of the two rates beside it, unless it says that
-// a drift was taken out.
+// shares of a recorded session. A gain is the ratio of the two rates beside it, unless it says that a
+// drift was taken out.
 func TestOneNumber(t *testing.T) {
 	dir := t.TempDir()
 	unpackSessions(t, dir)

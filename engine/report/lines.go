@@ -60,10 +60,11 @@ func (w where) write(d *markup.Document) {
 	)
 }
 
-// Folded writes the stacks in which the lines of code were found, in the form that flame graph tools
-// read: calls with a semicolon between, and us of the loop's time: of what workers did, the time in which
-// the loop waited for it, and where few looks tell of that, all of it. What the thread was at stands before the calls. A line
-// whose stacks are not known stands alone. It fails where no line was looked at.
+// Folded writes the stacks in which the lines of code were found, in the form that flame graph tools read:
+// calls with a semicolon between, and us. The us are the loop's own time, and of workers the time in which
+// the loop waited for them. Where few looks tell of that, they are all of the workers' time. What the thread
+// was at stands before the calls. A line whose stacks are not known stands alone. It fails where no line was
+// looked at.
 func Folded(w io.Writer, s *trace.Snapshot, o Options) error {
 	took, awaited := map[string]int64{}, map[int32]int64{}
 	for i := range s.Lines {

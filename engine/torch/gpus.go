@@ -136,11 +136,10 @@ func (r *recording) launching() func(correlation int64) *call {
 	}
 }
 
-// idle divides the time in which nothing ran on a GPU by its cause: the next work was launched late,
-// or it was launched in time. The classes are those of Holistic Trace Analysis
-// (breakdown_analysis.py), over all streams of the GPU together, but that its class "other" is two here:
-// a call that begins before the gap and waits, as a copy does, has not launched its work yet. events must
-// be in order.
+// idle divides the time in which nothing ran on a GPU by its cause: the next work was launched late, or
+// it was launched in time. The classes are those of Holistic Trace Analysis (breakdown_analysis.py), over
+// all streams of the GPU together. Its class "other" is two here: a call that begins before the gap and
+// waits, as a copy does, has not launched its work yet. events must be in order.
 func idle(events []deviceEvent, steps ranges, launched func(int64) *call) (out trace.IdleTime) {
 	for i, gap := range gaps(events, steps) {
 		lost := steps.within(gap).length()

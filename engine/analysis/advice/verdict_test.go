@@ -221,7 +221,7 @@ func TestScriptBound(t *testing.T) {
 	}
 }
 
-// ranked gives a session the counts of ranks whose steps take 100 ms each: rank i waits for data in wait[i]
+// ranked gives a session the counts of ranks whose steps take 100 ms each. Rank i waits for data in wait[i]
 // of them, has 10 ms of its own, and the rest in backward passes. The session is about rank 0.
 func ranked(waits ...int64) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {

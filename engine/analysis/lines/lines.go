@@ -34,8 +34,8 @@ const (
 )
 
 // Of returns the lines of a segment, the costliest first. data is the share of the time in which the
-// device waits for data (0 to 1): lines that load divide it among them by the time in which the loop
-// waited for what workers did there. Where few looks tell of that, it is by their time.
+// device waits for data (0 to 1). The lines that load divide it by how long the loop waited for
+// workers there. Where few looks tell of that, they divide it by their own time.
 func Of(s *trace.Snapshot, segment int32, data float64) (costs []Cost) {
 	var loading, loop, looks, looked int64
 	inline := s.Inline(segment)

@@ -84,14 +84,14 @@ func (c *Cores) Busy() bool {
 // tenth of many.
 func (c *Cores) Crowded() bool { return c.Known && c.Others >= max(0.5, c.All/10) }
 
-// Grouped reports whether more threads of ours would get no more of the cores that others use: the
-// kernel shares them out between groups, and hardly any of the others is in ours.
+// Grouped reports whether more threads of ours would get no more of the cores that others use. That
+// is so where the kernel shares cores out between groups, and hardly any of the others is in ours.
 func (c *Cores) Grouped() bool {
 	return c.Crowded() && (c.Shared == host.BySession || c.Shared == host.ByCgroup) && c.Rivals < c.Others/10
 }
 
 // Portion is how many cores are ours whenever we want them: those that we used and those that were
-// idle, or a thread's part of one where there is rarely more than one.
+// idle. Where that is rarely a whole one, it is a thread's part of one.
 func (c *Cores) Portion() float64 { return max(c.Left(), 1-min(c.Waiting, 0.95)) }
 
 // Share says that our part of the cores does not depend on the number of workers; empty where it does.
