@@ -24,6 +24,8 @@ class Loop:
         self.loading = False  # an iterator of a DataLoader loads a batch
         self.learned = False  # a part of the innermost step is recorded
         self.stands = 1  # how many steps those parts of the innermost one stand for that are timed; 0: none is
+        self.untimed = 0  # brief steps since the last one whose parts were timed
+        self.short = False  # the step before the open one was brief
         self.parts = []  # under way: [kind, start of what is not recorded yet, whole]
         self.over = collections.deque()  # when backward passes in parts ended
         self.passed = functools.partial(next, map(self.over.append, iter(now, None)))  # appends to over
@@ -62,6 +64,7 @@ class Loop:
         """Records the brief steps that were passed by. From here on, steps are recorded one by one."""
         watch, self.passed_by = self.passed_by, None
         steps, watch.passed, watch.brief = watch.passed, [], 0
+        self.untimed += len(steps)
         since, first = watch.since, watch.batch - len(steps) + 1
         at = 0
         while at < len(steps):
@@ -70,6 +73,13 @@ class Loop:
                 some.pop()
             self.bundle(since, some, watch.iteration, watch.round, first + at, watch.each)
             since, at = some[-1][2], at + len(some)
+
+    def stand(self):
+        """Has the parts of a brief step, where they are timed, stand for those before it that were not."""
+        if self.stands:
+            self.stands, self.untimed = 1 + self.untimed, 0
+        else:
+            self.untimed += 1
 
     def settle(self, t):
         """Ends the steps of loops that were left with break, at the time they were left."""

@@ -95,7 +95,7 @@ class Watch:
                 core = waiting = -1
                 if loop.used is not None:
                     core, waiting = loop.spent(before)
-                    if waiting > (start - since) >> 4 and loop.stands == 1:
+                    if waiting > (start - since) >> 4 and not loop.short:
                         loop.wary = turn + SELDOM
                 flags = ring.FINAL | (ring.TRAIN if step >= 0 else 0)
                 loop.record(ring.BODY, since, start, self.iteration, self.round, batch, step, -1, 0, flags, core, waiting)
@@ -136,10 +136,11 @@ class Watch:
         began. look: before is the thread's usage at start, and that of the step is wanted too."""
         plan, state, turn, took = self.plan, loop.state, loop.turn, end - began
         loop.slow = took > LONG_BATCH
-        if took >= BRIEF:
-            loop.stands, loop.some = 1, SOME
+        loop.short = took < BRIEF
+        if loop.short:
+            loop.stands, loop.some = 0 if turn * SPREAD & CHOSEN else 1, RARE
         else:
-            loop.stands, loop.some = 0 if turn * SPREAD & CHOSEN else FEW, RARE
+            loop.stands, loop.some = 1, SOME
         loop.used, waited = None, -1
         if look:
             loop.used, waited = before, 0
@@ -180,6 +181,8 @@ class Watch:
             totals[0], totals[1], totals[2] = state.steps, state.samples, end
         loop.record(ring.NEXT, start, end, self.iteration, self.round, number, step, -1, samples, flags, state.samples, waited)
         if joined:
+            if loop.short:
+                loop.stand()
             return
         if loop.device is not None:
             if step >= 0:
@@ -188,10 +191,12 @@ class Watch:
                 loop.device.resolve()  # the last steps of the epoch before
         loop.open.append([self, step, end, number, end])
         loop.learned = False
-        if took < BRIEF and plain and step >= 0 and loop.device is None and loop.known and self.iterator is not None:
+        if loop.short and plain and step >= 0 and loop.device is None and loop.known and self.iterator is not None:
             self._brief(loop, look, samples)
         else:
             self.passes = self.close = False
+        if loop.short:
+            loop.stand()
 
     def _brief(self, loop, look, samples):
         """Has the parts of the step that was just opened timed, or has none timed and passes by the steps that follow."""
@@ -200,7 +205,7 @@ class Watch:
             return
         loop.some = RARE * 2 // FEW  # two in FEW are not passed by
         if look or not self.close:
-            self.close, loop.stands = True, FEW
+            self.close, loop.stands = True, 1
             return
         self.close, loop.stands = False, 0
         self.brief = (loop.turn * SPREAD >> 12) % _MOST  # at no fixed distance
@@ -240,8 +245,9 @@ class Watch:
                 left = self.brief - 1 if self.passed and not flags else 0  # one long step is no reason to stop
                 self._close(loop, start)
                 self._came(loop, data, start, end, entry[4], False, None)
-                if left and loop.stands == 1 and self.batch == entry[3] + 1 and len(loop.open) == 1:
+                if left and not loop.short and self.batch == entry[3] + 1 and len(loop.open) == 1:
                     self.passes, self.brief, loop.stands = True, left, 0
+                    loop.untimed += 1
                     loop.passed_by, self.since = self, end
         except Exception as error:
             self._forget(error)
