@@ -46,7 +46,12 @@ var calls = []call{
 		"print every 100 steps only: to print a tensor waits for the GPU"},
 	{".item() each step", trace.InStep, nil, regexp.MustCompile(`\.(item|tolist|cpu|numpy)\(\)`),
 		"keep losses and metrics on the GPU as tensors, and read them every 100 steps: .item() and .cpu() wait for the GPU"},
+	{copying, trace.InStep, nil, regexp.MustCompile(`\.cuda\(|\.to\([^)]*(dev|gpu|cuda|rank|non_blocking)`),
+		"copy less: send a narrower type (uint8) and convert it on the GPU; and pin_memory=True with non_blocking=True has another thread do part of it"},
 }
+
+// copying is the name of the call that copies a batch to the GPU.
+const copying = "copying to the GPU"
 
 // callRules has a rule for each call that is known to be slow.
 func callRules() (rules []Rule) {
@@ -86,7 +91,8 @@ func (k *call) check(s *situation) (f Finding, ok bool) {
 		f.Script = true
 		idle := 1.
 		if !s.host.device { // else the device has nothing to be kept from
-			idle = 1 - s.time.Utilisation()
+			unused, _ := s.fewKernels()
+			idle = 1 - s.time.Utilisation() + unused
 		}
 		f.Share, f.Free = min(f.Share, idle), min(f.Free, idle)
 	} else if f.Free = min(f.Free, s.time.DataShare()); s.host.device && s.loader.workers > 0 && s.loader.computing() {

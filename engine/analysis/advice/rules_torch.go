@@ -86,14 +86,36 @@ func workerThreads(s *situation) (f Finding, ok bool) {
 // launching is for a GPU that runs kernels in little of the time in which it has a step, because the
 // script enqueues them too slowly.
 func launching(s *situation) (f Finding, ok bool) {
-	kernels, known := s.script.kernels()
+	kernels, _ := s.script.kernels()
+	share, group := s.fewKernels()
 	f = Finding{
 		Remedy: enqueueLess,
 		Evidence: fmt.Sprintf("the GPU ends a step as soon as the script has enqueued it, and runs kernels %s of the time, as NVML samples it",
 			units.Prose.Percent(kernels)),
-		Share: s.time.Utilisation() - kernels,
+		Share: share,
 	}
-	return f, known && f.Share >= launchBound
+	return f, group == trace.GroupLaunch
+}
+
+// fewKernels is the share of the time in which a GPU has a step and runs no kernel, and what takes it:
+// the script copies batches to the GPU itself, or launches kernels too slowly. It is GroupNone where
+// that is little, or not known.
+func (s *situation) fewKernels() (share float64, group trace.Group) {
+	kernels, known := s.script.kernels()
+	share = s.time.Utilisation() - kernels
+	if !known || share < launchBound {
+		return 0, trace.GroupNone
+	}
+	copies := 0.0
+	for i := range s.lines {
+		if k := knownCall(&s.lines[i]); k != nil && k.name == copying {
+			copies += s.lines[i].Part
+		}
+	}
+	if 2*copies >= share {
+		return share, trace.GroupCopy
+	}
+	return share, trace.GroupLaunch
 }
 
 // heavyWorker is how much memory of its own, in bytes, a worker must have for the data set, or

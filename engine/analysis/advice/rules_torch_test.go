@@ -105,6 +105,10 @@ var torchCases = []ruleCase{
 	{"launching", true, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 100, Device: 99, Followed: 95}), gauge(trace.GaugeKernels, 15)), "",
 		"torch.compile fuses kernels and mode=\"reduce-overhead\" captures them as a graph, or take larger batches: the GPU ends a step as soon as the script has enqueued it, and runs kernels 15.0 % of the time, as NVML samples it"},
 	{"launching", false, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 100, Device: 99, Followed: 95}), gauge(trace.GaugeKernels, 80)), "", "the loader keeps up"},
+	{"copying to the GPU", true, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 100, Device: 99, Followed: 95}), gauge(trace.GaugeKernels, 15), linesAt(trace.InStep, "x = x.cuda(non_blocking=True)", "", 0.8)), "",
+		"send a narrower type (uint8) and convert it on the GPU"},
+	{"copying to the GPU", false, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 100, Device: 99, Followed: 95}), gauge(trace.GaugeKernels, 90), linesAt(trace.InStep, "x = x.cuda(non_blocking=True)", "", 0.8)), "", "the loader keeps up"},
+	{"copying to the GPU", false, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 100, Device: 99, Followed: 95}), gauge(trace.GaugeKernels, 15), linesAt(trace.InStep, "x = x.to(torch.float32)", "", 0.8)), "", "torch.compile fuses kernels"},
 	{"launching", false, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 100, Device: 99, Followed: 40}), gauge(trace.GaugeKernels, 15)), "", "the loader keeps up"},
 	{"launching", false, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 100, Device: 99, Followed: 95})), "", "the loader keeps up"},
 }
@@ -120,6 +124,7 @@ func TestLaunching(t *testing.T) {
 		want    string
 	}{
 		{"few kernels", nil, 15, 95, "launch-bound: the device is empty 85.0 % of the time while its work is enqueued and begun"},
+		{"few kernels, as copies take the time", nil, 15, 95, "copy-bound: the device waits for host-to-device copies 85.0 % of the time, at train.py:42 for 80.0 % of the loop's time (x = x.to(device))"},
 		{"many kernels", nil, 90, 95, "device-bound: the device has a step 100 % of the time and waits for no data"},
 		{"the GPU is behind", nil, 15, 20, "device-bound: the device computes 100 % of the time and waits for no data"},
 		{"unknown", nil, -1, 95, "device-bound: the device has a step 100 % of the time and ends each as soon as the script has enqueued it, so that launching may be what takes it, and waits for no data"},
@@ -130,6 +135,9 @@ func TestLaunching(t *testing.T) {
 		together(onTorch("1"), did(trace.Rank{Body: 100, Device: 99, Followed: c.follows}))(s)
 		if c.kernels >= 0 {
 			gauge(trace.GaugeKernels, c.kernels)(s)
+		}
+		if strings.Contains(c.name, "copies") {
+			linesAt(trace.InStep, "x = x.to(device)", "", 0.8)(s)
 		}
 		slow(s)
 		if v := judge(s, s.Recent).Verdict; !strings.HasPrefix(v.Text, c.want) {

@@ -97,8 +97,9 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats,
 		was = groupBefore(s, t)
 	}
 	v.classify(&c.time.Breakdown, c.host.Crowded(), was)
-	if f, ok := launching(c); ok && (v.Group == trace.GroupNone || f.Share > v.Share) {
-		v.Group, v.Class, v.Share, v.Dominant, v.Moderate = trace.GroupLaunch, trace.GroupLaunch.Info().Class, f.Share, trace.CauseLaunch, false
+	if share, group := c.fewKernels(); group != trace.GroupNone && (v.Group == trace.GroupNone || share > v.Share) {
+		v.Group, v.Class, v.Share, v.Moderate = group, group.Info().Class, share, false
+		v.Dominant = dominant(&c.time.Breakdown, group)
 	}
 	if _, ok := c.costliest(trace.InStep); ok && v.Group == trace.GroupUnknown && c.script.alone() {
 		v.Class = ScriptBound
@@ -223,10 +224,11 @@ func (v *Verdict) describe(s *situation) {
 			t.WriteString("the device computes ")
 		}
 		fmt.Fprintf(&t, "%s of the time", units.Prose.Percent(v.Share))
+		text := s.script.untrained() + s.where(trace.InStep)
 		if _, known := s.script.kernels(); s.script.follows() && !known {
-			t.WriteString(" and ends each as soon as the script has enqueued it, so that launching may be what takes it,")
+			text = " and ends each as soon as the script has enqueued it, so that launching may be what takes it" + text
 		}
-		if text := s.script.untrained() + s.where(trace.InStep); text != "" {
+		if text != "" {
 			t.WriteString(text + ",")
 		}
 		t.WriteString(" and ")
@@ -239,12 +241,15 @@ func (v *Verdict) describe(s *situation) {
 		t.WriteString(s.shortage())
 	default:
 		t.WriteString(s.loses(v))
-		if v.Group == trace.GroupData { // early, for a screen that has room for one line
+		switch v.Group { // early, for a screen that has room for one line
+		case trace.GroupData:
 			at := trace.Loading
 			if v.Dominant == trace.CauseSampler {
 				at = trace.Sampling
 			}
 			t.WriteString(s.where(at))
+		case trace.GroupLaunch, trace.GroupCopy, trace.GroupSync:
+			t.WriteString(s.where(trace.InStep))
 		}
 	}
 	t.WriteString(s.traced(v))

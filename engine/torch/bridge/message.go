@@ -47,7 +47,7 @@ type Hello struct {
 	CUDA    string   `json:"cuda"`        // the GPU's name; empty without one
 	UUID    string   `json:"uuid"`        // the GPU's, 8-4-4-4-12 hexadecimal digits; empty where PyTorch does not tell
 	Stand   bool     `json:"stand_in"`    // the GPU is a test's stand-in
-	Other   string   `json:"other"`       // the kind of an accelerator other than CUDA's; empty without one
+	Other   string   `json:"other"`       // an accelerator that is not watched: its kind, or its name where it was before; empty without one
 }
 
 // AtLeast reports whether a version of PyTorch, "2.15.0+cu132", is this one or a later one.
@@ -69,8 +69,8 @@ func (h *Hello) Device() trace.Device {
 	return trace.Device{Name: name, Kind: "cpu"}
 }
 
-// take takes over the GPU of o.
-func (h *Hello) take(o *Hello) { h.CUDA, h.UUID = o.CUDA, o.UUID }
+// take takes over the GPU of o, or that it is watched no more.
+func (h *Hello) take(o *Hello) { h.CUDA, h.UUID, h.Other = o.CUDA, o.UUID, o.Other }
 
 // Batch is what a batch needs on its way from a worker to the loop.
 type Batch struct {

@@ -55,6 +55,9 @@ func (s *segments) apply(m *message) {
 	switch m.Type {
 	case "device":
 		words = "device cpu -> " + m.CUDA
+		if m.CUDA == "" {
+			words = s.of.hello.CUDA + " is watched no more"
+		}
 		s.of.hello.take(&m.Hello)
 		s.out.recorder.Device(s.of.hello.Device())
 		s.describe(s.of.loader)
@@ -95,7 +98,7 @@ func (s *segments) open(m *message, k Knobs, reason string) {
 		ByScript: m.Script, Predicted: s.control.expected(k),
 	}
 	s.out.recorder.Segment(s.segment)
-	if m.Type == "device" { // steps before it, in which a script may only look at its data, are no baseline
+	if m.CUDA != "" { // steps before it, in which a script may only look at its data, are no baseline
 		s.out.recorder.Baseline(s.segment.Index)
 	}
 	s.changing = true

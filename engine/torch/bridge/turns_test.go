@@ -121,6 +121,46 @@ func TestSeenToTrain(t *testing.T) {
 	}
 }
 
+// TestOffGPU: where a GPU is watched no more, what the script does with its batches counts from then on.
+func TestOffGPU(t *testing.T) {
+	const ms = 1_000_000
+	_, p, end := sole(t)
+	p.hello.CUDA, p.hello.Threads = "NVIDIA H100", 2
+	lost := message{Type: "device", T: 3*20*ms + 1, Step: 3}
+	lost.Other = p.hello.CUDA
+	for step := range int32(6) {
+		at := int64(step) * 20 * ms
+		rec := record{Iteration: 1, Step: step, Batch: step, Flags: flagTrain, Core: -1, Waiting: -1, Sample: -1}
+		next, body, device := rec, rec, rec
+		next.Kind, next.Start, next.End, next.Arg = kindNext, at, at+6*ms, 4
+		body.Kind, body.Start, body.End, body.Flags = kindBody, next.End, at+20*ms, flagTrain|flagFinal
+		device.Kind, device.Start, device.End = kindDevice, at+7*ms, at+17*ms
+		if step == 3 {
+			p.hear(&lost)
+		}
+		p.loop(&next)
+		p.loop(&body)
+		if step < 3 {
+			p.loop(&device)
+		}
+	}
+	snap := end()
+	var segments []int32
+	var busy []int64
+	for i := range snap.Recent {
+		segments, busy = append(segments, snap.Recent[i].Segment), append(busy, snap.Recent[i].Busy/ms)
+	}
+	if !slices.Equal(segments, []int32{0, 0, 0, 1, 1, 1}) || !slices.Equal(busy, []int64{10, 10, 10, 14, 14, 14}) {
+		t.Errorf("steps of segments %v, busy for %v ms", segments, busy)
+	}
+	if g := snap.Segments[1]; g.Reason != "NVIDIA H100 is watched no more" || snap.Baseline.Segment != 0 {
+		t.Errorf("%+v, baseline %d", g, snap.Baseline.Segment)
+	}
+	if want := "cpu (the script's own, 2 threads), NVIDIA H100 not watched"; snap.Meta.Device != want {
+		t.Errorf("device %q, want %q", snap.Meta.Device, want)
+	}
+}
+
 // TestOnGPU: a script that looks at its data first comes to a GPU later. From then on steps have the
 // device's time, those of which it is never known too, and nothing is compared with what was before.
 func TestOnGPU(t *testing.T) {

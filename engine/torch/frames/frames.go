@@ -121,6 +121,9 @@ func (r *Reader) Look(state uint64, into []Frame) (stack []Frame, err error) {
 // tries is how often a look is tried at most.
 const tries = 4
 
+// shim is the file of the code that 3.12 and later have in such a frame.
+const shim = "<shim>"
+
 func (r *Reader) look(state uint64, into []Frame) ([]Frame, error) {
 	first, err := r.innermost(state)
 	if err != nil {
@@ -141,7 +144,7 @@ func (r *Reader) look(state uint64, into []Frame) ([]Frame, error) {
 		if err != nil {
 			return into, errTorn
 		}
-		if c == nil { // a frame between C and Python
+		if c == nil || c.file == shim { // a frame between C and Python
 			continue
 		}
 		offset := int64(int32(binary.NativeEndian.Uint32(block[l.Instruction:]))) * l.Scale

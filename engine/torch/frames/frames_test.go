@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -87,6 +88,11 @@ func TestShares(t *testing.T) {
 				continue
 			}
 			now := time.Now()
+			if i := slices.IndexFunc(stack, func(f Frame) bool {
+				return strings.HasPrefix(f.File, "<") && f.Name != "<module>" && !strings.HasPrefix(f.File, "<frozen ")
+			}); i >= 0 {
+				t.Fatalf("%s: a frame that is no function of Python: %+v", python, stack[i])
+			}
 			for i, f := range stack {
 				if _, known := map[string]int{"sleeps": 1, "parses": 1, "computes": 1, "yields": 1, "deep": 1, "schläft": 1}[f.Name]; known && strings.HasSuffix(f.File, "truth.py") {
 					found[f.Name] += now.Sub(last).Seconds()

@@ -6,6 +6,8 @@ was idle from E to S for lack of data. Otherwise it reaches S right after E. Fro
 step. The events are read some steps later, when a query says that the GPU has reached them. The last events are
 read when the process ends.
 
+While the script captures a CUDA graph, nothing is recorded or asked: one question about an event ends the capture.
+
 The times of events are put on the host's clock by events that the GPU reaches at once: those that were recorded
 while it was idle. A few times a second it is asked whether it is, because the two clocks drift apart: by 110 us a
 second on an H100 in a virtual machine.
@@ -24,6 +26,8 @@ now = process.now
 MOST = 64
 # The most events in use: two for each step, and some more.
 POOL = 2 * MOST + 8
+# Steps' times are read when so many wait for that, or the oldest for so long, in ns. One by one they cost more.
+TOGETHER, SOON = 16, 20_000_000
 # How long the end of the process waits for the last steps at most, in ns.
 PATIENCE = 1_000_000_000
 
@@ -49,6 +53,21 @@ def expected():
         return torch.cuda.is_available()
     built = torch.version.cuda or torch.version.hip
     return bool(built) and any(map(os.path.exists, ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")))
+
+
+def _which_stream():
+    """Returns a quick function that tells which stream of which GPU is the current one; None where PyTorch has none."""
+    import torch
+
+    device, stream = (getattr(torch._C, name, None) for name in ("_cuda_getDevice", "_cuda_getCurrentRawStream"))
+    if device is None or stream is None:
+        return None
+
+    def which():
+        current = device()
+        return current, stream(current)
+
+    return which
 
 
 # How often, in ns, times count from a new event: elapsed_time is a float32 of ms, which after 30 s tells 2 us apart.
@@ -91,6 +110,7 @@ def _alone(f):
         except Exception as error:
             self.loop.device = None
             process.complain("the device is watched no more", error)
+            process.current().off_gpu()
 
     return guarded
 
@@ -106,40 +126,62 @@ class Device:
         self.waiting = collections.deque()  # [step, S, host time of S, E, anchor, flags, whether the GPU was idle at S]
         self.open = None
         self.lost = 0
+        self.which = self.stream = None
+        self.raw = None if getattr(cuda, "gpustall_stand_in", True) else _which_stream()
 
-    def _event(self):
+    def _current(self):
+        """The current stream; None while it is captured. PyTorch's own call takes twice as long as an event's record
+        does, so that it is made only where another stream became the current one."""
+        if self.cuda.is_current_stream_capturing():
+            return None
+        which = self.raw and self.raw()
+        if which is None or which != self.which:
+            self.which, self.stream = which, self.cuda.current_stream()
+        return self.stream
+
+    def _event(self, stream):
         event = self.free.pop() if self.free else self.cuda.Event(enable_timing=True)
-        event.record()
+        event.record(stream)
         return event
+
+    def _drop(self):
+        """Gives up the open step."""
+        entry, self.open = self.open, None
+        if entry is not None:
+            self._free(entry)
 
     @_alone
     def begins(self, step):
         """Notes that the loop has its batch: the GPU may begin."""
+        stream = self._current()
+        if stream is None:
+            self._drop()
+            return
         at, anchor, idle = now(), self.anchor, False
         if at >= self.look:
             self.look = at + LOOK
             idle = not self.waiting or self.waiting[-1][3].query()
         if anchor is None or at - anchor.since >= RENEW:
             event = self.cuda.Event(enable_timing=True)
-            event.record()
+            event.record(stream)
             before = anchor if anchor is not None and anchor.delay is not None else None
             self.anchor = anchor = _Anchor(event, at, before)
-        start = self._event()
+        start = self._event(stream)
         self.open = [step, start, now(), None, anchor, ring.TRAIN, idle]
 
     @_alone
     def resumes(self):
         """Notes the first backward pass of the open step, of which the beginning does not tell when the GPU had work.
         If the GPU is not done with what came before, it never ran out of work. Otherwise the step counts from here on."""
-        if self.open is not None and self.open[1].query():
+        if self.open is not None and self._current() is not None and self.open[1].query():
             step = self.open[0]
-            self._free(self.open)
+            self._drop()
             self.begins(step)
 
     def mark(self, step):
         """Returns an event of this moment, for a later call of ends; None where the step is not open. It changes
         nothing else, because a finalizer may call it at any point."""
-        if self.open is None or self.open[0] != step:
+        if self.open is None or self.open[0] != step or self.cuda.is_current_stream_capturing():
             return None
         event = self.cuda.Event(enable_timing=True)
         event.record()
@@ -151,11 +193,18 @@ class Device:
         step, unless that batch is for the same step (goes_on)."""
         if self.open is None or self.open[0] != step:
             return
-        self.open[3] = self._event() if event is None else event
+        if event is None:
+            stream = self._current()
+            if stream is None:
+                self._drop()
+                return
+            event = self._event(stream)
+        self.open[3] = event
         self.open[5] |= ring.GOES_ON if goes_on else 0
         self.waiting.append(self.open)
         self.open = None
-        self.resolve()
+        if len(self.waiting) >= TOGETHER or now() - self.waiting[0][2] >= SOON:
+            self.resolve()
         if len(self.waiting) > MOST:
             self._free(self.waiting.popleft())
             self.lost += 1
@@ -163,6 +212,8 @@ class Device:
     @_alone
     def resolve(self):
         """Records the steps that the GPU has done."""
+        if self.waiting and self.cuda.is_current_stream_capturing():
+            return
         while self.waiting:
             step, start, at, end, anchor, flags, idle = self.waiting[0]
             if not (end.query() and start.query()):  # start may be on another stream

@@ -128,6 +128,13 @@ class Process:
             self.gpu = _gpu()
             self.tell("device", t=t, step=self.steps, script=True, **self.gpu)
 
+    def off_gpu(self):
+        """Tells that the GPU is watched no more: from here on, what the script does counts."""
+        name = self.gpu["cuda"]
+        if name is not None:
+            self.gpu = dict(cuda=None, uuid=None)
+            self.tell("device", t=now(), step=self.steps, other=name, **self.gpu)
+
 
 def _other():
     """The kind of an accelerator that is not watched, such as "xpu"; None where there is none."""
