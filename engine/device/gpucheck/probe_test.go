@@ -78,7 +78,8 @@ func TestTools(t *testing.T) {
 		{"a profile", "ncu", "echo '\"ID\",\"Kernel Name\"'", ncu, false, ""},
 		{"no counters", "ncu", "echo '==ERROR== ERR_NVGPUCTRPERM'; exit 1", ncu, true, "nobody but root"},
 		{"another failure", "ncu", "echo boo >&2; exit 1", ncu, false, "boo"},
-		{"clean", "compute-sanitizer", "echo '========= ERROR SUMMARY: 0 errors'", sanitizer, false, ""},
+		{"clean", "compute-sanitizer", "echo '--- PASS: TestCaptureFresh (0.10s)'", sanitizer, false, ""},
+		{"not run", "compute-sanitizer", "echo PASS", sanitizer, true, "TestCaptureFresh did not run"},
 		{"not clean", "compute-sanitizer", "exit 86", sanitizer, false, "memcheck found errors"},
 	} {
 		script(t, bin, k.program, k.text+"\n")

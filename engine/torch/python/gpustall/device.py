@@ -17,6 +17,7 @@ import collections
 import functools
 import os
 import time
+import types
 
 from gpustall import process, ring
 
@@ -59,15 +60,8 @@ def _which_stream():
     """Returns a quick function that tells which stream of which GPU is the current one; None where PyTorch has none."""
     import torch
 
-    device, stream = (getattr(torch._C, name, None) for name in ("_cuda_getDevice", "_cuda_getCurrentRawStream"))
-    if device is None or stream is None:
-        return None
-
-    def which():
-        current = device()
-        return current, stream(current)
-
-    return which
+    device, stream = (getattr(torch._C, name, None) for name in ("_cuda_getDevice", "_cuda_getCurrentStream"))
+    return None if device is None or stream is None else lambda: stream(device())
 
 
 # How often, in ns, times count from a new event: elapsed_time is a float32 of ms, which after 30 s tells 2 us apart.
@@ -127,14 +121,14 @@ class Device:
         self.open = None
         self.lost = 0
         self.which = self.stream = None
-        self.raw = None if getattr(cuda, "gpustall_stand_in", True) else _which_stream()
+        self.ask = _which_stream() if isinstance(cuda, types.ModuleType) and not hasattr(cuda, "gpustall_stand_in") else None
 
     def _current(self):
         """The current stream; None while it is captured. PyTorch's own call takes twice as long as an event's record
         does, so that it is made only where another stream became the current one."""
         if self.cuda.is_current_stream_capturing():
             return None
-        which = self.raw and self.raw()
+        which = self.ask and self.ask()
         if which is None or which != self.which:
             self.which, self.stream = which, self.cuda.current_stream()
         return self.stream

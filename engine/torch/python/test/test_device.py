@@ -5,7 +5,9 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 import unittest
+from unittest import mock
 
 import harness
 from standin import StandIn
@@ -122,6 +124,20 @@ class DeviceTest(unittest.TestCase):
         timer.resolve()
         self.assertIs(getattr(loop, "device", self), self, "it is watched no more")
         self.assertEqual([s[0] for s in loop.spans], [0, 1, 4, 5])
+
+    def test_another_stream(self):
+        """The current stream is asked of PyTorch's slow function only where another one became current."""
+        import torch
+
+        cuda, loop, current, calls = types.ModuleType("cuda"), Loop(), [0], []
+        cuda.is_current_stream_capturing = lambda: False
+        cuda.current_stream = lambda: calls.append(current[0]) or "stream %d" % current[0]
+        quick = dict(_cuda_getDevice=lambda: 0, _cuda_getCurrentStream=lambda device: (current[0], device, 1))
+        with mock.patch.multiple(torch._C, create=True, **quick):
+            timer, got = device.Device(loop, cuda), []
+            for current[0] in (0, 0, 1, 1, 0):
+                got.append(timer._current())
+        self.assertEqual((got, calls), (["stream %d" % i for i in (0, 0, 1, 1, 0)], [0, 1, 0]))
 
     def test_nothing_waits(self):
         """A device that hangs costs no more than the oldest steps' times."""
