@@ -130,10 +130,11 @@ class DeviceTest(unittest.TestCase):
         import torch
 
         cuda, loop, current, calls = types.ModuleType("cuda"), Loop(), [0], []
-        cuda.is_current_stream_capturing = lambda: False
-        cuda.current_stream = lambda: calls.append(current[0]) or "stream %d" % current[0]
-        quick = dict(_cuda_getDevice=lambda: 0, _cuda_getCurrentStream=lambda device: (current[0], device, 1))
-        with mock.patch.multiple(torch._C, create=True, **quick):
+        slow = lambda: calls.append(current[0]) or "stream %d" % current[0]
+        cuda.__dict__.update(is_current_stream_capturing=lambda: False, current_stream=slow)
+        where = mock.patch.object(torch._C, "_cuda_getDevice", lambda: 0, create=True)
+        which = mock.patch.object(torch._C, "_cuda_getCurrentStream", lambda device: (current[0], device, 1), create=True)
+        with where, which:
             timer, got = device.Device(loop, cuda), []
             for current[0] in (0, 0, 1, 1, 0):
                 got.append(timer._current())
