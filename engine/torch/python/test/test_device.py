@@ -130,7 +130,11 @@ class DeviceTest(unittest.TestCase):
         import torch
 
         cuda, loop, current, calls = types.ModuleType("cuda"), Loop(), [0], []
-        slow = lambda: calls.append(current[0]) or "stream %d" % current[0]
+
+        def slow():
+            calls.append(current[0])
+            return "stream %d" % current[0]
+
         cuda.__dict__.update(is_current_stream_capturing=lambda: False, current_stream=slow)
         where = mock.patch.object(torch._C, "_cuda_getDevice", lambda: 0, create=True)
         which = mock.patch.object(torch._C, "_cuda_getCurrentStream", lambda device: (current[0], device, 1), create=True)
