@@ -213,30 +213,7 @@ func (v *Verdict) describe(s *situation) {
 	fmt.Fprintf(&t, "%s: ", v.Class)
 	switch v.Group {
 	case trace.GroupNone:
-		switch {
-		case s.profile.unseen():
-			t.WriteString("what the device did is not in the trace; the host works ")
-		case s.script.scripted():
-			t.WriteString("the script is busy ")
-		case s.script.follows():
-			t.WriteString("the device has a step ")
-		default:
-			t.WriteString("the device computes ")
-		}
-		fmt.Fprintf(&t, "%s of the time", units.Prose.Percent(v.Share))
-		text := s.script.untrained() + s.where(trace.InStep)
-		if _, known := s.script.kernels(); s.script.follows() && !known {
-			text = " and ends each as soon as the script has enqueued it, so that launching may be what takes it" + text
-		}
-		if text != "" {
-			t.WriteString(text + ",")
-		}
-		t.WriteString(" and ")
-		if b.DataShare() < 0.0005 {
-			t.WriteString("waits for no data")
-		} else {
-			fmt.Fprintf(&t, "waits for data %s", units.Prose.Percent(b.DataShare()))
-		}
+		t.WriteString(s.busy(v.Share))
 	case trace.GroupHost:
 		t.WriteString(s.shortage())
 	default:
@@ -289,6 +266,31 @@ func (v *Verdict) describe(s *situation) {
 		fmt.Fprintf(&t, "; %s of %s%s", units.Counted(v.Steps, "step", "steps"), v.Epochs, Brackets(v.Labels))
 	}
 	v.Text = t.String() + v.Basis
+}
+
+// busy says that the device has work for a share of the time.
+func (s *situation) busy(share float64) string {
+	does := "the device computes"
+	switch {
+	case s.profile.unseen():
+		does = "what the device did is not in the trace; the host works"
+	case s.script.scripted():
+		does = "the script is busy"
+	case s.script.follows():
+		does = "the device has a step"
+	}
+	text := s.script.untrained() + s.where(trace.InStep)
+	if _, known := s.script.kernels(); s.script.follows() && !known {
+		text = " and ends each as soon as the script has enqueued it, so that launching may be what takes it" + text
+	}
+	if text != "" {
+		text += ","
+	}
+	waits := "waits for no data"
+	if data := s.time.DataShare(); data >= 0.0005 {
+		waits = "waits for data " + units.Prose.Percent(data)
+	}
+	return fmt.Sprintf("%s %s of the time%s and %s", does, units.Prose.Percent(share), text, waits)
 }
 
 // traced is what only a profiler's trace tells of the verdict.
