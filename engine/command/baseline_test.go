@@ -52,7 +52,7 @@ func TestBaseline(t *testing.T) {
 	if err != nil || len(list) != 1 {
 		t.Fatal(list, err)
 	}
-	if row := sessionRow(&list[0]); row[4] != "input-bound 60.0 %" || row[5] != "17.1 %" || row[6] != "+100.0 %" {
+	if row := sessionRow(&list[0]); row[4] != "input-bound 60.0 %" || row[5] != "40.0 %" || row[6] != "+100.0 %" {
 		t.Errorf("listed as %q", row)
 	}
 	if text := summary.Of(s.Snapshot(0, 0), path).Text(); !strings.Contains(text, "verdict  on segment #2, input-bound: ") {
@@ -80,6 +80,22 @@ func TestBaseline(t *testing.T) {
 // A, and returns the session.
 func recordSegments(t *testing.T, path string, times ...int64) *trace.Session {
 	t.Helper()
+	var of []workersTook
+	for i, took := range times {
+		of = append(of, workersTook{string(rune('1' + i)), took})
+	}
+	return recordExperiments(t, path, of)
+}
+
+// workersTook is a segment: its num_workers, and how long a step takes, in ns.
+type workersTook struct {
+	workers string
+	took    int64
+}
+
+// recordExperiments is recordSegments with experiments.
+func recordExperiments(t *testing.T, path string, of []workersTook, xs ...trace.Experiment) *trace.Session {
+	t.Helper()
 	meta := trace.Meta{ID: "run", Model: "cnn", Device: "cpu", Samples: 1000}
 	st, err := store.Create(path, meta)
 	if err != nil {
@@ -91,12 +107,16 @@ func recordSegments(t *testing.T, path string, times ...int64) *trace.Session {
 	c.Start()
 	var now int64
 	var step int32
-	for i, took := range times {
+	for _, x := range xs {
+		rec.Experiment(x)
+	}
+	for i := range of {
+		took := of[i].took
 		reason := "start"
 		if i > 0 {
 			reason = "num_workers 1 -> 2"
 		}
-		rec.Segment(trace.Segment{Index: int32(i), Start: now, FirstStep: step, Reason: reason, Knobs: []knob.Setting{{Name: "num_workers", Value: string(rune('1' + i))}}})
+		rec.Segment(trace.Segment{Index: int32(i), Start: now, FirstStep: step, Reason: reason, Knobs: []knob.Setting{{Name: "num_workers", Value: of[i].workers}}})
 		for range 800 {
 			rec.Step(trace.Step{Index: step, Segment: int32(i), Batch: step, Samples: 10, Start: now, End: now + took, Busy: 2e6, Stall: [trace.NumCauses]int64{trace.CauseRead: took - 2e6}})
 			now += took

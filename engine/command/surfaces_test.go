@@ -6,24 +6,62 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	tea "github.com/charmbracelet/bubbletea"
+
+	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/command/summary"
 	"dev.gpustall/engine/report"
+	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
+	"dev.gpustall/tui"
 )
+
+// atEnd is a session as of its last step. One that a test made in no time has steps after its clock's now.
+type atEnd struct{ *trace.Session }
+
+func (s atEnd) Snapshot(from, to int64) *trace.Snapshot {
+	snap := s.Session.Snapshot(from, to)
+	snap.Now = max(snap.Now, snap.Last.End)
+	return snap
+}
+
+// onScreen is what the screen shows of a session's settings when a replay begins.
+func onScreen(s *trace.Session) string {
+	m := tui.New(tui.Options{Source: atEnd{s}, Replay: true, ASCII: true, NoColor: true})
+	send := func(msg tea.Msg) {
+		for cmd := tea.Cmd(func() tea.Msg { return msg }); cmd != nil; {
+			_, cmd = m.Update(cmd())
+		}
+	}
+	send(tea.WindowSizeMsg{Width: 240, Height: 60})
+	send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("5")})
+	send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("f")})
+	return regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(m.View(), "")
+}
 
 // TestOneNumber: the summary, its JSON, the report and doctor tell the same verdict, advice, rates and
 // shares of a recorded session. A gain is the ratio of the two rates beside it, unless it says that a
-// drift was taken out.
+// drift was taken out or is an A/B test's. The screen and compare have the same rates and gains.
 func TestOneNumber(t *testing.T) {
 	dir := t.TempDir()
 	unpackSessions(t, dir)
+	recordSegments(t, filepath.Join(dir, "compared"+store.Ext), 20e6, 10e6, 5e6)
+	test := trace.Experiment{Kind: trace.Paired, Start: 1, End: 2, First: 3, Last: 3, A: []knob.Setting{{Name: "num_workers", Value: "3"}}, B: []knob.Setting{{Name: "num_workers", Value: "2"}}}
+	for range 8 { // it finds another gain than the segments do, which met another host
+		test.Pairs = append(test.Pairs, trace.Pair{A: trace.Block{Steps: 10, Samples: 100, Active: 60e6, Busy: 20e6}, B: trace.Block{Steps: 10, Samples: 100, Active: 90e6, Busy: 20e6}})
+	}
+	recordExperiments(t, filepath.Join(dir, "tested"+store.Ext), []workersTook{{"1", 20e6}, {"2", 10e6}, {"3", 5e6}, {"2", 10e6}, {"3", 5e6}}, test)
 	flat := func(text string) string { return strings.Join(strings.Fields(text), " ") }
-	compared := 0
-	for _, name := range guarded {
+	compared, answered := 0, 0
+	for _, name := range append(slices.Clone(guarded), "compared", "tested") {
 		path := filepath.Join(dir, name+store.Ext)
 		s, err := store.Open(path)
 		if err != nil {
@@ -73,7 +111,35 @@ func TestOneNumber(t *testing.T) {
 				t.Errorf("%s: the %s has other advice than %q", name, surface, next)
 			}
 		}
-		a := 0.0
+		a, screen := 0.0, onScreen(s)
+		for _, row := range attribution.Segments(snap) {
+			if row.Steps == 0 {
+				continue
+			}
+			change := &row.VsA.Throughput
+			wants := []string{" " + string(units.AppendRate(nil, row.SamplesPerSecond)) + " "}
+			if change.Answer == stats.Different {
+				wants = append(wants, " "+string(units.Narrow.AppendGain(nil, change.Estimate()))+" ")
+			}
+			for _, want := range wants {
+				if !strings.Contains(screen, want) {
+					t.Errorf("%s: the screen has no%sof segment %s:\n%s", name, want, row.Name(), screen)
+				}
+			}
+			if row.Baseline {
+				continue
+			}
+			c, err := report.Compare(report.Side{Snapshot: snap, Segment: "A"}, report.Side{Snapshot: snap, Segment: row.Name()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if change.Answer == stats.Different {
+				answered++
+			}
+			if got := c.Throughput.String(); got != change.String() {
+				t.Errorf("%s: compare says %s of segment %s, and the report %s", name, got, row.Name(), change)
+			}
+		}
 		for _, row := range told.Table {
 			if row.Name == "A" && row.Rate != nil {
 				a = *row.Rate
@@ -90,12 +156,12 @@ func TestOneNumber(t *testing.T) {
 			}
 			compared++
 			off := math.Abs(math.Log(*row.VsA.Ratio / (*row.Rate / a)))
-			if off > math.Log(1.02) && !strings.Contains(surfaces["report"], "drift") {
+			if off > math.Log(1.02) && !strings.Contains(surfaces["report"], "drift") && !strings.Contains(surfaces["report"], "pairs of "+stats.Turns) {
 				t.Errorf("%s: %s is told as %.3f times A's rate; the rates are %.1f and %.1f", name, row.Name, *row.VsA.Ratio, *row.Rate, a)
 			}
 		}
 	}
-	if compared == 0 {
-		t.Error("no session compares two settings")
+	if compared == 0 || answered < 5 {
+		t.Errorf("%d pairs of settings are compared, and %d comparisons have an answer", compared, answered)
 	}
 }
