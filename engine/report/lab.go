@@ -187,7 +187,7 @@ func (l *Lab) timeline(d *markup.Document, a *account, row int) {
 	shown := &legend{glyphs: map[byte]bool{}}
 	(&timeline{a}).draw(d, row, shown)
 	if text := shown.String(); text != "" {
-		d.Para("%s.", text)
+		d.Key("%s.", text)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/report/markup"
+	"dev.gpustall/engine/report/plot"
 	"dev.gpustall/engine/trace"
 )
 
@@ -39,7 +40,7 @@ func (t *timeline) write(d *markup.Document) {
 		t.draw(d, t.last, l)
 	}
 	if text := l.String(); text != "" {
-		d.Para("%s. A column shows what took longest in it, however short; the percentage at the end counts all but waiting for work.", text)
+		d.Key("%s. A column shows what took longest in it, however short; the percentage at the end counts all but waiting for work.", text)
 	}
 }
 
@@ -73,7 +74,9 @@ func (t *timeline) draw(d *markup.Document, row int, shown *legend) {
 		steps = "Steps " + units.Count(first) + " to " + units.Count(last) + ", typical ones"
 	}
 	d.Para("%s, %s in %d columns of %s:", steps, units.Prose.Time(to-from), columns, units.Prose.Time((to-from)/columns))
-	d.Line("```")
+	out := &markup.Timeline{From: 0, To: milli(to - from)}
+	bars := t.bars(from, to, out)
+	line := func(format string, args ...any) { out.Text = append(out.Text, fmt.Sprintf(format, args...)) }
 	workers, hidden := 0, 0
 	for _, id := range ids {
 		if id.IsWorker() {
@@ -85,13 +88,78 @@ func (t *timeline) draw(d *markup.Document, row int, shown *legend) {
 		cells := lanes[id].String()
 		shown.add(id, cells)
 		if hidden > 0 && !id.IsWorker() {
-			d.Line("… and %s", units.Counted(hidden, "worker more", "workers more"))
+			line("… and %s", units.Counted(hidden, "worker more", "workers more"))
 			hidden = 0
 		}
-		d.Line("%-*s|%s| %6s", nameWidth, id, cells, units.Prose.Percent(float64(lanes[id].active)/float64(to-from)))
+		active := units.Prose.Percent(float64(lanes[id].active) / float64(to-from))
+		line("%-*s|%s| %6s", nameWidth, id, cells, active)
+		out.Lanes = append(out.Lanes, markup.Lane{Name: id.String(), Share: active, Bars: bars[id]})
 	}
-	d.Line("```")
-	d.Line("")
+	d.Timeline(out)
+}
+
+// most is how many bars a timeline of the page has at the most, in all.
+const most = 1000
+
+// bars returns what is drawn of each lane, from a while before a window to a while after it, and says in
+// out how long that is.
+func (t *timeline) bars(from, to int64, out *markup.Timeline) map[trace.TrackID][]markup.Bar {
+	around := interval{from, to}
+	for _, r := range t.recorded(math.MinInt64, math.MaxInt64) {
+		if r.from <= from && to <= r.to {
+			around = r
+		}
+	}
+	bars := map[trace.TrackID][]markup.Bar{}
+	for _, windows := range []int64{10, 5, 2, 1, 0} {
+		lo, hi := max(around.from, from-windows*(to-from)), min(around.to, to+windows*(to-from))
+		out.All = [2]float64{milli(lo - from), milli(hi - from)}
+		clear(bars)
+		n := 0
+		for i := range t.s.Spans {
+			s := &t.s.Spans[i]
+			if g := glyph(s); g == 0 || g == '.' || s.Start >= hi || s.End <= lo {
+				continue
+			}
+			bars[s.Track] = append(bars[s.Track], bar(s, milli(max(s.Start, lo)-from), milli(min(s.End, hi)-from)))
+			n++
+		}
+		if n <= most {
+			break
+		}
+	}
+	return bars
+}
+
+func milli(ns int64) float64 { return float64(ns) / 1e6 }
+
+// bar is a span as the page draws it.
+func bar(s *trace.Span, from, to float64) markup.Bar {
+	b := markup.Bar{From: from, To: to, Colour: plot.Grey, What: s.Kind.Info().Doing}
+	cause, known := s.Kind.Cause()
+	switch {
+	case s.Kind == trace.KindStall:
+		cause, known = s.Cause(), true
+		b.What = cause.Info().For
+	case s.Kind == trace.KindNext, s.Kind == trace.KindPause:
+		known = false
+	case s.Kind == trace.KindCompute:
+		b.Colour = plot.Computing
+	case s.Kind == trace.KindCopy:
+		cause, known = trace.CauseCopy, true
+	case s.Kind == trace.KindBackward:
+		b.Colour = plot.SkyBlue
+	case s.Kind == trace.KindOptimizer:
+		b.Colour = plot.Orange
+	}
+	if known {
+		b.Colour = plot.Cause(cause)
+	}
+	b.Says = b.What + ", " + units.Prose.Time(s.End-s.Start)
+	if s.Batch >= 0 {
+		b.Says += ", batch " + units.Count(s.Batch)
+	}
+	return b
 }
 
 // window chooses whole steps of a row, one directly after the other, that lose their time

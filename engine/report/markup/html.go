@@ -1,21 +1,40 @@
 package markup
 
 import (
+	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
 	"fmt"
 	"html/template"
+	"image/color"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 )
 
 //go:embed page.gohtml
 var pageText string
 
-var page = template.Must(template.New("page").Parse(pageText))
+//go:embed page.js
+var script string
 
-// HTML writes the document as one page: its pictures are in it, it has no scripts and
-// loads nothing.
+var page = template.Must(template.New("page").Funcs(template.FuncMap{
+	"script": func() template.JS { return template.JS(script) },
+	"hash":   func() string { sum := sha256.Sum256([]byte(script)); return base64.StdEncoding.EncodeToString(sum[:]) },
+	"colour": hex,
+	"ms":     func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) },
+	"less":   func(a, b float64) float64 { return a - b },
+}).Parse(pageText))
+
+// hex writes a colour as HTML does.
+func hex(c color.Color) string {
+	r, g, b, _ := c.RGBA()
+	return fmt.Sprintf("#%02x%02x%02x", r>>8, g>>8, b>>8)
+}
+
+// HTML writes the document as one page: its pictures are in it, it loads nothing, and its only script is
+// [script], which sorts tables and zooms.
 func (d *Document) HTML(w io.Writer) error { return page.Execute(w, d.web()) }
 
 // web is what the template of the page shows.
@@ -33,6 +52,7 @@ type part struct {
 	Items   []*item
 	Pre     string
 	Table   *webTable
+	Lanes   *webLanes
 	Image   template.URL
 	Alt     string
 	Verdict bool // the paragraph below the title: what the report comes to
@@ -44,6 +64,19 @@ type item struct {
 	Pre   string
 	Items []*item
 }
+
+// webLanes is a timeline as the page draws it.
+type webLanes struct {
+	*Timeline
+	Keys []webKey
+}
+
+// Rows is how many lanes there are, and Width how long is shown.
+func (l *webLanes) Rows() int      { return len(l.Lanes) }
+func (l *webLanes) Width() float64 { return l.To - l.From }
+
+// webKey says what the bars of a colour are.
+type webKey struct{ Colour, What string }
 
 type webTable struct {
 	Head []webCell
@@ -76,6 +109,9 @@ func (d *Document) web() *web {
 				out.Parts = append(out.Parts, p)
 			}
 		case paragraph:
+			if b.bare {
+				continue
+			}
 			p := add(&part{Spans: spans(b.text)})
 			p.Verdict = len(out.Blocks) == 2 && out.Blocks[0].Heading == 1
 		case fenced:
@@ -84,6 +120,8 @@ func (d *Document) web() *web {
 				continue
 			}
 			list.Items[len(list.Items)-1].Pre = b.text
+		case timeline:
+			add(&part{Lanes: lanesOf(b.lanes)})
 		case table:
 			add(&part{Table: tableOf(b.rows)})
 		case picture:
@@ -115,6 +153,19 @@ func (d *Document) web() *web {
 			default:
 				list = nil
 				add(&part{Spans: spans(b.text)})
+			}
+		}
+	}
+	return out
+}
+
+// lanesOf collects what colours a timeline has.
+func lanesOf(t *Timeline) *webLanes {
+	out := &webLanes{Timeline: t}
+	for _, l := range t.Lanes {
+		for _, b := range l.Bars {
+			if key := (webKey{hex(b.Colour), b.What}); !slices.Contains(out.Keys, key) {
+				out.Keys = append(out.Keys, key)
 			}
 		}
 	}

@@ -29,6 +29,8 @@ func (d *Document) Markdown(w io.Writer) error {
 			fmt.Fprintf(b, "\n      %s\n\n", x.text)
 		case table:
 			writeTable(b, x.rows)
+		case timeline:
+			fmt.Fprintf(b, "```\n%s\n```\n\n", strings.Join(x.lanes.Text, "\n"))
 		case picture:
 			if x.picture.File != "" {
 				fmt.Fprintf(b, "![%s](<%s>)\n\n", x.picture.Title, x.picture.File)

@@ -8,6 +8,7 @@ package markup
 
 import (
 	"fmt"
+	"image/color"
 	"strings"
 )
 
@@ -23,6 +24,7 @@ const (
 	fenced
 	table
 	picture
+	timeline
 )
 
 type block struct {
@@ -31,6 +33,8 @@ type block struct {
 	text    string
 	rows    [][]string // of a table, the head first
 	picture Picture
+	lanes   *Timeline
+	bare    bool // of a paragraph: not for the page
 }
 
 // Picture is an image of the document.
@@ -38,6 +42,29 @@ type Picture struct {
 	Title string
 	File  string // the file beside the document that markdown refers to; empty where there is none
 	PNG   []byte // the picture itself, which HTML holds
+}
+
+// Timeline is what lanes show over a time, in ms. As text it is made of characters; the page draws the
+// bars, which can be zoomed.
+type Timeline struct {
+	Text     []string
+	Lanes    []Lane
+	From, To float64 // what is shown at first
+	All      [2]float64
+}
+
+// Lane is one row of a timeline.
+type Lane struct {
+	Name, Share string
+	Bars        []Bar
+}
+
+// Bar is one piece of work.
+type Bar struct {
+	From, To float64
+	Colour   color.Color
+	What     string // of all bars of that colour
+	Says     string // of this one
 }
 
 // Heading begins a section.
@@ -48,6 +75,11 @@ func (d *Document) Heading(level int, text string) {
 // Para adds a paragraph.
 func (d *Document) Para(format string, args ...any) {
 	d.add(block{kind: paragraph, text: oneLine(fmt.Sprintf(format, args...))})
+}
+
+// Key adds a paragraph that explains the characters of a timeline. The page, which draws it, does without.
+func (d *Document) Key(format string, args ...any) {
+	d.add(block{kind: paragraph, text: oneLine(fmt.Sprintf(format, args...)), bare: true})
 }
 
 // Sentences adds a paragraph of texts with spaces between them. They are no formats.
@@ -74,6 +106,9 @@ func (d *Document) Fenced(text string) { d.add(block{kind: fenced, text: oneLine
 // Table adds rows, the first of them the head. Columns whose head starts with ">" are
 // aligned to the right.
 func (d *Document) Table(rows [][]string) { d.add(block{kind: table, rows: rows}) }
+
+// Timeline adds a timeline.
+func (d *Document) Timeline(t *Timeline) { d.add(block{kind: timeline, lanes: t}) }
 
 // Picture adds an image.
 func (d *Document) Picture(p Picture) { d.add(block{kind: picture, picture: p}) }

@@ -53,7 +53,7 @@ func TestSameCells(t *testing.T) {
 			t.Errorf("the page lacks %q:\n%s", want, page.String())
 		}
 	}
-	if strings.Contains(page.String(), "<script") || strings.Contains(page.String(), "ZgotmplZ") {
+	if strings.Count(page.String(), "<script") != 1 || !strings.Contains(page.String(), "<script>"+script+"</script>") || strings.Contains(page.String(), "ZgotmplZ") {
 		t.Errorf("the page holds a script, or what the template refused:\n%s", page.String())
 	}
 }
