@@ -6,6 +6,7 @@ package verify
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -63,8 +64,8 @@ func NewEmulator(t testing.TB) *Emulator {
 	return e
 }
 
-// buildEmulator compiles the emulator once for each state of the sources, and keeps it in the temporary
-// directory. Its relative paths hold in a package beside this one, whose tests call it.
+// buildEmulator compiles the emulator once for each state of the sources, and keeps the last one in the
+// folder .cache. Its relative paths hold in a package beside this one, whose tests call it.
 var buildEmulator = sync.OnceValues(func() (string, error) {
 	compiler := os.Getenv("CXX")
 	if compiler == "" {
@@ -94,7 +95,14 @@ var buildEmulator = sync.OnceValues(func() (string, error) {
 	}
 	hash.Write(version)
 	io.WriteString(hash, compiler)
-	path := filepath.Join(os.TempDir(), fmt.Sprintf("gpustall-kernels-%d-%s", os.Getuid(), hex.EncodeToString(hash.Sum(nil)[:8])))
+	dir, err := filepath.Abs("../../.cache/kernels")
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "emulator-"+hex.EncodeToString(hash.Sum(nil)[:8]))
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 		return path, nil
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -108,7 +116,11 @@ var buildEmulator = sync.OnceValues(func() (string, error) {
 	if out, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("compile the emulation: %w\n%s", err, out)
 	}
-	return path, os.Rename(tmp, path)
+	before, err := filepath.Glob(filepath.Join(dir, "emulator-????????????????"))
+	for _, old := range before {
+		_ = os.Remove(old)
+	}
+	return path, cmp.Or(err, os.Rename(tmp, path))
 })
 
 func (e *Emulator) send(v ...any) {

@@ -1,8 +1,10 @@
 """What the tests share: a folder in the place of gpustall's, with a page of knobs."""
 
+import atexit
 import mmap
 import multiprocessing
 import os
+import shutil
 import struct
 import sys
 import tarfile
@@ -12,6 +14,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 if "GPUSTALL_TORCH" not in os.environ:
     os.environ["GPUSTALL_TORCH"] = tempfile.mkdtemp(prefix="gpustall-test-")
+    _owner = os.getpid()
+    atexit.register(lambda: shutil.rmtree(FOLDER, ignore_errors=True) if os.getpid() == _owner else None)
     os.environ["PYTHONPATH"] = os.path.abspath(sys.path[0])
 FOLDER = os.environ["GPUSTALL_TORCH"]
 _path = os.path.join(FOLDER, "control")
@@ -48,7 +52,7 @@ def forget():
     """Has nothing be known of loaders, as when a script begins: those of several tests may look alike."""
     from gpustall import loaders, process
 
-    for known in (loaders._roles, loaders._learners, loaders._in_force, loaders._trained, loaders._at_most):
+    for known in (loaders._roles, loaders._learners, loaders._in_force, loaders._trained, loaders._at_most, loaders._probes):
         known.clear()
     process.current().shown, process.current().learned = None, 0
     process.current().anew = process.current().elsewhere = False
