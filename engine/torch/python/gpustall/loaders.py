@@ -25,7 +25,7 @@ _learners = set()  # alike: something was learned with their batches
 _trained = {}  # by kin: a weak reference to the last loader that trained
 _in_force = {}  # by alike: the knobs in force
 _at_most = {}  # by alike, or by kin where workers failed: how many can begin, and the Refused for more
-_probes = {}  # by Plan.probed: the starting.Probe, trial.Trial or trial.Beside that shows whether workers can begin
+_probes = {}  # by alike and by kin, with the script's workers: the starting.Probe, trial.Trial or trial.Beside that shows whether workers can begin
 
 
 class Plan:
@@ -57,6 +57,7 @@ class Plan:
         self.live = self.map_style and not self.why and not pipe
         self.apart = False  # its class makes PyTorch's iterators in its own way
         self.making = False  # PyTorch makes an iterator just now
+        self.took_to_make = 0  # ns, for the last one
         self.begun, self.last = 0, None  # how many epochs; a weak reference to the last one's iterator
         self.applied = None  # the knobs of the last iterator that PyTorch made
         self.has_in_order = hasattr(loader, "in_order")
@@ -116,37 +117,86 @@ class Plan:
         refused = None
         if self.script["num_workers"] == 0:
             refused, forks = starting.unguarded(iterator._context), starting.method(iterator._context) == "fork"
-            if forks and not self.live:  # the loop shows no batch that a worker could try
-                refused, _ = trial.shared(iterator._dataset, iterator._collate_fn)
-            elif refused is None and self.probed not in _probes:
-                _probes[self.probed] = trial.Trial(iterator) if forks else starting.Probe(iterator)
-        if refused is None and self.probed in _probes:
+            if refused is None and self.probe is None:
+                tried = trial.Trial if self.live else trial.Stream
+                self.probe = tried(iterator) if forks else starting.Probe(iterator)
+        if refused is None and self.probe is not None:
             if self.probing():
                 return False
-            refused = _probes[self.probed].refused()
+            refused = self.probe.refused()
         if refused is not None:
             raise refused
         return True
+
+    def tries(self, what, index, took):
+        """Has a worker tried, where some are asked for with the next iterator and the script has none. took is how long the
+        loop took for its first batch. Returns the sequence number of the page; -1 to be called at the next batch again."""
+        seen = -1
+        try:
+            asked, seen = process.current().control.read()
+            if not self.trains or self.limit or not asked.get("num_workers"):
+                return seen
+            if self.probe is None:
+                self.proven(what)
+            probe: Any = self.probe
+            if probe.waits():
+                probe.begin(what, index, took)
+            if self.probing():
+                return -1
+            self.proven(what)
+        except Exception as error:
+            self.stays_at(0, starting.refused(error, what._context))
+        return seen
+
+    @staticmethod
+    def _what(loader):
+        """What a loader's workers would be given, as an iterator has it."""
+        return types.SimpleNamespace(
+            _context=loader.multiprocessing_context or multiprocessing, _dataset=loader.dataset, _collate_fn=loader.collate_fn,
+            _init_fn=loader.worker_init_fn, _dataset_kind=loader._dataset_kind, _auto_collation=loader._auto_collation, _drop_last=loader.drop_last,
+        )
 
     def begins_alone(self, iterator, pid):
         """Has the script's only worker, which has just begun, looked at, since others may be asked for."""
         from gpustall import trial
 
         if starting.method(iterator._context) == "fork":
-            _probes.setdefault(self.probed, trial.Beside(iterator)).pid = pid
+            if self.probe is None:
+                self.probe = trial.Beside(iterator)
+            self.probe.pid = pid
+
+    def _look_beside(self, iterator):
+        """Has the only worker of an iterator of PyTorch's looked at while it works."""
+        self.begins_alone(self._what(self.loader()), iterator._workers[0].pid)
+        probe, itself, next_data = self.probe, weakref.ref(iterator), type(iterator)._next_data
+
+        def looked():
+            if probe is not None:
+                probe.running()
+            return next_data(itself())
+
+        iterator._next_data = looked
 
     @property
-    def probed(self):
-        """The key of its probe: what is found out where a script has no workers does not hold where it has one."""
-        return self.alike, self.script["num_workers"]
+    def probe(self):
+        """What shows whether workers can begin; None without it. What is found out where a script has no workers does not
+        hold where it has one."""
+        own = self.script["num_workers"]
+        if (self.alike, own) not in _probes and not self.live and self._follows() and (self.kin, own) in _probes:
+            self.probe = _probes[self.kin, own]  # of a loader that was made anew
+        return _probes.get((self.alike, own))
+
+    @probe.setter
+    def probe(self, probe):
+        for key in {self.alike, self.alike if self.live else self.kin}:
+            _probes[key, self.script["num_workers"]] = probe
 
     def probing(self):
-        return self.probed in _probes and _probes[self.probed].running()
+        return self.probe is not None and self.probe.running()
 
     def trial(self):
         """The trial.Trial that waits for a batch; None where none does."""
-        probe = _probes.get(self.probed)
-        return probe if probe is not None and probe.waits() else None
+        return self.probe if self.probe is not None and self.probe.waits() else None
 
     def at_most(self, workers, refused):
         """Notes how many workers can begin, and tells why not more."""
@@ -278,8 +328,28 @@ class Plan:
         if fetcher is not None:
             watch.inline = fetching.Task()
             fetching.Observer(process.current().ring(ring.INLINE), number, watch.inline, inline=True).watch(fetcher)
+            if not self.live and not self.own and not self.why and not self.script["num_workers"]:
+                self._show(fetcher)
         iterator._gpustall = watch
         return watch
+
+    def _show(self, fetcher):
+        """Has a worker tried beside a loop that loads by itself, when some are asked for."""
+        what, page, fetch = self._what(self.loader()), process.current().control.page, fetcher.fetch
+        took, seen = 0, -1
+
+        def fetched(index):
+            nonlocal took, seen
+            if not took:
+                start = now()
+                data = fetch(index)
+                took = self.took_to_make + now() - start
+                return data
+            if page[control.SEQUENCE] != seen:
+                seen = self.tries(what, index, took)
+            return fetch(index)
+
+        fetcher.fetch = fetched
 
     def _hear(self):
         """Notes workers beyond the script's that had no batch."""
@@ -297,20 +367,20 @@ class Plan:
         knobs = self.wanted()
         if knobs == self.nothing:
             return dict(self.script)
-        if knobs["num_workers"] and not self.script["num_workers"] and not self.why:
-
-            context = loader.multiprocessing_context or multiprocessing
-            what = types.SimpleNamespace(_context=context, _dataset=loader.dataset, _collate_fn=loader.collate_fn, _init_fn=loader.worker_init_fn)
+        own = self.script["num_workers"]
+        if knobs["num_workers"] > own and own <= 1 and not self.why:
+            what = self._what(loader)
             try:
                 if not self.proven(what):  # a probe tries it meanwhile
-                    return dict(knobs, num_workers=0, persistent_workers=0)
+                    return dict(knobs, num_workers=own, persistent_workers=self.script["persistent_workers"])
             except Exception as error:
-                self.stays_at(0, starting.refused(error, context))
+                self.stays_at(own, starting.refused(error, what._context))
                 return self.wanted()
         return knobs
 
     def _stock(self, loader, original):
         """Makes PyTorch's own iterator. It keeps its knobs to its end."""
+        start = now()
         self._hear()
         knobs = self._possible(loader)
         self.iteration = process.current().iteration()
@@ -355,6 +425,9 @@ class Plan:
             self.stays_at(self.script["num_workers"], starting.refused(failed, loader.multiprocessing_context or multiprocessing))
             return self._stock(loader, original)
         self.in_force_now(knobs)
+        if len(getattr(iterator, "_workers", ())) == self.script["num_workers"] == 1:
+            self._look_beside(iterator)
+        self.took_to_make = now() - start
         return iterator
 
     @property

@@ -9,6 +9,8 @@ import io
 import os
 import random
 import signal
+import socket
+import stat
 import sys
 import types
 from typing import Any
@@ -28,6 +30,7 @@ BATCHES = 20
 # The worker has so many times what the loop took for the batch, and so many seconds more.
 TIMES, SECONDS = 10, 5
 
+EMPTY = "loaded nothing"
 DIFFERS = "loaded samples that differ from those that the loop loaded"
 OPEN = "open it in worker_init_fn, or at the first sample in each worker"
 
@@ -39,6 +42,11 @@ _CONNECTIONS = (
     ("psycopg2", ("connection", "cursor")), ("psycopg", ("Connection", "Cursor")), ("pymongo", None), ("redis", ("Redis", "Connection")),
     ("google.cloud.storage", ("Client", "Bucket", "Blob")), ("paramiko", None),
 )
+# What processes share on purpose. A worker that is tried would take from it what is the training's.
+_TOGETHER = (
+    ("multiprocessing.queues", None), ("multiprocessing.connection", None), ("multiprocessing.synchronize", None),
+    ("multiprocessing.sharedctypes", None), ("multiprocessing.managers", None), ("multiprocessing.shared_memory", None),
+)
 _POOLS = (
     ("concurrent.futures", ("ThreadPoolExecutor", "ProcessPoolExecutor")), ("multiprocessing.pool", ("Pool", "ThreadPool")),
     ("threading", ("Thread", "Timer")),
@@ -47,33 +55,57 @@ _POOLS = (
 
 def shared(*things):
     """Returns a Refused where the things hold what forked workers cannot share, else None; and whether they hold open
-    files. At most ENOUGH objects are looked at, and nothing is called."""
-    seen, files, left = {}, False, [t for t in things if t is not None]
-    while left and len(seen) < ENOUGH:
-        thing = left.pop()
-        if id(thing) in seen:
-            continue
-        seen[id(thing)] = thing
+    files."""
+    files = False
+    for thing in _within(things):
         try:
             found = _unshared(thing)
             if found:
                 return Refused("the data set holds %s, which forked workers cannot share" % found[0], found[1]), files
             files = files or isinstance(thing, io.IOBase) and not isinstance(thing, (io.BytesIO, io.StringIO))
-            left.extend(_held(thing))
         except Exception:  # from an unusual object
             continue
     return None, files
+
+
+def together(*things):
+    """Whether the things hold what processes share on purpose."""
+    return any(_is_of(base, _TOGETHER) for thing in _within(things) for base in type(thing).__mro__)
+
+
+def _within(things):
+    """Goes through things and what they hold: at most ENOUGH objects. Nothing is called."""
+    seen, left = {}, [t for t in things if t is not None]
+    while left and len(seen) < ENOUGH:
+        thing = left.pop()
+        if id(thing) in seen:
+            continue
+        seen[id(thing)] = thing
+        yield thing
+        try:
+            left.extend(_held(thing))
+        except Exception:  # from an unusual object
+            continue
+
+
+def _is_of(base, table):
+    """The row of a table that a class is of, as module and name; None where it is of none."""
+    module, name = base.__module__ or "", base.__name__
+    for package, names in table:
+        if (module == package or module.startswith(package + ".")) and (names is None or name in names):
+            return package, name
+    return None
 
 
 def _unshared(thing):
     """What a thing is that forked workers cannot share, and what helps; None where they can."""
     kind = type(thing)
     for base in kind.__mro__:
-        module, name = base.__module__ or "", base.__name__
         for table, hint in ((_CONNECTIONS, OPEN), (_POOLS, MAKE)):
-            for package, names in table:
-                if (module == package or module.startswith(package + ".")) and (names is None or name in names):
-                    return "a %s.%s" % (package, name) if package != "builtins" else "an lmdb." + name, hint
+            found = _is_of(base, table)
+            if found:
+                return "a %s.%s" % found if found[0] != "builtins" else "an lmdb." + found[1], hint
+        module, name = base.__module__, base.__name__
         if (module, name) in (("zipfile", "ZipFile"), ("tarfile", "TarFile")):
             file = getattr(thing, "fp", None) or getattr(thing, "fileobj", None)
             if file is not None and not isinstance(file, io.BytesIO):
@@ -117,6 +149,69 @@ def positions(pid="self"):
         except (OSError, ValueError, IndexError):  # closed meanwhile
             continue
     return out
+
+
+def _apart(kept, dataset):
+    """Gives this process other files for those that it was forked with, but for one: it reads a file by a position of its
+    own, and nothing from a pipe, and what it writes is lost. All positions are behind the files' ends, so that whoever
+    reads by them moves them. Returns the positions, the far end of each connection, and the paths of what the data set holds."""
+    nothing, ends, held = os.open(os.devnull, os.O_RDWR), [], []
+    for number in map(int, os.listdir("/proc/self/fd")):
+        try:
+            mode = os.fstat(number).st_mode
+            with open("/proc/self/fdinfo/%d" % number, "rb") as f:
+                flags = int(f.read(64).split()[3], 8)
+        except (OSError, ValueError):  # the one through which the others were listed
+            continue
+        if number in (kept, nothing):
+            continue
+        if stat.S_ISREG(mode) and flags & os.O_ACCMODE != os.O_WRONLY:
+            own = os.open("/proc/self/fd/%d" % number, flags & (os.O_ACCMODE | os.O_APPEND | os.O_DIRECT | os.O_PATH | os.O_CLOEXEC))
+            os.dup2(own, number)
+            os.close(own)
+        elif stat.S_ISSOCK(mode) and _streams(number):
+            mine, end = socket.socketpair()
+            end.shutdown(socket.SHUT_WR)  # who asks gets no answer
+            ends.append(end)
+            os.dup2(mine.fileno(), number)
+            mine.close()
+        elif stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(number):
+            os.dup2(nothing, number)
+    os.close(nothing)
+    for thing in _within([dataset]):
+        if isinstance(getattr(thing, "buffer", thing), (io.BufferedReader, io.BufferedRandom)):
+            try:
+                thing.seek(0, io.SEEK_END)  # which empties its buffer
+                held.append(os.readlink("/proc/self/fd/%d" % thing.fileno()))
+            except (OSError, ValueError):  # closed, or a pipe
+                continue
+    for number, _ in positions():
+        try:
+            os.lseek(int(number), 1, os.SEEK_END)
+        except OSError:  # a folder
+            continue
+    return positions(), ends, held
+
+
+def _streams(number):
+    with socket.socket(fileno=os.dup(number)) as s:
+        return s.type == socket.SOCK_STREAM
+
+
+def _used(before, ends, held):
+    """Why others must not use what this process used of the files that it was forked with; None where it used none.
+    held are the paths of those that had to be read, since there was nothing to load."""
+    after = positions()
+    moved = held + sorted(path for at, path in before if after.get((at, path), before[at, path]) != before[at, path])
+    if moved:
+        return _by_position(moved[0])
+    for end in ends:
+        try:
+            if end.recv(1, socket.MSG_DONTWAIT):
+                return Refused("the data set uses a connection that was open before, which forked workers would share", OPEN)
+        except OSError:
+            continue
+    return None
 
 
 def _by_position(path):
@@ -242,18 +337,18 @@ class Trial:
                 self.left = 0
                 self.refusal = _by_position(moved[0])
             elif self.left == 0:
-                self._begin(it, index, data, states, took)
+                self._begin(it, index, took, data, states)
         except Exception as error:
             self.left, self.refusal = 0, Refused("no worker could be tried: " + process.said(error), "")
         return data
 
-    def _begin(self, it, index, data, states, took):
+    def _begin(self, it, index, took, *loaded):
         self.limit = TIMES * took + SECONDS * 1_000_000_000
         self.until = now() + self.limit
         self.answer, given = it._context.Pipe(duplex=False)
         what = (it._dataset_kind, it._dataset, it._auto_collation, it._collate_fn, it._drop_last)
         self.process = it._context.Process(
-            target=_tried, args=(given, what, it._init_fn, list(index) if isinstance(index, list) else index, data, states, self.limit // 1_000_000_000 + 1)
+            target=_tried, args=(given, what, it._init_fn, list(index) if isinstance(index, list) else index, loaded, self.limit // 1_000_000_000 + 1)
         )
         self.process.daemon = True  # as workers are
         self.process.start()
@@ -282,9 +377,27 @@ class Trial:
             self.refusal = Refused("a worker that was tried loaded no batch in %.0f s" % (self.limit / 1e9), MAKE)
         elif said is None:
             self.refusal = Refused("a worker that was tried ended " + ended(code), USABLE)
-        elif said:
+        elif isinstance(said, tuple):
+            self.refusal = Refused(*said)
+        elif said and said != EMPTY:
             hint = "have the data set begin no processes" if "daemonic" in said else OPEN if said == DIFFERS else USABLE
             self.refusal = Refused("a worker that was tried " + said, hint)
+
+
+class Stream(Trial):
+    """The same for a loader whose iterators keep their knobs to their end. The worker goes through the data set from its
+    beginning."""
+
+    def __init__(self, it):
+        super().__init__(it)
+        if together(it._dataset):
+            self.left = 0
+        self.left = min(1, self.left)
+
+    def begin(self, it, index, took):
+        """Begins the worker, apart from what the loop loads. took is how long that took for the first batch."""
+        self.left = 0
+        self._begin(it, index, took)
 
 
 def ended(code):
@@ -292,7 +405,7 @@ def ended(code):
     return "by signal %d" % -code if code is not None and code < 0 else "with exit code %s" % code
 
 
-def _tried(answer, what, init_fn, index, data, states, seconds):
+def _tried(answer, what, init_fn, index, loaded, seconds):
     """Runs in the worker. It answers with what went wrong; with nothing where all went well."""
     try:
         os.setpgid(0, 0)  # no ctrl+c, and one kill for all that the data set begins
@@ -301,7 +414,14 @@ def _tried(answer, what, init_fn, index, data, states, seconds):
         quiet = os.open(os.devnull, os.O_WRONLY)
         for fd in (1, 2):
             os.dup2(quiet, fd)
-        said = _load(what, init_fn, index, data, states)
+        before, ends, held = _apart(answer.fileno(), what[1])
+        try:
+            said = _load(what, init_fn, index, *loaded) if loaded else _go_through(what, init_fn, index, seconds)
+        except BaseException as error:
+            said = "failed: %s" % process.said(error)
+        used = _used(before, ends, held if said == EMPTY else [])
+        if used is not None:
+            said = str(used), used.hint
     except BaseException as error:
         said = "failed: %s" % process.said(error)
     try:
@@ -311,21 +431,37 @@ def _tried(answer, what, init_fn, index, data, states, seconds):
         os._exit(0)
 
 
-def _load(what, init_fn, index, data, states):
-    kind, dataset = what[:2]
+def _fetch(what, init_fn):
+    """Returns what loads a batch, in what is a worker from here on."""
     torch.set_num_threads(1)
-    seed = torch.initial_seed()
-    _utils.worker._worker_info = _utils.worker.WorkerInfo(id=0, num_workers=1, seed=seed, dataset=dataset)
+    _utils.worker._worker_info = _utils.worker.WorkerInfo(id=0, num_workers=1, seed=torch.initial_seed(), dataset=what[1])
     if init_fn is not None:
         init_fn(0)
-    fetch = stock._DatasetKind.create_fetcher(*what[:1], dataset, *what[2:]).fetch
+    return stock._DatasetKind.create_fetcher(*what).fetch
+
+
+def _go_through(what, init_fn, index, seconds):
+    """Loads some batches, from the beginning of the data set."""
+    until, loaded = now() + seconds * 500_000_000, 0
+    fetch = _fetch(what, init_fn)
+    try:
+        while loaded < BATCHES and (now() < until or not loaded):
+            fetch(index)
+            loaded += 1
+    except StopIteration:
+        pass
+    return "" if loaded else EMPTY
+
+
+def _load(what, init_fn, index, data, states):
+    fetch = _fetch(what, init_fn)
     _restore(states)
     fetch(index)
     _utils.worker._worker_info = None  # from here on as in the loop
-    loaded = []
+    again = []
     for _ in range(2):
         _restore(states)
-        loaded.append(fetch(index))
-    if same(*loaded) and not same(loaded[0], data):
+        again.append(fetch(index))
+    if same(*again) and not same(again[0], data):
         return DIFFERS
     return ""

@@ -4,15 +4,17 @@
     harm.py GPUSTALL [CASE ...]      make harm; --quick takes those that say "# quick"
 
 Each case is a script of the folder harm. It runs bare, then under gpustall with --plain, with
---json, with --tune and beside the screen, and, with --plain, with a gpustall that is killed or stopped. What it
+--json, with --tune and beside the screen. A mode such as plain-KILL-seen kills gpustall meanwhile, and
+json-STOP-begun stops it, until the script has ended. That happens when the script has begun, has
+imported PyTorch's loader, is seen to train, or has had its workers changed. What it
 prints to standard output, its exit code and the files that it leaves are compared with those of
 the bare run; a case with weights prints their hash. Afterwards nothing of gpustall's may lie in
-/dev/shm, in TMPDIR or in the current folder.
+/dev/shm, in TMPDIR or in the current folder. gpustall may take MOST bytes of memory.
 
 The first lines of a case say more: "# wrap: COMMAND" is a shell command in which $RUN stands for
 the script's own, "# says: TEXT" is what gpustall has to say, "# not: TEXT" what it may not; beside
 the screen, the report has to say it. "# needs: COMMAND" leaves the case out where the command fails.
-"# keys: SECONDS KEY ..." are keys that are then typed there.
+"# keys: SECONDS KEY ..." are keys that are typed there so long after the screen has opened.
 """
 
 import argparse
@@ -36,13 +38,16 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 LOOPS = "training.py", "raising.py"  # what several cases train
 KEYS = {"RIGHT": "\x1b[C", "ENTER": "\r"}
 LIMIT = 120  # seconds that one run may take
+MOST = 256 << 20
+MODES = "plain json tune screen plain-KILL-begun plain-KILL-imported plain-KILL-seen plain-STOP-begun plain-STOP-imported plain-STOP-seen"
 
 
 class Run:
     """One run of a case, in folders of its own."""
 
     def __init__(self, case, mode, gpustall):
-        self.case, self.mode, self.gpustall = case, mode, gpustall
+        self.case, self.gpustall, self.most = case, gpustall, 0
+        self.mode, self.signal, self.stage = (mode.split("-") + ["", ""])[:3]
         self.home = tempfile.mkdtemp(prefix="harm-")
         self.cwd, self.tmp = os.path.join(self.home, "cwd"), os.path.join(self.home, "tmp")
         for folder in self.cwd, self.tmp:
@@ -76,7 +81,7 @@ class Run:
         child = subprocess.Popen(self.command(), cwd=self.cwd, env=self.env, **kwargs)
         if terminal is not None:
             os.close(tty)
-        began, seen, hurt, typed = time.time(), b"", False, False
+        began, opened, seen, hurt, typed = time.time(), 0.0, b"", False, False
         while child.poll() is None:
             if time.time() - began > LIMIT:
                 os.killpg(child.pid, signal.SIGKILL)
@@ -89,25 +94,28 @@ class Run:
                     pass
             else:
                 time.sleep(0.02)
-            if terminal is not None and self.case.keys and not typed and time.time() - began > self.case.after:
+            if terminal is not None and not opened and b"num_workers" in seen:
+                opened = time.time()  # on a busy host that takes a while
+            if terminal is not None and self.case.keys and not typed and opened and time.time() - opened > self.case.after:
                 typed = True
                 os.write(terminal, self.case.keys)
-            if terminal is not None and not running(os.path.basename(self.case.path)) and time.time() - began > 5:
+            if terminal is not None and not self.trains() and time.time() - began > 5:
                 os.write(terminal, b"q")  # the screen stays when the training has ended
                 time.sleep(0.5)
-            if not hurt and self.mode[:4] in ("KILL", "STOP") and time.time() - began > float(self.mode[4:]):
-                hurt = True
-                for pid in running(self.gpustall):
-                    os.kill(pid, signal.SIGKILL if self.mode.startswith("KILL") else signal.SIGSTOP)
-            elif hurt and not running(os.path.basename(self.case.path)):
-                for pid in running(self.gpustall):
+            for pid in running(self.gpustall, self.cwd):
+                self.most = max(self.most, peak(pid))
+                if not hurt and self.signal and self.reached():
+                    hurt = True
+                    os.kill(pid, getattr(signal, "SIG" + self.signal))
+                elif hurt and not self.trains():
                     os.kill(pid, signal.SIGCONT)
         else:
             self.code = child.returncode
-        if hurt:
+        if self.signal:
+            if not hurt:
+                self.code = "gpustall was not hurt"
             self.outlive(began)
-            for pid in running(self.gpustall):
-                os.kill(pid, signal.SIGCONT)
+            for pid in running(self.gpustall, self.cwd):
                 os.kill(pid, signal.SIGKILL)
         for f in out, err:
             f.seek(0)
@@ -129,9 +137,28 @@ class Run:
             return ""
         return " ".join(subprocess.run([self.gpustall, "report", sessions[-1]], capture_output=True, text=True, env=self.env).stdout.split())
 
+    def reached(self):
+        """Whether the script is where gpustall is to be killed or stopped."""
+        pids = self.trains()
+        if not pids or self.stage == "begun":
+            return bool(pids)
+        try:
+            env = open("/proc/%d/environ" % pids[0], "rb").read().split(b"\0")
+            (folder,) = (e.partition(b"=")[2] for e in env if e.startswith(b"GPUSTALL_TORCH="))
+            names = os.listdir(folder)
+            if self.stage != "changed":
+                return any(n.startswith(b"ring" if self.stage == "seen" else b"imported") for n in names)
+            return any(b'"applied"' in open(os.path.join(folder, n), "rb").read() for n in names if n.startswith(b"messages"))
+        except (OSError, ValueError):  # it has just begun, or ended
+            return False
+
+    def trains(self):
+        """Whether the script runs."""
+        return running(os.path.basename(self.case.path), self.cwd)
+
     def outlive(self, began):
         """Waits for the script, which is alone now."""
-        while time.time() - began < LIMIT and running(os.path.basename(self.case.path)):
+        while time.time() - began < LIMIT and self.trains():
             time.sleep(0.1)
 
 
@@ -148,14 +175,36 @@ def digest(path):
 
 
 def leftovers():
-    return {os.path.join("/dev/shm", n) for n in os.listdir("/dev/shm") if n.startswith("gpustall")}
+    """What lies in memory of a gpustall that runs no more; another that runs beside this has its folder's owner locked."""
+    return {path for path in (os.path.join("/dev/shm", n) for n in os.listdir("/dev/shm") if n.startswith("gpustall")) if not locked(path + "/owner")}
 
 
-def running(program):
-    """The processes that run a program: gpustall, or a Python with a script."""
+def peak(pid):
+    """The most memory that a process had, in bytes."""
+    try:
+        return int(re.findall("VmHWM:\\s*(\\d+) kB", open("/proc/%d/status" % pid).read())[0]) << 10
+    except (OSError, IndexError):
+        return 0
+
+
+def locked(path):
+    try:
+        with open(path, "rb") as f:
+            fcntl.flock(f, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
+def running(program, cwd):
+    """The processes that run a program in a folder: gpustall, or a Python with a script."""
     out = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
+            if os.readlink("/proc/%s/cwd" % pid) != cwd:
+                continue
             line = open("/proc/%s/cmdline" % pid, "rb").read().decode(errors="replace").split("\0")
         except OSError:
             continue
@@ -176,13 +225,21 @@ class Case:
         self.says, self.nots = re.findall("^# says: (.*)$", text, re.M), re.findall("^# not: (.*)$", text, re.M)
         after, *keys = said("keys", "0").split()
         self.keys, self.after = "".join(str(KEYS.get(k, k)) for k in keys).encode(), float(after)
-        self.modes = said("modes", "plain json tune screen KILL2 KILL4 STOP3").split()
-
+        self.modes = said("modes", MODES).split()
 
 
 def stable(text):
     """Output without what differs from run to run, and without gpustall's own lines."""
     return re.sub(r"harm-\w+", "harm-", "".join(line for line in text.splitlines(True) if not line.startswith("gpustall:")))
+
+
+def alike(out, bare):
+    """Whether outputs are the same. A log has the first and the last of a long one."""
+    first, left_out, last = out.partition("\n... gpustall left out ")
+    if not left_out:
+        return stable(out) == stable(bare)
+    last = last.partition(" ...\n")[2]
+    return bare.startswith(first) and bare.endswith(last) and len(first) + len(last) > 8 << 20
 
 
 def main():
@@ -201,14 +258,14 @@ def main():
             print("skipped: %s needs %s" % (case.name, case.needs), flush=True)
             continue
         bare = Run(case, "bare", a.gpustall).go()
-        for mode in [m for m in case.modes if not a.quick or m[:4] not in ("KILL", "STOP")]:
+        for mode in [m for m in case.modes if not a.quick or "-" not in m]:
             ran += 1
             run = Run(case, mode, os.path.abspath(a.gpustall)).go()
             wrong = []
-            hurt = mode[:4] in ("KILL", "STOP")
-            if not hurt and run.code != bare.code:
+            hurt = run.signal
+            if run.code != bare.code and (hurt != "KILL" or isinstance(run.code, str)):
                 wrong.append("exit code %s, bare %s" % (run.code, bare.code))
-            if stable(run.out) != stable(bare.out):
+            if not alike(run.out, bare.out):
                 wrong.append("it printed %r, bare %r" % (run.out[-300:], bare.out[-300:]))
             if run.files != bare.files:
                 wrong.append("it left %s, bare %s" % (sorted(run.files), sorted(bare.files)))
@@ -216,10 +273,13 @@ def main():
                 wrong.append("gpustall left %s" % run.left)
             if not hurt:
                 wrong += ["gpustall does not say %r" % t for t in case.says if t not in run.said]
+            if run.most > MOST:
+                wrong.append("gpustall had %d MB of memory" % (run.most >> 20))
             wrong += ["gpustall says %r" % t for t in case.nots if t in run.said]
             if "Traceback" in run.err and "Traceback" not in bare.err:
                 wrong.append("a traceback: %s" % run.err[-600:])
-            print("%-4s %-14s %s" % ("FAIL" if wrong else "ok", case.name, mode), *wrong, sep="\n       " if wrong else " ", flush=True)
+            result = "%-4s %-14s %-20s %3d MB" % ("FAIL" if wrong else "ok", case.name, mode, run.most >> 20)
+            print(result, *wrong, sep="\n       " if wrong else " ", flush=True)
             failed += bool(wrong)
     print("%d passed, %d failed" % (ran - failed, failed))
     return 1 if failed else 0

@@ -10,20 +10,20 @@ import shutil
 import socket
 import sqlite3
 import tarfile
-import tempfile
 import threading
 import time
 import unittest
 import zipfile
+from typing import Any
 
 import harness
 import torch
-from torch.utils.data import DataLoader, Dataset, get_worker_info
+from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
 from gpustall import loaders, trial
 
 SIZE, WIDTH = 240, 9000  # a record is longer than Python's buffer
-FOLDER = tempfile.mkdtemp(prefix="gpustall-trial-")
+FOLDER = os.path.join(harness.FOLDER, "records")
 
 
 def record(i):
@@ -32,6 +32,7 @@ def record(i):
 
 def make():
     """Writes the same records as a file, a zip, a tar, a database, and a file each."""
+    os.makedirs(FOLDER, exist_ok=True)
     with open(FOLDER + "/all", "wb") as f:
         f.writelines(record(i) for i in range(SIZE))
     with zipfile.ZipFile(FOLDER + "/zip", "w") as z, tarfile.open(FOLDER + "/tar", "w") as t:
@@ -48,6 +49,8 @@ def make():
     for i in range(SIZE):
         with open("%s/%d" % (FOLDER, i), "wb") as f:
             f.write(record(i))
+    with open(FOLDER + "/rows", "w") as f:
+        f.writelines("%d\n" % (i % 251) for i in range(SIZE))
 
 
 class Data(Dataset):
@@ -255,6 +258,94 @@ class Picky(Memory):
         return self.records[i]
 
 
+class Streamed(IterableDataset):
+    """Yields the samples of a data set, each in one of the workers."""
+
+    def __init__(self, data: Any = None):
+        self.data = data
+
+    def __iter__(self):
+        info = get_worker_info()
+        for i, first in enumerate(self.firsts()):
+            if info is None or i % info.num_workers == info.id:
+                yield i, first
+
+    def firsts(self):
+        info = get_worker_info()
+        for i in range(SIZE):
+            yield self.data[i][1] if info is None or i % info.num_workers == info.id else 0
+
+
+class Rows(Streamed):
+    """Its records are rows of a text, which each iterator opens."""
+
+    def firsts(self):
+        with open(FOLDER + "/rows") as rows:
+            yield from map(int, rows)
+
+
+class HeldRows(Streamed):
+    def __init__(self):
+        self.rows = open(FOLDER + "/rows")  # noqa: SIM115 - it stays open
+
+    def firsts(self):
+        self.rows.seek(0)
+        for row in self.rows:
+            time.sleep(0.0005)
+            yield int(row)
+
+
+class LateRows(HeldRows):
+    """Its first iterator opens the rows, and they stay open."""
+
+    def __init__(self):
+        self.rows = None
+
+    def firsts(self):
+        if self.rows is None:
+            self.rows = open(FOLDER + "/rows")  # noqa: SIM115 - it stays open
+        return super().firsts()
+
+
+class HeldRecords(Streamed):
+    def __init__(self):
+        self.file = open(FOLDER + "/all", "rb", buffering=1 << 22)  # noqa: SIM115 - it stays open
+
+    def firsts(self):
+        self.file.seek(0)
+        for _ in range(SIZE):
+            yield self.file.read(WIDTH)[0]
+
+
+class Taken(Streamed):
+    """Workers take numbers from a counter that they share. A worker that is tried would take the training's."""
+
+    def __init__(self):
+        self.next = multiprocessing.Value("i", 0)
+
+    def firsts(self):
+        for _ in range(SIZE):
+            with self.next.get_lock():
+                i, self.next.value = self.next.value, self.next.value + 1
+            yield i % SIZE % 251
+
+
+class Tables(Streamed):
+    """It asks another process for its records, through a socket that its first worker would use."""
+
+    sockets = {}
+
+    def __init__(self):
+        self.key = len(self.sockets)
+        self.sockets[self.key], other = socket.socketpair()
+        threading.Thread(target=Socket.serve, args=(other,), daemon=True).start()
+
+    def firsts(self):
+        for i in range(SIZE):
+            self.sockets[self.key].sendall(i.to_bytes(4, "big"))
+            yield self.sockets[self.key].recv(1)[0]
+
+
 FORKS = (Memory, Tensors, Mapped, Positioned, EachFile, EachZip, EachConnection, Augmented, Noisy, PerWorker)
 FAILS = (Seeks, Descriptor, Zip, Tar, Connection, Socket, Executor, Nested, Fed, Picky)
 
@@ -299,6 +390,56 @@ class TrialTest(unittest.TestCase):
         for epoch in seen:
             self.assertEqual(sorted(epoch), [(i, i % 251) for i in range(SIZE)], type(data).__name__)
         return most
+
+    def go_through(self, data, workers=0):
+        """The same for an iterable data set, whose workers begin with an epoch."""
+        weight, most, seen = torch.ones(1, requires_grad=True), 0, []
+        loader = DataLoader(data, 4, num_workers=workers)
+        before, decided = len(harness.messages("refused")), 0
+        while decided < 2 and len(seen) < 12:
+            epoch = []
+            iterator = iter(loader)
+            for step, (i, first) in enumerate(iterator):
+                weight.sum().backward()
+                if step == 5 and not seen:
+                    harness.ask(num_workers=3)
+                epoch += zip(i.tolist(), first.tolist())
+                time.sleep(0.004)
+            most = max(most, len(getattr(iterator, "_workers", ())) - workers)
+            seen.append(epoch)
+            decided += most > 0 or len(harness.messages("refused")) > before
+        for epoch in seen:
+            self.assertEqual(sorted(epoch), [(i, i % 251) for i in range(SIZE)], type(data).__name__)
+        return most
+
+    def test_streams(self):
+        kinds: Any = [(Streamed, kind, 3) for kind in FORKS if kind is not Noisy] + [(Rows, None, 3)]
+        kinds += [(Streamed, kind, 0) for kind in FAILS] + [(kind, None, 0) for kind in (HeldRows, LateRows, HeldRecords, Tables)]
+        for stream, kind, workers in kinds:
+            harness.forget()
+            harness.ask_nothing()
+            before = len(harness.messages("refused"))
+            with self.subTest((kind or stream).__name__):
+                self.assertEqual(self.go_through(stream(kind()) if kind else stream()), workers, [m["reason"] for m in harness.messages("refused")][-1:])
+                told = harness.messages("refused")[before:]
+                self.assertTrue(workers or told and told[0]["reason"] and told[0]["hint"], told)
+
+    def test_shared_on_purpose(self):
+        data = Taken()
+        weight = torch.ones(1, requires_grad=True)
+        for step, (i, first) in enumerate(DataLoader(data, 4)):
+            weight.sum().backward()
+            if step == 5:
+                harness.ask(num_workers=3)
+            self.assertEqual([n % 251 for n in i.tolist()], first.tolist())
+        self.assertEqual(data.next.value, SIZE)
+
+    def test_streams_beside_one(self):
+        for kind, added in (Rows, 2), (HeldRows, 0), (LateRows, 2), (HeldRecords, 0):
+            harness.forget()
+            harness.ask_nothing()
+            with self.subTest(kind.__name__):
+                self.assertEqual(self.go_through(kind(), 1), added, [m["reason"] for m in harness.messages("refused")][-1:])
 
     def test_those_that_can(self):
         for kind in FORKS:

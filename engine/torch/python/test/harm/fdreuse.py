@@ -1,6 +1,6 @@
 """A script closes descriptors that it does not know, and opens files of its own, which get the numbers."""
 # quick
-# modes: plain json KILL2 KILL4 STOP3
+# modes: plain json plain-KILL-begun plain-KILL-imported plain-KILL-seen plain-STOP-begun plain-STOP-imported plain-STOP-seen
 import os
 
 import torch

@@ -1,7 +1,7 @@
 """A data set that can be forked: three workers load it, and each sample once."""
-# keys: 5 RIGHT RIGHT RIGHT ENTER
+# keys: 1 RIGHT RIGHT RIGHT ENTER
 # says: num_workers 0 -> 3
-# modes: screen
+# modes: screen screen-KILL-changed screen-STOP-changed
 import time
 
 import raising

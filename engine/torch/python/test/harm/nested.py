@@ -1,5 +1,5 @@
 """A data set begins processes, which workers may not."""
-# keys: 5 RIGHT RIGHT RIGHT ENTER
+# keys: 1 RIGHT RIGHT RIGHT ENTER
 # says: have the data set begin no processes
 # modes: screen
 import multiprocessing

@@ -1,5 +1,5 @@
 """A data set has a pool of threads, which forked workers lack."""
-# keys: 5 RIGHT RIGHT RIGHT ENTER
+# keys: 1 RIGHT RIGHT RIGHT ENTER
 # says: ThreadPoolExecutor
 # modes: screen tune
 import time

@@ -1,5 +1,5 @@
 """A data set reads a file by its position, which forked workers share."""
-# keys: 5 RIGHT RIGHT RIGHT ENTER
+# keys: 1 RIGHT RIGHT RIGHT ENTER
 # says: by a position in the file
 # modes: screen tune
 # quick

@@ -1,7 +1,7 @@
 """/dev/shm fills up for a moment while a training runs."""
 # needs: unshare -m true
 # wrap: unshare -m bash -c "mount -t tmpfs -o size=300m tmpfs /dev/shm && $RUN"
-# modes: plain json KILL4
+# modes: plain json plain-KILL-seen plain-STOP-seen
 import os
 import time
 
