@@ -94,7 +94,8 @@ func certain(c *stats.Change, a, b float64) string {
 // longer.
 func Reduction(c *stats.Change) units.Estimate {
 	saved := func(ratio float64) float64 { return 1 - 1/ratio }
-	return units.Estimate{Value: saved(c.Ratio), Lo: saved(c.Lo), Hi: saved(c.Hi)}
+	e := c.Estimate()
+	return units.Estimate{Value: saved(e.Value), Lo: saved(e.Lo), Hi: saved(e.Hi)}
 }
 
 // increase returns a reduction with its sign turned.

@@ -235,7 +235,7 @@ func (c *Comparison) measured(d *markup.Document) {
 		d.Sentences(
 			"~ marks a change without an interval.",
 			"Both are segments of one run, and are compared as its report does:",
-			"where the host drifted while no setting changed, that is taken out of the change, but not of the rates.")
+			"where a drift of the host decides the answer, it is taken out of the change, but not of the rates.")
 	} else {
 		d.Sentences(
 			"~ marks a change without an interval.",

@@ -97,17 +97,21 @@ func TestUndecided(t *testing.T) {
 	}
 }
 
-// TestCertain: a change from which a drift was taken out is marked: it is not the ratio of
-// the rates beside it.
+// TestCertain: a change is the ratio of the rates beside it. Only where the drift that was taken out
+// decides the answer is it what is left, and marked.
 func TestCertain(t *testing.T) {
-	for drifted, marked := range map[float64]bool{1: false, 0.7: true} {
-		c := stats.Change{Answer: stats.Different, Ratio: 1.7, Lo: 1.2, Hi: 2.2, Drifted: drifted}
-		if got := certain(&c, 756, 914); strings.HasSuffix(got, " "+stats.DriftMark) != marked || !strings.HasPrefix(got, "+70 %") {
-			t.Errorf("drifted by %v: %q", drifted, got)
+	for _, drift := range []struct {
+		ratio          float64
+		change, ofTime string
+		marked         bool
+	}{{1, "+70 %", "-41 %", false}, {1.1, "+90 %", "-47 %", false}, {0.7, "+70 %", "-41 %", true}} {
+		c := stats.Change{Answer: stats.Different, Ratio: 1.7, Lo: 1.2, Hi: 2.2, Drifted: drift.ratio}
+		if got := certain(&c, 756, 914); strings.HasSuffix(got, " "+stats.DriftMark) != drift.marked || !strings.HasPrefix(got, drift.change) {
+			t.Errorf("drifted by %v: %q", drift.ratio, got)
 		}
 		inverse := c.Inverse()
-		if got := certain(&inverse, 3, 2.5); strings.HasSuffix(got, " "+stats.DriftMark) != marked || !strings.HasPrefix(got, "-41 %") {
-			t.Errorf("drifted by %v: %q", drifted, got)
+		if got := certain(&inverse, 3, 2.5); strings.HasSuffix(got, " "+stats.DriftMark) != drift.marked || !strings.HasPrefix(got, drift.ofTime) {
+			t.Errorf("drifted by %v: %q", drift.ratio, got)
 		}
 	}
 	c := stats.Change{Answer: stats.Unknown, Ratio: 1.7, Drifted: 0.7}

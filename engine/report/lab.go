@@ -265,5 +265,6 @@ func versus(a *account, row int) []string {
 	c := &a.rows[row].VsA.Throughput
 	known := c.Answer != stats.Unknown
 	of := func(v float64) string { return number(known, markup.Number(v)) }
-	return []string{of(c.Ratio), of(c.Lo), of(c.Hi), c.Answer.String()}
+	e := c.Estimate()
+	return []string{of(e.Value), of(e.Lo), of(e.Hi), c.Answer.String()}
 }

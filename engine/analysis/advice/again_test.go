@@ -64,7 +64,7 @@ func TestMeasuredGoesFirst(t *testing.T) {
 		if next, why := a.Next(); next != c.next || !strings.Contains(why, c.why) {
 			t.Errorf("%s: %q: %q", c.name, next, why)
 		}
-		if m := a.Measured(s.Segments[3].Knobs, "num_workers", "5"); m == nil || m.Ratio != a.First().Measured.Value {
+		if m := a.Measured(s.Segments[3].Knobs, "num_workers", "5"); m == nil || m.Estimate() != a.First().Measured {
 			t.Errorf("%s: the knob's row says %v", c.name, m)
 		}
 	}

@@ -131,7 +131,7 @@ func undecided(s *trace.Snapshot, a, r *attribution.SegmentStats, x *attribution
 		how += " or give --paired " + knob.Join(knobs, ",")
 	}
 	c := &r.VsA.Throughput
-	looks := units.Prose.Gain(units.Rough(c.Ratio)) + c.Mark()
+	looks := units.Prose.Gain(units.Rough(c.Estimate().Value)) + c.Mark()
 	return fmt.Sprintf("%s looks faster than the baseline's settings (%s), not proven yet: %s to let the two take turns (%s)",
 		knob.Join(knobs, ", "), looks, how, stats.Turns)
 }

@@ -14,7 +14,7 @@ import (
 //   - the same settings were measured before,
 //   - the device or the host changed by itself,
 //   - the page cache had what A had to read,
-//   - a drift was taken out of the change,
+//   - a drift that was taken out of the change decides its answer,
 //   - A is too short, so that more steps of the row would bring no answer.
 func remarks(s *trace.Snapshot, rows []attribution.SegmentStats) []string {
 	out := make([]string, len(rows))
@@ -25,7 +25,7 @@ func remarks(s *trace.Snapshot, rows []attribution.SegmentStats) []string {
 				out[i] = cached(s, &rows[a], &rows[i])
 			}
 		}
-		if out[i] == "" && a >= 0 && i != a && rows[i].VsA.Throughput.Answer == stats.Different {
+		if out[i] == "" && a >= 0 && i != a {
 			out[i] = rows[i].VsA.Throughput.LessDrift()
 		}
 		if c := &rows[i].VsA.Throughput; out[i] == "" && a >= 0 && i != a && c.Answer == stats.Unknown && c.Missing.OfA() && s.Last.Segment != rows[a].Segment.Index {

@@ -62,9 +62,32 @@ type Change struct {
 	Drifted float64       // the ratio that the drift common to both makes, which was taken out of Ratio
 }
 
-// Estimate is the ratio with its interval, to be written.
+// Estimate is the ratio with its interval, to be written: that of the two rates as measured. Where the
+// drift that was taken out changes the answer, it is what is left without that.
 func (c *Change) Estimate() units.Estimate {
-	return units.Estimate{Value: c.Ratio, Lo: c.Lo, Hi: c.Hi}
+	e := units.Estimate{Value: c.Ratio, Lo: c.Lo, Hi: c.Hi}
+	if c.Drifted > 0 && !c.decided() {
+		e.Value, e.Lo, e.Hi = e.Value*c.Drifted, e.Lo*c.Drifted, e.Hi*c.Drifted
+	}
+	return e
+}
+
+// decided reports whether the drift that was taken out decided the answer: as measured it would be
+// another one, or of the other sign.
+func (c *Change) decided() bool {
+	if c.Ratio <= 0 || c.Drifted <= 0 || math.Abs(math.Log(c.Drifted)) < math.Log1p(DefaultMargin) {
+		return false
+	}
+	lo, hi := c.Lo*c.Drifted, c.Hi*c.Drifted
+	switch {
+	case c.Answer == Same:
+		return hi > 1+DefaultMargin || lo < 1/(1+DefaultMargin)
+	case c.Answer == Different && c.Ratio > 1:
+		return lo <= 1
+	case c.Answer == Different:
+		return hi >= 1
+	}
+	return c.Missing.What == Precision && (lo > 1 || hi < 1)
 }
 
 // vague is the ratio between the ends of an interval from which the interval says nothing.
@@ -106,10 +129,10 @@ func (c *Change) String() string {
 // make another change.
 const DriftMark = "less drift"
 
-// LessDrift says how far apart the two rates were measured, where that differs from Ratio because a
-// drift was taken out. It is empty where the difference is small.
+// LessDrift says how far apart the two rates were measured, where Estimate is another because the drift
+// that was taken out decided the answer. Else it is empty.
 func (c *Change) LessDrift() string {
-	if c.Ratio <= 0 || c.Drifted <= 0 || math.Abs(math.Log(c.Drifted)) < math.Log1p(DefaultMargin) {
+	if !c.decided() {
 		return ""
 	}
 	drifted, plain := units.Rough(c.Drifted), units.Rough(c.Ratio*c.Drifted)

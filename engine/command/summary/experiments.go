@@ -50,10 +50,10 @@ type Change struct {
 // ChangeOf returns a change as JSON.
 func ChangeOf(c *stats.Change) Change {
 	out := Change{Answer: c.Answer, Ratio: none, Lo: none, Hi: none, Missing: c.Missing.String()}
-	if c.Ratio > 0 {
-		out.Ratio = number(c.Ratio)
+	if e := c.Estimate(); c.Ratio > 0 {
+		out.Ratio = number(e.Value)
 		if !c.Missing.Hopeless() {
-			out.Lo, out.Hi = number(c.Lo), number(c.Hi)
+			out.Lo, out.Hi = number(e.Lo), number(e.Hi)
 		}
 	}
 	return out
