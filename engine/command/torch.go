@@ -340,6 +340,9 @@ func (t *torchRun) meta(first *bridge.Start) trace.Meta {
 	if l.Context != "" {
 		m.Host = append(m.Host, knob.Setting{Name: trace.WorkerStart, Value: l.Context})
 	}
+	if l.Sent > 0 {
+		m.Host = append(m.Host, knob.Setting{Name: trace.WorkerSent, Value: units.Prose.Bytes(l.Sent)})
+	}
 	if len(l.Arguments) > 0 {
 		m.Host = append(m.Host, knob.Setting{Name: trace.LoaderArguments, Value: strings.Join(l.Arguments, ", ")})
 	}

@@ -60,6 +60,9 @@ const GaugeWorkerBytes = "torch_worker_bytes"
 // WorkerStart is a fact of the host: how PyTorch starts workers (fork, spawn or forkserver).
 const WorkerStart = "torch worker start"
 
+// WorkerSent is a fact of a session: how much is pickled and sent to each worker as it begins, "34.0 MiB".
+const WorkerSent = "torch worker sent"
+
 // CoresShared is a fact of the host: how the kernel shares out its cores (host.SharedOut).
 const CoresShared = "cores shared"
 

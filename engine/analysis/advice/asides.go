@@ -19,6 +19,7 @@ var asides = []Rule{
 	{Name: "trace that lacks work", Check: lacking},
 	{Name: "first step", Check: firstStep},
 	{Name: "power limit", Check: powerLimit},
+	{Name: "kept batches", Check: keptBatches},
 	{Name: "other machines", Check: otherMachines},
 	{Name: "samples repeated before", Check: repeatedBefore},
 }
@@ -82,6 +83,11 @@ func firstStep(s *situation) (f Finding, ok bool) {
 	f = Finding{Evidence: fmt.Sprintf("the first step took %s, where %s are usual: %s; the rates of the settings leave it out",
 		units.Prose.Time(first), units.Prose.Time(usual), why)}
 	return f, usual > 0 && first >= 10*usual && first >= 100e6 && s.session.Total.Steps > 1
+}
+
+// keptBatches is for a loop that took batches from a DataLoader before, and takes none from it now.
+func keptBatches(s *situation) (f Finding, ok bool) {
+	return Finding{Evidence: "the loop took batches from a DataLoader before, and takes none from it now: those that a script keeps (in a list, by itertools.cycle) stay in memory, and have the same order and the same random transforms in every epoch"}, s.script.left
 }
 
 // powerLimit is for a GPU whose clock is held down by its power limit, as is usual for one that is

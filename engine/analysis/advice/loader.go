@@ -116,7 +116,11 @@ func (l *loader) startUp() string {
 	if !l.session.pytorch() || l.Start < 10e6 {
 		return ""
 	}
-	return fmt.Sprintf("each worker is a process that takes ~%s to start, in every epoch", units.Prose.Time(int64(l.Start)))
+	text := fmt.Sprintf("each worker is a process that takes ~%s to start, in every epoch", units.Prose.Time(int64(l.Start)))
+	if sent := l.session.fact(trace.WorkerSent); sent != "" {
+		text += fmt.Sprintf("; %s are pickled and sent to each, one after the other: %s", sent, trace.LighterWorkers("forkserver"))
+	}
+	return text
 }
 
 // cheaper says how a sample can be made cheaper to load.

@@ -150,7 +150,7 @@ func (s *situation) findings() []Finding {
 
 // check returns what a rule finds; false where that is not worth saying.
 func (s *situation) check(r *Rule) (f Finding, ok bool) {
-	if r.Group == trace.GroupData && !s.loader.judged() {
+	if r.Group == trace.GroupData && (s.renewed() || !s.loader.judged()) {
 		return f, false
 	}
 	if f, ok = r.Check(s); !ok || r.Group != trace.GroupNone && f.Share < moderate {
@@ -369,6 +369,9 @@ var deviceRules = []Rule{
 				f.Remedy = fmt.Sprintf("look at %s: it has %s of the loop's time", c.String(), units.Prose.Percent(c.Part))
 			}
 			return f, !s.calls(trace.InStep)
+		}
+		if s.renewed() { // the ends of iterators are among these gaps
+			return f, false
 		}
 		if s.session.pytorch() && 2*s.time.between >= f.Share { // its loops are recorded, and what it does outside of them is not
 			f.Remedy = "have the script do less between epochs, or do it less often"

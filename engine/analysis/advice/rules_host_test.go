@@ -86,6 +86,8 @@ func TestAsides(t *testing.T) {
 		{"trace that lacks work", false, profiled(trace.Profile{Blind: 4, Total: trace.ProfiledStep{Length: 100}}), ""},
 		{"power limit", true, together(gauge(trace.GaugePowerCapped, 100), gauge("nvml_power", 700)), "the GPU is at its power limit in 100 % of the samples (700 W), which lowers its clock"},
 		{"power limit", false, gauge(trace.GaugePowerCapped, 10), ""},
+		{"kept batches", true, together(onTorch("1"), left), "the loop took batches from a DataLoader before, and takes none from it now: those that a script keeps"},
+		{"kept batches", false, onTorch("1"), ""},
 		{"other machines", true, facts(set("ranks", "8"), set("ranks here", "2")), "6 of the 8 ranks are on other machines and not in this session"},
 		{"other machines", false, facts(set("ranks", "8"), set("ranks here", "8")), ""},
 		{"other machines", false, facts(set("ranks", "8")), ""},

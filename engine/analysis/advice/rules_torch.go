@@ -25,6 +25,7 @@ var torchRules = []Rule{
 	{Name: "watched loop", Check: watchedLoop},
 	{Name: "cheap batches", Group: trace.GroupData, Last: true, Check: cheapBatches},
 	{Name: "shared lock", Group: trace.GroupData, Last: true, Check: sharedLock},
+	{Name: "iterator a step", Data: true, Check: iteratorEachStep},
 	{Name: "sampler", Group: trace.GroupData, Check: slowSampler},
 	{Name: "taking batches", Group: trace.GroupData, Check: takingBatches},
 	{Name: "slowest rank", Check: slowestRank},
@@ -159,6 +160,31 @@ func takingBatches(s *situation) (f Finding, ok bool) {
 	f.Evidence = join(fmt.Sprintf("the loop takes ~%s to take a batch that is ready from its worker process, and the worker took %s to make it", units.Prose.Time(each), units.Prose.Time(load)), s.loader.batch())
 	f.Share = s.loader.taking()
 	return f, s.time.Steps > 0 && f.Share > s.levers.loads()
+}
+
+// renewed reports whether nearly each step begins an iterator of its own. No setting of the loader helps then.
+func (s *situation) renewed() bool {
+	_, _, ok := attribution.Renewed(s.session.Snapshot, s.tally)
+	return ok
+}
+
+// iteratorEachStep is for a script that calls next(iter(loader)) in each step.
+func iteratorEachStep(s *situation) (f Finding, ok bool) {
+	begin, steps, ok := attribution.Renewed(s.session.Snapshot, s.tally)
+	f = Finding{
+		Remedy:   "make the iterator once and keep it (it = iter(loader), then next(it) in each step), or loop over the loader",
+		Evidence: fmt.Sprintf("%s of %s begin an iterator of their own and take one batch of it, as next(iter(loader)) does: each draws the order of all samples again, and its first batch is all that is used", units.Count(begin), units.Counted(steps, "step", "steps")),
+		Share:    s.time.DataShare(), Before: true,
+	}
+	if s.loader.workers == 0 {
+		f.Evidence += ", so that nothing can be loaded ahead"
+	} else {
+		f.Evidence = join(f.Evidence, fmt.Sprintf("it starts %s, or wakes them, and what they load ahead is thrown away", units.Counted(s.loader.workers, "worker", "workers")))
+		if s.loader.Start >= 10e6 {
+			f.Evidence = join(f.Evidence, fmt.Sprintf("a worker takes ~%s to start", units.Prose.Time(int64(s.loader.Start))))
+		}
+	}
+	return f, ok && f.Share >= moderate
 }
 
 // slowSampler is for a loop that takes long to draw the indices of batches. It does so itself, whatever the

@@ -56,6 +56,13 @@ var torchCases = []ruleCase{
 		"PyTorch takes ~300 MB of each that is spawned"},
 	{"worker memory", false, nil, "num_workers=4", together(onTorch("4"), gauge(trace.GaugeWorkerBytes, 50<<20), gauge(trace.GaugeHostMemory, 97)), "", "lower prefetch_factor"},
 	{"worker memory", false, nil, "num_workers=4", together(onTorch("4"), gauge(trace.GaugeWorkerBytes, 1<<30), gauge(trace.GaugeHostMemory, 60)), "", "the loader keeps up"},
+	{"iterator a step", true, wait(trace.CauseStartup), "num_workers=2 persistent_workers=off", together(onTorch("4"), renewed(64)), "",
+		"make the iterator once and keep it (it = iter(loader), then next(it) in each step), or loop over the loader: 60 of 60 steps begin an iterator of their own"},
+	{"iterator a step", true, wait(trace.CauseFetch), "num_workers=0", together(onTorch("4"), renewed(3200)), "", "so that nothing can be loaded ahead"},
+	{"persistent workers", false, wait(trace.CauseStartup), "num_workers=2 persistent_workers=off", together(onTorch("4"), renewed(3200)), "", "what they load ahead is thrown away"},
+	{"iterator a step", false, wait(trace.CauseStartup), "num_workers=2 persistent_workers=off", together(onTorch("4"), renewed(63)), "persistent_workers on", ""}, // an epoch has no more
+	{"iterator a step", false, wait(trace.CauseStartup), "num_workers=2 persistent_workers=off", together(onTorch("4"), epochs(2)), "persistent_workers on", ""},
+	{"persistent workers", true, wait(trace.CauseStartup), "num_workers=2 persistent_workers=off", together(onTorch("4"), starts(600), facts(set(trace.WorkerSent, "34.0 MiB"))), "persistent_workers on", "34.0 MiB are pickled and sent to each, one after the other: keep what the data set holds in tensors"},
 	{"sampler", true, wait(trace.CauseSampler), "num_workers=2", together(onTorch("4"), linesAt(trace.Sampling, "p = torch.multinomial(self.w, self.bs)", "", 0.6)), "",
 		"draw indices ahead, many at once: those of an epoch with one call (torch.randperm, or torch.multinomial for weights), kept as a list; no setting of the loader helps (no more than +100 % throughput, were it free): train.py:42 p = torch.multinomial(self.w, self.bs) has 60.0 % of the loop's time; the training loop itself draws"},
 	{"sampler", true, wait(trace.CauseSampler), "num_workers=0", onTorch("4"), "", "the sampler takes ~"},
@@ -218,6 +225,48 @@ func bound(name string, most int) func(*trace.Snapshot) {
 }
 
 // onTorch makes the session one of a training in PyTorch with so many threads.
+// renewed begins an iterator in each step, over so many samples.
+func renewed(samples int64) func(*trace.Snapshot) {
+	return func(s *trace.Snapshot) {
+		s.Meta.Samples = samples
+		for i := range s.Recent {
+			s.Recent[i].Flags |= trace.FlagFirstOfEpoch
+		}
+	}
+}
+
+// starts has a worker take so many ms to start.
+func starts(ms int64) func(*trace.Snapshot) {
+	return func(s *trace.Snapshot) {
+		s.Spans = append(s.Spans, trace.Span{Start: 1, End: 1 + ms*1e6, Track: trace.Worker(0), Kind: trace.KindStart})
+	}
+}
+
+// TestLeft: a loop that leaves its DataLoader is told as one without it.
+func TestLeft(t *testing.T) {
+	s := uniform(60, map[trace.Cause]int64{trace.CauseUnknown: 80}, set("num_workers", "2"))
+	together(onTorch("4"), cpuDevice, stepsAt("time.sleep(1)", "", 0.9))(s)
+	if got := judge(s, s.Recent); got.Class == ScriptBound {
+		t.Errorf("with a DataLoader: %s", got.Text)
+	}
+	left(s)
+	got := judge(s, s.Recent)
+	if got.Class != ScriptBound || !strings.Contains(got.Text, "train.py:42") {
+		t.Errorf("without one: %s", got.Text)
+	}
+}
+
+// left has all steps in a segment of a loop without a DataLoader, after one with it.
+func left(s *trace.Snapshot) {
+	s.Segments = append(s.Segments, trace.Segment{Index: 1, ByScript: true})
+	for i := range s.Recent {
+		s.Recent[i].Segment = 1
+	}
+	for i := range s.Lines {
+		s.Lines[i].Segment = 1
+	}
+}
+
 func onTorch(threads string) func(*trace.Snapshot) {
 	return facts(set("torch", "2.15.0"), set(trace.TorchThreads, threads))
 }

@@ -13,6 +13,7 @@ import (
 type script struct {
 	session *session
 	host    *host
+	left    bool // it took batches from a DataLoader before, and takes none from it now
 }
 
 // scripted reports whether busy time means that the script has a batch in hand, whatever it does
@@ -22,7 +23,7 @@ func (p *script) scripted() bool {
 }
 
 // alone reports whether nothing tells what the loop waits for.
-func (p *script) alone() bool { return p.session.Meta.Alone() }
+func (p *script) alone() bool { return p.session.Meta.Alone() || p.left }
 
 // untrained says how much of a step the script spends in neither backward passes nor the optimizer.
 // It is empty where that is not known. It continues a sentence about the busy time.

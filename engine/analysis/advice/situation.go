@@ -37,7 +37,10 @@ func newSituation(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentS
 		c.time.opening = 0
 	}
 	c.levers = levers{&c.time, &c.knobs, &c.tried, &c.host, &c.loader}
-	c.script = script{&c.session, &c.host}
+	c.script = script{session: &c.session, host: &c.host}
+	if _, known := c.knobs.number("num_workers"); !known && c.session.pytorch() && !c.session.imported() && len(s.Segments) > 0 {
+		c.script.left = knob.ValueOf(s.Segments[0].Knobs, "num_workers") != ""
+	}
 	return c
 }
 

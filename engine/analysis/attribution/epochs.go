@@ -44,3 +44,20 @@ func Epochs(s *trace.Snapshot) []EpochStats {
 	}
 	return rows
 }
+
+// leastRenewed is how many steps it takes to see that each begins an iterator.
+const leastRenewed = 10
+
+// Renewed reports whether nearly each step of a tally begins an iterator of a PyTorch loader and takes one batch of it,
+// where an epoch has more: next(iter(loader)). It returns how many do, and how many steps there are, of those in memory.
+func Renewed(s *trace.Snapshot, t *trace.Tally) (begin, steps int, ok bool) {
+	for i := range s.Recent {
+		if st := &s.Recent[i]; st.Index >= t.First && st.Index <= t.Last && st.Segment == t.Segment {
+			steps++
+			if st.Flags&trace.FlagFirstOfEpoch != 0 {
+				begin++
+			}
+		}
+	}
+	return begin, steps, s.Meta.Watched() && begin >= leastRenewed && 10*begin >= 9*steps && s.Meta.Samples*t.All.Steps >= 2*t.All.Samples
+}

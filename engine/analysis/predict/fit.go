@@ -62,6 +62,9 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) (*M
 	if b.Steps < least || b.Busy <= 0 || b.Load <= 0 || b.Active() <= 0 || t.SteadyFlags&trace.FlagCeiling != 0 {
 		return nil, false
 	}
+	if _, _, renewed := attribution.Renewed(s, t); renewed { // what a worker loads ahead is thrown away
+		return nil, false
+	}
 	var knobs []knob.Setting
 	if g := s.Segment(t.Segment); g != nil {
 		knobs = g.Knobs

@@ -111,6 +111,7 @@ type Loader struct {
 	Shuffle    *bool          `json:"shuffle"`   // nil where the sampler does not tell
 	Arguments  []string       `json:"arguments"` // those that are not knobs, as the script writes them
 	Context    string         `json:"context"`   // how its workers begin: fork, spawn, forkserver
+	Sent       int64          `json:"sent"`      // bytes that are pickled and sent to each worker as it begins; 0 where they are few or not known
 	Alone      bool           `json:"alone"`     // there is none, and nothing tells what the loop waits for
 	Whole      bool           `json:"whole"`     // each worker yields all of an iterable data set, which does not ask for its worker
 	Anew       bool           `json:"-"`         // the script makes a new loader in each epoch

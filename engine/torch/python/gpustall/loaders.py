@@ -49,7 +49,7 @@ class Plan:
         self.kin = self.name, self.samples, *self.alike[2:]  # the same for a data set that is made anew in each epoch
         self.loader = weakref.ref(loader)
         self.beside = False  # the loop takes from it and another loader in turn
-        self.told = self.weighed = self.own = False
+        self.told = self.weighed = self.own = self.sent = False
         self.map_style = loader._dataset_kind == module._DatasetKind.Map
         self.why = why_not_live
         if not self.why and _threads(loader):
@@ -228,14 +228,23 @@ class Plan:
         self.script = self.of_script(loader)
         if asked:
             self._set_apart()
+        before = -1 if self.sent else _written(loader)
         if self.live:
             from gpustall import live
 
             iterator = live.LiveIter(loader, self) if asked else live.iterator(self, loader)
         else:
             iterator = self._stock(loader, original)
+        if before >= 0:
+            self._sends((_written(loader) - before) // loader.num_workers)
         self._note(iterator, start)
         return iterator
+
+    def _sends(self, each):
+        """Notes how many bytes were sent to each worker, where they are many."""
+        self.sent = True
+        if each >= MUCH:
+            self.about["sent"], self.told = each, False
 
     def around(self, loader, original):
         """Returns what __iter__ does where the loader's class has its own _get_iterator. That may wrap the iterator,
@@ -534,7 +543,7 @@ class Plan:
         return dict(
             dataset=self.name, arguments=given.arguments(loader), kind="map" if self.map_style else "iterable", samples=samples, batch_size=batch_size,
             live=self.live, why=self.why, apart=False, has_in_order=self.has_in_order, drop_last=drop_last, shuffle=shuffle, unbatched=not self.collates,
-            context=starting.method(context), whole=not self.map_style and shards.whole(loader),
+            context=starting.method(context), sent=0, whole=not self.map_style and shards.whole(loader),
         )
 
     def tell(self):
@@ -564,6 +573,22 @@ def drew(watch, start, end):
             drawn.append((start, end))
     except Exception as error:
         process.complain("the sampler is not watched", error)
+
+
+# From so many bytes on, what is sent to a worker as it begins is told.
+MUCH = 1 << 20
+
+
+def _written(loader):
+    """How many bytes this thread has written so far; -1 where no worker of the loader is sent anything, or the kernel does
+    not tell."""
+    try:
+        if loader.num_workers < 1 or starting.method(loader.multiprocessing_context or multiprocessing) == "fork":
+            return -1
+        with open("/proc/thread-self/io", "rb") as file:
+            return int(next(line for line in file if line.startswith(b"wchar:")).split()[1])
+    except Exception:
+        return -1
 
 
 def _count(sampler):

@@ -114,6 +114,19 @@ class TurnsTest(unittest.TestCase):
             self.learn(x)
         self.assertLess(len(self.spans(ring.SAMPLER)), 4)
 
+    def test_sent(self):
+        """How much is sent to each worker is told, where it is much and they are not forked."""
+        for method, held, most in ("forkserver", 3 << 20, 4 << 20), ("spawn", 3 << 20, 4 << 20), ("fork", 3 << 20, 0), ("forkserver", 1 << 10, 0):
+            harness.forget()
+            self.begun = time.monotonic_ns()
+            data = Numbers(8)
+            data.held = b"x" * held
+            for x in DataLoader(data, batch_size=4, num_workers=2, multiprocessing_context=method):
+                self.learn(x)
+            (sent,) = {m["sent"] for m in self.told("loader")}
+            self.assertLessEqual(held if most else 0, sent, (method, held))
+            self.assertLessEqual(sent, most, (method, held))
+
     def test_sampler_fails(self):
         """An exception of the sampler's reaches the script."""
 
