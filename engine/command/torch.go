@@ -42,7 +42,7 @@ import (
 func newTorch(version string) *cobra.Command {
 	o := newOptions(version)
 	o.interval = 10
-	var plain, tune bool
+	var plain, tune, apart bool
 	var looks string
 	var limits tuneFlags
 	cmd := &cobra.Command{
@@ -59,7 +59,8 @@ error.`,
   gpustall torch -- torchrun --nproc-per-node 2 train.py
   gpustall torch --plain -- python train.py  # no screen: in a batch script, or for input()
   gpustall torch --tune -- python train.py   # finds the fastest settings itself
-  gpustall torch --json -- python train.py   # for a program`,
+  gpustall torch --json -- python train.py   # for a program
+  gpustall torch --detach -- python train.py # outlives the terminal`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cli.Misuse(errs.New("run", "gpustall torch", "it was given no command", "write it behind --, as in gpustall torch -- python train.py"))
@@ -79,6 +80,9 @@ error.`,
 			if !slices.Contains(bridge.LookRates, looks) {
 				return cli.Refuse("--lines "+looks, "there is no rate of that name", "choose "+knob.Choice(bridge.LookRates))
 			}
+			if apart {
+				return detach(o, args)
+			}
 			return runTorch(cmd.Context(), o, args, plain, looks)
 		},
 	}
@@ -87,6 +91,7 @@ error.`,
 	fs.SetInterspersed(false) // flags after the command are the command's
 	fs.BoolVar(&plain, "plain", false, "no screen: lines on standard error")
 	fs.BoolVar(&tune, "tune", false, "no screen: find the fastest settings of the DataLoader while it trains, prove them, and go on with them")
+	fs.BoolVar(&apart, "detach", false, "start it without a terminal and return: it outlives this one, and gpustall view opens its screen")
 	fs.BoolVar(&o.json, "json", false, "print NDJSON that ends in one summary object; the command's output goes to the log")
 	fs.Float64Var(&o.interval, "interval", 10, "seconds between progress lines, 0.05 to 3600")
 	flags.AddRate(fs, &o.gpuRate)

@@ -19,16 +19,20 @@ func newView(version string) *cobra.Command {
 		Short:   "Open the screen from a session file, live while it is being written",
 		Long: `Open the screen on a session: live while another gpustall writes it, else as a
 replay. Live, the knobs are read-only, and q leaves the run alone. SESSION is
-a file, a name that gpustall sessions lists, or latest.
+a file, a name that gpustall sessions lists, or latest. HOST:SESSION is one on
+another machine, which ssh and the gpustall there open.
 
 View a live session on the machine that writes it. The file's locks need
 memory that both processes share, which NFS does not offer.`,
 		Example: `  gpustall view latest
   gpustall view run.gpustall
-  ssh -t HOST gpustall view latest  # a run on another machine`,
+  gpustall view gpu7:latest  # on another machine`,
 		Args:    flags.Exactly(1, "one session"),
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.check(cmd) },
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if host, session, ok := elsewhere(args[0]); ok {
+				return viewElsewhere(cmd.Context(), host, session, cmd.Flags())
+			}
 			if args[0] == latest && !cli.Exists(latest) && drawable() {
 				awaitSession()
 			}

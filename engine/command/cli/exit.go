@@ -63,6 +63,20 @@ func Diverged(s *trace.Snapshot) error {
 	return nil
 }
 
+// CodedError has an exit code of its own, that of another program.
+type CodedError struct {
+	error
+	code int
+}
+
+// Coded returns err with an exit code.
+func Coded(err error, code int) error { return CodedError{err, code} }
+
+func (e CodedError) Unwrap() error { return e.error }
+
+// ExitCode is the other program's.
+func (e CodedError) ExitCode() int { return e.code }
+
 // codeError is an error with an exit code of its own, such as that of a script.
 type codeError interface {
 	error

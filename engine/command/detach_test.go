@@ -1,0 +1,41 @@
+//go:build linux
+
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestDetach: a detached command outlives the gpustall that was called, which says where its output goes. One that
+// ends at once is told, with its exit code.
+func TestDetach(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	done := filepath.Join(t.TempDir(), "done")
+	began := time.Now()
+	r := gpustall(t, "torch", "--detach", "--", "sh", "-c", "echo hello; sleep 3; echo by >"+done)
+	if r.code != 0 || time.Since(began) > 3*time.Second {
+		t.Fatalf("exit %d after %v: %s", r.code, time.Since(began), r.stderr)
+	}
+	_, rest, _ := strings.Cut(r.stdout, "output   ")
+	log, rest, _ := strings.Cut(rest, "\n")
+	if !strings.HasPrefix(rest, "screen   gpustall view latest\n") {
+		t.Errorf("it says %q", r.stdout)
+	}
+	for text := ""; text != "by\n"; time.Sleep(50 * time.Millisecond) {
+		if time.Since(began) > 20*time.Second {
+			t.Fatalf("the command did not come to its end: %q", text)
+		}
+		b, _ := os.ReadFile(done)
+		text = string(b)
+	}
+	if text, err := os.ReadFile(log); err != nil || !strings.HasPrefix(string(text), "hello\n") {
+		t.Errorf("the log has %q, %v", text, err)
+	}
+	if r := gpustall(t, "torch", "--detach", "--", "sh", "-c", "exit 7"); r.code != 7 || !strings.Contains(r.stderr, "it ended at once with exit code 7") {
+		t.Errorf("exit %d: %q", r.code, r.stderr)
+	}
+}
