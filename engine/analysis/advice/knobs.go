@@ -46,7 +46,7 @@ func (k *inForce) unbar(f Finding) (_ Finding, ok bool) {
 		change = f.From + " -> " + f.Value
 	}
 	return Finding{
-		Remedy: fmt.Sprintf("to try %s %s, %s", f.Knob, change, spec.Hint), Evidence: join(spec.Bars(f.Value), f.Evidence), Share: f.Share, Barred: true,
+		Remedy: fmt.Sprintf("to try %s %s, %s", f.Knob, change, spec.Hint), Evidence: join(spec.Bars(f.Value), f.Evidence), Share: f.Share, Free: f.Free, Barred: true,
 	}, spec.Hint != ""
 }
 
@@ -61,7 +61,7 @@ func (k *inForce) predict(changes ...knob.Setting) (trace.Prediction, bool) {
 
 // foresee adds to a finding what its knob is predicted to do.
 func (k *inForce) foresee(f *Finding) {
-	if f.Value == "" || f.Before || f.Measured.Value > 0 {
+	if f.Value == "" || f.Before || f.Measured.Value > 0 || f.Free > 0 { // what the steps judged would gain is not what lasts
 		return
 	}
 	if p, ok := k.predict(knob.Setting{Name: f.Knob, Value: f.Value}); ok {

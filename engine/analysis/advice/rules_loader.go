@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/predict"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
@@ -52,6 +53,7 @@ func persistentWorkers(s *situation) (f Finding, ok bool) {
 		f.Evidence = fmt.Sprintf("%s of the wait for data is in the first steps of epochs; %s", units.Prose.Percent(s.time.opening/s.time.DataShare()), f.Evidence)
 	}
 	f.Evidence = join(f.Evidence, s.loader.startUp())
+	s.lasting(&f)
 	// Where no core is free, loading ahead gains nothing. Workers that persist still gain there, since
 	// they start only once. They gain most where they are processes: the spans do not show what the
 	// kernel takes to make and destroy those.
@@ -69,7 +71,20 @@ func epochStarts(s *situation) (f Finding, ok bool) {
 	if spec := knob.SpecOf(s.knobs.specs, "persistent_workers"); spec != nil && spec.NoEffect != "" && spec.Hint != "" {
 		f.Remedy, f.Evidence = spec.Hint, join(spec.NoEffect, f.Evidence)
 	}
+	s.lasting(&f)
 	return f, s.loader.workers > 0 && !s.knobs.can("persistent_workers") && s.loader.atStarts()
+}
+
+// lasting qualifies a finding about the starts of epochs where the steps judged are a window with such a
+// start, and all steps with these settings waited for data for a clearly smaller part of their time.
+func (s *situation) lasting(f *Finding) {
+	all := attribution.Breakdown{Totals: s.session.Tally(s.time.segment).Steady}
+	if all.Steps < 2*s.time.Steps || 2*all.DataShare() > f.Share {
+		return
+	}
+	f.Free = all.DataShare()
+	f.Evidence = join(fmt.Sprintf("an epoch began in these steps; over all %s with these settings the device waits for data %s of the time",
+		units.Counted(all.Steps, "step", "steps"), units.Prose.Percent(f.Free)), f.Evidence)
 }
 
 func morePrefetch(s *situation) (f Finding, ok bool) {

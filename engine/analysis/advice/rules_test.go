@@ -166,6 +166,36 @@ func flag(f uint16) func(*trace.Snapshot) {
 }
 
 // epochs makes epochs of n steps. The first step of each waits for all of them.
+// TestLasting: what the start of an epoch costs in a window is told with what it costs of all steps.
+func TestLasting(t *testing.T) {
+	for _, c := range []struct {
+		from int // the first step judged
+		next string
+	}{
+		{355, "try persistent_workers off -> on (no more than +17 % throughput, were it free)"},
+		{0, "try persistent_workers off -> on"},
+	} {
+		s := uniform(400, wait(trace.CauseStartup), set("num_workers", "2"), set("persistent_workers", "off"))
+		epochs(180)(s)
+		for i := range s.Recent { // three epochs begin among 400 steps, one of them among the last 45
+			st := &s.Recent[i]
+			if st.Stall[trace.CauseStartup] > 1 {
+				st.End += 1500 - st.Stall[trace.CauseStartup]
+				st.Stall[trace.CauseStartup] = 1500
+			}
+			if i > 0 {
+				d := s.Recent[i-1].End - st.Start
+				st.Start, st.End = st.Start+d, st.End+d
+			}
+		}
+		slow(s)
+		v := judge(s, s.Recent[c.from:])
+		if next, why := v.all.Next(); !strings.HasPrefix(next, c.next) || strings.Contains(why, "over all 399 steps") != (c.from > 0) {
+			t.Errorf("from step %d: %q: %q", c.from, next, why)
+		}
+	}
+}
+
 func epochs(n int) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
 		for i := range s.Recent {
