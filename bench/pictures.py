@@ -130,7 +130,8 @@ def svg(frames):
             f'repeatCount="indefinite" keyTimes="{times}" values="{values}"/></g>'
         )
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" font-family="ui-monospace, \'DejaVu Sans Mono\', Menlo, Consolas, monospace" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" '
+        'font-family="ui-monospace, \'DejaVu Sans Mono\', Menlo, Consolas, monospace" '
         f'font-size="12" fill="{INK}" role="img" aria-label="{html.escape(" ".join(dict.fromkeys(c for c, _ in frames)))}">',
         "<style>" + "".join(f".{name}{{{style}}}" for style, name in classes.items()) + "</style>",
         f'<rect width="100%" height="100%" rx="6" fill="{PAPER}"/>',

@@ -67,9 +67,6 @@ func experiment(d *markup.Document, x *attribution.Experiment) {
 	d.Line("- **%s: %s** (%s, %s after the start)", markup.Sentence(x.Name()), what, x.Segments(), units.Prose.Time(x.Start))
 	d.Line("  - Asked: %s.", x.Asks())
 	d.Line("  - Answer: %s.", x.Text())
-	for i := range x.Decisions {
-		d.Line("  - %s.", markup.Sentence(x.Decisions[i].Text))
-	}
 	if x.Sides[1].Steps > 0 {
 		d.Line("  - Measured: %s; %s; %s left out as transition.",
 			sideText("at the start", &x.Sides[0]), sideText("tried", &x.Sides[1]), units.Counted(x.LeftOut, "step", "steps"))

@@ -198,6 +198,7 @@ func (l *Lab) strategy(d *markup.Document) {
 	switch {
 	case len(l.sides) == 1 && l.compared != nil:
 		(&changes{before.account}).list(d)
+		(&tunes{before.account}).write(d)
 		return
 	case l.compared == nil:
 		d.Para("Nothing was changed. Change a knob on the screen while it trains, or let gpustall torch --tune find the settings; or name two sessions, before and after.")

@@ -70,6 +70,7 @@ func compose(s *trace.Snapshot, o Options, pictures gallery) *markup.Document {
 		newRanks(s),
 		&timeline{a},
 		&changes{a},
+		&tunes{a},
 		&predictions{a},
 		&keep{a},
 		&caveats{a},

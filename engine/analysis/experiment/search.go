@@ -33,6 +33,7 @@ type search struct {
 	closed [][]knob.Setting // settings over a limit, and with them all that take more
 	varied map[string]bool  // knobs that were tried
 	asked  int              // how many settings the advisor has chosen
+	short  bool             // the budget had no room for a setting that is worth a try
 }
 
 // choose is the setting to try next; false where none is worth it. The model goes first,
@@ -197,6 +198,7 @@ func (t *search) leaveOut() {
 			}
 		}
 		if o, ok := t.favourite(pool); ok && o.rate >= best.rate()*(1+worth) {
+			t.short = true
 			t.journal.notTried(best, &o, "there is no budget left for it")
 		} else if ok {
 			t.journal.notTried(best, &o, "which is not worth a try")

@@ -8,6 +8,7 @@ import (
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -240,7 +241,11 @@ func (t *tuner) next(s *trace.Snapshot) {
 		}
 	}
 	if t.points.lead == 0 {
-		t.giveUp(s, "")
+		why := ""
+		if t.search.short && t.budget.tries == 0 {
+			why = "its budget of " + units.Prose.Time(t.e.x.Budget) + " is too short to try anything"
+		}
+		t.giveUp(s, why)
 		return
 	}
 	t.stage = proving

@@ -25,6 +25,7 @@ _learners = set()  # alike: something was learned with their batches
 _trained = {}  # by kin: a weak reference to the last loader that trained
 _in_force = {}  # by alike: the knobs in force
 _at_most = {}  # by alike, or by kin where workers failed: how many can begin, and the Refused for more
+_proven = set()  # kin, and how many workers their script has: more workers can begin with what is loaded live
 _probes = {}  # by alike and by kin, with the script's workers: the starting.Probe, trial.Trial or trial.Beside that shows whether workers can begin
 
 
@@ -117,7 +118,7 @@ class Plan:
         refused = None
         if self.script["num_workers"] == 0:
             refused, forks = starting.unguarded(iterator._context), starting.method(iterator._context) == "fork"
-            if refused is None and self.probe is None:
+            if refused is None and self.probe is None and self.proof not in _proven:
                 tried = trial.Trial if self.live else trial.Stream
                 self.probe = tried(iterator) if forks else starting.Probe(iterator)
         if refused is None and self.probe is not None:
@@ -126,6 +127,8 @@ class Plan:
             refused = self.probe.refused()
         if refused is not None:
             raise refused
+        if self.live and self.samples > 0:
+            _proven.add(self.proof)
         return True
 
     def tries(self, what, index, took):
@@ -139,6 +142,8 @@ class Plan:
             if self.probe is None:
                 self.proven(what)
             probe: Any = self.probe
+            if probe is None:
+                return seen
             if probe.waits():
                 probe.begin(what, index, took)
             if self.probing():
@@ -160,7 +165,7 @@ class Plan:
         """Has the script's only worker, which has just begun, looked at, since others may be asked for."""
         from gpustall import trial
 
-        if starting.method(iterator._context) == "fork":
+        if starting.method(iterator._context) == "fork" and self.proof not in _proven:
             if self.probe is None:
                 self.probe = trial.Beside(iterator)
             self.probe.pid = pid
@@ -190,6 +195,11 @@ class Plan:
     def probe(self, probe):
         for key in {self.alike, self.alike if self.live else self.kin}:
             _probes[key, self.script["num_workers"]] = probe
+
+    @property
+    def proof(self):
+        """The key of what its probe has shown: it holds for a data set that is made anew, too."""
+        return self.kin, self.script["num_workers"]
 
     def probing(self):
         return self.probe is not None and self.probe.running()

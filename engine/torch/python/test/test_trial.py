@@ -475,6 +475,24 @@ class TrialTest(unittest.TestCase):
         self.assertEqual(self.train(Hidden()), 0)
         self.assertEqual(len(loaders._probes), tried, "a data set of that kind, made anew, is tried again")
 
+    def test_made_anew(self):
+        """A data set that is made anew in each epoch is not tried again: its first batch is by the workers asked for."""
+        for workers in 0, 1:
+            harness.forget()
+            harness.ask_nothing()
+            weight, crews = torch.ones(1, requires_grad=True), []
+            for _ in range(4):
+                iterator = iter(DataLoader(Memory(), 4, shuffle=True, num_workers=workers))
+                for step, _ in enumerate(iterator):
+                    weight.sum().backward()
+                    if step == 5:
+                        harness.ask(num_workers=3)
+                    if step == 0:
+                        crews.append(len(iterator._crew))
+                    time.sleep(0.004)
+                del iterator
+            self.assertEqual(crews, [workers, 3, 3, 3])
+
     def test_same(self):
         for a, b, equal in (
             (torch.ones(2), torch.ones(2), True), (torch.ones(2), torch.zeros(2), False), (torch.tensor(float("nan")), torch.tensor(float("nan")), True),
