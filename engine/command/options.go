@@ -47,6 +47,7 @@ type options struct {
 	endless  bool // --epochs was given: 0 is no limit then
 	json     bool
 	session  string
+	metrics  string // a port or a file; empty where nobody asks for them
 	interval float64
 	ask      flags.Questions
 }
@@ -73,6 +74,12 @@ func (o *options) addTraining(fs *pflag.FlagSet) {
 	flags.AddRate(fs, &o.gpuRate)
 	o.stores.Add(fs)
 	fs.StringVar(&o.session, "session", "", "file to write the session to (default: in the state directory)")
+	o.addMetrics(fs)
+}
+
+// addMetrics adds --metrics.
+func (o *options) addMetrics(fs *pflag.FlagSet) {
+	fs.StringVar(&o.metrics, "metrics", "", "hand numbers to Prometheus, at `PORT|FILE`: :9400 listens on this machine alone, a file is for node_exporter (default: nowhere)")
 }
 
 // addSubject adds the flags that say what is trained on what.

@@ -11,6 +11,7 @@ import (
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/command/cli"
+	"dev.gpustall/engine/command/metrics"
 	"dev.gpustall/engine/command/summary"
 	"dev.gpustall/engine/command/watch"
 	"dev.gpustall/engine/trace"
@@ -26,7 +27,8 @@ type recording struct {
 	gauges    *watch.Task
 	fileWatch *watch.File
 	tries     *watch.Experiments
-	fleet     *watch.Task // nil unless ranks of other gpustalls are seen
+	fleet     *watch.Task     // nil unless ranks of other gpustalls are seen
+	metrics   *metrics.Export // nil unless --metrics asks for it
 }
 
 // begin makes the session and its collector, which writes to st once it is started, or keeps the
@@ -42,8 +44,26 @@ func (r *recording) watch(control experiment.Control, needs func([]knob.Setting)
 	r.tries = watch.StartExperiments(r.session, control, r.recorder, needs)
 }
 
+// export hands the session's numbers out where --metrics asks for it. What fails costs the metrics alone.
+func (r *recording) export(to string) {
+	if to == "" {
+		return
+	}
+	failed := func(err error) { r.recorder.Note("warn", "the run goes on without metrics: "+err.Error()) }
+	e, err := metrics.Start(to, r.session, failed)
+	if err != nil {
+		failed(err)
+		return
+	}
+	r.metrics = e
+	r.recorder.Note("info", "metrics for Prometheus: "+e.Where)
+}
+
 // unwatch ends what goes on beside the training.
 func (r *recording) unwatch() {
+	if r.metrics != nil {
+		r.metrics.Stop()
+	}
 	r.tries.Close()
 	if r.fleet != nil {
 		r.fleet.Stop()

@@ -110,6 +110,7 @@ func (o *options) newRunOn(ctx context.Context, d *machine.Device, clock trace.C
 		return r, err
 	}
 	r.start(meta, st)
+	r.export(o.metrics)
 	return r, nil
 }
 

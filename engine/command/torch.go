@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -30,6 +31,7 @@ import (
 	"dev.gpustall/engine/command/cli"
 	"dev.gpustall/engine/command/flags"
 	"dev.gpustall/engine/command/machine"
+	"dev.gpustall/engine/command/metrics"
 	"dev.gpustall/engine/command/script"
 	"dev.gpustall/engine/command/watch"
 	"dev.gpustall/engine/report"
@@ -96,6 +98,7 @@ error.`,
 	fs.Float64Var(&o.interval, "interval", 10, "seconds between progress lines, 0.05 to 3600")
 	flags.AddRate(fs, &o.gpuRate)
 	fs.StringVar(&o.session, "session", "", "file to write the session to (default: in the state directory)")
+	o.addMetrics(fs)
 	fs.StringVar(&looks, "lines", bridge.LookRates[0], "how often lines of code are looked for, `RATE`: "+knob.Choice(bridge.LookRates)+" (on: 20 times a second, fast: 100)")
 	limits.add(fs)
 	fs.Lookup("knobs").Usage = "the knobs to tune, separated by commas (default: all that can be changed)"
@@ -318,6 +321,7 @@ func (t *torchRun) begin(first *bridge.Start) {
 	training := watch.Training{Root: t.script.PID(), Hello: &first.Hello, GPU: t.bridge.GPU, Did: t.bridge.Did}
 	r.gauges = watch.StartTrainingGauges(r.recorder, training, t.gauged)
 	r.watch(t.bridge.Control, func([]knob.Setting) (int64, string) { return 0, "" })
+	r.export(metricsOfRank(t.metrics))
 	if h := &first.Hello; h.Store != "" && bridge.AtLeast(h.Torch, 2, 4) {
 		r.fleet = watch.StartFleet(r.recorder, watch.Job{Store: h.Store, Name: h.Job, Rank: max(0, h.Rank), World: h.World, Node: node(), Session: r.session})
 	}
@@ -415,6 +419,22 @@ func sessionOfRank(path string) string {
 	}
 	ext := filepath.Ext(path)
 	return strings.TrimSuffix(path, ext) + "-rank" + rank + ext
+}
+
+// metricsOfRank is what was given with --metrics, which all ranks get alike: the port of rank 3 is three
+// higher, and a file has the rank in its name.
+func metricsOfRank(to string) string {
+	address, listens := metrics.Address(to)
+	if !listens {
+		return sessionOfRank(to)
+	}
+	host, port, _ := net.SplitHostPort(address)
+	n, _ := strconv.Atoi(port)
+	rank, err := strconv.Atoi(startedFor())
+	if err != nil || n == 0 {
+		return to
+	}
+	return net.JoinHostPort(host, strconv.Itoa(n+rank))
 }
 
 // rankedName tells the session of a rank from those of others, which a folder that all machines share may

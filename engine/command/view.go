@@ -5,6 +5,7 @@ import (
 
 	"dev.gpustall/engine/command/cli"
 	"dev.gpustall/engine/command/flags"
+	"dev.gpustall/engine/command/metrics"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/trace/store"
 	"dev.gpustall/tui"
@@ -50,6 +51,13 @@ memory that both processes share, which NFS does not offer.`,
 				complain(os.Stderr, s)
 				return report.Markdown(os.Stdout, all(s), report.Options{Session: path})
 			}
+			if o.metrics != "" {
+				e, err := metrics.Start(o.metrics, f, func(error) {})
+				if err != nil {
+					return err
+				}
+				defer e.Stop()
+			}
 			restore := restorer()
 			ctx, got, stop := cli.UntilSignal(cmd.Context(), restore)
 			defer stop()
@@ -67,6 +75,7 @@ memory that both processes share, which NFS does not offer.`,
 			return ended(nil, err, got())
 		},
 	}
+	o.addMetrics(cmd.Flags())
 	o.addScreen(cmd.Flags())
 	return cmd
 }

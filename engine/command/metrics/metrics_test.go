@@ -1,0 +1,173 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"go.uber.org/goleak"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/trace"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// session is of 60 steps of 20 ms, of which the device computed 5 and waited 15 for a transform.
+type session struct{}
+
+func (session) Snapshot(int64, int64) *trace.Snapshot {
+	s := trace.NewSession(trace.Meta{
+		ID: "s", Version: "v", Device: "NVIDIA H200", DeviceKind: "cuda", Model: "train",
+		Host: []knob.Setting{{Name: trace.JobRank, Value: "3"}, {Name: trace.JobNode, Value: "gpu7"}},
+	})
+	const ms = 1_000_000
+	var steps []trace.Step
+	for i := range int64(60) {
+		st := trace.Step{Index: int32(i), Samples: 32, Start: 20 * i * ms, End: 20 * (i + 1) * ms, Busy: 5 * ms}
+		st.Stall[trace.CauseTransform] = 15 * ms
+		steps = append(steps, st)
+	}
+	v := s.Snapshot(0, 0)
+	v.Recent = steps
+	for i := range steps {
+		v.Total.Add(&steps[i])
+	}
+	v.Segments = []trace.Segment{{Index: 2, Knobs: []knob.Setting{{Name: "num_workers", Value: "8"}, {Name: "pin_memory", Value: "on"}, {Name: "optimizer", Value: "sgd"}}}}
+	v.Gauges = map[string][]trace.Point{"host_idle": {{T: 1, V: 12.5}}, "rank_0_steps": {{T: 1, V: 1}}}
+	return v
+}
+
+// read parses what Prometheus would read, by its own parser.
+func read(t *testing.T, text string) map[string]*dto.MetricFamily {
+	t.Helper()
+	p := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := p.TextToMetricFamilies(strings.NewReader(text))
+	if err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return families
+}
+
+// check holds the numbers against the session's.
+func check(t *testing.T, families map[string]*dto.MetricFamily) {
+	t.Helper()
+	sum := 0.0
+	for _, c := range []struct {
+		name, label, value string
+		want               float64
+	}{
+		{"steps_total", "", "", 60}, {"samples_total", "", "", 1920}, {"time_seconds_total", "cause", "computing", 0.3},
+		{"time_seconds_total", "cause", "transform", 0.9}, {"device_utilisation_ratio", "", "", 0.25}, {"data_wait_ratio", "", "", 0.75},
+		{"step_seconds", "", "", 0.02}, {"samples_per_second", "", "", 1600}, {"segment", "", "", 2}, {"knob", "knob", "num_workers", 8},
+		{"knob", "knob", "pin_memory", 1}, {"gauge", "gauge", "host_idle", 12.5}, {"info", "device", "NVIDIA H200", 1},
+	} {
+		f := families["gpustall_"+c.name]
+		if f == nil {
+			t.Errorf("there is no gpustall_%s", c.name)
+			continue
+		}
+		found := false
+		for _, m := range f.Metric {
+			labels := map[string]string{}
+			for _, l := range m.Label {
+				labels[l.GetName()] = l.GetValue()
+			}
+			if labels["rank"] != "3" || labels["node"] != "gpu7" || labels["session"] != "s" {
+				t.Errorf("%s has the labels %v", c.name, labels)
+			}
+			if labels[c.label] == c.value {
+				found = true
+				if got := m.GetGauge().GetValue() + m.GetCounter().GetValue(); math.Abs(got-c.want) > 1e-9 {
+					t.Errorf("%s %s: %v, want %v", c.name, c.value, got, c.want)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("%s has no %s=%s", c.name, c.label, c.value)
+		}
+	}
+	for _, m := range families["gpustall_time_seconds_total"].Metric {
+		sum += m.GetCounter().GetValue()
+	}
+	if math.Abs(sum-1.2) > 1e-9 {
+		t.Errorf("the causes add up to %v s of 1.2", sum)
+	}
+	if n := len(families["gpustall_gauge"].Metric) + len(families["gpustall_knob"].Metric); n != 3 {
+		t.Errorf("%d gauges and knobs, want 3", n)
+	}
+}
+
+func TestPort(t *testing.T) {
+	e, err := Start(":0", session{}, func(err error) { t.Error(err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(e.Where, "http://127.0.0.1:") {
+		t.Errorf("it listens at %s", e.Where)
+	}
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, e.Where, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	check(t, read(t, string(text)))
+	taken := strings.TrimSuffix(strings.TrimPrefix(e.Where, "http://"), "/metrics")
+	if _, err := Start(taken, session{}, nil); err == nil || !strings.Contains(err.Error(), "choose another port") {
+		t.Errorf("a port that is taken: %v", err)
+	}
+	e.Stop()
+}
+
+func TestFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "gpustall.prom")
+	e, err := Start(path, session{}, func(err error) { t.Error(err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, when := range []string{"at once", "at the end"} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatalf("%s: %v", when, err)
+		}
+		check(t, read(t, string(text)))
+		if when == "at once" {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			e.Stop()
+		}
+	}
+	if _, err := Start(filepath.Join(t.TempDir(), "no", "x.prom"), session{}, nil); err == nil {
+		t.Error("a folder that is not there is accepted")
+	}
+}
+
+func TestAddress(t *testing.T) {
+	for to, want := range map[string]string{
+		":9400": "127.0.0.1:9400", "0.0.0.0:9400": "0.0.0.0:9400", "[::]:9400": "[::]:9400", "gpu7:0": "gpu7:0", "gpustall.prom": "", "/run/a:b": "",
+		":http": "", "/x:9400": "", ":99999": "", "9400": "",
+	} {
+		if got, ok := Address(to); got != want || ok != (want != "") {
+			t.Errorf("%s: %q, %v", to, got, ok)
+		}
+	}
+}
