@@ -26,6 +26,7 @@ type run struct {
 	now             int64
 	transition      int  // steps left of it
 	refuse          bool // Set fails
+	forward         bool // Set fails for what was in force at the start
 	cannot          bool // the engine withdraws what it is to apply
 	pauses          bool // the next step has a pause in it
 
@@ -50,7 +51,7 @@ func newRun(t *testing.T) *run {
 }
 
 func (r *run) Set(changes []knob.Setting) error {
-	if r.refuse {
+	if r.refuse || r.forward && slices.ContainsFunc(changes, func(k knob.Setting) bool { return k.Name == "num_workers" && k.Value == "1" }) {
 		return errors.New("set num_workers: no")
 	}
 	r.wanted = slices.Clone(r.wanted)

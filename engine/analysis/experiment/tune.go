@@ -150,11 +150,15 @@ func (t *tuner) look(s *trace.Snapshot) {
 	}
 }
 
-// ask asks for a setting.
+// ask asks for a setting, but for knobs that the run has shown to have no effect since the tune began.
 func (t *tuner) ask(s *trace.Snapshot, knobs []knob.Setting) error {
 	e := t.e
 	t.budget.begin()
-	if err := e.ask(s, advice.Changed(e.target, knobs)); err != nil {
+	changes := slices.DeleteFunc(advice.Changed(e.target, knobs), func(k knob.Setting) bool {
+		spec := knob.SpecOf(s.Meta.Specs, k.Name)
+		return spec != nil && spec.NoEffect != ""
+	})
+	if err := e.ask(s, changes); err != nil {
 		return err
 	}
 	e.x.B = advice.Changed(e.found, e.target)
@@ -250,6 +254,7 @@ func (t *tuner) next(s *trace.Snapshot) {
 	}
 	t.stage = proving
 	if err := t.ask(s, t.e.found); err != nil {
+		_ = t.ask(s, t.points.best().knobs) // rather than what was tried last
 		t.giveUp(s, err.Error())
 	}
 }

@@ -199,6 +199,28 @@ func TestTuneRefused(t *testing.T) {
 	}
 }
 
+// TestTuneNoWayBack: where the settings at the start cannot be had again, the best stay and not those tried last.
+func TestTuneNoWayBack(t *testing.T) {
+	r := newWorld(t, 1, func(knobs []knob.Setting) (float64, float64, float64) {
+		if n := number(knob.ValueOf(knobs, "num_workers")); n > 4 {
+			return 70, 20, 80
+		}
+		wall, busy, load := sleepers(80, 99, 20)(knobs)
+		return max(wall, 30), busy, load
+	})
+	r.forward = true
+	x := r.tuned(Question{})
+	best, most := 0, 0.0
+	for i := range x.Decisions {
+		if d := &x.Decisions[i]; d.After.Steps > 0 && float64(d.After.Samples)/float64(d.After.Active) > most {
+			best, most = number(knob.ValueOf(d.Knobs, "num_workers")), float64(d.After.Samples)/float64(d.After.Active)
+		}
+	}
+	if last := &x.Decisions[len(x.Decisions)-1]; r.workers() != best || last.Verdict == trace.Best {
+		t.Errorf("left with %d workers, and %d were the best:\n%s", r.workers(), best, story(x))
+	}
+}
+
 // TestTuneNeighbours: the best settings are measured again when other processes come or go between
 // them and a trial, and only then.
 func TestTuneNeighbours(t *testing.T) {

@@ -265,6 +265,14 @@ func TestControl(t *testing.T) {
 			t.Errorf("%s=%s: the page has %v, want %v", step.name, step.value, got, step.page)
 		}
 	}
+	l.Anew = true
+	c.another(Specs(h, l, &Batch{})) // from now on nothing persists
+	for value, says := range map[string]string{"off": "", "on": "makes its DataLoader anew"} {
+		if err := c.Set([]knob.Setting{{Name: "persistent_workers", Value: value}}); (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("persistent_workers=%s where it has no effect, and the script has off: %v", value, err)
+		}
+		c.another(Specs(h, l, &Batch{}))
+	}
 	set := func(workers string) error { return c.Set([]knob.Setting{{Name: "num_workers", Value: workers}}) }
 	if err := set("4"); err != nil {
 		t.Error(err)

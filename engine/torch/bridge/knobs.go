@@ -145,6 +145,7 @@ type Control struct {
 
 	mu     sync.Mutex
 	wanted Knobs
+	script Knobs // as the script has them
 	specs  []knob.Spec
 	known  bool // the script's knobs are known
 
@@ -178,10 +179,11 @@ func (c *Control) word(i int) *uint64 { return (*uint64)(unsafe.Pointer(&c.memor
 func (c *Control) begin(k Knobs, specs []knob.Spec) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.wanted, c.specs, c.known = k, specs, true
+	c.wanted, c.script, c.specs, c.known = k, k, specs, true
 }
 
-// Set asks for knob changes: all or none. The trace confirms them as a new segment.
+// Set asks for knob changes: all or none. The trace confirms them as a new segment. Back to what the script has
+// is always allowed, but for workers that could not begin.
 func (c *Control) Set(changes []knob.Setting) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,7 +196,9 @@ func (c *Control) Set(changes []knob.Setting) error {
 		if err := KnobTable.Set(&k, change.Name, change.Value); err != nil {
 			return err
 		}
-		if s := knob.SpecOf(c.specs, change.Name); s != nil && s.Bars(change.Value) != "" && knob.Diff(before, KnobTable.List(k)) != "" {
+		row := KnobTable.Find(change.Name)
+		back := change.Name != "num_workers" && row.Value(&k) == row.Value(&c.script)
+		if s := knob.SpecOf(c.specs, change.Name); s != nil && s.Bars(change.Value) != "" && !back && knob.Diff(before, KnobTable.List(k)) != "" {
 			return errs.New("set", change.Name+"="+change.Value, s.Bars(change.Value), cmp.Or(s.Hint, "leave it as it is"))
 		}
 	}
@@ -220,6 +224,7 @@ func (c *Control) another(specs []knob.Spec) {
 func (c *Control) follow(k Knobs) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.script = k
 	asked := map[string]int{}
 	for i, name := range words {
 		if v := atomic.LoadUint64(c.word(wordKnobs + i)); v != ^uint64(0) {
