@@ -1,6 +1,8 @@
 package report
 
 import (
+	"slices"
+
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/base/units"
@@ -23,17 +25,20 @@ func (p *epochs) write(d *markup.Document) {
 	}
 	tested := len(p.s.Evaluations()) > 0
 	d.Table(p.times())
-	d.Table(p.learnt(tested))
-	noLoss := ""
-	if p.s.Learning == 0 {
-		noLoss = `; "-" means that nothing was computed to take them from`
+	learnt := tested || p.s.Learning > 0 || slices.ContainsFunc(p.epochs, func(e attribution.EpochStats) bool { return lossOf(&e) != "-" || advice.OfEpoch(&e) != "" })
+	if learnt {
+		d.Table(p.learnt(tested))
 	}
-	d.Sentences(
+	said := []string{
 		"Load is the time that all workers together spent on the epoch's batches; they work while the device does, so it may exceed the total.",
 		"Wait is how long the step loop was blocked for a batch.",
 		"Train is how long the device computed.",
 		"Total is wall time without pauses.",
-		"Loss and top-1 (the share of samples whose likeliest class was right) are means over the training samples"+noLoss+".")
+	}
+	if learnt {
+		said = append(said, "Loss and top-1 (the share of samples whose likeliest class was right) are means over the training samples.")
+	}
+	d.Sentences(said...)
 	if tested {
 		d.Sentences(
 			"Test loss and top-1 are of the test split after the epoch, with the running statistics of the batch norms.",
