@@ -147,6 +147,8 @@ func (e *Experiment) Look(s *trace.Snapshot) (over bool) {
 	case is(e.target):
 		e.segment, e.passing = now.Index, nil
 	case e.segment < 0 && slices.ContainsFunc(e.passing, is): // target is not in force yet
+	case now.ByScript && s.Now-now.Start < renewal && slices.Equal(e.control.Requested(), e.target):
+		e.segment = -1 // the script made its loader anew: what was asked for comes into force again, and the steps until then count for neither side
 	default: // somebody else's change is in force
 		e.leave(s, now, now.Index-1)
 	}
@@ -170,6 +172,10 @@ func (e *Experiment) Look(s *trace.Snapshot) (over bool) {
 	}
 	return !e.x.Running()
 }
+
+// renewal is how long the settings of a loader that the script made anew may be in force before those that
+// were asked for, in ns.
+const renewal = 30e9
 
 // out reports whether the budget is spent.
 func (e *Experiment) out() bool {
@@ -319,6 +325,9 @@ func (e *Experiment) leave(s *trace.Snapshot, now *trace.Segment, last int32) {
 		}
 	}
 	e.x.Why = cmp.Or(strings.Join(set, ", "), "a knob") + " was set by hand"
+	if now.ByScript && len(set) == 0 {
+		e.x.Why = "the script changed its settings itself"
+	}
 	e.close(s, last)
 }
 

@@ -108,6 +108,29 @@ func TestDisturbed(t *testing.T) {
 	}
 }
 
+// TestRenewed: a script that makes its loader anew for each epoch, whose own settings are in force for some
+// steps, does not end an experiment. One whose settings stay does.
+func TestRenewed(t *testing.T) {
+	for _, c := range []struct {
+		hold     int
+		settings string
+		why      string
+	}{{20, "4 off off", ""}, {2000, "2 off off", "the script changed its settings itself"}} {
+		r := newRun(t)
+		e := r.begin(workers(4))
+		for i := 0; i < 3000 && !e.Look(r.session.Snapshot(0, 0)); i++ {
+			if r.train(5); i%40 == 39 && r.hold == 0 {
+				r.renew(c.hold)
+			}
+		}
+		r.train(50)
+		x, _ := came(t, r)
+		if r.settings() != c.settings || x.Running() || x.Why != c.why || x.Kept != (c.why == "") {
+			t.Errorf("for %d steps: left with %s: %+v", c.hold, r.settings(), x)
+		}
+	}
+}
+
 // A pause spoils the pair that it falls into, and nothing else.
 func TestPause(t *testing.T) {
 	r := newRun(t)

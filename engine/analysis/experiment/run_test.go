@@ -25,6 +25,7 @@ type run struct {
 	step            int32
 	now             int64
 	transition      int  // steps left of it
+	hold            int  // steps until what is wanted comes into force
 	refuse          bool // Set fails
 	forward         bool // Set fails for what was in force at the start
 	cannot          bool // the engine withdraws what it is to apply
@@ -74,9 +75,19 @@ func (r *run) Note(level, text string) {
 	r.session.Add(&trace.Drained{Now: r.now, Notes: []trace.Note{{T: r.now, Level: level, Text: text}}})
 }
 
-func (r *run) open(reason string) {
+func (r *run) open(reason string) { r.segment(trace.Segment{Reason: reason}) }
+
+func (r *run) segment(g trace.Segment) {
 	r.index++
-	r.session.Add(&trace.Drained{Now: r.now, Segments: []trace.Segment{{Index: r.index, Start: r.now, FirstStep: r.step, Knobs: r.inForce, Reason: reason}}})
+	g.Index, g.Start, g.FirstStep, g.Knobs = r.index, r.now, r.step, r.inForce
+	r.session.Add(&trace.Drained{Now: r.now, Segments: []trace.Segment{g}})
+}
+
+// renew has the script make its loader anew, whose own settings are in force for so many steps.
+func (r *run) renew(steps int) {
+	r.inForce = slices.Clone(r.inForce)
+	r.inForce[0].Value, r.hold = "2", steps
+	r.segment(trace.Segment{ByScript: true})
 }
 
 // long is how long a step takes: num_workers 4 is a quarter faster, 1 a quarter slower, 3
@@ -96,7 +107,9 @@ func (r *run) long() float64 {
 // train goes on by so many steps.
 func (r *run) train(steps int) {
 	for range steps {
-		if !slices.Equal(r.wanted, r.inForce) {
+		if r.hold > 0 {
+			r.hold--
+		} else if !slices.Equal(r.wanted, r.inForce) {
 			if r.cannot || r.impossible != nil && r.impossible(r.wanted) {
 				r.Note("error", "num_workers 2 -> 4"+trace.NotApplied+"too little memory")
 				r.wanted = r.inForce
