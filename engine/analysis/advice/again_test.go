@@ -60,9 +60,13 @@ func TestMeasuredGoesFirst(t *testing.T) {
 			st.Wait, st.Load = st.Stall[trace.CauseDecode], 50e6
 		}
 		s.Digest = *trace.Digested(s.Recent)
+		s.Segments[3].ByScript = c.test != nil // which does not matter to a test
 		a := Of(s, s.Tally(3), attribution.Segments(s))
 		if next, why := a.Next(); next != c.next || !strings.Contains(why, c.why) {
 			t.Errorf("%s: %q: %q", c.name, next, why)
+		}
+		if c.test != nil && !strings.HasPrefix(a.Keep.Text, "keep segment #1, the fastest that was measured: +300.0 % ") {
+			t.Errorf("%s: %s", c.name, a.Keep.Text)
 		}
 		if m := a.Measured(s.Segments[3].Knobs, "num_workers", "5"); m == nil || m.Estimate() != a.First().Measured {
 			t.Errorf("%s: the knob's row says %v", c.name, m)

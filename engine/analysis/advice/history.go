@@ -149,6 +149,12 @@ func (h *history) prefer(f *Finding) {
 // true then, and where it cannot compare the segments. It returns false where the settings were no
 // faster there, because another try is not worth it.
 func (h *history) again(f *Finding) bool {
+	trial, gained := h.gained(f.Knob, f.Value)
+	if by := trial.Change.ByTurns(); gained && by != "" { // whatever the script did meanwhile, both met the same host
+		f.Remedy, f.Evidence = "go back to "+f.Knob+" "+f.Value, fmt.Sprintf("both took turns, and it had %v throughput, by %s", &trial.Change.Throughput, by)
+		f.Measured = trial.Change.Throughput.Estimate()
+		return true
+	}
 	here, there := h.row(h.segment), h.had(f.Knob, f.Value)
 	if here == nil || there == nil {
 		return true
@@ -157,7 +163,6 @@ func (h *history) again(f *Finding) bool {
 	if !here.Baseline {
 		c = attribution.Compare(h.rows, here, there)
 	}
-	trial, gained := h.gained(f.Knob, f.Value)
 	if gained {
 		c = trial.Change
 	}
@@ -171,9 +176,6 @@ func (h *history) again(f *Finding) bool {
 		f.Remedy, f.Evidence = takeTurns(f), had+"but "+doubt
 	case t.Answer == stats.Different && t.Ratio > 1:
 		f.Remedy, f.Evidence = "go back to "+f.Knob+" "+f.Value, fmt.Sprintf("%swith %v throughput", had, t)
-		if by := c.ByTurns(); by != "" {
-			f.Evidence += ", by " + by
-		}
 		f.Measured = t.Estimate()
 	case t.Answer == stats.Unknown && t.Ratio >= 1+moderate:
 		f.Remedy, f.Evidence = takeTurns(f), fmt.Sprintf("%sand whether that is faster is %v", had, t)

@@ -45,15 +45,17 @@ func keep(s *trace.Snapshot, rows []attribution.SegmentStats) Keep {
 	var doubts []string
 	compared := false
 	fewer, repeated := repeats(s)
+	// Where the two took turns, whatever the script changed in between does not matter.
+	fair := func(r *attribution.SegmentStats) bool { return r.VsA.Pairs > 0 || equalTerms(s, a, r) }
 	for i := range rows {
 		r := &rows[i]
 		c := &r.VsA.Throughput
-		compared = compared || c.Answer != stats.Unknown && equalTerms(s, a, r)
+		compared = compared || c.Answer != stats.Unknown && fair(r)
 		if c.Answer == stats.Unknown && c.Ratio >= looks && (open == nil || c.Ratio > open.VsA.Throughput.Ratio) && r.Steps >= MinSteps && len(Chosen(a.Segment.Knobs, r.Segment.Knobs)) > 0 &&
-			equalTerms(s, a, r) && (repeated == "" || workersOf(r) <= fewer) && Unearned(s, a, r, &r.VsA) == "" && beatsAll(rows, a, r) {
+			fair(r) && (repeated == "" || workersOf(r) <= fewer) && Unearned(s, a, r, &r.VsA) == "" && beatsAll(rows, a, r) {
 			open = r
 		}
-		if r == a || c.Answer != stats.Different || !equalTerms(s, a, r) {
+		if r == a || c.Answer != stats.Different || !fair(r) {
 			continue
 		}
 		switch busy := &r.VsA.Busy; {
