@@ -85,24 +85,35 @@ func (s *sides) changes() []string {
 type turns struct {
 	rates   [2]float64 // samples a second, before and after
 	gain    *stats.Change
+	epochs  [2]epochTime
 	samples int64 // in an epoch; 0 where that is not known
 	leftOut int64 // steps
 }
 
 // write puts what was measured by turns in place of the rates of before and after, which met another
-// host each, and of the epoch times that follow from them.
+// host each, and of the epoch times that follow from them. Where one epoch was measured, the other's time
+// follows from it.
 func (t *turns) write(rows [][]string) {
 	const epoch, throughput = 0, 4
 	rows[throughput] = []string{"throughput, taking turns (" + stats.Turns + ")", units.Rate(t.rates[0]) + "/s", units.Rate(t.rates[1]) + "/s", units.Prose.Gain(t.gain.Estimate())}
-	if r := rows[epoch]; strings.HasPrefix(r[1]+r[2], "~") && t.samples > 0 {
-		for i := range t.rates {
-			if strings.HasPrefix(r[1+i], "~") {
-				r[1+i] = epochTime{projected: int64(float64(t.samples) / t.rates[i] * 1e9)}.estimate()
-			}
-		}
-		inverse := t.gain.Inverse()
-		r[3] = units.Prose.Gain(inverse.Estimate())
+	before, after := t.epochs[0].measured, t.epochs[1].measured
+	if t.samples == 0 || before > 0 && after > 0 {
+		return
 	}
+	r, gain := rows[epoch], t.gain.Estimate().Value
+	estimate := func(ns float64) string { return epochTime{projected: int64(ns)}.estimate() }
+	switch {
+	case before > 0:
+		r[2] = estimate(float64(before) / gain)
+	case after > 0:
+		r[1] = estimate(float64(after) * gain)
+	default:
+		for i, rate := range t.rates {
+			r[1+i] = estimate(float64(t.samples) / rate * 1e9)
+		}
+	}
+	inverse := t.gain.Inverse()
+	r[3] = units.Prose.Gain(inverse.Estimate())
 }
 
 // taken returns the A/B test by which b is compared with a; nil where their own steps
@@ -112,11 +123,11 @@ func (s *sides) taken() *turns {
 	if x == nil || s.b.VsA.Pairs == 0 {
 		return nil
 	}
-	before, after := &x.Sides[0], &x.Sides[1]
+	rates := x.Rates()
 	if reversed {
-		before, after = after, before
+		rates[0], rates[1] = rates[1], rates[0]
 	}
-	return &turns{[2]float64{before.SamplesPerSecond(), after.SamplesPerSecond()}, &s.b.VsA.Throughput, s.s.Meta.Samples, x.LeftOut}
+	return &turns{rates, &s.b.VsA.Throughput, [2]epochTime{s.epochOf(s.first), s.epochOf(s.last)}, s.s.Meta.Samples, x.LeftOut}
 }
 
 // column returns the measurements of a row that the first page shows.

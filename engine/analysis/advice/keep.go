@@ -120,13 +120,13 @@ func tested(s *trace.Snapshot, rows []attribution.SegmentStats, r *attribution.S
 func undecided(s *trace.Snapshot, a, r *attribution.SegmentStats, x *attribution.Experiment) string {
 	knobs := Chosen(a.Segment.Knobs, r.Segment.Knobs)
 	if x != nil {
-		one, other := x.Sides[0].SamplesPerSecond(), x.Sides[1].SamplesPerSecond()
+		rates := x.Rates()
 		found := "ended undecided"
 		if x.Change.Throughput.Answer != stats.Unknown {
 			found = "found: " + x.Change.Throughput.String()
 		}
 		return fmt.Sprintf("the A/B test of %s %s (%s against %s samples/s, %s): a longer one decides",
-			knob.Join(knobs, ", "), found, units.Rate(other), units.Rate(one), x.Change.ByTurns())
+			knob.Join(knobs, ", "), found, units.Rate(rates[1]), units.Rate(rates[0]), x.Change.ByTurns())
 	}
 	how := "press A on the screen"
 	if !s.Meta.Watched() {

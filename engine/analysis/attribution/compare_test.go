@@ -1,6 +1,7 @@
 package attribution
 
 import (
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -94,5 +95,21 @@ func TestEqualSettings(t *testing.T) {
 		if got := rows[1].VsA.Throughput; (got.Samples[0] > 1.5*alone.Samples[0]) != c.pool {
 			t.Errorf("%s: compared with %.0f effective samples of A, whose own are %.0f", c.name, got.Samples[0], alone.Samples[0])
 		}
+	}
+}
+
+// TestRates: the rates of an A/B test have the ratio of its change, however unlike its pairs are.
+func TestRates(t *testing.T) {
+	x := Experiment{}
+	for i := range int64(8) {
+		x.Pairs = append(x.Pairs, trace.Pair{
+			A: trace.Block{Steps: 10, Samples: 320, Active: (100 + 40*i) * 1e6, Busy: 50e6},
+			B: trace.Block{Steps: 10, Samples: 320, Active: (60 + 80*(i%2)) * 1e6, Busy: 50e6},
+		})
+	}
+	x.pairs()
+	r := x.Rates()
+	if got, want := r[1]/r[0], x.Change.Throughput.Ratio; math.Abs(got/want-1) > 1e-9 || want < 2 {
+		t.Errorf("%.0f to %.0f samples/s are told as a ratio of %v", r[0], r[1], want)
 	}
 }

@@ -2,6 +2,7 @@ package attribution
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -125,6 +126,17 @@ func (x *Experiment) pairs() {
 
 func block(b *trace.Block) stats.Block {
 	return stats.Block{Steps: int(b.Steps), Samples: b.Samples, Active: b.Active, Busy: b.Busy, Squares: b.Squares}
+}
+
+// Rates are the samples a second of A and of B in a typical pair: the geometric means over the pairs, whose
+// ratio is that of Change.
+func (x *Experiment) Rates() (rates [2]float64) {
+	for i := range x.Pairs {
+		for side, b := range [2]*trace.Block{&x.Pairs[i].A, &x.Pairs[i].B} {
+			rates[side] += math.Log(float64(b.Samples)/float64(b.Active)*1e9) / float64(len(x.Pairs))
+		}
+	}
+	return [2]float64{math.Exp(rates[0]), math.Exp(rates[1])}
 }
 
 // Name is what the experiment's row is called.
