@@ -40,7 +40,7 @@ func TestJSONIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys := map[string]bool{"exit_code": true} // in the summary of a run that failed at once
-	for _, v := range []any{summary.Progress{}, summary.Decision{}, summary.Run{}, summary.Comparison{}, summary.Sweeps{}} {
+	for _, v := range []any{summary.Progress{}, summary.Decision{}, summary.Run{}, summary.Comparison{}, summary.Sweeps{}, summary.Trial{}} {
 		jsonKeys(reflect.TypeOf(v), keys)
 	}
 	told, named := map[string]bool{}, map[string]bool{} // anywhere in a row; in its first column

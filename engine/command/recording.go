@@ -12,6 +12,7 @@ import (
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/command/cli"
 	"dev.gpustall/engine/command/metrics"
+	"dev.gpustall/engine/command/remote"
 	"dev.gpustall/engine/command/summary"
 	"dev.gpustall/engine/command/watch"
 	"dev.gpustall/engine/trace"
@@ -27,6 +28,7 @@ type recording struct {
 	gauges    *watch.Task
 	fileWatch *watch.File
 	tries     *watch.Experiments
+	remote    *remote.Server  // nil where nobody can ask
 	fleet     *watch.Task     // nil unless ranks of other gpustalls are seen
 	metrics   *metrics.Export // nil unless --metrics asks for it
 }
@@ -42,6 +44,10 @@ func (r *recording) begin(meta trace.Meta, st trace.Store, since int64) {
 func (r *recording) watch(control experiment.Control, needs func([]knob.Setting) (host int64, refusal string)) {
 	r.fileWatch = watch.WatchFile(r.recorder, r.file)
 	r.tries = watch.StartExperiments(r.session, control, r.recorder, needs)
+	var err error
+	if r.remote, err = remote.Serve(r.file, r.tries); err != nil {
+		r.recorder.Note("info", "gpustall try cannot reach this run: "+err.Error())
+	}
 }
 
 // export hands the session's numbers out where --metrics asks for it. What fails costs the metrics alone.
@@ -61,6 +67,9 @@ func (r *recording) export(to string) {
 
 // unwatch ends what goes on beside the training.
 func (r *recording) unwatch() {
+	if r.remote != nil {
+		r.remote.Close()
+	}
 	if r.metrics != nil {
 		r.metrics.Stop()
 	}
@@ -108,12 +117,17 @@ func (r *recording) id() string {
 // the segment that the change begins.
 func (r *recording) predict(to []knob.Setting) (p trace.Prediction) {
 	defer watch.Recover(r.recorder, "predict a change")
-	s := r.session.Snapshot(0, 0)
+	return foreseen(r.session, to)
+}
+
+// foreseen predicts what a run would do with these knobs, from the last window of its session.
+func foreseen(session *trace.Session, to []knob.Setting) (p trace.Prediction) {
+	s := session.Snapshot(0, 0)
 	t := trace.Count(attribution.Window(s))
 	if t.Steady.Steps == 0 || len(s.Segments) == 0 {
 		return p
 	}
-	s = r.session.Snapshot(t.From, t.To)
+	s = session.Snapshot(t.From, t.To)
 	m, ok := predict.Fit(s, t, attribution.Segments(s))
 	if !ok {
 		return p

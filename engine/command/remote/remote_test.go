@@ -1,0 +1,77 @@
+package remote
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/trace"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type run struct {
+	asked   []knob.Setting
+	err     error
+	stopped int
+}
+
+func (r *run) Begin(kind trace.ExperimentKind, knobs []knob.Setting) error {
+	if kind != trace.Paired {
+		return errors.New("no A/B test")
+	}
+	r.asked = knobs
+	return r.err
+}
+
+func (r *run) Stop() { r.stopped++ }
+
+func TestRequests(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "s.gpustall")
+	if err := os.WriteFile(file+ext, nil, 0o644); err != nil { // of a run that was killed
+		t.Fatal(err)
+	}
+	r := &run{}
+	s, err := Serve(file, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(file + ext); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the socket: %v, %v", info, err)
+	}
+	c, err := Dial(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []knob.Setting{{Name: "num_workers", Value: "8"}}
+	if err := c.Begin(want); err != nil || cmp.Diff(want, r.asked) != "" {
+		t.Errorf("%v, asked for %v", err, r.asked)
+	}
+	r.err = errors.New("another one is under way")
+	if err := c.Begin(want); err == nil || err.Error() != r.err.Error() {
+		t.Errorf("%v, want %v", err, r.err)
+	}
+	if c.Stop(); r.stopped != 1 {
+		t.Errorf("stopped %d times", r.stopped)
+	}
+	s.Close() // with a client that stays
+	if err := c.Begin(want); err == nil || !strings.Contains(err.Error(), "look whether the run has ended") {
+		t.Errorf("after the end: %v", err)
+	}
+	c.Close()
+	if _, err := os.Stat(file + ext); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket stays: %v", err)
+	}
+	if _, err := Dial(file); err == nil {
+		t.Error("a run that has ended is reached")
+	}
+	if _, err := Serve(filepath.Join(t.TempDir(), strings.Repeat("x", longest)), r); err == nil {
+		t.Error("a name that is too long is accepted")
+	}
+}
