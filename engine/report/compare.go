@@ -35,6 +35,7 @@ type Comparison struct {
 	Lines       []LineChange // of the script's code, the largest change first
 	OneRun      bool         // both are segments of one run
 	Traces      bool         // a side was imported, and its settings are not recorded
+	Steps       [2]int       // how many steps of each side the change of throughput rests on, where both are traces; else 0
 	Told        string       // a sentence that no setting made the change; empty where one may have
 }
 
@@ -79,6 +80,11 @@ func Compare(a, b Side) (*Comparison, error) {
 	}
 	if c.Traces = x.s.Meta.Imported != "" || y.s.Meta.Imported != ""; c.Traces {
 		c.Settings = slices.DeleteFunc(differences(x.traced(), y.traced()), func(d Difference) bool { return d.A == "-" || d.B == "-" })
+		if x.s.Meta.Imported != "" && y.s.Meta.Imported != "" { // a few steps, and no number of samples
+			if a, b := x.times(), y.times(); len(a) > 0 && len(b) > 0 {
+				c.Throughput, c.Steps = stats.Ranked(a, b, stats.DefaultMargin), [2]int{len(a), len(b)}
+			}
+		}
 	} else {
 		c.Settings = differences(x.Row.Segment.Knobs, y.Row.Segment.Knobs)
 	}
@@ -91,6 +97,16 @@ func Compare(a, b Side) (*Comparison, error) {
 		c.Told = advice.ByItself(&c.Busy)
 	}
 	return c, nil
+}
+
+// times are how long the steps of a side took, in ns.
+func (d *Compared) times() (out []float64) {
+	for i := range d.s.Recent {
+		if st := &d.s.Recent[i]; st.Segment == d.Row.Segment.Index && st.Flags&trace.FlagTransition == 0 {
+			out = append(out, float64(st.Active()))
+		}
+	}
+	return out
 }
 
 // traced returns the settings of a side as far as a trace would hold them.
@@ -179,14 +195,20 @@ func differences(a, b []knob.Setting) (out []Difference) {
 // Headline returns the answer in a sentence.
 func (c *Comparison) Headline() string {
 	t := &c.Throughput
+	by := ""
+	if c.Steps[0] > 0 {
+		by = fmt.Sprintf(", by %s of A and %d of B", units.Counted(c.Steps[0], "step", "steps"), c.Steps[1])
+	}
 	switch {
+	case t.Answer == stats.Unknown && by != "" && t.Ratio > 0:
+		return fmt.Sprintf("Whether B is faster than A is not known%s: the 95 %% interval is %s.", by, units.Prose.GainRange(t.Estimate()))
 	case t.Answer == stats.Unknown:
 		return fmt.Sprintf("Whether B is faster than A is not known: %s.", t.Missing)
 	case t.Answer == stats.Same:
-		return fmt.Sprintf("B is as fast as A, within %s (%s).", units.Prose.Percent(c.Margin), units.Prose.GainRange(t.Estimate()))
+		return fmt.Sprintf("B is as fast as A, within %s (%s)%s.", units.Prose.Percent(c.Margin), units.Prose.GainRange(t.Estimate()), by)
 	}
-	return fmt.Sprintf("The throughput of B against A: %s (95 %% interval %s).",
-		units.Prose.Gain(t.Estimate()), units.Prose.GainRange(t.Estimate()))
+	return fmt.Sprintf("The throughput of B against A: %s (95 %% interval %s)%s.",
+		units.Prose.Gain(t.Estimate()), units.Prose.GainRange(t.Estimate()), by)
 }
 
 // Markdown writes the comparison down. It fails only when w does.
@@ -239,9 +261,17 @@ func (c *Comparison) measured(d *markup.Document) {
 	} else {
 		d.Sentences(
 			"~ marks a change without an interval.",
-			"The interval holds what varies within each run.",
+			c.interval(),
 			"What differs from run to run (the page cache, neighbours, clock rates) is in the difference and not in the interval: repeat both to tell.")
 	}
+}
+
+// interval says what the interval holds.
+func (c *Comparison) interval() string {
+	if c.Steps[0] > 0 {
+		return "The change of throughput is that of the median steps. Its interval follows from the ranks of all steps, taken as independent, and holds what varies within each trace."
+	}
+	return "The interval holds what varies within each run."
 }
 
 // differ lists differences, or says that there are none.
@@ -288,8 +318,13 @@ func (c *Comparison) measurements() [][]string {
 	add := func(name string, value func(*Compared) string, changed string) {
 		rows = append(rows, []string{name, value(a), value(b), changed})
 	}
-	add("throughput", func(d *Compared) string { return rate(d.Row) },
-		certain(&c.Throughput, a.Row.SamplesPerSecond, b.Row.SamplesPerSecond))
+	if c.Steps[0] > 0 {
+		perSecond := func(d *Compared) float64 { return 1e9 / max(1, stats.Median(d.times())) }
+		add("steps a second, median", func(d *Compared) string { return units.Rate(perSecond(d)) }, certain(&c.Throughput, perSecond(a), perSecond(b)))
+	} else {
+		add("throughput", func(d *Compared) string { return rate(d.Row) },
+			certain(&c.Throughput, a.Row.SamplesPerSecond, b.Row.SamplesPerSecond))
+	}
 	for _, q := range []struct {
 		name string
 		of   func(*attribution.SegmentStats) float64

@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/report/markup"
 	"dev.gpustall/engine/trace"
 )
@@ -55,6 +57,43 @@ func TestCompare(t *testing.T) {
 				golden(t, "compare.md", b.Bytes())
 			}
 		})
+	}
+}
+
+// TestCompareSteps: of two profiler traces a few steps decide, and the change is that of the rates beside it.
+func TestCompareSteps(t *testing.T) {
+	trace6 := func(times ...int64) Side {
+		s := *side(t, "tuned", "A").Snapshot
+		s.Meta.Imported, s.Meta.Profile, s.Meta.ID = "x.json", &trace.Profile{}, units.Count(len(times))
+		s.Segments, s.Recent = s.Segments[:1], nil
+		at := int64(0)
+		for i, ms := range times {
+			s.Recent = append(s.Recent, trace.Step{Index: int32(i), Start: at, End: at + ms*1e6, Busy: ms * 1e6, Correct: -1})
+			at += ms * 1e6
+		}
+		s.Digest = *trace.Digested(s.Recent)
+		return Side{Session: "x", Snapshot: &s}
+	}
+	for _, c := range []struct {
+		name     string
+		a, b     []int64
+		headline string
+		row      []string
+	}{
+		{"faster", []int64{188, 175, 180, 175, 182, 166}, []int64{182, 126, 127, 124, 126, 125}, "The throughput of B against A: +39 % (95 % interval +3 to +47 %), by 6 steps of A and 6 of B.", []string{"5.71", "7.94", "+39 %"}},
+		{"not known", []int64{188, 175, 120, 175, 182, 166}, []int64{182, 170, 127, 174, 186, 165}, "Whether B is faster than A is not known, by 6 steps of A and 6 of B: the 95 % interval is -10 to +10 %.", []string{"5.71", "5.88", "~+2.9 %"}},
+		{"too few", []int64{188, 175, 180}, []int64{126, 127, 124}, "Whether B is faster than A is not known: 3 of 4 steps to compare with.", nil},
+	} {
+		got, err := Compare(trace6(c.a...), trace6(c.b...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Headline() != c.headline {
+			t.Errorf("%s: %s", c.name, got.Headline())
+		}
+		if row := got.measurements()[1]; c.row != nil && !slices.Equal(row[1:], c.row) {
+			t.Errorf("%s: %q, want %q", c.name, row, c.row)
+		}
 	}
 }
 
