@@ -44,8 +44,9 @@ const (
 	Forward  Doing = "forward" // it is in a module's forward pass
 	Backward Doing = "backward"
 	Stepping Doing = "optimizer"
-	Waiting  Doing = "waiting" // the loop waits for a batch
-	Idling   Doing = "idle"    // a worker has no task, or hands a batch over
+	Compiles Doing = "compiling" // it is in torch.compile, for the first time or once more
+	Waiting  Doing = "waiting"   // the loop waits for a batch
+	Idling   Doing = "idle"      // a worker has no task, or hands a batch over
 )
 
 // OfLoop reports whether the step loop's thread is at it. A loop that loads its batches itself is at
@@ -53,7 +54,9 @@ const (
 func (d Doing) OfLoop() bool { return d == Sampling || d.OfStep() || d == Waiting }
 
 // OfStep reports whether the loop is at it with a batch.
-func (d Doing) OfStep() bool { return d == InStep || d == Forward || d == Backward || d == Stepping }
+func (d Doing) OfStep() bool {
+	return d == InStep || d == Forward || d == Backward || d == Stepping || d == Compiles
+}
 
 // Inline reports whether the loop loads its batches itself in a segment.
 func (s *Snapshot) Inline(segment int32) bool {

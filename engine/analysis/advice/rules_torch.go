@@ -25,6 +25,7 @@ var torchRules = []Rule{
 	{Name: "watched loop", Check: watchedLoop},
 	{Name: "cheap batches", Group: trace.GroupData, Last: true, Check: cheapBatches},
 	{Name: "shared lock", Group: trace.GroupData, Last: true, Check: sharedLock},
+	{Name: "compiling again", Check: compilingAgain},
 	{Name: "iterator a step", Data: true, Check: iteratorEachStep},
 	{Name: "sampler", Group: trace.GroupData, Check: slowSampler},
 	{Name: "taking batches", Group: trace.GroupData, Check: takingBatches},
@@ -160,6 +161,30 @@ func takingBatches(s *situation) (f Finding, ok bool) {
 	f.Evidence = join(fmt.Sprintf("the loop takes ~%s to take a batch that is ready from its worker process, and the worker took %s to make it", units.Prose.Time(each), units.Prose.Time(load)), s.loader.batch())
 	f.Share = s.loader.taking()
 	return f, s.time.Steps > 0 && f.Share > s.levers.loads()
+}
+
+// compiled is how long, in ns, looks found the loop in torch.compile, in all of the session.
+func (s *situation) compiled() (ns int64) {
+	for i := range s.session.Lines {
+		if l := &s.session.Lines[i]; l.At == trace.Compiles {
+			ns += l.Time
+		}
+	}
+	return ns
+}
+
+// compilingAgain is for a loop that is in torch.compile after its first step, too: for each new shape, say.
+func compilingAgain(s *situation) (f Finding, ok bool) {
+	f = Finding{
+		Remedy: "have torch.compile compile less often: batches of one shape (padding, drop_last), torch.compile(dynamic=True) or torch._dynamo.mark_dynamic for what varies; TORCH_LOGS=recompiles tells why it does",
+		Share:  s.at(trace.Compiles), Script: true,
+	}
+	again := s.compiled() - s.session.First.Active()
+	if c, found := s.costliest(trace.Compiles); found {
+		f.Evidence, f.line = fmt.Sprintf("at %s: ", c.String()), true
+	}
+	f.Evidence += fmt.Sprintf("torch.compile has %s of the loop's time, and ~%s since the first step", units.Prose.Percent(f.Share), units.Prose.Time(again))
+	return f, f.Share >= moderate && float64(again) >= moderate*float64(s.session.Total.Active())
 }
 
 // renewed reports whether nearly each step begins an iterator of its own. No setting of the loader helps then.

@@ -56,6 +56,9 @@ var torchCases = []ruleCase{
 		"PyTorch takes ~300 MB of each that is spawned"},
 	{"worker memory", false, nil, "num_workers=4", together(onTorch("4"), gauge(trace.GaugeWorkerBytes, 50<<20), gauge(trace.GaugeHostMemory, 97)), "", "lower prefetch_factor"},
 	{"worker memory", false, nil, "num_workers=4", together(onTorch("4"), gauge(trace.GaugeWorkerBytes, 1<<30), gauge(trace.GaugeHostMemory, 60)), "", "the loader keeps up"},
+	{"compiling again", true, nil, "num_workers=1", together(onTorch("4"), linesAt(trace.Compiles, "loss = model(x)", "", 0.6), compiled(3e9)), "", "have torch.compile compile less often"},
+	{"compiling again", true, nil, "num_workers=1", together(onTorch("4"), linesAt(trace.Compiles, "loss = model(x)", "", 0.6), compiled(3e9)), "", "at train.py:42 loss = model(x): torch.compile has 100 % of the loop's time, and ~2.90 s since the first step"},
+	{"compiling again", false, nil, "num_workers=1", together(onTorch("4"), linesAt(trace.Compiles, "loss = model(x)", "", 0.6), compiled(90e6)), "", "the loader keeps up"}, // in the first step
 	{"iterator a step", true, wait(trace.CauseStartup), "num_workers=2 persistent_workers=off", together(onTorch("4"), renewed(64)), "",
 		"make the iterator once and keep it (it = iter(loader), then next(it) in each step), or loop over the loader: 60 of 60 steps begin an iterator of their own"},
 	{"iterator a step", true, wait(trace.CauseFetch), "num_workers=0", together(onTorch("4"), renewed(3200)), "", "so that nothing can be loaded ahead"},
@@ -225,6 +228,13 @@ func bound(name string, most int) func(*trace.Snapshot) {
 }
 
 // onTorch makes the session one of a training in PyTorch with so many threads.
+// compiled has the loop's lines take so many ns.
+func compiled(ns int64) func(*trace.Snapshot) {
+	return func(s *trace.Snapshot) {
+		s.Lines[0].Time, s.Lines[1].Time = ns*6/10, ns*4/10
+	}
+}
+
 // renewed begins an iterator in each step, over so many samples.
 func renewed(samples int64) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {

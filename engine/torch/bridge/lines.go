@@ -390,6 +390,8 @@ func partOf(stack []frames.Frame, user int) trace.Doing {
 	for i := range stack {
 		f := &stack[i]
 		switch {
+		case strings.HasSuffix(f.File, "/torch/_dynamo/convert_frame.py"), strings.HasSuffix(f.File, "/torch/_inductor/compile_fx.py") && strings.Contains(f.Name, "compile"):
+			return trace.Compiles // code that is compiled runs without these
 		case strings.Contains(f.File, "/torch/autograd/"):
 			if strings.HasSuffix(f.Name, "backward") {
 				return trace.Backward
