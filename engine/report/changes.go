@@ -69,14 +69,15 @@ func experiment(d *markup.Document, x *attribution.Experiment) {
 	d.Line("  - Answer: %s.", x.Text())
 	if x.Sides[1].Steps > 0 {
 		d.Line("  - Measured: %s; %s; %s left out as transition.",
-			sideText("at the start", &x.Sides[0]), sideText("tried", &x.Sides[1]), units.Counted(x.LeftOut, "step", "steps"))
+			sideText("at the start", x, 0), sideText("tried", x, 1), units.Counted(x.LeftOut, "step", "steps"))
 	}
 }
 
 // sideText says what was measured of one side of an experiment.
-func sideText(name string, s *attribution.Side) string {
+func sideText(name string, x *attribution.Experiment, side int) string {
+	s := &x.Sides[side]
 	return fmt.Sprintf("%s %s/s at %s utilisation in %s",
-		name, units.Rate(s.SamplesPerSecond()), units.Prose.Percent(s.Utilisation()), units.Counted(s.Steps, "step", "steps"))
+		name, units.Rate(x.Rates()[side]), units.Prose.Percent(s.Utilisation()), units.Counted(s.Steps, "step", "steps"))
 }
 
 // judged returns the verdict on a row, with its longest wait where there is one.

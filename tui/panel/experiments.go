@@ -351,7 +351,7 @@ func askedRow(v *View, i int) experiment {
 	x := &v.Analysis.Told.Experiments[i]
 	b := &x.Sides[1]
 	row := experiment{
-		SegmentStats: &v.Analysis.Asked[i], asked: x, note: v.Analysis.Asked[i].Segment.Reason, rate: b.SamplesPerSecond(), util: b.Utilisation(), steps: b.Steps,
+		SegmentStats: &v.Analysis.Asked[i], asked: x, note: v.Analysis.Asked[i].Segment.Reason, rate: x.Rates()[1], util: b.Utilisation(), steps: b.Steps,
 		missing: v.Analysis.Unasked[i], current: v.Pic.HasSegment && x.Has(v.Pic.Segment.Index),
 	}
 	if b.Steps > 0 {

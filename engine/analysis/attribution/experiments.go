@@ -129,8 +129,11 @@ func block(b *trace.Block) stats.Block {
 }
 
 // Rates are the samples a second of A and of B in a typical pair: the geometric means over the pairs, whose
-// ratio is that of Change.
+// ratio is that of Change. Without pairs they are those of all steps.
 func (x *Experiment) Rates() (rates [2]float64) {
+	if len(x.Pairs) == 0 {
+		return [2]float64{x.Sides[0].SamplesPerSecond(), x.Sides[1].SamplesPerSecond()}
+	}
 	for i := range x.Pairs {
 		for side, b := range [2]*trace.Block{&x.Pairs[i].A, &x.Pairs[i].B} {
 			rates[side] += math.Log(float64(b.Samples)/float64(b.Active)*1e9) / float64(len(x.Pairs))

@@ -59,11 +59,12 @@ func ChangeOf(c *stats.Change) Change {
 	return out
 }
 
-func summariseSide(s *attribution.Side) sideSummary {
+func summariseSide(x *attribution.Experiment, side int) sideSummary {
+	s := &x.Sides[side]
 	if s.Steps == 0 { // not measured, rather than 0
 		return sideSummary{0, none, none}
 	}
-	return sideSummary{s.Steps, number(s.SamplesPerSecond()), number(s.Utilisation())}
+	return sideSummary{s.Steps, number(x.Rates()[side]), number(s.Utilisation())}
 }
 
 // experimented is what the experiments of the run found.
@@ -88,7 +89,7 @@ func experimentTable(s *trace.Snapshot, xs []attribution.Experiment) []experimen
 		x := &xs[i]
 		e := experimentSummary{
 			Kind: string(x.Kind), FirstSegment: x.First, Start: seconds(x.Start), End: none,
-			A: knobMap(x.A), B: knobMap(x.B), SideA: summariseSide(&x.Sides[0]), SideB: summariseSide(&x.Sides[1]),
+			A: knobMap(x.A), B: knobMap(x.B), SideA: summariseSide(x, 0), SideB: summariseSide(x, 1),
 			Pairs: len(x.Pairs), LeftOut: x.LeftOut, Change: ChangeOf(&x.Change.Throughput), Kept: x.Kept, Why: x.Why, Text: x.Text(),
 		}
 		if !x.Running() {
