@@ -256,10 +256,37 @@ func (t *torchRun) openLog() (*os.File, error) {
 			name = strings.TrimSuffix(name, filepath.Ext(name))
 		}
 	}
+	places := []string{name}
+	if other := filepath.Join(os.TempDir(), filepath.Base(name)); other != name {
+		places = append(places, other)
+	}
+	var failed error
+	for _, place := range places {
+		f, err := newLog(place, ext)
+		if err == nil {
+			return f, nil
+		}
+		failed = errors.Join(failed, err)
+	}
+	f, err := script.LogInMemory()
+	if err == nil {
+		t.lost(failed, "what the command prints is kept in memory, and lost with its end")
+	}
+	return f, err
+}
+
+// newLog makes a log where its disk has room: the command's print would fail on a full one.
+func newLog(name, ext string) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(cli.UnusedName(name, ext), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 		if errors.Is(err, os.ErrExist) { // another run has just made that file
 			continue
+		}
+		if err == nil {
+			if err = script.Reserve(f); err != nil {
+				_ = f.Close()
+				_ = os.Remove(f.Name())
+			}
 		}
 		if err != nil {
 			return nil, errs.File(err, "write the log", name+ext, "name a session in a folder that can be written to with --session")
@@ -666,7 +693,10 @@ func (t *torchRun) onScreen(parent context.Context) error {
 	err := errors.Join(screenErr, <-ended)
 	sum := t.recording.summarise(t.script.Err())
 	_ = cli.Say(os.Stderr, "%s", t.noTerminal())
-	_ = cli.Say(os.Stdout, "%s%s%s%-*s%s\n", sum.Text(), t.keep(), t.kept(), cli.LabelWidth, "output", t.log.Name())
+	_ = cli.Say(os.Stdout, "%s%s%s", sum.Text(), t.keep(), t.kept())
+	if !script.IsInMemory(t.log) {
+		_ = cli.Say(os.Stdout, "%-*s%s\n", cli.LabelWidth, "output", t.log.Name())
+	}
 	if cli.Exists(t.recording.file) {
 		_ = cli.Say(os.Stdout, "again    gpustall view %s\n", t.recording.id())
 	}

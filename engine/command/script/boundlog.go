@@ -3,11 +3,16 @@
 package script
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"dev.gpustall/engine/base/errs"
 )
 
 // How much of a script's output stays in its log: its beginning and its end.
@@ -15,7 +20,40 @@ const (
 	logHead = 1 << 20
 	logTail = 64 << 20
 	logRoom = 256 << 20 // that is left to the disk
+	logNext = 4 << 20   // that is set aside for what comes next
 )
+
+// Reserve sets space aside for what a script prints next: its print would fail where others have
+// filled the disk. It fails where there is no such space.
+func Reserve(log *os.File) error {
+	info, err := log.Stat()
+	if err != nil {
+		return err
+	}
+	err = unix.Fallocate(int(log.Fd()), unix.FALLOC_FL_KEEP_SIZE, info.Size(), logNext)
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return err
+	}
+	return nil // or a file system on which nothing can be set aside
+}
+
+// memory is how the names of logs in memory begin.
+const memory = "/proc/self/fd/"
+
+// LogInMemory returns a log that is on no disk.
+func LogInMemory() (*os.File, error) {
+	fd, err := unix.MemfdCreate("gpustall-log", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, errs.Wrap(err, "make", "a log in memory", "")
+	}
+	if _, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_APPEND); err != nil {
+		return nil, errors.Join(err, unix.Close(fd))
+	}
+	return os.NewFile(uintptr(fd), memory+strconv.Itoa(fd)), nil
+}
+
+// IsInMemory reports whether a log is on no disk.
+func IsInMemory(log *os.File) bool { return strings.HasPrefix(log.Name(), memory) }
 
 // BoundLog keeps a log from filling its disk until the script has ended, for which the returned
 // function waits. It keeps the script's first and last output, gives the space between them back,
@@ -27,13 +65,19 @@ func BoundLog(log *os.File, ended <-chan struct{}) (wait func()) {
 		defer close(done)
 		tick := time.NewTicker(200 * time.Millisecond)
 		defer tick.Stop()
-		from := int64(logHead)
+		from, reserved := int64(logHead), int64(0)
 		for {
 			select {
 			case <-tick.C:
 				from = punch(log, from)
+				if info, err := log.Stat(); err == nil && info.Size() > reserved+logNext/4 && Reserve(log) == nil {
+					reserved = info.Size()
+				}
 			case <-ended:
 				closeUp(log, from)
+				if info, err := log.Stat(); err == nil {
+					_ = log.Truncate(info.Size()) // gives back what was set aside
+				}
 				return
 			}
 		}

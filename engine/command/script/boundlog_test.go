@@ -76,3 +76,47 @@ func TestBoundLogClosesUp(t *testing.T) {
 		t.Error("a log that is whole was changed")
 	}
 }
+
+// TestReserve: what is set aside is no part of the log, and given back at its end. A log in memory is one
+// as well.
+func TestReserve(t *testing.T) {
+	file, err := os.OpenFile(filepath.Join(t.TempDir(), "log"), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory, err := LogInMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if IsInMemory(file) || !IsInMemory(memory) {
+		t.Error("which of them is in memory is not known")
+	}
+	taken := func(log *os.File) int64 {
+		var s unix.Stat_t
+		if err := unix.Fstat(int(log.Fd()), &s); err != nil {
+			t.Fatal(err)
+		}
+		return s.Blocks * 512
+	}
+	for _, log := range []*os.File{file, memory} {
+		defer log.Close()
+		if err := Reserve(log); err != nil {
+			t.Fatal(err)
+		}
+		if taken(log) < logNext {
+			t.Skip("the folder for temporary files sets nothing aside")
+		}
+		if _, err := log.WriteString("a line\n"); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		close(ended)
+		BoundLog(log, ended)()
+		if text, err := os.ReadFile(log.Name()); err != nil || string(text) != "a line\n" {
+			t.Errorf("%q, %v", text, err)
+		}
+		if taken(log) > logHead {
+			t.Errorf("%d bytes are taken by a line", taken(log))
+		}
+	}
+}

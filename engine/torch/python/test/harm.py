@@ -38,7 +38,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 LOOPS = "training.py", "raising.py"  # what several cases train
 KEYS = {"RIGHT": "\x1b[C", "ENTER": "\r"}
 LIMIT = 120  # seconds that one run may take
-MOST = 256 << 20
+MOST = 384 << 20  # of which spans are about half
 MODES = "plain json tune screen plain-KILL-begun plain-KILL-imported plain-KILL-seen plain-STOP-begun plain-STOP-imported plain-STOP-seen"
 
 
@@ -68,7 +68,7 @@ class Run:
         return run
 
     def go(self):
-        before = leftovers()
+        folder = ""  # of the rings
         terminal, tty = None, -1
         kwargs: dict[str, Any] = {}
         if self.mode == "screen":
@@ -102,6 +102,7 @@ class Run:
             if terminal is not None and not self.trains() and time.time() - began > 5:
                 os.write(terminal, b"q")  # the screen stays when the training has ended
                 time.sleep(0.5)
+            folder = folder or self.shared()
             for pid in running(self.gpustall, self.cwd):
                 self.most = max(self.most, peak(pid))
                 if not hurt and self.signal and self.reached():
@@ -121,12 +122,12 @@ class Run:
             f.seek(0)
         self.out, self.err = out.read().decode(errors="replace"), err.read().decode(errors="replace")
         if self.mode in ("json", "screen"):  # the script's output is in the log beside the session
-            self.said = self.out if self.mode == "json" else seen.decode(errors="replace") + self.report()
+            self.said = self.out + self.err if self.mode == "json" else " ".join(seen.decode(errors="replace").split()) + self.report()
             self.out = "".join(open(p, errors="replace").read() for p in found(self.home, ".log"))
         else:
             self.said = self.err
         self.files = {os.path.relpath(p, self.cwd): digest(p) for p in found(self.cwd, "") if "gpustall" not in os.path.basename(p)}
-        self.left = sorted(leftovers() - before) + [os.path.relpath(p, self.home) for p in glob_all(self.tmp) if "gpustall-torch" in p]
+        self.left = [folder] * os.path.isdir(folder) + [os.path.relpath(p, self.home) for p in glob_all(self.tmp) if "gpustall-torch" in p]
         shutil.rmtree(self.home, ignore_errors=True)
         return self
 
@@ -143,14 +144,24 @@ class Run:
         if not pids or self.stage == "begun":
             return bool(pids)
         try:
-            env = open("/proc/%d/environ" % pids[0], "rb").read().split(b"\0")
-            (folder,) = (e.partition(b"=")[2] for e in env if e.startswith(b"GPUSTALL_TORCH="))
+            folder = self.shared()
             names = os.listdir(folder)
             if self.stage != "changed":
-                return any(n.startswith(b"ring" if self.stage == "seen" else b"imported") for n in names)
-            return any(b'"applied"' in open(os.path.join(folder, n), "rb").read() for n in names if n.startswith(b"messages"))
-        except (OSError, ValueError):  # it has just begun, or ended
+                return any(n.startswith("ring" if self.stage == "seen" else "imported") for n in names)
+            return any('"applied"' in open(os.path.join(folder, n)).read() for n in names if n.startswith("messages"))
+        except OSError:  # it has just begun, or ended
             return False
+
+    def shared(self):
+        """The folder that the script shares with gpustall; empty where it is not known."""
+        for pid in self.trains():
+            try:
+                found = re.findall("\0GPUSTALL_TORCH=([^\0]*)", "\0" + open("/proc/%d/environ" % pid).read())
+            except OSError:
+                continue
+            if found:
+                return found[0]
+        return ""
 
     def trains(self):
         """Whether the script runs."""
@@ -174,28 +185,12 @@ def digest(path):
     return hashlib.sha256(open(path, "rb").read()).hexdigest()[:12]
 
 
-def leftovers():
-    """What lies in memory of a gpustall that runs no more; another that runs beside this has its folder's owner locked."""
-    return {path for path in (os.path.join("/dev/shm", n) for n in os.listdir("/dev/shm") if n.startswith("gpustall")) if not locked(path + "/owner")}
-
-
 def peak(pid):
     """The most memory that a process had, in bytes."""
     try:
         return int(re.findall("VmHWM:\\s*(\\d+) kB", open("/proc/%d/status" % pid).read())[0]) << 10
     except (OSError, IndexError):
         return 0
-
-
-def locked(path):
-    try:
-        with open(path, "rb") as f:
-            fcntl.flock(f, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        pass
-    return False
 
 
 def running(program, cwd):

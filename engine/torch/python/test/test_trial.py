@@ -413,8 +413,9 @@ class TrialTest(unittest.TestCase):
         return most
 
     def test_streams(self):
-        kinds: Any = [(Streamed, kind, 3) for kind in FORKS if kind is not Noisy] + [(Rows, None, 3)]
-        kinds += [(Streamed, kind, 0) for kind in FAILS] + [(kind, None, 0) for kind in (HeldRows, LateRows, HeldRecords, Tables)]
+        kinds: Any = [(Streamed, kind, 3) for kind in (Mapped, Positioned, EachConnection, Augmented, PerWorker)] + [(Rows, None, 3)]
+        kinds += [(Streamed, kind, 0) for kind in (Seeks, Descriptor, Connection, Executor, Fed, Picky)]
+        kinds += [(kind, None, 0) for kind in (HeldRows, LateRows, HeldRecords, Tables)]
         for stream, kind, workers in kinds:
             harness.forget()
             harness.ask_nothing()

@@ -1,8 +1,8 @@
 """The session is on a full disk."""
 # needs: unshare -m true
-# wrap: unshare -m bash -c "mkdir -p $HOME/.local/state && mount -t tmpfs -o size=600k tmpfs $HOME/.local/state && $RUN"
-# says: not in the session's file
-# modes: plain
+# wrap: S=$HOME/.local/state; mkdir -p $S; unshare -m bash -c "mount -t tmpfs -o size=600k tmpfs $S; $RUN; rc=\$?; cp $S/*/*/*.log $HOME 2>&-; exit \$rc"
+# says: database or disk is full
+# modes: plain json screen
 import training
 
 if __name__ == "__main__":
