@@ -58,40 +58,12 @@ machine, and of the same user.`,
 
 // tryOn has the run of a session test settings, and prints what came of it.
 func tryOn(parent context.Context, path string, knobs []knob.Setting, asJSON bool) error {
-	f, err := store.Follow(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if !f.Running() {
-		return errs.New("try settings on", path, "its run has ended", "gpustall sessions says which go on")
-	}
-	before := f.Snapshot(0, 0)
-	for _, k := range knobs {
-		if knob.SpecOf(before.Meta.Specs, k.Name) == nil {
-			return cli.Misuse(errs.New("try", k.Name, "the run has no such knob", "choose "+knob.Choice(changeable(before))))
-		}
-	}
-	c, err := remote.Dial(path)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	predicted := foreseen(f.Session(), knobs)
 	ctx, got, stop := cli.UntilSignal(parent, func() {})
 	defer stop()
-	if err := c.Begin(knobs); err != nil {
+	out, err := trialOf(ctx, path, knobs)
+	if err != nil {
 		return err
 	}
-	x := awaitExperiment(ctx, f, len(before.Experiments))
-	if x == nil && ctx.Err() != nil {
-		c.Stop()
-		x = awaitExperiment(context.WithoutCancel(ctx), f, len(before.Experiments))
-	}
-	if x == nil {
-		return errs.New("try settings on", path, "the run ended before the test did", "try them in a longer run")
-	}
-	out := summary.TrialOf(all(f.Session()), path, x.Index, predicted)
 	if asJSON {
 		if err := json.NewEncoder(os.Stdout).Encode(out); err != nil {
 			return errs.Wrap(err, "print", "the result", "print it to a place with room")
@@ -100,6 +72,42 @@ func tryOn(parent context.Context, path string, knobs []knob.Setting, asJSON boo
 		return err
 	}
 	return got()
+}
+
+// trialOf has the run of a session test settings. Where ctx is done first, the run takes them back.
+func trialOf(ctx context.Context, path string, knobs []knob.Setting) (*summary.Trial, error) {
+	f, err := store.Follow(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if !f.Running() {
+		return nil, errs.New("try settings on", path, "its run has ended", "gpustall sessions says which go on")
+	}
+	before := f.Snapshot(0, 0)
+	for _, k := range knobs {
+		if knob.SpecOf(before.Meta.Specs, k.Name) == nil {
+			return nil, cli.Misuse(errs.New("try", k.Name, "the run has no such knob", "choose "+knob.Choice(changeable(before))))
+		}
+	}
+	c, err := remote.Dial(path)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	predicted := foreseen(f.Session(), knobs)
+	if err := c.Begin(knobs); err != nil {
+		return nil, err
+	}
+	x := awaitExperiment(ctx, f, len(before.Experiments))
+	if x == nil && ctx.Err() != nil {
+		c.Stop()
+		x = awaitExperiment(context.WithoutCancel(ctx), f, len(before.Experiments))
+	}
+	if x == nil {
+		return nil, errs.New("try settings on", path, "the run ended before the test did", "try them in a longer run")
+	}
+	return summary.TrialOf(all(f.Session()), path, x.Index, predicted), nil
 }
 
 // changeable are the names of the knobs that can be changed while the run goes on.
