@@ -17,6 +17,7 @@ import (
 	"dev.gpustall/engine/command/flags"
 	"dev.gpustall/engine/command/summary"
 	"dev.gpustall/engine/report"
+	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
 
@@ -70,26 +71,18 @@ func newAgentServer(version string) *mcp.Server {
 		return listSessions(w, list)
 	})
 	tool(s, "summary", "A session as JSON: verdict, causes, lines of code, advice, settings tried, and rates.", true, func(_ context.Context, in one, w io.Writer) error {
-		path, err := findSession(in.Session)
+		session, path, err := openNamed(in.Session)
 		if err != nil {
 			return err
 		}
-		f, err := openSession(path)
-		if err != nil {
-			return err
-		}
-		return json.NewEncoder(w).Encode(summary.Of(all(f), path))
+		return json.NewEncoder(w).Encode(summary.Of(session, path))
 	})
 	tool(s, "report", "A session's report as markdown, with evidence and caveats.", true, func(_ context.Context, in one, w io.Writer) error {
-		path, err := findSession(in.Session)
+		session, path, err := openNamed(in.Session)
 		if err != nil {
 			return err
 		}
-		f, err := openSession(path)
-		if err != nil {
-			return err
-		}
-		return report.Markdown(w, all(f), report.Options{Session: path})
+		return report.Markdown(w, session, report.Options{Session: path})
 	})
 	tool(s, "compare", "What differs between two sessions, or two segments of one, with intervals.", true, func(_ context.Context, in two, w io.Writer) error {
 		a, err := openSide(in.A)
@@ -123,6 +116,19 @@ func newAgentServer(version string) *mcp.Server {
 		return json.NewEncoder(w).Encode(out)
 	})
 	return s
+}
+
+// openNamed opens the session of a name, whole. It returns its file, too.
+func openNamed(name string) (*trace.Snapshot, string, error) {
+	path, err := findSession(name)
+	if err != nil {
+		return nil, "", err
+	}
+	s, err := openSession(path)
+	if err != nil {
+		return nil, "", err
+	}
+	return all(s), path, nil
 }
 
 // tool adds a tool that answers with what f writes. An error of f is the agent's to read.
