@@ -121,6 +121,18 @@ func TestSeenToTrain(t *testing.T) {
 	}
 }
 
+// onGPU returns the records of a step of 20 ms, of which the loop waits 6 for its batch and the GPU computes 10.
+func onGPU(step int32) (next, body, device record) {
+	const ms = 1_000_000
+	at := int64(step) * 20 * ms
+	next = record{Iteration: 1, Step: step, Batch: step, Flags: flagTrain, Core: -1, Waiting: -1, Sample: -1}
+	body, device = next, next
+	next.Kind, next.Start, next.End, next.Arg = kindNext, at, at+6*ms, 4
+	body.Kind, body.Start, body.End, body.Flags = kindBody, next.End, at+20*ms, flagTrain|flagFinal
+	device.Kind, device.Start, device.End = kindDevice, at+7*ms, at+17*ms
+	return next, body, device
+}
+
 // TestOffGPU: where a GPU is watched no more, what the script does with its batches counts from then on.
 func TestOffGPU(t *testing.T) {
 	const ms = 1_000_000
@@ -129,12 +141,7 @@ func TestOffGPU(t *testing.T) {
 	lost := message{Type: "device", T: 3*20*ms + 1, Step: 3}
 	lost.Other = p.hello.CUDA
 	for step := range int32(6) {
-		at := int64(step) * 20 * ms
-		rec := record{Iteration: 1, Step: step, Batch: step, Flags: flagTrain, Core: -1, Waiting: -1, Sample: -1}
-		next, body, device := rec, rec, rec
-		next.Kind, next.Start, next.End, next.Arg = kindNext, at, at+6*ms, 4
-		body.Kind, body.Start, body.End, body.Flags = kindBody, next.End, at+20*ms, flagTrain|flagFinal
-		device.Kind, device.Start, device.End = kindDevice, at+7*ms, at+17*ms
+		next, body, device := onGPU(step)
 		if step == 3 {
 			p.hear(&lost)
 		}
@@ -169,12 +176,7 @@ func TestOnGPU(t *testing.T) {
 	seen := message{Type: "device", T: 2*20*ms + 6*ms, Step: 2, Script: true}
 	seen.CUDA, seen.UUID = "NVIDIA H100", "0000-1"
 	for step := range int32(7) {
-		at := int64(step) * 20 * ms
-		rec := record{Iteration: 1, Step: step, Batch: step, Flags: flagTrain, Core: -1, Waiting: -1, Sample: -1}
-		next, body, device := rec, rec, rec
-		next.Kind, next.Start, next.End, next.Arg = kindNext, at, at+6*ms, 4
-		body.Kind, body.Start, body.End, body.Flags = kindBody, next.End, at+20*ms, flagTrain|flagFinal
-		device.Kind, device.Start, device.End = kindDevice, at+7*ms, at+17*ms
+		next, body, device := onGPU(step)
 		if step == 2 {
 			b.view.show(p.facts)
 			if uuid, used := b.GPU(); uuid != "" || used {
