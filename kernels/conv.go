@@ -25,8 +25,9 @@ func (c Conv) flops() float64 {
 	return 2 * float64(c.Pixels()) * float64(c.K) * float64(c.R*c.S*c.C)
 }
 
-// each calls f for every pair of an output pixel and an input pixel that a
-// filter position joins. p and q index pixels of y and x, t the filter position.
+// each calls f for every pair of an output pixel and an input pixel that a filter
+// position joins. The indices p and q are of pixels of y and x, and t is of the filter
+// position.
 func (c Conv) each(f func(p, q, t int)) {
 	oh, ow := c.OutH(), c.OutW()
 	for n := range c.N {

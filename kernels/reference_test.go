@@ -281,9 +281,9 @@ func TestDropout(t *testing.T) {
 	}
 }
 
-// TestOptimizerSettings: gradients are divided by the loss scale that they were computed
-// with and by the batches, the last elements are exempt from weight decay, and a skipped
-// update changes nothing. The rules' formulas are tested against PyTorch in engine/train/nn.
+// TestOptimizerSettings: gradients are divided by their loss scale and by the number of
+// batches. The last elements are exempt from weight decay. A skipped update changes nothing.
+// The rules' formulas are tested against PyTorch in engine/train/nn.
 func TestOptimizerSettings(t *testing.T) {
 	hyper := make([]float32, HyperLen)
 	hyper[HyperLR], hyper[HyperMomentum], hyper[HyperWeightDecay] = 0.5, 0.5, 0.25

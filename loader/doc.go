@@ -1,6 +1,6 @@
-// Package loader turns a data set into batches on host goroutines, the way
-// PyTorch's DataLoader does and with its words for the knobs, except that every
-// knob can be changed while it runs.
+// Package loader turns a data set into batches on host goroutines, as PyTorch's
+// DataLoader does and with its words for the knobs. Unlike there, every knob can be
+// changed while the loader runs.
 //
 // # How it works
 //
@@ -53,9 +53,9 @@
 // FromStream makes it a Dataset, for which all of this holds too.
 //
 // When a load fails (an error or a panic in the data set or the transform), Next returns the
-// error once, when it is that batch's turn; it names the sample. The batch keeps its place, and
-// the next call of Next has it loaded again. So a caller that goes on after a temporary fault
-// loses nothing and gets nothing twice. A caller that gives up calls Close.
+// error once, when it is that batch's turn. The error names the sample. The batch keeps its
+// place, and the next call of Next has it loaded again. So a caller that goes on after a
+// temporary fault loses nothing and gets nothing twice. A caller that gives up calls Close.
 //
 // With on_error=skip the faulty sample is left out, whether its load returned an error or
 // panicked. Its batch is that much shorter; an empty batch is left out. Every sample that can

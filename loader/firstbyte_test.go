@@ -18,8 +18,8 @@ func (r remote) Read(ctx context.Context, s *Sample) error {
 	return r.numbers.Read(ctx, s)
 }
 
-// TestFirstByte: the time before a store sends is a phase of its own, in the spans and in the
-// division of worker time, with one or several reads at a time.
+// TestFirstByte: the time until a store begins to send is a phase of its own. It is one in
+// the spans and in the division of worker time, with one or several reads at a time.
 func TestFirstByte(t *testing.T) {
 	for _, reads := range []int{1, 4} {
 		var work trace.Work

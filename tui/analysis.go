@@ -14,10 +14,10 @@ import (
 	"dev.gpustall/tui/panel"
 )
 
-// analysis is the last result of what costs too much for every frame, and when the next one is due:
-// the window, the verdict on it and the comparisons over the whole session. It is computed in a
-// command, off the screen's goroutine, about twice a second and for at most 1 % of a core. Waiting
-// for a core does not count, so verdicts do not become older on a busy host.
+// analysis holds the last result of what costs too much for every frame, and when the next one is
+// due. This is the window, the verdict on it and the comparisons over the whole session. A command
+// computes it off the screen's goroutine, about twice a second and for at most 1 % of a core.
+// Waiting for a core does not count, so verdicts do not become older on a busy host.
 type analysis struct {
 	panel.Analysis
 	busy    bool

@@ -47,8 +47,8 @@ const (
 	chapterEnd
 )
 
-// guide leads a newcomer through a first story when there is no hint for the run: a bottleneck is
-// injected, found and fixed, the gain is proved and the report exported.
+// guide leads a newcomer through a first story when there is no hint for the run. The story
+// injects, finds and fixes a bottleneck, proves the gain and exports the report.
 type guide struct {
 	session  *followed
 	requests *requests

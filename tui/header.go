@@ -26,8 +26,8 @@ type header struct {
 
 const maxBadges = 10 // as many fit in the buffer of badges
 
-// badges lists in buf what the user must know about the numbers: that they are not of this moment,
-// that an experiment changes the settings, and the labels of the analysis.
+// badges lists in buf what the user must know about the numbers. Examples are that they are not of
+// this moment, that an experiment changes the settings, and the labels of the analysis.
 func (h *header) badges(buf *[maxBadges]badge) []badge {
 	out := buf[:0]
 	if h.v.Replay {

@@ -21,8 +21,9 @@ type help struct {
 // helpRow is a line of the help's first part: what a key does. Further lines about it have no key.
 type helpRow struct{ key, words string }
 
-// rows returns what the keys do, wrapped to w columns: first the keys of the panels, each key
-// once for all panels that have it, then those that mean the same everywhere.
+// rows returns what the keys do, wrapped to w columns. The keys of the panels come first,
+// each key once for all panels that have it. Then come the keys that mean the same
+// everywhere.
 func (h *help) rows(w int) []helpRow {
 	var rows []helpRow
 	add := func(key, words string) {

@@ -312,8 +312,8 @@ func TestRiskIsReadToItsEnd(t *testing.T) {
 	s.mustShow("to the end")
 }
 
-// TestForetold: the row of a knob and the line about it say the same of what is predicted: no change,
-// a range, or that the range is too wide to tell anything.
+// TestForetold: the row of a knob and the line about it tell the same prediction. It is no change, a
+// range, or a range that is too wide to tell anything.
 func TestForetold(t *testing.T) {
 	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 120, 70)

@@ -30,10 +30,10 @@ type emulated struct{ ns atomic.Int64 }
 
 func (e *emulated) Now() int64 { return e.ns.Load() }
 
-// BenchmarkSoak is a long run with live changes: emulated steps of 1 ms and four
-// workers, a change every 2,000 steps, recorded, analysed, stored, and watched by a
-// screen of 200x50 at ten frames a second. It tells the resident memory as the run
-// goes on, and how long the session then takes to open.
+// BenchmarkSoak is a long run with live changes. It has emulated steps of 1 ms, four
+// workers and a change every 2,000 steps. The run is recorded, analysed, stored, and
+// watched by a screen of 200x50 at ten frames a second. The benchmark tells the
+// resident memory as the run goes on, and how long the session then takes to open.
 func BenchmarkSoak(b *testing.B) {
 	if soakSteps == 0 {
 		b.Skip("for minutes; make soak runs it")

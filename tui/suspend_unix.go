@@ -13,7 +13,7 @@ import (
 func catchStop(c chan os.Signal) { signal.Notify(c, syscall.SIGTSTP) }
 
 // suspend gives the terminal back, stops the job and takes the terminal again once the job
-// continues. bubbletea's own suspend sends TSTP, which does not stop a Go program that was ever
+// continues. The suspend of bubbletea sends TSTP, which does not stop a Go program that was ever
 // notified of it. So the other processes of the job (make, a script) get TSTP and this one STOP.
 func (w *watcher) suspend() {
 	if err := w.p.ReleaseTerminal(); err != nil {

@@ -1,5 +1,5 @@
-// Command vet is the linters that "go vet -vettool" runs on each package: go vet's own, staticcheck's, and
-// some more. go vet keeps what they found out in the build cache.
+// Command vet holds the linters that "go vet -vettool" runs on each package: go vet's own, staticcheck's,
+// and some more. go vet keeps their results in the build cache.
 //
 // A line is left alone by a comment at its end: //nolint:name, with the reason behind it.
 package main

@@ -13,8 +13,9 @@ import (
 	"dev.gpustall/loader/synth"
 )
 
-// TestStore: a folder is packed into a bucket and trained on from there: while the store fails
-// for a second, with a condition, with two damaged samples left out, and from the cache.
+// TestStore packs a folder into a bucket and trains on it from there. It trains while the
+// store fails for a second, with a condition, with two damaged samples left out, and from the
+// cache.
 func TestStore(t *testing.T) {
 	server, dir := sourcetest.NewS3(t), t.TempDir()
 	images, bucket := filepath.Join(dir, "images"), "s3://"+sourcetest.Bucket+"/set"

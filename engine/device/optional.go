@@ -30,9 +30,9 @@ type HostStreams interface {
 
 // HostKernels is a Device whose kernels run on threads of the host.
 type HostKernels interface {
-	// Starved returns how long the threads that run kernels were on a core and how
-	// long they waited for one, since the device was opened, in the launches that were
-	// measured. ok is false where that is not known. Any goroutine may call it.
+	// Starved returns how long the threads that run kernels were on a core, and how
+	// long they waited for a core. Both count the measured launches since the device
+	// was opened. ok is false where that is not known. Any goroutine may call it.
 	Starved() (core, waiting time.Duration, ok bool)
 }
 

@@ -12,9 +12,9 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// blame is the appendix that lists the batches that starved the device longest and the
-// samples that took a worker longest, the requests to object stores, and the samples
-// that were skipped.
+// blame is the appendix about the worst of the data. It lists the batches that starved
+// the device longest, the slowest samples, the requests to object stores, and the
+// samples that were skipped.
 type blame struct{ s *trace.Snapshot }
 
 func (b *blame) write(d *markup.Document) {

@@ -82,10 +82,10 @@ func decimal(v int64, digits int) string {
 // Tables are the names of the CSV tables, the values of --table.
 var Tables = []string{"steps", "ops"}
 
-// opsCSV writes one row for each op of each segment, in the order of the step: its times
-// in seconds over the timed steps, its shares, and its rates from its shape. Every row
-// says whether the segment's bottleneck was injected, the device emulated and the data
-// synthetic, and has the segment's knobs.
+// opsCSV writes one row for each op of each segment, in the order of the step. A row has
+// the op's times in seconds over the timed steps, its shares, and its rates from its
+// shape. Every row says whether the segment's bottleneck was injected, the device
+// emulated and the data synthetic, and has the segment's knobs.
 func opsCSV(w io.Writer, s *trace.Snapshot) error {
 	c := markup.NewCSV(w)
 	knobs := knobColumns(s)

@@ -1,5 +1,5 @@
-// Package report writes a session down for a reader who was not there: what the
-// device waited for, what was changed, what that gained, how sure the gain is, and
+// Package report writes a session down for a reader who was not there. It tells what
+// the device waited for, what was changed, what that gained, how sure the gain is, and
 // what the numbers do not say. It is pure: a snapshot goes in, text comes out.
 package report
 

@@ -42,8 +42,8 @@ var excluded = map[string][]string{
 }
 
 // DataLoader writes the settings of a session as PyTorch's line. The line has what differs
-// from PyTorch's defaults, what is recommended, and what else the script gives its loader,
-// which the session's facts hold. beside lists the settings that are no argument of a
+// from PyTorch's defaults, what is recommended, and what else the script gives its loader
+// (from the session's facts). In beside are the settings that are no argument of a
 // DataLoader.
 func DataLoader(facts, knobs, recommended []knob.Setting) (line, beside string) {
 	if len(knobs) == 0 {

@@ -197,8 +197,9 @@ func TestCommunicationKernels(t *testing.T) {
 	}
 }
 
-// TestHostCommunication: without a device, what operators hide is not lost, and those that only hand
-// data over hide nothing; and the loader is the one that the loop was longest in.
+// TestHostCommunication: without a device, communication that operators hide is not lost, and
+// operators that only hand data over hide nothing. The loader is the one that the loop was longest
+// in.
 func TestHostCommunication(t *testing.T) {
 	s := importText(t,
 		x("user_annotation", "ProfilerStep#1", "0", "100", ""),
@@ -323,8 +324,8 @@ func TestMemory(t *testing.T) {
 	runtime.KeepAlive(rec)
 }
 
-// TestCopies: a copy within a device is its work, one to the host is the wait for a result,
-// and what a call of the runtime waits for is told by what it copied.
+// TestCopies: a copy within a device is the device's work, and a copy to the host is the
+// wait for a result. The copy also tells what a call of the runtime waited for.
 func TestCopies(t *testing.T) {
 	copied := func(name string, at, start, dur, n int) string {
 		return x("cuda_runtime", "cudaMemcpyAsync", fmt.Sprint(at), "40", fmt.Sprintf(`"correlation":%d`, n)) + "," +

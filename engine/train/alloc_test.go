@@ -38,10 +38,9 @@ func (grey) Decode(s *loader.Sample) error {
 
 func (grey) Close() error { return nil }
 
-// TestStepAllocates counts the allocations of whole steps, the loader's, the
-// device's and those of the other goroutines included: in steady state there are
-// none, also where every step's ops are timed. The collector is left out, the session grows for ever; here the rings
-// run full and drop.
+// TestStepAllocates counts the allocations of whole steps, with those of the loader, the device and the other
+// goroutines. In steady state there are none, even where every step's ops are timed. The collector is left
+// out, because its session grows without end. Here the rings run full and drop.
 func TestStepAllocates(t *testing.T) {
 	for _, name := range []string{"cpu", "emu:h100"} {
 		for _, workers := range []int{0, 2} {

@@ -13,8 +13,8 @@ import (
 	"dev.gpustall/loader/transform"
 )
 
-// TestEvaluates: the test split is evaluated after each epoch and when it is asked for,
-// with what was learnt, and what that takes is in no epoch and in no share.
+// TestEvaluates: the test split is evaluated after each epoch and on request, with what
+// was learnt. The time for that is in no epoch and in no share.
 func TestEvaluates(t *testing.T) {
 	d := stripes{n: 300}
 	test := stripes{n: 70} // its last batch is a short one

@@ -136,8 +136,8 @@ func TestSetRefuses(t *testing.T) {
 	r.run(t, context.Background())
 }
 
-// TestIneffectiveKnobs: an injected straggler that no worker is gives a warning when it is asked for, and again
-// when it or the workers change, not with each change of another knob.
+// TestIneffectiveKnobs: a straggler that is none of the workers gives a warning when it is asked for. It
+// warns again when it or the workers change, and not when another knob changes.
 func TestIneffectiveKnobs(t *testing.T) {
 	k := train.DefaultKnobs()
 	k.Loader.BatchSize, k.Loader.NumWorkers = 16, 2

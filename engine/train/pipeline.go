@@ -84,9 +84,9 @@ func (p *pipeline) next() *flight { return &p.ring[p.head%len(p.ring)] }
 // launched counts the step that was enqueued on the next flight.
 func (p *pipeline) launched() { p.head++ }
 
-// send makes the step's calls of the device, in their order. It stops at the first that
-// fails: a later one could run on data that is not there. state has the loss scale to
-// read back; it is nil where the step does not change that.
+// send makes the step's calls of the device, in their order. It stops at the first call
+// that fails, because a later one could run on data that is not there. If the step
+// changes the loss scale, state has the scale to read back; otherwise it is nil.
 func (p *pipeline) send(f *flight, slot *prepared.Slot, state *nn.State) error {
 	if err := p.copyIn(f, slot.Input); err != nil {
 		return err

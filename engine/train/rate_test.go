@@ -11,8 +11,8 @@ import (
 	"dev.gpustall/engine/train"
 )
 
-// TestSchedule: the learning rate of a schedule that is fitted to the run is at its end
-// where the run is, and a run without end has no such schedule, from the start or later.
+// TestSchedule: a schedule that is fitted to the run has its last learning rate where
+// the run ends. A run without end is refused such a schedule, at the start and later.
 func TestSchedule(t *testing.T) {
 	d := stripes{n: 64}
 	k := train.DefaultKnobs()

@@ -67,9 +67,10 @@ func (r *results) record(f *flight, at [4]int64, now int64) error {
 	return nil
 }
 
-// recordLate records how late the threads of the streams began what they had for a step,
-// and how long its copy waited for a core, where streams are threads of the host. Each
-// wait ends where the copy begins, where it ends, or where the compute begins.
+// recordLate records, where streams are threads of the host, how late these threads
+// began their work for a step. It also records how long the step's copy waited for a
+// core. Each wait ends where the copy begins, where the copy ends, or where the compute
+// begins.
 func (r *results) recordLate(f *flight, copyStart, copyEnd, start int64) {
 	if r.streams == nil {
 		return

@@ -10,8 +10,8 @@ const (
 	inPlaceFloats = 172 << 10
 )
 
-// rowsFor returns how many rows of k floats a worker takes at a time: a multiple of 14, the
-// height of the tallest micro-kernel, and at most that many times 14.
+// rowsFor returns how many rows of k floats a worker takes at a time. It is a multiple of
+// 14, the height of the tallest micro-kernel, and at most 14 * most.
 func rowsFor(floats, k, most int) int { return 14 * min(max(floats/k/14, 1), most) }
 
 // The most units of a block. A result that is added to is read as well, so its blocks are

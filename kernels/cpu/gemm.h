@@ -1,6 +1,6 @@
-// Matrix products. The micro-kernels hold ROWS x 2 vectors of the result in
-// registers and run over the whole inner dimension: with 14 rows of two 16-float
-// vectors an AVX-512 processor needs 16 loads for 28 multiply-adds.
+// Matrix products. The micro-kernels hold ROWS x 2 vectors of the result in registers
+// and run over the whole inner dimension. With 14 rows of two 16-float vectors, an
+// AVX-512 processor needs 16 loads for 28 multiply-adds.
 
 #define PANEL (2 * LANES)
 

@@ -4,9 +4,9 @@
 // A Plan is a list of operations bound to memory. Everything is decided when it
 // is prepared, the scratch memory included, so running it allocates nothing.
 //
-// The arithmetic is C with the processor's vectors (see simd.h), compiled for
-// several instruction sets of which the best is chosen at run time, or plain Go
-// when built without cgo.
+// The arithmetic is C with the processor's vectors (see simd.h). It is compiled for
+// several instruction sets, and the best is chosen at run time. Without cgo it is plain
+// Go.
 package cpu
 
 import (

@@ -181,8 +181,8 @@ func (p *Pool) drain(worker int) {
 }
 
 // each calls work once for each item 0..n-1, on all threads, and returns when all are done.
-// worker is in 0..Threads()-1; each worker has scratch memory of its own. each raises a panic of
-// work again.
+// worker is in 0..Threads()-1; each worker has scratch memory of its own. A panic of work is
+// raised again by each.
 func (p *Pool) each(n int, work func(worker, item int)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// Products by thirds are as exact as float32: compared with float64, their error is of the size of
-// that of a sum in float32, term by term, of the same operands. Some of these outweigh all others, so that
-// each of a term's six products rounds the sum; normal deviates have half of the error. Deviates of one
-// sign are the harder case, since errors of the sum add up.
+// TestThirds: products by thirds are as exact as float32. Compared with float64, their error is about as
+// large as the error of a sum of the same operands in float32, term by term. Some operands outweigh all
+// others, so that each of a term's six products rounds the sum; normal deviates have half of the error.
+// Deviates of one sign are the harder case, since errors of the sum add up.
 func TestThirds(t *testing.T) {
 	if bestDots() != dotsOfAMX {
 		t.Skip("needs AMX")

@@ -100,9 +100,9 @@ func (c convPlan) weightParts(l tile) int {
 	return best.parts
 }
 
-// splits lists the variants that cut the depth into parts and may be worth trying:
-// for each tile the cheapest number of parts, if it costs little more than the best
-// variant with one part. It lists at most count of them.
+// splits lists at most count variants that cut the depth into parts and may be worth
+// trying. For each tile it takes the cheapest number of parts, if that costs little
+// more than the best variant with one part.
 func (c convPlan) splits(tiles []tile, count int) []variant {
 	whole := math.Inf(1)
 	for _, l := range tiles {
@@ -174,9 +174,9 @@ func (c convPlan) rate(l tile) float64 {
 	return tensorRate16 * l.rate
 }
 
-// partRate is how fast parts are written and read, in bytes a microsecond for each
-// multiprocessor: at the memory's rate, or twice that if they fit in half of the L2
-// cache.
+// partRate returns how fast parts are written and read, in bytes a microsecond for each
+// multiprocessor. That is the memory's rate, or twice the rate if the parts fit in half
+// of the L2 cache.
 func (c convPlan) partRate(v variant) float64 {
 	cache := 6 << 20 // V100 and the smaller GPUs of later generations
 	switch c.t.SM {

@@ -162,6 +162,7 @@ func checkPTXPlan(t *testing.T, op kernels.Op, plan Plan, sm int, bufs, want [][
 	compare(t, name, op, got, want)
 }
 
-// One target for each set of PTX files; those that share most of them have few
-// processors, so that loops over the grid turn, or many, so that sums are split.
+// ptxTargets has one target for each set of PTX files. Targets that share most files
+// differ in their processors: with few the loops over the grid turn, and with many the
+// sums are split.
 var ptxTargets = []Target{{SM: 90, Processors: 1}, {SM: 80, Processors: 132}, {SM: 75, Processors: 1}, {SM: 70, Processors: 132}}

@@ -11,9 +11,9 @@ import (
 	"dev.gpustall/kernels/verify/ptxvm"
 )
 
-// Values at the edges of the types: what is not a number, infinite, too large for
-// float16, subnormal, or a zero with a sign goes through the kernels as through
-// the references.
+// TestPTXEdgeValues: the kernels treat values at the edges of the types as the
+// references do. These are NaN, infinities, values too large for float16, subnormal
+// ones, and zeros with a sign.
 func TestPTXEdgeValues(t *testing.T) {
 	t.Parallel()
 	edges := []float32{

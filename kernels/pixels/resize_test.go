@@ -73,8 +73,8 @@ func TestManyTaps(t *testing.T) {
 	}
 }
 
-// TestResampled: C and Go make, to the bit, what the reference makes of crops in any place, of
-// any size, with windows and mirrored, of an image or of the part that is needed of it.
+// TestResampled: C and Go give the reference's result to the bit. The crops lie in any place
+// and have any size, with windows and mirrored, of an image or of its needed part.
 func TestResampled(t *testing.T) {
 	defer func(was bool) { native = was }(native)
 	rng := rand.New(rand.NewPCG(3, 2))

@@ -12,8 +12,8 @@
 //
 // As with torchvision, an EXIF orientation is ignored: a photograph taken with the
 // camera on its side lies on its side. PIL reads some kinds that this package refuses:
-// animated WebP, BMP with run-length coding or 16 bits, TIFF with JPEG inside, CMYK or
-// floating point, progressive JPEG of more than 100 scans, and GIF.
+// GIF, animated WebP, progressive JPEG of more than 100 scans, and BMP with run-length
+// coding or 16 bits. So are TIFF with JPEG inside, CMYK or floating point.
 //
 // An empty or truncated file is an error. A sequential JPEG with damaged data is decoded as far
 // as libjpeg decodes it. A damaged progressive JPEG is an error, although PIL accepts it.

@@ -9,9 +9,9 @@ import (
 	"dev.gpustall/loader"
 )
 
-// netpbm reads a PBM, PGM or PPM (https://netpbm.sourceforge.net/doc/ppm.html),
-// plain or raw, with the pixels of PIL's convert("RGB"): values are scaled to 255,
-// except in a grey image of more than 8 bits (see grey16).
+// netpbm reads a PBM, PGM or PPM (https://netpbm.sourceforge.net/doc/ppm.html), plain
+// or raw, with the pixels of PIL's convert("RGB"). Values are scaled to 255, except in
+// a grey image of more than 8 bits (see grey16).
 func netpbm(s *loader.Sample) error {
 	p := pnm{b: s.Raw[2:], kind: s.Raw[1]}
 	w, h := p.number(), p.number()

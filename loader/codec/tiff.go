@@ -27,7 +27,8 @@ func unreverse(b []byte, m *image.Gray) {
 }
 
 // tiffTags finds two values in the first directory of a file that package tiff has
-// accepted: each of its 12-byte entries is a tag, a type, a count and the value.
+// accepted. Each 12-byte entry of the directory is a tag, a type, a count and the
+// value.
 func tiffTags(b []byte) (compression, photometric uint16) {
 	var order binary.ByteOrder = binary.LittleEndian
 	if len(b) >= 8 && b[0] == 'M' {

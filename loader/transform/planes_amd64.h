@@ -17,8 +17,8 @@ struct gpustall_images {
 	struct gpustall_image of[gpustall_together];
 };
 
-// Crop_planes writes n images of rows x 32 pixels to out, one behind the other, each as
-// gpustall_crop does, from red, green and blue planes. dx is within 31 of zero. The bytes to
-// prefetch are as many as an image has. It takes AVX2 and FMA or, if wide, AVX-512 with VBMI.
-// If out is a multiple of 64, it writes past the caches.
+// Crop_planes writes n images of rows x 32 pixels to out, one behind the other, from red,
+// green and blue planes. It writes each image as gpustall_crop does. The shift dx is within
+// 31 of zero. The bytes to prefetch are as many as an image has. It takes AVX2 and FMA or, if
+// wide, AVX-512 with VBMI. If out is a multiple of 64, it writes past the caches.
 void gpustall_crop_planes(struct gpustall_images images, int n, ptrdiff_t rows, int wide, const float *factors, float *out);

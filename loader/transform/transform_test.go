@@ -45,9 +45,9 @@ func eval(in, side int, c Constants) *Pipeline {
 // held is a whole image.
 func held(s *loader.Sample) *image { return &image{s.W, s.H, s.Held(), s.Pixels} }
 
-// augment is what the device does with Device's result (kernels.Augment): output
-// (i,j) of the unflipped image shows input (i+dy,j+dx), zero outside, and the flip
-// mirrors that; then every value, padding too, is normalised.
+// augment does what the device does with Device's result (kernels.Augment). Output
+// (i,j) of the unflipped image shows input (i+dy,j+dx), and zero outside. The flip
+// mirrors that. Then every value, padding too, is normalised.
 func augment(px []byte, h, w int, aug [4]int32, mean, std [4]float32) []float32 {
 	out := make([]float32, h*w*3)
 	for i := range h {

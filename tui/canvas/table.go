@@ -51,8 +51,9 @@ func (c *Column[R]) width(short bool) int {
 	return c.W
 }
 
-// fit chooses what fits into w: the columns whose Drop is below drop, whether they are short, and
-// the width of the column that stretches, which is 0 where there is no room for it.
+// fit chooses what fits into w. Columns whose Drop is below drop are shown, in short form if
+// short is set. stretch is the width of the column that stretches, and 0 where there is no room
+// for it.
 func (t *Table[R]) fit(w int) (drop int, short bool, stretch int) {
 	var loose *Column[R]
 	for i := range t.Columns {

@@ -81,8 +81,8 @@ const (
 	stridePage
 )
 
-// direction returns where an arrow key, its letter or a page key goes, and how far: d is -1
-// back or up, 1 on or down, and 0 for other keys.
+// direction returns where an arrow key, its letter or a page key goes, and how far. d is -1
+// for back or up, 1 for on or down, and 0 for other keys.
 func direction(key string) (d int, far stride) {
 	switch key {
 	case "left", "h", "up", "k":

@@ -60,8 +60,8 @@ func (f *Foresight) of(knob, value string) *predict.Prediction {
 	return &f.Predicted[i]
 }
 
-// foreseen returns what is predicted of a knob: of the value that is advised, else of the better one
-// of the next values up and down; nil where nothing is predicted.
+// foreseen returns the prediction for a knob's advised value. Without such a value, it returns the
+// better one of the next values up and down. It is nil where nothing is predicted.
 func (a *Analysis) foreseen(knob string) (best *predict.Prediction) {
 	for i := range a.Told.Findings {
 		if f := &a.Told.Findings[i]; f.Knob == knob && f.Value != "" && !f.Barred {

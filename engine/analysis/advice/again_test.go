@@ -33,8 +33,8 @@ func TestWhatAnotherSegmentHad(t *testing.T) {
 	}
 }
 
-// TestMeasuredGoesFirst: back at the settings from before a gain, the advice is to go where that gain was,
-// with the gain that was measured: by the A/B test where there was one, in whichever direction.
+// TestMeasuredGoesFirst: a run that went back to the settings from before a gain is advised to repeat the
+// change. The advice tells the measured gain: the A/B test's where there was one, in either direction.
 func TestMeasuredGoesFirst(t *testing.T) {
 	pairs := func(outer, inner int64) (ps []trace.Pair) {
 		for i := range int64(8) {
@@ -75,7 +75,7 @@ func TestMeasuredGoesFirst(t *testing.T) {
 }
 
 // TestMeasuredBeatsPredicted: a loop that was faster without workers is not advised to have other
-// numbers of them, and one that gained by more workers not to have fewer than it had.
+// numbers of them. A loop that gained by more workers is not advised to have fewer than it had.
 func TestMeasuredBeatsPredicted(t *testing.T) {
 	for _, c := range []struct {
 		from, now string

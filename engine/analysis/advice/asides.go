@@ -8,8 +8,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// asides look for what a reader should know though nothing can be done about it: how the run began,
-// what the page cache did, a GPU at its power limit, earlier runs.
+// asides look for what a reader should know although nothing can be done about it. Examples are how
+// the run began, what the page cache did and a GPU at its power limit.
 var asides = []Rule{
 	{Name: "earlier runs", Check: earlierRuns},
 	{Name: "first epochs", Check: firstEpochs},

@@ -78,8 +78,8 @@ func (l *loader) inline() string {
 }
 
 // computing reports whether cores are what loading lacks: no core is free, and the workers want
-// cores. Where the use of cores is not known, there must be as many workers as cores, they must not
-// wait for reads, and their computing must take longer than the device's.
+// cores. Where the use of cores is not known, three things must hold instead. There are as many
+// workers as cores, they do not wait for reads, and they compute for longer than the device.
 func (l *loader) computing() bool {
 	if !l.host.Known {
 		c, known := l.capacity()

@@ -385,8 +385,9 @@ var deviceRules = []Rule{
 // hold it up.
 const shortStep = 1e6
 
-// largerBatches is for what the host does once in a step, however many samples it has: launches,
-// waits for results, and small copies of page-locked memory (for other copies the host waits).
+// largerBatches is for what the host does once a step, however many samples the step has. These
+// are launches, waits for results and small copies from page-locked memory. For other copies the
+// host waits.
 func largerBatches(s *situation) (f Finding, ok bool) {
 	f, ok = s.twiceTheBatch("the same launches, copies and waits then serve twice the samples")
 	f.Share = s.time.share(trace.GroupLaunch) + s.time.share(trace.GroupSync)

@@ -40,7 +40,7 @@ func thrashing(s *situation) (f Finding, ok bool) {
 	return f, known && once >= leastStorage && 2*again >= once && s.loader.Reading()
 }
 
-// smallFile is the size in bytes below which a disk takes longer to find a file than to read it: a
+// smallFile is the size in bytes below which a disk takes longer to find a file than to read it. A
 // disk of 500 MB/s reads 128 KiB in a quarter of a millisecond.
 const smallFile = 128 << 10
 

@@ -75,8 +75,8 @@ func epochStarts(s *situation) (f Finding, ok bool) {
 	return f, s.loader.workers > 0 && !s.knobs.can("persistent_workers") && s.loader.atStarts()
 }
 
-// lasting qualifies a finding about the starts of epochs where the steps judged are a window with such a
-// start, and all steps with these settings waited for data for a clearly smaller part of their time.
+// lasting qualifies a finding about the starts of epochs. It does so where the judged steps are a window
+// with such a start, and all steps with these settings waited clearly less for data.
 func (s *situation) lasting(f *Finding) {
 	all := attribution.Breakdown{Totals: s.session.Tally(s.time.segment).Steady}
 	if all.Steps < 2*s.time.Steps || 2*all.DataShare() > f.Share {

@@ -99,9 +99,9 @@ func launching(s *situation) (f Finding, ok bool) {
 	return f, group == trace.GroupLaunch
 }
 
-// fewKernels is the share of the time in which a GPU has a step and runs no kernel, and what takes it:
-// the script copies batches to the GPU itself, or launches kernels too slowly. It is GroupNone where
-// that is little, or not known.
+// fewKernels returns the share of the time in which a GPU has a step and runs no kernel, and the
+// reason. Either the script copies batches to the GPU itself, or it launches kernels too slowly. group
+// is GroupNone where the share is small or not known.
 func (s *situation) fewKernels() (share float64, group trace.Group) {
 	kernels, known := s.script.kernels()
 	share = s.time.Utilisation() - kernels

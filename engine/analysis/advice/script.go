@@ -51,8 +51,9 @@ func (p *script) follows() bool {
 	return known && k.Device > 0 && float64(k.Followed) >= 0.8*float64(k.Device)
 }
 
-// kernels is the share of the time in which a GPU that follows the script runs a kernel; false where
-// it does not follow, or NVML does not tell, or tells of much besides the steps.
+// kernels returns the share of the time in which a GPU that follows the script runs a kernel. known
+// is false where the GPU does not follow, where NVML does not tell, or where NVML also counts much
+// besides the steps.
 func (p *script) kernels() (share float64, known bool) {
 	share, known = p.session.gauge(trace.GaugeKernels)
 	k, _ := p.loop()

@@ -10,8 +10,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// epochsOf is a session of epochs of so many steps, each of 50 ms on the device, which wait for
-// data for so many ms a step, give or take a fifth.
+// epochsOf returns a session with one epoch for each of waits. An epoch has so many steps of 50
+// ms on the device. Each step waits for data for so many ms, give or take a fifth.
 func epochsOf(steps int, waits ...int64) *trace.Snapshot {
 	s := uniform(steps*len(waits), nil, set("num_workers", "0"), set("batch_size", "32"))
 	r := rand.New(rand.NewPCG(1, 2))

@@ -36,8 +36,8 @@ type Trial struct {
 	terms string // under which it was made
 }
 
-// Toward returns the trial as a change to value where it was one from value: an A/B test that was
-// taken back left the value that it began with in force.
+// Toward returns the trial as a change to value, reversed if it was a change from value. An A/B
+// test that was taken back left its first value in force.
 func (t Trial) Toward(value string) Trial {
 	if t.From == value && t.To != value {
 		return t.reversed()

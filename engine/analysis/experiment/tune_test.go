@@ -21,8 +21,8 @@ var tunable = []knob.Spec{
 	{Name: "ceiling", Type: "bool", Group: knob.GroupLoader},
 }
 
-// sleepers is a world in which loading a batch waits for so many ms and needs no core, up
-// to so many workers side by side, and the device computes for so many ms.
+// sleepers is a world in which loading a batch waits for load ms and needs no core.
+// More than most workers slow each other down. The device computes for compute ms.
 func sleepers(load, most, compute float64) func([]knob.Setting) (wall, busy, total float64) {
 	return func(knobs []knob.Setting) (float64, float64, float64) {
 		n := float64(number(knob.ValueOf(knobs, "num_workers")))

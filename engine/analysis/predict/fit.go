@@ -55,8 +55,8 @@ const most = 512
 const little = 0.05
 
 // Fit measures the model on the steady steps of t, which are a segment's or a window of them. rows
-// are attribution.Segments of the session: earlier settings tell what these steps cannot. It is
-// false where too little was measured.
+// are attribution.Segments of the session: earlier settings tell what these steps cannot. Fit
+// returns false where too little was measured.
 func Fit(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) (*Model, bool) {
 	b := &attribution.Breakdown{Totals: t.Steady}
 	if b.Steps < least || b.Busy <= 0 || b.Load <= 0 || b.Active() <= 0 || t.SteadyFlags&trace.FlagCeiling != 0 {
@@ -300,10 +300,10 @@ func loopOf(s *trace.Snapshot, t *trace.Tally) *trace.Rank {
 }
 
 // share finds out who uses the cores: the workers, the device's threads, the rest of this process,
-// and other processes. shared says that the device computes on the host's cores, and threads on how
-// many; 0 where that is not known. The loop's own split tells how much of a step is blocked. What
-// this process used tells it only where there is no split: workers also take time outside of their
-// batches.
+// and other processes. shared says that the device computes on the host's cores. threads is on how
+// many, and 0 where that is not known. The loop's own split tells how much of a step is blocked.
+// Without a split, the core time of this process has to tell it, although workers also take time
+// outside of their batches.
 func (m *Model) share(b *attribution.Breakdown, l *Loading, c Cores, starved float64, shared bool, threads float64, loop *trace.Rank) {
 	p := &m.plant
 	p.cores = c.All

@@ -19,10 +19,11 @@ type handover struct {
 	collate float64 // the largest share of the measured loading that sending can have
 }
 
-// What handing over a batch takes before it was measured, in ns: for the batch, for each of its
-// tensors and for each of its bytes. take is the step loop's time, and send is the worker's core
-// time. The loop asks the worker for the file descriptor of each tensor. The bytes lie in memory
-// that is new to both processes. docs/results/predict.md says where the numbers come from.
+// These are the costs of handing over a batch in ns, assumed until they are measured. They are
+// for the batch, for each of its tensors and for each of its bytes. take is the step loop's
+// time, and send is the worker's core time. The loop asks the worker for the file descriptor of
+// each tensor. The bytes lie in memory that is new to both processes. docs/results/predict.md
+// says where the numbers come from.
 const (
 	takeBatch, takeTensor, takeByte = 100e3, 300e3, 0.15
 	sendBatch, sendTensor, sendByte = 100e3, 230e3, 0.7

@@ -19,8 +19,8 @@ type past struct {
 	blocked    float64 // ns of a sample
 }
 
-// remember learns from earlier segments what these steps cannot tell: the rates of other settings,
-// how long a copy of the other kind of memory takes, and how computing grows with the batch.
+// remember learns from earlier segments what these steps cannot tell. This is the rates of other
+// settings, the copy time from the other kind of memory, and how computing grows with the batch.
 func (m *Model) remember(s *trace.Snapshot, t *trace.Tally) {
 	b := t.Steady
 	batch, busy := float64(b.Samples)/float64(b.Steps), float64(b.Busy)/float64(b.Steps)

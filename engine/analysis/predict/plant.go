@@ -8,9 +8,9 @@ type demand struct {
 	blocked float64 // elsewhere
 }
 
-// depth is how many steps the step loop enqueues ahead of the device, and inputs how
-// many batches the device has room for: a copy waits for the compute of the step that
-// many before. Both are the engine's.
+// depth is how many steps the step loop enqueues ahead of the device. inputs is how
+// many batches the device has room for: the copy of a step waits for the compute of the
+// step so many before. Both are those of engine/train.
 const (
 	depth  = 3
 	inputs = 2

@@ -47,8 +47,8 @@ const (
 	untold = 0.07 // a change of less is not told from none: modelError alone makes each interval 5 % wide on either side
 )
 
-// Vague reports whether a prediction is too wide to go by: it reaches from a clear loss to a clear
-// gain, or is wider than 100 points and its ends are more than twofold apart.
+// Vague reports whether a prediction is too wide to go by. Such a prediction reaches from a clear
+// loss to a clear gain. Or it is wider than 100 points and its ends are more than twofold apart.
 func Vague(p trace.Prediction) bool {
 	if Same(p) {
 		return false
@@ -106,8 +106,9 @@ func (l luck) of(v [3]float64) float64 { return v[l+1] }
 
 // What is assumed of what these steps cannot tell: for bad luck, likely, for good luck.
 var (
-	// Work on a core takes so many times as long as in the window, and so does what is waited for
-	// elsewhere: clocks, caches and other guests of the hardware change.
+	// Work on a core (computing) and waiting for something else (waiting) may take so many times
+	// as long as in the window. The reason is that clocks, caches and other guests of the
+	// hardware change.
 	computing = [3]float64{1.04, 1, 0.96}
 	waiting   = [3]float64{1.02, 1, 0.98}
 

@@ -63,9 +63,9 @@ func (m Missing) OfA() bool {
 // Hopeless reports whether an interval is so wide that its ends say nothing.
 func (m Missing) Hopeless() bool { return m.What == Precision && m.Have > hopeless }
 
-// String is what is missing in words: "12 of 50 steps", "1.10 s of 2.00 s", "4 of 15 independent
-// windows", "known to ±4.1 %, ±2.0 % is needed", "the steps so far differ too much to tell", "not
-// measured", "4 of 6 pairs", and of A "12 of 50 steps to compare with".
+// String says in words what is missing. Examples are "12 of 50 steps", "4 of 15 independent
+// windows", "known to ±4.1 %, ±2.0 % is needed", "not measured" and "4 of 6 pairs". Of A it says
+// "12 of 50 steps to compare with".
 func (m Missing) String() string {
 	if m.OfA() {
 		m.Side = 1

@@ -11,10 +11,10 @@ import (
 // the other, the other again, the first again. A drift in a straight line affects both alike. A and
 // B hold all steps of either setting.
 //
-// Which setting is the outer one is drawn anew for each pair. Where the settings make no
-// difference, the result of a pair is then as likely to lie above 0 as equally far below, whatever
-// the host does meanwhile and however long its states last. The answer rests on that alone (Fisher,
-// The Design of Experiments, 1935, section 21).
+// Which setting is the outer one is drawn anew for each pair. So if the settings make no
+// difference, the result of a pair is as likely to lie above 0 as equally far below. This holds
+// whatever the host does meanwhile and however long its states last. The answer rests on that alone
+// (Fisher, The Design of Experiments, 1935, section 21).
 type Pair struct{ A, B Block }
 
 // The shortest quarter, and the fewest pairs for an answer: six pairs have one sign by chance in 3

@@ -11,10 +11,11 @@ const tail = 0.025
 // mostRanked is how many steps of a side are ranked. Counting all orders of more takes long and brings little.
 const mostRanked = 60
 
-// Ranked relates the rate of a few steps of B to that of A: the ratio of their median times, with the interval that the
-// exact distribution of Mann and Whitney's U gives for the ratio of a step of A to one of B. It assumes
-// no distribution of the times, only that steps do not depend on each other and that nobody waits for an answer while
-// they arrive, as of a profiler's trace. With under four steps a side there is no interval of 95 %.
+// Ranked relates the rate of a few steps of B to the rate of A, as the ratio of their median times. The
+// interval is of the ratio of a step of A to a step of B. It comes from the exact distribution of Mann and
+// Whitney's U. Ranked assumes no distribution of the times. It assumes that steps do not depend on each
+// other, and that nobody waits for an answer while they arrive, as in a profiler's trace. With under four
+// steps a side there is no interval of 95 %.
 func Ranked(a, b []float64, margin float64) Change {
 	a, b = a[max(0, len(a)-mostRanked):], b[max(0, len(b)-mostRanked):]
 	c := Change{Samples: [2]float64{float64(len(a)), float64(len(b))}}
@@ -58,8 +59,9 @@ func Median(of []float64) float64 {
 	return of[(len(of)-1)/2]
 }
 
-// outside returns which of the ratios, counted from either end, is the end of the interval: as many arrangements of n and
-// m values as have a smaller U are at most tail of all. It is 0 where no interval is that sure.
+// outside returns which of the ratios, counted from either end, is the end of the interval. Of all
+// arrangements of n and m values, at most the part tail has a smaller U. outside returns 0 where no interval
+// is that sure.
 func outside(n, m int) (k int) {
 	if n == 0 || m == 0 {
 		return 0

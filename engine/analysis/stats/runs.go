@@ -162,8 +162,8 @@ func (r *Runs) Compare(a, b int, margin float64) Comparison {
 // logarithms.
 //
 // Two rounds may agree by chance. So the interval is at least as wide as that of the steps of all
-// runs, with the correlation that each run shows by itself. byRounds leaves c as it is where steps
-// or time are missing.
+// runs, with the correlation that each run shows by itself. Where steps or time are missing,
+// byRounds leaves c as it is.
 func (r *Runs) byRounds(c *Change, a, b int, of func(*Stretch) *Level, margin float64) {
 	if c.Missing.What != Windows && c.Missing.What != Precision {
 		return

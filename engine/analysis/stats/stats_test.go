@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestHalfWidth compares with the normal mixture of Howard et al. at variance scale²: t r² = 1, so
-// the width is scale times sqrt(2 · 2 · log(sqrt 2 / 0.05)).
+// TestHalfWidth compares with the normal mixture of Howard et al. at variance scale². There t r²
+// is 1, so the width is scale times sqrt(2 · 2 · log(sqrt 2 / 0.05)).
 func TestHalfWidth(t *testing.T) {
 	want := 0.10 * math.Sqrt(4*math.Log(math.Sqrt2/0.05))
 	if got := halfWidth(0.10 * 0.10); math.Abs(got-want) > 1e-12 {

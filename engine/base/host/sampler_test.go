@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// TestLimits reads the fixture trees: version 2 with the quota in a slice above, 1
-// beside an empty 2, a container that sees its own groups alone, and none at all.
+// TestLimits reads the fixture trees. They are version 2 with the quota in a slice
+// above, version 1 beside an empty version 2, a container that sees only its own
+// groups, and none at all.
 func TestLimits(t *testing.T) {
 	for _, c := range []struct {
 		tree   string

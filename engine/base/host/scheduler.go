@@ -10,9 +10,9 @@ import (
 // thread that takes longer had no core.
 const WakeLatency = 100 * time.Microsecond
 
-// otherThreads is how many threads may run besides the loader's workers and the device's threads:
-// step loop, the device's streams, collector, screen or printer, gauges, the session file's writer,
-// and the garbage collector's.
+// otherThreads is how many threads may run besides the loader's workers and the device's threads.
+// They are the step loop's, the device streams', the collector's, the screen's or printer's, the
+// gauges', the session writer's and the garbage collector's.
 const otherThreads = 8
 
 // Processors is how many threads may be ready to run at the same time with so many workers. With a

@@ -104,9 +104,9 @@ func other(of, than []string) string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(of), func(s string) bool { return slices.Contains(than, s) }), "; ")
 }
 
-// lengthen makes the runs of a stage longer, and those of the stages after it: what was kept
-// makes steps shorter, so the same number of steps would be too few there as well. Runs of
-// accumulation have small batches, so they do not lengthen others.
+// lengthen makes the runs of a stage and of the stages after it longer. What was kept makes
+// steps shorter, so later stages would have too few steps as well. Runs of accumulation have
+// small batches, so they do not lengthen others.
 func (b *bench) lengthen(s *Stage, p *sweep.Plan, steps int) {
 	if p.Steps = steps; s.Kind != Accumulation {
 		b.trial = max(b.trial, steps)

@@ -12,9 +12,9 @@ import (
 	"dev.gpustall/engine/report/markup"
 )
 
-// CSV writes a row for every configuration of every stage, in the order in which they were
-// measured: rates and their comparisons with intervals, times in seconds, shares from 0 to
-// 1. Where a stage had nothing to run, its row says why.
+// CSV writes a row for every configuration of every stage, in the order of measuring. A
+// row has rates and their comparisons with intervals, times in seconds, and shares from 0
+// to 1. Where a stage had nothing to run, its row says why.
 func (l *Record) CSV(w io.Writer) error {
 	c := markup.NewCSV(w)
 	head := []string{"stage", "title", "configuration", "settings", "kept", "impact", "runs", "steps",

@@ -4,9 +4,9 @@
 // activation checkpointing and capture. In the end it measures everything that was kept
 // once more, as a ladder.
 //
-// Each stage is a sweep (engine/batch/sweep) in a folder of its own, so a stage measures
-// as any sweep does, and a lab that was stopped goes on where it was. What a stage does
-// depends only on what the stages before it measured.
+// Each stage is a sweep (engine/batch/sweep) in a folder of its own. So a stage measures
+// as any sweep does, and a stopped lab goes on where it was. What a stage does depends
+// only on what the stages before it measured.
 package lab
 
 import (

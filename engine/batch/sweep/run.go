@@ -102,8 +102,9 @@ func (p *Plan) Measure(ctx context.Context, f Folder, runner Runner, tell func(E
 	return p.results(all), nil
 }
 
-// discard removes the session of a run that did not come to its end, and the files that
-// SQLite keeps beside it, which it would take for part of the next session.
+// discard removes the session of a run that did not come to its end. It also removes
+// the files that SQLite keeps beside it, which SQLite would take for part of the next
+// session.
 func discard(path string) error {
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
 		if err := os.Remove(path + suffix); err != nil && !missing(err) {

@@ -28,9 +28,9 @@ func UntilSignal(parent context.Context, last func()) (ctx context.Context, got 
 	return watchSignals(parent, last, os.Exit, together)
 }
 
-// together is the time in which a repeated signal counts as the first one. timeout(1) sends a
-// signal to the process and then to its group; a wrapper passes on what the terminal has sent
-// already.
+// together is the time in which a repeated signal counts as the first one. Such repeats are
+// common: timeout(1) sends a signal to the process and then to its group, and a wrapper
+// passes on what the terminal has sent already.
 const together = 100 * time.Millisecond
 
 func watchSignals(parent context.Context, last func(), exit func(code int), together time.Duration) (ctx context.Context, got func() error, stop func()) {

@@ -25,10 +25,10 @@ import (
 	"dev.gpustall/engine/command/cli"
 )
 
-// Script is a running command of the user's. Beside a screen it has a session of its own: it has
-// no terminal, so that a question for a password fails instead of waiting, and it gets each
-// signal once, from us. Without a screen it has the terminal and is in our process group, so that
-// both get what is typed there.
+// Script is a running command of the user's. Beside a screen, the script has a process session of
+// its own and no terminal. So a question for a password fails instead of waiting, and the script
+// gets each signal once, from us. Without a screen, the script has the terminal and is in our
+// process group, so both get what is typed there.
 type Script struct {
 	cmd  *exec.Cmd
 	ours bool          // the script is in our process group

@@ -106,10 +106,9 @@ func (g *trainingGauges) open(uuid string) {
 
 // withoutCore returns the part of the time with a batch in hand in which the training's threads
 // were ready and had no core. share is the run-queue wait as a part of the time in which any thread
-// could run. That time is short if the threads sleep or wait for other processes: a thread that
-// wakes late now and then delays the training for that long only. counted is false if the loop's
-// time was not counted meanwhile, or not split. A thread that sleeps is hardly ever ready to run,
-// and then the share says nothing of the training's time.
+// could run. That time is short if the threads sleep or wait for other processes. Then the share
+// says nothing of the training's time, because a late wake-up delays the training only for as long
+// as it lasts. If the loop's time was not counted meanwhile, or not split, counted is false.
 func withoutCore(share float64, before, now *trace.Rank, threads int) (lost float64, counted bool) {
 	body := float64(now.Body - before.Body)
 	core, waiting := float64(now.Core-before.Core), float64(now.Waiting-before.Waiting)

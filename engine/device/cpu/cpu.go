@@ -1,7 +1,6 @@
-// Package cpu trains on the host's threads behind the device contract. Each
-// stream is a goroutine that runs its commands in order while the caller goes
-// on, so copies overlap compute as they do on an accelerator, and events carry
-// times from one monotonic clock.
+// Package cpu trains on the host's threads behind the device contract. Each stream is a
+// goroutine that runs its commands in order while the caller goes on. So copies overlap
+// compute as they do on an accelerator. Events carry times from one monotonic clock.
 package cpu
 
 import (

@@ -49,9 +49,9 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// The tolerance passes what the types and orders of summation make of the same
-// products, and no more than some times that: a variant that leaves out one step of
-// the depth must not pass.
+// TestTolerance: the tolerance is a few times the error that types and orders of
+// summation make of the same products. A variant that leaves out one step of the depth
+// must not pass.
 func TestTolerance(t *testing.T) {
 	layer := kernels.Conv{N: 128, H: 32, W: 32, C: 64, K: 64, R: 3, S: 3, Stride: 1, Pad: 1}
 	deep := kernels.Conv{N: 128, H: 4, W: 4, C: 512, K: 512, R: 3, S: 3, Stride: 1, Pad: 1}

@@ -169,9 +169,9 @@ func TestCapture(t *testing.T) {
 	}
 }
 
-// The first thing that a fresh device does with a program may be to capture it: a
-// kernel that is loaded only when it is launched first would spoil the capture. Here
-// no kernel of a whole step has run before.
+// TestCaptureFresh captures a program as the first thing that a fresh device does with
+// it. No kernel of the step has run before. A kernel that is loaded only at its first
+// launch would spoil the capture.
 func TestCaptureFresh(t *testing.T) {
 	for _, typ := range []kernels.Type{kernels.F32, kernels.BF16} {
 		d := open(t)

@@ -71,8 +71,8 @@ func (m *memory) overhead(ls []device.Launch) int64 {
 	return round(n, alignment) + cudakernels.CounterBytes
 }
 
-// lacking returns what a reservation needs: the scratch memory that the device allocates first, the
-// piece that it takes from the driver, and how much the driver has free for that.
+// lacking returns what a reservation needs. scratch is the memory that the device allocates first,
+// piece is what it takes from the driver, and free is what the driver has left.
 func (m *memory) lacking(r device.Reservation) (scratch, piece, free int64, err error) {
 	var sizes []int64
 	if m.counter == nil || r.Afresh {

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// The variants for sm_90a: their modules load, and give the reference's results,
-// on a GPU of compute capability 9.0 (emulated; in a process of its own, for the
-// driver has one compute capability).
+// TestWgmmaVariants: the modules of the variants for sm_90a load and give the
+// reference's results on an emulated GPU of compute capability 9.0. The test runs in a
+// process of its own, because the driver has one compute capability.
 func TestWgmmaVariants(t *testing.T) {
 	if !emulated(open(t)) {
 		t.Skip("TestVariants has them on a real GPU")

@@ -144,7 +144,7 @@ func readBehindCompute(r *rig) {
 }
 
 // ReadBack runs steps that compute on one stream and copy the result to the host on
-// another one, as the engine reads metrics, and returns how many steps read a wrong
+// another one, as the engine reads metrics. It returns how many steps read a wrong
 // result. Two result buffers take turns. The copy waits for its step, and the step that
 // overwrites a result waits for its copy. Without the waits it is a race that a device
 // with asynchronous streams should lose.

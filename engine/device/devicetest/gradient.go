@@ -10,9 +10,9 @@ import (
 	"dev.gpustall/kernels"
 )
 
-// gradient checks a backward operation against its forward one on the same
-// device: for a random direction v, the derivative of L = <dy, f(x)> along v,
-// taken from two forward passes, must be <dx, v>.
+// gradient checks a backward operation against its forward one on the same device. For
+// a random direction v, the derivative of L = <dy, f(x)> along v must be <dx, v>. The
+// derivative is taken from two forward passes.
 type gradient struct {
 	name     string
 	forward  kernels.Op

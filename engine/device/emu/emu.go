@@ -96,9 +96,9 @@ func (d *Device) event(op string, e device.Event) (*event, error) {
 	return nil, device.NoEvent(op, e)
 }
 
-// CopyIn models a copy to the device. From page-locked memory it returns at
-// once; from other memory it holds the caller until the copy is done, as the
-// driver does while it moves the bytes through its staging buffer.
+// CopyIn models a copy to the device. From page-locked memory it returns at once. From
+// other memory it holds the caller until the copy is done, as the driver does while it
+// moves the bytes through its staging buffer.
 func (d *Device) CopyIn(s device.Stream, dst device.Buffer, src []byte) error {
 	return d.copy("copy in", s, &d.h2d, dst, src)
 }

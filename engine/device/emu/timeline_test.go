@@ -235,9 +235,9 @@ func TestWorkloads(t *testing.T) {
 	}
 }
 
-// A loader that makes a batch every period feeds a device that needs compute
-// for each: the device is busy compute/max(compute, period) of the time, once
-// the first batch has come.
+// TestUtilisation: a loader makes a batch every period, and the device needs the time
+// compute for each. Once the first batch has come, the device is busy for
+// compute/max(compute, period) of the time.
 func TestUtilisation(t *testing.T) {
 	for _, period := range []time.Duration{100 * time.Millisecond, 323 * time.Millisecond, 400 * time.Millisecond, 900 * time.Millisecond} {
 		r := newRig(t, "unet3d-h100")

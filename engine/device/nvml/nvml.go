@@ -1,9 +1,9 @@
 //go:build cgo
 
 // Package nvml samples what NVIDIA's management library says of a GPU, to be
-// shown beside what gpustall measures. NVML's utilisation is the percentage of
-// the driver's last sampling window (1/6 s to 1 s) in which at least one kernel
-// ran, so one busy thread scores 100 (NVML API reference, nvmlUtilization_t).
+// shown beside what gpustall measures. NVML's utilisation is the percentage of the
+// driver's last sampling window (1/6 s to 1 s) in which at least one kernel ran. So one
+// busy thread scores 100 (NVML API reference, nvmlUtilization_t).
 package nvml
 
 import (

@@ -157,8 +157,9 @@ func narrow(widths []int, right []bool) {
 	}
 }
 
-// cut shortens a text to n characters and puts an ellipsis where it cuts: at the end, or in
-// the middle of a single word, such as a function's name, whose end tells it from others.
+// cut shortens a text to n characters and puts an ellipsis where it cuts. It cuts at the
+// end, or in the middle of a single word, such as a function's name, which differs from
+// others by its end.
 func cut(s string, n int) string {
 	runes := []rune(s)
 	if len(runes) <= n {

@@ -40,8 +40,8 @@ func browser(t *testing.T, page string, width string) string {
 	return string(out)
 }
 
-// drive is what a reader does with the page: it sorts a column three times, zooms a timeline and takes
-// that back, makes a picture large, and writes down what shows.
+// drive does with the page what a reader does. It sorts a column three times, zooms a timeline in and
+// out, makes a picture large, and writes down what shows.
 const drive = `<script>
 const told = [];
 const column = () => [...document.querySelector("tbody").rows].map((r) => r.cells[1].textContent).join(" ");
@@ -56,8 +56,8 @@ told.push("wider than the window: " + (document.documentElement.scrollWidth > in
 document.title = told.join("; ");
 </script>`
 
-// TestPage: in a browser the page's own script runs, which its policy allows and no other; tables sort by
-// their numbers, timelines zoom, pictures grow, and at no width is the page wider than the window.
+// TestPage opens the page in a browser. The page's policy lets its own script run and no other. Tables
+// sort by their numbers, timelines zoom, pictures grow, and the page is never wider than the window.
 func TestPage(t *testing.T) {
 	d := &Document{}
 	d.Heading(1, "A report")

@@ -79,9 +79,9 @@ func (t *totals) spend(rec *record) {
 	}
 }
 
-// behind is the part of a step's time on the GPU by which the GPU may end it after the loop has
-// enqueued it, and still have followed the loop. On an H100 the times of both clocks put it at 1 to 6 %
-// where the GPU waited for each launch, and at a third or more where the loop was ahead.
+// behind limits how long after the loop has enqueued a step the GPU may end it and still count as
+// following the loop, as a part of the step's time on the GPU. On an H100 that part was 1 to 6 % where
+// the GPU waited for each launch. It was a third or more where the loop was ahead.
 const behind = 0.1
 
 // computed adds the GPU's time of a step.

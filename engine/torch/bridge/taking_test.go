@@ -92,9 +92,9 @@ func TestTaking(t *testing.T) {
 	}
 }
 
-// TestAhead: what a worker did in the time between two readings of the rings is read before what
-// the loop did in it, and each wait is still charged to what the worker was at then. Whatever a
-// worker is at, its steps come out once that is known.
+// TestAhead: between two readings of the rings, a worker's records are read before the loop's.
+// Each wait is still charged to what the worker did at that time. The steps come out once that
+// is known.
 func TestAhead(t *testing.T) {
 	const ms, batches = 1_000_000, 40
 	worker := &ring{role: roleWorker, parent: nobody}

@@ -84,8 +84,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestSeenToTrain: a batch that came as no step's is one once something is learned with it: it is as long as
-// what the loop does from then on, and has its batch.
+// TestSeenToTrain: a batch that belonged to no step becomes a step once the loop trains with it. The step is
+// as long as what the loop does from then on, and it has the batch.
 func TestSeenToTrain(t *testing.T) {
 	const ms = 1_000_000
 	_, p, end := sole(t)

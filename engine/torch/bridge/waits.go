@@ -183,7 +183,7 @@ const atOnce = 100_000
 
 // taking records the part of a wait in which batch b was ready and the loop received it, and shortens
 // the wait to what came before. To receive a batch, the loop unpickles it and asks a thread of the
-// worker for the memory of each tensor. That thread runs only when the worker's own code lets it: where
+// worker for the memory of each tensor. That thread runs only when the worker's own code lets it. If
 // the worker is busy with another batch, the loop waits for that work. taking returns the last such
 // batch.
 func (w *waits) taking(wait *trace.Span, b *batch) (beside *batch) {

@@ -35,10 +35,10 @@ const Ext = ".gpustall"
 const MaxStoredBytes = 64 << 20
 
 // Causes and kinds are stored by number in the spans and named here, so that a file still means the
-// same after some were added. doc holds JSON documents: meta, outcome, drops, baseline where one
-// was chosen, and files (where the worst samples lie). It also holds plain numbers: now (ns), beat
-// (Unix ms of the last write) and steps (how many were written). An experiment is a JSON document
-// too. For crc see checksum.go.
+// same after some were added. The table doc holds JSON documents: meta, outcome, drops, baseline
+// where one was chosen, and files (where the worst samples lie). It also holds plain numbers: now
+// (ns), beat (Unix ms of the last write) and steps (how many were written). An experiment is a JSON
+// document too. For crc see checksum.go.
 const schema = `
 CREATE TABLE doc(key TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER) WITHOUT ROWID;
 CREATE TABLE names(enum TEXT, id INTEGER, name TEXT NOT NULL, crc INTEGER, PRIMARY KEY(enum, id)) WITHOUT ROWID;

@@ -43,9 +43,9 @@ func long(tb testing.TB, path string, n int, end bool) {
 	}
 }
 
-// TestLongSession: a long session is opened from its digest, which says what the
-// steps do, whether the run came to its end or was killed between two digests, and
-// without the digest. Its steps are still there, one by one.
+// TestLongSession opens a long session from its digest, which says what the steps do.
+// It does so after a run that ended, after a run that was killed between two digests,
+// and without the digest. The steps are still there, one by one.
 func TestLongSession(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it writes and reads 65,500 steps five times, one after another: minutes under the race detector")

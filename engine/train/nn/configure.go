@@ -27,9 +27,9 @@ type Layout struct {
 // as building such a plan does. Plans of another layout must not be in flight, and must
 // not run afterwards. Another optimizer begins with empty slots.
 //
-// Another Configure can take the change back without loss: the sum of gradients stays
-// until DropSum, the slots of the optimizer before until Settle, and each type's loss
-// scale is kept.
+// Another Configure can take the change back without loss. The sum of gradients stays
+// until DropSum, and the slots of the optimizer before stay until Settle. Each type's
+// loss scale is kept.
 func (s *State) Configure(l Layout) error {
 	// The slots of the rule before are kept in the layout of before, so when the state goes
 	// back to that rule, the layout goes back first.

@@ -280,11 +280,12 @@ func (g golden) check(t *testing.T, dev device.Device) {
 	}
 }
 
-// TestGoldenLosses follows PyTorch's loss over 20 steps. Rounding errors grow tenfold every five steps. Each
-// weight was moved by one unit in its last place, or left, in seven ways: resnet50 is 2e-7 to 7e-6 off after
-// five steps and 4e-5 to 8e-4 after 20 (1.1e-3 with other kernels). So what a kernel computes is tested by
-// the first steps, where the tolerance of networks with batch norm is far narrower; the last ones tell
-// whether it trains. That in bf16 is twice what PyTorch's own autocast to bfloat16 is off by at the most.
+// TestGoldenLosses follows PyTorch's loss over 20 steps. Rounding errors grow tenfold every five steps. To
+// measure that, each weight was moved by one unit in its last place, or left, in seven ways. resnet50 was
+// 2e-7 to 7e-6 off after five steps and 4e-5 to 8e-4 after 20 (1.1e-3 with other kernels). So the first
+// steps test what a kernel computes: there the tolerance of networks with batch norm is far narrower. The
+// last steps test whether the network trains. The tolerance of bf16 is twice the largest error of PyTorch's
+// own autocast to bfloat16.
 func TestGoldenLosses(t *testing.T) {
 	for _, c := range []struct {
 		golden string

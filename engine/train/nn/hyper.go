@@ -30,9 +30,10 @@ func (s Recipe) At(step int) Hyper {
 	return h
 }
 
-// Recipe returns settings that train m well with batches of so many samples: the usual
-// CIFAR recipe (momentum 0.9, weight decay 5e-4) with a learning rate for 128 samples,
-// scaled linearly to smaller batches. Models without batch norm take a smaller rate.
+// Recipe returns settings that train m well with batches of so many samples. They are
+// the usual CIFAR recipe (momentum 0.9, weight decay 5e-4) with a learning rate for 128
+// samples, scaled linearly to smaller batches. Models without batch norm take a smaller
+// rate.
 func (m *Model) Recipe(samples int) Recipe {
 	lr, warmup := 0.1, 100
 	if len(m.stats) == 0 {

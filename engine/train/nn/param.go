@@ -86,10 +86,10 @@ func (p Param) permute(torch, dev []float32, cpad int, toTorch bool) {
 	}
 }
 
-// initialise fills v (PyTorch's layout) as PyTorch's modules do by default:
-// convolutions and linear layers uniform in +-1/sqrt(fan in), which is
-// kaiming_uniform with a = sqrt(5), for weight and bias alike; batch norm 1 and 0. Other
-// initial values (residual.go) are given by gain and fill.
+// initialise fills v (PyTorch's layout) as PyTorch's modules do by default. Weights and
+// biases of convolutions and linear layers are uniform in +-1/sqrt(fan in), which is
+// kaiming_uniform with a = sqrt(5). Batch norm has 1 and 0. The fields gain and fill
+// give other initial values (residual.go).
 func (p Param) initialise(v []float32, r *splitmix.Source) {
 	if p.fanIn == 0 {
 		for i := range v {

@@ -2,9 +2,10 @@ package nn
 
 import "math"
 
-// Residual networks come with batch norm or without. Without it nothing keeps the size of
-// the layers' outputs, so the initial weights do: signals keep their size, and a step
-// changes each residual block little (Zhang, Dauphin and Ma, "Fixup initialization", 2019).
+// Residual networks come with batch norm or without. Without it, only the initial weights
+// keep the size of the layers' outputs. They are chosen so that signals keep their size and
+// a step changes each residual block little (Zhang, Dauphin and Ma, "Fixup initialization",
+// 2019).
 //
 // Convolutions are uniform with the variance 2/fan in of He et al. 2015. Those inside a
 // residual block are scaled by L^(-1/(2m-2)), for L blocks of m convolutions. Each block's

@@ -61,13 +61,14 @@ func (t *Table) Launch(s device.Stream, p *Program) (device.Timing, error) {
 }
 
 // Learn takes the times of a step that ran p, to find out what timing costs. compute is
-// its device time, host what the step loop spent enqueuing and reading it, in ns.
+// the step's time on the device. host is what the step loop spent enqueuing and reading
+// the step. Both are in ns.
 func (t *Table) Learn(p *Program, timed bool, compute, host int64) {
 	t.sample.learn(p, timed, compute, host)
 }
 
-// Read adds up the ops of a timed launch of p, which belongs to a segment. step is the
-// span of the step's compute: the spans of the ops begin where it begins.
+// Read adds up the ops of a timed launch of p, which belongs to a segment. The spans of
+// the ops begin where step begins, the span of the step's compute.
 func (t *Table) Read(p *Program, timing device.Timing, segment int32, step trace.Span) (err error) {
 	if t.times, err = t.timer.OpTimes(timing, t.times); err != nil {
 		return err

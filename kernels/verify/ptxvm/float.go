@@ -114,10 +114,10 @@ func fused(b *builder) {
 	}
 }
 
-// fma32 is x*y + z, rounded once. The product is exact in float64. The sum is
-// rounded to odd there, so that rounding it again to float32 is as good as
-// rounding the exact value (Boldo and Melquiond, "Emulation of FMA and correctly
-// rounded sums: proved algorithms using rounding to odd").
+// fma32 is x*y + z, rounded once. The product is exact in float64. The sum is rounded
+// to odd there. So rounding it again to float32 is as good as rounding the exact value
+// (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms
+// using rounding to odd").
 func fma32(x, y, z uint32) uint32 {
 	p := float64(float32of(x)) * float64(float32of(y))
 	a := float64(float32of(z))

@@ -10,9 +10,9 @@ import (
 
 const header = ".version 8.0\n.target sm_90a\n.address_size 64\n"
 
-// evaluate runs code in one thread. Registers 1 to 3 of each kind hold x, y and z
-// (%rd; cut to size %r, %f and %rs; %p: not zero); result names the register 9
-// whose contents it returns.
+// evaluate runs code in one thread. Registers 1 to 3 of each kind hold x, y and z: %rd
+// in full, %r, %f and %rs cut to size, and %p whether the value is not zero. result
+// names the register 9 whose contents evaluate returns.
 func evaluate(t *testing.T, code, result string, in ...uint64) (uint64, error) {
 	t.Helper()
 	var b strings.Builder

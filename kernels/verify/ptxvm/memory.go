@@ -161,10 +161,10 @@ func (w *warp) global(l int, addr uint64, n int, k accessKind) []byte {
 	return r.data[at : at+n]
 }
 
-// unordered returns why me may not yet see what was wrote, or may overwrite it, or nothing where the two
-// are ordered ("Memory Consistency Model", as far as the kernels use it). Within a block a barrier must
-// lie between the two. Between blocks, the writer must have passed a fence, then its block a barrier and
-// an atomic. The reader's block needs the same in reverse: an atomic, a barrier, a fence.
+// unordered returns why me may not yet see what was has written, or may overwrite it. It returns ""
+// where the two are ordered ("Memory Consistency Model", as far as the kernels use it). Within a block a
+// barrier must lie between the two. Between blocks, the writer must have passed a fence, then its block
+// a barrier and an atomic. The reader's block needs the same in reverse: an atomic, a barrier, a fence.
 func (b *block) unordered(was, me writer) string {
 	if was.thread() == me.thread() && was.block() == me.block() {
 		return ""

@@ -39,8 +39,8 @@ struct scan {
 };
 
 // Scan decodes rows of MCUs of the entropy-coded segments. quant has 64 divisors a table in
-// zigzag order. s->end says that the input ended; the planes are then not valid, because Go
-// reads less far ahead.
+// zigzag order. If the input ended, s->end is set. The planes are then not valid, because
+// Go reads less far ahead.
 void gpustall_jpeg_scan(struct scan *s, const uint8_t *b, uint8_t *planes, const struct codes *dc,
                         const struct ac_table *ac, const uint16_t *quant);
 

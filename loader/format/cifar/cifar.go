@@ -1,7 +1,7 @@
 // Package cifar reads CIFAR-10 and CIFAR-100 (A. Krizhevsky, "Learning Multiple Layers of
-// Features from Tiny Images", 2009). It takes every form in which people have them: the folder
-// of the binary version, the folder of the Python version that torchvision leaves behind, and
-// the original tar.gz of each. The format is described at
+// Features from Tiny Images", 2009). It takes every form in which people have them: a folder
+// of the binary version, a folder of the Python version (as torchvision leaves it), and the
+// original tar.gz of each. The format is described at
 // https://www.cs.toronto.edu/~kriz/cifar.html. An image of CIFAR-100 has two classes; the fine
 // one is used.
 //

@@ -21,11 +21,11 @@ const (
 )
 
 // guard reads the operations of a pickle without running them (opcodes and operands as in
-// Python's pickletools). It refuses what could make the machine allocate out of proportion to
-// the file: operands that claim more bytes than there are, very long numbers, and too many
-// operations or marks. It also refuses operations that no CIFAR-10 file has: persistent ids,
-// extensions, instances, frames in frames. Everything else costs at most a few hundred bytes an
-// operation.
+// Python's pickletools). It refuses what could make the machine allocate far more than the size
+// of the file. This is operands that claim more bytes than there are, very long numbers, and
+// too many operations or marks. It also refuses operations that no CIFAR-10 file has:
+// persistent ids, extensions, instances, frames in frames. Everything else costs at most a few
+// hundred bytes an operation.
 func guard(b []byte) error {
 	if len(b) > maxPickle {
 		return errs.Reason(fmt.Sprintf("%d bytes, more than the %d that a CIFAR-10 batch may have", len(b), maxPickle), "check that it is one")

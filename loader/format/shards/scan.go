@@ -287,9 +287,9 @@ var (
 	errNotTar  = errors.New("not a tar file")
 )
 
-// sumName is the owning group of a file in a shard; it holds the file's CRC-32C. tar itself has
-// checksums of headers only, and readers of WebDataset do not look at the group. The header's
-// checksum covers it.
+// sumName begins the owning group of a file in a shard, which holds the file's CRC-32C. The tar
+// format itself has checksums of headers only, and readers of WebDataset do not look at the
+// group. The header's checksum covers the group.
 const sumName = "crc32c-"
 
 func checksum(h *tar.Header) (uint32, bool) {

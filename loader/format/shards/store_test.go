@@ -119,8 +119,9 @@ func same(t *testing.T, files *source.Files, dir string) {
 	}
 }
 
-// once loads two epochs with workers that come and go, while the store fails, and compares
-// them with those of a store that does not, and what is read with the samples of a folder.
+// once loads two epochs while workers come and go and the store fails. It compares them
+// with the epochs of a store that does not fail, and the bytes read with the samples of a
+// folder.
 func once(t *testing.T, server *sourcetest.Server, d, local *Dataset) {
 	t.Helper()
 	n := d.Info().Samples

@@ -222,8 +222,9 @@ func BenchmarkLaunch(b *testing.B) {
 	})
 }
 
-// What it would save to have one OS thread locked to the context instead of making
-// the context current at each call: the binding by itself, and a launch in four ways.
+// BenchmarkContext tells what an OS thread locked to the context would save, compared
+// with making the context current at each call. It times the binding by itself, and a
+// launch in four ways.
 func BenchmarkContext(b *testing.B) {
 	ctx, f, s := open(b)
 	if os.Getenv("GPUSTALL_EMU_NOOP") == "" {
