@@ -34,7 +34,7 @@ func (l *Loader) exchange(w *worker, s *slot, err error) *slot {
 	return nil
 }
 
-// wanted is how many workers should run now. Without persistent workers they end
+// wanted returns how many workers should run now. Without persistent workers they end
 // with the epoch's last batch.
 func (l *Loader) wanted() int {
 	busy := l.knobs.PersistentWorkers || l.queue.redo.n > 0 || l.schedule.busy(&l.knobs)

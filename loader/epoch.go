@@ -42,7 +42,7 @@ func (e *epoch) cut(s *slot, size int, dropLast bool) []int32 {
 	return e.order[at : at+n]
 }
 
-// next is how many samples the next batch will have.
+// next returns how many samples the next batch will have.
 func (e *epoch) next(size int) int {
 	if len(e.again) > 0 {
 		return min(size, e.again[0].To-e.again[0].From)

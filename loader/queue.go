@@ -24,7 +24,7 @@ func newQueue(c trace.Clock, t *trace.Track) queue {
 	}
 }
 
-// depth is the number of ready batches.
+// depth returns the number of ready batches.
 func (q *queue) depth() int { return q.ready[0].n + q.ready[1].n }
 
 // add makes a batch ready, whether it was loaded or failed.

@@ -32,7 +32,8 @@ type keyboard struct {
 	last    time.Time // the last byte came
 }
 
-// input is where keys come from: standard input where it is a terminal, else what bubbletea opens.
+// input returns where keys come from: standard input where it is a terminal, else what bubbletea
+// opens.
 func input() []tea.ProgramOption {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
 		return nil

@@ -244,7 +244,7 @@ func (m *Model) panelKeys() (keys []panel.Binding) {
 	return keys
 }
 
-// lastKeys are the two keys that the footer always has room for.
+// lastKeys returns the two keys that the footer always has room for.
 func (m *Model) lastKeys() []panel.Binding {
 	return []panel.Binding{
 		{Keys: "?", Hint: "help", Replay: "help", Do: then(func() { m.overlay = overlay{kind: overlayHelp} })},

@@ -81,7 +81,7 @@ func main() {
 
 var place = regexp.MustCompile(`^\s+\w+\.go:\d+: `)
 
-// reason is what a skipped test said last.
+// reason returns what a skipped test said last.
 func reason(lines []string) string {
 	for i := len(lines) - 1; i >= 0; i-- {
 		if at := place.FindString(lines[i]); at != "" {

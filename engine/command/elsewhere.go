@@ -56,5 +56,5 @@ func viewElsewhere(ctx context.Context, host, session string, fs *pflag.FlagSet)
 	}
 }
 
-// word is a text as one word of a POSIX shell.
+// word returns a text as one word of a POSIX shell.
 func word(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -92,7 +92,7 @@ func jobSessions(args []string) ([]store.Entry, error) {
 	return job, nil
 }
 
-// ranksOf is how many ranks the training of a session has; 0 where it is not distributed.
+// ranksOf returns how many ranks the training of a session has; 0 where it is not distributed.
 func ranksOf(e *store.Entry) int {
 	n, _ := strconv.Atoi(knob.ValueOf(e.Meta.Host, trace.JobRanks))
 	return n

@@ -99,7 +99,7 @@ CSV. It takes a session that was changed while it ran, or two: before, after.`,
 // labFormat is the format that writes a folder.
 const labFormat = "lab"
 
-// reportFormats are the values of --format.
+// reportFormats returns the values of --format.
 func reportFormats() []string { return append(report.FormatNames(), labFormat) }
 
 // reportLab writes the lab of a session, or of the sessions before and after, into a folder.

@@ -81,7 +81,8 @@ opens the screen, where ? lists the keys.`,
 	return root
 }
 
-// newTryKernels is the process in which another gpustall tries kernels. Users do not call it.
+// newTryKernels returns the command of the process in which another gpustall tries kernels. Users
+// do not call it.
 func newTryKernels() *cobra.Command {
 	return &cobra.Command{
 		Use: machine.TryCommand, Short: "Try kernels for another gpustall", Hidden: true, Args: flags.NoArgs,

@@ -192,8 +192,8 @@ func (t *torchRun) prepare(screen bool) (err error) {
 	return err
 }
 
-// placeForSessions is the folder of sessions or, where it cannot be made or written to, one of this
-// user's among temporary files.
+// placeForSessions returns the folder of sessions or, where it cannot be made or written to, one of
+// this user's among temporary files.
 func placeForSessions() (string, error) {
 	var failed error
 	for _, dir := range []string{cli.SessionDir(), filepath.Join(os.TempDir(), fmt.Sprintf("gpustall-%d", os.Getuid()), "sessions")} {
@@ -420,14 +420,14 @@ func (t *torchRun) meta(first *bridge.Start) trace.Meta {
 	return m
 }
 
-// node is the name of this machine; empty where it has none.
+// node returns the name of this machine; empty where it has none.
 func node() string {
 	name, _ := os.Hostname()
 	return name
 }
 
-// startedFor is the rank that this gpustall was started for, by a launcher that starts one for each. It is
-// empty otherwise. In the batch script of a Slurm job, which may have tasks too, there is no step.
+// startedFor returns the rank that this gpustall was started for, by a launcher that starts one for each.
+// It is empty otherwise. In the batch script of a Slurm job, which may have tasks too, there is no step.
 func startedFor() string {
 	for _, v := range []struct{ rank, of, within string }{{"RANK", "WORLD_SIZE", "RANK"}, {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_ID"}} {
 		if n, err := strconv.Atoi(os.Getenv(v.of)); err == nil && n > 1 && os.Getenv(v.within) != "" {
@@ -437,8 +437,8 @@ func startedFor() string {
 	return ""
 }
 
-// sessionOfRank is the name given with --session, which all ranks get from their launcher alike, with the
-// rank's number before its extension.
+// sessionOfRank returns the name given with --session, which all ranks get from their launcher alike,
+// with the rank's number before its extension.
 func sessionOfRank(path string) string {
 	rank := startedFor()
 	if rank == "" {
@@ -448,8 +448,8 @@ func sessionOfRank(path string) string {
 	return strings.TrimSuffix(path, ext) + "-rank" + rank + ext
 }
 
-// metricsOfRank is what was given with --metrics, which all ranks get alike: the port of rank 3 is three
-// higher, and a file has the rank in its name.
+// metricsOfRank returns what was given with --metrics, which all ranks get alike: the port of rank 3 is
+// three higher, and a file has the rank in its name.
 func metricsOfRank(to string) string {
 	address, listens := metrics.Address(to)
 	if !listens {

@@ -110,7 +110,7 @@ func trialOf(ctx context.Context, path string, knobs []knob.Setting) (*summary.T
 	return summary.TrialOf(all(f.Session()), path, x.Index, predicted), nil
 }
 
-// changeable are the names of the knobs that can be changed while the run goes on.
+// changeable returns the names of the knobs that can be changed while the run goes on.
 func changeable(s *trace.Snapshot) (names []string) {
 	for i := range s.Meta.Specs {
 		if k := &s.Meta.Specs[i]; k.NoEffect == "" {

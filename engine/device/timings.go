@@ -9,7 +9,7 @@ type Timing int32
 // TimedRuns is how many timed launches of one program may be unread.
 const TimedRuns = 4
 
-// Program is the program that t timed.
+// Program returns the program that t timed.
 func (t Timing) Program() Program { return Program(t / TimedRuns) }
 
 func (t Timing) run() int { return int(t % TimedRuns) }

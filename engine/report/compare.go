@@ -99,7 +99,7 @@ func Compare(a, b Side) (*Comparison, error) {
 	return c, nil
 }
 
-// times are how long the steps of a side took, in ns.
+// times returns how long the steps of a side took, in ns.
 func (d *Compared) times() (out []float64) {
 	for i := range d.s.Recent {
 		if st := &d.s.Recent[i]; st.Segment == d.Row.Segment.Index && st.Flags&trace.FlagTransition == 0 {

@@ -52,7 +52,7 @@ func (p *epochs) write(d *markup.Document) {
 	}
 }
 
-// times is the table of where each epoch's time went.
+// times returns the table of where each epoch's time went.
 func (p *epochs) times() [][]string {
 	rows := [][]string{{">epoch", "segment", ">steps", ">samples", ">load", ">wait", ">train", ">total", ">full epoch", ">util."}}
 	for i := range p.epochs {
@@ -81,7 +81,7 @@ func (p *epochs) times() [][]string {
 	return rows
 }
 
-// learnt is the table of each epoch's loss and accuracy.
+// learnt returns the table of each epoch's loss and accuracy.
 func (p *epochs) learnt(tested bool) [][]string {
 	rows := [][]string{{">epoch", ">loss", ">top-1", "note"}}
 	if tested {

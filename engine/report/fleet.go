@@ -143,7 +143,7 @@ func (r *ranked) look(s *trace.Snapshot) {
 	r.at = advice.At(s, t)
 }
 
-// Ranks is how many ranks the report tells of.
+// Ranks returns how many ranks the report tells of.
 func (f *Fleet) Ranks() int { return len(f.ranks) }
 
 // Markdown writes the report.
@@ -272,7 +272,7 @@ func (f *Fleet) table(d *markup.Document) {
 	}
 }
 
-// node is the machine of all ranks; empty where they ran on several, or that is not known.
+// node returns the machine of all ranks; empty where they ran on several, or that is not known.
 func (f *Fleet) node() string {
 	for i := range f.job.Members {
 		if f.job.Members[i].Host != f.job.Members[0].Host {

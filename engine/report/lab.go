@@ -124,7 +124,7 @@ func (l *Lab) document(pictures gallery) *markup.Document {
 	return d
 }
 
-// headline is the result in a sentence.
+// headline returns the result in a sentence.
 func (l *Lab) headline() string {
 	if l.compared == nil {
 		return "Nothing was changed, so there is no result yet."
@@ -140,7 +140,7 @@ func (l *Lab) headline() string {
 	return l.compared.Headline() + " A is before, and B is after."
 }
 
-// start is the row of the baseline, and end that which it is compared with.
+// start returns the row of the baseline, and end that which it is compared with.
 func (l *Lab) start() int {
 	if len(l.sides) > 1 {
 		return l.sides[0].kept

@@ -49,7 +49,7 @@ func (c *opChanges) write(d *markup.Document) {
 	d.Table(c.byOp())
 }
 
-// byKind is the table of the sums over ops of the same name.
+// byKind returns the table of the sums over ops of the same name.
 func (c *opChanges) byKind() [][]string {
 	all := attribution.OpChange{A: c.a.StepOps(), B: c.b.StepOps()}
 	rows := [][]string{
@@ -62,7 +62,7 @@ func (c *opChanges) byKind() [][]string {
 	return rows
 }
 
-// byOp is the table of single ops.
+// byOp returns the table of single ops.
 func (c *opChanges) byOp() [][]string {
 	rows := [][]string{slices.Concat([]string{"op", "layer"}, c.heads(), []string{"kernel"})}
 	for _, o := range c.largest(attribution.ByOp) {
@@ -79,7 +79,7 @@ func (c *opChanges) byOp() [][]string {
 	return rows
 }
 
-// heads are the heads of the columns of times and of their ratio.
+// heads returns the heads of the columns of times and of their ratio.
 func (c *opChanges) heads() []string {
 	return []string{">" + c.a.name + ", per step", ">" + c.b.name + ", per step", ">ratio"}
 }

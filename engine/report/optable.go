@@ -121,7 +121,7 @@ func kernels(d *markup.Document, ops []attribution.OpRow) {
 	}
 }
 
-// opCells are the cells of an op's row.
+// opCells returns the cells of an op's row.
 func opCells(r *attribution.OpRow, name string) []string {
 	least, most := "-", "-"
 	if r.Max > 0 {

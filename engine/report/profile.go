@@ -63,7 +63,7 @@ func (p profile) write(d *markup.Document) {
 	p.host(d)
 }
 
-// steps is the table of the step breakdown, in microseconds.
+// steps returns the table of the step breakdown, in microseconds.
 func (p profile) steps() [][]string {
 	head := []string{"step, µs"}
 	for r := range trace.NumRoles {
@@ -88,7 +88,7 @@ func (p profile) steps() [][]string {
 	return append(rows, append(share, units.Prose.Percent(1)))
 }
 
-// gpus is the table of what the trace tells of each GPU.
+// gpus returns the table of what the trace tells of each GPU.
 func (p profile) gpus() [][]string {
 	rows := [][]string{
 		{"over all steps"}, {gpuUtilisation}, {smEfficiency}, {occupancy}, {"memory allocated at most"},

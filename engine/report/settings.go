@@ -61,7 +61,7 @@ func DataLoader(facts, knobs, recommended []knob.Setting) (line, beside string) 
 	return "DataLoader(" + strings.Join(words, ", ") + ")", strings.Join(others(knobs, recommended), ", ")
 }
 
-// ownArguments are the arguments of a DataLoader that the knobs set.
+// ownArguments returns the arguments of a DataLoader that the knobs set.
 func ownArguments(knobs, recommended []knob.Setting, without []string) (words []string) {
 	inline := knob.Off(knob.ValueOf(knobs, "num_workers"))
 	for _, a := range arguments {
@@ -81,7 +81,7 @@ func ownArguments(knobs, recommended []knob.Setting, without []string) (words []
 	return words
 }
 
-// others are the settings that are no argument of a DataLoader.
+// others returns the settings that are no argument of a DataLoader.
 func others(knobs, recommended []knob.Setting) (words []string) {
 	for _, k := range knobs {
 		argument := slices.ContainsFunc(arguments, func(a struct{ name, byDefault string }) bool { return a.name == k.Name })

@@ -133,7 +133,7 @@ func (t *timeline) bars(from, to int64, out *markup.Timeline) map[trace.TrackID]
 
 func milli(ns int64) float64 { return float64(ns) / 1e6 }
 
-// bar is a span as the page draws it.
+// bar returns a span as the page draws it.
 func bar(s *trace.Span, from, to float64) markup.Bar {
 	b := markup.Bar{From: from, To: to, Colour: plot.Grey, What: s.Kind.Info().Doing}
 	cause, known := s.Kind.Cause()

@@ -47,7 +47,7 @@ func tried(d *markup.Document, x *attribution.Experiment) {
 	d.Line("")
 }
 
-// measuredRow is the row of settings that were measured.
+// measuredRow returns the row of settings that were measured.
 func measuredRow(c *trace.Decision) []string {
 	rate := func(b *trace.Block) float64 {
 		return (&attribution.Side{Samples: b.Samples, Active: b.Active}).SamplesPerSecond()

@@ -38,8 +38,8 @@ var foreign = []string{
 	"urllib", "uuid", "warnings", "weakref", "zipfile", "zipimport",
 }
 
-// gaps are the times in which nothing ran on a GPU. Each has the number of the event that ends it:
-// len(events) for the last gap. events must be in order.
+// gaps returns the times in which nothing ran on a GPU. Each has the number of the event that ends
+// it: len(events) for the last gap. events must be in order.
 func gaps(events []deviceEvent, steps ranges) iter.Seq2[int, span] {
 	return func(yield func(int, span) bool) {
 		if len(steps) == 0 {

@@ -8,7 +8,7 @@ type Cached struct {
 	Dropped  bool // the page cache had been asked to forget them
 }
 
-// Share is the part of the bytes that was in the page cache, 0 to 1.
+// Share returns the part of the bytes that was in the page cache, 0 to 1.
 func (c *Cached) Share() float64 { return float64(c.Kept) / float64(c.Of) }
 
 // State says how a run on this data began: cold, warm or partly so.

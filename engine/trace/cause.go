@@ -122,7 +122,7 @@ func (c Cause) Info() *CauseInfo {
 	return &causes[c]
 }
 
-// String is the cause's name.
+// String returns the cause's name.
 func (c Cause) String() string {
 	if c >= numCauses {
 		return "invalid"
@@ -130,7 +130,7 @@ func (c Cause) String() string {
 	return causes[c].Name
 }
 
-// Group is the cause's group.
+// Group returns the cause's group.
 func (c Cause) Group() Group { return c.Info().Group }
 
 // IsData reports whether the device waits for data in c.
@@ -154,7 +154,7 @@ func (g Group) Info() *GroupInfo {
 	return &groups[g]
 }
 
-// Cause is the cause of a stall span.
+// Cause returns the cause of a stall span.
 func (s *Span) Cause() Cause {
 	if s.Arg >= uint32(numCauses) {
 		return CauseUnknown

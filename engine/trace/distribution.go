@@ -34,7 +34,7 @@ func (d *Distribution) Add(v int64) {
 	d.count(v)
 }
 
-// N is the number of values.
+// N returns the number of values.
 func (d *Distribution) N() int64 { return d.n }
 
 const subBits = 6 // a power of two has 2^subBits buckets
@@ -45,7 +45,7 @@ func bucketOf(v int64) int {
 	return shift<<subBits + int(v>>shift)
 }
 
-// bucketMiddle is the middle of a bucket, which stands for all its values.
+// bucketMiddle returns the middle of a bucket, which stands for all its values.
 func bucketMiddle(b int) int64 {
 	shift := max(0, b>>subBits-1)
 	low := int64(b-shift<<subBits) << shift
@@ -86,7 +86,7 @@ func (d *Distribution) Count(edges, counts []int64) {
 	}
 }
 
-// Rank is the share of the values that are smaller than v, 0 to 1. It is 0 without values.
+// Rank returns the share of the values that are smaller than v, 0 to 1. It is 0 without values.
 func (d *Distribution) Rank(v int64) float64 {
 	if d.n == 0 {
 		return 0
@@ -112,8 +112,8 @@ func (d *Distribution) clone() Distribution {
 	return c
 }
 
-// Quantile is the quantile q of the values of all distributions together: the smallest value such
-// that the share q of all values is no larger (the nearest rank). It is 0 without values.
+// Quantile returns the quantile q of the values of all distributions together: the smallest value
+// such that the share q of all values is no larger (the nearest rank). It is 0 without values.
 func Quantile(q float64, of ...*Distribution) int64 {
 	var n int64
 	exact := true

@@ -139,7 +139,7 @@ const (
 	GaugeStoreCached   = "store_cached"   // bytes that came from the cache instead
 )
 
-// Gauge is a gauge's newest value; false where it has none.
+// Gauge returns a gauge's newest value; false where it has none.
 func (s *Snapshot) Gauge(gauge string) (v float64, ok bool) {
 	points := s.Gauges[gauge]
 	if len(points) == 0 {
@@ -148,13 +148,13 @@ func (s *Snapshot) Gauge(gauge string) (v float64, ok bool) {
 	return points[len(points)-1].V, true
 }
 
-// Latest is a gauge's newest value; 0 where it has none.
+// Latest returns a gauge's newest value; 0 where it has none.
 func (s *Snapshot) Latest(gauge string) float64 {
 	v, _ := s.Gauge(gauge)
 	return v
 }
 
-// Skipped is how many samples were left out of their batches.
+// Skipped returns how many samples were left out of their batches.
 func (s *Snapshot) Skipped() int64 {
 	return max(s.Outcome.Skipped, int64(s.Latest(GaugeSkipped))) // gauges are not always read
 }

@@ -78,7 +78,7 @@ func (k Kind) Info() *KindInfo {
 	return &kinds[k]
 }
 
-// String is the kind's name.
+// String returns the kind's name.
 func (k Kind) String() string {
 	if k >= NumKinds {
 		return "invalid"

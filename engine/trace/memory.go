@@ -15,7 +15,7 @@ type Memory struct {
 	Kernels     int64 // scratch memory, where the device says how much
 }
 
-// Total is the sum of the parts.
+// Total returns the sum of the parts.
 func (m Memory) Total() int64 { return m.Activations + m.Parameters + m.Inputs + m.Kernels }
 
 // List names the parts, the largest first, each with its size; size writes a number of bytes.
@@ -38,7 +38,7 @@ type HostMemory struct {
 	Mapped     int64  `json:",omitempty"` // not in Total: the data sets' mapped files, which stay resident until the system needs the memory
 }
 
-// Total is the sum of the parts.
+// Total returns the sum of the parts.
 func (m HostMemory) Total() int64 {
 	return m.Batches + m.Workers + m.Device.Total() + m.Session + m.Saved + m.Evaluation + m.Process
 }

@@ -78,8 +78,8 @@ func IsEventGauge(name string) bool {
 	return strings.HasPrefix(name, rankPrefix)
 }
 
-// PeakBytes is the most device memory that was held. Of a run that was killed it is the last that
-// the run recorded.
+// PeakBytes returns the most device memory that was held. Of a run that was killed it is the last
+// that the run recorded.
 func (s *Snapshot) PeakBytes() int64 {
 	peak := s.Outcome.PeakBytes
 	for _, p := range s.Gauges[GaugePeakBytes] {
@@ -88,9 +88,9 @@ func (s *Snapshot) PeakBytes() int64 {
 	return peak
 }
 
-// HeldBytes is the most device memory that was held in a segment; 0 when unknown. The step loop
-// reads it at the segment's start and every two seconds, which is enough since memory is allocated
-// when a plan is built, not by steps.
+// HeldBytes returns the most device memory that was held in a segment; 0 when unknown. The step
+// loop reads it at the segment's start and every two seconds, which is enough since memory is
+// allocated when a plan is built, not by steps.
 func (s *Snapshot) HeldBytes(g *Segment) int64 {
 	var before, held int64
 	for _, p := range s.Gauges[GaugeHeldBytes] {
@@ -128,7 +128,7 @@ func (s *Snapshot) LossScale() (LossScale, bool) {
 	return l, true
 }
 
-// PlannedBytes is the most device memory that the run had planned for by time t, in ns; 0 when
+// PlannedBytes returns the most device memory that the run had planned for by time t, in ns; 0 when
 // unknown.
 func (s *Snapshot) PlannedBytes(t int64) int64 {
 	var planned int64

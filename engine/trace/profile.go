@@ -20,7 +20,7 @@ const (
 
 var roleNames = [NumRoles]string{"Kernel", "Memcpy", "Memset", "Communication", "Runtime", "DataLoader", "CPU Exec", "Other"}
 
-// String is the name of the plugin's column.
+// String returns the name of the plugin's column.
 func (r Role) String() string { return roleNames[min(r, RoleOther)] }
 
 // Profile is what a profiler's trace tells of a run in addition to spans and steps.
@@ -42,7 +42,7 @@ type Profile struct {
 // InlineLoader is the iterator of a DataLoader with num_workers=0, in PyTorch's words.
 const InlineLoader = "_SingleProcessDataLoaderIter"
 
-// NumWorkers is what the trace tells of num_workers: SomeWorkers, "0", or nothing.
+// NumWorkers returns what the trace tells of num_workers: SomeWorkers, "0", or nothing.
 func (p *Profile) NumWorkers() string {
 	switch {
 	case p == nil || p.Loader == "":
@@ -64,7 +64,7 @@ func (p *Profile) Lacking() string {
 	return "of which the trace lacks device work"
 }
 
-// Busiest is the GPU on which kernels ran longest.
+// Busiest returns the GPU on which kernels ran longest.
 func (p *Profile) Busiest() *ProfiledGPU {
 	most := &p.GPUs[0]
 	for i := range p.GPUs {
@@ -91,12 +91,12 @@ type ProfiledStep struct {
 	Length int64 // ns; the roles add up to it
 }
 
-// Share is the share of the steps' time, 0 to 1, that went to a role.
+// Share returns the share of the steps' time, 0 to 1, that went to a role.
 func (p *Profile) Share(r Role) float64 {
 	return p.ShareOf(p.Total.Roles[r])
 }
 
-// ShareOf is ns as a share of the steps' time, 0 to 1.
+// ShareOf returns ns as a share of the steps' time, 0 to 1.
 func (p *Profile) ShareOf(ns int64) float64 {
 	if p.Total.Length <= 0 {
 		return 0
@@ -143,7 +143,7 @@ type HostTime struct {
 	Time int64 // ns
 }
 
-// Overlap is the share of its communication, 0 to 1, that kernels which compute hide.
+// Overlap returns the share of its communication, 0 to 1, that kernels which compute hide.
 func (g *ProfiledGPU) Overlap() float64 {
 	return float64(g.Talked-g.Exposed) / float64(max(1, g.Talked))
 }
@@ -156,5 +156,5 @@ type IdleTime struct {
 	Other  int64 // it was launched before, and waited for something else; or its launch is not recorded
 }
 
-// All is the sum.
+// All returns the sum.
 func (t IdleTime) All() int64 { return t.Host + t.Call + t.Kernel + t.Other }

@@ -49,7 +49,7 @@ func (r *Recorder) Peers(peers []Peer) {
 	r.mu.Unlock()
 }
 
-// Own is what the loop did that the session is about; false where that is not recorded.
+// Own returns what the loop did that the session is about; false where that is not recorded.
 func (s *Snapshot) Own(from, to int64) (Rank, bool) {
 	all := s.Ranks(from, to)
 	about := knob.ValueOf(s.Meta.Host, JobRank)
@@ -67,14 +67,14 @@ func (s *Snapshot) Own(from, to int64) (Rank, bool) {
 // AsideLoops says what took the time that Rank.Aside counts.
 const AsideLoops = "loops that do not train, such as an evaluation,"
 
-// Data is the share of its time that it waited for data, 0 to 1.
+// Data returns the share of its time that it waited for data, 0 to 1.
 func (k *Rank) Data() float64 { return float64(k.Wait) / float64(max(1, k.Time)) }
 
-// Step is how long a step took on average, in ns.
+// Step returns how long a step took on average, in ns.
 func (k *Rank) Step() int64 { return k.Time / max(1, k.Steps) }
 
-// Exchange is the time in which it may have waited for other ranks, in ns: its backward passes or, on a
-// GPU, its steps there. Where neither is known, it is all that its loop did with a batch in hand.
+// Exchange returns the time in which it may have waited for other ranks, in ns: its backward passes or,
+// on a GPU, its steps there. Where neither is known, it is all that its loop did with a batch in hand.
 func (k *Rank) Exchange() int64 {
 	switch {
 	case k.Exposed > 0:
@@ -87,7 +87,8 @@ func (k *Rank) Exchange() int64 {
 	return k.Body
 }
 
-// Own is the rest of its time, in ns: it waits for no other rank then, and others may wait for it.
+// Own returns the rest of its time, in ns: it waits for no other rank then, and others may wait
+// for it.
 func (k *Rank) Own() int64 {
 	switch {
 	case k.Exposed > 0:
@@ -204,7 +205,7 @@ func (s *Snapshot) Ranks(from, to int64) (out []Rank) {
 	return out
 }
 
-// grown is by how much a counting gauge grew between two moments.
+// grown returns by how much a counting gauge grew between two moments.
 func (s *Snapshot) grown(name string, from, to int64) int64 {
 	var before, after float64
 	for _, p := range s.Gauges[name] {

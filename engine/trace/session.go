@@ -41,7 +41,7 @@ type Session struct {
 // start of each segment come on top.
 const MaxSpans = 2 << 20
 
-// SessionBytes is the memory of the session of a long run with so many workers. It counts the
+// SessionBytes returns the memory of the session of a long run with so many workers. It counts the
 // spans, the rings that they are recorded to, and 32 MiB for the rest: steps, digest, gauges, and
 // what waits for the file.
 func SessionBytes(workers int) int64 {
@@ -308,7 +308,7 @@ func Restore(snap *Snapshot) *Session {
 	return s
 }
 
-// Silence is how long no step has ended, where that is far more than usual; else 0.
+// Silence returns how long no step has ended, where that is far more than usual; else 0.
 func (s *Snapshot) Silence() time.Duration {
 	const least, times = 3 * time.Second, 3
 	usual := time.Duration(s.Total.Active() / max(1, s.Total.Steps))

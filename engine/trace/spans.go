@@ -114,7 +114,7 @@ func (l *spanLog) retire(at int, segments []Segment) {
 	l.pinned = append(l.pinned, b)
 }
 
-// startedBefore is how many spans start before t.
+// startedBefore returns how many spans start before t.
 func startedBefore(spans []Span, t int64) int {
 	return sort.Search(len(spans), func(i int) bool { return spans[i].Start >= t })
 }

@@ -4,7 +4,7 @@ package trace
 // waited for one, or was blocked (on storage, the network, a lock, a timer).
 type Split struct{ Core, Waiting, Blocked int64 }
 
-// Total is the time that was split.
+// Total returns the time that was split.
 func (s Split) Total() int64 { return s.Core + s.Waiting + s.Blocked }
 
 // Add adds o to s.
@@ -37,7 +37,7 @@ func (p *Phases) Of(k Kind) *Split { return &p[k-KindRead] }
 // IsPhase reports whether k is a phase of loading.
 func (k Kind) IsPhase() bool { return k >= KindRead && k <= KindPin }
 
-// All is the time of all phases together.
+// All returns the time of all phases together.
 func (p *Phases) All() (sum Split) {
 	for i := range p {
 		sum.Add(p[i])

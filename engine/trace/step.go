@@ -195,7 +195,7 @@ type Unsaved struct {
 	From, To     int64 // ns, the time that they are of
 }
 
-// Dropped is how many spans were dropped on all tracks.
+// Dropped returns how many spans were dropped on all tracks.
 func (o *Outcome) Dropped() (n int64) {
 	for _, d := range o.Drops {
 		n += d

@@ -63,10 +63,10 @@ func (t *Totals) Plus(o *Totals) {
 	t.Held.add(&o.Held)
 }
 
-// Active is the wall time less the pauses, in ns.
+// Active returns the wall time less the pauses, in ns.
 func (t *Totals) Active() int64 { return t.Wall - t.Paused }
 
-// Active is the step's wall time less the pauses in it, in ns.
+// Active returns the step's wall time less the pauses in it, in ns.
 func (s *Step) Active() int64 { return s.End - s.Start - s.Stall[CausePaused] }
 
 // Tally is what is kept for ever of the steps of one segment. Its memory is bounded, however many
@@ -137,10 +137,10 @@ func (t *Tally) Add(s *Step) {
 	t.Blocks.Add(Block{Steps: 1, Samples: int64(s.Samples), Active: active, Busy: s.Busy, Squares: float64(active) * float64(active)})
 }
 
-// Excluded is the number of steps that are not steady.
+// Excluded returns the number of steps that are not steady.
 func (t *Tally) Excluded() int64 { return t.All.Steps - t.Steady.Steps }
 
-// Quantile is the quantile q of the steady steps' active times, in ns; 0 when there are none.
+// Quantile returns the quantile q of the steady steps' active times, in ns; 0 when there are none.
 func (t *Tally) Quantile(q float64) int64 { return Quantile(q, &t.Plain, &t.Probed) }
 
 // clone returns a copy that may be changed while readers keep t.

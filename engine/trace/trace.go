@@ -50,7 +50,7 @@ var laneNames = func() (n [256]string) {
 	return n
 }()
 
-// String is the name of the track on the screen, in reports and in exports.
+// String returns the name of the track on the screen, in reports and in exports.
 func (t TrackID) String() string { return laneNames[t] }
 
 // IsWorker reports whether batches are made on t: it is a worker's track, or the inline one.

@@ -130,7 +130,7 @@ type Piece struct {
 // OfSample reports whether p is the work on one sample.
 func (p *Piece) OfSample() bool { return p.Took > 0 && p.Sample >= 0 }
 
-// Starved is the time in ns in which the device waited for the step's batch: to be begun, to be
+// Starved returns the time in ns in which the device waited for the step's batch: to be begun, to be
 // loaded, or for its turn. It leaves out the start of an epoch and the sampler, which are not the batch's
 // fault.
 func (s *Step) Starved() (ns int64) {

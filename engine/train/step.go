@@ -11,7 +11,7 @@ import (
 	"dev.gpustall/loader"
 )
 
-// trainStep is one step, in the order in which the data flows.
+// trainStep runs one step, in the order in which the data flows.
 func (e *Engine) trainStep(ctx context.Context) error {
 	if err := e.boundary(ctx); err != nil {
 		return err
@@ -26,7 +26,7 @@ func (e *Engine) trainStep(ctx context.Context) error {
 	return e.pipeline.resolve()
 }
 
-// boundary is the place between two steps where evaluations, pauses and changes happen.
+// boundary runs what is due between two steps: evaluations, pauses and changes of knobs.
 func (e *Engine) boundary(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err

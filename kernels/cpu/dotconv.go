@@ -80,7 +80,7 @@ func gatherWindows(l *layout, g window, x []uint16) *gathered {
 	return s
 }
 
-// part is how many bfloat16s a worker gathers into.
+// part returns how many bfloat16s a worker gathers into.
 func (s *gathered) part() int { return s.rows*s.kp + 2*gatherSlack }
 
 // block returns windows lo..hi.

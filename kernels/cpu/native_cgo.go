@@ -124,7 +124,7 @@ func best() variant {
 
 func ptr(v []float32) *C.float { return (*C.float)(unsafe.Pointer(unsafe.SliceData(v))) }
 
-// panel is the width of a packed panel of gemmNN's B.
+// panel returns the width of a packed panel of gemmNN's B.
 func (v variant) panel() int {
 	if v == pureGo {
 		return goPanel

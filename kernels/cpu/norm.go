@@ -75,7 +75,8 @@ func join(means, m2s []float64, stride, rows, parts int) (mean, variance float64
 	return mean, variance / float64(rows)
 }
 
-// batchNormBackward is its gradient. f returns the arguments of op that are not tensors.
+// batchNormBackward returns the gradient of batch norm as a function to run. f returns the
+// arguments of op that are not tensors.
 func batchNormBackward[T real](pl *Plan, op kernels.BatchNormBackward, dy, x, y, dx, dres []T, f func(int) []float32) func() {
 	gamma, mean, invstd, dgamma, dbeta := f(3), f(4), f(5), f(7), f(8)
 	rows, c, v := op.Rows, op.C, pl.pool.variant

@@ -8,7 +8,7 @@ import "dev.gpustall/kernels"
 // stride 1 (winograd.h) as with stride 2 (stride2.h).
 const filters = 36
 
-// side is the number of positions along an axis of a transformed tile. With
+// side returns the number of positions along an axis of a transformed tile. With
 // stride 2 the last four share the last filter.
 func side(stride int) int {
 	if stride == 1 {

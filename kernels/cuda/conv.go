@@ -105,7 +105,7 @@ func (c convPlan) list(tiles []tile, splits int) []variant {
 	return vs
 }
 
-// whole is the variant of a tile that leaves the depth in one part. The depth of a
+// whole returns the variant of a tile that leaves the depth in one part. The depth of a
 // weight gradient, all pixels of the batch, is always cut.
 func (c convPlan) whole(l tile) variant {
 	if c.dir == convBackwardWeight {
@@ -176,7 +176,7 @@ func (c convPlan) shared(l tile) int {
 	return pipeline
 }
 
-// resident is the number of blocks that a multiprocessor holds at once, by their
+// resident returns the number of blocks that a multiprocessor holds at once, by their
 // registers and their shared memory. A multiprocessor has as much shared memory as
 // one block may opt in to, or slightly more.
 func (c convPlan) resident(l tile) int {
@@ -186,7 +186,7 @@ func (c convPlan) resident(l tile) int {
 	return l.resident
 }
 
-// scalars are the parameters CONV_PARAMS of conv.h.
+// scalars returns the parameters CONV_PARAMS of conv.h.
 func (c convPlan) scalars() []Arg {
 	return scalars(nil, c.N, c.H, c.W, c.C, c.K, c.R, c.S, c.OutH(), c.OutW(), c.Stride, c.Pad)
 }

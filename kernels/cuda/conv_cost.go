@@ -40,11 +40,11 @@ func (c convPlan) results() (m, n int) {
 	return c.K, c.R * c.S * c.C
 }
 
-// phases is the number of products that a data gradient is made of: one for each
+// phases returns the number of products that a data gradient is made of: one for each
 // class of input pixels that the same filter taps reach.
 func (c convPlan) phases() int { return c.Stride * c.Stride }
 
-// sums is the number of results, of all phases together.
+// sums returns the number of results, of all phases together.
 func (c convPlan) sums() int {
 	switch c.dir {
 	case convForward:
@@ -55,7 +55,7 @@ func (c convPlan) sums() int {
 	return c.WeightLen()
 }
 
-// steps is the number of depth tiles that a result is summed from, in a data gradient
+// steps returns the number of depth tiles that a result is summed from, in a data gradient
 // on the average of its phases. There, no depth tile spans two filter taps.
 func (c convPlan) steps(l tile) int {
 	switch c.dir {
@@ -75,7 +75,7 @@ func (c convPlan) longest(l tile) int {
 	return ceil(c.R, c.Stride) * ceil(c.S, c.Stride) * ceil(c.Conv.K, l.K)
 }
 
-// blocks is the number of blocks of a launch that leaves the depth in one part.
+// blocks returns the number of blocks of a launch that leaves the depth in one part.
 func (c convPlan) blocks(l tile) int {
 	m, n := c.results()
 	count := ceil(m, l.M) * ceil(n, l.N)
@@ -85,7 +85,7 @@ func (c convPlan) blocks(l tile) int {
 	return count
 }
 
-// weightParts is the number of blocks that share a tile of a weight gradient, whose
+// weightParts returns the number of blocks that share a tile of a weight gradient, whose
 // depth is all pixels. It is the cheapest of the numbers that fill the GPU with
 // blocks a whole number of times; cost includes adding up the parts.
 func (c convPlan) weightParts(l tile) int {
@@ -152,7 +152,7 @@ func (c convPlan) cost(v variant) float64 {
 	return t
 }
 
-// busy is the share of its peak rate that a multiprocessor reaches with that many
+// busy returns the share of its peak rate that a multiprocessor reaches with that many
 // threads to hide latencies with. A guess: half with two warps, four fifths with
 // eight.
 func busy(threads int) float64 {
@@ -160,7 +160,7 @@ func busy(threads int) float64 {
 	return warps / (warps + 2)
 }
 
-// rate is what a full multiprocessor computes with tile l, in multiply-adds a
+// rate returns what a full multiprocessor computes with tile l, in multiply-adds a
 // microsecond.
 func (c convPlan) rate(l tile) float64 {
 	switch {

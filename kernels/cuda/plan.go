@@ -25,7 +25,7 @@ func (t Target) TensorCores(typ kernels.Type) bool {
 	return t.SM >= 80 && typ != kernels.F32 || t.SM >= 75 && typ == kernels.F16
 }
 
-// sharedLimit is the shared memory a block may opt in to (CUDA C++ Programming
+// sharedLimit returns the shared memory a block may opt in to (CUDA C++ Programming
 // Guide, "Technical Specifications per Compute Capability").
 func (t Target) sharedLimit() int {
 	switch {
@@ -147,7 +147,7 @@ type kernel interface {
 	plan(p *planner, config string) // appends the launches of a variant
 }
 
-// kernelOf is the table of the operations that GPUs compute. It returns nil for any other.
+// kernelOf returns the table of the operations that GPUs compute. It returns nil for any other.
 func kernelOf(op kernels.Op, t Target) kernel {
 	switch op := op.(type) {
 	case kernels.ConvForward:
@@ -281,7 +281,7 @@ func scalars(args []Arg, vs ...int) []Arg {
 
 func ceil(a, b int) int { return (a + b - 1) / b }
 
-// stored is the type of t's elements in memory, as it is written in kernel names.
+// stored returns the type of t's elements in memory, as it is written in kernel names.
 func stored(t kernels.Type) string {
 	if t == kernels.TF32 {
 		return kernels.F32.String()

@@ -16,7 +16,7 @@ import (
 //go:embed packed/*.ptx.zst
 var packed embed.FS
 
-// packedName is the packed file of a module for one architecture: "80", "90a".
+// packedName returns the packed file of a module for one architecture: "80", "90a".
 func packedName(module, arch string) string {
 	return fmt.Sprintf("packed/%s.sm_%s.ptx.zst", module, arch)
 }

@@ -20,7 +20,7 @@ type SyntaxError struct {
 	Hint   string
 }
 
-// Error is one sentence.
+// Error returns one sentence.
 func (e *SyntaxError) Error() string { return e.Fault().Error() }
 
 // Fault returns the error as its parts.

@@ -80,7 +80,7 @@ func tooShort(s *trace.Snapshot) bool {
 	return s.Outcome.Ended > 0 && s.Outcome.Ended < int64(minTime) && s.Meta.Imported == ""
 }
 
-// First is the leading finding; an empty one when there is none.
+// First returns the leading finding; an empty one when there is none.
 func (a *Advice) First() Finding {
 	if len(a.Findings) == 0 {
 		return Finding{}
@@ -88,7 +88,7 @@ func (a *Advice) First() Finding {
 	return a.Findings[0]
 }
 
-// Text is what to do, in one sentence; empty while there is nothing to say.
+// Text returns what to do, in one sentence; empty while there is nothing to say.
 func (a *Advice) Text() string {
 	next, why := a.Next()
 	switch {
@@ -103,8 +103,8 @@ func (a *Advice) Text() string {
 // keepsUp says of a loader why there is nothing to do about it.
 const keepsUp = "the loader keeps up and no setting of it can gain more than the share lost to data"
 
-// Next is what to do, with what is predicted of it, and why. Both are empty while there is nothing to
-// say.
+// Next returns what to do, with what is predicted of it, and why. Both are empty while there is
+// nothing to say.
 func (a *Advice) Next() (next, why string) {
 	switch {
 	case a.Short != "":

@@ -22,8 +22,8 @@ func bounded(c *stats.Change) bool {
 	return c.Answer != stats.Unknown || c.Missing.What == stats.Precision && c.Hi > 1
 }
 
-// ceiling is what the newest experiment with cached batches says of a segment's settings. The rate
-// that it found holds for all settings with which the device does the same work.
+// ceiling returns what the newest experiment with cached batches says of a segment's settings. The
+// rate that it found holds for all settings with which the device does the same work.
 func ceiling(s *trace.Snapshot, rows []attribution.SegmentStats, xs []attribution.Experiment, segment int32) Ceiling {
 	now := slices.IndexFunc(s.Segments, func(g trace.Segment) bool { return g.Index == segment })
 	for i := len(xs) - 1; i >= 0 && now >= 0; i-- {

@@ -21,7 +21,7 @@ func CostOf(s *trace.Snapshot, b *attribution.Breakdown) (c Cost, ok bool) {
 	return Cost{rate, rate * (1 - b.Utilisation()), rate * b.DataShare()}, true
 }
 
-// String is what idleness costs: "$0.90 of each hour is spent waiting for data".
+// String returns what idleness costs: "$0.90 of each hour is spent waiting for data".
 func (c Cost) String() string {
 	text := units.Dollars(c.Data) + " of each hour is spent waiting for data"
 	if c.Idle-c.Data >= 0.01 {

@@ -37,7 +37,7 @@ func newDeviceTime(s *session, t *trace.Tally) deviceTime {
 	return d
 }
 
-// meanOp is how long an operation of the device takes in a segment, on average, in ns.
+// meanOp returns how long an operation of the device takes in a segment, on average, in ns.
 func meanOp(s *trace.Snapshot, segment int32) float64 {
 	var ns, calls int64
 	for i := range s.Ops {
@@ -51,7 +51,7 @@ func meanOp(s *trace.Snapshot, segment int32) float64 {
 // ceiling reports whether cached batches were served, so that nothing was measured of the loader.
 func (t *deviceTime) ceiling() bool { return t.flags&trace.FlagCeiling != 0 }
 
-// cost is what idleness costs in the steps judged; empty where no rate was given.
+// cost returns what idleness costs in the steps judged; empty where no rate was given.
 func (t *deviceTime) cost() string {
 	c, ok := CostOf(t.session.Snapshot, &t.Breakdown)
 	if !ok {
@@ -168,7 +168,7 @@ func (t *deviceTime) watchOpenings(tally *trace.Tally) {
 // epochs.
 func (t *deviceTime) opensMost() bool { return 2*t.opening >= t.DataShare() }
 
-// share is the share of the active time lost to a group of causes.
+// share returns the share of the active time lost to a group of causes.
 func (t *deviceTime) share(g trace.Group) float64 {
 	var ns int64
 	for cause := range trace.Cause(trace.NumCauses) {

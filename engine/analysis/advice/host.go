@@ -45,7 +45,7 @@ func (h *host) turns() string {
 	return ", and more workers get more turns from those that share cores with them by the thread"
 }
 
-// lostToHost is the share of the time lost because threads of the host had no core.
+// lostToHost returns the share of the time lost because threads of the host had no core.
 func (h *host) lostToHost() float64 {
 	return h.time.share(trace.GroupHost) + h.time.Of(starved(&h.time.Breakdown, h.starved))
 }

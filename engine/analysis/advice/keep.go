@@ -25,7 +25,7 @@ type Keep struct {
 // looks is the ratio of throughputs from which settings look faster, though it may be chance.
 const looks = 1.1
 
-// workersOf is a row's num_workers.
+// workersOf returns a row's num_workers.
 func workersOf(r *attribution.SegmentStats) int {
 	n, _ := strconv.Atoi(knob.ValueOf(r.Segment.Knobs, "num_workers"))
 	return n
@@ -174,7 +174,7 @@ func beatsAll(rows []attribution.SegmentStats, a, r *attribution.SegmentStats) b
 	return true
 }
 
-// baseline is the index of the row that the others are compared with; -1 where there is none.
+// baseline returns the index of the row that the others are compared with; -1 where there is none.
 func baseline(rows []attribution.SegmentStats) int {
 	return slices.IndexFunc(rows, func(r attribution.SegmentStats) bool { return r.Baseline })
 }

@@ -89,7 +89,7 @@ func (k *inForce) can(name string) bool {
 	return len(k.specs) == 0
 }
 
-// limit is the largest value of an integer knob.
+// limit returns the largest value of an integer knob.
 func (k *inForce) limit(name string, otherwise int) int {
 	if spec := knob.SpecOf(k.specs, name); spec != nil && spec.Max > 0 {
 		return spec.Max

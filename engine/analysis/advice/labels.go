@@ -181,8 +181,8 @@ func (l *label) segments(s *trace.Snapshot, t *trace.Tally) (in []int32, holds b
 	return in, len(in) > 0 || s.Flags&l.flag != 0
 }
 
-// segmentOf is the segment of t. Before its first step it is the segment in force, whose knobs say
-// what is to come. It is nil when there is none.
+// segmentOf returns the segment of t. Before its first step it is the segment in force, whose
+// knobs say what is to come. It is nil when there is none.
 func segmentOf(s *trace.Snapshot, t *trace.Tally) *trace.Segment {
 	n := len(s.Segments)
 	if t.All.Steps == 0 && n > 0 {
@@ -220,7 +220,7 @@ func Words(labels []Label) string {
 	return strings.Join(words, ", ")
 }
 
-// Brackets are the words as they stand behind a verdict, " [emulated, injected]"; empty without
+// Brackets returns the words as they stand behind a verdict, " [emulated, injected]"; empty without
 // labels.
 func Brackets(labels []Label) string {
 	if len(labels) == 0 {
@@ -229,7 +229,7 @@ func Brackets(labels []Label) string {
 	return " [" + Words(labels) + "]"
 }
 
-// Keys are the labels' names in JSON.
+// Keys returns the labels' names in JSON.
 func Keys(labels []Label) []string {
 	var keys []string
 	for i := range labels {

@@ -17,8 +17,8 @@ type levers struct {
 	loader *loader
 }
 
-// morePrefetch is the prefetch_factor to try. It is false where it is already the largest, or not
-// known.
+// morePrefetch returns the prefetch_factor to try. It is false where it is already the largest,
+// or not known.
 func (l *levers) morePrefetch() (factor int, ok bool) {
 	n, known := l.knobs.number("prefetch_factor")
 	most := l.knobs.limit("prefetch_factor", 16)
@@ -31,8 +31,8 @@ func (l *levers) ordered() bool {
 	return l.knobs.value("in_order") == "on" && !l.tried.refused("in_order", "off") && !l.loader.computing()
 }
 
-// loads is the share of the time lost to loading itself, which more or fewer workers change. It
-// leaves out the sampler, which runs in the loop, and the cost of epochs' starts.
+// loads returns the share of the time lost to loading itself, which more or fewer workers
+// change. It leaves out the sampler, which runs in the loop, and the cost of epochs' starts.
 func (l *levers) loads() float64 {
 	share := l.time.DataShare() - l.time.Share(trace.CauseStartup) - l.time.Share(trace.CausePin) - l.time.Share(trace.CauseSampler) - l.loader.taking()
 	if _, ok := l.morePrefetch(); ok {
@@ -47,8 +47,8 @@ func (l *levers) loads() float64 {
 	return share
 }
 
-// moreWorkers is the number of workers to try. Where more cannot help, it is no larger than the
-// number there is.
+// moreWorkers returns the number of workers to try. Where more cannot help, it is no larger
+// than the number there is.
 func (l *levers) moreWorkers() int {
 	most := l.knobs.limit("num_workers", trace.MaxWorkers)
 	now := l.loader.workers
@@ -83,8 +83,8 @@ func (l *levers) moreWorkers() int {
 	return value
 }
 
-// enough is how many workers load as fast as the device computes or, if the cores are slower, as
-// fast as those allow. It is false where that is not known.
+// enough returns how many workers load as fast as the device computes or, if the cores are
+// slower, as fast as those allow. It is false where that is not known.
 func (l *levers) enough() (workers int, known bool) {
 	c, known := l.loader.capacity()
 	if !known {
@@ -93,7 +93,7 @@ func (l *levers) enough() (workers int, known bool) {
 	return predict.WorkersFor(c.Fastest(l.host.All), l.loader.Batch, l.host.All), true
 }
 
-// winnable is the share of the time that a loader would win which is never late, as far as the
+// winnable returns the share of the time that a loader would win which is never late, as far as the
 // cores allow. It is 1 where that is not known.
 func (l *levers) winnable() float64 {
 	c, known := l.loader.capacity()
@@ -103,8 +103,8 @@ func (l *levers) winnable() float64 {
 	return 1 - c.Fastest(l.host.All)*float64(l.time.Steps)/float64(l.time.Active())
 }
 
-// longerQueue is the prefetch_factor beyond which a longer queue is predicted to gain little more.
-// It is 0 where it gains little at all.
+// longerQueue returns the prefetch_factor beyond which a longer queue is predicted to gain little
+// more. It is 0 where it gains little at all.
 func (l *levers) longerQueue() (factor int) {
 	now, _ := l.knobs.number("prefetch_factor")
 	best := 1.

@@ -45,7 +45,7 @@ func (l *loader) judged() bool {
 	return known && !l.time.ceiling() && l.time.DataShare() >= moderate
 }
 
-// starts is the share of the time that the starts of epochs cost.
+// starts returns the share of the time that the starts of epochs cost.
 func (l *loader) starts() float64 { return max(l.time.Share(trace.CauseStartup), l.time.opening) }
 
 // atStarts reports whether half of the wait for data is at the starts of epochs.
@@ -60,7 +60,7 @@ func (l *loader) times() string {
 	return fmt.Sprintf("a batch takes %s of worker time and %s on the device", units.Prose.Time(l.time.Load/l.time.Steps), units.Prose.Time(l.time.Busy/l.time.Steps))
 }
 
-// hidden is the share of inline loading that overlaps the device's work.
+// hidden returns the share of inline loading that overlaps the device's work.
 func (l *loader) hidden() float64 {
 	return max(0, 1-float64(l.time.Data())/float64(max(1, l.time.Wait)))
 }
@@ -95,7 +95,8 @@ func (l *loader) average() string {
 		units.Counted(l.workers, "worker has", "workers have"), units.Prose.Time(l.time.Load/l.time.Steps/int64(max(1, l.workers))), units.Prose.Time(l.time.Busy/l.time.Steps))
 }
 
-// taking is the share of the time that the loop spent on taking batches which workers had ready.
+// taking returns the share of the time that the loop spent on taking batches which workers had
+// ready.
 func (l *loader) taking() float64 {
 	if !l.session.pytorch() || l.workers == 0 {
 		return 0
@@ -191,14 +192,14 @@ func (l *loader) queue() string {
 	return QueueCPU
 }
 
-// capacity is what host and device could do at best; false where there is nothing to estimate it
-// from.
+// capacity returns what host and device could do at best; false where there is nothing to
+// estimate it from.
 func (l *loader) capacity() (predict.Capacity, bool) {
 	return predict.CapacityOf(&l.time.Breakdown, &l.Loading, l.host.Cores, l.workers, l.host.starved, &l.session.Meta, attribution.Among(l.session.Snapshot, l.tried.rows, l.time.segment))
 }
 
-// bound is what loading is bound by while the device waits for it. Where that was not measured, it
-// is what loading is bound by in general.
+// bound returns what loading is bound by while the device waits for it. Where that was not
+// measured, it is what loading is bound by in general.
 func (l *loader) bound() trace.Bound {
 	if bound := l.time.Held.All().Bound(); bound != trace.BoundUnknown {
 		return bound
@@ -206,7 +207,7 @@ func (l *loader) bound() trace.Bound {
 	return l.time.Work.Batch.Bound()
 }
 
-// workersUse is how many cores the loader's workers use, on average.
+// workersUse returns how many cores the loader's workers use, on average.
 func (l *loader) workersUse() float64 {
 	if l.workers == 0 {
 		return 0

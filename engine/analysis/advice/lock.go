@@ -42,7 +42,7 @@ func (l *loader) locked() bool {
 	return l.workers > 1 && 2*waiting >= float64(l.workers-1)
 }
 
-// lockWaiting is how many workers waited for a lock that processes share, on average.
+// lockWaiting returns how many workers waited for a lock that processes share, on average.
 func (l *loader) lockWaiting() (workers float64, known bool) {
 	return l.session.gauge(trace.GaugeLockWaiting)
 }

@@ -38,7 +38,7 @@ func NewPast(runs []Reached) (p Past, ok bool) {
 	return p, true
 }
 
-// gauges are the fields of p that every session has, with their names there.
+// gauges returns the fields of p that every session has, with their names there.
 func (p *Past) gauges() [4]pastGauge {
 	return [...]pastGauge{{trace.GaugePastRuns, &p.Runs}, {trace.GaugePastMedian, &p.Median}, {trace.GaugePastLow, &p.Low}, {trace.GaugePastHigh, &p.High}}
 }
@@ -58,7 +58,7 @@ func (p *Past) Record(r *trace.Recorder) {
 	}
 }
 
-// PastOf is what a session knows of earlier runs.
+// PastOf returns what a session knows of earlier runs.
 func PastOf(s *trace.Snapshot) (p Past, ok bool) {
 	for _, g := range p.gauges() {
 		if *g.value, ok = s.Gauge(g.name); !ok {

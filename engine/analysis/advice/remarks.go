@@ -69,7 +69,7 @@ func cached(s *trace.Snapshot, a, b *attribution.SegmentStats) string {
 		units.Prose.Bytes(int64(once)), units.Prose.Bytes(int64(again)), stats.Turns)
 }
 
-// storageASample is how many bytes of a sample came from storage, on average.
+// storageASample returns how many bytes of a sample came from storage, on average.
 func storageASample(s *trace.Snapshot, r *attribution.SegmentStats) (bytes float64, known bool) {
 	end := r.Segment.End
 	if end == 0 {

@@ -91,7 +91,7 @@ func (f *Finding) Gain() string {
 // would give.
 const near = 1.05
 
-// Text is the finding in one sentence.
+// Text returns the finding in one sentence.
 func (f *Finding) Text() string {
 	if f.Remedy == "" || f.Evidence == "" {
 		return f.Next()
@@ -99,7 +99,7 @@ func (f *Finding) Text() string {
 	return f.Next() + ": " + f.Evidence
 }
 
-// Next is what to do, with what is predicted of it.
+// Next returns what to do, with what is predicted of it.
 func (f *Finding) Next() string {
 	gain := f.Gain()
 	if f.Remedy == "" || gain == "" || !f.Predicted.Made() && f.Measured.Value == 0 && f.Free == 0 {
@@ -168,9 +168,9 @@ func (s *situation) check(r *Rule) (f Finding, ok bool) {
 	return s.knobs.unbar(f)
 }
 
-// most is the largest ratio by which throughput can grow while the device has the same work. It is
-// limited by what the device takes when it has the cores to itself. Where the host's work stays the
-// same too, it is limited by what the host can feed. It is 0 where that is not known.
+// most returns the largest ratio by which throughput can grow while the device has the same work.
+// It is limited by what the device takes when it has the cores to itself. Where the host's work
+// stays the same too, it is limited by what the host can feed. It is 0 where that is not known.
 func (s *situation) most(r *Rule, f *Finding) float64 {
 	c, known := s.loader.capacity()
 	if !known || c.Spun || c.Device <= 0 || f.Script || f.Barred || r.Group == trace.GroupNone && !r.Data {

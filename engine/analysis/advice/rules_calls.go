@@ -135,7 +135,7 @@ func knownCall(c *lines.Cost) *call {
 	return nil
 }
 
-// code is a line of Python without its comment.
+// code returns a line of Python without its comment.
 func code(text string) string {
 	text, _, _ = strings.Cut(text, "#")
 	return text

@@ -44,8 +44,8 @@ func unknownWorkers(s *situation) (f Finding, ok bool) {
 	return f, !known && !s.session.pytorch() && !s.time.ceiling() && f.Share >= moderate
 }
 
-// persistentWorkers is about what the start of each epoch costs: workers start, and the queue is
-// empty until they have loaded.
+// persistentWorkers is for what the start of each epoch costs: workers start, and the queue
+// is empty until they have loaded.
 func persistentWorkers(s *situation) (f Finding, ok bool) {
 	f = s.knobs.turn("persistent_workers", "on", "workers then live on from epoch to epoch and load ahead across the boundary")
 	f.Share = s.loader.starts()

@@ -163,7 +163,7 @@ func takingBatches(s *situation) (f Finding, ok bool) {
 	return f, s.time.Steps > 0 && f.Share > s.levers.loads()
 }
 
-// compiled is how long, in ns, looks found the loop in torch.compile, in all of the session.
+// compiled returns how long, in ns, looks found the loop in torch.compile, in all of the session.
 func (s *situation) compiled() (ns int64) {
 	for i := range s.session.Lines {
 		if l := &s.session.Lines[i]; l.At == trace.Compiles {

@@ -60,8 +60,8 @@ func (p *script) kernels() (share float64, known bool) {
 	return share / 100, known && p.follows() && 10*k.Aside <= k.Time
 }
 
-// elsewhere is how many ranks are on other machines, and how many there are in all; 0 where that is
-// not known.
+// elsewhere returns how many ranks are on other machines, and how many there are in all; 0 where
+// that is not known.
 func (p *script) elsewhere() (ranks, all int) {
 	all, _ = strconv.Atoi(p.session.fact(trace.JobRanks))
 	here, err := strconv.Atoi(p.session.fact(trace.JobHere))
@@ -126,7 +126,7 @@ func (p *script) called(rank int) string {
 	return text
 }
 
-// peer is what the gpustall of another rank tells of it.
+// peer returns what the gpustall of another rank tells of it.
 func (p *script) peer(rank int) (trace.Peer, bool) {
 	for _, peer := range p.session.Peers {
 		if peer.Rank == rank {

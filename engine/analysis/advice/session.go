@@ -15,7 +15,7 @@ type session struct {
 	from, to int64 // ns
 }
 
-// fromStorage is how many bytes were read from storage for this process between two moments,
+// fromStorage returns how many bytes were read from storage for this process between two moments,
 // without what the page cache had. It is false where that was not measured.
 func (s *session) fromStorage(from, to int64) (bytes float64, known bool) {
 	rate, _, n := s.GaugeOver(trace.GaugeDiskOurs, from, to)
@@ -48,33 +48,33 @@ type passage struct {
 	trace.Totals
 }
 
-// perSample is its active time for a sample, in ns.
+// perSample returns its active time for a sample, in ns.
 func (p *passage) perSample() float64 {
 	return float64(p.Active()) / float64(max(1, p.Samples))
 }
 
-// dataShare is the share of its active time in which the device waited for data, 0 to 1.
+// dataShare returns the share of its active time in which the device waited for data, 0 to 1.
 func (p *passage) dataShare() float64 {
 	b := attribution.Breakdown{Totals: p.Totals}
 	return b.DataShare()
 }
 
-// gauge is the mean of a gauge over the judged steps.
+// gauge returns the mean of a gauge over the judged steps.
 func (s *session) gauge(name string) (mean float64, known bool) {
 	mean, _, n := s.GaugeOver(name, s.from, s.to)
 	return mean, n > 0
 }
 
-// highest is the largest value of a gauge over the judged steps.
+// highest returns the largest value of a gauge over the judged steps.
 func (s *session) highest(name string) (value float64, known bool) {
 	_, value, n := s.GaugeOver(name, s.from, s.to)
 	return value, n > 0
 }
 
-// fact is what the session says of the host; empty when it says nothing.
+// fact returns what the session says of the host; empty when it says nothing.
 func (s *session) fact(name string) string { return knob.ValueOf(s.Meta.Host, name) }
 
-// warmth is the GPU's temperature and clock, to be put after a sentence.
+// warmth returns the GPU's temperature and clock, to be put after a sentence.
 func (s *session) warmth() (text string) {
 	if t, known := s.gauge("nvml_temperature"); known {
 		text = fmt.Sprintf(", at %.0f degrees C", t)

@@ -80,7 +80,7 @@ func (s *situation) loses(v *Verdict) string {
 	return text
 }
 
-// at is the part of the loop's time in which looks found it at one thing, 0 to 1.
+// at returns the part of the loop's time in which looks found it at one thing, 0 to 1.
 func (s *situation) at(what trace.Doing) (part float64) {
 	for i := range s.lines {
 		if s.lines[i].At == what {

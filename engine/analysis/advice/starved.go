@@ -12,7 +12,7 @@ import (
 // queues are the states of an empty ready queue, by what the workers are bound by.
 var queues = map[trace.Bound]string{trace.BoundCPU: QueueCPU, trace.BoundCores: QueueCores, trace.BoundIO: QueueIO}
 
-// boundOf is what the phase of a cause of data is bound by: while the device waited for it or,
+// boundOf returns what the phase of a cause of data is bound by: while the device waited for it or,
 // where that was not measured, in general. It is unknown for causes that are not named after a
 // phase.
 func boundOf(b *attribution.Breakdown, c trace.Cause) trace.Bound {
@@ -28,8 +28,8 @@ func boundOf(b *attribution.Breakdown, c trace.Cause) trace.Bound {
 	return trace.BoundUnknown
 }
 
-// WithoutCore is the share of the time in which the device's threads could run and had no core, 0
-// to 1. It is 0 where they are not the host's, or that was not measured.
+// WithoutCore returns the share of the time in which the device's threads could run and had no
+// core, 0 to 1. It is 0 where they are not the host's, or that was not measured.
 func WithoutCore(s *trace.Snapshot, t *trace.Tally) float64 {
 	mean, _, _ := s.GaugeOver(trace.GaugeStarved, t.From, t.To)
 	return mean / 100
@@ -45,7 +45,7 @@ func SlowedMore(s *trace.Snapshot, a, b *trace.Tally) string {
 	return fmt.Sprintf("its threads waited for a core %s of the time, before %s", units.Prose.Percent(after), units.Prose.Percent(before))
 }
 
-// starved is how much of its busy time, in ns, the device would not need if its threads never
+// starved returns how much of its busy time, in ns, the device would not need if its threads never
 // waited for a core; 0 where that is little.
 func starved(b *attribution.Breakdown, share float64) int64 {
 	if share < high {

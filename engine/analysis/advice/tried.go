@@ -45,7 +45,7 @@ func (t Trial) Toward(value string) Trial {
 	return t
 }
 
-// reversed is the trial as a change from To to From.
+// reversed returns the trial as a change from To to From.
 func (t Trial) reversed() Trial {
 	t.From, t.To, t.Change = t.To, t.From, t.Change.Reversed()
 	if t.Outcome != Unclear {
@@ -54,8 +54,8 @@ func (t Trial) reversed() Trial {
 	return t
 }
 
-// Measured is what the session measured of a knob's change from its value among settings to another. It
-// is nil where it measured nothing of it, or not enough for an answer.
+// Measured returns what the session measured of a knob's change from its value among settings to
+// another. It is nil where it measured nothing of it, or not enough for an answer.
 func (a *Advice) Measured(settings []knob.Setting, knob, to string) *stats.Change {
 	t, ok := measured(a.Tried, settings, knob, to)
 	if !ok {
@@ -64,7 +64,7 @@ func (a *Advice) Measured(settings []knob.Setting, knob, to string) *stats.Chang
 	return &t.Change.Throughput
 }
 
-// termsOf is what must be equal for trials to be comparable: the injected bottleneck.
+// termsOf returns what must be equal for trials to be comparable: the injected bottleneck.
 func termsOf(knobs []knob.Setting) string {
 	var b strings.Builder
 	for _, k := range knobs {
@@ -156,9 +156,9 @@ func tuned(x *attribution.Experiment) []Trial {
 	return out
 }
 
-// before is the row that segment i is compared with: the last one before it that has enough steps.
-// So a value that was in force only for a moment does not count. Where none has enough steps, it is
-// the row just before.
+// before returns the row that segment i is compared with: the last one before it that has enough
+// steps. So a value that was in force only for a moment does not count. Where none has enough
+// steps, it is the row just before.
 func before(rows []attribution.SegmentStats, i int) *attribution.SegmentStats {
 	for j := i - 1; j >= 0; j-- {
 		if rows[j].Stretch.Enough() {
@@ -216,7 +216,7 @@ func deviceChanged(s *trace.Snapshot, a, b *attribution.SegmentStats, c *stats.C
 // measurements that are compared.
 const SteadyOthers = 0.10
 
-// Others is the share of all cores that other processes used during some steps; NaN where
+// Others returns the share of all cores that other processes used during some steps; NaN where
 // that is not known.
 func Others(s *trace.Snapshot, t *trace.Tally) float64 {
 	percent, _, n := s.GaugeOver(trace.GaugeCPUOthers, t.From, t.To)
@@ -274,7 +274,7 @@ func (t *Trial) failed() bool {
 	return true
 }
 
-// notApplied are the notes on changes that the engine could not make.
+// notApplied returns the notes on changes that the engine could not make.
 func notApplied(s *trace.Snapshot) []string {
 	var out []string
 	for i := range s.Notes {
@@ -285,7 +285,7 @@ func notApplied(s *trace.Snapshot) []string {
 	return out
 }
 
-// between is the distance from one number to another; 0 when either is not a number.
+// between returns the distance from one number to another; 0 when either is not a number.
 func between(from, to string) int {
 	a, err1 := strconv.Atoi(from)
 	b, err2 := strconv.Atoi(to)

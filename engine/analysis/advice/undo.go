@@ -89,7 +89,7 @@ func spareWorkers(s *situation) (f Finding, ok bool) {
 	return f, !s.time.ceiling()
 }
 
-// takeTurns is the remedy where a value looks better and is not known to be.
+// takeTurns returns the remedy where a value looks better and is not known to be.
 func takeTurns(f *Finding) string {
 	return fmt.Sprintf("let %s %s and %s take turns (%s)", f.Knob, f.From, f.Value, stats.Turns)
 }

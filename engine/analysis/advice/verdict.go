@@ -20,15 +20,15 @@ const (
 	high     = 0.20
 )
 
-// Thresholds are the shares of the time lost to data from which a run is moderately
+// Thresholds returns the shares of the time lost to data from which a run is moderately
 // and highly input-bound.
 func Thresholds() (moderately, highly float64) { return moderate, high }
 
 // MinSteps is how many steady steps make a result: a verdict on fewer would rest on noise.
 const MinSteps = 10
 
-// enough is how many steady steps a session's verdict needs. An imported trace has only the steps
-// that somebody chose to record, so its verdict takes what there is.
+// enough returns how many steady steps a session's verdict needs. An imported trace has only the
+// steps that somebody chose to record, so its verdict takes what there is.
 func enough(s *trace.Snapshot) int {
 	if s.Meta.Imported != "" {
 		return 1
@@ -120,8 +120,9 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats,
 	return v, c
 }
 
-// groupBefore is the group that the steps before those of a window are classed by, as long a time of
-// the same segment. It is GroupNone where there are too few such steps, as before all of a segment.
+// groupBefore returns the group that the steps before those of a window are classed by, as long a
+// time of the same segment. It is GroupNone where there are too few such steps, as before all of a
+// segment.
 func groupBefore(s *trace.Snapshot, t *trace.Tally) trace.Group {
 	end, found := slices.BinarySearchFunc(s.Recent, t.First, func(st trace.Step, first int32) int { return cmp.Compare(st.Index, first) })
 	from := end
@@ -195,7 +196,7 @@ func (v *Verdict) classify(b *attribution.Breakdown, crowded bool, was trace.Gro
 	}
 }
 
-// dominant is the cause of a group that costs most.
+// dominant returns the cause of a group that costs most.
 func dominant(b *attribution.Breakdown, g trace.Group) trace.Cause {
 	best, most := trace.CauseUnknown, int64(-1)
 	for c := range trace.Cause(trace.NumCauses) {
@@ -293,7 +294,7 @@ func (s *situation) busy(share float64) string {
 	return fmt.Sprintf("%s %s of the time%s and %s", does, units.Prose.Percent(share), text, waits)
 }
 
-// traced is what only a profiler's trace tells of the verdict.
+// traced returns what only a profiler's trace tells of the verdict.
 func (s *situation) traced(v *Verdict) string {
 	var t strings.Builder
 	if _, ok := lacking(s); ok {

@@ -69,8 +69,8 @@ func blamed(s *trace.Snapshot, st *trace.Step) Blamed {
 	return row
 }
 
-// longestPhase is the phase that took most of the batch's time, where most of that was measured
-// phase by phase. Else it is the phase that the device waited for longest.
+// longestPhase returns the phase that took most of the batch's time, where most of that was
+// measured phase by phase. Else it is the phase that the device waited for longest.
 func longestPhase(st *trace.Step) (longest trace.Kind) {
 	var most int64
 	for k := trace.KindRead; k.IsPhase(); k++ {
@@ -111,7 +111,7 @@ func (b *Blame) recall(spans []trace.Span) {
 	}
 }
 
-// Who is the worker and its phase: "w3 decode".
+// Who returns the worker and its phase: "w3 decode".
 func (r *Blamed) Who() string {
 	worker, doing := "a worker", ""
 	if r.Worker.IsWorker() {
@@ -123,7 +123,7 @@ func (r *Blamed) Who() string {
 	return worker + doing
 }
 
-// What is the sample that took longest: its file, or its number.
+// What returns the sample that took longest: its file, or its number.
 func (r *Blamed) What() string {
 	switch {
 	case r.Sample < 0:
@@ -134,7 +134,7 @@ func (r *Blamed) What() string {
 	return "sample " + units.Count(r.Sample)
 }
 
-// Percentile is the rank in words: "p99". It is empty unless fewer than ten in a hundred took
+// Percentile returns the rank in words: "p99". It is empty unless fewer than ten in a hundred took
 // longer.
 func (r *Blamed) Percentile() string {
 	if r.Rank < 0.9 {
@@ -154,7 +154,7 @@ func (r *Blamed) Note() string {
 	return ""
 }
 
-// String is a row in words: "w3 decode 118 ms, 31.0 ms of it waiting for a core, p99,
+// String returns a row in words: "w3 decode 118 ms, 31.0 ms of it waiting for a core, p99,
 // starved compute 70.0 ms".
 func (r *Blamed) String() string {
 	text := r.Who() + " " + units.Prose.Time(r.Took) + Waiting(r.Split)

@@ -45,7 +45,7 @@ func Whole(s *trace.Snapshot) Breakdown {
 	return b
 }
 
-// Of is ns as a share of the active time, 0 to 1.
+// Of returns ns as a share of the active time, 0 to 1.
 func (b Breakdown) Of(ns int64) float64 {
 	if b.Active() <= 0 {
 		return 0
@@ -53,11 +53,11 @@ func (b Breakdown) Of(ns int64) float64 {
 	return float64(ns) / float64(b.Active())
 }
 
-// Utilisation is the share of the active time, 0 to 1, in which the compute stream
+// Utilisation returns the share of the active time, 0 to 1, in which the compute stream
 // was busy.
 func (b Breakdown) Utilisation() float64 { return b.Of(b.Busy) }
 
-// Share is the share of the active time, 0 to 1, lost to a cause. CausePaused has
+// Share returns the share of the active time, 0 to 1, lost to a cause. CausePaused has
 // none.
 func (b Breakdown) Share(c trace.Cause) float64 {
 	if int(c) >= trace.NumCauses || c == trace.CausePaused {
@@ -66,10 +66,10 @@ func (b Breakdown) Share(c trace.Cause) float64 {
 	return b.Of(b.Stall[c])
 }
 
-// DataShare is the share lost to all sub-causes of data.
+// DataShare returns the share lost to all sub-causes of data.
 func (b Breakdown) DataShare() float64 { return b.Of(b.Data()) }
 
-// Data is the time lost to all sub-causes of data, in ns.
+// Data returns the time lost to all sub-causes of data, in ns.
 func (b Breakdown) Data() int64 { return data(&b.Stall) }
 
 // data adds up the sub-causes of data, in ns.
@@ -82,8 +82,8 @@ func data(stall *[trace.NumCauses]int64) (ns int64) {
 	return ns
 }
 
-// SamplesPerSecond is the rate over the active time. It is 0 when there was none, and NaN where the
-// samples of the steps are not counted.
+// SamplesPerSecond returns the rate over the active time. It is 0 when there was none, and NaN
+// where the samples of the steps are not counted.
 func (b Breakdown) SamplesPerSecond() float64 {
 	if b.Samples == 0 && b.Steps > 0 {
 		return math.NaN()

@@ -87,7 +87,7 @@ func stays(rows []SegmentStats, a, b *SegmentStats, now stats.Comparison) stats.
 	return now
 }
 
-// powerBelow is the largest power of two below n.
+// powerBelow returns the largest power of two below n.
 func powerBelow(n int) int {
 	p := 1
 	for 2*p < n {

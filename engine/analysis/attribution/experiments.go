@@ -36,10 +36,10 @@ func (s *Side) add(b *trace.Block) {
 	s.Busy += b.Busy
 }
 
-// SamplesPerSecond is the rate over the active time; 0 when there was none.
+// SamplesPerSecond returns the rate over the active time; 0 when there was none.
 func (s *Side) SamplesPerSecond() float64 { return s.share(s.Samples) * 1e9 }
 
-// Utilisation is the share of the active time, 0 to 1, in which the compute stream was busy.
+// Utilisation returns the share of the active time, 0 to 1, in which the compute stream was busy.
 func (s *Side) Utilisation() float64 { return s.share(s.Busy) }
 
 func (s *Side) share(n int64) float64 {
@@ -128,8 +128,8 @@ func block(b *trace.Block) stats.Block {
 	return stats.Block{Steps: int(b.Steps), Samples: b.Samples, Active: b.Active, Busy: b.Busy, Squares: b.Squares}
 }
 
-// Rates are the samples a second of A and of B in a typical pair: the geometric means over the pairs, whose
-// ratio is that of Change. Without pairs they are those of all steps.
+// Rates returns the samples a second of A and of B in a typical pair: the geometric means over the pairs,
+// whose ratio is that of Change. Without pairs they are those of all steps.
 func (x *Experiment) Rates() (rates [2]float64) {
 	if len(x.Pairs) == 0 {
 		return [2]float64{x.Sides[0].SamplesPerSecond(), x.Sides[1].SamplesPerSecond()}
@@ -142,7 +142,7 @@ func (x *Experiment) Rates() (rates [2]float64) {
 	return [2]float64{math.Exp(rates[0]), math.Exp(rates[1])}
 }
 
-// Name is what the experiment's row is called.
+// Name returns what the experiment's row is called.
 func (x *Experiment) Name() string {
 	switch x.Kind {
 	case trace.Ceiling:
@@ -153,7 +153,7 @@ func (x *Experiment) Name() string {
 	return stats.Turns
 }
 
-// Stage is how far the newest experiment is, in a few words: "A-B-A 3 pairs", "ceiling".
+// Stage returns how far the newest experiment is, in a few words: "A-B-A 3 pairs", "ceiling".
 func Stage(s *trace.Snapshot) string {
 	x := Experiment{Experiment: s.Experiments[len(s.Experiments)-1]}
 	x.settings(s)
@@ -188,7 +188,7 @@ func (x *Experiment) Segments() string {
 	return fmt.Sprintf("segments #%d to #%d", x.First, x.Last)
 }
 
-// Text is the question and the answer, in one sentence.
+// Text returns the question and the answer, in one sentence.
 func (x *Experiment) Text() string {
 	var t strings.Builder
 	if x.Kind == trace.Tune {
@@ -217,7 +217,7 @@ func (x *Experiment) Text() string {
 	return t.String()
 }
 
-// pairTime is how long the steps of a pair took on average, in ns.
+// pairTime returns how long the steps of a pair took on average, in ns.
 func (x *Experiment) pairTime() int64 {
 	return (x.Sides[0].Active + x.Sides[1].Active) / int64(len(x.Pairs))
 }
@@ -252,7 +252,7 @@ func Proof(xs []Experiment, a, b []knob.Setting) (x *Experiment, reversed bool) 
 	return nil, false
 }
 
-// Asks is the question, in one sentence.
+// Asks returns the question, in one sentence.
 func (x *Experiment) Asks() string {
 	switch x.Kind {
 	case trace.Tune:

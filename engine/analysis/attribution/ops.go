@@ -44,7 +44,7 @@ func (r *OpRow) Add(o *OpRow) {
 	r.Step += o.Step
 }
 
-// Mean is the time of one call, in ns; NaN without calls.
+// Mean returns the time of one call, in ns; NaN without calls.
 func (r *OpRow) Mean() float64 { return float64(r.Total) / float64(r.Calls) }
 
 // TFLOPs is 10^12 floating-point operations a second, counted from the shape; NaN when there are
@@ -62,8 +62,8 @@ func rate(v float64, ns int64) float64 {
 	return v / float64(ns)
 }
 
-// Cost is the share of the segment's time that timing the ops cost: what a timed step takes longer,
-// times their number. It is NaN when unknown.
+// Cost returns the share of the segment's time that timing the ops cost: what a timed step takes
+// longer, times their number. It is NaN when unknown.
 func (t *OpTable) Cost() float64 {
 	if t.Steps == 0 {
 		return math.NaN()
@@ -219,7 +219,7 @@ func CompareOps(a, b *OpTable, by OpGroup) []OpChange {
 	return out
 }
 
-// perStep is a row's time in one step, in ns.
+// perStep returns a row's time in one step, in ns.
 func (t *OpTable) perStep(r *OpRow) float64 {
 	if t.Timed == 0 {
 		return 0
@@ -227,7 +227,7 @@ func (t *OpTable) perStep(r *OpRow) float64 {
 	return r.Share * float64(t.Busy) / float64(t.Timed)
 }
 
-// StepOps is the time of all ops in one timed step, in ns.
+// StepOps returns the time of all ops in one timed step, in ns.
 func (t *OpTable) StepOps() float64 {
 	if t.Timed == 0 {
 		return 0

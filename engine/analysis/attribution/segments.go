@@ -30,7 +30,7 @@ type SegmentStats struct {
 	series stats.Series // what Stretch is measured from
 }
 
-// Name is what a segment is called: A is the baseline, the others have their number.
+// Name returns what a segment is called: A is the baseline, the others have their number.
 func (s *SegmentStats) Name() string {
 	if s.Baseline {
 		return "A"
@@ -40,8 +40,8 @@ func (s *SegmentStats) Name() string {
 
 func (s *SegmentStats) number() string { return "#" + strconv.Itoa(int(s.Segment.Index)) }
 
-// Among is what a segment is called in a sentence, "segment A" or "segment #4". It is empty where
-// the session has only one. rows are Segments of the session.
+// Among returns what a segment is called in a sentence, "segment A" or "segment #4". It is empty
+// where the session has only one. rows are Segments of the session.
 func Among(s *trace.Snapshot, rows []SegmentStats, segment int32) string {
 	if len(s.Segments) < 2 {
 		return ""
@@ -117,7 +117,7 @@ func Segments(s *trace.Snapshot) []SegmentStats {
 	return rows
 }
 
-// group is the first row with the settings of s, which is row i.
+// group returns the first row with the settings of s, which is row i.
 func (s *SegmentStats) group(i int) int {
 	if s.Repeats >= 0 {
 		return s.Repeats

@@ -65,7 +65,7 @@ type epoch struct {
 	rate units.Estimate // samples a second, with its interval
 }
 
-// wait is how long a step waits for data, in ns.
+// wait returns how long a step waits for data, in ns.
 func (e *epoch) wait() float64 { return float64(e.Data()) / float64(max(1, e.Steps)) }
 
 // manyEpochs is how many others are enough to tell an epoch from without an interval. Of so many

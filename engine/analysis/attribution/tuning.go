@@ -42,7 +42,7 @@ func (x *Experiment) tuning(s *trace.Snapshot) {
 	}
 }
 
-// ChangeOf is the comparison on which a decision was made.
+// ChangeOf returns the comparison on which a decision was made.
 func ChangeOf(d *trace.Decision) stats.Change {
 	c := stats.Change{Ratio: d.Ratio, Lo: d.Lo, Hi: d.Hi, Drifted: 1}
 	if c.Answer.UnmarshalText([]byte(d.Answer)) != nil || c.Answer == stats.Unknown {
@@ -51,7 +51,7 @@ func ChangeOf(d *trace.Decision) stats.Change {
 	return c
 }
 
-// Tried is how many settings a tune measured in addition to those at its start.
+// Tried returns how many settings a tune measured in addition to those at its start.
 func (x *Experiment) Tried() (n int) {
 	for i := range x.Decisions {
 		if v := x.Decisions[i].Verdict; v == trace.Best || v == trace.Dropped {
@@ -78,7 +78,7 @@ func (x *Experiment) trying() string {
 	return fmt.Sprintf("trial %d, %s", x.Tried()+1, setting)
 }
 
-// best are the knobs in which the best settings so far differ from those at the start.
+// best returns the knobs in which the best settings so far differ from those at the start.
 func (x *Experiment) best() []knob.Setting {
 	at := slices.Clone(x.Settings[0])
 	for i := range x.Decisions {
@@ -134,7 +134,7 @@ func (x *Experiment) tuned() string {
 	return text
 }
 
-// gained is the rate of a decision's settings against another side's, in words.
+// gained returns the rate of a decision's settings against another side's, in words.
 func gained(d *trace.Decision, found *Side) string {
 	after := Side{Samples: d.After.Samples, Active: d.After.Active}
 	if found.SamplesPerSecond() <= 0 {

@@ -22,7 +22,7 @@ type Gap struct {
 // Any reports whether there is a gap.
 func (g *Gap) Any() bool { return g.End > g.Start }
 
-// Data is the time in which the device waited for data, in ns.
+// Data returns the time in which the device waited for data, in ns.
 func (g *Gap) Data() int64 { return data(&g.Parts) }
 
 // Gaps yields the gaps that the stalls among spans make up. The spans are in order of time.
@@ -55,8 +55,8 @@ func Gaps(spans []trace.Span) iter.Seq[Gap] {
 	}
 }
 
-// Awaited is the batch that the step loop was blocked for during most of [from, to); false where it
-// was not blocked for any.
+// Awaited returns the batch that the step loop was blocked for during most of [from, to); false
+// where it was not blocked for any.
 func Awaited(spans []trace.Span, from, to int64) (batch int32, found bool) {
 	var most int64
 	for i := range spans {

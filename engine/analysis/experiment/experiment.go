@@ -120,7 +120,7 @@ func New(q Question, s *trace.Snapshot, c Control, l Log) (*Experiment, error) {
 // ceiling is the knob of cached batches.
 const ceiling = "ceiling"
 
-// quarter is how long a quarter of a pair is to last.
+// quarter returns how long a quarter of a pair is to last.
 func quarter(s *trace.Snapshot, budget int64) time.Duration {
 	rows := attribution.Segments(s)
 	var h stats.History
@@ -265,7 +265,7 @@ func (e *Experiment) close(s *trace.Snapshot, last int32) {
 	e.log.Note("info", so.Text())
 }
 
-// so is the experiment with its result so far.
+// so returns the experiment with its result so far.
 func (e *Experiment) so(s *trace.Snapshot) attribution.Experiment {
 	with := *s
 	with.Experiments = append(slices.DeleteFunc(slices.Clone(s.Experiments), func(x trace.Experiment) bool { return x.Index == e.x.Index }), e.x)

@@ -82,7 +82,7 @@ func expected(o *outlook, p *trace.Prediction) string {
 	return words
 }
 
-// forecast is a prediction in words: "predicted +40 % (+20 to +60 %)".
+// forecast returns a prediction in words: "predicted +40 % (+20 to +60 %)".
 func forecast(p *trace.Prediction) string {
 	if predict.Vague(*p) {
 		return predict.Words(*p)

@@ -19,7 +19,7 @@ type outlook struct {
 // known reports whether anything is expected.
 func (o *outlook) known() bool { return o.rate > 0 }
 
-// against is the outlook as a prediction relative to a rate.
+// against returns the outlook as a prediction relative to a rate.
 func (o *outlook) against(base float64) trace.Prediction {
 	if !o.known() {
 		return trace.Prediction{}
@@ -105,7 +105,7 @@ func (t *outlooks) learn(trial *outlook, best, m *point, kept bool) {
 	}
 }
 
-// most is the highest rate that a setting can reach: that of a device which computes all the
+// most returns the highest rate that a setting can reach: that of a device which computes all the
 // time. It is known where the device does the same work as at a point, on cores of its own.
 func (t *outlooks) most(p *point, knobs []knob.Setting) float64 {
 	if t.hostDevice || p.util() <= 0 || !advice.SameWork(t.space.specs, p.knobs, knobs) {

@@ -26,7 +26,7 @@ func (p *pairing) begin() {
 	p.part, p.active, p.spoilt = 0, 0, false
 }
 
-// side is the side whose part it is.
+// side returns the setting that the current quarter measures: 0 for A, 1 for B.
 func (p *pairing) side() int {
 	if p.part == 1 {
 		return 1 - p.outer

@@ -23,12 +23,12 @@ type point struct {
 	model   *predict.Model // predicts other settings; nil where too little was measured
 }
 
-// rate is samples a second.
+// rate returns samples a second.
 func (p *point) rate() float64 {
 	return 1e9 * float64(p.block.Samples) / float64(max(1, p.block.Active))
 }
 
-// util is the share of the time in which the device computed.
+// util returns the share of the time in which the device computed.
 func (p *point) util() float64 { return float64(p.block.Busy) / float64(max(1, p.block.Active)) }
 
 // measure returns what a segment has shown so far.
@@ -74,7 +74,7 @@ type points struct {
 
 func (p *points) best() *point { return &p.all[p.lead] }
 
-// history is how the times of steps varied in all measurements.
+// history returns how the times of steps varied in all measurements.
 func (p *points) history() (h stats.History) {
 	for i := range p.all {
 		h.Learn(p.all[i].stretch)

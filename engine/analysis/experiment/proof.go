@@ -103,7 +103,7 @@ func sum(pairs []trace.Pair) (a, b trace.Block) {
 	return a, b
 }
 
-// quarter is how long a quarter of a pair is to last.
+// quarter returns how long a quarter of a pair is to last.
 func (p *proof) quarter() time.Duration {
 	return stats.Quarter(p.fresh.stretch, p.points.history(), time.Duration(max(0, p.e.x.Budget-p.e.spent)))
 }

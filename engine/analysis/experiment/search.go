@@ -36,7 +36,7 @@ type search struct {
 	short  bool             // the budget had no room for a setting that is worth a try
 }
 
-// choose is the setting to try next; false where none is worth it. The model goes first,
+// choose returns the setting to try next; false where none is worth it. The model goes first,
 // then the advisor, whose rules know of causes that the model does not.
 func (t *search) choose(s *trace.Snapshot) (outlook, bool) {
 	for {
@@ -76,8 +76,8 @@ func (t *search) climb() (pool []outlook) {
 	return pool
 }
 
-// favourite is the setting that is expected to be the fastest. Of those as good as that, it is the
-// one that takes the least of the host.
+// favourite returns the setting that is expected to be the fastest. Of those as good as that, it
+// is the one that takes the least of the host.
 func (t *search) favourite(pool []outlook) (top outlook, ok bool) {
 	most := 0.0
 	for i := range pool {
@@ -124,7 +124,7 @@ func (t *search) take(o *outlook) {
 	}
 }
 
-// advised is a setting that the advisor would try and that was not tried.
+// advised returns a setting that the advisor would try and that was not tried.
 func (t *search) advised(s *trace.Snapshot) (outlook, bool) {
 	best := t.points.best()
 	if t.asked == mostAsked || t.outlooks.most(best, best.knobs) < best.rate()*(1+worth) {
@@ -150,8 +150,8 @@ func (t *search) advised(s *trace.Snapshot) (outlook, bool) {
 	return outlook{}, false
 }
 
-// lighter is a setting with far fewer workers that is expected to be as fast as the best one, even
-// with a fifth of its workers taken away. It was not tried.
+// lighter returns a setting with far fewer workers that is expected to be as fast as the best one,
+// even with a fifth of its workers taken away. It was not tried.
 func (t *search) lighter() (outlook, bool) {
 	best := t.points.best()
 	i := slices.Index(t.space.names, numWorkers)

@@ -88,7 +88,7 @@ func newSpace(q *Tuning, s *trace.Snapshot, found []knob.Setting) (*space, error
 	return sp, nil
 }
 
-// usualValues are what a knob is tried at, from its value now.
+// usualValues returns what a knob is tried at, from its value now.
 func usualValues(spec *knob.Spec, now string) []string {
 	switch {
 	case spec.Name == numWorkers:
@@ -102,13 +102,13 @@ func usualValues(spec *knob.Spec, now string) []string {
 	return []string{"off", "on"}
 }
 
-// number is a knob's value as a number, 0 where it is none.
+// number returns a knob's value as a number, 0 where it is none.
 func number(value string) int {
 	n, _ := strconv.Atoi(value)
 	return n
 }
 
-// with is a setting with one knob changed, and with what that entails: without workers
+// with returns a setting with one knob changed, and with what that entails: without workers
 // nothing is prefetched, and none can stay. Where base has none, these two are as they were.
 func (sp *space) with(base []knob.Setting, name, value string) []knob.Setting {
 	out := slices.Clone(base)
@@ -169,7 +169,7 @@ func (sp *space) cheaper(a, b []knob.Setting) bool {
 	return slices.Compare(of(a), of(b)) < 0
 }
 
-// takes is what a setting takes of the host: workers, batches in flight, samples in one.
+// takes returns what a setting takes of the host: workers, batches in flight, samples in one.
 func takes(knobs []knob.Setting) (workers, slots, batch int) {
 	workers = number(knob.ValueOf(knobs, numWorkers))
 	return workers, workers * number(knob.ValueOf(knobs, prefetchFactor)), number(knob.ValueOf(knobs, batchSize))

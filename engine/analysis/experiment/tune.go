@@ -172,7 +172,7 @@ func (t *tuner) ask(s *trace.Snapshot, knobs []knob.Setting) error {
 	return nil
 }
 
-// valuesOf are the values of some knobs among all.
+// valuesOf returns the values of some knobs among all.
 func valuesOf(all, some []knob.Setting) []knob.Setting {
 	out := make([]knob.Setting, len(some))
 	for i, k := range some {

@@ -1,8 +1,8 @@
 // Package fleet says which rank of a distributed training holds up the others, for how long, and what
 // it does meanwhile.
 //
-// Ranks that exchange gradients end each step together. So no rank waits longer than the one that comes
-// to the exchange last makes it wait. The steps are aligned by their numbers, and no clock is compared.
+// Ranks that exchange gradients end each step together. So the rank that comes to the exchange last
+// sets how long the others wait. The steps are aligned by their numbers, and no clock is compared.
 package fleet
 
 import (
@@ -18,8 +18,8 @@ type Member struct {
 	trace.Rank
 	Host string
 
-	// Varies yields the part of its own time that is known step by step, by the step's number. It is nil
-	// where only the sums are known.
+	// Varies yields the part of the rank's own time that is known step by step, with the step's number.
+	// It is nil where only the sums are known.
 	Varies iter.Seq2[int32, int64]
 
 	Held   int64 // ns that the other ranks waited for it, all of them together
@@ -35,14 +35,16 @@ type Job struct {
 	Steps   int64    // that were compared
 	Lost    int64    // ns that ranks waited for others, all of them together
 	Time    int64    // ns that these steps took, of all ranks together
-	Apart   bool     // the ranks do not take the same time for a step, so that they do not wait for each other at each
+	Apart   bool     // the ranks' step times differ, so they do not wait for each other at each step
 }
 
 const (
-	// inStep is by how much the steps of two ranks may differ that exchange gradients in each.
+	// inStep is the largest ratio of the step times of two ranks that exchange gradients in
+	// each step.
 	inStep = 1.10
 
-	// noise is the share of the time of all ranks that is lost to any of them in a job that runs well.
+	// noise is the share of all ranks' time that even a job that runs well loses to waits for each
+	// other.
 	noise = 0.05
 )
 
@@ -108,7 +110,7 @@ func (j *Job) align(steps int32) {
 	}
 }
 
-// shortest is the last step that all ranks have.
+// shortest returns the last step that all ranks have.
 func (j *Job) shortest() int32 {
 	n := int64(1 << 30)
 	for i := range j.Members {
@@ -121,7 +123,7 @@ func (j *Job) shortest() int32 {
 type walk struct {
 	rest int64 // ns of a step that are its own, on average, besides what varies
 	mean int64 // ns that vary, on average, for steps that have no record
-	left int64 // ns of its exchanges in which it may have waited
+	left int64 // ns ns of its exchanges, in which it may have waited
 	next func() (int32, int64, bool)
 	stop func()
 	step int32 // the number of the record that was read last, and ...
@@ -154,7 +156,8 @@ func (w *walk) at(step int32) int64 {
 	return w.rest + w.mean
 }
 
-// Holder is the rank that the others wait for most; nil where they hardly wait, or for many in turn.
+// Holder returns the rank that the others wait for most. It is nil where they hardly wait, or wait
+// for many in turn.
 func (j *Job) Holder() *Member {
 	if len(j.Members) < 2 || float64(j.Lost) < noise*float64(j.Time) || 2*j.Members[0].Held < j.Lost {
 		return nil
@@ -162,10 +165,12 @@ func (j *Job) Holder() *Member {
 	return &j.Members[0]
 }
 
-// Uneven reports whether ranks wait for each other, whoever they wait for.
+// Uneven reports whether ranks wait for each other enough to matter, whoever they wait
+// for.
 func (j *Job) Uneven() bool { return float64(j.Lost) >= noise*float64(j.Time) }
 
-// Loads reports whether what makes a rank late is its wait for data, and not what its script does.
+// Loads reports whether a rank is late because it waits for data, and not because of what its
+// script does.
 func (j *Job) Loads(m *Member) bool {
 	var wait, own int64
 	for i := range j.Members {

@@ -60,7 +60,8 @@ func TestOf(t *testing.T) {
 		"ranks that nothing is known of":     {members: []Member{{Rank: rank(1, 2, 10, 10)}, {Rank: rank(3, 62, 10, 10)}}, world: 6, holder: 3, loads: true, held: 600, waited: []int64{600, 0}, missing: []int{0, 2, 4, 5}},
 		"ranks that do not wait for another": {members: []Member{{Rank: rank(0, 2, 10, 10)}, {Rank: slow}}, holder: -1, apart: true, waited: []int64{0, 0}},
 		"one rank alone":                     {members: []Member{{Rank: rank(0, 62, 10, 10)}}, holder: -1, waited: []int64{0}},
-		// On average both wait 30 ms. At each step one of them waits 60, and the other for it.
+		// On average both wait 30 ms for data. At each step one of them waits 60 ms, and the
+		// other waits for it.
 		"two in turn": {members: []Member{
 			{Rank: rank(0, 30, 10, 4), Varies: steps(60, 0, 60, 0)},
 			{Rank: rank(1, 30, 10, 4), Varies: steps(0, 60, 0, 60)},

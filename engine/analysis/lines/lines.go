@@ -1,5 +1,5 @@
-// Package lines says which lines of a PyTorch training's code cost the time: of the loading that the
-// device waits for, and of the step loop.
+// Package lines says which lines of a PyTorch training's code cost time. They are lines of the
+// loading that the device waits for, and of the step loop.
 package lines
 
 import (
@@ -18,24 +18,24 @@ import (
 type Cost struct {
 	trace.Line
 	Part float64 // of the time of the same kind, 0 to 1: of the loading that the loop waited for, or of the step loop
-	Work float64 // of that time, 0 to 1, where it is loading: of all of it
-	Lost float64 // of the time, 0 to 1: what the device lost to it; of the loop's lines, what the loop spent on it
-	Free float64 // of the time, 0 to 1: what would be saved at most, were the line free
+	Work float64 // for a line that loads: its part of all loading, 0 to 1
+	Lost float64 // of the time, 0 to 1: what the device lost to the line; for the loop's lines, what the loop spent on it
+	Free float64 // of the time, 0 to 1: the most that would be saved if the line were free
 }
 
 // MinLooks is how many looks the lines of one kind need for any of them to be named. A share of 30 % is
 // then known to 7 points (one standard error).
 const MinLooks = 40
 
-// Listed and Few are how many lines a table has, and an account that is short.
+// Listed is how many lines a table has, and Few how many a short account has.
 const (
 	Listed = 15
 	Few    = 5
 )
 
 // Of returns the lines of a segment, the costliest first. data is the share of the time in which the
-// device waits for data (0 to 1). The lines that load divide it by how long the loop waited for
-// workers there. Where few looks tell of that, they divide it by their own time.
+// device waits for data (0 to 1). It is divided among the lines that load, by how long the loop
+// waited for workers there. Where too few looks tell that, it is divided by the lines' own time.
 func Of(s *trace.Snapshot, segment int32, data float64) (costs []Cost) {
 	var loading, loop, looks, looked int64
 	inline := s.Inline(segment)
@@ -81,8 +81,8 @@ func Of(s *trace.Snapshot, segment int32, data float64) (costs []Cost) {
 	return costs
 }
 
-// Awaited returns how long, in ns, the loop waited for what workers did in a segment, and by how many
-// looks; 0 where these are too few to go by.
+// Awaited returns how long, in ns, the loop waited for what workers did in a segment, and how many
+// looks tell it. Both are 0 where the looks are too few.
 func Awaited(s *trace.Snapshot, segment int32) (lost, looks int64) {
 	for i := range s.Lines {
 		if l := &s.Lines[i]; l.Segment == segment && l.At == trace.Loading {
@@ -96,12 +96,14 @@ func Awaited(s *trace.Snapshot, segment int32) (lost, looks int64) {
 	return lost, looks
 }
 
-// upper is how large a share may be that so many looks found: two standard errors more.
+// upper returns how large a share that so many looks found may really be: two standard
+// errors more.
 func upper(share float64, looks int64) float64 {
 	return min(1, share+2*math.Sqrt(share*(1-share)/float64(looks)))
 }
 
-// Most returns the costliest line with a file of those at which threads do one thing.
+// Most returns the costliest line that has a file, of the lines at which threads do one
+// thing.
 func Most(costs []Cost, at trace.Doing) (Cost, bool) {
 	for _, c := range costs {
 		if c.At == at && c.File != "" {
@@ -111,7 +113,7 @@ func Most(costs []Cost, at trace.Doing) (Cost, bool) {
 	return Cost{}, false
 }
 
-// Where names the line as short as a traceback's reader needs it: "transforms.py:42"; of a library, the
+// Where names the line briefly, as in a traceback: "transforms.py:42". For a library it names the
 // function: "GaussianBlur.forward".
 func (c *Cost) Where() string {
 	if c.File == "" || c.Library {
@@ -120,7 +122,7 @@ func (c *Cost) Where() string {
 	return units.Line(fmt.Sprintf("%s:%d", filepath.Base(c.File), c.Number))
 }
 
-// What is the line's text, else its function.
+// What returns the line's text, or its function where there is no text.
 func (c *Cost) What() string {
 	if c.File == "" || c.Library {
 		return ""
@@ -131,7 +133,7 @@ func (c *Cost) What() string {
 // shownText is how much of a line's text stands in a sentence.
 const shownText = 40
 
-// Short is the line's text, cut where it is long.
+// Short returns the line's text, cut if it is long.
 func (c *Cost) Short() string {
 	text := c.What()
 	if r := []rune(text); len(r) > shownText {

@@ -13,8 +13,8 @@ import (
 // they did.
 type Capacity struct {
 	CPU    float64 // core time that all of this process takes for a batch
-	Device float64 // that the device computes, if its threads never waited for a core
-	Copy   float64 // that its copy to the device takes
+	Device float64 // time that the device computes, if its threads never waited for a core
+	Copy   float64 // time that the batch's copy to the device takes
 	Cores  Cores
 	Batch  float64 // samples in a batch
 	Shared bool    // the device computes on the same cores
@@ -50,20 +50,22 @@ func CapacityOf(b *attribution.Breakdown, l *Loading, cores Cores, workers int, 
 	return c, true
 }
 
-// Host is how long a batch takes when all of these cores compute.
+// Host returns how long a batch takes when all of these cores compute.
 func (c *Capacity) Host(cores float64) float64 { return c.CPU / max(cores, 0.01) }
 
-// Fastest is the shortest time for a batch with these cores.
+// Fastest returns the shortest time for a batch with these cores.
 func (c *Capacity) Fastest(cores float64) float64 { return max(c.Device, c.Host(cores)) }
 
-// rate is the samples a second of a batch that takes so long, in words.
+// rate says in words how many samples a second there are if a batch takes so long.
 func (c *Capacity) rate(batch float64) string { return units.Rate(1e9*c.Batch/batch) + " samples/s" }
 
-// needed is how many cores' work there is in the time that the device takes.
+// needed returns how many cores the work for a batch needs in the time that the device
+// takes for it.
 func (c *Capacity) needed() float64 { return c.CPU / c.Device }
 
-// available is how many cores the training could have used. Where all are in use and our threads
-// hardly waited for one, they had as much as they wanted, and other processes took nothing of it.
+// available returns how many cores the training could have used. Where all are in use and our
+// threads hardly waited for one, our threads had what they wanted, and other processes took
+// nothing from them.
 func (c *Capacity) available() float64 {
 	if h := &c.Cores; h.Busy() && !h.Throttled && h.Waiting < little {
 		return h.All
@@ -71,7 +73,7 @@ func (c *Capacity) available() float64 {
 	return c.Cores.Left()
 }
 
-// Missing is about how many more cores the device could use. An estimate of little more than a
+// Missing returns about how many more cores the device could use. An estimate slightly above a
 // whole number is not rounded up.
 func (c *Capacity) Missing() int { return int(math.Ceil(c.needed() - c.available() - 0.25)) }
 
@@ -90,12 +92,12 @@ func (c *Capacity) balance() string {
 	}
 	all, left := c.Host(c.Cores.All), c.Host(c.available())
 	feeds := fmt.Sprintf("%sthis host can feed at most ~%s with its %s", in, c.rate(all), units.Counted(int(c.Cores.All), "core", "cores"))
-	// Where no core is free, what was left is what we used, and so says nothing but the rate that is measured.
+	// Where no core is free, others left us what we used. The rate from that is only the measured one.
 	if !c.Cores.Busy() && (c.Cores.Crowded() || all <= c.Device && left > c.Device) {
 		feeds += fmt.Sprintf(", and other processes left it cores for ~%s", c.rate(left))
 	}
 	takes := "the device takes " + c.rate(c.Device)
-	if c.Shared && c.Waited >= little { // an estimate, the less sure the more is left out
+	if c.Shared && c.Waited >= little { // an estimate: the more Device leaves out, the less sure it is
 		takes = fmt.Sprintf("the device takes ~%s, without the %s of its time in which it had no core", c.rate(c.Device), units.Prose.Percent(c.Waited))
 	}
 	return feeds + "; " + takes
@@ -117,9 +119,9 @@ func (c *Capacity) lacks() string {
 	return fmt.Sprintf("~%.2g cores needed, host has %d", c.needed(), int(c.Cores.All))
 }
 
-// WorkersFor is how many workers load a batch every so many ns: the worker time of a batch over
-// that time, and a fifth more, because batches are not alike. It is no more than the cores can
-// serve. It may be more than num_workers allows.
+// WorkersFor returns how many workers load a batch every so many ns. This is the worker time of
+// a batch over that time, and a fifth more, because batches are not alike. It is no more than
+// the cores can serve. It may be more than num_workers allows.
 func WorkersFor(batch float64, w Work, cores float64) int {
 	n := math.Ceil(1.2 * w.Alone() / batch)
 	if w.Core > 0 && cores > 0 {

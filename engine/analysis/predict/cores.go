@@ -13,25 +13,25 @@ import (
 
 // Cores are the host's cores and who used them in some steps, as far as that was measured.
 type Cores struct {
-	All          float64 // that this process may use, by affinity and quota; 0 when that is not known
+	All          float64 // cores that this process may use, by affinity and quota; 0 where not known
 	Ours, Others float64 // used, on average
 	Waiting      float64 // share of the time in which our threads could run and had no core
 	Throttled    bool    // the cgroup's quota ran out
 	Known        bool    // it is known who used them
 	Shared       string  // how the kernel shares them out (host.SharedOut); empty where that is not known
-	Rivals       float64 // the part of Others that shares cores with us by the thread
+	Rivals       float64 // the part of Others in our group, which shares cores with us thread by thread
 }
 
-// settled is how long after a change of knobs a gauge of the host still tells of the time before,
-// in ns. A gauge looks back to its previous sample, half a second ago.
+// settled is how long, in ns, after a change of knobs a gauge of the host still includes the time
+// before. A gauge looks back to its previous sample, half a second ago.
 const settled = 500e6
 
-// throttledFrom is the share of a quota's periods in which it must run out to matter.
+// throttledFrom is the share of its periods in which a quota must run out to matter.
 const throttledFrom = 0.05
 
 // CoresOf finds the cores from the host's facts and its gauges over [from, to].
 func CoresOf(s *trace.Snapshot, from, to int64) (c Cores) {
-	cpus := 0.0 // that the gauges are shares of; a quota may allow less
+	cpus := 0.0 // cores that the gauges are shares of; a quota may allow less
 	for _, h := range s.Meta.Host {
 		switch h.Name {
 		case "threads":
@@ -71,7 +71,7 @@ func CoresOf(s *trace.Snapshot, from, to int64) (c Cores) {
 	return c
 }
 
-// Left is what other processes leave of the cores.
+// Left returns what other processes leave of the cores.
 func (c *Cores) Left() float64 { return max(c.All-c.Others, 0) }
 
 // Busy reports whether no core is free for another thread of ours. It allows for what the gauges
@@ -80,8 +80,8 @@ func (c *Cores) Busy() bool {
 	return c.Known && (c.Throttled || c.Left()-c.Ours < min(0.06*c.All, 2))
 }
 
-// Crowded reports whether other processes use enough of the cores to matter: half of one core, or a
-// tenth of many.
+// Crowded reports whether other processes use enough of the cores to matter: a tenth, and at least
+// half a core.
 func (c *Cores) Crowded() bool { return c.Known && c.Others >= max(0.5, c.All/10) }
 
 // Grouped reports whether more threads of ours would get no more of the cores that others use. That
@@ -90,11 +90,12 @@ func (c *Cores) Grouped() bool {
 	return c.Crowded() && (c.Shared == host.BySession || c.Shared == host.ByCgroup) && c.Rivals < c.Others/10
 }
 
-// Portion is how many cores are ours whenever we want them: those that we used and those that were
-// idle. Where that is rarely a whole one, it is a thread's part of one.
+// Portion returns how many cores are ours whenever we want them: those that we used and those that
+// were idle. Where that is less than one core, it is the part of a core that a thread got.
 func (c *Cores) Portion() float64 { return max(c.Left(), 1-min(c.Waiting, 0.95)) }
 
-// Share says that our part of the cores does not depend on the number of workers; empty where it does.
+// Share returns a sentence that our part of the cores does not depend on the number of workers. It is
+// empty where it does.
 func (c *Cores) Share() string {
 	if !c.Grouped() {
 		return ""

@@ -9,8 +9,8 @@ import (
 )
 
 // Feed says in one sentence whether this machine can feed the device. It says what the machine can
-// feed at most, what the device takes, which resource is short, and by how much. It is empty where
-// that is not known. Reads wait side by side, one for each worker.
+// feed at most, what the device takes, which resource is short, and by how much. Feed is empty
+// where that is not known. Reads wait side by side, one for each worker.
 func (m *Model) Feed() string {
 	c := &m.Capacity
 	if !m.known || c.CPU <= 0 || c.Device <= 0 {
@@ -38,8 +38,8 @@ func (m *Model) Feed() string {
 	return answer + ": " + c.balance()
 }
 
-// handsOver reports whether the loop is predicted to be faster without workers than this host could
-// ever feed it with workers, which have to hand their batches over.
+// handsOver reports whether the loop is predicted to be faster without workers than with any number
+// of them on this host. Workers lose time by handing their batches over.
 func (m *Model) handsOver() bool {
 	if !m.processes || m.now.workers == 0 {
 		return false
@@ -48,8 +48,8 @@ func (m *Model) handsOver() bool {
 	return ok && p.Rate > 1e9*m.Capacity.Batch/m.Capacity.Host(m.Capacity.Cores.All)
 }
 
-// how says which settings are predicted to let the loader keep up. It is false where none are
-// known; how then says what does not help, or is empty.
+// how says which settings are predicted to let the loader keep up. known is false where there
+// are no such settings. The text then says what does not help, or is empty.
 func (m *Model) how(need int) (how string, known bool) {
 	n := need - m.now.workers
 	if m.base.data <= dataError {
@@ -71,8 +71,8 @@ func (m *Model) how(need int) (how string, known bool) {
 	return "", false
 }
 
-// LongQueue is the largest prefetch_factor that is tried with so many workers. Batches take memory,
-// and the simulation takes them one by one.
+// LongQueue returns the largest prefetch_factor that is tried with so many workers. Batches take
+// memory, and the simulation takes them one by one.
 func LongQueue(workers int) int { return min(16, 256/max(1, workers)) }
 
 // feeds reports whether changes make the device hardly wait for data any more, and gain enough to
@@ -82,13 +82,13 @@ func (m *Model) feeds(changes ...knob.Setting) bool {
 	return ok && p.Data <= 2*dataError && p.Rate > (1+little)*m.rate
 }
 
-// short says which resource is short, and by how much: the one that takes longest for a batch, if
-// that is longer than the device takes.
+// short says which resource is short, and by how much. It is the resource that takes longest for
+// a batch, if it takes longer than the device.
 func (m *Model) short() string {
 	c := &m.Capacity
 	cores, storage := c.Host(c.available()), m.stored()
 	if w := &m.loading; m.base.data > dataError && w.Blocked > w.Core+w.Waiting {
-		cores = c.Host(c.Cores.All) // cores are not what is late, and workers that take turns with other processes get more than what was left
+		cores = c.Host(c.Cores.All) // cores are not short, and workers that take turns with other processes get more than what was left
 	}
 	switch longest := max(c.Copy, cores, storage); {
 	case longest <= (1+little)*c.Device:
@@ -101,8 +101,8 @@ func (m *Model) short() string {
 	return c.lacks()
 }
 
-// stored is the shortest time in which the storage serves a batch, in ns. It is 0 where the session
-// has not measured how many reads the storage serves side by side.
+// stored returns the shortest time in which the storage serves a batch, in ns. It is 0 where the
+// session has not measured how many reads the storage serves side by side.
 func (m *Model) stored() float64 {
 	if !m.stores {
 		return 0

@@ -26,9 +26,9 @@ type Model struct {
 	samples int64   // of the data set
 	specs   []knob.Spec
 
-	disk      [3]float64 // reads that storage serves side by side (bad luck, likely, good luck); 0 where no read comes from storage
-	stores    bool       // disk is measured
-	reading   float64    // reads that are under way, on average
+	disk      [3]float64 // how many reads storage serves side by side (bad luck, likely, good luck); 0 where no read comes from storage
+	stores    bool       // disk was measured
+	reading   float64    // reads under way, on average
 	Lock      Lock       // a lock that workers share
 	injected  float64    // share of the blocked time that is injected: timers do not slow each other down
 	past      []past     // earlier segments of the session
@@ -62,7 +62,7 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) (*M
 	if b.Steps < least || b.Busy <= 0 || b.Load <= 0 || b.Active() <= 0 || t.SteadyFlags&trace.FlagCeiling != 0 {
 		return nil, false
 	}
-	if _, _, renewed := attribution.Renewed(s, t); renewed { // what a worker loads ahead is thrown away
+	if _, _, renewed := attribution.Renewed(s, t); renewed { // what workers loaded ahead is thrown away
 		return nil, false
 	}
 	var knobs []knob.Setting
@@ -160,7 +160,8 @@ func (m *Model) measure(s *trace.Snapshot, t *trace.Tally, l *Loading, starved f
 }
 
 // stepsOf returns the newest full steps of t that are in memory, in the order of their batches. It
-// leaves out steps that no rate counts: a run's first step may compile for a minute.
+// leaves out the steps that no rate counts, such as a run's first step, which may compile for a
+// minute.
 func stepsOf(s *trace.Snapshot, t *trace.Tally) (out []trace.Step) {
 	full := int32(0)
 	for i := len(s.Recent) - 1; i >= 0 && s.Recent[i].Index >= t.First && len(out) < most; i-- {
@@ -188,13 +189,13 @@ func workersOf(spans []trace.Span, from, to int64) map[int32]int {
 	return by
 }
 
-// What shows that a worker itself is late.
+// A worker counts as late if it meets these.
 const (
 	lateFrom    = 1.3 // its batches take so many times as long as the others', by the median
 	lateBatches = 3   // it must have loaded so many batches at least
 )
 
-// lateness finds workers whose batches take longer than the others' by the median. It takes that
+// lateness finds workers whose median batch takes longer than the other workers'. It takes the
 // extra time out of the loads and returns it by worker.
 func lateness(steps []trace.Step, by map[int32]int, load []demand) []float64 {
 	var own [trace.MaxWorkers][]float64
@@ -225,8 +226,8 @@ func lateness(steps []trace.Step, by map[int32]int, load []demand) []float64 {
 	late := make([]float64, most+1)
 	found := false
 	for w := range late {
-		// A single worker is late. Where half of the workers are slow, the workers are merely
-		// unlike.
+		// Only single workers can be late. Where half of the workers are slow, the workers
+		// merely differ.
 		if middle[w] > lateFrom*other && own[w][0] > 1.1*other {
 			late[w], found = middle[w]-other, true
 		}
@@ -237,7 +238,8 @@ func lateness(steps []trace.Step, by map[int32]int, load []demand) []float64 {
 	for i := range steps {
 		w, ok := by[steps[i].Batch]
 		if !ok || w >= len(late) {
-			// The batch's worker is not known. One that took as long as a late worker's counts as that worker's.
+			// The batch's worker is not known. A batch that took as long as a late worker's counts as that
+			// worker's.
 			w = slices.Index(late, slices.Max(late))
 			if load[i].core+load[i].blocked < other+late[w]/2 {
 				continue
@@ -250,8 +252,8 @@ func lateness(steps []trace.Step, by map[int32]int, load []demand) []float64 {
 	return late
 }
 
-// stepLoop is how long the step loop takes for a step, without its waits for batches and for the
-// device. It is false where the spans are gone.
+// stepLoop returns how long the step loop takes for a step, without its waits for batches and
+// for the device. It is false where the spans are gone.
 func stepLoop(spans []trace.Span, t *trace.Tally) (ns float64, ok bool) {
 	var from, to, waits int64
 	n, pending, synced, next := int64(-1), int64(0), int64(-1), int64(-1)
@@ -289,8 +291,8 @@ func stepLoop(spans []trace.Span, t *trace.Tally) (ns float64, ok bool) {
 	return max(0, float64(to-from-waits)/float64(n)), true
 }
 
-// loopOf is what the step loop of a PyTorch training did in these steps; nil where its time with a
-// batch in hand was not split.
+// loopOf returns what the step loop of a PyTorch training did in these steps. It is nil where
+// the loop's time with a batch in hand was not split.
 func loopOf(s *trace.Snapshot, t *trace.Tally) *trace.Rank {
 	own, known := s.Own(t.From, t.To)
 	if !s.Meta.Watched() || !known || own.Core <= 0 || own.Body <= own.Waiting {
@@ -343,7 +345,7 @@ func (m *Model) share(b *attribution.Breakdown, l *Loading, c Cores, starved flo
 	}
 }
 
-// spread is the standard deviation of the number of cores that other processes use.
+// spread returns the standard deviation of the number of cores that other processes use.
 func spread(s *trace.Snapshot, t *trace.Tally, cores float64) float64 {
 	mean, _, n := s.GaugeOver(trace.GaugeCPUOthers, t.From, t.To)
 	if n < 2 {
@@ -365,8 +367,8 @@ const parts = 8
 // data, that is the loads; elsewhere it is the device's own time. Batches also arrive in bursts,
 // but the simulation has these too, so they do not count.
 //
-// Only how many bursts fall into the window counts. Workers that began together finish together,
-// so the window may cut a burst off. The error is less than one burst, with a uniform distribution.
+// What counts is how many bursts fall into the window. Workers that began together finish together,
+// so the window may cut a burst off. The error is less than one burst and is uniformly distributed.
 func (m *Model) precision(data, active float64) float64 {
 	v, burst := m.plant.compute, 0.0
 	if data >= little {
@@ -385,8 +387,8 @@ func (m *Model) precision(data, active float64) float64 {
 	return math.Hypot(burst, math.Sqrt(squares/float64(n*(n-1))))
 }
 
-// sameEngine reports whether two segments have the same knobs of the engine, which are those that
-// change the device's work.
+// sameEngine reports whether two segments have the same knobs of the engine, which change the
+// device's work.
 func sameEngine(s *trace.Snapshot, a, b int32) bool {
 	var of [2][]knob.Setting
 	for i := range s.Segments {
@@ -405,15 +407,15 @@ func sameEngine(s *trace.Snapshot, a, b int32) bool {
 	return true
 }
 
-// Assumed of a GPU that trains a model: so many launches a step, each of which takes the
-// device so long however little it has to do, in ns.
+// These are assumed of a GPU that trains a model: so many launches a step, and the least
+// time in ns that a launch takes however little it has to do.
 const (
 	fewLaunches, someLaunches, manyLaunches = 10, 30, 80
 	startUp                                 = 2500
 )
 
-// assumed is the share of the compute time busy that is assumed not to grow with the batch, until
-// two sizes were measured (least, likely, most).
+// assumed returns the share of the compute time busy that is assumed not to grow with the batch
+// (least, likely, most). It counts until two batch sizes were measured.
 func (m *Model) assumed(s *trace.Snapshot, segment int32, busy float64) [3]float64 {
 	switch {
 	case s.Meta.Params == 0: // a modelled step, which is proportional to its samples
@@ -428,9 +430,10 @@ func (m *Model) assumed(s *trace.Snapshot, segment int32, busy float64) [3]float
 	return [3]float64{of(fewLaunches), of(someLaunches), of(manyLaunches)}
 }
 
-// fixedOf is the share of the device's time that does not grow with the batch, from the launches
-// that were timed. It counts the optimizer's launches and, of each other launch, as much as the
-// shortest takes. The true share is larger where launches are too small to fill the device.
+// fixedOf returns the share of the device's time that does not grow with the batch, from the
+// launches that were timed. It counts the optimizer's launches in full, and of each other
+// launch the time of the shortest one. The true share is larger where launches are too small to
+// fill the device.
 func fixedOf(s *trace.Snapshot, segment int32) (share float64, ok bool) {
 	const optimizer = "optimizer"
 	all, fixed, launches, shortest := 0.0, 0.0, 0.0, math.Inf(1)

@@ -109,7 +109,7 @@ func TestStragglerIsAWorker(t *testing.T) {
 	}
 }
 
-// TestNeverAboveTheDevice: what is predicted for the loader is no more than the device takes.
+// TestNeverAboveTheDevice: a prediction for the loader never exceeds the device's rate.
 func TestNeverAboveTheDevice(t *testing.T) {
 	r := attributiontest.Healthy()
 	r.Read = 40 * attributiontest.Msec
@@ -123,7 +123,7 @@ func TestNeverAboveTheDevice(t *testing.T) {
 }
 
 // TestBlockedStep: the step loop's own split tells how much of a step is blocked, and how many threads
-// compute in the rest. What else this process used is not the step's.
+// compute in the rest. Other core time of this process is not the step's.
 func TestBlockedStep(t *testing.T) {
 	for _, tt := range []struct {
 		core, waiting    float64 // ns of a step's 10 ms; 0 where they are not measured
@@ -212,9 +212,9 @@ func TestFeed(t *testing.T) {
 	}
 }
 
-// TestFeedOfSpinningThreads: time on a core tells what the host can feed where there is one thread,
-// where threads sleep, and where all of them have their cores. It does not where threads spin while
-// one has no core.
+// TestFeedOfSpinningThreads: core time tells what the host can feed if there is one thread, if
+// threads sleep, or if all of them have their cores. It does not if threads spin while one has no
+// core.
 func TestFeedOfSpinningThreads(t *testing.T) {
 	for _, tt := range []struct {
 		threads, policy string
@@ -237,7 +237,7 @@ func TestFeedOfSpinningThreads(t *testing.T) {
 	}
 }
 
-// TestWords: what is not expected to gain anything is not worded as a gain.
+// TestWords: a change that is not expected to gain anything is not worded as a gain.
 func TestWords(t *testing.T) {
 	for _, tt := range []struct {
 		lo, middle, hi float64
@@ -259,8 +259,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestFeedNamesItsSteps: other processes that were there in one segment and gone in the next
-// leave two answers, each of which names its segment.
+// TestFeedNamesItsSteps: other processes run in one segment and not in the next. Each
+// segment has its own answer, which names the segment.
 func TestFeedNamesItsSteps(t *testing.T) {
 	r := attributiontest.Healthy()
 	r.Steps, r.ChangeAt, r.ChangeTo, r.Rebuild = 160, 80, r.Workers, 25*attributiontest.Msec
@@ -289,11 +289,11 @@ func TestFeedNamesItsSteps(t *testing.T) {
 	}
 }
 
-// TestFeedBesideOthers: an answer that rests on what little others use of the cores says so, and no
-// sentence reads as the other answer.
+// TestFeedBesideOthers: an answer that depends on the small use of the cores by others says so. No
+// sentence can be read as the opposite answer.
 func TestFeedBesideOthers(t *testing.T) {
 	for _, tt := range []struct {
-		feeds, others float64 // samples/s with 2 cores, of which others use so much
+		feeds, others float64 // samples/s with 2 cores, and the cores of these that others use
 		want          string
 	}{
 		{4562, 0, "yes: this host can feed at most ~4,562 samples/s with its 2 cores; the device takes 4,366 samples/s"},
@@ -310,8 +310,8 @@ func TestFeedBesideOthers(t *testing.T) {
 	}
 }
 
-// TestAvailable: where all cores are in use, what other processes use is missing to us only if our
-// threads waited for a core. What was left to us is then the rate that is measured, and is not said.
+// TestAvailable: where all cores are in use, we lack what other processes use only if our threads
+// waited for a core. The rate from what was left to us is then the measured one, and is not told.
 func TestAvailable(t *testing.T) {
 	for _, tt := range []struct {
 		name          string
@@ -381,8 +381,8 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// TestGroups: where the kernel shares the cores out between groups and the others are in another one,
-// more workers get no more of the cores. Where the others are in ours, they do.
+// TestGroups: the kernel shares the cores out between groups. Where the others are in another group,
+// more workers get no more of the cores. Where the others are in our group, they do.
 func TestGroups(t *testing.T) {
 	r := attributiontest.Healthy()
 	r.Workers, r.Decode = 1, 60*attributiontest.Msec

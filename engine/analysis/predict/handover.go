@@ -12,9 +12,9 @@ import (
 // ns.
 type handover struct {
 	taking  float64 // the loop's time, as measured; 0 where there are no workers
-	drawing float64 // the loop's time for the indices of a batch, as measured: it is the same with any knobs
-	waking  float64 // for which the loop has no core when it wakes up for a batch, as measured
-	take    float64 // the assumed taking where there are no workers, for a batch of this content
+	drawing float64 // the loop's time for the indices of a batch, as measured; no knob changes it
+	waking  float64 // time without a core when the loop wakes up for a batch, as measured
+	take    float64 // the assumed time of taking where there are no workers, for a batch of this content
 	send    float64 // core time in the worker's process, always assumed
 	collate float64 // the largest share of the measured loading that sending can have
 }
@@ -30,12 +30,12 @@ const (
 )
 
 var (
-	// handingOver multiplies the times above: for bad luck, likely, and for good luck. It is wide,
-	// because taking a batch waits for the worker's process too.
+	// handingOver multiplies the times above: for bad luck, likely, and for good luck. The range
+	// is wide, because taking a batch also waits for the worker's process.
 	handingOver = [3]float64{2.5, 1, 0.5}
 
-	// rousing is the share of the loop's waits for a core that ends when no batch is handed over
-	// any more.
+	// rousing is the share of the loop's waits for a core that is saved when no batch is handed
+	// over.
 	rousing = [3]float64{0.3, 0.8, 1}
 )
 
@@ -64,8 +64,8 @@ func handoverOf(host []knob.Setting, b *attribution.Breakdown, l *Loading, worke
 	return h
 }
 
-// handOver makes a plant hand its batches over, where it has workers now and had none. Where it had
-// workers and has none now, it no longer does.
+// handOver adds the costs of handing over to a plant that gets workers and had none. It removes
+// them from a plant that had workers and gets none.
 func (m *Model) handOver(p *plant, l luck) {
 	h, send, cold := &m.handing, l.of(handingOver)*m.handing.send, (-l).of(cooling)
 	if p.workers == 0 {
@@ -76,7 +76,7 @@ func (m *Model) handOver(p *plant, l luck) {
 	} else if take := l.of(handingOver) * h.take; p.serial {
 		p.gap += take
 	} else {
-		p.host += take // which overlaps what the device computes
+		p.host += take // this overlaps what the device computes
 	}
 	if p.serial {
 		p.compute = slices.Clone(p.compute)

@@ -6,14 +6,14 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Lock says how much workers wait for a lock that they share, as samples of their processes show.
+// Lock says how much workers wait for a lock that they share. Samples of their processes show it.
 type Lock struct {
 	Known   bool
-	Workers float64    // that wait for a lock which processes share, on average
+	Workers float64    // workers that wait for a lock which processes share, on average
 	share   [3]float64 // share of the workers' blocked time in which they wait for it (bad luck, likely, good luck)
 }
 
-// looking is the error of such a share, because workers are sampled seldom.
+// looking is the error of the share, because workers are sampled seldom.
 const looking = 0.05
 
 // lockOf reads the samples of the lock in some steps. blocked is how many workers were blocked
@@ -35,8 +35,8 @@ func lockOf(s *trace.Snapshot, t *trace.Tally, blocked float64) (l Lock) {
 	return l
 }
 
-// longer is how many times as long a batch blocks its worker with b workers as with a workers. A
-// worker that waits for the lock waits for each of the others in turn.
+// longer returns how many times longer a batch blocks its worker with b workers than with
+// a workers. A worker that waits for the lock waits for each of the others in turn.
 func (l *Lock) longer(a, b int, luck luck) float64 {
 	if a < 2 {
 		return 1

@@ -10,8 +10,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// TestLock: a worker that waits for a lock waits for each of the others in turn, so that any number
-// of workers loads as fast as one. Another simulation, with such waits, makes the other run.
+// TestLock: a worker that waits for a lock waits for each of the others in turn, so any number of
+// workers loads as fast as one. Another simulation, with such waits, makes the run to compare with.
 func TestLock(t *testing.T) {
 	run := func(workers int) attributiontest.Run {
 		r := attributiontest.Healthy()
@@ -21,7 +21,7 @@ func TestLock(t *testing.T) {
 	for _, c := range []struct {
 		from, to int
 		seen     []float64 // workers that wait for the lock, second by second
-		grows    bool      // what is predicted, where the lock is not seen
+		grows    bool      // whether a gain is predicted where the lock is not seen
 	}{
 		{2, 8, []float64{1, 1, 1, 0.9, 1}, false},
 		{4, 8, []float64{3, 2.9, 3, 3, 3}, false},

@@ -9,18 +9,19 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Outcome is what came of a prediction that was made when knobs were changed.
+// Outcome compares a prediction that was made when knobs were changed with what was
+// measured after.
 type Outcome struct {
 	Row       int    // of attribution.Segments: the segment that the change began
 	Change    string // in words
 	Predicted trace.Prediction
-	Measured  units.Estimate // throughput, as a ratio to Predicted.Base or, where nothing was predicted or an A/B test was made, to the segment before
-	Inside    bool           // what was measured lies in the predicted interval, which tells something
+	Measured  units.Estimate // throughput, as a ratio to Predicted.Base; where nothing was predicted or an A/B test was made, to the segment before
+	Inside    bool           // Measured lies in the predicted interval, and that is narrow enough to tell something
 }
 
-// Outcomes returns those of the changes that were measured for long enough, in order. A change
-// without a prediction has an empty one. What an experiment changed for a while, and how it ended,
-// is left out.
+// Outcomes returns the outcomes of the changes that were measured for long enough, in order. A
+// change without a prediction has an empty one. The changes that experiments made, and how they
+// ended, are left out.
 func Outcomes(s *trace.Snapshot, rows []attribution.SegmentStats) []Outcome {
 	var out []Outcome
 	for i := 1; i < len(rows); i++ {
@@ -47,7 +48,7 @@ func inExperiment(s *trace.Snapshot, segment int32) bool {
 	return trace.ExperimentOf(s.Experiments, segment) != nil
 }
 
-// measured is the rate of a row against base, with the interval of the row's own mean.
+// measured returns the rate of a row against base, with the interval of the row's own mean.
 func measured(r *attribution.SegmentStats, base float64) units.Estimate {
 	e := units.Rough(r.SamplesPerSecond / base)
 	c := &r.VsBefore.Throughput
@@ -61,11 +62,11 @@ func measured(r *attribution.SegmentStats, base float64) units.Estimate {
 // Score is how often predictions were right, and how much they said.
 type Score struct {
 	Inside, Of int       // outcomes inside the interval, and outcomes of which something was predicted
-	Untold     int       // outcomes of which nothing was predicted, or nothing that tells
+	Untold     int       // outcomes without a prediction, or with one too wide to tell anything
 	HalfWidths []float64 // half of each interval's width, as a ratio to its middle, in order of size
 }
 
-// HalfWidth is the median of the half-widths; 0 of none.
+// HalfWidth returns the median of the half-widths; 0 of none.
 func (s *Score) HalfWidth() float64 {
 	if s.Of == 0 {
 		return 0

@@ -9,13 +9,13 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// past is an earlier segment of the session. It differs from the one in force only in knobs that
-// the model knows.
+// past is an earlier segment of the session. It differs from the segment in force only in knobs
+// that the model knows.
 type past struct {
 	settings
 	rate, data float64 // samples/s, and the share of the time in which the device waited for data
 	others     float64 // cores that others used; -1 where that is not known
-	reading    float64 // reads under way, on average. It is 0 where none came from storage; Python workers wait for other things too, and theirs always count
+	reading    float64 // reads under way, on average; 0 where none came from storage, except that the waits of Python workers always count
 	blocked    float64 // ns of a sample
 }
 
@@ -47,7 +47,7 @@ func (m *Model) remember(s *trace.Snapshot, t *trace.Tally) {
 			m.pinned = float64(o.Copy) / float64(o.Bytes) * float64(b.Bytes) / float64(b.Steps)
 		}
 		if ratio := n / batch; math.Abs(math.Log(ratio)) > 0.4 && sameEngine(s, g.Index, t.Segment) {
-			// took = fixed + slope n: the share of busy that is fixed.
+			// took = fixed + slope n. part is the share of busy that is fixed.
 			part := min(1, max(0, (took/busy-ratio)/(1-ratio)))
 			m.fixed = [3]float64{max(0, part-0.15), part, min(1, part+0.15)}
 		}
@@ -89,8 +89,8 @@ func known(a, b []knob.Setting) bool {
 	return true
 }
 
-// before is the newest earlier segment with these settings in which other processes used the cores
-// as they do now; nil where there is none.
+// before returns the newest earlier segment with these settings in which other processes used the
+// cores as they do now; nil where there is none.
 func (m *Model) before(to *settings) *past {
 	for i := len(m.past) - 1; i >= 0; i-- {
 		p := &m.past[i]
@@ -118,7 +118,7 @@ const alike = 0.25
 // there.
 const fewBytes = 1 << 20
 
-// readFor is how many bytes a second were read from storage for this process.
+// readFor returns how many bytes a second were read from storage for this process.
 func readFor(s *trace.Snapshot, t *trace.Tally) float64 {
 	ours, _, n := s.GaugeOver(trace.GaugeDiskOurs, t.From, t.To)
 	if n == 0 {
@@ -132,8 +132,8 @@ func readFor(s *trace.Snapshot, t *trace.Tally) float64 {
 // or a large volume, and of a PCIe SSD.
 var storageRates = [3]float64{0.2e9, 2e9, 8e9}
 
-// storage finds how many reads the disk serves side by side: as many as reach the disk's rate
-// together. Where the session has measured few reads and many at a time, their times tell it.
+// storage finds how many reads the disk serves side by side: as many as together reach the disk's
+// rate. Where the session has measured both few reads at a time and many, their times tell it.
 // Beyond that number, n times as many reads take n times as long. The same holds for whatever else
 // a Python worker waits for, such as a lock or a server with a limit.
 func (m *Model) storage(s *trace.Snapshot, t *trace.Tally) {
@@ -180,5 +180,5 @@ func (m *Model) storage(s *trace.Snapshot, t *trace.Tally) {
 	}
 }
 
-// alone is the share of the measured time of a read that it would take by itself.
+// alone returns the share of a read's measured time that the read would take by itself.
 func (m *Model) alone(l luck) float64 { return min(1, l.of(m.disk)/max(m.reading, 1e-9)) }

@@ -15,7 +15,7 @@ import (
 func TestStorage(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
-		few, slower float64 // reads under way before, of 4 now, and how much longer each takes now
+		few, slower float64 // reads under way before (4 are now), and how much longer each takes now
 		want        float64
 	}{
 		{"one read is all that the disk brings", 1, 4, 1},
@@ -40,7 +40,7 @@ func TestStorage(t *testing.T) {
 }
 
 // TestBackToWhatWasMeasured: settings that the session had before are predicted to be as fast as
-// they were.
+// then.
 func TestBackToWhatWasMeasured(t *testing.T) {
 	r := attributiontest.Healthy()
 	r.Workers, r.Steps, r.Transform = 1, 160, 30*attributiontest.Msec

@@ -26,13 +26,13 @@ type plant struct {
 	workers    int // 0: the step loop loads
 	prefetch   int // batches a worker may be ahead
 	inOrder    bool
-	inTurns    bool // in order, each batch is of the worker whose turn it is, as PyTorch gives them out; else of an idle one
+	inTurns    bool // each batch goes to the worker whose turn it is, as in PyTorch; else to an idle one
 	persistent bool
 	epoch      int // batches in one; 0: endless
 
 	load    []demand  // of batches, in their order, repeated without end
-	took    []float64 // ns that they took as measured, waits for cores included
-	late    []float64 // by worker: ns that it takes longer than the others for a batch; workers beyond the list are not late
+	took    []float64 // ns that loading them took as measured, waits for cores included
+	late    []float64 // by worker: by how many ns its batches take longer than the others'; workers beyond the list are not late
 	start   float64   // ns that a worker takes to start
 	wake    float64   // ns that pass before a worker begins with any batch
 	host    float64   // ns that the step loop takes to enqueue a step and to record one
@@ -121,8 +121,8 @@ func (h events) first() float64 {
 	return h[0].at
 }
 
-// steps of a simulation: what is measured, and what goes before where the start is not
-// to count.
+// Steps of a simulation: those measured, and those that go before them where the start
+// must not count.
 const (
 	counted = 192
 	warm    = 48
@@ -147,8 +147,8 @@ func (p *plant) flow() flow {
 	return flow{time / float64(to-from), share(s.waited[from:to], time), s.lacked / float64(to)}
 }
 
-// coldEpoch simulates one epoch whose workers have to start. Of a long one it takes the first
-// batches and the last, and the rate in the middle for the rest.
+// coldEpoch simulates one epoch whose workers have to start. Of a long epoch it simulates the
+// first and the last batches, and takes the rate in the middle for the rest.
 func (p *plant) coldEpoch() flow {
 	n := min(p.epoch, max(longest, 4*p.workers*p.prefetch))
 	q := *p
@@ -168,7 +168,7 @@ func (p *plant) coldEpoch() flow {
 	return flow{time / float64(p.epoch), min(1, waited/time), s.lacked / float64(n)}
 }
 
-// share is the part of a time that was spent waiting.
+// share returns the part of a time that was spent waiting.
 func share(waits []float64, time float64) float64 {
 	sum := 0.0
 	for _, w := range waits {

@@ -106,7 +106,7 @@ func TestPlantProperties(t *testing.T) {
 		if again := p.flow(); again != f {
 			t.Fatalf("the same plant, %+v and %+v", f, again)
 		}
-		// The few steps that a stretch begins and ends with may differ by a batch or two.
+		// At its start and end, a stretch may differ by a batch or two.
 		if device := mean(p.compute); f.step < 0.97*device {
 			t.Errorf("%d workers: %.3f ms a batch, the device alone takes %.3f", p.workers, f.step/ms, device/ms)
 		}
@@ -135,8 +135,9 @@ func BenchmarkFlow(b *testing.B) {
 	}
 }
 
-// TestInTurns: PyTorch gives each worker its batches in turns. So slow batches that are all one worker's
-// hold up the rest, however long the queue is. Workers that take the next batch when they are idle share them.
+// TestInTurns: PyTorch gives each worker its batches in turns. So if all slow batches go to one worker, they
+// hold up the rest, however long the queue is. Workers that take the next batch when idle share the slow
+// ones.
 func TestInTurns(t *testing.T) {
 	p := plant{workers: 2, prefetch: 16, inOrder: true, persistent: true, compute: []float64{1e6}}
 	for i := range 6 {

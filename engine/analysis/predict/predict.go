@@ -1,11 +1,11 @@
 // Package predict says what another setting of a knob would do, before it is tried.
 //
-// Fit measures a Model on some steps of a session. It takes from each batch how long loading used a
-// core and how long it was blocked. From the steps it takes who shares the cores, and what the step
-// loop, the copies and the device took. Predict simulates the run with other knobs, event by event,
-// and returns throughput and the share of time in which the device waits for data, with an
-// interval. It is pure and has no randomness: measured batches are replayed in their order, so the
-// same session gives the same prediction, live, in a replay and in a report.
+// Fit measures a Model on some steps of a session. From each batch it takes how long loading used a
+// core and how long it was blocked. From the steps it takes who shares the cores, and how long the
+// step loop, the copies and the device took. Predict simulates the run with other knobs, event by
+// event, and returns throughput and the share of time in which the device waits for data, with an
+// interval. Predict is pure and has no randomness: it replays measured batches in their order. So
+// the same session gives the same prediction, live, in a replay and in a report.
 //
 // docs/results/predict.md describes the model, where it is from, and how often it was right.
 package predict
@@ -25,26 +25,26 @@ import (
 type Prediction struct {
 	Changes []knob.Setting
 	trace.Prediction
-	Known *stats.Change // of the throughput, where the session measured these changes: it goes before what is predicted
+	Known *stats.Change // of the throughput, where the session measured these changes; it outranks the prediction
 }
 
-// Same reports whether no change is predicted: the whole interval is around none, within what no
-// prediction tells.
+// Same reports whether no change is predicted: the whole interval is so close to 1 that no
+// prediction could tell it from 1.
 func Same(p trace.Prediction) bool {
 	g := Gain(p)
 	return 1-untold <= g.Lo && g.Lo < 1 && 1 < g.Hi && g.Hi <= 1+untold
 }
 
-// Gain is the predicted throughput as a ratio to the measured one.
+// Gain returns the predicted throughput as a ratio to the measured one.
 func Gain(p trace.Prediction) units.Estimate {
 	return units.Estimate{Value: p.Rate / p.Base, Lo: p.Lo / p.Base, Hi: p.Hi / p.Base}
 }
 
 const (
-	widest = 1    // of an interval that tells the size of a gain, as a ratio to the rate measured
-	apart  = 2    // how many times the low end the high end may be, where the interval is wider than that
-	clear  = 0.05 // from this change on, a loss or a gain is a clear one
-	untold = 0.07 // a change of less is not told from none: modelError alone makes each interval 5 % wide on either side
+	widest = 1    // width of an interval that still tells the size of a gain, as a ratio to the measured rate
+	apart  = 2    // in a wider interval, how many times the low end the high end may be
+	clear  = 0.05 // from this change on, a loss or a gain is clear
+	untold = 0.07 // a smaller change cannot be told from none: modelError alone makes each interval 5 % wide on either side
 )
 
 // Vague reports whether a prediction is too wide to go by. Such a prediction reaches from a clear
@@ -60,7 +60,7 @@ func Vague(p trace.Prediction) bool {
 // Faster reports whether a prediction is of a clear gain, whatever its size.
 func Faster(p trace.Prediction) bool { return Gain(p).Lo > 1+clear }
 
-// What is said of a vague prediction: of a gain whose size it does not tell, and of any other.
+// These are said of a vague prediction: of a certain gain of unknown size, and of any other.
 const (
 	Unsized = "faster, by how much is " + Untold
 	Untold  = "not predictable now"
@@ -92,7 +92,7 @@ func EitherWay(p trace.Prediction) bool {
 	return g.Value < 1+stats.DefaultMargin && g.Lo < 1 && g.Hi > 1
 }
 
-// luck is how an assumption turns out that was not measured.
+// luck is how something turns out that is assumed and not measured.
 type luck int
 
 const (
@@ -104,7 +104,8 @@ const (
 // of returns the value for bad luck, the likely one, or the one for good luck.
 func (l luck) of(v [3]float64) float64 { return v[l+1] }
 
-// What is assumed of what these steps cannot tell: for bad luck, likely, for good luck.
+// These are assumed of what the measured steps cannot tell: for bad luck, likely, for
+// good luck.
 var (
 	// Work on a core (computing) and waiting for something else (waiting) may take so many times
 	// as long as in the window. The reason is that clocks, caches and other guests of the
@@ -112,25 +113,27 @@ var (
 	computing = [3]float64{1.04, 1, 0.96}
 	waiting   = [3]float64{1.02, 1, 0.98}
 
-	// Reads from a disk take so many times as long; other guests use it too.
+	// Reads from a disk take so many times as long, because other guests use it too.
 	storing = [3]float64{1.15, 1, 0.87}
 
 	// The blocked time of a batch grows as this power of the number of workers.
 	waitPower = [3]float64{0.2, 0.03, 0}
 
 	// Computing takes longer by this share when the number of workers on cores grows by the number
-	// of cores. Fewer additional ones cost in proportion. They share caches, memory and, where there
-	// are any, sibling threads.
+	// of cores. Fewer additional workers cost in proportion. Workers share caches, memory and
+	// sibling threads, if there are any.
 	crowding = [3]float64{0.15, 0.03, 0}
 
-	// Rivals for the cores, as a ratio from one setting's window to the next.
+	// The number of rivals for the cores changes by this ratio from one setting's
+	// window to the next.
 	rivalry = [3]float64{1.35, 1, 0.7}
 
 	// The same where the device computes on the cores. Its threads wait for each other, and for a
 	// turn whenever they wake up. The less they idle, the less often they wake up.
 	hostRivalry = [3]float64{2, 1, 0.4}
 
-	// Our group's part of the cores, as a ratio from one setting's window to the next.
+	// Our group's part of the cores changes by this ratio from one setting's window to
+	// the next.
 	entitled = [3]float64{0.8, 1, 1.25}
 
 	// A copy of pageable memory takes so many times as long as one of page-locked memory.
@@ -139,7 +142,7 @@ var (
 	// The device takes over this share of what the transforms compute.
 	offloading = [3]float64{0.5, 0.8, 1}
 
-	// The step loop's part of a step takes so many times as long when the batch is another one, or
+	// The step loop's part of a step takes so many times as long with another batch size, or while
 	// others take the cores.
 	hosting = [3]float64{1.2, 1, 0.8}
 )
@@ -169,7 +172,8 @@ func (m *Model) Predict(changes ...knob.Setting) (Prediction, bool) {
 		rates[i], data[i] = m.expect(&to, l)
 	}
 	p.Rate, p.Data = rates[1], data[1]
-	// Good luck need not give the largest rate: one of two effects may be a loss.
+	// Good luck need not give the largest rate, because one of two effects may be a
+	// loss.
 	lo, hi := slices.Min(rates[:]), slices.Max(rates[:])
 	slack := m.slack()
 	dataLo, dataHi := slices.Min(data[:]), slices.Max(data[:])
@@ -182,7 +186,7 @@ func (m *Model) Predict(changes ...knob.Setting) (Prediction, bool) {
 	}
 	half := m.half(p.Rate / m.rate)
 	p.Lo, p.Hi = lo*math.Exp(-half), hi*math.Exp(half)
-	if p.Hi > most { // the device's time, a copy's and the cores' work are known as well as their mean is
+	if p.Hi > most { // the times of device, copy and cores are known as exactly as their means
 		p.Rate, p.Hi = min(p.Rate, most), max(most*math.Exp(z*min(m.noise, 0.1)), p.Rate)
 		p.Lo = min(p.Lo, p.Rate)
 	}
@@ -190,12 +194,12 @@ func (m *Model) Predict(changes ...knob.Setting) (Prediction, bool) {
 	return p, true
 }
 
-// most is the largest rate that these settings can have, whatever the luck with what was not measured:
-// the device's, the link's and the cores'. It is no less than the rate measured, with the settings in force.
+// most returns the largest rate that these settings can have, whatever the luck with what was not measured.
+// The device, the link and the cores limit it. It is at least the rate measured with the settings in force.
 func (m *Model) most(to *settings) float64 {
 	l := likely
 	if to.batch != m.now.batch || to.transforms != m.now.transforms || to.pinned != m.now.pinned {
-		l = good // what a batch then takes was not measured
+		l = good // the cost of a batch was not measured then
 	}
 	p := m.with(to, l)
 	work := 0.0 // on cores, for a batch
@@ -220,7 +224,7 @@ func (m *Model) barred(to knob.Setting) bool {
 	return s != nil && s.Bars(to.Value) != ""
 }
 
-// expect simulates other settings with this luck. It returns samples a second, and the share of
+// expect simulates other settings with luck l. It returns samples a second, and the share of
 // time in which the device waits for data.
 func (m *Model) expect(to *settings, l luck) (rate, data float64) {
 	p := m.with(to, l)
@@ -294,8 +298,8 @@ func (f *factors) scale(p *plant) {
 	}
 }
 
-// resized are the factors of another batch size: a part of what a batch takes does not depend
-// on its size.
+// resized returns the factors of another batch size. Part of a batch's cost does not depend on
+// its size.
 func (m *Model) resized(batch int, l luck) factors {
 	size := float64(batch) / float64(m.now.batch)
 	f := factors{core: size, blocked: size, device: size, copied: size}
@@ -314,7 +318,8 @@ func (m *Model) resized(batch int, l luck) factors {
 	return f
 }
 
-// restaff changes the number of workers that load, 1 where the loop loads by itself.
+// restaff changes the number of workers that load. It is 1 where the loop loads by
+// itself.
 func (m *Model) restaff(p *plant, f *factors, workers int, l luck) {
 	a, b := max(1, m.now.workers), workers
 	if a == b {
@@ -346,8 +351,8 @@ func (f *factors) offload(toDevice bool, share float64) {
 	f.copied *= bytes
 }
 
-// repinned changes a copy's factor when memory becomes page-locked or pageable. It uses the
-// measured time of such a copy where there is one.
+// repinned changes a copy's factor when memory becomes page-locked or pageable. Where such
+// a copy was measured, it uses that time.
 func (m *Model) repinned(factor, copy float64, pinned bool, l luck) float64 {
 	switch {
 	case m.pinned > 0 && copy > 0:
@@ -360,7 +365,7 @@ func (m *Model) repinned(factor, copy float64, pinned bool, l luck) float64 {
 
 // compete sets how other processes compete for the cores. The kernel shares cores by the thread
 // within a group of processes, and by the group between groups. Between groups, more workers get no
-// more of the cores than fewer. Where it is not known which of the two holds, both may.
+// more of the cores than fewer do. Where it is not known how the kernel shares, the luck decides.
 func (m *Model) compete(p *plant, l luck, more bool) {
 	if m.Capacity.Cores.Grouped() {
 		p.cores = min(m.Capacity.Cores.All, m.portion*l.of(entitled))
@@ -397,7 +402,7 @@ func mean(v []float64) float64 {
 	return sum / float64(len(v))
 }
 
-// Neighbours are predictions for one step of each knob that the model knows, up and down.
+// Neighbours predicts one step up and one step down for each knob that the model knows.
 func (m *Model) Neighbours() []Prediction {
 	var out []Prediction
 	for i := range m.specs {

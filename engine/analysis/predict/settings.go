@@ -27,7 +27,7 @@ const (
 	ceiling          = "ceiling"
 )
 
-// settingsOf reads the knobs. It is false where workers or batch size are not known.
+// settingsOf reads the knobs. ok is false where workers or batch size are not known.
 func settingsOf(knobs []knob.Setting) (k settings, ok bool) {
 	k.inOrder = true
 	for _, kn := range knobs {
@@ -36,7 +36,8 @@ func settingsOf(knobs []knob.Setting) (k settings, ok bool) {
 	return k, knob.ValueOf(knobs, numWorkers) != "" && k.batch > 0
 }
 
-// set changes one knob. It is false where the model does not know the knob or the value.
+// set changes one knob. It returns false where the model does not know the knob or the
+// value.
 func (k *settings) set(change knob.Setting) bool {
 	n, err := strconv.Atoi(change.Value)
 	number := func(to *int, least int) bool {
@@ -73,7 +74,7 @@ func (k *settings) set(change knob.Setting) bool {
 	return true
 }
 
-// ahead is the prefetch_factor in force: PyTorch's default where it is unset.
+// ahead returns the prefetch_factor in force: PyTorch's default where it is unset.
 func (k *settings) ahead() int {
 	if k.prefetch == 0 {
 		return 2
@@ -81,7 +82,7 @@ func (k *settings) ahead() int {
 	return k.prefetch
 }
 
-// epoch is the number of batches in an epoch of so many samples; 0 where that is not
+// epoch returns the number of batches in an epoch of so many samples; 0 where that is not
 // known.
 func (k *settings) epoch(samples int64) int {
 	if samples <= 0 {

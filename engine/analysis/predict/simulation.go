@@ -9,8 +9,9 @@ import (
 //
 // Threads that compute share the cores equally: each advances at the rate min(1, cores / threads).
 // So the work that a thread has got since it began is a difference of one virtual time (Parekh and
-// Gallager, "A generalized processor sharing approach to flow control", 1993). What computes ends
-// at a point of virtual time, what waits at a point of plain time. The earlier of the two is next.
+// Gallager, "A generalized processor sharing approach to flow control", 1993). Computing ends at a
+// point of virtual time, and waiting at a point of plain time. The earlier of the two is the next
+// event.
 type simulation struct {
 	*plant
 	now                float64 // ns
@@ -19,7 +20,7 @@ type simulation struct {
 	computers, readers shared
 
 	crew   []worker
-	idle   []int32 // workers without a batch, the longest first
+	idle   []int32 // workers without a batch, the one idle longest first
 	next   int     // the batch to be dispatched next
 	own    []int   // by worker, where batches are given out in turns: its next batch
 	loaded []bool  // by batch
@@ -55,7 +56,7 @@ func (r *shared) serve(ns float64, what happening, who int32) {
 	r.done.push(event{r.virtual + ns, what, who})
 }
 
-// next is when the next service ends, if it goes on at this rate.
+// next returns when the next service ends, if it goes on at this rate.
 func (r *shared) next(now, rate float64) float64 { return now + (r.done.first()-r.virtual)/rate }
 
 func (r *shared) pop() event {
@@ -91,7 +92,7 @@ func newSimulation(p *plant, steps int, spread bool) *simulation {
 	for i := range s.crew {
 		s.crew[i].batch = -1
 		s.idle = append(s.idle, int32(i))
-		if p.epoch > 0 && i >= p.epoch { // no turn is ever its own
+		if p.epoch > 0 && i >= p.epoch { // this worker never has a turn
 			i = len(s.loaded)
 		}
 		s.own = append(s.own, i)
@@ -109,7 +110,7 @@ func newSimulation(p *plant, steps int, spread bool) *simulation {
 	return s
 }
 
-// until runs until so many steps are computed.
+// until runs the simulation until so many steps are computed.
 func (s *simulation) until(steps int) {
 	for s.computed < steps {
 		rate, reading := s.rate(), s.readRate()
@@ -130,7 +131,8 @@ func (s *simulation) until(steps int) {
 	}
 }
 
-// rate is how fast a thread computes; 1 where it has a core to itself.
+// rate returns how fast a thread computes. It is 1 where the thread has a core to
+// itself.
 func (s *simulation) rate() float64 {
 	threads := float64(s.computers.workers) + s.rivals
 	if s.onCores {
@@ -146,7 +148,7 @@ func (s *simulation) rate() float64 {
 	return min(1, used/threads)
 }
 
-// readRate is how fast a read goes on; 1 where it does so without others.
+// readRate returns how fast a read goes on. It is 1 where no other read slows it down.
 func (s *simulation) readRate() float64 {
 	if n := float64(s.readers.workers); s.disk > 0 && n > s.disk {
 		return s.disk / n
@@ -230,7 +232,7 @@ func (s *simulation) goOn(who int32) {
 	}
 }
 
-// delay is the time that passes before a worker begins with its batch.
+// delay returns the time that passes before a worker begins with its batch.
 func (s *simulation) delay(who int32) float64 {
 	w, ns := &s.crew[who], s.wake
 	if int(who) < len(s.late) && s.workers > 0 {
@@ -258,7 +260,7 @@ func (s *simulation) begin(who int32) {
 	}
 }
 
-// epochOf is the epoch of a batch.
+// epochOf returns the epoch of a batch.
 func (s *simulation) epochOf(b int) int {
 	if s.epoch <= 0 {
 		return 0
@@ -299,7 +301,7 @@ func (s *simulation) dispatchInTurns() {
 	}
 }
 
-// turnOf is the worker whose turn a batch is. Each epoch begins with the first worker.
+// turnOf returns the worker whose turn a batch is. Each epoch begins with the first worker.
 func (s *simulation) turnOf(b int) int {
 	if s.epoch > 0 {
 		b %= s.epoch
@@ -307,7 +309,7 @@ func (s *simulation) turnOf(b int) int {
 	return b % s.workers
 }
 
-// give has a worker begin with a batch.
+// give makes a worker begin with a batch.
 func (s *simulation) give(b int, who int32) {
 	w := &s.crew[who]
 	d := s.load[b%len(s.load)]
@@ -335,7 +337,7 @@ func (s *simulation) allowed(b int) bool {
 	return ahead < s.workers*s.prefetch && e <= s.epochNow
 }
 
-// ahead is how many steps may be enqueued and not computed for the step loop to go on.
+// ahead returns how many steps may be enqueued and not computed for the step loop to go on.
 func (s *simulation) ahead() int {
 	if s.serial {
 		return 1
@@ -377,7 +379,7 @@ func (s *simulation) iterate() {
 	s.dispatch()
 }
 
-// pick is the batch to deliver; -1 if there is none.
+// pick returns the batch to deliver; -1 if there is none.
 func (s *simulation) pick() int32 {
 	if s.inOrder {
 		if b := s.delivered; b < s.next && s.loaded[b] && s.epochOf(b) == s.epochNow {
@@ -428,5 +430,5 @@ func (s *simulation) device() {
 	}
 }
 
-// stepTime is how long the device takes for a step and the gap after it.
+// stepTime returns how long the device takes for a step and the gap after it.
 func (s *simulation) stepTime(step int) float64 { return s.compute[step%len(s.compute)] + s.gap }

@@ -12,7 +12,7 @@ type Work struct {
 	Blocked float64 // on storage, a lock, a timer: it needs no core
 }
 
-// Alone is how long it would take if each worker had a core.
+// Alone returns how long a batch would take if each worker had a core.
 func (w Work) Alone() float64 { return w.Core + w.Blocked }
 
 // Loading is what the workers did over some steps.
@@ -24,7 +24,7 @@ type Loading struct {
 	Start   float64 // ns that a worker takes to start, on average
 
 	phases [trace.KindPin + 1]int64 // ns of the phases' spans, without what is injected
-	slowed int64                    // ns of reads into which waiting is injected
+	slowed int64                    // ns of reads with injected waiting
 	b      *attribution.Breakdown
 }
 
@@ -61,8 +61,9 @@ func LoadingOf(b *attribution.Breakdown, spans []trace.Span, from, to int64, cor
 	return l
 }
 
-// split divides the worker time of a batch as it was measured. Where it was not, it counts reads as
-// blocked and the rest as computing, which waits for a core as often as our threads do on average.
+// split divides the worker time of a batch as it was measured. Where it was not measured, reads
+// count as blocked and the rest as computing. Computing then waits for a core as often as our
+// threads do on average.
 func (l *Loading) split(cores *Cores) {
 	if l.b.Steps <= 0 {
 		return
@@ -99,11 +100,11 @@ func (l *Loading) Reading() bool {
 	return s[trace.CauseRead]+s[trace.CauseFirstByte] > s[trace.CauseDecode]+s[trace.CauseTransform]+s[trace.CauseCollate]+s[trace.CausePin]
 }
 
-// injected is the share of the reads' time that is injected waiting.
+// injected returns the share of the reads' time that is injected waiting.
 func (l *Loading) injected() float64 { return float64(l.slowed) / float64(max(1, l.Read)) }
 
-// Part is the share of the workers' time that a phase takes. It uses the spans or, where they are
-// gone, what the step loop waited for.
+// Part returns the share of the workers' time that a phase takes. It uses the spans or, where
+// they are gone, what the step loop waited for.
 func (l *Loading) Part(k trace.Kind) float64 {
 	if all := l.Read + l.Compute; all > 0 {
 		return float64(l.phases[k]) / float64(all)

@@ -1,7 +1,7 @@
-// Package stats says whether one stretch of training was faster than another:
-// different by so much, the same within a margin, or not known yet and what is
-// missing. It holds however often the answer is looked at while steps arrive, and for
-// steps that are correlated, come in bursts or drift.
+// Package stats says whether one stretch of training was faster than another. The
+// answer is different by so much, the same within a margin, or not known yet and what
+// is missing. It holds however often one looks while steps arrive, also for steps that
+// are correlated, come in bursts or drift.
 //
 // A caller sums up each stretch of steady steps under one setting (Measure), tells
 // the session's History of it, and compares two of them (Compare). All values are
@@ -33,7 +33,7 @@ func (a Answer) String() string {
 	return [...]string{"not known yet", "the same", "different"}[a]
 }
 
-// MarshalText makes the answer readable in JSON.
+// MarshalText writes the answer as a word, for JSON.
 func (a Answer) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
 // DefaultMargin is how far two rates may lie apart and still be called the same.
@@ -58,12 +58,12 @@ type Change struct {
 	Missing Missing       // what is missing for an answer
 	Window  time.Duration // the correlation time used
 	Samples [2]float64    // effective samples of A and of B
-	Drift   [2]Drift      // of the time on either side; a positive one gets slower
-	Drifted float64       // the ratio that the drift common to both makes, which was taken out of Ratio
+	Drift   [2]Drift      // of the time on either side; positive where steps get slower
+	Drifted float64       // the ratio that the common drift makes, which was taken out of Ratio
 }
 
-// Estimate is the ratio with its interval, to be written: that of the two rates as measured. Where the
-// drift that was taken out changes the answer, it is what is left without that.
+// Estimate returns the ratio to be written, with its interval. This is the ratio of the two rates
+// as measured. If taking the drift out changes the answer, it is the ratio without the drift.
 func (c *Change) Estimate() units.Estimate {
 	e := units.Estimate{Value: c.Ratio, Lo: c.Lo, Hi: c.Hi}
 	if c.Drifted > 0 && !c.decided() {
@@ -72,8 +72,8 @@ func (c *Change) Estimate() units.Estimate {
 	return e
 }
 
-// decided reports whether the drift that was taken out decided the answer: as measured it would be
-// another one, or of the other sign.
+// decided reports whether taking the drift out decided the answer. Then the rates as measured
+// would have another answer, or the other sign.
 func (c *Change) decided() bool {
 	if c.Ratio <= 0 || c.Drifted <= 0 || math.Abs(math.Log(c.Drifted)) < math.Log1p(DefaultMargin) {
 		return false
@@ -90,11 +90,12 @@ func (c *Change) decided() bool {
 	return c.Missing.What == Precision && (lo > 1 || hi < 1)
 }
 
-// vague is the ratio between the ends of an interval from which the interval says nothing.
+// vague is the ratio between the ends of an interval from which on the interval says
+// nothing.
 const vague = 2
 
-// Tells reports whether the interval is worth showing. It is where there is an answer, or where
-// there are enough steps and the ends are close enough to say something.
+// Tells reports whether the interval is worth showing. It is if there is an answer, or if there
+// are enough steps and the ends are close enough to say something.
 func (c *Change) Tells() bool {
 	return c.Answer != Unknown || c.Missing.What == Precision && c.Hi < vague*c.Lo
 }
@@ -102,9 +103,10 @@ func (c *Change) Tells() bool {
 // earlyWindows is how many independent windows each side must have before the sign alone is told.
 const earlyWindows = 4
 
-// Early reports whether it is certain that B is faster, or slower, before there are enough windows for
-// the size, and about how long those take yet. The interval is a time-uniform one for looks that begin
-// with enough windows; before, the change must be twice as large as half of it.
+// Early reports whether it is certain that B is faster, or that it is slower, while there are too few
+// windows to tell by how much. more is about how long until there are enough. The interval is
+// time-uniform only for looks that begin with enough windows. So here the change must be twice as
+// large as half of the interval.
 func (c *Change) Early() (more time.Duration, certain bool) {
 	if c.Missing.What != Windows || c.Missing.Side == 0 || c.Ratio <= 0 || min(c.Samples[0], c.Samples[1]) < earlyWindows {
 		return 0, false
@@ -113,8 +115,8 @@ func (c *Change) Early() (more time.Duration, certain bool) {
 	return more, math.Abs(math.Log(c.Ratio)) > 2*math.Log(c.Hi/c.Ratio)
 }
 
-// String is the answer in words: "-24 % (-29 to -18 %)", "the same (-0.4 to +1.2 %)", "not known
-// yet: 12 of 50 steps".
+// String returns the answer in words: "-24 % (-29 to -18 %)", "the same (-0.4 to +1.2 %)", "not
+// known yet: 12 of 50 steps".
 func (c *Change) String() string {
 	switch c.Answer {
 	case Different:
@@ -129,8 +131,8 @@ func (c *Change) String() string {
 // make another change.
 const DriftMark = "less drift"
 
-// LessDrift says how far apart the two rates were measured, where Estimate is another because the drift
-// that was taken out decided the answer. Else it is empty.
+// LessDrift says how far apart the two rates were measured, if Estimate differs from that because
+// taking the drift out decided the answer. Otherwise it is empty.
 func (c *Change) LessDrift() string {
 	if !c.decided() {
 		return ""
@@ -139,7 +141,8 @@ func (c *Change) LessDrift() string {
 	return fmt.Sprintf("as measured the two lie %s apart; they drifted while no setting changed, which made %s of that and is taken out of the change", units.Prose.Gain(plain), units.Prose.Gain(drifted))
 }
 
-// Mark is DriftMark with a space before it, to stand behind the change; empty where LessDrift is.
+// Mark returns DriftMark with a space before it, to stand behind the change. It is empty where
+// LessDrift is.
 func (c *Change) Mark() string {
 	if c.LessDrift() == "" {
 		return ""
@@ -152,14 +155,14 @@ type Comparison struct {
 	Margin     float64
 	Throughput Change // samples a second
 	Busy       Change // busy time a sample
-	Pairs      int    // that the comparison is made from; 0 where it is of two stretches
+	Pairs      int    // pairs compared; 0 where two stretches are compared
 }
 
 // Compare relates B to A. It compares what is left when the drift that both sides share is taken
 // out.
 //
-// margin is how far two rates may lie apart and still be called the same, usually DefaultMargin. A
-// difference that is certain is called the same too, when it is certainly within the margin.
+// margin is how far two rates may lie apart and still be called the same, usually DefaultMargin.
+// Even a certain difference is called the same, if it is certainly within the margin.
 //
 // The answers hold for this pair however often one looks while A or B grow: of 100 comparisons of
 // equal settings at most 5 ever say different. Where m candidates are compared with one baseline on
@@ -176,22 +179,22 @@ func Compare(a, b Stretch, h History, margin float64) Comparison {
 	return c
 }
 
-// invert turns the change of a rate into that of a time, or that of B against A into that of A
-// against B.
+// invert turns the change of a rate into the change of a time, or the change of B against A
+// into that of A against B.
 func (c *Change) invert() {
 	if c.Ratio > 0 {
 		c.Ratio, c.Lo, c.Hi, c.Drifted = 1/c.Ratio, 1/c.Hi, 1/c.Lo, 1/c.Drifted
 	}
 }
 
-// Inverse is the change of a time where c is that of its rate.
+// Inverse returns the change of a time, where c is the change of its rate.
 func (c *Change) Inverse() Change {
 	of := *c
 	of.invert()
 	return of
 }
 
-// Reversed is the comparison of A with B.
+// Reversed returns the comparison of A with B.
 func (c Comparison) Reversed() Comparison {
 	for _, of := range [...]*Change{&c.Throughput, &c.Busy} {
 		of.invert()
@@ -223,7 +226,8 @@ type side struct {
 	variance float64 // of log(Mean)
 }
 
-// resolution is a variance of log(Mean) that no clock can resolve: a smaller one counts as this.
+// resolution is the smallest variance of log(Mean) that a clock can resolve: a smaller one
+// counts as this.
 const resolution = 1e-12
 
 // trusted is how many correlation times a side must last for its own estimate to count, even where
@@ -232,7 +236,7 @@ const trusted = 50
 
 // change compares the times of two sides.
 //
-// Each side is judged as if both were alike, because what is rare or slow may not have shown yet on
+// Each side is judged as if both were alike, because rare or slow effects may not have shown yet on
 // the shorter side. So a side's correlation time is at least the other's and the history's, unless
 // the side is trusted. And its long-run variance is at least that of both together.
 func change(sides [2]side, h History, margin float64) Change {

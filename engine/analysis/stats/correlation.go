@@ -9,10 +9,9 @@ import (
 // when its correlation is estimated.
 const windows = 8
 
-// spread returns the variance of e around 0, and its inefficiency. The variance has as many degrees
-// of freedom as e has elements less those that were fitted. The inefficiency is the integrated
-// autocorrelation time in elements. It is below 1 where long elements are followed by short ones,
-// as when batches come in bursts.
+// spread returns the variance of e around 0, and its inefficiency. The variance has len(e) - fitted
+// degrees of freedom. The inefficiency is the integrated autocorrelation time in elements. It is
+// below 1 where long elements are followed by short ones, as when batches come in bursts.
 //
 // The inefficiency is estimated by blocking. The variance of the means of m consecutive elements,
 // times m, grows with m until m exceeds the correlation. Its plateau over the variance of single
@@ -41,8 +40,8 @@ func spread(e, sums []float64, fitted int) (variance, inefficiency float64) {
 	}
 	single := squares / float64(n-1)
 	// The first window is longer than a 64th of the series. In a series so short that
-	// this is a single element, those count, with a value of 1. Of a burst that is cut
-	// off at the end as much remains as the floor allows for.
+	// this is a single element, single elements count, with a value of 1. Of a burst
+	// that is cut off at the end, as much remains as the floor allows for.
 	first := 2
 	inefficiency = 1
 	if n >= 2*64 {
@@ -71,9 +70,9 @@ func spread(e, sums []float64, fitted int) (variance, inefficiency float64) {
 }
 
 // beyond corrects an autocorrelation time for the part that windows of m elements are too short to
-// show, as if the correlation decayed exponentially. Of a time t such windows show t (1 - x (1 -
-// exp(-1/x))) with x = t/2m. Nothing changes where there is no correlation, or where windows are
-// much longer than it.
+// show. It assumes that the correlation decays exponentially. Of a time t, such windows show t (1
+// - x (1 - exp(-1/x))) with x = t/2m. Nothing changes where there is no correlation, or where the
+// windows are much longer than the correlation.
 func beyond(shown, m float64) float64 {
 	if shown <= 1 {
 		return shown

@@ -16,7 +16,7 @@ type Drift struct {
 	Detected bool          // a time-uniform 95 % interval shows that Total is not 0
 }
 
-// String is the drift in words: "+1.9 % in 41.2 s", or that there is none.
+// String returns the drift in words: "+1.9 % in 41.2 s", or that there is none.
 func (d Drift) String() string {
 	if !d.Detected {
 		return "no drift"
@@ -54,9 +54,10 @@ func fit(e, sums []float64, active time.Duration) (d Drift, variance, inefficien
 }
 
 // What is expected of a host's drift before it is measured: on most hosts it is small, on some it
-// is steep. These are standard deviations of the change of log(time) in a second: 0.75 % and 40 %
-// in 20 s. They are assumptions, chosen by simulation. Had more hosts steep drifts, fewer
-// differences would be found; had fewer, drifts would pass for differences.
+// is steep. The first two are standard deviations of the change of log(time) in a second: 0.75 %
+// and 40 % in 20 s. They are assumptions, chosen by simulation. If more hosts were assumed to
+// drift steeply, fewer differences would be found. If fewer were, drifts would pass for
+// differences.
 const (
 	drifting = 0.0075 / 20
 	steep    = 0.40 / 20
@@ -85,13 +86,14 @@ func expect(m, variance, distance float64) (mean, left float64) {
 	return m * share, variance*share + p*(1-p)*apart*apart
 }
 
-// between estimates how much log(time) drifts from the middle of one side to that of the other,
-// distance ns apart. It returns the variance of the estimate too.
+// between estimates how much log(time) drifts from the middle of one side to the middle of the
+// other, distance ns apart. It returns the variance of the estimate too.
 //
 // Both slopes are measured. The common slope is their mean by precision, weighed with what is
 // expected. So short stretches, which cannot tell whether they drift, allow for a drift, and long
 // ones use what they measure. Where the slopes differ by more than their errors explain, each side
-// uses its own for its part of the way, the more so the surer the difference is.
+// uses its own slope for its part of the way. The surer the difference is, the more its own slope
+// counts.
 func between(sides *[2]side, distance float64) (shift, variance float64) {
 	over := float64(sides[0].Drift.Over + sides[1].Drift.Over)
 	if distance == 0 || over == 0 {
@@ -108,8 +110,8 @@ func between(sides *[2]side, distance float64) (shift, variance float64) {
 		moved[i], error2[i] = s.Drift.Total*k, 12*s.variance*k*k
 		precision += 1 / error2[i]
 		sum += moved[i] / error2[i]
-		// Either the time drifts along a line, or its logarithm does. The two lie apart by at most
-		// this much between the ends of the stretch.
+		// Either the time drifts along a line, or its logarithm does. Between the ends of the
+		// stretch, the two are at most this far apart.
 		bend := max(0, s.Drift.Total*s.Drift.Total-12*s.variance) / 8 // without the part that noise adds to the slope
 		bent += bend * bend
 	}

@@ -7,7 +7,7 @@ import (
 	"dev.gpustall/engine/base/units"
 )
 
-// What is missing before a comparison has an answer.
+// What is the kind of thing that a comparison lacks for an answer.
 type What uint8
 
 const (
@@ -22,7 +22,7 @@ const (
 
 var whatNames = [...]string{"", "steps", "time", "windows", "precision", "measurement", "pairs"}
 
-// MarshalText makes it readable in JSON.
+// MarshalText writes w as a word, for JSON.
 func (w What) MarshalText() ([]byte, error) { return []byte(whatNames[w]), nil }
 
 // UnmarshalText reads what MarshalText wrote.
@@ -35,8 +35,8 @@ func (w *What) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// The least that each side must have. Nothing is said before, whatever the numbers:
-// the bound holds for looks that begin after it.
+// These are the least that each side must have. Before, nothing is said, whatever the
+// numbers, because the bound holds only for looks that begin after it.
 const (
 	leastSteps   = 50
 	leastSeconds = 2
@@ -51,7 +51,7 @@ type Missing struct {
 	Have, Want float64
 }
 
-// hopeless is the factor beyond which String only says that the steps differ too much: a few
+// hopeless is the factor beyond which String only says that the steps differ too much. A few
 // windows that differ wildly have intervals of any size, whose digits say nothing.
 const hopeless = 100
 
@@ -79,7 +79,7 @@ func (m Missing) String() string {
 	case Windows:
 		return fmt.Sprintf("%s of %s", units.Count(int(m.Have)), units.Counted(int(m.Want), "independent window", "independent windows"))
 	case Precision:
-		if m.Have >= 1 { // larger than the mean: its digits tell a reader nothing
+		if m.Have >= 1 { // larger than the mean: the digits tell a reader nothing
 			return "the steps so far differ too much to tell"
 		}
 		return fmt.Sprintf("known to ±%s, ±%s is needed", units.Prose.Percent(m.Have), units.Prose.Percent(m.Want))
@@ -91,8 +91,8 @@ func (m Missing) String() string {
 	return ""
 }
 
-// missing returns what is furthest from enough on either side: steps, seconds or independent
-// windows.
+// missing returns which of steps, seconds and independent windows is furthest from enough,
+// on either side.
 func missing(sides *[2]side) Missing {
 	var worst Missing
 	for i := range sides {

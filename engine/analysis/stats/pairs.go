@@ -25,7 +25,7 @@ const (
 	leastPairs        = 6
 )
 
-// Quarter is how long a quarter of a pair is to last, where m was measured under one of the
+// Quarter returns how long a quarter of a pair is to last, where m was measured under one of the
 // settings. It is twice the host's correlation time, so that both settings meet the same host, but
 // short enough for ten pairs within the budget.
 func Quarter(m Stretch, h History, budget time.Duration) time.Duration {
@@ -70,8 +70,8 @@ func (c *Comparison) ByTurns() string {
 // time-uniform interval of their mean is that of the t-statistic (Lai, On confidence sequences,
 // Annals of Statistics 4, 1976; Wang and Ramdas, Anytime-valid t-tests and confidence sequences for
 // Gaussian means with unknown variance, 2023). For other variables that are symmetric about their
-// centre, the statistic has shorter tails than that from a few values on (Efron, Student's t-test
-// under symmetry conditions, JASA 64, 1969).
+// centre, the statistic has shorter tails from a few values on (Efron, Student's t-test under
+// symmetry conditions, JASA 64, 1969).
 func paired(pairs []Pair, of func(*Block) int64, margin float64) Change {
 	n := float64(len(pairs))
 	c := Change{Samples: [2]float64{n, n}}
@@ -97,13 +97,13 @@ func paired(pairs []Pair, of func(*Block) int64, margin float64) Change {
 	return c
 }
 
-// expected says how large the differences are that halfWidthT finds soonest: their variance is
+// expected sets the size of the differences that halfWidthT finds soonest. Their variance is
 // expected times the variance of a pair.
 const expected = 5
 
 // halfWidthT returns half the width of a time-uniform 95 % confidence interval: one that holds at
-// every look. It is of the mean of n normal variables, whose squares around their mean add up to
-// squares. It is infinite while they are too few.
+// every look. The interval is for the mean of n normal variables, whose squares around their mean
+// add up to squares. It is infinite while n is too small.
 //
 // The test of a mean compares its likelihood with a mixture of others. In the mixture the mean is
 // normal around the tested one, with expected times the variance. The scale has the right Haar

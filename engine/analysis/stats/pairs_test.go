@@ -120,7 +120,8 @@ func TestQuarter(t *testing.T) {
 	}
 }
 
-// Quick null suite of alternation: the full table is TestTruth.
+// TestAlternationNull is a quick null suite of settings that take turns. The full table
+// is TestTruth.
 func TestAlternationNull(t *testing.T) {
 	for _, h := range alternated {
 		const n = 150

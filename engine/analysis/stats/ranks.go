@@ -8,7 +8,8 @@ import (
 // tail is the probability that each end of an interval may be beyond the truth.
 const tail = 0.025
 
-// mostRanked is how many steps of a side are ranked. Counting all orders of more takes long and brings little.
+// mostRanked is how many steps of a side are ranked. Counting all orders of more steps takes long and brings
+// little.
 const mostRanked = 60
 
 // Ranked relates the rate of a few steps of B to the rate of A, as the ratio of their median times. The
@@ -53,7 +54,8 @@ func Ranked(a, b []float64, margin float64) Change {
 	return c
 }
 
-// Median is the middle one of some values, of an even number the lower of the two.
+// Median returns the middle value. Of an even number of values it returns the lower of
+// the two in the middle.
 func Median(of []float64) float64 {
 	of = slices.Sorted(slices.Values(of))
 	return of[(len(of)-1)/2]
@@ -74,7 +76,7 @@ func outside(n, m int) (k int) {
 	}
 	for i := 1; i <= n; i++ {
 		for j := 1; j <= m; j++ {
-			for u := n * m; u >= 0; u-- { // the last one is of A, and j of B come before it, or it is of B
+			for u := n * m; u >= 0; u-- { // the last value is of A and has all j of B before it, or it is of B
 				before := 0.0
 				if u >= j {
 					before = ways[j][u-j]

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestOutside: the ends of intervals are those of the printed tables of Mann and Whitney's U at 5 %, two-sided: the
-// critical value and one.
+// TestOutside: the ends of intervals are those of the printed tables of Mann and Whitney's U at 5 %,
+// two-sided. They are the critical value plus one.
 func TestOutside(t *testing.T) {
 	for _, c := range [][3]int{{3, 3, 0}, {3, 4, 0}, {4, 4, 1}, {3, 5, 1}, {5, 5, 3}, {6, 6, 6}, {6, 10, 12}, {10, 10, 24}, {20, 20, 128}, {1, 30, 0}, {0, 5, 0}} {
 		if got := outside(c[0], c[1]); got != c[2] {

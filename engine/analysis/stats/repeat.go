@@ -11,7 +11,7 @@ import (
 type Repeat struct {
 	Comparison Comparison
 	Pooled     bool
-	Stretch    Stretch // both as one when they are pooled, else the second
+	Stretch    Stretch // both as one if they are pooled, else the second
 }
 
 // Again pools two stretches under equal settings, unless they differ.
@@ -23,7 +23,7 @@ func Again(a, b Stretch, h History, margin float64) Repeat {
 	return r
 }
 
-// String is the result in a sentence.
+// String returns the result in a sentence.
 func (r Repeat) String() string {
 	if r.Pooled {
 		return "equal settings, pooled: " + units.Counted(r.Stretch.Steps, "step", "steps")
@@ -32,7 +32,7 @@ func (r Repeat) String() string {
 	return fmt.Sprintf("the same settings, yet %v: %s", t, t.Why())
 }
 
-// Why says what made equal settings differ: a drift where there is one, and no setting in any case.
+// Why says what made equal settings differ: a drift where there is one, and in no case a setting.
 func (c *Change) Why() string {
 	switch before, now := c.Drift[0], c.Drift[1]; {
 	case before.Detected && now.Detected:
@@ -65,7 +65,7 @@ func pool(a, b *Stretch) Stretch {
 	return p
 }
 
-// poolLevels joins two times, where b has this share of the samples.
+// poolLevels joins the levels of a and b, where share is b's share of the samples.
 func poolLevels(a, b *Stretch, la, lb *Level, share float64) Level {
 	if la.Mean <= 0 || lb.Mean <= 0 {
 		return Level{}
@@ -83,7 +83,7 @@ func poolLevels(a, b *Stretch, la, lb *Level, share float64) Level {
 	return l
 }
 
-// poolDrifts is the mean rate of two drifts, weighted by precision, over the time of both.
+// poolDrifts returns the mean rate of two drifts, weighted by precision, over the time of both.
 func poolDrifts(a, b Drift) Drift {
 	if a.Over <= 0 || b.Over <= 0 {
 		return Drift{}

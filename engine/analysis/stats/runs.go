@@ -6,32 +6,32 @@ import (
 	"dev.gpustall/engine/base/units"
 )
 
-// Runs are several configurations, each measured in several runs that took turns: one run of each
-// makes a round.
+// Runs holds several configurations, each measured in several runs that took turns. One run of
+// each configuration makes a round.
 //
 // Some things vary from run to run: the page cache, neighbours, clock rates, where memory lies. No
-// stretch contains that, so the interval of a single run is too narrow for what the next run will
-// do. With two rounds or more it is measured, as the spread of the logarithms of the rates that
-// configuration and round do not explain. That is the residual of a two-way analysis of variance
-// without replication (Montgomery, Design and Analysis of Experiments, chapter 4, randomized
-// blocks). It is assumed to be alike for all configurations, because two or three runs of one say
-// next to nothing about it.
+// single run shows that, so its interval is too narrow for what the next run will do. With two
+// rounds or more the spread between runs is measured. It is the spread of the logarithms of the
+// rates that configuration and round do not explain. This is the residual of a two-way analysis of
+// variance without replication (Montgomery, Design and Analysis of Experiments, chapter 4,
+// randomized blocks). The spread is assumed to be the same for all configurations, because two or
+// three runs of one configuration say next to nothing about it.
 //
-// An interval is the wider of two: the time-uniform one within the runs, and Student's between
-// them. The number of rounds is chosen beforehand, so the latter need not be time-uniform. With one
-// round there is only the first. Where the runs were too short for the one within them to say
-// anything, only the rounds count: Student's t of the logarithm of the ratio, one pair a round,
-// which assumes nothing but that rounds are alike.
+// An interval is the wider of two: the time-uniform interval within the runs, and Student's
+// interval between them. The number of rounds is chosen beforehand, so the latter need not be
+// time-uniform. With one round there is only the first. If the runs were too short for the first to
+// say anything, only the rounds count. Then it is Student's t of the logarithm of the ratio, one
+// pair a round, which assumes only that rounds are alike.
 type Runs struct {
-	rounds  [][]Stretch // by configuration, then by round; without Steps where a run is missing
+	rounds  [][]Stretch // by configuration, then by round; a missing run has no Steps
 	history History
 	pooled  []Stretch
 	spread  [2]float64 // variance of log(Mean) of a run: of step time, and of busy time
 	free    int        // degrees of freedom of the spread; 0 when it is not known
 }
 
-// NewRuns takes the stretches of each configuration, by round. A run that was not measured has a
-// stretch without steps.
+// NewRuns compares the stretches of each configuration, by round. A run that was not measured
+// has a stretch without steps.
 func NewRuns(of [][]Stretch) *Runs {
 	r := &Runs{rounds: of, pooled: make([]Stretch, len(of))}
 	most := 0
@@ -97,7 +97,7 @@ func (r *Runs) vary(rounds int) {
 	}
 }
 
-// count is how many of the runs were measured.
+// count returns how many of the runs were measured.
 func count(runs []Stretch) (n int) {
 	for i := range runs {
 		if runs[i].Steps > 0 {
@@ -107,16 +107,16 @@ func count(runs []Stretch) (n int) {
 	return n
 }
 
-// Rounds is how many runs of a configuration were measured.
+// Rounds returns how many runs of a configuration were measured.
 func (r *Runs) Rounds(i int) int { return count(r.rounds[i]) }
 
-// Between reports whether it is known how much runs differ. With one round it is not: an interval
-// is then of the runs that were made, not of the next.
+// Between reports whether it is known how much runs differ. With one round it is not known. Then
+// an interval is for the runs that were made, not for the next one.
 func (r *Runs) Between() bool { return r.free > 0 }
 
-// Rate is samples a second of a configuration over all its runs. Its interval leaves out what moved
-// all configurations of a round alike. It has none where the runs differ so much that it would say
-// nothing, as two of them easily do.
+// Rate returns the samples a second of a configuration over all its runs. The interval leaves out
+// what moved all configurations of a round alike. There is no interval if the runs differ so much
+// that it would say nothing, as two runs easily do.
 func (r *Runs) Rate(i int) units.Estimate {
 	e := r.pooled[i].Rate()
 	n := count(r.rounds[i])
@@ -158,12 +158,12 @@ func (r *Runs) Compare(a, b int, margin float64) Comparison {
 }
 
 // byRounds compares a and b by their rounds, and replaces c where that gives a narrower interval.
-// For each round it takes the logarithm of b's mean over a's. The interval is of the mean of these
-// logarithms.
+// For each round it takes the logarithm of b's mean over a's. The interval is for the mean of
+// these logarithms.
 //
-// Two rounds may agree by chance. So the interval is at least as wide as that of the steps of all
-// runs, with the correlation that each run shows by itself. Where steps or time are missing,
-// byRounds leaves c as it is.
+// Two rounds may agree by chance. So the interval is at least as wide as the interval from the
+// steps of all runs, with the correlation that each run shows by itself. Where steps or time are
+// missing, byRounds leaves c as it is.
 func (r *Runs) byRounds(c *Change, a, b int, of func(*Stretch) *Level, margin float64) {
 	if c.Missing.What != Windows && c.Missing.What != Precision {
 		return
@@ -208,8 +208,8 @@ func Across(a, b *Runs, i, j int, margin float64) Comparison {
 	return c
 }
 
-// widen makes the interval of a change at least half wide on either side, in the logarithm, and
-// sets the answer that follows.
+// widen makes the interval of a change reach at least half to either side, in the logarithm,
+// and sets the answer that follows.
 func (c *Change) widen(half, margin float64) {
 	if c.Ratio <= 0 || math.Log(c.Hi/c.Ratio) >= half {
 		return
@@ -230,8 +230,8 @@ func (c *Change) widen(half, margin float64) {
 	}
 }
 
-// Next is the interval in which 95 of 100 further values fall, if they come from the same normal
-// distribution as these, which are two at least.
+// Next returns the interval in which 95 of 100 further values fall, if they come from the same
+// normal distribution as these. There must be at least two values.
 func Next(values []float64) (lo, hi float64) {
 	n, sum, squares := float64(len(values)), 0.0, 0.0
 	for _, v := range values {
@@ -251,8 +251,8 @@ var quantiles = [...]float64{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2
 // normal is the normal distribution's quantile at 97.5 %.
 const normal = 1.959964
 
-// student is Student's quantile at 97.5 %. Beyond the table it is the first terms of the expansion
-// about the normal quantile (Abramowitz and Stegun, 26.7.5).
+// student returns Student's quantile at 97.5 %. Beyond the table it takes the first terms of the
+// expansion about the normal quantile (Abramowitz and Stegun, 26.7.5).
 func student(free int) float64 {
 	if free <= len(quantiles) {
 		return quantiles[free-1]

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// rounds draws runs of equal configurations whose level differs from run to run and, for
-// all alike, from round to round.
+// rounds draws runs of equal configurations. The level differs from run to run. It also
+// differs from round to round, for all configurations alike.
 func rounds(r *rand.Rand, configs, repeat int, between, drift float64) [][]Stretch {
 	of := make([][]Stretch, configs)
 	for i := range of {
@@ -28,14 +28,14 @@ func rounds(r *rand.Rand, configs, repeat int, between, drift float64) [][]Stret
 	return of
 }
 
-// TestRuns: equal settings are called different in at most 5 of 100 sweeps, though runs of them
-// differ far more than steps within a run. With one round that happens far more often, which is why
-// there is --repeat.
+// TestRuns: equal settings are called different in at most 5 of 100 sweeps, although their runs
+// differ far more than the steps within a run. With one round that happens far more often, which is
+// why there is --repeat.
 func TestRuns(t *testing.T) {
 	const trials = 400
 	for _, tt := range []struct {
 		configs, repeat int
-		most            int // of trials, called different
+		most            int // trials that call equal settings different
 		least           int
 	}{
 		{2, 3, 32, 0}, {4, 2, 32, 0}, {3, 5, 32, 0},
@@ -85,7 +85,7 @@ func TestRunsFind(t *testing.T) {
 }
 
 // TestRunsOnBusyHost: short runs on a host whose load comes and goes seem to drift steeply. Runs
-// that took turns are still compared when one is many times as fast.
+// that took turns are still compared if one configuration is many times as fast.
 func TestRunsOnBusyHost(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	at := int64(0)

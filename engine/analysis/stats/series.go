@@ -2,8 +2,8 @@ package stats
 
 import "slices"
 
-// Block is some consecutive steady steps. A long session merges its old steps into larger and
-// larger blocks; a block may be one step.
+// Block sums up some consecutive steady steps. A long session merges its old steps into
+// larger and larger blocks; a block may be one step.
 type Block struct {
 	Steps   int
 	Samples int64
@@ -11,8 +11,8 @@ type Block struct {
 	Busy    int64 // ns of compute in them
 
 	// Squares is the sum of the squares of the steps' active ns. It keeps how much single steps
-	// varied before they were merged, and so how long their correlation lasts. Where it is 0, that
-	// is estimated from the blocks, more coarsely.
+	// varied before they were merged, and so how long their correlation lasts. Where it is 0, both
+	// are estimated from the blocks, more coarsely.
 	Squares float64
 }
 
@@ -31,7 +31,7 @@ func (b Block) Merge(next Block) Block {
 // empty reports whether the block holds no time or no samples.
 func (b Block) empty() bool { return b.Steps <= 0 || b.Samples <= 0 || b.Active <= 0 }
 
-// squares is Squares, which may be left out of a block of one step.
+// squares returns Squares, which may be left out of a block of one step.
 func (b *Block) squares() float64 {
 	if b.Steps == 1 {
 		return float64(b.Active) * float64(b.Active)

@@ -34,8 +34,8 @@ func autoregressive(tau, sigma float64) process {
 	}
 }
 
-// switching is a neighbour that comes and goes: steps take 1 or 1.6, for dwell steps
-// on average before it changes.
+// switching is a neighbour that comes and goes. Steps take 1 or 1.6, and that changes
+// after dwell steps on average.
 func switching(dwell float64) process {
 	return func(r *rand.Rand) func() float64 {
 		slow := r.IntN(2) == 1
@@ -63,7 +63,7 @@ func driftingBy(slope, sigma float64) process {
 	}
 }
 
-// bursts: so many workers deliver their batches together, and one step in as many waits.
+// bursts: so many workers deliver their batches together, so one step in workers waits.
 func bursts(workers int, wait float64) process {
 	return func(r *rand.Rand) func() float64 {
 		i := r.IntN(workers)
@@ -115,14 +115,14 @@ func drawSwitches(next func() float64, switches int) []Block {
 	return b
 }
 
-// trial compares A, of so many steps, with a B that follows it on the same host and is
-// looked at after every step.
+// trial compares A, of so many steps, with a B that follows it on the same host. The
+// answer is looked at after every step of B.
 type trial struct {
 	host    process
 	a, b    int     // steps
 	ratio   float64 // true time of B over that of A
 	history int     // changes of load that the session saw before A
-	early   bool    // it is the sign that counts, which is told before the size
+	early   bool    // the early sign counts, which is told before the size
 }
 
 // run returns the step of B at which different was first said, 0 if never, and the
@@ -135,11 +135,12 @@ func (t trial) run(r *rand.Rand) (first int, last Change) {
 	}
 	a := Measure(Series{Blocks: draw(next, t.a, 1)})
 	h.Learn(a)
-	// A live session merges old steps; here as soon as Measure would.
+	// A live session merges old steps. Here this happens as soon as Measure would do
+	// it.
 	var blocks []Block
 	var active, per int64 = 0, 1
 	for k, step := range draw(next, t.b, t.ratio) {
-		step.Busy = 0 // not compared here: half the time
+		step.Busy = 0 // not compared here, which halves the time
 		active += step.Active
 		if n := len(blocks); n > 0 && int64(blocks[n-1].Steps) < per {
 			blocks[n-1] = blocks[n-1].Merge(step)
@@ -198,7 +199,8 @@ func (t trial) runs(trials int, seed uint64) outcome {
 	return o
 }
 
-// epochs are short: the first step of each waits for its batch, at the same distance.
+// epochs makes short epochs: the first step of each waits for its batch, so the waits
+// are equally far apart.
 func epochs(steps int, wait float64) process {
 	return func(r *rand.Rand) func() float64 {
 		i := r.IntN(steps)

@@ -47,7 +47,8 @@ func TestHalfWidth(t *testing.T) {
 	}
 }
 
-// The integrated autocorrelation time of exp(-k/tau) is (1+phi)/(1-phi).
+// TestInefficiency: the integrated autocorrelation time of exp(-k/tau) is
+// (1+phi)/(1-phi).
 func TestInefficiency(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, c := range []struct {
@@ -69,8 +70,8 @@ func TestInefficiency(t *testing.T) {
 			t.Errorf("%s: %.2f on average, want %.2f", c.name, got, c.want)
 		}
 	}
-	// Bursts of 8 with one wait in 8 of 3.2 to 4.8, which alone matters over many steps:
-	// variance of a step 1.93, of 8 steps 0.21 + 8 · 0.05².
+	// Bursts of 8 with one wait of 3.2 to 4.8 in 8 steps. Over many steps only that wait
+	// matters: the variance of a step is 1.93, and of 8 steps 0.21 + 8 · 0.05².
 	sum := 0.0
 	for range 200 {
 		sum += Measure(Series{Blocks: draw(bursts(8, 4)(r), 512, 1)}).Step.Inefficiency
@@ -196,7 +197,8 @@ func TestTells(t *testing.T) {
 	}
 }
 
-// A device that reports no busy time is not said to be as busy as before.
+// TestBusyNotMeasured: a device that reports no busy time is not said to be as busy as
+// before.
 func TestBusyNotMeasured(t *testing.T) {
 	b := ramp(300, 0, 0)
 	for i := range b {
@@ -283,7 +285,7 @@ func TestMerged(t *testing.T) {
 	}
 }
 
-// Quick null suite: the full table is TestTruth.
+// TestNull is a quick null suite. The full table is TestTruth.
 func TestNull(t *testing.T) {
 	for _, h := range hosts {
 		if h.from > 200 {

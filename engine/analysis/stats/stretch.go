@@ -7,8 +7,8 @@ import (
 	"dev.gpustall/engine/base/units"
 )
 
-// Stretch sums up a series: it is all that a comparison needs. It does not change once the series
-// has ended, so it can be kept.
+// Stretch sums up a series and has all that a comparison needs. It does not change once the
+// series has ended, so it can be kept.
 type Stretch struct {
 	Blocks, Steps int
 	Samples       int64
@@ -23,8 +23,7 @@ type Stretch struct {
 func (m *Stretch) Enough() bool { return m.Steps >= leastSteps && m.Active.Seconds() >= leastSeconds }
 
 // Level is the mean of one time per sample over a stretch, and what its error follows from. Where a
-// drift was detected, Variance, Inefficiency and Correlation are of what is left when the line is
-// taken out.
+// drift was detected, Variance, Inefficiency and Correlation are measured with the line taken out.
 type Level struct {
 	Mean         float64       // ns a sample; 0 when nothing was measured
 	Variance     float64       // of a block, relative to the mean squared
@@ -33,7 +32,7 @@ type Level struct {
 	Drift        Drift
 }
 
-// error2 is the squared standard error of log(Mean), over n blocks.
+// error2 returns the squared standard error of log(Mean), over n blocks.
 func (l *Level) error2(n int) float64 { return l.Variance * l.Inefficiency / float64(n) }
 
 // Measure sums up a series. It merges the blocks of a long one first, so that its cost is bounded.
@@ -75,7 +74,7 @@ func Measure(s Series) Stretch {
 // The mean is the ratio of two sums, time over samples, so that a short last batch counts for what
 // it is. Its error follows from the residuals e = (time - mean · samples) / time of an average
 // block. That is the delta method for a ratio (Cochran, Sampling Techniques, 3rd edition 1977,
-// section 6.3). The relative error of the mean is the error of its logarithm.
+// section 6.3). Hence the relative error of the mean, which is the error of its logarithm.
 func (m *Stretch) level(blocks []Block, e, sums []float64, of func(*Block) int64) Level {
 	var sum float64
 	for i := range blocks {
@@ -99,8 +98,8 @@ func (m *Stretch) level(blocks []Block, e, sums []float64, of func(*Block) int64
 	return l
 }
 
-// Rate is samples a second over a stretch, with a time-uniform 95 % interval where there are enough
-// steps for one.
+// Rate returns the samples a second over a stretch, with a time-uniform 95 % interval where there
+// are enough steps for it.
 func (m *Stretch) Rate() units.Estimate {
 	if m.Step.Mean <= 0 {
 		return units.Rough(math.NaN())
@@ -118,7 +117,7 @@ func (m *Stretch) Rate() units.Estimate {
 	return around(rate, halfWidth(max(m.Step.error2(m.Blocks), resolution)*few*few))
 }
 
-// around is an estimate v whose logarithm is known to half on either side.
+// around returns an estimate v whose logarithm is known to half on either side.
 func around(v, half float64) units.Estimate {
 	return units.Estimate{Value: v, Lo: v * math.Exp(-half), Hi: v * math.Exp(half)}
 }

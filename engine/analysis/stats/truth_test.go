@@ -15,8 +15,8 @@ var (
 	seed   = flag.Uint64("seed", fresh, "of the trials' random numbers")
 )
 
-// fresh is a seed for trials other than those (of seed 8) from which the expected drifts were
-// chosen.
+// fresh is the seed of the trials. The expected drifts were chosen from trials of another
+// seed (8).
 const fresh = 20
 
 // hosts are what the table is measured on.

@@ -55,7 +55,7 @@ func (e *Error) Because(err error) *Error {
 	return &with
 }
 
-// Error is the sentence.
+// Error returns the sentence.
 func (e *Error) Error() string {
 	head := between(e.Op, " ", e.Object)
 	if e.Reason != "" {
@@ -109,8 +109,8 @@ func Explain(err error) Error {
 	return out
 }
 
-// text is what err says of object. Where the file system's error begins with the object's name,
-// that is left out.
+// text returns what err says of object. Where the file system's error begins with the object's
+// name, that is left out.
 func text(err error, object string) string {
 	if err == nil {
 		return ""

@@ -42,8 +42,8 @@ func (c *Cost) See(took int64) {
 	c.mean += (min(v, 2*c.mean) - c.mean) / 16
 }
 
-// Of is how long n of them take, in ns. It is 0 until there is an estimate: if the first one was
-// interrupted by another thread, it would suggest to wait minutes for the next.
+// Of returns how long n of them take, in ns. It is 0 until there is an estimate: if the first
+// one was interrupted by another thread, it would suggest to wait minutes for the next.
 func (c *Cost) Of(n float64) float64 {
 	if c.seen < few {
 		return 0

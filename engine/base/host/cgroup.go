@@ -93,8 +93,8 @@ func (m *mount) dirs(group string) []string {
 	return append(dirs, top)
 }
 
-// quota is the tightest quota of a group, in cores' time, and the directory of that group. It is 0
-// when no group has one.
+// quota returns the tightest quota of a group, in cores' time, and the directory of that group. It
+// is 0 when no group has one.
 func quota(sys fs.FS) (least float64, at string) {
 	group, ok := findCgroup(sys, "cpu")
 	if !ok {
@@ -108,7 +108,7 @@ func quota(sys fs.FS) (least float64, at string) {
 	return least, at
 }
 
-// quota is what one directory allows: so many microseconds in each period, as cores' time.
+// quota returns what one directory allows: so many microseconds in each period, as cores' time.
 func (g *cgroup) quota(sys fs.FS, dir string) float64 {
 	var text [2]string // quota, period
 	if g.v2 {

@@ -32,8 +32,8 @@ func cores(affinity int, quota float64) int {
 	return affinity
 }
 
-// Quota is how many cores' time the process's cgroup allows, for example 1.5. It is 0 when there is
-// no limit, or it is not known.
+// Quota returns how many cores' time the process's cgroup allows, for example 1.5. It is 0 when
+// there is no limit, or it is not known.
 func Quota() float64 {
 	q, _ := quota(os.DirFS("/"))
 	return q

@@ -15,8 +15,8 @@ type Limit struct {
 	Known     bool
 }
 
-// OpenFiles is how many files this process may have open at once (RLIMIT_NOFILE), and how many it
-// has open; -1 where that is not known.
+// OpenFiles returns how many files this process may have open at once (RLIMIT_NOFILE), and how
+// many it has open; -1 where that is not known.
 func OpenFiles() (most Limit, open int) {
 	open = -1
 	if entries, err := os.ReadDir("/proc/self/fd"); err == nil {
@@ -25,7 +25,7 @@ func OpenFiles() (most Limit, open int) {
 	return limit(unix.RLIMIT_NOFILE), open
 }
 
-// LockedMemory is how many bytes this process may page-lock (RLIMIT_MEMLOCK).
+// LockedMemory returns how many bytes this process may page-lock (RLIMIT_MEMLOCK).
 func LockedMemory() Limit { return limit(unix.RLIMIT_MEMLOCK) }
 
 func limit(of int) (l Limit) {

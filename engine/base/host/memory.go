@@ -19,7 +19,7 @@ type Memory struct {
 	Held   int64 // held by this process
 }
 
-// Allowed is how much this process may hold in all; 0 when that is not known.
+// Allowed returns how much this process may hold in all; 0 when that is not known.
 func (m Memory) Allowed() int64 {
 	if m.Limit == 0 {
 		return 0
@@ -30,8 +30,8 @@ func (m Memory) Allowed() int64 {
 // ReadMemory reads the memory of this process, of its cgroups and of the machine.
 func ReadMemory() Memory { return memory(os.DirFS("/")) }
 
-// MemoryUsed is the share in use of the memory that the machine or a cgroup of this process allows:
-// of the one that leaves least. It is false where none is known. New looked up the cgroups.
+// MemoryUsed returns the share in use of the memory that the machine or a cgroup of this process
+// allows: of the one that leaves least. It is false where none is known. New looked up the cgroups.
 func (s *Sampler) MemoryUsed() (share float64, known bool) {
 	m := tightest(s.sys, s.memory, 0)
 	if m.Limit == 0 {
@@ -40,12 +40,12 @@ func (s *Sampler) MemoryUsed() (share float64, known bool) {
 	return min(1, float64(m.Others)/float64(m.Limit)), true
 }
 
-// PeakMemory is the most memory that this process ever had resident, in bytes, with the files that
-// it maps (its own program too). It is 0 when not known.
+// PeakMemory returns the most memory that this process ever had resident, in bytes, with the files
+// that it maps (its own program too). It is 0 when not known.
 func PeakMemory() int64 { return kibibytes(os.DirFS("/"), "proc/self/status", "VmHWM") }
 
-// PrivateMemory is the memory that a process shares with no other, in bytes. It leaves out pages
-// that are in a file too, which the kernel can drop. It is 0 when not known.
+// PrivateMemory returns the memory that a process shares with no other, in bytes. It leaves out
+// pages that are in a file too, which the kernel can drop. It is 0 when not known.
 func PrivateMemory(pid int) int64 {
 	file := fmt.Sprintf("proc/%d/smaps_rollup", pid)
 	return kibibytes(os.DirFS("/"), file, "Private_Dirty")

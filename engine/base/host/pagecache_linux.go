@@ -10,8 +10,8 @@ import (
 
 const seesPageCache = true
 
-// resident is how many bytes of a file are in the page cache. It asks cachestat, which exists from
-// Linux 6.5 on, or else mincore.
+// resident returns how many bytes of a file are in the page cache. It asks cachestat, which exists
+// from Linux 6.5 on, or else mincore.
 func resident(f *os.File, size int64) (int64, error) {
 	if size == 0 {
 		return 0, nil

@@ -45,8 +45,8 @@ func Between(prev, cur Sample) (Rates, bool) {
 	}, true
 }
 
-// grown is by how much a counter grew. A counter that went back was reset, and tells nothing this
-// once.
+// grown returns by how much a counter grew. A counter that went back was reset, and tells nothing
+// this once.
 func grown(from, to Reading) Reading {
 	switch {
 	case !from.Known:
@@ -59,7 +59,7 @@ func grown(from, to Reading) Reading {
 	return known(to.Value - from.Value)
 }
 
-// less is a - b, and at least 0, because the two are read one after the other.
+// less returns a - b, and at least 0, because the two are read one after the other.
 func less(a, b Reading) Reading {
 	if b.Known {
 		b.Value = -min(a.Value, b.Value)
@@ -67,7 +67,7 @@ func less(a, b Reading) Reading {
 	return plus(a, b)
 }
 
-// least is the smaller of two; unknown where either is.
+// least returns the smaller of two; unknown where either is.
 func least(a, b Reading) Reading {
 	sum := plus(a, b)
 	sum.Value = min(a.Value, b.Value)
@@ -90,7 +90,7 @@ func percent(a, b Reading) Reading {
 	return r
 }
 
-// ratio is a / b. The ratio of 0 to 0 is 0.
+// ratio returns a / b. The ratio of 0 to 0 is 0.
 func ratio(a, b Reading) Reading {
 	switch {
 	case !a.Known:

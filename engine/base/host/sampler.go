@@ -40,7 +40,7 @@ func (s *Sampler) file(name string) (string, Reading) {
 
 func missing(name string) Reading { return unknown("/" + name + " is not there") }
 
-// malformed is the reading of a file whose text is not as the kernel's documentation has it.
+// malformed returns the reading of a file whose text is not as the kernel's documentation has it.
 func malformed(name string) Reading { return unknown("/" + name + " is not as expected") }
 
 // number reads a decimal number; other text gives an unknown reading.
@@ -260,7 +260,7 @@ func (s *Sampler) readThread(t *thread) bool {
 	return true
 }
 
-// decimal is the number at the beginning of b.
+// decimal returns the number at the beginning of b.
 func decimal(b []byte) (v int64) {
 	for _, c := range b {
 		if c < '0' || c > '9' {
@@ -280,8 +280,8 @@ func (s *Sampler) Threads() Threads {
 	return Threads{running, waiting}
 }
 
-// Starved is the share of the time since before in which the threads could run and had no core;
-// false where that is not known.
+// Starved returns the share of the time since before in which the threads could run and had no
+// core; false where that is not known.
 func (t Threads) Starved(before Threads) (share float64, known bool) {
 	running, waiting := grown(before.Running, t.Running), grown(before.Waiting, t.Waiting)
 	r := ratio(waiting, plus(running, waiting))

@@ -15,9 +15,9 @@ const WakeLatency = 100 * time.Microsecond
 // gauges', the session writer's and the garbage collector's.
 const otherThreads = 8
 
-// Processors is how many threads may be ready to run at the same time with so many workers. With a
-// GOMAXPROCS of that many, a goroutine that can run has a thread, which waits for a core in the
-// kernel, where that is counted. With fewer, it may wait in Go's scheduler.
+// Processors returns how many threads may be ready to run at the same time with so many workers.
+// With a GOMAXPROCS of that many, a goroutine that can run has a thread, which waits for a core in
+// the kernel, where that is counted. With fewer, it may wait in Go's scheduler.
 func Processors(workers int) int { return workers + Cores() + otherThreads }
 
 // Scheduler tells how long goroutines waited in Go's scheduler. One goroutine may use it.
@@ -27,9 +27,9 @@ type Scheduler struct{ sample [1]metrics.Sample }
 // (gTrackingPeriod in runtime/runtime2.go).
 const tracked = 8
 
-// Waited is how long all goroutines together were ready to run without running since the process
-// began, in ns. It is an estimate, since Go measures one wait in eight. It includes the time in
-// which a thread that was woken for a goroutine had no core.
+// Waited returns how long all goroutines together were ready to run without running since the
+// process began, in ns. It is an estimate, since Go measures one wait in eight. It includes the
+// time in which a thread that was woken for a goroutine had no core.
 func (s *Scheduler) Waited() int64 {
 	s.sample[0].Name = "/sched/latencies:seconds"
 	metrics.Read(s.sample[:])

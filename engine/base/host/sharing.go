@@ -102,7 +102,7 @@ func (s *Sampler) sessionTime() Reading {
 	return known(s.besides)
 }
 
-// sessionOf is the number of a process's session; empty where that is not known.
+// sessionOf returns the number of a process's session; empty where that is not known.
 func (s *Sampler) sessionOf(member string) string {
 	text := read(s.sys, "proc/"+member+"/stat")
 	f := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])

@@ -69,8 +69,8 @@ var counted = sync.OnceValue(func() Reading {
 	return known(0)
 })
 
-// Waited is how long the calling thread was ready to run without a core, in ns; false where that is
-// not known. Only the first reading of a thread allocates.
+// Waited returns how long the calling thread was ready to run without a core, in ns; false where
+// that is not known. Only the first reading of a thread allocates.
 func (m *Meter) Waited() (ns int64, ok bool) {
 	if tid := unix.Gettid(); tid != m.tid {
 		if m.fd, ok = waitFile(tid, false); !ok {
@@ -93,6 +93,6 @@ func (m *Meter) Waited() (ns int64, ok bool) {
 	return decimal(rest), ok
 }
 
-// CPU is how long the calling thread was on a core, in ns. The file tells it too, but only as of
-// the kernel's last look.
+// CPU returns how long the calling thread was on a core, in ns. The file tells it too, but only
+// as of the kernel's last look.
 func (m *Meter) CPU() int64 { return timer.CPU() }

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// ThreadTimes is how long each thread of a process was on a core so far, by its number. The first
-// thread has the process's number. It is empty where the kernel does not tell, or the process has
-// ended.
+// ThreadTimes returns how long each thread of a process was on a core so far, by its number. The
+// first thread has the process's number. It is empty where the kernel does not tell, or the
+// process has ended.
 func ThreadTimes(pid int) map[int]time.Duration {
 	dir := fmt.Sprintf("/proc/%d/task", pid)
 	tasks, err := os.ReadDir(dir)

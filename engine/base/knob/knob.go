@@ -136,7 +136,7 @@ func (r *Row[K]) read(field any, value string) error {
 	return nil
 }
 
-// Value is the setting as text.
+// Value returns the setting as text.
 func (r *Row[K]) Value(k *K) string {
 	if r.Shown != nil {
 		return r.Shown(*k)

@@ -17,7 +17,8 @@ type Text interface {
 	UnmarshalText(text []byte) error // its error is an errs.Reason, because the table names knob and value
 }
 
-// typeOf is the spec's type for a field. A Text is an "enum" where the spec lists all its values.
+// typeOf returns the spec's type for a field. A Text is an "enum" where the spec lists all its
+// values.
 func typeOf(field any, s *Spec) string {
 	switch field.(type) {
 	case *int:
@@ -35,7 +36,7 @@ func typeOf(field any, s *Spec) string {
 	panic(fmt.Sprintf("knob: %s lies in a %T, which is nothing that a knob can be", s.Name, field))
 }
 
-// format is the value of a field as text.
+// format returns the value of a field as text.
 func format(field any) string {
 	switch p := field.(type) {
 	case *int:

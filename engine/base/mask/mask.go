@@ -82,7 +82,7 @@ func Text(text string) string {
 	})
 }
 
-// words are those of a name: hf-token, HF_TOKEN and hfToken are hf and token.
+// words returns the words of a name: hf-token, HF_TOKEN and hfToken are hf and token.
 func words(name string) []string {
 	var out []string
 	var word []rune

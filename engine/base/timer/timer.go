@@ -13,12 +13,12 @@ import (
 // began is the moment from which the whole process counts.
 var began = time.Now()
 
-// Left is the time until the next of some moments that are every apart. Timers that end at such
-// moments end together, and wake the process once.
+// Left returns the time until the next of some moments that are every apart. Timers that end at
+// such moments end together, and wake the process once.
 func Left(every time.Duration) time.Duration { return every - time.Since(began)%every }
 
-// Spent is how long f was on a core, as far as that is known (CPU). So its cost is the same on a
-// busy machine as on an idle one.
+// Spent returns how long f was on a core, as far as that is known (CPU). So its cost is the same
+// on a busy machine as on an idle one.
 func Spent(f func()) time.Duration {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -28,7 +28,7 @@ func nap(ns int64) {
 	}
 }
 
-// CPU is how long the calling thread has computed, in ns. To compare two readings, lock the
+// CPU returns how long the calling thread has computed, in ns. To compare two readings, lock the
 // goroutine to its thread.
 func CPU() int64 {
 	var t unix.Timespec

@@ -9,6 +9,6 @@ func nap(ns int64) { time.Sleep(time.Duration(ns)) }
 
 var start = time.Now()
 
-// CPU is the time that has passed, in ns, because this system does not tell how much of it the
+// CPU returns the time that has passed, in ns, because this system does not tell how much of it the
 // thread computed.
 func CPU() int64 { return int64(time.Since(start)) }

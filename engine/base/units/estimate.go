@@ -15,7 +15,7 @@ type Estimate struct {
 	Lo, Hi float64 // of the interval
 }
 
-// Rough is an estimate without an interval.
+// Rough returns an estimate without an interval.
 func Rough(v float64) Estimate { return Estimate{v, math.NaN(), math.NaN()} }
 
 // sure reports whether e has an interval.
@@ -32,8 +32,8 @@ func (e Estimate) asPercent() Estimate { return Estimate{100 * e.Value, 100 * e.
 // is not.
 const tenfold = 10
 
-// place is the power of ten of the last digit to write, and at least finest. none is the value that
-// means no difference.
+// place returns the power of ten of the last digit to write, and at least finest. none is the value
+// that means no difference.
 func (e Estimate) place(none float64, finest int) int {
 	if !e.sure() {
 		if e.Value == 0 {
@@ -60,14 +60,14 @@ func (e Estimate) place(none float64, finest int) int {
 	return p
 }
 
-// last is the power of ten of the last of n significant digits of v, after rounding to them.
+// last returns the power of ten of the last of n significant digits of v, after rounding to them.
 func last(v float64, n int) int {
 	v = math.Abs(v)
 	p := exponent(v) - n + 1
 	return exponent(round(v, p)) - n + 1
 }
 
-// exponent is the power of ten of the first digit of v > 0.
+// exponent returns the power of ten of the first digit of v > 0.
 func exponent(v float64) int {
 	e := int(math.Floor(math.Log10(v)))
 	if v >= math.Pow10(e+1) { // Log10 was slightly too small
@@ -122,7 +122,7 @@ func (f Form) appendRatioRange(b []byte, e Estimate) []byte {
 	return f.between(b, e, e.place(1, finestRatio), false)
 }
 
-// RatioRange is the interval of a ratio.
+// RatioRange returns the interval of a ratio.
 func (f Form) RatioRange(e Estimate) string { return string(f.appendRatioRange(nil, e)) }
 
 // AppendGain writes a ratio as a change: "+34 %", "~+34 %". From tenfold on it writes a ratio.
@@ -171,7 +171,7 @@ func (f Form) PercentOf(e Estimate) string {
 	return string(f.unit(digits(e.mark(nil), p.Value, p.place(0, finestPercent), false), "%"))
 }
 
-// PercentRange is the interval of a share: "21 to 26 %".
+// PercentRange returns the interval of a share: "21 to 26 %".
 func (f Form) PercentRange(e Estimate) string {
 	p := e.asPercent()
 	return string(f.percents(nil, p, p.place(0, finestPercent), false))

@@ -109,7 +109,7 @@ func AppendCount[N Integer](b []byte, n N) []byte {
 // Count is AppendCount as a string.
 func Count[N Integer](n N) string { return string(AppendCount(nil, n)) }
 
-// Counted is a number of things with their name: "1 step", "4,180 steps".
+// Counted returns a number of things with their name: "1 step", "4,180 steps".
 func Counted[N Integer](n N, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -136,7 +136,7 @@ func AppendRate(b []byte, v float64) []byte {
 // Rate is AppendRate as a string.
 func Rate(v float64) string { return string(AppendRate(nil, v)) }
 
-// Cores is how many cores something uses, on average: 1.9.
+// Cores returns how many cores something uses, on average: 1.9.
 func Cores(n float64) string { return strconv.FormatFloat(n, 'f', 1, 64) }
 
 // AppendLoss writes a training loss, which has no unit: 2.303. One that diverged is
@@ -172,7 +172,7 @@ func (f Form) AppendPercent(b []byte, share float64) []byte {
 // Percent is AppendPercent as a string.
 func (f Form) Percent(share float64) string { return string(f.AppendPercent(nil, share)) }
 
-// Points is the difference of two shares in percentage points: "+26.1 points".
+// Points returns the difference of two shares in percentage points: "+26.1 points".
 func Points(difference float64) string {
 	v := 100 * difference
 	if !known(v) {
@@ -199,7 +199,7 @@ var (
 	transferUnits = [...]string{"B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"}
 )
 
-// Dollars is an amount of money: $0.90.
+// Dollars returns an amount of money: $0.90.
 func Dollars(v float64) string {
 	if !known(v) {
 		return string(missing)

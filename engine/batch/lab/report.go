@@ -267,7 +267,7 @@ func (l *document) deviceParts(d *markup.Document) {
 	}
 }
 
-// comparison is the table of a stage's configurations.
+// comparison returns the table of a stage's configurations.
 func comparison(s *Stage, title string) [][]string {
 	rows := [][]string{{strings.ToLower(title), ">samples/s", ">throughput", ">step p50", ">memory", ">saved", ">loss"}}
 	for i := range s.Results.Rows {

@@ -10,7 +10,7 @@ import (
 	"dev.gpustall/engine/report/plot"
 )
 
-// Charts are the pictures of a sweep.
+// Charts returns the pictures of a sweep.
 func (r *Results) Charts() []*plot.Chart {
 	if r.count() == 0 {
 		return nil

@@ -159,7 +159,7 @@ func (r *Results) Tables() [][][]string {
 	return [][][]string{rates, times}
 }
 
-// learnt is the table of what the first run of each configuration had learnt in the end;
+// learnt returns the table of what the first run of each configuration had learnt in the end;
 // nil where the length of runs was given in steps.
 func (r *Results) learnt() [][]string {
 	if r.Plan.Epochs == 0 {

@@ -74,7 +74,7 @@ func Coded(err error, code int) error { return CodedError{err, code} }
 
 func (e CodedError) Unwrap() error { return e.error }
 
-// ExitCode is the other program's.
+// ExitCode returns the other program's exit code.
 func (e CodedError) ExitCode() int { return e.code }
 
 // codeError is an error with an exit code of its own, such as that of a script.

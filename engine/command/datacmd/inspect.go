@@ -271,7 +271,7 @@ func (t *trial) size(d extent) {
 	}
 }
 
-// text is the trial for people.
+// text returns the trial for people.
 func (t *trial) text(i loader.Info) string {
 	if t.samples == 0 {
 		return "no sample was loaded\n"

@@ -49,7 +49,7 @@ func tryKernels() *exec.Cmd {
 // TryCommand is the hidden command of that process, which calls cuda.ServeTrials.
 const TryCommand = "try-kernels"
 
-// tuning is the doctor's finding about kernel variants.
+// tuning returns the doctor's finding about kernel variants.
 func tuning() []finding {
 	path := choicesFile()
 	decided, wrong := loadChoices(path).Describe()

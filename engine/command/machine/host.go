@@ -19,7 +19,7 @@ import (
 	"dev.gpustall/loader/codec/jpeg"
 )
 
-// Facts are what a report says of the machine. What cannot be read is left out.
+// Facts returns what a report says of the machine. What cannot be read is left out.
 func Facts() []knob.Setting {
 	var facts []knob.Setting
 	add := func(name, value string) {

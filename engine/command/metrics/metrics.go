@@ -178,7 +178,7 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
-// number is a setting's value as a number; false where it is none.
+// number returns a setting's value as a number; false where it is none.
 func number(value string) (float64, bool) {
 	switch value {
 	case "on":

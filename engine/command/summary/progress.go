@@ -132,7 +132,7 @@ func samplesLeft(s *trace.Snapshot, epochs int) float64 {
 	return float64(max(0, each-done) + int64(epochs-1-int(last.Epoch))*each)
 }
 
-// Line is the progress for people.
+// Line returns the progress for people.
 func (g Progress) Line() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  epoch %d", units.Clock(g.T.ns()), g.Epoch+1)

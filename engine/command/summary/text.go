@@ -11,7 +11,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Text is the summary for people.
+// Text returns the summary for people.
 func (s *Run) Text() string {
 	var b strings.Builder
 	s.writeHeading(&b)

@@ -35,7 +35,7 @@ func TrialOf(s *trace.Snapshot, session string, index int32, predicted trace.Pre
 	return nil
 }
 
-// Lines is the result for a reader.
+// Lines returns the result for a reader.
 func (t *Trial) Lines() string {
 	var b strings.Builder
 	if t.words != "" {

@@ -303,7 +303,8 @@ func Checker(elsewhere bool) func(all []knob.Setting) (refused string, idle []st
 	return func(all []knob.Setting) (string, []string) { return possible(devices, all, elsewhere) }
 }
 
-// possible is the function of Checker. It keeps the devices that it has looked at in devices.
+// possible is the function that Checker returns. It keeps the devices that it has looked at in
+// devices.
 func possible(devices map[string]*sized, all []knob.Setting, elsewhere bool) (refused string, idle []string) {
 	name := knob.ValueOf(all, sweep.Device)
 	if name == "" {

@@ -87,7 +87,7 @@ func (d *Device) growScratch(n int) error {
 	return nil
 }
 
-// Overhead is the scratch memory of the launches' kernels.
+// Overhead returns the scratch memory of the launches' kernels.
 func (d *Device) Overhead(ls []device.Launch) (n int64) {
 	largest := 0
 	for _, l := range ls {

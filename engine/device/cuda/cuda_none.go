@@ -9,7 +9,7 @@ func Available() error {
 	return noDevice("this gpustall was built without CUDA", "build it with make, or take --device cpu")
 }
 
-// Count is how many GPUs there are.
+// Count returns how many GPUs there are.
 func Count() int { return 0 }
 
 // Open returns what Available returns.

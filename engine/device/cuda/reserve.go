@@ -17,7 +17,7 @@ import (
 // code and stacks and the captured graphs into the same memory.
 func headroom(total int64) int64 { return min(256<<20, total/16) }
 
-// Overhead is the scratch memory of the launches' kernels, whichever variant is
+// Overhead returns the scratch memory of the launches' kernels, whichever variant is
 // taken, and the counters.
 func (d *Device) Overhead(ls []device.Launch) int64 { return d.mem.overhead(ls) }
 

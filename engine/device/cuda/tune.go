@@ -41,7 +41,7 @@ func (t *tuner) open(c Config, info device.Info, target cudakernels.Target) {
 	}
 }
 
-// patience is how long a launch of a variant that is tried may take.
+// patience returns how long a launch of a variant that is tried may take.
 func patience(emulated bool) time.Duration {
 	if emulated {
 		return 10 * time.Minute
@@ -55,7 +55,7 @@ func (t *tuner) tunes() bool { return t.note == "" && !t.guess }
 // UseTuned says whether later programs take the variants decided on.
 func (d *Device) UseTuned(on bool) { d.tuner.guess = !on }
 
-// Untuned is the number of operations in ls whose variant is not decided yet.
+// Untuned returns the number of operations in ls whose variant is not decided yet.
 func (d *Device) Untuned(ls []device.Launch) int { return len(d.tuner.untuned(ls)) }
 
 // Tune tries the variants of the operations in ls that are not decided, in another

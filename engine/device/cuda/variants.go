@@ -48,7 +48,7 @@ func newVariants(c Choices, gpu string) *variants {
 	return v
 }
 
-// driverVersion is the driver's release where its kernel module tells it, else the
+// driverVersion returns the driver's release where its kernel module tells it, else the
 // version of the API.
 func driverVersion(emulated bool) string {
 	if text, err := os.ReadFile("/proc/driver/nvidia/version"); err == nil && !emulated {

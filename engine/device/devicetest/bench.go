@@ -13,7 +13,7 @@ import (
 // Batch is the batch size of Bench.
 const Batch = 128
 
-// benchmarks are the launches of ResNet-18 in its CIFAR form that cost the most.
+// benchmarks returns the launches of ResNet-18 in its CIFAR form that cost the most.
 func benchmarks(t kernels.Type) []kernels.Op {
 	var ops []kernels.Op
 	for _, l := range []struct{ size, c, k, stride int }{

@@ -40,7 +40,7 @@ func tolerance(t kernels.Type) float64 {
 	return 2e-5
 }
 
-// computeType is the narrowest type among an operation's operands.
+// computeType returns the narrowest type among an operation's operands.
 func computeType(op kernels.Op) kernels.Type {
 	for _, a := range op.Args() {
 		switch a.Type {

@@ -31,7 +31,7 @@ var convs = []struct {
 
 var types = []kernels.Type{kernels.F32, kernels.TF32, kernels.F16, kernels.BF16}
 
-// Cases is the table of operations.
+// Cases returns the table of operations.
 func Cases() []Case {
 	var cs cases
 	for _, t := range types {

@@ -26,7 +26,7 @@ type Workload struct {
 	Compute     time.Duration // per batch
 }
 
-// Step is the operation that computes on a batch. One of another size than BatchSize
+// Step returns the operation that computes on a batch. One of another size than BatchSize
 // takes in proportion, or larger batches would seem to be free.
 func (w *Workload) Step(samples int) device.Operation {
 	return Fixed{Duration: time.Duration(int64(w.Compute) * int64(samples) / int64(w.BatchSize))}
@@ -169,7 +169,7 @@ func (c Card) Types() []string {
 	return types
 }
 
-// peaks are the card's, by type.
+// peaks returns the card's peak rates, by type.
 func (c Card) peaks() device.Peaks {
 	p := device.Peaks{FLOPs: map[string]float64{}, From: "datasheet of the " + c.Name}
 	for _, t := range []kernels.Type{kernels.F32, kernels.TF32, kernels.F16, kernels.BF16} {
@@ -208,7 +208,7 @@ func (c Card) Time(op device.Operation) (time.Duration, error) {
 	return c.LaunchOverhead + seconds(max(compute, memory)), nil
 }
 
-// computeType is the type an operation multiplies in: that of its 16-bit or
+// computeType returns the type an operation multiplies in: that of its 16-bit or
 // TF32 operands, if it has any.
 func computeType(op device.Operation) kernels.Type {
 	if o, ok := op.(kernels.Op); ok {

@@ -311,7 +311,7 @@ func (t *timer) finish(s device.Stream) error {
 	return t.d.Sync(t.to)
 }
 
-// between is the device's time for what f enqueues on s.
+// between returns the device's time for what f enqueues on s.
 func (t *timer) between(s device.Stream, f func() error) (time.Duration, error) {
 	if err := t.d.Record(s, t.from); err != nil {
 		return 0, err

@@ -25,7 +25,7 @@ var errNoProber = errors.New("this device has no variants of kernels")
 // directions are the three products of a convolution, by the names of their operations.
 var directions = []string{"conv_forward", "conv_backward_data", "conv_backward_weight"}
 
-// convolution is one of them; nil for another name.
+// convolution returns the product of that direction; nil for another name.
 func convolution(direction string, g kernels.Conv, typ kernels.Type) kernels.Op {
 	switch direction {
 	case directions[0]:

@@ -35,7 +35,7 @@ func (c curve) rig(d device.Device) (*rig, error) {
 	return r, nil
 }
 
-// planned is a rig up to the plan and the choice between kernels' variants.
+// planned returns a rig up to the plan and the choice between kernels' variants.
 func (c curve) planned(d device.Device) (_ *rig, err error) {
 	r := &rig{d: d}
 	defer func() {

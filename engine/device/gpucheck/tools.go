@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// tool is the path of one of NVIDIA's tools, where the toolkit or a package of its own
+// tool returns the path of one of NVIDIA's tools, where the toolkit or a package of its own
 // has put it.
 func tool(name string, places ...string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {

@@ -73,7 +73,7 @@ func checkTorch(ctx context.Context, c *check) (any, error) {
 	return c.torch, skip(c.torch.Why)
 }
 
-// pythons are the interpreters to ask: GPUSTALL_PYTHON alone, or those that are
+// pythons returns the interpreters to ask: GPUSTALL_PYTHON alone, or those that are
 // usual, since the python3 of the path is often not the one with PyTorch.
 func pythons() []string {
 	if name := os.Getenv("GPUSTALL_PYTHON"); name != "" {

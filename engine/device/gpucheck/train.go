@@ -185,7 +185,7 @@ func (c curve) batches() [][]byte {
 	return out
 }
 
-// labels is where they begin in the input, as loader.Batch lays it out.
+// labels returns where the labels begin in the input, as loader.Batch lays it out.
 func (s trainSpec) labels() int     { return (4*s.Batch*s.Side*s.Side*3 + 63) &^ 63 }
 func (s trainSpec) inputBytes() int { return s.labels() + 4*s.Batch }
 

@@ -71,7 +71,7 @@ type webLanes struct {
 	Keys []webKey
 }
 
-// Rows is how many lanes there are, and Width how long is shown.
+// Rows returns how many lanes there are, and Width how long is shown.
 func (l *webLanes) Rows() int      { return len(l.Lanes) }
 func (l *webLanes) Width() float64 { return l.To - l.From }
 

@@ -121,7 +121,7 @@ func Open() (*Bridge, error) {
 	return nil, failed
 }
 
-// places are the folders in which a bridge's folder may lie, the best first.
+// places returns the folders in which a bridge's folder may lie, the best first.
 func places() []string {
 	places := []string{os.TempDir(), "/tmp", "/var/tmp", memoryFiles}
 	return slices.Compact(places)
@@ -498,7 +498,7 @@ func (b *Bridge) process(pid int) *process {
 	return p
 }
 
-// threads are the loop's threads and the main process's workers that run.
+// threads returns the loop's threads and the main process's workers that run.
 func (b *Bridge) threads() (all []thread) {
 	for r := range b.running(roleLoop, roleWorker) {
 		all = append(all, thread{r.pid, r.word(threadAt), r.role})

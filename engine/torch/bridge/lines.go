@@ -299,7 +299,8 @@ func folded(stack []frames.Frame) string {
 	return strings.Join(calls, ";")
 }
 
-// stacks are those in which a line has most of its time, one a line of text.
+// stacks returns the call stacks in which a line has most of its time, one a line of
+// text.
 func (f *found) stacks() string {
 	most := slices.SortedFunc(maps.Keys(f.under), func(a, b string) int {
 		return cmp.Or(cmp.Compare(f.under[b], f.under[a]), cmp.Compare(a, b))

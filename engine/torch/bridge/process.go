@@ -35,7 +35,7 @@ func (f *facts) hear(m *message) {
 // onDevice reports whether the times of a GPU are recorded.
 func (f *facts) onDevice() bool { return f.hello.CUDA != "" }
 
-// specs are the knobs as they are with the process's loader.
+// specs returns the knobs as they are with the process's loader.
 func (f *facts) specs() []knob.Spec { return Specs(&f.hello, &f.loader, &f.batch) }
 
 // process is one process of the training that has a loop. It takes the records of the loop and of

@@ -149,7 +149,7 @@ func (l *loader) intact(table string, err error, stored sql.NullInt64, sum int64
 // summed reports whether a table of the file has checksums.
 func (l *loader) summed(table string) bool { return slices.Contains(l.sums, table) }
 
-// sumColumn is the column to select as the checksum.
+// sumColumn returns the column to select as the checksum.
 func (l *loader) sumColumn(table string) string {
 	if l.summed(table) {
 		return "crc"

@@ -79,7 +79,8 @@ type File struct {
 	closeErr  error
 }
 
-// code is the number that the library gives to an error; 0 where the error is not the library's.
+// code returns the number that the library gives to an error; 0 where the error is not the
+// library's.
 func code(err error) int {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		return e.Code() & 0xff // the other bits say where

@@ -12,14 +12,14 @@ import (
 	"dev.gpustall/engine/trace/store/rows"
 )
 
-// keptSegments is the SQL condition that a column names a segment that a session keeps: one of the
-// first or of the newest.
+// keptSegments returns the SQL condition that a column names a segment that a session keeps: one
+// of the first or of the newest.
 func keptSegments(column string) string {
 	return firstAndNewest(column, "segments", "idx", trace.MaxRows-trace.FirstRows)
 }
 
-// firstAndNewest is the SQL condition that a column has the key of one of the first trace.FirstRows
-// rows of a table, or of its newest.
+// firstAndNewest returns the SQL condition that a column has the key of one of the first
+// trace.FirstRows rows of a table, or of its newest.
 func firstAndNewest(column, table, key string, newest int) string {
 	return fmt.Sprintf(`(%[1]s IN (SELECT %[3]s FROM %[2]s ORDER BY %[3]s LIMIT %[4]d) OR %[1]s IN (SELECT %[3]s FROM %[2]s ORDER BY %[3]s DESC LIMIT %[5]d))`,
 		column, table, key, trace.FirstRows, newest)

@@ -93,7 +93,7 @@ func openError(path string, err error) error {
 	return errs.New("open session", path, reason, hints[ErrDamaged]).Because(ErrDamaged)
 }
 
-// brief is the beginning of the library's message, which may quote damaged bytes.
+// brief returns the beginning of the library's message, which may quote damaged bytes.
 func brief(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	line = strings.Map(func(r rune) rune {

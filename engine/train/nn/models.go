@@ -51,7 +51,7 @@ func Stems() []string { return []string{StemCIFAR, StemImageNet} }
 // cifarLimit is the largest side for which a ResNet takes its CIFAR form by itself.
 const cifarLimit = 64
 
-// resnet is a residual network of four stages of blocks (He et al., "Deep residual
+// resnet returns a residual network of four stages of blocks (He et al., "Deep residual
 // learning for image recognition", 2015), with torchvision's module names. Shortcuts
 // that change shape are 1x1 projections (option B).
 func resnet(add addBlock, stages ...int) func(*builder) {

@@ -28,8 +28,8 @@ func (m Mode) String() string {
 	return modes[m]
 }
 
-// UnmarshalText is the inverse of String. "on" and "true" are what --time-ops alone
-// means.
+// UnmarshalText is the inverse of String. It also reads "on" and "true", which
+// --time-ops without a value means.
 func (m *Mode) UnmarshalText(text []byte) error {
 	switch s := string(text); s {
 	case "on", "true":

@@ -198,7 +198,7 @@ func (c *compiler) allocate(typ string) register {
 	return r
 }
 
-// constantOf is a register that always holds v, cut to size.
+// constantOf returns a register that always holds v, cut to size.
 func (c *compiler) constantOf(v uint64, size int) register {
 	key := constant{value: v}
 	switch size {

@@ -43,8 +43,8 @@ func singles(cells ...cell) [][]cell {
 	return regs
 }
 
-// fragmentC is the same in all shapes: c0 and c1 in row group, c2 and c3 eight
-// rows below; columns 2*in and the next.
+// fragmentC returns the cells of C, which are the same in all shapes: c0 and c1 in row
+// group, c2 and c3 eight rows below. Their columns are 2*in and the next.
 func fragmentC(g, t int) [][]cell {
 	return singles(cell{g, 2 * t}, cell{g, 2*t + 1}, cell{g + 8, 2 * t}, cell{g + 8, 2*t + 1})
 }

@@ -119,7 +119,7 @@ const (
 	atomic
 )
 
-// global is n bytes at addr for lane l, nil when the access is an error.
+// global returns n bytes at addr for lane l, nil when the access is an error.
 func (w *warp) global(l int, addr uint64, n int, k accessKind) []byte {
 	r, at, err := w.block.grid.memory.find(addr, n)
 	if err != nil {

@@ -96,7 +96,7 @@ func (c *compiler) float(t string, size int) operand {
 	return operand{kind: isNumber, value: v, float: size}
 }
 
-// registerOperand is a declared register or a special one ("Special Registers").
+// registerOperand returns a declared register or a special one ("Special Registers").
 func (c *compiler) registerOperand(name string) operand {
 	for s := c.scope; s != nil; s = s.outer {
 		if r, ok := s.regs[name]; ok {

@@ -60,7 +60,7 @@ func Parse(name string, text []byte) (*Module, error) {
 	return m, nil
 }
 
-// Entries are the names of the module's entry points, sorted.
+// Entries returns the names of the module's entry points, sorted.
 func (m *Module) Entries() []string {
 	var names []string
 	for n := range m.entries {
@@ -191,7 +191,8 @@ func declared(c *cursor) variable {
 	return v
 }
 
-// typeSize is a fundamental type's bytes ("Fundamental Types"); 0 for none.
+// typeSize returns the size of a fundamental type in bytes ("Fundamental Types"); 0 for
+// other types.
 func typeSize(t string) int {
 	switch t {
 	case "b8", "u8", "s8":

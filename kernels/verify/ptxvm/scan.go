@@ -90,7 +90,7 @@ func (c *cursor) line() int {
 
 func (c *cursor) more() bool { return c.at < len(c.tokens) }
 
-// peek is the next token's text; empty at the end.
+// peek returns the next token's text; empty at the end.
 func (c *cursor) peek() string {
 	if c.more() {
 		return c.tokens[c.at].text

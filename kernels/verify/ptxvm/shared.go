@@ -33,7 +33,7 @@ func newShared(n int) *sharedMemory {
 	return &sharedMemory{make([]byte, n), make([]byte, n), make([]touch, words), make([]touch, words), make([]uint16, words), make([]uint16, words), make([]int, words)}
 }
 
-// shared is n bytes at addr for lane l, nil when the access is an error.
+// shared returns n bytes at addr for lane l, nil when the access is an error.
 func (w *warp) shared(l int, addr uint64, n int, k accessKind) []byte {
 	s, at, ok := w.sharedRange(l, addr, n)
 	if !ok {

@@ -79,7 +79,7 @@ func (w *warp) start(b *block, p *program, first, threads int) {
 	}
 }
 
-// knownSpecial are the special registers of block.special.
+// knownSpecial reports whether block.special has the special register name.
 func knownSpecial(name string) bool {
 	switch name {
 	case "%laneid", "%warpid":
@@ -201,7 +201,7 @@ func (w *warp) execute(in *instruction, m, undefined uint32) {
 	}
 }
 
-// stuck is the error of lanes that wait for each other.
+// stuck returns the error of lanes that wait for each other.
 func (w *warp) stuck() error {
 	p := w.block.grid.program
 	in := &p.code[w.groups[0].pc]

@@ -39,7 +39,7 @@ func flat(out []byte, stride int, dc int32) {
 // pixel adds the level shift and clamps.
 func pixel(v int32) byte { return byte(min(max(v+128, 0), 255)) }
 
-// butterfly is the one-dimensional transform, its results scaled by 1<<constBits.
+// butterfly returns the one-dimensional transform, its results scaled by 1<<constBits.
 func butterfly(x0, x1, x2, x3, x4, x5, x6, x7 int32) (y0, y1, y2, y3, y4, y5, y6, y7 int32) {
 	// Even part.
 	z := (x2 + x6) * f0541

@@ -130,7 +130,7 @@ func (d *Dataset) measure(ctx context.Context) error {
 	return nil
 }
 
-// Arrays is the header of the samples where they are arrays, and false where they are images.
+// Arrays returns the header of the samples where they are arrays, and false where they are images.
 func (d *Dataset) Arrays() (npy.Header, bool) { return d.array, d.arrays }
 
 // Contents says what the files hold if they are not images.

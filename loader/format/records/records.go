@@ -138,7 +138,7 @@ func info(name, path string, samples, bytes int) loader.Info {
 // Info describes the records.
 func (d *Dataset) Info() loader.Info { return d.info }
 
-// SampleBytes is the size of each record.
+// SampleBytes returns the size of each record.
 func (d *Dataset) SampleBytes() int { return d.bytes }
 
 // Read fetches record s.Index into s.Raw. Every label is 0.

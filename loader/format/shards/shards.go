@@ -524,7 +524,7 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 	return nil
 }
 
-// errSum is the error of a sample of n bytes with a wrong checksum.
+// errSum returns the error of a sample of n bytes with a wrong checksum.
 func errSum(n int) error {
 	return errs.Reason(fmt.Sprintf("its %d bytes do not have the checksum that was written: they are damaged", n), hintShard).Because(loader.ErrDamaged)
 }

@@ -105,7 +105,7 @@ func Space(size int64) int64 { return 512 + (size+511)/512*512 }
 // index and belongs to the shard's checksum. Opening a shard in a store reads this file.
 const extIndex = ".index"
 
-// stamp is the stamp of an index that was packed with its shard.
+// stamp returns the stamp of an index that was packed with its shard.
 func (p *Packed) stamp() int64 {
 	sum, _ := hex.DecodeString(p.SHA256) // none: 0, which is no shard's
 	if len(sum) < 8 {

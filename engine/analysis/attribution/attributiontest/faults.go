@@ -2,7 +2,7 @@ package attributiontest
 
 import "dev.gpustall/engine/trace"
 
-// Healthy is a run in which two workers keep up with the device.
+// Healthy returns a run in which two workers keep up with the device.
 func Healthy() Run {
 	return Run{
 		Workers: 2, Prefetch: 2, Steps: 100, Start: 2 * Msec,

@@ -297,8 +297,8 @@ func Split(log []Entry) (spans []trace.Span, steps []trace.Step) {
 	return spans, steps
 }
 
-// Snapshot is the session of the run. attribute accounts for its steps, as attribution.Attribute
-// does.
+// Snapshot returns the session of the run. attribute accounts for its steps, as
+// attribution.Attribute does.
 func (s Run) Snapshot(attribute func(spans []trace.Span, steps []trace.Step, end int64) []trace.Step) *trace.Snapshot {
 	log, segments, end := s.Log()
 	spans, steps := Split(log)

@@ -8,7 +8,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// predictionFields are the numbers of a prediction by their names in the file.
+// predictionFields returns the numbers of a prediction by their names in the file.
 func predictionFields(p *trace.Prediction) map[string]*float64 {
 	return map[string]*float64{
 		"base": &p.Base, "rate": &p.Rate, "lo": &p.Lo, "hi": &p.Hi,
