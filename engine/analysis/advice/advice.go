@@ -1,6 +1,6 @@
-// Package advice says what a session's numbers mean: what holds the device up, what
-// to try about it, and what a reader must know of the numbers. It is pure: a
-// session goes in, words and values come out.
+// Package advice says what a session's numbers mean: what holds the device up, what to
+// try, and what a reader must know about the numbers. It is pure: a session goes in,
+// words and values come out.
 package advice
 
 import (
@@ -21,24 +21,24 @@ import (
 type Advice struct {
 	Verdict  Verdict      // of the steps judged
 	Labels   []Label      // of the whole session
-	Findings []Finding    // what to do about it, knobs to turn first
+	Findings []Finding    // what to do about it; knobs to turn come first
 	Keep     Keep         // the settings to keep
-	Short    string       // why nothing is advised of a run that ended too soon; empty for others
+	Short    string       // why nothing is advised, where the run ended too soon; else empty
 	Costly   Costly       // where the device's own time goes, when the run is bound by it
 	Lines    []lines.Cost // of a PyTorch training's code, with the settings judged
-	Asides   []Finding    // what a reader should know, though nothing can be done about it
+	Asides   []Finding    // what a reader should know, although nothing can be done about it
 	Tried    []Trial
 	Model    *predict.Model // predicts other settings; nil where too little was measured
-	Remarks  []string       // for each row, what its comparison with the baseline does not say; empty for most
-	Ceiling  Ceiling        // how much a loader could gain that never keeps the device waiting, where somebody asked
+	Remarks  []string       // by row, what the comparison with the baseline does not say; empty for most rows
+	Ceiling  Ceiling        // how much a loader could gain that never makes the device wait, if somebody asked
 
 	Experiments []attribution.Experiment // all of the session's
-	Asked       string                   // the words of the experiment under way, or of Ceiling; empty where there is neither
+	Asked       string                   // the question of the experiment under way, or the text of Ceiling; empty if there is neither
 }
 
 // Of advises on a session. t are the steps to judge: a segment's, or a window of them. rows are
-// attribution.Segments of the session. Where the run's first epochs are among these steps and went
-// unlike those since, only the steps since are judged.
+// attribution.Segments of the session. Of judges only the later steps, if the run's first epochs
+// are among t and differ from the epochs since.
 func Of(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) Advice {
 	xs := attribution.Experiments(s, rows)
 	a := Advice{
@@ -71,7 +71,7 @@ func Of(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) Advi
 }
 
 // minTime is how long a run must take to be advised on. The host's gauges are read twice a second,
-// and rates of them need two readings.
+// and a rate needs two readings.
 const minTime = time.Second
 
 // tooShort reports whether a run ended before there was anything to advise from. An imported trace
@@ -100,10 +100,10 @@ func (a *Advice) Text() string {
 	return next + ": " + why
 }
 
-// keepsUp says of a loader why there is nothing to do about it.
+// keepsUp says why there is nothing to do about a loader.
 const keepsUp = "the loader keeps up and no setting of it can gain more than the share lost to data"
 
-// Next returns what to do, with what is predicted of it, and why. Both are empty while there is
+// Next returns what to do, with the predicted gain, and why. Both are empty while there is
 // nothing to say.
 func (a *Advice) Next() (next, why string) {
 	switch {
@@ -136,14 +136,15 @@ func (a *Advice) Feed(device string) (question, answer string) {
 // Rows are the rows of attribution.Segments by which a run is described.
 type Rows struct {
 	Baseline int
-	// Last is the last row that is a result: it has enough steps and real batches, since nobody
-	// trains with a ceiling. Where there is none, it is the last row with steps.
+	// Last is the last row that is a result. It has enough steps, and real batches, since
+	// nobody trains with a ceiling. Where there is no such row, Last is the last row with
+	// steps.
 	Last int
 	Kept int // the row of the settings to keep; where there was nothing to choose from, Last
 }
 
-// Overall advises on a run as a whole, for report, summary and list. Its verdict is on the settings
-// to keep.
+// Overall advises on a run as a whole, for report, summary and list. The verdict is about the
+// settings to keep.
 func Overall(s *trace.Snapshot, rows []attribution.SegmentStats) (Advice, Rows) {
 	if len(rows) == 0 {
 		return Of(s, new(trace.Tally), nil), Rows{}

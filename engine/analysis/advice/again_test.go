@@ -9,8 +9,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// TestWhatAnotherSegmentHad: a finding does not repeat settings that a later segment had, however
-// that went.
+// TestWhatAnotherSegmentHad: a finding does not repeat settings that a later segment had,
+// whatever came of them.
 func TestWhatAnotherSegmentHad(t *testing.T) {
 	for _, c := range []struct {
 		name  string

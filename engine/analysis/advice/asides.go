@@ -35,8 +35,7 @@ func (s *situation) told() (out []Finding) {
 	return out
 }
 
-// earlierRuns compares with earlier runs of the same training, where this one is outside of all
-// that they reached.
+// earlierRuns is for a run that is faster or slower than all earlier runs of the same training.
 func earlierRuns(s *situation) (f Finding, ok bool) {
 	p, known := PastOf(s.session.Snapshot)
 	rate := s.time.SamplesPerSecond()
@@ -51,9 +50,9 @@ func earlierRuns(s *situation) (f Finding, ok bool) {
 	return Finding{Evidence: text}, different
 }
 
-// coldCache is for a first epoch that read its data from storage where later ones have it from the
-// page cache, so that the rest runs otherwise. Where the epoch hardly waits for data, what came
-// from storage may be the program itself.
+// coldCache is for a first epoch that read its data from storage, while later epochs have it from
+// the page cache and so run differently. If the epoch hardly waits for data, the bytes from
+// storage may be the program itself.
 func coldCache(s *situation) (f Finding, ok bool) {
 	if s.time.settling != nil { // firstEpochs says it
 		return f, false
@@ -72,8 +71,8 @@ func coldCache(s *situation) (f Finding, ok bool) {
 	return f, known && once >= leastStorage && 10*again <= once && first.perSample() >= last.perSample() && first.dataShare() >= moderate
 }
 
-// firstStep is for a first step that took far longer than the others. In it kernels are loaded and
-// tuned and graphs compiled, or its batch took that long.
+// firstStep is for a first step that took far longer than the others. It loads and tunes kernels
+// and compiles graphs, or its batch took that long.
 func firstStep(s *situation) (f Finding, ok bool) {
 	first, usual := s.session.First.Active(), trace.Quantile(0.5, s.time.plain)
 	why := "start-up and compilation"
@@ -87,12 +86,12 @@ func firstStep(s *situation) (f Finding, ok bool) {
 	return f, usual > 0 && first >= 10*usual && first >= 100e6 && s.session.Total.Steps > 1
 }
 
-// keptBatches is for a loop that took batches from a DataLoader before, and takes none from it now.
+// keptBatches is for a loop that took batches from a DataLoader earlier and takes none from it now.
 func keptBatches(s *situation) (f Finding, ok bool) {
 	return Finding{Evidence: "the loop took batches from a DataLoader before, and takes none from it now: those that a script keeps (in a list, by itertools.cycle) stay in memory, and have the same order and the same random transforms in every epoch"}, s.script.left
 }
 
-// powerLimit is for a GPU whose clock is held down by its power limit, as is usual for one that is
+// powerLimit is for a GPU whose power limit holds its clock down, as is usual for a GPU that is
 // used well.
 func powerLimit(s *situation) (f Finding, ok bool) {
 	share, known := s.session.gauge(trace.GaugePowerCapped)

@@ -9,7 +9,7 @@ import (
 )
 
 // Ceiling is how much faster a run could be if its loader never kept the device waiting. It
-// compares what was measured with cached batches to the settings judged.
+// compares the rate with cached batches to the rate of the settings judged.
 type Ceiling struct {
 	Segment int32        // of the cached batches
 	Again   bool         // the experiment's own text says the same
@@ -22,8 +22,8 @@ func bounded(c *stats.Change) bool {
 	return c.Answer != stats.Unknown || c.Missing.What == stats.Precision && c.Hi > 1
 }
 
-// ceiling returns what the newest experiment with cached batches says of a segment's settings. The
-// rate that it found holds for all settings with which the device does the same work.
+// ceiling returns what the newest experiment with cached batches says about a segment's settings.
+// The rate of that experiment holds for all settings with which the device does the same work.
 func ceiling(s *trace.Snapshot, rows []attribution.SegmentStats, xs []attribution.Experiment, segment int32) Ceiling {
 	now := slices.IndexFunc(s.Segments, func(g trace.Segment) bool { return g.Index == segment })
 	for i := len(xs) - 1; i >= 0 && now >= 0; i-- {

@@ -17,11 +17,11 @@ type deviceTime struct {
 	segment   int32
 	flags     uint16              // those that any of the steps has
 	plain     *trace.Distribution // of the steps' active times, without the timed ones
-	settling  *settling           // the first epochs were unlike those since; nil where they were not
+	settling  *settling           // how the first epochs differed from those since; nil where they did not
 	interlude bool                // an experiment under way serves cached batches in these steps
 
 	opening float64 // the share of the active time lost to data in the first steps of epochs
-	between float64 // the share of it that passed before their first batches, for no recorded cause
+	between float64 // the share of the active time before their first batches, without a recorded cause
 	op      float64 // how long an operation takes on average, in ns; 0 when none was timed
 }
 
@@ -48,7 +48,7 @@ func meanOp(s *trace.Snapshot, segment int32) float64 {
 	return float64(ns) / float64(max(1, calls))
 }
 
-// ceiling reports whether cached batches were served, so that nothing was measured of the loader.
+// ceiling reports whether cached batches were served. Then nothing was measured of the loader.
 func (t *deviceTime) ceiling() bool { return t.flags&trace.FlagCeiling != 0 }
 
 // cost returns what idleness costs in the steps judged; empty where no rate was given.
@@ -75,7 +75,7 @@ func (t *deviceTime) smallCopies() bool {
 	return t.Bytes > 0 && t.Bytes < t.Steps*(256<<10)
 }
 
-// copies says how long a batch is copied and how long it is computed.
+// copies says how long copying a batch takes, and how long computing on it takes.
 func (t *deviceTime) copies() string {
 	if t.Copy <= 0 || t.Steps <= 0 {
 		return "the loader is not what is late"
@@ -94,7 +94,7 @@ func (t *deviceTime) judgedSteps(yield func(*trace.Step) bool) {
 	}
 }
 
-// driftOfOps names the operation that became slower most since an earlier segment with the same
+// driftOfOps names the operation that slowed down most since an earlier segment with the same
 // settings. It is empty where there is no such segment, or operations were not timed.
 func (t *deviceTime) driftOfOps() string {
 	now := t.session.Segment(t.segment)
@@ -121,7 +121,8 @@ func (t *deviceTime) driftOfOps() string {
 	return ""
 }
 
-// longSteps says how much of the device's time a few long steps take; empty where that is little.
+// longSteps says how much of the device's time a few long steps take. It is empty where that is
+// little.
 func (t *deviceTime) longSteps() string {
 	usual := trace.Quantile(0.5, t.plain)
 	var n, every, all, sum int64

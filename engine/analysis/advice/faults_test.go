@@ -9,7 +9,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// found is what must be said of each of attributiontest.Faults.
+// found is what advice must say of each of attributiontest.Faults.
 var found = map[string]struct{ class, queue, knob, value string }{
 	"none":                          {DeviceBound, QueueDevice, "", ""},
 	"slow read":                     {"input-bound", QueueIO, "num_workers", "6"},
@@ -63,7 +63,7 @@ func TestInjectedFaultsAreFound(t *testing.T) {
 	}
 }
 
-// The verdict follows a knob change.
+// TestVerdictAfterAChange: the verdict follows a knob change.
 func TestVerdictAfterAChange(t *testing.T) {
 	s := attributiontest.Healthy()
 	s.Workers, s.Steps, s.Transform = 1, 160, 30*attributiontest.Msec

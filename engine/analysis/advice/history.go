@@ -24,14 +24,15 @@ type history struct {
 	notApplied []string // notes on changes that could not be made
 }
 
-// refused reports whether advice should leave a value alone: it could not be applied, or going back
-// to it, or beyond it, would undo a gain. Where a number gained by becoming 0, no other is advised.
-// The same holds where it was tried, gained nothing and is no longer in force.
+// refused reports whether advice should leave a value alone. This is so if the value could not be
+// applied, or if going back to it, or beyond it, would undo a gain. Where a knob gained by becoming
+// 0, no other number is advised. A value is also refused if it was tried, gained nothing and is no
+// longer in force.
 //
-// For a number, that excludes more values: those beyond one that was tried in vain from this side,
-// and those on the way to one that made no difference. It ends when another knob gains something,
-// which may have moved the bottleneck. A trial that is not clear counts as one without a
-// difference, if it lacks only precision and hardly looks better.
+// For a number, that excludes more values. These are the values beyond one that was tried in vain
+// from this side, and the values on the way to one that made no difference. The exclusion ends
+// when another knob gains something, which may have moved the bottleneck. An unclear trial counts
+// as one without a difference, if it lacks only precision and hardly looks better.
 func (h *history) refused(knob, value string) bool {
 	now := h.knobs.value(knob)
 	for _, note := range h.notApplied {
@@ -46,7 +47,7 @@ func (h *history) refused(knob, value string) bool {
 			continue
 		}
 		if t.Outcome == Gain && t.To == now && (t.From == value || beyond(now, t.From, value) || now == "0" && !h.movedSince(t)) {
-			return true // going back would be a loss, and so would any workers where some cost more than they brought
+			return true // going back would be a loss; so would any number of workers, if some cost more than they gained
 		}
 		if !t.failed() {
 			continue
@@ -62,7 +63,8 @@ func (h *history) refused(knob, value string) bool {
 		if up == 0 || ahead == 0 || (up > 0) != (ahead > 0) {
 			continue
 		}
-		// Whether what was tried lies ahead too. The value is then on the way to it, or beyond it.
+		// Whether the tried value lies ahead too. Then the value is on the way to it, or beyond
+		// it.
 		onTheWay := (between(now, t.To) > 0) == (ahead > 0) && t.To != now
 		if t.Outcome != Loss && (onTheWay || t.To == now) || t.Outcome == Loss && onTheWay && beyond(now, t.To, value) {
 			return true
@@ -101,15 +103,14 @@ func (h *history) measuredSame(knob string) (value int, found bool) {
 	return value, found
 }
 
-// gained returns the newest trial that tells what going from a knob's value in force to another brought,
-// where that was a gain.
+// gained returns the newest trial of going from a knob's value in force to another, if that was a gain.
 func (h *history) gained(knob, to string) (Trial, bool) {
 	t, ok := measured(h.trials, h.knobs.settings, knob, to)
 	return t, ok && t.Outcome == Gain
 }
 
 // measured returns the newest trial with an answer in which a knob went from its value among settings to
-// another, or the other way round, which it then reverses.
+// another. If the knob went the other way round, measured reverses the trial.
 func measured(trials []Trial, settings []knob.Setting, name, to string) (Trial, bool) {
 	now, terms := knob.ValueOf(settings, name), termsOf(settings)
 	for _, t := range slices.Backward(trials) {
@@ -123,8 +124,9 @@ func measured(trials []Trial, settings []knob.Setting, name, to string) (Trial, 
 	return Trial{}, false
 }
 
-// prefer changes the number that a finding advises to the one that was measured to gain most, on the
-// same side of the value in force. It does not where more than that is predicted for sure.
+// prefer changes the number that a finding advises to the number with the largest measured gain, on
+// the same side of the value in force. It does not if the prediction is certain to be better than
+// that.
 func (h *history) prefer(f *Finding) {
 	ahead := between(h.knobs.value(f.Knob), f.Value)
 	var best Trial
@@ -144,10 +146,10 @@ func (h *history) prefer(f *Finding) {
 	f.Value, f.Remedy = best.To, h.knobs.turn(f.Knob, best.To, "").Remedy
 }
 
-// again looks for an earlier segment that had the settings of a finding. If that segment leaves
-// something to do, again rewrites the finding: to go back, or to let both take turns. It returns
-// true then, and where it cannot compare the segments. It returns false where the settings were no
-// faster there, because another try is not worth it.
+// again looks for an earlier segment that had the settings of a finding. If there is something to
+// do about that segment, again rewrites the finding: to go back, or to let both take turns. It
+// returns true then, and if it cannot compare the segments. It returns false if the settings were
+// no faster there, because another try is not worth it.
 func (h *history) again(f *Finding) bool {
 	trial, gained := h.gained(f.Knob, f.Value)
 	if by := trial.Change.ByTurns(); gained && by != "" { // whatever the script did meanwhile, both met the same host

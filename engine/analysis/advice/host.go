@@ -8,14 +8,15 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// host is who had the host's cores in the steps judged, and what that cost the device.
+// host says who had the host's cores in the steps judged, and what that cost the
+// device.
 type host struct {
 	predict.Cores
 	time *deviceTime
 
-	device  bool    // the device computes on the host's own cores, so that work moved to it stays on them
+	device  bool    // the device computes on the host's own cores, so work that moves to the device stays on them
 	starved float64 // share of the time in which the device's threads could run and had no core
-	spun    bool    // those that had a core spun on it meanwhile, so that the loss is at least starved
+	spun    bool    // the threads that had a core spun meanwhile, so the loss is at least starved
 }
 
 func newHost(d *deviceTime, t *trace.Tally) host {
@@ -34,7 +35,8 @@ func (h *host) slowed() string {
 	return fmt.Sprintf("compute is %s%.1f times slower because its threads wait for a core %s of the time", least, 1/(1-min(h.starved, 0.999)), units.Prose.Percent(h.starved))
 }
 
-// turns says, after who uses the cores, what more workers get of them.
+// turns continues the sentence about who uses the cores with what more workers would
+// get of them.
 func (h *host) turns() string {
 	switch share := h.Share(); {
 	case share != "":

@@ -16,13 +16,14 @@ import (
 // Keep are the settings to keep.
 type Keep struct {
 	Segment int32            // which has these settings
-	Knobs   []knob.Setting   // those that differ from the baseline's; none when the baseline's settings are to be kept
+	Knobs   []knob.Setting   // the knobs that differ from the baseline's; none if the baseline's settings are to be kept
 	Change  stats.Comparison // with the baseline
 	Text    string           // in one sentence; empty when there was nothing to choose from
-	Open    bool             // these are the baseline's, and others look faster without being known to be
+	Open    bool             // these are the baseline's settings, and others look faster but are not known to be
 }
 
-// looks is the ratio of throughputs from which settings look faster, though it may be chance.
+// looks is the ratio of throughputs from which settings look faster, although it may be
+// chance.
 const looks = 1.1
 
 // workersOf returns a row's num_workers.
@@ -32,8 +33,8 @@ func workersOf(r *attribution.SegmentStats) int {
 }
 
 // keep recommends the fastest settings that were measured on equal terms with the baseline. They
-// must be faster than each segment with the baseline's settings, and not because the device itself
-// became faster.
+// must be faster than each segment with the baseline's settings, for another reason than a faster
+// device.
 func keep(s *trace.Snapshot, rows []attribution.SegmentStats) Keep {
 	i := baseline(rows)
 	if i < 0 || len(rows) == 1 {
@@ -72,7 +73,7 @@ func keep(s *trace.Snapshot, rows []attribution.SegmentStats) Keep {
 		}
 	}
 	if !compared && slices.ContainsFunc(s.Segments, func(g trace.Segment) bool { return g.ByScript }) {
-		return Keep{} // only the script changed anything, or nothing was on equal terms
+		return Keep{} // nothing but the script changed anything, or nothing was on equal terms
 	}
 	k.Text = "keep the baseline's settings: nothing that was tried was measurably faster on equal terms"
 	tuned, gain := tunedTo(s, rows)
@@ -116,7 +117,7 @@ func tested(s *trace.Snapshot, rows []attribution.SegmentStats, r *attribution.S
 }
 
 // undecided says what would decide about settings that look faster than the baseline's. An A/B
-// test of them outranks how they look: x is the newest, nil where there was none.
+// test of them outranks how they look: x is the newest one, or nil.
 func undecided(s *trace.Snapshot, a, r *attribution.SegmentStats, x *attribution.Experiment) string {
 	knobs := Chosen(a.Segment.Knobs, r.Segment.Knobs)
 	if x != nil {
@@ -194,21 +195,21 @@ func Changed(a, b []knob.Setting) []knob.Setting {
 	return out
 }
 
-// Costly is where the device's own time goes.
+// Costly says where the device's own time goes.
 type Costly struct {
-	Ops  []attribution.OpRow // those that take most, of one segment
+	Ops  []attribution.OpRow // the ops of one segment that take most
 	Text string              // in one sentence; empty when no op was timed
 }
 
-// At most so many operations are named, and each takes at least so much of the time: naming one of
+// At most so many operations are named, and each takes at least so much of the time. Naming one of
 // many that take 2 % each says nothing.
 const (
 	mostCostly = 3
 	leastShare = 0.10
 )
 
-// costly names the operations of a segment that take most of the device's time. Where the segment's
-// were not timed, it takes the last segment before it whose were.
+// costly names the operations of a segment that take most of the device's time. If they were not
+// timed, it takes the last earlier segment whose operations were.
 func costly(s *trace.Snapshot, segment int32) Costly {
 	for i := len(s.Segments) - 1; i >= 0; i-- {
 		g := s.Segments[i]

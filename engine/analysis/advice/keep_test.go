@@ -9,8 +9,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// TestCostlyIsOfOneSegment: the costly ops are those of the segment judged. Rows of another segment
-// neither list an op twice nor make its share smaller.
+// TestCostlyIsOfOneSegment: the costly ops are those of the segment judged. With rows of another
+// segment, no op is listed twice and no share becomes smaller.
 func TestCostlyIsOfOneSegment(t *testing.T) {
 	s := uniform(60, nil, set("num_workers", "2"))
 	s.Segments = append(s.Segments, trace.Segment{Index: 1, Knobs: s.Segments[0].Knobs})
@@ -26,7 +26,7 @@ func TestCostlyIsOfOneSegment(t *testing.T) {
 	if want := "goes first to forward of conv1 (60.0 %), forward of conv2 (30.0 %), forward of fc (10.0 %)"; !strings.HasSuffix(v.all.Costly.Text, want) {
 		t.Errorf("%q, want %q", v.all.Costly.Text, want)
 	}
-	// A segment whose ops were not timed has those of the last one before it.
+	// A segment whose ops were not timed shows the ops of the last segment before it.
 	s.Ops = s.Ops[:3]
 	if got := costly(s, 1); len(got.Ops) != 3 || got.Ops[0].Layer != "conv1" {
 		t.Errorf("%+v", got)
@@ -52,7 +52,8 @@ func stretches(of ...[3]int64) *trace.Snapshot {
 	return s
 }
 
-// No loader setting is recommended for what the device or the host did by itself.
+// TestKeep: no loader setting gets the credit for what the device or the host did by
+// itself.
 func TestKeep(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -78,7 +79,8 @@ func TestKeep(t *testing.T) {
 			t.Errorf("%s: outcome %d, want %d: %v", c.name, last.Outcome, c.outcome, &last.Change.Throughput)
 		}
 	}
-	// A segment that is too short for a comparison is neither a gain nor without one.
+	// A segment that is too short for a comparison counts as unknown, not as without a
+	// gain.
 	short := stretches([3]int64{1, 5, 5}, [3]int64{4, 5, 0})
 	if k := judge(short, short.Recent).all.Keep; k.Segment != 0 || len(k.Knobs) > 0 || !k.Open || k.Change.Throughput.Ratio != 0 ||
 		k.Text != "num_workers=4 looks faster than the baseline's settings (~+100 %), not proven yet: press A on the screen or give --paired num_workers=4 to let the two take turns (A-B-A)" {
@@ -151,8 +153,8 @@ func TestKeepRepeats(t *testing.T) {
 	}
 }
 
-// TestRemarks: what the device or the host did by itself is said of the row that it concerns, and
-// of no other.
+// TestRemarks: what the device or the host did by itself is told beside the row that it concerns,
+// and beside no other.
 func TestRemarks(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -185,7 +187,8 @@ func TestRemarks(t *testing.T) {
 	if v := judge(drifting, drifting.Recent).all; !strings.HasPrefix(v.Remarks[1], "as measured the two lie ~+") {
 		t.Errorf("%q", v.Remarks)
 	}
-	// What A had to read and the other one found in memory is said, and beside what to keep.
+	// The row, and the sentence on what to keep, say that A had to read what the other one
+	// found in memory.
 	for _, c := range []struct {
 		name        string
 		once, again float64 // bytes/s

@@ -9,7 +9,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// inForce are the knobs of the steps judged, and the model that says what others would do.
+// inForce holds the knobs of the steps judged, and the model that says what other values
+// would do.
 type inForce struct {
 	settings []knob.Setting
 	specs    []knob.Spec
@@ -24,7 +25,7 @@ func newInForce(s *trace.Snapshot, segment int32) inForce {
 	return k
 }
 
-// turn makes the finding that another value of a knob is worth trying.
+// turn returns the finding that another value of a knob is worth trying.
 func (k *inForce) turn(knob, value, why string) Finding {
 	from := k.value(knob)
 	f := Finding{Knob: knob, From: from, Value: value, Evidence: why, Remedy: "try " + knob + " " + value}
@@ -34,8 +35,8 @@ func (k *inForce) turn(knob, value, why string) Finding {
 	return f
 }
 
-// unbar changes a finding whose knob cannot have that value here: it then says what would let it.
-// It is false where nothing would.
+// unbar changes a finding whose knob cannot have that value here. The finding then says what
+// would allow it. unbar returns false where nothing would.
 func (k *inForce) unbar(f Finding) (_ Finding, ok bool) {
 	spec := knob.SpecOf(k.specs, f.Knob)
 	if spec == nil || spec.Bars(f.Value) == "" {
@@ -61,7 +62,7 @@ func (k *inForce) predict(changes ...knob.Setting) (trace.Prediction, bool) {
 
 // foresee adds to a finding what its knob is predicted to do.
 func (k *inForce) foresee(f *Finding) {
-	if f.Value == "" || f.Before || f.Measured.Value > 0 || f.Free > 0 { // what the steps judged would gain is not what lasts
+	if f.Value == "" || f.Before || f.Measured.Value > 0 || f.Free > 0 { // a gain over the judged steps would not be a lasting one
 		return
 	}
 	if p, ok := k.predict(knob.Setting{Name: f.Knob, Value: f.Value}); ok {

@@ -20,7 +20,7 @@ const (
 	OfSteps                 // some of its steps
 )
 
-// Label is what a reader must know of numbers that are not from a plain run.
+// Label tells what a reader must know of numbers that are not from a plain run.
 type Label struct {
 	Key      string // its name in JSON
 	Badge    string // at the top of the screen; it is the key in capitals
@@ -41,7 +41,7 @@ type label struct {
 	touches           func(*trace.Snapshot, *trace.Tally) bool // ... and whether some of those are in this segment
 	asked             func(*trace.Segment) bool                // of segments: by their knobs ...
 	flag              uint16                                   // ... or by their steps
-	steps             func(*attribution.EpochStats) int        // of how many steps of an epoch it holds; nil: of all or none
+	steps             func(*attribution.EpochStats) int        // of how many steps of an epoch the label holds; nil: of all or none
 	sentence          func(*trace.Snapshot) string
 }
 
@@ -128,8 +128,8 @@ func Lost(steps, spans int64) string {
 	return strings.Join(what, " and ")
 }
 
-// Dropped says how many spans of a session were lost because nobody read them in time, and what that leaves
-// uncertain; empty where none was.
+// Dropped says how many spans of a session were lost because nobody read them in time, and what that makes
+// uncertain. It is empty where none was lost.
 func Dropped(s *trace.Snapshot) string {
 	spans := s.Outcome.Dropped()
 	if spans == 0 {
@@ -146,8 +146,8 @@ func Dropped(s *trace.Snapshot) string {
 }
 
 // Labels returns the labels of a session or, where t is not nil, of the steady steps of one of its
-// segments. A segment is also labelled with what its knobs ask for before that reaches a step: its
-// batches may still lie in the queue.
+// segments. A segment is labelled with what its knobs ask for even before that reaches a step,
+// because its batches may still lie in the queue.
 func Labels(s *trace.Snapshot, t *trace.Tally) []Label {
 	var out []Label
 	for i := range labels {
@@ -166,7 +166,8 @@ func Labels(s *trace.Snapshot, t *trace.Tally) []Label {
 	return out
 }
 
-// segments returns the segments of which the label holds, of all or of t alone.
+// segments returns the segments that have the label: of all segments or, where t is not
+// nil, of that one.
 func (l *label) segments(s *trace.Snapshot, t *trace.Tally) (in []int32, holds bool) {
 	if t != nil {
 		g := segmentOf(s, t)
@@ -182,7 +183,7 @@ func (l *label) segments(s *trace.Snapshot, t *trace.Tally) (in []int32, holds b
 }
 
 // segmentOf returns the segment of t. Before its first step it is the segment in force, whose
-// knobs say what is to come. It is nil when there is none.
+// knobs say what is to come. It is nil where there is no segment.
 func segmentOf(s *trace.Snapshot, t *trace.Tally) *trace.Segment {
 	n := len(s.Segments)
 	if t.All.Steps == 0 && n > 0 {
@@ -191,8 +192,8 @@ func segmentOf(s *trace.Snapshot, t *trace.Tally) *trace.Segment {
 	return s.Segment(t.Segment)
 }
 
-// OfEpoch returns the words of the labels that hold of some or all steps of an epoch, with how many
-// steps: "injected in 2 of 10 steps".
+// OfEpoch returns the words of the labels of an epoch's steps, with how many steps have them:
+// "injected in 2 of 10 steps".
 func OfEpoch(e *attribution.EpochStats) string {
 	var words []string
 	for i := range labels {

@@ -31,7 +31,7 @@ func TestLabelTable(t *testing.T) {
 		"incomplete": {func(s *trace.Snapshot) { s.Outcome.Unsaved = trace.Unsaved{Spans: 7, From: 1e9, To: 2e9} }, OfSteps, "7 spans of the time from 1.00 s"},
 		"damaged":    {func(s *trace.Snapshot) { s.Damage = []string{"A block is lost."} }, OfRun, "A block is lost"},
 	} {
-		// A label that began later does not hold of a segment that had ended.
+		// A segment does not have a label that began after its end.
 		s := uniform(20, nil)
 		if l := Labels(s, nil); len(l) != 0 {
 			t.Fatalf("a plain run has the labels %v", l)
@@ -46,7 +46,7 @@ func TestLabelTable(t *testing.T) {
 			t.Errorf("%s: segments %v", key, l[0].Segments)
 		}
 	}
-	// What began later is no label of a segment that had ended.
+	// A segment does not have a label that began after its end.
 	s := uniform(20, nil)
 	s.Recent[15].Correct, s.Recent[15].Loss = 0, float32(math.NaN())
 	s.Digest = *trace.Digested(s.Recent)
@@ -58,7 +58,7 @@ func TestLabelTable(t *testing.T) {
 	}
 }
 
-// TestLabels: the text names whatever makes a number unlike that of a plain run.
+// TestLabels: the text names whatever makes a number differ from that of a plain run.
 func TestLabels(t *testing.T) {
 	s := uniform(20, map[trace.Cause]int64{trace.CauseRead: 50}, set("num_workers", "0"))
 	s.Meta.Emulated, s.Meta.Synthetic = true, true
@@ -104,7 +104,7 @@ func TestLabelsOfKnobs(t *testing.T) {
 	}
 }
 
-// A label does not wait for the first step.
+// TestLabelsBeforeSteps: a label does not wait for the first step.
 func TestLabelsBeforeSteps(t *testing.T) {
 	s := &trace.Snapshot{Segments: []trace.Segment{{Knobs: []knob.Setting{
 		{Name: "inject_read", Value: "50ms"}, {Name: "inject_cpu", Value: "off"}, {Name: "ceiling", Value: "off"},

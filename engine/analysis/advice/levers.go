@@ -8,7 +8,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// levers say what the loader's knobs can still change.
+// levers says what the loader's knobs can still change.
 type levers struct {
 	time   *deviceTime
 	knobs  *inForce
@@ -17,16 +17,16 @@ type levers struct {
 	loader *loader
 }
 
-// morePrefetch returns the prefetch_factor to try. It is false where it is already the largest,
-// or not known.
+// morePrefetch returns the prefetch_factor to try. It returns false where the factor is already
+// the largest, or not known.
 func (l *levers) morePrefetch() (factor int, ok bool) {
 	n, known := l.knobs.number("prefetch_factor")
 	most := l.knobs.limit("prefetch_factor", 16)
 	return min(max(2*n, 2), most), known && n < most
 }
 
-// ordered reports whether turning in_order off may help. It does not where batches are late because
-// cores are short, whatever their order.
+// ordered reports whether turning in_order off may help. It does not help where batches are late
+// because cores are short, whatever their order.
 func (l *levers) ordered() bool {
 	return l.knobs.value("in_order") == "on" && !l.tried.refused("in_order", "off") && !l.loader.computing()
 }
@@ -47,8 +47,8 @@ func (l *levers) loads() float64 {
 	return share
 }
 
-// moreWorkers returns the number of workers to try. Where more cannot help, it is no larger
-// than the number there is.
+// moreWorkers returns the number of workers to try. Where more cannot help, the result is
+// at most the current number.
 func (l *levers) moreWorkers() int {
 	most := l.knobs.limit("num_workers", trace.MaxWorkers)
 	now := l.loader.workers
@@ -70,7 +70,7 @@ func (l *levers) moreWorkers() int {
 			full = max(full, min(2*now, int(2*l.host.All/runnable)))
 		}
 		most = min(most, full)
-		if l.host.Crowded() && !l.host.Grouped() { // the kernel shares cores by the thread: two get more turns than one
+		if l.host.Crowded() && !l.host.Grouped() { // the kernel shares cores thread by thread, so two threads get more turns than one
 			value = max(value, 2)
 		}
 	} else if !l.host.Known && l.host.All > 0 && !l.loader.Reading() {
@@ -84,7 +84,7 @@ func (l *levers) moreWorkers() int {
 }
 
 // enough returns how many workers load as fast as the device computes or, if the cores are
-// slower, as fast as those allow. It is false where that is not known.
+// slower, as fast as those allow. known is false where that cannot be told.
 func (l *levers) enough() (workers int, known bool) {
 	c, known := l.loader.capacity()
 	if !known {
@@ -93,7 +93,7 @@ func (l *levers) enough() (workers int, known bool) {
 	return predict.WorkersFor(c.Fastest(l.host.All), l.loader.Batch, l.host.All), true
 }
 
-// winnable returns the share of the time that a loader would win which is never late, as far as the
+// winnable returns the share of the time that a loader which is never late would win, as far as the
 // cores allow. It is 1 where that is not known.
 func (l *levers) winnable() float64 {
 	c, known := l.loader.capacity()

@@ -10,7 +10,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// loader is what the workers and the ready queue did in the steps judged.
+// loader says what the workers and the ready queue did in the steps judged.
 type loader struct {
 	predict.Loading
 	session *session
@@ -38,8 +38,8 @@ func newLoader(c *situation) loader {
 	return l
 }
 
-// judged reports whether the device waits for a loader that was really measured, with settings that
-// are known.
+// judged reports whether the loader was really measured, with known settings, and the device waits
+// for it.
 func (l *loader) judged() bool {
 	_, known := l.knobs.number("num_workers")
 	return known && !l.time.ceiling() && l.time.DataShare() >= moderate
@@ -51,8 +51,8 @@ func (l *loader) starts() float64 { return max(l.time.Share(trace.CauseStartup),
 // atStarts reports whether half of the wait for data is at the starts of epochs.
 func (l *loader) atStarts() bool { return 2*l.starts() >= l.time.DataShare() }
 
-// times says how long a batch takes a worker and the device, from which the number of workers
-// follows.
+// times says how long a batch takes a worker and how long it takes the device. The number of
+// workers follows from these.
 func (l *loader) times() string {
 	if l.time.Load <= 0 || l.time.Steps <= 0 {
 		return ""
@@ -112,7 +112,8 @@ func (l *loader) batch() string {
 	return ""
 }
 
-// startUp says how long a worker of PyTorch takes to start; empty where that is not known or short.
+// startUp says how long a worker of PyTorch takes to start. It is empty where that is short or not
+// known.
 func (l *loader) startUp() string {
 	if !l.session.pytorch() || l.Start < 10e6 {
 		return ""
@@ -140,8 +141,9 @@ func (l *loader) cheaper() string {
 	return "make a sample cheaper (store it decoded or smaller, or give the data set __getitems__, which loads a batch at once)"
 }
 
-// readyShare measures how full the ready queue was, 0 to 1 on average: from its samples or,
-// where the spans of that time are gone, from the gauges. It is false where neither is known.
+// readyShare measures how full the ready queue was on average, 0 to 1. It uses the queue's
+// samples or, where the spans of that time are gone, the gauges. known is false where there
+// is neither.
 func readyShare(s *session) (share float64, known bool) {
 	var sum float64
 	n := 0
@@ -164,12 +166,12 @@ func readyShare(s *session) (share float64, known bool) {
 }
 
 // queue names the state of the ready queue: full from 80 %, empty under 20 %. Without workers there
-// is no queue, and the waiting tells the state. A queue whose batches wait for their turn is
+// is no queue, and the wait for data tells the state. A queue whose batches wait for their turn is
 // neither full nor empty.
 func (l *loader) queue() string {
 	inline := l.knobs.value("num_workers") == "0"
 	switch {
-	case l.time.ceiling(), l.session.imported(): // a trace tells neither of a queue nor what workers did
+	case l.time.ceiling(), l.session.imported(): // a trace has neither the queue nor what workers did
 		return ""
 	case l.queued && !inline && l.ready >= 0.2 && l.time.Share(trace.CauseOrder) >= moderate:
 		return ""
@@ -215,8 +217,8 @@ func (l *loader) workersUse() float64 {
 	return l.Batch.Core * float64(l.time.Steps) / float64(max(1, l.time.Active()))
 }
 
-// slowestWorker returns the worker with the longest batches, how long those are, and the median of
-// the workers, in ns. The median is 0 where there are too few.
+// slowestWorker returns the worker with the longest batches, how long these take, and the median
+// over the workers, in ns. The median is 0 where there are too few workers.
 func (l *loader) slowestWorker() (worker trace.TrackID, its, others float64) {
 	var load, batches [trace.NumTracks]int64
 	for i := range l.session.Recent {

@@ -21,7 +21,7 @@ func (l *loader) queueing() string {
 		waiting, units.Counted(l.workers, "worker", "workers"))
 }
 
-// serial reports whether workers wait for a shared lock so much that twice as many are expected to
+// serial reports whether workers wait so much for a shared lock that twice as many are expected to
 // load hardly faster.
 func (l *loader) serial() bool {
 	m := l.knobs.model
@@ -47,8 +47,8 @@ func (l *loader) lockWaiting() (workers float64, known bool) {
 	return l.session.gauge(trace.GaugeLockWaiting)
 }
 
-// atOnce names the condition under which more workers can wait at once: that what they wait for
-// serves more at once. It is empty where the session shows that it does.
+// atOnce names the condition under which more workers help: what they wait for must serve more
+// of them at a time. It is empty where the session shows that it does.
 func (l *loader) atOnce() string {
 	proven := slices.ContainsFunc(l.tried.trials, func(t Trial) bool { return t.Knob == "num_workers" && t.Outcome == Gain && between(t.From, t.To) > 0 })
 	_, seen := l.lockWaiting()

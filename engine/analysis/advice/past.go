@@ -13,9 +13,9 @@ import (
 // MaxPast is how many earlier runs a run is compared with.
 const MaxPast = 3
 
-// Past is how many earlier runs of the same training there were, and what they reached in samples a
-// second. Others is the mean share of the cores that other processes used meanwhile; NaN where not
-// all runs know it.
+// Past sums up earlier runs of the same training: how many there were, and what they reached in
+// samples a second. Others is the mean share of the cores that other processes used meanwhile. It
+// is NaN unless all runs know it.
 type Past struct {
 	Runs, Median, Low, High float64
 	Others                  float64
@@ -74,8 +74,8 @@ func PastOf(s *trace.Snapshot) (p Past, ok bool) {
 
 // Against says how a rate compares: "41 % slower than the median of the last 3 runs of this
 // training (1,200 to 1,310 samples/s)". The loaders' settings may differ. different reports whether
-// the rate is outside of what the runs reached, by a twentieth at least. Where other processes used
-// much more or less of the cores then than now, the text says so, since that may be the reason.
+// the rate lies at least a twentieth outside of what the runs reached. If other processes used much
+// more or less of the cores then, the text says so, because that may be the reason.
 func (p *Past) Against(rate, others float64) (text string, different bool) {
 	change, way := rate/p.Median-1, "faster"
 	if change < 0 {

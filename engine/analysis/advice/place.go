@@ -5,14 +5,14 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Place is where a run spends its time, in as few words as a table has room for.
+// Place says where a run spends its time, in as few words as a table has room for.
 type Place struct {
 	Waits   string // for which data, where it waits for data: "transforming"
 	Loading string // the line of code that takes most of loading; empty where that is not known
-	Script  string // the one that takes most of the step loop
+	Script  string // the line of code that takes most of the step loop
 }
 
-// At finds it for steps of one segment.
+// At returns the place for steps of one segment.
 func At(s *trace.Snapshot, t *trace.Tally) (p Place) {
 	if v := Judge(s, t); v.Group == trace.GroupData {
 		p.Waits = v.Dominant.Info().For

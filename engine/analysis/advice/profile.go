@@ -7,8 +7,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// profile is what a profiler's trace tells besides its spans; it holds nil where the session is not
-// imported.
+// profile holds what a profiler's trace tells besides its spans. It holds nil where the session is
+// not imported.
 type profile struct{ *trace.Profile }
 
 func (p *profile) known() bool { return p.Profile != nil }
@@ -29,11 +29,12 @@ func (p *profile) notInTrace(f *Finding) {
 	}
 }
 
-// muchOfIdle is the share of a GPU's idle time from which what the host was in is worth a word.
+// muchOfIdle is the share of a GPU's idle time from which one range, operator or call of the
+// host is named.
 const muchOfIdle = 0.4
 
-// meanwhile says what the host was in while the GPU was idle, where one range, operator or call has much of
-// that time; else it is empty.
+// meanwhile names the range, operator or call that the host was in for much of the GPU's idle time. It is
+// empty where no single one has much of it.
 func (p *profile) meanwhile() string {
 	if !p.known() || len(p.GPUs) == 0 {
 		return ""

@@ -10,7 +10,7 @@ import (
 )
 
 // remarks returns for each row what its comparison with the baseline does not say. Most rows have
-// no remark. The others have the first of these that applies:
+// no remark. The others have the first remark that applies:
 //   - the same settings were measured before,
 //   - the device or the host changed by itself,
 //   - the page cache had what A had to read,
@@ -35,10 +35,11 @@ func remarks(s *trace.Snapshot, rows []attribution.SegmentStats) []string {
 	return out
 }
 
-// ShortBaseline is what to do where A ended before it had enough steps for a comparison.
+// ShortBaseline says what to do where A ended before it had enough steps for a
+// comparison.
 const ShortBaseline = "A is too short to compare with: go back to it for a while, or let both take turns (" + stats.Turns + ")"
 
-// Unearned says that the device's own time changed although no setting changed its work, so that no
+// Unearned says that the device's own time changed although no setting changed its work. Then no
 // setting of the loader gets the credit. It is empty where that is not so.
 func Unearned(s *trace.Snapshot, a, b *attribution.SegmentStats, c *stats.Comparison) string {
 	if !deviceChanged(s, a, b, c) {
@@ -52,9 +53,8 @@ func ByItself(busy *stats.Change) string {
 	return fmt.Sprintf("the device's own time for a sample changed by %v although no knob of it did: the device or the host changed", busy)
 }
 
-// cached says that a's data came from storage, and that of b, which was faster, from the page
-// cache, as in a first epoch and a later one. It is empty where that is not so, or where both took
-// turns.
+// cached says that a's data came from storage, and the data of the faster b from the page cache,
+// as in a first epoch and a later one. It is empty where that is not so, or where both took turns.
 func cached(s *trace.Snapshot, a, b *attribution.SegmentStats) string {
 	c := &b.VsA
 	if c.Throughput.Ratio <= 1 || c.ByTurns() != "" || a.DataShare < moderate {

@@ -9,19 +9,19 @@ import (
 )
 
 // Analyzer attributes while the run goes on. It implements trace.Analyzer and trace.Finisher, and
-// keeps only what a later step may need. It gives what Attribute gives, if every span that a step
-// needs is fed no later than the step.
+// keeps only what a later step may need. Its result is that of Attribute, if each span that a
+// step needs is fed no later than the step.
 type Analyzer struct {
 	cursor int64  // the end of the last window
 	limit  int64  // no window reaches beyond it
-	lost   uint16 // FlagLost, where the next window has the time of lost records
+	lost   uint16 // FlagLost, if the next window includes the time of lost records
 
 	accounts []*account   // of steps to come, by step
-	late     []trace.Span // that belong to no step and lie beyond the last window, by Start
+	late     []trace.Span // spans of no step that lie beyond the last window, by Start
 	live     []trace.Span // that may still explain idle time, in no order
 	builds   map[int32]*build
 	lanes    [trace.NumTracks]lane
-	turns    []turn // by start; those that no window can reach are dropped
+	turns    []turn // by start; turns that no window can reach are dropped
 
 	freeAccounts []*account
 	freeBuilds   []*build
@@ -68,8 +68,8 @@ func (a *Analyzer) Feed(spans []trace.Span, steps []trace.Step) (done []trace.St
 	return a.done, a.stalls
 }
 
-// Finish accounts for the time between the last step's compute and end, and
-// returns the stalls in it; their Step is -1.
+// Finish accounts for the time between the last step's compute and end. It returns the
+// stalls in that time; their Step is -1.
 func (a *Analyzer) Finish(end int64) []trace.Span {
 	a.done, a.stalls = a.done[:0], a.stalls[:0]
 	tail := trace.Step{Index: -1, Batch: -1}
@@ -81,7 +81,7 @@ func (a *Analyzer) Finish(end int64) []trace.Span {
 	return a.stalls
 }
 
-// take stores one span where its step or its batch will look for it.
+// take stores one span where its step or its batch finds it.
 func (a *Analyzer) take(s *trace.Span) {
 	switch s.Kind {
 	case trace.KindRead, trace.KindFirstByte, trace.KindDecode, trace.KindTransform, trace.KindFetch, trace.KindCollate, trace.KindPin:
@@ -158,7 +158,7 @@ func (a *Analyzer) close(s trace.Step) {
 	end := a.cursor
 	if acc != nil && acc.computed {
 		end = max(end, min(acc.compute, a.limit))
-	} else if s.Flags&trace.FlagLost != 0 { // nothing but its end may be known
+	} else if s.Flags&trace.FlagLost != 0 { // the records of the step may be lost, but its end is known
 		end = max(end, min(s.End, a.limit))
 	}
 	a.admit(math.MinInt32, end)
@@ -181,8 +181,8 @@ func (a *Analyzer) close(s trace.Step) {
 	a.forget(s.Batch)
 }
 
-// admit makes spans candidates for the next window: those of steps up to step, and those of no step
-// that start before end. It returns the account of step.
+// admit makes spans candidates for the next window: the spans of steps up to step, and the spans of
+// no step that start before end. It returns the account of step.
 func (a *Analyzer) admit(step int32, end int64) (own *account) {
 	n := 0
 	for ; n < len(a.accounts) && a.accounts[n].step <= step; n++ {

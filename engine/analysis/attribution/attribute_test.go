@@ -41,7 +41,7 @@ func chaos(t *rapid.T) (spans []trace.Span, steps []trace.Step) {
 			s.Step, s.Batch = -1, rapid.SampledFrom([]int32{-1, 0, 1, 2, 3, 4, 100}).Draw(t, "batch")
 			s.Track = rapid.SampledFrom([]trace.TrackID{trace.TrackInline, trace.Worker(0), trace.Worker(1)}).Draw(t, "worker")
 		case s.Kind == trace.KindQueue:
-			if sampled[start] { // of two at once the later fed would hold
+			if sampled[start] { // of two at the same time, the one fed later would count
 				continue
 			}
 			sampled[start] = true
@@ -149,7 +149,7 @@ func TestAnalyzerInAnyPieces(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spans, steps := chaos(t)
 		want := Attribute(spans, steps, 0, 120)
-		// What belongs to a step comes no later than the step; all else comes first.
+		// Spans of a step come no later than the step; all others come first.
 		due := func(s trace.Span) int {
 			for i, st := range steps {
 				if s.Step >= 0 && st.Index >= s.Step {
@@ -196,7 +196,7 @@ func TestAnalyzerInAnyPieces(t *testing.T) {
 	})
 }
 
-// The rules one by one, on timelines small enough to read.
+// TestRules checks the rules one by one, on timelines small enough to read.
 func TestRules(t *testing.T) {
 	const w0, w1 = trace.TrackWorker0, trace.TrackWorker0 + 1
 	compute := func(step int32, from, to int64) trace.Span {

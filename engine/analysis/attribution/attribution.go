@@ -4,11 +4,10 @@
 // # Attribution
 //
 // The run is tiled into windows, one a step: from the end of the previous step's
-// compute to the end of its own. What is before the first compute belongs to the
-// first window; what is after the last belongs to no step. In a window the
-// compute stream is busy where a KindCompute span covers the instant (the union:
-// spans may overlap or abut). Every other instant has exactly one cause, the first
-// that applies:
+// compute to the end of the step's own. The time before the first compute belongs to
+// the first window. The time after the last belongs to no step. In a window the compute
+// stream is busy where a KindCompute span covers the instant (the union: spans may
+// overlap or abut). Every other instant has exactly one cause, the first that applies:
 //
 //   - paused: a KindPause span covers it. It is not the machine's fault, and every
 //     share leaves it out of the wall time.
@@ -16,37 +15,38 @@
 //     a batch. It is a wait for data, too.
 //   - data: a KindNext span covers it, in which the step loop waits for a batch. Its
 //     sub-causes are listed below.
-//   - host: a KindStarved span covers it: the step loop, or the thread of a stream that
-//     runs on the host, was ready to run and had no core. A batch that is ready wakes the
-//     step loop; when it wakes late, the time until then is this and not data.
+//   - host: a KindStarved span covers it. The step loop, or the thread of a stream that
+//     runs on the host, was ready to run and had no core. A ready batch wakes the step
+//     loop. If the loop wakes late, the time until then is host and not data.
 //   - copy: this step's host-to-device copy is in progress.
 //   - launch: a KindEnqueue span covers it.
 //   - sync: a KindSync span covers it.
 //   - transition: a KindTransition or KindRebuild span covers it.
 //   - copy, again: this step's copy is enqueued but has not begun.
-//   - launch, again: the step is enqueued and its batch copied, but its compute has
-//     not begun, for at most 100 us: what the device takes to begin.
+//   - launch, again: the step is enqueued and its batch copied, but its compute has not
+//     begun. This counts for at most 100 us, which the device takes to begin.
 //   - transition, again: the step is flagged as part of a transition.
 //   - unknown: the rest.
 //
 // A wait for data has exactly one sub-cause, the first that applies:
 //
-//   - dataloader: no batch is named. The loop was in a loader that tells no more.
-//   - order: in_order had the loop wait for this batch while other batches of the epoch
-//     were ready. The last sample of the ready queue up to the instant says so.
+//   - dataloader: no batch is named, because the loop was in a loader that tells no
+//     more.
+//   - order: in_order made the loop wait for this batch while other batches of the
+//     epoch were ready. The last sample of the ready queue up to the instant says so.
 //   - workers: no span of the batch was recorded.
-//   - the phase that the batch's worker had entered last. It counts until the next phase
-//     begins, and the last one until the batch is handed over. With loading inline, the
-//     first phase also counts for the time before it.
+//   - the phase that the batch's worker had entered last. A phase counts until the next
+//     one begins, and the last phase until the batch is handed over. With loading
+//     inline, the first phase also counts for the time before it.
 //   - startup: a KindStart span of the worker covers the instant before its first phase.
 //     Or the worker did not exist yet, or it was parked. Or it was out of work until an
 //     epoch or a knob change gave it some.
 //   - prefetch: the worker was blocked on the prefetch limit or on a slot.
 //   - workers: the rest.
 //
-// Spans of later steps explain nothing: while the device waits for step 7, that
-// the host is already asking for batch 8 is not why. A span whose Step is -1 may
-// explain any window that it overlaps.
+// Spans of later steps explain nothing: the device does not wait for step 7 because the
+// host already asks for batch 8. A span whose Step is -1 may explain any window that it
+// overlaps.
 package attribution
 
 import "dev.gpustall/engine/trace"

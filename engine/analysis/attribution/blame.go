@@ -19,9 +19,9 @@ type Blamed struct {
 	Split              trace.Split   // of Took; zero where it was not measured
 	Rank               float64       // the share of the batches that took less: 0.99 is the 99th percentile
 	Starved            int64         // ns that the device waited for the batch
-	Seen               int32         // of a sample: how often it was the slowest of its batch
-	Least              int64         // ns, the shortest that it took then, without waits for a core
-	Injected           bool          // a slowness that was added on purpose is part of it
+	Seen               int32         // for a sample: how often it was the slowest of its batch
+	Least              int64         // ns, its shortest time in these batches, without waits for a core
+	Injected           bool          // part of the time was injected
 	Opens              bool          // it is the first batch of its epoch
 }
 
@@ -57,7 +57,7 @@ func Blames(s *trace.Snapshot) (b Blame) {
 	return b
 }
 
-// blamed fills in what rows of batches and of samples have in common.
+// blamed fills in what both kinds of rows have: batches and samples.
 func blamed(s *trace.Snapshot, st *trace.Step) Blamed {
 	row := Blamed{
 		Step: st.Index, Batch: st.Batch, Epoch: st.Epoch, Sample: -1, Worker: st.Built.Worker, Kind: st.Built.Slowest.Kind, Starved: st.Starved(),

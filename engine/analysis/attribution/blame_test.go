@@ -54,19 +54,19 @@ func TestBlames(t *testing.T) {
 	if got := b.Samples[1].What(); !strings.HasPrefix(got, "sample ") || b.Samples[1].Percentile() != "" {
 		t.Errorf("an ordinary sample is %s, %s", got, b.Samples[1].Percentile())
 	}
-	bad.Work.Phases = trace.Phases{} // of little of it is it known what it went to
+	bad.Work.Phases = trace.Phases{} // only for little of the time is the phase known
 	bad.Work.Phases.Of(trace.KindCollate).Add(trace.Split{Core: 3 * ms})
 	if k := longestPhase(&bad); k != trace.KindDecode {
 		t.Errorf("the longest phase is %v", k)
 	}
-	snap.Now = steps[100].End // of a replay: what comes later is not known yet
+	snap.Now = steps[100].End // as in a replay, where later steps are not known yet
 	if b = Blames(snap); len(b.Batches) != 0 {
 		t.Errorf("%d batches of the future", len(b.Batches))
 	}
 }
 
-// TestBlameIsBounded: of very many steps only the worst are kept, whatever their order,
-// and a sample once.
+// TestBlameIsBounded: of very many steps only the worst are kept, whatever their order.
+// Each sample is kept once.
 func TestBlameIsBounded(t *testing.T) {
 	var w trace.Worst
 	const n = 100_000

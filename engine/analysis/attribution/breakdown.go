@@ -18,8 +18,8 @@ func Sum(steps []trace.Step) Breakdown {
 	return b
 }
 
-// Whole adds up a session: its steps and, once it has ended, the time after the last one, as far as
-// the snapshot's stall spans explain it.
+// Whole adds up a session: its steps and, once it has ended, the time after the last step. That
+// time counts as far as the snapshot's stall spans explain it.
 func Whole(s *trace.Snapshot) Breakdown {
 	b := Breakdown{s.Total}
 	from := s.Last.End
@@ -92,7 +92,7 @@ func (b Breakdown) SamplesPerSecond() float64 {
 }
 
 // AU is MLPerf Storage's accelerator utilisation, total compute time over total
-// run time, 0 to 1, with the first step left out. It is false for fewer than two
+// run time, 0 to 1, with the first step left out. AU returns false for fewer than two
 // steps.
 func AU(s *trace.Snapshot) (float64, bool) {
 	active := s.Total.Active() - s.First.Active()

@@ -47,7 +47,7 @@ func TestBreakdown(t *testing.T) {
 	}
 }
 
-// AU leaves the first step out, in which the first batch is waited for.
+// TestAU: AU leaves out the first step, which waits for the first batch.
 func TestAU(t *testing.T) {
 	first := step(0, 10, map[trace.Cause]int64{trace.CauseStartup: 990})
 	if _, ok := AU(digested(first)); ok {
@@ -59,7 +59,7 @@ func TestAU(t *testing.T) {
 	}
 }
 
-// The whole of a session is its steps and its tail, to the nanosecond.
+// TestWhole: the whole of a session is its steps and its tail, to the nanosecond.
 func TestWhole(t *testing.T) {
 	for _, f := range attributiontest.Faults {
 		s := attributiontest.Healthy()
@@ -147,7 +147,7 @@ func TestEpochs(t *testing.T) {
 			t.Errorf("epoch %d: %d steps injected, %d on cached batches, want %v", i, r.Injected, r.Ceiling, want)
 		}
 	}
-	snap.Recent[3].Loss = nan // computed, and broken: no mean over the others
+	snap.Recent[3].Loss = nan // computed and broken, so there is no mean over the others
 	if a := epochs()[0]; !math.IsNaN(a.Loss) || a.Top1 != 0.5 {
 		t.Errorf("loss %v and top-1 %v of an epoch with a loss that broke", a.Loss, a.Top1)
 	}

@@ -76,8 +76,8 @@ func (l *lane) wait(s *trace.Span, cursor int64) {
 	l.waits = slices.Insert(l.waits, i, w)
 }
 
-// at returns the wait at t; startup goes before prefetch. It also returns until when that answer
-// stays the same, which is end at the latest.
+// at returns the wait at t; startup goes before prefetch. until is when that answer may change,
+// which is end at the latest.
 func (l *lane) at(t, end int64) (cause trace.Cause, ok bool, until int64) {
 	until = end
 	for _, w := range l.waits {
@@ -127,7 +127,7 @@ func (a *Analyzer) phase(s *trace.Span) {
 }
 
 // turn is a sample of the queue: from start on, in_order made the ready batches wait for this one.
-// It is -1 where none was waited for.
+// The batch is -1 if the ready batches waited for none.
 type turn struct {
 	start int64
 	batch int32
@@ -142,8 +142,8 @@ func (a *Analyzer) sampled(s *trace.Span) {
 	a.turns = slices.Insert(a.turns, i, turn{s.Start, s.Batch})
 }
 
-// heldUp reports whether other batches waited for this one at t, and until when at most that answer
-// stays the same.
+// heldUp reports whether other batches waited for this one at t. until is when that answer may
+// change.
 func (a *Analyzer) heldUp(t int64, batch int32) (held bool, until int64) {
 	i := sort.Search(len(a.turns), func(i int) bool { return a.turns[i].start > t })
 	held = i > 0 && batch >= 0 && a.turns[i-1].batch == batch

@@ -11,14 +11,14 @@ func Compare(rows []SegmentStats, a, b *SegmentStats) stats.Comparison {
 	return stays(rows, a, b, stats.Compare(a.Stretch, b.Stretch, history(rows), stats.DefaultMargin))
 }
 
-// Between relates row b to row a, as every reader does. It uses the experiment in which their
+// Between relates row b to row a for all who show it. It uses the experiment in which their
 // settings took turns, or else their steps.
 func Between(xs []Experiment, rows []SegmentStats, a, b *SegmentStats) stats.Comparison {
 	return byTurns(xs, a, b, Compare(rows, a, b))
 }
 
-// AgainstTally relates the steady steps of a segment to those of row a. The segment has no row
-// because it belongs to an experiment.
+// AgainstTally relates the steady steps of a segment to those of row a. It is for segments of
+// experiments, which have no row.
 func AgainstTally(rows []SegmentStats, a *SegmentStats, t *trace.Tally) stats.Comparison {
 	return stats.Compare(a.Stretch, StretchOf(t), history(rows), stats.DefaultMargin)
 }
@@ -46,12 +46,13 @@ func byTurns(xs []Experiment, a, b *SegmentStats, c stats.Comparison) stats.Comp
 // firstLook is how many steps a growing segment has when it is compared for the first time.
 const firstLook = 64
 
-// stays keeps an answer that an earlier look had, where there is none now. The host's steps may
-// turn out to be correlated for longer than it seemed, so that what was enough no longer is.
+// stays keeps the answer of an earlier look, where the current look has none. This happens when
+// the host's steps turn out to be correlated for longer than it seemed, so that the steps so
+// far are too few.
 //
 // The intervals hold at all looks together (stats.Compare), so an answer stays valid once it is
-// known. It is dropped only where what was measured since lies outside of its interval. The ratio
-// as measured now then lies in the overlap of all these intervals.
+// known. It is dropped only if what was measured since lies outside of its interval. So the ratio
+// as measured now lies in the overlap of all these intervals.
 //
 // The looks are at powers of two of the later segment's steps, with what was known of the host by
 // then. So a session has the same answers whenever it is read.
@@ -111,8 +112,8 @@ func first(s stats.Series, n int) stats.Series {
 // the segments are alike, and keeps them apart where they differ.
 //
 // The result has a stretch for each row, by which the row is compared with rows of other settings.
-// It holds the row's own steps and those pooled before it. For the row base it holds all steps
-// pooled in its group, later ones too.
+// The stretch holds the row's own steps and those pooled before it. For the row base it holds all
+// steps pooled in its group, also later ones.
 func repeat(h stats.History, rows []SegmentStats, base int) []stats.Stretch {
 	pooled := make([]stats.Stretch, len(rows))
 	first := map[string]int{} // the first row with these settings

@@ -12,7 +12,7 @@ import (
 )
 
 // TestAnswersStay: an answer stays when the host's steps turn out to be correlated for longer than
-// it seemed, unless what is measured then contradicts it.
+// it seemed. It goes if later steps contradict it.
 func TestAnswersStay(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -98,7 +98,8 @@ func TestEqualSettings(t *testing.T) {
 	}
 }
 
-// TestRates: the rates of an A/B test have the ratio of its change, however unlike its pairs are.
+// TestRates: the rates of an A/B test have the ratio of its change, however much its pairs
+// differ.
 func TestRates(t *testing.T) {
 	x := Experiment{}
 	for i := range int64(8) {

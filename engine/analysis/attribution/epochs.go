@@ -2,7 +2,7 @@ package attribution
 
 import "dev.gpustall/engine/trace"
 
-// EpochStats is one epoch, as far as it was run. Times leave out pauses.
+// EpochStats is one epoch, as far as the run went. Times leave out pauses.
 type EpochStats struct {
 	Epoch     int32
 	Segment   int32 // -1 when the knobs changed within it
@@ -45,11 +45,12 @@ func Epochs(s *trace.Snapshot) []EpochStats {
 	return rows
 }
 
-// leastRenewed is how many steps it takes to see that each begins an iterator.
+// leastRenewed is how many steps are needed to see that each begins an iterator.
 const leastRenewed = 10
 
-// Renewed reports whether nearly each step of a tally begins an iterator of a PyTorch loader and takes one batch of it,
-// where an epoch has more: next(iter(loader)). It returns how many do, and how many steps there are, of those in memory.
+// Renewed reports whether nearly each step of a tally begins an iterator of a PyTorch loader and takes one
+// batch of it, although an epoch has more: next(iter(loader)). Of the steps in memory, begin is how many do
+// so, and steps how many there are.
 func Renewed(s *trace.Snapshot, t *trace.Tally) (begin, steps int, ok bool) {
 	for i := range s.Recent {
 		if st := &s.Recent[i]; st.Index >= t.First && st.Index <= t.Last && st.Segment == t.Segment {

@@ -80,8 +80,8 @@ func experiments(s *trace.Snapshot, h stats.History) []Experiment {
 	return out
 }
 
-// settings fills in all knobs of A and of B. A knob that is tried may change another one that
-// nobody set.
+// settings fills in all knobs of A and of B. Trying a knob may change another one that nobody
+// set.
 func (x *Experiment) settings(s *trace.Snapshot) {
 	for i := range s.Segments {
 		g := &s.Segments[i]
@@ -128,8 +128,8 @@ func block(b *trace.Block) stats.Block {
 	return stats.Block{Steps: int(b.Steps), Samples: b.Samples, Active: b.Active, Busy: b.Busy, Squares: b.Squares}
 }
 
-// Rates returns the samples a second of A and of B in a typical pair: the geometric means over the pairs,
-// whose ratio is that of Change. Without pairs they are those of all steps.
+// Rates returns the samples a second of A and of B in a typical pair. They are the geometric means over
+// the pairs, whose ratio is the ratio of Change. Without pairs they are the rates of all steps.
 func (x *Experiment) Rates() (rates [2]float64) {
 	if len(x.Pairs) == 0 {
 		return [2]float64{x.Sides[0].SamplesPerSecond(), x.Sides[1].SamplesPerSecond()}
@@ -175,7 +175,7 @@ func (x *Experiment) Changes() string {
 	return strings.Join(words, ", ")
 }
 
-// Segments says which segments belong to it: "segments #1 to #9".
+// Segments says which segments belong to the experiment: "segments #1 to #9".
 func (x *Experiment) Segments() string {
 	switch {
 	case x.Last < x.First:
@@ -222,7 +222,7 @@ func (x *Experiment) pairTime() int64 {
 	return (x.Sides[0].Active + x.Sides[1].Active) / int64(len(x.Pairs))
 }
 
-// AtMost says how much a loader could gain that never keeps the device waiting. c is the change of
+// AtMost says how much a loader could gain that never makes the device wait. c is the change of
 // throughput from real batches to cached ones.
 func AtMost(c *stats.Change) string {
 	switch {
@@ -236,8 +236,8 @@ func AtMost(c *stats.Change) string {
 	return fmt.Sprintf("fixing data buys at most %v", c)
 }
 
-// Proof returns the newest experiment in which just these two settings took turns, with an answer;
-// nil where there is none. It is reversed where its A has b's settings.
+// Proof returns the newest experiment with an answer in which exactly these two settings took
+// turns; nil where there is none. reversed says that the experiment's A has b's settings.
 func Proof(xs []Experiment, a, b []knob.Setting) (x *Experiment, reversed bool) {
 	for i := len(xs) - 1; i >= 0; i-- {
 		x := &xs[i]

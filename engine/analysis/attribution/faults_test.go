@@ -60,8 +60,8 @@ func TestAPauseChangesNoShare(t *testing.T) {
 		if b.Paused != s.Pause {
 			t.Errorf("%s: %d ns are paused, want %d", f.Name, b.Paused, s.Pause)
 		}
-		// The workers go on in the pause, so the queue is fuller after it; what was
-		// in flight has ended, so one step overlaps less.
+		// The workers go on in the pause, so the queue is fuller after it. The steps in
+		// flight have ended, so one step overlaps less.
 		if d := a.Utilisation() - b.Utilisation(); d > 0.01 || d < -0.06 {
 			t.Errorf("%s: utilisation %.3f, with a pause %.3f", f.Name, a.Utilisation(), b.Utilisation())
 		}
@@ -91,7 +91,8 @@ func TestKnobChange(t *testing.T) {
 	if z.Excluded != 8 || z.Steps != 312 || z.Segment.Transition < s.Rebuild {
 		t.Errorf("segment B excludes %d, keeps %d, cost %d", z.Excluded, z.Steps, z.Segment.Transition)
 	}
-	// One worker makes a batch in 36 ms; with four the device's 10 ms bind.
+	// One worker makes a batch in 36 ms. With four workers the device's 10 ms limit the
+	// rate.
 	if c := &z.VsA.Throughput; c.Answer != stats.Different || c.Ratio < 3.5 || c.Ratio > 3.7 || c.Lo > c.Ratio || c.Hi < c.Ratio {
 		t.Errorf("B over A: %+v", c)
 	}
@@ -100,8 +101,8 @@ func TestKnobChange(t *testing.T) {
 	}
 }
 
-// TestAnalyzerFollowsARun: whatever the run is, and however the collector cuts it, the analyzer,
-// which forgets, agrees with Attribute, which knows everything, and with the oracle.
+// TestAnalyzerFollowsARun: the analyzer forgets old spans, and Attribute knows all of them. Both
+// agree with the oracle, whatever the run is and however the collector cuts it.
 func TestAnalyzerFollowsARun(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := func(name string, most int64) int64 { return rapid.Int64Range(0, most).Draw(t, name) }

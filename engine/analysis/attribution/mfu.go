@@ -10,7 +10,7 @@ import (
 
 // MFU is model FLOPs utilisation: the model's own floating-point operations a second over the
 // device's peak for the type in use (Chowdhery et al. 2022, PaLM, appendix B). Waiting counts as
-// time. What is computed again for activation checkpointing does not count as operations.
+// time. Operations that run again for activation checkpointing do not count.
 type MFU struct {
 	Share  float64 // 0 to 1
 	Type   string  // "bf16"
@@ -30,7 +30,7 @@ func MFUOf(s *trace.Snapshot, g *trace.Segment) (m MFU, ok bool) {
 	}
 	t := Ops(s, *g)
 	var flops float64
-	var calls int64 // the most calls of a launch, which is how many steps were timed
+	var calls int64 // the most calls of one launch, which is the number of timed steps
 	for i := range t.Rows {
 		r := &t.Rows[i]
 		calls = max(calls, r.Calls)
@@ -50,7 +50,8 @@ func MFUOf(s *trace.Snapshot, g *trace.Segment) (m MFU, ok bool) {
 // (device.PhaseRecompute).
 const recomputed = "recompute"
 
-// String is "34.1 % of 989 TFLOP/s bf16 (datasheet of the H100 SXM)".
+// String returns, for example, "34.1 % of 989 TFLOP/s bf16 (datasheet of the H100
+// SXM)".
 func (m MFU) String() string {
 	return fmt.Sprintf("%s of %s TFLOP/s %s (%s)", units.Prose.Percent(m.Share), units.Rate(m.Peak/1e12), m.Type, m.From)
 }

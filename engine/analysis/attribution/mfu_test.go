@@ -8,8 +8,9 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// TestMFU: 10 ms of compute and 10 ms of waiting a step, of 32 samples at 1 GFLOP each for
-// a peak of 10.0 TFLOP/s: 1.6 TFLOP/s, which is 16 %. What is computed again does not count.
+// TestMFU: a step has 32 samples of 1 GFLOP each, and takes 10 ms of compute and 10 ms of
+// waiting. This is 1.6 TFLOP/s, or 16 % of a peak of 10.0 TFLOP/s. Operations that run again
+// do not count.
 func TestMFU(t *testing.T) {
 	var steps []trace.Step
 	for i := range int32(40) {

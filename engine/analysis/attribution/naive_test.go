@@ -133,7 +133,7 @@ func (n *naive) at(t, from int64, upTo, step int32, transition bool) int {
 	return int(trace.CauseUnknown)
 }
 
-// launched reports whether the step could have begun by t, and not long before.
+// launched reports whether the step could have begun at t or shortly before.
 func (n *naive) launched(t, from int64, step int32) bool {
 	of := func(kinds ...trace.Kind) []trace.Span {
 		return n.filter(func(s trace.Span) bool { return s.Step == step && slices.Contains(kinds, s.Kind) })

@@ -19,7 +19,7 @@ type OpTable struct {
 	Samples      float64 // in a timed step, on average
 	Busy, Wall   int64   // ns, of the timed steps; Wall without pauses
 	StepTime     int64   // ns, the median of the steps that were not timed; 0 when there are too few
-	Extra        float64 // how much longer a timed step takes than another, as a share; NaN when unknown
+	Extra        float64 // how much longer a timed step takes than one that is not timed, as a share; NaN when unknown
 	Copy         int64   // ns of copies to the device, in all steps of the segment
 	CopyShare    float64 // Copy as a share of all its steps' time; copies may overlap computing
 	CopyBytes    int64
@@ -47,12 +47,12 @@ func (r *OpRow) Add(o *OpRow) {
 // Mean returns the time of one call, in ns; NaN without calls.
 func (r *OpRow) Mean() float64 { return float64(r.Total) / float64(r.Calls) }
 
-// TFLOPs is 10^12 floating-point operations a second, counted from the shape; NaN when there are
-// none.
+// TFLOPs returns the rate in 10^12 floating-point operations a second, counted from the shape;
+// NaN when there are none.
 func (r *OpRow) TFLOPs() float64 { return rate(r.FLOPs, r.Total) / 1e3 }
 
-// GBs is 10^9 bytes a second, counting the fewest bytes that the shape needs; NaN when there are
-// none.
+// GBs returns the rate in 10^9 bytes a second, from the fewest bytes that the shape needs; NaN
+// when there are none.
 func (r *OpRow) GBs() float64 { return rate(r.Bytes, r.Total) }
 
 func rate(v float64, ns int64) float64 {
@@ -62,8 +62,8 @@ func rate(v float64, ns int64) float64 {
 	return v / float64(ns)
 }
 
-// Cost returns the share of the segment's time that timing the ops cost: what a timed step takes
-// longer, times their number. It is NaN when unknown.
+// Cost returns the share of the segment's time that timing the ops cost. This is the extra time
+// of a timed step, times the number of timed steps. It is NaN when unknown.
 func (t *OpTable) Cost() float64 {
 	if t.Steps == 0 {
 		return math.NaN()
@@ -102,8 +102,8 @@ func Ops(s *trace.Snapshot, g trace.Segment) OpTable {
 	return t
 }
 
-// shares fills in the rows' shares. The table may lag behind the steps. So the share of a step is
-// the row's share of the ops, times how busy the timed steps were.
+// shares fills in the rows' shares. Because the table may lag behind the steps, a row's share of
+// the step is its share of the ops times the utilisation of the timed steps.
 func (t *OpTable) shares() {
 	busy := math.NaN()
 	if t.Wall > 0 {
@@ -127,8 +127,8 @@ const (
 	ByPhase                // launches of the same phase of the step
 )
 
-// Group joins rows of the same name, layer or phase, in the order in which they first occur. It
-// leaves empty what they do not have in common; Min and Max are 0.
+// Group joins rows of the same name, layer or phase, in the order in which they first occur.
+// Fields that differ within a group stay empty; Min and Max are 0.
 func (t *OpTable) Group(by OpGroup) []OpRow {
 	if by == ByOp {
 		return slices.Clone(t.Rows)
@@ -172,7 +172,7 @@ type OpChange struct {
 	VariantA, VariantB string
 }
 
-// Ratio is B's time for a sample over A's; NaN where either is missing.
+// Ratio returns B's time for a sample over A's; NaN where either is missing.
 func (c *OpChange) Ratio(a, b *OpTable) float64 {
 	if c.A <= 0 || c.B <= 0 || !(a.Samples > 0) || !(b.Samples > 0) {
 		return math.NaN()

@@ -9,15 +9,15 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Ranks differ when their steps, or the shares of their time that they wait for data, differ by
-// more than these. Less is the noise of short runs.
+// Ranks differ when their step times, or their shares of time in waits for data, differ by more
+// than these. Smaller differences are the noise of short runs.
 const (
 	unevenSteps = 1.10
 	unevenData  = 0.05
 )
 
-// SlowestRank returns the place of the rank that holds up the others, and why it is. The place is
-// -1 where no rank stands out. The first test finds the rank with the longest steps.
+// SlowestRank returns the index of the rank that holds up the others, and why it does. The index
+// is -1 where no rank stands out. The first test finds the rank with the longest steps.
 //
 // Ranks that exchange gradients all take the same time for a step, whichever of them is late. The
 // second test finds the rank that waits longest for data. The third finds the rank that spends most
@@ -30,7 +30,7 @@ func SlowestRank(ranks []trace.Rank) (at int, why string) {
 	for i := range order {
 		order[i] = i
 	}
-	// others writes the least and the most of all ranks but the last.
+	// others writes the smallest and the largest value of all ranks but the last.
 	others := func(text func(k *trace.Rank) string) string {
 		least, most := text(&ranks[order[0]]), text(&ranks[order[len(order)-2]])
 		if least == most {

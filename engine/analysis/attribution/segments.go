@@ -13,7 +13,7 @@ import (
 type SegmentStats struct {
 	Segment          trace.Segment
 	Steps            int   // that are compared
-	Excluded         int   // that are not: transition and warm-up
+	Excluded         int   // steps left out: transition and warm-up
 	Wall             int64 // ns, active, of the compared steps
 	SamplesPerSecond float64
 	P50, P95         time.Duration // of a step
@@ -25,7 +25,7 @@ type SegmentStats struct {
 	VsA              stats.Comparison // with the baseline; empty for the baseline itself
 	VsBefore         stats.Comparison // with the row before; empty for the first
 	Repeats          int              // the first row with the same settings; -1 when it is this one
-	Again            stats.Repeat     // of the earlier rows of the same settings, and this one; without steps where either has none
+	Again            stats.Repeat     // compares the earlier rows of the same settings with this one; without steps where either has none
 
 	series stats.Series // what Stretch is measured from
 }
@@ -40,8 +40,8 @@ func (s *SegmentStats) Name() string {
 
 func (s *SegmentStats) number() string { return "#" + strconv.Itoa(int(s.Segment.Index)) }
 
-// Among returns what a segment is called in a sentence, "segment A" or "segment #4". It is empty
-// where the session has only one. rows are Segments of the session.
+// Among returns the name of a segment in a sentence, "segment A" or "segment #4". It is empty
+// where the session has only one segment. rows are Segments of the session.
 func Among(s *trace.Snapshot, rows []SegmentStats, segment int32) string {
 	if len(s.Segments) < 2 {
 		return ""
@@ -67,9 +67,10 @@ func Named(rows []SegmentStats, name string) (row int, names []string) {
 }
 
 // Segments returns one row for each segment, in order, without the segments of experiments. Segment
-// A is the session's choice, or its first segment where that is not among them.
+// A is the one that the session names, or else its first one.
 //
-// Two rows whose settings took turns in an experiment that had an answer are compared by that.
+// If the settings of two rows took turns in an experiment that had an answer, the rows are
+// compared by the experiment.
 func Segments(s *trace.Snapshot) []SegmentStats {
 	rows := make([]SegmentStats, 0, len(s.Segments))
 	for _, g := range s.Segments {

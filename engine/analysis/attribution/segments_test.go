@@ -34,8 +34,8 @@ func segmentsOf(change func(s *trace.Step), ms ...int64) *trace.Snapshot {
 	return snap
 }
 
-// TestTurnsCount: settings that took turns are compared by that, from either side, whatever the
-// rows' own steps say. An experiment without an answer does not count.
+// TestTurnsCount: settings that took turns are compared by their experiment, from either side,
+// whatever the rows' own steps say. An experiment without an answer does not count.
 func TestTurnsCount(t *testing.T) {
 	settings := func(workers string) []knob.Setting { return []knob.Setting{{Name: "num_workers", Value: workers}} }
 	for _, c := range []struct {
@@ -74,7 +74,7 @@ func TestSegmentsAreCompared(t *testing.T) {
 	if c := Compare(rows, &rows[2], &rows[1]); !near(&c.Throughput, stats.Different, 2) {
 		t.Errorf("%v", &c.Throughput)
 	}
-	// Batches of another size compare by the sample.
+	// Batches of different sizes are compared per sample.
 	rows = rowsOf(func(s *trace.Step) { s.Samples <<= s.Segment }, 100, 200)
 	if !near(&rows[1].VsA.Throughput, stats.Same, 1) {
 		t.Errorf("a doubled batch: %v", &rows[1].VsA.Throughput)

@@ -8,19 +8,20 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Settling is a run whose first epochs waited for data clearly more, or less, than the epochs
-// since, under the same settings.
+// Settling describes a run whose first epochs waited for data clearly more, or less, than the
+// epochs since, under the same settings.
 type Settling struct {
 	Before, Since      Breakdown // of epochs
 	First, Until, Last int32     // the first and the last epoch of Before, and the newest epoch
-	Step               int32     // the Index of the first step since
+	Step               int32     // the Index of the first step of Since
 }
 
 // SettlingOf looks at the epochs of a segment, which must begin with the run. An epoch belongs to
-// Before while it is unlike all that follow. It then waits for data twice or half as long as they
-// do, and its share of waiting differs from theirs by least or more. A single slow epoch later on
-// is not settling. The result is false where no epoch is in Before. It is false too where knobs
-// changed after the first epoch, because then the change is the reason.
+// Before while it is unlike all that follow. Unlike means that it waits for data at least twice
+// as long as they do, or at most half as long, and that its share of waiting differs from theirs
+// by least or more. A single slow epoch later on is not settling. The result is false where no
+// epoch is in Before. It is false too where knobs changed after the first epoch, because then the
+// change is the reason.
 func SettlingOf(s *trace.Snapshot, segment int32, least float64) (x Settling, ok bool) {
 	t := s.Tally(segment)
 	rest, left := series(t), t.Excluded() // the steps of a segment that are not steady come first
@@ -58,30 +59,30 @@ func SettlingOf(s *trace.Snapshot, segment int32, least float64) (x Settling, ok
 	return x, true
 }
 
-// epoch is what is compared of an epoch.
+// epoch holds what is compared of an epoch.
 type epoch struct {
 	number int32
 	Breakdown
 	rate units.Estimate // samples a second, with its interval
 }
 
-// wait returns how long a step waits for data, in ns.
+// wait returns how long a step waits for data on average, in ns.
 func (e *epoch) wait() float64 { return float64(e.Data()) / float64(max(1, e.Steps)) }
 
-// manyEpochs is how many others are enough to tell an epoch from without an interval. Of so many
-// and one, a given one is the slowest by chance once in 16 times.
+// manyEpochs is how many other epochs are enough to tell that an epoch differs, without an
+// interval. Of 16 equal epochs, a given one is the slowest by chance once in 16 times.
 const manyEpochs = 15
 
-// fewEpochs is how many others are enough where these are so alike that the epoch lies far outside
-// of them.
+// fewEpochs is how many other epochs are enough where these are so alike that the epoch lies far
+// outside of them.
 const fewEpochs = 3
 
 // unlike reports whether an epoch differs from each of others in two ways. One of the two waits for
 // data at least twice as long, by least or more of its time. And their rates differ by more than
 // chance explains.
 //
-// That is told by the intervals of the rates. Where an epoch has none, because it is short or a
-// long run keeps too little of it, it is told by how many others there are.
+// The intervals of the rates tell what chance explains. An epoch may have no interval, because
+// it is short or a long run keeps too little of it. Then the number of other epochs tells.
 func (e *epoch) unlike(others []epoch, least float64) bool {
 	way := math.Copysign(1, e.DataShare()-others[0].DataShare())
 	sure := 0

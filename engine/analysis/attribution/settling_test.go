@@ -8,9 +8,9 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// TestSettling: of runs with equal epochs hardly any counts as settling, even where steps are
-// correlated for long. Of runs that wait far longer in the first epoch most do, unless so few of
-// its steps are independent that it may be chance.
+// TestSettling: runs with equal epochs hardly ever count as settling, even if steps are
+// correlated for long. Most runs that wait far longer in the first epoch do. They do not if so
+// few of its steps are independent that it may be chance.
 func TestSettling(t *testing.T) {
 	const runs = 100
 	r := rand.New(rand.NewPCG(1, 2))

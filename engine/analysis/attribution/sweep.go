@@ -7,7 +7,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// class is what can go on at an instant, in the order in which it decides.
+// class is what can go on at an instant. Of several, the first in this order decides.
 type class uint8
 
 const (
@@ -56,8 +56,8 @@ type edge struct {
 }
 
 // launchLatency is how long a device may take, in ns, to begin what is enqueued on it. A launch
-// through the driver takes some microseconds. So does what the stream does between two steps, such
-// as copying the loss back. What takes longer has another cause. It is a variable for the tests.
+// through the driver takes some microseconds. So do the stream's tasks between two steps, such as
+// copying the loss back. A longer gap has another cause. Tests change this variable.
 var launchLatency int64 = 100_000
 
 // sweep is memory for one pass over a window.
@@ -175,7 +175,8 @@ func (a *Analyzer) awaited() int32 {
 	return best.Batch
 }
 
-// charge records a stall. It extends the stall before where that is of the same cause and goes on.
+// charge records a stall. It extends the previous stall if that has the same cause and ends where
+// this one begins.
 func (a *Analyzer) charge(from, to int64, batch int32, c trace.Cause) {
 	if n := len(a.stalls); n > 0 {
 		if l := &a.stalls[n-1]; l.End == from && l.Arg == uint32(c) && l.Batch == batch && from != a.cursor {

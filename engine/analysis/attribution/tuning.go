@@ -10,8 +10,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// tuning reads the result of a tune from its decisions. It is the newest proof or, before there is
-// one, what was measured of the best settings so far.
+// tuning reads the result of a tune from its decisions. The result is the newest proof or, before
+// there is one, what was measured of the best settings so far.
 func (x *Experiment) tuning(s *trace.Snapshot) {
 	for i := range s.Segments {
 		if g := s.Segments[i].Index; x.Has(g) {
@@ -78,7 +78,7 @@ func (x *Experiment) trying() string {
 	return fmt.Sprintf("trial %d, %s", x.Tried()+1, setting)
 }
 
-// best returns the knobs in which the best settings so far differ from those at the start.
+// best returns the knobs whose best values so far differ from those at the start.
 func (x *Experiment) best() []knob.Setting {
 	at := slices.Clone(x.Settings[0])
 	for i := range x.Decisions {

@@ -10,8 +10,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Gap is a time in which the device was idle. It is made of pieces with one cause each, which
-// follow each other without a break. A pause is a gap of its own.
+// Gap is a time in which the device was idle. It consists of pieces with one cause each,
+// which follow each other without a break. A pause is a gap of its own.
 type Gap struct {
 	Start, End int64
 	Step       int32                  // the step after it; -1 after the last one
@@ -55,8 +55,8 @@ func Gaps(spans []trace.Span) iter.Seq[Gap] {
 	}
 }
 
-// Awaited returns the batch that the step loop was blocked for during most of [from, to); false
-// where it was not blocked for any.
+// Awaited returns the batch for which the step loop was blocked during most of [from, to). It
+// returns false where the loop was not blocked for any.
 func Awaited(spans []trace.Span, from, to int64) (batch int32, found bool) {
 	var most int64
 	for i := range spans {
@@ -80,8 +80,8 @@ type Wait struct {
 	Behind int         // later batches that were ready before this one
 }
 
-// LongestWait finds the longest wait for data in [from, to) among the spans of a snapshot. It is
-// false when there is none whose batch and worker are known.
+// LongestWait finds the longest wait for data in [from, to) among the spans of a snapshot. It
+// returns false if there is no wait whose batch and worker are known.
 func LongestWait(s *trace.Snapshot, from, to int64) (w Wait, found bool) {
 	var longest Gap
 	for g := range Gaps(s.Spans) {
@@ -100,7 +100,7 @@ func LongestWait(s *trace.Snapshot, from, to int64) (w Wait, found bool) {
 	return w, w.built(s)
 }
 
-// Waiting says how much of a time went by without a core, ", 31 ms of it waiting for a core". It is
+// Waiting says how much of a time was run-queue wait, ", 31 ms of it waiting for a core". It is
 // empty where that is little or not known.
 func Waiting(s trace.Split) string {
 	if s.Waiting < s.Total()/20 || s.Waiting < 100_000 {
@@ -112,7 +112,7 @@ func Waiting(s trace.Split) string {
 // built finds the work on the batch, and which later batches were ready before it.
 func (w *Wait) built(s *trace.Snapshot) bool {
 	ready := map[int32]int64{} // when the last work on the batch ended
-	taken := map[int32]int64{} // when a loop took the batch. An evaluation's batches may have later numbers and be taken long before
+	taken := map[int32]int64{} // when a loop took the batch; an evaluation's batches may have later numbers and be taken long before
 	var kinds [trace.NumKinds]int64
 	for i := range s.Spans {
 		b := &s.Spans[i]
@@ -124,7 +124,7 @@ func (w *Wait) built(s *trace.Snapshot) bool {
 		}
 		ready[b.Batch] = max(ready[b.Batch], b.End)
 		if b.Batch == w.Batch {
-			if b.Track.IsWorker() { // the thread that page-locks batches does not make them
+			if b.Track.IsWorker() { // the thread that page-locks batches does not build them
 				w.Worker = b.Track
 			}
 			w.Took += b.End - b.Start
@@ -147,8 +147,8 @@ func (w *Wait) built(s *trace.Snapshot) bool {
 // step loop wait for while others were ready.
 type Head struct {
 	Worker  int
-	Phase   trace.Kind // that the worker was in for most of that time
-	Batches int        // of it that were waited for
+	Phase   trace.Kind // the worker's phase during most of that time
+	Batches int        // batches of this worker that were waited for
 	Of      int        // batches of all workers that were waited for
 }
 
@@ -157,7 +157,7 @@ func (h Head) String() string {
 }
 
 // HeadOf finds the head-of-line worker in the stalls by trace.CauseOrder that touch [from, to]. It
-// is false where the spans show none.
+// returns false where the spans show none.
 func HeadOf(spans []trace.Span, from, to int64) (h Head, ok bool) {
 	var stalls []trace.Span
 	for i := range spans {

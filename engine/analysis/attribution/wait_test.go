@@ -18,7 +18,7 @@ func TestLongestWait(t *testing.T) {
 	}
 	s := &trace.Snapshot{Spans: []trace.Span{
 		span(trace.Worker(0), trace.KindRead, 0, 10, 1, 0),
-		span(trace.Worker(1), trace.KindRead, 0, 90, 2, 0), // late, with a batch of its own time before
+		span(trace.Worker(1), trace.KindRead, 0, 90, 2, 0), // late; its own time came before the wait
 		span(trace.Worker(0), trace.KindDecode, 10, 30, 3, 0),
 		span(trace.Worker(0), trace.KindBlocked, 30, 95, 4, 0),
 		stall(20, 30, 1, trace.CauseDecode),

@@ -7,12 +7,13 @@ import (
 )
 
 // The window reaches back from the newest step. It is as long as the longer of these two, but does
-// not reach into an earlier segment. Verdict, gauges, breakdown and predictions are of the window.
+// not reach into an earlier segment. Verdict, gauges, breakdown and predictions are about the
+// window.
 const (
 	WindowTime  = int64(5e9) // ns
 	WindowSteps = 50
 
-	WindowMost = 4096 // the most steps that it can have: 5 s of steps of 1.2 ms
+	WindowMost = 4096 // the most steps of a window: 5 s of steps of 1.2 ms
 )
 
 // Window picks the window's steps among the newest of a snapshot.

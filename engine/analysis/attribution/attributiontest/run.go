@@ -1,5 +1,5 @@
-// Package attributiontest makes training runs of which the truth is known. Tests of attribution and
-// of what is built on it start from these.
+// Package attributiontest makes training runs whose truth is known. Tests of attribution and of its
+// users start from these.
 package attributiontest
 
 import (
@@ -31,7 +31,7 @@ type Run struct {
 	Late              int64                 // how long after its batch is ready the step loop wakes
 	Enqueue, Copy     int64
 	Compute           int64
-	Sync              int64 // where positive: the host waits for each step, and so much longer
+	Sync              int64 // if positive, the host waits for each step, and so many ns more
 	PauseAt           int   // step before which the run is paused for pause
 	Pause             int64
 	ChangeAt          int // step before which num_workers becomes changeTo, after rebuild
@@ -161,7 +161,7 @@ func (r *running) step(i int) {
 	r.announce()
 }
 
-// drain has the step loop wait for the device.
+// drain makes the step loop wait for the device.
 func (r *running) drain() {
 	r.host = max(r.host, r.computing)
 	r.announce()
@@ -312,7 +312,7 @@ func (s Run) Snapshot(attribute func(spans []trace.Span, steps []trace.Step, end
 	}
 }
 
-// Chunk is what a collector drains at once.
+// Chunk is what a collector drains at one time.
 type Chunk struct {
 	Spans []trace.Span
 	Steps []trace.Step
