@@ -12,19 +12,19 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Rule looks for one thing to do. It promises no gain: what it says was measured, or is an estimate
-// with a ~ before it. The gain of a knob is predicted for whatever a rule advises, and marked as
-// predicted.
+// Rule looks for one thing to do. It promises no gain: its numbers were measured, or are estimates
+// with a ~ before them. For each knob that a rule advises, the model predicts the gain, which is
+// marked as predicted.
 type Rule struct {
 	Name  string
 	Group trace.Group // the group of causes that it is about, if any; a finding must then be about a moderate share of the time
-	Data  bool        // it is about data, though it has no group
+	Data  bool        // it is about data, although it has no group
 	Last  bool        // it counts only where no rule of its group has a knob to turn
 	Back  bool        // it goes back to settings that were measured
 	Check func(*situation) (Finding, bool)
 }
 
-// Finding is what a rule has to say: why, and what to do about it.
+// Finding says what a rule found, and what to do about it.
 type Finding struct {
 	Rule     string
 	Evidence string  // what was measured
@@ -33,27 +33,27 @@ type Finding struct {
 	From     string  // ... its value in force, empty when that is not known, and ...
 	Value    string  // ... the one to try; empty when no knob helps
 	Share    float64 // of the active time, 0 to 1, that it is about
-	Beside   bool    // Share is of all time, also of time that no rate counts
+	Beside   bool    // Share is a part of all time, including time that no rate counts
 	Script   bool    // it is about what the script does besides loading and training, which no knob changes
-	Spun     bool    // the cost may be more than Share, because threads wait for one that has no core
-	Barred   bool    // the knob that would help cannot be turned here; Remedy says what would let it
-	Before   bool    // it must be put right first, because turning a knob before may harm
+	Spun     bool    // the cost may be more than Share, because threads spin while they wait for one without a core
+	Barred   bool    // the knob that would help cannot be turned here; Remedy says what would allow it
+	Before   bool    // it must be put right first, because turning a knob earlier may harm
 
-	Free   float64 // of the active time, 0 to 1: what would be saved at most, were what it is about free; 0 where that is not known
+	Free   float64 // of the active time, 0 to 1: the most that would be saved if what the finding is about were free; 0 where not known
 	Most   float64 // the largest possible ratio of throughput; 0 where that is not known
-	Here   bool    // the host's work stays the same, so that Most is what this host can feed
+	Here   bool    // the host's work stays the same, so Most is what this host can feed
 	Scales bool    // it is about the cost of a sample, and gains as that becomes less
 
-	Measured  units.Estimate   // throughput with the value to try, as a ratio, where the session measured a gain; goes before Predicted
+	Measured  units.Estimate   // throughput with the value to try, as a ratio, where the session measured a gain; outranks Predicted
 	Predicted trace.Prediction // of the value to try; none where the model cannot tell
 
 	line  bool   // it names a line of the script
-	Cause string // what went on in that time, where one cause stands out; else empty
+	Cause string // what went on in the time of Share, where one cause stands out; else empty
 }
 
 // Gain says what there is to gain: the predicted gain of the value to try. Where that is not known,
-// it is the throughput if the time that the finding is about were not lost, and what bounds it. It
-// is empty where nothing is known.
+// it says what the throughput would be without the lost time, and what bounds it. It is empty where
+// nothing is known.
 func (f *Finding) Gain() string {
 	if f.Measured.Value > 0 {
 		return units.Prose.Gain(f.Measured) + " measured"
@@ -87,7 +87,7 @@ func (f *Finding) Gain() string {
 	return gain(saved) + " throughput if nothing but this time were saved"
 }
 
-// near limits when only the bound is said: where it is at most so many times what saving the time
+// near says when only the bound is told: if it is at most so many times what saving the time
 // would give.
 const near = 1.05
 
@@ -99,7 +99,7 @@ func (f *Finding) Text() string {
 	return f.Next() + ": " + f.Evidence
 }
 
-// Next returns what to do, with what is predicted of it.
+// Next returns what to do, with the predicted gain.
 func (f *Finding) Next() string {
 	gain := f.Gain()
 	if f.Remedy == "" || gain == "" || !f.Predicted.Made() && f.Measured.Value == 0 && f.Free == 0 {
@@ -108,11 +108,12 @@ func (f *Finding) Next() string {
 	return f.Remedy + " (" + gain + ")"
 }
 
-// rules are all rules. Of two findings about the same share of the time, the earlier rule's leads.
+// rules holds all rules. Of two findings about the same share of the time, the finding of the
+// earlier rule leads.
 var rules = slices.Concat(undoRules, callRules(), loaderRules, dataRules, deviceRules, hostRules, timeRules, torchRules, profileRules)
 
-// findings returns what the rules find. Knobs to turn come first, those about most of the time in
-// front, and then what no knob helps against. The latter leads where it is far larger.
+// findings returns what the rules find. Knobs to turn come first, in the order of the time that
+// they are about. Then comes what no knob helps against, unless it is far larger; then it leads.
 func (s *situation) findings() []Finding {
 	var out []Finding
 	var turned [trace.NumGroups]bool // groups that a knob may help
@@ -148,7 +149,7 @@ func (s *situation) findings() []Finding {
 	return out
 }
 
-// check returns what a rule finds; false where that is not worth saying.
+// check returns what a rule finds. It returns false where that is not worth saying.
 func (s *situation) check(r *Rule) (f Finding, ok bool) {
 	if r.Group == trace.GroupData && (s.renewed() || !s.loader.judged()) {
 		return f, false
@@ -169,8 +170,8 @@ func (s *situation) check(r *Rule) (f Finding, ok bool) {
 }
 
 // most returns the largest ratio by which throughput can grow while the device has the same work.
-// It is limited by what the device takes when it has the cores to itself. Where the host's work
-// stays the same too, it is limited by what the host can feed. It is 0 where that is not known.
+// The rate of the device with the cores to itself limits it. If the host's work stays the same
+// too, what the host can feed limits it as well. It is 0 where not known.
 func (s *situation) most(r *Rule, f *Finding) float64 {
 	c, known := s.loader.capacity()
 	if !known || c.Spun || c.Device <= 0 || f.Script || f.Barred || r.Group == trace.GroupNone && !r.Data {
@@ -184,7 +185,7 @@ func (s *situation) most(r *Rule, f *Finding) float64 {
 }
 
 // outweighed reports whether a knob that is not the loader's is about little time compared with the
-// wait for data. The loader then sets the pace, and time that the knob saves is spent waiting.
+// wait for data. Then the loader sets the pace, and the time that the knob saves is spent waiting.
 func (s *situation) outweighed(r *Rule, f *Finding) bool {
 	switch r.Group {
 	case trace.GroupCopy, trace.GroupLaunch, trace.GroupSync:
@@ -193,7 +194,7 @@ func (s *situation) outweighed(r *Rule, f *Finding) bool {
 	return false
 }
 
-// others are what takes time and no knob helps against, as shares of the time.
+// others holds what takes time and no knob helps against, as shares of the time.
 type others struct {
 	cores  float64 // taken by other processes, or by all processes together
 	beside float64 // share of all time of loops that no rate counts
@@ -214,16 +215,15 @@ func (o *others) add(r *Rule, f *Finding) {
 	}
 }
 
-// dwarfed is how many times larger than a knob's share something must be to lead before the knob,
-// where no knob helps against it.
+// dwarfed is how many times larger than a knob's share something without a knob must be to lead.
 const dwarfed = 4
 
-// muchBeside is the share of all time from which loops that do not train lead before a knob that is about
-// clearly less.
+// muchBeside is the share of all time from which loops that do not train lead, if a knob is about clearly
+// less.
 const muchBeside = 1. / 3
 
-// lead orders findings: 2 is what must be put right first, 1 a knob that may gain something, 0
-// anything else.
+// lead orders findings: 2 must be put right first, 1 is a knob that may gain something, and 0
+// is anything else.
 //
 // A knob can gain at most its share. It gets 0 in these cases:
 //   - The script takes far more than that share, in its steps or beside them, or a third of all time
@@ -248,9 +248,9 @@ func (f *Finding) lead(o *others) int {
 	return 1
 }
 
-// weight orders findings of the same lead. One that names a line of the script comes before what names
-// none and is about up to twice as much. A share of all time weighs as much as the same time does as a
-// share of the active time, and comes first where it is much.
+// weight orders findings of the same lead. A finding that names a line of the script counts double. A
+// share of all time weighs as much as the same time as a share of the active time, and comes first
+// where it is large.
 func (f *Finding) weight() float64 {
 	switch {
 	case f.line:
@@ -263,12 +263,12 @@ func (f *Finding) weight() float64 {
 	return f.Share
 }
 
-// alike is the part of another finding's share from which two are about as much of the time: in the
-// next window either may be the larger one.
+// alike is the part of another finding's share from which two findings are about equally much. In
+// the next window either may be the larger one.
 const alike = 0.8
 
-// surer lets a knob lead that is predicted to gain in any case, before one that is about as much of
-// the time and may harm. Otherwise the two would swap places as shares fluctuate.
+// surer moves a knob that is predicted to gain in any case before one that is about equally much
+// and may harm. Otherwise the two would swap places as shares fluctuate.
 func surer(out []Finding, o *others) {
 	gains := func(f *Finding) bool { return predict.Gain(f.Predicted).Lo >= 1 }
 	if len(out) == 0 || out[0].lead(o) != 1 || !out[0].Predicted.Made() || gains(&out[0]) {
@@ -284,7 +284,7 @@ func surer(out []Finding, o *others) {
 	}
 }
 
-// enqueueLess is what helps a training in PyTorch whose kernels are enqueued too slowly.
+// enqueueLess says what helps a PyTorch training that enqueues kernels too slowly.
 const enqueueLess = "enqueue less: torch.compile fuses kernels and mode=\"reduce-overhead\" captures them as a graph, or take larger batches"
 
 // deviceRules are about what is not the loader's: copies, launches, waits for results, and gaps
@@ -337,7 +337,7 @@ var deviceRules = []Rule{
 			f.Remedy = enqueueLess
 		}
 		own, loads := ownLoading(s)
-		return f, !loads || 2*own.Share < f.Share // else it is the loop's own loading that takes the time
+		return f, !loads || 2*own.Share < f.Share // otherwise the loop's own loading takes the time
 	}},
 	{Name: "sync less", Group: trace.GroupSync, Last: true, Check: func(s *situation) (f Finding, ok bool) {
 		f = Finding{
@@ -347,7 +347,7 @@ var deviceRules = []Rule{
 		if s.session.imported() {
 			f.Remedy = "look at results less often: .item(), .cpu(), .nonzero() and printing a tensor have the host wait for all that was enqueued, so keep losses and metrics on the GPU for some steps"
 		}
-		if s.profile.known() { // what has a rule, or a remark, of its own
+		if s.profile.known() { // gaps that have a rule, or a remark, of their own
 			f.Share -= s.profile.ShareOf(s.profile.Sends + s.profile.Blind)
 		}
 		return f, !s.calls(trace.InStep)
@@ -373,7 +373,7 @@ var deviceRules = []Rule{
 		if s.renewed() { // the ends of iterators are among these gaps
 			return f, false
 		}
-		if s.session.pytorch() && 2*s.time.between >= f.Share { // its loops are recorded, and what it does outside of them is not
+		if s.session.pytorch() && 2*s.time.between >= f.Share { // only what it does in its loops is recorded
 			f.Remedy = "have the script do less between epochs, or do it less often"
 			f.Evidence = fmt.Sprintf("%s of the time goes by there, outside of loops over data (saving a checkpoint, for instance)", units.Prose.Percent(s.time.between))
 		}
@@ -400,11 +400,11 @@ func largerBatches(s *situation) (f Finding, ok bool) {
 	return f, ok
 }
 
-// startUp is what starting a kernel costs a GPU, in ns: about 2 to 3 us.
+// startUp is what starting a kernel costs a GPU, in ns. It takes about 2 to 3 us.
 const startUp = 2500
 
-// shortOperations is for a GPU whose operations are hardly longer than starting them takes, so that
-// its busy time hardly grows with the batch.
+// shortOperations is for a GPU whose operations take hardly longer than starting them. So its busy
+// time hardly grows with the batch.
 func shortOperations(s *situation) (f Finding, ok bool) {
 	f, ok = s.twiceTheBatch(fmt.Sprintf("the device's operations take %s on average, hardly more than starting one", units.Prose.Time(int64(s.time.op))))
 	if s.time.op > 0 {
@@ -413,8 +413,8 @@ func shortOperations(s *situation) (f Finding, ok bool) {
 	return f, ok && f.Share >= 0.5 && !s.host.device
 }
 
-// twiceTheBatch makes the finding that twice the batch size is worth trying. It is false where the
-// size is not known, or cannot be doubled.
+// twiceTheBatch returns the finding that twice the batch size is worth trying. It returns false
+// where the size is not known, or cannot be doubled.
 func (s *situation) twiceTheBatch(why string) (f Finding, ok bool) {
 	batch, known := s.knobs.number("batch_size")
 	f = s.knobs.turn("batch_size", strconv.Itoa(2*batch), why+"; the training changes with it")

@@ -10,17 +10,17 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// call is a library's call that is known to be slow where a line of the user's code makes it, and what
-// the field does instead.
+// call is a library's call that is known to be slow, if a line of the user's code makes it, and what
+// to do instead.
 type call struct {
 	name   string
 	at     trace.Doing
-	in     []string       // how the innermost function beneath the line begins
-	text   *regexp.Regexp // of the line's text, which tells where no function is known; nil where it cannot
+	in     []string       // how the name of the innermost function beneath the line begins
+	text   *regexp.Regexp // of the line's text, used where no function is known; nil where the text cannot tell
 	remedy string
 }
 
-// calls are the known ones. The first that a line shows counts.
+// calls holds the known calls. The first one that a line shows counts.
 var calls = []call{
 	{"resizing images", trace.Loading, []string{"PIL.Image.Image.resize", "PIL.Image.Image.thumbnail", "PIL.Image.resize"}, regexp.MustCompile(`\.(resize|thumbnail)\(`),
 		"resize the images once and store them small, or have the decoder make them smaller: Image.draft for JPEGs, before the first access"},
@@ -66,7 +66,7 @@ func callRules() (rules []Rule) {
 	return rules
 }
 
-// muchOfCalls is the part of loading, or of the loop's time, from which a call is worth a word.
+// muchOfCalls is the part of loading, or of the loop's time, from which a call is told.
 const muchOfCalls = 0.1
 
 // check finds the lines that make the call.
@@ -90,7 +90,7 @@ func (k *call) check(s *situation) (f Finding, ok bool) {
 		of = "the loop's time"
 		f.Script = true
 		idle := 1.
-		if !s.host.device { // else the device has nothing to be kept from
+		if !s.host.device { // otherwise these calls do not keep a device from its work
 			unused, _ := s.fewKernels()
 			idle = 1 - s.time.Utilisation() + unused
 		}
@@ -103,7 +103,7 @@ func (k *call) check(s *situation) (f Finding, ok bool) {
 	return f, part >= muchOfCalls && f.Share >= moderate
 }
 
-// calls reports whether a rule about a known call has something to say of what threads do.
+// calls reports whether a rule about a known call applies to threads that do this.
 func (s *situation) calls(at trace.Doing) bool {
 	for i := range calls {
 		if calls[i].at == at {
@@ -115,8 +115,8 @@ func (s *situation) calls(at trace.Doing) bool {
 	return false
 }
 
-// knownCall returns which of calls a line makes; nil where it makes none. The innermost function that
-// the line called tells. Where none is known, the line's text tells.
+// knownCall returns which of calls a line makes, or nil. It looks at the innermost function that the
+// line called or, where none is known, at the line's text.
 func knownCall(c *lines.Cost) *call {
 	for i := range calls {
 		k := &calls[i]

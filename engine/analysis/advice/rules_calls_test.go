@@ -7,7 +7,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// callCases are those of the calls that are known to be slow.
+// callCases are the cases of the calls that are known to be slow.
 var callCases = []ruleCase{
 	{"resizing images", true, wait(trace.CauseTransform), "num_workers=4", loadsAt("x = img.resize((224, 224))", "PIL.Image.Image.resize", 0.6), "", "(no more than +"},
 	{"resizing images", false, wait(trace.CauseTransform), "num_workers=4", loadsAt("x = img.rotate(9)", "PIL.Image.Image.rotate", 0.6), "", "no knob helps"},
@@ -38,7 +38,8 @@ var callCases = []ruleCase{
 	{".item() each step", false, nil, "num_workers=1", stepsAt("total += loss.item()", "", 0.9), "", "the loader keeps up"}, // it waits for a device that is busy
 }
 
-// linesAt has so much of a thing's time at a line, and the rest at another.
+// linesAt puts that part of the time of one doing at a line, and the rest at another
+// line.
 func linesAt(at trace.Doing, text, in string, part float64) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
 		n := int(1000 * part)
@@ -49,7 +50,7 @@ func linesAt(at trace.Doing, text, in string, part float64) func(*trace.Snapshot
 	}
 }
 
-// loadsAt is for workers that load at a line, more slowly than the cores allow.
+// loadsAt makes workers load at a line, more slowly than the cores allow.
 func loadsAt(text, in string, part float64) func(*trace.Snapshot) {
 	return together(onTorch("4"), load(20), linesAt(trace.Loading, text, in, part))
 }
@@ -58,8 +59,8 @@ func stepsAt(text, in string, part float64) func(*trace.Snapshot) {
 	return together(onTorch("4"), linesAt(trace.InStep, text, in, part))
 }
 
-// TestCallFree: what a line takes bounds what there is to gain, and the device's wait for data does. A
-// training on the host's own cores would gain from free cores too, so that nothing bounds it.
+// TestCallFree: the time of a line bounds the gain, and so does the device's wait for data. A training
+// on the host's own cores would also gain from free cores, so nothing bounds its gain.
 func TestCallFree(t *testing.T) {
 	for _, c := range []struct {
 		name string

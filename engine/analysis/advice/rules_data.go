@@ -10,7 +10,7 @@ import (
 )
 
 // dataRules are about the data itself: where it lies, and samples and workers that are far slower
-// than others. They say why where no knob is left.
+// than others. They give the reason where no knob is left.
 var dataRules = []Rule{
 	{Name: "thrashing", Group: trace.GroupData, Last: true, Check: thrashing},
 	{Name: "small files", Group: trace.GroupData, Last: true, Check: smallFiles},
@@ -22,7 +22,7 @@ var dataRules = []Rule{
 // mentioned: less may be the program's own files.
 const leastStorage = 16 << 20
 
-// thrashing is for data that every epoch reads from storage again, because the page cache does not
+// thrashing is for data that each epoch reads from storage again, because the page cache does not
 // keep it.
 func thrashing(s *situation) (f Finding, ok bool) {
 	first, last, ok := s.session.epochs()
@@ -75,8 +75,8 @@ func slowWorker(s *situation) (f Finding, ok bool) {
 	return f, others > 0 && its >= farSlowerWorker*others
 }
 
-// slowSamples is for samples that are far slower than others each time that they are loaded, so
-// that they and not the host are the reason. Waits for a core do not count.
+// slowSamples is for samples that are far slower than others each time that they are loaded. So
+// they are the reason, and not the host. Waits for a core do not count.
 func slowSamples(s *situation) (f Finding, ok bool) {
 	w := s.session.Worst
 	const few = 50 // batches that tell what is usual

@@ -37,7 +37,7 @@ func passes(n int) func(*trace.Snapshot) {
 
 func folder(s *trace.Snapshot) { s.Meta.Format = "imagefolder" }
 
-// builtBy has four workers take turns; the last takes so many times as long.
+// builtBy makes four workers take turns; the last one takes so many times as long.
 func builtBy(times int64) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
 		for i := range s.Recent {

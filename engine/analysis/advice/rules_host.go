@@ -49,11 +49,11 @@ func swap(s *situation) (f Finding, ok bool) {
 	return f, known && told && faults >= faultsOfSwap && f.Share >= moderate
 }
 
-// memoryShort is the share of the memory that this process may have from which it is short. Beyond
-// it the kernel reclaims what it can and then ends the process.
+// memoryShort is the share of this process's allowed memory from which memory counts as short.
+// Above it the kernel reclaims what it can, and then ends the process.
 const memoryShort = 0.95
 
-// memoryLimit is for a run that the kernel may soon end for its memory.
+// memoryLimit is for a run that the kernel may soon end because of its memory.
 func memoryLimit(s *situation) (f Finding, ok bool) {
 	top, known := s.session.highest(trace.GaugeHostMemory)
 	f = Finding{

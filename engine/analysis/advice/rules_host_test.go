@@ -20,10 +20,10 @@ var hostCases = []ruleCase{
 	{"hot", false, nil, "num_workers=1", together(gauge(trace.GaugeHot, 0), gauge("nvml_temperature", 80)), "", "the loader keeps up"},
 }
 
-// gauge is one of the session's, over all of it.
+// gauge gives a gauge of the session the value v over all of it.
 func gauge(name string, v float64) func(*trace.Snapshot) { return gaugeUntil(name, 100, v) }
 
-// gaugeUntil is v until so many tenths of a second, and 0 from then on.
+// gaugeUntil makes a gauge v until so many tenths of a second, and 0 from then on.
 func gaugeUntil(name string, tenths int64, v float64) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
 		if s.Gauges == nil {
@@ -127,12 +127,12 @@ func TestAsides(t *testing.T) {
 	}
 }
 
-// waits makes epochs of 80 steps, which wait for data for so many ms a step.
+// waits makes epochs of 80 steps. Each epoch waits for data for so many ms a step.
 func waits(each ...int64) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) { *s = *epochsOf(80, each...) }
 }
 
-// reads has so many percent of each step wait for reads.
+// reads makes each step wait for reads for so many percent of its time.
 func reads(percent int64) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
 		for i := range s.Recent {
@@ -141,7 +141,7 @@ func reads(percent int64) func(*trace.Snapshot) {
 	}
 }
 
-// past is what earlier runs reached; this one makes 320 samples/s.
+// past sets what earlier runs reached. This run makes 320 samples/s.
 func past(runs int, median, low, high float64) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
 		p := Past{Runs: float64(runs), Median: median, Low: low, High: high}
@@ -166,7 +166,7 @@ func firstTakes(ns int64) func(*trace.Snapshot) {
 	}
 }
 
-// TestCost: what idleness costs is said where a rate was given, in the verdict.
+// TestCost: the verdict says what idleness costs where a rate was given.
 func TestCost(t *testing.T) {
 	s := uniform(60, map[trace.Cause]int64{trace.CauseDecode: 36, trace.CauseLaunch: 4}, set("num_workers", "1"))
 	if v := judge(s, s.Recent); contains(v.Text, "$") {
@@ -178,7 +178,7 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// workers is how many there are.
+// workers sets num_workers.
 func workers(n string) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) { s.Segments[0].Knobs[0].Value = n }
 }

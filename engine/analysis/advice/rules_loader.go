@@ -54,9 +54,9 @@ func persistentWorkers(s *situation) (f Finding, ok bool) {
 	}
 	f.Evidence = join(f.Evidence, s.loader.startUp())
 	s.lasting(&f)
-	// Where no core is free, loading ahead gains nothing. Workers that persist still gain there, since
-	// they start only once. They gain most where they are processes: the spans do not show what the
-	// kernel takes to make and destroy those.
+	// Where no core is free, loading ahead gains nothing. Persistent workers still gain something,
+	// because they start only once. They gain most where workers are processes: the spans do not show
+	// what the kernel takes to make and destroy these.
 	off := f.From != "" && knob.Off(f.From)
 	return f, s.loader.workers > 0 && off && (!s.loader.computing() || s.time.Share(trace.CauseStartup) >= moderate || s.loader.atStarts())
 }
@@ -102,7 +102,7 @@ func pageLocking(s *situation) (f Finding, ok bool) {
 	return f, true
 }
 
-// straggler is for waits for the batch whose turn it is while others are ready.
+// straggler is for waits for the batch whose turn it is, while other batches are ready.
 func straggler(s *situation) (f Finding, ok bool) {
 	why := "the step loop waited for the batch next in order while others were ready"
 	if s.loader.headed {
@@ -113,8 +113,8 @@ func straggler(s *situation) (f Finding, ok bool) {
 	return f, s.levers.ordered()
 }
 
-// moreReads lets workers ask for more at a time where most of their reading is waiting for an
-// object store to begin to send. That costs no thread, and no memory for a batch.
+// moreReads lets workers ask for more at a time, where most of their reading is waiting for
+// an object store's first byte. That costs no thread and no memory for a batch.
 func moreReads(s *situation) (f Finding, ok bool) {
 	first, rest := s.time.Share(trace.CauseFirstByte), s.time.Share(trace.CauseRead)
 	now, known := s.knobs.number("reads_in_flight")
@@ -127,8 +127,8 @@ func moreReads(s *situation) (f Finding, ok bool) {
 
 // moreWorkers raises num_workers to what the measured times call for. That can gain something in
 // three cases: cores are free, the step loop loads by itself, or other processes take turns on the
-// cores. Each worker holds batches in memory. So a step goes up at most to four times as many, or
-// to 8 if that is more.
+// cores. Because each worker holds batches in memory, the advice is at most four times as many, or
+// 8 if that is more.
 func moreWorkers(s *situation) (f Finding, ok bool) {
 	value := s.levers.moreWorkers()
 	why := s.loader.times()
@@ -152,7 +152,8 @@ func moreWorkers(s *situation) (f Finding, ok bool) {
 }
 
 // relieved reports whether the device can take work off cores that other processes want too. That
-// leaves less to be done, while more workers would get turns at the expense of the others.
+// leaves less work for the cores, while more workers would get turns at the expense of the
+// others.
 func (s *situation) relieved() bool {
 	if s.loader.workers == 0 || !s.host.Crowded() {
 		return false
@@ -165,8 +166,8 @@ func (s *situation) relieved() bool {
 var onDevice = Rule{Name: "transforms on the device", Group: trace.GroupData, Check: deviceTransforms}
 
 // fewerWorkers lowers num_workers to the number of cores. It is for a device that computes on the
-// cores of the host, when more workers than cores keep these busy. It leaves two cases alone. Where
-// the device has cores of its own, too many workers cost only memory. Where other processes want
+// cores of the host, when more workers than cores keep these busy. It does not apply in two cases.
+// If the device has cores of its own, too many workers cost only memory. If other processes want
 // the cores too, fewer workers would get fewer turns.
 func fewerWorkers(s *situation) (f Finding, ok bool) {
 	full := int(math.Ceil(s.host.All))
@@ -175,7 +176,7 @@ func fewerWorkers(s *situation) (f Finding, ok bool) {
 	return f, s.host.device && full > 0 && s.loader.workers > full && s.loader.computing() && !s.host.Crowded()
 }
 
-// deviceTransforms moves work from cores that are all busy to the device.
+// deviceTransforms moves work to the device when all cores are busy.
 func deviceTransforms(s *situation) (f Finding, ok bool) {
 	part := s.loader.Part(trace.KindTransform) + s.loader.Part(trace.KindCollate)
 	why := join(fmt.Sprintf("no core is free, and ~%s of the loading is transforms that the device can do", units.Prose.Percent(part)), s.loader.times())
@@ -201,7 +202,7 @@ func bursts(s *situation) (f Finding, ok bool) {
 		queue, workers := knob.Setting{Name: f.Knob, Value: f.Value}, knob.Setting{Name: "num_workers", Value: strconv.Itoa(more)}
 		alone, known := s.knobs.predict(workers)
 		if q, ok := s.knobs.predict(queue); ok && known && predict.Gain(alone).Value >= predict.Gain(q).Value {
-			return f, s.levers.keepsUp() // too few workers are the reason
+			return f, s.levers.keepsUp() // otherwise too few workers are the reason
 		}
 		if p, ok := s.knobs.predict(queue, workers); ok {
 			f.Evidence = join(f.Evidence, fmt.Sprintf("with num_workers %d as well, %s", more, predict.Words(p)))
@@ -261,7 +262,7 @@ func unevenBatches(s *situation) (f Finding, ok bool) {
 	return f, !s.loader.computing() && !s.loader.Reading() && !s.said(slowWorker, cheapBatches)
 }
 
-// said reports whether one of other rules applies, which then says it better.
+// said reports whether one of the other rules applies, which says it better.
 func (s *situation) said(others ...func(*situation) (Finding, bool)) bool {
 	for _, check := range others {
 		if _, ok := check(s); ok {

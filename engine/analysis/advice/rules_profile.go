@@ -23,7 +23,7 @@ var profileRules = []Rule{
 			Remedy:   "look first who comes late, in the traces of all ranks (the one that communicates least); else communicate less: accumulate gradients, take larger batches or compress gradients (DDP communication hooks)",
 			Evidence: "who comes early to an exchange waits in it for the last rank", Share: s.time.share(trace.GroupCommunication),
 		}
-		if s.profile.known() && len(s.profile.GPUs) > 0 { // in a trace of the host alone it may overlap operators
+		if s.profile.known() && len(s.profile.GPUs) > 0 { // in a trace of the host alone, it may overlap operators
 			f.Evidence = "that time is not hidden behind kernels, and " + f.Evidence
 			if g := s.profile.Busiest(); g.Talked > 0 {
 				f.Evidence = fmt.Sprintf("kernels that compute hide %s of the communication; %s", units.Prose.Percent(g.Overlap()), f.Evidence)
@@ -96,8 +96,8 @@ var profileRules = []Rule{
 	}},
 }
 
-// ownLoading is for a loop that loads its batches by itself in a range with a name. A trace counts
-// that as the host's work; so does PyTorch's TensorBoard plugin.
+// ownLoading is for a loop that loads its batches by itself in a named range. A trace counts that
+// as the host's work, as PyTorch's TensorBoard plugin does.
 func ownLoading(s *situation) (f Finding, ok bool) {
 	if !s.profile.known() {
 		return f, false
@@ -112,7 +112,7 @@ func ownLoading(s *situation) (f Finding, ok bool) {
 	return f, f.Share >= moderate
 }
 
-// lacking is for a trace in which the host waits for work that is not on record.
+// lacking is for a trace in which the host waits for work that the trace does not have.
 func lacking(s *situation) (f Finding, ok bool) {
 	if !s.profile.known() {
 		return f, false

@@ -165,8 +165,8 @@ func flag(f uint16) func(*trace.Snapshot) {
 	}
 }
 
-// epochs makes epochs of n steps. The first step of each waits for all of them.
-// TestLasting: what the start of an epoch costs in a window is told with what it costs of all steps.
+// TestLasting: the cost of an epoch's start in a window is told together with its cost over all
+// steps.
 func TestLasting(t *testing.T) {
 	for _, c := range []struct {
 		from int // the first step judged
@@ -196,6 +196,7 @@ func TestLasting(t *testing.T) {
 	}
 }
 
+// epochs makes epochs of n steps. The first step of each waits for the whole epoch's batches.
 func epochs(n int) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
 		for i := range s.Recent {
@@ -221,7 +222,7 @@ func epochs(n int) func(*trace.Snapshot) {
 	}
 }
 
-// load is the worker time of a batch in multiples of its time on the device.
+// load makes a batch's worker time so many times its time on the device.
 func load(times int64) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
 		for i := range s.Recent {
@@ -240,14 +241,14 @@ func bursty(s *trace.Snapshot) {
 	}
 }
 
-// tooSlow has each batch take longer by four times its time on the device.
+// tooSlow makes each batch take longer by four times its time on the device.
 func tooSlow(s *trace.Snapshot) {
 	for i := range s.Recent {
 		s.Recent[i].Load += 4 * s.Recent[i].Busy
 	}
 }
 
-// onHost has the device compute on the host's threads, which the workers need.
+// onHost makes the device compute on the host's threads, which the workers need.
 func onHost(s *trace.Snapshot) {
 	load(20)(s)
 	cpuDevice(s)
@@ -255,7 +256,7 @@ func onHost(s *trace.Snapshot) {
 
 func cpuDevice(s *trace.Snapshot) { s.Meta.DeviceKind = "cpu" }
 
-// lateForCores makes a worker take longer for a batch than the device does; with a core to itself
+// lateForCores makes a worker take longer for a batch than the device does. With a core to itself
 // it would not.
 func lateForCores(s *trace.Snapshot) {
 	for i := range s.Recent {
@@ -264,14 +265,14 @@ func lateForCores(s *trace.Snapshot) {
 	}
 }
 
-// overlapped has the step loop load a batch for 80 ns, of which the device waits 50.
+// overlapped makes the step loop load a batch for 80 ns, of which the device waits 50.
 func overlapped(s *trace.Snapshot) {
 	for i := range s.Recent {
 		s.Recent[i].Wait = 80
 	}
 }
 
-// halfBlocked has workers wait for reads nearly half of the time.
+// halfBlocked makes workers wait for reads nearly half of the time.
 func halfBlocked(s *trace.Snapshot) {
 	for i := range s.Recent {
 		l := s.Recent[i].Load
@@ -279,7 +280,7 @@ func halfBlocked(s *trace.Snapshot) {
 	}
 }
 
-// blocked has the device wait for all of it.
+// blocked makes the device wait for all of the loading.
 func blocked(s *trace.Snapshot) {
 	for i := range s.Recent {
 		s.Recent[i].Wait = 50
@@ -292,7 +293,7 @@ func spec(name string, most int, noEffect string) func(*trace.Snapshot) {
 	}
 }
 
-// heads are the workers that the step loop waits for while batches of other workers are ready.
+// heads makes the step loop wait for these workers while batches of other workers are ready.
 func heads(workers ...int) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
 		for i, w := range workers {
@@ -307,7 +308,7 @@ func heads(workers ...int) func(*trace.Snapshot) {
 }
 
 // after puts a segment in front in which the knob had another value, and steps took so many times
-// as long. Where times is negative, the steps after it took longer.
+// as long. If times is negative, the later steps took longer instead.
 func after(name, from, to string, times int64) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
 		if times < 0 {
@@ -336,7 +337,7 @@ func after(name, from, to string, times int64) func(*trace.Snapshot) {
 	}
 }
 
-// slower has the last n steps take so many times as long, waiting for cause.
+// slower makes the last n steps take so many times as long, waiting for cause.
 func slower(s *trace.Snapshot, n int, times int64, cause trace.Cause) {
 	for i := range n {
 		st := &s.Recent[len(s.Recent)-n+i]
@@ -360,7 +361,7 @@ func copied(bytes int64) func(*trace.Snapshot) {
 	}
 }
 
-// gauges are the host's over the whole session, in percent.
+// gauges sets the host's gauges over the whole session, in percent.
 func gauges(ours, others, waiting float64) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
 		s.Gauges = map[string][]trace.Point{}
@@ -372,7 +373,7 @@ func gauges(ours, others, waiting float64) func(*trace.Snapshot) {
 	}
 }
 
-// shared says how the kernel shares out the cores, and how many percent of them others in our group use.
+// shared sets how the kernel shares out the cores, and how many percent of them others in our group use.
 func shared(how string, percent float64) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
 		s.Meta.Host = append(s.Meta.Host, set(trace.CoresShared, how))
@@ -388,7 +389,7 @@ func together(mods ...func(*trace.Snapshot)) func(*trace.Snapshot) {
 	}
 }
 
-// slow turns each ns into a ms, so that there is enough to compare.
+// slow turns each ns into a ms, so that there is enough time to compare.
 func slow(s *trace.Snapshot) {
 	for i := range s.Recent {
 		st := &s.Recent[i]
@@ -448,8 +449,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestMeanwhile: the verdict on a trace says what the host was in while the GPU was idle, where one thing has
-// much of that.
+// TestMeanwhile: the verdict on a trace says what the host was in while the GPU was idle, if one thing has
+// much of that time.
 func TestMeanwhile(t *testing.T) {
 	for _, c := range []struct {
 		host []trace.HostTime
@@ -481,8 +482,8 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
-// TestTriedIsNotAdvisedAgain: a value that was tried in vain and undone is not advised again, in a
-// replay either.
+// TestTriedIsNotAdvisedAgain: a value that was tried in vain and undone is not advised again,
+// neither live nor in a replay.
 func TestTriedIsNotAdvisedAgain(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -500,7 +501,7 @@ func TestTriedIsNotAdvisedAgain(t *testing.T) {
 		if c.times < 0 {
 			slower(s, 60, -c.times, trace.CauseRead)
 		}
-		if c.now != c.to { // it is undone
+		if c.now != c.to { // the change is undone
 			undone(s, c.now)
 		}
 		slow(s)
@@ -511,7 +512,8 @@ func TestTriedIsNotAdvisedAgain(t *testing.T) {
 	}
 }
 
-// undone appends a segment with num_workers as it was, of the same steps as the first.
+// undone appends a segment with num_workers as before, and with the same steps as the
+// first segment.
 func undone(s *trace.Snapshot, value string) {
 	g := s.Segments[0]
 	g.Index = 2

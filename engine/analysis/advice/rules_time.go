@@ -8,15 +8,16 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// timeRules are about how the time of steps varies. They apply where no cause of waiting is large;
-// otherwise that cause's rules have said why.
+// timeRules are about how the time of steps varies. They apply where no cause of waiting is large.
+// Otherwise the rules of that cause give the reason.
 var timeRules = []Rule{
 	{Name: "long tail", Check: longTail},
 	{Name: "drift", Check: drift},
 	{Name: "low utilisation", Check: lowUtilisation},
 }
 
-// quiet reports whether no group of causes has a share that its rules would speak of.
+// quiet reports whether no group of causes has a share that is large enough for its
+// rules.
 func (s *situation) quiet() bool {
 	for g := range trace.NumGroups {
 		if g != trace.GroupPaused && s.time.share(g) >= moderate {
@@ -26,7 +27,8 @@ func (s *situation) quiet() bool {
 	return s.host.lostToHost() < moderate && !s.time.ceiling()
 }
 
-// longTail is for steps that take more than twice the median, and together enough time to matter.
+// longTail is for steps that each take more than twice the median, and together enough time to
+// matter.
 func longTail(s *situation) (f Finding, ok bool) {
 	const few = 50 // steps
 	if s.time.plain.N() < few {
@@ -55,7 +57,8 @@ func longTail(s *situation) (f Finding, ok bool) {
 			units.Count(long.Steps), units.Counted(long.Steps+usualStep.Steps, "step", "steps"), units.Prose.Time(usual), units.Prose.Time(worst), why),
 		Share: float64(beyond) / float64(max(1, all)),
 	}
-	// Where the device computes on the host's cores, whoever else used those made it slower.
+	// Where the device computes on the host's cores, other users of these cores slowed it
+	// down.
 	return f, s.quiet() && f.Share >= moderate && !(ours && s.host.device)
 }
 
@@ -81,7 +84,7 @@ const (
 )
 
 // drift is for a device that becomes slower at the same work. It leaves out a device on the host's
-// own cores, which other processes take; rules of the host tell that.
+// own cores. Other processes take those, which rules of the host tell.
 func drift(s *situation) (f Finding, ok bool) {
 	blocks := s.session.Tally(s.time.segment).Blocks.List()
 	third := len(blocks) / 3

@@ -13,7 +13,8 @@ var timeCases = []ruleCase{
 	{"low utilisation", false, many(3), "num_workers=1", nil, "", "the loader keeps up"},
 }
 
-// takes has the device compute so many ns in step i, less what stalls.
+// takes makes step i last so many ns. The device computes for all of it except the
+// stalls.
 func takes(ns func(i int64) int64) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
 		at := int64(0)
@@ -37,7 +38,7 @@ func b2i(b bool) int64 {
 
 func onCPU(s *trace.Snapshot) { s.Meta.DeviceKind = "cpu" }
 
-// many is a wait of so many ns for each of six reasons.
+// many returns a wait of so many ns for each of six reasons.
 func many(ns int64) map[trace.Cause]int64 {
 	return map[trace.Cause]int64{trace.CauseDecode: ns, trace.CauseHost: ns, trace.CauseCopy: ns, trace.CauseLaunch: ns, trace.CauseSync: ns, trace.CauseUnknown: ns}
 }

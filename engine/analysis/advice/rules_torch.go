@@ -14,7 +14,7 @@ import (
 )
 
 // torchRules are about what only a training in PyTorch has: Python processes as workers, and
-// threads of its own.
+// PyTorch's own threads.
 var torchRules = []Rule{
 	{Name: "whole data sets", Data: true, Check: wholeDatasets},
 	{Name: "torch threads", Check: torchThreads},
@@ -34,9 +34,9 @@ var torchRules = []Rule{
 	{Name: "rest of the script", Check: restOfScript},
 }
 
-// torchThreads is for a training on the CPU whose threads wait for cores, because its own threads,
-// its workers and other processes together want more than there are. A core that others use in part
-// is still worth a thread.
+// torchThreads is for a training on the CPU whose threads wait for cores. Its threads, its workers
+// and other processes together want more cores than there are. A core that others use in part is
+// still worth a thread.
 func torchThreads(s *situation) (f Finding, ok bool) {
 	threads, err := strconv.Atoi(s.session.fact(trace.TorchThreads))
 	used, left, while := s.loader.workersUse(), s.host.All, ""
@@ -66,8 +66,8 @@ func torchThreads(s *situation) (f Finding, ok bool) {
 }
 
 // workerThreads is for workers that each compute with several threads while no core is free. Such
-// threads take turns, wait for each other, and spin meanwhile. How much that costs is not measured;
-// where the cores are shared anyway it may be little.
+// threads take turns, wait for each other, and spin meanwhile. What that costs is not measured. It
+// may be little where the cores are shared anyway.
 func workerThreads(s *situation) (f Finding, ok bool) {
 	more, known := s.session.gauge(trace.GaugeWorkerThreads)
 	f = Finding{
@@ -85,8 +85,8 @@ func workerThreads(s *situation) (f Finding, ok bool) {
 	return f, known && s.loader.workers > 1 && s.loader.computing() && more >= s.host.All/10
 }
 
-// launching is for a GPU that runs kernels in little of the time in which it has a step, because the
-// script enqueues them too slowly.
+// launching is for a GPU that runs kernels in only a small part of a step's time, because the script
+// enqueues them too slowly.
 func launching(s *situation) (f Finding, ok bool) {
 	kernels, _ := s.script.kernels()
 	share, group := s.fewKernels()
@@ -120,12 +120,12 @@ func (s *situation) fewKernels() (share float64, group trace.Group) {
 	return share, trace.GroupLaunch
 }
 
-// heavyWorker is how much memory of its own, in bytes, a worker must have for the data set, or
-// PyTorch, to be likely in it.
+// heavyWorker is the private memory of a worker, in bytes, from which it likely has its own
+// copy of the data set, or of PyTorch.
 const heavyWorker = 256 << 20
 
-// workerMemory is for memory that is short because each worker has its own copy of what the data
-// set holds, or of PyTorch.
+// workerMemory is for short memory, where each worker has its own copy of the data set's
+// contents, or of PyTorch.
 func workerMemory(s *situation) (f Finding, ok bool) {
 	each, _ := s.session.gauge(trace.GaugeWorkerBytes)
 	top, known := s.session.highest(trace.GaugeHostMemory)
@@ -149,8 +149,8 @@ func watchedLoop(s *situation) (f Finding, ok bool) {
 	return f, s.session.pytorch() && !known && f.Share >= moderate
 }
 
-// takingBatches is for batches that are ready in time but take the loop long to take from a worker
-// process. Where samples are cheap, loading them in the loop is faster.
+// takingBatches is for batches that are ready in time, but which the loop needs long to take from
+// a worker process. If samples are cheap, loading them in the loop is faster.
 func takingBatches(s *situation) (f Finding, ok bool) {
 	f = Finding{Remedy: "no knob helps here: give a batch fewer and smaller tensors, or more samples"}
 	each := s.time.Stall[trace.CauseDataLoader] / max(1, s.time.Steps)
@@ -173,7 +173,8 @@ func (s *situation) compiled() (ns int64) {
 	return ns
 }
 
-// compilingAgain is for a loop that is in torch.compile after its first step, too: for each new shape, say.
+// compilingAgain is for a loop that is in torch.compile even after its first step, for example for each new
+// shape.
 func compilingAgain(s *situation) (f Finding, ok bool) {
 	f = Finding{
 		Remedy: "have torch.compile compile less often: batches of one shape (padding, drop_last), torch.compile(dynamic=True) or torch._dynamo.mark_dynamic for what varies; TORCH_LOGS=recompiles tells why it does",
@@ -212,8 +213,8 @@ func iteratorEachStep(s *situation) (f Finding, ok bool) {
 	return f, ok && f.Share >= moderate
 }
 
-// slowSampler is for a loop that takes long to draw the indices of batches. It does so itself, whatever the
-// number of workers, before it goes on with a batch that is ready.
+// slowSampler is for a loop that takes long to draw the indices of batches. The loop itself draws them,
+// whatever the number of workers, before it goes on with a ready batch.
 func slowSampler(s *situation) (f Finding, ok bool) {
 	f = Finding{
 		Remedy: "draw indices ahead, many at once: those of an epoch with one call (torch.randperm, or torch.multinomial for weights), kept as a list; no setting of the loader helps",
@@ -224,7 +225,7 @@ func slowSampler(s *situation) (f Finding, ok bool) {
 	if c, ok := s.costliest(trace.Sampling); ok {
 		f.Evidence, f.line = join(fmt.Sprintf("%s has %s of the loop's time", c.String(), units.Prose.Percent(c.Part)), f.Evidence), true
 	}
-	if !s.host.device || !s.loader.computing() { // else the training would have more of the cores, too
+	if !s.host.device || !s.loader.computing() { // otherwise the training would also get more of the cores
 		f.Free = f.Share
 	}
 	return f, f.Share >= moderate
@@ -244,11 +245,11 @@ func cheapBatches(s *situation) (f Finding, ok bool) {
 	return f, ok && predict.Gain(p).Hi < 1
 }
 
-// mostly is the share of loading from which one phase is most of it.
+// mostly is the share of loading from which one phase counts as most of it.
 const mostly = 0.5
 
-// collating is for workers that spend most of their time on putting batches together and handing
-// them over.
+// collating is for workers that spend most of their time collating batches and handing them
+// over.
 func collating(s *situation) (f Finding, ok bool) {
 	part := s.loader.Part(trace.KindCollate)
 	f = Finding{
@@ -296,8 +297,8 @@ func otherMachines(s *situation) (f Finding, ok bool) {
 	return Finding{Evidence: fmt.Sprintf("%d of the %d ranks are on other machines and not in this session: steps wait for those too, and gpustall torch there tells what they wait for", unknown, all)}, unknown > 0
 }
 
-// wholeDatasets is for workers that each yield the same samples, which the user may not know. It is no
-// matter of speed, and comes before all that is.
+// wholeDatasets is for workers that each yield the same samples, which the user may not know. It comes
+// before all findings about speed.
 func wholeDatasets(s *situation) (f Finding, ok bool) {
 	f = s.knobs.turn("num_workers", "1", fmt.Sprintf("nothing in %s asks which worker it is in (torch.utils.data.get_worker_info), so that each of %d workers yields all of its samples: if they are not random, an epoch has each %d times",
 		s.session.Meta.Dataset, s.loader.workers, s.loader.workers))
@@ -305,7 +306,8 @@ func wholeDatasets(s *situation) (f Finding, ok bool) {
 	return f, s.session.fact(trace.WorkersYield) != "" && s.loader.workers > 1
 }
 
-// evaluation is for loops that do not train and take much of the time, which no share counts.
+// evaluation is for loops that do not train and take much of the time. No share counts their
+// time.
 func evaluation(s *situation) (f Finding, ok bool) {
 	k, known := s.script.loop()
 	all := k.Aside + k.Wait + k.Body

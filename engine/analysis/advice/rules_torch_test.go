@@ -123,8 +123,9 @@ var torchCases = []ruleCase{
 	{"launching", false, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 100, Device: 99, Followed: 95})), "", "the loader keeps up"},
 }
 
-// TestLaunching: a GPU that ends each step as soon as it was enqueued is called launch-bound where
-// NVML tells that it runs few kernels. Where NVML does not tell, the verdict says what may be.
+// TestLaunching: a GPU that ends each step as soon as it was enqueued is called launch-bound, if
+// NVML tells that it runs kernels little of the time. If NVML does not tell, the verdict says that
+// it may be.
 func TestLaunching(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -156,10 +157,10 @@ func TestLaunching(t *testing.T) {
 	}
 }
 
-// little of the time that workers could save.
+// little is a small part of the time that workers could save.
 var little = map[trace.Cause]int64{trace.CauseTransform: 20}
 
-// did says how the script's loop did, in hundredths of the time.
+// did sets what the script's loop did, in hundredths of the time.
 func did(k trace.Rank) func(*trace.Snapshot) {
 	count := map[string]int64{"steps": 1, "wait_ns": k.Wait, "other_ns": k.Other, "body_ns": k.Body, "backward_ns": k.Backward, "optimizer_ns": k.Optimizer, "core_ns": k.Core, "device_ns": k.Device, "followed_ns": k.Followed, "aside_ns": k.Aside, "aside_wait_ns": k.AsideWait}
 	var all []func(*trace.Snapshot)
@@ -172,7 +173,7 @@ func did(k trace.Rank) func(*trace.Snapshot) {
 	return together(all...)
 }
 
-// cores has workers use so many hundredths of a core.
+// cores makes workers use so many hundredths of a core.
 func cores(hundredths int64) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
 		for i := range s.Recent {
@@ -199,21 +200,22 @@ func epochOf(times int32) func(*trace.Snapshot) {
 	}
 }
 
-// asleep has workers blocked for all of a batch's time.
+// asleep makes workers blocked for all of a batch's time.
 func asleep(s *trace.Snapshot) {
 	for i := range s.Recent {
 		s.Recent[i].Work.Batch = trace.Split{Blocked: s.Recent[i].Load}
 	}
 }
 
-// cheapLoads has batches made in a tenth of the time that the device computes on them.
+// cheapLoads makes loading a batch take a tenth of the device's time for it.
 func cheapLoads(s *trace.Snapshot) {
 	for i := range s.Recent {
 		s.Recent[i].Load = s.Recent[i].Busy / 10
 	}
 }
 
-// barred makes values of a knob unavailable, with a hint that would let them.
+// barred makes values of a knob unavailable, with a hint that says what would allow
+// them.
 func barred(name string, most int, hint string) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
 		s.Meta.Specs = []knob.Spec{{Name: name, Max: most, NoEffect: "it cannot be had", Hint: hint}}
@@ -227,8 +229,7 @@ func bound(name string, most int) func(*trace.Snapshot) {
 	}
 }
 
-// onTorch makes the session one of a training in PyTorch with so many threads.
-// compiled has the loop's lines take so many ns.
+// compiled makes looks find the loop in torch.compile for so many ns.
 func compiled(ns int64) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
 		s.Lines[0].Time, s.Lines[1].Time = ns*6/10, ns*4/10
@@ -245,7 +246,7 @@ func renewed(samples int64) func(*trace.Snapshot) {
 	}
 }
 
-// starts has a worker take so many ms to start.
+// starts makes a worker take so many ms to start.
 func starts(ms int64) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
 		s.Spans = append(s.Spans, trace.Span{Start: 1, End: 1 + ms*1e6, Track: trace.Worker(0), Kind: trace.KindStart})
@@ -266,7 +267,8 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// left has all steps in a segment of a loop without a DataLoader, after one with it.
+// left puts all steps into a segment of a loop without a DataLoader, after a segment
+// with one.
 func left(s *trace.Snapshot) {
 	s.Segments = append(s.Segments, trace.Segment{Index: 1, ByScript: true})
 	for i := range s.Recent {
@@ -277,11 +279,12 @@ func left(s *trace.Snapshot) {
 	}
 }
 
+// onTorch makes the session one of a training in PyTorch with so many threads.
 func onTorch(threads string) func(*trace.Snapshot) {
 	return facts(set("torch", "2.15.0"), set(trace.TorchThreads, threads))
 }
 
-// facts are known of the host.
+// facts sets what is known of the host.
 func facts(of ...knob.Setting) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) { s.Meta.Host = append(s.Meta.Host, of...) }
 }
@@ -303,7 +306,7 @@ func TestLead(t *testing.T) {
 	}
 }
 
-// TestSurer: of two knobs that are about as much of the time, the one that gains in any case leads.
+// TestSurer: of two knobs that are about equally much time, the one that gains in any case leads.
 func TestSurer(t *testing.T) {
 	of := func(knob string, share, lo, hi float64) Finding {
 		return Finding{Knob: knob, Value: "1", Share: share, Predicted: trace.Prediction{Base: 100, Rate: (lo + hi) / 2, Lo: lo, Hi: hi}}

@@ -17,7 +17,7 @@ type script struct {
 }
 
 // scripted reports whether busy time means that the script has a batch in hand, whatever it does
-// with it. On a CPU nothing tells the device's work from the rest.
+// with the batch. On a CPU nothing tells the device's work from the rest.
 func (p *script) scripted() bool {
 	return p.host.device && (p.session.pytorch() || p.session.imported())
 }
@@ -40,8 +40,8 @@ func (p *script) untrained() string {
 	return fmt.Sprintf(", %s of %s a step in %s", each(k.Body-k.Backward-k.Optimizer), each(k.Wait+k.Body), in)
 }
 
-// launchBound is the share of the time from which a GPU is launch-bound that has a step and runs no
-// kernel. NVML's samples are too rough for less.
+// launchBound is the share of the time with a step and without a running kernel from which a GPU is
+// launch-bound. NVML's samples are too rough for less.
 const launchBound = 0.3
 
 // follows reports whether the GPU ended nearly all steps as soon as the script had enqueued them. The
@@ -84,13 +84,15 @@ func (p *script) loop() (k trace.Rank, known bool) {
 type holder struct {
 	rank  int
 	loads bool    // it waits for data; otherwise its script is late
-	share float64 // of the own rank's time that it waits for that one, 0 to 1
+	share float64 // of the own rank's time in which it waits for the holder, 0 to 1
 }
 
-// rankWindow is the least time, in ns, over which ranks are compared: their counts come once a second.
+// rankWindow is the least time, in ns, over which ranks are compared, because their counts come once a
+// second.
 const rankWindow = 10e9
 
-// waitsFor finds that rank; false where no rank stands out, or it is the own one.
+// waitsFor finds the rank that holds up this one. It returns false where no rank stands
+// out, or where it is this one.
 func (p *script) waitsFor() (h holder, ok bool) {
 	s := p.session
 	from := min(s.from, s.to-rankWindow)
@@ -152,8 +154,8 @@ func (p *script) describe(h holder) string {
 	return text
 }
 
-// others says that the loop waits for other loaders than the one whose settings are shown; empty
-// where it does so little or never.
+// others says that the loop waits for other loaders than the one whose settings are shown. It is
+// empty where the loop does so little or never.
 func (p *script) others() string {
 	k, known := p.loop()
 	if !known || 2*k.Other < k.Wait || k.Wait == 0 {

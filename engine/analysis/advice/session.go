@@ -9,14 +9,14 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// session is what was recorded, and when the steps judged ran.
+// session is what was recorded, and the time in which the judged steps ran.
 type session struct {
 	*trace.Snapshot
 	from, to int64 // ns
 }
 
 // fromStorage returns how many bytes were read from storage for this process between two moments,
-// without what the page cache had. It is false where that was not measured.
+// without what the page cache had. known is false where that was not measured.
 func (s *session) fromStorage(from, to int64) (bytes float64, known bool) {
 	rate, _, n := s.GaugeOver(trace.GaugeDiskOurs, from, to)
 	return rate * float64(to-from) / 1e9, n > 0
@@ -48,12 +48,13 @@ type passage struct {
 	trace.Totals
 }
 
-// perSample returns its active time for a sample, in ns.
+// perSample returns the epoch's active time for a sample, in ns.
 func (p *passage) perSample() float64 {
 	return float64(p.Active()) / float64(max(1, p.Samples))
 }
 
-// dataShare returns the share of its active time in which the device waited for data, 0 to 1.
+// dataShare returns the share of the epoch's active time in which the device waited for data,
+// 0 to 1.
 func (p *passage) dataShare() float64 {
 	b := attribution.Breakdown{Totals: p.Totals}
 	return b.DataShare()
@@ -74,7 +75,7 @@ func (s *session) highest(name string) (value float64, known bool) {
 // fact returns what the session says of the host; empty when it says nothing.
 func (s *session) fact(name string) string { return knob.ValueOf(s.Meta.Host, name) }
 
-// warmth returns the GPU's temperature and clock, to be put after a sentence.
+// warmth returns the GPU's temperature and clock, to stand after a sentence.
 func (s *session) warmth() (text string) {
 	if t, known := s.gauge("nvml_temperature"); known {
 		text = fmt.Sprintf(", at %.0f degrees C", t)

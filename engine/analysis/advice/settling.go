@@ -8,16 +8,16 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// settling is a run whose first epochs went unlike those since.
+// settling describes a run whose first epochs differ from those since.
 type settling struct {
 	attribution.Settling
 	left     bool  // they were among the steps to judge, and were left out ...
 	from, to int32 // ... so that those steps are of these epochs
 }
 
-// settled returns the steps of t to judge, and how the run settled; nil where it did not. It leaves
-// out the steps before the run settled, because first epochs do not come again. All of t is
-// judged where memory has too few of the later steps.
+// settled returns the steps of t to judge, and how the run settled, or nil. It leaves out the steps
+// before the run settled, because first epochs do not come again. If memory has too few of the
+// later steps, all of t is judged.
 func settled(s *trace.Snapshot, t *trace.Tally) (*trace.Tally, *settling) {
 	x, ok := attribution.SettlingOf(s, t.Segment, moderate)
 	if !ok {
@@ -40,7 +40,7 @@ func settled(s *trace.Snapshot, t *trace.Tally) (*trace.Tally, *settling) {
 	return &since, &settling{x, true, from, to}
 }
 
-// judged names the epochs of the steps judged; empty where none was left out.
+// judged names the epochs of the judged steps. It is empty where none was left out.
 func (x *settling) judged() string {
 	if x == nil || !x.left {
 		return ""
@@ -60,7 +60,7 @@ func epochRange(from, to int32) string {
 }
 
 // firstEpochs is for first epochs that waited for data far more, or far less, than those since.
-// Where loading itself became cheaper, it says what was read or made once and then kept.
+// If loading itself became cheaper, it says what was read or made once and then kept.
 func firstEpochs(s *situation) (f Finding, ok bool) {
 	x := s.time.settling
 	if x == nil {
@@ -94,8 +94,8 @@ func firstEpochs(s *situation) (f Finding, ok bool) {
 }
 
 // cheaper reports whether the first epochs waited more and loading itself became cheaper since. At
-// least half of what loading takes less must be computing or blocked time, because waits for a core
-// depend on other processes.
+// least half of the saved time must be computing or blocked time, because waits for a core depend
+// on other processes.
 func (x *settling) cheaper() bool {
 	each := func(b *attribution.Breakdown) (all, own float64) {
 		load, w := b.Load, b.Work.Batch.Of(b.Load)

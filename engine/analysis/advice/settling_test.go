@@ -30,7 +30,7 @@ func epochsOf(steps int, waits ...int64) *trace.Snapshot {
 	return s
 }
 
-// alternating are n waits, one after the other.
+// alternating returns n waits that take turns.
 func alternating(n int, waits ...int64) (out []int64) {
 	for i := range n {
 		out = append(out, waits[i%len(waits)])
@@ -102,7 +102,7 @@ func TestFirstEpochs(t *testing.T) {
 	}
 }
 
-// TestSettledWindow: a window of the newest steps is judged as it is, and the remark stays.
+// TestSettledWindow: a window of the newest steps is judged as it is, and the aside stays.
 func TestSettledWindow(t *testing.T) {
 	s := epochsOf(80, 200, 1, 1)
 	s.Digest = *trace.Digested(s.Recent)

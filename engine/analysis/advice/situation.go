@@ -11,7 +11,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// situation is what rules read: values of one concern each, all of the same steps.
+// situation is what rules read. Each field has one concern, and all are about the same
+// steps.
 type situation struct {
 	tally   *trace.Tally // the steps judged
 	session session
@@ -44,7 +45,7 @@ func newSituation(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentS
 	return c
 }
 
-// asStarted reports whether knobs have the values that the run began with.
+// asStarted reports whether the named knobs have the values that the run began with.
 func (s *situation) asStarted(names ...string) bool {
 	if len(s.session.Segments) == 0 {
 		return false
@@ -56,15 +57,15 @@ func (s *situation) asStarted(names ...string) bool {
 // muchOfALine is the part of the time from which a line is named.
 const muchOfALine = 0.2
 
-// costliest returns the line that has most of the time in which threads do one thing; false where no
-// line has much of it.
+// costliest returns the line with most of the time in which threads do one thing. It returns false
+// where no line has much of it.
 func (s *situation) costliest(at trace.Doing) (c lines.Cost, ok bool) {
 	c, ok = lines.Most(s.lines, at)
 	return c, ok && c.Part >= muchOfALine
 }
 
-// loses says what the verdict's group of causes takes. Where no record tells what a loop does outside of
-// backward passes and optimizers, looks at its frames do.
+// loses says what the verdict's group of causes takes. Records tell only of the loop's backward passes
+// and optimizers, and looks at its frames tell the rest.
 func (s *situation) loses(v *Verdict) string {
 	share := units.Prose.Percent(v.Share)
 	if v.Holder != "" {
@@ -90,7 +91,8 @@ func (s *situation) at(what trace.Doing) (part float64) {
 	return part
 }
 
-// where names that line after a sentence about what threads do; empty where there is none.
+// where names the costliest line after a sentence about what threads do. It is empty where
+// there is none.
 func (s *situation) where(at trace.Doing) string {
 	c, ok := s.costliest(at)
 	if !ok {

@@ -9,12 +9,12 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// queues are the states of an empty ready queue, by what the workers are bound by.
+// queues holds the states of an empty ready queue, by what the workers are bound by.
 var queues = map[trace.Bound]string{trace.BoundCPU: QueueCPU, trace.BoundCores: QueueCores, trace.BoundIO: QueueIO}
 
-// boundOf returns what the phase of a cause of data is bound by: while the device waited for it or,
-// where that was not measured, in general. It is unknown for causes that are not named after a
-// phase.
+// boundOf returns what the phase of a data cause is bound by while the device waited for it. Where
+// that was not measured, it is what the phase is bound by in general. It is unknown for causes that
+// are not named after a phase.
 func boundOf(b *attribution.Breakdown, c trace.Cause) trace.Bound {
 	for k := trace.KindRead; k.IsPhase(); k++ {
 		if cause, _ := k.Cause(); cause != c {
@@ -29,14 +29,15 @@ func boundOf(b *attribution.Breakdown, c trace.Cause) trace.Bound {
 }
 
 // WithoutCore returns the share of the time in which the device's threads could run and had no
-// core, 0 to 1. It is 0 where they are not the host's, or that was not measured.
+// core, 0 to 1. It is 0 where they are not threads of the host, or where that was not
+// measured.
 func WithoutCore(s *trace.Snapshot, t *trace.Tally) float64 {
 	mean, _, _ := s.GaugeOver(trace.GaugeStarved, t.From, t.To)
 	return mean / 100
 }
 
-// SlowedMore says of two stretches of a run how long the device's threads waited for a core in
-// each; empty where they hardly did.
+// SlowedMore says how long the device's threads waited for a core in each of two stretches of
+// a run. It is empty where they hardly did.
 func SlowedMore(s *trace.Snapshot, a, b *trace.Tally) string {
 	before, after := WithoutCore(s, a), WithoutCore(s, b)
 	if max(before, after) < moderate {
@@ -45,8 +46,8 @@ func SlowedMore(s *trace.Snapshot, a, b *trace.Tally) string {
 	return fmt.Sprintf("its threads waited for a core %s of the time, before %s", units.Prose.Percent(after), units.Prose.Percent(before))
 }
 
-// starved returns how much of its busy time, in ns, the device would not need if its threads never
-// waited for a core; 0 where that is little.
+// starved returns the part of the device's busy time, in ns, that it would save if its threads
+// never waited for a core. It is 0 where that is little.
 func starved(b *attribution.Breakdown, share float64) int64 {
 	if share < high {
 		return 0

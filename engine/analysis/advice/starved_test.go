@@ -7,7 +7,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// split gives every step of s work in which a phase was split like this.
+// split gives each step of s work in which phase k was split as p.
 func split(s *trace.Snapshot, k trace.Kind, p trace.Split) *trace.Snapshot {
 	for i := range s.Recent {
 		w := &s.Recent[i].Work
@@ -38,15 +38,15 @@ func TestBoundInWords(t *testing.T) {
 			t.Errorf("%s: queue %q, %q", c.name, v.Queue, v.Text)
 		}
 	}
-	// A cause that is no phase is bound by nothing; the loader is.
+	// A cause that is no phase is bound by nothing; only the loader is.
 	s := split(uniform(20, map[trace.Cause]int64{trace.CauseWorkers: 30}, set("num_workers", "2")), trace.KindDecode, trace.Split{Core: 50, Waiting: 40})
 	if v := judge(s, s.Recent); !strings.Contains(v.Text, "for a free worker (30.0 %); loader short of cores;") {
 		t.Errorf("no worker is free: %q", v.Text)
 	}
 }
 
-// TestSpinning: where threads spin while they wait for one that has no core, the cost is higher
-// than the time without a core, by an unknown amount.
+// TestSpinning: threads may spin while they wait for one that has no core. Then the cost is
+// higher than the time without a core, by an unknown amount.
 func TestSpinning(t *testing.T) {
 	for _, c := range []struct {
 		threads, policy string

@@ -25,7 +25,7 @@ const (
 	NoGain // as fast as before, as far as can be told
 )
 
-// Trial is one change of one knob alone.
+// Trial is a change of a single knob.
 type Trial struct {
 	Segment        int32 // which the change began
 	Knob, From, To string
@@ -33,7 +33,7 @@ type Trial struct {
 	Outcome        Outcome
 	Change         stats.Comparison // of the segment, compared with the last one before it that has enough steps
 
-	terms string // under which it was made
+	terms string // the terms under which it was made
 }
 
 // Toward returns the trial as a change to value, reversed if it was a change from value. An A/B
@@ -55,7 +55,8 @@ func (t Trial) reversed() Trial {
 }
 
 // Measured returns what the session measured of a knob's change from its value among settings to
-// another. It is nil where it measured nothing of it, or not enough for an answer.
+// another. It is nil where the session did not measure the change, or not long enough for an
+// answer.
 func (a *Advice) Measured(settings []knob.Setting, knob, to string) *stats.Change {
 	t, ok := measured(a.Tried, settings, knob, to)
 	if !ok {
@@ -75,9 +76,9 @@ func termsOf(knobs []knob.Setting) string {
 	return b.String()
 }
 
-// tried returns the session's changes of a single knob, in order. Advice follows from them, live,
-// in a replay and in a report alike. Settings that took turns in an experiment count as tried by
-// it.
+// tried returns the session's changes of a single knob, in order. Advice follows from them in the
+// same way live, in a replay and in a report. Settings that took turns in an experiment count as
+// tried by it.
 func tried(s *trace.Snapshot, rows []attribution.SegmentStats, xs []attribution.Experiment) []Trial {
 	out := alternated(s, xs)
 	for i := 1; i < len(rows); i++ {
@@ -188,8 +189,8 @@ func inSpite(c *stats.Comparison) bool {
 }
 
 // equalTerms reports whether two segments can be compared. Both must have real batches, and both or
-// neither an injected bottleneck. And a watched script must have changed nothing by itself between
-// them, since it may have gone on to other data.
+// neither an injected bottleneck. A watched script must have changed nothing by itself between
+// them, because it may have gone on to other data.
 func equalTerms(s *trace.Snapshot, a, b *attribution.SegmentStats) bool {
 	from, to := min(a.Segment.Index, b.Segment.Index), max(a.Segment.Index, b.Segment.Index)
 	for i := range s.Segments {
@@ -202,9 +203,8 @@ func equalTerms(s *trace.Snapshot, a, b *attribution.SegmentStats) bool {
 }
 
 // deviceChanged reports whether the device's own time for a sample changed although no knob changed
-// its work. Then the device or the host changed, and what else differs is no credit to a knob of
-// the loader. The cpu device shares its cores with the loader, so there only the use by other
-// processes tells of a change.
+// its work. Then the device or the host changed, and no knob of the loader gets the credit. The cpu
+// device shares its cores with the loader, so there only the use by other processes shows a change.
 func deviceChanged(s *trace.Snapshot, a, b *attribution.SegmentStats, c *stats.Comparison) bool {
 	if c.Busy.Answer != stats.Different || s.Meta.DeviceKind == "cpu" && othersSteady(s, a, b) {
 		return false
@@ -212,8 +212,8 @@ func deviceChanged(s *trace.Snapshot, a, b *attribution.SegmentStats, c *stats.C
 	return SameWork(s.Meta.Specs, a.Segment.Knobs, b.Segment.Knobs)
 }
 
-// SteadyOthers is by how much the share of the cores that others use may differ between two
-// measurements that are compared.
+// SteadyOthers is how much the share of the cores that others use may differ between two
+// compared measurements.
 const SteadyOthers = 0.10
 
 // Others returns the share of all cores that other processes used during some steps; NaN where
@@ -262,8 +262,8 @@ func changedAlone(a, b []knob.Setting) (name string, alone bool) {
 	return "", false
 }
 
-// failed reports whether a trial showed no gain although it had the steps for a first look. One
-// that is not clear yet has failed where it does not even seem to help.
+// failed reports whether a trial showed no gain although it had the steps for a first look. A
+// trial that is not clear yet has failed if it does not even seem to help.
 func (t *Trial) failed() bool {
 	switch t.Outcome {
 	case Gain:

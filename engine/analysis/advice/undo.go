@@ -12,7 +12,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// undoRules take back what was tried and did not help.
+// undoRules take back changes that did not help.
 var undoRules = []Rule{
 	{Name: "undo", Back: true, Check: undo},
 	{Name: "spare workers", Back: true, Check: spareWorkers},
@@ -40,7 +40,7 @@ func repeatedSamples(s *situation) (f Finding, ok bool) {
 }
 
 // repeats says that epochs became longer in proportion to the number of workers, and how many
-// workers there were before. It is empty where they did not.
+// workers there were before. why is empty where they did not.
 func repeats(s *trace.Snapshot) (fewer int, why string) {
 	type epoch struct {
 		workers int
@@ -49,7 +49,7 @@ func repeats(s *trace.Snapshot) (fewer int, why string) {
 	var seen []epoch
 	for i := range s.Segments {
 		g := &s.Segments[i]
-		if g.ByScript { // it may be of other data
+		if g.ByScript { // its data may be another set
 			seen = nil
 		}
 		workers, err := strconv.Atoi(knob.ValueOf(g.Knobs, "num_workers"))
@@ -73,7 +73,7 @@ func repeats(s *trace.Snapshot) (fewer int, why string) {
 	return 0, ""
 }
 
-// repeatedBefore is repeatedSamples for settings that are not the ones judged.
+// repeatedBefore is repeatedSamples for earlier settings than the judged ones.
 func repeatedBefore(s *situation) (f Finding, ok bool) {
 	fewer, why := repeats(s.session.Snapshot)
 	return Finding{Evidence: why}, why != "" && fewer >= s.loader.workers
@@ -89,7 +89,7 @@ func spareWorkers(s *situation) (f Finding, ok bool) {
 	return f, !s.time.ceiling()
 }
 
-// takeTurns returns the remedy where a value looks better and is not known to be.
+// takeTurns returns the remedy for a value that looks better but is not known to be.
 func takeTurns(f *Finding) string {
 	return fmt.Sprintf("let %s %s and %s take turns (%s)", f.Knob, f.From, f.Value, stats.Turns)
 }

@@ -12,9 +12,9 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// The TensorFlow profiler's thresholds (input-pipeline analyzer): under 5 % of the
-// step a program is not input-bound, from 20 % it is highly so. The other classes
-// begin at the lower one.
+// These are the TensorFlow profiler's thresholds (input-pipeline analyzer). Under 5 %
+// of the step a program is not input-bound, and from 20 % it is highly so. The other
+// classes begin at the lower threshold.
 const (
 	moderate = 0.05
 	high     = 0.20
@@ -24,7 +24,8 @@ const (
 // and highly input-bound.
 func Thresholds() (moderately, highly float64) { return moderate, high }
 
-// MinSteps is how many steady steps make a result: a verdict on fewer would rest on noise.
+// MinSteps is how many steady steps make a result. A verdict on fewer steps would rest on
+// noise.
 const MinSteps = 10
 
 // enough returns how many steady steps a session's verdict needs. An imported trace has only the
@@ -60,12 +61,12 @@ type Verdict struct {
 	Moderate bool        // the share lost to data is not high yet, and the class says so
 	Dominant trace.Cause // the largest cause of the group; CauseUnknown where none is named
 	Share    float64     // of the active time lost to the class, 0 to 1
-	Holder   string      // of communication: the rank that this one waits for, and what that does; empty where it is not known
+	Holder   string      // of communication: the rank that this one waits for, and what that rank does; empty where not known
 	Starved  float64     // share of the time in which the device's threads could run and had no core; 0 where they are not the host's
 	Queue    string
 	Steps    int     // that it rests on
 	Epochs   string  // of those steps, "epochs 2 and 3", where others were left out; else empty
-	Excluded int     // steps left out: transition, warm-up, and first epochs that went otherwise
+	Excluded int     // steps left out: transition, warm-up, and first epochs that differ
 	Labels   []Label // of the steps it rests on
 	Text     string  // one line, labels included
 	Basis    string  // the end of Text, where it only names the steps and the labels
@@ -77,8 +78,8 @@ func Judge(s *trace.Snapshot, t *trace.Tally) Verdict {
 	return v
 }
 
-// verdict is Judge, and returns the situation that it rests on; nil where there are not enough
-// steps.
+// verdict does what Judge does, and also returns the situation that the verdict rests on. The
+// situation is nil where there are not enough steps.
 func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats, trials []Trial) (Verdict, *situation) {
 	all := t.All.Steps
 	t, settling := settled(s, t)
@@ -120,9 +121,9 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats,
 	return v, c
 }
 
-// groupBefore returns the group that the steps before those of a window are classed by, as long a
-// time of the same segment. It is GroupNone where there are too few such steps, as before all of a
-// segment.
+// groupBefore returns the group that the steps just before a window are classed by, over as much
+// time in the same segment. It is GroupNone where there are too few such steps, as when the window
+// is a whole segment.
 func groupBefore(s *trace.Snapshot, t *trace.Tally) trace.Group {
 	end, found := slices.BinarySearchFunc(s.Recent, t.First, func(st trace.Step, first int32) int { return cmp.Compare(st.Index, first) })
 	from := end
@@ -143,9 +144,9 @@ func groupBefore(s *trace.Snapshot, t *trace.Tally) trace.Group {
 }
 
 // classify chooses the group of causes that costs most. Groups of one class count together. On a
-// crowded host a wait for data that is high goes before the lack of cores: others cause that one.
-// Where another group, was, went before, it must be clearly beaten: else the class would change as
-// shares fluctuate.
+// crowded host a high wait for data goes before the lack of cores, because other processes cause
+// the latter. The group of the time before, was, must be clearly beaten. Otherwise the class would
+// change as shares fluctuate.
 func (v *Verdict) classify(b *attribution.Breakdown, crowded bool, was trace.Group) {
 	v.Class, v.Share = DeviceBound, b.Utilisation()
 	best, data, last := moderate, 0.0, 0.0
@@ -219,7 +220,7 @@ func (v *Verdict) describe(s *situation) {
 		t.WriteString(s.shortage())
 	default:
 		t.WriteString(s.loses(v))
-		switch v.Group { // early, for a screen that has room for one line
+		switch v.Group { // placed early, for a screen that has room for one line
 		case trace.GroupData:
 			at := trace.Loading
 			if v.Dominant == trace.CauseSampler {
@@ -240,7 +241,7 @@ func (v *Verdict) describe(s *situation) {
 				which = "which waits for a lock that the workers share"
 			}
 			t.WriteString(", " + which)
-			if queue == queues[bound] { // it was said
+			if queue == queues[bound] { // the text has said it
 				queue = ""
 			}
 		}
@@ -294,7 +295,7 @@ func (s *situation) busy(share float64) string {
 	return fmt.Sprintf("%s %s of the time%s and %s", does, units.Prose.Percent(share), text, waits)
 }
 
-// traced returns what only a profiler's trace tells of the verdict.
+// traced returns what only a profiler's trace can add to the verdict.
 func (s *situation) traced(v *Verdict) string {
 	var t strings.Builder
 	if _, ok := lacking(s); ok {

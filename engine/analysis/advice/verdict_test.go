@@ -11,14 +11,14 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// told is what is said of a session.
+// told holds what is said about a session.
 type told struct {
 	Verdict
 	Advice, Knob, Value string
 	all                 Advice
 }
 
-// judge is what is said of the last segment of steps.
+// judge returns what is said about the last segment of steps.
 func judge(s *trace.Snapshot, steps []trace.Step) told {
 	from := len(steps)
 	for from > 0 && steps[from-1].Segment == steps[len(steps)-1].Segment {
@@ -93,8 +93,9 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestClassLasts: in a window, a class changes when another clearly beats the one of the time before, or
-// when it has led for as long as the window is. The verdict on a whole segment knows no time before.
+// TestClassLasts: in a window, the class changes when another clearly beats the class of the time
+// before, or when the new class has led for the length of the window. The verdict on a whole segment has
+// no time before it.
 func TestClassLasts(t *testing.T) {
 	type stalls = map[trace.Cause]int64
 	for _, c := range []struct {
@@ -124,8 +125,9 @@ func TestClassLasts(t *testing.T) {
 	}
 }
 
-// TestTooShort: of a run that ended within a second, the verdict says what the device waited for,
-// and nothing is advised or predicted. A run that goes on, or an imported trace, is advised on.
+// TestTooShort: for a run that ended within a second, the verdict says what the device waited
+// for, and nothing is advised or predicted. A run that goes on, or an imported trace, gets
+// advice.
 func TestTooShort(t *testing.T) {
 	for _, c := range []struct {
 		ended    int64
@@ -141,7 +143,7 @@ func TestTooShort(t *testing.T) {
 	}
 }
 
-// The queue's state comes from its samples, or else from the gauges.
+// TestQueueState: the queue's state comes from its samples, or else from the gauges.
 func TestQueueState(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -237,8 +239,8 @@ func ranked(waits ...int64) func(*trace.Snapshot) {
 	}
 }
 
-// TestWaitsForRank: a rank that waits for another one says so, with what that one does. The one that is
-// late, and one of ranks that go in step, are judged by themselves.
+// TestWaitsForRank: a rank that waits for another rank says so, with what that rank does. The late
+// rank, and ranks that go in step, are judged by themselves.
 func TestWaitsForRank(t *testing.T) {
 	peer := func(p trace.Peer) func(*trace.Snapshot) {
 		return func(s *trace.Snapshot) { s.Peers = append(s.Peers, p) }

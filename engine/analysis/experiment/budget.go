@@ -2,20 +2,21 @@ package experiment
 
 import "time"
 
-// What is assumed that a setting needs, with the transition to it, until one was tried.
+// These are what a setting is assumed to need, with the transition to it, until one was
+// tried.
 const (
 	leastMeasured = int64(2500 * time.Millisecond)
 	leastSteps    = 60
 )
 
-// turn is the most that a single setting is measured for, as a share of the budget.
+// turn is how long a single setting is measured at most, as a share of the budget.
 const turn = 0.25
 
 // budget is the training that a tune may take, and what its trials took of it.
 type budget struct {
 	e *Experiment
 
-	begun, begunAt int64 // e.spent and e.steps when the setting in force was asked for
+	begun, begunAt int64 // e.spent and e.steps at the moment when the setting in force was asked for
 	enough         int64 // ns of the setting's active time at which a comparison could be made; 0 before that
 
 	tries           int

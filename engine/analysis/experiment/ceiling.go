@@ -10,20 +10,20 @@ import (
 )
 
 // An experiment with cached batches never ends before brief, which is twice what a comparison
-// needs. Until then the newest steps still change how much all of them tell, and a close answer
+// needs. Until then the newest steps still change how much all steps tell, and a close answer
 // could be lost again.
 //
-// After that it ends when the gain is known to within precise, or to a tenth of itself. It ends
-// after long when it is known that there is a gain, and after twice long when at least its bounds
-// are.
+// After that it ends when the gain is known to within precise, or to a tenth of itself. After
+// long it ends if it is certain that there is a gain. After twice long it ends if at least the
+// bounds of the gain are known.
 const (
 	precise = 0.05
 	brief   = int64(4 * time.Second)
 	long    = int64(10 * time.Second)
 )
 
-// interlude goes on with an experiment of cached batches. It measures the settings in force, unless
-// they were measured, then has cached batches served, and then ends.
+// interlude continues an experiment with cached batches. It measures the settings in force, unless
+// they were measured. Then it turns cached batches on, and then it ends.
 func (e *Experiment) interlude(s *trace.Snapshot) {
 	if e.side == sideA {
 		rows := attribution.Segments(s)

@@ -42,22 +42,23 @@ type Experiment struct {
 
 	found   []knob.Setting   // all knobs, as they were when it began
 	target  []knob.Setting   // all knobs, as they were asked for last
-	passing [][]knob.Setting // settings that may still be in force while target is not
+	passing [][]knob.Setting // settings that may be in force until target is
 	segment int32            // the segment with target; -1 while there is none
 	asked   int64            // ns, when target was asked for
-	strange int              // looks in a row at which the run was asked for other knobs than target
+	strange int              // consecutive looks at which the run was asked for other knobs than target
 	looked  int64            // ns, at the last look
 	seen    int32            // Index of the last step looked at
 	spent   int64            // ns of active time since the start
 	steps   int64            // since the start
-	ending  bool             // target is what the run is left with
+	ending  bool             // the run is left with target
 
-	side  int // which target is
+	side  int // the side that target is
 	pairs pairing
-	tune  *tuner // where it is a tune
+	tune  *tuner // set if the experiment is a tune
 }
 
-// New begins an experiment on the run that s shows. It refuses a question that has no answer there.
+// New begins an experiment on the run that s shows. It refuses a question that this run cannot
+// answer.
 func New(q Question, s *trace.Snapshot, c Control, l Log) (*Experiment, error) {
 	if q.Kind == trace.Ceiling {
 		q.Knobs = []knob.Setting{{Name: ceiling, Value: "on"}}
@@ -132,8 +133,8 @@ func quarter(s *trace.Snapshot, budget int64) time.Duration {
 	return stats.Quarter(m, h, time.Duration(budget))
 }
 
-// Look goes on as far as a snapshot shows, and reports whether the experiment is over. The snapshot
-// must not be older than the one before.
+// Look takes the experiment as far as a snapshot allows, and reports whether it is over. The
+// snapshot must not be older than the last one.
 func (e *Experiment) Look(s *trace.Snapshot) (over bool) {
 	if !e.x.Running() {
 		return true
@@ -148,7 +149,7 @@ func (e *Experiment) Look(s *trace.Snapshot) (over bool) {
 		e.segment, e.passing = now.Index, nil
 	case e.segment < 0 && slices.ContainsFunc(e.passing, is): // target is not in force yet
 	case now.ByScript && s.Now-now.Start < renewal && slices.Equal(e.control.Requested(), e.target):
-		e.segment = -1 // the script made its loader anew: what was asked for comes into force again, and the steps until then count for neither side
+		e.segment = -1 // the script made a new loader; target comes into force again, and the steps until then count for neither side
 	default: // somebody else's change is in force
 		e.leave(s, now, now.Index-1)
 	}
@@ -158,7 +159,7 @@ func (e *Experiment) Look(s *trace.Snapshot) (over bool) {
 	steps := e.news(s)
 	switch {
 	case e.ending:
-		if e.segment >= 0 { // this segment and those after it are what the run is left with
+		if e.segment >= 0 { // the run is left with this segment and those after it
 			e.close(s, e.segment-1)
 		}
 	case e.tune != nil && !e.tune.proof.turns:
@@ -173,8 +174,8 @@ func (e *Experiment) Look(s *trace.Snapshot) (over bool) {
 	return !e.x.Running()
 }
 
-// renewal is how long the settings of a loader that the script made anew may be in force before those that
-// were asked for, in ns.
+// renewal is how long, in ns, the settings of a new loader of the script may be in force before the
+// requested ones are.
 const renewal = 30e9
 
 // out reports whether the budget is spent.
@@ -205,7 +206,7 @@ func (e *Experiment) Abandon(s *trace.Snapshot) {
 	}
 }
 
-// news returns the steps that were not looked at yet.
+// news returns the steps since the last look.
 func (e *Experiment) news(s *trace.Snapshot) []trace.Step {
 	from, _ := slices.BinarySearchFunc(s.Recent, e.seen+1, func(st trace.Step, index int32) int { return cmp.Compare(st.Index, index) })
 	steps := s.Recent[from:]
@@ -229,7 +230,7 @@ func (e *Experiment) ask(s *trace.Snapshot, changes []knob.Setting) error {
 	return nil
 }
 
-// want asks for a side, unless it was asked for already.
+// want asks for a side, unless that was asked for already.
 func (e *Experiment) want(s *trace.Snapshot, side int) {
 	if side == e.side {
 		return
@@ -240,7 +241,7 @@ func (e *Experiment) want(s *trace.Snapshot, side int) {
 		return
 	}
 	e.side = side
-	if side == sideB { // a knob that is tried may change another that nobody set
+	if side == sideB { // trying a knob may change another one that nobody set
 		for i := range e.x.B {
 			e.x.B[i].Value = knob.ValueOf(e.target, e.x.B[i].Name)
 		}
@@ -273,13 +274,13 @@ func (e *Experiment) so(s *trace.Snapshot) attribution.Experiment {
 	return all[len(all)-1]
 }
 
-// patience is how many looks in a row must show other knobs asked for than the experiment's, before
-// it gives up. The note that says why comes a moment later.
+// patience is how many consecutive looks must show requests for other knobs than the experiment's
+// before it gives up. The note that says why comes a moment later.
 const patience = 3
 
-// overruled ends the experiment when the run is asked for other knobs than its own: the engine
-// could not make its change, or somebody asked for another. A tune goes on without what the engine
-// could not do.
+// overruled ends the experiment when the run is asked for other knobs than the experiment's.
+// Either the engine could not make the change, or somebody asked for another one. A tune continues
+// without what the engine could not do.
 func (e *Experiment) overruled(s *trace.Snapshot, now *trace.Segment) bool {
 	if slices.Equal(e.control.Requested(), e.target) {
 		e.strange = 0
@@ -304,8 +305,8 @@ func (e *Experiment) overruled(s *trace.Snapshot, now *trace.Segment) bool {
 	return true
 }
 
-// leave ends the experiment because somebody set a knob. That knob stays, and the others go back to
-// what they were.
+// leave ends the experiment because somebody set a knob. That knob stays, and the other knobs get
+// their earlier values back.
 func (e *Experiment) leave(s *trace.Snapshot, now *trace.Segment, last int32) {
 	var back []knob.Setting
 	var set []string
@@ -319,7 +320,7 @@ func (e *Experiment) leave(s *trace.Snapshot, now *trace.Segment, last int32) {
 		}
 	}
 	if len(back) > 0 {
-		last = now.Index // until then nobody chose what is in force
+		last = now.Index // nobody chose what is in force until then
 		if err := e.control.Set(back); err != nil {
 			e.log.Note("warn", err.Error())
 		}

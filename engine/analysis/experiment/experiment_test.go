@@ -73,8 +73,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestDisturbed: however an experiment is disturbed, what it tries does not stay, and what others
-// set does.
+// TestDisturbed: however an experiment is disturbed, the settings that it tries do not stay, and
+// those that others set do.
 func TestDisturbed(t *testing.T) {
 	set := func(name, value string) func(*run, *Experiment) {
 		return func(r *run, _ *Experiment) { _ = r.Set([]knob.Setting{{Name: name, Value: value}}) }
@@ -108,8 +108,8 @@ func TestDisturbed(t *testing.T) {
 	}
 }
 
-// TestRenewed: a script that makes its loader anew for each epoch, whose own settings are in force for some
-// steps, does not end an experiment. One whose settings stay does.
+// TestRenewed: a script that makes a new loader for each epoch does not end an experiment, although the
+// script's own settings are in force for some steps. If these settings stay, the experiment ends.
 func TestRenewed(t *testing.T) {
 	for _, c := range []struct {
 		hold     int
@@ -131,7 +131,7 @@ func TestRenewed(t *testing.T) {
 	}
 }
 
-// A pause spoils the pair that it falls into, and nothing else.
+// TestPause: a pause spoils the pair that it falls into, and nothing else.
 func TestPause(t *testing.T) {
 	r := newRun(t)
 	e := r.begin(workers(4))
@@ -195,8 +195,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestNeverSlower: whatever happens, and whenever, the run is not left slower than it was at the
-// start, unless somebody else made it slower. And no experiment goes on for ever.
+// TestNeverSlower: whatever happens, and whenever, the run is not left slower than at the start,
+// unless somebody else made it slower. And each experiment ends.
 func TestNeverSlower(t *testing.T) {
 	for seed := range uint64(60) {
 		r := newRun(t)

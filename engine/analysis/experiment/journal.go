@@ -33,7 +33,7 @@ func (j *journal) found(p *point) {
 	})
 }
 
-// between makes a decision about settings that were measured, without its text.
+// between returns a decision about measured settings, without its text.
 func between(before, after *point, c *stats.Change) trace.Decision {
 	d := trace.Decision{
 		Knobs: advice.Chosen(before.knobs, after.knobs), Segment: after.segment, Before: before.block, After: after.block,
@@ -48,8 +48,8 @@ func between(before, after *point, c *stats.Change) trace.Decision {
 // bounded reports whether a change has an interval.
 func bounded(c *stats.Change) bool { return c.Lo > 0 && !math.IsInf(c.Hi, 1) }
 
-// trial records what was predicted of a trial, what was measured, and whether it is the best
-// so far.
+// trial records what was predicted for a trial, what was measured, and whether it is the
+// best so far.
 func (j *journal) trial(o *outlook, best, m *point, c *stats.Change, kept bool) {
 	d := between(best, m, c)
 	d.Predicted = o.against(best.rate())
@@ -91,7 +91,7 @@ func forecast(p *trace.Prediction) string {
 	return "predicted " + units.Prose.Gain(gain) + " (" + units.Prose.GainRange(gain) + ")"
 }
 
-// told says what was measured, even where it is not known for sure.
+// told says what was measured, even where it is not certain.
 func told(c *stats.Change, before, after *point) string {
 	switch {
 	case c.Answer != stats.Unknown:
@@ -112,7 +112,7 @@ func (j *journal) again(trial, before, after *point, c *stats.Change) {
 	j.record(d)
 }
 
-// proof records how the best settings compare with those at the start, where both were
+// proof records how the best settings compare with those at the start, after both were
 // measured anew or took turns.
 func (j *journal) proof(how string, found, best *point, c *stats.Change, v trace.Verdict, more string) {
 	d := between(found, best, c)

@@ -13,7 +13,7 @@ type outlook struct {
 	knobs        []knob.Setting
 	rate, lo, hi float64
 	advised      string // why the advisor would try it, where no model would
-	light        bool   // it is to be as fast as the best one, with fewer workers
+	light        bool   // it should be as fast as the best one, with fewer workers
 }
 
 // known reports whether anything is expected.
@@ -27,14 +27,14 @@ func (o *outlook) against(base float64) trace.Prediction {
 	return trace.Prediction{Base: base, Rate: o.rate, Lo: o.lo, Hi: o.hi}
 }
 
-// outlooks predict settings from those that were measured, and learn from each trial.
+// outlooks predicts settings from the measured ones, and learns from each trial.
 type outlooks struct {
 	space      *space
 	points     *points
 	hostDevice bool // the device computes on the host's cores
 
 	known map[seen]outlook   // predicted before
-	trust map[string]float64 // by knob: the share of its predicted gain that it had; a knob that was not tried counts as 1
+	trust map[string]float64 // by knob: which share of its predicted gain it had; a knob that was not tried counts as 1
 }
 
 // seen is a setting as predicted from the point of a segment.
@@ -43,7 +43,7 @@ type seen struct {
 	key  string
 }
 
-// of predicts a setting from the measured one that is most like it.
+// of predicts a setting from the most similar measured one.
 func (t *outlooks) of(knobs []knob.Setting) outlook {
 	var p *point
 	least := math.Inf(1)
@@ -76,7 +76,7 @@ func (t *outlooks) of(knobs []knob.Setting) outlook {
 	return o
 }
 
-// trusted lowers a predicted rate where the same knobs gained less than predicted before.
+// trusted lowers a predicted rate if the same knobs earlier gained less than predicted.
 func (t *outlooks) trusted(rate float64, p *point, changes []knob.Setting) float64 {
 	share := 1.0
 	for _, k := range changes {
@@ -91,7 +91,7 @@ func (t *outlooks) trusted(rate float64, p *point, changes []knob.Setting) float
 }
 
 // learn notes which share of its predicted gain a trial had. A trial that is kept has moved
-// the bottleneck, so what was known of other knobs is forgotten.
+// the bottleneck, so learn then forgets what was known of other knobs.
 func (t *outlooks) learn(trial *outlook, best, m *point, kept bool) {
 	predicted, measured := math.Log(trial.rate/best.rate()), math.Log(m.rate()/best.rate())
 	if kept {
@@ -105,8 +105,9 @@ func (t *outlooks) learn(trial *outlook, best, m *point, kept bool) {
 	}
 }
 
-// most returns the highest rate that a setting can reach: that of a device which computes all the
-// time. It is known where the device does the same work as at a point, on cores of its own.
+// most returns the highest rate that a setting can reach, which is the rate of a device that
+// computes all the time. It is known if the device does the same work as at p, on cores of its
+// own.
 func (t *outlooks) most(p *point, knobs []knob.Setting) float64 {
 	if t.hostDevice || p.util() <= 0 || !advice.SameWork(t.space.specs, p.knobs, knobs) {
 		return math.Inf(1)

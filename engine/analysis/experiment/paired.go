@@ -61,7 +61,7 @@ func (p *pairing) add(s *trace.Step) bool {
 	return p.active >= p.quarter
 }
 
-// alternate goes on with the pairs.
+// alternate continues the pairs.
 func (e *Experiment) alternate(s *trace.Snapshot, steps []trace.Step) {
 	p := &e.pairs
 	if e.want(s, p.side()); e.segment < 0 {
@@ -83,7 +83,7 @@ func (e *Experiment) alternate(s *trace.Snapshot, steps []trace.Step) {
 	}
 }
 
-// complete adds a pair that was measured, and ends the experiment where that answers it.
+// complete adds a measured pair, and ends the experiment if that answers its question.
 func (e *Experiment) complete(s *trace.Snapshot) {
 	p := &e.pairs
 	if !p.spoilt {

@@ -18,8 +18,8 @@ type point struct {
 	block   trace.Block
 	from    int64          // ns, of the first steady step
 	to      int64          // ns, of the last
-	cores   float64        // that this process may use; 0 where that is not known
-	others  float64        // that other processes used
+	cores   float64        // cores that this process may use; 0 where not known
+	others  float64        // cores that other processes used
 	model   *predict.Model // predicts other settings; nil where too little was measured
 }
 
@@ -31,7 +31,7 @@ func (p *point) rate() float64 {
 // util returns the share of the time in which the device computed.
 func (p *point) util() float64 { return float64(p.block.Busy) / float64(max(1, p.block.Active)) }
 
-// measure returns what a segment has shown so far.
+// measure returns the point that a segment has measured so far.
 func measure(s *trace.Snapshot, segment int32) point {
 	tally := s.Tally(segment)
 	t := &tally.Steady
@@ -49,7 +49,7 @@ func measure(s *trace.Snapshot, segment int32) point {
 	return p
 }
 
-// fit makes the model that predicts other settings, from the newest steps, which must be the
+// fit makes the model that predicts other settings from the newest steps, which must be the
 // point's. window returns the session with the spans of a time.
 func (p *point) fit(s *trace.Snapshot, window func(from, to int64) *trace.Snapshot) {
 	t := trace.Count(attribution.Window(s))
@@ -69,7 +69,7 @@ func (p *point) fit(s *trace.Snapshot, window func(from, to int64) *trace.Snapsh
 // points are the settings that a tune has measured.
 type points struct {
 	all  []point
-	lead int // of all, the best so far
+	lead int // the best so far, as an index into all
 }
 
 func (p *points) best() *point { return &p.all[p.lead] }
@@ -82,7 +82,7 @@ func (p *points) history() (h stats.History) {
 	return h
 }
 
-// compare relates what was measured of b to a.
+// compare relates the measured rate of b to that of a.
 func (p *points) compare(a, b *point) stats.Change {
 	h := p.history()
 	h.Learn(a.stretch)

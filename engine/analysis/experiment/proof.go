@@ -8,7 +8,7 @@ import (
 )
 
 // proof measures the best settings and those at the start anew, because the best of many is partly
-// the luckiest. Where that gives no answer, they take turns, if there is time for it.
+// the luckiest. If that gives no answer and there is time, the two take turns.
 type proof struct {
 	e       *Experiment
 	space   *space
@@ -17,10 +17,10 @@ type proof struct {
 	journal *journal
 
 	fresh point // the settings at the start, measured anew
-	turns bool  // both take turns, which Experiment sees to
+	turns bool  // both take turns, which Experiment does
 }
 
-// look goes on with what was measured anew of the best settings.
+// look takes in what was measured anew of the best settings.
 func (p *proof) look(s *trace.Snapshot, m *point) {
 	c := p.points.compare(&p.fresh, m)
 	if !p.budget.measured(m) {
@@ -50,16 +50,16 @@ func (p *proof) how() string {
 	return "both measured anew"
 }
 
-// plain reports whether the best settings were so much faster than those at the start, in both of
-// two measurements each, that no interval is needed. A drift does not cause that, since the four
-// measurements alternated.
+// plain reports whether the best settings were so much faster than those at the start that no
+// interval is needed. Both measurements of each must say so. A drift cannot cause that, because
+// the four measurements alternated.
 func (p *proof) plain(m *point) bool {
 	slow := max(p.points.all[0].rate(), p.fresh.rate())
 	return min(p.points.best().rate(), m.rate()) >= plainly*slow && m.block.Steps >= earlySteps && p.fresh.block.Steps >= earlySteps
 }
 
-// accepts reports whether an answer is a reason to keep the best settings: they are
-// faster, or as fast and take less of the host.
+// accepts reports whether an answer is a reason to keep the best settings. They must be
+// faster, or as fast while they take less of the host.
 func (p *proof) accepts(c *stats.Change) bool {
 	switch c.Answer {
 	case stats.Different:
@@ -108,12 +108,12 @@ func (p *proof) quarter() time.Duration {
 	return stats.Quarter(p.fresh.stretch, p.points.history(), time.Duration(max(0, p.e.x.Budget-p.e.spent)))
 }
 
-// leastPairs is the fewest pairs that are worth beginning: fewer never have an answer
-// (engine/analysis/stats).
+// leastPairs is the fewest pairs that are worth beginning. Fewer pairs never have an
+// answer (engine/analysis/stats).
 const leastPairs = 6
 
-// affordTurns reports whether the budget has room for them, with a quarter on top for the
-// transitions.
+// affordTurns reports whether the budget has room for the turns, with a quarter on top
+// for the transitions.
 func (p *proof) affordTurns() bool {
 	need := int64(5 * leastPairs * p.quarter())
 	step := p.fresh.block.Active / max(1, p.fresh.block.Steps)

@@ -11,8 +11,8 @@ import (
 // Question is what an experiment is to answer.
 type Question struct {
 	Kind   trace.ExperimentKind
-	Knobs  []knob.Setting // of B, where it is Paired
-	Tuning *Tuning        // what a Tune may do
+	Knobs  []knob.Setting // of B, if the question is Paired
+	Tuning *Tuning        // what a tune may do
 	Budget time.Duration  // of training, without pauses; 0 is the usual one
 	Steps  int64          // the most that a Tune may take; 0: as many as the budget allows
 }

@@ -12,8 +12,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// run is a simulated training, which is its own Control and Log. How long a step takes follows from
-// its knobs.
+// run is a simulated training, which is its own Control and Log. The knobs determine how long a
+// step takes.
 type run struct {
 	t       *testing.T
 	session *trace.Session
@@ -28,7 +28,7 @@ type run struct {
 	hold            int  // steps until what is wanted comes into force
 	refuse          bool // Set fails
 	forward         bool // Set fails for what was in force at the start
-	cannot          bool // the engine withdraws what it is to apply
+	cannot          bool // the engine withdraws the requested change
 	pauses          bool // the next step has a pause in it
 
 	world      func(knobs []knob.Setting) (wall, busy, load float64) // of a step, ms; nil: long says it
@@ -83,15 +83,16 @@ func (r *run) segment(g trace.Segment) {
 	r.session.Add(&trace.Drained{Now: r.now, Segments: []trace.Segment{g}})
 }
 
-// renew has the script make its loader anew, whose own settings are in force for so many steps.
+// renew makes the script create a new loader, whose own settings are in force for so many
+// steps.
 func (r *run) renew(steps int) {
 	r.inForce = slices.Clone(r.inForce)
 	r.inForce[0].Value, r.hold = "2", steps
 	r.segment(trace.Segment{ByScript: true})
 }
 
-// long is how long a step takes: num_workers 4 is a quarter faster, 1 a quarter slower, 3
-// no different, and data are half of the time.
+// long returns how long a step takes. With num_workers=4 it is a quarter faster, with 1 a
+// quarter slower, with 3 no different. Half of the time is a wait for data.
 func (r *run) long() float64 {
 	switch {
 	case knob.ValueOf(r.inForce, "ceiling") == "on":
@@ -104,7 +105,7 @@ func (r *run) long() float64 {
 	return 1
 }
 
-// train goes on by so many steps.
+// train runs so many steps.
 func (r *run) train(steps int) {
 	for range steps {
 		if r.hold > 0 {
@@ -142,7 +143,7 @@ func (r *run) train(steps int) {
 	}
 }
 
-// until looks every 5 steps until the experiment is over, or gives up.
+// until trains and looks every 5 steps until the experiment is over, or gives up.
 func (r *run) until(e *Experiment) {
 	r.t.Helper()
 	for range 6000 {
@@ -164,7 +165,7 @@ func (r *run) begin(q Question) *Experiment {
 	return e
 }
 
-// workers are the question of num_workers.
+// workers returns the question whether num_workers=n is faster.
 func workers(n int) Question {
 	return Question{Kind: trace.Paired, Knobs: []knob.Setting{{Name: "num_workers", Value: strconv.Itoa(n)}}}
 }

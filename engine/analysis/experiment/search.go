@@ -14,9 +14,9 @@ import (
 
 const (
 	worth     = stats.DefaultMargin // predicted gain below which a setting is not tried
-	alike     = 0.01                // rates predicted as close as this are the same: the cheaper setting goes first
+	alike     = 0.01                // predicted rates this close are the same, and the cheaper setting goes first
 	upwards   = 0.005               // predicted gain below which the climb is over
-	climbs    = 6                   // knobs changed at the most from the best setting measured
+	climbs    = 6                   // the most knobs that differ from the best measured setting
 	mostAsked = 2                   // settings that are tried because the advisor would, though the model expects no gain
 )
 
@@ -30,14 +30,14 @@ type search struct {
 	journal  *journal
 
 	tried  map[string]bool  // settings, by key
-	closed [][]knob.Setting // settings over a limit, and with them all that take more
+	closed [][]knob.Setting // settings over a limit; all that take more are over it too
 	varied map[string]bool  // knobs that were tried
 	asked  int              // how many settings the advisor has chosen
 	short  bool             // the budget had no room for a setting that is worth a try
 }
 
-// choose returns the setting to try next; false where none is worth it. The model goes first,
-// then the advisor, whose rules know of causes that the model does not.
+// choose returns the setting to try next, or false where none is worth it. The model goes
+// first, then the advisor, whose rules know causes that the model does not.
 func (t *search) choose(s *trace.Snapshot) (outlook, bool) {
 	for {
 		o, ok := t.favourite(t.climb())
@@ -50,7 +50,7 @@ func (t *search) choose(s *trace.Snapshot) (outlook, bool) {
 	}
 }
 
-// climb looks for the fastest settings in the models. It starts from the best one measured and
+// climb looks for the fastest settings in the models. It starts from the best measured setting and
 // changes one knob at a time, as long as that is predicted to help. It returns all settings on the
 // way that were not tried.
 func (t *search) climb() (pool []outlook) {
@@ -76,8 +76,8 @@ func (t *search) climb() (pool []outlook) {
 	return pool
 }
 
-// favourite returns the setting that is expected to be the fastest. Of those as good as that, it
-// is the one that takes the least of the host.
+// favourite returns the setting that is expected to be the fastest. Of equally fast ones it
+// returns the one that takes the least of the host.
 func (t *search) favourite(pool []outlook) (top outlook, ok bool) {
 	most := 0.0
 	for i := range pool {
@@ -91,7 +91,7 @@ func (t *search) favourite(pool []outlook) (top outlook, ok bool) {
 	return top, ok
 }
 
-// over reports whether a setting takes as much as one that is over a limit.
+// over reports whether a setting takes at least as much as one that is over a limit.
 func (t *search) over(knobs []knob.Setting) bool {
 	return slices.ContainsFunc(t.closed, func(o []knob.Setting) bool { return covers(knobs, o) })
 }
@@ -116,7 +116,7 @@ func (t *search) allows(o *outlook) bool {
 // close leaves out a setting and all that take more.
 func (t *search) close(o *outlook) { t.closed = append(t.closed, o.knobs) }
 
-// take notes that a setting is tried.
+// take records that a setting is tried.
 func (t *search) take(o *outlook) {
 	t.tried[t.space.key(o.knobs)] = true
 	for _, k := range advice.Chosen(t.points.best().knobs, o.knobs) {
@@ -150,8 +150,8 @@ func (t *search) advised(s *trace.Snapshot) (outlook, bool) {
 	return outlook{}, false
 }
 
-// lighter returns a setting with far fewer workers that is expected to be as fast as the best one,
-// even with a fifth of its workers taken away. It was not tried.
+// lighter returns an untried setting with far fewer workers that is expected to be as fast as the
+// best one, even with a fifth of its workers taken away.
 func (t *search) lighter() (outlook, bool) {
 	best := t.points.best()
 	i := slices.Index(t.space.names, numWorkers)

@@ -26,24 +26,25 @@ const (
 // Tunable are the knobs that a tune can change.
 var Tunable = append(slices.Clone(usual), batchSize)
 
-// usual are those that it changes where none are named: another batch size is another
-// training.
+// usual are the knobs that a tune changes if none are named. Another batch size would
+// be another training.
 var usual = []string{numWorkers, prefetchFactor, pinMemory, persistent, inOrder, deviceTransforms}
 
-// workerCounts and prefetchFactors are what those two knobs are tried at, further apart
-// where there are more: 12 workers are hardly faster than 11.
+// workerCounts and prefetchFactors are the values at which these two knobs are tried.
+// Large values are further apart, because 12 workers are hardly faster than 11.
 var (
 	workerCounts    = []string{"0", "1", "2", "3", "4", "6", "8", "12", "16", "24", "32", "48", "64"}
 	prefetchFactors = []string{"1", "2", "4", "8"}
 )
 
-// space is the settings that a tune chooses from: all of a run's knobs, of which some vary.
+// space holds the settings that a tune chooses from: all knobs of a run, of which some
+// vary.
 type space struct {
 	specs []knob.Spec
 	found []knob.Setting // all, as the tune found them
 	names []string       // of those that vary
 	sets  [][]string     // the values of each
-	idle  []string       // why the others asked for do not, a sentence each
+	idle  []string       // why other requested knobs do not vary, a sentence each
 }
 
 func newSpace(q *Tuning, s *trace.Snapshot, found []knob.Setting) (*space, error) {
@@ -88,7 +89,7 @@ func newSpace(q *Tuning, s *trace.Snapshot, found []knob.Setting) (*space, error
 	return sp, nil
 }
 
-// usualValues returns what a knob is tried at, from its value now.
+// usualValues returns the values at which a knob is tried, from its value now.
 func usualValues(spec *knob.Spec, now string) []string {
 	switch {
 	case spec.Name == numWorkers:
@@ -108,8 +109,9 @@ func number(value string) int {
 	return n
 }
 
-// with returns a setting with one knob changed, and with what that entails: without workers
-// nothing is prefetched, and none can stay. Where base has none, these two are as they were.
+// with returns base with one knob changed, and with what follows from that: without workers
+// nothing is prefetched, and no worker can persist. If base has no workers, these two knobs
+// stay as they are.
 func (sp *space) with(base []knob.Setting, name, value string) []knob.Setting {
 	out := slices.Clone(base)
 	before := cmp.Or(knob.ValueOf(base, numWorkers), "0")
@@ -147,7 +149,7 @@ func (sp *space) around(base []knob.Setting, f func([]knob.Setting)) {
 	}
 }
 
-// key tells settings apart.
+// key returns a text that is the same for equal settings only.
 func (sp *space) key(knobs []knob.Setting) string {
 	var b strings.Builder
 	for _, k := range knobs {
@@ -158,8 +160,8 @@ func (sp *space) key(knobs []knob.Setting) string {
 	return b.String()
 }
 
-// cheaper reports whether one setting takes less of the host than another: fewer workers,
-// or as many with fewer changes to what was found, or fewer batches in flight.
+// cheaper reports whether one setting takes less of the host than another. It compares
+// the workers, then the changes to what was found, and then the batches in flight.
 func (sp *space) cheaper(a, b []knob.Setting) bool {
 	of := func(knobs []knob.Setting) []int {
 		workers, slots, _ := takes(knobs)
@@ -169,7 +171,8 @@ func (sp *space) cheaper(a, b []knob.Setting) bool {
 	return slices.Compare(of(a), of(b)) < 0
 }
 
-// takes returns what a setting takes of the host: workers, batches in flight, samples in one.
+// takes returns what a setting takes of the host: workers, batches in flight, samples in a
+// batch.
 func takes(knobs []knob.Setting) (workers, slots, batch int) {
 	workers = number(knob.ValueOf(knobs, numWorkers))
 	return workers, workers * number(knob.ValueOf(knobs, prefetchFactor)), number(knob.ValueOf(knobs, batchSize))
@@ -189,8 +192,8 @@ func (sp *space) lighter(a, b []knob.Setting) bool {
 	return n > 0 && 2*n <= m
 }
 
-// distance says how unlike two settings are: knobs that differ, and a little of how far
-// the numbers of workers lie apart.
+// distance says how different two settings are. It counts the knobs that differ, and a
+// little of how far the numbers of workers lie apart.
 func (sp *space) distance(a, b []knob.Setting) float64 {
 	n, m := number(knob.ValueOf(a, numWorkers)), number(knob.ValueOf(b, numWorkers))
 	apart := float64(max(n, m)-min(n, m)) / float64(max(n, m, 1))

@@ -14,20 +14,20 @@ import (
 
 // Tuning is what a tune may do.
 type Tuning struct {
-	Knobs   []string            // that it may change; where there are none, the usual ones
-	Values  map[string][]string // by knob: what to choose from; other knobs have the usual values
+	Knobs   []string            // knobs that it may change; if empty, the usual ones
+	Values  map[string][]string // by knob: the values to choose from; other knobs have the usual values
 	Workers int                 // the most num_workers; 0: as many as the knob allows
-	Memory  int64               // bytes of the host's that the run may be planned to hold; 0: no limit
+	Memory  int64               // bytes of host memory that the run may be planned to hold; 0: no limit
 	Dry     bool                // only say what would be tried
 
-	// Window returns the session with the spans of a time. Where it is nil, the spans are not known.
+	// Window returns the session with the spans of a time. If it is nil, the spans are not known.
 	Window func(from, to int64) *trace.Snapshot
-	// Needs is what changes would need of the host's memory in all, in bytes, and why they
-	// cannot be; where it is nil, that is not known.
+	// Needs returns how much host memory the run would need in all with some changes, in
+	// bytes, and why they cannot be made. If Needs is nil, that is not known.
 	Needs func(changes []knob.Setting) (host int64, refusal string)
 }
 
-// stage is where a tune is.
+// stage is how far a tune is.
 type stage uint8
 
 const (
@@ -38,9 +38,9 @@ const (
 	proved                // the best ones are measured again
 )
 
-// A setting is given up early when it is clearly slower than the best one: after so many
-// steps and so much active time, by this share of the rate. It is half of that share where
-// the setting is only to be as fast.
+// A setting is given up early if it is clearly slower than the best one, after so many
+// steps and so much active time. Clearly is by this share of the rate, or by half of it if
+// the setting need only be as fast.
 const (
 	earlySteps  = 20
 	earlyActive = int64(600 * time.Millisecond)
@@ -50,13 +50,13 @@ const (
 const (
 	mostTries = 10
 	plainly   = 1.25 // ratio of rates that needs no more time to be seen
-	crowd     = 0.25 // share of the cores: where others use so much more or less, the host counts as changed
+	crowd     = 0.25 // share of the cores: if others use so much more or less, the host counts as changed
 	crowding  = 1.5  // ratio of rates that a changed host may explain
 )
 
-// tuner looks for the fastest settings: it predicts before it tries, tries the best of what
-// it predicts, and learns from each. In the end it proves the best one against the settings
-// found.
+// tuner looks for the fastest settings. It predicts before it tries, tries the best
+// prediction, and learns from each trial. In the end it proves the best settings against
+// those at the start.
 type tuner struct {
 	e        *Experiment
 	points   *points
@@ -68,8 +68,8 @@ type tuner struct {
 
 	stage stage
 	trial outlook // what is tried
-	held  point   // what was measured of it, while the best is measured again
-	lit   bool    // a setting of fewer workers was looked for
+	held  point   // the trial's measurement, while the best is measured again
+	lit   bool    // a setting with fewer workers was looked for
 }
 
 func newTuner(e *Experiment, q *Tuning, s *trace.Snapshot) (*tuner, error) {
@@ -92,7 +92,7 @@ func newTuner(e *Experiment, q *Tuning, s *trace.Snapshot) (*tuner, error) {
 	return t, nil
 }
 
-// look goes on as far as a snapshot shows.
+// look takes the tune as far as a snapshot allows.
 func (t *tuner) look(s *trace.Snapshot) {
 	if t.e.segment < 0 {
 		return
@@ -150,7 +150,7 @@ func (t *tuner) look(s *trace.Snapshot) {
 	}
 }
 
-// ask asks for a setting, but for knobs that the run has shown to have no effect since the tune began.
+// ask asks for a setting, except for knobs that have shown to have no effect since the tune began.
 func (t *tuner) ask(s *trace.Snapshot, knobs []knob.Setting) error {
 	e := t.e
 	t.budget.begin()
@@ -181,8 +181,8 @@ func valuesOf(all, some []knob.Setting) []knob.Setting {
 	return out
 }
 
-// judge compares what is tried with the best so far, and reports whether that is enough to decide.
-// It is at the latest after twice the time that a comparison needs.
+// judge compares the trial with the best so far, and reports whether that is enough to decide. At
+// the latest it is after twice the time that a comparison needs.
 func (t *tuner) judge(m *point) (c stats.Change, done bool) {
 	best := t.points.best()
 	least := 1 - hopeless
@@ -202,8 +202,8 @@ func (t *tuner) judge(m *point) (c stats.Change, done bool) {
 	return c, c.Answer != stats.Unknown || t.budget.patient(m)
 }
 
-// disturbed reports whether other processes came or went since the best settings were measured,
-// which may be why a trial seems slower or faster.
+// disturbed reports whether other processes came or went since the best settings were measured.
+// That may be why a trial seems slower or faster.
 func (t *tuner) disturbed(m *point) bool {
 	best := t.points.best()
 	more, gain := m.others-best.others, m.rate()/best.rate()
@@ -254,7 +254,7 @@ func (t *tuner) next(s *trace.Snapshot) {
 	}
 	t.stage = proving
 	if err := t.ask(s, t.e.found); err != nil {
-		_ = t.ask(s, t.points.best().knobs) // rather than what was tried last
+		_ = t.ask(s, t.points.best().knobs) // instead of the last trial
 		t.giveUp(s, err.Error())
 	}
 }
@@ -269,7 +269,7 @@ func (t *tuner) foretell(s *trace.Snapshot) {
 	t.giveUp(s, trace.DryRun)
 }
 
-// try asks for a setting; it is false where the setting is refused.
+// try asks for a setting. It returns false where the setting is refused.
 func (t *tuner) try(s *trace.Snapshot, o *outlook) bool {
 	t.trial, t.stage = *o, trying
 	t.search.take(o)
@@ -280,8 +280,8 @@ func (t *tuner) try(s *trace.Snapshot, o *outlook) bool {
 	return true
 }
 
-// refused goes on without a setting that the engine could not apply. It is false where that setting
-// was not a trial.
+// refused continues without a setting that the engine could not apply. It returns false where that
+// setting was not a trial.
 func (t *tuner) refused(s *trace.Snapshot, why string) bool {
 	e := t.e
 	if t.stage != trying {
@@ -297,7 +297,8 @@ func (t *tuner) refused(s *trace.Snapshot, why string) bool {
 	return true
 }
 
-// exclude takes the trial out of what may be tried, because it could not be put in force.
+// exclude rules the trial out for the rest of the tune, because it could not be put in
+// force.
 func (t *tuner) exclude(why string) {
 	t.journal.refused(t.points.best(), &t.trial, why)
 	t.search.close(&t.trial)
@@ -306,7 +307,7 @@ func (t *tuner) exclude(why string) {
 // giveUp leaves the run with the settings at the start.
 func (t *tuner) giveUp(s *trace.Snapshot, why string) { t.e.finish(s, sideA, why) }
 
-// settle makes the experiment name the best settings when nothing is tried any more.
+// settle makes the experiment name the best settings when the trials are over.
 func (t *tuner) settle() {
 	e := t.e
 	e.x.Trying = nil

@@ -34,7 +34,7 @@ func sleepers(load, most, compute float64) func([]knob.Setting) (wall, busy, tot
 	}
 }
 
-// newWorld is a run in a world that has run for a while with so many workers.
+// newWorld returns a run in a world that has run for a while with so many workers.
 func newWorld(t *testing.T, workers int, world func([]knob.Setting) (wall, busy, load float64)) *run {
 	prefetch := "2"
 	if workers == 0 {
@@ -66,7 +66,7 @@ func (r *run) tuned(q Question) *attribution.Experiment {
 	return r.only()
 }
 
-// only is the run's only experiment.
+// only returns the run's only experiment.
 func (r *run) only() *attribution.Experiment {
 	r.t.Helper()
 	s := r.session.Snapshot(0, 0)
@@ -79,13 +79,13 @@ func (r *run) only() *attribution.Experiment {
 
 func (r *run) workers() int { return number(knob.ValueOf(r.inForce, "num_workers")) }
 
-// rate is that of the settings in force, as the world has it.
+// rate returns the world's rate for the settings in force.
 func (r *run) rate() float64 {
 	wall, _, _ := r.world(r.inForce)
 	return 32e3 / wall
 }
 
-// story is all that a tune decided.
+// story returns all decisions of a tune as text.
 func story(x *attribution.Experiment) string {
 	var b strings.Builder
 	for i := range x.Decisions {
@@ -154,8 +154,8 @@ func TestTune(t *testing.T) {
 	}
 }
 
-// TestTuneDisturbed: however a tune is disturbed, what it tries does not stay, and what others set
-// does.
+// TestTuneDisturbed: however a tune is disturbed, the settings that it tries do not stay, and
+// those that others set do.
 func TestTuneDisturbed(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -199,7 +199,8 @@ func TestTuneRefused(t *testing.T) {
 	}
 }
 
-// TestTuneNoWayBack: where the settings at the start cannot be had again, the best stay and not those tried last.
+// TestTuneNoWayBack: if the settings at the start cannot come back, the best ones stay, and not those tried
+// last.
 func TestTuneNoWayBack(t *testing.T) {
 	r := newWorld(t, 1, func(knobs []knob.Setting) (float64, float64, float64) {
 		if n := number(knob.ValueOf(knobs, "num_workers")); n > 4 {
@@ -249,8 +250,8 @@ func TestTuneNeighbours(t *testing.T) {
 	}
 }
 
-// TestTuneOutlived: a run that ends during a tune stays as it is, and what was not proved is called
-// so.
+// TestTuneOutlived: a run that ends during a tune stays as it is, and a gain that was not proved is
+// called so.
 func TestTuneOutlived(t *testing.T) {
 	r := newWorld(t, 1, sleepers(80, 99, 20))
 	e := r.begin(Question{Kind: trace.Tune})
@@ -310,8 +311,8 @@ func TestTuneNeverSlower(t *testing.T) {
 	}
 }
 
-// TestInline: without workers, knobs of workers stay as the run shows them, and a change of another knob
-// is that alone.
+// TestInline: without workers, knobs of workers stay as the run shows them, and changing another knob
+// changes only that knob.
 func TestInline(t *testing.T) {
 	sp := &space{}
 	for _, c := range []struct{ prefetch, name, value, want string }{
