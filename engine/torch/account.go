@@ -22,7 +22,7 @@ type account struct {
 	host   ranges        // the host ran an operator or a call of the runtime
 	syncs  ranges        // such a call waited for the device
 	sends  ranges        // such a call copied to the device, and waited
-	blind  ranges        // parts of the last two, each longer than longWait, in which nothing is on record on any device
+	blind  ranges        // parts of syncs and sends, each longer than longWait, in which no device has anything on record
 	allocs ranges        // such a call allocated or freed memory
 	inits  ranges        // such a call made a context or loaded a module
 	talks  ranges        // processes exchanged data, and no kernel computed
@@ -30,8 +30,8 @@ type account struct {
 	sent   []deviceEvent // copies to the device, by start
 }
 
-// longWait is how long, in ns, a call must wait for a device on which nothing ran before the trace is
-// taken to lack what did. Shorter waits are the device's own latency, or the host's.
+// longWait is how long, in ns, a call must wait for a device without recorded work until the trace
+// counts as incomplete. Shorter waits are the latency of device or host.
 const longWait = 10_000_000
 
 func (r *recording) account(steps []window) *account {

@@ -20,16 +20,16 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// How often the rings are read. To wake up costs more than to read. A ring holds what a worker does in
-// some seconds; where one fills faster, all are read more often.
+// How often the rings are read. Waking up costs more than reading. A ring holds what a worker does in
+// some seconds. If one fills faster, all are read more often.
 const (
 	PollShown = 50 * time.Millisecond // while somebody looks at the screen, and until the first batch
 	PollAlone = time.Second
 	pollBusy  = 10 * time.Millisecond
 )
 
-// lookEvery is how often the bridge asks whether the processes of rings still run. That is each time
-// that it reads the rings where nobody looks at the screen.
+// lookEvery is how often the bridge asks whether the processes of rings still run. While nobody
+// looks at the screen, that is each time that it reads the rings.
 const lookEvery = PollAlone - PollShown
 
 // Variable is the environment variable that tells the training the folder of rings.
@@ -42,14 +42,15 @@ type Bridge struct {
 	Clock   *Clock
 	Control *Control
 
-	// Every is how often the rings are read: PollShown, unless it is set before Watch.
+	// Every is how often the rings are read. It is PollShown, unless the caller sets it
+	// before Watch.
 	Every time.Duration
 
 	// Polled receives a value each time the rings were read, if somebody listens.
 	Polled chan time.Time
 
-	// Captured is called with the result of a capture, on the goroutine that reads the rings. It is set
-	// before Record. The callee removes the trace.
+	// Captured receives the result of a capture, on the goroutine that reads the rings. The caller sets
+	// it before Record. It removes the trace.
 	Captured func(Captured)
 
 	dir    string // private, with the package for Python
@@ -73,16 +74,16 @@ type Bridge struct {
 	crew      crew
 	lines     lines
 	changed   unix.Timespec // when the folder had changed, as of its last reading
-	held      []message     // that came before there was a recorder
+	held      []message     // messages that came before there was a recorder
 
-	weighed time.Time // when the memory of workers is to be asked for again
+	weighed time.Time // when to measure the memory of workers again
 	view    view
 	quit    chan struct{}
 	done    chan struct{}
 	started bool
 }
 
-// crew is what is found out about the workers from outside of them.
+// crew is what the bridge finds out about the workers from outside of them.
 type crew struct {
 	looks looks
 	pools pools
@@ -171,7 +172,8 @@ func roomy(dir string) bool {
 // Path returns the folder that PYTHONPATH must name first.
 func (b *Bridge) Path() string { return filepath.Join(b.dir, "python") }
 
-// Environ returns an environment for the training: env, and what it needs to find the bridge.
+// Environ returns an environment for the training: env, with the variables by which the
+// training finds the bridge.
 func (b *Bridge) Environ(env []string) []string {
 	path := b.Path()
 	out := slices.DeleteFunc(slices.Clone(env), func(s string) bool {
@@ -205,10 +207,10 @@ func (b *Bridge) Said(text string) bool {
 	return ok
 }
 
-// Watch begins to look for that loop.
+// Watch begins to look for the first loop that trains.
 func (b *Bridge) Watch() { b.start(nil) }
 
-// LastLook looks for that loop once more, when the training has ended.
+// LastLook looks for the first loop that trains once more, when the training has ended.
 func (b *Bridge) LastLook() {
 	b.pause()
 	b.ending = true
@@ -274,7 +276,7 @@ func (b *Bridge) next(every time.Duration) time.Duration {
 	return min(2*every, b.Every)
 }
 
-// pause ends the goroutine.
+// pause ends the goroutine that reads the rings.
 func (b *Bridge) pause() {
 	if b.started {
 		close(b.quit)
@@ -300,7 +302,7 @@ func (b *Bridge) Stop() {
 	}
 }
 
-// needed reports whether a process of the training lives on, as one does that was started in the
+// needed reports whether a process of the training lives on, such as one that was started in the
 // background. Its next worker may look for the package.
 func (b *Bridge) needed() bool {
 	for _, r := range b.rings {
@@ -338,8 +340,8 @@ func (b *Bridge) Close() error {
 	return err
 }
 
-// poll reads what is new. It looks at the rings of loops first, so that all that came before their
-// records is read with them.
+// poll reads what is new. It looks at the rings of loops first, so that it also reads all that
+// other rings got before the loops' records.
 func (b *Bridge) poll() {
 	b.fullest = 0
 	b.discover()
@@ -432,8 +434,9 @@ func (b *Bridge) deliver(m *message) {
 	}
 }
 
-// announce sends the first loop that trains. Where there are ranks, it is that of rank 0, or of the first
-// rank on this machine. Where each rank has a gpustall of its own, as under srun, neither may come here.
+// announce sends the first loop that trains. If there are ranks, it sends the loop of rank 0, or of the
+// first rank on this machine. If each rank has a gpustall of its own, as under srun, neither of these may
+// come here.
 func (b *Bridge) announce() {
 	if b.begun {
 		return
@@ -460,13 +463,14 @@ func (b *Bridge) announce() {
 	}
 }
 
-// awaitFirst is how long the first rank on this machine is waited for when another one trains.
+// awaitFirst is how long the bridge waits for the first rank on this machine when another one
+// trains.
 const awaitFirst = 2 * time.Second
 
 // leads reports whether the process is the first rank of the job, or of this machine.
 func (h *Hello) leads() bool { return h.Rank <= 0 || h.Local == 0 }
 
-// before reports whether a session is rather about this process than about another one.
+// before reports whether a session should be about this process rather than about o.
 func (h *Hello) before(o *Hello) bool {
 	if h.leads() != o.leads() {
 		return h.leads()
@@ -528,8 +532,9 @@ func (b *Bridge) workers() iter.Seq[int] {
 	}
 }
 
-// drain hands on the new records in order of time: those of loops, or of all other rings. The order
-// numbers the batches. A loop may use one thread after another to take batches, each with a ring.
+// drain hands on the new records in order of time: those of loops, or of all other rings. Batches
+// are numbered in that order. A loop may use one thread after another to take batches, each with a
+// ring.
 func (b *Bridge) drain(loops bool) {
 	n := 0
 	for _, r := range b.rings {
@@ -597,7 +602,7 @@ func (b *Bridge) lost(p *process, r *ring) {
 	r.dropped = 0
 }
 
-// settle hands on how many steps a process had, when no record follows: a process that was killed has no last one.
+// settle hands on how many steps a process had, when no record follows. A killed process has no last record.
 func (b *Bridge) settle(r *ring) {
 	if last, ok := r.counted(); ok {
 		b.hand(b.process(r.parent), r, &last)

@@ -62,7 +62,7 @@ func replay(t *testing.T, name string) (*Start, *trace.Snapshot) {
 	}
 	defer b.Close()
 	unpack(t, name, b.shared)
-	b.Clock.origin = 0 // as of the machine that it was recorded on
+	b.Clock.origin = 0 // as on the machine where it was recorded
 	b.Watch()
 	var first Start
 	select {
@@ -82,7 +82,7 @@ func replay(t *testing.T, name string) (*Start, *trace.Snapshot) {
 	return &first, s.Snapshot(0, 1<<62)
 }
 
-// named checks that what computes says which batch it has.
+// named checks that each span of computing says which batch it has.
 func named(t *testing.T, s *trace.Snapshot) {
 	t.Helper()
 	batches := map[int32]int32{}
@@ -139,7 +139,8 @@ func TestRecorded(t *testing.T) {
 			}
 		}
 	}
-	// What the kernel counts is read for the first batch of each of the eight workers and of the loop's own, and seldom since.
+	// The kernel's counts are read for the first batch of each of the eight workers and of the loop itself,
+	// and seldom after that.
 	if firsts != 3 || lasts != 3 || built != 36 || split < 9 || split > 18 || changing < 3 || changing > 20 {
 		t.Errorf("%d first and %d last steps, %d with who built them, %d with what that took, %d in transitions", firsts, lasts, built, split, changing)
 	}
@@ -175,7 +176,8 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// TestLate: only what the loop waits for a core while its batch is ready is the host's.
+// TestLate: the loop's wait for a core counts as the host's only while its batch is
+// ready.
 func TestLate(t *testing.T) {
 	const ms = 1_000_000
 	for _, c := range []struct {
@@ -199,8 +201,8 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// Rings are read seldom where nothing happens, and often enough where they fill fast that
-// none is more than an eighth full when it is.
+// TestPace: rings are read seldom if nothing happens. If they fill fast, they are read so
+// often that none is more than an eighth full.
 func TestPace(t *testing.T) {
 	b := &Bridge{Every: PollAlone}
 	for _, c := range []struct {
@@ -307,8 +309,8 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// TestBeside: of processes that train and are no ranks, the session is the first one's, and says
-// so once.
+// TestBeside: if several processes train and are no ranks, the session is about the first one,
+// and says so once.
 func TestBeside(t *testing.T) {
 	for _, c := range []struct {
 		world int
@@ -357,7 +359,8 @@ func withLoader(t *testing.T) (*Bridge, *process) {
 	return b, b.main
 }
 
-// TestAnew: nothing persists in a loader that the script makes anew, also where it goes on to another.
+// TestAnew: nothing persists in a loader that the script makes anew, even if the loop goes on to
+// another loader.
 func TestAnew(t *testing.T) {
 	b, p := withLoader(t)
 	for _, m := range []message{{Type: "anew"}, {Type: "moved", Loader: p.loader}} {
@@ -368,7 +371,7 @@ func TestAnew(t *testing.T) {
 	}
 }
 
-// TestShuffleNotKnown: of a sampler that tells nothing of it no shuffle is shown.
+// TestShuffleNotKnown: shuffle is not shown if the sampler does not tell it.
 func TestShuffleNotKnown(t *testing.T) {
 	b, p := withLoader(t)
 	p.segments.begin(0)
@@ -385,7 +388,7 @@ func TestShuffleNotKnown(t *testing.T) {
 	}
 }
 
-// TestUnbatched: nobody is told to have larger batches of a loader that makes none.
+// TestUnbatched: there is no advice for larger batches if the loader makes no batches.
 func TestUnbatched(t *testing.T) {
 	for unbatched, most := range map[bool]int{false: 1 << 20, true: 1} {
 		s := knob.SpecOf(Specs(&Hello{}, &Loader{Unbatched: unbatched, Knobs: map[string]int{"num_workers": 1}}, &Batch{}), "batch_size")
@@ -395,8 +398,8 @@ func TestUnbatched(t *testing.T) {
 	}
 }
 
-// TestApart: of a loader whose class makes its iterators how long its workers live is not asked for, and
-// it is said when changes apply.
+// TestApart: if a loader's class makes its own iterators, persistent_workers cannot be changed, and the
+// specs say when changes apply.
 func TestApart(t *testing.T) {
 	h := &Hello{Torch: "2.15.0"}
 	for _, live := range []bool{false, true} {
@@ -464,7 +467,7 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// TestWhen: what is said of when changes apply is so of each knob.
+// TestWhen: what is said about when changes apply holds for each knob.
 func TestWhen(t *testing.T) {
 	for _, c := range []struct {
 		of            Loader
@@ -485,7 +488,7 @@ func TestWhen(t *testing.T) {
 	}
 }
 
-// TestForesee: what would end the training is known before.
+// TestForesee: changes that would end the training are known in advance.
 func TestForesee(t *testing.T) {
 	for _, c := range []struct {
 		script, workers int

@@ -17,7 +17,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// samples is what all clients load: a transform that is slow on purpose.
+// samples is the data set of all clients. Its transform is slow on purpose.
 const samples = `
 import sys, time, torch
 from torch.utils.data import DataLoader, Dataset
@@ -36,7 +36,8 @@ def fit(loader, model, optimizer, epochs, backward=torch.Tensor.backward):
             optimizer.zero_grad(); backward(loss(model(x), y)); optimizer.step()
 `
 
-// clients are trainings as people write them, safe to be imported: workers that are not forked do.
+// clients are trainings as people write them. They are safe to be imported, because workers that
+// are not forked import them.
 var clients = []struct{ name, needs, text string }{
 	{"a plain loop", "torch", samples + `
 if __name__ == "__main__":
@@ -93,8 +94,8 @@ if __name__ == "__main__":
 `},
 }
 
-// TestClients: in each the slow transform is found, num_workers is raised while it trains,
-// more samples come, and the verdict follows.
+// TestClients: in each client the slow transform is found. num_workers is raised while it
+// trains, the rate rises, and the verdict follows.
 func TestClients(t *testing.T) {
 	python := os.Getenv("GPUSTALL_PYTHON")
 	if python == "" {
@@ -142,8 +143,8 @@ for x, y in DataLoader(Samples(), batch_size=4, sampler=DistributedSampler(Sampl
 dist.destroy_process_group()
 `
 
-// TestRanks: the session is rank 0's, and tells how the others do and which one holds
-// them up.
+// TestRanks: the session is about rank 0. It tells how the other ranks do, and which
+// one holds them up.
 func TestRanks(t *testing.T) {
 	python := os.Getenv("GPUSTALL_PYTHON")
 	if python == "" {
@@ -176,12 +177,12 @@ func lastLine(b []byte) string {
 	return lines[len(lines)-1]
 }
 
-// training is one that is watched.
+// training is a watched training.
 type training struct {
 	bridge    *Bridge
 	cmd       *exec.Cmd
 	ended     chan struct{}
-	why       error // how, to be read after ended
+	why       error // how it ended; read it after ended
 	out       *strings.Builder
 	first     Start
 	session   *trace.Session
@@ -231,8 +232,8 @@ func begin(t *testing.T, python, text string, launcher ...string) *training {
 	return r
 }
 
-// kill ends a training at once, its workers too: those of a fork server would outlive it, and
-// keep its output open.
+// kill ends a training and its workers at once. Workers of a fork server would outlive the
+// training and keep its output open.
 func (r *training) kill() {
 	_ = syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL)
 	<-r.ended

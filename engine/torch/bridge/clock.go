@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Clock counts CLOCK_MONOTONIC from the moment it was made. Python's time.monotonic_ns reads the same.
+// Clock counts CLOCK_MONOTONIC from the moment when it was made. Python's time.monotonic_ns reads the
+// same clock.
 type Clock struct {
 	origin int64
 	wall   time.Time

@@ -1,8 +1,7 @@
 // Package bridge makes a session of a PyTorch training while it runs. The training's processes write
 // what they do into rings in shared memory (engine/torch/python). The bridge reads the rings and records
-// spans and steps, as package train does for its own runs, so that analysis, screen and report treat
-// both alike. In the other direction there is one page of knobs, which the training reads before each
-// batch.
+// spans and steps, as package train does for its own runs. So analysis, screen and report treat both
+// alike. In the other direction there is one page of knobs, which the training reads before each batch.
 //
 // It needs Linux: both sides read CLOCK_MONOTONIC, and /proc tells the wait for a core.
 package bridge

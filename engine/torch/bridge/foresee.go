@@ -57,15 +57,15 @@ func afterCUDA(l *Loader, size *Batch, workers int) string {
 // hostTensors is the hint for the warning of afterCUDA.
 const hostTensors = "have the data set return tensors on the host and move the batch to the GPU in the loop, or call multiprocessing.set_start_method('spawn') first"
 
-// weight is the memory that a worker has for itself.
+// weight says how much memory a worker does not share with others.
 type weight struct {
 	bytes   int64  // 0 while that is not known
-	weighed bool   // bytes was measured on workers; if not, it is what the script's process has, an upper bound
+	weighed bool   // bytes was measured on workers; if not, it is the memory of the script's process, an upper bound
 	start   string // how workers begin: fork, spawn, forkserver
 }
 
 // copies warns of workers for which there is no memory. A forked worker copies the pages of the data set
-// that it writes to; Python writes to objects even when it only reads them. Other workers are sent a copy.
+// that it writes to; Python writes to objects even when it only reads them. Other workers get a copy.
 func copies(more int, each weight, free int64) string {
 	need := int64(more) * each.bytes
 	if more <= 0 || each.bytes == 0 || need < free {
@@ -79,8 +79,8 @@ func copies(more int, each weight, free int64) string {
 		has, upTo, units.Prose.Bytes(each.bytes), more, upTo, units.Prose.Bytes(need), units.Prose.Bytes(max(0, free)), would, trace.LighterWorkers(each.start))
 }
 
-// weighEvery is how often the memory of workers is measured, and weighShare the largest share of the
-// time that this may take: the kernel walks through all their pages.
+// weighEvery is how often the memory of workers is measured. weighShare is the largest share of the
+// time that this may take, because the kernel walks through all their pages.
 const (
 	weighEvery = 10 * time.Second
 	weighShare = 1.0 / 4000
@@ -89,7 +89,7 @@ const (
 // weighed is the number of workers that are measured.
 const weighed = 4
 
-// weigh measures how much memory the main process's workers have for themselves.
+// weigh measures the memory that each of the main process's workers does not share.
 func (b *Bridge) weigh() {
 	begin := time.Now()
 	if begin.Before(b.weighed) {
@@ -112,8 +112,8 @@ func (b *Bridge) weigh() {
 	b.recorder.Gauge(trace.GaugeWorkerBytes, float64(sum/n))
 }
 
-// shared warns that batches under way would fill /dev/shm. A worker that finds it full dies of SIGBUS
-// ("bus error").
+// shared warns that batches under way would fill /dev/shm. A worker that finds /dev/shm full dies of
+// SIGBUS ("bus error").
 func shared(k *Knobs, free, batch int64) string {
 	need := int64(k.queueLimit()) * batch
 	if k.Workers == 0 || batch == 0 || free < 0 || need < free {
@@ -126,7 +126,7 @@ func shared(k *Knobs, free, batch int64) string {
 // descriptors warns of the limit of open files. Each tensor under way is an open file where tensors are
 // shared by descriptor.
 func descriptors(k *Knobs, size *Batch) string {
-	need := int64(k.queueLimit())*size.Tensors + 128 // 128 for what a Python process has open besides
+	need := int64(k.queueLimit())*size.Tensors + 128 // 128 for other files that a Python process has open
 	if k.Workers == 0 || size.Sharing != "file_descriptor" || size.Files <= 0 || need < size.Files {
 		return ""
 	}

@@ -2,12 +2,14 @@
 
 package bridge
 
-// inline is how the loop itself loads its batches, where it does. Of batches that take next to no time
-// only some have records. The waits for the others are taken to divide like the last one that has.
+// inline is how the loop itself loads its batches, if it does. Of batches that take next to no time,
+// only some have records. The waits for the others are taken to divide like the last wait with a
+// record.
 type inline struct {
 	ring  *ring
 	batch record // the newest kindBatch
-	// parts of the last wait for such a batch: before it, until it is put together, and all of it; 0 until then
+	// Parts of the last wait for a batch with a record: before the batch, until it is put together, and all
+	// of it. They are 0 until there is one.
 	front, fetch, wall float64
 }
 
@@ -27,8 +29,8 @@ func (i *inline) learn(rec *record) {
 	i.front, i.fetch, i.wall = float64(b.Start-rec.Start)/wall, float64(b.Offset)/wall, float64(b.End-b.Start)/wall
 }
 
-// alike returns the record that the loop did not write of a batch that it loaded in that wait. It is
-// false where the loop loaded no batch of this passage that has a record.
+// alike makes the record of a batch that the loop loaded in this wait and wrote no record of. ok is
+// false if the loop has loaded no batch of this passage that has a record.
 func (i *inline) alike(rec *record) (made record, ok bool) {
 	if i.wall == 0 || i.batch.Iteration != rec.Iteration {
 		return made, false

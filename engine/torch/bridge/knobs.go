@@ -74,7 +74,7 @@ func (k *Knobs) take(values map[string]int) {
 	}
 }
 
-// Specs returns the specs of the knobs, as they are with one script.
+// Specs returns the specs of the knobs as one script has them.
 func Specs(h *Hello, l *Loader, size *Batch) []knob.Spec {
 	specs := KnobTable.Specs()
 	for i := range specs {
@@ -182,8 +182,8 @@ func (c *Control) begin(k Knobs, specs []knob.Spec) {
 	c.wanted, c.script, c.specs, c.known = k, k, specs, true
 }
 
-// Set asks for knob changes: all or none. The trace confirms them as a new segment. Back to what the script has
-// is always allowed, but for workers that could not begin.
+// Set asks for knob changes: all or none. The trace confirms them as a new segment. Going back to the
+// script's own values is always allowed, except for workers that could not begin.
 func (c *Control) Set(changes []knob.Setting) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -213,7 +213,7 @@ func (c *Control) Set(changes []knob.Setting) error {
 	return nil
 }
 
-// another replaces the specs, where the loop goes on to another loader.
+// another replaces the specs when the loop goes on to another loader.
 func (c *Control) another(specs []knob.Spec) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -257,7 +257,7 @@ func (c *Control) refuse(r *Refused, workers int) []knob.Spec {
 
 // write asks the training for the knobs of k that differ from those wanted so far.
 func (c *Control) write(k Knobs) {
-	atomic.AddUint64(c.word(wordSequence), 1) // odd: it is being written
+	atomic.AddUint64(c.word(wordSequence), 1) // odd while the page is being written
 	for i, name := range words {
 		row := KnobTable.Find(name)
 		var v uint64
@@ -276,7 +276,7 @@ func (c *Control) write(k Knobs) {
 	atomic.AddUint64(c.word(wordSequence), 1)
 }
 
-// expected returns what was predicted of knobs when they were asked for, once.
+// expected returns, once, what was predicted for knobs when they were asked for.
 func (c *Control) expected(k Knobs) trace.Prediction {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -22,7 +22,7 @@ func (l lanes) of(r *ring) trace.TrackID {
 		return t
 	}
 	n := min(max(r.worker, 0), trace.MaxWorkers-1)
-	if r.role == roleSender { // a thread of a worker, which has a track already
+	if r.role == roleSender { // a thread of a worker that has a track already
 		for w, t := range l {
 			if w.pid == r.pid {
 				return t

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// folders is how the names of bridges' folders begin.
+// folders begins the names of bridges' folders.
 const folders = "gpustall-torch-"
 
 // rings is the folder of the rings within a bridge's, where they are not in memory.
@@ -28,9 +28,9 @@ const ownerFile = "owner"
 // owners are the locked files of a bridge's folders.
 type owners []*os.File
 
-// lock locks a bridge's folders until they are closed. The rings' is one of its own where it is in memory: what is there
-// is found though TMPDIR has changed, or was emptied. Nobody removes what a killed gpustall leaves in a folder without a
-// lock.
+// lock locks a bridge's folders until they are closed. Rings in memory have a folder and a lock of their own.
+// So they are found even if TMPDIR has changed or was emptied. Nobody removes what a killed gpustall leaves
+// in a folder without a lock.
 func lock(dir, shared string) (all owners) {
 	for _, d := range []string{dir, shared} {
 		if d == filepath.Join(dir, rings) {
@@ -66,7 +66,8 @@ func own(dir, shared string) (*os.File, error) {
 	return f, nil
 }
 
-// unused is how long a folder is kept in which no process has written: a script may still come to it.
+// unused is how long a folder is kept in which no process has written, because a script may still do
+// so.
 const unused = time.Hour
 
 // removeLeftovers removes the folders of a gpustall that was killed, once its training has ended too.
@@ -78,7 +79,7 @@ func removeLeftovers(parent string) {
 }
 
 func removeLeftover(dir string) {
-	if info, err := os.Lstat(dir); err != nil || !info.IsDir() || !ours(info) { // another user's file may say anything
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() || !ours(info) { // a file of another user may say anything
 		return
 	}
 	f, err := os.OpenFile(filepath.Join(dir, ownerFile), os.O_RDWR, 0)
@@ -102,7 +103,7 @@ func removeLeftover(dir string) {
 		id, _, _ := strings.Cut(strings.TrimPrefix(name, "messages-"), "-")
 		if pid, err := strconv.Atoi(id); err == nil {
 			written = true
-			if lives(pid) { // or another process of that number: then it stays
+			if lives(pid) { // or another process with that number, and then the folder stays
 				return
 			}
 		}
@@ -114,8 +115,8 @@ func removeLeftover(dir string) {
 	_ = os.RemoveAll(dir)
 }
 
-// lives reports whether a process has not ended. A zombie has: nobody has waited for it, as in a
-// container whose first process waits for none.
+// lives reports whether a process has not ended. A zombie has ended, but nobody has waited for
+// it, as in a container whose first process waits for none.
 func lives(pid int) bool {
 	if pid <= 0 || errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
 		return false

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// TestLeftoversInMemory: rings in memory whose other folder is gone are found by themselves.
+// TestLeftoversInMemory: rings in memory are found and removed even if the bridge's other
+// folder is gone.
 func TestLeftoversInMemory(t *testing.T) {
 	ended := exec.Command("true")
 	if err := ended.Run(); err != nil {
@@ -53,7 +54,8 @@ func TestLeftoversInMemory(t *testing.T) {
 	}
 }
 
-// TestLeftovers: what a killed gpustall left goes once its training has ended, and nothing else.
+// TestLeftovers: what a killed gpustall left is removed once its training has ended, and nothing
+// else is.
 func TestLeftovers(t *testing.T) {
 	ended := exec.Command("true")
 	if err := ended.Run(); err != nil {

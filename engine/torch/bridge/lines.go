@@ -26,8 +26,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// lines finds out which lines of code the loop and its workers are at. A goroutine of its own looks at
-// their frames from outside of the training, at random moments.
+// lines finds out which lines of code the loop and its workers are at. Its goroutine looks at their
+// frames from outside of the training, at random moments.
 type lines struct {
 	mu      sync.Mutex
 	layout  *frames.Layout
@@ -38,9 +38,9 @@ type lines struct {
 	refused error // why no frames can be read; nil where they can
 	rate    atomic.Int32
 	clock   *Clock
-	pending map[int][]look // of workers, by process id: their batches are not delivered yet
+	pending map[int][]look // looks at workers, by process id, whose batches are not delivered yet
 
-	texts map[trace.Line]string // of lines, by file and number; tell's own
+	texts map[trace.Line]string // texts of lines, by file and number; only tell uses it
 	quit  chan struct{}
 	done  chan struct{}
 }
@@ -57,7 +57,7 @@ type look struct {
 	at    int64 // ns of the session
 	took  time.Duration
 	of    *found
-	joins bool // it was at collation
+	joins bool // the worker was collating
 }
 
 // found is what looks found of a line.
@@ -68,16 +68,16 @@ type found struct {
 	awaited int                      // looks in batches that the loop waited for
 	lost    time.Duration            // the part of time in which it waited
 	in      map[string]int           // looks by the innermost function
-	under   map[string]time.Duration // by the stack, as folded has it
+	under   map[string]time.Duration // by the stack, in the form that folded writes
 }
 
-// LookRates are how often lines are looked for; the first one is the default.
+// LookRates names how often threads are looked at; the first rate is the default.
 var LookRates = []string{"on", "off", "fast"}
 
-// lineGaps is the mean time between two looks, by LookRates; 0: there are none.
+// lineGaps is the mean time between two looks, by LookRates; 0 means no looks.
 var lineGaps = [...]time.Duration{lookAtLines, 0, lookAtLines / 5}
 
-// SetLooks says how often lines are looked for, by one of LookRates. It may be called from any goroutine.
+// SetLooks sets how often threads are looked at, to one of LookRates. Any goroutine may call it.
 func (b *Bridge) SetLooks(rate string) {
 	b.lines.rate.Store(int32(max(0, slices.Index(LookRates, rate))))
 }
@@ -91,10 +91,10 @@ func (b *Bridge) Looks() string { return LookRates[b.lines.rate.Load()] }
 // How often a thread is looked at, on average, and at most how many lines of a segment are kept.
 const (
 	lookAtLines = 50 * time.Millisecond
-	longestLook = 20 * lookAtLines // of one thread; more time since its last look was not this line's
-	mostLines   = 200              // of the segment under way
-	fewLines    = 40               // of one that is over: all are written again each second
-	mostBeneath = 20               // innermost functions that are counted of a line
+	longestLook = 20 * lookAtLines // of one thread; if its last look is longer ago, the rest of the time is charged to no line
+	mostLines   = 200              // lines of the segment under way
+	fewLines    = 40               // lines of a segment that is over, because all are written again each second
+	mostBeneath = 20               // innermost functions that are counted for a line
 	mostStacks  = 20               // likewise stacks, of which ...
 	toldStacks  = 4                // ... so many are told, where the line has ...
 	leastPart   = 0.01             // ... this part of the segment's time or more
@@ -103,7 +103,7 @@ const (
 	mostPending = 1 << 12          // looks at a worker whose batches are not delivered yet
 )
 
-// begin begins to look, once it is told how frames are read.
+// begin begins to look, once a message tells how to read frames.
 func (l *lines) begin(m *message, r *trace.Recorder) {
 	switch {
 	case m.Layout == nil:
@@ -135,7 +135,7 @@ func (l *lines) stop() {
 	}
 }
 
-// at says which segment the looks belong to from now on, and which threads there are.
+// at sets which segment the looks belong to from now on, and which threads there are.
 func (l *lines) at(segment int32, threads []thread) {
 	l.mu.Lock()
 	if segment != l.segment {
@@ -160,7 +160,7 @@ func (l *lines) run(quit chan struct{}) error {
 		every := lineGaps[l.rate.Load()]
 		due.Reset(time.Duration((0.5 + rand.Float64()) * float64(cmp.Or(every, lookAtLines))))
 		if every == 0 {
-			clear(last) // no line has the time until the next look
+			clear(last) // the time until the next look is charged to no line
 			continue
 		}
 		l.mu.Lock()
@@ -224,7 +224,7 @@ func next(threads []thread, turn int) (thread, bool) {
 	return of[turn/2%len(of)], true
 }
 
-// add counts a look. Where a segment has many lines, the one with the least time goes.
+// add counts a look. If a segment has too many lines, the one with the least time goes.
 func (l *lines) add(key trace.Line, took time.Duration, stack string) *found {
 	in := key.In
 	key.Segment, key.In = l.segment, ""
@@ -253,9 +253,9 @@ func collates(stack []frames.Frame) bool {
 	})
 }
 
-// await takes a batch that the loop has now, and for which it waited from one time to another. The looks
-// at its worker while it made the batch count as much as the loop waited for that part of the batch: all
-// before collation is one part. So a line counts where the training was held up, and not in batches that
+// await takes a batch that the loop has now, and the time in which the loop waited for it. A batch has
+// two parts: collation, and all before it. Looks at the worker in one of the parts weigh as much as the
+// loop waited for that part. So lines count where they held the training up, and not in batches that
 // were ready.
 func (l *lines) await(b *batch, from, to int64) {
 	if b.pid == 0 || b.done <= b.begun {
@@ -285,7 +285,7 @@ func (l *lines) await(b *batch, from, to int64) {
 }
 
 // folded writes a stack as flame graph tools read it: "main (train.py:33);blur (aug.py:42)".
-// Of a worker, calls from before it began its work are left out.
+// For a worker it leaves out the calls from before the work began.
 func folded(stack []frames.Frame) string {
 	if i := slices.IndexFunc(stack, func(f frames.Frame) bool { return among(f.File, servers) }); i >= 0 {
 		stack = stack[:i]
@@ -312,7 +312,8 @@ func (f *found) stacks() string {
 	return b.String()
 }
 
-// bound merges the lines with the least time of the segment, those beyond so many, into ones without a file.
+// bound keeps at most so many lines of the segment. It merges those with the least time into lines without a
+// file.
 func (l *lines) bound(most int) {
 	var all []trace.Line
 	for key, f := range l.table {
@@ -337,7 +338,7 @@ func (l *lines) bound(most int) {
 	}
 }
 
-// What shows by a frame's file what a thread is at.
+// The file of a frame shows by these what a thread is at.
 var (
 	fetchers = []string{"torch/utils/data/_utils/fetch.py", "gpustall/fetching.py"}
 	loaders  = []string{"torch/utils/data/dataloader.py", "gpustall/live.py", "gpustall/steps.py", "gpustall/loaders.py"}
@@ -348,8 +349,8 @@ func among(file string, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(file, name) })
 }
 
-// place says what a thread is at and which line that is: the innermost one of the user's own code. Where
-// a library makes the batch all by itself, it is the library's function that does.
+// place says what a thread is at, and at which line: the innermost one of the user's own code. If a
+// library makes the batch all by itself, the library's function takes the place of the line.
 func (l *lines) place(stack []frames.Frame, of role) trace.Line {
 	user, loading := -1, false
 	for i, f := range stack {
@@ -383,8 +384,8 @@ func (l *lines) place(stack []frames.Frame, of role) trace.Line {
 	return l.line(partOf(stack, user), stack, user)
 }
 
-// partOf says which part of a step a stack is in. A closure that an optimizer calls is not the optimizer:
-// there, the user's innermost frame is called by it. A forward pass within a backward pass is
+// partOf says which part of a step a stack is in. A closure that an optimizer calls is not the optimizer;
+// there the optimizer calls the user's innermost frame. A forward pass within a backward pass is
 // activation checkpointing.
 func partOf(stack []frames.Frame, user int) trace.Doing {
 	at := trace.InStep
@@ -392,7 +393,7 @@ func partOf(stack []frames.Frame, user int) trace.Doing {
 		f := &stack[i]
 		switch {
 		case strings.HasSuffix(f.File, "/torch/_dynamo/convert_frame.py"), strings.HasSuffix(f.File, "/torch/_inductor/compile_fx.py") && strings.Contains(f.Name, "compile"):
-			return trace.Compiles // code that is compiled runs without these
+			return trace.Compiles // compiled code runs without these frames
 		case strings.Contains(f.File, "/torch/autograd/"):
 			if strings.HasSuffix(f.Name, "backward") {
 				return trace.Backward
@@ -408,11 +409,12 @@ func partOf(stack []frames.Frame, user int) trace.Doing {
 	return at
 }
 
-// glue are the files of libraries that only call what a user chose, as Compose calls a transform.
+// glue holds the files of libraries that only call what a user chose, as Compose calls a
+// transform.
 var glue = []string{"/torch/utils/data/", "/torch/nn/modules/module.py", "/torchvision/datasets/", "/gpustall/"}
 
-// called returns the library's function that loads, of frames without the user's code: the outermost one
-// that is not only glue.
+// called returns the function of a library that loads, from frames without the user's code. It is the
+// outermost function that is not glue.
 func (l *lines) called(stack []frames.Frame) trace.Line {
 	for i := len(stack) - 1; i >= 0; i-- {
 		f := &stack[i]
@@ -447,8 +449,8 @@ func (l *lines) library(file string) bool {
 	return packages(file) >= 0 || slices.ContainsFunc(l.layout.Library, func(folder string) bool { return strings.HasPrefix(file, folder+"/") })
 }
 
-// packages returns where the name of a file in a folder of installed packages ends with that folder; -1
-// where it is in none. Python's own list does not have those that a .pth file or PYTHONPATH added.
+// packages returns where the folder of installed packages ends in a file's name, or -1 if the file is
+// in none. Python's own list lacks the folders that a .pth file or PYTHONPATH added.
 func packages(file string) int {
 	for _, folder := range [...]string{"/site-packages/", "/dist-packages/"} {
 		if i := strings.LastIndex(file, folder); i >= 0 {

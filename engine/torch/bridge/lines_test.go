@@ -59,8 +59,8 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// TestAwait: looks at a worker count as much as the loop waited for that part of the batch. What was found in a
-// batch that was ready does not count, nor does what belongs to no batch.
+// TestAwait: looks at a worker count as much as the loop waited for that part of the batch. Looks in a batch
+// that was ready do not count, nor do looks that belong to no batch.
 func TestAwait(t *testing.T) {
 	const ms = 1_000_000
 	l := &lines{table: map[trace.Line]*found{}, pending: map[int][]look{}}
@@ -78,7 +78,8 @@ func TestAwait(t *testing.T) {
 	batch := func(begun, collating, done int64) *batch {
 		return &batch{done: done, made: made{pid: 7, begun: begun, collating: collating}}
 	}
-	// Of 80 ms before collation the loop waited for the last 40, of collation for all.
+	// The loop waited for the last 40 of the 80 ms before collation, and for all of the
+	// collation.
 	l.await(batch(10*ms, 90*ms, 110*ms), 50*ms, 111*ms)
 	l.await(batch(110*ms, 0, 150*ms), 160*ms, 161*ms)
 	for name, want := range map[string]time.Duration{"blur": 25 * ms, "pad": 50 * ms, "ready": 0, "before": 0} {
@@ -109,8 +110,8 @@ func TestManyLines(t *testing.T) {
 	}
 }
 
-// TestStacks: a line's stacks are told with their time, those with most of it, and names that are the
-// user's break no form.
+// TestStacks: a line's costliest stacks are told with their time. Names from the user's code cannot
+// break the form.
 func TestStacks(t *testing.T) {
 	l := &lines{table: map[trace.Line]*found{}}
 	odd := folded([]frames.Frame{{File: "/u/a;b\n c.py", Name: "f", Line: 3}, {File: "/u/train.py", Name: "main", Line: 9}})
@@ -150,7 +151,8 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestLookRates: off looks at nothing, and what passes meanwhile is charged to no line; fast looks more often.
+// TestLookRates: with off there are no looks, and the time meanwhile is charged to no line. With fast there
+// are more looks.
 func TestLookRates(t *testing.T) {
 	b := &Bridge{}
 	if b.Looks() != "on" || len(LookRates) != len(lineGaps) {

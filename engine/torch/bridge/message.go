@@ -15,7 +15,7 @@ import (
 type message struct {
 	Type string `json:"type"`
 	from int    // the process id
-	T    int64  `json:"t"` // ns of CLOCK_MONOTONIC; of the session, once it is read
+	T    int64  `json:"t"` // ns of CLOCK_MONOTONIC; of the session, once the message is read
 
 	Hello
 	Loader
@@ -35,7 +35,7 @@ type Hello struct {
 	PID     int      `json:"pid"`
 	Rank    int      `json:"rank"`  // -1 where it is alone
 	World   int      `json:"world"` // the number of ranks; -1 where it is alone
-	Local   int      `json:"local"` // its rank among those on this machine; -1 where that is not known
+	Local   int      `json:"local"` // its rank among the ranks on this machine; -1 where that is not known
 	Here    int      `json:"here"`  // the number of ranks on this machine; -1 where that is not known
 	Job     string   `json:"job"`   // as the launcher calls it; empty where none does
 	Store   string   `json:"store"` // the address of the TCPStore that its ranks share; empty where they share none
@@ -47,7 +47,7 @@ type Hello struct {
 	CUDA    string   `json:"cuda"`        // the GPU's name; empty without one
 	UUID    string   `json:"uuid"`        // the GPU's, 8-4-4-4-12 hexadecimal digits; empty where PyTorch does not tell
 	Stand   bool     `json:"stand_in"`    // the GPU is a test's stand-in
-	Other   string   `json:"other"`       // an accelerator that is not watched: its kind, or its name where it was before; empty without one
+	Other   string   `json:"other"`       // an accelerator that is not watched: its kind, or its name if it was watched before; empty without one
 }
 
 // AtLeast reports whether a version of PyTorch, "2.15.0+cu132", is this one or a later one.
@@ -69,10 +69,10 @@ func (h *Hello) Device() trace.Device {
 	return trace.Device{Name: name, Kind: "cpu"}
 }
 
-// take takes over the GPU of o, or that it is watched no more.
+// take takes over the GPU of o, or that the GPU is no longer watched.
 func (h *Hello) take(o *Hello) { h.CUDA, h.UUID, h.Other = o.CUDA, o.UUID, o.Other }
 
-// Batch is what a batch needs on its way from a worker to the loop.
+// Batch says what a batch needs on its way from a worker to the loop.
 type Batch struct {
 	Tensors int64  `json:"tensors"`
 	Bytes   int64  `json:"bytes"`
@@ -98,7 +98,7 @@ type Refused struct {
 type Loader struct {
 	Trains     bool           `json:"trains"`
 	Dataset    string         `json:"dataset"`
-	Style      string         `json:"kind"` // map or iterable; optimizer: there is none, and the loop's steps are those of its optimizer
+	Style      string         `json:"kind"` // map or iterable; optimizer: there is no loader, and the loop's steps are those of its optimizer
 	Samples    int64          `json:"samples"`
 	BatchSize  int            `json:"batch_size"`
 	Knobs      map[string]int `json:"knobs"`
@@ -109,10 +109,10 @@ type Loader struct {
 	Unbatched  bool           `json:"unbatched"` // batch_size=None: what the data set yields counts as one sample
 	DropLast   bool           `json:"drop_last"`
 	Shuffle    *bool          `json:"shuffle"`   // nil where the sampler does not tell
-	Arguments  []string       `json:"arguments"` // those that are not knobs, as the script writes them
+	Arguments  []string       `json:"arguments"` // the arguments that are not knobs, as the script writes them
 	Context    string         `json:"context"`   // how its workers begin: fork, spawn, forkserver
 	Sent       int64          `json:"sent"`      // bytes that are pickled and sent to each worker as it begins; 0 where they are few or not known
-	Alone      bool           `json:"alone"`     // there is none, and nothing tells what the loop waits for
+	Alone      bool           `json:"alone"`     // there is no loader, and nothing tells what the loop waits for
 	Whole      bool           `json:"whole"`     // each worker yields all of an iterable data set, which does not ask for its worker
 	Anew       bool           `json:"-"`         // the script makes a new loader in each epoch
 }

@@ -4,8 +4,8 @@ package bridge
 
 import "dev.gpustall/engine/trace"
 
-// output is where the spans and steps of a process go: to the session where that is about the process,
-// and nowhere otherwise.
+// output takes the spans and steps of a process. They go to the session if it is about the process,
+// and otherwise nowhere.
 type output struct {
 	recorder *trace.Recorder // nil: the session is about another process
 }

@@ -10,12 +10,12 @@ type passes struct {
 	numbers numbers
 }
 
-// pass is one passage through a loader.
+// pass is one passage of the loop through a loader.
 type pass struct {
-	batches map[batchID]*batch // loaded or being loaded, and not delivered yet
+	batches map[batchID]*batch // batches that are loaded or being loaded, and not delivered yet
 	round   uint32             // the epoch under way, of an iterator that goes through several
 	next    int32              // the first index in that round without a number
-	last    *batch             // the batch delivered last; once something is learned with it, it is delivered again as a step's
+	last    *batch             // the batch delivered last; if the loop then learns with it, it is delivered again, for a step
 	lastID  batchID
 }
 
@@ -32,13 +32,13 @@ type batch struct {
 	done  int64 // ns: when the loop could have it; 0 until then
 	made        // where and when a worker made it
 	work  trace.Work
-	sent  trace.Split            // what the time to hand it over went to
+	sent  trace.Split            // the split of the time to hand it over
 	spent [trace.NumPhases]int64 // ns by phase
 	timed bool                   // reading, decoding or transforms of its samples were timed
 	slow  trace.Piece            // its slowest sample
 }
 
-// made is where and when a worker made a batch.
+// made says where and when a worker made a batch.
 type made struct {
 	pid              int   // the worker's; 0 where it is not known
 	begun, collating int64 // ns: when it began, and when it began to collate; 0 where it is not known
@@ -63,7 +63,8 @@ func (b *batch) longest() trace.Kind {
 	return longest
 }
 
-// mostPasses is how many passes are kept: older ones were left, with batches that nobody took.
+// mostPasses is how many passes are kept. The loop has left older ones, with batches that
+// nobody took.
 const mostPasses = 64
 
 // pass returns the pass of an iterator, and begins it where it is new.
@@ -118,8 +119,8 @@ func (p *passes) deliver(rec *record) (s *pass, b *batch, seen bool) {
 }
 
 // numbers gives each batch its number in the session. Batches of one pass are numbered in the order
-// of their sampler, and go on where the pass before ended. A batch may get its number before earlier
-// ones of its pass: their workers may begin with them later, or their rings are read later.
+// of their sampler, after those of the pass before. A batch may get its number before earlier ones
+// of its pass, whose workers may begin later or whose rings may be read later.
 type numbers struct {
 	free  int32 // no batch has this number or a higher one
 	of    *pass // the pass that got a number last
@@ -129,7 +130,7 @@ type numbers struct {
 
 // take returns the number of a batch that has none yet.
 func (n *numbers) take(s *pass, id batchID) int32 {
-	if id.round < s.round || id.index < 0 { // of an epoch that is over
+	if id.round < s.round || id.index < 0 { // the batch is of an epoch that is over
 		n.free++
 		n.first = n.free
 		return n.free - 1
@@ -137,7 +138,7 @@ func (n *numbers) take(s *pass, id batchID) int32 {
 	if id.round > s.round {
 		s.round, s.next, n.of = id.round, 0, nil
 	}
-	if s.next == 0 && id.index >= trace.MaxWorkers { // no worker begins with this index: earlier batches came long ago
+	if s.next == 0 && id.index >= trace.MaxWorkers { // no worker begins with this index, so earlier batches came long ago
 		s.next = id.index
 	}
 	if n.of != s || n.base+id.index < n.first {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestNumbers: a batch has the number of its place in its loader, counted on from what was before, in
-// whatever order batches are read; none has another's.
+// TestNumbers: a batch's number follows from its place in its loader, and continues the numbers
+// before, in whatever order batches are read. No two batches have the same number.
 func TestNumbers(t *testing.T) {
 	type taken struct {
 		pass  int
@@ -47,7 +47,8 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestNumbersDiffer: whatever is read when, no two batches have the same.
+// TestNumbersDiffer: in whatever order records are read, no two batches have the same
+// number.
 func TestNumbersDiffer(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {

@@ -7,7 +7,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// facts are what a process told about itself. They may be copied: nobody changes what they point to.
+// facts holds what a process told about itself. It may be copied, because nobody changes what it
+// points to.
 type facts struct {
 	pid     int
 	hello   Hello
@@ -17,8 +18,8 @@ type facts struct {
 	loading bool   // loader is set
 }
 
-// hear stores what a message says of the process. It reports a loader that trains when the loop
-// begins; segments follow the loop to other loaders.
+// hear stores what a message says about the process. A message tells of the loader that trains
+// when the loop begins; segments follow the loop to other loaders.
 func (f *facts) hear(m *message) {
 	switch m.Type {
 	case "hello":
@@ -68,7 +69,7 @@ func (p *process) begin(r *trace.Recorder, since int64) {
 	p.segments.begin(since)
 }
 
-// finish hands out what no record will complete any more.
+// finish hands out the steps and segments that no later record will complete.
 func (p *process) finish() {
 	p.steps.finish()
 	p.segments.finish()
@@ -128,7 +129,7 @@ func (p *process) loop(rec *record) {
 	}
 }
 
-// next takes the record of a wait for a batch, which has come.
+// next takes the record of a wait that ended with a batch.
 func (p *process) next(rec *record) {
 	if _, b := p.passes.known(rec); b != nil {
 		p.inline.learn(rec)
@@ -186,7 +187,7 @@ func (p *process) loaded(r *ring, lane trace.TrackID, rec *record) {
 	if b.timed {
 		r.mix.learn(&b.spent)
 	}
-	if rec.Offset > 0 { // the record stands for those of fetching and collation as well
+	if rec.Offset > 0 { // the record also stands for fetching and collation
 		part, collates := *rec, min(rec.Start+int64(rec.Offset), rec.End)
 		part.Core, part.Waiting = -1, -1
 		part.Kind, part.End, part.Flags = kindFetch, collates, part.Flags|flagWhole

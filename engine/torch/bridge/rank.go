@@ -10,8 +10,9 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// totals sums what the loop of a process did, also where the session is about another process. It
-// leaves out the first step, whose wait is for the workers to start and which does much only once.
+// totals sums up what the loop of a process did, even if the session is about another process. It
+// leaves out the first step, which waits for workers to start and does much that happens only
+// once.
 type totals struct {
 	steps       int64
 	first, last int64 // ns: when the first and the last batch came
@@ -36,7 +37,7 @@ func (t *totals) next(rec *record) {
 		t.first, t.second = rec.End, rec.Step+1
 	} else {
 		t.sum.Wait += rec.End - rec.Start
-		if rec.Step > t.newest+1 { // the steps before it have no record, and are in no share
+		if rec.Step > t.newest+1 { // the steps before this one have no record, and are in no share
 			t.gaps += max(0, rec.Start-t.last)
 		}
 	}
@@ -66,7 +67,7 @@ func (t *totals) spend(rec *record) {
 		t.enqueued[rec.Step%mostUntimed] = enqueued{rec.Step, rec.End}
 		t.sum.Body += ns
 		t.unread += ns
-		if split := rec.split(); split.Total() > 0 { // of short steps few are read, which stand for those before
+		if split := rec.split(); split.Total() > 0 { // usage is read for few short steps, which stand for those before
 			whole := float64(t.unread) / float64(ns)
 			t.sum.Core += int64(whole * float64(split.Core))
 			t.sum.Waiting += int64(whole * float64(split.Waiting))
@@ -107,7 +108,7 @@ func (t *totals) aside(rec *record) {
 	}
 }
 
-// count records the totals of each rank. It notes once that a process trains which is not a rank.
+// count records the totals of each rank. It notes once that a process trains that is not a rank.
 func (b *Bridge) count() {
 	for _, p := range b.processes {
 		t := &p.totals

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestFollowed: of a step that the GPU ends about when the loop has enqueued it, the GPU followed the
-// loop. Where it ends far later, the loop was ahead.
+// TestFollowed: the GPU followed the loop if it ends a step about when the loop has enqueued it. If
+// it ends the step far later, the loop was ahead.
 func TestFollowed(t *testing.T) {
 	var sums totals
 	next := func(step int32, at int64) {

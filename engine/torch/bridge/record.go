@@ -19,8 +19,8 @@ const (
 	kindDevice                    // the device worked on a step
 	kindBackward                  // the loop was in a backward pass, within a kindBody
 	kindOptimizer                 // the loop was in an optimizer's step, within a kindBody
-	kindLast                      // the process ends: the number of the last step, when that began, and the samples of all
-	kindBrief                     // several brief steps: the end of the step before each, and the wait for its batch
+	kindLast                      // the process ends: the number of the last step, when that step began, and the samples of all steps
+	kindBrief                     // several brief steps: for each the end of the step before it, and the wait for its batch
 	kindSampler                   // the loop drew the indices of a batch, within a kindNext or kindIter
 )
 
@@ -39,7 +39,7 @@ const (
 
 // Flags of records.
 const (
-	flagFinal    = 1 << iota // of kindBody: the step ends with it
+	flagFinal    = 1 << iota // of kindBody: the step ends with this record
 	flagFirst                // of kindNext: the first batch of an epoch; of kindWait: for the worker's first task
 	flagTrain                // the loop trains
 	flagChanging             // of kindNext: a change still shows
@@ -48,7 +48,7 @@ const (
 	flagWhole                // of kindFetch: the phases of its batch were not timed
 )
 
-// brief is a record of kindBrief, which has other fields in some places.
+// brief is a record of kindBrief, whose slot has different fields in some places.
 type brief struct {
 	Start              int64  // when the step before the first got its batch
 	Third, Samples     uint32 // ns of the third wait; the samples of each step
@@ -90,10 +90,10 @@ var phases = map[kind]trace.Kind{
 	kindFetch: trace.KindFetch, kindCollate: trace.KindCollate, kindPinned: trace.KindPin,
 }
 
-// parts are the records that are parts of what the loop does with a batch.
+// parts are the records of what the loop does within a kindBody.
 var parts = map[kind]trace.Kind{kindBackward: trace.KindBackward, kindOptimizer: trace.KindOptimizer}
 
-// split returns what the record's time went to; zero where that was not measured.
+// split returns the split of the record's time; zero where that was not measured.
 func (r *record) split() trace.Split {
 	if r.Core < 0 || r.Waiting < 0 {
 		return trace.Split{}

@@ -24,7 +24,7 @@ const (
 	closedAt   = 72
 	roleAt     = 80
 	threadAt   = 88 // the address of the state of the writer's thread; 0 where it is not known
-	stepsAt    = 96 // of a loop's ring: the steps of its process so far; then their samples, and when the last one began
+	stepsAt    = 96 // of a loop's ring: the steps of its process so far, then their samples, and when the last step began
 	recordSize = 64
 	maxSlots   = 1 << 20
 )
@@ -76,15 +76,16 @@ type ring struct {
 	ended   bool     // the writer has ended
 }
 
-// mix is how the timed batches of a worker divide into phases. Its other batches are taken to divide alike.
+// mix says how the timed batches of a worker divide into phases. Its other batches are taken to divide in
+// the same way.
 type mix struct {
 	batches int
 	mean    [trace.NumPhases]int64 // ns a batch; recent batches weigh more
 	trace.Mix
 }
 
-// learn adds a batch whose phases were timed. A worker's first batch differs from others: it reads and
-// imports things for the first time.
+// learn adds a batch whose phases were timed. A worker's first batch differs from others, because it
+// reads and imports things for the first time.
 func (m *mix) learn(spent *[trace.NumPhases]int64) {
 	m.batches++
 	for k := range spent {
@@ -153,7 +154,8 @@ func (r *ring) look() {
 	}
 }
 
-// began returns when the oldest of the records began; now where there is none.
+// began returns when the oldest of the records began; the current time where there is
+// none.
 func began(records []record) int64 {
 	if len(records) == 0 {
 		return monotonic()
@@ -161,8 +163,8 @@ func began(records []record) int64 {
 	return records[0].Start
 }
 
-// counted returns what the header of a loop's ring says of the steps of its process, as the process would say it in its
-// last record. It is false where there were none.
+// counted returns what the header of a loop's ring says about the steps of its process, in the form of the
+// process's last record. ok is false where there were no steps.
 func (r *ring) counted() (last record, ok bool) {
 	if r.memory == nil || r.role != roleLoop {
 		return last, false
@@ -171,8 +173,8 @@ func (r *ring) counted() (last record, ok bool) {
 	return record{Kind: kindLast, Step: int32(n - 1), Core: int64(samples), Start: began, End: began, Batch: -1, Sample: -1, Waiting: -1}, n > 0
 }
 
-// read appends the records up to the last look, each of kindBrief as those that it stands for. It counts those that the
-// writer overwrote meanwhile as dropped.
+// read appends the records up to the last look. It replaces each record of kindBrief by those that it stands
+// for. Records that the writer overwrote meanwhile count as dropped.
 func (r *ring) read(into []record) []record {
 	r.spare = r.unread(r.spare[:0])
 	for i := range r.spare {

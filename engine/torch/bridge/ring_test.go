@@ -20,7 +20,8 @@ type writer struct {
 
 const testSlots = 8
 
-// nobody is the id of no process: the largest is 1<<22. Folders of one that runs would stay.
+// nobody is the id of no process, because the largest id is 1<<22. The folders of a running
+// process would stay.
 const nobody = 1<<22 + 42
 
 func newWriter(t *testing.T, dir, name string, role role, pid, worker int) *writer {
@@ -142,7 +143,7 @@ func TestBrief(t *testing.T) {
 	if got := r.read(nil); !slices.Equal(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	for i, v := range []uint64{24, 96, 177} { // as a process that is killed leaves them
+	for i, v := range []uint64{24, 96, 177} { // as a killed process leaves them
 		w.put(binary.NativeEndian.AppendUint64(nil, v), int64(stepsAt+8*i))
 	}
 	if last, ok := r.counted(); !ok || last.Step != 23 || last.Core != 96 || last.Start != 177 || last.Kind != kindLast {

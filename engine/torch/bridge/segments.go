@@ -17,7 +17,7 @@ type segments struct {
 	control *Control
 	of      *facts
 
-	pending  []message // changes that the loop's records have not come to
+	pending  []message // changes that are later than the loop's records so far
 	segment  trace.Segment
 	knobs    Knobs // in force
 	changing bool  // the first steps of the segment are excluded from its rates
@@ -30,7 +30,7 @@ func (s *segments) begin(since int64) {
 	s.out.recorder.Segment(s.segment)
 }
 
-// withSteps are the types of messages that hold from a step on.
+// withSteps are the types of messages that apply from a step on.
 var withSteps = []string{"applied", "moved", "anew", "refused", "device"}
 
 // hear takes a message.
@@ -40,7 +40,8 @@ func (s *segments) hear(m *message) {
 	}
 }
 
-// follow applies the changes that were told up to t, to which the loop's records have come.
+// follow applies the changes that were told up to t. The loop's records have come to that
+// time.
 func (s *segments) follow(t int64) {
 	for len(s.pending) > 0 && s.pending[0].T <= t {
 		s.apply(&s.pending[0])
@@ -48,7 +49,7 @@ func (s *segments) follow(t int64) {
 	}
 }
 
-// apply opens the segment of the knobs that a message says are in force, or takes back those that
+// apply opens a segment with the knobs that a message says are in force, or takes back knobs that
 // could not be put in force.
 func (s *segments) apply(m *message) {
 	k, before, words := s.knobs, s.of.loader.list(s.knobs), ""
@@ -98,7 +99,7 @@ func (s *segments) open(m *message, k Knobs, reason string) {
 		ByScript: m.Script, Predicted: s.control.expected(k),
 	}
 	s.out.recorder.Segment(s.segment)
-	if m.CUDA != "" { // steps before it, in which a script may only look at its data, are no baseline
+	if m.CUDA != "" { // earlier steps, in which a script may only look at its data, are no baseline
 		s.out.recorder.Baseline(s.segment.Index)
 	}
 	s.changing = true
@@ -112,8 +113,8 @@ func (s *segments) describe(l Loader) {
 	s.out.recorder.Specs(specs)
 }
 
-// step counts a step. It returns its segment, and the flag of a transition where the change that began
-// the segment still shows.
+// step counts a step. It returns the step's segment. flags has the flag of a transition if the change
+// that began the segment still shows.
 func (s *segments) step(shows bool) (segment int32, flags uint16) {
 	if s.changing {
 		if shows || s.segment.TransitionSteps == 0 {

@@ -8,8 +8,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// steps are the steps of a process's loop. One is open; others have ended and are kept until it is
-// known what they waited for and how long the GPU took.
+// steps holds the steps of a process's loop. One is open. Others have ended and are kept until it
+// is known what they waited for and how long the GPU took.
 type steps struct {
 	out      *output
 	segments *segments
@@ -29,12 +29,12 @@ type open struct {
 	final bool  // it has ended, unless the next record says otherwise
 	timed bool  // the GPU's time is known, or there is none to wait for
 
-	beside *batch // what the worker of its batch was busy with while the loop took that batch; nil where it idled
+	beside *batch // the batch that its worker was busy with while the loop took the step's batch; nil if the worker idled
 }
 
-// begin opens the step that trains with batch b. lost says that records of how the batch was made were lost.
+// begin opens the step that trains with batch b. lost says that records of the making of b were lost.
 func (s *steps) begin(rec *record, b *batch, beside *batch, lost bool) {
-	if b.work.Measured() { // the wait for a batch is charged to collation until it is handed over
+	if b.work.Measured() { // the wait is charged to collation until the batch is handed over
 		b.work.Phases.Of(trace.KindCollate).Add(b.sent)
 	}
 	st := trace.Step{
@@ -52,7 +52,7 @@ func (s *steps) begin(rec *record, b *batch, beside *batch, lost bool) {
 	if lost {
 		st.Flags |= trace.FlagLost
 	}
-	if rec.Flags&flagProfiled != 0 { // the profiler slows it down: it counts in no rate
+	if rec.Flags&flagProfiled != 0 { // the profiler slows the step down, so it counts in no rate
 		st.Flags |= trace.FlagTimed | trace.FlagTransition
 	}
 	st.Epoch = max(s.epoch, 0)
@@ -62,8 +62,8 @@ func (s *steps) begin(rec *record, b *batch, beside *batch, lost bool) {
 	s.open = &open{step: st, load: b.load(), timed: !s.of.onDevice(), beside: beside}
 }
 
-// count takes the number of the last step, which may have no other record. A script that still holds
-// its batch when it ends has that step open: it counts, and its time is not known.
+// count takes the number of the last step, which may have no other record. If a script ends while it
+// still holds a batch, that step is open. Such a step counts, but its time is not known.
 func (s *steps) count(rec *record) {
 	if s.open != nil && s.open.step.Index == rec.Step {
 		s.open.step.Flags |= trace.FlagLost
@@ -126,7 +126,8 @@ func (s *steps) computed(rec *record) {
 	}
 }
 
-// next ends the open step, where its last record has come; last says that its epoch ends with it.
+// next ends the open step, if its last record has come. last says that the epoch ends with this
+// step.
 func (s *steps) next(last bool) {
 	if s.open == nil || !s.open.final {
 		return
@@ -151,9 +152,9 @@ func (s *steps) keep() {
 	s.release(false)
 }
 
-// release hands out the kept steps whose waits are explained; with all, every one. A worker reports
-// what it did for a batch when that is done. One that was ended never does, so only so many steps
-// wait as there can be batches under way.
+// release hands out the kept steps whose waits are explained, or each kept step if all is set. A
+// worker reports what it did for a batch when the batch is done. A worker that was ended never
+// does, so at most as many steps wait as batches can be under way.
 func (s *steps) release(all bool) {
 	for len(s.kept) > 0 {
 		o := s.kept[0]
@@ -186,14 +187,14 @@ func (s *steps) oldest() int32 {
 	return first
 }
 
-// giveUp hands out a step without the GPU's time.
+// giveUp hands out a step although the GPU's time is not known.
 func (s *steps) giveUp(step int32) {
 	s.out.step(s.untimed[step].step)
 	delete(s.untimed, step)
 }
 
 // time notes that the GPU's time of a step is recorded. Earlier steps that still wait for theirs get
-// none: Python gave them up.
+// none, because Python gave them up.
 func (s *steps) time(step int32) {
 	for _, o := range s.kept {
 		if o.step.Index == step {

@@ -10,8 +10,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// sole is a process with one worker that a session is recorded of. What was recorded comes from
-// the function, which ends the session.
+// sole returns a process with one worker, about which a session is recorded. The returned
+// function ends the session and returns what was recorded.
 func sole(t *testing.T) (*Bridge, *process, func() *trace.Snapshot) {
 	t.Helper()
 	b, err := Open()
@@ -37,8 +37,8 @@ func sole(t *testing.T) (*Bridge, *process, func() *trace.Snapshot) {
 	}
 }
 
-// TestTaking: while the loop takes a batch that is ready, it waits for what the batch's worker is
-// at meanwhile.
+// TestTaking: while the loop takes a ready batch, it waits for what the batch's worker does
+// meanwhile.
 func TestTaking(t *testing.T) {
 	const ms = 1_000_000
 	type stretch struct{ from, to, batch int64 }
@@ -69,7 +69,7 @@ func TestTaking(t *testing.T) {
 			b := &batch{seq: int32(i), lane: c.lane, done: took[1] * ms}
 			batches = append(batches, b)
 		}
-		for i, b := range slices.Backward(batches) { // as where a worker that takes another's place is read first
+		for i, b := range slices.Backward(batches) { // as if the worker that took another's place is read first
 			p.waits.begins(c.lane, begun{c.took[i][0] * ms, b})
 		}
 		batches[0].done = c.ready * ms
@@ -106,7 +106,7 @@ func TestAhead(t *testing.T) {
 			tells = append(tells, record{Kind: kindWait, Start: at, End: at, Batch: i},
 				record{Kind: kindBatch, Start: at, End: at + 20*ms, Batch: i, Offset: 19 * ms, Core: -1, Waiting: -1})
 		}
-		for i := range int32(batches) { // to take one lasts for 10 ms, in which the worker is at the next one
+		for i := range int32(batches) { // taking a batch lasts 10 ms, in which the worker is at the next one
 			ready := int64(i+1) * 20 * ms
 			for ; len(tells) > 0 && tells[0].End <= ready+10*ms+int64(ahead)*20*ms; tells = tells[1:] {
 				p.work(worker, &tells[0])
@@ -124,8 +124,8 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// TestMixed: batches whose phases are not timed divide as those of the same worker did whose were;
-// not as its first one, which is unlike others, nor as another worker's.
+// TestMixed: batches without timed phases divide like the timed batches of the same worker. They
+// do not divide like its first batch, which is special, or like another worker's.
 func TestMixed(t *testing.T) {
 	const ms, batches = 1_000_000, 400
 	workers := []*ring{{role: roleWorker, parent: nobody, worker: 0}, {role: roleWorker, parent: nobody, worker: 1}}
@@ -170,7 +170,8 @@ func TestMixed(t *testing.T) {
 	}
 }
 
-// TestRelease: a step comes out when it is known what its worker was at while it waited, in turn.
+// TestRelease: steps come out in order, each when it is known what its worker was at while the
+// step waited.
 func TestRelease(t *testing.T) {
 	busy, done := func() *batch { return new(batch) }, &batch{done: 1}
 	for _, c := range []struct {
@@ -206,7 +207,7 @@ func TestLanes(t *testing.T) {
 	}
 	// The thread of a worker that sends what it made is on that worker's lane, and takes none.
 	l := lanes{}
-	for pid := range 2 { // a second one of that number, which begins before the first has ended
+	for pid := range 2 { // a second worker with that number begins before the first has ended
 		want := l.of(&ring{role: roleWorker, pid: pid, worker: 3, memory: make([]byte, ringHeader)})
 		if got := l.of(&ring{role: roleSender, pid: pid, worker: 3}); got != want || len(l) != pid+1 {
 			t.Errorf("what worker 3 in process %d sends is on %s of %d lanes, want %s", pid, got, len(l), want)
@@ -214,8 +215,8 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// TestSampler: the times in which the loop drew indices are the sampler's, wherever they lie in a wait, and an
-// iterator's are. Those of loops that do not train are in no share.
+// TestSampler: the times in which the loop drew indices are the sampler's, wherever they lie in a wait or in
+// the making of an iterator. Those of loops that do not train are in no share.
 func TestSampler(t *testing.T) {
 	const ms = 1_000_000
 	_, p, end := sole(t)

@@ -17,7 +17,7 @@ type pools struct {
 	last map[int]map[int]time.Duration // time on a core, by worker and thread
 }
 
-// tell records how many cores those threads used since the last call. A few workers stand for all.
+// tell records how many cores these threads used since the last call. A few workers stand for all.
 func (p *pools) tell(pids iter.Seq[int], recorder *trace.Recorder) {
 	now, seen := time.Now(), map[int]map[int]time.Duration{}
 	var used time.Duration

@@ -11,13 +11,14 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// TestTurns: batches of two loaders make one step, and what the script changes between steps
-// is known to be its own doing.
+// TestTurns: batches of two loaders make one step. Changes that the script makes between
+// steps are known as the script's own.
 func TestTurns(t *testing.T) {
 	const ms = 1_000_000
 	b, p, end := sole(t)
-	// Of 20 ms each pass waits for 6 and for 4, and computes for 2 and for 8. The record of the first batch
-	// has its phases in it, the last ms of collation; the second has one of fetch alone.
+	// In 20 ms each pass waits for 6 and for 4 ms, and computes for 2 and for 8 ms. The record of the first
+	// batch contains its phases, the last ms of them collation. The second batch has a record of fetch
+	// alone.
 	pass := func(step int32) {
 		at := int64(step) * 20 * ms
 		for i, d := range [][2]int64{{6, 2}, {4, 8}} {
@@ -121,7 +122,8 @@ func TestSeenToTrain(t *testing.T) {
 	}
 }
 
-// onGPU returns the records of a step of 20 ms, of which the loop waits 6 for its batch and the GPU computes 10.
+// onGPU returns the records of a step of 20 ms. The loop waits 6 ms for its batch, and the GPU computes for
+// 10 ms.
 func onGPU(step int32) (next, body, device record) {
 	const ms = 1_000_000
 	at := int64(step) * 20 * ms
@@ -133,7 +135,7 @@ func onGPU(step int32) (next, body, device record) {
 	return next, body, device
 }
 
-// TestOffGPU: where a GPU is watched no more, what the script does with its batches counts from then on.
+// TestOffGPU: when a GPU is no longer watched, the script's time with its batches counts from then on.
 func TestOffGPU(t *testing.T) {
 	const ms = 1_000_000
 	_, p, end := sole(t)
@@ -168,8 +170,9 @@ func TestOffGPU(t *testing.T) {
 	}
 }
 
-// TestOnGPU: a script that looks at its data first comes to a GPU later. From then on steps have the
-// device's time, those of which it is never known too, and nothing is compared with what was before.
+// TestOnGPU: a script looks at its data first and uses a GPU later. From then on steps take the
+// device's time, even those whose time is never known, and nothing is compared with the steps
+// before.
 func TestOnGPU(t *testing.T) {
 	const ms = 1_000_000
 	b, p, end := sole(t)
@@ -290,7 +293,8 @@ func TestStarting(t *testing.T) {
 	}
 }
 
-// TestGaps: steps whose records were overwritten count, with their samples and time, and are in no share.
+// TestGaps: steps whose records were overwritten count, with their samples and time. They are in no
+// share.
 func TestGaps(t *testing.T) {
 	const ms = 1_000_000
 	_, p, end := sole(t)

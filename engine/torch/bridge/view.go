@@ -8,14 +8,14 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// view is what any goroutine may ask about the process that the session is about. Only the goroutine
-// that reads the rings writes it.
+// view holds what any goroutine may ask about the session's process. Only the goroutine that reads
+// the rings writes it.
 type view struct {
 	mu     sync.Mutex
 	known  bool // there is such a process
 	about  facts
 	rank   trace.Rank
-	worker int64    // bytes of memory of a worker's own; 0 while that is not known
+	worker int64    // bytes of memory that a worker does not share; 0 while not known
 	said   sync.Map // texts of notes that the script's standard error has
 }
 

@@ -10,8 +10,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// waits are the waits of a process: its loop's for batches, and its workers' for tasks. They become
-// spans that say what each wait was for.
+// waits holds the waits of a process: the loop waits for batches, and the workers wait for tasks.
+// They become spans that say what each wait was for.
 type waits struct {
 	out     *output
 	opening []record // iterators that began and have not delivered a batch yet
@@ -19,7 +19,7 @@ type waits struct {
 	drawn   []record // when the loop drew indices within it
 	ended   int64    // ns: the end of the last epoch that trained
 	resumed int64    // ns: the beginning of the next one
-	waited  int64    // ns without a core, of the last wait of which that was read
+	waited  int64    // ns without a core in the last wait for which that was read
 
 	// The batches that the worker of each lane began with, by time. Rings of workers are read up to
 	// a second ahead of the loop's.
@@ -53,12 +53,12 @@ func (w *waits) drew(rec *record) {
 	}
 }
 
-// mostDrawn is how many such times a wait has at most: an iterator begins with as many batches as may
+// mostDrawn is how many such times a wait has at most. An iterator begins with as many batches as may
 // be under way.
 const mostDrawn = 2048
 
-// sampled records the times within a wait in which the loop drew indices; trains is false where it was
-// not to train, which counts in no share.
+// sampled records the times within a wait in which the loop drew indices. If trains is false, the loop
+// did not train, and the times count in no share.
 func (w *waits) sampled(step int32, trains bool) {
 	for i := range w.drawn {
 		if span := w.drawn[i].span(trace.KindSampler); trains {
@@ -124,8 +124,9 @@ func (w *waits) forget(lane trace.TrackID, at int64) {
 	w.begun[lane] = all
 }
 
-// batch records the wait for batch b, which has come; seen says that records tell how it was made. It
-// returns the batch that b's worker was busy with while the loop took b; nil where the worker idled.
+// batch records the wait for batch b, which has come. seen says that records tell how b was made.
+// batch returns the batch that b's worker was busy with while the loop took b, or nil if the worker
+// idled.
 func (w *waits) batch(rec *record, b *batch, seen bool) (beside *batch) {
 	trains := rec.Flags&flagTrain != 0
 	wait := rec.span(trace.KindNext)
@@ -136,7 +137,7 @@ func (w *waits) batch(rec *record, b *batch, seen bool) (beside *batch) {
 	if !trains {
 		wait.Kind = trace.KindPause
 	}
-	if rec.Waiting < 0 { // the loop reads it in few of its short steps; these stand for those that follow
+	if rec.Waiting < 0 { // the loop reads it in few of its short steps, which stand for those that follow
 		rec.Waiting = w.waited
 	}
 	w.waited = rec.Waiting
@@ -213,14 +214,14 @@ func (w *waits) taking(wait *trace.Span, b *batch) (beside *batch) {
 	return beside
 }
 
-// apart reports whether the batch is known to be made by another process or thread than the loop's.
+// apart reports whether another process or thread than the loop's is known to have made the batch.
 func (b *batch) apart() bool {
 	return b.done != 0 && b.lane != trace.TrackStep && b.lane != trace.TrackInline
 }
 
 // late returns for how many ns the loop had no core while its batch was ready. A wait for a core
-// before the batch was ready does not count: the worker caused that wait. Where the loop loads by
-// itself, its phases have the wait.
+// before the batch was ready does not count, because the worker caused that wait. If the loop
+// loads by itself, its phases include the wait.
 func (r *record) late(b *batch, from int64) int64 {
 	if !b.apart() {
 		return 0
@@ -246,8 +247,8 @@ func (w *waits) queue(s *pass, b *batch, rec *record, k *Knobs) {
 	slices.Sort(times)
 	track := w.out.recorder.Track(trace.TrackQueue)
 	// PyTorch gives each worker its batches in advance, so a worker goes on while the loop waits for
-	// another one's. The order keeps a worker idle only where so many batches are ready that fewer
-	// are under way than there are workers.
+	// another worker's batch. The order keeps a worker idle only if so many batches are ready that
+	// fewer are under way than there are workers.
 	idle := k.queueLimit() - k.Workers
 	sample := func(at int64, ready int, late bool) {
 		q := trace.Span{
