@@ -17,6 +17,8 @@ cd "$dir"
 clean() { env -i PATH="$dir/fresh/bin:/usr/bin:/bin" TMPDIR="$dir" "$@"; }
 clean pip install -q --no-index --disable-pip-version-check "$wheel"
 clean gpustall --version
+size=$(stat -c %s fresh/bin/gpustall)
+((size < 50000000)) || { echo "failed: the wheel's binary has $size bytes, over 50 MB"; exit 1; }
 
 cat >quiet.py <<'P'
 import gpustall

@@ -47,7 +47,7 @@ opens the screen, where ? lists the keys.`,
 		Example: `  gpustall torch -- python train.py                 # your PyTorch training
   gpustall --inject cpu=1ms --batch-size 32         # ours, slow on purpose
   gpustall report latest --format html -o run.html  # the last run as a page`,
-		Version:       version,
+		Version:       version + " (" + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")",
 		Args:          flags.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -59,7 +59,6 @@ opens the screen, where ? lists the keys.`,
 			return runScreen(cmd.Context(), o)
 		},
 	}
-	root.SetVersionTemplate("gpustall {{.Version}} (" + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return cli.Misuse(flags.ParseError(cmd, err)) })
 	root.SetUsageFunc(flags.Usage)
 	o.addTraining(root.Flags())

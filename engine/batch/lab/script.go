@@ -5,7 +5,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/template"
 
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
@@ -14,23 +13,6 @@ import (
 
 //go:embed optimized_training.py.tmpl
 var scriptText string
-
-var scriptTemplate = template.Must(template.New(ScriptFile).Parse(scriptText))
-
-// script is what the template shows. All of it is Python text already.
-type script struct {
-	File, Model, Class, Subject, Headline string
-	Notes                                 []string
-	Settings                              []setting
-	Recipe                                Recipe
-	ByUpdate                              bool // there is a schedule that is stepped with each update
-	Transforms                            *Transforms
-	Small, Large                          int // the sides of CIFAR's samples and of other images
-	Seed, Data                            string
-}
-
-// setting is a constant of the script.
-type setting struct{ Name, Value, Was string }
 
 // constants are the knobs that the script has as constants, each with its value where the
 // session does not tell.
@@ -44,47 +26,115 @@ var constants = []struct{ name, knob, byDefault string }{
 
 // Script writes a whole training in PyTorch with the settings found.
 func (l *Record) Script(w io.Writer) error {
-	s := script{
-		File: ScriptFile, Class: "ResNet18", Model: "ResNet-18",
-		Subject: quoted(l.subject()), Headline: quoted(markup.Sentence(l.Headline())),
-		Recipe: l.Recipe, Transforms: l.Transforms, Small: 32, Large: 224, Seed: "1", Data: strconv.QuoteToASCII(l.Data),
+	_, err := io.WriteString(w, filled(scriptText, l.scriptValues()))
+	return err
+}
+
+// scriptValues are what the script's text refers to. All of it is Python already, and "" is false there.
+func (l *Record) scriptValues() map[string]string {
+	number := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+	r := &l.Recipe
+	values := map[string]string{
+		"File": ScriptFile, "Class": "ResNet18", "Model": "ResNet-18", "Subject": quoted(l.subject()), "Headline": quoted(markup.Sentence(l.Headline())),
+		"LR": number(r.LR), "Momentum": number(r.Momentum), "WeightDecay": number(r.WeightDecay), "Schedule": r.Schedule,
+		"Optimizer": r.Optimizer, "Plain": "", "Warmup": "", "ByEpoch": "", "ByUpdate": "",
+		"Transforms": "", "Train": "", "Test": "", "Module": ", transforms as T",
+		"Small": "32", "Large": "224", // the sides of CIFAR's samples and of other images
+		"Seed": "1", "Data": strconv.QuoteToASCII(l.Data),
 	}
-	s.ByUpdate = !l.Recipe.ByEpoch && (l.Recipe.Schedule != "" || l.Recipe.Warmup > 0)
+	if r.Optimizer == "" {
+		values["Plain"] = "yes"
+		values["Optimizer"] = "torch.optim.SGD(model.parameters(), lr=LR, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY)"
+	}
+	if r.Warmup != 0 {
+		values["Warmup"] = strconv.Itoa(r.Warmup)
+	}
+	if r.ByEpoch {
+		values["ByEpoch"] = "yes"
+	} else if r.Schedule != "" || r.Warmup > 0 { // it is stepped with each update
+		values["ByUpdate"] = "yes"
+	}
 	if t := l.Transforms; t != nil {
-		s.Small, s.Large = t.Side, t.Side
+		side := strconv.Itoa(t.Side)
+		values["Transforms"], values["Train"], values["Test"], values["Module"], values["Small"], values["Large"] = "yes", t.Train, t.Test, "", side, side
 	}
 	if v := knob.ValueOf(l.Base, "seed"); v != "" {
-		s.Seed = v
+		values["Seed"] = v
 	}
+	var notes []string
 	if m := l.first(); m != nil {
 		switch m.Meta.Model {
 		case "cnn":
-			s.Class, s.Model = "CNN", "a CNN"
+			values["Class"], values["Model"] = "CNN", "a CNN"
 		case "resnet18":
 		default:
-			s.Notes = append(s.Notes, quoted("The lab's workload was "+m.Meta.Model+", which this script does not build: it trains ResNet-18 in its place"))
+			notes = append(notes, quoted("The lab's workload was "+m.Meta.Model+", which this script does not build: it trains ResNet-18 in its place")+".")
 		}
 	}
 	for _, n := range l.Labels() {
-		s.Notes = append(s.Notes, quoted(markup.Sentence(n.Words+": "+n.Sentence)))
+		notes = append(notes, quoted(markup.Sentence(n.Words+": "+n.Sentence))+".")
 	}
 	if !l.done() {
-		s.Notes = append(s.Notes, "The lab was stopped before its end, so these are the settings it had found until then")
+		notes = append(notes, "The lab was stopped before its end, so these are the settings it had found until then.")
 	}
+	values["Notes"], values["Settings"] = strings.Join(notes, "\n"), l.constants()
+	return values
+}
+
+// constants are the lines of the script that set what was found. Each says where the baseline was.
+func (l *Record) constants() string {
 	final := l.final()
 	var was []knob.Setting
 	if r := l.stage(Baseline).row(0); r != nil {
 		was = r.First().Segment.Knobs
 	}
+	var lines []string
 	for _, c := range constants {
-		now := python(c.knob, knob.ValueOf(final, c.knob), c.byDefault)
-		before := python(c.knob, knob.ValueOf(was, c.knob), c.byDefault)
-		if before == now {
-			before = ""
+		text := c.name + " = " + python(c.knob, knob.ValueOf(final, c.knob), c.byDefault)
+		if before := c.name + " = " + python(c.knob, knob.ValueOf(was, c.knob), c.byDefault); before != text {
+			text += "  # baseline: " + strings.TrimPrefix(before, c.name+" = ")
 		}
-		s.Settings = append(s.Settings, setting{c.name, now, before})
+		lines = append(lines, text)
 	}
-	return scriptTemplate.Execute(w, &s)
+	return strings.Join(lines, "\n")
+}
+
+// filled puts values into a text, and leaves out the lines whose condition is "". It knows {{.Name}}
+// within a line, and as lines of their own {{- if .Name}}, {{- else if .Name}}, {{- else}} and {{- end}},
+// not within each other. text/template would keep every exported method of the whole program, 10 MB,
+// in the binary.
+func filled(text string, values map[string]string) string {
+	var pairs []string
+	for name, v := range values {
+		pairs = append(pairs, "{{."+name+"}}", v)
+	}
+	fill := strings.NewReplacer(pairs...)
+	var out strings.Builder
+	show, shown := true, true // the lines here; a branch of this condition
+	for line := range strings.Lines(text) {
+		directive, isOne := strings.CutPrefix(line, "{{- ")
+		if !isOne {
+			if show {
+				_, _ = fill.WriteString(&out, line)
+			}
+			continue
+		}
+		directive = strings.TrimSuffix(directive, "}}\n")
+		name, isElse := strings.CutPrefix(directive, "else")
+		if !isElse {
+			shown = false
+		}
+		switch _, name, conditional := strings.Cut(name, "if ."); {
+		case directive == "end":
+			show = true
+		case conditional:
+			show = !shown && values[name] != ""
+		default:
+			show = !shown
+		}
+		shown = shown || show
+	}
+	return out.String()
 }
 
 // python writes a knob's value as Python does.

@@ -3,10 +3,9 @@
 package remote
 
 import (
+	"encoding/json"
 	"errors"
 	"net"
-	"net/rpc"
-	"net/rpc/jsonrpc"
 	"os"
 	"sync"
 
@@ -42,10 +41,6 @@ func Serve(file string, run Experiments) (*Server, error) {
 	if len(path) > longest {
 		return nil, errs.New("listen at", path, "the name is too long for a socket", "name a session with a shorter path by --session")
 	}
-	requests := rpc.NewServer()
-	if err := requests.RegisterName("Run", &service{run}); err != nil {
-		return nil, errs.Wrap(err, "listen at", path, "go on without gpustall try")
-	}
 	_ = os.Remove(path) // of a run that was killed
 	l, err := net.Listen("unix", path)
 	if err == nil {
@@ -62,7 +57,7 @@ func Serve(file string, run Experiments) (*Server, error) {
 				return
 			}
 			if s.add(c) {
-				s.done.Go(func() { requests.ServeCodec(jsonrpc.NewServerCodec(c)) })
+				s.done.Go(func() { s.answer(c, run) })
 			}
 		}
 	})
@@ -93,25 +88,52 @@ func (s *Server) Close() {
 	s.done.Wait()
 }
 
-// service has the methods that can be called.
-type service struct{ run Experiments }
+// request is what a client asks for: an A/B test of settings, or the end of the one under way.
+// net/rpc would keep every exported method of the whole program, 10 MB, in the binary.
+type request struct {
+	Begin []knob.Setting `json:"begin,omitempty"`
+	Stop  bool           `json:"stop,omitempty"`
+}
 
-// Begin begins an A/B test of settings.
-func (s *service) Begin(knobs []knob.Setting, answer *string) error {
-	if err := s.run.Begin(trace.Paired, knobs); err != nil {
-		*answer = err.Error() // an error of this package's caller, not of the connection
+// reply has an error of the run, if there is one.
+type reply struct {
+	Error string `json:"error,omitempty"`
+}
+
+// answer serves one connection until it ends.
+func (s *Server) answer(c net.Conn, run Experiments) {
+	defer s.drop(c)
+	in, out := json.NewDecoder(c), json.NewEncoder(c)
+	for {
+		var asked request
+		if in.Decode(&asked) != nil {
+			return
+		}
+		var answer reply
+		if asked.Stop {
+			run.Stop()
+		} else if err := run.Begin(trace.Paired, asked.Begin); err != nil {
+			answer.Error = err.Error()
+		}
+		if out.Encode(&answer) != nil {
+			return
+		}
 	}
-	return nil
 }
 
-// Stop ends the test under way.
-func (s *service) Stop(_ bool, _ *string) error {
-	s.run.Stop()
-	return nil
+// drop ends a connection.
+func (s *Server) drop(c net.Conn) {
+	_ = c.Close()
+	s.mu.Lock()
+	delete(s.conns, c)
+	s.mu.Unlock()
 }
 
-// Client asks. Its owner must call Close.
-type Client struct{ calls *rpc.Client }
+// Client asks, from one goroutine at a time. Its owner must call Close.
+type Client struct {
+	conn net.Conn
+	in   *json.Decoder
+}
 
 // Dial reaches the run whose session is in a file.
 func Dial(file string) (*Client, error) {
@@ -119,23 +141,30 @@ func Dial(file string) (*Client, error) {
 	if err != nil {
 		return nil, errs.Wrap(err, "reach the run of", file, "it must run on this machine, as the same user")
 	}
-	return &Client{jsonrpc.NewClient(c)}, nil
+	return &Client{c, json.NewDecoder(c)}, nil
 }
 
 // Begin begins an A/B test of settings. The error is one sentence of the run's.
 func (c *Client) Begin(knobs []knob.Setting) error {
-	var answer string
-	if err := c.calls.Call("Run.Begin", knobs, &answer); err != nil {
+	answer, err := c.ask(request{Begin: knobs})
+	if err != nil {
 		return errs.Wrap(err, "begin", "an A/B test", "look whether the run has ended")
 	}
-	if answer != "" {
-		return errors.New(answer)
+	if answer.Error != "" {
+		return errors.New(answer.Error)
 	}
 	return nil
 }
 
 // Stop ends the test under way, which takes its settings back.
-func (c *Client) Stop() { _ = c.calls.Call("Run.Stop", false, new(string)) }
+func (c *Client) Stop() { _, _ = c.ask(request{Stop: true}) }
+
+func (c *Client) ask(r request) (answer reply, err error) {
+	if err = json.NewEncoder(c.conn).Encode(r); err == nil {
+		err = c.in.Decode(&answer)
+	}
+	return answer, err
+}
 
 // Close ends the connection.
-func (c *Client) Close() { _ = c.calls.Close() }
+func (c *Client) Close() { _ = c.conn.Close() }

@@ -1,31 +1,20 @@
 package markup
 
 import (
-	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
 	"fmt"
-	"html/template"
 	"image/color"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 )
 
-//go:embed page.gohtml
-var pageText string
+//go:embed page.css
+var style string
 
 //go:embed page.js
 var script string
-
-var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"script": func() template.JS { return template.JS(script) },
-	"hash":   func() string { sum := sha256.Sum256([]byte(script)); return base64.StdEncoding.EncodeToString(sum[:]) },
-	"colour": hex,
-	"ms":     func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) },
-	"less":   func(a, b float64) float64 { return a - b },
-}).Parse(pageText))
 
 // hex writes a colour as HTML does.
 func hex(c color.Color) string {
@@ -35,9 +24,17 @@ func hex(c color.Color) string {
 
 // HTML writes the document as one page: its pictures are in it, it loads nothing, and its only script is
 // [script], which sorts tables and zooms.
-func (d *Document) HTML(w io.Writer) error { return page.Execute(w, d.web()) }
+//
+// It is written without html/template, which would keep every exported method of the whole program,
+// 10 MB, in the binary. So each text goes through [html.EscapeString], in quotes where it is an attribute.
+func (d *Document) HTML(w io.Writer) error {
+	p := &pageWriter{}
+	p.page(d.web())
+	_, err := io.WriteString(w, p.String())
+	return err
+}
 
-// web is what the template of the page shows.
+// web is what the page shows.
 type web struct {
 	Title  string
 	Parts  []*part // headings of level 2, for the contents
@@ -53,7 +50,7 @@ type part struct {
 	Pre     string
 	Table   *webTable
 	Lanes   *webLanes
-	Image   template.URL
+	Image   string // a picture as base64
 	Alt     string
 	Verdict bool // the paragraph below the title: what the report comes to
 }
@@ -70,10 +67,6 @@ type webLanes struct {
 	*Timeline
 	Keys []webKey
 }
-
-// Rows returns how many lanes there are, and Width how long is shown.
-func (l *webLanes) Rows() int      { return len(l.Lanes) }
-func (l *webLanes) Width() float64 { return l.To - l.From }
 
 // webKey says what the bars of a colour are.
 type webKey struct{ Colour, What string }
@@ -126,7 +119,7 @@ func (d *Document) web() *web {
 			add(&part{Table: tableOf(b.rows)})
 		case picture:
 			data := base64.StdEncoding.EncodeToString(b.picture.PNG)
-			add(&part{Image: template.URL("data:image/png;base64," + data), Alt: bare(b.picture.Title)})
+			add(&part{Image: data, Alt: bare(b.picture.Title)})
 		case line:
 			outer, isItem := strings.CutPrefix(b.text, "- ")
 			inner, isInner := strings.CutPrefix(b.text, "  - ")
