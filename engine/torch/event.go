@@ -23,8 +23,8 @@ const (
 	kindFrame         // a call of a Python function, where the profiler recorded stacks
 )
 
-// kinds has the kind of each category, in lower case. It leaves out "gpu_user_annotation", which
-// repeats the user's named ranges on the GPU: a ProfilerStep# there is not a step.
+// kinds maps each category, in lower case, to its kind. It leaves out "gpu_user_annotation",
+// which repeats the user's named ranges on the GPU: a ProfilerStep# there is not a step.
 var kinds = map[string]kind{
 	"kernel": kindKernel,
 	"memcpy": kindMemcpy, "gpu_memcpy": kindMemcpy,
@@ -57,11 +57,11 @@ type stamp struct {
 	known              bool
 }
 
-// nanosecondEpoch is the number above which a time is taken for nanoseconds. As microseconds since
-// 1970 it is the year 5138, as nanoseconds the year 1973.
+// nanosecondEpoch is the number above which a time counts as nanoseconds. As microseconds since
+// 1970 it is the year 5138, and as nanoseconds the year 1973.
 const nanosecondEpoch = 1e17
 
-// most is the largest time and the longest duration, in ns, that are believed.
+// most is the largest time and the longest duration, in ns, that the importer believes.
 const most = 4e18
 
 // ns returns the stamp in ns; false where it is not a time.
@@ -189,7 +189,7 @@ func (e *event) read(l *lexer, depth int) error {
 	})
 }
 
-// args reads the arguments. Their names, too, changed: "external id", "External id".
+// args reads the arguments. Their names have changed too: "external id", "External id".
 func (e *event) args(l *lexer, depth int) error {
 	c, err := l.next()
 	if err != nil {
@@ -282,9 +282,9 @@ const (
 	peer   // to another device
 )
 
-// copied returns the direction of a copy, by its name: "Memcpy DtoH (Device -> Pinned)" on NVIDIA's
-// and AMD's devices, "Memcpy D2M (...)" on Intel's. pageable reports whether it reads host memory that
-// is not page-locked.
+// copied returns the direction of a copy from its name: "Memcpy DtoH (Device -> Pinned)" on NVIDIA's
+// and AMD's devices, "Memcpy D2M (...)" on Intel's. pageable reports whether the copy reads host
+// memory that is not page-locked.
 func (e *event) copied() (w way, pageable bool) {
 	kind, ends, _ := strings.Cut(strings.TrimPrefix(string(e.name), "Memcpy "), " ")
 	switch kind {
@@ -304,22 +304,23 @@ var libraries = []string{"nccl", "rccl", "gloo", "mpi", "ucc", "xccl", "oneccl",
 // spaces are the namespaces of PyTorch's operators of communication.
 var spaces = []string{"c10d::", "c10d_functional::", "_c10d_functional::", "symm_mem::"}
 
-// talks are parts of the names of kernels that exchange data between devices, in lower case: NCCL's and
-// RCCL's, MSCCL's and MSCCL++'s, oneCCL's, those of PyTorch's symmetric memory, and those of NVSHMEM,
-// vLLM, Transformer Engine and DeepEP.
+// talks are parts of the names of kernels that exchange data between devices, in lower case. They are
+// from NCCL and RCCL, MSCCL and MSCCL++, oneCCL, PyTorch's symmetric memory, NVSHMEM, vLLM, Transformer
+// Engine and DeepEP.
 var talks = []string{
 	"nccl", "rccl", "msccl", "oneccl", "ccl_kernel", "symm_mem", "one_shot_all_reduce", "two_shot_all_reduce", "multimem_",
 	"nvshmem", "cross_device_reduce", "userbuffers", "deep_ep",
 }
 
 // wraps reports whether the event is an operator of PyTorch that hands data to an operator of
-// communication, and may wait for it. A kernel that it launches itself is one of communication.
+// communication, and may wait for it. A kernel that the operator launches itself is a kernel of
+// communication.
 func (e *event) wraps() bool {
 	return string(e.name) == "record_param_comms" || slices.ContainsFunc(spaces, func(s string) bool { return bytes.HasPrefix(e.name, []byte(s)) })
 }
 
 // communicates reports whether the event is an operator of communication between processes
-// ("nccl:all_reduce") or a kernel of one ("ncclDevKernel_AllReduce_Sum_f32").
+// ("nccl:all_reduce") or a kernel of such an operator ("ncclDevKernel_AllReduce_Sum_f32").
 func (e *event) communicates() bool {
 	if e.kind == kindKernel {
 		lower := bytes.ToLower(e.name)

@@ -8,7 +8,7 @@ import (
 	"dev.gpustall/engine/base/errs"
 )
 
-// FuzzImport: any bytes make one error of the right form, or a session that adds up.
+// FuzzImport: any bytes give one error of the right form, or a session that adds up.
 func FuzzImport(f *testing.F) {
 	for _, text := range []string{
 		`{"schemaVersion":1,"deviceProperties":[{"id":0,"name":"A","totalGlobalMem":1000}],"traceEvents":[` +

@@ -8,22 +8,22 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// launchDelay is the longest gap, in ns, that a device itself needs between two kernels that were
+// launchDelay is the longest gap, in ns, that a device itself makes between two kernels that were
 // enqueued in time. Holistic Trace Analysis has 30 for it, in the trace's unit, which is microseconds
 // (consecutive_kernel_delay of get_idle_time_breakdown). Its documentation says nanoseconds, but
 // devices need longer than 30 ns.
 const launchDelay = 30_000
 
-// profiled returns the GPUs on which something ran in the steps, or else all GPUs of the trace. Their
-// idle time is that within the steps. The other figures are over all, the time from the first to the
-// last step, as in PyTorch's TensorBoard plugin.
+// profiled returns the GPUs on which something ran in the steps, or else all GPUs of the trace. The
+// idle time is counted within the steps. The other figures are over all, the time from the first to
+// the last step, as in PyTorch's TensorBoard plugin.
 func (r *recording) profiled(all span, steps ranges) []trace.ProfiledGPU {
 	launched := r.launching()
 	slices.SortFunc(r.device, func(a, b deviceEvent) int {
 		return cmp.Or(cmp.Compare(a.device, b.device), cmp.Compare(a.start, b.start))
 	})
 	var out, unused []trace.ProfiledGPU
-	var ran [][]deviceEvent // on those in out
+	var ran [][]deviceEvent // events of the GPUs in out
 	for rest := r.device; len(rest) > 0; {
 		id := rest[0].device
 		n, _ := slices.BinarySearchFunc(rest, id+1, func(d deviceEvent, id int32) int { return cmp.Compare(d.device, id) })
@@ -55,8 +55,8 @@ func (r *recording) profiled(all span, steps ranges) []trace.ProfiledGPU {
 	return out
 }
 
-// communication returns how long a kernel of communication ran, and how long while none computed. Holistic
-// Trace Analysis has the rest as the overlap (get_comm_comp_overlap).
+// communication returns how long kernels of communication ran, and for how long of that no kernel
+// computed. Holistic Trace Analysis calls the rest the overlap (get_comm_comp_overlap).
 func communication(kernels []deviceEvent, all span) (talked, exposed int64) {
 	var talks, computes []span
 	for i := range kernels {
@@ -122,8 +122,8 @@ func occupancy(kernels []deviceEvent, all span) *float64 {
 	return &sum
 }
 
-// launching returns a function that finds the call that launched the work of a correlation; nil where
-// it is not on record.
+// launching returns a function that finds the call that launched the work of a correlation, or nil
+// where the trace lacks it.
 func (r *recording) launching() func(correlation int64) *call {
 	byNumber := slices.Clone(r.calls)
 	slices.SortStableFunc(byNumber, func(a, b call) int { return cmp.Compare(a.correlation, b.correlation) })
@@ -138,8 +138,8 @@ func (r *recording) launching() func(correlation int64) *call {
 
 // idle divides the time in which nothing ran on a GPU by its cause: the next work was launched late, or
 // it was launched in time. The classes are those of Holistic Trace Analysis (breakdown_analysis.py), over
-// all streams of the GPU together. Its class "other" is two here: a call that begins before the gap and
-// waits, as a copy does, has not launched its work yet. events must be in order.
+// all streams of the GPU together. Its class "other" is split in two here. A call that begins before the
+// gap and waits, as a copy does, has not launched its work yet. events must be in order.
 func idle(events []deviceEvent, steps ranges, launched func(int64) *call) (out trace.IdleTime) {
 	for i, gap := range gaps(events, steps) {
 		lost := steps.within(gap).length()

@@ -15,9 +15,9 @@ type task struct {
 	name int32
 }
 
-// ownFrame reports whether an event of the profiler's with_stack is a call of a Python function that
-// belongs to neither PyTorch, its companions nor the standard library. The name is the file's path
-// without the folder that Python found it in, the function's first line and its name.
+// ownFrame reports whether an event of the profiler's with_stack calls a Python function of the
+// user's: one outside of PyTorch, its companions and the standard library. The name is the file's
+// path without the folder that Python found it in, the function's first line and its name.
 func ownFrame(name []byte) bool {
 	path, _, ok := bytes.Cut(name, []byte(".py("))
 	if !ok || bytes.Contains(path, []byte("-packages/")) || bytes.Contains(path, []byte("/lib/python3")) {
@@ -38,8 +38,8 @@ var foreign = []string{
 	"urllib", "uuid", "warnings", "weakref", "zipfile", "zipimport",
 }
 
-// gaps returns the times in which nothing ran on a GPU. Each has the number of the event that ends
-// it: len(events) for the last gap. events must be in order.
+// gaps returns the times in which nothing ran on a GPU. Each comes with the number of the event
+// that ends it, which is len(events) for the last gap. events must be in order.
 func gaps(events []deviceEvent, steps ranges) iter.Seq2[int, span] {
 	return func(yield func(int, span) bool) {
 		if len(steps) == 0 {
@@ -61,9 +61,9 @@ func gaps(events []deviceEvent, steps ranges) iter.Seq2[int, span] {
 // maxThreads is how many threads of the host are told apart.
 const maxThreads = 64
 
-// host returns what the host was doing while nothing ran on a GPU, whose events these are: the innermost
-// call of the runtime, operator, range and Python function. Of each gap it looks at the thread that
-// launched what ended it. While that thread does nothing on record, it looks at the loop's.
+// host returns what the host was doing while nothing ran on the GPU of these events: the innermost call
+// of the runtime, operator, range and Python function. For each gap it looks at the thread that launched
+// the work which ended the gap. While nothing of that thread is recorded, it looks at the loop's thread.
 func (r *recording) host(events []deviceEvent, steps ranges, launched func(int64) *call) []trace.HostTime {
 	if r.tooMany || len(r.operators)+len(r.calls) == 0 {
 		return nil
@@ -99,7 +99,8 @@ type hostTimes struct {
 	sums map[trace.HostPart]map[int32]int64
 }
 
-// look adds what a thread did in some time, and returns when it did anything.
+// look adds what a thread did in some time, and returns the times in which it did
+// anything.
 func (h *hostTimes) look(thread int64, in ranges) ranges {
 	var busy pile
 	part := func(p trace.HostPart, tasks []task) {
@@ -141,13 +142,13 @@ func (h *hostTimes) look(thread int64, in ranges) ranges {
 	return busy.ranges()
 }
 
-// innermost divides the time of tasks of one thread, which nest, among the innermost ones.
+// innermost divides the time of one thread's nested tasks among the innermost ones.
 func innermost(tasks []task) iter.Seq2[int32, span] {
 	slices.SortFunc(tasks, func(a, b task) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end)) })
 	return func(yield func(int32, span) bool) {
 		var stack []task
 		var at int64
-		to := func(t int64) bool { // what was innermost until t
+		to := func(t int64) bool { // yields what was innermost until t
 			top := &stack[len(stack)-1]
 			s := span{at, min(t, top.end)}
 			at = max(at, s.end)

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestHost: of each gap the table has what the thread did that launched its end, the innermost of each kind.
+// TestHost: for each gap the table has what the thread did that launched the end of the gap, the innermost
+// of each kind.
 func TestHost(t *testing.T) {
 	on := func(thread int, category, name string, at, dur int, args string) string {
 		return fmt.Sprintf(`{"ph":"X","cat":%q,"name":%q,"pid":1,"tid":%d,"ts":%d,"dur":%d,"args":{%s}}`, category, name, thread, at, dur, args)
@@ -45,7 +46,7 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// TestInnermost compares with a look at each instant, for random tasks that nest.
+// TestInnermost compares with a look at each instant, for random nested tasks.
 func TestInnermost(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -77,7 +78,7 @@ func TestInnermost(t *testing.T) {
 		got := map[int32]int64{}
 		r.Shuffle(len(tasks), func(i, j int) { tasks[i], tasks[j] = tasks[j], tasks[i] })
 		before := int64(0)
-		// Of two that are alike, the one that comes last is the inner one; sorting must not matter to the sums.
+		// Of two equal tasks, the later one is the inner one. Sorting must not change the sums.
 		for name, s := range innermost(slices.Clone(tasks)) {
 			if s.start < before {
 				t.Fatalf("%v after %d", s, before)

@@ -1,5 +1,5 @@
-// Package torch imports traces of PyTorch's profiler, which are in Chrome's format. It makes a session
-// of a trace. A trace does not say what the DataLoader's workers did, so the session lacks that.
+// Package torch imports traces of PyTorch's profiler, which are in Chrome's format, and makes a
+// session of each. A trace does not say what the DataLoader's workers did, so the session lacks that.
 package torch
 
 import (
@@ -15,8 +15,8 @@ const hint = "export the trace again, by prof.export_chrome_trace(path) or torch
 
 // Import makes a session of a trace, which is text or packed (see packings). It reads r once, from its
 // start, in bounded memory. Errors and the session call the trace by name. The snapshot's Meta lacks
-// what only the caller knows: ID and Version. Its Ops say how long each operator took in all steps,
-// the longest first. They are empty where the trace is too large for a table.
+// what only the caller knows: ID and Version. Ops says how long each operator took in all steps, the
+// longest first. It is empty if the trace is too large for a table.
 func Import(ctx context.Context, r io.Reader, name string) (*trace.Snapshot, error) {
 	rec, err := load(ctx, r, name)
 	if err != nil {
@@ -35,9 +35,9 @@ func load(ctx context.Context, r io.Reader, name string) (*recording, error) {
 	rec, err := read(ctx, r)
 	if rec != nil && errors.Is(err, io.ErrUnexpectedEOF) {
 		switch {
-		case len(rec.device) == 0 && len(rec.gpus) > 0: // the host's operators would pass for the work
+		case len(rec.device) == 0 && len(rec.gpus) > 0: // the host's operators would count as the work
 			return nil, errs.New("import", name, "it ends too soon: before what the GPU did, which the profiler writes last", hint)
-		case len(rec.steps) > 0 && rec.finish() == nil: // told as far as it goes
+		case len(rec.steps) > 0 && rec.finish() == nil: // the trace is told as far as it goes
 			return rec, nil
 		}
 	}
@@ -212,7 +212,7 @@ func (p *parser) rank() error {
 	})
 }
 
-// opens reads the bracket with which the next value begins, and reports whether it was that one. It
+// opens reads the bracket with which the next value begins, and reports whether it was bracket. It
 // skips any other value.
 func (p *parser) opens(bracket byte, depth int) (bool, error) {
 	c, err := p.next()

@@ -106,8 +106,8 @@ func cells(t *testing.T, s *trace.ProfiledStep, n float64, want []int64) {
 	}
 }
 
-// exact checks what holds of every session: busy time and causes add up, steps rise and
-// do not overlap, and nothing is invented that the trace does not tell.
+// exact checks what holds for every session. Busy time and causes add up, steps rise
+// and do not overlap, and nothing is told that the trace does not have.
 func exact(t testing.TB, s *trace.Snapshot) {
 	t.Helper()
 	before, last := int64(0), int32(-1)
@@ -135,7 +135,7 @@ func exact(t testing.TB, s *trace.Snapshot) {
 	}
 }
 
-// TestBroken: whatever is wrong with a trace is one error that says what, and what to do.
+// TestBroken: a broken trace gives one error, which says what is wrong and what to do.
 func TestBroken(t *testing.T) {
 	good := `{"traceEvents":[{"ph":"X","cat":"cpu_op","name":"ProfilerStep#1","ts":1,"dur":10}]}`
 	var packed bytes.Buffer
@@ -186,8 +186,8 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// TestMembers: a file of gzip may be of several members, as parallel compressors write, and be
-// filled up with zeros.
+// TestMembers: a gzip file may have several members, as parallel compressors write them, and
+// zeros at its end.
 func TestMembers(t *testing.T) {
 	const good = `{"traceEvents":[{"ph":"X","cat":"cpu_op","name":"ProfilerStep#1","ts":1,"dur":10}]}`
 	member := func(text string) string {
@@ -208,7 +208,7 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// TestPacked: a trace may be packed in several ways, also twice, and be in UTF-16.
+// TestPacked: a trace may be packed in several ways, even twice, and be in UTF-16.
 func TestPacked(t *testing.T) {
 	const good = `{"traceEvents":[{"ph":"X","cat":"cpu_op","name":"ProfilerStep#1","ts":1,"dur":10}]}`
 	pack := func(with func(io.Writer) io.WriteCloser, text string) string {
@@ -253,8 +253,7 @@ func TestPacked(t *testing.T) {
 	}
 }
 
-// TestBreaksOff: a trace that breaks off is told as far as it goes, and says so. Only steps of which all is there
-// count.
+// TestBreaksOff: a trace that breaks off is told as far as it goes, and says so. Only complete steps count.
 func TestBreaksOff(t *testing.T) {
 	whole := func(steps int) string {
 		var b strings.Builder

@@ -180,7 +180,7 @@ func (l *lexer) string(dst []byte, limit int) ([]byte, error) {
 }
 
 // escape reads what follows a backslash. A surrogate pair is two escapes, and each becomes a replacement
-// character: no name that is used has one.
+// character, because no name that matters has one.
 func (l *lexer) escape(next func() (byte, error)) (rune, error) {
 	c, err := next()
 	if err != nil {

@@ -20,7 +20,7 @@ type operator struct {
 	thread   int64
 	external int64
 	name     int32
-	named    bool // a range named by the user or by PyTorch's own Python, and no operator
+	named    bool // a range named by the user or by PyTorch's own Python, not an operator
 }
 
 // names numbers the names of operators and kernels.
@@ -56,9 +56,9 @@ func (r *recording) operate(e *event) {
 	r.tooMany = r.tooMany || r.operators[len(r.operators)-1].name < 0
 }
 
-// table returns how long operators took in the steps. On a device that is the time of their kernels and
-// copies; otherwise it is the host's time in them, without the operators they call. It returns nothing
-// where the trace does not tell.
+// table returns how long operators took in the steps. With a device that is the time of their kernels
+// and copies. Otherwise it is the host's time in them, without the operators that they call. It returns
+// nothing where the trace does not tell.
 func (r *recording) table(steps []window) []trace.OpTime {
 	if r.tooMany {
 		return nil
@@ -119,7 +119,7 @@ func (r *recording) table(steps []window) []trace.OpTime {
 	return t.rows
 }
 
-// phaseOf returns the phase of a step that a range marks; empty where it marks none.
+// phaseOf returns the phase of a step that a range marks, or "" where it marks none.
 func phaseOf(name string) string {
 	switch b := []byte(name); {
 	case bytes.HasPrefix(b, []byte("autograd::engine::evaluate_function")):

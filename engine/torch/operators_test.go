@@ -26,8 +26,8 @@ func tableOf(t *testing.T, events ...string) []trace.OpTime {
 	return s.Ops
 }
 
-// TestOperatorsOnHost: what an operator takes is without what it calls, phases are those of
-// the ranges around it, and nothing outside of steps counts.
+// TestOperatorsOnHost: an operator's time leaves out the operators that it calls, its phase
+// follows from the ranges around it, and nothing outside of steps counts.
 func TestOperatorsOnHost(t *testing.T) {
 	got := tableOf(t,
 		x("user_annotation", "ProfilerStep#1", "0", "100", ""),
@@ -47,7 +47,7 @@ func TestOperatorsOnHost(t *testing.T) {
 	}
 }
 
-// TestEscapes: names are what JSON's escapes stand for, whether cut by the lexer's buffer or not.
+// TestEscapes: JSON's escapes in names are decoded, whether the lexer's buffer cuts them or not.
 func TestEscapes(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{`mod\u00e8le \u003c4\u003E\t\"a\"\\\/`, "modèle <4>\t\"a\"\\/"},
@@ -65,7 +65,8 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
-// TestOperatorsOnDevice: in a real trace of a GPU, rows are all that its steps launched.
+// TestOperatorsOnDevice: in a real trace of a GPU, the rows hold all that the steps
+// launched.
 func TestOperatorsOnDevice(t *testing.T) {
 	f, err := os.Open("testdata/resnet50_num_workers_4.pt.trace.json.gz")
 	if err != nil {

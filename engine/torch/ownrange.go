@@ -7,7 +7,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// ownRange is the time within a range that the user named, as by record_function("load_batch").
+// ownRange is the time within a range that the user named, for example by
+// record_function("load_batch").
 type ownRange struct {
 	pile
 	thread int64
@@ -37,8 +38,8 @@ func (r *recording) named(e *event) {
 	}
 }
 
-// isLoading reports whether a name says that data is loaded: one of its words does, and no word names
-// something else that is loaded, such as a model.
+// isLoading reports whether a name says that data is loaded. One of its words must say so, and no
+// word may name something else that is loaded, such as a model.
 func isLoading(name string) bool {
 	words := strings.FieldsFunc(strings.ToLower(name), func(c rune) bool { return c < 'a' || c > 'z' })
 	for _, w := range words {
@@ -56,8 +57,8 @@ func isLoading(name string) bool {
 	})
 }
 
-// ownLoading returns the range, of those in which the loop loads data itself, that takes longest while
-// only the host works. Ranges of other threads do not hold up the loop, and do not count.
+// ownLoading returns the range that takes longest while only the host works, of the ranges in which
+// the loop loads data itself. Ranges of other threads do not hold up the loop, so they do not count.
 func (r *recording) ownLoading(a *account, all int64) (best trace.ProfiledRange) {
 	host := merged(slices.Concat(a.roles[trace.RoleRuntime], a.roles[trace.RoleCPU], a.roles[trace.RoleOther]))
 	for name, o := range r.own {

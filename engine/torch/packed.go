@@ -19,7 +19,7 @@ import (
 	"dev.gpustall/engine/base/units"
 )
 
-// packing is how a file may be packed, by its first bytes.
+// packing is a way in which a file may be packed, known by its first bytes.
 type packing struct {
 	magic string
 	open  func(*bufio.Reader) (io.Reader, error)
@@ -43,14 +43,15 @@ var packings = []packing{
 	{"\xfe\xff", fromUTF16},
 }
 
-// maxWindow is how far zstd may look back: what its command needs at levels up to 19, and with --long.
+// maxWindow is how far zstd may look back. The zstd command needs that much at levels up to 19 and
+// with --long.
 const maxWindow = 128 << 20
 
 func fromUTF16(b *bufio.Reader) (io.Reader, error) {
 	return unicode.UTF16(unicode.LittleEndian, unicode.UseBOM).NewDecoder().Reader(b), nil
 }
 
-// others are files that are taken for a trace and are none, by their first bytes.
+// others are kinds of files that people take for a trace, by their first bytes.
 var others = []struct{ magic, is, hint string }{
 	{"\xfd7zXZ\x00", "it is packed by xz, which is not read here", "unpack it first, by xz -d"},
 	{"7z\xbc\xaf\x27\x1c", "it is packed by 7-Zip, which is not read here", "unpack it first"},
@@ -62,7 +63,7 @@ var others = []struct{ magic, is, hint string }{
 
 const noProfiler = "import what torch.profiler writes: prof.export_chrome_trace(path) or torch.profiler.tensorboard_trace_handler"
 
-// mostPacked is how often a file may be packed, one packing within another: a download may pack a .gz again.
+// mostPacked is how often a file may be packed, one packing within another. A download may pack a .gz again.
 const mostPacked = 4
 
 // expand returns the text of a trace.
@@ -103,13 +104,13 @@ func packingOf(head []byte) *packing {
 }
 
 // A trace shrinks about 30 times when it is compressed. A file that grows more than maxGrowth times,
-// past its first freeGrowth bytes, was made to keep its reader busy and is refused.
+// after its first freeGrowth bytes, was made to keep its reader busy. It is refused.
 const (
 	maxGrowth  = 300
 	freeGrowth = 64 << 20
 )
 
-// growth reads what is unpacked, and fails where it grows too much.
+// growth reads the unpacked text, and fails if it grows too much.
 type growth struct {
 	packed *meter
 	z      io.Reader
@@ -130,8 +131,8 @@ type damage struct{ error }
 
 func (d damage) Unwrap() error { return d.error }
 
-// damaged returns the error of what is unpacked: it is damaged, unless it ends, the file cannot be read, or the reason
-// is known.
+// damaged turns an error of unpacking into one that says that the file is damaged. It does not if the file
+// ends, cannot be read, or the reason is already known.
 func (m *meter) damaged(err error) error {
 	if _, told := errs.As(err); err == nil || told || m.err != nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, new(damage)) {
 		return err
@@ -139,7 +140,7 @@ func (m *meter) damaged(err error) error {
 	return damage{err}
 }
 
-// members reads a gzip file, which may be of several members.
+// members reads a gzip file, which may have several members.
 type members struct {
 	b *bufio.Reader
 	z *gzip.Reader
@@ -161,8 +162,8 @@ func (g *members) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// next goes on after a member: with another one, or to the end. Zeros before it are padding of tapes
-// or of a store's blocks, and are skipped, as gzip does.
+// next continues after a member, with another one or to the end. It skips zeros, as gzip does: they
+// are padding of tapes or of a store's blocks.
 func (g *members) next() error {
 	for {
 		switch c, err := g.b.ReadByte(); {
@@ -179,7 +180,7 @@ func (g *members) next() error {
 	}
 }
 
-// openZip reads the only file of a zip, from its start: the list at its end is not needed for that.
+// openZip reads the only file of a zip, from its start. It does not need the list at the zip's end.
 func openZip(b *bufio.Reader) (io.Reader, error) {
 	for {
 		var h [30]byte // a local file header

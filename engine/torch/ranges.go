@@ -36,7 +36,7 @@ func merged(s []span) ranges {
 	return ranges(out)
 }
 
-// length returns the sum of their lengths, in ns.
+// length returns the sum of the spans' lengths, in ns.
 func (r ranges) length() (ns int64) {
 	for _, s := range r {
 		ns += s.end - s.start
@@ -96,8 +96,8 @@ func (r ranges) within(w span) ranges {
 	return out
 }
 
-// pile collects spans. It merges them now and then, so that it holds at most about twice as many as
-// are apart.
+// pile collects spans. It merges them now and then, so it holds at most about twice as many as do
+// not touch.
 type pile struct {
 	spans []span
 	merge int // the number of spans at which they are merged

@@ -12,7 +12,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// The limits of what is kept of a trace. They bound the importer's memory to about 800 MiB; a trace with
+// These limit what is kept of a trace. They bound the importer's memory to about 800 MiB. A trace with
 // that many kernels has some 10 GB.
 const (
 	maxDevice  = 4 << 20 // events on devices
@@ -57,8 +57,8 @@ const (
 	prepares
 )
 
-// purposes tell what a call is for by a part of its name, in lower case: the names are CUDA's, HIP's or
-// Level Zero's. The first that applies counts.
+// purposes tells what a call is for by a part of its name, in lower case. The names are those of CUDA,
+// HIP or Level Zero. The first that applies counts.
 var purposes = []struct {
 	part string
 	does doing
@@ -71,8 +71,8 @@ var purposes = []struct {
 	{"primaryctx", prepares}, {"cuinit", prepares}, {"hipinit", prepares}, {"enablepeeraccess", prepares}, {"ipcopen", prepares}, {"streamcreate", prepares},
 }
 
-// doingOf returns the purpose of a call by its name. That of a call that copies follows from the copy
-// (see purpose).
+// doingOf returns the purpose of a call by its name. For a call that copies, the purpose follows from
+// the copy (see purpose).
 func doingOf(name []byte) doing {
 	lower := bytes.ToLower(name)
 	for i := range purposes {
@@ -83,13 +83,14 @@ func doingOf(name []byte) doing {
 	return launches
 }
 
-// firstCall is the length, in ns, from which the first launch of a kernel loads what it needs: a launch
-// takes some microseconds.
+// firstCall is the length, in ns, from which the first launch of a kernel counts as loading what the
+// kernel needs. A launch takes some microseconds.
 const firstCall = 1_000_000
 
-// purpose returns the purpose of a call that began d, the first of its kernel or not. A copy of a result
-// to the host, as by tensor.item(), lasts until all work behind the result has run. One to the device
-// that takes longer than a launch waits, too: the copy's own time is on record on the device.
+// purpose returns the purpose of a call that began d. first says that it is the first launch of its
+// kernel. A copy of a result to the host, as by tensor.item(), lasts until all work for the result has
+// run. A copy to the device that takes longer than a launch waits too, because the device records the
+// copy's own time.
 func (c *call) purpose(d *deviceEvent, first bool) doing {
 	switch {
 	case d.kind == kindMemcpy && d.way == toHost:
@@ -110,7 +111,7 @@ type hostStep struct {
 	name string
 }
 
-// beside is what the host did that is not in the table of operators.
+// beside holds what the host did that is not in the table of operators.
 type beside struct {
 	ranges    []operator // of the DataLoader and of communication
 	frames    []operator // calls of Python functions that belong to no library
@@ -157,7 +158,7 @@ type recording struct {
 	gpus      map[int64]*gpu
 	emulated  bool       // gpustall made the trace, of a session on an emulated device
 	synthetic bool       // likewise, with synthetic data
-	flags     uint16     // likewise: what some steps of that session had; the trace does not say which
+	flags     uint16     // likewise: the flags of some steps of that session; the trace does not say which steps
 	broken    int64      // events without a readable time
 	halves    int64      // events that begin and do not end
 	foreign   int64      // events that the profiler did not write
@@ -165,7 +166,7 @@ type recording struct {
 	names     names
 	beside    beside
 	tooMany   bool  // there are too many operators for a table
-	rank      int64 // that wrote the trace
+	rank      int64 // the rank that wrote the trace
 	world     int64 // the number of ranks
 	base      int64 // the trace's time 0, in ns since 1970
 	cutAt     int64 // how many bytes of text there are, where the trace breaks off; else 0
@@ -266,7 +267,7 @@ func (r *recording) onHost(e *event) error {
 		r.operate(e)
 		r.named(e)
 	}
-	if e.annotated { // annotations alone do not make a step, as in the plugin
+	if e.annotated { // a step needs more than annotations, as in the plugin
 		r.ranges = r.ranges.over(e.at)
 	} else {
 		r.cpu = r.cpu.over(e.at)
@@ -307,7 +308,8 @@ func (r *recording) memory(e *event) {
 	}
 }
 
-// gpu returns the GPU of a number; nil where there are more than any machine has.
+// gpu returns the GPU with a number. It returns nil if there are more GPUs than any
+// machine has.
 func (r *recording) gpu(id int64) *gpu {
 	if g := r.gpus[id]; g != nil || len(r.gpus) == 1024 {
 		return g
@@ -337,7 +339,7 @@ func (r *recording) finish() error {
 			for i := range r.device {
 				all = all.over(r.device[i].span)
 			}
-			for i := 0; len(r.device) > 0 && i < len(r.calls); i++ { // in which alone a step can launch what ran
+			for i := 0; len(r.device) > 0 && i < len(r.calls); i++ { // only these can be launches of what ran
 				all = all.over(r.calls[i].span)
 			}
 		}

@@ -13,8 +13,9 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// session makes a session of the recording: one step for each of the trace's, charged to causes by the
-// account. Its time 0 is the start of the first step. It also returns the recording's steps.
+// session makes a session of the recording, with a step for each step of the trace. The account
+// charges their time to causes. Time 0 of the session is the start of the first step. session also
+// returns the recording's steps.
 func (r *recording) session(name string) (*trace.Snapshot, []window) {
 	steps, cut := r.windows()
 	a := r.account(steps)
@@ -94,7 +95,7 @@ func (r *recording) notes(p *trace.Profile) (out []trace.Note) {
 	return out
 }
 
-// numbers returns the steps' own numbers, as in ProfilerStep#5, or counts from 0 where those do not rise.
+// numbers returns the steps' own numbers, as in ProfilerStep#5. If those do not rise, it counts from 0.
 func numbers(steps []window) []int32 {
 	out := make([]int32, len(steps))
 	for i := range steps {
@@ -126,9 +127,9 @@ type part struct {
 	in    ranges
 }
 
-// busy returns the time of work in a span: of kernels and of copies within a device's memory. Where
-// nothing ran on a device it is the host's work. That includes calls of a runtime, since the trace does
-// not say what they waited for.
+// busy returns the time of work in a span: kernels, and copies within a device's memory. If nothing ran
+// on a device, it is the host's work. That includes calls of a runtime, because the trace does not say
+// what they waited for.
 func (b *builder) busy(w span) ranges {
 	in := func(role trace.Role) []span { return b.roles[role].within(w) }
 	if b.hostOnly { // an operator hides communication beside it, as a kernel does
@@ -138,8 +139,8 @@ func (b *builder) busy(w span) ranges {
 	return merged(slices.Concat(in(trace.RoleKernel), b.roles[trace.RoleMemcpy].within(w).and(b.inside.within(w)).without(b.talks.within(w))))
 }
 
-// parts divides the time in which nothing was computed by cause. The cause of a call of the runtime is
-// its purpose.
+// parts divides the time without computing by cause. The cause of a call of the runtime is its
+// purpose.
 func (b *builder) parts(w span) []part {
 	in := func(role trace.Role) ranges { return b.roles[role].within(w) }
 	if b.hostOnly {
@@ -149,7 +150,7 @@ func (b *builder) parts(w span) []part {
 			{trace.CauseUnknown, in(trace.RoleOther)},
 		}
 	}
-	talks := b.talks.within(w) // which a copy beside it does not hide
+	talks := b.talks.within(w) // a copy at the same time does not hide it
 	copied := in(trace.RoleMemcpy).without(b.inside.within(w)).without(talks)
 	across := copied.and(b.across.within(w))
 	copied = copied.without(across)

@@ -23,8 +23,9 @@ func together(steps []window) ranges {
 	return merged(all)
 }
 
-// tailShare is how many device events the last step must have, as a share of those of the step before.
-// A profiler that stops may miss the device's last events. Of a trace that breaks off it must have all.
+// tailShare is how many device events the last step must have, as a share of the previous step's. A
+// profiler that stops may miss the device's last events. In a trace that breaks off, the last step must
+// have all.
 const tailShare = 0.8
 
 // windows returns the recording's steps, and how many it left out at the end.
@@ -57,7 +58,7 @@ func (r *recording) windows() (out []window, cut int) {
 		before = w.end
 	}
 	keep := len(out)
-	for out[keep-1].launched == 0 { // ends, since some step has launched something
+	for out[keep-1].launched == 0 { // this ends, because some step has launched something
 		keep--
 	}
 	share := tailShare
@@ -70,8 +71,8 @@ func (r *recording) windows() (out []window, cut int) {
 	return out[:keep], len(out) - keep
 }
 
-// idleTail reports whether the last step alone has no operator: the loop had ended, and that step lasted
-// until the profiler ended.
+// idleTail reports whether only the last step has no operator. Then the loop had ended, and that step
+// lasted until the profiler ended.
 func (r *recording) idleTail(steps []window) bool {
 	ops, last := r.ops.ranges(), len(steps)-1
 	idle := func(w window) bool { return len(ops.within(w.span)) == 0 }

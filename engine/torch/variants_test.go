@@ -12,12 +12,12 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// x is an event of a trace; times are as they are written.
+// x returns an event of a trace as text. Times are as they are written.
 func x(category, name, ts, dur, args string) string {
 	return fmt.Sprintf(`{"ph":"X","cat":%q,"name":%q,"pid":7,"tid":7,"ts":%s,"dur":%s,"args":{%s}}`, category, name, ts, dur, args)
 }
 
-// launch is a kernel and the call that launched it.
+// launch returns a kernel and the call that launched it, as text.
 func launch(runtime, kernel string, at, start, dur, correlation int) string {
 	return x(runtime, "cudaLaunchKernel", fmt.Sprint(at), "2", fmt.Sprintf(`"correlation":%d`, correlation)) + "," +
 		x(kernel, "gemm", fmt.Sprint(start), fmt.Sprint(dur), fmt.Sprintf(`"device":0,"correlation":%d`, correlation))
@@ -33,7 +33,8 @@ func importText(t *testing.T, events ...string) *trace.Snapshot {
 	return s
 }
 
-// us are the columns of a step of the profile, in microseconds, and its length.
+// us returns the columns of a step of the profile, in microseconds, and the step's
+// length.
 func us(s *trace.ProfiledStep) (out [trace.NumRoles + 1]int64) {
 	for i, ns := range append(s.Roles[:], s.Length) {
 		out[i] = ns / 1000
@@ -43,7 +44,7 @@ func us(s *trace.ProfiledStep) (out [trace.NumRoles + 1]int64) {
 
 type columns = [trace.NumRoles + 1]int64
 
-// TestVersions: each version's words for the same training make the same account.
+// TestVersions: the words of each version for the same training give the same account.
 func TestVersions(t *testing.T) {
 	for _, v := range []struct{ step, kernel, memcpy, memset, runtime, loader, op, next string }{
 		{"Operator", "Kernel", "Memcpy", "Memset", "Runtime", "Operator", "Operator", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"},
@@ -163,8 +164,8 @@ func TestCommunication(t *testing.T) {
 	}
 }
 
-// TestCommunicationKernels: what exchanges data is told by the kernel's name, whoever's it is, or by the
-// operator that launched it. Copies do not hide it, and kernels that compute do.
+// TestCommunicationKernels: the name of a kernel, from any library, tells that it exchanges data, or the
+// operator that launched it does. Copies do not hide communication, and kernels that compute do.
 func TestCommunicationKernels(t *testing.T) {
 	for name, talks := range map[string]bool{
 		"ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)": true, "ncclSymDevKernel_AllGather_LL": true, "rcclGenericKernel": true,
@@ -216,7 +217,8 @@ func TestHostCommunication(t *testing.T) {
 	}
 }
 
-// TestStepsThatDoNotLast: a trace whose steps take no time has no shares, and is read.
+// TestStepsThatDoNotLast: a trace whose steps take no time can be read, and has no
+// shares.
 func TestStepsThatDoNotLast(t *testing.T) {
 	s := importText(t, x("cpu_op", "ProfilerStep#1", "10", "0", ""), x("kernel", "k", "50", "10", `"device":0,"correlation":1`))
 	if g := s.Meta.Profile.GPUs; len(g) != 1 || g[0].Idle.All() != 0 || s.Meta.Profile.ShareOf(5) != 0 {
@@ -224,8 +226,8 @@ func TestStepsThatDoNotLast(t *testing.T) {
 	}
 }
 
-// TestGPUs: two GPUs are told apart, idle time by what ended it, and what the trace does
-// not tell is nil.
+// TestGPUs: two GPUs are told apart. Idle time is divided by what ended it. What the
+// trace does not tell is nil.
 func TestGPUs(t *testing.T) {
 	kernel := func(device, start, dur, correlation int, more string) string {
 		return x("kernel", "k", fmt.Sprint(start), fmt.Sprint(dur), fmt.Sprintf(`"device":%d,"correlation":%d%s`, device, correlation, more))
@@ -268,7 +270,7 @@ func TestGPUs(t *testing.T) {
 	}
 }
 
-// generator is a trace of n steps of 100 kernels, made while it is read.
+// generator is a trace of n steps of 100 kernels, which is made while it is read.
 type generator struct {
 	n, at int
 	text  []byte
@@ -301,8 +303,8 @@ func (g *generator) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestMemory: what is kept is a small part of the trace, by the number of its kernels
-// and not by its bytes.
+// TestMemory: only a small part of a trace is kept, and its size depends on the number
+// of kernels and not of bytes.
 func TestMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads 50 MB")
@@ -354,8 +356,8 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// TestCalls: the cause of a gap is what the call in it is for: a copy that waits is no copying, what frees
-// memory or loads a module no launch.
+// TestCalls: the cause of a gap is the purpose of the call in it. A copy that waits is not copying, and a
+// call that frees memory or loads a module is no launch.
 func TestCalls(t *testing.T) {
 	call := func(name string, at, dur, n int) string {
 		return x("cuda_runtime", name, fmt.Sprint(at), fmt.Sprint(dur), fmt.Sprintf(`"correlation":%d`, n))
@@ -399,7 +401,7 @@ func TestCalls(t *testing.T) {
 			length = 7000
 		}
 		s := importText(t, append(c.events, x("user_annotation", "ProfilerStep#1", "0", fmt.Sprint(length), ""), x("cpu_op", "aten::add", fmt.Sprint(length), "1", ""))...)
-		if len(s.Meta.Profile.GPUs) == 0 { // without a device nothing is a stall of it
+		if len(s.Meta.Profile.GPUs) == 0 { // without a device there is nothing that stalls
 			s = importText(t, append(c.events, x("user_annotation", "ProfilerStep#1", "0", fmt.Sprint(length), ""), x("kernel", "k", "2000", "1", `"device":0`))...)
 		}
 		got := stalls{}
@@ -419,7 +421,8 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestNoDevice: without a device's side, calls of its runtime are no sign that it is idle.
+// TestNoDevice: in a trace without the device's side, calls of the runtime are no sign
+// that the device is idle.
 func TestNoDevice(t *testing.T) {
 	s := importText(t, x("cpu_op", "ProfilerStep#1", "0", "100", ""), x("cpu_op", "aten::mm", "0", "20", ""), x("mtia_runtime", "sync", "30", "50", ""))
 	if st := &s.Recent[0]; st.Busy != 70_000 || st.Stall[trace.CauseUnknown] != 30_000 {
@@ -427,7 +430,7 @@ func TestNoDevice(t *testing.T) {
 	}
 }
 
-// TestRank: which rank the trace is of is noted, where there are several.
+// TestRank: a note says which rank the trace is from, if there are several.
 func TestRank(t *testing.T) {
 	const step = `,"traceEvents":[{"ph":"X","cat":"cpu_op","name":"ProfilerStep#1","ts":1,"dur":10}]}`
 	for info, want := range map[string]string{
@@ -451,8 +454,8 @@ func TestRank(t *testing.T) {
 	}
 }
 
-// TestOwnLoading: a range of the loop's thread that is loading by its name is found, and how much
-// of the time it has while nothing ran on a device.
+// TestOwnLoading: a range of the loop's thread whose name says loading is found, with its share
+// of the time while nothing ran on a device.
 func TestOwnLoading(t *testing.T) {
 	on := func(thread int, category, name string, at, dur int) string {
 		return fmt.Sprintf(`{"ph":"X","cat":%q,"name":%q,"pid":1,"tid":%d,"ts":%d,"dur":%d}`, category, name, thread, at, dur)

@@ -1,11 +1,12 @@
 //go:build linux
 
-// Package frames reads what a thread of a Python process is doing, from outside of that process: its
-// frames, innermost first, with file, function and line. The process is not stopped, takes no part,
-// and needs no lock. A look costs the reader some tens of microseconds.
+// Package frames reads the frames of a thread from outside of its Python process, innermost first,
+// with file, function and line. It neither stops the process nor takes any lock of it. A look costs
+// the reader some tens of microseconds.
 //
-// Where things lie in the memory of an interpreter depends on its version. The package gpustall finds
-// the offsets inside of the process and tells them (Layout); engine/torch/python/gpustall/frames.py.
+// The version of an interpreter determines where things lie in its memory. The Python package
+// gpustall finds the offsets inside of the process and tells them (Layout); see
+// engine/torch/python/gpustall/frames.py.
 package frames
 
 import (
@@ -19,9 +20,10 @@ import (
 	"dev.gpustall/engine/base/errs"
 )
 
-// Layout is where an interpreter keeps its frames. All numbers but CodeType are offsets in bytes.
+// Layout says where an interpreter keeps its frames. All numbers but CodeType are offsets in
+// bytes.
 type Layout struct {
-	State       [2]int64 `json:"state"` // from a thread's state to its innermost frame, in one step, or in two where the second is not negative
+	State       [2]int64 `json:"state"` // from a thread's state to its innermost frame: one step, or two if the second is not negative
 	Code        int64    `json:"code"`  // in a frame
 	Back        int64    `json:"back"`  // in a frame: its caller
 	Instruction int64    `json:"instruction"`
@@ -55,7 +57,7 @@ type Frame struct {
 // Deepest is how many frames of a thread are read, from the innermost one.
 const Deepest = 96
 
-// errTorn is the error of a look during which the thread went on.
+// errTorn is the error of a look during which the thread moved on.
 var errTorn = errs.Reason("the thread went on meanwhile", "")
 
 // Reader reads the threads of one process.
@@ -108,7 +110,7 @@ func (r *Reader) innermost(state uint64) (uint64, error) {
 }
 
 // Look appends a thread's frames to into, innermost first. state is the address of the thread's state.
-// Since the thread runs meanwhile, a look may be torn: Look tries a few times.
+// The thread runs meanwhile, so a look may be torn. Look then tries again, a few times.
 func (r *Reader) Look(state uint64, into []Frame) (stack []Frame, err error) {
 	for range tries {
 		if stack, err = r.look(state, into); err == nil {
@@ -121,7 +123,7 @@ func (r *Reader) Look(state uint64, into []Frame) (stack []Frame, err error) {
 // tries is how often a look is tried at most.
 const tries = 4
 
-// shim is the file of the code that 3.12 and later have in such a frame.
+// shim is the file of the code in a frame between C and Python, from 3.12 on.
 const shim = "<shim>"
 
 func (r *Reader) look(state uint64, into []Frame) ([]Frame, error) {
@@ -153,7 +155,7 @@ func (r *Reader) look(state uint64, into []Frame) ([]Frame, error) {
 		}
 		into = append(into, Frame{c.file, c.name, lineAt(c.lines, offset)})
 	}
-	// While the innermost frame is as it was, so are those that called it. It may have ended just now.
+	// If the innermost frame has not changed, neither have its callers. It may have ended just now.
 	now := block[:len(again)]
 	if err := r.read(first, now); err != nil || r.differ(now, again) {
 		return into, errTorn
@@ -170,7 +172,8 @@ func (r *Reader) differ(a, b []byte) bool {
 // mostCodes is how many code objects are kept.
 const mostCodes = 1 << 14
 
-// code returns the code object at an address; nil where there is another kind of object.
+// code returns the code object at an address. It returns nil if another kind of object
+// is there.
 func (r *Reader) code(at uint64) (*code, error) {
 	l := r.layout
 	var buf [256]byte
@@ -206,7 +209,7 @@ func (r *Reader) code(at uint64) (*code, error) {
 	return c, nil
 }
 
-// Limits of what is read of a text, and of a table of lines.
+// These limit how much is read of a text and of a table of lines.
 const (
 	longestText  = 4096
 	longestTable = 1 << 18

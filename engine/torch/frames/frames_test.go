@@ -36,8 +36,8 @@ type truth struct {
 	PID    int
 }
 
-// start runs testdata/truth.py for so many seconds, or until the test ends. What is left to read of its
-// output is how the time of its work divided.
+// start runs testdata/truth.py for so many seconds, or until the test ends. The rest of its output says
+// how the time of its work divided.
 func start(t testing.TB, python, seconds string) (begin truth, in *bufio.Reader) {
 	t.Helper()
 	cmd := exec.Command(python, "testdata/truth.py", seconds)
@@ -61,8 +61,9 @@ func start(t testing.TB, python, seconds string) (begin truth, in *bufio.Reader)
 	return begin, in
 }
 
-// TestShares: the time since the last look, charged to the function found, is the time that it took.
-// How often to look follows the clock, so a busy machine makes fewer looks, and none is at a fixed time.
+// TestShares: charging the time since the last look to the function found gives the time that the
+// function took. Looks follow the clock, so a busy machine makes fewer looks, and none is at a fixed
+// time.
 func TestShares(t *testing.T) {
 	for _, python := range pythons(t) {
 		begin, in := start(t, python, "4")

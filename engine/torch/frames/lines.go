@@ -1,6 +1,7 @@
 package frames
 
-// span is a stretch of a function's instructions with one line. It begins where the one before ends.
+// span is a stretch of a function's instructions with one line. It begins where the previous span
+// ends.
 type span struct {
 	end  int64 // offset in bytes
 	line int   // 0: none
@@ -77,8 +78,8 @@ func locations(table []byte, line int) (spans []span) {
 	return spans
 }
 
-// lineTable decodes the form of 3.10: pairs of how many bytes a line has, and how far it is from the
-// line before.
+// lineTable decodes the form of 3.10. Its pairs say how many bytes a line has, and how far the line
+// is from the one before.
 func lineTable(table []byte, line int) (spans []span) {
 	offset := int64(0)
 	for i := 0; i+1 < len(table); i += 2 {
@@ -93,8 +94,8 @@ func lineTable(table []byte, line int) (spans []span) {
 	return spans
 }
 
-// lnotab decodes the form of 3.9 and earlier: pairs of how many bytes later a line begins, and how far
-// it is from the line before.
+// lnotab decodes the form of 3.9 and earlier. Its pairs say how many bytes later a line begins, and
+// how far the line is from the one before.
 func lnotab(table []byte, line int) (spans []span) {
 	offset := int64(0)
 	for i := 0; i+1 < len(table); i += 2 {

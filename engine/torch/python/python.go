@@ -14,7 +14,7 @@ import (
 //go:embed sitecustomize.py gpustall/*.py
 var files embed.FS
 
-// Unpack writes the package into a folder, which is what PYTHONPATH is to name.
+// Unpack writes the package into a folder, which PYTHONPATH has to name.
 func Unpack(dir string) error {
 	err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {

@@ -1,8 +1,8 @@
 // Package tcpstore talks to the store through which the processes of a distributed PyTorch training find
 // each other (torch.distributed.TCPStore). It writes and reads keys of its own, from outside of the
-// training: no thread, lock or descriptor of the training has a part in it.
+// training. It uses no thread, lock or descriptor of the training.
 //
-// The protocol is PyTorch's own, of version 2.4 and later. It is not documented: the numbers are those of
+// The protocol is PyTorch's own, of version 2.4 and later. It is not documented. The numbers are from
 // TCPStoreBackend.hpp, which each release of PyTorch has among its headers.
 package tcpstore
 
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// What a client asks for; of all queries those that are used here.
+// These are the queries that this package uses, of all that a store answers.
 const (
 	queryValidate = 0
 	querySet      = 1
@@ -24,24 +24,24 @@ const (
 )
 
 const (
-	magic   = 0x3C85F7CE // by which a store knows its clients
+	magic   = 0x3C85F7CE // a store knows its clients by this number
 	ready   = 0          // the answer to queryCheck: all keys are there
 	missing = 1          // some are not
 
-	maxValue = 1 << 20 // bytes; a longer value is none of ours
+	maxValue = 1 << 20 // bytes; a longer value is not ours
 )
 
-// Client is one connection to a store. Its methods are for one goroutine. After an error it is of no more
-// use.
+// Client is one connection to a store. Only one goroutine may call its methods. After an error the client
+// is useless.
 type Client struct {
 	conn  net.Conn
 	in    *bufio.Reader
 	out   []byte
 	limit time.Duration
-	there map[string]bool // keys that were found: nobody deletes them
+	there map[string]bool // keys that were found; nobody deletes them
 }
 
-// Dial connects to the store at an address, and makes sure that it answers as one does. No call takes
+// Dial connects to the store at an address, and checks that it answers as a store does. No call takes
 // longer than limit.
 func Dial(address string, limit time.Duration) (*Client, error) {
 	conn, err := net.DialTimeout("tcp", address, limit)
@@ -119,7 +119,7 @@ func (c *Client) Get(keys []string) ([][]byte, error) {
 	return out, nil
 }
 
-// check asks of each key whether it is there, all at once.
+// check asks for all keys at once whether they are there.
 func (c *Client) check(keys []string) (found []bool, err error) {
 	for _, k := range keys {
 		c.out = appendText(binary.LittleEndian.AppendUint64(append(c.out, queryCheck), 1), k)
@@ -140,7 +140,7 @@ func (c *Client) check(keys []string) (found []bool, err error) {
 	return found, nil
 }
 
-// send writes what was gathered, and begins the time for the answer.
+// send writes the collected bytes, and begins the time for the answer.
 func (c *Client) send() error {
 	if err := c.conn.SetDeadline(time.Now().Add(c.limit)); err != nil {
 		return err

@@ -18,7 +18,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestClient: what is set is read, also by others, and what is not there is nil at once.
+// TestClient: a value that one client sets can be read, also by others. A missing value
+// is nil at once.
 func TestClient(t *testing.T) {
 	s := tcpstoretest.Start(t)
 	exercise(t, s.Address)
@@ -65,7 +66,8 @@ func exercise(t *testing.T, address string) {
 	}
 }
 
-// TestNoStore: what answers otherwise than a store does, or not at all, is an error within the limit.
+// TestNoStore: a server that answers differently than a store, or not at all, gives an error within
+// the limit.
 func TestNoStore(t *testing.T) {
 	const limit = 200 * time.Millisecond
 	for name, answer := range map[string]func(net.Conn){
@@ -106,8 +108,8 @@ func TestNoStore(t *testing.T) {
 	}
 }
 
-// TestPyTorch: PyTorch's own store, of both kinds, does what the one of the other tests does; and rows of
-// 512 ranks are read in one go.
+// TestPyTorch: PyTorch's own store, of both kinds, behaves like the store of the other tests. Rows of 512
+// ranks are read at one time.
 func TestPyTorch(t *testing.T) {
 	python := os.Getenv("GPUSTALL_PYTHON")
 	if python == "" {
