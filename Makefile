@@ -19,9 +19,11 @@
 
 SHELL   := /bin/bash
 GO      ?= go
-# Everything is built without paths, so that the binary, vet, lint and the tests share
-# what the compiler made: with and without, it is all built twice.
-export GOFLAGS += -trimpath
+# Everything is built without paths and with one set of flags, so that the binary, the build without
+# cgo, vet, lint, the tests and the packages share what the compiler made. Names are looked up in Go:
+# with cgo in net, its flags would be part of what all that imports net is built from.
+TAGS    := netgo,osusergo
+export GOFLAGS += -trimpath -tags=$(TAGS)
 # What cgo makes of a file names the checkout that compiled it first, and without paths
 # that is in no key of the build cache: vet and lint would open the file there, in a
 # checkout that may be gone. A macro that nothing reads puts the checkout into the key.
@@ -39,14 +41,15 @@ DRIVER  := $(CURDIR)/engine/device/cuda/driver
 SHIM       := $(DRIVER)/shim
 SHIM_FILES := $(wildcard $(SHIM)/*)
 SHIM_HASH  := $(shell cat $(SHIM_FILES) $(DRIVER)/driver.h | cksum | cut -d' ' -f1)
-CUDA_ENV    = CGO_ENABLED=1 CGO_CFLAGS='-O2 -g -I$(SHIM) -DGPUSTALL_SHIM=$(SHIM_HASH)' CGO_LDFLAGS='-L$(BUILD)'
+export CGO_CFLAGS  := -O2 -g -I$(SHIM) -DGPUSTALL_SHIM=$(SHIM_HASH)
+export CGO_LDFLAGS := -L$(BUILD)
 
-.PHONY: all run install quick test test-torch test-torch-all test-fleet harm bench bench-peers fuzz asan soak truth vet lint clean emulated test-cuda cuda-env
+.PHONY: all run install quick test test-torch test-torch-all test-fleet harm bench bench-peers fuzz asan soak truth vet lint clean emulated test-cuda
 all: bin/gpustall
 
 .PHONY: bin/gpustall
 bin/gpustall: $(BUILD)/libcuda.a
-	@$(CUDA_ENV) GO=$(GO) OUTPUT=$@ .ci/progress -tags cuda -ldflags '-s -w $(LDFLAGS)' .
+	@CGO_ENABLED=1 GO=$(GO) OUTPUT=$@ .ci/progress -tags cuda,$(TAGS) -ldflags '-s -w $(LDFLAGS)' .
 
 $(BUILD)/libcuda.a: $(SHIM_FILES) | $(BUILD)
 	gcc -O2 -fPIC -std=gnu11 -Wall -I$(SHIM) -c $(SHIM)/shim.c -o $(BUILD)/shim.o
@@ -69,12 +72,8 @@ $(EMULATED): $(EMULATED_FILES)
 	  -o $@ $(wildcard engine/device/cuda/emulated/*.cpp) kernels/verify/emulation/registry.cpp
 
 test-cuda: $(BUILD)/libcuda.a $(EMULATED)
-	GPUSTALL_TEST_CUDA=1 LD_LIBRARY_PATH=$(BUILD)/emulated $(CUDA_ENV) \
-	  $(GO) test -tags cuda -short -count=1 ./engine/device/cuda/... ./engine/device/gpucheck
-
-# Prints the environment that builds with -tags cuda, for the test script.
-cuda-env: $(BUILD)/libcuda.a
-	@echo "$(CUDA_ENV)"
+	GPUSTALL_TEST_CUDA=1 LD_LIBRARY_PATH=$(BUILD)/emulated CGO_ENABLED=1 \
+	  $(GO) test -tags cuda,$(TAGS) -short -count=1 ./engine/device/cuda/... ./engine/device/gpucheck
 
 run: bin/gpustall
 	@echo "the binary is $(CURDIR)/bin/gpustall"
@@ -145,7 +144,7 @@ truth:
 vet:
 	$(GO) vet ./...
 
-lint:
+lint: $(BUILD)/libcuda.a
 	.ci/lint
 
 clean:
@@ -161,10 +160,10 @@ GPUCHECK := engine/device/gpucheck
 gpu-bundle: $(BUILD)/libcuda.a
 	rm -rf $(BUNDLE)
 	mkdir -p $(BUNDLE)
-	$(CUDA_ENV) $(GO) build -tags cuda -ldflags '-s -w $(LDFLAGS)' -o $(BUNDLE)/gpustall .
-	$(CUDA_ENV) $(GO) build -tags cuda -ldflags '-s -w $(LDFLAGS)' -o $(BUNDLE)/gpucheck ./$(GPUCHECK)
-	$(CUDA_ENV) $(GO) test -c -tags cuda -ldflags '-s -w' -o $(BUNDLE)/cuda.test ./engine/device/cuda
-	$(CUDA_ENV) $(GO) test -c -tags cuda -ldflags '-s -w' -o $(BUNDLE)/driver.test ./engine/device/cuda/driver
+	CGO_ENABLED=1 $(GO) build -tags cuda,$(TAGS) -ldflags '-s -w $(LDFLAGS)' -o $(BUNDLE)/gpustall .
+	CGO_ENABLED=1 $(GO) build -tags cuda,$(TAGS) -ldflags '-s -w $(LDFLAGS)' -o $(BUNDLE)/gpucheck ./$(GPUCHECK)
+	CGO_ENABLED=1 $(GO) test -c -tags cuda,$(TAGS) -ldflags '-s -w' -o $(BUNDLE)/cuda.test ./engine/device/cuda
+	CGO_ENABLED=1 $(GO) test -c -tags cuda,$(TAGS) -ldflags '-s -w' -o $(BUNDLE)/driver.test ./engine/device/cuda/driver
 	gzip -9n $(BUNDLE)/gpustall $(BUNDLE)/*.test
 	cp $(GPUCHECK)/bundle/* docs/guide/gpu.md LICENSE $(BUNDLE)/
 	@du -sm $(BUNDLE) | awk '{ print $$2 ": " $$1 " MB"; if ($$1 >= 60) { print "too large: the limit is 60 MB"; exit 1 } }'

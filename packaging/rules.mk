@@ -31,8 +31,8 @@ $(BUILD)/libnvmlforward.a: $(PACKAGING)/nvml.sh go.mod | $(BUILD)
 # The binary that runs on any Linux with this glibc or a newer one: gcc compiles it as ever, zig links it.
 .PHONY: $(DIST_BUILD)/linux_amd64/gpustall
 $(DIST_BUILD)/linux_amd64/gpustall: $(BUILD)/libcuda.a $(BUILD)/libnvmlforward.a $(TOOLS)/installed
-	ZIG='$(TOOLS)/bin/python -m ziglang' TARGET=x86_64-linux-gnu.$(GLIBC) FORWARDERS=$(BUILD)/libnvmlforward.a $(CUDA_ENV) \
-	  $(GO) build -tags cuda,netgo,osusergo -o $@ \
+	ZIG='$(TOOLS)/bin/python -m ziglang' TARGET=x86_64-linux-gnu.$(GLIBC) FORWARDERS=$(BUILD)/libnvmlforward.a CGO_ENABLED=1 \
+	  $(GO) build -tags cuda,$(TAGS) -o $@ \
 	  -ldflags '-s -w -X main.version=$(RELEASE) -linkmode external -extld $(PACKAGING)/link' .
 
 .PHONY: wheel test-wheel portable packaging-tools
