@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/timer"
 	"dev.gpustall/engine/command/cli"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/tui"
@@ -118,20 +119,14 @@ func whileTerminal(parent context.Context) (ctx context.Context, gone func() boo
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		tick := time.NewTicker(lookAtTerminal)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-			if !term.IsTerminal(int(os.Stdout.Fd())) && !signal.Ignored(syscall.SIGHUP) {
+		timer.Repeat(ctx.Done(), lookAtTerminal, func() bool {
+			lost := !term.IsTerminal(int(os.Stdout.Fd())) && !signal.Ignored(syscall.SIGHUP)
+			if lost {
 				hungUp.Store(true)
 				cancel()
-				return
 			}
-		}
+			return !lost
+		})
 	}()
 	return ctx, hungUp.Load, func() { cancel(); <-done }
 }

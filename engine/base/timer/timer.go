@@ -17,6 +17,24 @@ var began = time.Now()
 // such moments end together, and wake the process once.
 func Left(every time.Duration) time.Duration { return every - time.Since(began)%every }
 
+// Repeat calls f once a period, until quit is closed or f returns false. Everything with one period is
+// called at the same moments, which wakes the process once.
+func Repeat(quit <-chan struct{}, period time.Duration, f func() bool) {
+	due := time.NewTimer(Left(period))
+	defer due.Stop()
+	for {
+		select {
+		case <-quit:
+			return
+		case <-due.C:
+		}
+		due.Reset(Left(period))
+		if !f() {
+			return
+		}
+	}
+}
+
 // Spent returns how long f was on a core, as far as that is known (CPU). So its cost is the same
 // on a busy machine as on an idle one.
 func Spent(f func()) time.Duration {

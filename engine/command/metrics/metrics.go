@@ -17,6 +17,7 @@ import (
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/base/timer"
 	"dev.gpustall/engine/trace"
 )
 
@@ -92,19 +93,13 @@ func Start(to string, s Source, failed func(error)) (*Export, error) {
 // writeOn writes the file until ctx is done.
 func (e *Export) writeOn(ctx context.Context) {
 	defer close(e.done)
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			if err := e.write(); err != nil {
-				e.failed(err)
-				return
-			}
+	timer.Repeat(ctx.Done(), every, func() bool {
+		err := e.write()
+		if err != nil {
+			e.failed(err)
 		}
-	}
+		return err == nil
+	})
 }
 
 // write writes the file at once, by a rename.

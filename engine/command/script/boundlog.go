@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/timer"
 )
 
 // How much of a script's output stays in its log: its beginning and its end.
@@ -63,23 +64,17 @@ func BoundLog(log *os.File, ended <-chan struct{}) (wait func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		tick := time.NewTicker(200 * time.Millisecond)
-		defer tick.Stop()
 		from, reserved := int64(logHead), int64(0)
-		for {
-			select {
-			case <-tick.C:
-				from = punch(log, from)
-				if info, err := log.Stat(); err == nil && info.Size() > reserved+logNext/4 && Reserve(log) == nil {
-					reserved = info.Size()
-				}
-			case <-ended:
-				closeUp(log, from)
-				if info, err := log.Stat(); err == nil {
-					_ = log.Truncate(info.Size()) // gives back what was set aside
-				}
-				return
+		timer.Repeat(ended, 200*time.Millisecond, func() bool {
+			from = punch(log, from)
+			if info, err := log.Stat(); err == nil && info.Size() > reserved+logNext/4 && Reserve(log) == nil {
+				reserved = info.Size()
 			}
+			return true
+		})
+		closeUp(log, from)
+		if info, err := log.Stat(); err == nil {
+			_ = log.Truncate(info.Size()) // gives back what was set aside
 		}
 	}()
 	return func() { <-done }

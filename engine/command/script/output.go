@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"dev.gpustall/engine/base/timer"
 )
 
 // mostOutput is how many bytes of a script's output are kept in memory.
@@ -62,17 +64,11 @@ func (o *Output) Copy(w io.Writer) {
 
 // Follow reads ten times a second until done is closed.
 func (o *Output) Follow(done <-chan struct{}) {
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-done:
-			o.Copy(nil)
-			return
-		case <-tick.C:
-			o.Copy(nil)
-		}
-	}
+	timer.Repeat(done, 100*time.Millisecond, func() bool {
+		o.Copy(nil)
+		return true
+	})
+	o.Copy(nil)
 }
 
 // Tail returns the last lines.

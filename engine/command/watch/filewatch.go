@@ -27,24 +27,17 @@ func WatchFile(r *trace.Recorder, path string) *File {
 			r.Note("warn", lostFile(path, err))
 			return
 		}
-		due := time.NewTimer(timer.Left(watchPeriod))
-		defer due.Stop()
-		for {
-			select {
-			case <-quit:
-				return
-			case <-due.C:
-			}
-			due.Reset(timer.Left(watchPeriod))
+		timer.Repeat(quit, watchPeriod, func() bool {
 			is, err := os.Stat(path)
 			if err == nil && !os.SameFile(was, is) {
 				err = errReplaced
 			}
-			if errors.Is(err, errReplaced) || errors.Is(err, fs.ErrNotExist) {
+			lost := errors.Is(err, errReplaced) || errors.Is(err, fs.ErrNotExist)
+			if lost {
 				r.Note("warn", lostFile(path, err))
-				return
 			}
-		}
+			return !lost
+		})
 	})}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/timer"
 	"dev.gpustall/engine/torch/tcpstore"
 	"dev.gpustall/engine/trace"
 )
@@ -79,7 +80,7 @@ func StartFleet(r *trace.Recorder, j Job) *Task {
 	return Go(r, "exchange what ranks do", func(quit <-chan struct{}) {
 		f := &fleet{Job: j, recorder: r, known: map[int]*remote{}, retry: retryFirst}
 		defer f.leave()
-		repeat(quit, rowEvery, f.turn)
+		timer.Repeat(quit, rowEvery, func() bool { f.turn(); return true })
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/base/host"
+	"dev.gpustall/engine/base/timer"
 	"dev.gpustall/engine/command/machine"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/nvml"
@@ -52,17 +53,13 @@ func StartGauges(r *trace.Recorder, e *train.Engine, d *machine.Device, files *s
 		g.host = watchHost(host.New())
 		defer g.host.Close()
 		g.threads.sample(g.device)
-		tick := time.NewTicker(gaugePeriod)
-		defer tick.Stop()
-		for n := 1; ; n++ {
-			select {
-			case <-quit:
-				g.count(e.Loader().Skipped)
-				return
-			case <-tick.C:
-				g.sample(n)
-			}
-		}
+		n := 0
+		timer.Repeat(quit, gaugePeriod, func() bool {
+			n++
+			g.sample(n)
+			return true
+		})
+		g.count(e.Loader().Skipped)
 	})
 }
 

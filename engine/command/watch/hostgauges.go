@@ -55,17 +55,10 @@ func StartTrainingGauges(r *trace.Recorder, t Training, every time.Duration) *Ta
 			}
 		}()
 		g.threads = g.loop.Threads()
-		due := time.NewTimer(timer.Left(every))
-		defer due.Stop()
-		for {
-			select {
-			case <-quit:
-				return
-			case <-due.C:
-			}
-			due.Reset(timer.Left(every))
+		timer.Repeat(quit, every, func() bool {
 			g.sample()
-		}
+			return true
+		})
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"dev.gpustall/engine/base/timer"
 	"dev.gpustall/engine/trace"
 )
 
@@ -25,21 +26,7 @@ func Go(r *trace.Recorder, what string, f func(quit <-chan struct{})) *Task {
 
 // Every starts a goroutine that calls f once a period.
 func Every(r *trace.Recorder, what string, period time.Duration, f func()) *Task {
-	return Go(r, what, func(quit <-chan struct{}) { repeat(quit, period, f) })
-}
-
-// repeat calls f once a period, until quit is closed.
-func repeat(quit <-chan struct{}, period time.Duration, f func()) {
-	tick := time.NewTicker(period)
-	defer tick.Stop()
-	for {
-		select {
-		case <-quit:
-			return
-		case <-tick.C:
-			f()
-		}
-	}
+	return Go(r, what, func(quit <-chan struct{}) { timer.Repeat(quit, period, func() bool { f(); return true }) })
 }
 
 // Stop closes quit and waits for the end of the goroutine.
