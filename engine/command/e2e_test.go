@@ -110,6 +110,7 @@ func (tm *terminalUnderTest) quit() {
 // TestEndToEnd is the first minutes of a user: a starved run, the knob that fixes it, the proof
 // in table and report, and the way out.
 func TestEndToEnd(t *testing.T) {
+	t.Parallel()
 	tm := openTerminal(t, 120, 40)
 	tm.start(starved(t))
 	s := tm.waitFor(`INPUT-BOUND`)
@@ -168,6 +169,7 @@ func (tm *terminalUnderTest) checkReport() {
 // TestSignalsOnScreen: a signal ends the screen with code 128 plus its number. The summary is
 // written, and the terminal is restored.
 func TestSignalsOnScreen(t *testing.T) {
+	t.Parallel()
 	tm := openTerminal(t, 120, 40)
 	data := starved(t)
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGABRT} {
@@ -186,6 +188,7 @@ func TestSignalsOnScreen(t *testing.T) {
 // TestTerminalGone: the screen ends when its terminal is gone. The kernel tells only the first
 // process of the terminal's session, which here is a shell that passes nothing on.
 func TestTerminalGone(t *testing.T) {
+	t.Parallel()
 	tm := openTerminal(t, 120, 40)
 	code := filepath.Join(tm.dir, "code")
 	shell := fmt.Sprintf("trap : HUP; %s %s; echo code $? >%s", binary, starved(t), code)

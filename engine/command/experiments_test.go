@@ -18,6 +18,7 @@ func TestUnasked(t *testing.T) {
 // TestAsk: a run that is asked something answers in its summary, and ends with the settings it
 // began with.
 func TestAsk(t *testing.T) {
+	t.Parallel()
 	data := tiny(t)
 	for _, tt := range []struct {
 		name, kind, why, text string
@@ -94,6 +95,7 @@ func TestTune(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
+	t.Parallel()
 	r := gpustall(t, "tune", "--device", "emu:h100", "--data", tiny(t), "--batch-size", "8", "--num-workers", "1", "--inject", "read=2ms",
 		"--knobs", "num_workers,pin-memory", "--max-workers", "8", "--memory-budget", "16GiB", "--budget", "40s", "--json")
 	if r.code != 0 {

@@ -13,6 +13,7 @@ import (
 // TestSessionRemoved: if the file of the session is removed or replaced during the run, that is
 // said once, and the run goes on to its end.
 func TestSessionRemoved(t *testing.T) {
+	t.Parallel()
 	for _, replaced := range []bool{false, true} {
 		path := filepath.Join(t.TempDir(), "a.gpustall")
 		cmd := exec.Command(binary, "run", "--device", "emu:h100", "--steps", "300", "--session", path)

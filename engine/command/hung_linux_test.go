@@ -109,6 +109,7 @@ func unread(t *testing.T) *os.File {
 
 // TestUnreadTerminal: TERM ends a run whose terminal nobody reads, and its session is complete.
 func TestUnreadTerminal(t *testing.T) {
+	t.Parallel()
 	for _, screen := range []bool{false, true} {
 		t.Run(fmt.Sprintf("screen %v", screen), func(t *testing.T) {
 			tty := unread(t)

@@ -16,6 +16,7 @@ import (
 // TestInspect: samples of each format are loaded, the rates are printed, and a broken sample is
 // named.
 func TestInspect(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "images")
 	if err := synth.ImageFolder(t.Context(), dir, synth.Options{Samples: 40, Seed: 1}); err != nil {
 		t.Fatal(err)

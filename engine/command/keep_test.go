@@ -20,6 +20,7 @@ import (
 // TestKilledRunGoesOn: a run that was killed is continued from its last checkpoint, by the name
 // of its session. It ends with the weights of a run that was not killed.
 func TestKilledRunGoesOn(t *testing.T) {
+	t.Parallel()
 	data, dir := tiny(t), t.TempDir()
 	whole, again, kept := filepath.Join(dir, "whole.safetensors"), filepath.Join(dir, "again.safetensors"), filepath.Join(dir, "kept")
 	train := []string{"run", "--device", "cpu", "--model", "cnn", "--data", data, "--batch-size", "32", "--epochs", "2", "--num-workers", "2"}

@@ -8,6 +8,7 @@ import (
 // TestStraggler: a slow batch is blamed for head-of-line waits with in_order, and only then. It
 // is so slow that no load on the machine hides it.
 func TestStraggler(t *testing.T) {
+	t.Parallel()
 	data := tiny(t)
 	for _, c := range []struct {
 		name, flags string

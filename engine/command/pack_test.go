@@ -12,6 +12,7 @@ import (
 // TestPack: a folder is packed, packed again at no cost, inspected and trained on. After a bit
 // flip the run names the sample and the shard.
 func TestPack(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	images, out := filepath.Join(dir, "images"), filepath.Join(dir, "out")
 	if err := synth.ImageFolder(t.Context(), images, synth.Options{Samples: 40, Seed: 1}); err != nil {

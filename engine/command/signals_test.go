@@ -117,6 +117,7 @@ func (w *watched) Write(b []byte) (int, error) {
 
 // TestNohup: a hangup that nohup made us ignore ends nothing.
 func TestNohup(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "s.gpustall")
 	args := append(strings.Fields("run --steps 200 --session "+file), strings.Fields(starved(t))...)
 	cmd := exec.Command("sh", append([]string{"-c", `trap "" HUP; exec "$0" "$@"`, binary}, args...)...)

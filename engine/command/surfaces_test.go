@@ -51,6 +51,7 @@ func onScreen(s *trace.Session) string {
 // shares of a recorded session. A gain is the ratio of the two rates beside it, unless it says that a
 // drift was taken out or is an A/B test's. The screen and compare have the same rates and gains.
 func TestOneNumber(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	unpackSessions(t, dir)
 	recordSegments(t, filepath.Join(dir, "compared"+store.Ext), 20e6, 10e6, 5e6)

@@ -16,6 +16,7 @@ func TestTry(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes turns with settings for half a minute")
 	}
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "run.gpustall")
 	cmd := exec.Command(binary, "run", "--device", "emu:resnet50-h100", "--inject", "read=3ms", "--batch-size", "8", "--num-workers", "1", "--steps", "1000000", "--session", file)
 	if err := cmd.Start(); err != nil {
