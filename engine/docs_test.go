@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 var (
@@ -70,16 +71,34 @@ func TestPathsInDocs(t *testing.T) {
 	}
 }
 
-// TestDoors: the index leads to every page, and the README can be read in a few minutes.
+// words counts the words of a text: what stands between spaces and has a letter or a digit.
+func words(text string) (n int) {
+	for _, w := range strings.Fields(text) {
+		if strings.ContainsFunc(w, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestDoors: the index leads to every page, the README can be read in a few minutes, and all pages in two
+// hours.
 func TestDoors(t *testing.T) {
 	all := pages(t)
 	index := all["../docs/README.md"]
-	for page := range all {
+	total := 0
+	for page, text := range all {
+		if strings.HasPrefix(page, "../docs/") {
+			total += words(text)
+		}
 		if name, inside := strings.CutPrefix(page, "../docs/"); inside && name != "README.md" && !strings.Contains(index, "("+name+")") {
 			t.Errorf("docs/README.md does not lead to %s", name)
 		}
 	}
 	if n := len(strings.Fields(fenced.ReplaceAllString(all["../README.md"], ""))); n > 900 {
 		t.Errorf("the README has %d words without its examples, over 900", n)
+	}
+	if total > 25000 {
+		t.Errorf("docs has %d words, examples and tables included, over 25,000: say less elsewhere", total)
 	}
 }

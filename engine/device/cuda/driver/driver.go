@@ -7,6 +7,12 @@
 // The calls of a step take a Context and make it current on the calling thread
 // first, at the cost of a comparison, so they work from any goroutine. Calls of
 // gorgonia.org/cu need Context.Do around them.
+//
+// PTX 7.0 and what is called need R450 (CUDA 11.0) or later; the wgmma variants are PTX 8.0 for sm_90a, R525.
+// Symbols are found by dlsym, each with the version of the signature that is called. A capture may not
+// synchronise, so each kernel is loaded when a program is prepared. It is in the mode THREAD_LOCAL, so
+// that other threads may go on allocating page-locked memory. A launch over 48 KiB of shared memory opts
+// in first. A kernel's fault makes all later calls fail; the GPU can be opened again in the same process.
 package driver
 
 /*
