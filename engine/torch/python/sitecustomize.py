@@ -1,4 +1,4 @@
-"""Prepares that PyTorch's DataLoader is watched once it is imported, and runs the sitecustomize that this one hides.
+"""Makes PyTorch's DataLoader be watched once it is imported, and runs the sitecustomize that this one hides.
 
 `gpustall torch` puts it on PYTHONPATH, so Python runs it before the script. Whatever fails here, the script runs as
 if this file were not there.
@@ -7,7 +7,8 @@ if this file were not there.
 import os
 import sys
 
-# The folders of such files that ran in this process. There may be several: gpustall may run under gpustall.
+# The folders of the sitecustomize files that ran in this process. There may be several, because gpustall
+# may run under gpustall.
 _seen = sys.__dict__.setdefault("_gpustall_seen", set())
 _ours = os.path.dirname(os.path.abspath(__file__))
 

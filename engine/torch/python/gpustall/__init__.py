@@ -13,7 +13,7 @@ watch, step and data are for loops without a DataLoader:
 
 
 def watch(iterable, name=None):
-    """Iterates over it; the time that each item takes to come is the wait for data."""
+    """Yields the items of an iterable. The time that each item takes to come is the wait for data."""
     from gpustall import manual
 
     return manual.watch(iterable, name)
@@ -27,7 +27,8 @@ def step(samples=0):
 
 
 def data(name=None):
-    """Says that what runs within it makes or waits for a batch, in a loop of gpustall.step: with gpustall.data(): ... The name is not used yet."""
+    """Returns a context. What runs within it makes or waits for a batch, in a loop of gpustall.step: with
+    gpustall.data(): ... The name is not used yet."""
     from gpustall import manual
 
     return manual.Data()

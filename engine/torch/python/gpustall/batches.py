@@ -2,7 +2,7 @@
 
 
 def samples(data, depth=4):
-    """The number of samples in a batch: the length of its first tensor."""
+    """Returns the number of samples in a batch: the length of its first tensor."""
     shape = getattr(data, "shape", None)
     if shape is not None:
         return int(shape[0]) if len(shape) else 1
@@ -15,7 +15,7 @@ def samples(data, depth=4):
 
 
 def tensors(data, depth=4):
-    """The number of tensors in a batch, their bytes, and how many of them are on a GPU."""
+    """Returns the number of tensors in a batch, their bytes, and how many of them are on a GPU."""
     if hasattr(data, "element_size") and hasattr(data, "nelement"):
         return 1, data.element_size() * data.nelement(), int(bool(getattr(data, "is_cuda", False)))
     sums = (0, 0, 0)

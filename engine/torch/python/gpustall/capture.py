@@ -13,7 +13,7 @@ WARMUP = 1  # steps in which the profiler starts up
 
 
 class Capture:
-    """A capture, from the step before which it was asked for."""
+    """A capture. It begins with the step before which it was asked for."""
 
     def __init__(self, number):
         import torch
@@ -58,7 +58,7 @@ class Capture:
 
 
 def look(state):
-    """Begins a capture that was asked for, or goes on with one. It is called between two steps."""
+    """Begins a capture that was asked for, or continues one. The caller calls it between two steps."""
     asked = state.control.captures()
     try:
         if state.capture is not None:

@@ -4,8 +4,8 @@ import os
 
 from gpustall import memory
 
-# The 8-byte words of the page: engine/torch/bridge/knobs.go has the same. A knob's word is -1 where nobody asked
-# for a value.
+# The 8-byte words of the page, as in engine/torch/bridge/knobs.go. A knob's word is -1 where nobody asked for
+# a value.
 SEQUENCE, NUM_WORKERS, PREFETCH, PIN, IN_ORDER, PERSISTENT, PAUSED, GPUSTALL, CAPTURES = range(9)
 NAMES = ("num_workers", "prefetch_factor", "pin_memory", "in_order", "persistent_workers")
 
@@ -44,19 +44,19 @@ class Control:
         return self.page[CAPTURES]
 
     def watching(self):
-        """Whether gpustall is there. It may have been killed."""
+        """Returns whether gpustall is there. It may have been killed."""
         pid = self.page[GPUSTALL]
         return there(pid) if pid else os.path.isdir(self.folder)
 
     def paused(self):
-        """Whether the loop must pause. It goes on when gpustall is gone, since nobody else could end the pause."""
+        """Returns whether the loop must pause. It goes on when gpustall is gone, since nobody else could end the pause."""
         if not self.page[PAUSED]:
             return False
         return self.watching()
 
 
 def there(pid):
-    """Whether a process is running."""
+    """Returns whether a process is running."""
     try:
         os.kill(pid, 0)
     except OSError:

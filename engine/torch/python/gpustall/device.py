@@ -6,12 +6,12 @@ was idle from E to S for lack of data. Otherwise it reaches S right after E. Fro
 step. The events are read some steps later, when a query says that the GPU has reached them. The last events are
 read when the process ends.
 
-While the script captures a CUDA graph, nothing is recorded or asked: one question about an event ends the capture.
+While the script captures a CUDA graph, nothing is recorded or asked, because a question about an event would end the
+capture.
 
-The times of events are put on the host's clock by events that the GPU reaches at once: those that were recorded
-while it was idle. A few times a second it is asked whether it is, because the two clocks drift apart: by 110 us a
-second on an H100 in a virtual machine.
-"""
+Events that were recorded while the GPU was idle put the times on the host's clock, because the GPU reaches them at
+once. The GPU is asked a few times a second whether it is idle, because the two clocks drift apart: by 110 us a second
+on an H100 in a virtual machine. """
 
 import collections
 import functools
@@ -23,13 +23,14 @@ from gpustall import process, ring
 
 now = process.now
 
-# The most steps that may be unresolved. With more, the oldest is given up.
+# The most steps that may be unresolved. If there are more, the oldest is given up.
 MOST = 64
 # The most events in use: two for each step, and some more.
 POOL = 2 * MOST + 8
-# Steps' times are read when so many wait for that, or the oldest for so long, in ns. One by one they cost more.
+# Steps' times are read when so many steps wait for that, or the oldest has waited so long, in ns. Reading
+# them one by one costs more.
 TOGETHER, SOON = 16, 20_000_000
-# How long the end of the process waits for the last steps at most, in ns.
+# How long, in ns, the process waits at most for its last steps when it ends.
 PATIENCE = 1_000_000_000
 
 
@@ -46,8 +47,8 @@ def open(loop):
 
 
 def expected():
-    """Whether the script may use a GPU later. This does not ask the driver: once a process has, its forked children
-    cannot use the GPU, and the script may count on that."""
+    """Returns whether the script may use a GPU later. This does not ask the driver: once a process has asked it, forked
+    children cannot use the GPU, and the script may need them to."""
     import torch
 
     if getattr(torch.cuda, "gpustall_stand_in", False):
@@ -66,9 +67,10 @@ def _which_stream():
 
 # How often, in ns, times count from a new event: elapsed_time is a float32 of ms, which after 30 s tells 2 us apart.
 RENEW = 30_000_000_000
-# How often, in ns, it is asked whether the GPU is idle. The clocks are compared then.
+# How often, in ns, the GPU is asked whether it is idle. The clocks are compared then.
 LOOK = 250_000_000
-# Of so many comparisons the middle one counts: a thread that loses its core between two calls spoils one.
+# The middle one of so many comparisons counts, because a thread that loses its core between two calls
+# spoils one.
 COMPARED = 5
 
 
@@ -95,7 +97,7 @@ class _Anchor:
 
 
 def _alone(f):
-    """Makes an error end the watch over the device, and nothing else."""
+    """Wraps a method so that an error ends only the watch over the device."""
 
     @functools.wraps(f)
     def guarded(self, *args, **kwargs):
@@ -124,8 +126,8 @@ class Device:
         self.ask = _which_stream() if isinstance(cuda, types.ModuleType) and not hasattr(cuda, "gpustall_stand_in") else None
 
     def _current(self):
-        """The current stream; None while it is captured. PyTorch's own call takes twice as long as an event's record
-        does, so that it is made only where another stream became the current one."""
+        """Returns the current stream; None while it is captured. PyTorch's own call takes twice as long as recording an
+        event. So it is made only if another stream became the current one."""
         if self.cuda.is_current_stream_capturing():
             return None
         which = self.ask and self.ask()
@@ -165,8 +167,8 @@ class Device:
 
     @_alone
     def resumes(self):
-        """Notes the first backward pass of the open step, of which the beginning does not tell when the GPU had work.
-        If the GPU is not done with what came before, it never ran out of work. Otherwise the step counts from here on."""
+        """Notes the first backward pass of an open step whose beginning does not tell when the GPU had work. If the GPU
+        is not done with the work before it, the GPU never ran out of work. Otherwise the step counts from here on."""
         if self.open is not None and self._current() is not None and self.open[1].query():
             step = self.open[0]
             self._drop()
@@ -183,8 +185,8 @@ class Device:
 
     @_alone
     def ends(self, step, event=None, goes_on=False):
-        """Notes that the loop asks for the next batch, or did when the event was recorded: the GPU has all work of the
-        step, unless that batch is for the same step (goes_on)."""
+        """Notes that the loop asks for the next batch, or asked for it when the event was recorded. The GPU then has
+        all work of the step, unless that batch is for the same step (goes_on)."""
         if self.open is None or self.open[0] != step:
             return
         if event is None:

@@ -1,4 +1,4 @@
-"""Times how a fetcher loads batches: in a worker, or in the loop where that loads by itself (num_workers=0)."""
+"""Times how a fetcher loads batches: in a worker, or in the loop if the loop loads by itself (num_workers=0)."""
 
 import copy
 import functools
@@ -12,8 +12,9 @@ from gpustall.usage import CHOSEN, INSTANT, LONG, LONG_BATCH, NOT_READ, SELDOM, 
 
 now = process.now
 
-# Timing one phase of a sample costs 4 us. Where a batch has more than one phase per PHASE ns, only some batches are
-# timed, at least one in RARELY. The cost then is 0.5 to 1 % of the time, and the other batches divide as the timed ones.
+# Timing one phase of a sample costs 4 us. If a batch has more than one phase per PHASE ns, only some batches
+# are timed, at least one in RARELY. The cost then is 0.5 to 1 % of the time, and the other batches are taken
+# to divide like the timed ones.
 PHASE, RARELY = 800_000, 256
 # Batches shorter than SHORT_BATCH, and samples shorter than TINY, are looked at closely in one batch of SELDOM.
 # Batches up to LONG_BATCH, and samples up to FINE, are looked at in one of SOME, unless they wait for cores or
@@ -36,7 +37,7 @@ class Task:
         self.index, self.round = -1, -1
         self.got = 0  # when the worker took it from its queue, where it has one
         self.counted = False  # the usage is read for it
-        self.brief = None  # a loop that loads it has brief steps, and passes this one by or not; None: it passes by none
+        self.brief = None  # in a loop that loads by itself and has brief steps: whether it passes this step by; None: it passes by none
 
 
 class Observer:
@@ -67,8 +68,8 @@ class Observer:
             self.record(ring.FETCH, self.at, end, 0 if self.detail else ring.WHOLE)
 
     def flush(self):
-        """Records the timed phases. All at once takes a quarter of the time that it takes between samples, since
-        decoding a sample drives this code out of the processor's caches."""
+        """Records the timed phases. Recording all at once takes a quarter of the time of recording between samples,
+        because decoding a sample drives this code out of the processor's caches."""
         write, mean, at = self.write, self.mean, self.at
         iteration, round, batch = self.iteration, self.task.round, self.task.index
         timed, self.timed = self.timed, []
@@ -101,12 +102,12 @@ class Observer:
         self.write(ring.BATCH, start, end, self.iteration, task.round, task.index, -1, slowest, took, 0, core, waiting, offset)
 
     def name(self, i):
-        """The name of a sample in records: its index, where that is a number, else -1."""
+        """Returns the name of a sample in records: its index, where that is a number, else -1."""
         index = self.batch[i] if 0 <= i < len(self.batch) else -1
         return index if type(index) is int and -1 <= index < 1 << 31 else -1
 
     def slowest(self):
-        """The sample of the batch that took longest, and its ns; -1 and 0 where samples were not looked at."""
+        """Returns the slowest sample of the batch, and its ns; -1 and 0 where samples were not looked at."""
         took = list(map(operator.sub, self.begun[1:], self.begun))
         if not took:
             return -1, 0
@@ -141,8 +142,8 @@ class Observer:
                 self.write(ring.COLLATE, start, end, self.iteration, task.round, task.index, -1, -1, 0, 0, core, waiting)
 
         def fetched(index):
-            # As in steps.Watch.next, this code is not in the processor's caches when it runs: a line costs as much
-            # as ten in a tight loop. So the common case is short and makes few calls.
+            # As in steps.Watch.next, this code is not in the processor's caches when it runs. A line costs as
+            # much as ten in a tight loop. So the common case is short and makes few calls.
             turn = self.turn = self.turn + 1
             if self.inline and self.took_batch < INSTANT and turn > max(self.uneven, self.wary, SOME):
                 self.off = turn * SPREAD & CHOSEN if task.brief is None else task.brief
@@ -160,7 +161,7 @@ class Observer:
                 index.observer = self
             before = None
             if close or turn < self.wary or last > LONG_BATCH or turn % SOME == 0 and last > SHORT_BATCH:
-                # Where hardly any time passed since the last batch, its reading serves again.
+                # If hardly any time passed since the last batch, its reading serves again.
                 before = self.read if self.read and start - self.free < last >> 5 else self.usage.read()
             task.counted = before is not None
             try:
@@ -199,9 +200,9 @@ _second = operator.itemgetter(1)
 
 
 class Indices(list):
-    """The indices of a batch. Iterating over them reads the clock before each index and at the end, so it is known
-    when each sample began. No Python code runs for that. A data set that gets them whole (__getitems__) may
-    keep them: a copy or a pickle of them is a plain list, and they act as one when the batch is done."""
+    """The indices of a batch. Iterating over them reads the clock before each index and at the end, which tells when
+    each sample began. No Python code runs for that. A data set that gets all indices at once (__getitems__) may keep
+    them. So a copy or a pickle of them is a plain list, and they act as one when the batch is done."""
 
     observer: Any = None
 
@@ -217,8 +218,8 @@ class Indices(list):
 
 
 class _Timed:
-    """Replaces a function of the data set while it loads a batch, and looks like it. A copy or a pickle of it is
-    the function."""
+    """Replaces a function of the data set while it loads a batch, and looks like that function. A copy or a pickle of
+    it is the function itself."""
 
     def __init__(self, f, kind, observer):
         self.__dict__.update(_f=f, _kind=kind, _observer=observer)
@@ -255,7 +256,7 @@ _SPECIAL = ("len", "iter", "getitem", "setitem", "delitem", "contains", "bool", 
 
 @functools.lru_cache(maxsize=64)
 def _standing_for(kind):
-    """The class of the replacement for an object of a class."""
+    """Returns the class of the replacement for an object of a class."""
     return type("_Timed", (_Timed,), {name: _passed_on(name) for name in map("__%s__".__mod__, _SPECIAL) if hasattr(kind, name)})
 
 

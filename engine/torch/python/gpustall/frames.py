@@ -1,9 +1,8 @@
 """Where the frames of this interpreter's threads lie in memory, so that gpustall can read them from outside.
 
-There is no table of versions. The offsets are found by looking in this process's own memory for what is known to be
-there: the code objects of the functions that look. Memory is read as gpustall reads it, by process_vm_readv, which
-fails where an address is not mapped.
-"""
+There is no table of versions. The offsets are found in this process's own memory, by looking for what must be there:
+the code objects of the functions that look. Memory is read as gpustall reads it, by process_vm_readv, which fails where
+an address is not mapped. """
 
 import ctypes
 import os
@@ -13,7 +12,7 @@ import sys
 import sysconfig
 
 WORD = 8
-TAGS = 7  # of the lowest bits of a pointer to an object, which some versions use for themselves
+TAGS = 7  # the lowest bits of a pointer to an object, which some versions use for themselves
 LINE_TABLES = "locations", "linetable", "lnotab"  # of 3.11 and later, of 3.10, and of versions before
 
 
@@ -22,7 +21,7 @@ class _Part(ctypes.Structure):
 
 
 def thread():
-    """The address of this thread's state; 0 where it is not known."""
+    """Returns the address of this thread's state; 0 where it is not known."""
     try:
         get = ctypes.pythonapi.PyThreadState_Get
         get.restype = ctypes.c_void_p
@@ -38,7 +37,7 @@ class _Memory:
         self.pid = os.getpid()
 
     def bytes(self, at, n):
-        """n bytes; fewer where the next ones cannot be read."""
+        """Returns n bytes, or fewer where the next ones cannot be read."""
         into = ctypes.create_string_buffer(n)
         here, there = _Part(ctypes.addressof(into), n), _Part(at, n)
         got = self.readv(self.pid, ctypes.byref(here), 1, ctypes.byref(there), 1, 0)
@@ -54,13 +53,15 @@ class _Memory:
 
 
 def layout():
-    """Where things lie, as engine/torch/frames/layout.go reads it. Raises a LookupError where not all is found."""
+    """Returns where things lie, as the Layout in engine/torch/frames/frames.go reads it. Raises a LookupError if
+    something is not found."""
     if sys.implementation.name != "cpython" or struct.calcsize("P") != WORD:
         raise LookupError("it is not CPython of 64 bits")
     memory = _Memory()
     if not memory.words(id(memory), 2):
         raise LookupError("the system does not let memory be read")
-    # By way of C, so that the evaluation is a nested one: what only the outermost has is not found then.
+    # The call goes through C, so that the evaluation is nested. Otherwise fields that only the outermost
+    # one has might be found.
     (found,) = map(_evaluation, [memory])
     return dict(found, **_code(memory), **_text(memory), library=_library(), code_type=id(type(_code.__code__)))
 
@@ -79,8 +80,9 @@ def _evaluation(memory):
 
 
 def _frames(memory, state):
-    """The offsets of a thread's innermost frame, a frame's code and its caller; with two callers' memory and what is
-    known of them. While it looks, the innermost frame is that of a function of _Memory."""
+    """Returns the offsets of a thread's innermost frame, and of a frame's code and its caller. It also returns the
+    memory of two callers and what is known of them. While it looks, the innermost frame belongs to a function of
+    _Memory."""
     me = id(memory.words.__func__.__code__), id(memory.bytes.__func__.__code__)
     known = sys._getframe(), sys._getframe(1), sys._getframe(2)
     for o1, c in enumerate(memory.words(state, 64)):
@@ -106,7 +108,7 @@ def _frames(memory, state):
 
 
 def _code(memory):
-    """The offsets in a code object."""
+    """Returns the offsets in a code object."""
     codes = [f.__code__ for f in (thread, layout, _evaluation, _frames, _code, _text, _library, _Memory.words, _Memory.bytes)]
     table = LINE_TABLES[0 if sys.version_info >= (3, 11) else 1 if sys.version_info >= (3, 10) else 2]
     size = type(codes[0]).__basicsize__
@@ -126,7 +128,7 @@ def _code(memory):
 
 
 def _text(memory):
-    """How texts and bytes lie in memory. The state of a text tells whether it is ASCII, and how wide its characters are."""
+    """Returns how texts and bytes lie in memory. The state of a text tells whether it is ASCII, and how wide its characters are."""
     kinds = ["%s%d" % (c, os.getpid()) for c in ("a", "\xe9", "\u0101", "\U0001f600")]
     states = [struct.unpack("@I", memory.bytes(id(kind) + 32, 4))[0] for kind in kinds]
     mask = 0
@@ -142,7 +144,7 @@ def _text(memory):
 
 
 def _library():
-    """The folders whose code is not the user's."""
+    """Returns the folders whose code is not the user's."""
     here = os.path.dirname(os.path.abspath(__file__))
     folders = {here, *(sysconfig.get_paths().get(name, "") for name in ("stdlib", "platstdlib", "purelib", "platlib"))}
     try:

@@ -5,19 +5,20 @@ import sys
 
 
 def behind(loader):
-    """The loader that the script has. fastai's loader uses an inner one to make PyTorch's iterators."""
+    """Returns the loader that the script has. fastai's loader uses an inner one to make PyTorch's iterators."""
     return loader.d if type(loader).__module__ == "fastai.data.load" else loader
 
 
 def sampling(loader):
     """Returns the batch size, whether each epoch has a new order, and whether a last batch that is not full is left
-    out. The first two are None where they are not known. A loader with a batch sampler, as accelerate's have,
-    has them in that sampler, or in the samplers within it."""
+    out. The first two are None where they are not known. A loader with a batch sampler, such as accelerate's, has them
+    in that sampler, or in the samplers within it."""
     made = behind(loader)
     if made is not loader:
         return made.bs, bool(made.shuffle), bool(made.drop_last)
     size, drops, shuffles = getattr(loader, "batch_size", None), bool(loader.drop_last), False
-    # Not with "or": that would ask for the sampler's length, and the sampler of an iterable data set has none.
+    # This does not use "or", which would ask for the sampler's length. The sampler of an iterable data set
+    # has none.
     sampler = getattr(loader, "batch_sampler", None)
     if sampler is None:
         sampler = getattr(loader, "sampler", loader.dataset)  # without a sampler, the data set may draw by itself
@@ -38,8 +39,8 @@ def sampling(loader):
 
 
 def epoch(loader, size, samples):
-    """How many samples an epoch has: those that the sampler draws of so many in the data set. It is 0 where that is not
-    known. size is that of a batch."""
+    """Returns how many samples an epoch has, which is how many the sampler draws of the data set's samples. It is 0
+    where that is not known. size is the batch size."""
     source = getattr(loader, "batch_sampler", None)
     if behind(loader) is not loader or source is None and not hasattr(loader, "sampler"):
         return samples
@@ -52,14 +53,14 @@ def epoch(loader, size, samples):
             drawn = len(source) * (size or 0)
     except Exception:  # of a sampler without a length
         return samples if source is None else 0
-    return drawn if drawn <= 10 * samples else 0  # one that never ends may call itself as long as a number can be
+    return drawn if drawn <= 10 * samples else 0  # an endless sampler may have the largest number as its length
 
 
 _RANDOM = ("RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler")
 
 
 def dataset(loader):
-    """The name of the data set. Where a data set of PyTorch's holds another one, a part of it, or several of one
+    """Returns the name of the data set. If a data set of PyTorch's holds another one, a part of it, or several of one
     class, it is the name of the inner one."""
     found = behind(loader).dataset
     found = getattr(found, "_datapipe", found)  # the loader wrapped the script's
@@ -76,7 +77,7 @@ def dataset(loader):
 
 
 def arguments(loader):
-    """The arguments that are not knobs and that make a difference, as a script would write them. It is empty for a
+    """Returns the arguments that are not knobs and that make a difference, as a script would write them. It is empty for a
     library's own loader, which has other arguments."""
     try:
         return _drawing(loader) + _others(loader) if _of(loader, *_MAKERS, "torch") else []
@@ -88,7 +89,7 @@ _MAKERS = ("accelerate", "lightning", "pytorch_lightning")  # packages that repl
 
 
 def _drawing(loader):
-    """The arguments for where batches come from, if not from batch_size and shuffle."""
+    """Returns the arguments for where batches come from, if not from batch_size and shuffle."""
     name, source = "batch_sampler", loader.batch_sampler
     if source is None:
         if not _of(loader.sampler, *_MAKERS, "torch"):
@@ -106,7 +107,7 @@ def _drawing(loader):
 
 
 def _plain(sampler):
-    """Whether the argument shuffle alone makes such a sampler, or a library put it there."""
+    """Returns whether the argument shuffle alone makes such a sampler, or a library put it there."""
     kind = type(sampler).__name__
     if kind == "RandomSampler":
         return not sampler.replacement and sampler._num_samples is None
@@ -130,7 +131,7 @@ def _others(loader):
 
 
 def _of(thing, *modules):
-    """Whether a function, or the class of another object, is from one of these modules."""
+    """Returns whether a function, or the class of another object, is from one of these modules."""
     while isinstance(thing, functools.partial):
         thing = thing.func
     module = (thing if hasattr(thing, "__name__") else type(thing)).__module__ or ""
@@ -138,7 +139,7 @@ def _of(thing, *modules):
 
 
 def _written(value):
-    """A value as a script would write it, as far as that is known."""
+    """Returns a value as a script would write it, as far as that is known."""
     if not hasattr(value, "__name__"):
         return "..." if _of(value, "builtins", "torch._C") else type(value).__name__ + "(...)"
     name = value.__qualname__.rpartition("<locals>.")[2]

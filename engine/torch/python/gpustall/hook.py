@@ -27,7 +27,7 @@ OPTIMIZER = "torch.optim.optimizer"
 
 
 class _Finder:
-    """Finds modules by the other finders, and patches TARGET, RULES and OPTIMIZER after they have run."""
+    """Finds modules by the other finders, and patches the modules TARGET, RULES and OPTIMIZER after they have run."""
 
     def __init__(self):
         self.busy = False

@@ -1,9 +1,8 @@
 """A DataLoader's iterator whose knobs can change while it runs, for map-style data sets.
 
-Until the first change it does the same as PyTorch's own iterator, in the same order, so that batches are
-equal bit by bit. After changes, too, each of the sampler's batches is delivered once, and in order where
-in_order is on. The workers run PyTorch's own worker loop.
-"""
+Until the first change it does the same as PyTorch's own iterator, in the same order, so batches are equal bit by bit.
+After changes it still delivers each of the sampler's batches once, and in order where in_order is on. The workers run
+PyTorch's own worker loop. """
 
 import collections
 import functools
@@ -26,13 +25,13 @@ from gpustall.usage import INSTANT
 
 now = process.now
 
-# The least time, in ns, without a batch after which workers that were added are given up: those that are forked, and
-# those that import PyTorch first.
+# The least time, in ns, without a batch after which added workers are given up: forked ones, and those that
+# first import PyTorch.
 HANG, SLOW_HANG = 15_000_000_000, 60_000_000_000
 
 
 def unknown(module):
-    """Why loaders of this version of PyTorch cannot be changed while they run; empty where they can."""
+    """Returns why loaders of this version of PyTorch cannot be changed while they run; empty where they can."""
     names = tuple(inspect.signature(module._utils.worker._worker_loop).parameters)
     plain = tuple("dataset" if name == "dataset_holder" else name for name in names)
     if plain != worker.PARAMETERS:
@@ -48,10 +47,10 @@ def unknown(module):
 
 
 def iterator(plan, loader):
-    """Returns what iter(loader) is: a new iterator, or the one whose workers persist."""
+    """Returns the result of iter(loader): a new iterator, or the one whose workers persist."""
     old = getattr(loader, "_iterator", None)
     ours = isinstance(old, LiveIter)
-    # Where the script's workers persist, PyTorch resets the iterator, even if somebody still uses it. Where they do
+    # If the script's workers persist, PyTorch resets the iterator, even if somebody still uses it. If they do
     # not, a script may iterate over a loader twice at the same time.
     taken = ours and not plan.persists and not old._shutdown and not old._finished() and sys.getrefcount(old) > HELD
     if ours and not old._shutdown and not taken:
@@ -61,8 +60,8 @@ def iterator(plan, loader):
         old._shutdown_workers()
     if ours and (not taken or not old._persists()):
         loader._iterator = None
-    # PyTorch draws a seed for each iterator that it makes. Where the script's workers persist it makes only one.
-    # The generator must not change where gpustall makes more.
+    # PyTorch draws a seed for each iterator that it makes. If the script's workers persist, it makes only
+    # one. The generator must not change if gpustall makes more.
     made = LiveIter(loader, plan, again=ours and plan.persists)
     if (made._persists() or plan.persists) and not (taken and loader._iterator is old):
         loader._iterator = made  # as PyTorch keeps it
@@ -70,7 +69,7 @@ def iterator(plan, loader):
 
 
 def _held():
-    """The reference count of an iterator that only its loader holds, as iterator() counts it."""
+    """Returns the reference count of an iterator that only its loader holds, as iterator() counts it."""
     loader = [object()]
     old = loader[0]
     return sys.getrefcount(old)
@@ -86,7 +85,7 @@ class Worker:
         context = it._context
         self.number, self.retired = number, False
         self.added = number >= it._plan.script["num_workers"]  # the script has no such worker
-        self.owes = 0  # batches that it was sent for and has not delivered
+        self.owes = 0  # batches that it was told to load and has not delivered
         self.unfit = False  # it failed before it could load anything
         self.queue = context.Queue()
         self.queue.cancel_join_thread()
@@ -114,20 +113,20 @@ _HOLDER = "dataset_holder" in inspect.signature(_utils.worker._worker_loop).para
 
 
 class _Batch:
-    """A batch that a worker was sent for and that is not delivered yet."""
+    """A batch that a worker was told to load and that is not delivered yet."""
 
     __slots__ = ("worker", "data", "here", "size", "stale", "index", "failure")
 
     def __init__(self, worker, size, index):
         self.worker, self.size = worker, size
-        self.index = index  # kept where it may have to be loaded elsewhere
+        self.index = index  # kept if the batch may have to be loaded elsewhere
         self.failure = None  # what a worker that the script has not said when it could not load it
         self.data, self.here, self.stale = None, False, False
 
 
 def _in_stock(function, call, parameters, expression=None):
-    """Returns the expression as a function that seems to be on the line of PyTorch's source where the call is. Then
-    a warning from it names that line, by which filters work and repeated warnings are left out."""
+    """Returns the expression as a function that seems to be on the line of PyTorch's source where the call is. So a
+    warning from it names that line, which filters and the suppression of repeated warnings go by."""
     try:
         lines, first = inspect.getsourcelines(function)
     except (OSError, TypeError):  # PyTorch's source is not there
@@ -203,15 +202,16 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         return bool(knobs["persistent_workers"] and self._crew)
 
     def _finished(self):
-        """Whether its epoch is over."""
+        """Returns whether the iterator's epoch is over."""
         return self._exhausted and not self._batches
 
     def __reduce_ex__(self, protocol):
-        """Where the script's workers do not persist, a copy of the loader must not find an iterator: it copies as None."""
+        """Makes an iterator copy as None. Where the script's workers do not persist, a copy of the loader must not find
+        an iterator."""
         return super().__reduce_ex__(protocol) if self._plan.persists else (type(None), ())
 
     def _reset(self, loader, first_iter=False):
-        """Begins an epoch with the workers of the last one."""
+        """Begins an epoch with the workers of the last epoch."""
         if not self._plan.persists:  # the script's own loader draws a seed here
             torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
         stock._BaseDataLoaderIter._reset(self, loader, first_iter)
@@ -240,7 +240,8 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         if self._plan.probing():
             self._seen = -1  # look again: the probe's end may change the knobs
 
-    # What the last look found: the page's sequence number, and whether the loop trains.
+    # The last look found these: the page's sequence number, and whether the loop
+    # trains.
     _seen, _trained = 0, None
 
     def _apply(self, knobs):
@@ -309,7 +310,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         if self._watched:
             handling._remove_worker_pids(id(self))
             self._watched = False
-        # Where a worker dies that the script has not, the training goes on without it.
+        # If a worker beyond the script's own dies, the training goes on without it.
         pids = tuple(w.process.pid for w in self._crew + self._leavers if not w.added)
         if pids:
             handling._set_worker_pids(id(self), pids)
@@ -345,7 +346,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
     # Batches.
 
     def _fill(self):
-        """Sends for as many batches as may be under way."""
+        """Tells workers to load as many batches as may be under way."""
         while self._crew and not self._exhausted and len(self._batches) < self._prefetch_factor * len(self._crew):
             if not self._send():
                 return
@@ -399,7 +400,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         return data
 
     def _ready(self):
-        """Returns the number of the batch to deliver now; None where it has not arrived."""
+        """Returns the number of the batch to deliver now, or None if it has not arrived."""
         if self._in_order:
             for number, batch in self._batches.items():
                 if batch.stale:
@@ -470,7 +471,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             self._shutdown_workers()
 
     def _receive(self):
-        """Waits for a batch of a worker. Returns the number of the batch to deliver now; None where that has not
+        """Waits for a batch of a worker. Returns the number of the batch to deliver now, or None if it has not
         arrived."""
         number, data = self._get()
         if number is None:  # the end of a pinning thread
@@ -503,7 +504,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         return self._ready()
 
     def _elsewhere(self, number, batch, failure):
-        """Gives the batch of an unfit worker to another worker. Where there is none, loads and returns it."""
+        """Gives the batch of an unfit worker to another worker. If there is none, loads and returns the batch."""
         unfit, crew = batch.worker, self._crew
         unfit.unfit = True
         if unfit in crew:  # the first failure of this worker
@@ -532,7 +533,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         return any(w.added for w in self._crew)
 
     def _hand_over(self, number, batch):
-        """Has a batch loaded where the script would have it loaded: by a worker of its own, or here."""
+        """Makes a batch load where the script would load it: in a worker of its own, or here."""
         own = [w for w in self._crew if not w.unfit and not w.added]
         if not own:
             self._orphans.append(number)
@@ -542,7 +543,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
 
     def _adopt(self):
         """Loads the first batch that no worker loads, when its turn has come. Returns the number of the batch to
-        deliver now; None where that has not arrived. If it cannot be loaded here either, the script would fail too."""
+        deliver now, or None if it has not arrived. If it cannot be loaded here either, the script would fail too."""
         number = self._orphans[0]
         first = next(n for n, b in self._batches.items() if not b.stale)
         if self._in_order and number != first:
@@ -561,7 +562,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         return self._ready()
 
     def _without_added(self, reason, hint, failure=None, kill=False):
-        """Goes back to the script's own workers. Batches of the others are loaded elsewhere, if those are ended."""
+        """Goes back to the script's own workers. If the others are ended, their batches are loaded elsewhere."""
         most = self._plan.script["num_workers"]
         added = [w for w in self._crew + self._leavers if w.added]
         if failure:
@@ -590,8 +591,8 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         self._tell_signals()
 
     def _lost(self, waited):
-        """Goes back to the script's own workers where those that were added bring nothing, or have ended. Reports
-        whether it did."""
+        """Goes back to the script's own workers if those that were added bring nothing, or have ended. Returns whether
+        it did."""
         added = [w for w in self._crew + self._leavers if w.added]
         dead = [w for w in added if not w.process.is_alive()]
         if dead:
@@ -609,7 +610,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         return number, data
 
     def _await(self):
-        """Waits for a batch of a worker, and returns its number and data; None twice where no worker brings it."""
+        """Waits for a batch of a worker, and returns its number and data, or None twice if no worker brings one."""
         start = now()
         patience = self._timeout if self._timeout > 0 else _utils.MP_STATUS_CHECK_INTERVAL
         while True:

@@ -18,8 +18,8 @@ why_not_live = ""  # why no loader's knobs can be changed while it runs; empty w
 plain_init = {}  # PyTorch's own __init__ of its iterators, by class
 plans = weakref.WeakKeyDictionary()  # by DataLoader
 
-# A script may make a loader for each epoch. What is learned of one holds for all that look alike, by Plan.alike,
-# or for their kin, by Plan.kin.
+# A script may make a loader for each epoch. What is learned about one loader holds for all that look alike,
+# by Plan.alike, or for their kin, by Plan.kin.
 _roles = {}  # by alike: whether they train
 _learners = set()  # alike: something was learned with their batches
 _trained = {}  # by kin: a weak reference to the last loader that trained
@@ -34,7 +34,7 @@ class Plan:
 
     def __init__(self, loader):
         dataset, module = loader.dataset, pytorch
-        stock = isinstance(loader, module.DataLoader)  # otherwise it has only what an iterator asks for
+        stock = isinstance(loader, module.DataLoader)  # otherwise the loader has only what an iterator asks for
         pipes = tuple(p for p in (getattr(module, "IterDataPipe", None), getattr(module, "MapDataPipe", None)) if p)
         pipe = isinstance(dataset, pipes)
         if pipe:
@@ -76,7 +76,7 @@ class Plan:
 
     @staticmethod
     def of_script(loader):
-        """The script's knobs."""
+        """Returns the script's knobs."""
         return {
             "num_workers": loader.num_workers,
             "prefetch_factor": loader.prefetch_factor or 2,
@@ -86,7 +86,7 @@ class Plan:
         }
 
     def wanted(self):
-        """The knobs that should be in force."""
+        """Returns the knobs that should be in force."""
         asked, _ = process.current().control.read()
         knobs = dict(self.script)
         if self.trains or self.trains is None and self._follows():  # other loops keep the script's knobs
@@ -105,14 +105,14 @@ class Plan:
         return knobs
 
     def _follows(self):
-        """Whether this loader replaces one that trained. Iterable data sets without a length all look alike, also
-        those for validation. There the other loader must be gone."""
+        """Returns whether this loader replaces one that trained. Iterable data sets without a length all look alike,
+        even those for validation. For these the other loader must be gone."""
         before = _trained.get(self.kin)
         return before is not None and (self.samples > 0 or before() is None)
 
     def proven(self, iterator):
-        """Whether more workers can begin than the script has. Raises a Refused where they cannot. Where that has to be
-        tried, returns False until it has, and the loop goes on with the script's workers."""
+        """Returns whether more workers can begin than the script has. Raises a Refused if they cannot. If that has to
+        be tried first, it returns False until the trial is over, and the loop goes on with the script's workers."""
         from gpustall import trial
 
         refused = None
@@ -132,8 +132,9 @@ class Plan:
         return True
 
     def tries(self, what, index, took):
-        """Has a worker tried, where some are asked for with the next iterator and the script has none. took is how long the
-        loop took for its first batch. Returns the sequence number of the page; -1 to be called at the next batch again."""
+        """Tries a worker, if some are asked for with the next iterator and the script has none. took is how long the
+        loop took for its first batch. Returns the sequence number of the page; -1 to be called at the next batch
+        again."""
         seen = -1
         try:
             asked, seen = process.current().control.read()
@@ -155,14 +156,14 @@ class Plan:
 
     @staticmethod
     def _what(loader):
-        """What a loader's workers would be given, as an iterator has it."""
+        """Returns what a loader's workers would be given, as an iterator has it."""
         return types.SimpleNamespace(
             _context=loader.multiprocessing_context or multiprocessing, _dataset=loader.dataset, _collate_fn=loader.collate_fn,
             _init_fn=loader.worker_init_fn, _dataset_kind=loader._dataset_kind, _auto_collation=loader._auto_collation, _drop_last=loader.drop_last,
         )
 
     def begins_alone(self, iterator, pid):
-        """Has the script's only worker, which has just begun, looked at, since others may be asked for."""
+        """Begins to look at the script's only worker, which has just begun, because others may be asked for."""
         from gpustall import trial
 
         if starting.method(iterator._context) == "fork" and self.proof not in _proven:
@@ -171,7 +172,7 @@ class Plan:
             self.probe.pid = pid
 
     def _look_beside(self, iterator):
-        """Has the only worker of an iterator of PyTorch's looked at while it works."""
+        """Looks at the only worker of an iterator of PyTorch's while it works."""
         self.begins_alone(self._what(self.loader()), iterator._workers[0].pid)
         probe, itself, next_data = self.probe, weakref.ref(iterator), type(iterator)._next_data
 
@@ -184,8 +185,8 @@ class Plan:
 
     @property
     def probe(self):
-        """What shows whether workers can begin; None without it. What is found out where a script has no workers does not
-        hold where it has one."""
+        """What shows whether workers can begin, or None. What is found out for a script without workers does not hold
+        for a script with one."""
         own = self.script["num_workers"]
         if (self.alike, own) not in _probes and not self.live and self._follows() and (self.kin, own) in _probes:
             self.probe = _probes[self.kin, own]  # of a loader that was made anew
@@ -198,14 +199,14 @@ class Plan:
 
     @property
     def proof(self):
-        """The key of what its probe has shown: it holds for a data set that is made anew, too."""
+        """The key of what the probe has shown, which also holds for a data set that is made anew."""
         return self.kin, self.script["num_workers"]
 
     def probing(self):
         return self.probe is not None and self.probe.running()
 
     def trial(self):
-        """The trial.Trial that waits for a batch; None where none does."""
+        """Returns the trial.Trial that waits for a batch; None where none does."""
         return self.probe if self.probe is not None and self.probe.waits() else None
 
     def at_most(self, workers, refused):
@@ -214,12 +215,12 @@ class Plan:
         self.tell_most()
 
     def stays_at(self, workers, refused):
-        """Notes how many workers can begin, as at_most does, where more were asked for. Also says so in the script's
+        """Notes how many workers can begin, as at_most does, after more were asked for. Also says so in the script's
         output."""
         process.complain("num_workers stays at %d" % workers, "; ".join(filter(None, (str(refused), refused.hint))))
         self.at_most(workers, refused)
         if self.samples > 0:  # iterable data sets without a length are all kin
-            _at_most[self.kin] = _at_most[self.alike]  # a data set made anew is not put at that risk again
+            _at_most[self.kin] = _at_most[self.alike]  # a data set that is made anew does not take that risk again
 
     @property
     def limit(self):
@@ -298,7 +299,7 @@ class Plan:
             self.about.update(apart=True, live=live)
 
     def _note(self, iterator, start):
-        """Notes an epoch that begins with an iterator, which was asked for at start."""
+        """Notes an epoch that begins with an iterator, which the loop asked for at the time start."""
         self.begun += 1
         self.last = weakref.ref(iterator)
         try:
@@ -353,7 +354,7 @@ class Plan:
         return watch
 
     def _show(self, fetcher):
-        """Has a worker tried beside a loop that loads by itself, when some are asked for."""
+        """Tries a worker beside a loop that loads by itself, when some are asked for."""
         what, page, fetch = self._what(self.loader()), process.current().control.page, fetcher.fetch
         took, seen = 0, -1
 
@@ -382,7 +383,7 @@ class Plan:
             self.stays_at(number, starting.Refused(reason, "have as many shards as workers"))
 
     def _possible(self, loader):
-        """The knobs to put in force. Where the script has no workers, these have only as many as can begin."""
+        """Returns the knobs to put in force. Where the script has no workers, these have only as many as can begin."""
         knobs = self.wanted()
         if knobs == self.nothing:
             return dict(self.script)
@@ -398,7 +399,7 @@ class Plan:
         return knobs
 
     def _stock(self, loader, original):
-        """Makes PyTorch's own iterator. It keeps its knobs to its end."""
+        """Makes PyTorch's own iterator, which keeps its knobs to its end."""
         start = now()
         self._hear()
         knobs = self._possible(loader)
@@ -478,14 +479,14 @@ class Plan:
             self.tell_most()
 
     def size(self, data):
-        """The number of samples in a batch; 0 where it is not known."""
+        """Returns the number of samples in a batch; 0 where it is not known."""
         try:
             return batches.samples(data) if self.collates else 1
         except Exception:  # of what looks like a batch
             return 0
 
     def judge(self, data=None):
-        """Whether the epoch that begins trains: gradients are on, and this loader is not known as one that does not
+        """Returns whether the epoch that begins trains: gradients are on, and this loader is not known as one that does not
         train. data is its first batch."""
         if self.about["batch_size"] is None and data is not None:
             self.about["batch_size"] = self.size(data)
@@ -494,15 +495,16 @@ class Plan:
         if not torch.is_grad_enabled():
             return False
         if self.trains is None:
-            # Evaluations may leave gradients on around their loop, as Transformers' Trainer does. Once something was
-            # learned with another loader, a loader without shuffling trains only when something is learned with it.
+            # Evaluations may leave gradients on around their loop, as Transformers' Trainer does. So once the
+            # process has learned with another loader, a loader without shuffling trains only if the process
+            # learns with it.
             if process.current().learned and self.map_style and not self.about["shuffle"] and self.kin not in _trained:
                 return False
             self._set(True)
         return self.trains
 
     def weigh(self, data):
-        """Tells once how large a batch is, which is in shared memory on its way."""
+        """Tells once how large a batch is. On its way a batch is in shared memory."""
         self.weighed = True
         before = _trained.get(self.kin)
         _trained[self.kin] = self.loader
@@ -518,8 +520,8 @@ class Plan:
         process.current().tell_news("batch", tensors=count, bytes=size, on_gpu=on_gpu, files=files, sharing=mp.get_sharing_strategy())
 
     def ended(self, learned):
-        """Ends an epoch that counted as training; learned is the process's count at its beginning. If nothing was
-        learned since, and something was with other loaders, this loader does not train."""
+        """Ends an epoch that counted as training. learned is the process's count at its beginning. If the process
+        learned nothing since then, but did with other loaders, this loader does not train."""
         by_now = process.current().learned
         if by_now > learned:
             self.learns()
@@ -567,8 +569,8 @@ class Plan:
 
 
 def drew(watch, start, end):
-    """Notes that the sampler took this thread from start to end for the indices of a batch. watch is over the iterator;
-    it has none while it is made."""
+    """Notes that the sampler kept this thread from start to end for the indices of a batch. watch is the iterator's, or
+    None while the iterator is made."""
     try:
         loop, drawn = getattr(parts.here, "loop", None), getattr(parts.here, "drawn", None)
         if loop is not None and loop.loading:
@@ -585,13 +587,13 @@ def drew(watch, start, end):
         process.complain("the sampler is not watched", error)
 
 
-# From so many bytes on, what is sent to a worker as it begins is told.
+# The bytes that a worker gets sent as it begins are told from so many on.
 MUCH = 1 << 20
 
 
 def _written(loader):
-    """How many bytes this thread has written so far; -1 where no worker of the loader is sent anything, or the kernel does
-    not tell."""
+    """Returns how many bytes this thread has written so far. It is -1 if the loader's workers get nothing sent, or the
+    kernel does not tell."""
     try:
         if loader.num_workers < 1 or starting.method(loader.multiprocessing_context or multiprocessing) == "fork":
             return -1
@@ -602,7 +604,7 @@ def _written(loader):
 
 
 def _count(sampler):
-    """How many samples a sampler draws; -1 where it is not known."""
+    """Returns how many samples a sampler draws; -1 where it is not known."""
     try:
         return len(sampler)
     except Exception:
@@ -610,7 +612,7 @@ def _count(sampler):
 
 
 def _drawn(loader):
-    """The generator from which an iterator draws its seed, and its state."""
+    """Returns the generator from which an iterator draws its seed, and its state."""
     import torch
 
     generator = loader.generator if loader.generator is not None else torch.default_generator
@@ -618,6 +620,6 @@ def _drawn(loader):
 
 
 def _threads(loader):
-    """Whether the script's multiprocessing_context makes threads for processes."""
+    """Returns whether the script's multiprocessing_context makes threads for processes."""
     kind = getattr(loader.multiprocessing_context, "Process", None)
     return isinstance(kind, type) and issubclass(kind, threading.Thread)

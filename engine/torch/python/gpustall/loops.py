@@ -23,7 +23,7 @@ class Loop:
         self.open = []  # the innermost last: [watch, step, start of what is not recorded yet, batch, when its batch came]
         self.loading = False  # an iterator of a DataLoader loads a batch
         self.learned = False  # a part of the innermost step is recorded
-        self.stands = 1  # how many steps those parts of the innermost one stand for that are timed; 0: none is
+        self.stands = 1  # how many steps the timed parts of the innermost step stand for; 0: none is timed
         self.untimed = 0  # brief steps since the last one whose parts were timed
         self.short = False  # the step before the open one was brief
         self.parts = []  # under way: [kind, start of what is not recorded yet, whole]
@@ -32,8 +32,9 @@ class Loop:
         self.known = False  # the device is found, or there is none to wait for
         self.usage = Usage()
         self.used = None  # the thread's usage when the innermost step began or went on; None where it was not read
-        # The usage is read around one wait of some, and the step that follows. It is read around each one while
-        # they take long or wait much for a core. The bridge takes the others for like those that were read.
+        # The usage is read around one wait in some, and the step that follows. While steps take long or wait
+        # much for a core, it is read around each. The bridge takes the others to be like those that were
+        # read.
         self.some = SOME
         self.turn = 0  # how often a batch was asked for
         self.wary = 0  # the turn until which the usage is read each time
@@ -41,13 +42,14 @@ class Loop:
         self.passed_by: Any = None  # the watch over the only open step, while its steps are brief and not recorded one by one
 
     def spent(self, usage):
-        """ns on a core, and ns ready without one, since the innermost step began or went on; -1 where not known."""
+        """Returns the ns on a core, and the ns ready without one, since the innermost step began or went on; -1 where
+        not known."""
         used, self.used = self.used, usage
         return self.usage.split(used, usage)
 
     def stop(self, t, ends, event=None, usage=None):
-        """Stops the innermost step at t: it ends, or another loop begins within it. Where t has passed, event is
-        the device's event of t. usage is the thread's at t."""
+        """Stops the innermost step at t: it ends, or another loop begins within it. If t has passed, event is the
+        device's event of t. usage is the thread's usage at t."""
         parts.settle(self)
         watch, step, since, batch, _ = self.open[-1]
         core, waiting = self.spent(usage)
@@ -75,7 +77,7 @@ class Loop:
             since, at = some[-1][2], at + len(some)
 
     def stand(self):
-        """Has the parts of a brief step, where they are timed, stand for those before it that were not."""
+        """Makes the parts of a brief step, if they are timed, stand for those of earlier steps that were not."""
         if self.stands:
             self.stands, self.untimed = 1 + self.untimed, 0
         else:
@@ -90,7 +92,8 @@ class Loop:
             self.stop(max(self.open[-1][2], min(left or t, t)), True, event)
 
     def finish(self):
-        """Ends all steps, when the process ends. One that the script still holds counts, but its time is not known."""
+        """Ends all steps, when the process ends. A step that the script still holds counts, but its time is not
+        known."""
         if self.open and self.open[-1][0].alone:
             self.open.pop()
         self.settle(now())
@@ -108,8 +111,8 @@ def current():
 
 
 def introduce(state, loop, t):
-    """Tells about the process at its first batch, at t. By then most scripts have moved the model to its device.
-    Where a GPU is there and not in use yet, this is called at each batch: a script may look at its data first."""
+    """Tells about the process at its first batch, at t. By then most scripts have moved the model to its device. If
+    there is a GPU that is not in use yet, this is called at each batch, because a script may look at its data first."""
     if not state.introduced:
         state.introduce()
         _show_frames(state)

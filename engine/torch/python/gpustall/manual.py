@@ -1,6 +1,5 @@
 """Loops without a DataLoader. They say where their steps are by gpustall.watch, gpustall.step and gpustall.data, or
-their optimizer's steps show it.
-"""
+their optimizer shows it. """
 
 import threading
 from typing import Any
@@ -122,16 +121,17 @@ def _begin(plan, loop):
     return mine
 
 
-# A loop without a DataLoader begins with the third step of an optimizer. Where the script takes batches from one, the
-# optimizer must step so often between two of them.
+# A loop without a DataLoader begins with the third step of an optimizer. If the script takes batches from a
+# DataLoader, the optimizer must step so often between two of them.
 THIRD, OFTEN = 3, parts.APART
-# An optimizer that steps so often while the one before does not step at all shows the steps from then on.
+# If an optimizer steps so often while the previous one does not step at all, its steps count as the
+# loop's from then on.
 INSTEAD = 16
 
 
 def optimized(optimizer, loop):
-    """Sees the step of an optimizer that is in no step of a DataLoader's loop. A step lasts until the same optimizer has
-    stepped again, since others may step in it too."""
+    """Sees an optimizer's step outside of a DataLoader's loop. A step of the loop lasts until the same optimizer steps
+    again, because other optimizers may step in it too."""
     known, mine = _stepped.__dict__, _stepped.__dict__.get("watch")
     if mine is not None and not mine.plan.shown or loop is not None and loop.loading:  # the script says where its steps end
         return
@@ -165,13 +165,13 @@ OPTIMIZERS = "no DataLoader"
 
 
 def _one():
-    """The samples of a step that are not known."""
+    """Returns that the samples of a step are not known."""
     return 1
 
 
 def _known(loop, iteration):
-    """Returns a record for steps of that iteration: only the parts of one are computation, the rest is not known. A short
-    step whose parts are not timed has as much of it as the last one whose parts were."""
+    """Returns a record for steps of that iteration. Only the parts of a step are computation; the rest is not known. A
+    short step whose parts are not timed has as much computation as the last step whose parts were."""
     record = loop.record
     spent = usual = 0
 

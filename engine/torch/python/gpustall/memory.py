@@ -1,8 +1,7 @@
 """Files that are shared as memory, without a descriptor that stays open.
 
-A script may close descriptors that it does not know, or let files of its own get their numbers. So nothing of
-gpustall's stays open in a training, but for files that are checked to be ours before each use.
-"""
+A script may close descriptors that it does not know, and files of its own may get their numbers. So nothing of
+gpustall's stays open in a training, except files that are checked to be ours before each use. """
 
 import errno
 import mmap
@@ -30,7 +29,7 @@ def mapped(fd, size, writable):
 
 
 def allocate(fd, size):
-    """Gives a file its size, with all of its space. To write to a hole of a file in a full /dev/shm would end the
+    """Gives a file its size, with all of its space. Writing to a hole of a file in a full /dev/shm would end the
     process."""
     while True:
         try:
@@ -67,7 +66,7 @@ class File:
             return False
 
     def read(self):
-        """Returns the file's first 64 bytes; None where the script has closed the file."""
+        """Returns the file's first 64 bytes, or None if the script has closed the file."""
         if not self.ours():
             self.fd = -1
             return None

@@ -1,4 +1,4 @@
-"""Patches PyTorch's module of DataLoaders, so that what a script calls there is watched."""
+"""Patches PyTorch's module of DataLoaders, so that a script's calls of it are watched."""
 
 import functools
 import inspect
@@ -36,8 +36,8 @@ def install(module):
 
 
 class _Warnings:
-    """Stands for the warnings module in PyTorch's module. A warning names a line of a caller, and stacklevel says
-    how many calls back that is. gpustall adds calls in between, so warn does not count those."""
+    """Stands for the warnings module in PyTorch's module. A warning names a line of a caller, and stacklevel says how
+    many calls back that is. gpustall adds calls in between, which warn does not count."""
 
     @staticmethod
     def warn(message, category=None, stacklevel=1, **kwargs):
@@ -52,8 +52,8 @@ class _Warnings:
 
 
 def _plan(loader):
-    """The plan of a loader; None where it cannot be watched, or where a data set uses it: in a worker, or while
-    this thread loads a batch for another loader."""
+    """Returns the plan of a loader, or None if it cannot be watched. None too if a data set uses the loader: in a
+    worker, or while this thread loads a batch for another loader."""
     try:
         loop = getattr(parts.here, "loop", None)
         if loaders.pytorch._utils.worker._worker_info is not None or loop is not None and loop.loading:
@@ -120,7 +120,7 @@ def _own_iter(original):
 
 
 def _get_iterator(original):
-    """For loaders whose class calls _get_iterator itself, to wrap the iterator or to keep it."""
+    """Watches the iterators of loaders whose class calls _get_iterator itself, to wrap the iterator or to keep it."""
 
     @functools.wraps(original)
     def watched(self):
@@ -133,7 +133,7 @@ def _get_iterator(original):
 
 
 def _init(original):
-    """For loaders that make PyTorch's iterators themselves. They need not be DataLoaders."""
+    """Watches the iterators of loaders that make PyTorch's iterators themselves. These need not be DataLoaders."""
 
     @functools.wraps(original)
     def watched(self, loader):

@@ -1,6 +1,5 @@
-"""The parts of a step: backward passes and optimizers' steps. They are seen by hooks of PyTorch's. So no frame of
-gpustall is in a traceback, no function is wrapped, and torch.compile has nothing more to look into.
-"""
+"""The parts of a step: backward passes and optimizers' steps. PyTorch's own hooks show them. So no frame of gpustall is
+in a traceback, no function is wrapped, and torch.compile has nothing more to look into. """
 
 import functools
 import os
@@ -53,8 +52,8 @@ def _watch_optimizers():
 
 
 def see_optimizers(module):
-    """Sees optimizers' steps before the first batch: a loop without a DataLoader has no other sign. module is
-    torch.optim.optimizer. Where code that torch.compile compiles could not be told, they are not seen yet."""
+    """Sees optimizers' steps before the first batch, because a loop without a DataLoader has no other sign. module is
+    torch.optim.optimizer. If compiled code cannot be told from other code, the steps are not seen yet."""
     global _seen
     rules = os.path.join(os.path.dirname(os.path.dirname(module.__file__)), "_dynamo", "trace_rules.py")
     if not _installed and os.path.exists(rules) and hasattr(module, "register_optimizer_step_post_hook"):
@@ -63,8 +62,8 @@ def see_optimizers(module):
 
 
 def told_of_compiling():
-    """Finds PyTorch's function that is true in code which torch.compile compiles. 2.0 has none, and its torch.compile
-    leaves optimizers alone."""
+    """Finds PyTorch's function that is true in code that torch.compile compiles. PyTorch 2.0 has none, and its
+    torch.compile leaves optimizers alone."""
     global _compiling
     import torch
 
@@ -78,8 +77,8 @@ def _stepping(optimizer, args, kwargs):
     if _compiling():  # a step that is compiled is not recorded
         return
     try:
-        # An optimizer with a closure evaluates the model in its step. Its own part is what follows the last
-        # backward pass.
+        # An optimizer with a closure evaluates the model in its step. Only the time after the last backward
+        # pass is the optimizer's own.
         _begin(ring.OPTIMIZER, (args[1] if len(args) > 1 else kwargs.get("closure")) is None)
     except Exception:
         pass
@@ -102,11 +101,12 @@ def _stepped(optimizer, args, kwargs):
 
 def _watch_backward():
     """Watches backward passes by the attribute run_backward of autograd's engine, which PyTorch's Python code reads.
-    It gets the engine's own method in a partial. That is let go when the pass is over, also where it failed, and
-    before the script's next line runs. Then a weak reference to it notes the time.
+    The attribute gets the engine's own method in a partial. The partial is let go when the pass is over, even if it
+    failed, and before the script's next line runs. Then a weak reference to the partial notes the time.
 
-    The note only reads the clock, and runs in C alone. A signal that came during the pass is handled in the
-    first Python code after it. If that were a finalizer, an exception of the handler, as of ctrl+c, would be lost."""
+    That only reads the clock, and runs in C alone. Python handles a signal that came during the pass in the first
+    Python code after it. If that were a finalizer, an exception of the handler, for example of ctrl+c, would be
+    lost."""
     from torch.autograd import Variable
 
     engine = Variable._execution_engine
@@ -170,7 +170,8 @@ def _begin(kind, whole):
         loop.device.resumes()
     t, parts = now(), loop.parts
     if parts:
-        # A part within one of its own kind may mean that the outer one failed: nobody tells that.
+        # A part within one of its own kind may mean that the outer one failed, which nothing
+        # tells.
         outer = parts[-1]
         if outer[2] and outer[0] != kind:
             _record(loop, outer, t)

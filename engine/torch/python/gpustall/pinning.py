@@ -62,7 +62,7 @@ class Pinner:
                 mine.close()
 
     def end(self):
-        """Asks the thread to end. Once it has, all that it took is in out."""
+        """Asks the thread to end. Once it has ended, all that it took is in out."""
         self.stop.set()
         self.results.put((None, self.number))
 
@@ -75,7 +75,7 @@ def pin(data, device):
 
 
 def _device_calls():
-    """The functions that return this thread's device, and that set it."""
+    """Returns the functions that return this thread's device, and that set it."""
     accelerator = getattr(torch, "accelerator", None)
     if accelerator is not None:
         return accelerator.current_device_index, accelerator.set_device_index

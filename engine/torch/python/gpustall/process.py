@@ -52,7 +52,8 @@ class Process:
             try:
                 if not FOLDER:
                     return
-                # It is not kept open: the script may close descriptors, and its own files get their numbers.
+                # The file is not kept open, because the script may close descriptors, and its own files then
+                # get their numbers.
                 messages = os.open(os.path.join(FOLDER, "messages-%d" % self.pid), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
                 try:
                     os.write(messages, line.encode("utf-8", "replace") + b"\n")
@@ -123,13 +124,13 @@ class Process:
         )
 
     def on_gpu(self, t):
-        """Tells that the script computes on a GPU, where it did not at its first batch. That was seen at t."""
+        """Tells that the script computes on a GPU, which it did not at its first batch. This was seen at t."""
         if self.gpu["cuda"] is None:
             self.gpu = _gpu()
             self.tell("device", t=t, step=self.steps, script=True, **self.gpu)
 
     def off_gpu(self):
-        """Tells that the GPU is watched no more: from here on, what the script does counts."""
+        """Tells that the GPU is no longer watched. From here on, the script's own time counts."""
         name = self.gpu["cuda"]
         if name is not None:
             self.gpu = dict(cuda=None, uuid=None)
@@ -137,7 +138,7 @@ class Process:
 
 
 def _other():
-    """The kind of an accelerator that is not watched, such as "xpu"; None where there is none."""
+    """Returns the kind of an accelerator that is not watched, such as "xpu"; None where there is none."""
     import torch
 
     try:
@@ -148,7 +149,7 @@ def _other():
 
 
 def _gpu():
-    """The GPU in use: its name, and NVML's name of it; None where they are not known."""
+    """Returns the GPU in use: its name, and NVML's name of it; None where they are not known."""
     import torch
 
     cuda = uuid = None
@@ -162,8 +163,8 @@ def _gpu():
 
 
 def _ranks():
-    """This process's rank, the number of ranks, its rank on this machine, and the number of ranks there; -1 where
-    they are not known."""
+    """Returns this process's rank, the number of ranks, its rank on this machine, and the number of ranks there; -1
+    where they are not known."""
     from torch import distributed
 
     rank, world, local, here = (int(os.environ.get(name) or -1) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"))
@@ -173,7 +174,7 @@ def _ranks():
 
 
 def _job():
-    """The name of the job that all its ranks know; empty without one."""
+    """Returns the name of the job that all its ranks know; empty without one."""
     env = os.environ.get
     named = [env("TORCHELASTIC_RUN_ID"), env("SLURM_JOB_ID") and "%s.%s" % (env("SLURM_JOB_ID"), env("SLURM_STEP_ID", "0")), env("PET_RUN_ID")]
     named.append(env("MASTER_ADDR") and "%s:%s" % (env("MASTER_ADDR"), env("MASTER_PORT", "")))
@@ -181,7 +182,7 @@ def _job():
 
 
 def _store():
-    """The address of the TCPStore that the ranks share; empty where they share none, or none is known."""
+    """Returns the address of the TCPStore that the ranks share; empty where they share none, or none is known."""
     try:
         from torch import distributed
 
@@ -199,14 +200,14 @@ _process = None
 
 
 def current():
-    """Returns the Process of this process. A forked child makes its own."""
+    """Returns the Process of this process. A forked child makes one of its own."""
     global _process
     if _process is None:
         _process = Process()
     return _process
 
 
-inherited = []  # what a forked child must keep: to let go the parent's objects could destroy events of its GPU
+inherited = []  # what a forked child must keep, because letting go the parent's objects could destroy events of the parent's GPU
 
 
 def _forked():
@@ -219,7 +220,7 @@ os.register_at_fork(after_in_child=_forked)
 
 
 def said(error):
-    """The text of an exception, with its type."""
+    """Returns the text of an exception, with its type."""
     return error if isinstance(error, str) else "%s: %s" % (type(error).__name__, error)
 
 
@@ -236,8 +237,8 @@ _noted = set()  # complaints that were made
 
 
 def complain(what, error):
-    """Writes one line about what is not watched, once. The training goes on. A process that this one starts, such as
-    a fork server, does not write the same line again."""
+    """Writes, once, a line about what is not watched. The training goes on. A process that this one starts, such as a
+    fork server, does not write the same line again."""
     text = "%s: %s" % (what, said(error))
     if not current().control.watching():
         return  # gpustall ended before the training: there is nothing to watch for

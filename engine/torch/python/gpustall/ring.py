@@ -25,19 +25,20 @@ LOOP, WORKER, INLINE, PIN, SENDER = range(5)
 NEXT, BODY, END, ITER, PAUSE, APPLY, DEVICE, BACKWARD, OPTIMIZER, LAST, BRIEF, SAMPLER = range(1, 13)
 START, WAIT, READ, DECODE, TRANSFORM, FETCH, COLLATE, PINNED, BATCH, SENT = range(16, 26)
 
-# A BATCH without records of its own for FETCH and COLLATE has an offset: the ns from its start to the beginning of
-# collation, which lasts to its end.
+# A BATCH without records of its own for FETCH and COLLATE has an offset. It is the ns from the start of the
+# BATCH to the beginning of collation, which lasts to the end of the BATCH.
 
-# A NEXT has, in the place of core, the samples of all steps so far; so has a LAST, the last record of a process. So steps
-# and samples are exact where records were overwritten: a step's number and that sum say how much is missing. The header
-# of a loop's ring has both too, in TOTALS, and when the last step began: a process that is killed writes no LAST.
+# A NEXT has, in the place of core, the samples of all steps so far; so has a LAST, the last record of a
+# process. So steps and samples are exact even if records were overwritten, because a step's number and that
+# sum say how much is missing. The header of a loop's ring also has both, in TOTALS, and when the last step
+# began. A killed process writes no LAST.
 
-# A BRIEF is several brief steps in one record: the end of the step before each and its NEXT. It has the number of those
-# steps in many, the first one's batch and step, and the samples of each in place of the end. In turn, it has how long they
-# took, in ns.
+# A BRIEF is several brief steps in one record: for each, the end of the step before it and its NEXT. It has
+# the number of these steps in many, the batch and step of the first one, and the samples of each in the place
+# of the end. One after the other, it has how long they took, in ns.
 
-# A BACKWARD or OPTIMIZER has in arg how many steps it stands for, since the parts of short steps are timed in some of
-# them. Of batches that the loop itself loads in no time, only some have records.
+# A BACKWARD or OPTIMIZER has in arg how many steps it stands for, because the parts of short steps are timed
+# only in some of them. Of batches that the loop itself loads in next to no time, only some have records.
 
 # Flags.
 FINAL = 1  # of a BODY: the step ends with it
@@ -101,8 +102,8 @@ def _recorder(memory, slots):
         count[0] = n
 
     def bundle(since, steps, iteration, round, batch, each):
-        """Records up to MANY brief steps, which follow one that got its batch at since: their numbers, when each asked for
-        its batch and got it, and the samples of all steps so far."""
+        """Records up to MANY brief steps, which follow a step that got its batch at since. passed has their numbers,
+        when each asked for its batch and got it, and the samples of all steps so far."""
         nonlocal n
         took, at = [], since
         for _, asked, got, _ in steps:

@@ -18,7 +18,7 @@ _SPLITS = {"datasets", "deeplake", "litdata", "streaming", "torchdata", "webdata
 
 
 def most(loader):
-    """Returns the most workers that get a part each, why not more, and what would help; None where it is not known."""
+    """Returns how many workers can get a part each, why not more, and what would help; None where that is not known."""
     known = _told(loader.dataset)
     if known:
         return known, "the data set has %s, each of which one worker loads" % ("1 shard" if known == 1 else "%d shards" % known), "split it into more shards"
@@ -31,7 +31,8 @@ def most(loader):
 
 
 def whole(loader):
-    """Whether each worker yields the whole data set: nothing in it, or at a worker's start, asks which worker it is."""
+    """Returns whether each worker yields the whole data set, because neither the data set nor a worker's start asks
+    which worker it is."""
     try:
         return getattr(loader, "worker_init_fn", None) is None and not _asks(loader.dataset, {})
     except Exception:  # from an unusual object
@@ -39,7 +40,7 @@ def whole(loader):
 
 
 def _told(dataset):
-    """How many shards a data set of Hugging Face's has; None for others."""
+    """Returns how many shards a data set of Hugging Face's has; None for others."""
     try:
         return dataset.num_shards if any(c.__module__ == "datasets.iterable_dataset" for c in type(dataset).__mro__) else None
     except Exception:
@@ -47,7 +48,7 @@ def _told(dataset):
 
 
 def _asks(thing, seen):
-    """Whether a function, or an object and what it holds, asks or may ask which worker it is in. Nothing is called."""
+    """Returns whether a function, or an object and what it holds, asks or may ask which worker it is in. Nothing is called."""
     if id(thing) in seen:
         return False
     seen[id(thing)] = thing
@@ -79,7 +80,7 @@ def _asks(thing, seen):
 
 
 def _calls(function, seen):
-    """Whether a function asks, or those that it names do."""
+    """Returns whether a function, or one that it names, asks which worker it is in."""
     codes, names = [function.__code__], set()
     for code in codes:
         names.update(code.co_names)
@@ -103,7 +104,7 @@ def _splits(module):
 
 
 def _library(name):
-    """Whether a module is from a library, and not the script's own."""
+    """Returns whether a module is from a library, and not the script's own."""
     file = getattr(sys.modules.get(name), "__file__", None)
     if name == "__main__":  # in a notebook, its file is the kernel's
         return False

@@ -24,8 +24,8 @@ MAKE = "make pools, threads and locks in worker_init_fn, or at the first sample 
 
 
 def method(context):
-    """How workers begin: fork, spawn or forkserver. To ask multiprocessing for its default would fix it, and the
-    script may still want to choose."""
+    """Returns how workers begin: fork, spawn or forkserver. It does not ask multiprocessing for its default, which
+    would fix it before the script may have chosen."""
     return context.get_start_method(True) or context.get_all_start_methods()[0]
 
 
@@ -42,9 +42,9 @@ def refused(error, context):
 
 
 def unguarded(context):
-    """Returns a Refused where new workers would run this training again, else None. A worker that is not forked
-    imports the script. That runs the training, unless it is under an if with __name__. A script whose loader has no
-    workers may lack that if."""
+    """Returns a Refused if new workers would run this training again, else None. A worker that is not forked imports
+    the script, which runs the training unless that is under an if with __name__. A script whose loader has no workers
+    may lack that if."""
     main = sys.modules["__main__"]
     path, name = getattr(main, "__file__", None), getattr(getattr(main, "__spec__", None), "name", "")
     if method(context) == "fork" or path is None or name == "__main__" or name.endswith(".__main__"):
@@ -68,8 +68,8 @@ def unguarded(context):
 
 
 class Probe:
-    """A process that is sent what workers would be sent, and ends. Where workers do not inherit the data set, one
-    that cannot unpickle it dies, and a worker's death would end the training."""
+    """A process that is sent what workers would be sent, and ends. A worker that does not inherit the data set dies if
+    it cannot unpickle it, and that would end the training."""
 
     def __init__(self, it):
         self.method = method(it._context)
@@ -81,11 +81,11 @@ class Probe:
         return self.process.exitcode is None
 
     def waits(self):
-        """Whether it waits for the loop to load a batch."""
+        """Returns whether the probe waits for the loop to load a batch."""
         return False
 
     def refused(self):
-        """Returns why no worker can begin, once the process has ended; None where they can."""
+        """Returns why no worker can begin, once the process has ended, or None if workers can."""
         code = self.process.exitcode
         if not code:
             return None

@@ -1,6 +1,5 @@
-"""The steps of a loop, seen from what the loop takes its batches from: when it asks for a batch, when it
-has the batch, and what it does in between.
-"""
+"""The steps of a loop, seen from the iterator that gives it batches: when the loop asks for a batch, when it has the
+batch, and what it does in between. """
 
 import threading
 import time
@@ -45,7 +44,7 @@ class Watch:
         return self.dropped or self.iterator is not None and self.iterator() is None
 
     def over(self):
-        """Returns what is called when the iterator is let go, in whatever thread."""
+        """Returns a function to call when the iterator is let go, in whatever thread."""
         watches = weakref.ref(self)
 
         def left(_):
@@ -65,10 +64,9 @@ class Watch:
     def next(self, original, *args):
         """Calls the iterator for a batch, between a step that ends and one that begins.
 
-        The script runs between two calls, so this code and its data are no longer in the processor's caches.
-        A Python call then costs several times what it does in a tight loop. So what happens at each batch
-        is written out here, and only rarer things are calls.
-        """
+        The script runs between two calls, so this code and its data are not in the processor's caches. A Python call
+        then costs several times as much as in a tight loop. So all that happens at each batch is written out here, and
+        only rarer things are calls. """
         loop = getattr(parts.here, "loop", None)
         if loop is not None:
             if loop.loading:  # an outer loader loads a batch, and this is part of it
@@ -132,8 +130,8 @@ class Watch:
         return data
 
     def _came(self, loop, data, start, end, began, look, before):
-        """Opens the step of a batch, for which the loop asked at start and which it got at end. The step before began at
-        began. look: before is the thread's usage at start, and that of the step is wanted too."""
+        """Opens the step of a batch, which the loop asked for at start and got at end. The previous step began at
+        began. With look, before is the thread's usage at start, and the usage of the step is read too."""
         plan, state, turn, took = self.plan, loop.state, loop.turn, end - began
         loop.slow = took > LONG_BATCH
         loop.short = took < BRIEF
@@ -199,7 +197,7 @@ class Watch:
             loop.stand()
 
     def _brief(self, loop, look, samples):
-        """Has the parts of the step that was just opened timed, or has none timed and passes by the steps that follow."""
+        """Times the parts of the step that was just opened, or times none and passes by the steps that follow."""
         self.passes = len(loop.open) == 1 and not self.plan.beside
         if not self.passes:
             return
@@ -212,7 +210,7 @@ class Watch:
         loop.passed_by, self.since, self.each = self, loop.open[0][4], samples
 
     def _pass(self, loop, original, args):
-        """Calls the iterator for the batch of a step that is passed by."""
+        """Calls the iterator for the batch of a step that is passed by: counted and timed, and recorded with others."""
         start = now()
         if self.inline is not None:
             self._tell_task(self.inline)
@@ -254,7 +252,7 @@ class Watch:
         return data
 
     def _close(self, loop, t):
-        """Ends the open step at t, the last of those that were passed by."""
+        """Ends the open step at t. It is the last of those that were passed by."""
         if loop.passed_by is not None:
             loop.catch_up()
         _, step, since, batch, _ = loop.open.pop()
@@ -265,7 +263,7 @@ class Watch:
         task.index, task.round, task.brief = self.delivered, self.round, self.passing()
 
     def passing(self):
-        """Whether the batch that the loop asks for is one of those that are passed by; None where it passes by none."""
+        """Returns whether the batch that the loop asks for is of a step that is passed by; None where none is."""
         return self.brief > 0 or self.close if self.passes else None
 
     def _attend(self, loop, start):
@@ -285,7 +283,7 @@ class Watch:
         return start
 
     def _look_at(self, data):
-        """The number, samples and flags of a batch whose iterator does not tell them."""
+        """Returns the number, samples and flags of a batch whose iterator does not tell them."""
         number = self.delivered
         if self.iterator is not None:  # PyTorch's own has the worker's number
             number = getattr(self.iterator(), "_rcvd_idx", number + 1) - 1
@@ -305,7 +303,7 @@ class Watch:
             iterator.__dict__.pop("_gpustall", None)
 
     def _leave(self, loop, t, usage):
-        """The open step stops at t. It ends where its batch was of this loader."""
+        """Stops the open step at t. The step ends if its batch came from this loader."""
         self.joins = None
         loop.settle(t)
         if not loop.open:
@@ -319,9 +317,9 @@ class Watch:
         loop.stop(t, True, usage=usage)
 
     def _join(self, loop):
-        """Makes the next batch part of the open step, where the loop takes from several loaders in turn, as zip
-        does. Then this iterator began before that step, and nothing was learned in the step yet. A loop
-        within a step begins its iterator later."""
+        """Makes the next batch part of the open step, if the loop takes from several loaders in turn, as zip does. In
+        this case the iterator began before that step, and nothing was learned in the step yet. A loop within a step
+        begins its iterator later."""
         plan, entry = self.plan, loop.open[-1]
         if entry[1] < 0 or loop.learned or not (self.begun < entry[4] or plan.beside):
             return
@@ -368,14 +366,14 @@ class Watch:
             loop.open[-1][2], loop.used = end, loop.usage.read()
 
     def begin(self):
-        """The next batch is of another epoch."""
+        """Notes that the next batch is of another epoch."""
         self.round += 0 if self.numbered else 1
         self.first, self.trains = True, False
 
     def learns(self, loop):
-        """Notes that the script learns from this iterator's batches, which did not count as steps so far. Later
-        batches count. The present one becomes a step too, without its wait for data. On a GPU it stays uncounted,
-        since no event was recorded when its work began."""
+        """Notes that the script learns from this iterator's batches, which did not count as steps so far. Later batches
+        count. The current one becomes a step too, without its wait for data. On a GPU it stays uncounted, because no
+        event was recorded when its work began."""
         self.first = self.trains = True
         self.plan.learns()
         if loop.device is not None:

@@ -1,8 +1,7 @@
 """A worker that is tried before a training depends on workers.
 
-A data set that the loop has loaded itself may hold what forked workers cannot share: a file with a position, a
-connection, a pool of threads. The loop goes on without workers while that is tried.
-"""
+A data set that the loop has loaded from may hold what forked workers cannot share: a file with a position, a
+connection, a pool of threads. The loop goes on without workers during the trial. """
 
 import functools
 import io
@@ -27,14 +26,15 @@ now = process.now
 ENOUGH = 1000  # the most objects of a data set that are looked at
 # A data set with open files is watched for so many batches, because Python's buffer may serve some of them.
 BATCHES = 20
-# The worker has so many times what the loop took for the batch, and so many seconds more.
+# The worker may take so many times as long as the loop took for the batch, and so many
+# seconds more.
 TIMES, SECONDS = 10, 5
 
 EMPTY = "loaded nothing"
 DIFFERS = "loaded samples that differ from those that the loop loaded"
 OPEN = "open it in worker_init_fn, or at the first sample in each worker"
 
-# What forked processes must not share, by the module of its class and the class's name.
+# Objects that forked processes must not share, by the module and name of their class.
 _CONNECTIONS = (
     ("sqlite3", ("Connection", "Cursor")), ("socket", ("socket",)), ("ssl", ("SSLSocket",)), ("h5py", ("File", "Group", "Dataset")),
     ("lmdb", ("Environment", "Transaction", "Cursor")), ("builtins", ("Environment",)), ("grpc", ("Channel",)), ("botocore", None),
@@ -42,7 +42,8 @@ _CONNECTIONS = (
     ("psycopg2", ("connection", "cursor")), ("psycopg", ("Connection", "Cursor")), ("pymongo", None), ("redis", ("Redis", "Connection")),
     ("google.cloud.storage", ("Client", "Bucket", "Blob")), ("paramiko", None),
 )
-# What processes share on purpose. A worker that is tried would take from it what is the training's.
+# Objects that processes share on purpose. A trial worker would take things from them that the
+# training needs.
 _TOGETHER = (
     ("multiprocessing.queues", None), ("multiprocessing.connection", None), ("multiprocessing.synchronize", None),
     ("multiprocessing.sharedctypes", None), ("multiprocessing.managers", None), ("multiprocessing.shared_memory", None),
@@ -54,8 +55,8 @@ _POOLS = (
 
 
 def shared(*things):
-    """Returns a Refused where the things hold what forked workers cannot share, else None; and whether they hold open
-    files."""
+    """Returns a Refused, or None if forked workers can share all that the things hold. It also returns whether they
+    hold open files."""
     files = False
     for thing in _within(things):
         try:
@@ -69,12 +70,12 @@ def shared(*things):
 
 
 def together(*things):
-    """Whether the things hold what processes share on purpose."""
+    """Returns whether the things hold what processes share on purpose."""
     return any(_is_of(base, _TOGETHER) for thing in _within(things) for base in type(thing).__mro__)
 
 
 def _within(things):
-    """Goes through things and what they hold: at most ENOUGH objects. Nothing is called."""
+    """Yields things and what they hold: at most ENOUGH objects. It calls nothing of them."""
     seen, left = {}, [t for t in things if t is not None]
     while left and len(seen) < ENOUGH:
         thing = left.pop()
@@ -89,7 +90,7 @@ def _within(things):
 
 
 def _is_of(base, table):
-    """The row of a table that a class is of, as module and name; None where it is of none."""
+    """Returns the row of a table that a class belongs to, as module and name, or None."""
     module, name = base.__module__ or "", base.__name__
     for package, names in table:
         if (module == package or module.startswith(package + ".")) and (names is None or name in names):
@@ -98,7 +99,7 @@ def _is_of(base, table):
 
 
 def _unshared(thing):
-    """What a thing is that forked workers cannot share, and what helps; None where they can."""
+    """Names a thing that forked workers cannot share, and what helps. Returns None if they can share it."""
     kind = type(thing)
     for base in kind.__mro__:
         for table, hint in ((_CONNECTIONS, OPEN), (_POOLS, MAKE)):
@@ -116,7 +117,7 @@ def _unshared(thing):
 
 
 def _held(thing):
-    """What a thing holds, as far as that is easy to tell."""
+    """Returns what a thing holds, as far as that is easy to tell."""
     if isinstance(thing, (str, bytes, int, float, torch.Tensor, type, types.ModuleType)):
         return ()
     if isinstance(thing, (list, tuple)):
@@ -135,7 +136,7 @@ def _held(thing):
 
 
 def positions(pid="self"):
-    """The positions of a process's files that it can read, by descriptor and path."""
+    """Returns the positions of the files that a process can read, by descriptor and path."""
     out = {}
     for number in os.listdir("/proc/%s/fd" % pid):
         try:
@@ -152,16 +153,16 @@ def positions(pid="self"):
 
 
 def _apart(kept, dataset):
-    """Gives this process other files for those that it was forked with, but for one: it reads a file by a position of its
-    own, and nothing from a pipe, and what it writes is lost. All positions are behind the files' ends, so that whoever
-    reads by them moves them. Returns the positions, the far end of each connection, and the paths of what the data set holds."""
+    """Replaces all files but one that this process was forked with. It then reads files by positions of its own and
+    reads nothing from pipes, and what it writes is lost. All positions are behind the files' ends, so whoever reads by
+    them moves them. Returns the positions, the far end of each connection, and the paths of what the data set holds."""
     nothing, ends, held = os.open(os.devnull, os.O_RDWR), [], []
     for number in map(int, os.listdir("/proc/self/fd")):
         try:
             mode = os.fstat(number).st_mode
             with open("/proc/self/fdinfo/%d" % number, "rb") as f:
                 flags = int(f.read(64).split()[3], 8)
-        except (OSError, ValueError):  # the one through which the others were listed
+        except (OSError, ValueError):  # the descriptor through which the others were listed
             continue
         if number in (kept, nothing):
             continue
@@ -199,8 +200,8 @@ def _streams(number):
 
 
 def _used(before, ends, held):
-    """Why others must not use what this process used of the files that it was forked with; None where it used none.
-    held are the paths of those that had to be read, since there was nothing to load."""
+    """Returns why other processes must not use the forked files that this process used, or None if it used none. held
+    are the paths of the files that had to be read, because there was nothing to load."""
     after = positions()
     moved = held + sorted(path for at, path in before if after.get((at, path), before[at, path]) != before[at, path])
     if moved:
@@ -219,7 +220,7 @@ def _by_position(path):
 
 
 def _states():
-    """The states of the random generators that transforms draw from."""
+    """Returns the states of the random generators that transforms draw from."""
     numpy = sys.modules.get("numpy")
     return torch.get_rng_state(), random.getstate(), numpy.random.get_state() if numpy else None
 
@@ -232,7 +233,7 @@ def _restore(states):
 
 
 def same(a, b):
-    """Whether two batches are equal bit by bit. What cannot be compared counts as equal."""
+    """Returns whether two batches are equal bit by bit. Things that cannot be compared count as equal."""
     if type(a) is not type(b):
         return False
     if isinstance(a, torch.Tensor):
@@ -251,8 +252,8 @@ def same(a, b):
 
 
 class Beside:
-    """Shows whether a script's only worker can have others beside it. It was forked, so that it moves the positions of files
-    that were open before: others would move them too."""
+    """Shows whether a script's only worker can have others beside it. A forked worker moves the positions of files that
+    were open before the fork, and other workers would move them too."""
 
     def __init__(self, it):
         self.refusal, _ = shared(it._dataset) if it._init_fn is None else (None, False)
@@ -264,7 +265,8 @@ class Beside:
         return False
 
     def running(self):
-        """Whether the worker has still to load some batches. The first look after that shows what it moved."""
+        """Returns whether the worker still has to load some batches. The first look after that shows which positions it
+        moved."""
         if self.before is None:
             return False
         if process.current().steps - self.since < (BATCHES if self.before else 1) or not self._works():
@@ -281,7 +283,7 @@ class Beside:
         return self.refusal
 
     def _works(self):
-        """Whether the worker is there. Between two epochs it may have ended."""
+        """Returns whether the worker is there. Between two epochs it may have ended."""
         try:
             return bool(os.readlink("/proc/%d/exe" % self.pid))
         except OSError:
@@ -299,7 +301,7 @@ class Beside:
 
 
 class Trial:
-    """One worker that is tried. It begins with a batch that the loop loads, and loads that batch too."""
+    """A trial worker. It begins with a batch that the loop loads, and loads the same batch."""
 
     def __init__(self, it):
         self.refusal, files = shared(it._dataset, it._collate_fn)
@@ -309,7 +311,7 @@ class Trial:
         self.limit, self.until = 0, 0
 
     def waits(self):
-        """Whether it waits for the loop to load a batch."""
+        """Returns whether it waits for the loop to load a batch."""
         return self.left > 0
 
     def running(self):
@@ -321,7 +323,8 @@ class Trial:
         return self.refusal
 
     def load(self, it, fetcher, index):
-        """Loads a batch in the loop, as the fetcher does. Then the worker tries it, or it is known that none can."""
+        """Loads a batch in the loop, as the fetcher does. After that the worker tries the batch, or it is known that no
+        worker can."""
         try:
             before, states, start = positions(), _states(), now()
         except Exception as error:
@@ -385,8 +388,8 @@ class Trial:
 
 
 class Stream(Trial):
-    """The same for a loader whose iterators keep their knobs to their end. The worker goes through the data set from its
-    beginning."""
+    """A trial worker for a loader whose iterators keep their knobs to their end. The worker goes through the data set
+    from its beginning."""
 
     def __init__(self, it):
         super().__init__(it)
@@ -395,22 +398,23 @@ class Stream(Trial):
         self.left = min(1, self.left)
 
     def begin(self, it, index, took):
-        """Begins the worker, apart from what the loop loads. took is how long that took for the first batch."""
+        """Begins the worker, which does not load the same batch as the loop. took is how long the loop took for its
+        first batch."""
         self.left = 0
         self._begin(it, index, took)
 
 
 def ended(code):
-    """How a process ended, in words, by its exit code."""
+    """Returns how a process ended, in words, by its exit code."""
     return "by signal %d" % -code if code is not None and code < 0 else "with exit code %s" % code
 
 
 def _tried(answer, what, init_fn, index, loaded, seconds):
-    """Runs in the worker. It answers with what went wrong; with nothing where all went well."""
+    """Runs in the worker. It answers with what went wrong, or with nothing if all went well."""
     try:
-        os.setpgid(0, 0)  # no ctrl+c, and one kill for all that the data set begins
+        os.setpgid(0, 0)  # ctrl+c does not reach it, and one kill ends all that the data set began
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(seconds)  # also where the training is gone
+        signal.alarm(seconds)  # even if the training is gone
         quiet = os.open(os.devnull, os.O_WRONLY)
         for fd in (1, 2):
             os.dup2(quiet, fd)
@@ -432,7 +436,7 @@ def _tried(answer, what, init_fn, index, loaded, seconds):
 
 
 def _fetch(what, init_fn):
-    """Returns what loads a batch, in what is a worker from here on."""
+    """Makes this process a worker, and returns the function that loads a batch."""
     torch.set_num_threads(1)
     _utils.worker._worker_info = _utils.worker.WorkerInfo(id=0, num_workers=1, seed=torch.initial_seed(), dataset=what[1])
     if init_fn is not None:

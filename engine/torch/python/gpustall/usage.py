@@ -1,31 +1,34 @@
-"""The usage of a thread: its time on a core, and its time ready to run without one. And how often it is read."""
+"""The usage of a thread: its time on a core, and its time ready to run without one. The constants say how often it is
+read."""
 
 import time
 from typing import Any
 
 from gpustall import memory
 
-# Of a phase of LONG ns or more, the usage is read as well.
+# For a phase of LONG ns or more, the usage is read as well.
 LONG = 2_000_000
-# Of batches and steps that take less than LONG_BATCH ns, it is read in one of SOME, or one of SELDOM where they are short.
+# For batches and steps that take less than LONG_BATCH ns, it is read in one of SOME, or in one of SELDOM if
+# they are short.
 LONG_BATCH = 40_000_000
 SELDOM, SOME = 16, 8
-# What a step may cost is bounded. Of steps that take less than BRIEF ns, one in FEW has its parts timed, and one in RARE
-# its usage read; the rest are only counted and timed. Of batches that the loop itself loads in less than INSTANT ns, one in FEW is timed. SPREAD and CHOSEN
-# choose that one at no fixed distance, because a script may do something in each eighth step.
+# The cost of a step is bounded. Of steps that take less than BRIEF ns, one in FEW has its parts timed, and
+# one in RARE its usage read. The rest are only counted and timed. Of batches that the loop itself loads in
+# less than INSTANT ns, one in FEW is timed. SPREAD and CHOSEN choose that one at varying distances, because a
+# script may do something in each eighth step.
 BRIEF, INSTANT, FEW, RARE = 2_000_000, 200_000, 16, 64
 SPREAD, CHOSEN = 2654435761, 0xF0000000  # turn * SPREAD & CHOSEN is 0 in one turn of FEW
-# Indices of a batch that took the sampler DRAWN ns or more are recorded.
+# If a batch's indices took the sampler DRAWN ns or more, that is recorded.
 DRAWN = 50_000
-# Of a batch that took LATE ns or more on its way, the usage of that time is told.
+# If a batch took LATE ns or more on its way, the usage of that time is recorded.
 LATE = 100_000
-# What stands for a usage that was not read: ns on a core, and ns ready without one.
+# This stands for a usage that was not read: ns on a core, and ns ready without one.
 NOT_READ = -1, -1
 
 
 
 class Usage:
-    """Reads the usage of the thread that made it: ns on a core, and ns ready to run without one."""
+    """Reads the usage of the thread that made this object: ns on a core, and ns ready to run without one."""
 
     def __init__(self):
         self.file: Any = None  # the kernel does not tell
@@ -41,22 +44,22 @@ class Usage:
         return text and text.split()
 
     def read(self):
-        """The usage so far, read by the thread itself; None where the kernel does not tell."""
+        """Returns the usage so far, read by the thread itself; None where the kernel does not tell."""
         counts = self._counts()
         return (time.thread_time_ns(), int(counts[1])) if counts else None
 
     def of_sleeper(self):
-        """The usage so far, read by another thread. The kernel's own count is up to date only while this thread sleeps."""
+        """Returns the usage so far, read by another thread. The kernel's own count is up to date only while this thread sleeps."""
         counts = self._counts()
         return tuple(map(int, counts[:2])) if counts else None
 
     @staticmethod
     def split(before, after):
-        """The usage between two readings; NOT_READ where one is missing."""
+        """Returns the usage between two readings; NOT_READ where one is missing."""
         if before is None or after is None:
             return NOT_READ
         return after[0] - before[0], after[1] - before[1]
 
     def since(self, before):
-        """The usage from a reading until now."""
+        """Returns the usage from a reading until now."""
         return self.split(before, self.read()) if before else NOT_READ

@@ -1,6 +1,6 @@
 """What runs in a DataLoader's worker: PyTorch's own worker loop, with its queues and its fetcher wrapped.
 
-Functions and classes that workers are sent by pickle stay in this module: pickle finds them by its name.
+Functions and classes that workers get by pickle stay in this module, because pickle finds them by the module's name.
 """
 
 import collections
@@ -20,12 +20,11 @@ RETIRE = ("gpustall", "retire")  # sent in place of a task to end one worker
 
 
 class Tasks:
-    """Wraps a worker's queue of tasks. It records each wait for a task when it ends: the loop may wait for the batch
-    before while the worker already works on this one, and the record shows that.
+    """Wraps a worker's queue of tasks. It records each wait for a task when the wait ends. So the record shows that the
+    worker already works on this batch, even if the loop still waits for the one before.
 
-    While there is no task, PyTorch's loop looks whether the worker's parent is alive. This also looks whether the
-    training is: the parent may be a fork server, which lives as long as its workers.
-    """
+    While there is no task, PyTorch's loop looks whether the worker's parent is alive. Tasks also looks whether the
+    training is alive, because the parent may be a fork server, which lives as long as its workers. """
 
     first = ring.FIRST  # until the first task came
 
@@ -61,9 +60,8 @@ class Sender:
     """Wraps a worker's queue of results. The queue's thread pickles a batch, moves its tensors to shared memory, and
     sends it while the worker already loads the next one.
 
-    It records each batch that took LATE or longer, before the loop can have that batch. Where the worker's usage
-    was read for the batch, or the batch before took LONG, the record has the thread's usage too.
-    """
+    It records each batch that took LATE or longer, before the loop can have that batch. If the worker's usage was read
+    for the batch, or the batch before took LONG, the record has the thread's usage too. """
 
     def __init__(self, queue, info, task):
         self.plain_put, self.plain_send = queue.put, queue._send_bytes
@@ -120,10 +118,9 @@ class Sender:
 class Done:
     """Wraps the event that is set when the loader ends. It also seems set, once, when this worker is retired.
 
-    PyTorch's loop asks it twice: whether to leave the loop, and whether to leave the queue of results without
-    waiting for its thread. A worker that is retired must wait. The thread may still hold the lock that all workers
-    share, even after its last batch arrived. If the process ended then, the others would wait for ever.
-    """
+    PyTorch's loop asks the event twice: whether to leave the loop, and whether to leave the queue of results without
+    waiting for its thread. A retired worker must wait. The thread may still hold the lock that all workers share, even
+    after its last batch arrived. If the process ended then, the others would wait for ever. """
 
     def __init__(self, event, tasks):
         self.event, self.tasks = event, tasks
@@ -181,8 +178,8 @@ def begin_spare(init_fn, number):
 
 
 def sendable(method):
-    """Whether workers that begin by a method can have what this module has. Those that are not forked import it, and
-    its folder may be gone: gpustall may have ended, or a cleaner of temporary files may have come."""
+    """Returns whether workers that begin by this method can have what this module has. Workers that are not forked
+    import the module, and its folder may be gone because gpustall has ended, or a cleaner removed temporary files."""
     return method == "fork" or os.path.isfile(__file__)
 
 
@@ -207,7 +204,7 @@ class Info:
                 process.complain("worker_init_fn failed in worker %d, which loads without it" % number, error)
 
 
-# The parameters of PyTorch's worker loop, and the places of those that are wrapped.
+# The parameters of PyTorch's worker loop, and the places of the wrapped ones.
 PARAMETERS = (
     "dataset_kind", "dataset", "index_queue", "data_queue", "done_event", "auto_collation", "collate_fn", "drop_last",
     "base_seed", "init_fn", "worker_id", "num_workers", "persistent_workers", "shared_seed",
@@ -232,7 +229,7 @@ def _run(info, plain, args):
 
 
 def received(*what):
-    """Does nothing: that it runs shows that a process could unpickle what it was sent."""
+    """Does nothing. A process that runs it could unpickle what it was sent."""
 
 
 def _stock():
@@ -264,7 +261,7 @@ def loop_of_other(plain, parent, iteration, started, *args):
 def _observe(info, args, stock):
     task = fetching.Task()
     mine = ring.Ring(process.FOLDER, ring.WORKER, info.parent, info.worker, info.iteration)
-    # multiprocessing waits for the thread that sends first: it may outlive the loop.
+    # multiprocessing waits first for the thread that sends, which may outlive the loop.
     util.Finalize(None, mine.close, exitpriority=-10)
     tasks = Tasks(args[INDEX_QUEUE], mine, info.iteration, task, info.parent)
     args[INDEX_QUEUE] = tasks
