@@ -8,9 +8,9 @@ import (
 )
 
 // anchor ties the device's clock to the host's by one event whose host time is known. It
-// moves to each resolved step's end, for two reasons: CUDA's elapsed time is a float32 of
-// milliseconds (cuEventElapsedTime), which loses resolution as it grows, and the two
-// clocks drift apart.
+// moves to the end of each resolved step, for two reasons. CUDA's elapsed time is a
+// float32 of milliseconds (cuEventElapsedTime), which loses resolution as it grows. And
+// the two clocks drift apart.
 type anchor struct {
 	base  device.Event // recorded once, at the start
 	event device.Event
@@ -47,8 +47,8 @@ func (a *anchor) close(dev device.Device) {
 
 // clampToHost moves the times of a step's events, in ns and in their order, to where the host can
 // have seen them. That is after the host began to enqueue the step, and before a query found the
-// step complete. When the device's clock puts more time between the first and the last than there
-// was, the beginning is cut.
+// step complete. If the device's clock has more time between the first and the last event than
+// there was, the beginning is cut.
 func clampToHost(at *[4]int64, enqueued, seen int64) {
 	shift := min(max(0, enqueued-at[0]), seen-at[3])
 	for i := range at {

@@ -12,12 +12,12 @@ type change struct {
 	to    Knobs
 	words string       // "batch_size 16 -> 128"
 	start int64        // ns
-	queue loader.Stats // of the loader before
+	queue loader.Stats // the loader's state before the change
 }
 
 // apply puts the wanted knobs in force and opens a new segment. Knobs that turn out to be
-// impossible (too little memory) are withdrawn: the old ones stay in force, and the run
-// goes on.
+// impossible (too little memory) are withdrawn. Then the old ones stay in force, and the
+// run goes on.
 func (e *Engine) apply(to Knobs) error {
 	c := decide(e.applied, to, e.timeline.rec.Now(), e.loader.Stats())
 	if err := e.take(&c); err != nil {
@@ -35,7 +35,7 @@ func decide(applied, to Knobs, now int64, queue loader.Stats) change {
 	return change{to: to, words: knob.Diff(applied.List(), to.List()), start: now, queue: queue}
 }
 
-// take has the prepared steps and the loader take what the change needs.
+// take makes the prepared steps and the loader take what the change needs.
 func (e *Engine) take(c *change) error {
 	if err := e.steps.Apply(c.to.Knobs); err != nil {
 		return err
@@ -55,7 +55,8 @@ func (e *Engine) refuse(c *change, why error) error {
 	return errs.Wrap(e.steps.Revert(), "go back from", c.words, hintDevice)
 }
 
-// put puts the change in force: what no longer holds of the optimizer's state is dropped.
+// put puts the change in force, and drops what is no longer valid of the optimizer's
+// state.
 func (e *Engine) put(c *change) error {
 	e.span(trace.KindRebuild, c.start, -1, 0)
 	state := e.steps.State()

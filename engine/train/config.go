@@ -26,12 +26,12 @@ type Config struct {
 	Knobs     Knobs
 	Test      Test
 
-	Weights []nn.Tensor // that replace the random first ones; the others stay random
+	Weights []nn.Tensor // these replace the random initial ones; the others stay random
 	From    *Point      // where an earlier run left off; nil begins anew
 	Keeping Keeping
 
 	// Predict returns what is expected of all knobs together; nil predicts nothing. Set
-	// calls it, and its answer is kept with the segment that the change begins.
+	// calls it. The answer is kept with the segment that the change begins.
 	Predict func(to []knob.Setting) trace.Prediction
 }
 
@@ -53,7 +53,8 @@ func (c *Config) checkSamples() error {
 	return errs.New("train", "the model "+m.Name, fmt.Sprintf("it is built for samples of %s, and the data's are %s", of.Shape(), s.Shape()), "choose a transform or a model that fits")
 }
 
-// checkSchedule refuses a schedule that follows the length of the run where it has none.
+// checkSchedule refuses a schedule that follows the length of the run if the run has no
+// end.
 func (c *Config) checkSchedule(k *Knobs) error {
 	if !k.Schedule.NeedsEnd() || c.updates(k) > 0 {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// control is what was asked of the run from outside: knobs, a pause, an evaluation. Its
-// methods are for any goroutine. The step loop looks at it between two steps.
+// control holds what was asked of the run from outside: knobs, a pause, an evaluation.
+// Any goroutine may call its methods. The step loop looks at it between two steps.
 type control struct {
 	wanted     atomic.Pointer[Knobs]
 	mu         sync.Mutex // orders changes of wanted, and guards expected
@@ -62,7 +62,7 @@ func (c *control) set(changes []knob.Setting, check func(*Knobs) error, predict 
 	return nil
 }
 
-// take returns what was predicted of the knobs that take effect.
+// take returns what was predicted for the knobs that take effect.
 func (c *control) take(k Knobs) (p trace.Prediction) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,13 +17,13 @@ import (
 	"dev.gpustall/loader"
 )
 
-// Engine runs the step loop. Set, Requested, Pause, Suspend, Evaluate, Foresee and
-// HostNeed are for any goroutine; the rest belongs to the one that calls Run.
+// Engine runs the step loop. Any goroutine may call Set, Requested, Pause, Suspend,
+// Evaluate, Foresee and HostNeed. The rest belongs to the goroutine that calls Run.
 type Engine struct {
 	cfg     Config
 	info    device.Info
 	loader  *loader.Loader
-	hung    error // a worker of the loader that Close left behind
+	hung    error // the error of a loader's worker that Close left behind
 	steps   *prepared.Steps
 	ops     *ops.Table
 	control control
@@ -139,15 +139,15 @@ func (e *Engine) loop(ctx context.Context) (err error) {
 	return nil
 }
 
-// done reports whether err is an ordinary end: the loader's, or that of the run's
-// context. Both come unwrapped. An error of the data set may wrap anything, io.EOF and
-// context.Canceled too, and is a failure.
+// done reports whether err is an ordinary end: the end of the loader, or of the run's
+// context. Both come unwrapped. An error of the data set may wrap anything, even io.EOF
+// and context.Canceled, and is a failure.
 func done(err error) bool {
 	return err == nil || err == loader.ErrEnd || err == context.Canceled //nolint:errorlint // what wraps them is another error
 }
 
-// publishPeriod is how often the session gets what the engine knows beside its
-// spans, in ns.
+// publishPeriod is how often, in ns, the session gets what the engine knows besides its
+// spans.
 const publishPeriod = 2e9
 
 // publish hands the session the table of ops, the device's memory and the learning rate.
@@ -158,9 +158,9 @@ func (e *Engine) publish(now int64) {
 	e.rate.show(e.steps.State())
 }
 
-// Set asks for knob changes. They are checked together and all or none are
-// taken; the engine applies them at its next step boundary and the trace
-// confirms them as a new segment.
+// Set asks for knob changes. They are checked together, and all or none are taken. The
+// engine applies them at its next step boundary, and the trace confirms them as a new
+// segment.
 func (e *Engine) Set(changes []knob.Setting) error {
 	return e.control.set(changes, func(k *Knobs) error { return e.cfg.check(k, e.info) }, e.cfg.Predict)
 }

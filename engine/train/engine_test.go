@@ -26,8 +26,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// stripes is a data set in memory whose classes a network tells apart: the label
-// is the direction and period of the stripes, the phase and the noise are random.
+// stripes is a data set in memory whose classes a network can tell apart. The label is
+// the direction and period of the stripes. The phase and the noise are random.
 type stripes struct{ n int }
 
 func (d stripes) Info() loader.Info {
@@ -116,7 +116,7 @@ func (r *rig) run(t testing.TB, ctx context.Context) *trace.Snapshot {
 	return r.session.Snapshot(0, math.MaxInt64)
 }
 
-// until waits for the session to show something, for ten seconds at the most.
+// until waits for the session to show something, for at most ten seconds.
 func (r *rig) until(ok func(*trace.Snapshot) bool) {
 	for range 10_000 {
 		if ok(r.session.Snapshot(0, 0)) {
@@ -126,8 +126,8 @@ func (r *rig) until(ok func(*trace.Snapshot) bool) {
 	}
 }
 
-// change asks for settings one after the other, each when the one before is in force and
-// some steps were made with it.
+// change asks for settings one after the other. It asks for each when the one before is
+// in force and some steps were made with it.
 func (r *rig) change(t testing.TB, changes ...[]knob.Setting) {
 	for i, c := range changes {
 		if err := r.engine.Set(c); err != nil {
@@ -238,8 +238,7 @@ func checkSegments(t *testing.T, s *trace.Snapshot) {
 	}
 }
 
-// TestSuspend stops the clock's account, not the clock: what the process slept
-// through is charged to the pause.
+// TestSuspend: the time that the process slept through is charged to the pause.
 func TestSuspend(t *testing.T) {
 	const asleep = 40 * time.Millisecond
 	r := onCPU(t, slow{stripes{n: 64}, 2 * asleep}, train.DefaultKnobs(), 1)
@@ -280,9 +279,9 @@ func TestPauseAndCancel(t *testing.T) {
 	}
 }
 
-// TestUnet3D is MLPerf Storage's arithmetic: the loader is slower than the
-// accelerator, by a known factor, so the accelerator computes 0.323 s of every
-// 0.646 s.
+// TestUnet3D checks MLPerf Storage's arithmetic. The loader is slower than the
+// accelerator by a known factor, so the accelerator computes for 0.323 s of each 0.646
+// s.
 func TestUnet3D(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes six seconds of real time")
@@ -309,8 +308,8 @@ func TestUnet3D(t *testing.T) {
 		return r.run(t, context.Background())
 	}
 	want := float64(w.Compute) / float64(perBatch)
-	// It runs in real time, so a machine that takes the processor away for long gets
-	// two more tries; wrong arithmetic stays wrong.
+	// The test runs in real time, so a machine that takes the processor away for long
+	// gets two more tries. Wrong arithmetic stays wrong.
 	var s *trace.Snapshot
 	var au float64
 	for range 3 {
@@ -333,7 +332,8 @@ func TestUnet3D(t *testing.T) {
 	}
 }
 
-// A training that diverges says so once, at the step where the loss broke.
+// TestDiverges: a training that diverges says so once, at the step where the loss
+// broke.
 func TestDiverges(t *testing.T) {
 	for _, tt := range []struct {
 		lr   float64

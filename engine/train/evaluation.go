@@ -105,7 +105,7 @@ type evaluationSum struct {
 }
 
 // evaluation is one pass over the test split, while no step is in flight. One batch is
-// loaded while the device has the one before.
+// loaded while the device has the previous one.
 type evaluation struct {
 	dev     device.Device
 	stream  device.Stream
@@ -169,7 +169,7 @@ func (v *evaluation) collect(i int) error {
 	return nil
 }
 
-// drop gives the batches back when the device has nothing of them left to do.
+// drop gives the batches back when the device is done with them.
 func (v *evaluation) drop() {
 	for _, b := range v.ahead {
 		if b != nil {

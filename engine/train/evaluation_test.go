@@ -58,7 +58,7 @@ func TestEvaluates(t *testing.T) {
 	if first, last := found[0], found[6]; !(last.Loss < first.Loss) || !(last.Top1 > 0.6) {
 		t.Errorf("evaluated as %+v at first, as %+v at the end; four classes, chance is 0.25", first, last)
 	}
-	// Looking at what was learnt changes nothing of it.
+	// Evaluating what was learnt does not change it.
 	if a, b := without.Recent[len(without.Recent)-1].Loss, s.Recent[len(s.Recent)-1].Loss; a != b {
 		t.Errorf("the last loss is %v with evaluations, %v without", b, a)
 	}
@@ -77,8 +77,8 @@ func TestEvaluates(t *testing.T) {
 	}
 }
 
-// TestEvaluatesOnDevice: where the device makes the transforms, it makes those of the test
-// split of its samples, whatever it makes of those that it trains on.
+// TestEvaluatesOnDevice: where the device runs the transforms, it runs the test split's
+// own on the test samples, whatever it runs on the training samples.
 func TestEvaluatesOnDevice(t *testing.T) {
 	in := transform.Input{H: 32, W: 32, Constants: transform.CIFAR}
 	compile := func(text string) *transform.Pipeline {

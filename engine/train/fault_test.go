@@ -120,7 +120,7 @@ func (d cut) Read(ctx context.Context, s *loader.Sample) error {
 	return d.stripes.Read(ctx, s)
 }
 
-// What a data set's error wraps never ends a run well.
+// TestDataEnds: an error of the data set never ends a run well, whatever it wraps.
 func TestDataEnds(t *testing.T) {
 	for _, err := range []error{io.EOF, context.Canceled, loader.ErrEnd} {
 		k := small()
@@ -144,7 +144,8 @@ func (d stuck) Read(ctx context.Context, s *loader.Sample) error {
 	return d.stripes.Read(ctx, s)
 }
 
-// A read that hangs keeps neither a cancelled run nor the engine's end.
+// TestHungRead: a read that hangs delays neither the end of a cancelled run nor the
+// engine's Close.
 func TestHungRead(t *testing.T) {
 	for _, workers := range []int{0, 2} {
 		k := small()
@@ -178,8 +179,8 @@ func TestHungRead(t *testing.T) {
 	}
 }
 
-// A step that fails or panics half enqueued ends the run: no later call of it is
-// made, and what was enqueued is waited for before its memory goes.
+// TestDeviceFails: a step that fails or panics half enqueued ends the run. None of its
+// later calls are made. What was enqueued is waited for before its memory is freed.
 func TestDeviceFails(t *testing.T) {
 	// How many launches the sixth step has made when the call comes.
 	after := map[string]int{"copy": 0, "launch": 1, "metrics": 1}
@@ -254,8 +255,8 @@ func TestDatasetFails(t *testing.T) {
 
 const sampleBytes = 32 * 32 * 3 * 4
 
-// TestOutOfMemory asks for batches that do not fit: the change is refused with
-// the knob's name, the old one stays in force, and no sample is lost.
+// TestOutOfMemory asks for batches that do not fit. The change is refused with the
+// knob's name, the old value stays in force, and no sample is lost.
 func TestOutOfMemory(t *testing.T) {
 	// Only the inputs of 128 samples and their activations are of these sizes.
 	input := func(n int) bool { return n >= 128*sampleBytes && n < 128*sampleBytes+2048 }
@@ -314,7 +315,7 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
-// TestMakesRoom has memory for one plan only: those of other shapes give way.
+// TestMakesRoom has memory for one plan only, so plans of other shapes give way.
 func TestMakesRoom(t *testing.T) {
 	d := stripes{n: 40} // batches of 16, 16 and 8
 	k := small()
@@ -354,8 +355,8 @@ func TestSetRefusesAnEmptyEpoch(t *testing.T) {
 	r.run(t, context.Background())
 }
 
-// TestClockDrift runs a device whose clock is 2 % off: its spans stay inside what
-// the host saw, however long the run.
+// TestClockDrift runs a device whose clock is 2 % off. Its spans stay inside what the
+// host saw, however long the run is.
 func TestClockDrift(t *testing.T) {
 	for _, skew := range []float64{-0.02, 0.02} {
 		p, err := emu.Find("h100")
@@ -396,8 +397,8 @@ func TestClockDrift(t *testing.T) {
 	}
 }
 
-// TestLivePrecision changes the type under way and back, and once to one that
-// there is no memory for: the old one stays.
+// TestLivePrecision changes the type while it trains, and back. Once it changes to a
+// type for which there is no memory, and the old one stays.
 func TestLivePrecision(t *testing.T) {
 	p, err := emu.Find("h100")
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"dev.gpustall/engine/device"
 )
 
-// TestIneffective: what is on and has no effect says so in one sentence that does not
-// depend on other knobs, the device's reason before that of another knob.
+// TestIneffective: a knob that is on and has no effect says so in one sentence, which
+// does not depend on other knobs. The device's reason goes before another knob's.
 func TestIneffective(t *testing.T) {
 	cuda := device.Info{Kind: "cuda", Types: precisions}
 	cpu := device.Info{Kind: "cpu", Types: precisions[:1], PinNote: "nothing is copied"}

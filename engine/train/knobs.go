@@ -162,9 +162,9 @@ func DefaultKnobs() Knobs {
 	return k
 }
 
-// DefaultsOn returns the defaults on a device. For the engine's knobs they are what people
-// train with there: a step slowed down by fp32 or by launches hides what the loader costs.
-// The loader's are PyTorch's everywhere.
+// DefaultsOn returns the defaults on a device. The engine's knobs get the values that
+// people train with there, because a step that fp32 or launches slow down hides what the
+// loader costs. The loader's knobs get PyTorch's defaults everywhere.
 func DefaultsOn(info device.Info) Knobs {
 	k := DefaultKnobs()
 	for _, s := range Specs(info) {

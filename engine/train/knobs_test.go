@@ -168,7 +168,8 @@ func TestIneffectiveKnobs(t *testing.T) {
 	}
 }
 
-// On a GPU people train in 16 bits, and replay graphs; elsewhere the defaults are one.
+// TestDefaultsOn: on a GPU people train in 16 bits and replay graphs. Elsewhere the
+// defaults are DefaultKnobs.
 func TestDefaultsOn(t *testing.T) {
 	types := []string{"fp32", "tf32", "fp16", "bf16"}
 	for _, c := range []struct{ kind, mixed, precision, capture, autotune string }{
@@ -186,8 +187,8 @@ func TestDefaultsOn(t *testing.T) {
 	}
 }
 
-// FuzzKnobs: what a person types is refused, or is a value that the knob shows as it
-// can be typed again.
+// FuzzKnobs: a typed value is refused, or the knob shows it in a form that can be typed
+// again.
 func FuzzKnobs(f *testing.F) {
 	for i, text := range []string{"0", "-1", "64", "on", "yes", "off", "5ms", "1h", "3:50ms", "64:10s", ":", "0:1h", "-1:5ms", "1:-5ms", "bf16", "every", "unset", "9999999999999999999", "1e3", " 1"} {
 		f.Add(uint8(i), text)

@@ -10,7 +10,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// TestLossScale: what the device says behind each update ends in gauges and notes.
+// TestLossScale: what the device writes after each update becomes gauges and notes.
 func TestLossScale(t *testing.T) {
 	rec := trace.NewRecorder(trace.NewClock(), 0)
 	session := trace.NewSession(trace.Meta{})

@@ -18,14 +18,14 @@ import (
 	"dev.gpustall/loader/transform"
 )
 
-// bank is a device of a given size that reserves. It keeps books alone: what is
-// allocated beyond the reservation is an overdraft.
+// bank is a device of a given size that reserves memory. It only keeps the books: what
+// is allocated beyond the reservation is an overdraft.
 type bank struct {
 	device.Device
 	size, reserved, held int
 	taken                []int64 // each Reserve that took something
 	overdrafts           int
-	refuse               int // so many reservations afresh that Fits promised
+	refuse               int // how many reservations afresh that Fits promised it refuses
 	onLaunch             func(n int)
 	launches             int
 }
@@ -39,8 +39,8 @@ func newBank(t *testing.T, size int) *bank {
 	return &bank{Device: c, size: size}
 }
 
-// need is what would be taken, and held in all: what does not fit into what is
-// reserved takes a piece of its own.
+// need returns what a reservation would take, and the total that would be held. What
+// does not fit into the reserved memory takes a piece of its own.
 func (b *bank) need(r device.Reservation) (took, all int) {
 	sum := 0
 	for _, s := range r.Sizes {
@@ -119,8 +119,9 @@ func bankConfig(t *testing.T, d stripes, k train.Knobs) train.Config {
 	}
 }
 
-// All that a run allocates is reserved before it allocates any; a change to smaller
-// batches needs nothing more, one to larger ones a further piece.
+// TestReserves: a run reserves all its memory before it allocates any. A change to
+// smaller batches needs nothing more, and a change to larger ones needs a further
+// piece.
 func TestReserves(t *testing.T) {
 	dev := newBank(t, 1<<30)
 	r := newRig(t, dev, bankConfig(t, stripes{n: 200}, small()))
@@ -157,8 +158,8 @@ func TestReserves(t *testing.T) {
 	}
 }
 
-// A run that does not fit is refused before it allocates anything, with what it
-// needs by part and a batch_size that does fit.
+// TestRefusesUpFront: a run that does not fit is refused before it allocates anything.
+// The refusal says what the run needs by part, and a batch_size that does fit.
 func TestRefusesUpFront(t *testing.T) {
 	const room = 6 << 20
 	d := stripes{n: 600}
@@ -199,8 +200,8 @@ func TestRefusesUpFront(t *testing.T) {
 	}
 }
 
-// A plan that fits alone, but not beside the one in force, takes its place. When the
-// driver breaks its word, the old plan comes back.
+// TestMoves: a plan that fits alone, but not beside the one in force, takes that one's
+// place. If the driver breaks its word, the old plan comes back.
 func TestMoves(t *testing.T) {
 	losses := map[string][]float32{}
 	for name, c := range map[string]struct{ size, refuse, segments, taken int }{
@@ -234,7 +235,7 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// A change that does not fit leaves the old plan in force, untouched.
+// TestRefusesLive: a change that does not fit leaves the old plan in force, untouched.
 func TestRefusesLive(t *testing.T) {
 	dev := newBank(t, 6<<20)
 	r := newRig(t, dev, bankConfig(t, stripes{n: 300}, small()))

@@ -12,12 +12,12 @@ import (
 	"dev.gpustall/engine/train/prepared"
 )
 
-// Depth is how many steps may be enqueued and unresolved. The host runs that far
-// ahead of the device, so that only a late batch can starve it.
+// Depth is how many steps may be enqueued and unresolved. The host runs that far ahead
+// of the device, so only a late batch can starve the device.
 const Depth = 3
 
-// Hold is how many batches the engine keeps unreleased at the most: those in
-// flight and the one just taken.
+// Hold is how many batches the engine keeps unreleased at most: those in flight and the
+// one just taken.
 const Hold = Depth + 1
 
 // hintDevice is the hint of an error of a device that fails.
@@ -34,8 +34,8 @@ type pipeline struct {
 	results  *results
 
 	copyStream, computeStream device.Stream
-	// readStream has the copies of the metrics to the host, so that the next step need not
-	// wait for them. On the copy stream they would hold up the next batch.
+	// readStream has the copies of the metrics to the host. So the next step need not wait
+	// for them, and they do not hold up the next batch on the copy stream.
 	readStream device.Stream
 
 	ring       [Depth + 2]flight
@@ -99,7 +99,8 @@ func (p *pipeline) send(f *flight, slot *prepared.Slot, state *nn.State) error {
 
 // read enqueues the copies of what the step computed to the host, behind its program.
 // Each input slot has metrics of its own, which the step after the next overwrites.
-// There is one loss scale, which the next update changes: it is read before that begins.
+// There is one loss scale, which the next update changes. So it is read before that
+// update begins.
 func (p *pipeline) read(f *flight, slot *prepared.Slot, state *nn.State) error {
 	s := p.readStream
 	if f.scaled = state != nil; f.scaled {
@@ -117,7 +118,7 @@ func (p *pipeline) read(f *flight, slot *prepared.Slot, state *nn.State) error {
 	return p.dev.Record(s, f.done)
 }
 
-// before returns the latest step with the same input slot, or nil without one.
+// before returns the latest step with the same input slot, or nil.
 func (p *pipeline) before() *flight {
 	if p.head < prepared.Slots {
 		return nil
@@ -141,8 +142,8 @@ func (p *pipeline) copyIn(f *flight, input device.Buffer) error {
 	return p.dev.Record(p.copyStream, f.copyEnd)
 }
 
-// compute enqueues the step's program, behind the copy of its batch and the reading of
-// the metrics that it overwrites.
+// compute enqueues the step's program behind the copy of its batch. It also waits for
+// the reading of the metrics that the program overwrites.
 func (p *pipeline) compute(f *flight) (err error) {
 	if b := p.before(); b != nil {
 		if err = p.dev.Wait(p.computeStream, b.done); err != nil {
@@ -162,7 +163,8 @@ func (p *pipeline) compute(f *flight) (err error) {
 }
 
 // abort gives up the next flight, whose step was enqueued in part. It waits until no
-// stream has any work of it left; then the batch and the device's memory may be freed.
+// stream has work of that step left. Then the batch and the device's memory may be
+// freed.
 func (p *pipeline) abort() {
 	f := p.next()
 	for _, s := range [...]device.Stream{p.copyStream, p.computeStream, p.readStream} {

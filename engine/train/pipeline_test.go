@@ -21,7 +21,7 @@ type ordered struct {
 	reached  map[device.Stream]map[device.Stream]int // how far another stream is sure to be
 	launches []place
 	reads    []place
-	running  bool // before that, the state copies for itself
+	running  bool // earlier copies are the state's own
 	t        *testing.T
 }
 
@@ -36,7 +36,7 @@ func (d *ordered) call(s device.Stream) place {
 	return place{s, d.position[s]}
 }
 
-// behind reports whether what stream s does next comes after p.
+// behind reports whether the next work of stream s comes after p.
 func (d *ordered) behind(s device.Stream, p place) bool {
 	return s == p.stream || d.reached[s][p.stream] >= p.at
 }
@@ -75,8 +75,8 @@ func (d *ordered) CopyOut(s device.Stream, dst []byte, src device.Buffer) error 
 	return d.Device.CopyOut(s, dst, src)
 }
 
-// TestReadBack: metrics are read behind their step and before another step overwrites
-// them, on a stream that holds up neither the next step nor the next batch.
+// TestReadBack: metrics are read after their step and before another step overwrites
+// them. Their stream holds up neither the next step nor the next batch.
 func TestReadBack(t *testing.T) {
 	p, err := emu.Find("h100")
 	if err != nil {
@@ -105,7 +105,7 @@ func TestReadBack(t *testing.T) {
 			t.Errorf("step %d: the metrics are read on the compute stream", i)
 		}
 	}
-	// The host is ahead of the device at some steps, also on a busy machine.
+	// The host is ahead of the device at some steps, even on a busy machine.
 	gaps := make([]int64, 0, steps)
 	for _, st := range s.Recent {
 		gaps = append(gaps, st.End-st.Start-st.Busy)

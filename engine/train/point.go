@@ -9,10 +9,11 @@ import (
 	"dev.gpustall/loader"
 )
 
-// Point is a run between two steps: everything it takes to go on from there.
+// Point is a run between two steps. It has everything that is needed to go on from
+// there.
 type Point struct {
 	Step   int             // steps so far, with those of the run that this one continues
-	Micro  int             // of them, batches whose gradients wait for the optimizer
+	Micro  int             // batches of these whose gradients wait for the optimizer
 	Pace   Pace            // where the schedule of the learning rate is
 	Loader loader.Position // after the samples of those steps
 	State  *nn.Saved       // nil without a network
@@ -47,7 +48,7 @@ func (e *Engine) Point() (*Point, error) {
 // Diverged reports whether a loss was not finite.
 func (e *Engine) Diverged() bool { return e.results.diverged }
 
-// keeper has the run kept when its turn has come. It belongs to the step loop.
+// keeper keeps the run whenever that is due. It belongs to the step loop.
 type keeper struct {
 	Keeping
 	timeline *timeline
@@ -59,7 +60,7 @@ func (k *keeper) due(step int32) bool {
 	return k.Every != 0 && int(step)%k.Every == 0 && step != k.kept
 }
 
-// keep has the run kept before a step. Meanwhile the host waits for the device.
+// keep keeps the run before a step. Meanwhile the host waits for the device.
 func (k *keeper) keep(step int32, capture func() (*Point, error)) {
 	k.kept = step
 	rec := k.timeline.rec

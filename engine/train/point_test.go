@@ -17,7 +17,8 @@ import (
 	"dev.gpustall/engine/device/cpu"
 )
 
-// kept trains from a point until step and returns the losses, and the point that it ended at.
+// kept trains from a point until step. It returns the losses, and the point at which it
+// ended.
 func kept(t *testing.T, from *train.Point, step, accumulate, workers, every int) ([]float32, *train.Point) {
 	t.Helper()
 	dev, err := cpu.Open(2)
@@ -65,7 +66,7 @@ func kept(t *testing.T, from *train.Point, step, accumulate, workers, every int)
 
 // TestGoesOn: a run that ended between two steps goes on to the losses and weights of one that did
 // not end, bit for bit. It ends between two batches of an accumulation, in the middle of an epoch
-// and at its end, with other numbers of workers. That it is kept meanwhile changes nothing.
+// and at its end, with other numbers of workers. Keeping the run meanwhile changes nothing.
 func TestGoesOn(t *testing.T) {
 	for _, c := range []struct{ at, accumulate, workers int }{{7, 1, 0}, {5, 1, 2}, {8, 3, 2}} {
 		t.Run(fmt.Sprintf("after %d steps, %d a step, %d workers", c.at, c.accumulate, c.workers), func(t *testing.T) {
@@ -86,8 +87,8 @@ func TestGoesOn(t *testing.T) {
 	}
 }
 
-// TestScheduleGoesOn: a schedule that began while the run trained goes on from there, and the
-// updates of before count as they were made.
+// TestScheduleGoesOn: a schedule that began while the run trained goes on from there. Earlier
+// updates count as they were made.
 func TestScheduleGoesOn(t *testing.T) {
 	d := stripes{n: 160}
 	m := cnn(t, d)
@@ -131,7 +132,7 @@ func TestScheduleGoesOn(t *testing.T) {
 	}
 }
 
-// TestOtherAccumulation: gradients that wait for the optimizer are dropped where another
+// TestOtherAccumulation: gradients that wait for the optimizer are dropped if another
 // number of them makes a step, and the log says so.
 func TestOtherAccumulation(t *testing.T) {
 	_, point := kept(t, nil, 5, 3, 0, 0)

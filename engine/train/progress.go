@@ -18,7 +18,7 @@ type progress struct {
 	pace       Pace
 }
 
-// restore goes on where a point is, with as many batches an update as before.
+// restore continues at a point, with as many batches an update as before.
 func (p *progress) restore(from *Point, accumulate int) {
 	p.step, p.micro = int32(from.Step), from.Micro
 	if p.pace = from.Pace; from.Pace.Updates == 0 { // an old checkpoint, which does not say
@@ -41,7 +41,7 @@ func (p *progress) advance(b *loader.Batch, accumulate int) {
 	}
 }
 
-// restartSchedule has the schedule begin at the next update.
+// restartSchedule makes the schedule begin at the next update.
 func (p *progress) restartSchedule() {
 	p.pace.From, p.pace.Epoch = p.pace.Updates, max(0, p.epoch)
 }

@@ -6,7 +6,7 @@ import (
 	"dev.gpustall/engine/train/nn"
 )
 
-// ratePeriod is how often a learning rate that changes with each step is told, in ns.
+// ratePeriod is how often, in ns, a learning rate that changes with each step is told.
 const ratePeriod = 200e6
 
 // rate gives the optimizer its settings for each step, and tells the session the
@@ -32,7 +32,7 @@ func (r *rate) set(state *nn.State, stream device.Stream, h nn.Hyper) error {
 	return nil
 }
 
-// show hands the session the learning rate, when it changed.
+// show hands the session the learning rate, if it changed.
 func (r *rate) show(state *nn.State) {
 	if state != nil && state.Hyper().LR != r.shown {
 		r.shown = state.Hyper().LR

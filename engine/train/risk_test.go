@@ -8,8 +8,8 @@ import (
 	"dev.gpustall/engine/base/knob"
 )
 
-// TestForesee: what a change would meet is told while the run goes on and its knobs
-// change, without a race, and changes nothing.
+// TestForesee: the risks of a change are told while the run goes on and its knobs
+// change, without a race. Asking changes nothing.
 func TestForesee(t *testing.T) {
 	r := onCPU(t, stripes{n: 200}, small(), 0)
 	ctx, cancel := context.WithCancel(t.Context())

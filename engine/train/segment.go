@@ -49,8 +49,8 @@ func (s *segments) endTransition() {
 	s.timeline.rec.Segment(s.open)
 }
 
-// warn notes knobs in force that have no effect. A warning that the segment before had
-// too is not repeated.
+// warn notes knobs in force that have no effect. It does not repeat warnings of the
+// previous segment.
 func (s *segments) warn(k Knobs) {
 	now := KnobTable.Ineffective(k, s.specs)
 	for _, text := range now {

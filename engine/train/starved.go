@@ -12,9 +12,9 @@ import (
 type starved struct {
 	meter *host.Meter // of the step loop; nil where the system does not count this
 
-	before int64 // what the thread had waited when the step was begun, ns
+	before int64 // how long the thread had waited when the step was begun, in ns
 	locked bool  // a step is being measured
-	at     int64 // when the last one was begun, ns
+	at     int64 // when the last measurement was begun, ns
 	budget host.Budget
 	cost   host.Cost // of measuring a step
 }

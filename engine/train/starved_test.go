@@ -14,8 +14,8 @@ type fixedClock int64
 
 func (c fixedClock) Now() int64 { return int64(c) }
 
-// What the step loop waits for is there at some moment; that it goes on much later is
-// because it has no core.
+// TestWoken: what the step loop waits for is there at some moment. If the loop goes on
+// much later, it had no core.
 func TestWoken(t *testing.T) {
 	const now, late = 10_000_000, int64(host.WakeLatency) + 1
 	span := func(k trace.Kind, from, to int64) trace.Span {
@@ -44,7 +44,8 @@ func TestWoken(t *testing.T) {
 	}
 }
 
-// However short the steps are, measuring takes under 1 % of them.
+// TestStarvedIsCheap: however short the steps are, measuring takes under 1 % of their
+// time.
 func TestStarvedIsCheap(t *testing.T) {
 	var s starved
 	s.open()

@@ -70,7 +70,7 @@ func (e *Engine) pause(ctx context.Context) error {
 	return err
 }
 
-// next takes a batch; the wait here is the data stall.
+// next takes a batch. The wait for it is the data stall.
 func (e *Engine) next(ctx context.Context) (*loader.Batch, error) {
 	start := e.timeline.rec.Now()
 	b, err := e.loader.Next(ctx)

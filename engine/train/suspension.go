@@ -8,7 +8,7 @@ import (
 )
 
 // suspension notes when the whole process was stopped (ctrl+z in a shell). Nothing runs
-// then, so nothing is recorded, and the time is charged to the cause "paused".
+// then, so nothing is recorded. The time is charged to the cause "paused".
 type suspension struct {
 	any  atomic.Bool // there is something to record
 	mu   sync.Mutex
@@ -32,8 +32,8 @@ func (s *suspension) set(on bool, c trace.Clock) {
 	s.any.Store(true)
 }
 
-// record records the suspensions. It is called before each step is recorded, which they
-// may overlap.
+// record records the suspensions. The caller calls it before it records each step,
+// because a step may overlap them.
 func (s *suspension) record(t *trace.Track, now int64) {
 	if !s.any.Load() {
 		return

@@ -22,9 +22,9 @@ func (t *timeline) span(s trace.Span) {
 	t.step.Record(s)
 }
 
-// woken records a wait of the step loop that began at s.Start. What it waited for was
-// there at ready. If the loop went on much later than that, it had no core: the rest is
-// starved.
+// woken records a wait of the step loop that began at s.Start. What the loop waited for
+// was there at ready. If the loop went on much later than that, it had no core, and the
+// rest is recorded as starved.
 func (t *timeline) woken(s trace.Span, ready int64) {
 	now := t.rec.Now()
 	s.End = now

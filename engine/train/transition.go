@@ -4,8 +4,8 @@ import "dev.gpustall/engine/trace"
 
 // transition follows a knob change until the ready queue is back at its level before the
 // change. A queue that is always empty counts as refilled after as many batches as were
-// in flight and as the new limit allows. Where more were in flight than the new limit
-// allows, the device is first fed by the loader of before, until those are delivered.
+// in flight and as the new limit allows. If more were in flight than the new limit
+// allows, these batches of the old settings are delivered first.
 type transition struct {
 	active    bool
 	from      int64 // start of the part not yet recorded, in ns
@@ -15,8 +15,8 @@ type transition struct {
 	count     int   // batches delivered
 }
 
-// begin starts a transition at the time start. The queue held ready batches, flight were
-// started and not yet delivered, and limit may be from now on.
+// begin starts a transition at the time start. The queue held ready batches. flight
+// batches were started and not yet delivered, and limit is how many may be from now on.
 func (t *transition) begin(start int64, ready, flight, limit int) {
 	*t = transition{active: true, from: start, ready: ready, remaining: flight + max(1, limit), least: max(1, flight-limit)}
 }

@@ -2,8 +2,8 @@ package train
 
 import "testing"
 
-// A transition lasts until the queue is back at its level, or cannot be; batches that the
-// settings of before have left over are part of it.
+// TestTransition: a transition lasts until the queue is back at its level, or cannot be.
+// Batches left over from the old settings are part of it.
 func TestTransition(t *testing.T) {
 	for _, c := range []struct {
 		name                 string

@@ -21,7 +21,7 @@ import (
 	"dev.gpustall/loader/transform"
 )
 
-// hosted is a run of which it is known what its threads wait for.
+// hosted is a run for which it is known what its threads wait for.
 type hosted struct {
 	cpu        bool // the device; else a modelled step of 5 ms on an emulated one
 	neighbours int  // processes that compute all the time
@@ -30,7 +30,7 @@ type hosted struct {
 }
 
 // truthOfHost prints what a run waits for beside processes that compute, and without them. It shows
-// whether slow computing is told from being blocked and from having no core, and that no copy is
+// whether slow computing, being blocked and having no core are told apart, and that no copy is
 // blamed. Copies are page-locked and take 0.1 ms of a step.
 func truthOfHost(t *testing.T, rows *regexp.Regexp) {
 	if m, why := host.NewMeter(); m == nil {

@@ -34,9 +34,9 @@ var (
 // runs of a row; the median is printed.
 const runs = 3
 
-// TestTruth measures what the model cannot promise, on the machine as it is. Does the host keep up
+// TestTruth measures, on the machine as it is, what the model cannot promise. Does the host keep up
 // with a device that is fed at once? Are waits as long as they are said to be? A busy machine fails
-// it, rightly; there chrt -f 1 before the command shows what an idle one would.
+// the test, rightly. There, chrt -f 1 before the command shows what an idle machine would do.
 func TestTruth(t *testing.T) {
 	if !*truth {
 		t.Skip("takes minutes; run it with -truth, or make truth")
@@ -83,7 +83,7 @@ type fed struct {
 	model  string // empty for a workload
 	batch  int
 	pinned bool
-	shrunk int // a workload's samples are so many times smaller than they are, to fit this host
+	shrunk int // a workload's samples are made so many times smaller, to fit this host
 }
 
 func (f fed) String() string {
@@ -150,8 +150,8 @@ func (clips) Device(*loader.Sample, *loader.RNG, []byte, []int32) int { return 0
 
 func (clips) Normalisation() (mean, std [4]float32) { return mean, [4]float32{1, 1, 1, 1} }
 
-// summed is an emulated device that notes what arithmetic needs: the work it was
-// given, not when it did it.
+// summed is an emulated device that notes what arithmetic needs: the work that it was
+// given, and not when it did the work.
 type summed struct {
 	*emu.Device
 	compute time.Duration // of the longest program, by the card's roofline
@@ -176,8 +176,8 @@ func (d *summed) CopyOut(s device.Stream, dst []byte, src device.Buffer) error {
 	return d.Device.CopyOut(s, dst, src)
 }
 
-// step is how long a step on so many bytes is in the steady state, by arithmetic. The next
-// batch is copied in and the loss is copied out meanwhile, or takes longer.
+// step returns, by arithmetic, how long a step on so many bytes takes in the steady state.
+// It is the longest of computing, copying the next batch in and copying the loss out.
 func (d *summed) step(bytes int, pinned bool) time.Duration {
 	card := d.Preset().Card
 	link := func(bytes int, rate float64) time.Duration {
@@ -193,7 +193,8 @@ func (d *summed) step(bytes int, pinned bool) time.Duration {
 	return max(d.compute, link(d.loss, card.Pinned), link(bytes, rate))
 }
 
-// run measures the AU of the steps on kept batches, and what arithmetic says of it.
+// run measures the AU of the steps on kept batches, and returns what arithmetic says it
+// should be.
 func (f fed) run(t *testing.T) (au, want float64, step time.Duration) {
 	dev := &summed{Device: emu.New(f.preset, emu.NewRealClock())}
 	k := train.DefaultKnobs()
@@ -229,7 +230,7 @@ func (f fed) run(t *testing.T) (au, want float64, step time.Duration) {
 				steps = append(steps, st)
 			}
 		}
-		return steps[min(len(steps), 4):] // of the first ones, those that find the device idle
+		return steps[min(len(steps), 4):] // without the first steps, which find the device idle
 	}
 	over := make(chan struct{})
 	go func() {
@@ -246,7 +247,7 @@ func (f fed) run(t *testing.T) (au, want float64, step time.Duration) {
 	return b.Utilisation(), float64(dev.compute) / float64(step), step
 }
 
-// bar is how far AU may be from arithmetic; 0: there is no promise.
+// bar returns how far AU may be from arithmetic; 0 means that there is no promise.
 func bar(step time.Duration) float64 {
 	switch {
 	case step >= 200*time.Microsecond:
@@ -279,7 +280,7 @@ func truthOfEmulation(t *testing.T, rows *regexp.Regexp) {
 	}
 }
 
-// judged ends a row: how far it is off, the bar, and whether it holds.
+// judged ends a row with how far it is off, the bar, and whether it holds.
 func judged(t *testing.T, row string, off, bar float64) string {
 	if bar == 0 {
 		return fmt.Sprintf("%+.1f %% | - | - |", 100*off)
@@ -316,7 +317,7 @@ func truthOfInjection(t *testing.T, rows *regexp.Regexp) {
 	}
 }
 
-// perSample is the worker time of a sample in ns, the median of the batches.
+// perSample returns the worker time of a sample in ns, as the median over the batches.
 func perSample(t *testing.T, batch, workers int, inject loader.Inject) float64 {
 	var times []float64
 	for range runs {

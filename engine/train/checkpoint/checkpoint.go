@@ -1,7 +1,7 @@
 // Package checkpoint keeps runs and weights in safetensors files. A checkpoint is one file,
 // which is written as a whole or not at all. It has the weights under PyTorch's names, so
-// that other programs can read them, what the optimizer keeps, and as text everything else
-// that a run needs to go on.
+// that other programs can read them. It also has what the optimizer keeps, and as text
+// everything else that a run needs to go on.
 package checkpoint
 
 import (
@@ -24,19 +24,20 @@ import (
 // version is the version of the format. Files of a newer one are refused.
 const version = 1
 
-// The key of the text in a file's metadata, and the prefix of tensors that are no weights.
+// The key of the text in a file's metadata, and the prefix of tensors that are not
+// weights.
 const (
 	aboutKey  = "gpustall"
 	optimizer = "optimizer."
 )
 
-// Run describes the run that a checkpoint was made of.
+// Run describes the run that a checkpoint is from.
 type Run struct {
 	Version int            `json:"version"`
 	Session string         `json:"session"`          // its name
 	Made    string         `json:"made"`             // by which gpustall
 	Model   string         `json:"model"`            // in words
-	Chosen  []knob.Setting `json:"chosen,omitempty"` // by which it was: name, stem and the like
+	Chosen  []knob.Setting `json:"chosen,omitempty"` // the settings that chose it: name, stem and the like
 	In      string         `json:"input"`            // of the model, in words
 	Classes int            `json:"classes"`
 	Data    string         `json:"data"` // where it lies; empty for the default set
@@ -45,7 +46,7 @@ type Run struct {
 	LR      float64        `json:"lr,omitempty"` // as given; 0 is the default
 	Epochs  int            `json:"epochs,omitempty"`
 	Steps   int            `json:"steps,omitempty"`
-	Images  []knob.Setting `json:"images,omitempty"` // what is made of them, where that was said
+	Images  []knob.Setting `json:"images,omitempty"` // what is made of them, if that was said
 	Knobs   []knob.Setting `json:"knobs"`            // in force
 	At      At             `json:"at"`
 	Args    []string       `json:"-"`
@@ -162,7 +163,7 @@ func ints(shape []int64) []int {
 	return out
 }
 
-// pattern is the name of a checkpoint: that of its session, and the step.
+// pattern is the name of a checkpoint: its session's name and the step.
 const pattern = "%s-step%09d" + safetensors.Ext
 
 // Path returns the path of the checkpoint of a session's step in a folder.
@@ -170,9 +171,9 @@ func Path(dir, session string, step int) string {
 	return filepath.Join(dir, fmt.Sprintf(pattern, session, step))
 }
 
-// List lists the checkpoints in a folder, of one session or of all when it is empty, the
-// oldest first. Files of one session are ordered by step, those of several by the time at
-// which they were written.
+// List lists the checkpoints in a folder, the oldest first. They are those of one
+// session, or of all if session is empty. Files of one session are ordered by step, and
+// files of several by the time of writing.
 func List(dir, session string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

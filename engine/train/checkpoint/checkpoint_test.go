@@ -24,7 +24,7 @@ func model(t *testing.T, name string, classes int) *nn.Model {
 	return m
 }
 
-// point is a run of a model with made-up numbers.
+// point returns the point of a run of a model, with made-up numbers.
 func point(m *nn.Model) *train.Point {
 	p := &train.Point{Step: 12, Micro: 1, Pace: train.Pace{Updates: 6, From: 3, Epoch: 1}, Loader: loader.Position{Samples: 50, Epoch: 2, Place: 20, Again: []loader.At{{From: 4, To: 8}}, Shuffle: true}, State: &nn.Saved{Accumulate: 2, Drawn: 9}}
 	for i, w := range slices.Concat(m.Params(), m.Stats()) {
@@ -61,8 +61,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestInit: weights are taken by torchvision's names; a head of other classes stays, and
-// what does not fit is named.
+// TestInit: weights are taken by torchvision's names. A head for other classes stays as
+// it is, and what does not fit is named.
 func TestInit(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "w.safetensors")
@@ -91,7 +91,8 @@ func TestInit(t *testing.T) {
 	}
 }
 
-// TestRefused: what is no checkpoint, or of a later format, says so.
+// TestRefused: a file that is no checkpoint, or of a later format, is refused with that
+// reason.
 func TestRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "w.safetensors")
 	for _, c := range []struct{ about, says string }{
@@ -111,7 +112,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestList: a run's checkpoints are in the order of their steps, and nothing else is one.
+// TestList: a run's checkpoints are listed in the order of their steps, and no other file
+// is.
 func TestList(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{filepath.Base(Path(dir, "b", 9)), filepath.Base(Path(dir, "b", 10)), filepath.Base(Path(dir, "a", 11)), "weights.safetensors", ".b-step1.safetensors"} {

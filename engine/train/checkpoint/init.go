@@ -12,8 +12,8 @@ import (
 )
 
 // Init reads the weights of a model from a file with PyTorch's names, such as torchvision's
-// state_dict. A head for another number of classes is left out, and the model's stays as it
-// is. said is a sentence about what was read.
+// state_dict. A head for another number of classes is left out, and the model's head stays
+// as it is. said is a sentence about what was read.
 func Init(path string, m *nn.Model) (ts []nn.Tensor, said string, err error) {
 	f, err := safetensors.Open(path)
 	if err != nil {
@@ -85,7 +85,7 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// Fits refuses a checkpoint of a model of other shapes.
+// Fits refuses a checkpoint of a model with other shapes.
 func Fits(path string, s *nn.Saved, m *nn.Model) error {
 	has := map[string][]int{}
 	if s != nil {

@@ -47,9 +47,9 @@ type tensor struct {
 }
 
 // pack gives each tensor an offset so that tensors alive at the same time do not overlap,
-// and returns the total size in bytes. It places the largest tensor first, each at the
-// lowest offset that fits: "greedy by size" of Pisarchyk and Lee, "Efficient memory
-// management for deep neural net inference", 2020.
+// and returns the total size in bytes. It places the tensors by size, the largest first,
+// each at the lowest offset that fits. This is "greedy by size" of Pisarchyk and Lee,
+// "Efficient memory management for deep neural net inference", 2020.
 func pack(ts []tensor) int {
 	turn := make([]int, 0, len(ts))
 	for i := range ts {

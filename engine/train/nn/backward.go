@@ -56,7 +56,8 @@ func (e *emitter) backward() {
 
 // poolMasks reports whether the gradient of value v's ReLU is masked at the output of the
 // max-pool that alone reads v. The gradient reaches only the window's maximum, which is the
-// pooled value, so masking the pooled gradient gives the same with a fraction of the work.
+// pooled value. So masking the pooled gradient gives the same result with a fraction of the
+// work.
 func (e *emitter) poolMasks(v int) bool {
 	if v == 0 || e.users[v] != 1 {
 		return false
@@ -89,8 +90,8 @@ func (e *emitter) recompute(last int) {
 	}
 }
 
-// readBack reports whether the backward pass reads value v or what is computed from it.
-// The backward pass of a sum does not read what the sum adds.
+// readBack reports whether the backward pass reads value v or a value that is computed
+// from it. The backward pass of a sum does not read what the sum adds.
 func (e *emitter) readBack(v int) bool {
 	for _, n := range e.m.nodes {
 		if (n.in == v || n.res == v) && n.typ != sumNode {

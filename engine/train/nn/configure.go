@@ -16,7 +16,7 @@ func channels(c int, t kernels.Type) int {
 	return c
 }
 
-// Layout is what a state's buffers are laid out for.
+// Layout is what determines the layout of a state's buffers.
 type Layout struct {
 	Type       kernels.Type
 	Accumulate int
@@ -31,7 +31,7 @@ type Layout struct {
 // until DropSum, and the slots of the optimizer before stay until Settle. Each type's
 // loss scale is kept.
 func (s *State) Configure(l Layout) error {
-	// The slots of the rule before are kept in the layout of before, so when the state goes
+	// The slots of the previous rule are kept in the previous layout. So if the state goes
 	// back to that rule, the layout goes back first.
 	if back := s.slots.former != nil && s.slots.former.rule == l.Rule; !back {
 		if err := s.setRule(l.Rule); err != nil {
@@ -127,8 +127,8 @@ func (s *State) refreshCopy() error {
 	return errs.Wrap(s.copier.run(cast), "cast to "+t.String(), "the weights of model "+s.m.Name, "")
 }
 
-// setAccumulate prepares for summing the gradients of k batches, by which the optimizer
-// divides.
+// setAccumulate prepares for summing the gradients of k batches. The optimizer divides
+// by k.
 func (s *State) setAccumulate(k int) error {
 	if k == s.layout.Accumulate {
 		return nil

@@ -85,9 +85,9 @@ func (r *random) uniform(n int, bound, centre float64) []float32 {
 	return v
 }
 
-// setNorms gives what begins as constants, the batch norms' weights and in a plain
-// network also biases and the blocks' last convolutions, other values, as
-// make_goldens.py does.
+// setNorms gives other values to what begins as constants, as make_goldens.py does.
+// These are the batch norms' weights and, in a plain network, also biases and the
+// blocks' last convolutions.
 func (g golden) setNorms(t testing.TB, m *nn.Model, st *nn.State) {
 	t.Helper()
 	r := random(g.Seed + 1)
@@ -173,7 +173,8 @@ func (f fingerprint) compare(t *testing.T, what string, v []float32) (rel float6
 	if !(rel < tolerance) {
 		t.Errorf("%s %s: relative error %.2g", what, f.Name, rel)
 	}
-	// Single elements against the tensor's root mean square, ten times as loose.
+	// Single elements are compared with the tensor's root mean square, ten times as
+	// loosely.
 	rms := f.Norm / math.Sqrt(float64(n))
 	step := max(1, n/32-1) | 1
 	for i, want := range f.Samples {

@@ -2,7 +2,8 @@ package nn
 
 import "math"
 
-// Hyper are an optimizer's settings, in PyTorch's words. An optimizer uses some of them.
+// Hyper holds an optimizer's settings, in PyTorch's words. An optimizer uses some of
+// them.
 type Hyper struct {
 	LR          float64
 	Momentum    float64 // Adam's beta1
@@ -12,10 +13,10 @@ type Hyper struct {
 	LRDecay     float64
 }
 
-// Recipe are the settings that train a model well when nobody chose any: SGD with
-// momentum, and a learning rate that warms up linearly to the constant Hyper.LR. Warm-up
-// keeps the first large steps of a momentum run from diverging (Goyal et al., "Accurate,
-// large minibatch SGD", 2017).
+// Recipe holds the settings that train a model well when nobody chose any. They are SGD
+// with momentum, and a learning rate that warms up linearly to the constant Hyper.LR.
+// Warm-up keeps the first large steps of a momentum run from diverging (Goyal et al.,
+// "Accurate, large minibatch SGD", 2017).
 type Recipe struct {
 	Hyper
 	Warmup int // steps

@@ -22,9 +22,10 @@ func lossScale(t kernels.Type) float32 {
 // ScaleSize is the bytes that State.ReadScale writes.
 const ScaleSize = 8
 
-// hyperBuffer is what the optimizer's kernels read beside the parameters: its settings,
-// the loss scale of the compute type, and the count of updates. The device changes the
-// loss scale and the count; the host the rest. It belongs to a State.
+// hyperBuffer is what the optimizer's kernels read besides the parameters: its
+// settings, the loss scale of the compute type, and the count of updates. The device
+// changes the loss scale and the count, and the host changes the rest. It belongs to a
+// State.
 type hyperBuffer struct {
 	copier  *copier
 	buf     device.Buffer
@@ -52,8 +53,8 @@ func (b *hyperBuffer) setScale(t kernels.Type, h []float32) {
 	b.scales[t] = h
 }
 
-// reset writes the whole buffer: the settings, and the type's loss scale, which is the
-// last one it had or, at its first use, the initial one.
+// reset writes the whole buffer: the settings, and the type's loss scale. That is the
+// last one the type had or, at its first use, the initial one.
 func (b *hyperBuffer) reset(l Layout) error {
 	h := make([]float32, kernels.HyperLen)
 	if kept, ok := b.scales[l.Type]; ok {
@@ -88,7 +89,7 @@ func (b *hyperBuffer) set(stream device.Stream, h Hyper, l Layout) error {
 	rare := h.Squares != b.setting.Squares || h.Eps != b.setting.Eps || h.LRDecay != b.setting.LRDecay
 	b.setting = h
 	h.write(src.values, l)
-	// What lies between the two parts is changed by the device.
+	// The device changes what lies between the two parts.
 	if err := b.copyIn(stream, src, kernels.HyperLR, kernels.HyperWeightDecay+1); err != nil {
 		return err
 	}

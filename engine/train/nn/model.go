@@ -48,7 +48,7 @@ type Model struct {
 // MaxChannels is how many channels an input may have at the most.
 const MaxChannels = 4
 
-// ErrUnknownModel is wrapped by New's error for a name it does not know.
+// ErrUnknownModel is what New's error for an unknown name wraps.
 var ErrUnknownModel = errors.New("unknown model")
 
 type definition struct {
@@ -86,7 +86,7 @@ type Spec struct {
 
 	// Of residual networks only:
 	Stem        string // one of Stems; empty: it follows the size of the samples
-	NoBatchNorm bool   // convolutions with bias in its place, and an initialisation that trains so
+	NoBatchNorm bool   // convolutions with bias in its place, and an initialisation that can train them
 }
 
 // stem returns the stem, by the samples' size where none is given.

@@ -14,8 +14,8 @@ var definitions = []definition{
 	{name: "cnn3d", least: 4, build: cnn3d, frames: 2},
 }
 
-// cnn has three convolutions of 3x3, two max-pools and a global average pool, which
-// makes it fit any input size.
+// cnn has three convolutions of 3x3, two max-pools and a global average pool. The
+// latter makes it fit any input size.
 func cnn(b *builder) {
 	x := b.conv("conv1", 0, 32, window{3, 1, 1, 1}, biasReLU)
 	x = b.maxPool("pool1", x, window{2, 2, 0, 1})

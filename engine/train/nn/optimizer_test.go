@@ -74,8 +74,8 @@ func TestOptimizers(t *testing.T) {
 	}
 }
 
-// TestRules: every rule has its row, its defaults read back as its name alone, and what is
-// written is read.
+// TestRules: every rule has a row. A rule with its defaults is written as its name alone,
+// and what is written can be read.
 func TestRules(t *testing.T) {
 	for _, r := range kernels.Rules() {
 		o := parse(t, r.String())
@@ -123,8 +123,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestChangeOptimizer: another rule begins with empty slots, and one that is taken back,
-// even in another type, has what it had.
+// TestChangeOptimizer: another rule begins with empty slots. If the change is taken
+// back, even in another type, the old rule has its slots again.
 func TestChangeOptimizer(t *testing.T) {
 	m, g := tiny(t)
 	dev := newRefDevice()

@@ -15,7 +15,7 @@ type Param struct {
 	fanIn int     // inputs of one output; 0: filled with fill
 	gain  float64 // bound of the initial values, times sqrt(fanIn)
 	fill  float32 // initial value when fanIn is 0
-	stem  bool    // its input channels are the model's, which 16-bit types pad
+	stem  bool    // its input channels are the model's input channels, which 16-bit types pad
 }
 
 // Len counts its elements.

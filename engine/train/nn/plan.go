@@ -25,7 +25,7 @@ type PlanConfig struct {
 	// flips and normalises them, for a batch of n samples; nil where there are none. They
 	// take [x, record, y], each on the output of the one before. SampleBytes is the size of
 	// a sample for the first one. Record is how many numbers of augmentation a sample has;
-	// 0 is what there are without transforms.
+	// 0 means as many as without transforms.
 	Transforms  func(n int) []kernels.Op
 	SampleBytes int
 	Record      int
@@ -41,13 +41,15 @@ type PlanConfig struct {
 	// 0 means 1.
 	Accumulate int
 
-	// Rule is the optimizer's; with WeightsOnly weight decay leaves biases and norms alone.
+	// Rule is the optimizer's rule. With WeightsOnly, weight decay leaves biases and norms
+	// alone.
 	Rule        kernels.Rule
 	WeightsOnly bool
 
-	// Checkpoint keeps only the residual blocks' outputs for the backward pass and
-	// computes the rest of each block a second time: less memory, more work. It
-	// changes nothing in models without residual blocks.
+	// Checkpoint is activation checkpointing. It keeps only the residual blocks'
+	// outputs for the backward pass and computes the rest of each block a second time,
+	// which saves memory and costs work. It changes nothing in models without residual
+	// blocks.
 	Checkpoint bool
 
 	// Dropout is the share of the last layer's input that training leaves out. Smoothing is
@@ -68,8 +70,8 @@ type PlanConfig struct {
 type Plan struct {
 	// Train is forward, loss, backward and optimizer.
 	Train []device.Launch
-	// Accumulate is forward, loss, backward and the sum of gradients: all but the
-	// last of each PlanConfig.Accumulate batches run it instead of Train. It is
+	// Accumulate is forward, loss, backward and the sum of gradients. Of each
+	// PlanConfig.Accumulate batches, all but the last run it instead of Train. It is
 	// nil without accumulation.
 	Accumulate []device.Launch
 	// Eval is forward with the running statistics, and loss.
@@ -86,9 +88,9 @@ type Plan struct {
 }
 
 // Plan builds the launches of one batch size and type on st. A change of Type,
-// Accumulate or Rule changes st too (the 16-bit copy, the stem's padding, the
-// slots): no earlier plan may be in flight, and none may run afterwards. The
-// gradients accumulated so far stay until State.DropSum. It waits for its own copies.
+// Accumulate or Rule changes st too (the 16-bit copy, the stem's padding, the slots).
+// So no earlier plan may be in flight, and none may run afterwards. The gradients
+// accumulated so far stay until State.DropSum. Plan waits for its own copies.
 func (m *Model) Plan(dev device.Device, st *State, c PlanConfig) (*Plan, error) {
 	if st == nil || st.m != m {
 		return nil, fmt.Errorf("nn: plan of model %q: the state belongs to another model", m.Name)
@@ -145,7 +147,8 @@ func (m *Model) checkActivations(c PlanConfig) error {
 	return nil
 }
 
-// Free returns the plan's memory, but not shared activations. It must not be in flight.
+// Free returns the plan's memory, but not shared activations. The plan must not be in
+// flight.
 func (p *Plan) Free() {
 	if p.Metrics.Size > 0 {
 		p.dev.Free(p.Metrics)

@@ -15,7 +15,7 @@ import "math"
 var heGain = math.Sqrt(6)
 
 // convNorm adds a convolution, batch norm and ReLU, or a convolution with bias and
-// ReLU. share is of heGain.
+// ReLU. share is the part of heGain that bounds the weights.
 func (b *builder) convNorm(conv, norm string, x, k int, w window, share float64) int {
 	if b.spec.NoBatchNorm {
 		y := b.conv(conv, x, k, w, biasReLU)
@@ -46,8 +46,9 @@ func (b *builder) startAt(gain float64) {
 	}
 }
 
-// join ends a residual block that began with node begin. y is what its last convolution
-// made of x: it is normalised, x or its projection is added, then ReLU.
+// join ends a residual block that began with node begin. y is the output of the block's
+// last convolution for the input x. join normalises y, adds x or its projection, and
+// applies ReLU.
 func (b *builder) join(name, norm string, begin, x, y, stride int) int {
 	// In the state_dict the norm comes before the shortcut's layers. It runs after them,
 	// fused with the residual and the ReLU.

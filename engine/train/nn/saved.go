@@ -15,8 +15,8 @@ type Saved struct {
 	Weights []Tensor // parameters, then running statistics, by PyTorch's names
 	// Optimizer has what the optimizer keeps of each parameter, as in
 	// "momentum_buffer.conv1.weight". In "sum.conv1.weight" are the gradients that wait for
-	// the next update. There are also the loss scale of fp16, where one was used, and
-	// "step", the number of updates, of an optimizer that counts them.
+	// the next update. It also has the loss scale of fp16, if one was used, and "step", the
+	// number of updates, if the optimizer counts them.
 	Optimizer  []Tensor
 	Accumulate int // batches a step
 	Drawn      int // batches that dropout was drawn for
@@ -254,7 +254,8 @@ func keptBy(saved map[string]Tensor) string {
 	return "it keeps " + strings.Join(names, ", ")
 }
 
-// restoreScale takes over fp16's loss scale, for now or for when fp16 is chosen.
+// restoreScale takes over fp16's loss scale, for now or for the time when fp16 is
+// chosen.
 func (s *State) restoreScale(saved map[string]Tensor) error {
 	if _, ok := saved[scaleNames[0].name]; !ok {
 		return nil
@@ -284,7 +285,7 @@ func (m *Model) Head() []string {
 
 // SavedBytes returns the memory on the host that a state takes while it is saved.
 func (m *Model) SavedBytes(l Layout) int64 {
-	n := (2 + len(l.Rule.Slots())) * m.elems() // weights, slots, and what is copied from the device at once
+	n := (2 + len(l.Rule.Slots())) * m.elems() // weights, slots, and what is copied from the device at the same time
 	if l.Accumulate > 1 {
 		n += m.elems()
 	}

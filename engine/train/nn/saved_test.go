@@ -41,8 +41,8 @@ func same(a, b []nn.Tensor) bool {
 	})
 }
 
-// TestSavedBytes: what is planned for a state that is saved is what it takes, beside what is
-// copied from the device at once.
+// TestSavedBytes: saving a state takes the planned memory, besides what is copied from the
+// device at the same time.
 func TestSavedBytes(t *testing.T) {
 	for _, l := range []nn.Layout{{Rule: kernels.SGD}, {Rule: kernels.Momentum, Accumulate: 2}, {Rule: kernels.Adam}, {Rule: kernels.Adadelta, Accumulate: 4}} {
 		m, err := nn.New("cnn", nn.Shape{H: 8, W: 8, C: 3}, 4)
@@ -68,7 +68,8 @@ func TestSavedBytes(t *testing.T) {
 	}
 }
 
-// TestSaved: a state takes over all of another one, through types and accumulation too.
+// TestSaved: a state takes over all of another one, even with another type or
+// accumulation.
 func TestSaved(t *testing.T) {
 	for _, c := range []struct {
 		name, model string
@@ -110,7 +111,8 @@ func TestSaved(t *testing.T) {
 	}
 }
 
-// TestSavedOfOthers: another optimizer's state is refused, and names what is missing.
+// TestSavedOfOthers: another optimizer's state is refused, and the error names what is
+// missing.
 func TestSavedOfOthers(t *testing.T) {
 	st := newState(t, "cnn", 1, kernels.F32, 1)
 	s := save(t, st)

@@ -20,8 +20,8 @@ func hyperOf(tr *trainer) device.Buffer {
 	return device.Buffer{}
 }
 
-// TestScaleGrowth: the step that doubles the loss scale, and the one after it,
-// move the weights as they would without.
+// TestScaleGrowth: the step that doubles the loss scale, and the next one, move the
+// weights as without the doubling.
 func TestScaleGrowth(t *testing.T) {
 	m, g := tiny(t)
 	for _, k := range []int{1, 2} {
@@ -58,8 +58,8 @@ func TestScaleGrowth(t *testing.T) {
 	}
 }
 
-// TestPrecisionDropsSum: gradients accumulated with one type's loss scale are not
-// taken into a step of another, once the change is in force.
+// TestPrecisionDropsSum: gradients that were accumulated with one type's loss scale do
+// not go into a step of another type, once the change is in force.
 func TestPrecisionDropsSum(t *testing.T) {
 	m, g := tiny(t)
 	var after [2]map[string][]float32

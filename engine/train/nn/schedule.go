@@ -11,7 +11,8 @@ import (
 
 // Schedule says how the learning rate changes while a model trains, in the words of
 // torch.optim.lr_scheduler. As text it is a name and settings: "cosine,warmup=500". The
-// zero value is "auto": the Recipe's warm-up while the optimizer is auto, else constant.
+// zero value is "auto". It is the Recipe's warm-up while the optimizer is auto, and else
+// constant.
 type Schedule struct {
 	Kind ScheduleKind
 
@@ -166,8 +167,8 @@ type Progress struct {
 	Cycles bool // the optimizer has a momentum that may be changed
 }
 
-// At returns an optimizer's settings h as the schedule changes them. After its end they
-// stay.
+// At returns an optimizer's settings h as the schedule changes them. After the
+// schedule's end they stay.
 func (s *Schedule) At(p Progress, h Hyper) Hyper {
 	if s.Steps > 0 {
 		p.Total = int(s.Steps)

@@ -11,7 +11,8 @@ import (
 	"dev.gpustall/engine/train/nn"
 )
 
-// TestOneCycleOfNoRise: where the first update is the top, the rate begins there.
+// TestOneCycleOfNoRise: if the top of the cycle is its first update, the rate begins at
+// the top.
 func TestOneCycleOfNoRise(t *testing.T) {
 	s, err := nn.ParseSchedule("onecycle,max_lr=0.4,pct_start=0.1")
 	if err != nil {

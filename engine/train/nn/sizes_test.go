@@ -32,14 +32,14 @@ func sampleOf(model string) nn.Shape {
 // deep models take long to initialise.
 func deep(model string) bool { return model == "resnet34" || model == "resnet50" }
 
-// What a model says it needs is what it then allocates and launches.
+// TestSizes: a model allocates and launches what it says it needs.
 func TestSizes(t *testing.T) {
 	for _, name := range nn.Names() {
 		for _, typ := range []kernels.Type{kernels.F32, kernels.TF32, kernels.F16, kernels.BF16} {
 			for accumulate, rule := range map[int]kernels.Rule{1: kernels.Momentum, 3: kernels.SGD, 4: kernels.Adam} {
 				l := nn.Layout{Type: typ, Accumulate: accumulate, Rule: rule}
 				if deep(name) && (typ != kernels.F16 || accumulate == 1) {
-					continue // made of what the others are made of
+					continue // it is made of the same parts as the others
 				}
 				m, err := nn.New(name, sampleOf(name), 10)
 				if err != nil {

@@ -14,7 +14,7 @@ type slots struct {
 	former *formerSlots                    // of the rule before, until Settle
 }
 
-// formerSlots is what an optimizer that was replaced kept, on the host.
+// formerSlots holds, on the host, what a replaced optimizer kept.
 type formerSlots struct {
 	rule  kernels.Rule
 	slots [][]float32
@@ -67,8 +67,8 @@ func (s *slots) replace(r kernels.Rule, values [][]float32) (err error) {
 	return nil
 }
 
-// setRule gives the state another rule with empty slots, or goes back to the rule before
-// with the slots it had.
+// setRule gives the state another rule with empty slots, or goes back to the previous
+// rule with the slots that it had.
 func (s *State) setRule(r kernels.Rule) error {
 	was := s.layout.Rule
 	if r == was && s.slots.have(r) {

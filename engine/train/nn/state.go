@@ -10,10 +10,10 @@ import (
 	"dev.gpustall/kernels"
 )
 
-// State is what a model learns and what learning needs, on a device: master
-// weights, gradients, the optimizer's slots, running statistics and
-// hyper-parameters. It survives plans: batch size, compute type, accumulation and
-// optimizer change by building another plan on the same State.
+// State holds, on a device, what a model learns and what learning needs: master
+// weights, gradients, the optimizer's slots, running statistics and hyper-parameters.
+// It outlives plans: to change batch size, compute type, accumulation or optimizer,
+// build another plan on the same State.
 type State struct {
 	m      *Model
 	copier copier
@@ -94,8 +94,8 @@ func (s *State) fill(seed int64) error {
 	return s.hyper.reset(s.layout)
 }
 
-// Seed restarts the noise that dropout is drawn from. The device must not be running
-// a plan of the state.
+// Seed restarts the noise from which dropout is drawn. The device must not be running a
+// plan of the state.
 func (s *State) Seed(seed int64) error {
 	noise := make([]float32, kernels.NoiseLen) // its bits
 	noise[kernels.NoiseSeed] = math.Float32frombits(uint32(seed))

@@ -132,8 +132,8 @@ func tinyBatch(g golden, n int) []float32 {
 	return x
 }
 
-// TestPrecision changes the compute type while it trains: the weights survive
-// exactly, and 16-bit training follows float32's loss.
+// TestPrecision changes the compute type while it trains. The weights stay exactly the
+// same, and 16-bit training follows float32's loss.
 func TestPrecision(t *testing.T) {
 	for _, typ := range []kernels.Type{kernels.TF32, kernels.F16, kernels.BF16} {
 		t.Run(typ.String(), func(t *testing.T) {
@@ -295,8 +295,8 @@ func checkCheckpoint(t *testing.T, g golden) {
 	}
 }
 
-// TestDropout: dropout follows the seed and the batch, accumulated batches too; an
-// evaluation has none, and smoothing raises the training's loss alone.
+// TestDropout: dropout follows the seed and the batch, also for accumulated batches. An
+// evaluation has no dropout. Smoothing raises only the training's loss.
 func TestDropout(t *testing.T) {
 	m, g := tiny(t)
 	losses := func(seed int64, dropout, smoothing float32) (train, eval []float64) {

@@ -9,8 +9,8 @@ import (
 	"dev.gpustall/kernels"
 )
 
-// A state that went to the host and back is the same, sums begun included, in
-// allocations that were announced.
+// TestUnload: a state that went to the host and back is the same, with the sums under
+// way. Its allocations have the announced sizes.
 func TestUnload(t *testing.T) {
 	dev := newRefDevice()
 	note := &noting{refDevice: dev}

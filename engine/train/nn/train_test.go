@@ -8,8 +8,8 @@ import (
 	"dev.gpustall/engine/device"
 )
 
-// gratings makes pictures of ten classes: stripes in one of ten directions, at a
-// random phase and in random colours, under noise as strong as they are.
+// gratings makes pictures of ten classes. They are stripes in one of ten directions, at
+// a random phase and in random colours, with noise as strong as the stripes.
 func gratings(side, n, seed int) (x []float32, labels []int32) {
 	r := random(seed)
 	x, labels = make([]float32, n*side*side*3), make([]int32, n)

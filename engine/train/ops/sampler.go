@@ -46,10 +46,10 @@ func (m *Mode) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A timed step takes longer than others: events between kernels keep these from
+// A timed step takes longer than others. Events between kernels keep these from
 // overlapping, the launches are not replayed as a graph, and the host reads an event for
-// each. So one step in samplePeriod is timed, or fewer, so that the measured cost stays
-// under sampleShare of the steps' time.
+// each. So one step in samplePeriod is timed, or fewer if the measured cost would exceed
+// sampleShare of the steps' time.
 const (
 	samplePeriod = 32
 	sampleMost   = 2048 // the longest period
@@ -65,7 +65,7 @@ type sampler struct {
 	gap  int
 	rng  rand.PCG // varies the distances, the same way in every run
 
-	extra [5]float64 // what the latest timed steps took on top, in steps; a ring
+	extra [5]float64 // the extra time of the latest timed steps, in steps; a ring
 	n     int        // ever entered
 }
 
@@ -91,7 +91,7 @@ func (s *sampler) due() bool {
 	if period > samplePeriod {
 		s.gap = period
 	}
-	// The distance varies so that steps on both input slots are timed, and all of the
+	// The distance varies, so steps on both input slots are timed, and each of the
 	// batches whose gradients are accumulated.
 	s.left = s.gap + int(s.rng.Uint64()>>61) // 0 to 7 more
 	return true

@@ -11,8 +11,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// stepsWithSpans is how many timed steps of a segment leave their ops as spans; the
-// others count in the table alone.
+// stepsWithSpans is how many timed steps of a segment record their ops as spans. The
+// others count only in the table.
 const stepsWithSpans = 64
 
 // Table has the device time of every launch of the step, by segment. It holds the rows of
@@ -152,7 +152,7 @@ type Program struct {
 	ID       device.Program
 	launches []device.Launch
 
-	ops     []op  // one of each launch, under segment; nil before the first timed step
+	ops     []op  // one for each launch, in segment; nil before the first timed step
 	segment int32 // of ops
 
 	// The usual device and host time of a step, in ns, and whether a step was timed.
@@ -166,7 +166,7 @@ type op struct {
 	flops, bytes float64
 }
 
-// NewProgram has dev prepare launches.
+// NewProgram makes dev prepare launches.
 func NewProgram(dev device.Device, launches []device.Launch) (Program, error) {
 	id, err := dev.Prepare(launches)
 	return Program{ID: id, launches: launches}, err

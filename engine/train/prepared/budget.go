@@ -11,7 +11,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// budget holds needs against the device's memory and takes what is missing from the
+// budget compares needs with the device's memory, and takes what is missing from the
 // driver before any of it is used. It belongs to Steps.
 type budget struct {
 	est      *estimator
@@ -26,9 +26,9 @@ type budget struct {
 	broken   bool            // the device failed for good
 }
 
-// take takes what n lacks from the driver, or refuses with what to lower. Needs that do
-// not fit beside what there is may fit in its place: then everything moves. The steps in
-// force stay usable in both cases.
+// take takes what n lacks from the driver, or refuses and says what to lower. Needs that
+// do not fit beside the memory in use may fit in its place. Then everything moves. The
+// steps in force stay usable in both cases.
 func (b *budget) take(k Knobs, n *need, from basis) error {
 	err := b.reserve(k, n, from)
 	if errors.Is(err, device.ErrOutOfMemory) && b.fitsAfresh(n) {
@@ -59,7 +59,7 @@ func (b *budget) reserve(k Knobs, n *need, from basis) error {
 	return nil
 }
 
-// move takes the memory for n in place of everything there is: the parameters go to the
+// move takes the memory for n in place of all memory in use. The parameters go to the
 // host and back, and the rest is allocated and built again. If the driver refuses, the
 // old memory is taken again, and the old knobs stay good.
 func (b *budget) move(n *need) error {
@@ -100,8 +100,8 @@ func (b *budget) settle(n *need) {
 	}
 }
 
-// fits reports whether n can be had beside what there is. A device that reserves nothing
-// says how much memory it has in all, or nothing.
+// fits reports whether n can be had beside the memory in use. A device that reserves
+// nothing says how much memory it has in all, or nothing.
 func (b *budget) fits(n *need, from basis) bool {
 	if b.reserver != nil {
 		return b.reserver.Fits(b.buffers.additions(n, from))
@@ -131,7 +131,8 @@ func (b *budget) refusal(k Knobs, n *need, from basis, cause error) error {
 // hint says which knobs to change, and how far, so that they fit where n does not.
 func (b *budget) hint(k Knobs, n *need, from basis) string {
 	full := k.Loader.BatchSize
-	// The scratch memory is taken from the refused need: it hardly shrinks with the batch.
+	// The scratch memory is that of the refused need, because it hardly shrinks with the
+	// batch.
 	wouldFit := func(batch int, checkpoint bool) bool {
 		k := k
 		k.Loader.BatchSize, k.Checkpoint = batch, checkpoint

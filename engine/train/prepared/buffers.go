@@ -25,8 +25,8 @@ type buffers struct {
 	cache       *cache
 }
 
-// fill allocates what n asks for. What is large enough stays, unless
-// memory is short: then everything but the state is freed first.
+// fill allocates what n asks for. Buffers that are large enough stay, unless memory is
+// short. Then everything but the state is freed first.
 func (b *buffers) fill(n *need) error {
 	err := b.allocate(n.input, n.activations, n.basis.Layout)
 	if errors.Is(err, device.ErrOutOfMemory) {
@@ -36,8 +36,8 @@ func (b *buffers) fill(n *need) error {
 	return err
 }
 
-// allocate makes each input slot and the activations at least as large as asked for,
-// in bytes, and has the state laid out. What is too small is freed first.
+// allocate makes each input slot and the activations at least as large as asked for, in
+// bytes, and lays the state out. It frees what is too small first.
 func (b *buffers) allocate(input, activations int, layout nn.Layout) (err error) {
 	if activations > b.activationBytes() {
 		b.freeActivations()
@@ -105,8 +105,9 @@ func (b *buffers) close() {
 	}
 }
 
-// additions returns the reservation of what fill will allocate for n beside what there
-// is, and of what it will free before. Steps of another basis than from are released.
+// additions returns the reservation of what fill will allocate for n beside the memory
+// in use, and of what fill will free before. Steps of another basis than from are
+// released.
 func (b *buffers) additions(n *need, from basis) device.Reservation {
 	r := device.Reservation{Launches: n.launches}
 	inputs, activations := b.inputs[0].Size, b.activationBytes()
@@ -141,18 +142,18 @@ func (b *buffers) additions(n *need, from basis) device.Reservation {
 	return r
 }
 
-// replacement returns the reservation of n in place of everything there is.
+// replacement returns the reservation of n in place of all memory in use.
 func (b *buffers) replacement(n *need) device.Reservation {
 	state := append(b.state.Sizes(), b.state.Missing(n.basis.Layout)...)
 	return afresh(state, n.input, n.activations, n.launches)
 }
 
-// same returns the reservation of what there is now, to take it again.
+// same returns the reservation of the memory in use, to take it again.
 func (b *buffers) same(launches []device.Launch) device.Reservation {
 	return afresh(b.state.Sizes(), b.inputs[0].Size, b.activationBytes(), launches)
 }
 
-// afresh returns the reservation of a state and of what lies beside it.
+// afresh returns the reservation of a state and of the rest of a run's memory.
 func afresh(state []int, input, activations int, launches []device.Launch) device.Reservation {
 	sizes := slices.Concat(state, slices.Repeat([]int{input}, Slots))
 	if activations > 0 {

@@ -2,8 +2,9 @@ package prepared
 
 import "dev.gpustall/engine/device"
 
-// maxSteps bounds the prepared steps that are kept: those of the full batch and of the
-// epoch's short last one, the same of evaluations, and those of the knobs before.
+// maxSteps bounds the prepared steps that are kept. They are those of the full batch
+// and of the epoch's short last one, the same for evaluations, and those of the
+// previous knobs.
 const maxSteps = 6
 
 // cache holds the prepared steps, and releases the least recently used ones. It belongs

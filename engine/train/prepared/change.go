@@ -1,21 +1,21 @@
 package prepared
 
-// A change of knobs goes one way: what changes, what memory it needs, take that memory
-// or refuse, put it in force. Until the memory is sure, the old steps stay and what is in
-// flight runs on.
+// A change of knobs goes through these stages: decide what changes, add up the memory,
+// take that memory or refuse, put the change in force. Until the memory is certain, the
+// old steps stay and what is in flight runs on.
 
-// change is what knobs change of the prepared steps.
+// change is what new knobs change about the prepared steps.
 type change struct {
 	to      Knobs
 	inForce inForce
-	full    Key  // of the full batch
-	rebuild bool // no step that is there serves the full batch
+	full    Key  // the key of the full batch
+	rebuild bool // none of the prepared steps serves the full batch
 	need    need // with rebuild
 }
 
 // Apply puts knobs in force and prepares the step of their full batch, so that what
 // does not fit is refused now. After a refusal, here or elsewhere, Revert goes back to
-// the knobs before. Parameters stay as they are.
+// the previous knobs. Parameters stay as they are.
 func (s *Steps) Apply(k Knobs) error {
 	s.before = s.inForce
 	c := s.decide(k)
@@ -98,7 +98,7 @@ func (s *Steps) setBasis(b basis) {
 	}
 }
 
-// recapture turns capture on or off, also for the steps that are there.
+// recapture turns capture on or off, also for the steps that are already prepared.
 func (s *Steps) recapture(on bool) error {
 	if on == s.capture {
 		return nil

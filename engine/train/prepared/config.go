@@ -11,13 +11,13 @@ import (
 	"dev.gpustall/loader"
 )
 
-// Task is what is trained, and what the start of the run may cost.
+// Task says what is trained, and what the start of the run may cost.
 type Task struct {
 	Model *nn.Model // nil with Fixed
 	// Fixed makes the step of a modelled workload without a network: one operation
 	// whose time the device knows.
 	Fixed func(samples int) device.Operation
-	Seed  int64 // of everything random, the model's first parameters included
+	Seed  int64 // of everything random, including the model's first parameters
 
 	// TuneLimit is how long the start may try variants of the kernels, where the
 	// device has several. 0 tries none.
@@ -41,7 +41,7 @@ type Config struct {
 	Split       // of training
 	Test  Split // for evaluations; without samples there are none
 	Saves bool  // the run copies the model's state to the host while it goes on
-	Hold  int   // batches that are held at once beside the loader's own
+	Hold  int   // batches that are held at the same time, besides the loader's own
 }
 
 // Split describes the samples of a split and what the device makes of them.

@@ -12,8 +12,9 @@ import (
 	"dev.gpustall/loader/transform"
 )
 
-// TestEvaluationPlanned: what evaluations take is planned from the start, also where their
-// batches are larger than training's, and nothing where there is nothing to evaluate on.
+// TestEvaluationPlanned: the memory of evaluations is planned from the start, even if
+// their batches are larger than the training's. It is 0 if there is nothing to evaluate
+// on.
 func TestEvaluationPlanned(t *testing.T) {
 	c, err := cpu.Open(2)
 	if err != nil {

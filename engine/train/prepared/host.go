@@ -13,13 +13,13 @@ import (
 	"dev.gpustall/loader"
 )
 
-// ErrHostMemory is wrapped by the refusal of knobs that need more of the host's memory
-// than the process may hold.
+// ErrHostMemory is what the refusal wraps if knobs need more of the host's memory than
+// the process may hold.
 var ErrHostMemory = errors.New("out of host memory")
 
-// hostBudget holds what knobs need of the host's memory against what the process may
-// hold (engine/base/host). No call could take that memory at once: the system grants more
-// than there is, and ends the process later. It belongs to Steps.
+// hostBudget compares what knobs need of the host's memory with what the process may hold
+// (engine/base/host). That memory cannot be taken in advance, because the system grants
+// more than there is and ends the process later. It belongs to Steps.
 type hostBudget struct {
 	est     *estimator
 	room    host.Memory      // what the process may hold, as it was last read
@@ -61,7 +61,7 @@ func (h *hostBudget) check(k Knobs) error {
 	return nil
 }
 
-// onHost returns what knobs need of the device, where that lies in the host's memory.
+// onHost returns what knobs need of the device's memory, if that memory is the host's.
 func (h *hostBudget) onHost(k Knobs) (need, error) {
 	if !h.est.info.OnHost {
 		return need{}, nil

@@ -16,7 +16,7 @@ import (
 	"dev.gpustall/loader"
 )
 
-// openOn opens steps on a host that allows so many bytes; 0 is not known.
+// openOn opens steps on a host that allows so many bytes; 0 means not known.
 func openOn(t *testing.T, allows int64, k loader.Knobs) (*prepared.Steps, error) {
 	t.Helper()
 	c, err := cpu.Open(1)
@@ -48,8 +48,8 @@ func openOn(t *testing.T, allows int64, k loader.Knobs) (*prepared.Steps, error)
 	return p, err
 }
 
-// TestHostMemory: what does not fit is refused by part, and each of the ways out that
-// the refusal names fits, and is the largest that does.
+// TestHostMemory: knobs that do not fit are refused, and the refusal lists the parts.
+// Each of the ways out that it names fits, and is the largest that does.
 func TestHostMemory(t *testing.T) {
 	k := loader.DefaultKnobs()
 	k.BatchSize, k.NumWorkers, k.PrefetchFactor = 1000, 6, 4
@@ -98,8 +98,9 @@ func TestHostMemory(t *testing.T) {
 	}
 }
 
-// TestHostMemoryLive: a change for which the host has too little is refused with the
-// steps in force untouched, also one that no prepared step depends on.
+// TestHostMemoryLive: a change for which the host has too little memory is refused, and
+// the steps in force stay untouched. This holds even for a change that no prepared step
+// depends on.
 func TestHostMemoryLive(t *testing.T) {
 	k := loader.DefaultKnobs()
 	k.BatchSize, k.NumWorkers = 1000, 2

@@ -20,8 +20,8 @@ type known struct {
 }
 
 // TestLargest: on a device with as much memory as seven samples are planned to take, the
-// largest batch has seven. It takes what was planned, and eight are refused: of every
-// model, with and without what saves memory.
+// largest batch has seven. It takes what was planned, and eight are refused. This holds
+// for every model, with and without the knobs that save memory.
 func TestLargest(t *testing.T) {
 	for _, spec := range []nn.Spec{{Name: "cnn"}, {Name: "cnn3d"}, {Name: "resnet18"}, {Name: "resnet18", NoBatchNorm: true}, {Name: "resnet50", Stem: nn.StemImageNet}} {
 		for _, saving := range []bool{false, true} {

@@ -8,8 +8,8 @@ import (
 	"dev.gpustall/loader"
 )
 
-// basis is what the model's state is laid out for and what kernels are chosen by. All
-// prepared steps have the same one.
+// basis determines the layout of the model's state and the choice of kernels. All
+// prepared steps have the same basis.
 type basis struct {
 	nn.Layout
 	weightsOnly bool
@@ -19,8 +19,8 @@ type basis struct {
 	tuned       bool
 }
 
-// need is what the prepared steps of some knobs take of the device's memory: those of
-// the full batch, of the epoch's last one, and of evaluations.
+// need is how much of the device's memory the prepared steps of some knobs take: the
+// steps of the full batch, of the epoch's last one, and of evaluations.
 type need struct {
 	trace.Memory
 	basis       basis
@@ -122,8 +122,8 @@ func (e *estimator) buffers(k Knobs) (need, error) {
 	return n, nil
 }
 
-// host adds up what knobs need of the host's memory. n is what they need of the device,
-// which counts where the device's memory is the host's.
+// host adds up what knobs need of the host's memory. n is their need of device memory,
+// which counts if the device's memory is the host's.
 func (e *estimator) host(k Knobs, n *need, process int64) trace.HostMemory {
 	of := k.Loader.Memory(e.cfg.Dataset, e.cfg.Hold)
 	m := trace.HostMemory{

@@ -7,7 +7,7 @@ import (
 	"dev.gpustall/engine/base/units"
 )
 
-// Limits are what the system allows this process.
+// Limits holds what the system allows this process.
 type Limits struct {
 	Cores     int         // that it may use; 0 when unknown
 	Memory    host.Memory // that it may hold
@@ -29,12 +29,13 @@ type Risk struct {
 	Text  string
 }
 
-// tight is the share of a limit from which a need is a risk: estimates are that good.
+// tight is the share of a limit from which a need is a risk, because estimates are only
+// that exact.
 const tight = 0.9
 
-// Risks says what may go wrong if the knobs to are put in force in the place of from.
-// Needs are worked out as for a change, but without the kernels' scratch memory, which
-// takes long. Any goroutine may call it.
+// Risks says what may go wrong if the knobs to replace the knobs from. Needs are worked
+// out as for a change, but without the kernels' scratch memory, which takes long. Any
+// goroutine may call it.
 func (s *Steps) Risks(from, to Knobs, l *Limits) (risks []Risk) {
 	n, err := s.est.buffers(to)
 	if err != nil {

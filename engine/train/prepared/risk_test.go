@@ -9,7 +9,7 @@ import (
 	"dev.gpustall/loader"
 )
 
-// TestRisks: each limit has values that it says something of, and such that it does not.
+// TestRisks: each limit warns of some values, and not of others.
 func TestRisks(t *testing.T) {
 	const mib = 1 << 20
 	plenty := Limits{Cores: 8, Memory: host.Memory{Limit: 1 << 40}, Locked: host.Limit{Unlimited: true, Known: true}, Files: host.Limit{Most: 1024, Known: true}, FilesOpen: 20}

@@ -53,7 +53,7 @@ func (s *Slot) ReadMetrics(dev device.Device, stream device.Stream, dst []byte) 
 	return dev.CopyOut(stream, dst[:nn.MetricsSize], s.plan.Metrics)
 }
 
-// load has the device prepare the launches of a program.
+// load makes the device prepare the launches of a program.
 func load(dev device.Device, capture bool, prog *ops.Program, ls []device.Launch) (err error) {
 	if *prog, err = ops.NewProgram(dev, ls); err != nil {
 		return err
@@ -61,7 +61,7 @@ func load(dev device.Device, capture bool, prog *ops.Program, ls []device.Launch
 	return setCapture(dev, prog, capture)
 }
 
-// setCapture has the device replay a program as one graph, or not, where it can.
+// setCapture makes the device replay a program as one graph, or not, if it can.
 func setCapture(dev device.Device, prog *ops.Program, on bool) error {
 	if c, ok := dev.(device.Capturer); ok {
 		return c.Capture(prog.ID, on)

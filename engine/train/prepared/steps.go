@@ -1,6 +1,6 @@
 // Package prepared keeps on the device what the steps of a run need: the model's state, the input
 // slots and the activations. For each size of batch it keeps a prepared step: a plan's launches in
-// the device's form. The memory of all of it is added up before any is taken, at the start and when
+// the device's form. All of this memory is added up before any is taken, at the start and when
 // knobs change.
 package prepared
 
@@ -74,7 +74,7 @@ func (s *Steps) open(k Knobs) error {
 	if !s.budget.fits(&n, s.basis) {
 		return s.budget.refusal(k, &n, s.basis, nil)
 	}
-	// Trials take memory of their own, so they come before the run's is taken.
+	// Trials take memory of their own, so they come before the run takes its memory.
 	if s.tuning.untried(&n) > 0 {
 		if err := s.tuning.try(&n); err != nil {
 			return err
@@ -110,8 +110,8 @@ func (s *Steps) Find(key Key) *Step {
 	return s.cache.find(key)
 }
 
-// Build prepares the step of a batch. It waits for what is in flight, since steps that
-// are there may have to make room.
+// Build prepares the step of a batch. It waits for what is in flight, because existing
+// steps may have to make room.
 func (s *Steps) Build(key Key) (*Step, error) {
 	if err := s.cfg.Quiesce(); err != nil {
 		return nil, err
@@ -119,8 +119,8 @@ func (s *Steps) Build(key Key) (*Step, error) {
 	return s.build(key)
 }
 
-// build is Build when nothing is in flight. When memory is short, all prepared steps
-// make room.
+// build does what Build does while nothing is in flight. If memory is short, all
+// prepared steps make room.
 func (s *Steps) build(key Key) (*Step, error) {
 	step, err := s.tryBuild(key)
 	if errors.Is(err, device.ErrOutOfMemory) {

@@ -100,8 +100,8 @@ func TestWarm(t *testing.T) {
 	}
 }
 
-// TestApplyChangesNothing: a change that cannot be leaves the plans in force usable,
-// and one that does not fit does not even wait for the steps in flight.
+// TestApplyChangesNothing: an impossible change leaves the plans in force usable. A
+// change that does not fit does not even wait for the steps in flight.
 func TestApplyChangesNothing(t *testing.T) {
 	stuck := errors.New("the device hangs")
 	room := open(t, 17, 0).Memory().Total()

@@ -5,8 +5,8 @@ import (
 	"dev.gpustall/loader"
 )
 
-// transforms returns the operations of the steps that the device makes of batches with a layout,
-// or nil where there are none.
+// transforms returns the operations of the transforms that the device runs on batches with a
+// layout, or nil where there are none.
 func transforms(steps []loader.DeviceStep, at loader.Layout) func(n int) []kernels.Op {
 	if len(steps) == 0 {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"dev.gpustall/loader/transform"
 )
 
-// image is noise with some structure.
+// image returns noise with some structure.
 func image(w, h, seed int) *loader.Sample {
 	s := &loader.Sample{W: w, H: h, C: 3, Pixels: make([]byte, 3*w*h)}
 	rng := loader.NewRNG(1, 2, seed)
@@ -19,9 +19,9 @@ func image(w, h, seed int) *loader.Sample {
 	return s
 }
 
-// TestTransformsOnDevice: the device's operations make what the host makes by itself, to the bit
-// but for the rounding of the normalisation. That holds whatever the images' sizes, and for samples
-// that the host resizes because they are too large.
+// TestTransformsOnDevice: the device's operations give the host's results, to the bit except for
+// the rounding of the normalisation. That holds whatever the images' sizes, and for samples that
+// the host resizes because they are too large.
 func TestTransformsOnDevice(t *testing.T) {
 	anySize, small := transform.Input{Constants: transform.ImageNet}, transform.Input{H: 33, W: 29, Constants: transform.CIFAR}
 	for _, tt := range []struct {

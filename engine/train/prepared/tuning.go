@@ -35,16 +35,16 @@ func (t *tuning) untried(n *need) int {
 	return t.tuner.Untuned(n.full)
 }
 
-// warn notes that knobs changed to kernels that were never tried. A trial would stop the
-// run and take memory from it.
+// warn notes that knobs changed to kernels that were never tried. Trying them now would
+// stop the run and take memory from it.
 func (t *tuning) warn(n *need) {
 	if untried := t.untried(n); untried > 0 {
 		t.rec.Note("warn", fmt.Sprintf("autotune: %d kernels of these settings were never tried on this GPU and take the planner's guess; a run that starts with them tries them", untried))
 	}
 }
 
-// try has the device try the variants of the full batch's kernels before the run, and
-// reports its progress.
+// try makes the device try the variants of the full batch's kernels before the run, and
+// reports the progress.
 func (t *tuning) try(n *need) error {
 	start := t.task.Start
 	if start == nil {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestRoundTrip: what is written is read, bit for bit, NaNs too.
+// TestRoundTrip: what is written is read, bit for bit, also NaNs.
 func TestRoundTrip(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a"+Ext)
 	count := int64(7)
@@ -66,7 +66,7 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// file is a file with that header and so many bytes of data.
+// file makes a file with that header and so many bytes of data.
 func file(t testing.TB, header string, data int) string {
 	path := filepath.Join(t.TempDir(), "x"+Ext)
 	b := append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)
@@ -76,7 +76,8 @@ func file(t testing.TB, header string, data int) string {
 	return path
 }
 
-// TestRefused: what is no such file, or damaged, says so and never crashes.
+// TestRefused: a file of another kind, or a damaged one, gives an error that says so
+// and never a crash.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct {
 		name, header string

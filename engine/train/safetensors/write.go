@@ -21,7 +21,7 @@ type Tensor struct {
 	Name  string
 	Shape []int
 	Data  []float32 // of F32
-	Count *int64    // of I64, of which it is the one element; Data is not used
+	Count *int64    // the only element of a tensor of I64; Data is not used then
 }
 
 func (t *Tensor) place(at int64) place {
@@ -35,8 +35,8 @@ func (t *Tensor) place(at int64) place {
 	return p
 }
 
-// Write writes tensors into a file. The file is then complete and on the disk; after an
-// error it is as it was before.
+// Write writes tensors into a file. On success the file is complete and on the disk.
+// After an error it is as it was before.
 func Write(path string, tensors []Tensor, about map[string]string) (err error) {
 	header, err := encode(tensors, about)
 	if err != nil {
