@@ -14,7 +14,7 @@ import (
 )
 
 // TestBaseline: a segment that is chosen as A during the run is A in the file, on replay and in
-// the report. A choice on replay is in what is exported then, but not in the file.
+// the report. A choice on replay is in exports from that replay, but not in the file.
 func TestBaseline(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run"+store.Ext)
 	rec := recordSegments(t, path, 20e6, 10e6, 5e6)

@@ -96,7 +96,7 @@ func (c *captures) read(got bridge.Captured) error {
 	return nil
 }
 
-// add adds operator times to those of the current segment.
+// add adds operator times to the current segment's.
 func (c *captures) add(rows []trace.OpTime) {
 	segments := c.of.session.Snapshot(0, 0).Segments
 	if c.rows == nil {

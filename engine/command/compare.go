@@ -152,8 +152,8 @@ func parseLimits(texts []string) (limits []limit, err error) {
 	return limits, nil
 }
 
-// judge returns an error if B is certainly worse than a limit allows. It writes to w what is not
-// known yet.
+// judge returns an error if B is certainly worse than a limit allows. It writes to w which
+// limits cannot be judged yet.
 func judge(w io.Writer, b string, t *stats.Change, memory [2]int64, limits []limit) error {
 	for _, l := range limits {
 		share, why, known := l.worse(t, memory)

@@ -16,7 +16,7 @@ import (
 	"dev.gpustall/engine/command/cli"
 )
 
-// failsSoon is how long a detached run is watched, for a command that does not even start.
+// failsSoon is how long detach watches a run for a command that does not even start.
 const failsSoon = time.Second
 
 // detach starts this command once more, without --detach, as --plain and in a session of its own, so that

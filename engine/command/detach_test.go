@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestDetach: a detached command outlives the gpustall that was called, which says where its output goes. One that
-// ends at once is told, with its exit code.
+// TestDetach: a detached command outlives the calling gpustall, which says where the output goes. If the
+// command ends at once, that is told with its exit code.
 func TestDetach(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	done := filepath.Join(t.TempDir(), "done")

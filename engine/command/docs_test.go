@@ -30,8 +30,8 @@ func commandsIn(text string) (lines []string) {
 	return lines
 }
 
-// TestCommandsInDocs: each command of an example is one, and so is each flag that it has: in the
-// pages for users, and in the help itself.
+// TestCommandsInDocs: each command and each flag in an example exists, in the pages for users
+// and in the help itself.
 func TestCommandsInDocs(t *testing.T) {
 	names, err := filepath.Glob("../../docs/*/*.md")
 	if err != nil || len(names) == 0 {
@@ -80,8 +80,8 @@ func each(c *cobra.Command, f func(*cobra.Command)) {
 	}
 }
 
-// TestHelp: the help of each command begins with a sentence and has examples, and what the root
-// leaves out of its help is among the flags of run.
+// TestHelp: the help of each command begins with a sentence and has examples. Flags that the
+// root's help leaves out are among those of run.
 func TestHelp(t *testing.T) {
 	root := newRoot("test")
 	each(root, func(c *cobra.Command) {

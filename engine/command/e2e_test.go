@@ -86,7 +86,8 @@ func (tm *terminalUnderTest) checkRestored() {
 // start types the command line and waits for the first frame with steps in it.
 func (tm *terminalUnderTest) start(args string) {
 	tm.t.Helper()
-	// A shell around the program: ctrl+z stops both, and the code is printed once, at the end.
+	// This is a shell around the program. ctrl+z stops both, and the code is printed once, at
+	// the end.
 	tm.keys("bash -c '"+binary+" "+args+"; echo code $?'", "Enter")
 	tm.waitFor(`Verdict`)
 	tm.waitFor(`samples/s`)

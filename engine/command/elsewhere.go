@@ -14,7 +14,7 @@ import (
 	"dev.gpustall/engine/command/cli"
 )
 
-// elsewhere splits HOST:SESSION, where SESSION is latest when it is empty. It is false for a name that
+// elsewhere splits HOST:SESSION, where SESSION is latest when it is empty. ok is false for a name that
 // means a session here.
 func elsewhere(name string) (host, session string, ok bool) {
 	host, session, ok = strings.Cut(name, ":")
@@ -22,13 +22,14 @@ func elsewhere(name string) (host, session string, ok bool) {
 	return host, cmp.Or(session, latest), ok
 }
 
-// What ssh, or the shell that it started, says by its exit code.
+// These are exit codes of ssh, or of the shell that it started.
 const (
 	sshFailed  = 255
 	noGpustall = 127
 )
 
-// viewElsewhere opens a session on another machine, by ssh and the gpustall there. Nothing listens.
+// viewElsewhere opens a session on another machine, by ssh and the gpustall there. Nothing listens
+// on a port.
 func viewElsewhere(ctx context.Context, host, session string, fs *pflag.FlagSet) error {
 	words := []string{"gpustall", "view"}
 	fs.Visit(func(f *pflag.Flag) { words = append(words, word("--"+f.Name+"="+f.Value.String())) })

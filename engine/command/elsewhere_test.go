@@ -16,7 +16,7 @@ func TestViewElsewhere(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bin, ".profile"), []byte("PATH="+bin+":$PATH\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	// As ssh does, it has a shell run what follows the host; the gpustall there says what it was given.
+	// Like ssh, it makes a shell run what follows the host. The gpustall there prints its arguments.
 	ssh := "#!/bin/sh\n[ $1 != lost ] || exit 255\nshift\nexec sh -c \"$*\"\n"
 	far := "#!/bin/sh\nfor i; do echo \"<$i>\"; done\ncase \"$*\" in *bad*) exit 3;; esac\n"
 	if err := os.WriteFile(filepath.Join(bin, "ssh"), []byte(ssh), 0o755); err != nil {

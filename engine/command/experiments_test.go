@@ -15,8 +15,8 @@ func TestUnasked(t *testing.T) {
 	}
 }
 
-// TestAsk: a run that is asked something answers in its summary, and ends with the settings it
-// began with.
+// TestAsk: a run that is asked something answers in its summary, and ends with the settings
+// with which it began.
 func TestAsk(t *testing.T) {
 	t.Parallel()
 	data := tiny(t)

@@ -157,7 +157,7 @@ func failedRun(t *testing.T, code int, args []string) (f errs.Error, sentence st
 	return f, sentence
 }
 
-// TestExplainAny: JSON explains any error, also one that is no errs.Error.
+// TestExplainAny: JSON explains any error, even one that is no errs.Error.
 func TestExplainAny(t *testing.T) {
 	f := *cli.Explain(errors.New("boom"))
 	f.Err = nil

@@ -18,7 +18,7 @@ import (
 // latest names the session that was written last.
 const latest = "latest"
 
-// awaitSession returns once no session is to come in the session folder.
+// awaitSession waits until no session is about to begin in the session folder.
 func awaitSession() {
 	for told := ""; ; time.Sleep(200 * time.Millisecond) {
 		next := starting(cli.SessionDir())

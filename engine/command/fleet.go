@@ -19,7 +19,8 @@ import (
 	"dev.gpustall/engine/trace/store"
 )
 
-// fleetFormats are those in which the report of a distributed training is written.
+// fleetFormats are the formats in which the report of a distributed training is
+// written.
 var fleetFormats = []struct {
 	name  string
 	write func(*report.Fleet, io.Writer) error
@@ -60,7 +61,8 @@ func reportFleet(args []string, format string, rate float64, out *cli.Output) er
 	return out.Write("the report", func(w io.Writer) error { return fleetFormats[at].write(f, w) }, files...)
 }
 
-// jobSessions returns the sessions that were named, or those of the job of a folder that was written last.
+// jobSessions returns the named sessions. For a folder it returns the sessions of the job that was written
+// last.
 func jobSessions(args []string) ([]store.Entry, error) {
 	if len(args) > 1 {
 		entries := make([]store.Entry, len(args))
@@ -98,13 +100,13 @@ func ranksOf(e *store.Entry) int {
 	return n
 }
 
-// together is how long after a session's last write another one of the same run may begin: machines' clocks
-// may differ.
+// together is how long after a session's last write another session of the same run may begin, because
+// machines' clocks may differ.
 const together = 10 * time.Second
 
-// newestJob returns the sessions of the run that was written last, of those in the order of store.List, and
-// how many others there are. Sessions are of one run if their job has the same name and ranks, and they
-// were written at the same time.
+// newestJob returns the sessions of the run that was written last, and how many other sessions there are.
+// all is in the order of store.List. Sessions are of one run if their job has the same name and ranks, and
+// they were written at the same time.
 func newestJob(all []store.Entry) (job []store.Entry, others int) {
 	key := func(e *store.Entry) string {
 		return fmt.Sprintln(knob.ValueOf(e.Meta.Host, trace.JobName), e.Meta.Model, ranksOf(e))

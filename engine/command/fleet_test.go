@@ -13,8 +13,8 @@ import (
 	"dev.gpustall/engine/trace/store"
 )
 
-// writeRank writes the session of a rank, which began so long ago and ended a second later. It waits for
-// data wait ms of each step of 100.
+// writeRank writes the session of a rank, which began so long ago and ended a second later. The rank
+// waits for data for wait ms of each step of 100 ms.
 func writeRank(t *testing.T, path, job string, rank, world int, wait int64, ago time.Duration) {
 	t.Helper()
 	name := func(count string) string { return "rank_" + strconv.Itoa(rank) + "_" + count }
@@ -52,7 +52,8 @@ func writeRank(t *testing.T, path, job string, rank, world int, wait int64, ago 
 	}
 }
 
-// TestReportFleet: of a folder, the ranks of the run that was written last have one report; of files, those.
+// TestReportFleet: the report of a folder is about the ranks of the run that was written last. The report of
+// files is about these.
 func TestReportFleet(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name+store.Ext) }

@@ -30,7 +30,8 @@ var (
 // recorded is the folder of the sessions. Its record.sh says how each was made.
 const recorded = "../../testdata/sessions"
 
-// guarded are the sessions. The file of damaged was changed as a disk might.
+// guarded are the sessions. The file of damaged was changed as a failing disk might
+// change it.
 var guarded = []string{
 	"plain", "stragglers", "out-of-memory", "capture", "killed",
 	"full-disk", "ceiling", "injected", "diverged", "damaged",
@@ -133,7 +134,7 @@ func unpackSessions(t *testing.T, dir string) {
 }
 
 // checkGolden compares with the golden of that name, or writes it with -update. A large golden is
-// kept compressed; an empty one is no file.
+// kept compressed. An empty one has no file.
 func checkGolden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join(recorded, "golden", name)

@@ -103,7 +103,7 @@ func saveTrace(snap *trace.Snapshot, file string) (*summary.Run, error) {
 	return summary.Of(all(s), file), nil
 }
 
-// rankInName finds the rank in the name of a trace that does not say it.
+// rankInName finds the rank in the file name of a trace that does not contain it.
 var rankInName = regexp.MustCompile(`(?i)rank[-_.]?(\d{1,6})`)
 
 // importFolder imports the traces of a folder, one of each rank, and makes a folder of sessions.
@@ -183,9 +183,10 @@ func importFolder(ctx context.Context, path, folder, version string, asJSON bool
 	return cli.Say(os.Stdout, "read it   gpustall report %s (all ranks), or gpustall view %s\n", folder, filepath.Join(folder, fmt.Sprintf("rank%d%s", slices.Min(slices.Collect(maps.Keys(from))), store.Ext)))
 }
 
-// describeRank says of a session which rank of a job it is, and how long that exchanged data with others.
+// describeRank records in a session which rank of a job it is about, and how long that rank exchanged
+// data with others.
 func describeRank(snap *trace.Snapshot, job string, rank, world int64) {
-	k := trace.Rank{Rank: int(rank), Steps: int64(len(snap.Recent)), Exposed: 1} // known, though there may be none
+	k := trace.Rank{Rank: int(rank), Steps: int64(len(snap.Recent)), Exposed: 1} // known, although there may be none
 	for i := range snap.Recent {
 		st := &snap.Recent[i]
 		k.Time += st.Active()
@@ -198,8 +199,9 @@ func describeRank(snap *trace.Snapshot, job string, rank, world int64) {
 		knob.Setting{Name: trace.JobRank, Value: strconv.FormatInt(rank, 10)}, knob.Setting{Name: trace.JobRanks, Value: strconv.FormatInt(world, 10)})
 }
 
-// readTrace is openTrace, and ends with ctx even where the file does not answer: a pipe that nobody
-// writes to, or a network's file system. The process ends then, and the blocked read with it.
+// readTrace calls openTrace, and ends with ctx even if the file does not answer, such as a pipe
+// that nobody writes to, or a network's file system. The process ends then, and with it the blocked
+// read.
 func readTrace(ctx context.Context, path string) (*trace.Snapshot, error) {
 	var snap *trace.Snapshot
 	done := make(chan error, 1)

@@ -66,8 +66,8 @@ func TestImportFails(t *testing.T) {
 	}
 }
 
-// TestImportFolder: the traces of a folder become one session for each rank, which have one report. What is
-// no rank's trace is left out.
+// TestImportFolder: the traces of a folder become one session for each rank, which have one report. Files
+// that are no rank's trace are left out.
 func TestImportFolder(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	dir := t.TempDir()

@@ -47,8 +47,8 @@ func TestInspect(t *testing.T) {
 }
 
 // TestChannelsLast: arrays whose channels seem to be last are pointed out by data inspect and by
-// a model that refuses so many channels. So they are by a run with a modelled step, whose report
-// says how they were read.
+// a model that refuses so many channels. A run with a modelled step points them out too, and its
+// report says how they were read.
 func TestChannelsLast(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 8 {

@@ -88,7 +88,8 @@ func (k *keeping) computes(d *machine.Device, m *nn.Model) error {
 	return nil
 }
 
-// begin sets what the run begins with: given weights, or a checkpoint. said says so in words.
+// begin sets what the run begins with: given weights, or a checkpoint. said tells it in
+// words.
 func (k *keeping) begin(cfg *train.Config) (said string, err error) {
 	info := cfg.Device.Info()
 	switch {
@@ -146,8 +147,8 @@ func absolute(path string) string {
 	return path
 }
 
-// keep is train.Keeping.Keep: it copies the state and writes it in a goroutine. It waits for the
-// previous checkpoint first, and returns its error.
+// keep implements train.Keeping.Keep. It waits for the previous checkpoint and returns that
+// one's error. Then it copies the state and writes it in a goroutine.
 func (k *keeper) keep(capture func() (*train.Point, error)) error {
 	k.writing.Wait()
 	k.mu.Lock()
@@ -197,8 +198,7 @@ func (k *keeper) write(p *train.Point) (err error) {
 	return nil
 }
 
-// finish writes the last checkpoint and the weights that were asked for. It notes what it leaves
-// out.
+// finish writes the last checkpoint and the requested weights. It notes what it leaves out.
 func (k *keeper) finish(r *trace.Recorder) error {
 	k.writing.Wait()
 	err := k.err

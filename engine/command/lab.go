@@ -277,7 +277,7 @@ func (f *labFlags) begin(ctx context.Context, l *lab.Lab, progress cli.Progress)
 	return l.Begin()
 }
 
-// named returns the flags that were given and that ask for another lab.
+// named returns the given flags that would ask for another lab.
 func (f *labFlags) named() (names []string) {
 	all := []string{"as-is", "epochs", "steps", "warmup", "repeat", "device", "model", "stem", flags.BatchNorm, "data", flags.TransformSetting,
 		flags.Name(flags.SizeSetting), flags.WhereSetting, "init", "seed", "lr"}

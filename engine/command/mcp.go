@@ -44,7 +44,7 @@ try_setting has a live run test settings, and keeps them if they are faster.`,
 	}
 }
 
-// What tools take.
+// These are the arguments of the tools.
 type (
 	nothing struct{}
 	one     struct {
@@ -118,7 +118,7 @@ func newAgentServer(version string) *mcp.Server {
 	return s
 }
 
-// openNamed opens the session of a name, whole. It returns its file, too.
+// openNamed opens the whole session of a name. It also returns the session's file.
 func openNamed(name string) (*trace.Snapshot, string, error) {
 	path, err := findSession(name)
 	if err != nil {
@@ -131,7 +131,7 @@ func openNamed(name string) (*trace.Snapshot, string, error) {
 	return all(s), path, nil
 }
 
-// tool adds a tool that answers with what f writes. An error of f is the agent's to read.
+// tool adds a tool that answers with what f writes. The agent gets to read an error of f.
 func tool[In any](s *mcp.Server, name, about string, reads bool, f func(context.Context, In, io.Writer) error) {
 	mcp.AddTool(s, &mcp.Tool{Name: name, Description: about, Annotations: &mcp.ToolAnnotations{ReadOnlyHint: reads}},
 		func(ctx context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {

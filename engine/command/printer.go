@@ -26,7 +26,7 @@ type printer struct {
 	task      *watch.Task
 
 	unread  func()                 // called when nobody reads out any more
-	said    func(note string) bool // whether others have printed it where log goes; nil where there are none
+	said    func(note string) bool // whether others have printed the note where log goes; nil if there are no others
 	noted   int                    // notes that were printed
 	decided int                    // decisions of a tune that were printed
 }

@@ -28,13 +28,13 @@ type recording struct {
 	gauges    *watch.Task
 	fileWatch *watch.File
 	tries     *watch.Experiments
-	remote    *remote.Server  // nil where nobody can ask
+	remote    *remote.Server  // nil if other processes cannot ask
 	fleet     *watch.Task     // nil unless ranks of other gpustalls are seen
 	metrics   *metrics.Export // nil unless --metrics asks for it
 }
 
-// begin makes the session and its collector, which writes to st once it is started, or keeps the
-// session in memory alone where st is nil. The time before since belongs to no step.
+// begin makes the session and its collector. Once started, the collector writes to st, or keeps
+// the session only in memory if st is nil. The time before since belongs to no step.
 func (r *recording) begin(meta trace.Meta, st trace.Store, since int64) {
 	r.session = trace.NewSession(meta)
 	r.collector = trace.NewCollector(r.recorder, r.session, attribution.NewAnalyzer(since), st)
@@ -50,7 +50,7 @@ func (r *recording) watch(control experiment.Control, needs func([]knob.Setting)
 	}
 }
 
-// export hands the session's numbers out where --metrics asks for it. What fails costs the metrics alone.
+// export hands the session's numbers out if --metrics asks for it. A failure costs only the metrics.
 func (r *recording) export(to string) {
 	if to == "" {
 		return
@@ -65,7 +65,7 @@ func (r *recording) export(to string) {
 	r.recorder.Note("info", "metrics for Prometheus: "+e.Where)
 }
 
-// unwatch ends what goes on beside the training.
+// unwatch ends what runs beside the training.
 func (r *recording) unwatch() {
 	if r.remote != nil {
 		r.remote.Close()
@@ -103,8 +103,8 @@ func (r *recording) kept() (text string, there bool) {
 	return fmt.Sprintf("session  %s\nreport   gpustall report %s\n", r.file, r.id()), true
 }
 
-// id names the session on the command line: by its base name in the state directory, by its path
-// elsewhere.
+// id returns the session's name for the command line: its base name in the state directory, and
+// its path elsewhere.
 func (r *recording) id() string {
 	if filepath.Dir(r.file) != cli.SessionDir() {
 		return r.file

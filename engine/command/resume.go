@@ -66,8 +66,8 @@ func findCheckpoint(what string) (string, error) {
 	return all[len(all)-1], nil
 }
 
-// takeUp reads the checkpoint of --resume, and sets the options that are not given to those of
-// the earlier run.
+// takeUp reads the checkpoint of --resume. It sets the options that are not given to the
+// earlier run's.
 func (o *options) takeUp(given func(flag string) bool) error {
 	if o.keep.resume == "" {
 		return nil

@@ -64,7 +64,7 @@ opens the screen, where ? lists the keys.`,
 	o.addTraining(root.Flags())
 	o.keep.add(root.Flags())
 	o.addScreen(root.Flags())
-	cobra.EnableCommandSorting = false // the help has them by how often they are needed
+	cobra.EnableCommandSorting = false // the help lists the most needed ones first
 	group := func(title string, commands ...*cobra.Command) {
 		root.AddGroup(&cobra.Group{ID: title, Title: title})
 		for _, c := range commands {

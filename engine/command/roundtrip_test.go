@@ -50,7 +50,7 @@ func TestRoundTrip(t *testing.T) {
 			if got.Busy != a.Total.Busy || got.Wall != a.Total.Wall {
 				t.Errorf("%d ns busy of %d became %d of %d", a.Total.Busy, a.Total.Wall, got.Busy, got.Wall)
 			}
-			var wait int64 // with the wait for a batch that the run did not compute any more
+			var wait int64 // including the wait for a batch that the run did not compute
 			for _, sp := range a.Spans {
 				if sp.Kind == trace.KindNext {
 					wait += max(0, min(sp.End, a.Last.End)-max(sp.Start, zero))

@@ -2,9 +2,10 @@ package command
 
 import "time"
 
-// scenario is a training with a known problem, because it was made: the data is synthetic, the
-// device is a modelled step or the cpu, and the slowness is injected. The expected advice was
-// written before the first run. No scenario is dropped or changed because it fails.
+// scenario is a training with a known problem, because the problem was made: the data is
+// synthetic, the device is a modelled step or the cpu, and the slowness is injected. The
+// expected advice was written before the first run. No scenario is dropped or changed because
+// it fails.
 type scenario struct {
 	name       string
 	device     string        // "cpu", "emu:…", or empty for a modelled step

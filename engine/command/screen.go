@@ -110,9 +110,9 @@ func showUntil(ctx context.Context, restore func(), o tui.Options) error {
 // lookAtTerminal is how often whileTerminal looks for the terminal.
 const lookAtTerminal = time.Second
 
-// whileTerminal returns a context that ends when the terminal is gone; gone reports whether that
-// was the reason. The kernel tells only the first process of the session, so a process that make
-// has started, for instance, must look for itself.
+// whileTerminal returns a context that ends when the terminal is gone. gone reports whether that
+// was the reason. The kernel tells only the first process of the session. So a process that was
+// started by make, for example, must look for itself.
 func whileTerminal(parent context.Context) (ctx context.Context, gone func() bool, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
 	var hungUp atomic.Bool
@@ -145,8 +145,8 @@ func waitFor(trained <-chan error, w io.Writer) error {
 	}
 }
 
-// restorer saves the state of the terminal and returns what restores it, for an end at which the
-// screen cannot do so.
+// restorer saves the state of the terminal and returns a function that restores it, for an end
+// at which the screen cannot do so.
 func restorer() func() {
 	in := int(os.Stdin.Fd())
 	state, err := term.GetState(in)
@@ -155,7 +155,8 @@ func restorer() func() {
 	}
 	return func() {
 		_ = term.Restore(in, state)
-		// Mouse and bracketed paste off, the alternate screen left, cursor on.
+		// This turns mouse and bracketed paste off, leaves the alternate screen, and
+		// shows the cursor.
 		fmt.Print("\x1b[?1006l\x1b[?1003l\x1b[?1002l\x1b[?2004l\x1b[?1049l\x1b[?25h\x1b[0m")
 	}
 }

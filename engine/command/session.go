@@ -101,7 +101,7 @@ func (o *options) newRunOn(ctx context.Context, d *machine.Device, clock trace.C
 		return r, err
 	}
 	r.recorder = trace.NewRecorder(r.clock, trace.DefaultCapacity)
-	debug.FreeOSMemory() // what reading the data set left behind must not count as ours
+	debug.FreeOSMemory() // memory that reading the data set left behind must not count as the run's
 	if err = r.openEngine(ctx, o, knobs, progress); err != nil {
 		return r, err
 	}
@@ -114,7 +114,7 @@ func (o *options) newRunOn(ctx context.Context, d *machine.Device, clock trace.C
 	return r, nil
 }
 
-// knobsOn returns the knobs with which a run begins on device d, and checks them.
+// knobsOn returns the knobs with which a run begins on device d, after checking them.
 func (o *options) knobsOn(d *machine.Device) (train.Knobs, error) {
 	knobs, err := o.knobs.Over(d.Defaults())
 	if err != nil {

@@ -87,7 +87,7 @@ func sessionRow(e *store.Entry) []string {
 	segments := attribution.Segments(snap)
 	a, at := advice.Overall(snap, segments)
 	util := "-"
-	if len(segments) > 0 && segments[at.Kept].Steps > 0 { // of the settings that the verdict is on
+	if len(segments) > 0 && segments[at.Kept].Steps > 0 { // of the settings that the verdict is about
 		util = shareOr(segments[at.Kept].Utilisation)
 	}
 	return []string{

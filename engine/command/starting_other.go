@@ -2,5 +2,5 @@
 
 package command
 
-// starting knows of no session to come: gpustall torch is not there.
+// starting returns nothing, because there is no gpustall torch on this system.
 func starting(string) string { return "" }

@@ -11,11 +11,12 @@ import (
 	"syscall"
 )
 
-// startingExt is of the file that says that a session is to come. Whoever will write the session has it
-// locked, so the file of a process that was killed says nothing.
+// startingExt is the extension of the file that says that a session is about to begin. The process that
+// will write the session keeps the file locked, so the file of a killed process says nothing.
 const startingExt = ".starting"
 
-// announce says in a folder that a session of that name is to come, until came is called.
+// announce says in a folder that a session of that name is about to begin, until came is
+// called.
 func announce(dir, name string) (came func()) {
 	path := filepath.Join(dir, name+startingExt)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
@@ -29,8 +30,8 @@ func announce(dir, name string) (came func()) {
 	})
 }
 
-// starting returns the name of the session that is to come in a folder, of several the last one that was
-// announced; empty where there is none.
+// starting returns the name of the session that is about to begin in a folder, or "". If there are
+// several, it returns the last announced one.
 func starting(dir string) string {
 	entries, _ := os.ReadDir(dir) // sorted: the names begin with the time
 	for _, e := range slices.Backward(entries) {

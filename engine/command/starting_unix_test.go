@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestStarting: a session to come is known until it comes, and the file that a killed process left tells of none.
+// TestStarting: a session that is about to begin is known until it begins. A file that a killed process left
+// does not count.
 func TestStarting(t *testing.T) {
 	dir := t.TempDir()
 	if got := starting(dir); got != "" {

@@ -24,7 +24,8 @@ import (
 	"dev.gpustall/tui"
 )
 
-// atEnd is a session as of its last step. One that a test made in no time has steps after its clock's now.
+// atEnd shows a session as of its last step. A session that a test made in no time has steps that are
+// later than its clock's now.
 type atEnd struct{ *trace.Session }
 
 func (s atEnd) Snapshot(from, to int64) *trace.Snapshot {
@@ -49,14 +50,15 @@ func onScreen(s *trace.Session) string {
 
 // TestOneNumber: the summary, its JSON, the report and doctor tell the same verdict, advice, rates and
 // shares of a recorded session. A gain is the ratio of the two rates beside it, unless it says that a
-// drift was taken out or is an A/B test's. The screen and compare have the same rates and gains.
+// drift was taken out, or comes from an A/B test. The screen and compare have the same rates and
+// gains.
 func TestOneNumber(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	unpackSessions(t, dir)
 	recordSegments(t, filepath.Join(dir, "compared"+store.Ext), 20e6, 10e6, 5e6)
 	test := trace.Experiment{Kind: trace.Paired, Start: 1, End: 2, First: 3, Last: 3, A: []knob.Setting{{Name: "num_workers", Value: "3"}}, B: []knob.Setting{{Name: "num_workers", Value: "2"}}}
-	for range 8 { // it finds another gain than the segments do, which met another host
+	for range 8 { // it finds another gain than the segments do, which met another state of the host
 		test.Pairs = append(test.Pairs, trace.Pair{A: trace.Block{Steps: 10, Samples: 100, Active: 60e6, Busy: 20e6}, B: trace.Block{Steps: 10, Samples: 100, Active: 90e6, Busy: 20e6}})
 	}
 	recordExperiments(t, filepath.Join(dir, "tested"+store.Ext), []workersTook{{"1", 20e6}, {"2", 10e6}, {"3", 5e6}, {"2", 10e6}, {"3", 5e6}}, test)

@@ -142,7 +142,7 @@ func runTorch(parent context.Context, o *options, args []string, plain bool, loo
 		defer script.BoundLog(t.log, s.Done)()
 	}
 	if !screen {
-		lines := time.Duration(o.interval * float64(time.Second)) // each is to have news
+		lines := time.Duration(o.interval * float64(time.Second)) // the time between two lines; each should have news
 		t.bridge.Every, t.gauged = min(max(lines/2, bridge.PollShown), bridge.PollAlone), watch.GaugedAlone
 	}
 	t.bridge.SetLooks(looks)
@@ -166,16 +166,17 @@ func (t *torchRun) ended(s *script.Script) error {
 	return s.Err()
 }
 
-// outlivesReaders makes a write that nobody reads an error, and no end of this process, until the
-// returned function is called: the training goes on behind "| head". A child has SIGPIPE as it was.
+// outlivesReaders makes a write that nobody reads an error instead of the end of this process,
+// until the returned function is called. So the training goes on behind "| head". A child gets
+// SIGPIPE as it was.
 func outlivesReaders() (stop func()) {
 	ch := make(chan os.Signal, 1)
 	signal.Notify(ch, syscall.SIGPIPE)
 	return func() { signal.Stop(ch) }
 }
 
-// prepare makes what the training is watched by, and the log where the command does not have the
-// terminal.
+// prepare makes the bridge that watches the training, and the log if the command does not have
+// the terminal.
 func (t *torchRun) prepare(screen bool) (err error) {
 	if t.bridge, err = bridge.Open(); err != nil {
 		return err
@@ -192,8 +193,8 @@ func (t *torchRun) prepare(screen bool) (err error) {
 	return err
 }
 
-// placeForSessions returns the folder of sessions or, where it cannot be made or written to, one of
-// this user's among temporary files.
+// placeForSessions returns the folder of sessions. If that cannot be made or written to, it returns
+// a folder of this user's among the temporary files.
 func placeForSessions() (string, error) {
 	var failed error
 	for _, dir := range []string{cli.SessionDir(), filepath.Join(os.TempDir(), fmt.Sprintf("gpustall-%d", os.Getuid()), "sessions")} {
@@ -209,7 +210,7 @@ func placeForSessions() (string, error) {
 	return "", errs.Wrap(failed, "make", "a folder for the session", "set XDG_STATE_HOME to one that can be written to, or name a file with --session")
 }
 
-// lost says what of ours failed, and what follows.
+// lost says which part of gpustall failed, and what follows.
 func (t *torchRun) lost(err error, so string) {
 	_ = cli.Say(os.Stderr, "gpustall: %v; %s\n", err, so)
 }
@@ -228,7 +229,7 @@ func (t *torchRun) unwatchedRun() error {
 	return t.ended(s)
 }
 
-// torchRun is the user's training, which is watched.
+// torchRun is a watched training of the user's.
 type torchRun struct {
 	*options
 	bridge *bridge.Bridge
@@ -241,7 +242,7 @@ type torchRun struct {
 	log    *os.File // of the script's output; nil if the script has the terminal
 
 	summarised bool   // JSON has said how the run ended
-	came       func() // the session is no longer to come
+	came       func() // says that the session has begun
 
 	recording *recording // nil until a loop has had its first batch
 }
@@ -275,7 +276,8 @@ func (t *torchRun) openLog() (*os.File, error) {
 	return f, err
 }
 
-// newLog makes a log where its disk has room: the command's print would fail on a full one.
+// newLog makes a log if its disk has room, because the command's print would fail on a full
+// disk.
 func newLog(name, ext string) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(cli.UnusedName(name, ext), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
@@ -426,8 +428,8 @@ func node() string {
 	return name
 }
 
-// startedFor returns the rank that this gpustall was started for, by a launcher that starts one for each.
-// It is empty otherwise. In the batch script of a Slurm job, which may have tasks too, there is no step.
+// startedFor returns the rank for which a launcher started this gpustall, if the launcher starts one for
+// each rank. Otherwise it is empty. The batch script of a Slurm job may have tasks too, but has no step.
 func startedFor() string {
 	for _, v := range []struct{ rank, of, within string }{{"RANK", "WORLD_SIZE", "RANK"}, {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_ID"}} {
 		if n, err := strconv.Atoi(os.Getenv(v.of)); err == nil && n > 1 && os.Getenv(v.within) != "" {
@@ -437,8 +439,8 @@ func startedFor() string {
 	return ""
 }
 
-// sessionOfRank returns the name given with --session, which all ranks get from their launcher alike,
-// with the rank's number before its extension.
+// sessionOfRank turns the name of --session, which is the same for all ranks, into the rank's own. It
+// has the rank's number before its extension.
 func sessionOfRank(path string) string {
 	rank := startedFor()
 	if rank == "" {
@@ -448,8 +450,8 @@ func sessionOfRank(path string) string {
 	return strings.TrimSuffix(path, ext) + "-rank" + rank + ext
 }
 
-// metricsOfRank returns what was given with --metrics, which all ranks get alike: the port of rank 3 is
-// three higher, and a file has the rank in its name.
+// metricsOfRank turns the value of --metrics, which is the same for all ranks, into the rank's own. The
+// port of rank 3 is three higher, and a file has the rank in its name.
 func metricsOfRank(to string) string {
 	address, listens := metrics.Address(to)
 	if !listens {
@@ -464,8 +466,9 @@ func metricsOfRank(to string) string {
 	return net.JoinHostPort(host, strconv.Itoa(n+rank))
 }
 
-// rankedName tells the session of a rank from those of others, which a folder that all machines share may
-// get in the same second. It is empty where one gpustall watches all ranks.
+// rankedName returns a part of the session's name that tells a rank's session from those of other ranks.
+// A folder that all machines share may get these in the same second. It is empty if one gpustall watches
+// all ranks.
 func rankedName(h *bridge.Hello) string {
 	if h.Here == h.World && h.Rank == 0 && startedFor() == "" {
 		return ""
@@ -503,8 +506,8 @@ func (t *torchRun) end() error {
 	return r.complete(out)
 }
 
-// keep returns the line of the script with the settings to keep, or says what would tell which
-// those are. It is empty if nothing was measured.
+// keep returns the line of the script with the settings to keep, or says what would show which
+// these are. It is empty if nothing was measured.
 func (t *torchRun) keep() string {
 	s := all(t.recording.session)
 	rows := attribution.Segments(s)
@@ -571,7 +574,7 @@ func (t *torchRun) inLines() error {
 		_ = cli.Say(out, "%s%s", t.keep(), t.kept())
 	}
 	if errors.Is(perr, syscall.EPIPE) {
-		perr = nil // nobody reads on: that is the reader's to decide
+		perr = nil // the reader has gone, which is no failure of ours
 	}
 	return errors.Join(err, perr)
 }
@@ -608,7 +611,8 @@ func (t *torchRun) wait(f func()) (seen bool, err error) {
 	return true, nil
 }
 
-// firstPatience is how long the first batch is waited for before it is said that it is.
+// firstPatience is how long the run waits for the first batch before it says that it
+// waits.
 const firstPatience = 15 * time.Second
 
 // awaited says what is still to come before the first batch.
@@ -651,7 +655,8 @@ func (t *torchRun) unseen() unseen {
 	return unseen{errs.New("watch", strings.Join(mask.Args(t.args), " "), "no training loop was seen", "see docs/guide/torch.md")}
 }
 
-// unseen is what is missing of a script that did well: its exit code is ours all the same.
+// unseen says that no loop of a successful script was seen. The exit code is the script's
+// nevertheless.
 type unseen struct{ error }
 
 func (e unseen) Unwrap() error { return e.error }

@@ -102,7 +102,8 @@ func TestScriptName(t *testing.T) {
 	}
 }
 
-// TestSessionOfRank: ranks that get the same --session from their launcher write files of their own.
+// TestSessionOfRank: ranks that get the same --session from their launcher each write a file of
+// their own.
 func TestSessionOfRank(t *testing.T) {
 	for name, c := range map[string]struct {
 		env  map[string]string

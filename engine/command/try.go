@@ -56,7 +56,7 @@ machine, and of the same user.`,
 	return cmd
 }
 
-// tryOn has the run of a session test settings, and prints what came of it.
+// tryOn makes the run of a session test settings, and prints the result.
 func tryOn(parent context.Context, path string, knobs []knob.Setting, asJSON bool) error {
 	ctx, got, stop := cli.UntilSignal(parent, func() {})
 	defer stop()
@@ -74,7 +74,7 @@ func tryOn(parent context.Context, path string, knobs []knob.Setting, asJSON boo
 	return got()
 }
 
-// trialOf has the run of a session test settings. Where ctx is done first, the run takes them back.
+// trialOf makes the run of a session test settings. If ctx is done first, the run takes them back.
 func trialOf(ctx context.Context, path string, knobs []knob.Setting) (*summary.Trial, error) {
 	f, err := store.Follow(path)
 	if err != nil {
@@ -120,8 +120,8 @@ func changeable(s *trace.Snapshot) (names []string) {
 	return names
 }
 
-// awaitExperiment waits until the experiment of that index has ended; nil where the run ended first, or
-// ctx did.
+// awaitExperiment waits until the experiment of that index has ended. It returns nil if the run or ctx
+// ended first.
 func awaitExperiment(ctx context.Context, f *store.Followed, index int) *trace.Experiment {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

@@ -79,7 +79,7 @@ func (f *tuneFlags) names() []string {
 	return []string{"budget", "max-workers", "memory-budget", "knobs", "dry-run"}
 }
 
-// given returns the first of the flags that was given; empty where none was.
+// given returns the first of the flags that was given, or "".
 func (f *tuneFlags) given(fs *pflag.FlagSet) string {
 	for _, name := range f.names() {
 		if fs.Changed(name) {

@@ -19,8 +19,8 @@ import (
 )
 
 // tuned are the scenarios in which a tune is compared with a grid of all settings. In some the
-// loader's knobs matter, in different ways; in some no knob matters. knobs are those of the grid;
-// if empty, all of gridAxes but in_order.
+// loader's knobs matter, in different ways; in some no knob matters. knobs are the knobs of the
+// grid; if empty, all of gridAxes except in_order.
 var tuned = []struct{ name, knobs string }{
 	{"inline, reads wait", ""},
 	{"reads wait, one worker", ""},

@@ -68,7 +68,7 @@ memory that both processes share, which NFS does not offer.`,
 				Lines: meta.Watched(), Profile: meta.Profile, Ranks: len(s.Snapshot(0, 0).Ranks(0, s.Now())) > 1,
 				Export: func() (string, error) { return exportReport(f, baseName(path), path) },
 			}
-			if !live { // the next reading of a live one would undo the choice
+			if !live { // the next reading of a live session would undo the choice
 				shown.Baseline = s.SetBaseline
 			}
 			err = show(ctx, restore, shown)

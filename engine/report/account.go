@@ -20,7 +20,7 @@ type account struct {
 	epochs []attribution.EpochStats
 	whole  attribution.Breakdown
 	first  int // the baseline's row; -1 without segments
-	last   int // the row to compare with it: the settings to keep, or else the last that count as a result
+	last   int // the row to compare with the baseline: the settings to keep, or else the last row that counts as a result
 	kept   int // the row of the settings to keep
 	advice advice.Advice
 }
@@ -43,8 +43,8 @@ func newAccount(s *trace.Snapshot) *account {
 // measured reports whether any training step was finished.
 func (a *account) measured() bool { return a.first >= 0 && a.s.Total.Steps > 0 }
 
-// best reports whether the row that the baseline is compared with is the best one
-// measured, rather than the last one tried.
+// best reports whether the row that is compared with the baseline is the best measured
+// one, rather than the last one tried.
 func (a *account) best() bool { return a.last != a.first && a.kept == a.last }
 
 // tally returns the sums over a row's steps.
@@ -89,8 +89,8 @@ func (a *account) segmentNames(segments []int32) string {
 
 // epochTime is how long an epoch takes with a row's settings.
 type epochTime struct {
-	measured  int64 // ns, the mean of the complete epochs wholly under these knobs; 0 when none
-	runs      int   // how many epochs that is the mean of
+	measured  int64 // ns, the mean over the complete epochs that ran wholly under these knobs; 0 when none
+	runs      int   // how many epochs measured is the mean of
 	projected int64 // ns, samples in an epoch over the steady rate; 0 when unknown
 }
 

@@ -81,8 +81,8 @@ func (b *blame) worst(d *markup.Document) {
 		"Paths are below the data set's folder.")
 }
 
-// nameRoom is how long the names of samples may be, in bytes, to stand in the tables.
-// Names lead to a sample, so they are never cut: longer ones stand below the tables.
+// nameRoom is how long, in bytes, the name of a sample may be to stand in the tables.
+// Names lead to a sample, so they are never cut. Longer names stand below the tables.
 const nameRoom = 14
 
 // namesOf lists each step's slowest sample by its whole name.
@@ -99,7 +99,7 @@ func namesOf(d *markup.Document, rows []attribution.Blamed) {
 	d.Line("")
 }
 
-// stores writes what was asked of object stores.
+// stores writes the requests to object stores.
 func (b *blame) stores(d *markup.Document) {
 	requests := int(b.s.Latest(trace.GaugeStoreRequests))
 	if requests == 0 {

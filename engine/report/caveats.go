@@ -31,7 +31,7 @@ func (c *caveats) write(d *markup.Document) {
 		d.Line("- Outcome: %s", status(c.s))
 	}
 	much, _ := advice.Thresholds()
-	// The total ends with the last step: after it there is nothing to explain.
+	// The total ends with the last step, because after it there is nothing to explain.
 	if u := (attribution.Breakdown{Totals: c.s.Total}).Share(trace.CauseUnknown); u >= much && c.s.Total.Lost == 0 {
 		d.Line("- %s of the time the device was idle for no recorded cause.", units.Prose.Percent(u))
 	}
@@ -47,7 +47,7 @@ func (c *caveats) write(d *markup.Document) {
 	d.Line("")
 }
 
-// unlike warns where before and after differ in more than a loader's tuning.
+// unlike warns if before and after differ in more than the loader's knobs.
 func (c *caveats) unlike(d *markup.Document) {
 	if c.last == c.first {
 		return

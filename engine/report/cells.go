@@ -10,8 +10,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// A cell of a table shows "-" where there is no value, and notRecorded where the trace
-// that was imported does not hold one.
+// A cell of a table shows "-" where there is no value, and notRecorded where an
+// imported trace does not hold one.
 const notRecorded = "not recorded"
 
 // rate shows a row's samples a second.
@@ -30,7 +30,7 @@ func deviceTime(r *attribution.SegmentStats) string {
 	return timeOf(perSample(r))
 }
 
-// loadTime shows worker time. A trace that was imported need not hold any.
+// loadTime shows worker time, which an imported trace need not hold.
 func loadTime(m *trace.Meta, ns int64) string {
 	if ns == 0 && m.Imported != "" {
 		return notRecorded

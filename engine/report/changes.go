@@ -15,7 +15,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// told is how many changes this section tells; appendix C lists all.
+// told is how many changes this section tells. Appendix C lists all of them.
 const told = 8
 
 // changes is the section that tells each change, why it was worth trying, and what
@@ -163,7 +163,7 @@ func (c *changes) longest(row int) string {
 	return text
 }
 
-// headOfLine is the name for a late batch that holds up others that are ready.
+// headOfLine is the name for a late batch that holds up batches which are ready.
 const headOfLine = "head-of-line blocking"
 
 // workerName names a loader's lane in a sentence.

@@ -38,7 +38,8 @@ func (g gallery) write(d *markup.Document) {
 	}
 }
 
-// draw draws the pictures of a session. Their texts are not escaped: they are no markdown.
+// draw draws the pictures of a session. Their texts are not escaped, because they are not
+// markdown.
 func draw(s *trace.Snapshot) (g gallery, err error) {
 	s, _ = plain(s, Options{})
 	for _, c := range (&charts{newAccount(s)}).all() {
@@ -64,7 +65,7 @@ func (a *charts) all() []*plot.Chart {
 	if a.last != a.first {
 		charts = append(charts, a.beforeAfter())
 	}
-	if a.s.Total.Samples > 0 { // a trace need not hold them, and then its rate is of steps
+	if a.s.Total.Samples > 0 { // a trace need not hold samples, and then its rate counts steps
 		charts = append(charts, rows.Throughput())
 		if a.s.Meta.Samples > 0 {
 			charts = append(charts, rows.Epochs())
@@ -95,9 +96,9 @@ func (a *charts) mark(g *trace.Segment) string {
 // maxDrawn is how many segments a chart has room for.
 const maxDrawn = 12
 
-// drawn returns the segments with steady steps as the bars of charts: by their letter or,
-// where only num_workers differs, by num_workers. Of too many segments it returns the
-// baseline, the one to keep and the newest.
+// drawn returns the segments with steady steps as the bars of charts. It names them by
+// their letter or, where only num_workers differs, by num_workers. If there are too many,
+// it returns the baseline, the one to keep and the newest ones.
 func (a *charts) drawn() *plot.Rows {
 	var list []int
 	for i := range a.rows {

@@ -66,10 +66,11 @@ func facts(s *trace.Snapshot, o Options) map[string]any {
 	return out
 }
 
-// Lanes of their own. The events of a thread must nest, and these overlap others.
+// These have lanes of their own, because the events of a thread must nest and these
+// overlap others.
 const (
-	transitionLane = 200 // transitions: they overlap what the step loop does
-	stepLane       = 201 // steps: they overlap what the step loop does
+	transitionLane = 200 // transitions, which overlap what the step loop does
+	stepLane       = 201 // steps, which overlap what the step loop does
 	starvedLane    = 210 // plus a stream's number: its thread on the host was ready and had no core
 )
 
@@ -260,6 +261,6 @@ func micros(ns int64) string { return decimal(ns, 3) }
 
 // text writes a string as JSON.
 func text(s string) string {
-	b, _ := json.Marshal(s) // of a string it cannot fail
+	b, _ := json.Marshal(s) // a string cannot fail
 	return string(b)
 }

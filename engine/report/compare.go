@@ -31,15 +31,15 @@ type Comparison struct {
 	Sides       [2]*Compared
 	Settings    []Difference // the knobs that differ; with Traces, those known on both sides
 	Environment []Difference // what else differs, Work first
-	Work        []Difference // device, model and data: where any differs, the work is another one
+	Work        []Difference // device, model and data; if any differs, the work is different
 	Lines       []LineChange // of the script's code, the largest change first
 	OneRun      bool         // both are segments of one run
 	Traces      bool         // a side was imported, and its settings are not recorded
-	Steps       [2]int       // how many steps of each side the change of throughput rests on, where both are traces; else 0
+	Steps       [2]int       // for two traces, how many steps of each side the change of throughput rests on; else 0
 	Told        string       // a sentence that no setting made the change; empty where one may have
 }
 
-// Compared are the settings of one side, and what was measured with them.
+// Compared holds the settings of one side, and what was measured with them.
 type Compared struct {
 	Session string
 	Row     *attribution.SegmentStats
@@ -75,7 +75,7 @@ func Compare(a, b Side) (*Comparison, error) {
 		later.Centre += to.Sub(from).Nanoseconds()
 	}
 	c.Comparison = stats.Compare(x.Row.Stretch, later, h, stats.DefaultMargin)
-	if i := y.rowIn(x); i >= 0 && &y.rows[i] != y.Row { // one run: its own report compares them
+	if i := y.rowIn(x); i >= 0 && &y.rows[i] != y.Row { // they are of one run, whose own report compares them
 		c.Comparison, c.OneRun = attribution.Between(y.advice.Experiments, y.rows, &y.rows[i], y.Row), true
 	}
 	if c.Traces = x.s.Meta.Imported != "" || y.s.Meta.Imported != ""; c.Traces {
@@ -90,7 +90,7 @@ func Compare(a, b Side) (*Comparison, error) {
 	}
 	c.Work, c.Lines = differences(x.work(), y.work()), changedLines(c.Sides)
 	c.Environment = slices.Concat(c.Work, differences(x.environment(), y.environment()))
-	// On the cpu device knobs of the loader take cores from the training.
+	// On the cpu device, the loader's knobs take cores from the training.
 	loader := len(c.Settings) == 0 ||
 		x.s.Meta.DeviceKind != "cpu" && advice.SameWork(x.s.Meta.Specs, x.Row.Segment.Knobs, y.Row.Segment.Knobs)
 	if len(c.Work) == 0 && loader && !c.Traces && c.Busy.Answer == stats.Different {
@@ -122,7 +122,7 @@ func (d *Compared) traced() []knob.Setting {
 	return []knob.Setting{{Name: name, Value: value}}
 }
 
-// rowIn returns the row of d that has the settings of o, where both are of one run; else -1.
+// rowIn returns the row of d that has the settings of o, if both are of one run; else -1.
 func (d *Compared) rowIn(o *Compared) int {
 	a, b := d.s, o.s
 	if a.Meta.ID != b.Meta.ID || !a.Meta.Started.Equal(b.Meta.Started) || a.Total.Steps != b.Total.Steps || a.Last.End != b.Last.End {
@@ -156,7 +156,7 @@ func (d *Side) compared() (*Compared, error) {
 	}, nil
 }
 
-// work returns what a side trained, and on what. Where it differs, the times are of
+// work returns what a side trained, and on what. If that differs, the times are of
 // different work.
 func (d *Compared) work() []knob.Setting {
 	m := &d.s.Meta
@@ -166,8 +166,8 @@ func (d *Compared) work() []knob.Setting {
 	}
 }
 
-// environment returns all else that is known of a side, without what differs from run to
-// run anyway.
+// environment returns everything else that is known of a side, except what differs from
+// run to run anyway.
 func (d *Compared) environment() []knob.Setting {
 	m := &d.s.Meta
 	seed := itoa(m.Seed)
@@ -291,8 +291,8 @@ func differ(d *markup.Document, what string, list []Difference, none string) {
 // roomy is how long two texts may be, in characters, before the table may cut their ends.
 const roomy = 36
 
-// apart leaves out the words with which both long texts of a difference begin: the table
-// cuts the ends of texts, and the ends are what differs.
+// apart leaves out the words with which both long texts of a difference begin. The table
+// cuts the ends of texts, which are the parts that differ.
 func apart(list []Difference) []Difference {
 	out := slices.Clone(list)
 	for i := range out {

@@ -60,7 +60,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareSteps: of two profiler traces a few steps decide, and the change is that of the rates beside it.
+// TestCompareSteps: for two profiler traces a few steps decide, and the change is the ratio of the rates
+// beside it.
 func TestCompareSteps(t *testing.T) {
 	trace6 := func(times ...int64) Side {
 		s := *side(t, "tuned", "A").Snapshot
@@ -97,7 +98,8 @@ func TestCompareSteps(t *testing.T) {
 	}
 }
 
-// TestCompareOneRun: of two segments of one run it says what the run's report says.
+// TestCompareOneRun: for two segments of one run, the comparison says what the run's
+// report says.
 func TestCompareOneRun(t *testing.T) {
 	for script, segment := range map[string]string{"tuned": "#1", "asked": "#4"} {
 		c, err := Compare(side(t, script, "A"), side(t, script, segment))
@@ -128,7 +130,7 @@ func TestCompareTells(t *testing.T) {
 	}
 }
 
-// TestCompareTexts: what a session holds stays as it is, and shows in markdown as it is.
+// TestCompareTexts: a session's texts are not changed, and show in markdown as they are.
 func TestCompareTexts(t *testing.T) {
 	b := side(t, "tuned", "A")
 	b.Session, b.Snapshot.Meta.Dataset = "run*1*.gps", "a|b"
@@ -199,7 +201,7 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// TestCompareTraces: settings that a trace does not hold are not said to be equal.
+// TestCompareTraces: settings that a trace does not hold are not called equal.
 func TestCompareTraces(t *testing.T) {
 	imported := func(loader string) Side {
 		s := *scripts()["tuned"].run(t)

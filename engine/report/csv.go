@@ -13,8 +13,8 @@ import (
 )
 
 // CSV writes the table that o names. The table of steps has one row a step: its times in
-// seconds, its stalls by cause, and its segment's knobs. Where the worker time of its
-// batch was measured, the row says where that went. Every row says whether ops were timed,
+// seconds, its stalls by cause, and its segment's knobs. If the worker time of its batch
+// was measured, the row says where that time went. Every row says whether ops were timed,
 // the device emulated, the data synthetic, the bottleneck injected and the batch cached. It
 // also says how many spans the session dropped.
 func CSV(w io.Writer, s *trace.Snapshot, o Options) error {
@@ -108,7 +108,7 @@ func opsCSV(w io.Writer, s *trace.Snapshot) error {
 	return c.End()
 }
 
-// knobTable is the columns of the knobs, with which each row ends.
+// knobTable holds the columns of the knobs, with which each row ends.
 type knobTable struct {
 	names  []string                    // by order of appearance: older segments may lack newer knobs
 	values map[int32]map[string]string // by segment and name

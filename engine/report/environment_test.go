@@ -10,7 +10,7 @@ import (
 )
 
 // TestHostLoad: the environment says what the host was doing while steps ran, and
-// nothing of what was not measured.
+// nothing about what was not measured.
 func TestHostLoad(t *testing.T) {
 	all := map[string][]trace.Point{
 		trace.GaugeCPUOurs:   {{T: 0, V: 99}, {T: 300e6, V: 70}, {T: 400e6, V: 80}}, // the first is of the preparations

@@ -33,13 +33,14 @@ type Fleet struct {
 type ranked struct {
 	member fleet.Member
 	side   *Side
-	own    bool // the session is about this rank: it knows its steps, causes and lines
-	heard  bool // the session has only what another gpustall told of it
+	own    bool // the session is about this rank, and knows its steps, causes and lines
+	heard  bool // the session has only what another gpustall told about the rank
 	at     advice.Place
 }
 
-// NewFleet reads the sessions of one job. Of a rank that several tell of, the one that is about it
-// counts, or else the one with most of its steps. It uses the snapshots as long as the report is used.
+// NewFleet reads the sessions of one job. If several sessions tell of a rank, the session about that
+// rank counts, or else the one with most of its steps. The report uses the snapshots as long as it
+// lives.
 func NewFleet(sides []Side, rate float64) *Fleet {
 	f := &Fleet{ranks: map[int]*ranked{}, rate: rate}
 	world := 0
@@ -70,7 +71,7 @@ func (f *Fleet) add(side *Side) {
 	s := side.Snapshot
 	all := s.Ranks(0, s.Now)
 	about, err := strconv.Atoi(knob.ValueOf(s.Meta.Host, trace.JobRank))
-	if err != nil && len(all) > 0 { // an older file does not say: it is about the first
+	if err != nil && len(all) > 0 { // an older file does not say which rank it is about, which then is the first
 		about = all[0].Rank
 	}
 	for _, k := range all {
@@ -198,7 +199,7 @@ func (f *Fleet) called(m *fleet.Member) string {
 	return text
 }
 
-// holder says why the others wait for a rank, and what to do.
+// holder says why the other ranks wait for one rank, and what to do.
 func (f *Fleet) holder(d *markup.Document) {
 	h := f.job.Holder()
 	if h == nil {

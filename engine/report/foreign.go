@@ -78,8 +78,8 @@ func rewriteInto(dst, src reflect.Value, f func(string) string) {
 	}
 }
 
-// hasText reports whether values of a type may hold texts. Types with numbers alone, such
-// as steps and spans, need no copy; there are very many of those.
+// hasText reports whether values of a type may hold texts. Types with only numbers, such
+// as steps and spans, need no copy, and there are very many of those.
 func hasText(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.String:

@@ -14,7 +14,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// evil is what a file name, a label, a note or a setting may hold.
+// evil is a text that a file name, a label, a note or a setting may hold.
 const evil = "=cmd()\x1b[2J\x1b]0;title\a\u009b31m\u202e|`code`\r\n# heading\n| a | b |\n<script>[link](http://x)*bold*~~gone~~\t"
 
 // TestForeign fills every text of a session with characters that must not reach a reader,

@@ -33,8 +33,8 @@ func TestSlowerDevice(t *testing.T) {
 	}
 }
 
-// TestFirstEpochs: the first page says which epochs its verdict is about, where its numbers
-// are of all epochs.
+// TestFirstEpochs: the first page says which epochs its verdict is about, if its numbers
+// are about all epochs.
 func TestFirstEpochs(t *testing.T) {
 	s := &trace.Snapshot{Segments: []trace.Segment{{Knobs: knobList("num_workers=0")}}}
 	var at int64
@@ -97,8 +97,8 @@ func TestUndecided(t *testing.T) {
 	}
 }
 
-// TestCertain: a change is the ratio of the rates beside it. Only where the drift that was taken out
-// decides the answer is it what is left, and marked.
+// TestCertain: a change is the ratio of the rates beside it. Only if taking the drift out decides
+// the answer, it is the ratio without the drift, and marked.
 func TestCertain(t *testing.T) {
 	for _, drift := range []struct {
 		ratio          float64

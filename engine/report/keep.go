@@ -22,7 +22,7 @@ func (k *keep) write(d *markup.Document) {
 	}
 	k.settings(d)
 	a, segment := &k.advice, k.rows[k.kept].Name()
-	if k.kept != 0 { // the section before tells the verdict on row 0
+	if k.kept != 0 { // the section before this one tells the verdict on row 0
 		d.Line("- With the settings to keep (segment %s): %s.", segment, a.Verdict.Text)
 	}
 	if text := a.Text(); text != "" {

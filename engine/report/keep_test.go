@@ -54,15 +54,16 @@ func TestDataLoader(t *testing.T) {
 	}
 }
 
-// TestFlags: injected bottlenecks and the cached-batch ceiling are no settings to keep.
+// TestFlags: injected bottlenecks and the cached-batch ceiling are not settings to
+// keep.
 func TestFlags(t *testing.T) {
 	if got, want := Flags(knobList("num_workers=4 inject_cpu=50µs ceiling=on data=a'b")), `--num-workers=4 --data='a'\''b'`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
 
-// TestKeepABaseline: a baseline that was chosen later is not called the one that the run
-// was started with, even where both have the same flags.
+// TestKeepABaseline: a baseline that was chosen later is not called the settings at the
+// start of the run, even if both have the same flags.
 func TestKeepABaseline(t *testing.T) {
 	run := scripts()["injected"]
 	run.stretches = []stretch{run.stretches[1], run.stretches[0]}
@@ -78,7 +79,8 @@ func TestKeepABaseline(t *testing.T) {
 	}
 }
 
-// TestWhyThen: the reason for a change is what was known before it, not what it led to.
+// TestWhyThen: the reason for a change is what was known before the change, not what
+// came of it.
 func TestWhyThen(t *testing.T) {
 	sc := scripts()["tuned"]
 	sc.stretches = sc.stretches[:2]

@@ -22,9 +22,9 @@ const (
 	LabResults = "optimization_results.csv"
 )
 
-// Lab is what the lab of a course asks for: the problem, the baseline, what was done and why, the
-// validation, and how much less time an epoch takes. It is made of one session that was changed
-// while it ran, or of two.
+// Lab is the report that a course's lab asks for: the problem, the baseline, what was done and
+// why, the validation, and how much less time an epoch takes. It is made of one session that was
+// changed while it ran, or of two.
 type Lab struct {
 	sides    []*labSide // one or two
 	compared *Comparison
@@ -140,7 +140,7 @@ func (l *Lab) headline() string {
 	return l.compared.Headline() + " A is before, and B is after."
 }
 
-// start returns the row of the baseline, and end that which it is compared with.
+// start returns the row of the baseline, and end returns the row to compare it with.
 func (l *Lab) start() int {
 	if len(l.sides) > 1 {
 		return l.sides[0].kept

@@ -11,7 +11,8 @@ import (
 	"dev.gpustall/engine/report/markup"
 )
 
-// TestLab: of one session that was changed, of two, and of one in which nothing was changed.
+// TestLab makes labs of one session that was changed, of two, and of one in which nothing
+// was changed.
 func TestLab(t *testing.T) {
 	alone := scripts()["tuned"]
 	alone.stretches = alone.stretches[:1]

@@ -8,7 +8,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// An emulated device is labelled, with what its times are.
+// An emulated device is labelled, and the label says what its times are.
 func TestEmulatedLabels(t *testing.T) {
 	for _, tt := range []struct {
 		meta trace.Meta

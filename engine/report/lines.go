@@ -61,9 +61,9 @@ func (w where) write(d *markup.Document) {
 }
 
 // Folded writes the stacks in which the lines of code were found, in the form that flame graph tools read:
-// calls with a semicolon between, and us. The us are the loop's own time, and of workers the time in which
-// the loop waited for them. Where few looks tell of that, they are all of the workers' time. What the thread
-// was at stands before the calls. A line whose stacks are not known stands alone. It fails where no line was
+// calls with a semicolon between, and us. The us are the loop's own time, and for workers the time in which
+// the loop waited for them. If few looks tell that, they are all of the workers' time. What the thread was
+// at stands before the calls. A line whose stacks are not known stands alone. Folded fails if no line was
 // looked at.
 func Folded(w io.Writer, s *trace.Snapshot, o Options) error {
 	took, awaited := map[string]int64{}, map[int32]int64{}
@@ -117,8 +117,8 @@ func Folded(w io.Writer, s *trace.Snapshot, o Options) error {
 	return b.Flush()
 }
 
-// LineChange is what a line of code takes for a sample on the two sides of a comparison. The line is
-// the same where its function and its text are, or its number where the text is not known.
+// LineChange is what a line of code takes for a sample on the two sides of a comparison. It is the
+// same line if its function and its text are the same, or its number if the text is not known.
 type LineChange struct {
 	Line   string
 	Source string
@@ -127,8 +127,8 @@ type LineChange struct {
 	Sure   bool       // the difference is more than chance
 }
 
-// changedLines returns the lines of which one side takes a moderate part of loading or of the step loop,
-// the largest difference first. Both sides must have lines of the kind.
+// changedLines returns the lines that take at least a moderate part of loading or of the step loop on
+// one side, the largest difference first. Both sides must have lines of the kind.
 func changedLines(sides [2]*Compared) (out []LineChange) {
 	type key struct {
 		at         trace.Doing
@@ -165,7 +165,7 @@ func changedLines(sides [2]*Compared) (out []LineChange) {
 		if f.Line == "" || max(f.part[0], f.part[1]) < 0.05 || known[f.At == trace.Loading] != [2]bool{true, true} {
 			continue
 		}
-		deviation := 0.0 // squared: what a line takes is known as well as its looks are many
+		deviation := 0.0 // squared; the more looks a line has, the better its time is known
 		for i := range f.Took {
 			deviation += f.Took[i] * f.Took[i] / max(1, f.looks[i])
 		}
@@ -178,7 +178,8 @@ func changedLines(sides [2]*Compared) (out []LineChange) {
 	return out[:min(len(out), lines.Listed)]
 }
 
-// linesDiffer writes what each line takes on both sides; nothing where no side has lines.
+// linesDiffer writes what each line takes on both sides. It writes nothing if no side has
+// lines.
 func (c *Comparison) linesDiffer(d *markup.Document) {
 	if len(c.Lines) == 0 {
 		return

@@ -8,7 +8,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// looked are lines as a PyTorch training's looks find them.
+// looked returns lines as looks find them in a PyTorch training.
 var looked = []trace.Line{
 	{At: trace.Loading, File: "/u/aug.py", Number: 42, Func: "blur", Text: "img.filter(f)", Looks: 400, Time: 400e6,
 		Stacks: "fetch (fetch.py:52);blur (aug.py:42);filter (ImageFilter.py:9) 300000\nfetch (fetch.py:52);blur (aug.py:42) 90000\n"},
@@ -18,8 +18,8 @@ var looked = []trace.Line{
 	{At: trace.Idling, Looks: 9, Time: 900e6},
 }
 
-// TestFolded: all of the time that was looked at is in the stacks, except that of idle workers; a stack
-// that claims more than its line has is left out.
+// TestFolded: all of the time that was looked at is in the stacks, except the time of idle workers. A
+// stack that claims more than its line has is left out.
 func TestFolded(t *testing.T) {
 	s := &trace.Snapshot{Lines: append([]trace.Line{{At: trace.InStep, File: "/u/x;y z.py", Number: 1, Func: "f", Time: 5e6, Stacks: "f (x.py:1) 99999999\nbad\n"}}, looked...)}
 	var b bytes.Buffer
@@ -39,8 +39,8 @@ waiting;main (train.py:80);wait (threading.py:3) 300000
 	}
 }
 
-// TestCompareLines: a line is told by what it takes for a sample. What is within chance is not called a
-// change, and nothing is said where a side has too few looks of the kind.
+// TestCompareLines: lines are compared by their time for a sample. A difference within chance is not
+// called a change. Nothing is said if a side has too few looks of the kind.
 func TestCompareLines(t *testing.T) {
 	for _, c := range []struct {
 		name    string

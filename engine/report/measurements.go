@@ -181,7 +181,7 @@ func (m *measurements) workerTime(d *markup.Document) {
 	table := [][]string{{"worker time", "phase", ">a batch", ">on a core", ">waiting for a core", ">blocked", "that is"}}
 	for _, r := range m.shown {
 		b := &r.Breakdown
-		// Some batches were measured: their shares stand for all.
+		// Only some batches were measured, and their shares stand for all.
 		add := func(phase string, s trace.Split, of int64) {
 			if s.Total() <= 0 || of <= 0 || b.Steps == 0 {
 				return

@@ -20,7 +20,7 @@ const fewTimed = 30
 // opChanges sets the ops of two segments side by side.
 type opChanges struct {
 	a, b  opTable
-	least int // timed steps of either
+	least int // the smaller number of timed steps of the two
 }
 
 func newOpChanges(a, b opTable) *opChanges { return &opChanges{a, b, min(a.Timed, b.Timed)} }
@@ -100,8 +100,9 @@ func (c *opChanges) ratio(o *attribution.OpChange) string {
 	return units.Prose.Ratio(units.Rough(o.Ratio(c.a.OpTable, c.b.OpTable)))
 }
 
-// overlap reports whether the least and most times of an op, for a sample, leave room
-// for the two segments to be alike. It is false where those times were not kept.
+// overlap reports whether an op's shortest and longest times for a sample are
+// compatible with no change between the segments. It returns false if those times were
+// not kept.
 func overlap(c *attribution.OpChange, a, b *attribution.OpTable) bool {
 	reach := func(t *attribution.OpTable) (least, most float64) {
 		for i := range t.Rows {

@@ -86,7 +86,7 @@ func (o *operations) tables() (a, b *attribution.OpTable) {
 	return tables[from], tables[to]
 }
 
-// meaning says what the times are, and what they are not, in sentences.
+// meaning says in sentences what the times mean and what they do not.
 func (o *operations) meaning() []string {
 	gpu := o.s.Meta.DeviceKind == "cuda"
 	if imported := o.s.Meta.Imported != ""; imported || o.captured() {

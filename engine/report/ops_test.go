@@ -17,9 +17,9 @@ import (
 	"dev.gpustall/engine/trace/store"
 )
 
-// timedSession is a run with two settings, 40 steps each, of which every eighth
-// was timed. A step takes 10 ms in fp32 and 6 ms in bf16, timed ones 1 ms more; it
-// computes all but 1 ms of them.
+// timedSession is a run with two settings, of 40 steps each. Every eighth step was
+// timed. A step takes 10 ms in fp32 and 6 ms in bf16, and 1 ms more if timed. It
+// computes for all but 1 ms of that.
 func timedSession(t *testing.T) *trace.Snapshot {
 	t.Helper()
 	s := &trace.Snapshot{
@@ -94,7 +94,7 @@ func timedSession(t *testing.T) *trace.Snapshot {
 	return s
 }
 
-// stored is the session as its file gives it back.
+// stored returns the session as its file gives it back.
 func stored(t *testing.T, s *trace.Snapshot) *trace.Snapshot {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "timed"+store.Ext)

@@ -10,8 +10,8 @@ import (
 	"dev.gpustall/engine/report/markup"
 )
 
-// predictions is the section that sets what was predicted of each change beside what it
-// did.
+// predictions is the section that sets the prediction for each change beside what the
+// change did.
 type predictions struct{ *account }
 
 func (p *predictions) write(d *markup.Document) {

@@ -29,7 +29,7 @@ const (
 	idleOther      = "idle: else"
 )
 
-// profile is the section about what a trace that was imported tells beside the causes of
+// profile is the section about what an imported trace tells besides the causes of
 // idleness: the step breakdown and the GPU metrics of PyTorch's TensorBoard plugin.
 type profile struct{ *trace.Profile }
 

@@ -8,7 +8,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// TestRanks: a training of several ranks has a table of them, one of a single process none.
+// TestRanks: the report of several ranks has a table of them. The report of a single
+// process has none.
 func TestRanks(t *testing.T) {
 	write := func(ranks int) string {
 		s := scripts()["injected"].run(t)

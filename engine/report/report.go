@@ -50,8 +50,8 @@ func HTML(w io.Writer, s *trace.Snapshot, o Options) error {
 	return compose(s, o, pictures).HTML(w)
 }
 
-// section is one part of a report. It adds what it has to say to the document, and
-// nothing where the session has nothing of the kind.
+// section is one part of a report. It adds its texts to the document, and nothing if
+// the session has nothing of the kind.
 type section interface{ write(d *markup.Document) }
 
 // compose puts the sections of a report together. Their order here is their order on

@@ -29,8 +29,8 @@ type stretch struct {
 	pause                         time.Duration // before its first step
 }
 
-// script is a run whose every duration is known: batches go through workers, a
-// copy and a compute stream by the rules of the engine.
+// script is a run with known durations. Batches go through workers, a copy and a
+// compute stream by the rules of the engine.
 type script struct {
 	meta      trace.Meta
 	stretches []stretch
@@ -59,8 +59,8 @@ func (sc script) run(t *testing.T) *trace.Snapshot {
 		sc.capacity = 1 << 16
 	}
 	rec := trace.NewRecorder(c, sc.capacity)
-	// The collector is started only by Stop's last drain: what a track drops then
-	// depends on the script alone.
+	// The collector is started only by Stop's last drain, so what a track drops depends
+	// only on the script.
 	col := trace.NewCollector(rec, trace.NewSession(sc.meta), attribution.NewAnalyzer(0), file)
 	p := player{script: sc, rec: rec, clock: c, rng: loader.NewRNG(1, 0, 0), free: map[int]int64{}, lastKnobs: -1}
 	p.play()

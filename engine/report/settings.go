@@ -31,12 +31,13 @@ var arguments = []struct{ name, byDefault string }{
 	{"timeout", "0"}, {"prefetch_factor", "2"}, {"persistent_workers", "False"}, {"in_order", "True"},
 }
 
-// idle are the values, beside off, with which other knobs do only what PyTorch does anyway.
+// idle holds the values, besides off, with which other knobs do only what PyTorch does
+// anyway.
 var idle = map[string]string{
 	"precision": "fp32", "gradient_accumulation": "1", "reads_in_flight": "1", "shuffle_buffer": "1024", "on_error": "stop",
 }
 
-// excluded are the arguments that a DataLoader refuses beside another one.
+// excluded holds the arguments that a DataLoader refuses beside another one.
 var excluded = map[string][]string{
 	"sampler": {"shuffle"}, "batch_sampler": {"batch_size", "shuffle", "drop_last"}, "batch_size": {"batch_size", "drop_last"},
 }

@@ -65,9 +65,9 @@ func (s *sides) changes() []string {
 	busy := certain(&b.VsA.Busy, perSample(a), perSample(b))
 	throughput := certain(&b.VsA.Throughput, a.SamplesPerSecond, b.SamplesPerSecond)
 	switch {
-	case s.turns != nil: // VsA is of the steps in turns, and the times of a and b are of others
+	case s.turns != nil: // VsA compares the steps in turns, and the times of a and b are of other steps
 		busy = change(perSample(a), perSample(b))
-	case before.measured == 0 || after.measured == 0: // the epoch time follows from the rate, and so does its change
+	case before.measured == 0 || after.measured == 0: // the epoch time follows from the rate, so its change does too
 		inverse := b.VsA.Throughput.Inverse()
 		epoch = certain(&inverse, float64(before.best()), float64(after.best()))
 	}
@@ -90,9 +90,9 @@ type turns struct {
 	leftOut int64 // steps
 }
 
-// write puts what was measured by turns in place of the rates of before and after, which met another
-// host each, and of the epoch times that follow from them. Where one epoch was measured, the other's time
-// follows from it.
+// write replaces the rates of before and after, which met different states of the host, by what was
+// measured in turns. It does the same for the epoch times that follow from them. If one epoch was
+// measured, the other's time follows from it.
 func (t *turns) write(rows [][]string) {
 	const epoch, throughput = 0, 4
 	rows[throughput] = []string{"throughput, taking turns (" + stats.Turns + ")", units.Rate(t.rates[0]) + "/s", units.Rate(t.rates[1]) + "/s", units.Prose.Gain(t.gain.Estimate())}
@@ -116,7 +116,7 @@ func (t *turns) write(rows [][]string) {
 	r[3] = units.Prose.Gain(inverse.Estimate())
 }
 
-// taken returns the A/B test by which b is compared with a; nil where their own steps
+// taken returns the A/B test by which b is compared with a, or nil if their own steps
 // are compared.
 func (s *sides) taken() *turns {
 	x, reversed := attribution.Proof(s.advice.Experiments, s.a.Segment.Knobs, s.b.Segment.Knobs)
@@ -149,8 +149,8 @@ func (a *account) column(row int) [][]string {
 	return rows
 }
 
-// footnote explains the marks of the table. A trace has none: it holds every step, and
-// nothing is estimated.
+// footnote explains the marks of the table. The table of a trace has none, because a
+// trace holds every step and nothing is estimated.
 func footnote(d *markup.Document, m *trace.Meta) {
 	if m.Imported != "" {
 		return

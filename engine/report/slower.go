@@ -17,10 +17,10 @@ const (
 )
 
 // computeText says that the device's own time for a sample changed between two rows,
-// which no waiting explains. It is empty where no such change can be told.
+// which no waiting explains. It is empty if no such change can be told.
 func (a *account) computeText(before, after *attribution.SegmentStats, c *stats.Comparison) string {
 	x, y := perSample(before), perSample(after)
-	certain := c.Busy.Answer == stats.Different && c.Pairs == 0 // the answer of an A/B test is of other steps
+	certain := c.Busy.Answer == stats.Different && c.Pairs == 0 // the answer of an A/B test is about other steps
 	least := slowed
 	if !certain {
 		least = perhapsSlow

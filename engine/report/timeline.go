@@ -44,8 +44,7 @@ func (t *timeline) write(d *markup.Document) {
 	}
 }
 
-// draw draws a few steps that are typical of a row, and notes in the legend what it has
-// drawn.
+// draw draws a few typical steps of a row, and notes in the legend what it has drawn.
 func (t *timeline) draw(d *markup.Document, row int, shown *legend) {
 	from, to, first, last := t.window(row)
 	if to <= from {
@@ -98,7 +97,7 @@ func (t *timeline) draw(d *markup.Document, row int, shown *legend) {
 	d.Timeline(out)
 }
 
-// most is how many bars a timeline of the page has at the most, in all.
+// most is how many bars a timeline of the page has at most.
 const most = 1000
 
 // bars returns what is drawn of each lane, from a while before a window to a while after it, and says in
@@ -162,10 +161,10 @@ func bar(s *trace.Span, from, to float64) markup.Bar {
 	return b
 }
 
-// window chooses whole steps of a row, one directly after the other, that lose their time
-// most as the row does. It chooses among the steady steps whose spans are left: of a long
-// run those are the beginning and the end of a segment. Steps with a pause are left out,
-// since a pause is in no share and would fill the picture.
+// window chooses consecutive whole steps of a row that lose their time in the way most
+// like the row's. It chooses among the steady steps whose spans are left, which in a long
+// run are the beginning and the end of a segment. Steps with a pause are left out,
+// because a pause is in no share and would fill the picture.
 func (a *account) window(row int) (from, to int64, first, last int32) {
 	t, nearest := a.tally(row), math.Inf(1)
 	var run []trace.Step // the latest steps, without a gap between them
@@ -190,7 +189,8 @@ func (a *account) window(row int) (from, to int64, first, last int32) {
 				run = append(run[:0], run[1:]...)
 			}
 			run = append(run, *s)
-			// A missing step counts 2, the most that unlike returns: whole pictures come first.
+			// A missing step counts 2, the most that unlike returns, so complete pictures come
+			// first.
 			off := unlike(attribution.Sum(run), a.rows[row].Breakdown) + float64(2*(pictured-len(run)))
 			if off < nearest {
 				nearest = off
@@ -201,7 +201,7 @@ func (a *account) window(row int) (from, to int64, first, last int32) {
 	return from, to, first, last
 }
 
-// unlike returns how much of the time of one breakdown is spent otherwise than in another, 0 to 2.
+// unlike returns how differently two breakdowns spend their time, from 0 to 2.
 func unlike(a, b attribution.Breakdown) float64 {
 	off := math.Abs(a.Utilisation() - b.Utilisation())
 	for c := range trace.Cause(trace.NumCauses) {

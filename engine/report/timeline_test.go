@@ -81,7 +81,7 @@ func TestLongRun(t *testing.T) {
 	}
 }
 
-// TestPicturedSteps: a picture has no pause in it, which is in no share.
+// TestPicturedSteps: a picture has no pause in it, because a pause is in no share.
 func TestPicturedSteps(t *testing.T) {
 	for at := range 4 { // few steps, so that the picture is rather short
 		r := attributiontest.Healthy()

@@ -9,7 +9,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// TestTunes: what a tune measured is a table, and what it left alone a list with its reasons.
+// TestTunes: the settings that a tune measured are a table. What it left alone is a list with
+// the reasons.
 func TestTunes(t *testing.T) {
 	s := scripts()["tuned"].run(t)
 	four := []knob.Setting{{Name: "num_workers", Value: "4"}}

@@ -8,7 +8,7 @@ import (
 	"dev.gpustall/engine/report/markup"
 )
 
-// TestTableWidth: text is cut where a table would be too wide, numbers never.
+// TestTableWidth: if a table would be too wide, texts are cut, and numbers never are.
 func TestTableWidth(t *testing.T) {
 	s := scripts()["tuned"].run(t)
 	s.Segments[1].Reason = strings.Repeat("long | ", 40)

@@ -7,7 +7,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// Progress is told how much of a long start-up is done.
+// Progress receives how much of a long start-up is done.
 type Progress func(what string, done, total int)
 
 // ProgressTo returns a Progress that draws a bar on a terminal. On anything else it prints one

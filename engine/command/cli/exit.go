@@ -63,7 +63,7 @@ func Diverged(s *trace.Snapshot) error {
 	return nil
 }
 
-// CodedError has an exit code of its own, that of another program.
+// CodedError is an error with the exit code of another program.
 type CodedError struct {
 	error
 	code int
@@ -108,7 +108,7 @@ func ExitCode(err error) int {
 	return ExitRuntime
 }
 
-// Explain returns the parts of an error for JSON, which has them beside its sentence.
+// Explain returns the parts of an error. JSON has them beside the error's sentence.
 func Explain(err error) *errs.Error {
 	f := errs.Explain(errs.Wrap(err, "run", "gpustall", "run it again; gpustall doctor says what this machine has"))
 	return &f

@@ -5,14 +5,14 @@ import (
 	"os"
 )
 
-// Exists reports whether there is a file at path, also a broken link.
+// Exists reports whether there is a file at path, even a broken link.
 func Exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
 }
 
-// UnusedName returns the name of a file that does not exist yet: path, with a number if it must
-// be, and ext.
+// UnusedName returns the name of a file that does not exist yet: path, a number if one is
+// needed, and ext.
 func UnusedName(path, ext string) string {
 	name := path + ext
 	for n := 2; Exists(name); n++ {

@@ -22,9 +22,9 @@ const (
 	CacheVariable = "XDG_CACHE_HOME"
 )
 
-// CheckHome returns an error if neither HOME nor variable is set: the folder would be in the root
-// folder then, such as /.local. The error names what the folder holds, and otherwise, how to do
-// without it.
+// CheckHome returns an error if neither HOME nor variable is set. Without these, the folder would
+// be in the root folder, such as /.local. The error names what the folder holds, and otherwise,
+// how to do without it.
 func CheckHome(what, variable, otherwise string) error {
 	if os.Getenv("HOME") != "" || filepath.IsAbs(os.Getenv(variable)) {
 		return nil

@@ -19,7 +19,7 @@ func Say(w io.Writer, format string, args ...any) error {
 	return err
 }
 
-// ColumnsOf returns the width of the terminal that w is, or 0 if it is none. Lines to a file or a
+// ColumnsOf returns the width of w if it is a terminal, and 0 otherwise. Lines to a file or a
 // pipe are not folded.
 func ColumnsOf(w io.Writer) int {
 	f, ok := w.(interface{ Fd() uintptr })
@@ -34,8 +34,8 @@ func ColumnsOf(w io.Writer) int {
 }
 
 // fold breaks lines at spaces so that they fit into so many columns. If a line begins with a
-// label, it goes on below the text after the label; other lines go on two columns in. A word that
-// is longer than a line, such as a path, stays whole so that it can be copied.
+// label, it continues below the text after the label. Other lines continue two columns further
+// in. A word that is longer than a line, such as a path, stays whole so that it can be copied.
 func fold(text string, columns int) string {
 	if columns <= 0 {
 		return text

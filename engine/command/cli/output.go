@@ -23,8 +23,8 @@ func (o *Output) Add(fs *pflag.FlagSet) {
 	fs.StringVarP(&o.Path, "output", "o", "", "file to write to (default: standard output)")
 }
 
-// Write writes what to the output. It refuses to write over one of the sessions that what is made
-// of.
+// Write writes something to the output; what names it in errors. Write refuses to overwrite one
+// of the sessions that it is made from.
 func (o *Output) Write(what string, write func(io.Writer) error, sessions ...string) error {
 	op := "write " + what + " to"
 	if o.Path == "" {
@@ -56,9 +56,9 @@ func sameFile(a, b string) bool {
 	return errx == nil && erry == nil && os.SameFile(x, y)
 }
 
-// WriteFile writes a whole file or none: write fills a file beside it, which takes the name once
-// the disk has all of it. If the name is taken, replace says whether the old file is replaced or
-// kept; keeping it is an error. A device or a pipe is written to directly.
+// WriteFile writes a whole file or none. write fills a file beside path, which takes its name
+// once the disk has all of it. If the name is taken, replace says whether the old file is
+// replaced or kept; keeping it is an error. A device or a pipe is written to directly.
 func WriteFile(path string, replace bool, write func(io.Writer) error) (err error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil && replace {
 		path = target // replace the file, not the link to it
@@ -120,7 +120,7 @@ func writeThrough(path string, write func(io.Writer) error) error {
 	return errors.Join(write(f), f.Close())
 }
 
-// ReplaceFile is WriteFile that replaces.
+// ReplaceFile calls WriteFile, and replaces an existing file.
 func ReplaceFile(path string, content func(io.Writer) error) error {
 	return WriteFile(path, true, content)
 }

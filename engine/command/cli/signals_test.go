@@ -78,8 +78,8 @@ func TestSentTwice(t *testing.T) {
 	}
 }
 
-// arrives skips the test where this process was started with one of the signals ignored, as nohup
-// starts it: such a signal stays ignored.
+// arrives skips the test if this process was started with one of the signals ignored, as by
+// nohup. Such a signal stays ignored.
 func arrives(t *testing.T, signals ...os.Signal) {
 	t.Helper()
 	for _, s := range signals {

@@ -2,7 +2,7 @@ package flags
 
 import "github.com/spf13/pflag"
 
-// DropSetting is the name of --drop-cache as a setting of sweeps.
+// DropSetting is the name of --drop-cache as a sweep's setting.
 const DropSetting = "drop_cache"
 
 // AddDropCache adds --drop-cache.

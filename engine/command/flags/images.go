@@ -40,7 +40,7 @@ func (f *Images) addWhere(fs *pflag.FlagSet) {
 	fs.StringVar(&f.Where, WhereSetting, "", "train on the samples of shards that fit a condition on metadata.parquet beside them, as in \"label < 10 and class not in ('cat', 'dog')\"")
 }
 
-// Check refuses what no image can be transformed by.
+// Check refuses transforms that no image can take.
 func (f *Images) Check() error {
 	if f.Size != 0 {
 		if err := transform.Check(fmt.Sprintf("rrc(%d)", f.Size)); err != nil {

@@ -16,8 +16,8 @@ import (
 	"dev.gpustall/engine/train"
 )
 
-// Values of --autotune that the knob does not have. Both set it to on: with again a run forgets
-// what earlier trials found, with known it takes that and tries nothing.
+// These are values of --autotune that the knob does not have. Both set the knob to on. With
+// again a run forgets what earlier trials found. With known it uses that and tries nothing.
 const (
 	TuneAgain = "again"
 	TuneKnown = "known"
@@ -40,8 +40,8 @@ type Knob struct {
 	row   *knob.Row[train.Knobs]
 	text  string   // the value as typed, or the default
 	set   bool     // the user gave it
-	extra []string // values that the flag has and the knob has not
-	means string   // the knob's value for them
+	extra []string // values that only the flag has
+	means string   // the knob's value for these
 }
 
 // Knobs are the flags of all knobs. Injected bottlenecks share one flag.

@@ -84,8 +84,8 @@ func writeCommands(b *strings.Builder, cmd *cobra.Command, group, title string) 
 	}
 }
 
-// grouped are the groups of flags that several commands have and few users need. All others stand
-// in front.
+// grouped holds the groups of flags that several commands have and few users need. All other
+// flags come first.
 var grouped = map[string][]string{
 	GroupData:  {TransformSetting, WhereSetting, "image-size", "drop-cache", "cache-dir", "cache-size"},
 	GroupModel: {"stem", BatchNorm, "seed", "lr", "evaluate", "optimizer", "schedule", "gradient-accumulation", "activation-checkpointing", "dropout", "label-smoothing"},
@@ -106,11 +106,11 @@ func groupOf(f *pflag.Flag) string {
 	return GroupFirst
 }
 
-// manyFlags is from how many flags on a command's help has groups.
+// manyFlags is how many flags a command must have for its help to have groups.
 const manyFlags = 15
 
-// writeFlags prints the flags by group, those that are needed most first: all, or the first group
-// and that named only.
+// writeFlags prints the flags by group, the most needed first. It prints all groups or, if only
+// is set, that group and the first one.
 func writeFlags(b *strings.Builder, fs *pflag.FlagSet, width int, only string) {
 	groups := []string{GroupFirst, GroupLoader, GroupData, GroupModel, GroupMore, GroupTune, GroupSlurm, GroupWeights, GroupScreen}
 	sets := map[string]*pflag.FlagSet{}
@@ -182,8 +182,8 @@ func width() int {
 	return max(60, min(w, 120))
 }
 
-// nearest returns the flag of a command whose name is most like the one given, or else whose last word is,
-// as cobra finds the command that a user meant. It is empty where none is alike.
+// nearest returns the flag of a command whose name is most like the given one, or else whose last word is.
+// cobra finds the command that a user meant in the same way. It is empty where no flag is similar.
 func nearest(cmd *cobra.Command, name string) string {
 	for _, of := range []func(flag string) string{
 		func(flag string) string { return flag },

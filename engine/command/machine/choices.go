@@ -18,7 +18,7 @@ import (
 const TuneLimit = time.Minute
 
 // choicesFile returns the file of the kernel variants that were found right and fast. It is ""
-// without a home; then each run tries them again.
+// without a home, and then each run tries them again.
 func choicesFile() string {
 	if cli.CheckHome("tuned kernels", cli.CacheVariable, "") != nil {
 		return ""
@@ -63,8 +63,8 @@ func tuning() []finding {
 	return out
 }
 
-// maxChoices limits the bytes that are read of the file: it is room for some ten thousand
-// kernels.
+// maxChoices limits the bytes that are read of the file. It has room for some ten
+// thousand kernels.
 const maxChoices = 4 << 20
 
 // loadChoices reads the kernel variants in the file at path, and saves later ones there. A path of

@@ -79,7 +79,8 @@ func Open(name string, again bool, clock trace.Clock) (*Device, error) {
 		"choose auto, cpu, cuda[:N] or emu:NAME with NAME one of "+strings.Join(emu.Names(), ", ")).Because(device.ErrNoDevice)
 }
 
-// withoutCgo says what a binary that was built without cgo lacks; nothing for any other.
+// withoutCgo says what a binary lacks that was built without cgo. It is empty for any
+// other binary.
 func withoutCgo() string {
 	info, ok := debug.ReadBuildInfo()
 	if ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "CGO_ENABLED", Value: "0"}) {

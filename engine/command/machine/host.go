@@ -77,11 +77,11 @@ func hostGauges() []finding {
 // RaiseProcessors raises GOMAXPROCS to the number of threads that may be ready at the same time
 // with so many workers.
 //
-// With fewer, the step loop waits in a queue of Go's scheduler behind workers that compute, up to
-// 10 ms each. Nothing measures that wait, and it would be charged to a copy that has not started.
-// With more, the kernel shares out the cores by turns of about 3 ms, and counts who waits.
-// GOMAXPROCS is never lowered, because each change stops all goroutines for a moment. A value
-// from the user's environment stays.
+// With too few, the step loop waits in a queue of Go's scheduler behind workers that compute, up
+// to 10 ms each. Nothing measures that wait, and it would be charged to a copy that has not
+// started. With enough, the kernel shares out the cores in turns of about 3 ms, and counts who
+// waits. GOMAXPROCS is never lowered, because each change stops all goroutines for a moment. A
+// value from the user's environment stays.
 func RaiseProcessors(workers int) {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return

@@ -1,5 +1,5 @@
-// Package metrics hands a session's numbers to Prometheus: on a port that it scrapes, or in a file for
-// node_exporter's textfile collector.
+// Package metrics hands a session's numbers to Prometheus, on a port that Prometheus scrapes, or in a
+// file for node_exporter's textfile collector.
 package metrics
 
 import (
@@ -29,9 +29,10 @@ type Source interface {
 	Snapshot(from, to int64) *trace.Snapshot
 }
 
-// Export is what hands the numbers out. Its owner must call Stop.
+// Export hands the numbers out. Its owner must call Stop.
 type Export struct {
-	// Where is the address that is listened at, as "http://127.0.0.1:9400/metrics", or the file.
+	// Where is the address at which Export listens, as "http://127.0.0.1:9400/metrics", or the
+	// file.
 	Where string
 
 	registry *prometheus.Registry
@@ -42,8 +43,8 @@ type Export struct {
 	done     chan struct{}
 }
 
-// Address returns the address of "HOST:PORT" or ":PORT", which is of this machine alone. It is false
-// for the name of a file.
+// Address returns the address for "HOST:PORT", or for ":PORT", which only this machine can reach. ok
+// is false for the name of a file.
 func Address(to string) (address string, ok bool) {
 	host, port, err := net.SplitHostPort(to)
 	if n, perr := strconv.Atoi(port); err != nil || perr != nil || n < 0 || n > 65535 || strings.ContainsRune(host, '/') {
@@ -102,12 +103,12 @@ func (e *Export) writeOn(ctx context.Context) {
 	})
 }
 
-// write writes the file at once, by a rename.
+// write replaces the whole file by a rename.
 func (e *Export) write() error {
 	return errs.File(prometheus.WriteToTextfile(e.file, e.registry), "write metrics", e.file, "name a file in a folder that can be written to")
 }
 
-// Stop ends it. A file has the last numbers then.
+// Stop ends the export. A file has the last numbers then.
 func (e *Export) Stop() {
 	e.quit()
 	if e.server != nil {

@@ -23,7 +23,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// session is of 60 steps of 20 ms, of which the device computed 5 and waited 15 for a transform.
+// session is a session of 60 steps of 20 ms. In each, the device computed for 5 ms and waited
+// for a transform for 15 ms.
 type session struct{}
 
 func (session) Snapshot(int64, int64) *trace.Snapshot {
@@ -59,7 +60,7 @@ func read(t *testing.T, text string) map[string]*dto.MetricFamily {
 	return families
 }
 
-// check holds the numbers against the session's.
+// check compares the numbers with the session's.
 func check(t *testing.T, families map[string]*dto.MetricFamily) {
 	t.Helper()
 	sum := 0.0

@@ -14,7 +14,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// ext is added to the name of a session's file, and longest is what the name of a socket may have.
+// ext is added to the name of a session's file. longest is the most bytes that the name of a
+// socket may have.
 const (
 	ext     = ".ctl"
 	longest = 104
@@ -64,7 +65,8 @@ func Serve(file string, run Experiments) (*Server, error) {
 	return s, nil
 }
 
-// add keeps a connection, to close it; false where the server is closed.
+// add keeps a connection, so that Close can close it. It returns false if the server is
+// closed.
 func (s *Server) add(c net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,16 +16,16 @@ import (
 	"dev.gpustall/engine/base/timer"
 )
 
-// How much of a script's output stays in its log: its beginning and its end.
+// These say how much of a script's output stays in its log: its beginning and its end.
 const (
 	logHead = 1 << 20
 	logTail = 64 << 20
-	logRoom = 256 << 20 // that is left to the disk
-	logNext = 4 << 20   // that is set aside for what comes next
+	logRoom = 256 << 20 // left free on the disk
+	logNext = 4 << 20   // set aside for what comes next
 )
 
-// Reserve sets space aside for what a script prints next: its print would fail where others have
-// filled the disk. It fails where there is no such space.
+// Reserve sets space aside for what a script prints next, which would fail if others had filled
+// the disk. Reserve fails if there is no such space.
 func Reserve(log *os.File) error {
 	info, err := log.Stat()
 	if err != nil {
@@ -38,7 +38,7 @@ func Reserve(log *os.File) error {
 	return nil // or a file system on which nothing can be set aside
 }
 
-// memory is how the names of logs in memory begin.
+// memory begins the names of logs in memory.
 const memory = "/proc/self/fd/"
 
 // LogInMemory returns a log that is on no disk.
@@ -56,10 +56,10 @@ func LogInMemory() (*os.File, error) {
 // IsInMemory reports whether a log is on no disk.
 func IsInMemory(log *os.File) bool { return strings.HasPrefix(log.Name(), memory) }
 
-// BoundLog keeps a log from filling its disk until the script has ended, for which the returned
-// function waits. It keeps the script's first and last output, gives the space between them back,
-// and closes the file up at the end. The script writes to the file itself, so its output goes on
-// whatever becomes of gpustall.
+// BoundLog keeps a log from filling its disk until the script has ended. The returned function
+// waits for that end. BoundLog keeps the script's first and last output, and gives the space
+// between them back. At the end it closes the gap. The script writes to the file itself, so its
+// output goes on whatever becomes of gpustall.
 func BoundLog(log *os.File, ended <-chan struct{}) (wait func()) {
 	done := make(chan struct{})
 	go func() {
@@ -80,8 +80,8 @@ func BoundLog(log *os.File, ended <-chan struct{}) (wait func()) {
 	return func() { <-done }
 }
 
-// punch gives back the space of a log between its head and its tail. from is where the space begins
-// that is not given back yet.
+// punch gives back the space of a log between its head and its tail. from is where the space that
+// is not given back yet begins.
 func punch(log *os.File, from int64) int64 {
 	info, err := log.Stat()
 	if err != nil {
@@ -110,7 +110,7 @@ func closeUp(log *os.File, from int64) {
 		return
 	}
 	if _, err := unix.FcntlInt(log.Fd(), unix.F_SETFL, flags&^unix.O_APPEND); err != nil {
-		return // what is written would go to the end
+		return // the tail would be written at the end
 	}
 	defer func() { _, _ = unix.FcntlInt(log.Fd(), unix.F_SETFL, flags) }() // a process of the script's may live on
 	said := fmt.Sprintf("\n... gpustall left out %d bytes here: the log keeps the first and the last of what is printed ...\n", from-logHead)

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestBoundLog: of a log beyond its bounds the beginning and the end stay, and the space between
+// TestBoundLog: of a log beyond its bounds, the beginning and the end stay. The space between
 // them is given back while the script still writes.
 func TestBoundLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
@@ -52,7 +52,8 @@ func TestBoundLog(t *testing.T) {
 	}
 }
 
-// TestBoundLogClosesUp: what was given back is not in the file at the end, and it is said how much.
+// TestBoundLogClosesUp: at the end the file does not have what was given back, and says how much
+// that was.
 func TestBoundLogClosesUp(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	log, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
@@ -77,8 +78,8 @@ func TestBoundLogClosesUp(t *testing.T) {
 	}
 }
 
-// TestReserve: what is set aside is no part of the log, and given back at its end. A log in memory is one
-// as well.
+// TestReserve: the space that is set aside is not part of the log, and is given back at its end. The same
+// holds for a log in memory.
 func TestReserve(t *testing.T) {
 	file, err := os.OpenFile(filepath.Join(t.TempDir(), "log"), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {

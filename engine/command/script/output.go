@@ -33,8 +33,8 @@ func OpenOutput(path string) *Output {
 	return &Output{file: f}
 }
 
-// Copy writes what is new to w, where there is one, and keeps the end of it. It reads in pieces: a
-// script may print faster than is looked.
+// Copy writes new output to w, if there is one, and keeps the end of it. It reads in pieces,
+// because a script may print faster than Copy is called.
 func (o *Output) Copy(w io.Writer) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -78,8 +78,8 @@ func (o *Output) Tail() []string {
 	return o.last
 }
 
-// shown returns the lines of a text as a terminal shows them. Of a line that a carriage return
-// overwrote, such as a progress bar, it returns the last version.
+// shown returns the lines of a text as a terminal shows them. If carriage returns overwrote a
+// line, such as a progress bar, it returns the last version.
 func shown(text []byte) []string {
 	text = bytes.TrimRight(text, "\n")
 	if len(text) == 0 {

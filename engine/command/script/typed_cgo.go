@@ -29,8 +29,9 @@ import "C"
 
 import "syscall"
 
-// watchSenders notes from now on who sends these signals, for typed; Go does not tell.
-// signal.Notify must have been called for them: its handler is called as before.
+// watchSenders notes from now on who sends these signals, for typed, because Go does
+// not tell. signal.Notify must have been called for them. Its handler is called as
+// before.
 func watchSenders(signals ...syscall.Signal) {
 	for _, n := range signals {
 		C.watch(C.int(n))

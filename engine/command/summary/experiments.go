@@ -67,7 +67,7 @@ func summariseSide(x *attribution.Experiment, side int) sideSummary {
 	return sideSummary{s.Steps, number(x.Rates()[side]), number(s.Utilisation())}
 }
 
-// experimented is what the experiments of the run found.
+// experimented holds what the experiments of the run found.
 type experimented struct {
 	CeilingGain *Change             `json:"ceiling_gain,omitempty"` // throughput that fixing data buys at most, as a ratio
 	Experiments []experimentSummary `json:"experiments,omitempty"`
@@ -109,15 +109,15 @@ func experimentTable(s *trace.Snapshot, xs []attribution.Experiment) []experimen
 	return out
 }
 
-// keptBy returns the settings that a tune left: as flags to add to the run's, and as arguments of
-// PyTorch's DataLoader.
+// keptBy returns the settings that a tune left in force: as flags to add to the run's, and as
+// arguments of PyTorch's DataLoader.
 func keptBy(m *trace.Meta, x *attribution.Experiment) (flags, loader string) {
 	switch {
 	case x.Kind != trace.Tune || x.Running():
 		return "", ""
 	case x.Kept:
 		loader, _ = report.DataLoader(m.Host, x.Settings[1], x.B)
-		if m.Watched() { // our flags are none of the script's
+		if m.Watched() { // the script does not have our flags
 			return "", loader
 		}
 		return report.Flags(x.B), loader

@@ -8,7 +8,7 @@ import (
 
 // lineSummary is a line of a PyTorch training's code.
 type lineSummary struct {
-	File   string `json:"file"` // empty where no line has the time, but what function says
+	File   string `json:"file"` // empty if no line has the time, but what function names
 	Line   int    `json:"line"`
 	Func   string `json:"function"`
 	At     string `json:"at"`

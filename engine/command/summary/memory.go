@@ -2,7 +2,7 @@ package summary
 
 import "dev.gpustall/engine/trace"
 
-// memory is the peak memory of device and host, beside what was planned.
+// memory is the peak memory of device and host, beside the planned memory.
 type memory struct {
 	PeakBytes   int64        `json:"peak_memory_bytes"`
 	Planned     planned      `json:"planned_memory"`

@@ -26,7 +26,7 @@ type gpuSummary struct {
 	Occupancy   number        `json:"occupancy"`
 	Peak        int64         `json:"allocated_bytes"`
 	Memory      int64         `json:"memory_bytes"`
-	Talked      number        `json:"communication_s"` // mean of a step, as all that follow
+	Talked      number        `json:"communication_s"` // mean of a step, like all the following
 	Exposed     number        `json:"exposed_communication_s"`
 	Host        number        `json:"idle_host_s"`
 	Call        number        `json:"idle_call_s"`
@@ -35,7 +35,7 @@ type gpuSummary struct {
 	In          []hostSummary `json:"idle_host,omitempty"`
 }
 
-// hostSummary is what the host was in while a GPU was idle.
+// hostSummary says what the host was in while a GPU was idle.
 type hostSummary struct {
 	Part  string `json:"in"`
 	Name  string `json:"name"`

@@ -93,7 +93,8 @@ func opTable(t *attribution.OpTable) []opSummary {
 	return out
 }
 
-// opTables are the segments, each with its own ops, and the ops of the last segment that has any.
+// opTables holds the segments, each with its own ops, and the ops of the last segment that has
+// any.
 type opTables struct {
 	Ops          []opSummary      `json:"ops"`
 	SegmentTable []segmentSummary `json:"segment_table"`

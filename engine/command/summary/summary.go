@@ -184,7 +184,7 @@ func lossesIn(b *attribution.Breakdown) losses {
 	return l
 }
 
-// split is how a worker spent its time, and what that makes it: bound by cores, say, or by I/O.
+// split says how a worker spent its time, and so what it is bound by, for example cores or I/O.
 type split struct {
 	Core    number `json:"core_s"`
 	Waiting number `json:"run_queue_wait_s"` // for a core
@@ -211,7 +211,7 @@ func workerTime(w *trace.Work) map[string]split {
 	return out
 }
 
-// judgement is the verdict, and the one piece of advice that comes first.
+// judgement holds the verdict, and the piece of advice that comes first.
 type judgement struct {
 	Verdict     string `json:"verdict"`
 	VerdictText string `json:"verdict_text"`              // as in report and screen

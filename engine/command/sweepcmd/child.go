@@ -26,8 +26,8 @@ import (
 const childPatience = 15 * time.Second
 
 // Run does one run of a sweep in a process of its own, gpustall run. So a run leaves nothing to
-// the next: no heap, page-locked memory, device context or threads of Go. A run that dies ends
-// alone, and a run measures what the command alone would measure.
+// the next one: no heap, page-locked memory, device context or threads of Go. If a run dies,
+// only that run ends. A run measures what the command alone would measure.
 func Run(ctx context.Context, j sweep.Job) error {
 	words, err := runCommand(j)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 // attempts is how many arrays are submitted for the same runs.
 const attempts = 3
 
-// onCluster does the runs of a plan as tasks of sbatch arrays. The runs that are missing when an
-// array has ended, because a node was lost for instance, make the next array. It returns when all
+// onCluster does the runs of a plan as tasks of sbatch arrays. Runs that are missing when an
+// array has ended, for example because a node was lost, make the next array. It returns when all
 // runs are done or after the last attempt. If ctx ends, it cancels the array.
 func onCluster(ctx context.Context, p *sweep.Plan, f sweep.Folder, s sweep.Slurm, log io.Writer) error {
 	if err := f.Save(p); err != nil {
@@ -67,8 +67,8 @@ func writeScript(p *sweep.Plan, f sweep.Folder, s sweep.Slurm, out io.Writer) er
 	return cli.Say(out, "script   %s (%s)\nsubmit   sbatch --wait %s\nreport   gpustall report %s\n", script, units.Counted(len(runs), "task", "tasks"), script, f)
 }
 
-// submit submits a script to sbatch and waits for its tasks. A task that fails is no error: its
-// run is missing then.
+// submit submits a script to sbatch and waits for its tasks. A failing task is not an error;
+// its run is then missing.
 func submit(ctx context.Context, script string) error {
 	cmd := exec.CommandContext(ctx, "sbatch", "--wait", "--parsable", script)
 	var out, complaints bytes.Buffer

@@ -88,7 +88,7 @@ func (f *sweepFlags) add(fs *pflag.FlagSet) {
 	})
 }
 
-// norms are the values of --batch-norm, kept as those of the setting that says the opposite.
+// norms holds the values of --batch-norm, as values of the setting that says the opposite.
 type norms []string
 
 func (n *norms) String() string { return "" }
@@ -287,7 +287,7 @@ func CheckSetting(name, value string) error {
 	return flags.CheckKnob(name, value)
 }
 
-// sized is what is known of a device without training on it.
+// sized holds what is known of a device without training on it.
 type sized struct {
 	info     device.Info
 	defaults train.Knobs
@@ -348,7 +348,7 @@ func possible(devices map[string]*sized, all []knob.Setting, elsewhere bool) (re
 	return "", train.KnobTable.Ineffective(k, train.Specs(d.info))
 }
 
-// look opens a device, asks what it can do, and closes it.
+// look opens a device, finds out what it can do, and closes it.
 func look(name string) *sized {
 	o, err := machine.Open(name, false, trace.NewClock())
 	if err != nil {

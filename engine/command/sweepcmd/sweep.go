@@ -1,5 +1,5 @@
 // Package sweepcmd measures many settings, here or on a cluster (gpustall sweep). It reports on
-// the folders that this makes, and compares them.
+// the folders of sweeps, and compares them.
 package sweepcmd
 
 import (

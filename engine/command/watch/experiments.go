@@ -12,8 +12,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// experimentPeriod is how often an experiment looks at the session. On average a quarter of a
-// pair lasts half of this longer than planned.
+// experimentPeriod is how often an experiment looks at the session. On average, a quarter of
+// a pair lasts half a period longer than planned.
 const experimentPeriod = 50 * time.Millisecond
 
 // Experiments runs one experiment at a time beside the training. Its goroutine lives from
@@ -74,8 +74,8 @@ func (x *Experiments) wake() {
 }
 
 // Ask begins experiments one after the other, each as soon as the current settings have been
-// measured. It calls answered when they have been measured after the last one, or with the reason
-// why one could not begin.
+// measured. It calls answered when the settings have been measured after the last experiment, or
+// with the reason why one could not begin.
 func (x *Experiments) Ask(q []experiment.Question, answered func(error)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

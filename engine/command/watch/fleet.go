@@ -14,26 +14,28 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// How often ranks tell each other what they do, and how long a store may take to answer. A row takes some
-// 25 us to read, so that no more than so many are read a second, and all of them at least every so often.
+// How often ranks tell each other what they do, and how long a store may take to answer. Reading a row
+// takes some 25 us. So at most so many rows are read a second, and all of them at least every so often.
 const (
 	rowEvery   = time.Second
 	storeLimit = 2 * time.Second
 	mostRows   = 16
 	rowsAtMost = 10 * time.Second
 
-	placeEvery  = 4 * time.Second  // how often it is worked out where a rank spends its time
+	placeEvery  = 4 * time.Second  // how often a rank works out where it spends its time
 	retryFirst  = 5 * time.Second  // after a store was lost
 	retryAtMost = 60 * time.Second // ... and after it was lost again and again
 
-	// mostCounted is how many ranks' counts are recorded a second, since each has about ten gauges.
+	// mostCounted is how many ranks' counts are recorded a second, because each rank has about ten
+	// gauges.
 	mostCounted = 8
 )
 
-// rowVersion is that of a row's form. Rows of other versions are left out.
+// rowVersion is the version of a row's form. Rows of other versions are left out.
 const rowVersion = 1
 
-// row is what one gpustall tells the others: all that its own ranks did since their first batches.
+// row is what one gpustall tells the others: everything that its own ranks did since their first
+// batches.
 type row struct {
 	Version int          `json:"v"`
 	Ranks   []trace.Rank `json:"ranks"`
@@ -75,7 +77,7 @@ type remote struct {
 }
 
 // StartFleet begins to tell the job's other gpustalls what this session's ranks do, and to record what
-// theirs do. Whatever fails, the session goes on without.
+// theirs do. If anything fails, the session goes on without it.
 func StartFleet(r *trace.Recorder, j Job) *Task {
 	return Go(r, "exchange what ranks do", func(quit <-chan struct{}) {
 		f := &fleet{Job: j, recorder: r, known: map[int]*remote{}, retry: retryFirst}
@@ -100,7 +102,7 @@ func (f *fleet) turn() {
 	if err == nil {
 		err = f.gather()
 	}
-	if err != nil { // the training has ended, or its network has: the store is asked again later
+	if err != nil { // the training or its network has ended; the store is asked again later
 		f.leave()
 		f.retried, f.retry = time.Now(), min(2*f.retry, retryAtMost)
 	}
@@ -203,7 +205,7 @@ func (f *fleet) gather() error {
 	return nil
 }
 
-// record records the counts of some ranks, in turn where they are many, and what peers wait for.
+// record records the counts of some ranks, in turn if there are many, and what peers wait for.
 func (f *fleet) record(peers []trace.Peer, most int) {
 	ranks := make([]int, 0, len(f.known))
 	for rank := range f.known {

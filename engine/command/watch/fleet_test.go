@@ -18,7 +18,7 @@ type member struct {
 	collector *trace.Collector
 }
 
-// joins makes the gpustall of some ranks, the first of which its session is about.
+// joins makes the gpustall of some ranks. Its session is about the first of them.
 func joins(t *testing.T, store string, world int, ranks ...int) *member {
 	t.Helper()
 	s := trace.NewSession(trace.Meta{Host: []knob.Setting{{Name: trace.JobRank, Value: fmt.Sprint(ranks[0])}}})
@@ -41,7 +41,7 @@ func (m *member) did(steps int64, ranks ...int) {
 	}
 }
 
-// becomes waits until a session has what was recorded.
+// becomes waits until a condition holds.
 func becomes(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for begun := time.Now(); !so(); time.Sleep(5 * time.Millisecond) {

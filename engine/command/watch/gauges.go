@@ -1,5 +1,5 @@
-// Package watch is what goes on beside a training: gauges, experiments, a watch on the session's
-// file, and a search for earlier runs. Each has a goroutine that its owner stops.
+// Package watch runs what goes on beside a training: gauges, experiments, a watch on the
+// session's file, and a search for earlier runs. Each has a goroutine that its owner stops.
 package watch
 
 import (
@@ -22,8 +22,8 @@ const gaugePeriod = 250 * time.Millisecond
 // than all others together, and counts CPU time in ticks of 10 ms.
 const hostEvery = 2
 
-// gauges samples the gauges of a run, beside the hot path: those of the loader, of object stores,
-// of the host and of NVML.
+// gauges samples the gauges of a run outside of the hot path: those of the loader, of object
+// stores, of the host and of NVML.
 type gauges struct {
 	recorder *trace.Recorder
 	engine   *train.Engine
@@ -80,7 +80,8 @@ func (g *gauges) sample(n int) {
 	recordNVML(r, g.nvml)
 }
 
-// count records what only grows. It is called at the end too, so that the last counts are complete.
+// count records the gauges that only grow. It is also called at the end, so that the last counts
+// are complete.
 func (g *gauges) count(skipped int) {
 	if skipped > g.skipped {
 		g.skipped = skipped

@@ -12,7 +12,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// How often the host is sampled beside the user's training: with a screen, and without one.
+// These are how often the host is sampled beside the user's training, with a screen and
+// without one.
 const (
 	GaugedShown = hostEvery * gaugePeriod
 	GaugedAlone = time.Second
@@ -72,7 +73,7 @@ func (g *trainingGauges) sample() {
 	rank := g.Did()
 	if share, known := threads.Starved(g.threads); known && !used {
 		lost, counted := withoutCore(share, &g.rank, &rank, g.Hello.Threads)
-		if !counted { // it is counted once a second
+		if !counted { // the loop's time is counted once a second
 			return
 		}
 		g.recorder.Gauge(trace.GaugeStarved, 100*lost)

@@ -16,7 +16,8 @@ const (
 	outageAfter   = 5 * time.Second
 )
 
-// outage notices that object stores no longer answer. Without it that looks like a slow store.
+// outage notices that object stores do not answer. Without it they would look like slow
+// stores.
 type outage struct {
 	read    int64     // bytes that had come at the last look with new ones
 	retries int64     // repeated requests at that look

@@ -13,7 +13,8 @@ import (
 	"dev.gpustall/engine/trace/store"
 )
 
-// pastRun saves a run of 40 steps of 32 samples, each ms long. mod may change it.
+// pastRun saves a run of 40 steps of 32 samples, which last ms milliseconds each. mod
+// may change it.
 func pastRun(t *testing.T, dir, name string, ms int64, mod func(*trace.Snapshot)) {
 	t.Helper()
 	s := &trace.Snapshot{

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// CSV is a table for programs. A spreadsheet takes its fields for values only: a field that
-// would begin a formula and is no number gets a quotation mark before it.
+// CSV is a table for programs. A spreadsheet must not take its fields for formulas, so a
+// field that would begin a formula and is not a number gets a quotation mark before it.
 type CSV struct{ w *csv.Writer }
 
 // NewCSV returns a table that is written to w.

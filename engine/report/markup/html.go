@@ -22,8 +22,8 @@ func hex(c color.Color) string {
 	return fmt.Sprintf("#%02x%02x%02x", r>>8, g>>8, b>>8)
 }
 
-// HTML writes the document as one page: its pictures are in it, it loads nothing, and its only script is
-// [script], which sorts tables and zooms.
+// HTML writes the document as one page. The page contains its pictures and loads nothing. Its only
+// script is [script], which sorts tables and zooms.
 //
 // It is written without html/template, which would keep every exported method of the whole program,
 // 10 MB, in the binary. So each text goes through [html.EscapeString], in quotes where it is an attribute.
@@ -52,7 +52,7 @@ type part struct {
 	Lanes   *webLanes
 	Image   string // a picture as base64
 	Alt     string
-	Verdict bool // the paragraph below the title: what the report comes to
+	Verdict bool // the paragraph below the title, with the result of the report
 }
 
 // item is an item of a list.

@@ -14,7 +14,8 @@ import (
 // Numbers in tables are never cut.
 const Width = 100
 
-// Markdown writes the document so that it reads well as it is. It fails only when w does.
+// Markdown writes the document so that it reads well as plain text. It fails only when w
+// does.
 func (d *Document) Markdown(w io.Writer) error {
 	b := bufio.NewWriter(w) // keeps errors until Flush
 	for i := range d.blocks {

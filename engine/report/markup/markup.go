@@ -1,9 +1,9 @@
 // Package markup holds documents for people: headings, paragraphs, lists, tables and
-// pictures. A document is put together once and written as markdown, which reads well on a
-// terminal, or as one HTML page, which loads nothing from elsewhere.
+// pictures. A document is put together once. It is written as markdown, which reads well
+// on a terminal, or as one HTML page, which loads nothing from elsewhere.
 //
-// Texts are a small part of markdown: **strong**, `code`, and a backslash before
-// punctuation that is to show as it is. A text from outside goes through [Text] first.
+// Texts may use a small part of markdown: **strong**, `code`, and a backslash before
+// punctuation that must show as it is. A text from outside goes through [Text] first.
 package markup
 
 import (
@@ -44,8 +44,8 @@ type Picture struct {
 	PNG   []byte // the picture itself, which HTML holds
 }
 
-// Timeline is what lanes show over a time, in ms. As text it is made of characters; the page draws the
-// bars, which can be zoomed.
+// Timeline is what lanes show over a time, in ms. As text it consists of characters. The page draws
+// the bars, which can be zoomed.
 type Timeline struct {
 	Text     []string
 	Lanes    []Lane
@@ -82,7 +82,8 @@ func (d *Document) Key(format string, args ...any) {
 	d.add(block{kind: paragraph, text: oneLine(fmt.Sprintf(format, args...)), bare: true})
 }
 
-// Sentences adds a paragraph of texts with spaces between them. They are no formats.
+// Sentences adds a paragraph of texts with spaces between them. Unlike Para's, the
+// texts are not formats.
 func (d *Document) Sentences(sentences ...string) {
 	d.add(block{kind: paragraph, text: oneLine(strings.Join(sentences, " "))})
 }
@@ -94,8 +95,8 @@ func (d *Document) Fact(name, value string) {
 	}
 }
 
-// Line adds a line: "- item", "  - item of an item", "```" before and after what is to
-// be shown as it is, or nothing, after a list.
+// Line adds a line: "- item", " - item of an item", "```" before and after what must
+// show as it is, or nothing, after a list.
 func (d *Document) Line(format string, args ...any) {
 	d.add(block{kind: line, text: oneLine(fmt.Sprintf(format, args...))})
 }
@@ -130,7 +131,7 @@ func Code(s string) string {
 }
 
 // Text returns s as one line that shows as it is. It puts a backslash before what would be
-// more than text: code, emphasis, strikeout, cells of tables, links and HTML anywhere, and
+// markup. That is code, emphasis, strikeout, cells of tables, links and HTML anywhere, and
 // headings, lists and quotes at the beginning.
 func Text(s string) string {
 	s = oneLine(s)

@@ -25,7 +25,7 @@ func sample() *Document {
 	return d
 }
 
-// TestSameCells: markdown cuts a table to its width, the page holds the same cells whole.
+// TestSameCells: markdown cuts a table to its width. The page holds the same cells whole.
 func TestSameCells(t *testing.T) {
 	d := sample()
 	var text, page bytes.Buffer
@@ -79,7 +79,7 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// FuzzText: what comes from outside shows on the page as it is.
+// FuzzText: a text from outside shows on the page as it is.
 func FuzzText(f *testing.F) {
 	for _, s := range []string{"plain", "`a` **b** \\ <c> | [d](e)", "- x", "+ y", "# z", "a``b`", "\\`", "~~x~~"} {
 		f.Add(s)

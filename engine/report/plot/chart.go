@@ -1,8 +1,8 @@
-// Package plot draws what was measured as PNG pictures that read well at 1200 pixels:
-// bars of configurations, lines over time, and sheets of several such charts. What a
-// reader must know about the numbers (emulated, synthetic, injected, …) stands in the
-// picture itself. Colours are those of the screen's colour-blind theme, and a bar's
-// letter says the same as its colour.
+// Package plot draws measurements as PNG pictures that read well at 1200 pixels. It
+// draws bars of configurations, lines over time, and sheets of several such charts.
+// What a reader must know about the numbers (emulated, synthetic, injected, …) stands
+// in the picture itself. Colours are those of the screen's colour-blind theme, and a
+// bar's letter says the same as its colour.
 package plot
 
 import (
@@ -31,7 +31,7 @@ type Chart struct {
 	Lines []Line
 	Marks []Mark
 
-	Top float64 // the end of the y axis; 0 for what the values need
+	Top float64 // the end of the y axis; 0: as high as the values need
 }
 
 // Bars is one bar in each group.

@@ -6,9 +6,10 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// series are the xterm numbers of the causes' colours, by trace.CauseInfo.Colour. They are those of
-// the screen's colour-blind theme: Okabe and Ito's palette in the nearest xterm colours. Causes
-// beyond that palette have other colours. A test in engine/command keeps the two the same.
+// series holds the xterm numbers of the causes' colours, by trace.CauseInfo.Colour. They are the
+// colours of the screen's colour-blind theme: Okabe and Ito's palette in the nearest xterm colours.
+// Causes beyond that palette have other colours. A test in engine/command keeps this table and the
+// screen's the same.
 var series = [...]uint8{33, 214, 175, 117, 245, 166, 203, 252, 80, 141, 227, 69, 250, 240, 229, 72, 111, 168, 183, 130, 133, 108, 152}
 
 // The other colours, by Okabe and Ito's names (Color Universal Design, 2008).
@@ -65,7 +66,7 @@ func on(c color.Color) color.Color {
 	return color.White
 }
 
-// lighter mixes a colour, of 16 bits a channel, with twice as much white.
+// lighter mixes a colour, of 16 bits a channel, with white, which has twice its weight.
 func lighter(r, g, b uint32) color.Color {
 	mix := func(v uint32) uint8 { return uint8((v + 2*0xffff) / 3 >> 8) }
 	return color.RGBA{mix(r), mix(g), mix(b), 0xff}

@@ -108,7 +108,8 @@ func (c content) group(area *draw.Canvas, g int, x, y scale) {
 	}
 }
 
-// whisker draws an interval. It cuts off what lies beyond the axis, and draws no end there.
+// whisker draws an interval. It cuts off the part beyond the axis, and draws no end mark
+// there.
 func (c content) whisker(area *draw.Canvas, x, half, lo, hi vg.Length) {
 	s := draw.LineStyle{Color: ink, Width: 1.5 * pixel}
 	bottom, top := max(lo, area.Min.Y), min(hi, area.Max.Y)

@@ -41,7 +41,7 @@ func (r *Rows) chart(name, title, comma, y string) *Chart {
 	return c
 }
 
-// each returns a value of each row; NaN where nothing was measured.
+// each returns a value for each row; NaN where nothing was measured.
 func (r *Rows) each(of func(*Row) float64) []float64 {
 	out := make([]float64, len(r.Rows))
 	for i := range r.Rows {
@@ -78,7 +78,7 @@ func (r *Rows) Throughput() *Chart {
 	return c
 }
 
-// Whiskers explains them in the note of a chart.
+// Whiskers explains the whiskers in the note of a chart.
 const Whiskers = "Whiskers are 95 % intervals, which go on where they reach the top; " +
 	"where there is none, too little was measured for one."
 

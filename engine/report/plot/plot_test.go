@@ -42,7 +42,7 @@ func tallest(img image.Image, c color.RGBA, fromX, toX int) (most int) {
 	return most
 }
 
-// TestBars: bars are as high as their values, and their label is in the picture.
+// TestBars: bars are as high as their values, and the picture has their label.
 func TestBars(t *testing.T) {
 	c := &Chart{Title: "T", Y: "samples/s", Groups: []string{"a", "b", "c"}, Bars: []Bars{{
 		Name: "x", Colour: Blue, Values: []float64{100, 300, math.NaN()}, Texts: []string{"100", "300", "-"},
