@@ -63,8 +63,8 @@ func (a *analysis) take(r *analysedMsg) {
 	a.Analysis = r.Analysis
 }
 
-// answer returns the experiment that ended since the last analysis, nil where none did. It must
-// be called before take.
+// answer returns the experiment that ended since the last analysis, or nil. The caller calls it
+// before take.
 func (a *analysis) answer(xs []attribution.Experiment) (newest *attribution.Experiment) {
 	ended := 0
 	for i := range xs {

@@ -48,8 +48,8 @@ func askingScreen(t *testing.T) (*screen, *asking) {
 	return newScreen(t, run, Options{Control: run, Experiments: a}, 120, 36), a
 }
 
-// TestPaired: A begins an A/B test of what is staged. The screen shows its progress and its result,
-// and one row for all its segments.
+// TestPaired: A begins an A/B test of the staged values. The screen shows its progress and its
+// result, and one row for all its segments.
 func TestPaired(t *testing.T) {
 	s, a := askingScreen(t)
 	s.press("A")
@@ -62,7 +62,7 @@ func TestPaired(t *testing.T) {
 	for range 60 {
 		a.run.Advance(a.run.Now() + 100e6)
 		a.now.Look(a.run.Snapshot(0, 0))
-		if s.tick(); s.panels.knobs.InForce("num_workers") == "4" || len(blocks) > 0 { // until then A goes on
+		if s.tick(); s.panels.knobs.InForce("num_workers") == "4" || len(blocks) > 0 { // A stays in force until then
 			verdicts[s.session.analysis.Told.Verdict.Text], blocks[s.panels.knobs.InForce("num_workers")] = true, true
 		}
 	}
@@ -117,8 +117,9 @@ func TestAgainstBaseline(t *testing.T) {
 	s.mustShow("A-B-A: num_workers 4 -> 2")
 }
 
-// TestTakenBack: a test that is taken back leaves the knob's row with the gain of the value in force,
-// and nothing to undo but the change before it. While it goes on nothing is predicted, and u stops it.
+// TestTakenBack: after a test that is taken back, the knob's row has the gain of the value in force,
+// and undo takes back the change before the test. While the test goes on, nothing is predicted, and u
+// stops it.
 func TestTakenBack(t *testing.T) {
 	s, a := askingScreen(t)
 	s.press("right", "enter")
@@ -128,7 +129,7 @@ func TestTakenBack(t *testing.T) {
 	if len(s.session.analysis.Predicted) == 0 {
 		t.Fatal("nothing is predicted")
 	}
-	s.press("5", "A") // the row selected is the one in force, so it is tested against A
+	s.press("5", "A") // the selected row is in force, so it is tested against A
 	s.tick()
 	s.mustShow("A-B-A: num_workers 4 -> 2", "under way")
 	if n := len(s.session.analysis.Predicted); n > 0 {

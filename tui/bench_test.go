@@ -12,7 +12,7 @@ import (
 	"dev.gpustall/tui/internal/demo"
 )
 
-// busy is a session with eight workers, everything on screen moving.
+// busy returns a screen with eight workers, on which everything moves.
 func busy(t testing.TB, w, h int) *screen {
 	run := demo.New(nil)
 	_ = run.Set([]knob.Setting{{Name: "num_workers", Value: "8"}, {Name: "inject_cpu", Value: "1ms"}})
@@ -20,8 +20,8 @@ func busy(t testing.TB, w, h int) *screen {
 	return newScreen(t, run, Options{Control: run}, w, h)
 }
 
-// BenchmarkFrame draws a frame of 200x50, with and without the panel of device ops:
-// 150 us and 64 allocations are the most it may take.
+// BenchmarkFrame draws a frame of 200x50, with and without the panel of device ops. It
+// may take at most 150 us and 64 allocations.
 func BenchmarkFrame(b *testing.B) {
 	for _, name := range []string{"main", "ops"} {
 		b.Run(name, func(b *testing.B) {
@@ -90,8 +90,8 @@ func TestCachedFrame(t *testing.T) {
 	}
 }
 
-// BenchmarkTick is all the work of a tick on a real session with the spans of
-// eight workers, the snapshot included.
+// BenchmarkTick is all the work of a tick on a real session with the spans of eight
+// workers, including the snapshot.
 func BenchmarkTick(b *testing.B) {
 	run := demo.New(nil)
 	_ = run.Set([]knob.Setting{{Name: "num_workers", Value: "8"}, {Name: "inject_cpu", Value: "1ms"}})

@@ -13,7 +13,7 @@ type exit struct {
 	suspend func()      // stops the process and comes back
 }
 
-// ask quits, after a question where that would end a training run.
+// ask quits. It asks first if that would end a training run.
 func (e *exit) ask(running bool) tea.Cmd {
 	if running {
 		e.asking = true

@@ -41,7 +41,8 @@ func (f *focus) set(p panel.Panel) {
 	}
 }
 
-// back gives the first panel the keys, and shows the side panel that is shown at first.
+// back restores the start: it gives the first panel the keys and shows the first side
+// panel.
 func (f *focus) back() {
 	f.side = f.home()
 	f.set(f.start)

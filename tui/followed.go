@@ -12,7 +12,7 @@ import (
 )
 
 // followed is the session as the screen follows it: its newest snapshot, the moment shown, and
-// what was made of both.
+// the picture and analysis of these.
 type followed struct {
 	o        *Options
 	screen   panel.Screen
@@ -35,8 +35,7 @@ func (f *followed) running() bool {
 	return f.o.Control != nil && f.live != nil && f.live.Outcome.Ended == 0
 }
 
-// underWay returns the kind of the experiment that changes the run's knobs now, empty where none
-// does.
+// underWay returns the kind of the experiment that currently changes the run's knobs, or "".
 func (f *followed) underWay() trace.ExperimentKind {
 	if !f.running() {
 		return ""
@@ -48,9 +47,9 @@ func (f *followed) underWay() trace.ExperimentKind {
 }
 
 // refresh pulls a snapshot and computes the picture of the moment shown, for a timeline that is
-// width columns wide inside. Pulling the spans costs most when a column is wide. They are pulled
-// only as often as keeps that under 1 % of a core, unless force says that the view was moved.
-// refresh reports whether what is shown changed.
+// width columns wide inside. Pulling the spans costs most when a column is wide. So refresh
+// pulls them only as often as takes under 1 % of a core, unless force says that the view was
+// moved. It reports whether the picture changed.
 func (f *followed) refresh(now time.Time, force bool, width int) (changed bool) {
 	first := f.live == nil
 	if first {
@@ -156,8 +155,8 @@ func (f *followed) rewind(key string) {
 }
 
 // toStart goes to the first moment with a full timeline, which begins where the recording does. If
-// the first step ends in its right half or later, it goes on until that end is a quarter of the
-// columns from the left. At time 0 there would be nothing to see.
+// the first step ends in the right half of the timeline or later, toStart goes on until that end
+// is a quarter of the columns from the left. At time 0 there would be nothing to see.
 func (f *followed) toStart() {
 	width := f.timeline.Bin() * int64(f.timeline.Cols())
 	at := width - 1 // the last of the columns that begin at 0

@@ -75,7 +75,7 @@ func (f *footer) drawMessage(p *canvas.Pen, r canvas.Rectangle) {
 }
 
 // drawKeys draws the keys of the panel in focus and then those that mean the same everywhere.
-// Help and quit, the last two, always have room. Of the others the first give way.
+// Help and quit, the last two, always have room. Of the other keys the first ones give way.
 func (f *footer) drawKeys(p *canvas.Pen) {
 	always := 0
 	for i := max(0, len(f.globals)-2); i < len(f.globals); i++ {
@@ -114,7 +114,7 @@ func (f *footer) told(b *panel.Binding) bool {
 	return false
 }
 
-// word returns the word of a binding in the footer now, "" where it has none.
+// word returns the current word of a binding in the footer, or "" if it has none.
 func (f *footer) word(b *panel.Binding) string {
 	if b.When != nil && !b.When() {
 		return ""

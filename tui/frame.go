@@ -2,7 +2,7 @@ package tui
 
 import "dev.gpustall/tui/canvas"
 
-// frame is the drawing of the screen and how it looks. It is drawn again only when it is dirty,
+// frame is the drawing of the screen and its looks. It is drawn again only when it is dirty,
 // because bubbletea asks for it after every message.
 type frame struct {
 	c      canvas.Canvas

@@ -148,7 +148,7 @@ func (s *screen) mustHide(words ...string) {
 	}
 }
 
-// fixed draws the screen with a verdict and comparisons of our own, because the goldens do not test
+// fixed draws the screen with a made-up verdict and comparisons, because the goldens do not test
 // the words and statistics of the analysis.
 func (s *screen) fixed() string {
 	if s.session.analysis.Told.Verdict.Class != advice.NotEnoughSteps {

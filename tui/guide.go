@@ -31,14 +31,14 @@ const (
 	guideKnob = "inject_read"
 )
 
-// chapter is how far the story has come. A chapter ends when the session shows that what it asks
-// for has happened.
+// chapter is how far the story has come. A chapter ends when the session shows what the chapter
+// asks for, as the comments below say ("until").
 type chapter uint8
 
 const (
 	chapterNone   chapter = iota // not offered, or left
-	chapterOffer                 // there is nothing to improve: until the user accepts
-	chapterInject                // the injection was asked for: until a segment has it
+	chapterOffer                 // there is nothing to improve; until the user accepts
+	chapterInject                // the injection was asked for; until a segment has it
 	chapterFind                  // until the verdict blames the data
 	chapterFix                   // until a segment has another setting and the same injection
 	chapterProve                 // until that segment is measured as faster
@@ -71,7 +71,8 @@ type plot struct {
 	report  string
 }
 
-// update reads from the session how far the story has come. It is called after each analysis.
+// update reads from the session how far the story has come. The caller calls it after each
+// analysis.
 func (g *guide) update() {
 	if g.session.o.Control == nil || g.session.live == nil || g.session.moment.frozen || len(g.session.live.Segments) == 0 {
 		return
@@ -88,7 +89,7 @@ func (g *guide) update() {
 	}
 	slow, fixed := rowOf(an.Segs, g.slow), rowOf(an.Segs, now.Index)
 	if (g.chapter == chapterFix || g.chapter == chapterProve) && slow != nil && !sameInjection(&slow.Segment, now) {
-		g.chapter = chapterFind // the bottleneck is another one
+		g.chapter = chapterFind // the bottleneck has changed
 	}
 	switch g.chapter {
 	case chapterNone, chapterOffer:
@@ -142,7 +143,7 @@ func (g *guide) update() {
 
 // offers reports whether the story can begin: no knob is advised and none was changed yet. A verdict
 // that the device shares its cores, as the cpu device does with the loader, is no obstacle, because
-// no knob helps there.
+// no knob helps against that.
 func (g *guide) offers(now *trace.Segment) bool {
 	told := &g.session.analysis.Told
 	return !g.left && g.session.running() && len(g.session.live.Segments) == 1 && !now.Injects() && g.session.live.Now-now.Start >= guideAfter &&
@@ -170,9 +171,9 @@ func sameInjection(a, b *trace.Segment) bool {
 }
 
 // delay returns by how much each read must become slower so that about two thirds of the time are
-// lost to data. Then the workers together, each of which makes a batch alone, take three times as
-// long for one as the device. That is well above guideShare, because the times that it is computed
-// from vary.
+// lost to data. Each worker makes a batch alone, and the workers together must take three times as
+// long for a batch as the device. That is well above guideShare, because the times from which
+// delay is computed vary.
 func (g *guide) delay() time.Duration {
 	w := &g.session.analysis.Win
 	samples := float64(w.Sum.Samples) / float64(w.Steps())
@@ -186,7 +187,7 @@ func (g *guide) delay() time.Duration {
 	return time.Duration(d).Round(10 * time.Microsecond)
 }
 
-// key goes on with the story where that needs the user's decision.
+// key continues the story where that needs the user's decision.
 func (g *guide) key() tea.Cmd {
 	switch g.chapter {
 	case chapterOffer, chapterInject:

@@ -96,7 +96,7 @@ func TestGuideOnSharedCores(t *testing.T) {
 	s.mustShow("INPUT-BOUND", "2 of 4, fix")
 }
 
-// TestGuideInVain: after a fix that did not help the story asks for another one, and baseline A stays
+// TestGuideInVain: after a fix that did not help, the story asks for another one. Baseline A stays
 // the same.
 func TestGuideInVain(t *testing.T) {
 	run := demo.Fed(nil)
@@ -130,8 +130,8 @@ func TestGuideInVain(t *testing.T) {
 	s.mustShow("#3 against #1")
 }
 
-// TestGuideStays: the story is not offered where something was changed or is wrong,
-// is left with esc, and ends when the injection is taken back.
+// TestGuideStays: the story is not offered if something was changed or is wrong. The
+// user leaves it with esc. It ends when the injection is taken back.
 func TestGuideStays(t *testing.T) {
 	wait := func(s *screen, run *demo.Run, to int64) { run.Advance(to * 1e9); s.tick() }
 	for name, prepare := range map[string]func(*demo.Run){
@@ -153,7 +153,7 @@ func TestGuideStays(t *testing.T) {
 	s.press("S")
 	wait(s, run, 14)
 	s.mustShow("STALL lane")
-	// The lane that the story tells of is shown below a long verdict too.
+	// The lane that the story tells of is shown even below a long verdict.
 	s.guide.strip.Set([]string{"one", "two", "three"})
 	told := &s.session.analysis.Told.Verdict
 	told.Text = told.Class + strings.Repeat(", much to say", 90)

@@ -33,7 +33,7 @@ func (h *header) badges(buf *[maxBadges]badge) []badge {
 	if h.v.Replay {
 		out = append(out, badge{"REPLAY", "RPL", canvas.Badge})
 	}
-	if h.v.Frozen && !h.v.Replay { // the timeline's title says so too, but may be hidden
+	if h.v.Frozen && !h.v.Replay { // the timeline's title also says so, but may be hidden
 		out = append(out, badge{"FROZEN", "FRZ", canvas.Paused})
 	}
 	switch h.underWay {

@@ -50,7 +50,7 @@ func (h *help) rows(w int) []helpRow {
 	return rows
 }
 
-// has reports whether the help has b.
+// has reports whether the help lists b.
 func (h *help) has(b *panel.Binding) bool { return b.Help != "" && !(b.Live && h.replay) }
 
 // ofPanels says what keys do in each panel that has them: "knobs: change".

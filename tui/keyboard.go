@@ -23,16 +23,16 @@ const (
 	mostRead   = 1 << 20
 )
 
-// keyboard is a terminal whose ctrl+c never waits. A read takes all that was typed: ctrl+c among it
-// comes first and alone. A short paste is handed on as one; a long one, or one whose end is missing,
-// is left out.
+// keyboard is a terminal whose ctrl+c never waits. A read takes all that was typed, and a ctrl+c in
+// it comes first and alone. A short paste is handed on as one. A long paste, or one whose end is
+// missing, is left out.
 type keyboard struct {
 	*os.File
 	pasting bool
 	last    time.Time // the last byte came
 }
 
-// input returns where keys come from: standard input where it is a terminal, else what bubbletea
+// input returns where keys come from: standard input if it is a terminal, or else what bubbletea
 // opens.
 func input() []tea.ProgramOption {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
@@ -56,7 +56,7 @@ func (k *keyboard) Read(keys []byte) (int, error) {
 	}
 }
 
-// take reads what is there, for which it waits once.
+// take waits once for input, and reads what is there.
 func (k *keyboard) take() ([]byte, error) {
 	typed := make([]byte, 0, 4096)
 	for {
@@ -80,7 +80,7 @@ func (k *keyboard) more() bool {
 	return err == nil && n > 0
 }
 
-// keys returns what of the typed bytes is keys.
+// keys returns those of the typed bytes that are keys.
 func (k *keyboard) keys(typed []byte, now time.Time) []byte {
 	if now.Sub(k.last) > pastePause {
 		k.pasting = false

@@ -44,7 +44,8 @@ func TestKeyboard(t *testing.T) {
 	}
 }
 
-// TestKeyboardReads takes a megabyte of keys from a terminal, behind which ctrl+c does not wait.
+// TestKeyboardReads takes a megabyte of keys from a terminal. A ctrl+c behind them does not
+// wait.
 func TestKeyboardReads(t *testing.T) {
 	master, tty, err := pty.Open()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"dev.gpustall/tui/panel"
 )
 
-// keys handles a key message. Keys typed faster than the terminal is read come as one message of
-// several runes: each is a key press.
+// keys handles a key message. Keys that are typed faster than the terminal is read come as one
+// message of several runes. Each rune is a key press.
 func (m *Model) keys(k tea.KeyMsg) tea.Cmd {
 	if k.Type != tea.KeyRunes || len(k.Runes) < 2 || k.Paste {
 		return m.key(k)
@@ -75,14 +75,15 @@ func (m *Model) key(k tea.KeyMsg) tea.Cmd {
 	return nil
 }
 
-// elsewhere are the keys of panels that not every session has, with what these show.
+// elsewhere holds the keys of panels that not every session has, with what these panels
+// show.
 var elsewhere = map[string]string{
 	"8": "what a script prints under gpustall torch",
 	"9": "the ranks of a distributed training",
 	"0": "the lines of a script under gpustall torch, or the host's calls of a profiler's trace",
 }
 
-// typed takes a key of the text that is being typed.
+// typed takes a key for the text that is being typed.
 func (m *Model) typed(k tea.KeyMsg) {
 	p := m.prompt
 	switch k.Type {
@@ -103,12 +104,13 @@ func (m *Model) typed(k tea.KeyMsg) {
 	}
 }
 
-// then makes a key of what needs neither the key's name nor a command.
+// then makes the handler of a key from a function that needs neither the key's name nor
+// a command.
 func then(do func()) func(string) tea.Cmd {
 	return func(string) tea.Cmd { do(); return nil }
 }
 
-// cmd makes a key of what does not need the key's name.
+// cmd makes the handler of a key from a function that does not need the key's name.
 func cmd(do func() tea.Cmd) func(string) tea.Cmd {
 	return func(string) tea.Cmd { return do() }
 }
@@ -151,7 +153,7 @@ func (m *Model) runKeys() (keys []panel.Binding) {
 	return keys
 }
 
-// focusKeys go on to another panel, freeze the screen and close what is open.
+// focusKeys move to another panel, freeze the screen and close what is open.
 func (m *Model) focusKeys() []panel.Binding {
 	var first, last, names string
 	for _, p := range m.focus.panels {
@@ -253,7 +255,8 @@ func (m *Model) lastKeys() []panel.Binding {
 	}
 }
 
-// moving makes a key of what moves the moment shown. The key does nothing before the first snapshot.
+// moving makes the handler of a key from a function that moves the moment shown. The key does
+// nothing before the first snapshot.
 func (m *Model) moving(move func(key string)) func(key string) tea.Cmd {
 	return func(key string) tea.Cmd {
 		if m.session.live == nil {
@@ -264,7 +267,7 @@ func (m *Model) moving(move func(key string)) func(key string) tea.Cmd {
 	}
 }
 
-// expand gives the focused panel the whole body, and takes it back.
+// expand gives the focused panel the whole body, or takes it back.
 func (m *Model) expand() tea.Cmd {
 	m.focus.expanded = !m.focus.expanded
 	if !m.focus.expanded && m.alone() {
@@ -279,14 +282,15 @@ type filtered interface {
 	DropFilter() bool // reports whether there was one, or something else to leave
 }
 
-// dropFilter has the panel with the focus show all again, and reports whether it had to.
+// dropFilter makes the panel with the focus show everything again. It reports whether
+// there was anything to do.
 func (m *Model) dropFilter() bool {
 	f, ok := m.focus.now.(filtered)
 	return ok && f.DropFilter()
 }
 
-// escape drops the nearest thing: staged values, the cursor, the filter, the expansion, a tune
-// under way.
+// escape drops the first of these that there is: staged values, the cursor, the filter, the
+// expansion, a tune under way.
 func (m *Model) escape() tea.Cmd {
 	t := m.panels.timeline
 	switch n := m.panels.knobs.Drop(); {

@@ -38,7 +38,7 @@ func TestKnobStates(t *testing.T) {
 		t.Errorf("enter asked for %s, want 6", got)
 	}
 	s.tick()
-	s.mustShow("‹4› →6 requested") // the engine accepted, the trace does not have it yet
+	s.mustShow("‹4› →6 requested") // the engine accepted the change, but the trace does not have it yet
 	s.mustHide("‹6›")
 	run.Until(9600)
 	s.tick()
@@ -65,8 +65,8 @@ func TestKnobsEnd(t *testing.T) {
 	s.mustShow("num_workers takes 0 to 64, and nothing beyond", "1 staged")
 }
 
-// TestChangeRefusedLater: the run accepted a change and then could not apply it. The row goes back,
-// and the same value can be asked for again.
+// TestChangeRefusedLater: the run accepted a change and then could not apply it. The row shows the
+// old value again, and the same value can be asked for again.
 func TestChangeRefusedLater(t *testing.T) {
 	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
@@ -93,7 +93,7 @@ func TestChangeTheRunDidNotComeTo(t *testing.T) {
 	s.mustHide("requested", "staged")
 }
 
-// TestRefusedChange: the error shows and what was staged stays.
+// TestRefusedChange: the error is shown, and the staged values stay.
 func TestRefusedChange(t *testing.T) {
 	run := demo.Session()
 	run.Fail(errors.New("prefetch_factor needs workers"))
@@ -206,7 +206,7 @@ func TestMeasured(t *testing.T) {
 	s := newScreen(t, run, Options{Control: run}, 160, 45)
 	s.mustShow("of 50 steps")
 	s.mustHide("...")
-	_ = run.Set([]knob.Setting{{Name: "inject_cpu", Value: "2ms"}}) // passed through in a hurry
+	_ = run.Set([]knob.Setting{{Name: "inject_cpu", Value: "2ms"}}) // a segment that is over at once
 	run.Until(9300)
 	_ = run.Set([]knob.Setting{{Name: "inject_cpu", Value: "4ms"}})
 	run.Until(40_000)
@@ -292,7 +292,7 @@ func TestRiskOfStaged(t *testing.T) {
 	s.press("esc")
 	s.tick()
 	s.mustHide("risk:")
-	// A small screen too shows all of it, however long the verdict is.
+	// Even a small screen shows all of the risk, however long the verdict is.
 	s = newScreen(t, run, Options{Control: run, Foresee: func([]knob.Setting) (string, bool) { return "it takes more memory than there is", true }}, 80, 24)
 	s.press("2", "right")
 	s.tick()
@@ -301,7 +301,8 @@ func TestRiskOfStaged(t *testing.T) {
 	s.mustShow("num_workers", "1 staged", "risk: it takes more memory than", "there is")
 }
 
-// TestRiskIsReadToItsEnd: a long risk takes the lines below it, and those of the help.
+// TestRiskIsReadToItsEnd: a long risk takes the lines below it, and the lines of the
+// help.
 func TestRiskIsReadToItsEnd(t *testing.T) {
 	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run, Foresee: func([]knob.Setting) (string, bool) {
@@ -334,8 +335,8 @@ func TestForetold(t *testing.T) {
 	}
 }
 
-// TestForetoldAdvised: a knob's row predicts the value that the verdict advises, though another one
-// is predicted to do better, and the line about the knob has both.
+// TestForetoldAdvised: a knob's row shows the prediction for the value that the verdict advises,
+// although another value is predicted to do better. The line about the knob has both.
 func TestForetoldAdvised(t *testing.T) {
 	for _, tt := range []struct {
 		w, h   int

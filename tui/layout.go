@@ -12,13 +12,13 @@ type layout struct {
 	w, h           int // of the screen
 	class          panel.SizeClass
 	header, footer canvas.Rectangle
-	brief          canvas.Rectangle   // what the small screen shows in place of panels
+	brief          canvas.Rectangle   // what the small screen shows instead of panels
 	panels         []canvas.Rectangle // by the panel's number
 	places         []panel.Place      // likewise, what the panels ask for
 }
 
-// arrange lays out the panels for the focus that they have. The space is what there is for them,
-// and story is how many rows the story takes.
+// arrange lays out the panels, given which has the focus. s is the space for them, and story is
+// how many rows the story takes.
 func (l *layout) arrange(f *focus, s panel.Space, story int) {
 	*l = layout{w: l.w, h: l.h, class: s.Class, header: canvas.Rect(0, 0, l.w, 1), panels: l.panels[:0], places: l.places[:0]}
 	for range f.panels {
@@ -43,7 +43,8 @@ func (l *layout) arrange(f *focus, s panel.Space, story int) {
 	}
 }
 
-// inside returns the columns inside the box of a panel, or those that it would have.
+// inside returns the columns inside the box of a panel, or those that it would have if
+// it were shown.
 func (l *layout) inside(f *focus, p panel.Panel) int {
 	if !l.brief.Empty() {
 		return l.w
@@ -64,7 +65,7 @@ func (l *layout) stack(panels []panel.Panel, side panel.Panel, s panel.Space, bo
 		}
 		l.places = append(l.places, pl)
 	}
-	// The band in which no panel asks for rows gets those that the others leave.
+	// The band in which no panel asks for rows gets the rows that the others leave.
 	var rows [panel.NumBands]int
 	left, loose := body.H, panel.Nowhere
 	for b := panel.Nowhere + 1; b < panel.NumBands; b++ {
@@ -88,8 +89,8 @@ func (l *layout) stack(panels []panel.Panel, side panel.Panel, s panel.Space, bo
 	}
 }
 
-// divide gives the panels of a band their columns. A panel that stands under another one gets
-// rows of that one's column.
+// divide gives the panels of a band their columns. A panel that stands under another panel
+// gets rows of that panel's column.
 func (l *layout) divide(panels []panel.Panel, b panel.Band, r canvas.Rectangle) {
 	left, sharing := r.W, 0
 	for _, pl := range l.places {

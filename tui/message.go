@@ -1,7 +1,7 @@
 package tui
 
-// message is the one line of feedback. It is shown for about five seconds, an error until a key
-// is pressed.
+// message is the line of feedback. It is shown for about five seconds. An error is shown until
+// a key is pressed.
 type message struct {
 	text  string
 	level string // "info", "warn", "error"

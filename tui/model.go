@@ -1,12 +1,11 @@
 // Package tui is the interactive view of a session: gauges, timeline, knobs,
-// verdict, stall breakdown and experiments. It knows only traces and their analysis:
-// what runs is behind Source and Control, so the same screen shows a live run and a
-// file.
+// verdict, stall breakdown and experiments. It knows only traces and their analysis.
+// The run is behind Source and Control, so the same screen shows a live run and a file.
 //
 // A tick pulls a snapshot and makes a picture of it: the numbers of one moment. The
-// panels draw the picture into rectangles of a canvas of cells. They are values of one
-// list, and tell also what their keys do. View returns the cached frame until something
-// changed. No I/O happens in Update or View.
+// panels draw the picture into rectangles of a canvas of cells. The panels are values
+// of one list, and also say what their keys do. View returns the cached frame until
+// something changes. No I/O happens in Update or View.
 package tui
 
 import (
@@ -38,7 +37,7 @@ type Control interface {
 // methods may block for a moment; the screen calls them off its own goroutine.
 type Experiments interface {
 	Begin(kind trace.ExperimentKind, knobs []knob.Setting) error // the error is one sentence
-	Stop()                                                       // the one under way, early
+	Stop()                                                       // ends the one under way early
 }
 
 // Options of the screen.
@@ -54,9 +53,9 @@ type Options struct {
 	Foresee     func(changes []knob.Setting) (risk string, grave bool) // says what may go wrong with these settings; nil where that is not known
 	Output      func() []string                                        // returns the last lines that a script printed; nil where there is no script
 	Ranks       bool                                                   // the training is distributed: show a panel of its ranks
-	Lines       bool                                                   // it is a script's: show a panel of its lines of code
-	Profile     *trace.Profile                                         // what a trace told that was imported: show a panel of the host, if it has any; else nil
-	Looks       panel.Looks                                            // how often these are looked for; nil in a replay
+	Lines       bool                                                   // the training is a script's: show a panel of its lines of code
+	Profile     *trace.Profile                                         // of an imported trace: show a panel of the host, if it has any; else nil
+	Looks       panel.Looks                                            // how often lines are looked for; nil in a replay
 	FPS         int                                                    // frames a second, 1 to 30; 0 is 10
 	ASCII       bool                                                   // no glyph beyond ASCII
 	NoColor     bool                                                   // only bold and reverse
@@ -85,7 +84,7 @@ type Model struct {
 	exit    exit
 }
 
-// panels are the panels that the model gives something to show.
+// panels holds the panels that the model gives something to show.
 type panels struct {
 	timeline    *panel.Timeline
 	knobs       *panel.Knobs
@@ -140,7 +139,7 @@ func (m *Model) makePanels() []panel.Panel {
 // Init starts the tick.
 func (m *Model) Init() tea.Cmd { return m.pace.tick() }
 
-// Say shows a line of feedback. It belongs to panel.Screen, as the next five methods do.
+// Say shows a line of feedback. Like the next five methods, it belongs to panel.Screen.
 func (m *Model) Say(level, text string) {
 	m.msg.set(level, text, m.pace.fps)
 	m.frame.dirty = true

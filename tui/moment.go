@@ -2,7 +2,8 @@ package tui
 
 import "time"
 
-// moment is the time that the screen shows: the newest, or where it is frozen.
+// moment is the time that the screen shows: the newest one, or the one at which it is
+// frozen.
 type moment struct {
 	frozen bool  // the moment shown stands still
 	at     int64 // that moment, ns

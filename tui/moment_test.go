@@ -52,8 +52,8 @@ func TestHelpOfAReplay(t *testing.T) {
 	s.mustHide("play or stop")
 }
 
-// TestStart: g shows a full timeline that begins where the recording does. Where the first step ends
-// later, it shows that end.
+// TestStart: g shows a full timeline that begins where the recording does. If the first step ends
+// later than that, it shows the end of the step.
 func TestStart(t *testing.T) {
 	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
@@ -157,7 +157,7 @@ func TestCursor(t *testing.T) {
 	}
 }
 
-// TestFilter: only lanes are shown whose names contain the filter.
+// TestFilter: only lanes whose names contain the filter are shown.
 func TestFilter(t *testing.T) {
 	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 200, 50)

@@ -15,7 +15,7 @@ const maxFPS = 30
 // pace is how often a frame is drawn.
 type pace struct {
 	fps   int
-	ticks int // generation of the running tick: a change of the rate begins a new one
+	ticks int // generation of the running tick; a change of the rate begins a new generation
 }
 
 // newPace makes a pace of fps frames a second, or of ten where fps is 0.
@@ -40,7 +40,7 @@ func (p *pace) tick() tea.Cmd {
 	})
 }
 
-// step goes on by d among the rates, and returns the tick of the new rate.
+// step moves by d among the rates, and returns the tick of the new rate.
 func (p *pace) step(d int) tea.Cmd {
 	i, exact := slices.BinarySearch(rates, p.fps)
 	if d < 0 || exact {

@@ -99,7 +99,7 @@ func TestLongVerdict(t *testing.T) {
 	s := newScreen(t, run, Options{Control: run}, 80, 24)
 	told := &s.session.analysis.Told
 	told.Verdict.Text = told.Verdict.Class + ": " + strings.Repeat("much to say, ", 60) + "and no end"
-	told.Verdict.Basis = "; 23 steps [injected]" // which the title and the header say
+	told.Verdict.Basis = "; 23 steps [injected]" // the title and the header say this
 	told.Verdict.Text += told.Verdict.Basis
 	told.Asked = "A-B-A: 3 pairs so far."
 	s.press("1")
@@ -108,7 +108,7 @@ func TestLongVerdict(t *testing.T) {
 }
 
 // TestVerdictInThreeLines: at 80x24 the verdict, what to do and why have a line each, for each verdict of
-// the recorded sessions. What is cut says so, and the whole panel has all of it.
+// the recorded sessions. Cut lines say so, and the whole panel has all of the text.
 func TestVerdictInThreeLines(t *testing.T) {
 	type said struct {
 		Class  string `json:"verdict"`

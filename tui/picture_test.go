@@ -26,8 +26,8 @@ func TestWindowShows(t *testing.T) {
 	s.mustShow("the last 5.", "mean ", "p50 ")
 }
 
-// TestEmptySession: a session of which nothing is recorded fills a screen of any size, and has
-// no number that comes from dividing by nothing.
+// TestEmptySession: a session without records fills a screen of any size, and shows no number
+// that comes from dividing by nothing.
 func TestEmptySession(t *testing.T) {
 	wrong := regexp.MustCompile(`NaN|[Ii]nf\b|%!`)
 	for _, replay := range []bool{false, true} {
@@ -89,7 +89,7 @@ type still struct{ s *trace.Snapshot }
 func (s still) Snapshot(int64, int64) *trace.Snapshot { c := *s.s; return &c }
 
 // TestWaitsMakeNothingOlder: the timeline and the verdict are renewed as often as their CPU time
-// allows. Waiting, for a core or anything else, does not count.
+// allows. Time spent waiting, for a core or anything else, does not count.
 func TestWaitsMakeNothingOlder(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("what a thread computed is not known here")

@@ -8,7 +8,8 @@ import (
 	"dev.gpustall/tui/internal/demo"
 )
 
-// TestRanks: each rank is a row, and the one that the others wait for is named.
+// TestRanks: each rank has a row, and the panel names the rank that the others wait
+// for.
 func TestRanks(t *testing.T) {
 	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run, Ranks: true}, 120, 36)

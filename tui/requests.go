@@ -14,8 +14,8 @@ import (
 	"dev.gpustall/tui/panel"
 )
 
-// requests asks the run for what the user wants, and takes its answers. What may block runs in
-// the commands that its methods return.
+// requests asks the run for what the user wants, and takes its answers. Its methods return
+// commands, which run everything that may block.
 type requests struct {
 	o           *Options
 	session     *followed
@@ -24,7 +24,7 @@ type requests struct {
 	experiments *panel.Experiments
 
 	undone    [][]knob.Setting // values before each change, the newest last
-	learnt    int32            // experiments before this one are over, and what they left in force is in undone
+	learnt    int32            // experiments before this one are over, and undone has what they left in force
 	exporting bool
 }
 
@@ -41,7 +41,7 @@ func (q *requests) apply(changes []knob.Setting, undoable bool) tea.Cmd {
 	if ctl == nil || len(changes) == 0 {
 		return nil
 	}
-	q.learn() // what came before
+	q.learn() // learn about earlier experiments first
 	before := q.knobs.Before(changes)
 	return func() tea.Msg {
 		err := guard("apply the knobs", func() error { return ctl.Set(changes) })
@@ -61,7 +61,8 @@ func (q *requests) applied(d setDone) {
 	}
 }
 
-// learn makes undoable what experiments left in force. What one takes back by itself is no change.
+// learn makes it possible to undo what experiments left in force. Settings that an experiment took
+// back itself are no change.
 func (q *requests) learn() {
 	if q.session.live == nil {
 		return
@@ -80,8 +81,8 @@ func (q *requests) learn() {
 	}
 }
 
-// undo asks for the values from before the last change. While an experiment changes the settings, it
-// stops that, which takes them back.
+// undo asks for the values from before the last change. While an experiment changes the settings,
+// undo stops the experiment, which takes them back.
 func (q *requests) undo() tea.Cmd {
 	if q.session.underWay() != "" {
 		return q.stop()
@@ -126,7 +127,7 @@ func (q *requests) foresee() tea.Cmd {
 	}
 }
 
-// pauseDone is the answer to a request of which only a failure is told.
+// pauseDone is the answer to a request for which only a failure is told.
 type pauseDone struct{ err error }
 
 // pause pauses the run, or lets it go on.
@@ -150,7 +151,7 @@ func (q *requests) capture() tea.Cmd {
 	return q.askRunning("capture", "capturing a few steps; n tells what came of it, 6 what operators took", q.o.Capture)
 }
 
-// askRunning asks a run that goes on for what f does, and says so.
+// askRunning calls f to ask something of a run that goes on, and says so.
 func (q *requests) askRunning(what, says string, f func() error) tea.Cmd {
 	if !q.session.running() {
 		q.screen.Say("info", "the run has ended")
@@ -187,7 +188,7 @@ func (q *requests) export() tea.Cmd {
 	}
 }
 
-// exported says what came of an export, and reports whether there is a report.
+// exported says how an export ended, and reports whether there is a report.
 func (q *requests) exported(d exportDone) bool {
 	q.exporting = false
 	if d.err != nil {
@@ -199,8 +200,8 @@ func (q *requests) exported(d exportDone) bool {
 	return true
 }
 
-// note writes a line into the session's log. It reports whether there is a log to write to: that
-// of a run that goes on.
+// note writes a line into the session's log. It reports whether there is a log to write to,
+// which only a run that goes on has.
 func (q *requests) note(text string) bool {
 	if q.o.Note == nil || !q.session.running() {
 		return false
@@ -259,8 +260,8 @@ func (q *requests) stop() tea.Cmd {
 	}
 }
 
-// other returns the settings to compare those in force with: what is staged, else what the
-// selected row of the experiments has, or the baseline's.
+// other returns the settings with which to compare those in force: the staged ones, or
+// else those of the selected row of the experiments, or the baseline's.
 func (q *requests) other() []knob.Setting {
 	segments := q.session.live.Segments
 	if staged := q.knobs.Changes(); len(staged) > 0 || len(segments) == 0 {
@@ -283,7 +284,7 @@ func (q *requests) begun(d beginDone) {
 	q.session.analysis.pause = 0
 }
 
-// setBaseline makes the selected row segment A, or the newest segment where another panel has the
+// setBaseline makes the selected row segment A, or the newest segment if another panel has the
 // focus.
 func (q *requests) setBaseline() {
 	segs := q.session.analysis.Segs

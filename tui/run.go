@@ -15,14 +15,14 @@ import (
 	"dev.gpustall/tui/canvas"
 )
 
-// ErrInterrupted is the error of Run when ctrl+c ended it, which a terminal in raw mode
-// makes a key and no signal.
+// ErrInterrupted is the error of Run when ctrl+c ended it. A terminal in raw mode makes
+// ctrl+c a key instead of a signal.
 var ErrInterrupted = errors.New("interrupted by ctrl+c")
 
-// Run shows the screen until the user quits or ctx is done, and leaves the terminal as
-// it was, whatever happens. It returns nil when the user quit, ctx's error,
-// ErrInterrupted, and an error that wraps tea.ErrProgramPanic when drawing panicked.
-// The only signal that it handles is TSTP. For signals that end the process, the caller ends ctx.
+// Run shows the screen until the user quits or ctx is done, and leaves the terminal as it was,
+// whatever happens. It returns nil if the user quit, or else ctx's error, ErrInterrupted, or an
+// error that wraps tea.ErrProgramPanic if drawing panicked. The only signal that it handles is
+// TSTP. For signals that end the process, the caller ends ctx.
 func Run(ctx context.Context, o Options) error {
 	o.NoColor = o.NoColor || canvas.Plain()
 	m := New(o)
@@ -86,8 +86,8 @@ func (w *watcher) loop(ctx context.Context) {
 	}
 }
 
-// awayFunc returns what tells a Control that the process is suspended, so that it does not charge
-// the time to the training. Not every Control wants to know.
+// awayFunc returns a function that tells a Control that the process is suspended, so that the
+// time is not charged to the training. Not every Control wants to know.
 func awayFunc(c Control) func(bool) {
 	if s, ok := c.(interface{ Suspend(on bool) }); ok {
 		return s.Suspend

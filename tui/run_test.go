@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	case "":
 		goleak.VerifyTestMain(m)
 	case "nothing":
-		os.Exit(0) // what a --version would do: only the inits ran
+		os.Exit(0) // as with --version, only the inits ran
 	case "shell":
 		os.Exit(helperShell("run"))
 	case "shell of a panic":
@@ -86,7 +86,7 @@ type panicControl struct{ *demo.Run }
 
 func (panicControl) Suspend(bool) { panic("the engine broke") }
 
-// helperShell runs the screen as a shell runs a job, continues it when it
+// helperShell runs the screen as a shell runs a job. It continues the screen when it
 // stops, and says so.
 func helperShell(mode string) int {
 	cmd := exec.Command(os.Args[0])
@@ -268,8 +268,8 @@ func TestSuspendPanics(t *testing.T) {
 	x.wait(altOff, "RETURNED show the screen: wait for ctrl+z: panic: the engine broke")
 }
 
-// TestSuspend: ctrl+z and TSTP stop the process with the terminal restored, CONT
-// brings the screen back, more than once.
+// TestSuspend: ctrl+z and TSTP stop the process with the terminal restored, and CONT
+// brings the screen back. This works more than once.
 func TestSuspend(t *testing.T) {
 	x := start(t, "shell")
 	x.wait(altOn, "Timeline")
@@ -290,7 +290,7 @@ func TestSuspend(t *testing.T) {
 	}
 }
 
-// TestNoShell: where nobody could continue the process, ctrl+z does not stop it.
+// TestNoShell: if nobody could continue the process, ctrl+z does not stop it.
 func TestNoShell(t *testing.T) {
 	x := start(t, "run")
 	x.wait(altOn, "Timeline")

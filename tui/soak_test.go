@@ -54,12 +54,12 @@ func BenchmarkSoak(b *testing.B) {
 	var half int64
 	for i := range int32(soakSteps) {
 		soakStep(rec, clock, i)
-		if i%16 == 15 { // no faster than the rings are drained
+		if i%16 == 15 { // as fast as the rings are drained
 			for i-session.Snapshot(0, 0).Last.Index > 2000 {
 				time.Sleep(time.Millisecond)
 			}
 		}
-		if i%4096 == 4095 { // nor than the file is written
+		if i%4096 == 4095 { // and as fast as the file is written
 			for stored := int32(0); i-stored > 16_384; time.Sleep(10 * time.Millisecond) {
 				if stored, err = file.FirstAfter(math.MaxInt64); err != nil {
 					b.Fatal(err)
@@ -134,7 +134,7 @@ func soakStep(rec *trace.Recorder, clock *emulated, i int32) {
 	rec.Step(s)
 }
 
-// resident is the resident memory of the process, in bytes.
+// resident returns the resident memory of the process, in bytes.
 func resident(b *testing.B) int64 {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {

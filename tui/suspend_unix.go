@@ -32,8 +32,8 @@ func (w *watcher) suspend() {
 	_ = w.p.RestoreTerminal()
 }
 
-// HasShell reports whether a shell can continue the process once it is stopped. There is none where
-// the process leads its session (ssh host gpustall, docker run, a pane of tmux). There the kernel
+// HasShell reports whether a shell can continue the process once it is stopped. There is no shell
+// if the process leads its session (ssh host gpustall, docker run, a pane of tmux). Then the kernel
 // ignores TSTP, and the screen would wait for CONT forever.
 func HasShell() bool {
 	sid, err := unix.Getsid(0)

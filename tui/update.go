@@ -8,7 +8,7 @@ import (
 	"dev.gpustall/tui/panel"
 )
 
-// Update handles one message. It does no I/O: what may block runs in a command.
+// Update handles one message. It does no I/O. Whatever may block runs in a command.
 func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:

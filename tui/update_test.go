@@ -61,7 +61,7 @@ func TestOldTick(t *testing.T) {
 	}
 }
 
-// TestMessageGoes: a message is removed after five seconds of ticks, an error stays.
+// TestMessageGoes: a message is removed after five seconds of ticks. An error stays.
 func TestMessageGoes(t *testing.T) {
 	run := demo.Session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)

@@ -50,7 +50,7 @@ func (m *Model) render() {
 	}
 }
 
-// drawPanel draws a panel into r, in a box where it has a title.
+// drawPanel draws a panel into r, in a box if it has a title.
 func (m *Model) drawPanel(p panel.Panel, r canvas.Rectangle) {
 	v, card := m.See(p), p.Describe()
 	if card.Title != "" {
@@ -60,7 +60,7 @@ func (m *Model) drawPanel(p panel.Panel, r canvas.Rectangle) {
 	p.Draw(v, r)
 }
 
-// arrange lays the screen out for the size and the focus that it has.
+// arrange lays the screen out for its size and focus.
 func (m *Model) arrange() *layout {
 	l := &m.layout
 	story := m.panels.story.Rows(l.w)

@@ -97,8 +97,8 @@ func (c *Canvas) Fill(r Rectangle, ch rune, st Style) {
 }
 
 // put writes a rune of any width at x if it ends before limit, and returns the next column. It
-// writes '?' for a control character, nothing for a combining one, and on an ASCII terminal u for
-// the µ of µs.
+// writes '?' for a control character and nothing for a combining one. On an ASCII terminal it
+// writes u for the µ of µs.
 func (c *Canvas) put(x, y, limit int, r rune, st Style) int {
 	if r < 0x20 || (r >= 0x7f && r < 0xa0) || r == utf8.RuneError {
 		r = '?'

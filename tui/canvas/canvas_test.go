@@ -83,8 +83,8 @@ func TestCanvasSGR(t *testing.T) {
 	}
 }
 
-// TestThemes: the mono theme uses no colour parameter, and the others have a
-// sequence of their own for each threshold.
+// TestThemes: the mono theme uses no colour parameter. The others have a sequence of
+// their own for each threshold.
 func TestThemes(t *testing.T) {
 	for _, th := range Themes() {
 		for st, seq := range th.sgr {

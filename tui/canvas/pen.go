@@ -89,7 +89,7 @@ func (p *Pen) Rune(st Style, r rune) *Pen {
 	return p
 }
 
-// Whole writes what write does. Where not all of that fits, it writes nothing and reports false.
+// Whole writes what write writes. If not all of that fits, it writes nothing and returns false.
 func (p *Pen) Whole(write func(*Pen)) bool {
 	c := p.c
 	row := c.row(p.X, p.Limit, p.Y)

@@ -7,11 +7,11 @@ type Column[R any] struct {
 	Title string
 	W     int  // columns of the canvas that it takes
 	Short int  // likewise, where the table is narrow; 0: W
-	Most  int  // above W: it stretches from W up to Most, into what the other columns leave
+	Most  int  // above W: the column stretches from W up to Most, into what the other columns leave
 	Right bool // it is aligned to the right, as numbers are
 
-	// When the table is too narrow, the columns with the highest number are left out first. Those
-	// with 0 always stay. A column that stretches is shown again where there is room for it.
+	// When the table is too narrow, the columns with the highest Drop are left out first. Columns
+	// with 0 always stay. A column that stretches is shown again if there is room for it.
 	Drop int
 
 	Sort  string             // what sorting by it is called; "" where that is not possible
@@ -25,7 +25,7 @@ type Table[R any] struct {
 	Columns []Column[R]
 
 	// Columns with a Drop above Shorten are left out before any column is made short. The others
-	// are left out only where the short columns do not fit either.
+	// are left out only if the short columns do not fit either.
 	Shorten int
 	Marks   bool // arrows at the right say that there is more above or below
 

@@ -62,9 +62,9 @@ func (h Hue) Solid() Style { return hueOne + Style(2*h) + 1 }
 // Solid reports whether st is a hue's solid block.
 func (st Style) Solid() bool { return st > hueOne && (st-hueOne)%2 == 1 }
 
-// palette is the hues of the themes. ansi is the number of one of the 16 ANSI colours, so that the
-// user's own palette applies. xterm is, for colour-blind users, the xterm colour nearest to one of
-// Okabe and Ito's palette. Blocks of the dark ones have light text on them.
+// palette holds the hues of the themes. ansi is the number of one of the 16 ANSI colours, so that
+// the user's own palette applies. xterm, for colour-blind users, is the xterm colour nearest to
+// one of Okabe and Ito's palette. Blocks of dark colours have light text on them.
 var palette = [numHues]struct {
 	ansi, xterm int
 	dark        bool
@@ -109,7 +109,7 @@ type Theme struct {
 	sgr  [numStyles]string
 }
 
-// look is the SGR parameters from which a theme's table is made.
+// look holds the SGR parameters from which a theme's table is made.
 type look struct {
 	name                     string
 	mono                     bool
@@ -215,7 +215,7 @@ func (l look) theme() Theme {
 	return t
 }
 
-// Glyphs is the characters that differ between Unicode and ASCII terminals.
+// Glyphs holds the characters that differ between Unicode and ASCII terminals.
 type Glyphs struct {
 	ASCII bool
 

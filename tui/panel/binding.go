@@ -10,7 +10,7 @@ import (
 // Binding is what one key does, or several keys that belong together, with its words in the
 // footer and in the help.
 type Binding struct {
-	Keys string // their names, as a person reads them
+	Keys string // the names of the keys, as a person reads them
 	Also string // further keys that do the same, which neither footer nor help names
 	Show string // their names in the footer, where those are shorter than Keys
 	Help string // what they do; "" leaves them out of the help
@@ -19,7 +19,7 @@ type Binding struct {
 	Hint   string        // a word for the footer; "" leaves them out of it
 	Replay string        // likewise, in a replay
 	Now    func() string // replaces the word while it returns one; may be nil
-	When   func() bool   // whether the footer has them; nil: always
+	When   func() bool   // whether the footer shows the keys; nil: always
 
 	// Do handles a key. A panel leaves it nil where the key means the same everywhere.
 	Do func(key string) tea.Cmd
@@ -51,8 +51,8 @@ func scrollKeys(scroll func(lines int)) Binding {
 // Label returns the names of the keys as the footer has them.
 func (b *Binding) Label() string { return Pick(b.Show == "", b.Keys, b.Show) }
 
-// Names returns the names of the keys, those in Also included. A slash between them is for
-// readers only.
+// Names returns the names of the keys, including those in Also. A slash between names is
+// only for readers.
 func (b *Binding) Names() []string {
 	names := strings.Fields(b.Keys)
 	if len(names) > 1 {
@@ -61,7 +61,7 @@ func (b *Binding) Names() []string {
 	return append(names, strings.Fields(b.Also)...)
 }
 
-// Pressed returns what handles a key among bindings, nil where nothing does.
+// Pressed returns the handler of a key among bindings, or nil.
 func Pressed(bindings []Binding, key string) func(key string) tea.Cmd {
 	for i := range bindings {
 		if b := &bindings[i]; b.Do != nil && slices.Contains(b.Names(), key) {

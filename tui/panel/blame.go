@@ -68,8 +68,8 @@ func (b *Blame) turn(string) tea.Cmd {
 	return nil
 }
 
-// columns returns the columns. On a narrow table those that say who starved the device, and for
-// how long, go last.
+// columns returns the columns. On a narrow table, the columns that say who starved the device,
+// and for how long, go last.
 func (b *Blame) columns() []canvas.Column[culprit] {
 	text := func(title string, w, drop int, text func(r *culprit) string) canvas.Column[culprit] {
 		return canvas.Column[culprit]{Title: title, W: w, Drop: drop, Cell: func(p *canvas.Pen, r *culprit) { p.Text(canvas.Normal, text(r)) }}

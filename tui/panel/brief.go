@@ -10,7 +10,7 @@ type Brief struct {
 	knobs    *Knobs
 }
 
-// NewBrief makes it of some panels.
+// NewBrief makes the brief of some panels.
 func NewBrief(vd *Verdict, t *Timeline, k *Knobs) *Brief { return &Brief{vd, t, k} }
 
 // Draw draws it into r, for the view of the knobs.
@@ -49,7 +49,7 @@ func (b *Brief) Draw(v *View, r canvas.Rectangle) {
 		v.C.Rule(r, y)
 		y++
 	}
-	// Where there is little room the timeline leaves out lanes, STALL last.
+	// If there is little room, the timeline leaves out lanes, and STALL last.
 	if h := stop - y; h > 0 {
 		b.timeline.drawLanes(v, canvas.Rect(r.X, y, r.W, h))
 	}

@@ -36,10 +36,10 @@ type experiment struct {
 	missing        string // why there is no comparison yet
 	note           string // why the segment began, and a remark on the comparison
 	baseline       bool   // it is A
-	again          bool   // it has A's settings again, so that no setting made it differ
+	again          bool   // it has A's settings again, so no setting made it differ
 	current        bool   // its knobs are those in force
 
-	asked *attribution.Experiment // nil where the row is of one segment
+	asked *attribution.Experiment // nil if the row is a segment's
 }
 
 // askedMarks are shown for experiments, where segments have their number.
@@ -87,8 +87,8 @@ func (e *Experiments) Place(s Space) Place {
 	return Place{Band: lastBand, Rows: e.height(s, s.W)}
 }
 
-// Selected returns the segment of the row selected. It reports false where that row is one of
-// an experiment, or where there is no row.
+// Selected returns the segment of the selected row. ok is false if the row is an
+// experiment's, or if there is no row.
 func (e *Experiments) Selected(v *View) (segment int32, ok bool) {
 	e.fill(v)
 	if e.table.Cursor < 0 || e.rows[e.table.Cursor].asked != nil {
@@ -97,8 +97,9 @@ func (e *Experiments) Selected(v *View) (segment int32, ok bool) {
 	return e.rows[e.table.Cursor].Segment.Index, true
 }
 
-// Other returns the settings to compare those in force with: the selected row's while the panel
-// has the focus and that row has others, and else the baseline's.
+// Other returns the settings with which to compare those in force. They are the selected row's,
+// if the panel has the focus and that row has other settings. Otherwise they are the
+// baseline's.
 func (e *Experiments) Other(v *View) []knob.Setting {
 	e.fill(v)
 	if at := e.table.Cursor; v.Focused && at >= 0 && !slices.Equal(e.rows[at].Segment.Knobs, v.Pic.Segment.Knobs) {
@@ -112,16 +113,16 @@ func (e *Experiments) Other(v *View) []knob.Setting {
 	return nil
 }
 
-// height returns the height of a panel of w columns: its box, its titles and its rows, and a line
-// for the note where the note is cut. There is a limit, which is higher on tall screens.
+// height returns the height of a panel of w columns: its box, its titles, its rows, and a line
+// for the note if the note is cut. There is a limit, which is higher on tall screens.
 func (e *Experiments) height(s Space, w int) int {
 	most := Pick(s.Class == SizeLarge, 10, 7) + max(0, s.H-34)/8
 	return min(most, 3+max(1, e.segs)+Pick(e.note > e.table.Room(w-4), 1, 0))
 }
 
-// measuredColumns are all columns but those of the knobs, which stand after the first one here. Of
-// the columns that a narrow table leaves out, the interval (95% CI) goes last. The knobs' columns
-// may go before it, because the note under the table says which knobs changed.
+// measuredColumns are all columns except those of the knobs, which stand after the first one here.
+// Of the columns that a narrow table leaves out, the interval (95% CI) goes last. The knobs'
+// columns may go earlier, because the note under the table says which knobs changed.
 var measuredColumns = []canvas.Column[experiment]{
 	{Title: "#", W: 4, Cell: func(p *canvas.Pen, e *experiment) {
 		switch {
@@ -207,7 +208,7 @@ var measuredColumns = []canvas.Column[experiment]{
 }
 
 // compared reports whether a row is compared with A, or will be. A tune may end without an
-// interval, where it measured both only at times far apart.
+// interval, if it measured the two only at times far apart.
 func (e *experiment) compared() bool {
 	x := e.asked
 	return x == nil || x.FromA && (x.Kind != trace.Tune || x.Running() || e.VsA.Throughput.Answer != stats.Unknown)

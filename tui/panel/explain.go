@@ -25,8 +25,8 @@ type record struct {
 }
 
 // Explain puts the moment under the cursor into words or, without a cursor, the longest stall
-// in view. The text changes only with what it is about. While the screen moves, the text about
-// the longest stall stays for holdFor.
+// in view. The text changes only when its subject changes. While the screen moves, the text
+// about the longest stall stays for holdFor.
 func (t *Timeline) Explain(v *View) { t.explain(v.Pic, v.Paused, v.Focused, !v.Frozen) }
 
 func (t *Timeline) explain(p *Picture, paused, focused, moves bool) {
@@ -161,7 +161,7 @@ func (c *record) gapText(snap *trace.Snapshot, g *attribution.Gap, at int64) str
 	}
 	if !cause.IsData() {
 		words := cause.Info().Means
-		if cause == trace.CauseLaunch { // the spans tell which of two reasons it had
+		if cause == trace.CauseLaunch { // the spans tell which of its two reasons applies
 			enqueuing := c.most(s.Start, s.End, func(o *trace.Span) bool { return o.Kind == trace.KindEnqueue && o.Step == s.Step }) >= 0
 			words = Pick(enqueuing, "the host was still enqueuing", "launch overhead")
 		}
@@ -173,7 +173,7 @@ func (c *record) gapText(snap *trace.Snapshot, g *attribution.Gap, at int64) str
 		w = c.builder(s, batch, cause)
 	}
 	if cause == trace.CauseSampler {
-		w = -1 // no worker is why
+		w = -1 // no worker is the reason
 	}
 	if w < 0 || !becomes(c.spans[w].Kind, cause) { // the phase named below may say the cause
 		b.WriteString(" by " + cause.String() + ", " + cause.Info().Means)
@@ -220,8 +220,8 @@ func becomes(k trace.Kind, cause trace.Cause) bool {
 	return ok && c == cause
 }
 
-// builder returns the span of what the worker of a batch did during a stall: the phase that the
-// cause names, or else the longest.
+// builder returns a span of the worker of a batch during a stall: the phase that the cause
+// names, or else the longest span.
 func (c *record) builder(s *trace.Span, batch int32, cause trace.Cause) int {
 	of := func(o *trace.Span) bool {
 		return o.Batch == batch && o.Track.IsLoader() && o.Kind != trace.KindBlocked
@@ -257,7 +257,7 @@ func (c *record) rank(batch int32, kind trace.Kind) (took int64, words string) {
 			continue
 		}
 		b := sums[s.Batch]
-		if b == nil { // a batch begins with a read, so one whose first span is a read began in view
+		if b == nil { // a batch begins with a read, so a batch whose first span is a read began in view
 			b = &sum{born: s.Kind == trace.KindRead}
 			sums[s.Batch] = b
 		}

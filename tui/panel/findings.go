@@ -21,7 +21,7 @@ type Analysis struct {
 	Win      Window
 	Told     advice.Advice
 	Beside   []string       // whether this machine can feed the device, where that is known, and other facts to know
-	Held     string         // which steps the verdict is on while an experiment goes on; empty: those of the window
+	Held     string         // which steps the verdict is about while an experiment goes on; empty: those of the window
 	Labels   []advice.Label // of the window, and of settings without a step yet
 	Segs     []attribution.SegmentStats
 	Starved  []float64                  // of each of Segs, as Window.Starved
@@ -45,7 +45,7 @@ type Effect struct {
 
 // Foresight is what other settings are predicted to do.
 type Foresight struct {
-	Predicted []predict.Prediction // for a step up and down of each knob, and for each value that is advised
+	Predicted []predict.Prediction // for a step up and down of each knob, and for each advised value
 	Staged    predict.Prediction   // for what was staged on the screen, all of it together
 }
 
@@ -160,8 +160,8 @@ func Analyse(s *trace.Snapshot, pull func(from, to int64) *trace.Snapshot, stage
 	return r
 }
 
-// foresee predicts what other settings would do, and says of which the session measured that. While an
-// experiment puts others in force, it predicts nothing.
+// foresee predicts what other settings would do, and says for which of them the session measured it.
+// While an experiment puts other settings in force, it predicts nothing.
 func (a *Analysis) foresee(s *trace.Snapshot, segment int32, staged []knob.Setting) {
 	m, g := a.Told.Model, s.Segment(segment)
 	if m == nil || g == nil || asking(s) {
@@ -192,9 +192,9 @@ func asking(s *trace.Snapshot) bool {
 	return n > 0 && s.Experiments[n-1].Running()
 }
 
-// hold returns the steps that the verdict is on. While an experiment changes the settings, the
-// verdict would change with each of its blocks. So it is held on all steps of the settings from
-// before the experiment. held says so, and is empty for the window.
+// hold returns the steps that the verdict is about. While an experiment changes the settings,
+// the verdict would change with each of its blocks. So the verdict is held on all steps of the
+// settings from before the experiment. held says so, and is empty for the window.
 func hold(s *trace.Snapshot, rows []attribution.SegmentStats, window *trace.Tally) (judged *trace.Tally, held string) {
 	if !asking(s) {
 		return window, ""
@@ -208,7 +208,7 @@ func hold(s *trace.Snapshot, rows []attribution.SegmentStats, window *trace.Tall
 	return window, ""
 }
 
-// asOfNow counts the steps of the newest segment again where some of them end after the moment
+// asOfNow counts the steps of the newest segment again if some of them end after the moment
 // shown.
 func asOfNow(s *trace.Snapshot) {
 	n := len(s.Tallies)

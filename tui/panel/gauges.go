@@ -11,15 +11,15 @@ import (
 	"dev.gpustall/tui/canvas"
 )
 
-// UtilGood is the utilisation below which a device is idle too much, and UtilPoor the one below
-// which it is idle far too much.
+// UtilGood is the utilisation below which a device is idle too much. Below UtilPoor it is idle
+// far too much.
 const (
 	UtilGood = 0.85
 	UtilPoor = 0.60
 )
 
-// utilStyle returns the colour of the share of time in which the device is busy, less the part in
-// which its threads waited for a core.
+// utilStyle returns the colour of the share of time in which the device is busy, minus the part
+// in which its threads waited for a core.
 func utilStyle(busy, starved float64) canvas.Style {
 	switch f := busy * (1 - starved); {
 	case math.IsNaN(f):
@@ -46,7 +46,8 @@ func StallStyle(f float64) canvas.Style {
 	return canvas.Bad
 }
 
-// levelMark returns the mark that says the same as the colour of utilStyle and StallStyle.
+// levelMark returns the mark with the same meaning as the colour of utilStyle and
+// StallStyle.
 func levelMark(st canvas.Style) string {
 	switch st {
 	case canvas.Good:
@@ -182,8 +183,8 @@ func (pic *Picture) driverLine(p *canvas.Pen) {
 	}
 }
 
-// nvmlLine writes the driver's own utilisation, to compare with the measured one. Where the device
-// is the host's cores and often waits for one, it writes that share of the time instead.
+// nvmlLine writes the driver's own utilisation, to compare with the measured one. If the device
+// computes on the host's cores and often waits for one, it writes that share of the time instead.
 func nvmlLine(v *View, p *canvas.Pen) {
 	g := v.Pic.nvml
 	meta := &v.Pic.Snap.Meta
@@ -301,8 +302,8 @@ func stepTimes(v *View, p *canvas.Pen) {
 	})
 }
 
-// versusA writes the change against the baseline, where one was measured. The change is of all
-// steps of the configuration, not of the window, so it names the configuration.
+// versusA writes the change against the baseline, if it was measured. The change is about all
+// steps of the configuration, not about the window, so versusA names the configuration.
 func versusA(v *View, p *canvas.Pen) {
 	c := v.Analysis.current()
 	if c == nil || c.Baseline || c.Segment.Index != v.Pic.Segment.Index || c.VsA.Throughput.Answer == stats.Unknown {
@@ -372,7 +373,7 @@ func queueLevel(v *View) (ready, capacity float64) {
 }
 
 // dataLine writes how long the loop waits for data and the workers' time for it, because people mix up
-// the two. How long the device is idle for data is a third, in the breakdown.
+// the two. The device's idle time for data is a third number, in the breakdown.
 func (w *Window) dataLine(p *canvas.Pen) {
 	n := w.Steps()
 	if n == 0 {

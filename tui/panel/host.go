@@ -6,7 +6,8 @@ import (
 	"dev.gpustall/tui/canvas"
 )
 
-// Host is the panel of what the host was in while a GPU was idle, of an imported trace.
+// Host is the panel of what the host was in while a GPU was idle, for an imported
+// trace.
 type Host struct {
 	Card
 	table   canvas.Table[trace.HostTime]

@@ -30,7 +30,7 @@ func (k *Knobs) Draw(v *View, r canvas.Rectangle) {
 		foot = knobFoot - 1
 	case r.H >= 8:
 		foot = 2
-	case r.H >= 4 && k.remark(): // any other text would be cut here, and a knob says more
+	case r.H >= 4 && k.remark(): // any other text would be cut here, and a knob is more useful
 		foot = 1
 	}
 	if k.risk.Text != "" { // make room for all of it
@@ -155,9 +155,9 @@ func (k *Knobs) rowOf(v *View, i int) knobRow {
 	return r
 }
 
-// foreseen returns what is predicted of a knob. With nothing staged or requested, it is as
-// Analysis.foreseen has it. Where this knob alone is staged, it is about the staged value. Else it
-// is nil.
+// foreseen returns the prediction for a knob. If nothing is staged or requested, it is that of
+// Analysis.foreseen. If only this knob is staged, it is about the staged value. Otherwise it is
+// nil.
 func (k *Knobs) foreseen(v *View, name string) *predict.Prediction {
 	f := &v.Analysis.Foresight
 	value, staged := k.staged[name]
@@ -205,7 +205,7 @@ func knobValueCell(p *canvas.Pen, r *knobRow) {
 				p.To(both).Text(canvas.Dim, "predicted")
 				atRight(p, canvas.Dim, "measured")
 			} else {
-				atRight(p, canvas.Dim, "gain") // what was measured, and else what is predicted
+				atRight(p, canvas.Dim, "gain") // measured, or else predicted
 			}
 		}
 		return
@@ -239,9 +239,9 @@ func knobValueCell(p *canvas.Pen, r *knobRow) {
 // measuredCols is the width of the last change's effect at the right, with the gap before it.
 const measuredCols = len(" measured")
 
-// writePredicted writes the range of what is predicted, where there is room. It names the value,
-// because the effect beside it was measured of another change. Where it is too narrow for both, it is
-// written in place of an effect that was not measured.
+// writePredicted writes the range of the prediction, if there is room. It names the value, because
+// the effect beside it was measured for another change. If there is no room for both, the prediction
+// is written only if there is no measured effect.
 func (r *knobRow) writePredicted(p *canvas.Pen, narrow bool) {
 	if r.predicted == nil {
 		return
@@ -260,7 +260,8 @@ func (r *knobRow) writePredicted(p *canvas.Pen, narrow bool) {
 	p.To(at).Bytes(Pick(r.state == knobStaged, canvas.Staged, canvas.Dim), b)
 }
 
-// appendForeseen writes what was measured of a change. Else it writes the range of the prediction, or a word for one that expects no change or tells no size.
+// appendForeseen writes the measured gain of a change, if there is one. Otherwise it writes the range of the
+// prediction, or a word if it expects no change or tells no size.
 func appendForeseen(b []byte, n *predict.Prediction, form units.Form) []byte {
 	switch {
 	case n.Known != nil && n.Known.Answer == stats.Same, n.Known == nil && predict.Same(n.Prediction):
@@ -377,8 +378,8 @@ func (k *Knobs) drawFoot(v *View, r canvas.Rectangle) {
 	}
 }
 
-// writeForetold writes what is predicted of all that is staged. With nothing staged it writes what
-// is predicted of the values next to the knob's own and of the one that is advised.
+// writeForetold writes the prediction for all staged values. If nothing is staged, it writes the
+// predictions for the values next to the knob's own and for the advised value.
 func (k *Knobs) writeForetold(v *View, p *canvas.Pen, name string) {
 	f := &v.Analysis.Foresight
 	if len(k.staged) > 0 {
@@ -401,7 +402,8 @@ func (k *Knobs) writeForetold(v *View, p *canvas.Pen, name string) {
 	}
 }
 
-// writeGain writes what the table says of a prediction, and the range of one that expects no change.
+// writeGain writes what the table says about a prediction. If the prediction expects no change, it
+// also writes the range.
 func writeGain(p *canvas.Pen, n *predict.Prediction) {
 	p.Bytes(canvas.Normal, appendForeseen(p.Buf(), n, units.Prose))
 	switch {
@@ -412,7 +414,7 @@ func writeGain(p *canvas.Pen, n *predict.Prediction) {
 	}
 }
 
-// drawHelp draws what the selected knob is. Where it can it leaves one line free. It returns the
+// drawHelp draws what the selected knob is. It leaves one line free if it can. It returns the
 // lines used.
 func (k *Knobs) drawHelp(v *View, r canvas.Rectangle) int {
 	s := k.Selected()
@@ -431,7 +433,7 @@ func (k *Knobs) drawHelp(v *View, r canvas.Rectangle) int {
 	return drawNote(v, canvas.Rect(r.X, r.Y, r.W, max(1, r.H-1)), canvas.Warn, head, text)
 }
 
-// drawNote draws head in a style and then the text, in as many lines as there are and it needs. It
+// drawNote draws head in a style and then the text, in as many lines as it needs and r has. It
 // returns the lines used.
 func drawNote(v *View, r canvas.Rectangle, style canvas.Style, head, text string) int {
 	p := v.C.Pen(r.X+1, r.Y, r.W-2)

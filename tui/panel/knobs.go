@@ -14,13 +14,13 @@ import (
 )
 
 // knobState is how far a change is. A knob shows the value that the trace confirms. A change is
-// shown beside it until the trace has it.
+// shown beside the value until the trace has it.
 type knobState uint8
 
 const (
 	knobSteady    knobState = iota
 	knobStaged              // chosen on the screen only
-	knobRequested           // asked of the run, not yet in a segment
+	knobRequested           // requested of the run, not yet in a segment
 	knobConfirmed           // the newest segment has it
 	knobFading              // the same, for some time now
 )
@@ -105,7 +105,7 @@ func knobsWidth(s Space) int {
 const compactKnobs = 6
 
 // lowerRows returns the height of the compact screen's last band. It leaves the timeline three
-// lanes, or two where the knobs need the third, and is at least two fifths of what there is.
+// lanes, or two if the knobs need the third. It is at least two fifths of the height.
 func lowerRows(s Space) int {
 	have := s.Rest() - gaugeRows(s)
 	return max(LeastRows, min(8, have-5), min(compactKnobs, have-4), have*2/5)
@@ -113,12 +113,12 @@ func lowerRows(s Space) int {
 
 var groupOrder = []string{knob.GroupLoader, knob.GroupEngine, knob.GroupInject}
 
-// Requester is what remembers the values that were asked for last.
+// Requester remembers the values that were asked for last.
 type Requester interface{ Requested() []knob.Setting }
 
-// Update takes the specs and what the newest segment confirms. It forgets the changes that c no
-// longer asks for: the run refused them when it tried them, for lack of memory say, and noted
-// why. In a replay c is nil.
+// Update takes the specs and what the newest segment confirms. It forgets the changes that c
+// does not ask for. The run refused them when it tried them, for example for lack of memory,
+// and noted why. In a replay c is nil.
 func (k *Knobs) Update(live *trace.Snapshot, c Requester) {
 	if told := live.Meta.Specs; len(k.told) != len(told) || len(told) > 0 && &k.told[0] != &told[0] { // a change replaces the slice
 		k.told, k.specs = told, slices.Clone(told)
@@ -192,7 +192,7 @@ func (k *Knobs) target(name string) string {
 	return k.InForce(name)
 }
 
-// stage records a value, or forgets it when nothing would change.
+// stage records a value, or forgets it if nothing would change.
 func (k *Knobs) stage(name, value string) {
 	base := k.InForce(name)
 	if v, ok := k.requested[name]; ok {
@@ -256,7 +256,7 @@ func (k *Knobs) Has(name string) bool { return k.find(name) >= 0 }
 // Specs returns the knobs in the panel's order.
 func (k *Knobs) Specs() []knob.Spec { return k.specs }
 
-// settable reports whether knobs can be changed, and tells the user where they cannot.
+// settable reports whether knobs can be changed, and tells the user if they cannot.
 func (k *Knobs) settable() bool {
 	if !k.canSet {
 		k.screen.Say("info", "a replay's knobs are read-only")
@@ -347,8 +347,8 @@ type Risk struct {
 	Grave bool
 }
 
-// NewlyStaged returns the staged values, or nothing where they are the same as at the last call.
-// The caller finds out about their risk.
+// NewlyStaged returns the staged values, or nothing if they are the same as at the last call.
+// The caller then finds out their risk.
 func (k *Knobs) NewlyStaged() []knob.Setting {
 	staged := k.Changes()
 	if slices.Equal(staged, k.risk.Of) {

@@ -60,8 +60,8 @@ func neighbour(values []string, v, d int) int {
 	return best
 }
 
-// sameValue reports whether two texts are the same value, as on and true, 5ms and 0.005s, or off and
-// 0s are.
+// sameValue reports whether two texts are the same value. Examples are on and true, 5ms and 0.005s,
+// and off and 0s.
 func sameValue(a, b string) bool {
 	if a == b || knob.Off(a) && knob.Off(b) || knob.On(a) && knob.On(b) {
 		return true

@@ -28,9 +28,9 @@ type laneRows struct {
 	lines   int // of the explanation
 }
 
-// fit chooses what the h rows show. Where there is little room, what matters least is left out
-// first. From what matters most: STALL, compute, H2D, the queue, a line of explanation, some
-// workers, all of the explanation, the other workers, the host, the script.
+// fit chooses what the h rows show. If there is little room, it leaves out what matters least.
+// The order is, from what matters most: STALL, compute, H2D, the queue, a line of explanation,
+// some workers, all of the explanation, the other workers, the host, the script.
 func (t *Timeline) fit(h int, buf *[3][trace.NumTracks]int) (r laneRows) {
 	const most, some = 4, 3 // lines of explanation, and rows of some workers
 	workers, fixed := buf[0][:0], buf[1][:0]

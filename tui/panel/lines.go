@@ -33,7 +33,7 @@ type Looks interface {
 	SetLooks(rate string) // takes effect at the next look
 }
 
-// NewLines makes the panel. looks is nil where nothing is looked at any more.
+// NewLines makes the panel. looks is nil if nothing is looked at, as in a replay.
 func NewLines(s Screen, looks Looks) *Lines {
 	l := &Lines{Card: Card{Key: "0", Name: "lines", Title: "Lines", Hint: "lines", Side: true, Instead: true}, screen: s, looks: looks}
 	l.table = canvas.Table[code.Cost]{Columns: l.columns(), Shorten: 5, Pinned: -1, Marks: true}
@@ -65,7 +65,8 @@ func (l *Lines) TypeFilter() {
 	l.screen.Prompt(&Prompt{Question: "show lines with ", Most: 24, Changed: set, End: func(text string, ok bool) { set(Pick(ok, text, "")) }})
 }
 
-// DropFilter shows the table of all lines again, and reports whether it had to.
+// DropFilter shows the table of all lines again, and reports whether anything else was
+// shown.
 func (l *Lines) DropFilter() bool {
 	had := l.open || l.filter != ""
 	l.open, l.filter = false, ""
@@ -150,7 +151,7 @@ func (l *Lines) Draw(v *View, r canvas.Rectangle) {
 	}
 }
 
-// drawCallers draws the calls that lead to the line, outermost first. Where there is no room for all,
+// drawCallers draws the calls that lead to the line, outermost first. If there is no room for all,
 // the outermost are missing.
 func (l *Lines) drawCallers(v *View, r canvas.Rectangle) {
 	c := &l.chosen

@@ -8,7 +8,7 @@ import (
 )
 
 // TestLinesFilter: the filter looks at file, source and function. The cursor stays on its line, whatever
-// the order, and what is shown of a line that is gone is left.
+// the order. The callers of a line that is gone are closed.
 func TestLinesFilter(t *testing.T) {
 	at := func(file string, number int, text string) code.Cost {
 		return code.Cost{Line: trace.Line{At: trace.Loading, File: file, Number: number, Func: "f", Text: text}}

@@ -18,7 +18,7 @@ type Notes struct {
 // NewNotes makes the panel, for the column of these knobs.
 func NewNotes(k *Knobs) *Notes { return &Notes{Card{Name: "notes", Title: "Notes"}, k} }
 
-// Place asks for what the knobs leave of their column, if that is enough.
+// Place asks for the rows that the knobs leave of their column, if these are enough.
 func (n *Notes) Place(s Space) Place {
 	left := s.Rest() - gaugeRows(s) - n.knobs.wants()
 	if s.Class != SizeLarge || left < 2+leastNotes {
@@ -53,7 +53,7 @@ func DrawNotes(c *canvas.Canvas, r canvas.Rectangle, s *trace.Snapshot, back int
 	for i, k := len(s.Notes)-1, len(s.Segments)-1; (i >= 0 || k > 0) && y < r.Y+r.H; back-- {
 		if k > 0 && trace.ExperimentOf(s.Experiments, s.Segments[k].Index) != nil {
 			k--
-			back++ // an experiment's change is no line of the log
+			back++ // an experiment's change is not in the log
 			continue
 		}
 		var n trace.Note

@@ -15,7 +15,7 @@ import (
 	"dev.gpustall/tui/canvas"
 )
 
-// opGroups are the groups that b steps through, and groupWords what they are called.
+// opGroups are the groups that b steps through. groupWords are their names.
 var (
 	opGroups   = [...]attribution.OpGroup{attribution.ByOp, attribution.ByKind, attribution.ByLayer, attribution.ByPhase}
 	groupWords = [...]string{attribution.ByOp: "launch", attribution.ByKind: "op", attribution.ByLayer: "layer", attribution.ByPhase: "phase"}
@@ -78,8 +78,8 @@ const (
 	opNameShort = 15
 )
 
-// columns returns the columns. Those of the comparison need a baseline. The kernel and the
-// extremes are shown only where each row is one launch.
+// columns returns the columns. The columns of the comparison need a baseline. The kernel
+// and the extremes are shown only if each row is one launch.
 func (o *Ops) columns() []canvas.Column[op] {
 	byLaunch := func() bool { return o.group == attribution.ByOp }
 	number := func(title string, w, drop int, number func(b []byte, r *op) []byte) canvas.Column[op] {

@@ -2,7 +2,7 @@ package panel
 
 import "dev.gpustall/tui/canvas"
 
-// Output is the panel of what the script prints whose training is shown.
+// Output is the panel of what the training's script prints.
 type Output struct {
 	Card
 	lines func() []string // the newest last; it is called for each frame and must not wait

@@ -17,7 +17,7 @@ type Panel interface {
 	// Place returns what the panel asks of the layout.
 	Place(s Space) Place
 
-	// Draw draws what is inside the panel's box, and with v.Head what stands behind its title.
+	// Draw draws the inside of the panel's box, and with v.Head what stands behind the title.
 	Draw(v *View, inside canvas.Rectangle)
 }
 
@@ -29,8 +29,8 @@ type Card struct {
 	Hint  string // its word in the footer while another panel has the focus
 
 	// The compact screen has room for one side panel beside the knobs: the one that had the
-	// focus last. A panel with Instead replaces the other side panels on larger screens too,
-	// from when it gets the focus until another side panel does.
+	// focus last. A panel with Instead replaces the other side panels even on larger
+	// screens, from when it gets the focus until another side panel gets it.
 	Side    bool
 	Instead bool
 
@@ -44,12 +44,12 @@ type Card struct {
 // Describe returns the card itself, so that a panel only has to embed its card.
 func (c *Card) Describe() *Card { return c }
 
-// View is all that a panel draws from, besides its own state.
+// View holds all that a panel draws from, besides its own state.
 type View struct {
 	C        *canvas.Canvas
 	Head     canvas.Pen      // behind the title of the panel's box
 	Pic      *Picture        // the moment shown
-	Win      *Window         // its last steps, which all numbers but the histories are of
+	Win      *Window         // its last steps; all numbers but the histories are about these
 	Analysis *Analysis       // the verdict on them and the comparisons
 	Live     *trace.Snapshot // the newest snapshot
 	At       int64           // the moment that the user chose, ns

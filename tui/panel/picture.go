@@ -18,7 +18,7 @@ const histLen = 200
 // Picture is what one frame shows: a snapshot as of one moment, with the numbers that the panels
 // show. It is made once a tick.
 type Picture struct {
-	Snap       trace.Snapshot // without what is later than At
+	Snap       trace.Snapshot // without what comes after At
 	At         int64
 	Edge       int64 // the moment up to which device spans can be known
 	Segment    trace.Segment
@@ -54,16 +54,16 @@ var driverGauges = [...]struct {
 
 func percentage(b []byte, v float64) []byte { return units.Narrow.AppendPercent(b, v/100) }
 
-// whole returns what writes a value, multiplied by scale, as whole units.
+// whole returns a function that writes a value, multiplied by scale, as whole units.
 func whole(unit string, scale float64) func(b []byte, v float64) []byte {
 	return func(b []byte, v float64) []byte {
 		return append(units.AppendCount(b, int64(v*scale+0.5)), unit...)
 	}
 }
 
-// hostGauges are what the host's cores and its disk are busy with. In percent, they are the share
-// of all cores that this process takes, the share that others take, and the share of time in which
-// threads of this process waited for a core. The last one is bytes read a second.
+// hostGauges are the gauges of the host's cores and its disk. The first three are in percent: the
+// share of all cores that this process takes, the share that others take, and the share of time in
+// which threads of this process waited for a core. The last one is bytes read a second.
 var hostGauges = [...]struct {
 	gauge, name string
 	write       func(b []byte, v float64) []byte
@@ -102,7 +102,7 @@ func (p *Picture) Compute(s *trace.Snapshot, at int64) {
 	p.Edge = at
 	if n := len(s.Recent); n > 0 {
 		p.Edge = max(s.Recent[n-1].End, at-500e6)
-		if s.Outcome.Ended != 0 { // after its last step a program trains no more
+		if s.Outcome.Ended != 0 { // after its last step a program does not train
 			p.Edge = s.Recent[n-1].End
 		}
 	}
@@ -215,8 +215,8 @@ func (p *Picture) history() {
 	p.newest(trace.GaugeStarved, start, func(i int, v float64) { p.hist[i].starved = float32(v / 100) })
 }
 
-// newest calls set for each bucket of the history with the newest sample of a gauge in it or before
-// it. The history begins with the bucket start.
+// newest calls set for each bucket of the history with the newest sample of a gauge in or before
+// the bucket. The history begins with the bucket start.
 func (p *Picture) newest(name string, start int64, set func(i int, v float64)) {
 	for i, pts := len(p.hist)-1, p.Snap.Gauges[name]; i >= 0 && len(pts) > 0; i-- {
 		t := (start + int64(i) + 1) * p.bucket

@@ -57,8 +57,9 @@ func TestWindowIsSettled(t *testing.T) {
 	}
 }
 
-// TestOneWindow: verdict, gauges and breakdown are of the same steps: 5 s or 50 steps, whichever is
-// longer. The row of the current configuration is of all its steps, as its comparison with A is.
+// TestOneWindow: verdict, gauges and breakdown are about the same steps: 5 s or 50 steps, whichever
+// is longer. The row of the current configuration is about all its steps, like its comparison with
+// A.
 func TestOneWindow(t *testing.T) {
 	for _, tt := range []struct {
 		step  int64 // ns

@@ -14,7 +14,7 @@ import (
 	"dev.gpustall/tui/canvas"
 )
 
-// rankWindow is how much time, up to the moment shown, the rows are of.
+// rankWindow is the time up to the moment shown that the rows are about.
 const rankWindow = 10 * time.Second
 
 // mostRanks is how many ranks' counts reach a session within rankWindow.
@@ -33,8 +33,8 @@ type Ranks struct {
 type rankRow struct {
 	trace.Rank
 	slowest bool
-	node    string // its machine, where that is another one or there are several
-	own     int64  // ns of a step in which it waits for no other rank
+	node    string // its machine, if that is another one or there are several
+	own     int64  // ns of a step in which the rank waits for no other rank
 }
 
 // Set takes how the ranks did, of so many in all, and what other gpustalls tell of theirs.
@@ -45,7 +45,7 @@ func (k *Ranks) Set(of []trace.Rank, peers []trace.Peer, world int) {
 		k.slowest = fmt.Sprintf("rank %d: %s", of[at].Rank, why)
 	}
 	var quiet []string
-	if world > mostRanks { // counts of so many come too rarely to tell
+	if world > mostRanks { // counts of so many ranks come too rarely to tell
 		world = 0
 	}
 	for rank := range world {

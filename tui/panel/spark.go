@@ -40,7 +40,7 @@ func (k histKind) scale(b []byte, v float64) []byte {
 const sparkLeast = 8
 
 // spark draws the newest history into r, which may be several rows high, and its scale at the left.
-// The scale begins at 0 and ends at top. Where top is 0 it ends at the largest value in view.
+// The scale begins at 0 and ends at top. If top is 0, it ends at the largest value in view.
 func spark(v *View, r canvas.Rectangle, kind histKind, top float64) {
 	if r.Empty() {
 		return
@@ -70,7 +70,8 @@ func spark(v *View, r canvas.Rectangle, kind histKind, top float64) {
 	}
 }
 
-// perBucket returns what the value of a bucket is divided by: for a rate, the seconds of a bucket.
+// perBucket returns the divisor for the value of a bucket. For a rate it is the seconds of a
+// bucket.
 func (p *Picture) perBucket(kind histKind) float64 {
 	if kind == histRate {
 		return float64(p.bucket) / 1e9

@@ -89,9 +89,9 @@ func drawStack(v *View, x, y, w int) {
 	}
 }
 
-// drawShares lists busy, data and the causes, in several columns where there is room. Their order
-// never changes, so that they do not move about. It leaves out causes under 0.05 %, and where there
-// is no room the smallest ones.
+// drawShares lists busy, data and the causes, in several columns if there is room. Their order
+// never changes, so they do not move about. It leaves out causes under 0.05 % and, if there is no
+// room, the smallest ones.
 func (s *Stalls) drawShares(v *View, r canvas.Rectangle) {
 	if r.Empty() {
 		return
@@ -117,7 +117,7 @@ func (s *Stalls) drawShares(v *View, r canvas.Rectangle) {
 	}
 	s.rows = append(s.rows[:0],
 		share{"compute", v.C.Glyphs.Levels[8], canvas.Compute, v.Win.Util, v.Win.Style()})
-	if !v.Live.Meta.Alone() { // else it is not known
+	if !v.Live.Meta.Alone() { // otherwise it is not known
 		s.rows = append(s.rows, share{"idle: data", '=', canvas.Host, v.Win.Data, StallStyle(v.Win.Data)})
 	}
 	for _, c := range shown {

@@ -119,7 +119,8 @@ func (t *Timeline) Resize(w int) { t.cols = max(1, w-laneLabel-laneShare) }
 // Cols returns the number of columns.
 func (t *Timeline) Cols() int { return t.cols }
 
-// Queue returns how many batches are ready in the newest column, and how many there can be.
+// Queue returns how many batches are ready in the newest column, and the capacity of the
+// queue.
 func (t *Timeline) Queue() (ready, capacity int64) { return t.ready, t.capacity }
 
 // Loosen lets the explanation take fewer lines at once.
@@ -224,9 +225,9 @@ func (t *Timeline) Autozoom(w *Window, moves bool) bool {
 const stallCols = 8
 
 // partOf returns the part of a column to which the time of a span is added. On most lanes it is the
-// number of the cause that the span is charged to when the device waits for it, which also gives
-// the colour and the letter. On a lane with one kind of time it is 0. It reports false for spans
-// that do not count.
+// number of the cause to which the span is charged when the device waits for it. That also gives
+// the colour and the letter. On a lane with one kind of time it is 0. ok is false for spans that do
+// not count.
 func partOf(s *trace.Span, l *lane) (part int, ok bool) {
 	switch l.typ {
 	case laneStall:
@@ -291,7 +292,7 @@ func (t *Timeline) Update(p *Picture, spans []trace.Span) {
 				row[int(c)*parts] = float32(s.Arg) + 1
 			}
 			if s.Start <= from {
-				row[0] = float32(s.Arg) + 1 // the level at the begin of the window
+				row[0] = float32(s.Arg) + 1 // the level at the beginning of the window
 			}
 			if s.Start <= end {
 				t.ready = int64(s.Arg)
@@ -380,7 +381,7 @@ func (t *Timeline) addLane(l lane) {
 	t.lanes = append(t.lanes, l)
 }
 
-// carryQueue gives columns without a queue sample the sample before.
+// carryQueue gives columns without a queue sample the previous sample.
 func (t *Timeline) carryQueue() {
 	li := t.busyAt[trace.TrackQueue]
 	if li < 0 {

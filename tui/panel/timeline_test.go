@@ -46,8 +46,8 @@ func TestLanesOfTorch(t *testing.T) {
 	}
 }
 
-// TestLateHandOver: where the step loop gets a batch long after its collation, the text names the
-// hand-over too. A window without a completed step is not called one without stalls.
+// TestLateHandOver: if the step loop gets a batch long after its collation, the text also names
+// the hand-over. A window without a completed step is not said to be without stalls.
 func TestLateHandOver(t *testing.T) {
 	const ms = int64(1e6)
 	tl := Timeline{cursor: -1, cols: 80, zoom: 3, known: 40 * ms, record: record{edge: 40 * ms, spans: []trace.Span{
@@ -88,7 +88,7 @@ func TestLaunchOverhead(t *testing.T) {
 }
 
 // TestLongestStall: adjacent pieces of a gap are one stall, and its parts are named. A longer stall
-// replaces the text at once where the screen stands still, and after two seconds where it moves.
+// replaces the text at once if the screen stands still, and after two seconds if it moves.
 func TestLongestStall(t *testing.T) {
 	const ms = int64(1e6)
 	piece := func(start, end int64, c trace.Cause) trace.Span {

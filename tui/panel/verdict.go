@@ -25,18 +25,18 @@ func classStyle(v *advice.Verdict) canvas.Style {
 	return canvas.BadBold
 }
 
-// Verdict is the panel that says first, and in full, what the device waits for, how that is
-// known and what to try.
+// Verdict is the first panel. It says in full what the device waits for, how that is known
+// and what to try.
 type Verdict struct {
 	Card
 	width   int // the text is broken into lines of this width
 	text    string
 	finding advice.Finding
 	asked   string // the experiment under way or the last one, and its answer
-	class   string // of the verdict, in capitals, at the begin of the first line
+	class   string // of the verdict, in capitals, at the beginning of the first line
 	whole   []verdictRow
-	lines   []verdictRow // the first of whole for the verdict, for what to do and for why, and all of an answer
-	answers int          // how many of the lines, the last ones, are about asked
+	lines   []verdictRow // the first line of whole for the verdict, for what to do and for why, and all lines of an answer
+	answers int          // how many of the lines at the end are about asked
 
 	besideWidth int        // besideText is broken into lines of this width
 	besideText  []string   // Analysis.Beside
@@ -109,7 +109,8 @@ func verdictLine(a *advice.Advice, p *canvas.Pen) {
 	}
 }
 
-// Draw draws the text and, where the panel has the whole body, what else is known and the notes.
+// Draw draws the text. If the panel has the whole body, it also draws what else is known and the
+// notes.
 func (vd *Verdict) Draw(v *View, r canvas.Rectangle) {
 	if v.Analysis.Held != "" {
 		v.Head.Text(canvas.Dim, v.Analysis.Held)
@@ -156,8 +157,8 @@ func (vd *Verdict) drawBeside(v *View, in canvas.Rectangle, y int) int {
 // verdictRest ends a verdict that is cut. It names the keys that show the rest.
 const verdictRest = " ~ 3 f shows all"
 
-// drawLines draws the text and returns how many lines it has. Where lines must be left out, the answer
-// of an experiment keeps its own, because the user waits for it.
+// drawLines draws the text and returns how many lines it has. If lines must be left out, the answer of
+// an experiment keeps its lines, because the user waits for it.
 func (vd *Verdict) drawLines(v *View, r canvas.Rectangle, lines []verdictRow) int {
 	n := min(len(lines), r.H)
 	cut := n // the line before which some are missing

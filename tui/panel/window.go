@@ -10,14 +10,15 @@ import (
 	"dev.gpustall/tui/canvas"
 )
 
-// Window is the numbers of the last steps, which the verdict, the gauges, the breakdown and the row
-// of the current configuration show. It is made with the verdict, so that all show the same steps.
+// Window holds the numbers of the last steps, which the verdict, the gauges, the breakdown and the
+// row of the current configuration show. It is made together with the verdict, so that all show the
+// same steps.
 type Window struct {
 	Tally *trace.Tally // of its steps, of which the steady ones count
 	Sum   attribution.Breakdown
 
 	Util, Data, Rate float64 // shares, and samples a second; NaN without steps
-	Starved          float64 // how much of the time in which they could run the device's threads waited for a core, as a share
+	Starved          float64 // the share of the time in which the device's threads could run that they waited for a core
 	Mean, P50, P95   int64   // ns a step
 	Floor            int64   // ns of compute in the median step, at most P50
 	Idle             int64   // ns: half of all idle time of the device lies in steps that are idle for longer
@@ -73,7 +74,7 @@ func (w *Window) Steps() int64 { return w.Sum.Steps }
 // Style returns the colour of the device's utilisation.
 func (w *Window) Style() canvas.Style { return utilStyle(w.Util, w.Starved) }
 
-// write writes which steps it is of.
+// write writes which steps the window is about.
 func (w *Window) write(p *canvas.Pen) {
 	n := w.Steps()
 	if n == 0 {

@@ -1,6 +1,6 @@
 // Package demo is a simulated training run, for the screen's tests and for trying the screen out.
 // Batches, workers, queue and device follow a small model of a pipeline in virtual time. The knobs
-// work, and each run is the same. It measures nothing. What it makes is marked synthetic and
+// work, and each run is the same. The demo measures nothing. Its sessions are marked synthetic and
 // emulated unless a test says otherwise, and no command of gpustall uses it.
 package demo
 
