@@ -19,6 +19,7 @@ class Refused(RuntimeError):
 FORK = "call multiprocessing.set_start_method('fork') first"
 
 
+ROOM = "enlarge /dev/shm (docker run --shm-size)"
 USABLE = "see that the data set can be used in a worker; torch.utils.data.get_worker_info() tells it that it is in one"
 MAKE = "make pools, threads and locks in worker_init_fn, or at the first sample in each worker"
 
@@ -37,7 +38,7 @@ def refused(error, context):
     if method(context) != "fork" and not isinstance(error, (OSError, MemoryError)):
         hint = "make what the DataLoader is given picklable (a module's functions and classes, no lambdas, no open files), or " + FORK
         if "shared memory" in str(error):  # the data set's tensors are sent through it
-            hint = "enlarge /dev/shm (docker run --shm-size), or " + FORK
+            hint = ROOM + ", or " + FORK
     return Refused("a worker that begins by %s cannot be sent the data set: %s" % (method(context), process.said(error)) if hint else process.said(error), hint)
 
 

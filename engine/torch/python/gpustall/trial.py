@@ -4,6 +4,7 @@ A data set that the loop has loaded from may hold what forked workers cannot sha
 connection, a pool of threads. The loop goes on without workers during the trial. """
 
 import functools
+import gc
 import io
 import os
 import random
@@ -12,6 +13,7 @@ import socket
 import stat
 import sys
 import types
+from multiprocessing import reduction
 from typing import Any
 
 import torch
@@ -19,7 +21,7 @@ from torch.utils.data import _utils
 from torch.utils.data import dataloader as stock
 
 from gpustall import process
-from gpustall.starting import MAKE, USABLE, Refused
+from gpustall.starting import MAKE, ROOM, USABLE, Refused
 
 now = process.now
 
@@ -56,17 +58,30 @@ _POOLS = (
 
 def shared(*things):
     """Returns a Refused, or None if forked workers can share all that the things hold. It also returns whether they
-    hold open files."""
-    files = False
+    hold open files. What cannot be opened anew in each worker is told first."""
+    files, refusal = False, None
     for thing in _within(things):
         try:
             found = _unshared(thing)
-            if found:
-                return Refused("the data set holds %s, which forked workers cannot share" % found[0], found[1]), files
+            if found and (refusal is None or refusal.hint == OPEN):
+                refusal = Refused("the data set holds %s, which forked workers cannot share" % found[0], found[1])
             files = files or isinstance(thing, io.IOBase) and not isinstance(thing, (io.BytesIO, io.StringIO))
         except Exception:  # from an unusual object
             continue
-    return None, files
+    return refusal, files
+
+
+def _unshareable(dataset):
+    """What a data set holds that forked workers cannot share: each thing, by its id, and what it is."""
+    out = {}
+    for thing in _within([dataset]):
+        try:
+            found = _unshared(thing)
+        except Exception:  # from an unusual object
+            continue
+        if found:
+            out[id(thing)] = thing, found[0]
+    return out
 
 
 def together(*things):
@@ -131,6 +146,8 @@ def _held(thing):
     if isinstance(thing, types.FunctionType):
         cells = [c.cell_contents for c in thing.__closure__ or () if c != types.CellType()]
         return cells + [thing.__globals__[n] for n in thing.__code__.co_names if n in thing.__globals__]
+    if isinstance(thing, types.GeneratorType):
+        return list(thing.gi_frame.f_locals.values()) if thing.gi_frame is not None else ()
     own = list(getattr(thing, "__dict__", {}).values())
     return own + [f for c in type(thing).__mro__ if c.__module__ == "__main__" for f in vars(c).values() if isinstance(f, types.FunctionType)]
 
@@ -179,11 +196,15 @@ def _apart(kept, dataset):
         elif stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(number):
             os.dup2(nothing, number)
     os.close(nothing)
-    for thing in _within([dataset]):
-        if isinstance(getattr(thing, "buffer", thing), (io.BufferedReader, io.BufferedRandom)):
+    mine: Any = [t for t in _within([dataset]) if isinstance(getattr(t, "buffer", t), (io.BufferedReader, io.BufferedRandom))]
+    others: Any = []  # in modules, for instance; to go through all objects takes a while
+    if len(positions()) > len(mine):
+        others = [t for t in gc.get_objects() if issubclass(type(t), io.BufferedReader) and t not in mine]
+    for things, paths in (mine, held), (others, []):
+        for thing in things:
             try:
                 thing.seek(0, io.SEEK_END)  # which empties its buffer
-                held.append(os.readlink("/proc/self/fd/%d" % thing.fileno()))
+                paths.append(os.readlink("/proc/self/fd/%d" % thing.fileno()))
             except (OSError, ValueError):  # closed, or a pipe
                 continue
     for number, _ in positions():
@@ -192,6 +213,13 @@ def _apart(kept, dataset):
         except OSError:  # a folder
             continue
     return positions(), ends, held
+
+
+def _own(paths, before, inherited, dataset):
+    """Whether this process opened files and connections of its own for those that it must not share with others."""
+    opened = {path for at, path in positions() if (at, path) not in before}
+    held = {what for key, (_, what) in _unshareable(dataset).items() if key not in inherited}
+    return opened >= set(paths) and held >= {what for _, what in inherited.values()}
 
 
 def _streams(number):
@@ -305,6 +333,11 @@ class Trial:
 
     def __init__(self, it):
         self.refusal, files = shared(it._dataset, it._collate_fn)
+        self.unless = None  # why workers are refused, unless the one that is tried opens files and connections of its own
+        if self.refusal is not None and self.refusal.hint == OPEN:
+            self.unless, self.refusal = self.refusal, None
+        self.moved = []  # the paths of files that the loop reads by a position
+        self.together = together(it._dataset)
         self.left = 0 if self.refusal else BATCHES if files else 1  # batches of the loop to watch before the worker begins
         self.process: Any = None
         self.answer: Any = None
@@ -337,8 +370,10 @@ class Trial:
             moved = sorted(path for at, path in before if after.get((at, path), before[at, path]) != before[at, path])
             self.left -= 1
             if moved:
-                self.left = 0
-                self.refusal = _by_position(moved[0])
+                self.left, self.moved = 0, moved
+                self.unless = self.unless or _by_position(moved[0])
+            if self.left == 0 and self.together:
+                self.refusal = self.unless
             elif self.left == 0:
                 self._begin(it, index, took, data, states)
         except Exception as error:
@@ -351,7 +386,8 @@ class Trial:
         self.answer, given = it._context.Pipe(duplex=False)
         what = (it._dataset_kind, it._dataset, it._auto_collation, it._collate_fn, it._drop_last)
         self.process = it._context.Process(
-            target=_tried, args=(given, what, it._init_fn, list(index) if isinstance(index, list) else index, loaded, self.limit // 1_000_000_000 + 1)
+            target=_tried,
+            args=(given, what, it._init_fn, list(index) if isinstance(index, list) else index, loaded, self.limit // 10**9 + 1, self.unless, self.moved),
         )
         self.process.daemon = True  # as workers are
         self.process.start()
@@ -360,7 +396,7 @@ class Trial:
     def _poll(self):
         """Takes the worker's answer, or ends it at its limit."""
         code = self.process.exitcode
-        late = code is None and now() > self.until
+        late = code is None and now() > self.until + _waited(self.process.pid)
         if code is None and not late:
             return
         pid, self.process, tried = self.process.pid, None, self.process
@@ -379,12 +415,14 @@ class Trial:
         if late or code == -signal.SIGALRM:
             self.refusal = Refused("a worker that was tried loaded no batch in %.0f s" % (self.limit / 1e9), MAKE)
         elif said is None:
-            self.refusal = Refused("a worker that was tried ended " + ended(code), USABLE)
+            self.refusal = Refused("a worker that was tried ended " + ended(code), ROOM if code == -signal.SIGBUS else USABLE)
         elif isinstance(said, tuple):
             self.refusal = Refused(*said)
         elif said and said != EMPTY:
             hint = "have the data set begin no processes" if "daemonic" in said else OPEN if said == DIFFERS else USABLE
-            self.refusal = Refused("a worker that was tried " + said, hint)
+            self.refusal = Refused("a worker that was tried " + said, ROOM if "No space left" in said else hint)
+        if self.refusal is not None and self.unless is not None:
+            self.refusal = self.unless
 
 
 class Stream(Trial):
@@ -393,8 +431,8 @@ class Stream(Trial):
 
     def __init__(self, it):
         super().__init__(it)
-        if together(it._dataset):
-            self.left = 0
+        if self.together:
+            self.left, self.refusal = 0, self.refusal or self.unless
         self.left = min(1, self.left)
 
     def begin(self, it, index, took):
@@ -404,28 +442,43 @@ class Stream(Trial):
         self._begin(it, index, took)
 
 
+def _waited(pid):
+    """ns that a process was ready to run without a core; 0 where the kernel does not tell."""
+    try:
+        with open("/proc/%d/schedstat" % pid) as f:
+            return int(f.read().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
 def ended(code):
     """Returns how a process ended, in words, by its exit code."""
     return "by signal %d" % -code if code is not None and code < 0 else "with exit code %s" % code
 
 
-def _tried(answer, what, init_fn, index, loaded, seconds):
+def _tried(answer, what, init_fn, index, loaded, seconds, unless, moved):
     """Runs in the worker. It answers with what went wrong, or with nothing if all went well."""
     try:
         os.setpgid(0, 0)  # ctrl+c does not reach it, and one kill ends all that the data set began
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(seconds)  # even if the training is gone
+        signal.alarm(TIMES * seconds)  # if the training is gone
         quiet = os.open(os.devnull, os.O_WRONLY)
         for fd in (1, 2):
             os.dup2(quiet, fd)
         before, ends, held = _apart(answer.fileno(), what[1])
+        inherited = _unshareable(what[1]) if unless is not None else {}
+
+        def used(held=()):
+            """Why others must not use what this process used, or seems to; None where they may."""
+            found = _used(before, ends, list(held))
+            if found is None and unless is not None and not _own(moved, before, inherited, what[1]):
+                found = unless
+            return found and (str(found), found.hint)
+
         try:
-            said = _load(what, init_fn, index, *loaded) if loaded else _go_through(what, init_fn, index, seconds)
+            said = _load(what, init_fn, used, index, *loaded) if loaded else _go_through(what, init_fn, used, held, index, seconds)
         except BaseException as error:
-            said = "failed: %s" % process.said(error)
-        used = _used(before, ends, held if said == EMPTY else [])
-        if used is not None:
-            said = str(used), used.hint
+            said = used() or "failed: %s" % process.said(error)
     except BaseException as error:
         said = "failed: %s" % process.said(error)
     try:
@@ -444,28 +497,40 @@ def _fetch(what, init_fn):
     return stock._DatasetKind.create_fetcher(*what).fetch
 
 
-def _go_through(what, init_fn, index, seconds):
+def _prepare_to_send(data):
+    """Does what a worker does to send a batch through /dev/shm, but for sending it."""
+    reduction.DupFd = int
+    reduction.ForkingPickler.dumps(data)
+
+
+def _go_through(what, init_fn, used, held, index, seconds):
     """Loads some batches, from the beginning of the data set."""
     until, loaded = now() + seconds * 500_000_000, 0
     fetch = _fetch(what, init_fn)
     try:
         while loaded < BATCHES and (now() < until or not loaded):
-            fetch(index)
+            data = fetch(index)
             loaded += 1
+            if loaded == 1:
+                _prepare_to_send(data)
     except StopIteration:
         pass
-    return "" if loaded else EMPTY
+    return used(() if loaded else held) or ("" if loaded else EMPTY)
 
 
-def _load(what, init_fn, index, data, states):
+def _load(what, init_fn, used, index, data, states):
     fetch = _fetch(what, init_fn)
     _restore(states)
-    fetch(index)
+    mine = fetch(index)
+    found = used()
+    if found:
+        return found
     _utils.worker._worker_info = None  # from here on as in the loop
     again = []
     for _ in range(2):
         _restore(states)
         again.append(fetch(index))
-    if same(*again) and not same(again[0], data):
+    if same(*again) and not (same(again[0], data) and same(mine, data)):
         return DIFFERS
+    _prepare_to_send(mine)
     return ""

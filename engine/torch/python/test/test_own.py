@@ -7,6 +7,7 @@ import queue
 import random
 import sys
 import threading
+import time
 import types
 import unittest
 from multiprocessing.context import ForkContext
@@ -18,7 +19,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 from torch.utils.data import dataloader as stock
 
-from gpustall import process, ring
+from gpustall import loaders, process, ring, trial
 
 
 class Noise(Dataset):
@@ -171,6 +172,12 @@ class OwnTest(unittest.TestCase):
     def learn(self):
         self.model(torch.ones(3)).backward()
 
+    def tried(self):
+        """Waits for a worker that is tried."""
+        end = time.monotonic() + 20
+        while any(probe.running() for probe in loaders._probes.values() if isinstance(probe, trial.Trial)) and time.monotonic() < end:
+            time.sleep(0.01)
+
     def test_equal_to_stock(self):
         """Batch by batch, with the random numbers of workers that live on."""
         without = {"__iter__": DataLoader.__iter__.__wrapped__, "_get_iterator": DataLoader._get_iterator.__wrapped__}
@@ -221,26 +228,33 @@ class OwnTest(unittest.TestCase):
                 self.assertEqual({m["knobs"]["persistent_workers"] for m in self.told("applied") if m["knobs"]["num_workers"]}, {int(persistent)})
 
     def test_no_dataloader(self):
-        """num_workers changes at the next epoch, also from none and to none."""
+        """num_workers changes at an epoch, also from none and to none. A worker is tried before, for some epochs."""
+        single, several = stock._SingleProcessDataLoaderIter, stock._MultiProcessingDataLoaderIter
         for script in (0, 1):
             self.setUp()
-            loader, asked = Maker(script), []
+            loader, epochs = Maker(script), 0
             for workers in (None, 2, 0, 3):
                 if workers is not None:
                     harness.ask(num_workers=workers)
-                iterator, got = iter(loader), []
-                asked.append((iterator._num_workers, type(iterator)))
-                for batch in iterator:
-                    self.learn()
-                    got.append(batch.tolist())
-                self.assertEqual(got, [list(range(4 * i, 4 * i + 4)) for i in range(15)])
-                with torch.no_grad():  # which is none of the training's
-                    self.assertEqual(len(list(Maker(1))), 15)
-            single, several = stock._SingleProcessDataLoaderIter, stock._MultiProcessingDataLoaderIter
-            self.assertEqual(asked, [(script, several if script else single), (2, several), (0, single), (3, several)])
+                want, asked = script if workers is None else workers, -1
+                for _ in range(9):
+                    iterator, got = iter(loader), []
+                    asked, epochs = iterator._num_workers, epochs + 1
+                    self.assertIs(type(iterator), several if asked else single)
+                    for batch in iterator:
+                        self.learn()
+                        got.append(batch.tolist())
+                    self.assertEqual(got, [list(range(4 * i, 4 * i + 4)) for i in range(15)])
+                    with torch.no_grad():  # which is none of the training's
+                        self.assertEqual(len(list(Maker(1))), 15)
+                    if asked == want:
+                        break
+                    self.assertEqual((asked, workers), (script, 2))
+                    self.tried()
+                self.assertEqual(asked, want)
             self.assertEqual(loader.num_workers, script)
             trained = [s for s in self.spans(ring.NEXT) if s["flags"] & ring.TRAIN]
-            self.assertEqual((len({s["step"] for s in trained}), {s["arg"] for s in trained}), (60, {4}))
+            self.assertEqual((len({s["step"] for s in trained}), {s["arg"] for s in trained}), (15 * epochs, {4}))
             told = self.told("loader")[-1]
             self.assertEqual((told["apart"], told["live"], told["batch_size"], told["shuffle"]), (True, False, 4, None))
 
@@ -258,8 +272,10 @@ class OwnTest(unittest.TestCase):
         """The epoch goes on with those of the script, and the same random numbers."""
         harness.ask(num_workers=3)
         for loader in (DataLoader(Shards(), batch_size=None), Maker(0)):
+            process._noted.clear()
             for _ in loader:
                 self.learn()
+            self.tried()
             torch.manual_seed(5)
             start = mock.patch.object(BaseProcess, "start", side_effect=OSError("no more processes"))
             with start, mock.patch.object(sys, "stderr"):

@@ -144,6 +144,46 @@ class PerWorker(Data):
         return self.file.read(10)
 
 
+class OfProcess(Data):
+    """Opens the file anew where it is in another process than before."""
+
+    file: Any = None
+    pid = 0
+
+    def read(self, i):
+        if self.pid != os.getpid():
+            self.file, self.pid = open(FOLDER + "/all", "rb"), os.getpid()  # noqa: SIM115 - it stays open
+        self.file.seek(i * WIDTH)
+        return self.file.read(WIDTH)
+
+
+class OfWorker(Data):
+    """Has a connection for the loop, and for each worker."""
+
+    def __init__(self):
+        self.all = {}
+
+    def read(self, i):
+        info = get_worker_info()
+        number = info.id if info else -1
+        if number not in self.all:
+            self.all[number] = sqlite3.connect(FOLDER + "/db")
+        return self.all[number].execute("select b from r where i = ?", (i,)).fetchone()[0]
+
+
+class Counting(Memory):
+    """Counts its samples in memory that processes share: a worker that is tried would count some twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = multiprocessing.Value("i", 0)
+
+    def read(self, i):
+        with self.count.get_lock():
+            self.count.value += 1
+        return self.records[i]
+
+
 class Seeks(Data):
     def __init__(self):
         self.file = open(FOLDER + "/all", "rb")  # noqa: SIM115 - it stays open
@@ -251,6 +291,53 @@ class Fed(Data):
         return self.made.get()
 
 
+class Generated(Data):
+    """A generator reads its records."""
+
+    def __init__(self):
+        self.rows = self.make()
+
+    def make(self):
+        with open(FOLDER + "/all", "rb") as f:
+            while True:
+                i = yield b""
+                f.seek(i * WIDTH)
+                yield f.read(WIDTH)
+
+    def read(self, i):
+        next(self.rows)
+        return self.rows.send(i)
+
+
+SMALL: Any = None
+
+
+class Small(Data):
+    """Its records are so small that Python's buffer has those of many batches, and its file is the module's."""
+
+    def __init__(self):
+        global SMALL
+        with open(FOLDER + "/small", "wb") as f:
+            f.writelines(record(i)[:100] for i in range(SIZE))
+        SMALL = open(FOLDER + "/small", "rb")  # noqa: SIM115 - it stays open
+
+    def read(self, i):
+        SMALL.seek(i * 100)
+        return SMALL.read(100)
+
+
+class Unsendable(Memory):
+    def __getitem__(self, i):
+        return i, self.records[i][0], lambda: i
+
+
+class Another(Memory):
+    """Its samples are others in a worker."""
+
+    def read(self, i):
+        return record(i + 1) if get_worker_info() else self.records[i]
+
+
 class Picky(Memory):
     def read(self, i):
         if get_worker_info() is not None:
@@ -346,8 +433,12 @@ class Tables(Streamed):
             yield self.sockets[self.key].recv(1)[0]
 
 
-FORKS = (Memory, Tensors, Mapped, Positioned, EachFile, EachZip, EachConnection, Augmented, Noisy, PerWorker)
-FAILS = (Seeks, Descriptor, Zip, Tar, Connection, Socket, Executor, Nested, Fed, Picky)
+def collated(samples):
+    return tuple(torch.tensor(column) if isinstance(column[0], int) else column for column in zip(*samples))
+
+
+FORKS = (Memory, Tensors, Mapped, Positioned, EachFile, EachZip, EachConnection, Augmented, Noisy, PerWorker, OfProcess, OfWorker, Counting)
+FAILS = (Seeks, Descriptor, Zip, Tar, Connection, Socket, Executor, Nested, Fed, Picky, Generated, Small, Unsendable, Another)
 
 
 @unittest.skipIf(torch.multiprocessing.get_start_method(True) not in (None, "fork"), "workers are not forked")
@@ -372,7 +463,7 @@ class TrialTest(unittest.TestCase):
         """Goes through a data set until workers that are asked for are there or refused, and once more. Returns the most
         that there were."""
         weight, most, seen = torch.ones(1, requires_grad=True), 0, []
-        loader = DataLoader(data, 4, shuffle=True, num_workers=workers)
+        loader = DataLoader(data, 4, shuffle=not isinstance(data, Small), num_workers=workers, collate_fn=collated)
         before, decided = len(harness.messages("refused")), 0
         while decided < 2 and len(seen) < 12:
             epoch = []
@@ -447,7 +538,9 @@ class TrialTest(unittest.TestCase):
             harness.forget()
             harness.ask_nothing()
             with self.subTest(kind.__name__):
-                self.assertEqual(self.train(kind()), 3, [m["reason"] for m in harness.messages("refused")][-1:])
+                data = kind()
+                self.assertEqual(self.train(data), 3, [m["reason"] for m in harness.messages("refused")][-1:])
+                self.assertEqual(isinstance(data, Counting) and data.count.value % SIZE, 0)
 
     def test_those_that_cannot(self):
         for kind in FAILS:
