@@ -25,7 +25,7 @@ type Batch struct {
 	Flags     uint16      // trace.FlagInjected, trace.FlagCeiling
 	Load      int64       // ns of worker time spent on it
 	Work      trace.Work  // what that time went to, if it was measured
-	Built     trace.Built // by whom, and its slowest piece
+	Built     trace.Built // who built it, and its slowest piece
 	Ready     int64       // when it was built, in ns on the recorder's clock
 	Samples   []int32     // the dataset indices, in order
 
@@ -63,8 +63,8 @@ const align = 64
 // packing is the alignment of each packed sample.
 const packing = 16
 
-// NewLayout lays out n samples of a data set: float32, or uint8 with the
-// augmentation parameters when the device does the transforms.
+// NewLayout lays out n samples of a data set. They are float32, or uint8 with the
+// augmentation parameters if the device does the transforms.
 func NewLayout(info Info, n int, device bool) Layout {
 	if !device {
 		l := Layout{N: n, Sample: info.Values() * 4}

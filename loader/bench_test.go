@@ -10,8 +10,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// blank is a data set in memory with samples of a given size; reading and
-// transforming one is a copy.
+// blank is a data set in memory with samples of a given size. Reading and transforming
+// a sample are copies.
 type blank struct {
 	info Info
 	data []byte
@@ -73,8 +73,8 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkNext is the loader's own cost: samples that are almost free. In batches of one it is
-// what a batch costs, for which the aim is 5 us.
+// BenchmarkNext measures the loader's own cost, with samples that are almost free. In batches
+// of one it measures the cost of a batch, for which the aim is 5 us.
 func BenchmarkNext(b *testing.B) {
 	for _, batch := range []int{1, 128} {
 		for _, workers := range []int{0, 1, 2, 8} {
@@ -91,8 +91,8 @@ func BenchmarkNext(b *testing.B) {
 	}
 }
 
-// BenchmarkCopy moves 128 samples of 3 KiB a batch through the loader; memcpy is
-// the bound: the same copies in one goroutine and nothing else.
+// BenchmarkCopy moves 128 samples of 3 KiB a batch through the loader. memcpy is the
+// bound: the same copies in one goroutine and nothing else.
 func BenchmarkCopy(b *testing.B) {
 	const batch, size = 128, 3072
 	b.Run("memcpy", func(b *testing.B) {
@@ -130,9 +130,9 @@ func benchmark(b *testing.B, d Dataset, k Knobs, rec *trace.Recorder) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "batches/s")
 }
 
-// BenchmarkChange changes a knob every tenth step of 10 ms, in which the consumer only waits.
-// A change costs what Set takes and what Next then waits for: of all steps until the next
-// change, in steps, the mean and the worst. The aim is less than one.
+// BenchmarkChange changes a knob every tenth step. In each step of 10 ms the consumer only
+// waits. The cost of a change is the time of Set and the waits of Next until the following
+// change. It is told in steps, as the mean and the worst. The aim is less than one.
 func BenchmarkChange(b *testing.B) {
 	const step, steps = 10 * time.Millisecond, 10
 	start := Knobs{BatchSize: 128, NumWorkers: 2, InOrder: true, Shuffle: true}
@@ -181,8 +181,8 @@ func BenchmarkChange(b *testing.B) {
 	}
 }
 
-// BenchmarkFlat delivers 200,000 batches, changing the knobs every thousand, and holds the
-// memory that is in use after them against that after the first 12,000.
+// BenchmarkFlat delivers 200,000 batches, and changes the knobs every thousand. It
+// compares the memory in use at the end with the memory after the first 12,000.
 func BenchmarkFlat(b *testing.B) {
 	const batches, first, every, allowed = 200_000, 12_000, 1000, 1 << 20 // at first and last with equal knobs
 	rec := trace.NewRecorder(trace.NewClock(), 0)

@@ -1,7 +1,7 @@
 package loader
 
 // ceiling keeps full batches, which Next serves again and again while the knob is on. The
-// caller holds at most hold-1 of them when it calls Next, so one is always there. Batches are
+// caller holds at most hold-1 of them when it calls Next, so one is always free. Batches are
 // loaded as usual until hold of them are kept, and for the short batch at the end of an epoch.
 // Loader.mu guards it.
 type ceiling struct {

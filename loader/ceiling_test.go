@@ -8,9 +8,9 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// TestCeiling: the first batches are loaded. Then they are served again without a read, in the
-// places whose turn it is. The short batch at the end is real. After the ceiling the epoch goes
-// on after the last place served.
+// TestCeiling: the first batches are loaded. Then they are served again without a read, each at
+// the next place of the epoch. The short batch at the end is real. After the ceiling the epoch
+// goes on after the last served place.
 func TestCeiling(t *testing.T) {
 	for _, workers := range []int{0, 2} {
 		t.Run(fmt.Sprintf("%d workers", workers), func(t *testing.T) {

@@ -20,11 +20,12 @@ type Info struct {
 	Unpacking int64 // bytes of memory that a Stream needs to unpack
 	Mapped    int64 // at most so many bytes of files are mapped; the system takes this memory back when it is short
 	Stream    bool  // the samples of the shuffle buffer are kept in memory (Streamed)
-	Float     bool  // stored values are floating point: there are no uint8 pixels for the device to transform
+	Float     bool  // stored values are floating point, so there are no uint8 pixels for the device to transform
 	Synthetic bool
 	Doubt     string // why the data may mean something else, and what to do then; usually empty
 
-	// For batches whose transforms the device makes; set by Shaper.
+	// The next three are for batches whose transforms the device makes. Shaper sets
+	// them.
 	Sent   int  // bytes of a sample; if packed, the most; 0: Values()
 	Packed bool // samples have lengths of their own and lie one behind the other
 	Record int  // parameters of a sample's transforms; 0: 4
@@ -72,15 +73,16 @@ type Dataset interface {
 type Locator interface{ Locate(index int) string }
 
 // Resident is a data set whose stored samples lie in memory. Stored returns where a sample
-// lies, for the processor to fetch ahead. The bytes must not be read, since they may be gone.
+// lies, so that the processor can prefetch it. The bytes must not be read, because they may
+// be gone.
 type Resident interface{ Stored(index int) []byte }
 
 // Announced is a data set of many files. Announce says that a sample will be read soon, so that
 // the system may begin to bring its file into memory. It does not wait.
 type Announced interface{ Announce(index int) }
 
-// Grouped is a data set whose samples lie one after the other in a few large files, which are
-// read fastest in that order. Shuffled samples stay near to one another (Sampler.Grouped).
+// Grouped is a data set whose samples lie one after the other in a few large files. They are
+// read fastest in that order. So shuffled samples stay near to one another (Sampler.Grouped).
 type Grouped interface{ Grouping() Grouping }
 
 // Grouping says how the samples of a data set lie in groups.
@@ -165,8 +167,8 @@ func (s *Sample) Held() Rect {
 }
 
 // Transform makes a training sample of a decoded one. It is safe for concurrent use. Its
-// randomness comes from rng alone, which is seeded by (seed, epoch, index): the same seed gives
-// the same batches whatever num_workers is.
+// randomness comes only from rng, which is seeded by (seed, epoch, index). So the same seed
+// gives the same batches whatever num_workers is.
 type Transform interface {
 	// Host writes the whole transform's result, float32 HWC or THWC, into dst.
 	Host(s *Sample, rng *RNG, dst []float32)

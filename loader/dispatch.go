@@ -3,7 +3,7 @@ package loader
 import "dev.gpustall/engine/trace"
 
 // This file decides which worker builds which batch. Unless its comment says otherwise, a
-// function here is called with mu held; exchange and open release it meanwhile.
+// function here is called with mu held. exchange and open release it meanwhile.
 
 // exchange hands over the batch that w has built (s is nil the first time) and
 // returns the next one to build, parking w until there is one. It returns nil
@@ -44,8 +44,8 @@ func (l *Loader) wanted() int {
 	return l.knobs.NumWorkers
 }
 
-// reconcile starts the workers that are wanted and do not run. A worker that should end after
-// its batch goes on if it is wanted again by then, so a track never has two writers.
+// reconcile starts wanted workers that do not run. A worker that should end after its batch
+// goes on if it is wanted again by then, so a track never has two writers.
 func (l *Loader) reconcile() {
 	for i := range l.wanted() {
 		if l.pool.workers[i] == nil {
@@ -80,8 +80,8 @@ func (l *Loader) turn() {
 	}
 }
 
-// take returns a slot to load: one whose load failed, or else the next batch if fewer
-// than limit are in flight. Otherwise it returns nil and the reason.
+// take returns a slot to load. This is a slot whose load failed, or else the next batch
+// if fewer than limit are in flight. Otherwise take returns nil and the reason.
 func (l *Loader) take(limit int) (*slot, trace.BlockReason) {
 	if s := l.queue.redo.pop(); s != nil {
 		s.state = loading
@@ -203,7 +203,8 @@ func (l *Loader) bury(w *worker, s *slot) {
 	l.reconcile()
 }
 
-// fail ends the loader's work after a panic outside any batch: Next returns err from now on.
+// fail ends the loader's work after a panic outside of any batch. Next returns err from now
+// on.
 func (l *Loader) fail(w *worker, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,13 +8,13 @@
 //	   ^                                                                         |
 //	   +--------------------- free slots <- Release <----------------------------+
 //
-// One mutex guards the schedule; nothing under it takes longer than moving a few pointers.
-// Workers pull: a free worker takes the lock once, hands over the batch it has built and takes
-// the next one. That batch is cut from the sampler's order at this moment. So batch boundaries
-// are decided at dispatch, and every knob applies from the next dispatch on. The position in
-// the epoch moves forward only over samples that a worker was given. Hence each sample is
-// delivered exactly once, whatever a knob change does. Everything that costs time (shuffling,
-// copying indices, page-locking, building the batch) runs outside the lock.
+// One mutex guards the schedule, and is never held for longer than moving a few pointers
+// takes. Workers pull: a free worker takes the lock once, hands over the batch it has built
+// and takes the next one. That batch is cut from the sampler's order at this moment. So batch
+// boundaries are decided at dispatch, and every knob applies from the next dispatch on. The
+// position in the epoch moves forward only over samples that a worker was given. Hence each
+// sample is delivered exactly once, whatever a knob change does. Everything that costs time
+// (shuffling, copying indices, page-locking, building the batch) runs outside the lock.
 //
 // A slot is in one place at a time:
 //
@@ -27,21 +27,21 @@
 // ready first. An epoch is a barrier for both: the first batch of the next is delivered after
 // the last of this one.
 //
-// There are num_workers x prefetch_factor + Options.Hold slots; they are all the memory for
+// There are num_workers x prefetch_factor + Options.Hold slots, which are all the memory for
 // batches. When a slot's memory no longer fits the knobs, the worker that takes the slot
 // allocates it anew. So each slot pays once after a change of batch_size, device_transforms or
 // pin_memory, and nothing in steady state. A worker parks if it has no work or the prefetch
-// limit holds it back; whoever makes work possible wakes one.
+// limit holds it back. Whoever makes work possible wakes a worker.
 //
 // Beside the slots each worker has scratch memory for the samples it works on: about
 // 4 MiB, stored and decoded, or one sample if that is larger.
 //
 // # Without workers
 //
-// With num_workers=0 Next has its batch built and waits for it. The device goes on with the
-// steps that were enqueued before (train.Depth at most). So a batch that loads faster than
-// those steps compute costs nothing. Only a worker can load a second batch at the same time, or
-// load while the step loop waits for the device.
+// With num_workers=0 Next asks for its batch and waits until it is built. The device goes on
+// with the steps that were enqueued before (train.Depth at most). So a batch that loads faster
+// than those steps compute costs nothing. Only a worker can load a second batch at the same
+// time, or load while the step loop waits for the device.
 //
 // # What is promised
 //
@@ -54,12 +54,12 @@
 //
 // When a load fails (an error or a panic in the data set or the transform), Next returns the
 // error once, when it is that batch's turn. The error names the sample. The batch keeps its
-// place, and the next call of Next has it loaded again. So a caller that goes on after a
+// place, and is loaded again for the next call of Next. So a caller that goes on after a
 // temporary fault loses nothing and gets nothing twice. A caller that gives up calls Close.
 //
 // With on_error=skip the faulty sample is left out, whether its load returned an error or
-// panicked. Its batch is that much shorter; an empty batch is left out. Every sample that can
-// be loaded is still delivered exactly once. Each epoch tries all samples again. An epoch
+// panicked. Its batch is shorter by the sample. An empty batch is left out. Every sample that
+// can be loaded is still delivered exactly once. Each epoch tries all samples again. An epoch
 // without any loadable sample ends the run.
 //
 // With reads_in_flight a worker reads that many samples at a time, each in a goroutine of its

@@ -1,7 +1,7 @@
 package loader
 
-// epoch is one pass over the data set. Two exist at a time: the one being
-// delivered and, with persistent workers, the one after it.
+// epoch is one pass over the data set. At most two exist at a time: the one being
+// delivered and, with persistent workers, the next one.
 type epoch struct {
 	order     []int32
 	pos       int   // samples cut so far
@@ -12,7 +12,7 @@ type epoch struct {
 
 	shuffle bool // how it was ordered ...
 	mixed   int  // ... and mixed
-	again   []At // cut before the loader was started and not delivered: they go first
+	again   []At // cut before the loader was started and not delivered; these go first
 	before  bool // some of it was delivered before the loader was started
 }
 

@@ -8,14 +8,15 @@ import (
 )
 
 var (
-	// ErrEnd is Next's answer after the last epoch. It is never wrapped: test for it with ==,
-	// since an error of the data set may wrap anything.
+	// ErrEnd is Next's answer after the last epoch. It is never wrapped. Test for it with ==,
+	// because an error of the data set may wrap anything.
 	ErrEnd = errors.New("no batch is left")
 	// ErrClosed is Next's and Set's answer after Close.
 	ErrClosed = errors.New("the loader is closed")
-	// ErrHung is wrapped by Close's error when it gave up waiting for a worker.
+	// ErrHung is what Close's error wraps if Close gave up waiting for a worker.
 	ErrHung = errors.New("it hangs")
-	// ErrTimeout is wrapped by Next's error when the timeout knob has run out.
+	// ErrTimeout is what Next's error wraps if the time of the timeout knob has run
+	// out.
 	ErrTimeout = errors.New("timed out")
 	// errAborted is the error of a batch whose goroutine ended under it.
 	errAborted = errors.New("the goroutine ended while it loaded")

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// numbers is a data set whose sample i is the number i; its hooks make it slow or
+// numbers is a data set whose sample i is the number i. Its hooks make it slow or
 // faulty.
 type numbers struct {
 	samples int

@@ -9,7 +9,7 @@ import (
 	"dev.gpustall/engine/base/errs"
 )
 
-// ErrNotFile is wrapped by Open's error.
+// ErrNotFile is what Open's error wraps if the path is no regular file.
 var ErrNotFile = errs.Reason("it is no regular file but a pipe, a device, a socket or a folder", "remove it, or name a file")
 
 // Open opens a regular file for reading and refuses everything else, because reading a pipe or

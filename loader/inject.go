@@ -15,7 +15,7 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Inject slows the loader down on purpose. What is slowed is always labelled.
+// Inject slows the loader down on purpose. Injected time is always labelled.
 type Inject struct {
 	Read      time.Duration // added to each sample's read
 	CPU       time.Duration // added to each sample's transform: CPU time of the worker's thread
@@ -63,8 +63,8 @@ func (s *straggler) UnmarshalText(text []byte) error {
 }
 
 // idleStraggler says that the straggler names a worker that does not exist. It is empty if the
-// worker exists or no straggler is asked for. Without workers the step loop stands in for the
-// first.
+// worker exists or no straggler is asked for. Without workers the step loop counts as the
+// first one.
 func (k Knobs) idleStraggler() string {
 	i := k.Inject
 	if i.Straggler == 0 || i.Delay == 0 || i.Straggler <= max(1, k.NumWorkers) {
@@ -90,8 +90,8 @@ func (i Inject) delay(id int) time.Duration {
 }
 
 // sleeper waits without computing, like a read from a slow disk. A thread wakes up some
-// microseconds late, so the next sleep is shorter by that, and the average is right. The longer
-// delays of a busy host stay, as they would with a disk.
+// microseconds late, so the next sleep is that much shorter, and the average is right. The
+// longer delays of a busy host stay, as they would with a disk.
 type sleeper struct {
 	timer *time.Timer
 	late  int64 // ns that the last sleep took too long
@@ -134,8 +134,8 @@ func (p *spinner) spin(ctx context.Context, d time.Duration) error {
 	defer runtime.UnlockOSThread()
 	p.owed += int64(d)
 	for last := timer.CPU(); p.owed > 0; {
-		// An eighth is left for another round, because the speed changes with the core's other
-		// work.
+		// This leaves an eighth for another round, because the speed changes with the core's
+		// other work.
 		slice := min(max(p.owed-p.owed/8, least), most)
 		rounds := 1 + float64(slice)*p.speed
 		p.sink = churn(p.sink, int(rounds))

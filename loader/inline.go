@@ -8,8 +8,8 @@ import (
 )
 
 // inline builds batches with num_workers=0, while Next waits for them. It has a goroutine of
-// its own, so that Next can end, by its context or by the timeout, while a read hangs.
-// Loader.mu guards its fields.
+// its own. So Next can end, by its context or by the timeout, while a read hangs. Loader.mu
+// guards its fields.
 type inline struct {
 	*worker
 	jobs    chan *slot
@@ -71,5 +71,5 @@ func (w *worker) serve(jobs <-chan *slot) {
 func (l *Loader) served(s *slot, err error) {
 	l.pool.inline.busy = false
 	l.complete(s, err)
-	l.consumer.wake() // even if it is not this batch's turn: Next then asks for another
+	l.consumer.wake() // even if it is not this batch's turn, because Next then asks for another one
 }

@@ -12,7 +12,7 @@ import (
 
 const (
 	maxWorkers = trace.MaxWorkers
-	maxInject  = 10_000 // ms; bounds an injected delay, so that a slip of the keyboard cannot hang the run
+	maxInject  = 10_000 // ms; bounds an injected delay, so that a typing error cannot hang the run
 
 	// defaultPrefetch is in force when prefetch_factor is unset and there are
 	// workers, as in PyTorch.
@@ -26,7 +26,7 @@ const (
 // Knobs are the loader's settings. Names and defaults are PyTorch's.
 type Knobs struct {
 	NumWorkers        int  // 0 loads inline in Next
-	PrefetchFactor    int  // batches per worker; 0 is unset: 2 with workers, and the only value without
+	PrefetchFactor    int  // batches per worker; 0 is unset, which is 2 with workers, and the only value without
 	PinMemory         bool // slots are page-locked
 	PersistentWorkers bool
 	InOrder           bool
@@ -42,8 +42,8 @@ type Knobs struct {
 	Inject            Inject
 }
 
-// KnobTable says everything about each knob. To add one, add a row here, its field in Knobs,
-// and what it does. The defaults are PyTorch's.
+// KnobTable says everything about each knob. To add a knob, add a row here, its field in
+// Knobs, and what it does. The defaults are PyTorch's.
 var KnobTable = knob.NewTable(knob.Table[Knobs]{
 	{
 		Spec: knob.Spec{
@@ -237,8 +237,8 @@ func (k Knobs) Fits(info Info) error {
 	return nil
 }
 
-// check refuses what PyTorch's DataLoader refuses, values out of range, and what
-// leaves the data set no batch.
+// check refuses what PyTorch's DataLoader refuses, values out of range, and knobs that
+// leave the data set no batch.
 func (k Knobs) check(info Info) error {
 	if err := KnobTable.Check(k); err != nil {
 		return err

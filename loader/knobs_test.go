@@ -77,8 +77,8 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestKnobsAsText: Set reads what List writes, for all knobs but an unset prefetch_factor,
-// which List writes as the one in force.
+// TestKnobsAsText: Set reads what List writes, for all knobs but an unset prefetch_factor.
+// For that List writes the value in force.
 func TestKnobsAsText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := drawKnobs.Draw(t, "knobs")

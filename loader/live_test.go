@@ -107,7 +107,8 @@ func TestInOrder(t *testing.T) {
 		order   []int32
 		when    []int // seconds
 	}{
-		// A batch takes a second and batch 0 ten. Two workers, four in flight.
+		// A batch takes a second, and batch 0 takes ten. There are two workers, and
+		// four batches in flight.
 		{true, []int32{0, 1, 2, 3, 4, 5, 6, 7, 8}, []int{10, 10, 10, 10, 11, 11, 12, 12, 13}},
 		{false, []int32{1, 2, 3, 4, 5, 0, 6, 7, 8}, []int{1, 2, 3, 4, 5, 10, 10, 10, 10}},
 	} {
@@ -144,8 +145,8 @@ func TestInOrder(t *testing.T) {
 	}
 }
 
-// TestBatchSizeMidEpoch: boundaries are cut at dispatch, so a change moves only those that
-// follow; drop_last drops what then is the rest.
+// TestBatchSizeMidEpoch: boundaries are cut at dispatch, so a change moves only later
+// ones. drop_last drops what is then the rest.
 func TestBatchSizeMidEpoch(t *testing.T) {
 	for _, drop := range []bool{false, true} {
 		k := Knobs{BatchSize: 4, InOrder: true, DropLast: drop}
@@ -206,8 +207,8 @@ func TestDropLast(t *testing.T) {
 	}
 }
 
-// TestPrefetchGoesOnWhileTheCallerWorks: the next batch is begun when one is delivered, not
-// when it is released.
+// TestPrefetchGoesOnWhileTheCallerWorks: the next batch is begun when a batch is delivered,
+// not when that batch is released.
 func TestPrefetchGoesOnWhileTheCallerWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, Options{Dataset: paced(10), Hold: 1, Knobs: Knobs{BatchSize: 1, InOrder: true, NumWorkers: 1, PrefetchFactor: 1}})
@@ -220,7 +221,7 @@ func TestPrefetchGoesOnWhileTheCallerWorks(t *testing.T) {
 	})
 }
 
-// TestRetryInlineAfterWorkersWentAway: the head of the line failed, num_workers
+// TestRetryInlineAfterWorkersWentAway: the first batch in the queue failed, num_workers
 // went to 0, and a retiring worker is busy with a later batch.
 func TestRetryInlineAfterWorkersWentAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

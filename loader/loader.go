@@ -31,8 +31,8 @@ type Options struct {
 	Start *Position
 }
 
-// Loader delivers a data set as batches, epoch after epoch. Next is for one
-// goroutine at a time; everything else may be called from any.
+// Loader delivers a data set as batches, epoch after epoch. One goroutine at a time may
+// call Next. Any goroutine may call the rest.
 type Loader struct {
 	input  input
 	memory slotMemory
@@ -44,7 +44,7 @@ type Loader struct {
 	mu       sync.Mutex // guards all that follows
 	knobs    Knobs      // in force
 	closed   bool
-	broken   error // why the loader has stopped for good: a worker's panic, or an epoch without a sample
+	broken   error // why the loader has stopped for good: a worker's panic, or an epoch without a loadable sample
 	schedule schedule
 	slots    slots
 	queue    queue
@@ -150,9 +150,9 @@ const patience = time.Second
 
 // Close stops the workers, makes a blocked Next return ErrClosed and waits for both. A worker
 // that does not end is left behind after a while. Close then returns its only error, which
-// wraps ErrHung; the data set and the allocator must stay open, since that worker may still use
-// them. Batches that the caller still holds stay valid until their Release, which then frees
-// them. Closing twice is harmless.
+// wraps ErrHung. The data set and the allocator must then stay open, because that worker may
+// still use them. Batches that the caller still holds stay valid until their Release, which
+// then frees them. Closing twice is harmless.
 func (l *Loader) Close() error {
 	l.mu.Lock()
 	l.closed = true

@@ -12,7 +12,8 @@ func (m Memory) Batches() int64 { return int64(m.Slots) * m.Slot }
 
 // Memory returns what a loader with these knobs needs for a data set, if its caller holds so
 // many batches (Options.Hold). It counts what a stream keeps, but nothing else that a data set
-// keeps. It does not count a decoder's own memory, which for one image is small beside a batch.
+// keeps. It does not count a decoder's own memory, which is small for one image, compared with
+// a batch.
 func (k Knobs) Memory(info Info, hold int) Memory {
 	n := min(k.BatchSize, info.Samples)
 	m := Memory{Slots: k.slots(hold), Slot: int64(NewLayout(info, n, k.DeviceTransforms).Size)}

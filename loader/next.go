@@ -16,14 +16,14 @@ import (
 //   - an error wrapping ErrTimeout when the timeout knob runs out,
 //   - a *SampleError when a sample of the batch could not be loaded,
 //   - ErrClosed after Close,
-//   - the panic of a worker that no sample is to blame for, or an epoch of which every
-//     sample was skipped, for good.
+//   - from then on the same error, after a worker's panic for which no sample is to
+//     blame, or after an epoch whose samples were all skipped.
 //
-// Except for the last, none of them loses a batch: the next call goes on where this one ended,
-// and after a SampleError has the batch loaded again.
+// Except for the last, none of them loses a batch. The next call goes on where this one ended,
+// and after a SampleError the batch is loaded again.
 //
-// The caller releases batches so that it holds at most Options.Hold-1 when it
-// calls Next. One that holds more waits until another goroutine releases one.
+// The caller must hold at most Options.Hold-1 batches when it calls Next. If it holds
+// more, Next waits until another goroutine releases one.
 func (l *Loader) Next(ctx context.Context) (*Batch, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,7 +71,8 @@ func (l *Loader) Next(ctx context.Context) (*Batch, error) {
 			continue
 		}
 		if l.knobs.NumWorkers == 0 && !l.pool.inline.busy {
-			// The limit is one: batches that workers still have in flight come first.
+			// The limit is one, because batches that workers still have in flight come
+			// first.
 			if s, _ := l.take(1); s != nil {
 				l.loadInline(s)
 			}

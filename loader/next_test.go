@@ -54,8 +54,8 @@ func TestSameBatches(t *testing.T) {
 	}
 }
 
-// TestForeignEnd: whatever the error of a data set is or wraps, it is reported as the sample's.
-// It is not taken for the end of the data or of the caller's context.
+// TestForeignEnd: any error of a data set, whatever it wraps, is reported as the sample's. It
+// does not count as the end of the data or of the caller's context.
 func TestForeignEnd(t *testing.T) {
 	for _, foreign := range []error{io.EOF, context.Canceled, context.DeadlineExceeded, ErrEnd, ErrClosed, errAborted} {
 		for _, workers := range []int{0, 2} {
@@ -156,7 +156,7 @@ func TestFailureSurfacesOnceInTurn(t *testing.T) {
 	}
 }
 
-// TestCloseAfterFailure: a caller may close after an error; nothing hangs or leaks.
+// TestCloseAfterFailure: a caller may close after an error. Nothing hangs or leaks.
 func TestCloseAfterFailure(t *testing.T) {
 	for _, workers := range []int{0, 3} {
 		set := &numbers{samples: 40, onRead: func(_ context.Context, i int) error { return errors.New("gone") }}
@@ -318,7 +318,7 @@ func TestTimeout(t *testing.T) {
 		if err != nil || b.Seq != 0 {
 			t.Fatalf("after the timeout: %+v, %v", b, err)
 		}
-		// Holding every slot: 2 in flight and 1.
+		// This holds every slot: 2 in flight and 1.
 		for range 2 {
 			if _, err := l.Next(t.Context()); err != nil {
 				t.Fatal(err)

@@ -92,13 +92,13 @@ func (w *worker) fill(ctx context.Context, s *slot) error {
 	return nil
 }
 
-// ahead is how many samples before its turn the system is told of a sample. With clips of 150
-// kB in small files on a local disk, a worker reads 1.3 times as many with 1, 2.0 times with 4
-// and 2.2 times with 8. How far the system reads ahead within a file is limited by the system.
+// ahead is how many samples in advance the system is told of a sample. With clips of 150 kB in
+// small files on a local disk, a worker reads 1.3 times as many with 1, 2.0 times with 4 and
+// 2.2 times with 8. The system limits how far it reads ahead within a file.
 const ahead = 8
 
-// announce is called before the sample at row is read. It tells the system about the sample
-// that comes ahead samples later, and at the start of a batch also about those between.
+// announce tells the system, before the sample at row is read, about the sample that comes
+// ahead samples later. At the start of a batch it also tells about those between.
 func (w *worker) announce(s *slot, row int) {
 	if w.in.announced == nil {
 		return
@@ -141,7 +141,7 @@ func (w *worker) read(ctx context.Context, s *slot, c []Sample, row int) (n int,
 	return len(c), nil
 }
 
-// decode decodes the samples of a chunk. It stops early once they exceed chunkBytes; the other
+// decode decodes the samples of a chunk. It stops early once they exceed chunkBytes. The other
 // samples are read again with the next chunk, which is smaller.
 func (w *worker) decode(s *slot, c []Sample) (n int, err error) {
 	w.op = "decode"
@@ -252,12 +252,12 @@ func (w *worker) collate(s *slot) {
 	w.phases.end(trace.KindCollate)
 }
 
-// slow is how long a sample must take in one phase to get a span of its own. Faster ones share
-// the span of their chunk.
+// slow is how long a sample must take in one phase to get a span of its own. Faster samples
+// share the span of their chunk.
 const slow = int64(time.Millisecond)
 
-// phaseTimer cuts a worker's time into spans without gaps: each piece begins where the
-// one before ended.
+// phaseTimer cuts a worker's time into spans without gaps. Each piece begins where the
+// previous one ended.
 type phaseTimer struct {
 	w           *worker
 	batch       int32
@@ -288,7 +288,8 @@ func (p *phaseTimer) lap(kind trace.Kind) {
 	p.cut(kind, now, now-p.last)
 }
 
-// lapOf is lap for several samples at the same time; the slowest took so many ns.
+// lapOf does what lap does for several samples at the same time, of which the slowest
+// took so many ns.
 func (p *phaseTimer) lapOf(kind trace.Kind, took int64) { p.cut(kind, p.w.clock.Now(), took) }
 
 func (p *phaseTimer) cut(kind trace.Kind, now, took int64) {
@@ -304,8 +305,8 @@ func (p *phaseTimer) cut(kind trace.Kind, now, took int64) {
 	if took > p.slowest.Took {
 		p.slowest = trace.Piece{Sample: int32(p.w.index.Load()), Kind: kind, Took: took}
 		if took > slow {
-			// The measurement includes the faster samples before it: at most a sixteenth of the
-			// batch.
+			// The measurement includes the faster samples before it, which are at most a
+			// sixteenth of the batch.
 			p.slowest.Split = p.w.split.piece.Of(took)
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// pool is the workers' goroutines, including the inline one: which ones run, which are parked,
-// and how many batches they are building. Loader.mu guards it.
+// pool holds the workers' goroutines, including the inline one: which ones run, which are
+// parked, and how many batches they are building. Loader.mu guards it.
 type pool struct {
 	workers  [maxWorkers]*worker
 	running  int
@@ -41,7 +41,7 @@ func (p *pool) build(w *worker, s *slot) {
 // park adds w to the workers that wait to be woken.
 func (p *pool) park(w *worker) { p.parked = append(p.parked, w) }
 
-// wakeOne wakes the worker parked longest. There must be one.
+// wakeOne wakes the worker that was parked longest. There must be one.
 func (p *pool) wakeOne() {
 	w := p.parked[0]
 	p.parked = append(p.parked[:0], p.parked[1:]...)
@@ -61,7 +61,7 @@ func (p *pool) wakeAll() {
 func (p *pool) ended(limit time.Duration) bool {
 	done := make(chan struct{})
 	go func() {
-		p.wg.Wait() // as long as the hung one takes
+		p.wg.Wait() // waits for as long as the hung worker takes
 		close(done)
 	}()
 	late := time.NewTimer(limit)

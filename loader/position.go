@@ -8,8 +8,8 @@ import (
 
 // Position is how far a loader has come: after what Next has returned and before all else. A
 // loader that starts at a position delivers the rest of the epoch and then the epochs after it.
-// The order is the same, and so are the batches if batch_size is. The seed and the data are not
-// part of it: the caller keeps them.
+// The order is the same, and with the same batch_size the batches are too. The position does
+// not contain the seed and the data, which the caller keeps.
 type Position struct {
 	Samples int  `json:"samples"`         // of the data set; a position in another data set means nothing
 	Epoch   int  `json:"epoch"`           // from 0

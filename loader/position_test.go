@@ -11,15 +11,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// places are a batch as its epoch and its samples, in order.
+// places is a batch as its epoch and its samples, in order.
 type places struct {
 	epoch   int32
 	samples []int32
 }
 
 // TestPositionGoesOn: a run is interrupted again and again, and goes on from its position each
-// time, also with other workers. It delivers what an uninterrupted run does: the same batches
-// in order or, without in_order, each sample exactly once in each epoch.
+// time, also with other numbers of workers. It delivers what an uninterrupted run delivers:
+// the same batches in order or, without in_order, each sample exactly once in each epoch.
 func TestPositionGoesOn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const seed, epochs = 3, 3
@@ -101,7 +101,7 @@ func TestPositionGoesOn(t *testing.T) {
 	})
 }
 
-// sorted are all samples as epoch and index.
+// sorted returns all samples, as epoch and index, in order.
 func sorted(of []places) (out []int64) {
 	for _, b := range of {
 		for _, i := range b.samples {

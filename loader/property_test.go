@@ -62,8 +62,8 @@ func exactlyOnce(t *rapid.T) int64 {
 	n := rapid.IntRange(10, 60).Draw(t, "changes")
 	knobs := rapid.SliceOfN(drawKnobs, n, n).Draw(t, "knobs")
 	keepOrder := rapid.Bool().Draw(t, "always in_order")
-	// The rest of a run's knobs stay as they are, so that each combination of the
-	// switches meets changes of one kind over whole epochs, too.
+	// The other knobs of a run stay as they are. So each combination of the switches
+	// also meets changes of one kind over whole epochs.
 	switch only := rapid.SampledFrom([]string{"any", "any", "batch_size", "num_workers", "batch_size, num_workers"}).Draw(t, "changing"); only {
 	case "any":
 	default:
@@ -131,8 +131,8 @@ func exactlyOnce(t *rapid.T) int64 {
 		t.Fatal(err)
 	}
 
-	// The releaser holds on to batches for a while; the consumer has at most
-	// hold-1 of them out when it calls Next.
+	// The releaser holds on to batches for a while. The consumer has at most hold-1 of
+	// them out when it calls Next.
 	out := make(chan *Batch, hold)
 	quota := make(chan struct{}, hold)
 	var helpers sync.WaitGroup

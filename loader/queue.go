@@ -7,7 +7,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// queue is the batches between their dispatch and their delivery. Loader.mu guards it.
+// queue holds the batches between their dispatch and their delivery. Loader.mu guards
+// it.
 type queue struct {
 	flight list         // all of them, in the order of dispatch
 	ready  [2]list      // built or failed, by the epoch's parity, in the order of completion
@@ -65,8 +66,8 @@ func (q *queue) retry() bool {
 	return true
 }
 
-// blocking returns the batch that Next waits for only because of in_order: others of its epoch
-// are ready. It is -1 if there is none.
+// blocking returns the batch that Next waits for only because of in_order, while others of its
+// epoch are ready. It is -1 if there is none.
 func (q *queue) blocking(inOrder bool) int32 {
 	s := q.flight.head
 	if !inOrder || s == nil || s.state == ready || q.ready[s.Epoch&1].n == 0 {
@@ -75,8 +76,8 @@ func (q *queue) blocking(inOrder bool) int32 {
 	return s.Seq
 }
 
-// record records how many batches are ready and which one blocks them. It is called whenever
-// either changes, and with Loader.mu held, so that the track has one writer at a time.
+// record records how many batches are ready and which one blocks them. The caller calls it
+// whenever either changes, with Loader.mu held, so that the track has one writer at a time.
 func (q *queue) record(k *Knobs) {
 	if q.track != nil {
 		now := q.clock.Now()

@@ -10,8 +10,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// reads are a worker's reads in flight for one chunk, each in a goroutine of its own. The
-// worker's thread waits for them; their CPU time is not that thread's.
+// reads holds a worker's reads in flight for one chunk, each in a goroutine of its own.
+// The worker's thread waits for them, so their CPU time is not that thread's.
 type reads struct {
 	wg    sync.WaitGroup
 	next  atomic.Int32 // sample of the chunk

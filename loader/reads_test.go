@@ -43,8 +43,8 @@ func TestReadsInFlight(t *testing.T) {
 	}
 }
 
-// TestAnnounced: all samples of a batch but the first, which is read at once, are announced
-// before they are read. With several reads at a time, so are all but the first ones.
+// TestAnnounced: the first sample of a batch is read at once, and all others are announced
+// before they are read. With several reads at a time, all but the first ones are.
 func TestAnnounced(t *testing.T) {
 	for _, c := range []struct{ reads, first int }{{1, 1}, {4, ahead}} {
 		set := &announced{numbers: numbers{samples: 128}, told: map[int]int{}}
@@ -68,8 +68,8 @@ func TestAnnounced(t *testing.T) {
 	}
 }
 
-// announced are numbers in files; told says which sample was the last to have been read
-// when one was announced.
+// announced is numbers in files. told says which sample was read last when a sample was
+// announced.
 type announced struct {
 	numbers
 	mu   sync.Mutex
@@ -116,7 +116,8 @@ func TestReadsFail(t *testing.T) {
 	}
 }
 
-// TestReadsBlame: of reads at the same time the slowest sample is named, with its own time.
+// TestReadsBlame: of several reads at the same time, the slowest sample is named, with its
+// own time.
 func TestReadsBlame(t *testing.T) {
 	set := &numbers{samples: 32, onRead: func(_ context.Context, i int) error {
 		if i == 21 {

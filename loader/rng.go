@@ -2,7 +2,7 @@ package loader
 
 import "dev.gpustall/engine/base/splitmix"
 
-// RNG is a small deterministic generator. It is a value, so that seeding one per sample costs
+// RNG is a small deterministic generator. It is a value, so seeding one for each sample costs
 // nothing.
 type RNG struct{ s splitmix.Source }
 

@@ -25,9 +25,9 @@ func (s Sampler) Mixing(buffer int) Sampler {
 }
 
 // Order writes the dataset indices of an epoch, in the order of delivery, into dst and returns
-// it. It grows dst if dst is too small. Without shuffle the order is 0, 1, 2, …. Shuffled, it
-// is a uniform permutation (Fisher-Yates, as Knuth's algorithm 3.4.2P), and depends on the seed
-// and the epoch alone.
+// it. It grows dst if dst is too small. Without shuffle the order is 0, 1, 2, …. With shuffle
+// it is a uniform permutation (Fisher-Yates, as Knuth's algorithm 3.4.2P), which depends only
+// on the seed and the epoch.
 //
 // With groups the order is that of WebDataset's shuffled shards and shuffle buffer. The groups
 // come in a uniform order, and a few at a time take turns. Their samples fill a buffer, from

@@ -44,9 +44,9 @@ func TestSamplerOrderDependsOnSeedAndEpoch(t *testing.T) {
 	}
 }
 
-// TestSamplerIsUniform compares the frequencies of the 24 orders of 4 samples
-// with chance: chi-square with 23 degrees of freedom exceeds 59.5 once in 40,000
-// times, and the seeds are fixed.
+// TestSamplerIsUniform compares the frequencies of the 24 orders of 4 samples with
+// chance. Chi-square with 23 degrees of freedom exceeds 59.5 once in 40,000 times, and
+// the seeds are fixed.
 func TestSamplerIsUniform(t *testing.T) {
 	const rounds = 24_000
 	counts := map[[4]int32]int{}
@@ -63,9 +63,8 @@ func TestSamplerIsUniform(t *testing.T) {
 	}
 }
 
-// TestSamplerKeepsToShards: with a buffer of 10, delivery is at most 10 samples ahead of what
-// was read of the shards one after the other. Shards are in random order, and samples are
-// mixed.
+// TestSamplerKeepsToShards: with a buffer of 10, delivery is at most 10 samples ahead of
+// reading the shards one after the other. Shards are in random order, and samples are mixed.
 func TestSamplerKeepsToShards(t *testing.T) {
 	const shards, each, buffer = 20, 50, 10
 	var groups []int32

@@ -2,8 +2,8 @@ package loader
 
 import "dev.gpustall/engine/trace"
 
-// schedule is the epochs: which one Next delivers, which one batches are cut from, and when the
-// next one may begin. Loader.mu guards it.
+// schedule holds the epochs: which one Next delivers, from which one batches are cut, and when
+// the next one may begin. Loader.mu guards it.
 type schedule struct {
 	sampler Sampler
 	stream  *Streamed // the data set, if it is one
@@ -60,8 +60,8 @@ func (s *schedule) busy(k *Knobs) bool {
 	return s.opening || s.openable(k) || e != nil && !e.closed
 }
 
-// openable reports whether the next epoch may be started: when Next has reached
-// it, or one ahead when the workers live on.
+// openable reports whether the next epoch may be started. That is when Next has reached
+// it or, if the workers live on, one epoch earlier.
 func (s *schedule) openable(k *Knobs) bool {
 	if s.opening || s.limit > 0 && s.opened >= s.limit {
 		return false
@@ -96,8 +96,8 @@ func (s *schedule) begin(k *Knobs) opening {
 	return o
 }
 
-// order makes the order of an epoch. It is called without Loader.mu, since it takes long. It
-// reads only what does not change.
+// order makes the order of an epoch. The caller does not hold Loader.mu, because order takes
+// long. It reads only what does not change.
 func (s *schedule) order(o *opening) {
 	o.order = s.sampler.Mixing(o.mixed).Order(o.order, o.epoch, o.shuffle)
 	if o.from != nil && s.stream != nil {

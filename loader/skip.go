@@ -97,8 +97,8 @@ func (s *slot) shrink(info Info, n int) {
 	s.Host, s.LabelsOff, s.AugOff, s.begin = s.mem[:to.Size], to.Labels, to.Aug, to.Samples
 }
 
-// mostTold is how many skipped samples are named in the session, each once. All are counted,
-// again in each epoch.
+// mostTold is how many skipped samples are named in the session, each once. All of them are
+// counted, in each epoch again.
 const mostTold = 100
 
 // skips counts the samples that were left out of batches. Loader.mu guards it.
@@ -128,8 +128,8 @@ func (k *skips) count(s *slot) {
 	s.skipped = s.skipped[:0]
 }
 
-// barren returns an error if no sample of an epoch, now delivered, could be loaded: the next
-// epochs would be the same for ever. n is the epoch's number.
+// barren returns an error if no sample of a delivered epoch could be loaded, because all
+// later epochs would be the same. n is the epoch's number.
 func (k *skips) barren(e *epoch, n int) error {
 	if e.pos == 0 || e.delivered > 0 || e.before || k.first == nil {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// rotten is a data set of which every sample of bad fails, each in another phase.
+// rotten is a data set whose bad samples fail, each in another phase.
 func rotten(samples int, bad func(i int) bool) (*numbers, mix) {
 	broken := errors.New("bad sector")
 	fail := func(phase int) func(i int) bool { return func(i int) bool { return bad(i) && i%4 == phase } }
@@ -39,8 +39,8 @@ func rotten(samples int, bad func(i int) bool) (*numbers, mix) {
 		}}
 }
 
-// TestSkip: with on_error=skip every sample that can be loaded is delivered exactly once,
-// in order, in the same batches whatever num_workers is, and the others are counted.
+// TestSkip: with on_error=skip every loadable sample is delivered exactly once, in order,
+// in the same batches whatever num_workers is. The others are counted.
 func TestSkip(t *testing.T) {
 	const samples, epochs = 97, 3
 	key := maphash.MakeSeed()
@@ -68,7 +68,8 @@ func TestSkip(t *testing.T) {
 				var all []int32
 				for range epochs {
 					for i := range samples {
-						// Pixels that travel as they are are never transformed here.
+						// Pixels that are sent as they are stored are never transformed
+						// here.
 						if bad(i) && (!device || i%4 != 3) {
 							skipped++
 							continue
@@ -103,7 +104,7 @@ func TestSkipAll(t *testing.T) {
 }
 
 // TestSkipLive: on_error can be turned on after a run has met a bad sample. A lost worker is
-// still an error, since no sample is at fault.
+// still an error, because no sample is at fault.
 func TestSkipLive(t *testing.T) {
 	set, tr := rotten(12, func(i int) bool { return i == 5 })
 	k := Knobs{BatchSize: 4, InOrder: true, NumWorkers: 2}

@@ -14,8 +14,8 @@ type Allocator interface {
 	FreeHost([]byte)
 }
 
-// slotMemory allocates and frees the bytes of slots, and counts them. It needs no lock: only
-// the owner of a slot changes the slot's memory, and the counters are atomic.
+// slotMemory allocates and frees the bytes of slots, and counts them. It needs no lock,
+// because only the owner of a slot changes the slot's memory, and the counters are atomic.
 type slotMemory struct {
 	alloc  Allocator
 	pins   bool // pin_memory has an effect
@@ -30,8 +30,8 @@ const page = 4096
 // locks reports whether the memory of s is to be page-locked.
 func (m *slotMemory) locks(s *slot) bool { return s.pin && m.pins }
 
-// fits reports whether the slot's memory can stay for a batch of need bytes: it is large
-// enough, page-locked as wanted, and hardly larger than Knobs.Memory says.
+// fits reports whether the slot's memory can stay for a batch of need bytes. It must be
+// large enough, page-locked as wanted, and hardly larger than Knobs.Memory says.
 func (m *slotMemory) fits(s *slot, need int) bool {
 	return s.locked == m.locks(s) && need <= len(s.mem) && len(s.mem) <= need+need/16+page
 }
@@ -69,7 +69,7 @@ func (m *slotMemory) drop(s *slot) {
 	s.mem, s.Host, s.locked = nil, nil, false
 }
 
-// floats and ints view a part of a slot as the device will: parts are 64-byte aligned, and
+// floats and ints view a part of a slot as the device does: parts are 64-byte aligned, and
 // values are in the machine's byte order.
 func floats(b []byte) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)

@@ -52,7 +52,7 @@ const (
 
 type link struct{ prev, next *slot }
 
-// list is a doubly linked list through slot.links[which]; it never allocates.
+// list is a doubly linked list through slot.links[which]. It never allocates.
 type list struct {
 	head, tail *slot
 	which      int
@@ -95,7 +95,7 @@ func (l *list) pop() *slot {
 	return s
 }
 
-// slots are all slots of a loader, and the list of the free ones. Loader.mu guards them.
+// slots holds all slots of a loader, and the list of the free ones. Loader.mu guards it.
 type slots struct {
 	all   []*slot
 	free  list
@@ -148,8 +148,8 @@ func (t *slots) hand(s *slot) {
 // exhausted reports whether the caller holds every slot.
 func (t *slots) exhausted() bool { return t.held >= len(t.all) }
 
-// close retires every slot that is no longer used: all but the caller's and, if a worker hangs,
-// those that are loading.
+// close retires every unused slot: all but the caller's and, if a worker hangs, those that are
+// loading.
 func (t *slots) close(hung bool) {
 	rest := t.all[:0]
 	for _, s := range t.all {

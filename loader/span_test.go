@@ -35,7 +35,7 @@ func record(t *testing.T, o Options, step func(l *Loader, b *Batch)) map[trace.T
 	return drained(t, o.Recorder)
 }
 
-// drained is what a closed loader has recorded, by track.
+// drained returns what a closed loader has recorded, by track.
 func drained(t *testing.T, rec *trace.Recorder) map[trace.TrackID][]trace.Span {
 	t.Helper()
 	session := trace.NewSession(trace.Meta{})
@@ -320,7 +320,7 @@ func TestPersistentWorkers(t *testing.T) {
 				return
 			}
 			between++
-			// Workers either start on the next epoch now, or end.
+			// Workers now either start on the next epoch, or end.
 			for range 2000 {
 				s := l.Stats()
 				if s.InFlight > 0 {
@@ -347,7 +347,7 @@ func TestPersistentWorkers(t *testing.T) {
 					starts++
 				}
 			}
-			// An epoch's opening is a start-up too, and falls to any one worker.
+			// An epoch's opening is a start-up too, by any one of the workers.
 			if persistent && starts > 1+epochs || !persistent && starts < epochs {
 				t.Errorf("persistent %v: worker %d started up %d times", persistent, id, starts)
 			}
@@ -379,8 +379,9 @@ func TestBlockedSaysWhy(t *testing.T) {
 		t.Errorf("at the end: %v", got)
 	}
 
-	// A caller that holds one batch more than it said, all three slots: a worker that then
-	// has loaded the last of them finds no other. Every third batch comes no earlier.
+	// The caller holds one batch more than it said, which takes all three slots. A worker
+	// that has loaded the last of them then finds no other. So every third batch comes
+	// late.
 	const batches = 20
 	var held atomic.Int32 // batches that the caller had
 	last := func(ctx context.Context, i int) error {

@@ -30,7 +30,7 @@ const (
 // splitter measures what a worker does with its time. It reads the thread's CPU time, and how
 // long the thread waited for a core, at the ends of batches. In some batches it also reads them
 // at the ends of phases. It measures the cost of its readings, and makes as many as stay under
-// 1 %. From the first reading of a batch to the last the worker is locked to its thread.
+// 1 %. From the first reading of a batch to the last, the worker is locked to its thread.
 type splitter struct {
 	meter *host.Meter // nil if this cannot be measured
 	clock trace.Clock
@@ -41,7 +41,7 @@ type splitter struct {
 	began    reading // of the batch
 	last     reading // of the phase
 	work     trace.Work
-	piece    trace.Split // what was measured since it was last cleared
+	piece    trace.Split // what was measured since the piece was last cleared
 
 	took            int64     // worker time since a batch was last split, ns
 	readings        int       // in this batch
@@ -68,7 +68,7 @@ func (p *splitter) read() (r reading) {
 	return r
 }
 
-// begin is called before a batch.
+// begin decides how a batch is split. The caller calls it before the batch.
 func (p *splitter) begin() {
 	p.level, p.piece = unsplit, trace.Split{}
 	if p.meter == nil {
@@ -88,8 +88,8 @@ func (p *splitter) begin() {
 	p.last = p.began
 }
 
-// phase ends a phase. For waited ns of it the thread waited for a store to begin to send; such
-// a thread is blocked.
+// phase ends a phase. For waited ns of the phase the thread waited, blocked, for a store to
+// begin to send.
 func (p *splitter) phase(k trace.Kind, waited int64) {
 	if p.level != byPhase {
 		return
@@ -106,8 +106,8 @@ func (p *splitter) phase(k trace.Kind, waited int64) {
 	p.last = now
 }
 
-// end is called after a batch, which took so many ns. It adds what was measured to work, and
-// corrects slowest, the measurement of the batch's slowest piece.
+// end ends a batch, which took so many ns. It adds what was measured to work, and corrects
+// slowest, the measurement of the batch's slowest piece.
 func (p *splitter) end(took int64, work *trace.Work, slowest *trace.Split) {
 	if p.meter == nil {
 		return
@@ -144,7 +144,7 @@ func (p *splitter) measure(work *trace.Work, slowest *trace.Split) {
 }
 
 // between returns what the thread did from one reading to the next. The time neither on a core
-// nor in wait for one was blocked.
+// nor waiting for a core counts as blocked.
 func between(from, to reading) trace.Split {
 	time := max(0, to.at-from.at)
 	core := min(max(0, to.cpu-from.cpu), time)
@@ -174,8 +174,9 @@ type scheduler struct {
 
 const schedulerEvery = int64(100e6) // ns between two looks
 
-// correct counts a measured batch, and the worker time since the one before it. Of its blocked
-// time it moves the part that passed in Go's scheduler to the time waiting for a core.
+// correct counts a measured batch, and the worker time since the previous one. It moves the
+// part of the batch's blocked time that passed in Go's scheduler to the time waiting for a
+// core.
 func (s *scheduler) correct(took int64, w *trace.Work, slowest *trace.Split) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,8 +202,8 @@ func (s *scheduler) correct(took int64, w *trace.Work, slowest *trace.Split) {
 }
 
 // look computes the share of blocked time that passed in Go's scheduler. It is 0 where no worker
-// waits there. Elsewhere the first look assumes 1, since processors are known to be short. Later
-// looks compute it from what was measured since, and keep it where that is too little.
+// waits there. Elsewhere the first look assumes 1, because processors are known to be short.
+// Later looks compute it from what was measured since, and keep it if that is too little.
 func (s *scheduler) look() {
 	if runtime.GOMAXPROCS(0) >= host.Processors(int(s.workers.Load())) {
 		s.share, s.primed = 0, false
@@ -213,8 +214,8 @@ func (s *scheduler) look() {
 		s.share, s.primed = 1, true
 	} else if s.split > 0 && s.blocked > 0 {
 		all := float64(s.blocked) * float64(s.taken) / float64(s.split)
-		// Twice, because one wait in eight is measured: a possible wait for a core must not be
-		// shown as blocked.
+		// The share is doubled, because one wait in eight is measured, and a possible wait for
+		// a core must not be shown as blocked.
 		now := min(1, 2*float64(waited-s.waited)/all)
 		s.share += (now - s.share) / 2
 	}

@@ -64,8 +64,8 @@ type waited int64
 
 func (w *waited) Waited() int64 { return int64(*w) }
 
-// TestWaitingForGoIsNotBlocked: workers that compute with too low a GOMAXPROCS wait in Go's
-// scheduler, which the kernel sees as sleeping. It counts as waiting for a core.
+// TestWaitingForGoIsNotBlocked: if GOMAXPROCS is too low, computing workers wait in Go's
+// scheduler, which the kernel sees as sleeping. That time counts as waiting for a core.
 func TestWaitingForGoIsNotBlocked(t *testing.T) {
 	const asleep = int64(1e9) // of a batch, as the kernel has it
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
@@ -102,8 +102,8 @@ func TestWaitingForGoIsNotBlocked(t *testing.T) {
 	}
 }
 
-// However short the batches are, measuring takes less than 1 % of them, apart from the first.
-// Long batches are all split by phase.
+// TestMeasuringIsCheap: however short the batches are, measuring takes less than 1 % of their
+// time, except for the first. All long batches are split by phase.
 func TestMeasuringIsCheap(t *testing.T) {
 	meter, why := host.NewMeter()
 	if meter == nil {

@@ -18,7 +18,7 @@ type Stream interface {
 	Grouping() Grouping
 	// Open begins to read a group from its first sample.
 	Open(ctx context.Context, group int) (Cursor, error)
-	// Decode is Dataset.Decode.
+	// Decode does what Dataset.Decode does.
 	Decode(s *Sample) error
 	Close() error
 }
@@ -26,8 +26,8 @@ type Stream interface {
 // Cursor reads the samples of a group one after the other. One goroutine uses it at a time.
 type Cursor interface {
 	// Next fetches the next sample's stored bytes into s.Raw and sets s.Label. After an error
-	// that wraps ErrDamaged it goes on with the next sample. After any other error the cursor
-	// is not used again.
+	// that wraps ErrDamaged, the cursor goes on with the next sample. After any other error
+	// the cursor is not used again.
 	Next(ctx context.Context, s *Sample) error
 	io.Closer
 }
@@ -37,7 +37,7 @@ type Seeker interface {
 	OpenAt(ctx context.Context, group, skip int) (Cursor, error)
 }
 
-// ErrDamaged is wrapped by a cursor's error that concerns only one sample.
+// ErrDamaged is what a cursor's error wraps if it concerns only one sample.
 var ErrDamaged = errors.New("the sample is damaged")
 
 // Streamed makes a Dataset of a Stream, so that the loader's promises hold for it.
@@ -45,12 +45,12 @@ var ErrDamaged = errors.New("the sample is damaged")
 // The sampler's order keeps near to the order in which the samples lie. The cursor of a group
 // belongs to no worker. A worker that needs a later sample moves the cursor to it, and the
 // samples that it passes are kept for whoever asks. So a cursor is handed over and never
-// restarted, whatever happens to the workers. Each epoch has its own cursors, since the next
-// one may begin before it ends.
+// restarted, whatever happens to the workers. Each epoch has its own cursors, because the
+// next epoch may begin before it ends.
 //
-// A worker may ask for a sample again, because a load failed or a chunk was too large. It is
-// then found among the samples taken last. If it is not there, a new cursor looks for it from
-// the group's beginning.
+// A worker may ask for a sample again, because a load failed or a chunk was too large. The
+// sample is then found among the samples taken last. If it is not there, a new cursor looks
+// for it from the group's beginning.
 type Streamed struct {
 	Stream
 	grouping Grouping
@@ -89,16 +89,16 @@ func FromStream(s Stream) *Streamed {
 	return d
 }
 
-// mixing sets how many samples the epoch that begins mixes at a time. So many are kept, or as
-// many as the epoch before mixes, which may still go on.
+// mixing sets how many samples the epoch that begins mixes at a time. The stream keeps so
+// many, or as many as the previous epoch mixes, because that epoch may still go on.
 func (d *Streamed) mixing(buffer int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.mixed = [2]int{d.mixed[1], buffer}
 }
 
-// delivered are the samples of an epoch that were delivered before the loader was started;
-// nobody will ask for them.
+// delivered holds the samples of an epoch that were delivered before the loader was
+// started. Nobody will ask for them.
 type delivered struct {
 	epoch int32
 	of    []bool // by index; nil when there are none
@@ -116,10 +116,10 @@ func (d *Streamed) passed(epoch int32, samples []int32) {
 	}
 }
 
-// Info returns the stream's.
+// Info returns the stream's info.
 func (d *Streamed) Info() Info { return d.info }
 
-// Bounds on what is kept, beside the shuffle buffer.
+// Bounds on what is kept, besides the shuffle buffer.
 const (
 	passedSpare = 1024     // samples that may be kept beyond the shuffle buffer
 	takenBytes  = 32 << 20 // of samples taken last
@@ -140,7 +140,7 @@ func (d *Streamed) Read(ctx context.Context, s *Sample) error {
 	began, waited := time.Now(), f.waited.Load()
 	select { // whoever moves the cursor may pass the sample meanwhile
 	case <-f.turn:
-		// If another goroutine waited for a store meanwhile, this one did too.
+		// If another goroutine waited for a store meanwhile, so did this one.
 		s.FirstByte += min(f.waited.Load()-waited, int64(time.Since(began)))
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -41,7 +41,7 @@ func (c *forwardCursor) Next(ctx context.Context, s *Sample) error {
 	}
 	defer c.busy.Store(false)
 	at := Sample{Index: c.next, Raw: s.Raw}
-	c.next++ // also where it fails: such a cursor is somewhere
+	c.next++ // even if it fails, because such a cursor is somewhere
 	if err := c.d.Read(ctx, &at); err != nil {
 		return err
 	}
@@ -133,8 +133,8 @@ func TestStreamIsHandedOver(t *testing.T) {
 }
 
 // TestStreamKeepsLittle: with the ceiling on, nobody asks for some samples. They are dropped
-// once they are more than the shuffle buffer and some. If one is asked for later, it is read
-// again.
+// once they are more than the shuffle buffer and a margin. If one of them is asked for
+// later, it is read again.
 func TestStreamKeepsLittle(t *testing.T) {
 	const samples = 5 * passedSpare
 	set := &numbers{samples: samples, groups: Grouping{Starts: []int32{0}}}
@@ -184,7 +184,7 @@ func TestStreamFails(t *testing.T) {
 	if err := d.Close(); err != nil || stream.open.Load() != 0 || stream.opens.Load() != 3 {
 		t.Errorf("%d of %d cursors are open, %v", stream.open.Load(), stream.opens.Load(), err)
 	}
-	// One that is damaged is passed, and an error for whoever asks for it alone.
+	// A damaged sample is passed, and is an error only for who asks for it.
 	set.onRead = func(_ context.Context, i int) error {
 		if i == 4 {
 			return fmt.Errorf("sample 4: %w", ErrDamaged)

@@ -61,7 +61,7 @@ func (w *worker) run() {
 			l.fail(w, fmt.Errorf("loader: worker %d panicked: %v\n%s", w.id, p, debug.Stack()))
 			return
 		}
-		// If the data set calls runtime.Goexit, the goroutine ends: its batch is completed with
+		// If the data set calls runtime.Goexit, the goroutine ends. Its batch is completed with
 		// an error, and a new worker takes over.
 		if !ended {
 			l.bury(w, s)
@@ -94,7 +94,7 @@ func (w *worker) startUp() {
 	w.record(trace.KindStart, -1, start, w.clock.Now(), 0)
 }
 
-// grow makes the scratch large enough for batches of n samples, of which so many are read at a
+// grow makes the scratch large enough for batches of n samples, of which reads are read at a
 // time.
 func (w *worker) grow(n, reads int) {
 	if cap(w.labels) < n {
@@ -116,13 +116,13 @@ const (
 	keepBytes  = 64 << 20 // of a sample's memory that is kept for the next: 17 Mpixel
 )
 
-// chunk returns how many samples go through a phase together: a sixteenth of the batch, which
-// shows the phases in their true order at about 50 spans a batch. They are at most chunkBytes,
-// estimated from the samples read before. If several are read at a time, a chunk is at least
-// two rounds of reads, since it ends with its slowest read.
+// chunk returns how many samples go through a phase together. It is a sixteenth of the batch,
+// which shows the phases in their true order at about 50 spans a batch. A chunk has at most
+// chunkBytes, estimated from earlier samples. If several samples are read at a time, a chunk
+// is at least two rounds of reads, because it ends with its slowest read.
 func (w *worker) chunk(n, reads int) int { return chunk(n, reads, max(w.in.info.sample(), w.seen)) }
 
-// chunk is worker.chunk for samples of so many bytes.
+// chunk does what worker.chunk does, for samples of so many bytes.
 func chunk(n, reads, sample int) int {
 	share := (n + 15) / 16
 	if reads > 1 {
@@ -153,7 +153,7 @@ func (w *worker) settle(c []Sample) {
 	}
 }
 
-// park waits until woken; why is what the worker waits for.
+// park waits until the worker is woken. why is what the worker waits for.
 func (w *worker) park(why trace.BlockReason) {
 	start := w.clock.Now()
 	<-w.wake

@@ -2,8 +2,8 @@ package loader
 
 import "testing"
 
-// lumpy is a data set whose samples are far larger than it says, as photographs
-// are: sample i has size(i) bytes when decoded.
+// lumpy is a data set whose samples are far larger than it says, like photographs.
+// Sample i has size(i) bytes when decoded.
 type lumpy struct {
 	numbers
 	size      func(i int) int

@@ -4,7 +4,7 @@
 // The pixels are those of PIL's Image.open(f).convert("RGB"), which torchvision's loader calls.
 // Alpha is dropped. Of 16-bit colours the upper 8 bits count; 16-bit grey is clipped at 255.
 // JPEG's chroma is upsampled and converted as libjpeg does it, WebP's as libwebp does it. The
-// pixels equal PIL's bit for bit for every kind of file in testdata. The exception are JPEGs
+// pixels equal PIL's bit for bit for every kind of file in testdata. The exceptions are JPEGs
 // that package jpeg leaves to the standard library, such as one with subsampled RGB.
 //
 // An image may have as many pixels as PIL allows, 178,956,970. Decoding takes 4 to 15
@@ -13,7 +13,7 @@
 // As with torchvision, an EXIF orientation is ignored: a photograph taken with the
 // camera on its side lies on its side. PIL reads some kinds that this package refuses:
 // GIF, animated WebP, progressive JPEG of more than 100 scans, and BMP with run-length
-// coding or 16 bits. So are TIFF with JPEG inside, CMYK or floating point.
+// coding or 16 bits. It also refuses TIFF with JPEG inside, CMYK or floating point.
 //
 // An empty or truncated file is an error. A sequential JPEG with damaged data is decoded as far
 // as libjpeg decodes it. A damaged progressive JPEG is an error, although PIL accepts it.
@@ -59,7 +59,7 @@ var kinds = []kind{
 var errUnknown = errors.New("neither a JPEG, PNG, WebP, BMP, TIFF, PPM nor PGM")
 
 var (
-	startOfScan = []byte{0xff, 0xda} // which no coded data contain (T.81, B.1.1.5)
+	startOfScan = []byte{0xff, 0xda} // coded data never contain it (T.81, B.1.1.5)
 	errScans    = fmt.Errorf("a progressive JPEG of more than %d scans", jpeg.MaxScans)
 )
 
@@ -112,7 +112,7 @@ var decoders = sync.Pool{New: func() any { return new(decoder) }}
 // it is progressive.
 const keptBytes = 64 << 20
 
-// decodeJPEG decodes the usual JPEG, or the needed part of it. handled is false if s holds
+// decodeJPEG decodes a usual JPEG, or the needed part of it. handled is false if s holds
 // something else, or a damaged JPEG, for which image/jpeg has the better error.
 func decodeJPEG(s *loader.Sample) (handled bool, err error) {
 	d := decoders.Get().(*decoder)
@@ -255,7 +255,7 @@ func checkSize(w, h int) error {
 	return nil
 }
 
-// spare is at most how many bytes are allocated beyond an image, for a somewhat larger one
+// spare is the most bytes that are allocated beyond an image, for a somewhat larger one
 // later.
 const spare = 1 << 20
 

@@ -59,7 +59,7 @@ func paint[M interface {
 // TestDecode compares each fast path with the standard library's own conversion
 // of every pixel.
 func TestDecode(t *testing.T) {
-	r := image.Rect(0, 0, 21, 13) // odd: the last chroma column stands for one pixel
+	r := image.Rect(0, 0, 21, 13) // odd, so the last chroma column stands for one pixel
 	pal := color.Palette{color.NRGBA{10, 20, 30, 255}, color.NRGBA{200, 100, 50, 128}, color.White}
 	translucent := gradient(9, 5)
 	for i := 3; i < len(translucent.Pix); i += 4 {
@@ -99,7 +99,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// near compares pixels: of a JPEG the standard library rounds otherwise than libjpeg.
+// near compares pixels. For a JPEG the standard library rounds differently than
+// libjpeg.
 func near(got [3]byte, r, g, b byte, jpeg bool) bool {
 	for i, want := range [3]byte{r, g, b} {
 		d := int(got[i]) - int(want)

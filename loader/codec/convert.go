@@ -7,8 +7,8 @@ import (
 )
 
 // convert writes an image as RGB, as PIL's convert("RGB") does. Alpha is dropped, palettes are
-// looked up, and colours of 16 bits keep their upper 8. Grey of 16 bits is clipped instead: see
-// grey16.
+// looked up, and colours of 16 bits keep their upper 8. Grey of 16 bits is clipped instead (see
+// grey16).
 func convert(dst []byte, img image.Image) {
 	r := img.Bounds()
 	w := r.Dx()
@@ -79,7 +79,7 @@ func rgbx16(dst, src []byte) {
 	}
 }
 
-// premultiplied divides by the alpha, where there is one.
+// premultiplied divides by the alpha, if it is not 0.
 func premultiplied(dst, src []byte) {
 	for len(dst) >= 3 && len(src) >= 4 {
 		dst[0], dst[1], dst[2] = src[0], src[1], src[2]
@@ -101,15 +101,16 @@ func cmyk(dst, src []byte) {
 	}
 }
 
-// absorb returns what the black ink lets through, less the part that another ink takes.
+// absorb returns the light that the black ink lets through, minus the part that another
+// ink takes.
 func absorb(light, ink byte) byte {
 	v := int(ink)*int(light) + 128
 	return light - byte((v+v>>8)>>8) // v/255, rounded
 }
 
-// printed converts a JPEG's row of cyan, magenta and yellow to RGB. black is stored inverted:
-// it is the light let through. If the other three were stored directly, they are inverted too.
-// If they were stored as YCbCr (YCCK), the conversion has made ink of them, as libjpeg's does.
+// printed converts a JPEG's row of cyan, magenta and yellow to RGB. black is stored inverted,
+// as the light that passes. If the other three were stored directly, they are inverted too. If
+// they were stored as YCbCr (YCCK), the conversion has made ink of them, as libjpeg's does.
 func printed(row, black []byte, direct bool) {
 	flip := byte(0)
 	if direct {

@@ -65,11 +65,11 @@ func speckled(w, h int, rng *loader.RNG) image.Image {
 	return m
 }
 
-// nativeAgrees decodes a part with C and without: what of it is in the image, or all of it
-// where nothing is. Without pixels it is refused.
+// nativeAgrees decodes a part with C and without. It takes what of the part lies in the
+// image, or all of the image if nothing does. Without pixels the image was refused.
 func nativeAgrees(t *testing.T, b []byte, part image.Rectangle) (pixels []byte, of image.Rectangle) {
 	t.Helper()
-	b = append(make([]byte, 0, len(b)), b...) // and no more, so that `make asan` finds what is read past it
+	b = append(make([]byte, 0, len(b)), b...) // with no spare bytes, so that `make asan` finds reads past the end
 	var results [2][]byte
 	var refused [2]bool
 	for i := range results {

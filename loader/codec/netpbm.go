@@ -116,7 +116,7 @@ func (p *pnm) scale(v int) byte {
 	return byte(min(math.RoundToEven(float64(v)/float64(p.most)*white), 255))
 }
 
-// value reads the next one.
+// value reads the next value.
 func (p *pnm) value() (v int) {
 	switch {
 	case p.kind == '4':

@@ -11,8 +11,8 @@ import (
 )
 
 // TestNativeRandom: C and Go agree on encoded images with sizes around those of blocks, and on
-// images that no encoder would write, damaged or not, refused or not. A part equals that part
-// of the whole.
+// images that no encoder would write, damaged or not, refused or not. A decoded part equals
+// the same part of the whole image.
 func TestNativeRandom(t *testing.T) {
 	if !jpeg.Native() {
 		t.Skip("there is no C for this machine")
@@ -166,8 +166,8 @@ func composedJPEG(_ *testing.T, rng *loader.RNG) []byte {
 	return append(b, 0xff, 0xd9)
 }
 
-// randomCodes chooses how many codes there are of each length, of 1 to 256 in all: of
-// short ones, of long ones, or of as many as there can be.
+// randomCodes chooses how many codes there are of each length, 1 to 256 in all. They
+// are short ones, long ones, or as many as there can be.
 func randomCodes(rng *loader.RNG) (counts [16]byte, n int) {
 	room, scarce := 1, 1+rng.IntN(8) // codes that there could be of this length
 	for n == 0 {

@@ -5,7 +5,7 @@ import (
 	"image"
 )
 
-// Tags of a TIFF (TIFF 6.0, section 8) and those of their values that are used here.
+// Tags of a TIFF (TIFF 6.0, section 8), and the values of them that are used here.
 const (
 	tagCompression = 259
 	tagPhotometric = 262
@@ -15,8 +15,8 @@ const (
 )
 
 // unreverse repairs a fax in a TIFF that says that black is zero. A fax codes white as 0 and black
-// as 1, so its image has to be reversed (TIFF 6.0, page 37). libtiff does that; package tiff shows
-// the image as it lies in the fax.
+// as 1, so its image has to be reversed (TIFF 6.0, page 37). libtiff does that. Package tiff shows
+// the image as the fax codes it.
 func unreverse(b []byte, m *image.Gray) {
 	compression, photometric := tiffTags(b)
 	if (compression == group3 || compression == group4) && photometric == blackIsZero {

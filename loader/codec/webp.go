@@ -15,8 +15,8 @@ func animated(b []byte) bool {
 
 // fromVP8 converts a lossy WebP's planes as libwebp does, and hence PIL. Chroma goes through
 // the triangle filter with a rounding of its own (src/dsp/upsampling.c of libwebp). Colours
-// follow ITU-R BT.601 with luma from 16 to 235, while JPEG's is from 0 to 255 (src/dsp/yuv.h).
-// Package vp8 calls the planes YCbCr all the same.
+// follow ITU-R BT.601 with luma from 16 to 235, while JPEG's luma is from 0 to 255
+// (src/dsp/yuv.h). Package vp8 calls the planes YCbCr nevertheless.
 func fromVP8(dst []byte, img *image.YCbCr) {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	cw, ch := (w+1)/2, (h+1)/2

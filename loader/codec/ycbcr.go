@@ -26,8 +26,8 @@ func fromYCbCr(dst []byte, img *image.YCbCr, part image.Rectangle, scratch []byt
 	case image.YCbCrSubsampleRatio410:
 		cw, ch, shift = (w+3)/4, (h+1)/2, 2
 	}
-	// The columns that are converted: whole chroma samples, and one more on each side. Of that
-	// one only the pixels next to the part are made.
+	// These columns are converted: whole chroma samples, and one more on each side. Of the
+	// latter only the pixels next to the part are made.
 	from, to := part.Min.X>>shift, (part.Max.X+1<<shift-1)>>shift
 	if halfW {
 		from, to = max(from-1, 0), min(to+1, cw)
@@ -74,7 +74,7 @@ func fromYCbCr(dst []byte, img *image.YCbCr, part image.Rectangle, scratch []byt
 	return scratch
 }
 
-// Both chroma values travel in one word, Cr 16 bits above Cb: no sum here exceeds
+// Both chroma values are in one word, Cr 16 bits above Cb, because no sum here exceeds
 // 12 bits.
 const both = 1 | 1<<16
 
@@ -128,8 +128,8 @@ func repeated(out, luma, cb, cr []byte, shift int) {
 //	G = Y + (32768 - FIX(0.34414) Cb - FIX(0.71414) Cr >> 16)
 //	B = Y + (FIX(1.772) Cb + 32768 >> 16)
 //
-// where Cb and Cr are less 128. The three sums are done at once, in three bit
-// fields of one word: see redAt.
+// where 128 is subtracted from Cb and Cr. The three sums are done at once, in three bit
+// fields of one word (see redAt).
 func put(out []byte, y byte, c uint32) {
 	s := uint64(y)*(1<<redAt|1<<greenAt|1<<blueAt) + cbSums[byte(c)] + crSums[byte(c>>16)]
 	o := out[:3:3]
@@ -162,8 +162,8 @@ const (
 	greenAt = 36
 )
 
-// cbSums and crSums are what Cb and Cr add, the offsets of the fields included.
-// clip turns a field into a byte.
+// cbSums and crSums are what Cb and Cr add, including the offsets of the fields. clip
+// turns a field into a byte.
 var (
 	cbSums, crSums [256]uint64
 	clip           [1024]byte

@@ -8,17 +8,18 @@ import (
 	"dev.gpustall/loader"
 )
 
-// TestYCbCr compares every subsampling and size, exactly, with what libjpeg's
-// filter is on paper: for each halved direction 3/4 of the nearer chroma sample and
-// 1/4 of the farther one. Odd and even outputs round differently. Colours are
-// JFIF's equations, rounded to nearest.
+// TestYCbCr compares every subsampling and size, exactly, with the definition of
+// libjpeg's filter: for each halved direction 3/4 of the nearer chroma sample and 1/4
+// of the farther one. Odd and even outputs round differently. Colours are JFIF's
+// equations, rounded to nearest.
 func TestYCbCr(t *testing.T) {
 	for _, ratio := range []image.YCbCrSubsampleRatio{
 		image.YCbCrSubsampleRatio444, image.YCbCrSubsampleRatio422, image.YCbCrSubsampleRatio420,
 		image.YCbCrSubsampleRatio440, image.YCbCrSubsampleRatio411, image.YCbCrSubsampleRatio410,
 	} {
 		for _, size := range [][2]int{{257, 9}, {256, 8}, {1, 1}, {2, 2}, {3, 1}, {4, 3}, {5, 2}, {6, 5}} {
-			// Wider and higher than shown, as image/jpeg makes it: the rest must not be seen.
+			// The planes are wider and higher than shown, as image/jpeg makes them. The rest
+			// must not be seen.
 			whole := image.NewYCbCr(image.Rect(0, 0, 272, 16), ratio)
 			rng := loader.NewRNG(1, size[0], int(ratio))
 			for _, p := range [][]byte{whole.Y, whole.Cb, whole.Cr} {
@@ -57,7 +58,8 @@ func checkYCbCr(t *testing.T, m *image.YCbCr) {
 func chroma(m *image.YCbCr, plane []byte, x, y int) int {
 	w, h := m.Rect.Dx(), m.Rect.Dy()
 	at := func(x, y int) int { return int(plane[y*m.CStride+x]) }
-	// near and far samples of a halved direction; past the edge the edge again.
+	// These are the near and far samples of a halved direction. Past the edge, the edge
+	// is repeated.
 	pick := func(i, n int) (near, far int) {
 		near = i / 2
 		return near, max(0, min(near-1+i%2*2, (n+1)/2-1))

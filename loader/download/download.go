@@ -33,7 +33,7 @@ type Options struct {
 const (
 	attempts = 6 // of one download that makes no progress
 	partial  = ".part"
-	tagged   = ".part-of" // what the server calls the version that the part is of
+	tagged   = ".part-of" // the server's name for the version of the part
 	idle     = 60 * time.Second
 )
 
@@ -45,7 +45,7 @@ type errFinal struct{ error }
 func (e errFinal) Unwrap() error { return e.error }
 
 // File downloads url to path. If an earlier call left a part of it, File resumes there, unless
-// the server has another version by now.
+// the server has a new version.
 func File(ctx context.Context, url, path string, o Options) error {
 	sum, want, err := checksum(o.Sum)
 	if err != nil {

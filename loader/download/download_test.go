@@ -22,8 +22,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// server serves content, and breaks off as told: fault says what becomes of the n-th request,
-// from 1. It counts the bytes that it sent.
+// server serves content, and breaks off as told. fault says what happens to the n-th request,
+// from 1. The server counts the bytes that it sent.
 type server struct {
 	*httptest.Server
 	content []byte

@@ -18,9 +18,9 @@ const maxUnpacked = 1 << 33
 
 const hintArchive = "download it again"
 
-// Unpack unpacks the folder of a tar.gz into dir. The folder gets its name when it is complete;
-// until then it is a hidden one beside it. Only regular files and folders inside it are
-// unpacked.
+// Unpack unpacks the folder of a tar.gz into dir. The folder gets its name when it is complete.
+// Until then it is a hidden folder beside that name. Only regular files and folders inside it
+// are unpacked.
 func Unpack(ctx context.Context, archive, folder, dir string) (err error) {
 	refuse := func(err error) error {
 		return errs.New("unpack", archive, err.Error(), hintArchive).Because(err)

@@ -1,8 +1,8 @@
-// Package filemap reads a file through a map of it in memory: a small read by pread takes 1.7
-// us, and only the smaller part of that is copying. If the system cannot bring in a page (the
-// file shrank, or the disk is broken), the read is made from the file instead. After the file's
-// end its last page is zero, so a read that ends with a zero checks the file's size. So errors
-// are those of os.File.ReadAt.
+// Package filemap reads a file through a map of it in memory. A small read by pread takes 1.7
+// us, of which copying is the smaller part. If the system cannot bring in a page (the file
+// shrank, or the disk is broken), the read goes to the file instead. The last page is zero
+// after the file's end, so a read that ends with a zero checks the file's size. So errors are
+// those of os.File.ReadAt.
 package filemap
 
 import (
@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 )
 
-// File is a mapped file. It is safe for concurrent use. It may be closed during a read: the map
-// stays until that read ends.
+// File is a mapped file. It is safe for concurrent use. It may be closed during a read, because
+// the map stays until that read ends.
 type File struct {
 	file     *os.File
 	mem      []byte // nil if the file could not be mapped
@@ -26,7 +26,7 @@ type File struct {
 const closed = 1 << 62
 
 // New takes over f, which has size bytes. Pages that were read count as this process's memory.
-// After about resident bytes of them they are given back to the page cache, where they stay; 0
+// After about resident bytes, the pages are given back to the page cache, where they stay; 0
 // keeps them all.
 func New(f *os.File, size, resident int64) *File {
 	return &File{file: f, mem: mapped(f, size), resident: resident}
@@ -52,8 +52,9 @@ func (f *File) Resident() int64 {
 	return f.resident
 }
 
-// Mapped returns the n bytes from off on in memory, or nil. They must not be read, which only
-// ReadAt does safely. The processor may prefetch them: it ignores missing pages.
+// Mapped returns the n bytes from off on in memory, or nil. They must not be read, because
+// only ReadAt does that safely. The processor may prefetch them, because it then ignores
+// missing pages.
 func (f *File) Mapped(off int64, n int) []byte {
 	if off < 0 || off > int64(len(f.mem)-n) {
 		return nil

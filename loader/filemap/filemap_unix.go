@@ -19,8 +19,8 @@ func mapped(f *os.File, size int64) []byte {
 }
 
 const (
-	piece  = 1 << 10  // bytes that are copied at a time: above 2 KiB Go takes an instruction that waits for each line of memory
-	around = 64 << 10 // bytes that the system maps in for one that is missing
+	piece  = 1 << 10  // bytes that are copied at a time; above 2 KiB Go uses an instruction that waits for each line of memory
+	around = 64 << 10 // bytes that the system maps in for a missing one
 )
 
 // read fills b and reports whether the file has all of it.

@@ -13,7 +13,7 @@ import (
 	"dev.gpustall/loader/synth"
 )
 
-// TestPermission: data without permission to read is not taken for something else. The hint is
+// TestPermission: data that may not be read is not taken for another kind of data. The hint is
 // about permissions, whatever the form and whichever folder is closed.
 func TestPermission(t *testing.T) {
 	root := t.TempDir()

@@ -23,14 +23,14 @@ import (
 	"dev.gpustall/loader/transform"
 )
 
-// ErrUnknown is wrapped by Open's error when a path holds no known form of data.
+// ErrUnknown is what Open's error wraps if a path holds no known form of data.
 var ErrUnknown = errors.New("no data set of a known form")
 
 // Options of opening.
 type Options struct {
 	Files    *source.Files         // where data is read; may be nil
 	Cache    string                // a folder to keep indexes of shards in; empty: none are kept
-	Progress func(done, total int) // shards walked so far, where they are; may be nil
+	Progress func(done, total int) // shards walked so far, if the data is shards; may be nil
 
 	Transform string // of images, in transform's language; empty: the usual one
 	Where     string // which samples of shards, in where's language; empty: all
@@ -43,7 +43,7 @@ type opener func(ctx context.Context, path string, o Options) (loader.Dataset, l
 // kind is one form of data set: how its splits are opened.
 type kind struct {
 	train, eval opener // eval is nil where the form has none
-	not         error  // what their errors wrap when the path holds something else
+	not         error  // what the openers' errors wrap if the path holds something else
 	file        bool   // it may be a single file
 	remote      bool   // it may lie in a store
 }
@@ -145,8 +145,8 @@ func sharded(open func(context.Context, string, shards.Options) (*shards.Dataset
 }
 
 // Open finds out what path holds and opens its training split, with the transform that people
-// usually train with on such data. If the data is damaged, the error is the format's. If it is
-// something else, the error says what was looked for.
+// usually train with on such data. If the data is damaged, the error is the format's. If the
+// path holds something else, the error says what was looked for.
 func Open(ctx context.Context, path string, o Options) (loader.Dataset, loader.Transform, error) {
 	return open(ctx, path, o, func(k kind) opener { return k.train })
 }

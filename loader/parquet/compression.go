@@ -12,7 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// unpack decompresses a page that is said to have whole bytes. It allocates memory only for
+// unpack decompresses a page that claims to have whole bytes. It allocates memory only for
 // bytes that really come.
 func unpack(b []byte, whole int, codec int64) ([]byte, error) {
 	switch codec {

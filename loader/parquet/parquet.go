@@ -23,8 +23,8 @@ const (
 
 func (k Kind) String() string { return [...]string{"numbers", "numbers", "text", "true or false"}[k] }
 
-// Column is a column of a table. Its kind says which of the slices is used. If Null is not nil
-// it says which rows have no value; there the slice has a zero.
+// Column is a column of a table. Its kind says which of the slices is used. If Null is not
+// nil, it says which rows have no value. There the slice has a zero.
 type Column struct {
 	Name   string
 	Kind   Kind

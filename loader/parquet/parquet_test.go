@@ -113,7 +113,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestBomb: a page takes no memory for the size it claims, in its header or in zstd's. Windows
+// TestBomb: the size that a page claims, in its header or in zstd's, costs no memory. Windows
 // beyond the limit and extreme compression ratios are refused.
 func TestBomb(t *testing.T) {
 	frame := func(blocks int, header ...byte) []byte {

@@ -18,7 +18,7 @@ const (
 
 var errDamaged = errors.New("it is truncated or damaged")
 
-// ErrNotParquet is wrapped by Unmarshal's error if b is not a Parquet file.
+// ErrNotParquet is what Unmarshal's error wraps if b is not a Parquet file.
 var ErrNotParquet = errors.New("it is no Parquet file")
 
 // unknownError says why a column is left out.
@@ -128,7 +128,7 @@ func flat(schema []any) (out []*column) {
 
 const errNested = unknownError("it is nested; write what it holds as columns of their own")
 
-// leaf makes a column of its element of the schema.
+// leaf makes a column from its element of the schema.
 func leaf(f fields) *column {
 	c := &column{physical: f.num(1), optional: f.num(3) == 1}
 	c.Name = f.text(4)
@@ -237,7 +237,7 @@ func (c *column) page(head fields, b []byte, whole int, codec int64, toCome int)
 	return n, c.rows(levels, b, int(n), encoding)
 }
 
-// rows appends n rows: levels say which have a value, and b has those.
+// rows appends n rows. levels says which rows have a value, and b has the values.
 func (c *column) rows(levels, b []byte, n int, encoding int64) error {
 	present := n
 	var has []uint32
@@ -304,7 +304,7 @@ func (c *column) rows(levels, b []byte, n int, encoding int64) error {
 	return nil
 }
 
-// take appends value i of another column, or all its values, or a zero.
+// take appends value i of another column.
 func (c *Column) take(from *Column, i int) {
 	switch c.Kind {
 	case Float:

@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// Thrift's compact protocol, as far as Parquet's metadata needs it. Structs become maps by
-// field number; their meaning is not needed.
+// This is Thrift's compact protocol, as far as Parquet's metadata needs it. Structs become
+// maps by field number, because their meaning is not needed.
 
 // Types of fields.
 const (
@@ -55,7 +55,7 @@ func (f fields) sub(id int16) fields {
 // reader reads from b.
 type reader struct {
 	b     []byte
-	items int // how many may still be read: a list may claim more than there are
+	items int // how many may still be read, because a list may claim more than there are
 }
 
 func (r *reader) byte() (byte, error) {
@@ -164,7 +164,7 @@ func (r *reader) value(typ byte, depth int, listed bool) (any, error) {
 	return nil, errThrift
 }
 
-// writer writes structs; last is the number of the field before.
+// writer writes structs. last is the number of the previous field.
 type writer struct {
 	b    []byte
 	last []int16
@@ -179,7 +179,7 @@ func (w *writer) end() {
 
 func (w *writer) field(id int16, typ byte) {
 	last := &w.last[len(w.last)-1]
-	w.b = append(w.b, byte(id-*last)<<4|typ) // ours are never more than 15 apart
+	w.b = append(w.b, byte(id-*last)<<4|typ) // our field numbers are never more than 15 apart
 	*last = id
 }
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// groupRows is how many rows a group has, which is written column by column.
+// groupRows is how many rows a group has. A group is written column by column.
 const groupRows = 1 << 17
 
 // chunk is the place of a column's part in a group of rows.

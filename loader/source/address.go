@@ -46,7 +46,7 @@ func Remote(p string) bool {
 	return ok && scheme != schemeFile && !strings.ContainsAny(scheme, "/.")
 }
 
-// local returns the path that a file:// address names; any other path is returned as it is.
+// local returns the path that a file:// address names. It returns any other path as it is.
 func local(p string) string {
 	if rest, ok := strings.CutPrefix(p, schemeFile+"://"); ok {
 		return strings.TrimPrefix(rest, "localhost")
@@ -56,8 +56,8 @@ func local(p string) string {
 
 const hintAddress = "give s3://bucket/prefix, azblob://container/prefix or abfss://container@account" + azureSuffix + "/prefix"
 
-// parse splits an address into its parts. It refuses one that may hold credentials, without
-// showing it.
+// parse splits an address into its parts. It refuses an address that may hold credentials,
+// without showing it.
 func parse(s string) (a address, err error) {
 	scheme, rest, _ := strings.Cut(s, "://")
 	refuse := func(reason, hint string) (address, error) {
@@ -101,7 +101,7 @@ func Clean(p string) (string, error) {
 	return a.String(), nil
 }
 
-// Absolute is Clean for a path from the root on.
+// Absolute does what Clean does, and returns a path from the root on.
 func Absolute(p string) (string, error) {
 	if Remote(p) {
 		return Clean(p)

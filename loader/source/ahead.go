@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Block is how many bytes of an object are requested at a time when it is read forwards. It
-// takes 50 ms at 40 MB/s, so that a request's latency is no longer than its transfer.
+// Block is how many bytes of an object are requested at a time when it is read forwards. A
+// block takes 50 ms at 40 MB/s, so a request's latency is no longer than its transfer.
 const Block = 2 << 20
 
 // ahead reads an object forwards, block by block. While one block is read, the next ones are
@@ -109,8 +109,8 @@ func (a *ahead) load(b *block) {
 	b.err = a.o.read(a.ctx, b.b, b.off, &b.waited)
 }
 
-// wait waits for a block. The part of that time before the block's first byte counts as waited.
-// A block that came in one answer waited at its beginning.
+// wait waits for a block. The time before the block's first byte counts as waited. A block that
+// came in one answer waited at its beginning.
 func (a *ahead) wait(b *block) error {
 	select {
 	case <-b.done:

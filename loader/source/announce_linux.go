@@ -2,8 +2,8 @@ package source
 
 import "golang.org/x/sys/unix"
 
-// Announce asks the system to begin to bring a file of this machine into its cache, as much as
-// it reads ahead of one. It ignores errors, since reading the file will have them too.
+// Announce asks the system to begin to bring a file of this machine into its cache, as far as
+// the system reads ahead. It ignores errors, because reading the file will have them too.
 func Announce(p string) {
 	if Remote(p) {
 		return

@@ -2,5 +2,5 @@
 
 package source
 
-// Announce does nothing here: there is no such call.
+// Announce does nothing, because this system has no such call.
 func Announce(string) {}

@@ -38,9 +38,9 @@ const (
 	envEndpoint   = "AZURE_STORAGE_SERVICE_ENDPOINT" // of clouds and networks that have another
 )
 
-// newAzure takes credentials from the environment, as the az tool does, or else from whoever is
-// logged in: azidentity's chain. It ignores credentials of another account than the address
-// names.
+// newAzure takes credentials from the environment, as the az tool does. Otherwise it takes
+// those of the logged-in user, by azidentity's chain. It ignores credentials of another account
+// than the address names.
 func newAzure(client *http.Client, a address) (store, error) {
 	o := &container.ClientOptions{ClientOptions: policy.ClientOptions{
 		Transport: client, Retry: policy.RetryOptions{MaxRetries: -1}, Telemetry: policy.TelemetryOptions{Disabled: true},

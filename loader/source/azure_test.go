@@ -35,8 +35,8 @@ func TestAzure(t *testing.T) {
 	t.Run("waited", func(t *testing.T) { waited(t, s, rootAzure) })
 }
 
-// folders: an empty blob that stands for a folder, as accounts with a hierarchical namespace
-// have them, is a folder.
+// folders checks that an empty blob that stands for a folder is a folder. Accounts with a
+// hierarchical namespace have such blobs.
 func folders(t *testing.T) {
 	f := files(t, source.Options{})
 	c, err := container.NewClientFromConnectionString(os.Getenv("AZURE_STORAGE_CONNECTION_STRING"), sourcetest.Bucket, nil)
@@ -59,8 +59,8 @@ func folders(t *testing.T) {
 	}
 }
 
-// credentials: each of those that the environment may hold works, and one that does not is in
-// no error.
+// credentials checks that each kind of credentials in the environment works, and that no
+// error shows wrong ones.
 func credentials(t *testing.T, s *sourcetest.Server) {
 	c, err := container.NewClientFromConnectionString(os.Getenv("AZURE_STORAGE_CONNECTION_STRING"), sourcetest.Bucket, nil)
 	if err != nil {

@@ -85,7 +85,7 @@ func NewCache(dir string, most int64) (*Cache, error) {
 	return c, nil
 }
 
-// add is called with mu held, or before the cache is shared.
+// add adds a block. The caller holds mu, or the cache is not shared yet.
 func (c *Cache) add(k kept) {
 	if e := c.files[k.name]; e != nil {
 		c.drop(e)
@@ -178,7 +178,7 @@ func (c *Cache) put(name string, b []byte) {
 	c.ended = cmp.Or(c.ended, err)
 }
 
-// trouble says why nothing more is kept; it is empty while the cache works.
+// trouble says why the cache keeps nothing more. It is empty while the cache works.
 func (c *Cache) trouble() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

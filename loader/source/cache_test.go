@@ -2,8 +2,8 @@ package source
 
 import "testing"
 
-// TestCacheOfEarlierRuns: the blocks used longest ago are removed first, also those of earlier
-// runs.
+// TestCacheOfEarlierRuns: the blocks that were used longest ago are removed first, also those
+// of earlier runs.
 func TestCacheOfEarlierRuns(t *testing.T) {
 	dir, b := t.TempDir(), make([]byte, 1000)
 	c, err := NewCache(dir, 1<<20)

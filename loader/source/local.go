@@ -57,7 +57,7 @@ func (s *localStream) Skip(n int64) error {
 }
 
 // createLocal writes a file that gets its name when it is complete and on the disk. Until then
-// it is a hidden one beside it.
+// it is a hidden file beside that name.
 func createLocal(path string) (*localWriter, error) {
 	f, err := os.CreateTemp(filepath.Dir(path), Unfinished(filepath.Base(path)))
 	if err != nil {

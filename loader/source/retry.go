@@ -98,7 +98,7 @@ func (f *failure) Error() string {
 	return s
 }
 
-// Is lets errors.Is find the usual errors in it.
+// Is lets errors.Is find the usual errors in a failure.
 func (f *failure) Is(target error) bool {
 	switch f.status {
 	case http.StatusNotFound:
@@ -111,7 +111,7 @@ func (f *failure) Is(target error) bool {
 	return false
 }
 
-// mends says what mends the errors that a store has a code of its own for.
+// mends says what to do about the errors for which a store has a code of its own.
 var mends = map[string]string{
 	"ExpiredToken":                       renew,
 	"TokenRefreshRequired":               renew,
@@ -138,7 +138,8 @@ const (
 	slower = "the store is busy or asks for fewer requests: lower num_workers or reads_in_flight, or read larger objects"
 )
 
-// ErrChanged is wrapped by the error of reading an object that has changed since it was opened.
+// ErrChanged is what the error of reading an object wraps if the object has changed since it
+// was opened.
 var ErrChanged = errors.New("it has changed since the run began")
 
 // errSilent is the error of a body that stops for too long.
@@ -154,7 +155,7 @@ func passing(err error) bool {
 	return !errors.As(err, &known) && !errors.Is(err, ErrChanged)
 }
 
-// counts are the numbers behind Counts.
+// counts holds the numbers behind Counts.
 type counts struct {
 	requests, retries, read, written, cached atomic.Int64
 }
@@ -168,7 +169,7 @@ type Counts struct {
 	Cached   int64 // bytes that came from the cache instead
 }
 
-// Counts returns them.
+// Counts returns the counts so far.
 func (f *Files) Counts() Counts {
 	if f == nil {
 		return Counts{}
@@ -210,7 +211,8 @@ func (b *bucket) retry(ctx context.Context, op string, a address, request func(c
 	}
 }
 
-// plain removes the request's address from an error, since the address may hold a signature.
+// plain removes the request's address from an error, because the address may hold a
+// signature.
 func plain(err error) error {
 	if e, ok := errors.AsType[*failure](err); ok {
 		return e

@@ -83,7 +83,7 @@ func (s *s3Store) head(ctx context.Context, key string) (Entry, error) {
 }
 
 // told returns the error of a HEAD with the store's own code. The answer to a HEAD has no body, so
-// its error only has the status in words; that of a GET has the code.
+// its error only has the status in words. The error of a GET has the code.
 func (s *s3Store) told(ctx context.Context, key string, err error) error {
 	f, ok := errors.AsType[*failure](err)
 	if !ok || f.status >= 500 || f.status == http.StatusNotFound {
@@ -133,7 +133,7 @@ func (s *s3Store) get(ctx context.Context, key string, off, n int64, version str
 	if err != nil {
 		return nil, s.known(err)
 	}
-	if version != "" && aws.ToString(out.ETag) != version { // a server that ignores If-Match
+	if version != "" && aws.ToString(out.ETag) != version { // the server ignores If-Match
 		_ = out.Body.Close() // it is not read
 		return nil, ErrChanged
 	}

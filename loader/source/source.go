@@ -3,8 +3,8 @@
 //
 // Some failures of a store pass: 503 and its like, a reset connection, a body that ends early,
 // silence. The request is then made again after a growing pause, as often as Options say, and
-// is counted. A read resumes at the byte it had reached. Credentials come from where the
-// service's own tools look for them, and are in no address, error or count.
+// is counted. A read resumes at the byte that it had reached. Credentials come from where the
+// service's own tools look for them. No address, error or count contains them.
 package source
 
 import (
@@ -42,8 +42,8 @@ func (e *Entry) Stamp() int64 {
 // File is a file or an object that is read. Its methods are safe for concurrent use.
 type File interface {
 	Entry() Entry
-	// ReadAt is io.ReaderAt's. It also returns how much of its time, in ns, passed before the
-	// store began to send; for a file of this machine that is 0.
+	// ReadAt does what that of io.ReaderAt does. It also returns how much of its time, in ns,
+	// passed before the store began to send. For a file of this machine that is 0.
 	ReadAt(ctx context.Context, p []byte, off int64) (n int, waited int64, err error)
 	// Stream reads it forwards, from a place on.
 	Stream(ctx context.Context, off int64) Stream
@@ -65,7 +65,7 @@ type Stream interface {
 // Options say how stores are used.
 type Options struct {
 	Retry Retry
-	Cache *Cache // of what was read of stores; may be nil
+	Cache *Cache // keeps what was read from stores; may be nil
 }
 
 // Files reads and writes what paths and addresses name. A nil *Files works too, with the usual
@@ -238,8 +238,8 @@ func (f *Files) ReadAll(ctx context.Context, p string, most int64) ([]byte, erro
 	return b[:n], err
 }
 
-// Trouble says what has stopped working without ending the run: the cache. It is empty if all
-// works.
+// Trouble says why the cache has stopped working, which does not end the run. It is empty if
+// all works.
 func (f *Files) Trouble() string {
 	if f == nil || f.options.Cache == nil {
 		return ""

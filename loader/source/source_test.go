@@ -25,8 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const rootS3 = "s3://" + sourcetest.Bucket
 
-// quick is a patience for tests: what is not answered at once, on a machine that is busy, is
-// waited for.
+// quick is the Retry of tests. On a busy machine it waits for late answers.
 var quick = source.Retry{Attempts: 6, First: time.Millisecond, Silence: 10 * time.Minute}
 
 func files(t *testing.T, o source.Options) *source.Files {
@@ -56,7 +55,7 @@ func TestStores(t *testing.T) {
 
 func exercise(t *testing.T, f *source.Files, root string) {
 	ctx := t.Context()
-	small, large := noise(1000), noise(19<<20) // of three parts, and ten blocks
+	small, large := noise(1000), noise(19<<20) // three parts, and ten blocks
 	for _, put := range []struct {
 		name string
 		b    []byte
@@ -119,8 +118,8 @@ func exercise(t *testing.T, f *source.Files, root string) {
 // request is counted.
 func TestFaults(t *testing.T) { faults(t, sourcetest.NewS3(t), rootS3) }
 
-// faults has a server fail. What comes beyond the requests of a read without faults was made
-// again, also where a machine that is busy takes itself for a server that is silent.
+// faults makes a server fail. Requests beyond those of a read without faults were repeated,
+// also if a busy machine seems to be a silent server.
 func faults(t *testing.T, s *sourcetest.Server, root string) {
 	f := files(t, source.Options{})
 	hasty := source.Retry{Attempts: 1000, First: time.Millisecond, Silence: 300 * time.Millisecond}
@@ -161,7 +160,7 @@ func faults(t *testing.T, s *sourcetest.Server, root string) {
 			})
 			read(t, f)
 			all, retries := 0, int(f.Counts().Retries-before.Retries)
-			for range 1000 { // what was given up may still be on its way to the server
+			for range 1000 { // a request that was given up may still be on its way to the server
 				if all, _ = s.Requests(); all >= usual+retries {
 					break
 				}
@@ -195,7 +194,8 @@ func faults(t *testing.T, s *sourcetest.Server, root string) {
 	})
 }
 
-// TestCodes: a store's own code is told, with what mends it, also for a HEAD, whose answer has none.
+// TestCodes: errors tell a store's own code, and what to do about it, even for a HEAD, whose answer
+// has no code.
 func TestCodes(t *testing.T) {
 	s := sourcetest.NewS3(t)
 	f := files(t, source.Options{Retry: source.Retry{First: time.Millisecond}})
@@ -252,7 +252,7 @@ func changed(t *testing.T, root string) {
 // with blocks read ahead. Bytes that are already there count as no wait.
 func TestWaited(t *testing.T) { waited(t, sourcetest.NewS3(t), rootS3) }
 
-// waits matches the stacks where one has a read that waits for what is read ahead.
+// waits matches a dump of stacks in which a read waits for what is read ahead.
 var waits = regexp.MustCompile(`\[chan receive\]:\n[^\n]*source\.\(\*ahead\)\.wait\(`)
 
 func waited(t *testing.T, s *sourcetest.Server, root string) {

@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// store is the part of a service that is used: each call is one request, without a retry.
+// store is the part of a service that is used. Each call is one request, without a retry.
 type store interface {
 	// head describes an object.
 	head(ctx context.Context, key string) (Entry, error)
 	// page returns the next part of a listing by key, from a token on. If flat, it has all keys
-	// that begin with prefix; otherwise those up to the next slash.
+	// that begin with prefix. Otherwise it has those up to the next slash.
 	page(ctx context.Context, prefix, token string, flat bool) (entries []Entry, next string, err error)
 	// get returns n bytes of an object from off on, if it still has that version.
 	get(ctx context.Context, key string, off, n int64, version string) (io.ReadCloser, error)
@@ -32,7 +32,7 @@ type store interface {
 	remove(ctx context.Context, key string) error
 }
 
-// md5Of returns the checksum that services compare the body of a request with.
+// md5Of returns the checksum with which services compare the body of a request.
 func md5Of(b []byte) []byte {
 	s := md5.Sum(b) // see the import
 	return s[:]
@@ -102,7 +102,7 @@ func folder(key string) string {
 	return key + "/"
 }
 
-// list returns what lies below a key; if flat, with everything further below.
+// list returns what lies below a key. If flat, it includes everything further below.
 func (b *bucket) list(ctx context.Context, a address, flat bool) (all []Entry, err error) {
 	prefix, token := folder(a.key), ""
 	for {

@@ -14,7 +14,7 @@ import (
 )
 
 // Writer writes a file or an object, which becomes visible as a whole at Commit. Call either
-// Commit or Abort, once; another Abort does no harm.
+// Commit or Abort, once. Another Abort does no harm.
 type Writer interface {
 	io.Writer
 	Commit() error
@@ -188,11 +188,11 @@ func (w *upload) commit() error {
 	}
 	err := w.b.once(w.ctx, "write", w.at, func(ctx context.Context) error { return w.b.commit(ctx, w.at.key, w.id, w.tags) })
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err // what is there by that name is an older object
+		return err // the object with that name is an older one
 	}
 	e, stat := w.b.stat(w.ctx, w.at)
 	switch {
-	case stat == nil && e.Size == w.size: // the upload is gone: it was committed, and the answer was lost
+	case stat == nil && e.Size == w.size: // the upload is gone, so it was committed and the answer was lost
 		return nil
 	case err == nil && stat == nil:
 		return errs.New("write", w.at.String(), fmt.Sprintf("the store has %d of %d bytes", e.Size, w.size), "run it again")

@@ -11,9 +11,9 @@ const Classes = 10
 
 // ClassNames are in the order of labels, which is also the order of their bytes, so that the
 // folders of an image folder get the same labels. A class is a shape or a texture that looks
-// the same mirrored. Place, size, tilt and contrast are random and independent of it. The
-// background's colour depends on it a little, as in photographs, so that a network quickly
-// begins to learn.
+// the same mirrored. Place, size, tilt and contrast are random and independent of the class.
+// The background's colour depends on the class a little, as in photographs, so a network
+// quickly begins to learn.
 var ClassNames = [Classes]string{
 	"checkerboard", "cross", "diagonal-stripes", "disc", "dots",
 	"horizontal-stripes", "ring", "square", "triangle", "vertical-stripes",

@@ -9,8 +9,8 @@ import (
 )
 
 // splits makes dir with a folder for each split, which fill fills with n samples. It marks
-// each folder, since a split may be opened on its own. kind is what errors call the data, and
-// samples how many it has by default.
+// each folder, because a split may be opened on its own. kind is the name of the data in
+// errors, and samples is its default number of samples.
 func splits(dir, kind string, samples int, m marker.Marker, o Options, fill func(root string, split, n int, p *progress) error) error {
 	o, err := o.withDefaults(kind, samples)
 	if err != nil {

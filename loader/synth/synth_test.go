@@ -72,7 +72,7 @@ func TestCIFAR10(t *testing.T) {
 	}
 }
 
-// TestDeterministic: the same options give the same bytes, another seed others.
+// TestDeterministic: the same options give the same bytes. Another seed gives others.
 func TestDeterministic(t *testing.T) {
 	dir := t.TempDir()
 	read := func(name string, seed int64) string {
@@ -132,7 +132,7 @@ func TestImageFolder(t *testing.T) {
 	}
 }
 
-// TestCancel: nothing is left behind.
+// TestCancel: a cancelled call leaves nothing behind.
 func TestCancel(t *testing.T) {
 	parent := t.TempDir()
 	for name, make := range map[string]func(context.Context, string, Options) error{
@@ -208,8 +208,8 @@ func TestPanicIsAnError(t *testing.T) {
 	}
 }
 
-// TestNotTrivial: colour alone tells a little, edges tell much. Nearest
-// class mean on 1000 images, judged on 500 others; chance is 10 %.
+// TestNotTrivial: colour alone tells a little, and edges tell much. The test takes the
+// nearest class mean of 1000 images, and judges it on 500 others. Chance is 10 %.
 func TestNotTrivial(t *testing.T) {
 	colour := accuracy(t, func(px []byte) []float64 {
 		f := make([]float64, 6)
@@ -229,7 +229,7 @@ func TestNotTrivial(t *testing.T) {
 	}
 }
 
-// orientations is a histogram of gradient directions, weighted by strength.
+// orientations returns a histogram of gradient directions, weighted by strength.
 func orientations(px []byte) []float64 {
 	f := make([]float64, 12)
 	total := 0.0

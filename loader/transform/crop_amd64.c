@@ -39,7 +39,7 @@ AVX2 void gpustall_crop(const uint8_t *pix, ptrdiff_t width, ptrdiff_t height, p
 			pad(out, width, end, &norm);
 			continue;
 		}
-		// A unit may write too much; what follows writes over it. The last unit of eight pixels
+		// A unit may write too much, which later units overwrite. The last unit of eight pixels
 		// writes some of them again.
 		pad(out, first, end, &norm);
 		pad(out + 3 * (first + n), width - first - n, end, &norm);

@@ -8,7 +8,7 @@ import (
 	"dev.gpustall/loader"
 )
 
-// normalise marks where pixels become floats; the pipeline does it.
+// normalise marks where pixels become floats. The pipeline makes them so.
 type normalise struct {
 	Constants
 	given bool
@@ -62,7 +62,7 @@ type resample struct {
 	flip   float64     // probability of mirroring left to right
 }
 
-// join makes the next step a part of this one, if that costs less than a step of its own.
+// join makes the next step a part of this one, if that costs less than a separate step.
 func (t *resample) join(s step) bool {
 	switch s := s.(type) {
 	case *place:
@@ -103,8 +103,9 @@ func (t *resample) resized(w, h int) (rw, rh int) {
 	return t.size[0] * w / h, t.size[0]
 }
 
-// A resample has these parameters, as kernels.Resample takes them: the part, its size after
-// resizing, the window, whether it is mirrored, and which part of the image the device has.
+// A resample has these parameters, as kernels.Resample takes them. They are the part, its
+// size after resizing, the window, whether it is mirrored, and which part of the image the
+// device has.
 const resampleWords = 15
 
 // maxResized bounds the pixels of a resized image, 805 MB. An image of 100,000x1 would become

@@ -12,7 +12,7 @@ import (
 func TestErrorsPoint(t *testing.T) {
 	anySize, small := Input{Constants: ImageNet}, Input{H: 32, W: 32, Constants: CIFAR}
 	for _, tt := range []struct {
-		text, under string // the caret stands under the last character of this, or behind it where that ends the text
+		text, under string // the caret stands under the last character of this, or behind it if that ends the text
 		in          Input
 		want        string
 	}{

@@ -5,8 +5,8 @@
 #define AVX2 __attribute__((target("avx2,fma")))
 #define INLINE static inline __attribute__((always_inline, target("avx2,fma")))
 
-// inverse multiplies by 1/d; low is the part of 1/d that the float high cannot hold. The
-// product is then rounded as the quotient is: NewNorm checks this for all values.
+// inverse multiplies by 1/d. low is the part of 1/d that the float high cannot hold. The
+// product is then rounded as the quotient is, which NewNorm checks for all values.
 struct inverse { __m256 high, low; };
 
 INLINE __m256 divide(__m256 v, struct inverse d) { return _mm256_fmadd_ps(v, d.high, _mm256_mul_ps(v, d.low)); }

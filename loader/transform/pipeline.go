@@ -30,7 +30,7 @@ var (
 	constants = map[string]Constants{"cifar10": CIFAR, "cifar100": CIFAR100, "imagenet": ImageNet}
 )
 
-// unchangedPixels is no normalisation: samples are in [0,1].
+// unchangedPixels stands for no normalisation: samples are in [0,1].
 var unchangedPixels = Constants{std: [3]float32{1, 1, 1}}
 
 // step is one part of a pipeline. Its random decisions are made first (draw), for all steps in
@@ -79,7 +79,8 @@ type scratch struct {
 	colours pixels.Colours
 }
 
-// scratches is how many are kept. If more workers run at once, the others allocate.
+// scratches is how many scratches are kept. If more workers run at once, the others
+// allocate.
 const scratches = 64
 
 // Pipeline is a compiled transform. It makes float32 samples of images. Or it leaves the last
@@ -149,7 +150,7 @@ func Compile(text string, in Input) (t *Pipeline, err error) {
 }
 
 // Test returns the transform for evaluating a model. Its samples have the same size and
-// normalisation; random steps are left out, or applied to the middle of the image.
+// normalisation. Random steps are left out, or applied to the middle of the image.
 func (t *Pipeline) Test() (*Pipeline, error) {
 	in := t.in
 	in.Constants = t.norm
@@ -311,7 +312,7 @@ func (t *Pipeline) take() *scratch {
 
 func (t *Pipeline) give(z *scratch) {
 	z.Release()
-	z.in.pix = nil // the sample's: its worker lets go of large ones
+	z.in.pix = nil // the pixels are the sample's, and its worker lets go of large ones
 	select {
 	case t.free <- z:
 	default:

@@ -24,8 +24,8 @@ INLINE __m256i columns(const struct gpustall_image *m) {
 }
 
 INLINE void narrow(const struct gpustall_image *m, ptrdiff_t rows, const struct norm *norm, int past, float *out) {
-	// Whether a column lies in the same half of its row (here) or in the other (there). A
-	// shuffle makes a zero of all indices but 0x70 to 0x7f.
+	// These say whether a column lies in the same half of its row (here) or in the other
+	// (there). A shuffle makes a zero of all indices but 0x70 to 0x7f.
 	const __m256i half = _mm256_inserti128_si256(_mm256_setzero_si256(), _mm_set1_epi8(16), 1);
 	const __m256i other = _mm256_sub_epi8(_mm256_set1_epi8(16), half), at = columns(m), bias = _mm256_set1_epi8(0x70);
 	const __m256i here = _mm256_adds_epu8(_mm256_sub_epi8(at, half), bias), there = _mm256_adds_epu8(_mm256_sub_epi8(at, other), bias);
@@ -55,8 +55,8 @@ INLINE void narrow(const struct gpustall_image *m, ptrdiff_t rows, const struct 
 	}
 }
 
-// The order of a row's bytes: 32 red, then 32 green pixels in one register, 32 blue ones in the
-// next.
+// A row's bytes are in this order: 32 red, then 32 green pixels in one register, and 32 blue
+// ones in the next.
 #define PIXEL(i) (i), 32 + (i), 64 + (i)
 static const uint8_t interleaved[128] __attribute__((aligned(64))) = {
 	PIXEL(0), PIXEL(1), PIXEL(2), PIXEL(3), PIXEL(4), PIXEL(5), PIXEL(6), PIXEL(7), PIXEL(8), PIXEL(9), PIXEL(10),

@@ -1,4 +1,4 @@
-// Planes to floats: what crop_amd64.h does, for images as CIFAR stores them.
+// Planes to floats: this does what crop_amd64.h does, for images as CIFAR stores them.
 #include <stddef.h>
 #include <stdint.h>
 

@@ -33,8 +33,8 @@ func TestNormalisedInC(t *testing.T) {
 	}
 }
 
-// TestNeeds: a transform makes the same of the part that it says it needs as of the whole
-// image.
+// TestNeeds: a transform gives the same result for the part that it says it needs as for
+// the whole image.
 func TestNeeds(t *testing.T) {
 	img := noise(97, 61)
 	for _, tr := range []*Pipeline{ImageNetTrain(24), eval(0, 24, ImageNet), eval(0, 90, ImageNet), Must("randomcrop(40,7)|rrc(30)", Input{}), Must("centercrop((20,99))", Input{})} {

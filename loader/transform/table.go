@@ -116,8 +116,8 @@ alone: the same seed gives the same batches whatever num_workers is.
 // maxTaps bounds a blur's kernel.
 const maxTaps = 255
 
-// newJitter makes a ColorJitter. A number says how far the factor may be from the one that
-// changes nothing.
+// newJitter makes a ColorJitter. A number says how far the factor may be from the value
+// that changes nothing.
 func newJitter(a args) (step, error) {
 	var of [4]*[2]float64
 	for i, v := range a {
@@ -315,7 +315,8 @@ func meant(name string) string {
 	return fmt.Sprintf(" (%s?)", best)
 }
 
-// distance returns Levenshtein's: how many letters to add, leave out or change.
+// distance returns the Levenshtein distance: how many letters to add, leave out or
+// change.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

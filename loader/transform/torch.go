@@ -33,9 +33,9 @@ func (s written) String() string {
 	return s.class + "(" + strings.Join(words, ", ") + ")"
 }
 
-// test returns the steps that replace it when a model is evaluated. If all images before it
-// have one size (sized), a random part becomes the whole image. Otherwise it becomes the
-// middle, as is usual for photographs.
+// test returns the steps that replace this step when a model is evaluated. If all images
+// before it have one size (sized), a random part becomes the whole image. Otherwise it
+// becomes the middle, as is usual for photographs.
 func (s written) test(sized bool) []string {
 	n := s.given[0]
 	switch s.name {

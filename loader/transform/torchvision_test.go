@@ -62,7 +62,7 @@ func (g *golden) make(z *scratch, img *loader.Sample) []byte {
 
 // TestTorchvision: results equal torchvision's to the bit, with three exceptions. The hue's way
 // through HSV and back rounds differently at one place in some thousand. Pillow rounds
-// autocontrast down from doubles, and rounds the sums of a blur to bytes in another order.
+// autocontrast down from doubles. It rounds the sums of a blur to bytes in another order.
 func TestTorchvision(t *testing.T) {
 	b, err := os.ReadFile("testdata/transforms.json")
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package transform makes training samples of decoded ones: CIFAR's padded random
-// crop, ImageNet's random resized crop, the horizontal flip and the normalisation,
-// all as torchvision does them.
+// Package transform makes training samples of decoded ones. It has CIFAR's padded
+// random crop, ImageNet's random resized crop, the horizontal flip and the
+// normalisation, all as torchvision does them.
 //
 // Every transform works on both sides. Host does all of it, into float32 HWC. Device leaves
 // uint8 pixels and the parameters of kernels.Augment, and the device shifts, flips and
@@ -18,7 +18,7 @@ type Norm struct {
 	divides   bool            // C, which multiplies, gives exactly these results
 }
 
-// Of the data sets' training pixels, in units of [0,1]: the constants that
+// These are the constants of the data sets' training pixels, in units of [0,1], that
 // everybody's CIFAR-10 and ImageNet recipes use.
 var (
 	cifarMean    = [3]float32{0.4914, 0.4822, 0.4465}

@@ -69,8 +69,8 @@ func augment(px []byte, h, w int, aug [4]int32, mean, std [4]float32) []float32 
 	return out
 }
 
-// TestHostAgreesWithDevice: the same generator gives the same sample either way, where
-// the device shifts, flips and normalises only; engine/train/prepared has the test of the others.
+// TestHostAgreesWithDevice: the same generator gives the same sample either way, if the device
+// only shifts, flips and normalises. engine/train/prepared has the test of the other transforms.
 func TestHostAgreesWithDevice(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -158,8 +158,8 @@ func TestInterleaveInC(t *testing.T) {
 	}
 }
 
-// TestPlanesInC: C makes of planes what Go makes of the pixels: several images at once, with
-// either instruction set, aligned or not.
+// TestPlanesInC: C makes of planes what Go makes of pixels. It makes several images at once,
+// with either instruction set, aligned or not.
 func TestPlanesInC(t *testing.T) {
 	inC := Crop{Norm: NewNorm(cifarMean, cifarStd), Flip: 0.5}
 	if !inC.takesPlanes(planeWidth, 1) {
@@ -272,7 +272,7 @@ func TestResizeIsPILs(t *testing.T) {
 	}
 }
 
-// TestResizeWindow: a window of the result is that part of the whole result.
+// TestResizeWindow: a window of the result equals the same part of the whole result.
 func TestResizeWindow(t *testing.T) {
 	img := noise(61, 43)
 	var z scratch

@@ -56,7 +56,7 @@ func writeTrivial(what, bin, bins int, negative bool, w, h int, p []int32) {
 }
 
 // linspace returns number i of torch.linspace, which counts from the nearer end by float32
-// steps: so a translation of 16 pixels becomes one of 15.
+// steps. So a translation of 16 pixels becomes one of 15.
 func linspace(from, to float32, i, n int) float64 {
 	each := (to - from) / float32(n-1)
 	if i < n/2 {

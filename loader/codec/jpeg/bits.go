@@ -21,8 +21,8 @@ func (r *bits) reset(b []byte, pos int) { *r = bits{b: b, pos: pos} }
 func (r *bits) fill() {
 	if r.pos+8 <= len(r.b) {
 		v := binary.BigEndian.Uint64(r.b[r.pos:])
-		// No byte is 0xff, that is, no byte of the complement is 0. acc also gets bits beyond
-		// the whole bytes, which are put there again later.
+		// No byte is 0xff, which means that no byte of the complement is 0. acc also gets
+		// bits beyond the whole bytes, which are put there again later.
 		if (^v-0x0101010101010101)&v&0x8080808080808080 == 0 {
 			r.acc |= v >> r.n
 			k := (64 - r.n) >> 3
@@ -34,7 +34,7 @@ func (r *bits) fill() {
 	r.fillSlowly()
 }
 
-// fillSlowly drops the 0 after each 0xff; at a marker it goes on with zeros.
+// fillSlowly drops the 0 after each 0xff. At a marker it continues with zeros.
 func (r *bits) fillSlowly() {
 	for r.n <= 56 {
 		var c byte
@@ -65,7 +65,7 @@ func (r *bits) overrun() bool { return r.pad > r.n }
 // restart goes past the restart marker want, which should come next. If it does not, restart
 // does what libjpeg does by default (jpeg_resync_to_restart in jdmarker.c). Earlier markers are
 // skipped. One of the next two markers is left unread, so this interval has no data. Any other
-// restart marker is taken for the right one. restart reports whether data follows; end tells
+// restart marker counts as the right one. restart reports whether data follows; end tells
 // whether the file ended.
 func (r *bits) restart(want byte) bool {
 	for ; ; r.pos += 2 {
@@ -111,7 +111,7 @@ func known(m byte) bool {
 	return m == eoi || m == sos || m == dht || m == dqt || m == dri || m == com || m >= app0 && m < app0+16
 }
 
-// ends reports whether the data that follow end at a marker that libjpeg knows. Then this
+// ends reports whether the following data end at a marker that libjpeg knows. Then this
 // package accepts the file whatever the data are.
 func (r *bits) ends() bool {
 	for i := r.pos; ; {

@@ -23,8 +23,9 @@ type codes struct {
 
 type dcTable struct{ codes }
 
-// acTable decodes a code and the value after it in one step, if both fit into lookBits:
-// value<<16 | zeros before it<<8 | length of both. 0 stands for everything else.
+// acTable decodes a code and the value after it in one step, if both fit into lookBits.
+// An entry is value<<16 | zeros before it<<8 | length of both. 0 stands for everything
+// else.
 type acTable struct {
 	codes
 	whole [1 << lookBits]int32

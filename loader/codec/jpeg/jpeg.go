@@ -1,18 +1,18 @@
 // Package jpeg decodes the JPEGs of nearly all image data sets into planes: Huffman coding and
 // 8 bits, sequential in one scan or progressive. The result equals libjpeg-turbo's default bit
-// by bit. It does not allocate once its memory has the size of the images. Everything else is
-// ErrUnsupported, and is left to the standard library's image/jpeg.
+// by bit. The decoder does not allocate once its memory has the size of the images. Every
+// other JPEG is ErrUnsupported, and is left to the standard library's image/jpeg.
 //
 // Damaged data in a sequential image are no error unless the file ends in them. libjpeg only
-// warns, which few programs hear, and decodes what it can. This package does so too: the result
-// is the same up to the damage and nearly the same after it.
+// warns, which few programs notice, and decodes what it can. This package does so too. The
+// result is the same up to the damage and nearly the same after it.
 //
 // A caller may want only a part of an image. Blocks outside are only parsed, and the rows after
 // it are not read. If there is C for the processor (Native), it decodes the sequential images
 // and converts most to RGB, with the same result as Go to the bit.
 //
-// References: ITU-T T.81 (the standard; its sections are named in comments), JFIF
-// 1.02, and for the inverse DCT the paper named there.
+// References: ITU-T T.81 (the standard; comments name its sections), JFIF 1.02, and for
+// the inverse DCT the paper named there.
 package jpeg
 
 import (

@@ -30,8 +30,8 @@ func files(t testing.TB) map[string][]byte {
 	return all
 }
 
-// arithmetic makes an image of a kind that is left to others: it says that it is coded
-// arithmetically.
+// arithmetic makes an image of a kind that is left to others. The image says that it is
+// coded arithmetically.
 func arithmetic(b []byte) []byte {
 	b = bytes.Clone(b)
 	b[bytes.Index(b, []byte{0xff, sof0})+1] = 0xc9
@@ -155,8 +155,8 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// TestTrim: the memory of a large image is given back, that of a small one is kept, and the
-// decoder still works. Only the header of the large image exists.
+// TestTrim: the memory of a large image is given back and the memory of a small one is
+// kept. The decoder still works. Only the header of the large image exists.
 func TestTrim(t *testing.T) {
 	b := files(t)["progressivegrey.jpg"]
 	var d Decoder
@@ -206,8 +206,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// BenchmarkDecode decodes 500 x 375 pixels with much detail, as photographs have it,
-// and with little.
+// BenchmarkDecode decodes 500 x 375 pixels with much detail, as in photographs, and
+// with little.
 func BenchmarkDecode(b *testing.B) {
 	for name, noise := range map[string]uint32{"detailed": 64, "smooth": 1} {
 		m := image.NewYCbCr(image.Rect(0, 0, 500, 375), image.YCbCrSubsampleRatio420)

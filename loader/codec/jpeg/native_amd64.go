@@ -40,8 +40,8 @@ var (
 
 func octets(b []byte) *C.uint8_t { return (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// nativeScan is scan in C. done is false if Go has to do it. That is so if the input ends:
-// whether the end is noticed depends on how far the reader reads ahead.
+// nativeScan is scan in C. done is false if Go has to do it. That is so if the input ends,
+// because whether the end is noticed depends on how far the reader reads ahead.
 func (d *Decoder) nativeScan(rows int) (done bool) {
 	s := C.struct_scan{
 		length: C.int64_t(len(d.b)), pos: C.int64_t(d.pos), comps: C.int32_t(d.comps),

@@ -3,13 +3,14 @@ package jpeg
 // pairBits is how many bits select an entry of a table for C.
 const pairBits = 10
 
-// slow stands in place of the number of coefficients: the entry is left to the other tables.
+// slow stands in the place of the number of coefficients. It leaves the entry to the other
+// tables.
 const slow = 127
 
 // pairs fills the tables that C reads. An entry says what the first pairBits bits begin with:
-// up to two coefficients and the end of the block. In the table for skipped blocks it is as
-// many coefficients as there are. The last value may lie beyond these bits; only its size must
-// lie within them. From the low bits on, an entry has
+// up to two coefficients and the end of the block. In the table for skipped blocks these are
+// as many coefficients as the bits hold. The last value may lie beyond these bits. Only its
+// size must lie within them. From the low bits on, an entry has
 //
 //	6 (of 8) bits: how many bits it takes, at most 26, or 18 if skipped
 //	8 bits: how many coefficients must be left for it; slow where it is none

@@ -1,7 +1,7 @@
 package jpeg
 
-// MaxScans bounds the work that a small file can ask for: a scan of a few bytes goes
-// over the whole image. Encoders write about ten.
+// MaxScans bounds the work that a small file can ask for, because a scan of a few bytes
+// goes over the whole image. Encoders write about ten.
 const MaxScans = 100
 
 // band is the part of the coefficients that a progressive scan has: those from..to in zigzag
@@ -10,7 +10,7 @@ type band struct{ from, to, high, low int }
 
 // progressive decodes a progressive image (T.81, annex G), scan by scan into coefficients and
 // at the end to pixels. It refuses an image that ends before all bits of all coefficients are
-// there: libjpeg would smooth its blocks.
+// there, because libjpeg would smooth its blocks.
 func (d *Decoder) progressive() bool {
 	d.layout()
 	d.clearCoefficients()

@@ -11,7 +11,7 @@
 // may write past the end of a strip, so each has room for one more.
 enum { strip = 512, room = 32 };
 
-// sums are a strip's chroma samples, possibly weighted with those of a neighbouring row.
+// sums holds a strip's chroma samples, possibly weighted with those of a neighbouring row.
 // [first-1] and [first+n] are its neighbours; at an edge of the image, they repeat the edge.
 enum { first = 16 };
 struct sums { uint16_t v[strip / 2 + first + room]; };

@@ -14,7 +14,7 @@ struct bits {
 
 enum { rst0 = 0xd0, rst7 = 0xd7, sof0 = 0xc0, bad_code = 17 };
 
-// fill_slowly drops the 0 after each 0xff; at a marker it goes on with zeros.
+// fill_slowly drops the 0 after each 0xff. At a marker it continues with zeros.
 static __attribute__((noinline)) void fill_slowly(struct bits *r) {
 	while (r->n < 56) {
 		uint64_t c = 0;

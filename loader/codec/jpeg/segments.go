@@ -87,7 +87,7 @@ func (d *Decoder) frame(b []byte) bool {
 		d.comps = n
 		return true
 	}
-	// libjpeg guesses whether colours are coded as YCbCr; this is the same guess.
+	// libjpeg guesses whether colours are coded as YCbCr. This is the same guess.
 	if n == 3 {
 		rgb := d.comp[0].id == 'R' && d.comp[1].id == 'G' && d.comp[2].id == 'B'
 		d.Direct = !d.jfif && (d.adobe == 0 || d.adobe < 0 && rgb)

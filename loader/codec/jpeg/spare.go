@@ -2,6 +2,6 @@
 
 package jpeg
 
-// spare is how many bytes planes have beyond this image at most: the next may be somewhat
-// larger.
+// spare is the most bytes that planes have beyond this image, because the next one may be
+// somewhat larger.
 const spare = 1 << 20

@@ -2,6 +2,6 @@
 
 package jpeg
 
-// spare is 0 when memory is checked: with spare bytes, an access past the planes' end would not
+// spare is 0 when memory is checked. With spare bytes, an access past the planes' end would not
 // be found.
 const spare = 0

@@ -12,8 +12,8 @@ import (
 	"dev.gpustall/loader/transform"
 )
 
-// BenchmarkLoader is a whole loader on as many samples as CIFAR-10 has, of random bytes: a
-// batch of 128, cropped, flipped and normalised.
+// BenchmarkLoader runs a whole loader on as many samples as CIFAR-10 has, of random bytes.
+// It makes batches of 128 samples, cropped, flipped and normalised.
 func BenchmarkLoader(b *testing.B) {
 	dir, rng := b.TempDir(), rand.NewChaCha8([32]byte{1})
 	for i := range Batches {

@@ -6,9 +6,9 @@
 // one is used.
 //
 // Read copies one sample's planes. In a folder of the binary version they come from a map of
-// the file, which the system's page cache keeps as long as there is room. Of all other forms
-// the samples are unpacked into memory (154 MB for training). Decode turns the planes (CHW)
-// into pixels (HWC).
+// the file, which the system's page cache keeps as long as there is room. For all other
+// forms the samples are unpacked into memory (154 MB for training). Decode turns the planes
+// (CHW) into pixels (HWC).
 package cifar
 
 import (
@@ -50,7 +50,7 @@ const (
 	ArchivePython = "cifar-10-python.tar.gz"
 )
 
-// ErrNotCIFAR is wrapped by Open's error when the path holds neither data set in any form.
+// ErrNotCIFAR is what Open's error wraps if the path holds neither data set in any form.
 var ErrNotCIFAR = errors.New("no CIFAR-10 and no CIFAR-100 here")
 
 // classNames are the names in batches.meta, for data without that file.

@@ -326,7 +326,8 @@ func TestReadBounds(t *testing.T) {
 	}
 }
 
-// If a file shrinks while it is read, the error names it, and is not the end of data.
+// TestShrunk: if a file shrinks while it is read, the error names the file, and is not
+// the end of data.
 func TestShrunk(t *testing.T) {
 	dir := t.TempDir()
 	copyDir(t, "bin", dir)
@@ -345,7 +346,7 @@ func TestShrunk(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "data_batch_3.bin") || !strings.Contains(err.Error(), "shrank") || errors.Is(err, io.EOF) {
 		t.Errorf("err = %v", err)
 	}
-	// Within a page what is missing of a map reads as zeros.
+	// Within a page, the missing part of a map reads as zeros.
 	if err := os.Truncate(filepath.Join(dir, "data_batch_3.bin"), Pixels-1000); err != nil {
 		t.Fatal(err)
 	}
@@ -394,7 +395,7 @@ func TestAllocs(t *testing.T) {
 }
 
 // TestPlanes: with a transform that takes planes, a loader makes the same as Decode and Host.
-// So it does after device_transforms was on for a while.
+// It still does after device_transforms was on for a while.
 func TestPlanes(t *testing.T) {
 	d, err := Open("testdata/bin")
 	if err != nil {

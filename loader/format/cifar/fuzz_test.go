@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// hostile pickles: each must be refused, quickly and within little memory.
+// hostile has pickles that must be refused, quickly and with little memory.
 var hostile = map[string]string{
 	"os.system":             "\x80\x02cos\nsystem\nU\x04true\x85R.",
 	"posix.system, stack":   "\x80\x04\x8c\x05posix\x8c\x06system\x93\x8c\x04true\x85R.",

@@ -146,7 +146,7 @@ type ndarray struct {
 	shape   []int
 	dtype   *dtype
 	fortran bool
-	data    string // a string, so that building many arrays of one costs nothing
+	data    string // a string, so that building many arrays from one string costs nothing
 }
 
 type (
@@ -247,8 +247,8 @@ func (dtypeClass) Call(args ...any) (any, error) {
 // PySetState is dtype.__setstate__.
 func (*dtype) PySetState(any) error { return nil }
 
-// latin1 is _codecs.encode(text, 'latin1'): how Python 3 writes bytes in protocol
-// 2. A pickle may call it on one big string many times, hence the budget.
+// latin1 is _codecs.encode(text, 'latin1'), which is how Python 3 writes bytes in
+// protocol 2. A pickle may call it on one big string many times, hence the budget.
 type latin1 struct{ budget int }
 
 // Call encodes a string.

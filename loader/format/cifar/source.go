@@ -19,8 +19,8 @@ import (
 	"dev.gpustall/loader/filemap"
 )
 
-// Limits on the bytes that are read, far above the real files (31 MB each), so that a hostile
-// file cannot exhaust memory.
+// These limit the bytes that are read, so that a hostile file cannot exhaust memory. They are
+// far above the real files (31 MB each).
 const (
 	maxFile   = 1 << 29 // one batch file, binary
 	maxPickle = 1 << 26 // one batch file, Python

@@ -46,7 +46,7 @@ func TestCIFAR100(t *testing.T) {
 			}
 		}
 	}
-	// Other data has files of such names too.
+	// Other data may have files with such names.
 	other := t.TempDir()
 	if err := os.WriteFile(filepath.Join(other, "train"), []byte("words"), 0o600); err != nil {
 		t.Fatal(err)

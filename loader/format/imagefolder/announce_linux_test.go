@@ -13,8 +13,8 @@ import (
 
 var _ loader.Announced = (*Dataset)(nil)
 
-// A file that was announced is brought into memory without being read. Anything but a file is
-// left alone.
+// TestAnnounce: an announced file is brought into memory without being read. Anything but a
+// file is left alone.
 func TestAnnounce(t *testing.T) {
 	root := t.TempDir()
 	var fs unix.Statfs_t

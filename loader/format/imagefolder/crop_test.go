@@ -15,8 +15,8 @@ type whole struct{ *transform.Pipeline }
 
 func (whole) Needs(w, h int, _ loader.RNG) loader.Rect { return loader.Rect{W: w, H: h} }
 
-// TestCropBeforeDecoding: batches are the same bytes, whether the decoder knows the crop
-// or not.
+// TestCropBeforeDecoding: batches have the same bytes, whether the decoder knows the
+// crop or not.
 func TestCropBeforeDecoding(t *testing.T) {
 	root := t.TempDir()
 	images, err := filepath.Glob("../../codec/testdata/*.jpg")

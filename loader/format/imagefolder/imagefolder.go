@@ -4,7 +4,7 @@
 // .jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp. Its first bytes say what it is.
 //
 // If the class folders hold .npy arrays and no image, the samples are arrays (package npy). A
-// folder that holds .npy files itself is one of arrays without classes.
+// folder that itself holds .npy files is a set of arrays without classes.
 //
 // Package codec decodes the images. A file that cannot be read or decoded is an error
 // when its turn comes, as it is in PyTorch; the error names the file.
@@ -37,7 +37,7 @@ const Size = 224
 // maxFile bounds what Read takes in.
 const maxFile = 1 << 30
 
-// ErrNotFolder is wrapped by Open's error when the path has no class folders.
+// ErrNotFolder is what Open's error wraps if the path has no class folders.
 var ErrNotFolder = errors.New("no folders of images here")
 
 // Dataset is an image folder. It is safe for concurrent use.
@@ -141,7 +141,8 @@ func (d *Dataset) Contents() string {
 	return d.array.Contents()
 }
 
-// Info describes the folder. Bytes is 0: finding out would cost a system call a file.
+// Info describes the folder. Bytes is 0, because finding it out would cost a system
+// call a file.
 func (d *Dataset) Info() loader.Info { return d.info }
 
 // Path returns the file of a sample.
@@ -192,7 +193,7 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 	return nil
 }
 
-// Announce has the system bring the file of a sample into memory.
+// Announce asks the system to bring the file of a sample into memory.
 func (d *Dataset) Announce(index int) { source.Announce(d.Path(index)) }
 
 func (d *Dataset) open(ctx context.Context, f *file, path string) (source.File, error) {

@@ -12,8 +12,9 @@ import (
 	"dev.gpustall/engine/base/errs"
 )
 
-// Bounds on a class: how deep its folders are nested, and how many folders are reached
-// through links. A dozen folders that link to one another make millions of paths.
+// These are bounds on a class: how deep its folders are nested, and how many folders
+// are reached through links. A dozen folders that link to one another make millions of
+// paths.
 const (
 	maxDepth  = 64
 	maxLinked = 1 << 14
@@ -69,7 +70,7 @@ func (d *Dataset) list(root string) (classes []string, err error) {
 	return nil, err
 }
 
-// errNoImage is wrapped by the error of a class without an image.
+// errNoImage is what the error of a class without an image wraps.
 var errNoImage = errors.New("no image")
 
 func (d *Dataset) addAll(root string, classes []string) error {
@@ -141,7 +142,7 @@ type walker struct {
 }
 
 // walk collects dir and the folders below it. It follows links, except a link back to a folder
-// above: Python's os.walk would go round until the path is too long.
+// above. Python's os.walk would follow that until the path is too long.
 func (w *walker) walk(dir string, above []fs.FileInfo, linked bool) error {
 	st, err := os.Stat(dir)
 	if err != nil {

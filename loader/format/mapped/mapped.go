@@ -4,8 +4,8 @@
 // whole numbers (N,).
 //
 // Read copies for two reasons. Waiting for the disk is then part of reading, not of decoding or
-// transforming. And a file that shrinks is an error in Read alone: the system reports it only
-// by a signal.
+// transforming. And only Read has to handle a file that shrinks, which the system reports by a
+// signal.
 package mapped
 
 import (
@@ -37,7 +37,7 @@ const ext = ".npy"
 // maxLabel is the largest class.
 const maxLabel = 1 << 20
 
-// ErrNotMapped is wrapped by Open's error when the path holds something else.
+// ErrNotMapped is what Open's error wraps if the path holds something else.
 var ErrNotMapped = errors.New("no array of samples here")
 
 const (

@@ -1,7 +1,7 @@
 // Package npy reads NumPy's .npy files (NEP 1, format versions 1.0 to 3.0). Each file is one
 // sample: (C,T,H,W) is a clip, (C,H,W) an image of C channels, (H,W) an image of one channel,
 // and (N) a row of numbers. Elements are uint8, float16 or float32, in C order and
-// little-endian, which is what numpy.save writes.
+// little-endian, as numpy.save writes them.
 package npy
 
 import (

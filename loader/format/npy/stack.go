@@ -12,8 +12,8 @@ import (
 const MaxStart = len(magic) + 6 + maxHeader
 
 // ParseStack reads the header of a file that begins with b and holds n samples, one behind
-// the other: the first dimension counts them. The header that it returns is that of each;
-// Start is where the first one begins.
+// the other. The first dimension counts them. ParseStack returns the header of each
+// sample, in which Start is where the first one begins.
 func ParseStack(b []byte) (h Header, n int, err error) {
 	d, start, err := parse(b)
 	if err != nil {

@@ -83,7 +83,7 @@ func (Transform) Normalisation() (mean, std [4]float32) { return mean, [4]float3
 // Half returns the value of a float16 (IEEE 754 binary16).
 func Half(h uint16) float32 {
 	// Exponent and fraction, moved to float32's places, are too small by the difference of
-	// the biases, 127-15; the product is exact, for numbers below 2^-14 too.
+	// the biases, 127-15. The product is exact, also for numbers below 2^-14.
 	bits := uint32(h&0x7fff) << 13
 	v := math.Float32bits(math.Float32frombits(bits) * 0x1p112)
 	if h&0x7c00 == 0x7c00 { // infinite, or not a number
@@ -99,7 +99,7 @@ func ToHalf(v float32) uint16 {
 	switch {
 	case bits > 0x7f800000: // not a number
 		return sign | 0x7e00
-	case bits >= 0x477ff000: // nearer to 65536 than to 65504, the largest
+	case bits >= 0x477ff000: // nearer to 65536 than to 65504, the largest float16
 		return sign | 0x7c00
 	case bits < 0x38800000: // below 2^-14: the sum has float16's step of 2^-24 in its last place
 		return sign | uint16(math.Float32bits(math.Float32frombits(bits)+0.5)-0x3f000000)

@@ -31,7 +31,7 @@ type Options struct {
 	Samples     int    // DefaultSamples when 0
 	SampleBytes int
 	Seed        int64
-	// PerSample is how long each Read takes, by sleeping: the emulated storage has a known
+	// PerSample is how long each Read takes, by sleeping, so the emulated storage has a known
 	// speed. 0 reads as fast as memory is copied. It is the time of one reader; readers do not
 	// slow each other down. If the timer sleeps too long, later reads sleep less, so that the
 	// mean is right.
@@ -82,7 +82,7 @@ const (
 	hintPath = "give a folder of " + Ext + " files"
 )
 
-// ErrNotRecords is wrapped by Open's error when the path holds no records.
+// ErrNotRecords is what Open's error wraps if the path holds no records.
 var ErrNotRecords = errors.New("no records here")
 
 // Open lists the record files of a folder, all of one size.
@@ -171,7 +171,7 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 	return nil
 }
 
-// sleep waits until start + delay, less what earlier reads overslept.
+// sleep waits until start + delay, minus what earlier reads overslept.
 func (d *Dataset) sleep(ctx context.Context, start time.Time) error {
 	if d.delay == 0 {
 		return nil

@@ -21,7 +21,7 @@ func (Transform) Host(s *loader.Sample, _ *loader.RNG, dst []float32) {
 }
 
 // Device copies as much of s.Pixels as dst holds. With device transforms a batch has one byte a
-// value, so that is a quarter of the record: the knob has no meaning for records.
+// value, so that is a quarter of the record. The knob has no meaning for records.
 func (Transform) Device(s *loader.Sample, _ *loader.RNG, dst []byte, record []int32) int {
 	clear(dst[copy(dst, s.Pixels):])
 	clear(record)

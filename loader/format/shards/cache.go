@@ -59,7 +59,7 @@ func sealed(b []byte) []byte {
 }
 
 // unmarshal is the inverse of marshal. It refuses an index of a shard of another size or
-// stamp, and one that would lead a read beyond the shard's first within bytes.
+// stamp, and an index that would lead a read beyond the shard's first within bytes.
 func unmarshal(b []byte, size, stamp, within int64) (*index, error) {
 	le := binary.LittleEndian
 	if len(b) < cacheHead+4 || string(b[:len(cacheMagic)]) != cacheMagic {

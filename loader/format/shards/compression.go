@@ -22,7 +22,7 @@ type compression struct {
 	name string
 	ext  []string // extensions of shards that have it
 	open func(*bufio.Reader) (io.ReadCloser, error)
-	held int64 // bytes of memory that unpacking a shard needs at most
+	held int64 // the most bytes of memory that unpacking a shard needs
 }
 
 var compressions = []compression{
@@ -129,7 +129,7 @@ func (u *unpacked) at() int64 { return u.pos }
 
 func (u *unpacked) stuck() error { return u.err }
 
-// maxRest is how many bytes may follow the last file of a tar: tars are filled up to whole
+// maxRest is how many bytes may follow the last file of a tar. Tars are filled up to whole
 // records, usually of 10 KiB.
 const maxRest = 16 << 20
 

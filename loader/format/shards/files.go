@@ -10,7 +10,7 @@ import (
 // files.
 const maxOpen = 128
 
-// files keeps the shards open that were used last.
+// files keeps the last used shards open.
 type files struct {
 	mu   sync.Mutex
 	open map[int]*handle // by shard

@@ -15,7 +15,7 @@ import (
 )
 
 // Journal is the file that says what has been packed so far. It exists from before the first
-// shard until the manifest is written. Its first line of JSON says what is packed; then each
+// shard until the manifest is written. Its first line of JSON says what is packed. Then each
 // shard has a line.
 const Journal = "gpustall-packing.json"
 
@@ -34,8 +34,8 @@ type journalHead struct {
 
 const hintOther = "remove that folder, or pack into another one"
 
-// openJournal goes on with the journal of an earlier call with the same plan, or begins one. If
-// a shard is missing, it and those after it are packed again.
+// openJournal continues the journal of an earlier call with the same plan, or begins one. If a
+// shard is missing, it and those after it are packed again.
 func openJournal(ctx context.Context, to *source.Files, dir, plan string, total int) (*journal, error) {
 	j := &journal{to: to, path: source.Join(dir, Journal), head: journalHead{plan, total}}
 	b, err := to.ReadAll(ctx, j.path, maxManifest)
@@ -80,7 +80,7 @@ func parseJournal(b []byte) (head journalHead, done []Packed) {
 	return head, done
 }
 
-// write writes the whole journal, since nothing can be added to an object in a store.
+// write writes the whole journal, because an object in a store cannot be extended.
 func (j *journal) write(ctx context.Context) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -100,8 +100,8 @@ func (j *journal) add(ctx context.Context, p Packed) error {
 	return j.write(ctx)
 }
 
-// clean removes what a killed call left of a shard. It refuses a folder with other contents in
-// which no packing was begun.
+// clean removes what a killed call left of a shard. It refuses a folder with other contents,
+// unless a packing was begun there.
 func clean(ctx context.Context, to *source.Files, dir string, begun bool) error {
 	entries, err := to.List(ctx, dir)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 const testSide = 8 // of the images after the transform, so that a batch is small
 
-// small is a data set of which samples are testSide pixels wide.
+// small is a data set whose samples are testSide pixels wide.
 type small struct{ *Dataset }
 
 func (d small) Info() loader.Info {
@@ -83,8 +83,8 @@ func epochs(t interface{ Fatal(...any) }, d loader.Dataset, k loader.Knobs, n in
 }
 
 // TestLive: num_workers, prefetch_factor, in_order and the like change while shards are loaded,
-// shuffled and augmented. Still every epoch has every sample once, and every batch equals the
-// one that is loaded without workers. With in_order the batches come in the same order.
+// shuffled and augmented. Each epoch still has every sample once, and each batch equals the one
+// that is loaded without workers. With in_order the batches come in the same order.
 func TestLive(t *testing.T) {
 	const n, size, rounds = 31, 4, 2
 	src, dir := folder(t, n), filepath.Join(t.TempDir(), "packed")

@@ -170,8 +170,8 @@ func (m *metadata) rows(shard string) []int {
 	return nil
 }
 
-// index returns what the table says of a shard that was packed with it, which is as much as a
-// walk would find. It is nil if the table lacks something or describes another shard.
+// index returns what the table says about a shard that was packed with it, which is as much
+// as a walk would find. It is nil if the table lacks something or describes another shard.
 func (m *metadata) index(p *Packed) *index {
 	rows := m.shards[p.Name]
 	key, ext, size, sum, label := m.Column("key"), m.Column("ext"), m.Column("size"), m.Column("crc32c"), m.Column("label")

@@ -105,7 +105,7 @@ func TestMetadata(t *testing.T) {
 	if err := os.WriteFile(path, []byte("PAR1"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openAt(t, dir, ""); err != nil { // walking does without it
+	if _, err := openAt(t, dir, ""); err != nil { // walking does not need it
 		t.Error(err)
 	}
 	if _, err := Open(t.Context(), dir, Options{Where: "label = 1"}); err == nil || !strings.Contains(err.Error(), "it is no Parquet file") {

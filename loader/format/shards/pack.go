@@ -48,10 +48,10 @@ type item struct {
 
 const hintPack = "free some space or repair the disk: the same command goes on"
 
-// Pack writes the samples of src as shards into dir. The seed alone decides their random order,
-// so each shard is a mixture of the classes. Pack goes on with what an earlier call with the
-// same data and options began. A shard is complete or missing; the manifest is written last. It
-// returns what is in dir, and how much of it was there before.
+// Pack writes the samples of src as shards into dir. Only the seed decides their random order,
+// so each shard is a mixture of the classes. Pack continues what an earlier call with the same
+// data and options began. A shard is complete or missing, and the manifest is written last.
+// Pack returns what is in dir, and how much of it was there before.
 func Pack(ctx context.Context, src Source, dir string, o PackOptions) (packed []Packed, before int, err error) {
 	if err := o.To.MkdirAll(dir); err != nil {
 		return nil, 0, errs.Wrap(err, "pack into", dir, "choose a folder that can be written to")

@@ -92,8 +92,8 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// TestPackGoesOn: packing is stopped at any moment, or killed, and repeated. It makes the same
-// bytes as an uninterrupted call, and until then the folder is refused as data.
+// TestPackGoesOn: packing is stopped at any moment, or killed, and repeated. The result has
+// the same bytes as that of an uninterrupted call. Until then the folder is refused as data.
 func TestPackGoesOn(t *testing.T) {
 	const n = 60
 	src := folder(t, n)
@@ -208,7 +208,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestManifest: a shard that is missing, and one too many, are named.
+// TestManifest: a missing shard is named, and so is one too many.
 func TestManifest(t *testing.T) {
 	src, dir := folder(t, 30), t.TempDir()
 	if _, _, err := Pack(t.Context(), src, dir, PackOptions{ShardSize: 8 << 10, Seed: 1}); err != nil {

@@ -50,7 +50,7 @@ func isShard(name string) bool { return strings.HasSuffix(name, Ext) || compress
 // Size is the side of an image after the usual transform.
 const Size = 224
 
-// ErrNotShards is wrapped by Open's error when the path holds no shards.
+// ErrNotShards is what Open's error wraps if the path holds no shards.
 var ErrNotShards = errors.New("no " + Ext + " shards here")
 
 // Options of opening.
@@ -238,10 +238,10 @@ func byClass(ctx context.Context, f *source.Files, root string, entries []source
 	return false
 }
 
-// walkers is how many shards are walked at a time: it waits for storage.
+// walkers is how many shards are walked at a time. Walking waits for storage.
 const walkers = 8
 
-// scan walks the shards, or uses what was kept of an earlier walk.
+// scan walks the shards, or uses the kept results of an earlier walk.
 func (d *Dataset) scan(ctx context.Context, root string, found []source.Entry, m *manifest, o Options) error {
 	packed := map[string]*Packed{}
 	for i := range m.Shards {
@@ -321,8 +321,8 @@ func openShard(ctx context.Context, root string, e source.Entry, packed *Packed,
 	return s, nil
 }
 
-// walkOver walks over a shard. It reads a shard in a store forwards, since a request for each
-// header would take longer.
+// walkOver walks over a shard. It reads a shard in a store forwards, because a request for
+// each header would take longer.
 func walkOver(ctx context.Context, f source.File, name string) (*index, error) {
 	if e := f.Entry(); e.Version == "" && !compressed(name) {
 		return walk(&window{r: readerAt{ctx, f}, size: e.Size})
@@ -383,7 +383,7 @@ func (d *Dataset) add(m *manifest) error {
 	}
 	d.info.Samples = total
 	if labelled == 0 {
-		return nil // for looking at, or for a modelled step
+		return nil // to look at them, or for a modelled step
 	}
 	if missing[0] >= 0 {
 		s := &d.shards[missing[0]]
@@ -433,8 +433,8 @@ func (d *Dataset) first(ctx context.Context, s *loader.Sample) error {
 // Compressed reports whether the shards are compressed.
 func (d *Dataset) Compressed() bool { return compressed(d.shards[0].name) }
 
-// Streams reports whether the shards are read as a Stream. Compressed ones can only be read so.
-// In a store each sample would otherwise be a request.
+// Streams reports whether the shards are read as a Stream. Compressed shards can only be read
+// so. In a store, each sample would otherwise be a request.
 func (d *Dataset) Streams() bool { return d.Compressed() || source.Remote(d.info.Path) }
 
 // Stored returns how many bytes the shards have on the disk.

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// file is one of a tar.
+// file is a file of a tar.
 type file struct{ name, text string }
 
 // tarOf is a tar of these files.
@@ -224,7 +224,7 @@ func TestSampleErrors(t *testing.T) {
 	if err := d.Read(over, &s); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	// The shard is replaced under the run: at the next opening that is said.
+	// The shard is replaced during the run. The next opening says so.
 	d.files.close()
 	if err := os.Chtimes(path, time.Now(), time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
@@ -317,7 +317,7 @@ func BenchmarkWalk(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/sample")
 }
 
-// BenchmarkUnmarshal reads the kept index of as many.
+// BenchmarkUnmarshal reads the kept index of as many samples.
 func BenchmarkUnmarshal(b *testing.B) {
 	x := index{kind: images}
 	for i := range 1000 {

@@ -26,9 +26,9 @@ func reach(t *testing.T) *source.Files {
 	return f
 }
 
-// TestStore: packing into a store makes the same bytes as packing here. It goes on where it was
-// stopped, and shows no partial shard. Each sample comes exactly once an epoch, with its bytes
-// and class, whatever fails in the store for a while, with or without indexes.
+// TestStore: packing into a store makes the same bytes as packing into a folder. It goes on
+// where it was stopped, and shows no partial shard. Each sample comes exactly once an epoch,
+// with its bytes and class, whatever fails in the store for a while, with or without indexes.
 func TestStore(t *testing.T) {
 	const n = 60
 	server, files := sourcetest.NewS3(t), reach(t)
@@ -92,7 +92,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// every has each n-th request fail, in one way after the other.
+// every makes each n-th request fail, in one way after the other.
 func every(n int, faults ...sourcetest.Fault) func(int, *http.Request) (sourcetest.Fault, time.Duration) {
 	return func(i int, _ *http.Request) (sourcetest.Fault, time.Duration) {
 		if i%n > 0 {

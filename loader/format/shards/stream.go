@@ -11,8 +11,8 @@ import (
 	"dev.gpustall/loader/source"
 )
 
-// Stream is shards that are read forwards: compressed ones (.tar.gz, .tar.zst), which can only
-// be read so, and those in a store.
+// Stream is a set of shards that are read forwards. These are compressed shards (.tar.gz,
+// .tar.zst), which can only be read so, and shards in a store.
 type Stream struct{ *Dataset }
 
 var (
@@ -82,7 +82,8 @@ type cursor struct {
 	unpacked *unpacked // the same as from if the shard is compressed, else nil
 }
 
-// Next fetches the next sample. Of a compressed shard it also unpacks what lies before it.
+// Next fetches the next sample. In a compressed shard it also unpacks what lies before the
+// sample.
 func (c *cursor) Next(ctx context.Context, s *loader.Sample) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -147,7 +148,7 @@ func (f *forwards) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Seek only goes forwards; with it archive/tar skips the contents of files.
+// Seek only goes forwards. archive/tar uses it to skip the contents of files.
 func (f *forwards) Seek(offset int64, _ int) (int64, error) {
 	err := f.skip(offset)
 	return f.pos, err
@@ -162,7 +163,7 @@ func (f *forwards) at() int64 { return f.pos }
 
 func (f *forwards) stuck() error { return f.err }
 
-// rest is window.rest.
+// rest does what window.rest does.
 func (f *forwards) rest() error {
 	w := window{r: readerAt{f.ctx, f.file}, size: f.file.Entry().Size, pos: f.pos}
 	return w.rest()

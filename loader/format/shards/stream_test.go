@@ -60,8 +60,8 @@ func zstded(t testing.TB, b []byte, o ...zstd.EOption) []byte {
 	return z.Bytes()
 }
 
-// TestZstd: shards compressed with zstd are read like those with gzip, also beside them and in
-// several frames. The memory to unpack them is planned for.
+// TestZstd: shards compressed with zstd are read like those with gzip, also if both lie side
+// by side and in several frames. The memory for unpacking them is planned.
 func TestZstd(t *testing.T) {
 	dir := t.TempDir()
 	one, two := tarOf(t, file{"a.npy", array(3, 0)}), tarOf(t, file{"b.npy", array(3, 1)}, file{"c.npy", array(3, 2)})
@@ -184,7 +184,7 @@ func TestCompressedErrors(t *testing.T) {
 	}
 }
 
-// TestCompressedDamage: a sample with a wrong checksum can be left out; the samples after it in
+// TestCompressedDamage: a sample with a wrong checksum can be left out. The later samples of
 // the shard are unharmed.
 func TestCompressedDamage(t *testing.T) {
 	dir := t.TempDir()

@@ -5,9 +5,8 @@ import (
 	"io"
 )
 
-// window reads a file a few KiB at a time, only where it is asked to. So a walk over the
-// headers of a tar costs about one read a sample. archive/tar skips the samples themselves with
-// Seek.
+// window reads a file a few KiB at a time, and only where asked. So a walk over the headers of
+// a tar costs about one read a sample. archive/tar skips the samples themselves with Seek.
 type window struct {
 	r    io.ReaderAt
 	size int64
@@ -56,8 +55,8 @@ func (w *window) at() int64 { return w.pos }
 
 func (w *window) stuck() error { return w.err }
 
-// rest requires a tar to end with empty blocks: archive/tar also accepts one that ends between
-// two files.
+// rest requires a tar to end with empty blocks. archive/tar also accepts a tar that ends
+// between two files.
 func (w *window) rest() error {
 	var last [512]byte
 	n, _ := w.r.ReadAt(last[:], max(0, w.size-int64(len(last))))

@@ -98,7 +98,8 @@ func (w *Writer) Close() (Packed, error) {
 // Abort removes what was written.
 func (w *Writer) Abort() { w.file.Abort() }
 
-// Space returns how many bytes a file of so many takes in a shard, including its header.
+// Space returns how many bytes a file of that size takes in a shard, including its
+// header.
 func Space(size int64) int64 { return 512 + (size+511)/512*512 }
 
 // extIndex is added to a shard's name for the file of its index. It has the form of a kept

@@ -20,8 +20,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 )
 
-// Azurite's only account, with the key that its authors publish, and the place below the user's
-// cache folder where .ci/install puts Azurite.
+// These are Azurite's only account, with the key that its authors publish, and the place below
+// the user's cache folder where .ci/install puts Azurite.
 const (
 	Account     = "devstoreaccount1"
 	Key         = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="

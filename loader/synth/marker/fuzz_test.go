@@ -2,7 +2,7 @@ package marker
 
 import "testing"
 
-// FuzzParse: whatever is in a marker's file, it marks.
+// FuzzParse: a marker's file marks the data, whatever is in it.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{`{"format":"cifar10-binary","name":"CIFAR-10","samples":50000,"test":10000,"seed":1}`, `{"samples":"many"}`, "", "null", "{"} {
 		f.Add([]byte(s))

@@ -44,7 +44,7 @@ func Write(dir string, m Marker) error {
 }
 
 // Read returns the marker of dir, or nil if there is none. A marker that cannot be parsed still
-// counts: it is returned empty.
+// counts, and is returned empty.
 func Read(dir string) *Marker {
 	m, err := In(context.Background(), nil, dir)
 	if err != nil {
