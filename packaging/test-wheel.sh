@@ -62,6 +62,9 @@ ends() { local rc=0; clean XDG_STATE_HOME="$dir/state" "$@" || rc=$?; [[ $rc == 
 ends python train.py >alone 2>alone.err
 ends gpustall torch --plain -- python train.py >under 2>under.err
 fail() { echo "failed: $*"; cat under.err; exit 1; }
+ends gpustall lab --out lab -- python train.py >labout 2>lab.err
+cmp alone labout || { echo "failed: the script prints something else under gpustall lab"; cat lab.err; exit 1; }
+[[ -s lab/optimization_report.html && -s lab/optimization_results.csv ]] || { echo "failed: no lab"; cat lab.err; exit 1; }
 cmp alone under || fail "the script prints something else under gpustall"
 grep -q "^module .*/fresh/lib/.*/gpustall/" alone.err || fail "without gpustall the installed module is not the one"
 grep "^module" under.err | grep -qv /fresh/ || fail "under gpustall the installed module hides that of the launching version"

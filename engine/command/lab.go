@@ -11,10 +11,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"dev.gpustall/engine/analysis/experiment"
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/base/knob"
@@ -25,7 +27,9 @@ import (
 	"dev.gpustall/engine/command/flags"
 	"dev.gpustall/engine/command/machine"
 	"dev.gpustall/engine/command/sweepcmd"
+	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/trace/store"
 	"dev.gpustall/engine/train"
 	"dev.gpustall/engine/train/nn"
 	"dev.gpustall/loader"
@@ -36,12 +40,17 @@ import (
 func newLab(version string) *cobra.Command {
 	f := &labFlags{options: newOptions(version)}
 	cmd := &cobra.Command{
-		Use:   "lab --out DIR",
-		Short: "The whole story alone: baseline, diagnosis, fixes one by one, validation, report",
-		Long: `Tell the whole story alone: a baseline that is slow on purpose, what holds it
-up, the fixes one by one, validation, then precision, gradient accumulation,
-checkpointing and capture. What is faster for sure is kept, and measured once
-more.
+		Use:   "lab [--out DIR] [-- COMMAND [ARGS]]",
+		Short: "Write what a course's lab asks for: of your training, or of gpustall's own",
+		Long: `Of a PyTorch training of your own, COMMAND behind --: watch it, tune its
+DataLoader while it trains, prove the best, and write what a course's lab asks
+for into DIR: problem, baseline, strategy, validation, pictures, CSV. The exit
+code is the command's.
+
+Without COMMAND, tell the whole story alone, of gpustall's own training: a
+baseline that is slow on purpose, what holds it up, the fixes one by one,
+validation, then precision, gradient accumulation, checkpointing and capture.
+What is faster for sure is kept, and measured once more.
 
 The baseline has num_workers 0, no page-locked memory, fp32 and no capture,
 unless a flag says otherwise; --as-is begins with the settings as gpustall run
@@ -49,11 +58,19 @@ has them. Where neither --data nor --inject is given and the loader keeps up
 all the same, reads are made slow, and everything says that this is injected.
 DIR gets the report, a table, the pictures, and optimized_training.py. ctrl+c
 keeps what is done and writes a partial report.`,
-		Example: `  gpustall lab --out story
-  gpustall lab --data DIR --as-is --num-workers 4 --out mine
+		Example: `  gpustall lab -- python train.py    # yours; the folder is lab
+  gpustall lab --out story           # gpustall's own
   gpustall lab --resume --out story  # go on after ctrl+c`,
-		Args: flags.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
+			if cmd.ArgsLenAtDash() == 0 {
+				return nil
+			}
+			return flags.NoArgs(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return labOf(cmd, f, args)
+			}
 			f.changed = func(name string) bool { return cmd.Flags().Changed(name) }
 			return runLab(cmd.Context(), f, os.Stdout, os.Stderr)
 		},
@@ -70,6 +87,7 @@ type labFlags struct {
 	repeat  int
 	asIs    bool
 	resume  bool
+	budget  time.Duration
 	changed func(flag string) bool
 }
 
@@ -78,7 +96,8 @@ const labEpochs = 5
 
 func (f *labFlags) add(fs *pflag.FlagSet) {
 	fs.SortFlags = false
-	fs.StringVar(&f.out, "out", "", "folder for report, table, pictures, script and the runs' sessions")
+	fs.StringVar(&f.out, "out", "", "folder for report, table, pictures and sessions (of a command: lab, unless said)")
+	fs.DurationVar(&f.budget, "budget", experiment.TuneBudget, "of a command: training time that the tune may take at the most")
 	fs.BoolVar(&f.resume, "resume", false, "go on with the lab in --out, as it was asked for")
 	fs.BoolVar(&f.asIs, "as-is", false, "begin with the settings as they are, rather than slow ones, and inject nothing")
 	fs.IntVar(&f.epochs, "epochs", labEpochs, "epochs of the baseline's and the validation's runs; the others have one")
@@ -90,6 +109,48 @@ func (f *labFlags) add(fs *pflag.FlagSet) {
 	flags.AddSeed(fs, &f.seed)
 	fs.Float64Var(&f.lr, "lr", 0, "learning rate (default: what suits the model and the batch size)")
 	f.knobs.Add(fs, false)
+}
+
+// labOf writes the lab of the user's own training, which is tuned while it runs. It returns how the
+// training ended.
+func labOf(cmd *cobra.Command, f *labFlags, args []string) (err error) {
+	cmd.Flags().Visit(func(fl *pflag.Flag) {
+		if fl.Name != "out" && fl.Name != "budget" {
+			err = cli.Refuse("--"+fl.Name, "it is for gpustall's own training", "leave it out: the command has its own settings")
+		}
+	})
+	if err != nil {
+		return err
+	}
+	dir := cmp.Or(f.out, "lab")
+	if rank := startedFor(); rank != "" { // all ranks get the same name from their launcher
+		dir += "-rank" + rank
+	}
+	l := &lab.Lab{Dir: dir}
+	if err := l.Vacant(); err != nil {
+		return cli.Misuse(err)
+	}
+	o := newOptions(f.version)
+	if o.ask.Tune, err = (&tuneFlags{budget: f.budget}).question(o); err != nil {
+		return err
+	}
+	const or = "name another folder with --out"
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return errs.Wrap(err, "write the lab to", dir, or)
+	}
+	o.session = filepath.Join(dir, "training"+store.Ext)
+	ended := trainTuned(cmd.Context(), o, args)
+	if !cli.Exists(o.session) {
+		return cmp.Or(ended, error(errs.New("write the lab to", dir, "the training left no session", "the lines above say why")))
+	}
+	if err := writeLab([]string{o.session}, dir, or); err != nil {
+		if ended != nil {
+			_ = cli.Say(os.Stderr, "gpustall: %v\n", err)
+		}
+		return cmp.Or(ended, err)
+	}
+	_ = cli.Say(os.Stderr, "%-*s%s\n", cli.LabelWidth, "lab", filepath.Join(dir, report.LabReport))
+	return ended
 }
 
 // slowBaseline are the settings of a baseline that is slow on purpose.
@@ -223,6 +284,9 @@ func (f *labFlags) size(ctx context.Context, r *lab.Request, progress cli.Progre
 
 // runLab runs the lab. If a signal ends it, it writes what was measured until then.
 func runLab(parent context.Context, f *labFlags, out, log io.Writer) error {
+	if f.changed("budget") {
+		return cli.Refuse("--budget", "it limits the tune of a command, and there is none", "leave it out, or write the command behind --")
+	}
 	if f.out == "" {
 		return cli.Refuse("--out", "it is not given", "name a folder")
 	}

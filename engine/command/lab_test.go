@@ -3,6 +3,7 @@ package command
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -54,5 +55,36 @@ func TestLabRefuses(t *testing.T) {
 		if cli.Exists(dir) {
 			t.Errorf("%q: the folder was made", args)
 		}
+	}
+}
+
+// TestLabOfCommand: a lab of a command ends as the command does, and refuses what is not for it before
+// anything runs. make test-wheel has one of a training.
+func TestLabOfCommand(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("gpustall torch needs Linux")
+	}
+	dir := filepath.Join(t.TempDir(), "lab")
+	r := gpustall(t, "lab", "--out", dir, "--", "sh", "-c", "echo out; exit 7")
+	if r.code != 7 || r.stdout != "out\n" || !strings.Contains(r.stderr, "so there is nothing to report") {
+		t.Errorf("exit %d: %s\n%s", r.code, r.stdout, r.stderr)
+	}
+	if r := gpustall(t, "lab", "--out", dir+"2", "--", "true"); r.code != 1 || !strings.Contains(r.stderr, "the training left no session") {
+		t.Errorf("without a session: exit %d: %s", r.code, r.stderr)
+	}
+	full := t.TempDir()
+	if err := os.WriteFile(filepath.Join(full, "other"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"--out", full, "--"}, {"--epochs", "2", "--"}, {"--resume", "--"}, {"--budget", "1ms", "--"}, {"--num-workers", "2", "--"}, nil,
+	} {
+		r := gpustall(t, append(append([]string{"lab"}, args...), "sh", "-c", "echo ran")...)
+		if r.code != 2 || r.stdout != "" {
+			t.Errorf("%q: exit %d: %s", args, r.code, r.stderr)
+		}
+	}
+	if r := gpustall(t, "lab", "--budget", "1m", "--out", dir+"3"); r.code != 2 || cli.Exists(dir+"3") {
+		t.Errorf("--budget without a command: exit %d: %s", r.code, r.stderr)
 	}
 }

@@ -104,19 +104,31 @@ func reportFormats() []string { return append(report.FormatNames(), labFormat) }
 
 // reportLab writes the lab of a session, or of the sessions before and after, into a folder.
 func reportLab(args []string, out *cli.Output) error {
-	const op = "write the lab to"
 	if out.Path == "" {
 		return cli.Refuse("--format "+labFormat, "it writes a folder", "name one with --output")
 	}
 	if len(args) > 2 {
 		return cli.Misuse(errs.New("report", args[2], "a lab is of one session, or of two", "name those before and after"))
 	}
-	var sides []report.Side
+	var paths []string
 	for _, name := range args {
 		path, err := findSession(name)
 		if err != nil {
 			return err
 		}
+		paths = append(paths, path)
+	}
+	if err := writeLab(paths, out.Path, "name another folder with --output"); err != nil {
+		return err
+	}
+	return cli.Say(os.Stdout, "%-*s%s\n", cli.LabelWidth, "lab", filepath.Join(out.Path, report.LabReport))
+}
+
+// writeLab writes the lab of one session or two into a folder; or names another place for it.
+func writeLab(sessions []string, folder, or string) error {
+	const op = "write the lab to"
+	var sides []report.Side
+	for _, path := range sessions {
 		s, err := openSession(path)
 		if err != nil {
 			return err
@@ -127,16 +139,13 @@ func reportLab(args []string, out *cli.Output) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(out.Path, 0o755); err != nil {
-		return errs.Wrap(err, op, out.Path, "name another folder with --output")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return errs.Wrap(err, op, folder, or)
 	}
 	err = l.Write(func(name string, content func(io.Writer) error) error {
-		return cli.ReplaceFile(filepath.Join(out.Path, name), content)
+		return cli.ReplaceFile(filepath.Join(folder, name), content)
 	})
-	if err != nil {
-		return errs.Wrap(err, op, out.Path, cli.FileHint(err, "name another folder with --output"))
-	}
-	return cli.Say(os.Stdout, "%-*s%s\n", cli.LabelWidth, "lab", filepath.Join(out.Path, report.LabReport))
+	return errs.Wrap(err, op, folder, cli.FileHint(err, or))
 }
 
 // checkTable refuses a table that does not exist or that the format cannot write.

@@ -158,6 +158,12 @@ func runTorch(parent context.Context, o *options, args []string, plain bool, loo
 	return t.ended(s)
 }
 
+// trainTuned runs a training of the user's own without a screen, and tunes it as o asks.
+func trainTuned(ctx context.Context, o *options, args []string) error {
+	o.interval = 10
+	return runTorch(ctx, o, args, true, bridge.LookRates[0])
+}
+
 // ended returns how the command ended, which the summary may have said already.
 func (t *torchRun) ended(s *script.Script) error {
 	if err := s.Err(); err != nil && t.summarised {
@@ -613,7 +619,7 @@ func (t *torchRun) wait(f func()) (seen bool, err error) {
 
 // firstPatience is how long the run waits for the first batch before it says that it
 // waits.
-const firstPatience = 15 * time.Second
+const firstPatience = 3 * time.Second
 
 // awaited says what is still to come before the first batch.
 func (t *torchRun) awaited() string {

@@ -3,6 +3,8 @@
 package command
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"dev.gpustall/engine/base/errs"
@@ -12,8 +14,12 @@ func newTorch(string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "torch -- COMMAND [ARGS]",
 		Short: "Watch a PyTorch training of your own (on Linux)",
-		RunE: func(*cobra.Command, []string) error {
-			return errs.New("watch", "a PyTorch training", "it needs Linux", "run it there, or record a trace and use gpustall import")
-		},
+		RunE:  func(*cobra.Command, []string) error { return needsLinux },
 	}
 }
+
+var needsLinux = errs.New("watch", "a PyTorch training", "it needs Linux", "run it there, or record a trace and use gpustall import")
+
+func trainTuned(context.Context, *options, []string) error { return needsLinux }
+
+func startedFor() string { return "" }

@@ -72,8 +72,9 @@ func (t *timeline) draw(d *markup.Document, row int, shown *legend) {
 	if last > first {
 		steps = "Steps " + units.Count(first) + " to " + units.Count(last) + ", typical ones"
 	}
-	d.Para("%s, %s in %d columns of %s:", steps, units.Prose.Time(to-from), columns, units.Prose.Time((to-from)/columns))
-	out := &markup.Timeline{From: 0, To: milli(to - from)}
+	caption := steps + ", " + units.Prose.Time(to-from)
+	d.Key("%s in %d columns of %s:", caption, columns, units.Prose.Time((to-from)/columns))
+	out := &markup.Timeline{Caption: caption + ":", From: 0, To: milli(to - from)}
 	bars := t.bars(from, to, out)
 	line := func(format string, args ...any) { out.Text = append(out.Text, fmt.Sprintf(format, args...)) }
 	workers, hidden := 0, 0

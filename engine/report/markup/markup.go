@@ -45,8 +45,9 @@ type Picture struct {
 }
 
 // Timeline is what lanes show over a time, in ms. As text it consists of characters. The page draws
-// the bars, which can be zoomed.
+// the bars, which can be zoomed, under a caption of its own.
 type Timeline struct {
+	Caption  string
 	Text     []string
 	Lanes    []Lane
 	From, To float64 // what is shown at first
@@ -77,7 +78,7 @@ func (d *Document) Para(format string, args ...any) {
 	d.add(block{kind: paragraph, text: oneLine(fmt.Sprintf(format, args...))})
 }
 
-// Key adds a paragraph that explains the characters of a timeline. The page, which draws it, does without.
+// Key adds a paragraph on the characters of a timeline. The page, which draws it, does without.
 func (d *Document) Key(format string, args ...any) {
 	d.add(block{kind: paragraph, text: oneLine(fmt.Sprintf(format, args...)), bare: true})
 }

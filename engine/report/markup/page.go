@@ -139,6 +139,9 @@ func (p *pageWriter) row(cells []webCell, tag string) {
 
 func (p *pageWriter) lanes(l *webLanes) {
 	ms := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+	if l.Caption != "" {
+		p.put("<p>%s</p>\n", l.Caption)
+	}
 	p.WriteString(`<div class="timeline">` + "\n" + `<div class="rows"><ol>`)
 	for i := range l.Lanes {
 		p.put("<li>%s</li>", l.Lanes[i].Name)
