@@ -2,7 +2,7 @@ package command
 
 import "time"
 
-// scenario is a training with a known problem, because the problem was made: the data is
+// scenario is a training whose problem is known, because the test makes it. The data is
 // synthetic, the device is a modelled step or the cpu, and the slowness is injected. The
 // expected advice was written before the first run. No scenario is dropped or changed because
 // it fails.

@@ -62,8 +62,8 @@ func whole(unit string, scale float64) func(b []byte, v float64) []byte {
 }
 
 // hostGauges are the gauges of the host's cores and its disk. The first three are in percent: the
-// share of all cores that this process takes, the share that others take, and the share of time in
-// which threads of this process waited for a core. The last one is bytes read a second.
+// cores that this process takes, the cores that others take, and the time in which threads of this
+// process waited for a core. The last one is bytes read a second.
 var hostGauges = [...]struct {
 	gauge, name string
 	write       func(b []byte, v float64) []byte

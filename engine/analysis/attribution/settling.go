@@ -17,10 +17,10 @@ type Settling struct {
 }
 
 // SettlingOf looks at the epochs of a segment, which must begin with the run. An epoch belongs to
-// Before while it is unlike all that follow. Unlike means that it waits for data at least twice
-// as long as they do, or at most half as long, and that its share of waiting differs from theirs
-// by least or more. A single slow epoch later on is not settling. The result is false where no
-// epoch is in Before. It is false too where knobs changed after the first epoch, because then the
+// Before while it is unlike all that follow. It is unlike them if it waits for data at least
+// twice or at most half as long as they do. Its share of waiting must also differ from theirs by
+// least or more. A single slow epoch later on is not settling. The result is false where no epoch
+// is in Before. It is false too where knobs changed after the first epoch, because then the
 // change is the reason.
 func SettlingOf(s *trace.Snapshot, segment int32, least float64) (x Settling, ok bool) {
 	t := s.Tally(segment)

@@ -41,9 +41,9 @@ func (m *Model) calibrate(data float64) {
 }
 
 // unevenness is the share of the cores that idles while as many threads as there are cores want one
-// (bad luck, likely, good luck). The kernel keeps a queue for each core, and now and then two
-// threads wait in one of them while another is empty (Lozi et al., "The Linux scheduler: a decade
-// of wasted cores", EuroSys 2016).
+// (bad luck, likely, good luck). The kernel keeps a queue for each core. Now and then two threads
+// wait in one queue while another is empty (Lozi et al., "The Linux scheduler: a decade of wasted
+// cores", EuroSys 2016).
 var unevenness = [3]float64{0.25, 0.12, 0}
 
 // mostUneven is the largest unevenness that calibration assumes.

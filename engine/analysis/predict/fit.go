@@ -407,8 +407,8 @@ func sameEngine(s *trace.Snapshot, a, b int32) bool {
 	return true
 }
 
-// These are assumed of a GPU that trains a model: so many launches a step, and the least
-// time in ns that a launch takes however little it has to do.
+// These are assumed of a GPU that trains a model: the number of launches a step, and the
+// least time in ns that a launch takes.
 const (
 	fewLaunches, someLaunches, manyLaunches = 10, 30, 80
 	startUp                                 = 2500

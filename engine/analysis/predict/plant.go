@@ -9,8 +9,8 @@ type demand struct {
 }
 
 // depth is how many steps the step loop enqueues ahead of the device. inputs is how
-// many batches the device has room for: the copy of a step waits for the compute of the
-// step so many before. Both are those of engine/train.
+// many batches the device has room for: the copy of step n waits for the compute of
+// step n - inputs. Both are those of engine/train.
 const (
 	depth  = 3
 	inputs = 2

@@ -1,7 +1,7 @@
 // Package host says what the machine lets this process use, by affinity and cgroups (control
-// groups, version 1 and 2). It also says what the machine was doing while a training ran: the cores
-// that this process and others used, the run-queue wait of its threads, pressure, throttling,
-// faults and disks.
+// groups, version 1 and 2). It also says what the machine was doing while a training ran. That is
+// the cores that this process and others used, the run-queue wait of its threads, pressure,
+// throttling, faults and disks.
 //
 // Everything is read from /proc and /sys. What a machine does not tell, for example with an older
 // kernel or in a container, is unknown with the reason, and never 0.

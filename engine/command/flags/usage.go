@@ -183,7 +183,8 @@ func width() int {
 }
 
 // nearest returns the flag of a command whose name is most like the given one, or else whose last word is.
-// cobra finds the command that a user meant in the same way. It is empty where no flag is similar.
+// cobra finds the command that a user meant in the same way. nearest returns an empty text where no flag
+// is similar.
 func nearest(cmd *cobra.Command, name string) string {
 	for _, of := range []func(flag string) string{
 		func(flag string) string { return flag },

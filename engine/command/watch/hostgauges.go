@@ -98,11 +98,12 @@ func (g *trainingGauges) open(uuid string) {
 	g.gpu = s
 }
 
-// withoutCore returns the part of the time with a batch in hand in which the training's threads
-// were ready and had no core. share is the run-queue wait as a part of the time in which any thread
-// could run. That time is short if the threads sleep or wait for other processes. Then the share
-// says nothing of the training's time, because a late wake-up delays the training only for as long
-// as it lasts. If the loop's time was not counted meanwhile, or not split, counted is false.
+// withoutCore looks at the time in which the loop had a batch. It returns the part of that time in
+// which the training's threads were ready and had no core. share is the run-queue wait as a part of
+// the time in which any thread could run. That time is short if the threads sleep or wait for other
+// processes. Then the share says nothing of the training's time, because a late wake-up delays the
+// training only for as long as it lasts. If the loop's time was not counted meanwhile, or not
+// split, counted is false.
 func withoutCore(share float64, before, now *trace.Rank, threads int) (lost float64, counted bool) {
 	body := float64(now.Body - before.Body)
 	core, waiting := float64(now.Core-before.Core), float64(now.Waiting-before.Waiting)

@@ -80,9 +80,9 @@ func (t *totals) spend(rec *record) {
 	}
 }
 
-// behind limits how long after the loop has enqueued a step the GPU may end it and still count as
-// following the loop, as a part of the step's time on the GPU. On an H100 that part was 1 to 6 % where
-// the GPU waited for each launch. It was a third or more where the loop was ahead.
+// behind is how late the GPU may end a step, after the loop has enqueued it, and still count as
+// following the loop. It is a part of the step's time on the GPU. On an H100 that part was 1 to 6 %
+// where the GPU waited for each launch. It was a third or more where the loop was ahead.
 const behind = 0.1
 
 // computed adds the GPU's time of a step.

@@ -11,12 +11,12 @@ import (
 )
 
 // Each row, except those of knobs, spans and the digest, carries the CRC-32 (IEEE) of
-// its fields, because SQLite checks the structure of its pages and not the values in
-// them. The fields are taken in the order of the columns: a number is 8 bytes, little
-// endian, a text its length and its bytes. An id that SQLite chose is not among them.
-// Where the checksum is NULL, or the table has no such column, the row was written
-// before there were checksums and is not checked. A segment's checksum covers its
-// knobs; span chunks and the digest have one of their own.
+// its fields. SQLite checks the structure of its pages and not the values in them. The
+// fields are taken in the order of the columns: a number is 8 bytes, little endian, a
+// text its length and its bytes. An id that SQLite chose is not among them. Where the
+// checksum is NULL, or the table has no such column, the row was written before there
+// were checksums and is not checked. A segment's checksum covers its knobs; span chunks
+// and the digest have one of their own.
 
 // summedTables are those whose rows have a checksum, in files that are written now.
 var summedTables = []string{"doc", "names", "segments", "steps", "notes", "gauges", "ops", "experiments"}

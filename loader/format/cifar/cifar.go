@@ -1,9 +1,8 @@
 // Package cifar reads CIFAR-10 and CIFAR-100 (A. Krizhevsky, "Learning Multiple Layers of
-// Features from Tiny Images", 2009). It takes every form in which people have them: a folder
-// of the binary version, a folder of the Python version (as torchvision leaves it), and the
-// original tar.gz of each. The format is described at
-// https://www.cs.toronto.edu/~kriz/cifar.html. An image of CIFAR-100 has two classes; the fine
-// one is used.
+// Features from Tiny Images", 2009). It takes a folder of the binary version, a folder of the
+// Python version (as torchvision leaves it), and the original tar.gz of each. The format is
+// described at https://www.cs.toronto.edu/~kriz/cifar.html. An image of CIFAR-100 has two
+// classes; the fine one is used.
 //
 // Read copies one sample's planes. In a folder of the binary version they come from a map of
 // the file, which the system's page cache keeps as long as there is room. For all other

@@ -6,7 +6,7 @@
 //
 // An uncompressed tar is its own index. One walk over its headers tells where each sample lies,
 // and a sample is then read by one read at that place. So samples are served by index in any
-// order, and the loader's promises hold: each epoch has every sample exactly once, and the same
+// order, and the loader's promises hold. Each epoch has every sample exactly once. The same
 // seed gives the same batches whatever the workers. The order keeps to the shards
 // (loader.Grouped). An index is kept in the cache folder.
 //
