@@ -191,7 +191,7 @@ func (h *header) drawRight(r canvas.Rectangle, used int) int {
 	return x
 }
 
-// drawLine draws the screen below 40x8: one line, and below it the question or the message.
+// drawLine draws the first line of the screen below 40x8, and below it the question or the message.
 func (h *header) drawLine(asking bool, msg *message) {
 	w, rows := h.v.C.W, h.v.C.H
 	var bb [maxBadges]badge

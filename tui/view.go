@@ -32,6 +32,9 @@ func (m *Model) render() {
 	top := header{m.See(nil), m.pace.fps, m.session.underWay()}
 	if l.class == panel.SizeLine {
 		top.drawLine(m.exit.asking, &m.msg)
+		if h > 1 && !m.exit.asking && m.msg.text == "" {
+			m.panels.verdict.DrawShort(top.v, canvas.Rect(0, 1, w, h-1))
+		}
 		return
 	}
 	top.draw(l.header)

@@ -22,13 +22,7 @@ func (b *Brief) Draw(v *View, r canvas.Rectangle) {
 		return p
 	}
 	const rest = 3 // rows that a gauge, STALL and the knob need
-	b.verdict.wrap(&v.Analysis.Told, r.W-2)
-	if n := len(b.verdict.whole); n > 0 && v.Analysis.Told.Verdict.Class != "" && n <= r.H-rest {
-		y += b.verdict.drawLines(v, canvas.Rect(r.X+1, y, r.W-2, n), b.verdict.whole)
-	} else {
-		p := line()
-		verdictLine(&v.Analysis.Told, &p)
-	}
+	y += b.verdict.DrawShort(v, canvas.Rect(r.X+1, y, r.W-2, max(1, r.H-rest)))
 	knobs := 1
 	if end-y >= 10 {
 		knobs = 2

@@ -4,7 +4,7 @@ package panel
 type SizeClass uint8
 
 const (
-	SizeLine    SizeClass = iota // below 40x8: one line
+	SizeLine    SizeClass = iota // below 40x8: a line of state, and the verdict
 	SizeSmall                    // below 80x24: verdict, gauges, the STALL lane, the selected knob
 	SizeCompact                  // below 120x30: gauges in lines, one panel beside the knobs
 	SizeFull

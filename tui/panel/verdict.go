@@ -93,20 +93,27 @@ func (vd *Verdict) Rows(an *Analysis, s Space) int {
 	return min(vd.tall.n+2, max(LeastRows, s.H-below))
 }
 
-// verdictLine writes the verdict in one line.
-func verdictLine(a *advice.Advice, p *canvas.Pen) {
-	v, f := &a.Verdict, a.First()
-	if v.Class == "" {
-		p.Text(canvas.Dim, "no verdict yet")
-		return
+// narrowVerdict is the width below which a sentence of a verdict has too little room.
+const narrowVerdict = 58
+
+// DrawShort draws the verdict's lines without a box, as many as fit, and returns how many those are.
+func (vd *Verdict) DrawShort(v *View, r canvas.Rectangle) int {
+	a := &v.Analysis.Told
+	if a.Verdict.Class == "" {
+		v.C.Text(r.X, r.Y, r.W, canvas.Dim, "no verdict yet")
+		return 1
 	}
-	p.Text(classStyle(v), strings.ToUpper(v.Class))
-	if v.Share > 0 && v.Group != trace.GroupNone {
-		p.Space(1).Bytes(StallStyle(v.Share), units.Narrow.AppendPercent(p.Buf(), v.Share)).Text(canvas.Dim, " chiefly ").Text(canvas.Normal, v.Dominant.String())
+	vd.wrap(a, r.W)
+	if r.W >= narrowVerdict || a.Verdict.Group == trace.GroupNone {
+		return vd.drawLines(v, r, vd.lines)
 	}
-	if f.Knob != "" {
-		p.Text(canvas.Dim, ": try ").Text(canvas.Bold, f.Knob).Space(1).Text(canvas.Bold, f.Value)
+	p := v.C.Pen(r.X, r.Y, r.W)
+	p.Text(classStyle(&a.Verdict), strings.ToUpper(a.Verdict.Class))
+	p.Space(1).Bytes(StallStyle(a.Verdict.Share), units.Narrow.AppendPercent(p.Buf(), a.Verdict.Share)).Text(canvas.Dim, Pick(r.W < 40, " ", " chiefly ")).Text(canvas.Normal, a.Verdict.Dominant.String())
+	if r.H == 1 {
+		return 1
 	}
+	return 1 + vd.drawMore(v, canvas.Rect(r.X, r.Y+1, r.W, r.H-1), vd.lines[1:], false)
 }
 
 // Draw draws the text. If the panel has the whole body, it also draws what else is known and the
@@ -160,6 +167,11 @@ const verdictRest = " ~ 3 f shows all"
 // drawLines draws the text and returns how many lines it has. If lines must be left out, the answer of
 // an experiment keeps its lines, because the user waits for it.
 func (vd *Verdict) drawLines(v *View, r canvas.Rectangle, lines []verdictRow) int {
+	return vd.drawMore(v, r, lines, true)
+}
+
+// drawMore is drawLines for lines of which the first one begins with the class, or for those below it.
+func (vd *Verdict) drawMore(v *View, r canvas.Rectangle, lines []verdictRow, class bool) int {
 	n := min(len(lines), r.H)
 	cut := n // the line before which some are missing
 	if n < len(lines) {
@@ -180,7 +192,7 @@ func (vd *Verdict) drawLines(v *View, r canvas.Rectangle, lines []verdictRow) in
 	for i := range n {
 		line, text := at(i), at(i).text
 		p := v.C.Pen(r.X, r.Y+i, r.W)
-		if i == 0 {
+		if i == 0 && class {
 			p.Text(classStyle(&v.Analysis.Told.Verdict), vd.class)
 			text = text[len(vd.class):]
 		}
@@ -189,7 +201,7 @@ func (vd *Verdict) drawLines(v *View, r canvas.Rectangle, lines []verdictRow) in
 			p.Text(line.style, text).Text(canvas.Dim, line.aside)
 			continue
 		}
-		rest := Pick(i != last || v.Expanded, " ~", verdictRest)
+		rest := Pick(i != last || v.Expanded || r.W < narrowVerdict, " ~", verdictRest)
 		for canvas.Width(text)+len(rest) > p.Left() && strings.Contains(text, " ") {
 			text = text[:strings.LastIndex(text, " ")]
 		}
