@@ -136,7 +136,7 @@ func TestCursor(t *testing.T) {
 		seen = append(seen, strings.Join(strings.Fields(s.box("timeline")), " "))
 	}
 	all := strings.Join(seen, "\n")
-	for _, want := range []string{"starved ", " transform took ", "computes batch ", "took ", "w1 transform #"} {
+	for _, want := range []string{"idle ", " waiting for batch ", " transform took ", "computes batch ", "took ", "w1 transform #"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no moment is explained with %q:\n%s", want, all)
 		}

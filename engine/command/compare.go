@@ -28,7 +28,7 @@ func newCompare() *cobra.Command {
 	var out cli.Output
 	cmd := &cobra.Command{
 		Use:   "compare A B",
-		Short: "Say how one session or sweep did against another, and how sure that is",
+		Short: "Compare two sessions or sweeps: what changed, by how much, how sure",
 		Long: `Say what differs between two sessions: throughput with its interval, step
 times, what the device waited for, settings and environment. A and B are
 files, names that gpustall sessions lists, or latest. Of a session with

@@ -13,7 +13,7 @@ func newDoctor(version string) *cobra.Command {
 	var rate float64
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what gpustall finds on this machine, or what ails a session",
+		Short: "Check this machine, or diagnose a session",
 		Long: `Say what gpustall finds on this machine: devices, limits, gauges, folders.
 With --session, say instead what ails that session: the symptom, and of each
 finding evidence, cause, remedy and what there is to gain at the most. A

@@ -66,7 +66,7 @@ func runScreen(parent context.Context, o *options) error {
 	_ = cli.Say(out, "%s", sum.Text())
 	_ = cli.Say(out, "%s", r.kept())
 	if cli.Exists(r.file) {
-		_ = cli.Say(out, "again    gpustall view %s\n", r.id())
+		_ = cli.Say(out, "replay   gpustall view %s\n", r.id())
 	}
 	if err := ended(trainErr, screenErr, got()); err != nil {
 		return err

@@ -257,10 +257,10 @@ func (t *torchRun) keep() string {
 		return ""
 	}
 	if a.Keep.Open {
-		return fmt.Sprintf("%-*s%s\n", cli.LabelWidth, "keep", a.Keep.Text)
+		return fmt.Sprintf("%-*s%s\n", cli.LabelWidth, "settings", a.Keep.Text)
 	}
 	line, _ := report.DataLoader(s.Meta.Host, rows[at.Kept].Segment.Knobs, a.Keep.Knobs)
-	return fmt.Sprintf("%-*s%s\n", cli.LabelWidth, "keep", line)
+	return fmt.Sprintf("%-*s%s\n", cli.LabelWidth, "code", line)
 }
 
 // otherLoops says how to watch a loop without a DataLoader.
@@ -444,7 +444,7 @@ func (t *torchRun) onScreen(parent context.Context) error {
 		_ = cli.Say(os.Stdout, "%-*s%s\n", cli.LabelWidth, "output", t.log.Name())
 	}
 	if cli.Exists(t.recording.file) {
-		_ = cli.Say(os.Stdout, "again    gpustall view %s\n", t.recording.id())
+		_ = cli.Say(os.Stdout, "replay   gpustall view %s\n", t.recording.id())
 	}
 	return err
 }

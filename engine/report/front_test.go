@@ -18,7 +18,7 @@ func TestSlowerDevice(t *testing.T) {
 		says    string
 	}{
 		{"by itself", 0, "the device itself seems slower"},
-		{"short of cores", 80, "the device seems slower"},
+		{"CPU-starved", 80, "the device seems slower"},
 	} {
 		m := newAccount(scripts()["tuned"].run(t))
 		a, b := m.rows[0], m.rows[1]

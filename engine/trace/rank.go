@@ -128,7 +128,7 @@ func (k *Rank) Parts() (parts []Part) {
 	add(Getting, k.Wait)
 	add(KindBackward.Info().Doing, k.Backward)
 	add(KindOptimizer.Info().Doing, k.Optimizer)
-	add("forward and all else", k.Body-k.Backward-k.Optimizer)
+	add("forward + script code", k.Body-k.Backward-k.Optimizer)
 	if outside := all - k.Wait - k.Body; 100*outside >= all {
 		add(Outside, outside)
 	}

@@ -47,7 +47,7 @@ func TestParts(t *testing.T) {
 		t.Errorf("%v: less than a hundredth outside of the loop is no part", got)
 	}
 	k.Time = 800
-	want := []Part{{"getting a batch", 10, 0.125}, {"backward", 20, 0.25}, {"optimizer", 4, 0.05}, {"forward and all else", 6, 0.075}, {Outside, 40, 0.5}}
+	want := []Part{{"getting a batch", 10, 0.125}, {"backward", 20, 0.25}, {"optimizer", 4, 0.05}, {"forward + script code", 6, 0.075}, {Outside, 40, 0.5}}
 	if got := k.Parts(); !slices.Equal(got, want) || sum(got) != k.Step() {
 		t.Errorf("%v, want %v", got, want)
 	}

@@ -107,7 +107,7 @@ type BoundInfo struct {
 
 var bounds = [numBounds]BoundInfo{
 	BoundCPU:   {"CPU-bound", "which computes"},
-	BoundCores: {"short of cores", "which is short of cores"},
+	BoundCores: {"CPU-starved", "which is CPU-starved"},
 	BoundIO:    {"I/O-bound", "which waits for I/O"},
 }
 

@@ -187,20 +187,20 @@ var measuredColumns = []canvas.Column[experiment]{
 			p.Bytes(gainStyle(c.Ratio), units.Narrow.AppendGain(p.Buf(), c.Estimate()))
 		}
 	}},
-	{Title: "95% CI", W: 14, Drop: 1, Cell: func(p *canvas.Pen, e *experiment) {
+	{Title: "95% CI", W: 17, Drop: 1, Cell: func(p *canvas.Pen, e *experiment) {
 		switch c := &e.VsA.Throughput; {
 		case e.baseline, !e.compared(), e.again && c.Answer == stats.Unknown:
 			p.Text(canvas.Dim, "-")
 			return
 		case !c.Tells():
-			p.Text(canvas.Dim, Pick(c.Missing.What == stats.Precision, "too wide yet", e.missing))
+			p.Text(canvas.Dim, Pick(c.Missing.What == stats.Precision, "interval too wide", e.missing))
 			return
 		}
 		p.Bytes(canvas.Normal, units.Narrow.AppendGainRange(p.Buf(), e.VsA.Throughput.Estimate()))
 	}},
-	{Title: "steps/excl", W: 10, Drop: 5, Cell: func(p *canvas.Pen, e *experiment) {
-		p.Bytes(canvas.Normal, units.AppendCount(p.Buf(), e.Steps)).Text(canvas.Dim, "/").
-			Bytes(canvas.Dim, units.AppendCount(p.Buf(), e.Excluded))
+	{Title: "steps (skipped)", W: 15, Drop: 5, Cell: func(p *canvas.Pen, e *experiment) {
+		p.Bytes(canvas.Normal, units.AppendCount(p.Buf(), e.Steps)).Text(canvas.Dim, " (").
+			Bytes(canvas.Dim, units.AppendCount(p.Buf(), e.Excluded)).Text(canvas.Dim, ")")
 	}},
 	{Title: "note", W: 14, Most: canvas.Stretch, Drop: 3, Cell: func(p *canvas.Pen, e *experiment) {
 		writeReason(p, e.note)
@@ -294,7 +294,7 @@ func measured(cell func(*canvas.Pen, *experiment)) func(*canvas.Pen, *experiment
 // Draw draws the table, and under it what the selected row's columns have no room for. The
 // baseline stays in view as the first row.
 func (e *Experiments) Draw(v *View, r canvas.Rectangle) {
-	if about := "a row is a configuration, over all its steps "; len(about) <= v.Head.Left() {
+	if about := "one row per setting; last row live "; len(about) <= v.Head.Left() {
 		v.Head.Text(canvas.Dim, about)
 	}
 	in := r.Indent()

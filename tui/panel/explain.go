@@ -139,16 +139,13 @@ func (c *record) gapText(snap *trace.Snapshot, g *attribution.Gap, at int64) str
 	if at >= 0 {
 		b.WriteString(c.ago(at) + ": ")
 	} else {
-		b.WriteString("longest stall: ") // without a time, which would be wrong in the next frame
-		if s.Step >= 0 {
-			b.WriteString("step " + units.Count(s.Step) + " ")
-		}
+		b.WriteString("longest: ") // without a time, which would be wrong in the next frame
 	}
 	long := units.Prose.Time(g.End - g.Start)
 	if cause == trace.CausePaused {
 		return b.String() + Pick(snap.EvaluatedAt((s.Start+s.End)/2), "the model was evaluated for ", "paused by you for ") + long
 	}
-	long += partsText(g)
+	parts, idle := partsText(g), Pick(snap.Meta.DeviceKind == "cuda", "GPU", "device")+" idle "+long
 	batch := s.Batch
 	known := batch >= 0
 	if !known {
@@ -156,8 +153,8 @@ func (c *record) gapText(snap *trace.Snapshot, g *attribution.Gap, at int64) str
 		known = known && batch >= 0
 	}
 	of := ""
-	if known && (at >= 0 || batch != s.Step) { // the number of the step is not repeated
-		of = ", batch " + units.Count(batch)
+	if known {
+		of = "batch " + units.Count(batch)
 	}
 	if !cause.IsData() {
 		words := cause.Info().Means
@@ -165,9 +162,9 @@ func (c *record) gapText(snap *trace.Snapshot, g *attribution.Gap, at int64) str
 			enqueuing := c.most(s.Start, s.End, func(o *trace.Span) bool { return o.Kind == trace.KindEnqueue && o.Step == s.Step }) >= 0
 			words = Pick(enqueuing, "the host was still enqueuing", "launch overhead")
 		}
-		return b.String() + Pick(2*g.Data() > g.End-g.Start, "starved ", "device idle ") + long + ": " + words + of
+		return b.String() + idle + parts + ": " + words + Pick(of == "", "", ", "+of)
 	}
-	b.WriteString("starved " + long)
+	b.WriteString(idle + " waiting for " + cmp.Or(of, "data") + parts)
 	w := -1
 	if known {
 		w = c.builder(s, batch, cause)
@@ -191,7 +188,7 @@ func (c *record) gapText(snap *trace.Snapshot, g *attribution.Gap, at int64) str
 		}
 		b.WriteString(": " + o.Track.String() + " " + o.Kind.String() + " took " + units.Prose.Time(took) + attribution.Waiting(split) + rank)
 	}
-	return b.String() + of
+	return b.String()
 }
 
 // partsText names the parts of a gap that are at least a hundredth of it, the largest first. It

@@ -298,7 +298,7 @@ func (r *knobRow) writeState(p *canvas.Pen) {
 		word(st, " confirmed")
 	default:
 		if r.NoEffect != "" {
-			word(canvas.Dim, "no effect")
+			word(canvas.Dim, "n/a here")
 		}
 	}
 }
@@ -421,7 +421,7 @@ func (k *Knobs) drawHelp(v *View, r canvas.Rectangle) int {
 	head, text := "", s.Help
 	switch {
 	case s.NoEffect != "":
-		head, text = "no effect: ", s.NoEffect
+		head, text = "n/a here: ", s.NoEffect
 		if s.Hint != "" {
 			text += "; " + s.Hint
 		}

@@ -106,18 +106,18 @@ func TestLongestStall(t *testing.T) {
 			t.Errorf("it reads %q, want %q", got, want)
 		}
 	}
-	says(true, "step 4 starved 150 ms (decode 80.0 ms, read 38.0 ms, copy 32.0 ms)")
+	says(true, "idle 150 ms waiting for batch 4 (decode 80.0 ms, read 38.0 ms, copy 32.0 ms)")
 	tl.spans = append(tl.spans, piece(600, 800, trace.CauseRead))
 	tl.first, tl.edge, tl.known = 590, 900*ms, 900*ms
-	says(true, "starved 150 ms")
-	says(false, "starved 200 ms")
+	says(true, "device idle 150 ms waiting for batch 4")
+	says(false, "device idle 200 ms waiting for batch 4")
 	tl.spans = append(tl.spans, piece(1000, 1300, trace.CauseRead))
 	tl.edge, tl.known = 1400*ms, 1400*ms
-	says(true, "starved 200 ms")
+	says(true, "device idle 200 ms waiting for batch 4")
 	tl.edge, tl.known = 2901*ms, 2901*ms
-	says(true, "starved 300 ms")
+	says(true, "device idle 300 ms waiting for batch 4")
 	tl.cursor = 120 * ms
-	says(true, "starved 150 ms (decode 80.0 ms, read 38.0 ms, copy 32.0 ms)")
+	says(true, "idle 150 ms waiting for batch 4 (decode 80.0 ms, read 38.0 ms, copy 32.0 ms)")
 	tl.cursor = 320 * ms
 	says(true, "paused by you for 90.0 ms")
 	pic.Snap.Gauges = map[string][]trace.Point{trace.GaugeTestLoss: {{T: 350 * ms}}, trace.GaugeTestTook: {{V: 50e6}}}

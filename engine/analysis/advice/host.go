@@ -32,7 +32,7 @@ func (h *host) slowed() string {
 	if h.spun {
 		least = "at least "
 	}
-	return fmt.Sprintf("compute is %s%.1f times slower because its threads wait for a core %s of the time", least, 1/(1-min(h.starved, 0.999)), units.Prose.Percent(h.starved))
+	return fmt.Sprintf("CPU contention: compute runs %s%.1fx slower, as its threads wait for a core %s of the time", least, 1/(1-min(h.starved, 0.999)), units.Prose.Percent(h.starved))
 }
 
 // turns continues the sentence about who uses the cores with what more workers would

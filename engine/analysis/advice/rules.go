@@ -313,7 +313,7 @@ var deviceRules = []Rule{
 	}},
 	{Name: "copy less", Group: trace.GroupCopy, Last: true, Check: func(s *situation) (f Finding, ok bool) {
 		f = Finding{
-			Remedy:   "no knob helps here: copy less, with smaller samples or a narrower type, or use a faster link",
+			Remedy:   "loader settings won't help: copy less, with smaller samples or a narrower type, or use a faster link",
 			Evidence: s.time.copies(), Share: s.time.share(trace.GroupCopy),
 		}
 		if s.session.imported() {
@@ -330,7 +330,7 @@ var deviceRules = []Rule{
 	{Name: "short operations", Check: shortOperations},
 	{Name: "launch less", Group: trace.GroupLaunch, Last: true, Check: func(s *situation) (f Finding, ok bool) {
 		f = Finding{
-			Remedy:   "no knob helps here: enqueue less, in fewer, fused launches",
+			Remedy:   "loader settings won't help: enqueue less, in fewer, fused launches",
 			Evidence: "the host does not enqueue as fast as the device computes", Share: s.time.share(trace.GroupLaunch),
 		}
 		if s.session.imported() {
@@ -341,7 +341,7 @@ var deviceRules = []Rule{
 	}},
 	{Name: "sync less", Group: trace.GroupSync, Last: true, Check: func(s *situation) (f Finding, ok bool) {
 		f = Finding{
-			Remedy:   "no knob helps here: look at results less often",
+			Remedy:   "loader settings won't help: look at results less often",
 			Evidence: "the host waits for the device and then has nothing enqueued", Share: s.time.share(trace.GroupSync),
 		}
 		if s.session.imported() {

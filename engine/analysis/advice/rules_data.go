@@ -32,7 +32,7 @@ func thrashing(s *situation) (f Finding, ok bool) {
 	once, _ := s.session.fromStorage(first.from, first.to)
 	again, known := s.session.fromStorage(last.from, last.to)
 	f = Finding{
-		Remedy: "no knob helps here: give the page cache more memory, make the data smaller, or put it on faster storage",
+		Remedy: "loader settings won't help: give the page cache more memory, make the data smaller, or put it on faster storage",
 		Evidence: fmt.Sprintf("an epoch still reads ~%s from storage where the first read ~%s: the page cache does not keep the data from one epoch to the next",
 			units.Prose.Bytes(int64(again)), units.Prose.Bytes(int64(once))),
 		Share: s.levers.loads(),
@@ -49,7 +49,7 @@ func smallFiles(s *situation) (f Finding, ok bool) {
 	bytes, known := s.session.fromStorage(s.session.from, s.session.to)
 	each := bytes / float64(max(1, s.time.Samples))
 	f = Finding{
-		Remedy: "no knob helps here: pack the samples into large files (gpustall data pack), or put them on storage that finds files faster",
+		Remedy: "loader settings won't help: pack the samples into large files (gpustall data pack), or put them on storage that finds files faster",
 		Evidence: fmt.Sprintf("each sample is a file of its own, and ~%s of it come from storage, %s in all: finding the files takes the time, not their bytes",
 			units.Prose.Bytes(int64(each)), units.Prose.Transfer(bytes/float64(max(1, s.session.to-s.session.from))*1e9)),
 		Share: s.levers.loads(),
@@ -67,7 +67,7 @@ const (
 func slowWorker(s *situation) (f Finding, ok bool) {
 	worker, its, others := s.loader.slowestWorker()
 	f = Finding{
-		Remedy: "no knob helps here: find out what that worker has on its core, or in its part of the data",
+		Remedy: "loader settings won't help: find out what that worker has on its core, or in its part of the data",
 		Evidence: fmt.Sprintf("%s takes %s for a batch, the others %s", worker,
 			units.Prose.Time(int64(its)), units.Prose.Time(int64(others))),
 		Share: s.levers.loads(),

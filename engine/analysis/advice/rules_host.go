@@ -21,7 +21,7 @@ var hostRules = []Rule{
 func quota(s *situation) (f Finding, ok bool) {
 	throttled, _ := s.session.gauge(trace.GaugeThrottled)
 	f = Finding{
-		Remedy:   "no knob helps here: raise the container's CPU quota (docker --cpus, Kubernetes limits.cpu), or make a sample cheaper",
+		Remedy:   "loader settings won't help: raise the container's CPU quota (docker --cpus, Kubernetes limits.cpu), or make a sample cheaper",
 		Evidence: fmt.Sprintf("the quota ran out in %s of its periods", units.Prose.Percent(throttled/100)),
 		Share:    max(s.levers.loads(), s.host.lostToHost()),
 	}

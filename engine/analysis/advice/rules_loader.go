@@ -212,7 +212,7 @@ func bursts(s *situation) (f Finding, ok bool) {
 }
 
 // elsewhere is the remedy against other processes that take the cores.
-const elsewhere = "no knob helps here: stop the other processes, or move them or this training to another host"
+const elsewhere = "loader settings won't help; free CPU cores: stop the other processes, or move them or this training to another host"
 
 // neighbours is for cores that other processes take.
 func neighbours(s *situation) (f Finding, ok bool) {
@@ -229,7 +229,7 @@ func neighbours(s *situation) (f Finding, ok bool) {
 // hostLimit is for a host that loads as fast as it can, which is not fast enough.
 func hostLimit(s *situation) (f Finding, ok bool) {
 	f = Finding{
-		Remedy: "no knob helps here: " + s.loader.cheaper() + ", or use a host with more cores",
+		Remedy: "loader settings won't help: " + s.loader.cheaper() + ", or use a host with more cores",
 		Share:  s.levers.loads(), Scales: true,
 	}
 	c, known := s.loader.capacity()
@@ -245,7 +245,7 @@ func hostLimit(s *situation) (f Finding, ok bool) {
 // storage is for reads that are late although as many as possible are under way.
 func storage(s *situation) (f Finding, ok bool) {
 	f = Finding{
-		Remedy: "no knob helps here: put the data on faster storage or into larger files",
+		Remedy: "loader settings won't help: put the data on faster storage or into larger files",
 		Evidence: join(fmt.Sprintf("reads are late with %s, which bring ~%s samples/s; more are not to be had or bought nothing",
 			units.Counted(s.loader.workers, "worker", "workers"), units.Rate(s.time.SamplesPerSecond())), s.loader.times()),
 		Share: s.levers.loads(), Here: true,

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/lines"
 	"dev.gpustall/engine/analysis/predict"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
@@ -152,7 +153,7 @@ func watchedLoop(s *situation) (f Finding, ok bool) {
 // takingBatches is for batches that are ready in time, but which the loop needs long to take from
 // a worker process. If samples are cheap, loading them in the loop is faster.
 func takingBatches(s *situation) (f Finding, ok bool) {
-	f = Finding{Remedy: "no knob helps here: give a batch fewer and smaller tensors, or more samples"}
+	f = Finding{Remedy: "loader settings won't help: give a batch fewer and smaller tensors, or more samples"}
 	each := s.time.Stall[trace.CauseDataLoader] / max(1, s.time.Steps)
 	load := s.time.Load / max(1, s.time.Steps)
 	if load < each && load > 0 {
@@ -237,7 +238,7 @@ func cheapBatches(s *situation) (f Finding, ok bool) {
 		return f, false
 	}
 	f = Finding{
-		Remedy:   "no knob helps here: " + s.loader.cheaper(),
+		Remedy:   "loader settings won't help: " + s.loader.cheaper(),
 		Evidence: join("the loop loads a batch itself in less time than it would take it to take one from a worker process; "+s.loader.times(), s.loader.batch()),
 		Share:    s.levers.loads(),
 	}
@@ -266,7 +267,7 @@ func sharedLock(s *situation) (f Finding, ok bool) {
 		return f, false
 	}
 	f = Finding{
-		Remedy:   "no knob helps here: hold the lock for less of a sample's time, or give each worker a file or connection of its own (open it in worker_init_fn or at its first sample)",
+		Remedy:   "loader settings won't help: hold the lock for less of a sample's time, or give each worker a file or connection of its own (open it in worker_init_fn or at its first sample)",
 		Evidence: s.loader.queueing() + ": one loads while the others wait, and more would wait too",
 		Share:    s.levers.loads(), Here: true,
 	}
@@ -341,7 +342,7 @@ func restOfScript(s *situation) (f Finding, ok bool) {
 	each := func(ns int64) string { return units.Prose.Time(ns / max(1, k.Steps)) }
 	f = Finding{
 		Remedy:   "look at what the script does with a batch beside training on it: metrics, .item(), logging, checkpoints, or parts of the model that are not trained",
-		Evidence: fmt.Sprintf("forward passes and all else take %s of a step, where backward passes take %s: of what is trained, a forward pass takes about half as long as its backward pass", each(own), each(k.Backward)),
+		Evidence: fmt.Sprintf("forward + script code take %s of a step, where backward passes take %s: of what is trained, a forward pass takes about half as long as its backward pass", each(own), each(k.Backward)),
 		Share:    float64(rest) / float64(all), Script: true,
 	}
 	blocked := 0.0
@@ -349,17 +350,29 @@ func restOfScript(s *situation) (f Finding, ok bool) {
 		blocked = float64(max(0, k.Body-k.Core-k.Waiting)) / float64(k.Body)
 		f.Evidence = join(f.Evidence, fmt.Sprintf("with a batch in hand the loop's thread is on a core %s of the time, and blocked %s", units.Prose.Percent(float64(k.Core)/float64(k.Body)), units.Prose.Percent(blocked)))
 	}
-	if blocked >= mostly {
-		f.Remedy = "look at what a step waits for: a sleep, a lock, a file, the network or a device"
-	}
-	if c, ok := s.costliest(trace.InStep); ok {
+	c, ok := s.costliest(trace.InStep)
+	if ok {
 		f.Remedy = fmt.Sprintf("look at %s: it has %s of the loop's time", c.String(), units.Prose.Percent(c.Part))
-		if blocked >= mostly {
-			f.Remedy += fmt.Sprintf(", and the loop's thread is blocked %s of it: a sleep, a lock, a file, the network or a device", units.Prose.Percent(blocked))
-		}
+	}
+	if blocked >= mostly {
+		s.waiting(&f, c, ok, blocked)
 	}
 	if long := s.time.longSteps(); long != "" {
 		f.Evidence = join(f.Evidence, long)
 	}
 	return f, f.Share >= high && own > 3*k.Backward && !s.calls(trace.InStep)
+}
+
+// waiting rewrites a finding about a step that is blocked most of the time, at a line where that is known:
+// it says that the step waits, for what it may, and whether the loader could gain anything.
+func (s *situation) waiting(f *Finding, at lines.Cost, known bool, blocked float64) {
+	const what = "a sleep, a lock, a file, the network or a device"
+	f.Remedy = "look at what a step waits for: " + what
+	if known {
+		f.Remedy = fmt.Sprintf("look at %s: a step waits there for %s, and it has %s of the loop's time", at.String(), what, units.Prose.Percent(at.Part))
+	}
+	f.Evidence = fmt.Sprintf("with a batch in hand the loop's thread is blocked %s of the time", units.Prose.Percent(blocked))
+	if s.time.DataShare() < moderate {
+		f.Evidence = "the loader keeps up, so no setting of it gains anything; " + f.Evidence
+	}
 }

@@ -62,7 +62,7 @@ func (s *situation) shortage() (text string) {
 		if s.script.scripted() {
 			who = "the script"
 		}
-		text = fmt.Sprintf("%s is busy %s of the time%s, but %s", who, units.Prose.Percent(s.time.Utilisation()), s.script.untrained(), s.host.slowed())
+		text = fmt.Sprintf("%s is busy %s of the time%s; %s", who, units.Prose.Percent(s.time.Utilisation()), s.script.untrained(), s.host.slowed())
 	}
 	if share := s.time.share(trace.GroupHost); share >= moderate || text == "" {
 		text = join(text, fmt.Sprintf(trace.GroupHost.Info().Loses, units.Prose.Percent(share)))
@@ -85,7 +85,7 @@ func fewerThreads(s *situation) (f Finding, ok bool) {
 
 // moreCores is for threads that act late, or compute slowly, because they have no core.
 func moreCores(s *situation) (f Finding, ok bool) {
-	f = Finding{Remedy: "no knob helps here: use a host with more cores", Share: s.host.lostToHost()}
+	f = Finding{Remedy: "loader settings won't help; free CPU cores, or use a host with more cores", Share: s.host.lostToHost()}
 	switch {
 	case s.host.Crowded():
 		f.Remedy, f.Here = elsewhere, true

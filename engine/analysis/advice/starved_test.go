@@ -29,7 +29,7 @@ func TestBoundInWords(t *testing.T) {
 	}{
 		{"not measured", trace.Split{}, "for decoding (30.0 %); CPU-bound loader", QueueCPU, "which"},
 		{"computing", trace.Split{Core: 90, Waiting: 5, Blocked: 5}, "for decoding (30.0 %), which computes;", QueueCPU, QueueCPU},
-		{"starved", trace.Split{Core: 50, Waiting: 40, Blocked: 10}, "for decoding (30.0 %), which is short of cores;", QueueCores, QueueCores},
+		{"starved", trace.Split{Core: 50, Waiting: 40, Blocked: 10}, "for decoding (30.0 %), which is CPU-starved;", QueueCores, QueueCores},
 		{"blocked", trace.Split{Core: 10, Blocked: 90}, "for decoding (30.0 %), which waits for I/O;", QueueIO, QueueIO},
 	} {
 		s := split(uniform(20, decoding, set("num_workers", "2")), trace.KindDecode, c.split)
@@ -40,7 +40,7 @@ func TestBoundInWords(t *testing.T) {
 	}
 	// A cause that is no phase is bound by nothing; only the loader is.
 	s := split(uniform(20, map[trace.Cause]int64{trace.CauseWorkers: 30}, set("num_workers", "2")), trace.KindDecode, trace.Split{Core: 50, Waiting: 40})
-	if v := judge(s, s.Recent); !strings.Contains(v.Text, "for a free worker (30.0 %); loader short of cores;") {
+	if v := judge(s, s.Recent); !strings.Contains(v.Text, "for a free worker (30.0 %); loader CPU-starved;") {
 		t.Errorf("no worker is free: %q", v.Text)
 	}
 }
@@ -53,9 +53,9 @@ func TestSpinning(t *testing.T) {
 		says            string
 		gain            bool
 	}{
-		{"2", "", "compute is at least 2.0 times slower", false},
-		{"2", "passive", "compute is 2.0 times slower", true},
-		{"1", "", "compute is 2.0 times slower", true},
+		{"2", "", "compute runs at least 2.0x slower", false},
+		{"2", "passive", "compute runs 2.0x slower", true},
+		{"1", "", "compute runs 2.0x slower", true},
 	} {
 		s := uniform(20, nil, set("num_workers", "1"))
 		together(onTorch(c.threads), facts(set(trace.TorchWaitPolicy, c.policy)), cpuDevice, gauges(50, 49, 50), gauge(trace.GaugeStarved, 50))(s)
@@ -80,13 +80,13 @@ func TestStarvedDevice(t *testing.T) {
 		says, do string
 	}{
 		{"cores for all", nil, 2, 0, DeviceBound, "waits for no data; 20 steps", "the loader keeps up"},
-		{"hardly starved", nil, 10, 0, DeviceBound, "waits for no data; compute is 1.1 times slower because its threads wait for a core 10.0 % of the time; 20 steps", "the loader keeps up"},
-		{"starved by neighbours", nil, 67, 75, "host-bound", "the device is busy 100 % of the time, but compute is 3.0 times slower because its threads wait for a core 67.0 % of the time; other processes use ~3.0 of the 4 cores", "stop the other processes"},
-		{"starved by ourselves", nil, 50, 0, "host-bound", "compute is 2.0 times slower", "a host with more cores"},
-		{"little lost to data", map[trace.Cause]int64{trace.CauseWorkers: 8}, 80, 75, "host-bound", "compute is 5.0 times slower", "stop the other processes"},
-		{"more lost to data", map[trace.Cause]int64{trace.CauseRead: 60}, 40, 0, "input-bound", "compute is 1.7 times slower", "no knob helps"},
-		{"data on a crowded host", map[trace.Cause]int64{trace.CauseRead: 35}, 80, 75, "input-bound", "the device waits for data 35.0 % of the time, nearly all of it for reading (35.0 %); compute is 5.0 times slower because its threads wait for a core 80.0 % of the time; other processes use ~3.0 of the 4 cores", ""},
-		{"as much, by ourselves", map[trace.Cause]int64{trace.CauseRead: 35}, 80, 0, "host-bound", "compute is 5.0 times slower", ""},
+		{"hardly starved", nil, 10, 0, DeviceBound, "waits for no data; CPU contention: compute runs 1.1x slower, as its threads wait for a core 10.0 % of the time; 20 steps", "the loader keeps up"},
+		{"starved by neighbours", nil, 67, 75, "host-bound", "the device is busy 100 % of the time; CPU contention: compute runs 3.0x slower, as its threads wait for a core 67.0 % of the time; other processes use ~3.0 of the 4 cores", "stop the other processes"},
+		{"starved by ourselves", nil, 50, 0, "host-bound", "compute runs 2.0x slower", "a host with more cores"},
+		{"little lost to data", map[trace.Cause]int64{trace.CauseWorkers: 8}, 80, 75, "host-bound", "compute runs 5.0x slower", "stop the other processes"},
+		{"more lost to data", map[trace.Cause]int64{trace.CauseRead: 60}, 40, 0, "input-bound", "compute runs 1.7x slower", "loader settings won't help"},
+		{"data on a crowded host", map[trace.Cause]int64{trace.CauseRead: 35}, 80, 75, "input-bound", "the device waits for data 35.0 % of the time, nearly all of it for reading (35.0 %); CPU contention: compute runs 5.0x slower, as its threads wait for a core 80.0 % of the time; other processes use ~3.0 of the 4 cores", ""},
+		{"as much, by ourselves", map[trace.Cause]int64{trace.CauseRead: 35}, 80, 0, "host-bound", "compute runs 5.0x slower", ""},
 		{"late threads", map[trace.Cause]int64{trace.CauseHost: 12}, 0, 0, "host-bound", "the device waits for a thread of the host that has no core 12.0 % of the time; 20 steps", "a host with more cores"},
 	} {
 		s := uniform(20, c.stalls, set("num_workers", "1"))

@@ -47,10 +47,10 @@ const (
 
 // States of the ready queue; empty when there is nothing to tell them from.
 const (
-	QueueCPU    = "CPU-bound loader"      // empty, and the workers are computing
-	QueueCores  = "loader short of cores" // empty, and the workers wait for cores
-	QueueIO     = "I/O-bound loader"      // empty, and the workers wait for reads
-	QueueDevice = "device-bound"          // full
+	QueueCPU    = "CPU-bound loader"   // empty, and the workers are computing
+	QueueCores  = "loader CPU-starved" // empty, and the workers wait for cores
+	QueueIO     = "I/O-bound loader"   // empty, and the workers wait for reads
+	QueueDevice = "device-bound"       // full
 )
 
 // Verdict says what holds the device up. It promises nothing: each share and ratio in it was

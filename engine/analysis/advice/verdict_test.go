@@ -209,7 +209,7 @@ func TestScriptBound(t *testing.T) {
 		{"an old PyTorch", together(onTorch("1"), cpuDevice, did(trace.Rank{Body: 100e6, Backward: 30e6})), ScriptBound, ": the script is busy 100 % of the time, 70.0 ms of 100 ms a step in no backward pass, and waits for no data; 60 steps"},
 		{"no parts", together(onTorch("1"), cpuDevice), ScriptBound, ": the script is busy 100 % of the time and waits for no data; 60 steps"},
 		{"without cores", together(onTorch("1"), cpuDevice, body, gauge(trace.GaugeStarved, 25)), "host-bound",
-			": the script is busy 100 % of the time, 66.0 ms of 100 ms a step in neither backward passes nor the optimizer, but compute is 1.3 times slower because"},
+			": the script is busy 100 % of the time, 66.0 ms of 100 ms a step in neither backward passes nor the optimizer; CPU contention: compute runs 1.3x slower, as"},
 		{"a trace of the CPU", together(profiled(trace.Profile{}), cpuDevice), ScriptBound, ": the script is busy 100 % of the time and waits for no data; "},
 		{"on a GPU", together(onTorch("1"), body), DeviceBound, ": the device computes 100 % of the time and waits for no data; 60 steps"},
 		{"our own", cpuDevice, DeviceBound, ": the device computes 100 % of the time and waits for no data; 60 steps"},

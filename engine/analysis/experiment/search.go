@@ -135,10 +135,14 @@ func (t *search) advised(s *trace.Snapshot) (outlook, bool) {
 	}
 	for _, f := range advice.Of(s, s.Tally(best.segment), attribution.Segments(s)).Findings {
 		i := slices.Index(t.space.names, f.Knob)
-		if i < 0 || !slices.Contains(t.space.sets[i], f.Value) {
+		if i < 0 {
 			continue
 		}
-		o := t.outlooks.of(t.space.with(best.knobs, f.Knob, f.Value))
+		value, ok := nearest(t.space.sets[i], knob.ValueOf(best.knobs, f.Knob), f.Value)
+		if !ok {
+			continue
+		}
+		o := t.outlooks.of(t.space.with(best.knobs, f.Knob, value))
 		hopeful := !o.known() || o.hi > best.rate()
 		if !hopeful || t.tried[t.space.key(o.knobs)] || t.over(o.knobs) || !t.allows(&o) {
 			continue
@@ -148,6 +152,34 @@ func (t *search) advised(s *trace.Snapshot) (outlook, bool) {
 		return o, true
 	}
 	return outlook{}, false
+}
+
+// nearest is the value of a set that stands for an advised one: that one or, of numbers, which are in order
+// there, the first beyond it as seen from the value in force. Where there is none, it is the last before it.
+func nearest(set []string, now, advised string) (value string, ok bool) {
+	if slices.Contains(set, advised) {
+		return advised, true
+	}
+	from, err := strconv.Atoi(now)
+	to, wrong := strconv.Atoi(advised)
+	if err != nil || wrong != nil {
+		return "", false
+	}
+	set = slices.Clone(set)
+	if to < from {
+		slices.Reverse(set)
+	}
+	for _, v := range set {
+		n := number(v)
+		if (n > from) != (to > from) || n == from {
+			continue
+		}
+		value, ok = v, true
+		if (n > to) == (to > from) {
+			break
+		}
+	}
+	return value, ok
 }
 
 // lighter returns an untried setting with far fewer workers that is expected to be as fast as the

@@ -332,3 +332,14 @@ func TestInline(t *testing.T) {
 		t.Errorf("without workers: %s", got)
 	}
 }
+
+// TestNearest: what the advisor would try stands for a value that a tune can choose.
+func TestNearest(t *testing.T) {
+	for _, c := range []struct{ now, advised, want string }{
+		{"4", "8", "8"}, {"12", "20", "24"}, {"4", "5", "6"}, {"48", "100", "64"}, {"64", "100", ""}, {"16", "5", "4"}, {"2", "5", "6"}, {"off", "on", ""},
+	} {
+		if got, ok := nearest(workerCounts, c.now, c.advised); got != c.want || ok != (c.want != "") {
+			t.Errorf("%s to %s: %q", c.now, c.advised, got)
+		}
+	}
+}

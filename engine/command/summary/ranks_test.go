@@ -30,7 +30,7 @@ func TestRankTable(t *testing.T) {
 		}
 		return string(b)
 	}
-	const parts = `[{"part":"getting a batch","time_s":0.02,"share":0.1},{"part":"backward","time_s":0.05,"share":0.25},{"part":"forward and all else","time_s":0.03,"share":0.15},{"part":"between epochs, and in loops that do not train","time_s":0.1,"share":0.5}]`
+	const parts = `[{"part":"getting a batch","time_s":0.02,"share":0.1},{"part":"backward","time_s":0.05,"share":0.25},{"part":"forward + script code","time_s":0.03,"share":0.15},{"part":"between epochs, and in loops that do not train","time_s":0.1,"share":0.5}]`
 	if got, want := of(1), `{"gauges":{},"ranks":null,"step_parts":`+parts+`}`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

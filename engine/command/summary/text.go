@@ -122,10 +122,10 @@ func (s *Run) writeExperiments(b *strings.Builder) {
 		writeLine(b, x.Name(), "%s", units.Line(x.Text()))
 		kept := &s.Experiments[i]
 		if kept.Flags != "" {
-			writeLine(b, "keep", "%s", kept.Flags)
+			writeLine(b, "settings", "%s", kept.Flags)
 		}
 		if kept.DataLoader != "" {
-			writeLine(b, "pytorch", "%s", kept.DataLoader)
+			writeLine(b, "code", "%s", kept.DataLoader)
 		}
 	}
 	if c := &s.advice.Ceiling; c.Text != "" && !c.Again {
