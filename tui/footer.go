@@ -28,9 +28,10 @@ func (f *footer) draw(r canvas.Rectangle) {
 		return
 	case f.prompt != nil:
 		f.drawPrompt(&p)
-	case f.msg.text != "":
-		f.drawMessage(&p, r)
 	default:
+		if f.msg.text != "" {
+			f.drawMessage(&p, r)
+		}
 		f.drawKeys(&p)
 	}
 }
@@ -49,40 +50,48 @@ func (f *footer) drawPrompt(p *canvas.Pen) {
 	}
 }
 
-// drawMessage draws the message. A long one takes lines above the footer too.
+// drawMessage draws the message before the keys. One that leaves no room for help and quit takes lines above
+// them.
 func (f *footer) drawMessage(p *canvas.Pen, r canvas.Rectangle) {
-	st := canvas.Normal
+	st, indent := canvas.Normal, 0
 	switch f.msg.level {
 	case "error":
-		p.Text(canvas.BadgeBad, " ! ").Space(1)
-		st = canvas.Bad
+		st, indent = canvas.Bad, 4
 	case "warn":
 		st = canvas.Warn
 	}
-	if canvas.Width(f.msg.text) <= p.Left() {
-		p.Text(st, f.msg.text)
+	mark := func(x, y int) {
+		if f.msg.level == "error" {
+			f.c.Text(x, y, 3, canvas.BadgeBad, " ! ")
+		}
+	}
+	if indent+canvas.Width(f.msg.text)+2+f.always() <= p.Left() {
+		mark(p.X, r.Y)
+		p.Space(indent).Text(st, f.msg.text).Space(2)
 		return
 	}
-	lines := canvas.Wrap(f.msg.text, p.Left())
-	f.c.Fill(canvas.Rect(r.X, r.Y-len(lines)+1, r.W, len(lines)), ' ', canvas.Normal)
+	lines := canvas.Wrap(f.msg.text, p.Left()-indent)
+	top := r.Y - len(lines)
+	f.c.Fill(canvas.Rect(r.X, top, r.W, len(lines)), ' ', canvas.Normal)
+	mark(p.X, top)
 	for i, line := range lines {
-		y := r.Y - len(lines) + 1 + i
-		if i == 0 && f.msg.level == "error" {
-			f.c.Text(r.X+1, y, 3, canvas.BadgeBad, " ! ")
-		}
-		f.c.Text(p.X, y, p.Left(), st, line)
+		f.c.Text(p.X+indent, top+i, p.Left()-indent, st, line)
 	}
+}
+
+// always returns the columns of help and quit, which always have room.
+func (f *footer) always() (width int) {
+	for i := max(0, len(f.globals)-2); i < len(f.globals); i++ {
+		width += f.hintWidth(&f.globals[i])
+	}
+	return width
 }
 
 // drawKeys draws the keys of the panel in focus and then those that mean the same everywhere.
 // Help and quit, the last two, always have room. Of the other keys the first ones give way.
 func (f *footer) drawKeys(p *canvas.Pen) {
-	always := 0
-	for i := max(0, len(f.globals)-2); i < len(f.globals); i++ {
-		always += f.hintWidth(&f.globals[i])
-	}
 	for i := range f.own {
-		if b := &f.own[i]; f.hintWidth(b)+always <= p.Left() {
+		if b := &f.own[i]; f.hintWidth(b)+f.always() <= p.Left() {
 			f.drawHint(p, b)
 		}
 	}

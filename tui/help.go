@@ -21,9 +21,11 @@ type help struct {
 // helpRow is a line of the help's first part: what a key does. Further lines about it have no key.
 type helpRow struct{ key, words string }
 
-// rows returns what the keys do, wrapped to w columns. The keys of the panels come first,
-// each key once for all panels that have it. Then come the keys that mean the same
-// everywhere.
+// firstKeys are the keys that people need first, in the order in which the help has them.
+var firstKeys = []string{"q ctrl+c", "tab", "f", "A", "u", "T", "space", "e"}
+
+// rows returns what the keys do, wrapped to w columns: firstKeys, then the keys of the panels, each
+// key once for all panels that have it. Then come the other keys that mean the same everywhere.
 func (h *help) rows(w int) []helpRow {
 	var rows []helpRow
 	add := func(key, words string) {
@@ -31,6 +33,22 @@ func (h *help) rows(w int) []helpRow {
 			rows = append(rows, helpRow{key, line})
 			key = ""
 		}
+	}
+	globals := slices.Clone(h.globals)
+	rank := func(b *panel.Binding) int { // what people need first
+		if i := slices.IndexFunc(firstKeys, func(k string) bool { return b.Keys == k || k == "tab" && strings.HasPrefix(b.Keys, "tab ") }); i >= 0 {
+			return i
+		}
+		return len(firstKeys)
+	}
+	slices.SortStableFunc(globals, func(a, b panel.Binding) int { return rank(&a) - rank(&b) })
+	globals = slices.DeleteFunc(globals, func(b panel.Binding) bool { return !h.has(&b) })
+	rest := slices.IndexFunc(globals, func(b panel.Binding) bool { return rank(&b) == len(firstKeys) })
+	if rest < 0 {
+		rest = len(globals)
+	}
+	for i := range globals[:rest] {
+		add(globals[i].Keys, globals[i].Help)
 	}
 	told := map[string]bool{}
 	for _, p := range h.panels {
@@ -42,10 +60,8 @@ func (h *help) rows(w int) []helpRow {
 			}
 		}
 	}
-	for i := range h.globals {
-		if b := &h.globals[i]; h.has(b) {
-			add(b.Keys, b.Help)
-		}
+	for i := range globals[rest:] {
+		add(globals[rest+i].Keys, globals[rest+i].Help)
 	}
 	return rows
 }

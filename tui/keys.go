@@ -3,6 +3,7 @@ package tui
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -69,10 +70,25 @@ func (m *Model) key(k tea.KeyMsg) tea.Cmd {
 	if do := panel.Pressed(m.focus.keys(), name); do != nil {
 		return do(name)
 	}
-	if of := elsewhere[name]; of != "" {
-		m.Say("info", "no panel "+name+" here: it shows "+of)
-	}
+	m.unknown(name)
 	return nil
+}
+
+// unknown says of a key that means nothing here what was meant or where the keys are told.
+func (m *Model) unknown(name string) {
+	other := strings.ToUpper(name)
+	if other == name {
+		other = strings.ToLower(name)
+	}
+	switch of := elsewhere[name]; {
+	case of != "":
+		m.Say("info", "no panel "+name+" here: it shows "+of)
+	case utf8.RuneCountInString(name) != 1:
+	case other != name && (panel.Pressed(m.globals, other) != nil || panel.Pressed(m.focus.keys(), other) != nil):
+		m.Say("info", "no key "+name+" here: did you mean "+other+"?")
+	default:
+		m.Say("info", "no key "+name+" here")
+	}
 }
 
 // elsewhere holds the keys of panels that not every session has, with what these panels
@@ -190,17 +206,20 @@ func (m *Model) experimentKeys() []panel.Binding {
 	ask := func(kind trace.ExperimentKind) func(string) tea.Cmd {
 		return func(string) tea.Cmd { return q.ask(kind) }
 	}
-	return []panel.Binding{
+	keys := []panel.Binding{
 		{Keys: "u", Live: true, Help: "undo the last applied change", Do: cmd(q.undo)},
 		{Keys: "a", Help: "make this configuration (or the selected row) baseline A", Do: func(string) tea.Cmd { q.setBaseline(); return m.look() }},
 		{Keys: "A", Live: true, Hint: "A-B-A", Now: stop(trace.Paired, "stop A-B-A"), Do: ask(trace.Paired),
 			Help: "what is staged (else the selected row, or A) takes turns with the settings in force until it is known which is faster; again: stop",
 			When: func() bool { return len(q.knobs.Changes()) > 0 || m.session.underWay() == trace.Paired }},
-		{Keys: "c", Live: true, Hint: "ceiling", When: underWay(trace.Ceiling), Now: stop(trace.Ceiling, "stop"), Do: ask(trace.Ceiling),
-			Help: "what would fixing data buy? Cached batches are served for some seconds; again: stop"},
 		{Keys: "T", Live: true, Hint: "tune", When: underWay(trace.Tune), Now: stop(trace.Tune, "stop tuning"), Do: ask(trace.Tune),
 			Help: "find the fastest loader settings; again, or esc: stop"},
 	}
+	if m.o.Capture != nil { // a PyTorch training has no ceiling
+		return keys
+	}
+	return append(keys, panel.Binding{Keys: "c", Live: true, Hint: "ceiling", When: underWay(trace.Ceiling), Now: stop(trace.Ceiling, "stop"), Do: ask(trace.Ceiling),
+		Help: "what would fixing data buy? Cached batches are served for some seconds; again: stop"})
 }
 
 // logKeys filter the lanes, and read and write the session's log and the report.

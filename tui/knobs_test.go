@@ -252,7 +252,11 @@ func TestFeedback(t *testing.T) {
 	s.press("n")
 	s.mustShow("hypothesis: decoding is short of cores", "report written to /tmp/r.md", "#1 num_workers 2→4")
 	s.press("esc", "9")
-	s.mustShow("no panel 9 here: it shows the ranks of a distributed training")
+	s.mustShow("no panel 9 here: it shows the ranks of a distributed training", "quit")
+	s.press("Q")
+	s.mustShow("no key Q here: did you mean q?", "quit")
+	s.press("y")
+	s.mustShow("no key y here", "quit")
 	s.press("1")
 	for _, b := range s.focus.now.Describe().Keys { // an expert finds them all
 		if b.Hint == "" {

@@ -17,6 +17,7 @@ type handover struct {
 	take    float64 // the assumed time of taking where there are no workers, for a batch of this content
 	send    float64 // core time in the worker's process, always assumed
 	collate float64 // the largest share of the measured loading that sending can have
+	streams float64 // how much of loading is moving bytes rather than computing, 0 to 1
 }
 
 // These are the costs of handing over a batch in ns, assumed until they are measured. They are
@@ -45,6 +46,10 @@ var cooling = [3]float64{0, 50e3, 200e3}
 
 const mostCooling = 0.4
 
+// streaming is how many bytes of a batch a core makes in a ns where it does little but move them: to make
+// a batch it moves each byte several times. Images of which a core decodes 300 a second are a twentieth of that.
+const streaming = 0.5
+
 // fewTensors is assumed of a batch whose tensors are not known: an input and a label.
 const fewTensors = 2
 
@@ -56,6 +61,9 @@ func handoverOf(host []knob.Setting, b *attribution.Breakdown, l *Loading, worke
 	h.take = takeBatch + takeTensor*tensors + takeByte*bytes
 	h.send = sendBatch + sendTensor*tensors + sendByte*bytes
 	h.drawing = float64(b.Stall[trace.CauseSampler]) / float64(b.Steps)
+	if l.Batch.Core > 0 {
+		h.streams = min(1, bytes/l.Batch.Core/streaming)
+	}
 	if workers > 0 {
 		h.taking = float64(b.Stall[trace.CauseDataLoader]) / float64(b.Steps)
 		h.waking = float64(b.Stall[trace.CauseHost]) / float64(b.Steps)

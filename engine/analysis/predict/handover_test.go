@@ -51,3 +51,28 @@ func TestHandOver(t *testing.T) {
 		}
 	}
 }
+
+// TestStreaming: a second worker that only moves bytes may gain nothing, as memory serves both together.
+func TestStreaming(t *testing.T) {
+	const ms = 1e6
+	for _, tt := range []struct {
+		name, of    string
+		least, most float64 // of the low end of the gain, as ratios
+	}{
+		{"large arrays", "1 tensor, 96.0 MiB in all", 0.8, 1.1},
+		{"images", "2 tensors, 6.0 MiB in all", 1.5, 2},
+		{"small ones", "2 tensors, 528 B in all", 1.6, 2},
+	} {
+		m := &Model{
+			processes: true, scale: 1, fitted: 1, now: settings{workers: 1, prefetch: 2, batch: 4, inOrder: true, persistent: true},
+			loading: Work{Core: 160 * ms},
+			plant:   plant{load: []demand{{160 * ms, 0}}, compute: []float64{4 * ms}, serial: true, threads: 1, blocked: 0.95, cores: 2},
+		}
+		m.handing = handoverOf([]knob.Setting{{Name: trace.BatchOf, Value: tt.of}}, &attribution.Breakdown{Totals: trace.Totals{Steps: 1}}, &Loading{Batch: m.loading, Compute: 1}, 1)
+		m.plant.apply(&m.now, 0)
+		m.rate = 1e9 * 4 / m.plant.flow().step
+		if p, ok := m.Predict(knob.Setting{Name: numWorkers, Value: "2"}); !ok || Gain(p.Prediction).Lo < tt.least || Gain(p.Prediction).Lo > tt.most {
+			t.Errorf("%s: %s, want %v to %v at the least", tt.name, Words(p.Prediction), tt.least, tt.most)
+		}
+	}
+}

@@ -124,6 +124,10 @@ var (
 	// sibling threads, if there are any.
 	crowding = [3]float64{0.15, 0.03, 0}
 
+	// Loading that only moves bytes takes longer by this share for each core more, beside the first ones,
+	// that does so: memory serves all of them together.
+	sharing = [3]float64{1, 0.3, 0}
+
 	// The number of rivals for the cores changes by this ratio from one setting's
 	// window to the next.
 	rivalry = [3]float64{1.35, 1, 0.7}
@@ -336,6 +340,8 @@ func (m *Model) restaff(p *plant, f *factors, workers int, l luck) {
 	if p.cores > 0 {
 		more := (min(float64(b), p.cores) - min(float64(a), p.cores)) / p.cores
 		f.core *= 1 + l.of(crowding)*more
+		first := min(float64(a), p.cores)
+		f.core *= 1 + l.of(sharing)*m.handing.streams*(min(float64(b), p.cores)-first)/first
 	}
 }
 
