@@ -114,7 +114,7 @@ func New(o Options) *Model {
 // by side.
 func (m *Model) makePanels() []panel.Panel {
 	p := &m.panels
-	p.timeline, p.knobs, p.story, p.experiments = panel.NewTimeline(m), panel.NewKnobs(m, m.o.Control != nil), panel.NewStory(), panel.NewExperiments()
+	p.timeline, p.knobs, p.story, p.experiments = panel.NewTimeline(m), panel.NewKnobs(m, m.o.Control != nil, m.o.Looks), panel.NewStory(), panel.NewExperiments()
 	p.verdict, p.ops, p.blame, p.ranks = panel.NewVerdict(&m.session.analysis.Analysis, p.knobs), panel.NewOps(), panel.NewBlame(), panel.NewRanks()
 	p.brief = panel.NewBrief(p.verdict, p.timeline, p.knobs)
 	all := []panel.Panel{

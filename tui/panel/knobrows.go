@@ -141,6 +141,9 @@ func (k *Knobs) rowOf(v *View, i int) knobRow {
 	s := &k.specs[i]
 	r := knobRow{Spec: s, value: v.Pic.value(s.Name), state: k.state(s.Name, v.Live.Now), selected: i == k.sel}
 	r.focused, r.editable = r.selected && v.Focused, r.selected && v.CanSet && v.Focused
+	if k.looks != nil && s.Name == looksName {
+		r.value = k.looks.Looks()
+	}
 	switch r.state {
 	case knobStaged:
 		r.change = k.staged[s.Name]

@@ -35,7 +35,8 @@ const (
 type Knobs struct {
 	Card
 	screen Screen
-	canSet bool // there is a run whose knobs can be changed
+	canSet bool  // there is a run whose knobs can be changed
+	looks  Looks // nil where nothing is looked at: else the last row
 
 	specs     []knob.Spec
 	told      []knob.Spec    // what specs were made of, in the trace's order
@@ -50,11 +51,12 @@ type Knobs struct {
 	risk      Risk             // of what is staged
 }
 
-// NewKnobs makes the panel. canSet says that there is a run whose knobs can be changed.
-func NewKnobs(s Screen, canSet bool) *Knobs {
+// NewKnobs makes the panel. canSet says that there is a run whose knobs can be changed. looks is nil where nothing is
+// looked at any more.
+func NewKnobs(s Screen, canSet bool, looks Looks) *Knobs {
 	k := &Knobs{
 		Card:   Card{Key: "2", Name: "knobs", Title: Pick(canSet, "Knobs", "Knobs (read-only)"), Small: true},
-		screen: s, canSet: canSet,
+		screen: s, canSet: canSet, looks: looks,
 		staged: map[string]string{}, requested: map[string]string{}, since: map[string]int64{},
 		table: canvas.Table[knobRow]{Columns: slices.Clone(knobColumns), Marks: true, Pinned: -1},
 	}
@@ -129,6 +131,12 @@ func (k *Knobs) Update(live *trace.Snapshot, c Requester) {
 			return len(groupOrder)
 		}
 		slices.SortStableFunc(k.specs, func(a, b knob.Spec) int { return rank(a) - rank(b) })
+		if k.looks != nil && len(k.specs) > 0 {
+			k.specs = append(k.specs, knob.Spec{
+				Name: looksName, Type: "enum", Values: k.looks.LookRates(), Applied: "at once, without enter", Group: "gpustall",
+				Help: "how often lines of code are looked for: 20 times a second, 100 times (fast), or not at all",
+			})
+		}
 		k.sel = min(k.sel, max(0, len(k.specs)-1))
 	}
 	if len(live.Segments) == 0 {
@@ -164,6 +172,19 @@ func (k *Knobs) state(name string, now int64) knobState {
 		return Pick(now-t < confirmedAnew, knobConfirmed, knobFading)
 	}
 	return knobSteady
+}
+
+// looksName is the name of the row that says how often lines are looked for. It is no knob of the training: it is in
+// no segment.
+const looksName = "lines"
+
+// turnLooks changes how often lines are looked for, if the selected row is that one.
+func (k *Knobs) turnLooks(by int) bool {
+	if s := k.Selected(); k.looks == nil || s.Name != looksName {
+		return false
+	}
+	turnLooks(k.looks, by)
+	return true
 }
 
 // Selected returns the knob selected, nil where the trace names none.
@@ -271,6 +292,9 @@ func (k *Knobs) stageStep(key string) tea.Cmd {
 	}
 	if s := k.Selected(); s != nil {
 		d, far := direction(key)
+		if k.turnLooks(d) {
+			return nil
+		}
 		if !k.step(s, d, [...]int{strideOne: 1, strideShift: 4, strideCtrl: 16}[far]) {
 			k.screen.Say("info", s.Name+" takes "+knob.Range(s)+", and nothing beyond")
 		}
@@ -299,6 +323,9 @@ func (k *Knobs) stageAdvice(f advice.Finding) {
 func (k *Knobs) edit() {
 	s := k.Selected()
 	if s == nil || !k.settable() {
+		return
+	}
+	if k.turnLooks(1) {
 		return
 	}
 	cur := k.target(s.Name)

@@ -33,10 +33,31 @@ func TestStepping(t *testing.T) {
 	}
 }
 
+// TestLooksRow: the last row says how often lines are looked for. It changes at once, and is no staged change.
+func TestLooksRow(t *testing.T) {
+	run, rate := demo.Session(), &looking{"on"}
+	k := NewKnobs(nil, true, rate)
+	k.Update(run.Snapshot(0, 0), run)
+	k.sel = k.find(looksName)
+	if k.sel != len(k.specs)-1 {
+		t.Fatalf("the row is at %d of %d", k.sel, len(k.specs))
+	}
+	for _, c := range []struct{ key, want string }{{"right", "off"}, {"right", "fast"}, {"left", "off"}, {"i", "fast"}} {
+		Pressed(k.Keys, c.key)(c.key)
+		if rate.rate != c.want || len(k.Changes()) > 0 {
+			t.Errorf("after %s lines are %s, want %s; staged %v", c.key, rate.rate, c.want, k.Changes())
+		}
+	}
+	k = NewKnobs(nil, true, nil)
+	if k.Update(run.Snapshot(0, 0), run); k.Has(looksName) {
+		t.Error("a run without lines has the row")
+	}
+}
+
 // TestConfirmationFades: a confirmation is marked brightly at first, then less, then no more.
 func TestConfirmationFades(t *testing.T) {
 	run := demo.Session()
-	k := NewKnobs(nil, true)
+	k := NewKnobs(nil, true, nil)
 	k.Update(run.Snapshot(0, 0), run)
 	k.stage("num_workers", "6")
 	changes := k.Changes()

@@ -49,13 +49,19 @@ func NewLines(s Screen, looks Looks) *Lines {
 	}
 	if looks != nil {
 		l.Keys = append(l.Keys, Binding{Keys: "r", Live: true, Hint: "rate", Help: "how often lines are looked for: on (20 times a second), fast (100 times), off", Do: func(string) tea.Cmd {
-			rates := looks.LookRates()
-			looks.SetLooks(rates[(slices.Index(rates, looks.Looks())+1)%len(rates)])
+			turnLooks(looks, 1)
 			return nil
 		}})
 	}
 	l.Keys = append(l.Keys, Binding{Keys: "esc", Hint: "back", Replay: "back"})
 	return l
+}
+
+// turnLooks takes the rate that is so many further on, and the first after the last.
+func turnLooks(looks Looks, by int) {
+	rates := looks.LookRates()
+	n := len(rates)
+	looks.SetLooks(rates[((slices.Index(rates, looks.Looks())+by)%n+n)%n])
 }
 
 // TypeFilter lets the user type the text that a line's file, source or function must contain.

@@ -57,7 +57,9 @@ func Of(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) Advi
 		a.Short = fmt.Sprintf("the run took %s, too short to advise on: who has the cores, and how full the queue is, are read a few times a second; run it for a second or longer",
 			units.Prose.Time(s.Outcome.Ended))
 	default:
-		a.Model, _ = predict.Fit(s, c.tally, rows)
+		if !c.lockedOut() { // else what the loader needs is not what the loop waits for
+			a.Model, _ = predict.Fit(s, c.tally, rows)
+		}
 		c.knobs.model = a.Model
 		a.Findings, a.Asides = c.findings(), c.told()
 	}

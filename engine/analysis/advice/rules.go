@@ -151,7 +151,7 @@ func (s *situation) findings() []Finding {
 
 // check returns what a rule finds. It returns false where that is not worth saying.
 func (s *situation) check(r *Rule) (f Finding, ok bool) {
-	if r.Group == trace.GroupData && (s.renewed() || !s.loader.judged()) {
+	if (r.Group == trace.GroupData || r.Data) && s.lockedOut() || r.Group == trace.GroupData && (s.renewed() || !s.loader.judged()) {
 		return f, false
 	}
 	if f, ok = r.Check(s); !ok || r.Group != trace.GroupNone && f.Share < moderate {

@@ -27,6 +27,7 @@ var torchRules = []Rule{
 	{Name: "cheap batches", Group: trace.GroupData, Last: true, Check: cheapBatches},
 	{Name: "shared lock", Group: trace.GroupData, Last: true, Check: sharedLock},
 	{Name: "compiling again", Check: compilingAgain},
+	{Name: "other threads", Check: otherThreads},
 	{Name: "iterator a step", Data: true, Check: iteratorEachStep},
 	{Name: "sampler", Group: trace.GroupData, Check: slowSampler},
 	{Name: "taking batches", Group: trace.GroupData, Check: takingBatches},
@@ -161,7 +162,7 @@ func takingBatches(s *situation) (f Finding, ok bool) {
 	}
 	f.Evidence = join(fmt.Sprintf("the loop takes ~%s to take a batch that is ready from its worker process, and the worker took %s to make it", units.Prose.Time(each), units.Prose.Time(load)), s.loader.batch())
 	f.Share = s.loader.taking()
-	return f, s.time.Steps > 0 && f.Share > s.levers.loads()
+	return f, s.time.Steps > 0 && f.Share > max(s.levers.loads(), s.time.Share(trace.CauseSampler))
 }
 
 // compiled returns how long, in ns, looks found the loop in torch.compile, in all of the session.
@@ -187,6 +188,32 @@ func compilingAgain(s *situation) (f Finding, ok bool) {
 	}
 	f.Evidence += fmt.Sprintf("torch.compile has %s of the loop's time, and ~%s since the first step", units.Prose.Percent(f.Share), units.Prose.Time(again))
 	return f, f.Share >= moderate && float64(again) >= moderate*float64(s.session.Total.Active())
+}
+
+// otherThreads is for a loop that waits for the GIL, which another thread of the process holds.
+func otherThreads(s *situation) (f Finding, ok bool) {
+	f = Finding{
+		Remedy: "let that thread work in a process of its own (multiprocessing), less often, or in code that lets go of the GIL; no setting of the loader helps",
+		Share:  s.at(trace.Locked), Script: true, line: true,
+	}
+	f.Evidence = fmt.Sprintf("the loop waits for Python's lock (GIL) %s of its time, which %s holds", units.Prose.Percent(f.Share), s.otherThread())
+	if c, found := lines.Most(s.lines, trace.Locked); found {
+		f.Evidence += fmt.Sprintf(", %s of it at %s", units.Prose.Percent(c.Part/f.Share), c.String())
+	}
+	return f, f.Share >= moderate
+}
+
+// otherThread names the thread that holds the GIL most, by the function that it runs.
+func (s *situation) otherThread() string {
+	c, _ := lines.Most(s.lines, trace.Locked)
+	return otherThread(&c)
+}
+
+func otherThread(c *lines.Cost) string {
+	if name := c.Thread(); name != "" {
+		return "another thread (" + name + ")"
+	}
+	return "another thread"
 }
 
 // renewed reports whether nearly each step begins an iterator of its own. No setting of the loader helps then.

@@ -59,6 +59,9 @@ var torchCases = []ruleCase{
 	{"compiling again", true, nil, "num_workers=1", together(onTorch("4"), linesAt(trace.Compiles, "loss = model(x)", "", 0.6), compiled(3e9)), "", "have torch.compile compile less often"},
 	{"compiling again", true, nil, "num_workers=1", together(onTorch("4"), linesAt(trace.Compiles, "loss = model(x)", "", 0.6), compiled(3e9)), "", "at train.py:42 loss = model(x): torch.compile has 100 % of the loop's time, and ~2.90 s since the first step"},
 	{"compiling again", false, nil, "num_workers=1", together(onTorch("4"), linesAt(trace.Compiles, "loss = model(x)", "", 0.6), compiled(90e6)), "", "the loader keeps up"}, // in the first step
+	{"other threads", true, wait(trace.CauseDataLoader), "num_workers=1", together(onTorch("4"), cheapLoads, linesAt(trace.Locked, "x += i * i", "", 0.6)), "",
+		"let that thread work in a process of its own (multiprocessing), less often, or in code that lets go of the GIL; no setting of the loader helps: the loop waits for Python's lock (GIL) 100 % of its time, which another thread holds, 60.0 % of it at train.py:42 x += i * i"},
+	{"other threads", false, wait(trace.CauseDataLoader), "num_workers=1", together(onTorch("4"), cheapLoads, linesAt(trace.InStep, "x += i * i", "", 0.6)), "num_workers 0", ""},
 	{"iterator a step", true, wait(trace.CauseStartup), "num_workers=2 persistent_workers=off", together(onTorch("4"), renewed(64)), "",
 		"make the iterator once and keep it (it = iter(loader), then next(it) in each step), or loop over the loader: 60 of 60 steps begin an iterator of their own"},
 	{"iterator a step", true, wait(trace.CauseFetch), "num_workers=0", together(onTorch("4"), renewed(3200)), "", "so that nothing can be loaded ahead"},

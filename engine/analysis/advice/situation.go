@@ -91,6 +91,13 @@ func (s *situation) at(what trace.Doing) (part float64) {
 	return part
 }
 
+// lockedOut reports whether another thread's hold on the GIL is most of what the loop's waits for data are. No setting of
+// the loader helps then.
+func (s *situation) lockedOut() bool {
+	part := s.at(trace.Locked)
+	return part >= moderate && 2*part >= s.time.DataShare()
+}
+
 // where names the costliest line after a sentence about what threads do. It is empty where
 // there is none.
 func (s *situation) where(at trace.Doing) string {
@@ -102,7 +109,11 @@ func (s *situation) where(at trace.Doing) string {
 	if at.OfLoop() {
 		of = "of the loop's time"
 	}
-	text := fmt.Sprintf(", at %s for %s %s", c.Where(), units.Prose.Percent(c.Part), of)
+	in := ""
+	if c.At == trace.Awaited {
+		in = " in " + otherThread(&c) + ", for which it waits,"
+	}
+	text := fmt.Sprintf(",%s at %s for %s %s", in, c.Where(), units.Prose.Percent(c.Part), of)
 	if short := c.Short(); short != "" {
 		text += " (" + short + ")"
 	}

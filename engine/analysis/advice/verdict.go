@@ -62,6 +62,7 @@ type Verdict struct {
 	Dominant trace.Cause // the largest cause of the group; CauseUnknown where none is named
 	Share    float64     // of the active time lost to the class, 0 to 1
 	Holder   string      // of communication: the rank that this one waits for, and what that rank does; empty where not known
+	Locked   bool        // the script's own thread waits for the GIL, which another one holds
 	Starved  float64     // share of the time in which the device's threads could run and had no core; 0 where they are not the host's
 	Queue    string
 	Steps    int     // that it rests on
@@ -109,7 +110,10 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats,
 		v.Group, v.Class, v.Share, v.Dominant, v.Moderate = trace.GroupCommunication, trace.GroupCommunication.Info().Class, h.share, trace.CauseCommunication, false
 		v.Holder = c.script.describe(h)
 	}
-	if v.Group == trace.GroupNone {
+	if part := c.at(trace.Locked); c.lockedOut() && (v.Group == trace.GroupNone || v.Group == trace.GroupData || 2*part >= v.Share) && v.Group != trace.GroupCommunication {
+		v.Group, v.Class, v.Share, v.Dominant, v.Moderate, v.Queue = trace.GroupNone, ScriptBound, part, trace.CauseUnknown, false, ""
+		v.Locked = true
+	} else if v.Group == trace.GroupNone {
 		switch {
 		case c.profile.unseen():
 			v.Class = NotInputBound
@@ -213,10 +217,12 @@ func (v *Verdict) describe(s *situation) {
 	b := &s.time.Breakdown
 	var t strings.Builder
 	fmt.Fprintf(&t, "%s: ", v.Class)
-	switch v.Group {
-	case trace.GroupNone:
+	switch {
+	case v.Locked:
+		fmt.Fprintf(&t, "the loop waits %s of the time for Python's lock (GIL), which %s holds%s", units.Prose.Percent(v.Share), s.otherThread(), s.where(trace.Locked))
+	case v.Group == trace.GroupNone:
 		t.WriteString(s.busy(v.Share))
-	case trace.GroupHost:
+	case v.Group == trace.GroupHost:
 		t.WriteString(s.shortage())
 	default:
 		t.WriteString(s.loses(v))

@@ -69,7 +69,7 @@ func Of(s *trace.Snapshot, segment int32, data float64) (costs []Cost) {
 			if c.Free = min(data, upper(c.Part, looks)); inline {
 				c.Free = min(c.Free, upper(float64(l.Time)/float64(max(1, loop)), looked))
 			}
-		case (l.At.OfStep() || l.At == trace.Sampling) && looked >= MinLooks:
+		case (l.At.OfStep() || l.At == trace.Sampling || l.At == trace.Locked) && looked >= MinLooks:
 			c.Part = float64(l.Time) / float64(max(1, loop))
 			c.Lost, c.Free = c.Part, upper(c.Part, looked)
 		default:
@@ -102,11 +102,28 @@ func upper(share float64, looks int64) float64 {
 	return min(1, share+2*math.Sqrt(share*(1-share)/float64(looks)))
 }
 
+// Thread is the function that the line's thread runs, where threading began it: "poll"; else empty.
+func (c *Cost) Thread() string {
+	began := false
+	for _, call := range c.Callers() {
+		if strings.Contains(call, " (threading.py:") {
+			began = true
+			continue
+		}
+		if began {
+			name, _, _ := strings.Cut(call, " (")
+			return units.Line(name)
+		}
+		return ""
+	}
+	return ""
+}
+
 // Most returns the costliest line that has a file, of the lines at which threads do one
-// thing.
+// thing. What the loop waits for in another thread is part of what its step does.
 func Most(costs []Cost, at trace.Doing) (Cost, bool) {
 	for _, c := range costs {
-		if c.At == at && c.File != "" {
+		if (c.At == at || at == trace.InStep && c.At == trace.Awaited) && c.File != "" {
 			return c, true
 		}
 	}

@@ -43,6 +43,14 @@ func TestOf(t *testing.T) {
 			}
 		}
 	}
+	for stacks, want := range map[string]string{
+		"Thread._bootstrap (threading.py:1);Thread.run (threading.py:2);poll (u.py:3);parse (u.py:9) 70\n": "poll",
+		"main (train.py:3);f (u.py:9) 70\n": "", "": "",
+	} {
+		if got := (&Cost{Line: trace.Line{Stacks: stacks}}).Thread(); got != want {
+			t.Errorf("the thread of %q is %q, want %q", stacks, got, want)
+		}
+	}
 	c := Cost{Line: blur}
 	if got, want := c.String(), "aug.py:42 return img.filter(GaussianBlur(9))  # ~"; got != want {
 		t.Errorf("%q, want %q", got, want)

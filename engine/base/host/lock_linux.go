@@ -20,6 +20,29 @@ func AwaitsLock(pid int) (waits, known bool) {
 	return awaitsLock(string(b)), true
 }
 
+// Futex returns the address of the futex that a thread of a process waits on; 0 where it waits on none, or that is
+// not known.
+func Futex(pid, tid int) uint64 {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/syscall", pid, tid))
+	if err != nil {
+		return 0
+	}
+	return futex(string(b))
+}
+
+// futex reads a line as awaitsLock does.
+func futex(line string) uint64 {
+	f := strings.Fields(line)
+	if len(f) < 3 || f[0] != strconv.Itoa(unix.SYS_FUTEX) {
+		return 0
+	}
+	at, err := strconv.ParseUint(strings.TrimPrefix(f[1], "0x"), 16, 64)
+	if err != nil {
+		return 0
+	}
+	return at
+}
+
 // From linux/futex.h: the operations that wait, and the flag of a lock that only one process uses.
 const (
 	futexCommand   = 127

@@ -505,7 +505,7 @@ func (b *Bridge) process(pid int) *process {
 // threads returns the loop's threads and the main process's workers that run.
 func (b *Bridge) threads() (all []thread) {
 	for r := range b.running(roleLoop, roleWorker) {
-		all = append(all, thread{r.pid, r.word(threadAt), r.role})
+		all = append(all, thread{r.pid, int(r.word(tidAt)), r.word(threadAt), r.word(codesAt), r.role})
 	}
 	return all
 }

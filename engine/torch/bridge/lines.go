@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/base/mask"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/torch/frames"
@@ -38,6 +39,7 @@ type lines struct {
 	refused error // why no frames can be read; nil where they can
 	rate    atomic.Int32
 	clock   *Clock
+	others  []uint64       // the states of threads beside the loop's; its goroutine's own
 	pending map[int][]look // looks at workers, by process id, whose batches are not delivered yet
 
 	texts map[trace.Line]string // texts of lines, by file and number; only tell uses it
@@ -48,7 +50,9 @@ type lines struct {
 // thread is a thread of the training.
 type thread struct {
 	pid   int
+	tid   int
 	state uint64 // the address of its state in the interpreter
+	codes uint64 // the address of the interpreter's type of code objects
 	role  role
 }
 
@@ -148,7 +152,7 @@ func (l *lines) at(segment int32, threads []thread) {
 // run looks at one thread after another: the loop's in every other look, where there are workers.
 func (l *lines) run(quit chan struct{}) error {
 	readers, last := map[int]*frames.Reader{}, map[thread]time.Time{}
-	var stack []frames.Frame
+	var stack, other []frames.Frame
 	due := time.NewTimer(lookAtLines)
 	defer due.Stop()
 	for turn := 0; ; turn++ {
@@ -176,7 +180,7 @@ func (l *lines) run(quit chan struct{}) error {
 				return !slices.ContainsFunc(threads, func(t thread) bool { return t.pid == pid })
 			})
 			maps.DeleteFunc(last, func(t thread, _ time.Time) bool { return !slices.Contains(threads, t) })
-			r = frames.NewReader(t.pid, l.layout)
+			r = frames.NewReader(t.pid, l.layout.In(t.codes))
 			readers[t.pid] = r
 		}
 		var err error
@@ -190,6 +194,12 @@ func (l *lines) run(quit chan struct{}) error {
 		}
 		if since, seen := last[t]; seen {
 			key := l.place(stack, t.role)
+			if t.role == roleLoop {
+				var at trace.Doing
+				if at, other = l.beside(r, t, key.At, stack, other[:0]); len(other) > 0 {
+					key, stack = l.apart(at, other), append(stack[:0], other...)
+				}
+			}
 			took := min(now.Sub(since), longestLook*time.Duration(len(threads)))
 			l.mu.Lock()
 			f := l.add(key, took, folded(stack))
@@ -200,6 +210,59 @@ func (l *lines) run(quit chan struct{}) error {
 		}
 		last[t] = now
 	}
+}
+
+// threads of the process beside the loop's, which was seen to do one thing, are looked at where the loop waits for one.
+// beside returns which way it waits, and appends that thread's frames to into: none where the loop waits for none.
+func (l *lines) beside(r *frames.Reader, t thread, does trace.Doing, stack, into []frames.Frame) (trace.Doing, []frames.Frame) {
+	holder := r.Holder()
+	if holder == t.state {
+		holder = 0
+	}
+	if holder != 0 && len(l.others) < mostOthers && !slices.Contains(l.others, holder) {
+		l.others = append(l.others, holder)
+	}
+	if holder == 0 && len(l.others) == 0 {
+		return "", into
+	}
+	futex := host.Futex(t.pid, t.tid)
+	if l.layout.Waits(futex) {
+		if holder = r.Holder(); holder != 0 && holder != t.state { // the loop waits: who holds it now, does so meanwhile
+			if other, err := r.Look(holder, into); err == nil {
+				return trace.Locked, other
+			}
+		}
+		return "", into
+	}
+	if futex == 0 || does != trace.InStep || !among(stack[0].File, waiters) {
+		return "", into
+	}
+	for range len(l.others) { // in turn: those that work share the time
+		other := l.others[0]
+		l.others = append(l.others[1:], other)
+		frames, err := r.Look(other, into)
+		switch {
+		case err != nil || len(frames) == 0: // it ended; another one may have its place
+			l.others = l.others[:len(l.others)-1]
+		case other != t.state && !among(frames[0].File, waiters) && !strings.Contains(frames[0].File, "/gpustall/"):
+			return trace.Awaited, frames
+		}
+	}
+	return "", into
+}
+
+// mostOthers is how many threads beside the loop's are known. A thread becomes known when it holds the GIL.
+const mostOthers = 32
+
+// waiters are files whose functions wait for other threads.
+var waiters = []string{"/threading.py", "/queue.py", "/concurrent/futures/_base.py", "/selectors.py"}
+
+// apart is the line of a thread beside the loop's. Where it is a library's, it is the function that does its work.
+func (l *lines) apart(at trace.Doing, stack []frames.Frame) trace.Line {
+	if user := slices.IndexFunc(stack, func(f frames.Frame) bool { return !l.library(f.File) }); user >= 0 {
+		return l.line(at, stack, user)
+	}
+	return l.called(at, stack)
 }
 
 // next returns the thread to look at.
@@ -371,7 +434,7 @@ func (l *lines) place(stack []frames.Frame, of role) trace.Line {
 			continue
 		}
 		if user < 0 {
-			return l.called(stack[:i])
+			return l.called(trace.Loading, stack[:i])
 		}
 		return l.line(trace.Loading, stack, user)
 	}
@@ -411,34 +474,51 @@ func partOf(stack []frames.Frame, user int) trace.Doing {
 
 // glue holds the files of libraries that only call what a user chose, as Compose calls a
 // transform.
-var glue = []string{"/torch/utils/data/", "/torch/nn/modules/module.py", "/torchvision/datasets/", "/gpustall/"}
+var glue = []string{"/threading.py", "/concurrent/futures/thread.py", "/multiprocessing/pool.py", "/torch/utils/data/", "/torch/nn/modules/module.py", "/torchvision/datasets/", "/gpustall/"}
 
-// called returns the function of a library that loads, from frames without the user's code. It is the
+// called returns the function of a library that works, from frames without the user's code. It is the
 // outermost function that is not glue.
-func (l *lines) called(stack []frames.Frame) trace.Line {
+func (l *lines) called(at trace.Doing, stack []frames.Frame) trace.Line {
 	for i := len(stack) - 1; i >= 0; i-- {
 		f := &stack[i]
 		if strings.HasSuffix(f.Name, "Compose.__call__") || slices.ContainsFunc(glue, func(part string) bool { return strings.Contains(f.File, part) }) {
 			continue
 		}
-		out := l.line(trace.Loading, stack, i)
+		out := l.line(at, stack, i)
 		out.Library, out.Number = true, 0
 		if of, _, _ := strings.Cut(l.module(f.File), "."); of != "" {
 			out.Func += " (" + of + ")"
 		}
 		return out
 	}
-	return trace.Line{At: trace.Loading, Func: "the data set's and DataLoader's own code"}
+	if at != trace.Loading {
+		return trace.Line{At: at, Func: "a library's thread"}
+	}
+	return trace.Line{At: at, Func: "the data set's and DataLoader's own code"}
 }
 
 // line returns the line of a frame, with the innermost function beneath it.
 func (l *lines) line(at trace.Doing, stack []frames.Frame, i int) trace.Line {
 	f := &stack[i]
 	out := trace.Line{At: at, File: f.File, Number: f.Line, Func: f.Name}
+	for j := i; nested(out.Func) && j+1 < len(stack) && stack[j+1].File == f.File; j++ { // it belongs to the function around it
+		out.Func = stack[j+1].Name
+	}
 	if i > 0 {
 		out.In = l.module(stack[0].File) + stack[0].Name
 	}
 	return out
+}
+
+// nested reports whether a function is a comprehension, which is a function of its own before Python 3.12, or a generator
+// expression.
+func nested(name string) bool {
+	for _, of := range [...]string{"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"} {
+		if strings.HasSuffix(name, of) {
+			return true
+		}
+	}
+	return false
 }
 
 // library reports whether a file is not the user's.

@@ -48,6 +48,7 @@ func TestPlace(t *testing.T) {
 			trace.Line{At: trace.Compiles, File: train.File, Number: 88, Func: "main", In: "torch._inductor.compile_fx.compile_fx.<locals>.bw_compiler"}},
 		{"what is compiled", []frames.Frame{frame(lib+"torch/_dynamo/eval_frame.py", "_TorchDynamoContext.__call__", 1), frame(lib+"torch/nn/modules/module.py", "Module._call_impl", 1), train}, roleLoop,
 			trace.Line{At: trace.Forward, File: train.File, Number: 88, Func: "main", In: "torch._dynamo.eval_frame._TorchDynamoContext.__call__"}},
+		{"a comprehension within one", []frames.Frame{frame(train.File, "<listcomp>", 7), frame(train.File, "real.<locals>.<listcomp>", 7), frame(train.File, "real", 7), train}, roleLoop, trace.Line{At: trace.InStep, File: train.File, Number: 7, Func: "real"}},
 		{"an optimizer", []frames.Frame{frame(lib+"torch/optim/adam.py", "Adam.step", 1), train}, roleLoop, trace.Line{At: trace.Stepping, File: train.File, Number: 88, Func: "main", In: "torch.optim.adam.Adam.step"}},
 		{"its closure", []frames.Frame{train, frame(lib+"torch/optim/adam.py", "Adam.step", 1), train}, roleLoop, trace.Line{At: trace.InStep, File: train.File, Number: 88, Func: "main"}},
 		{"a package that a .pth file added", []frames.Frame{frame("/opt/x/dist-packages/cv2/utils.py", "read", 1), train}, roleLoop, trace.Line{At: trace.InStep, File: train.File, Number: 88, Func: "main", In: "cv2.utils.read"}},
@@ -55,6 +56,26 @@ func TestPlace(t *testing.T) {
 	} {
 		if got := l.place(c.stack, c.of); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestHolding: of the thread that holds the GIL it is the script's line, else the library's function that the thread runs.
+func TestHolding(t *testing.T) {
+	l := &lines{layout: &frames.Layout{Library: []string{"/usr/lib/python3"}}}
+	run := frames.Frame{File: "/usr/lib/python3/threading.py", Name: "Thread.run", Line: 9}
+	poll := frames.Frame{File: "/u/train.py", Name: "poll", Line: 5}
+	parse := frames.Frame{File: "/usr/lib/python3/json/decoder.py", Name: "JSONDecoder.decode", Line: 3}
+	for _, c := range []struct {
+		stack []frames.Frame
+		want  trace.Line
+	}{
+		{[]frames.Frame{parse, poll, run}, trace.Line{At: trace.Locked, File: poll.File, Number: 5, Func: "poll", In: "json.decoder.JSONDecoder.decode"}},
+		{[]frames.Frame{parse, run}, trace.Line{At: trace.Locked, File: parse.File, Func: "JSONDecoder.decode (json)", Library: true}},
+		{[]frames.Frame{run}, trace.Line{At: trace.Locked, Func: "a library's thread"}},
+	} {
+		if got := l.apart(trace.Locked, c.stack); got != c.want {
+			t.Errorf("%+v, want %+v", got, c.want)
 		}
 	}
 }
@@ -133,10 +154,10 @@ func TestStacks(t *testing.T) {
 
 // TestNext: the loop is looked at in every other look where there are workers, else always.
 func TestNext(t *testing.T) {
-	loop, one, two := thread{1, 1, roleLoop}, thread{2, 1, roleWorker}, thread{3, 1, roleWorker}
+	loop, one, two := thread{1, 1, 1, 1, roleLoop}, thread{2, 2, 1, 1, roleWorker}, thread{3, 3, 1, 1, roleWorker}
 	seen := map[int]int{}
 	for turn := range 40 {
-		if of, ok := next([]thread{loop, one, two, {4, 0, roleWorker}}, turn); ok {
+		if of, ok := next([]thread{loop, one, two, {4, 4, 0, 1, roleWorker}}, turn); ok {
 			seen[of.pid]++
 		}
 	}

@@ -23,8 +23,10 @@ const (
 	countAt    = 64 // records so far
 	closedAt   = 72
 	roleAt     = 80
-	threadAt   = 88 // the address of the state of the writer's thread; 0 where it is not known
-	stepsAt    = 96 // of a loop's ring: the steps of its process so far, then their samples, and when the last step began
+	threadAt   = 88  // the address of the state of the writer's thread; 0 where it is not known
+	tidAt      = 120 // the system's number of that thread
+	codesAt    = 128 // the address of the type of code objects
+	stepsAt    = 96  // of a loop's ring: the steps of its process so far, then their samples, and when the last step began
 	recordSize = 64
 	maxSlots   = 1 << 20
 )

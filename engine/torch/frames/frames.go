@@ -20,8 +20,8 @@ import (
 	"dev.gpustall/engine/base/errs"
 )
 
-// Layout says where an interpreter keeps its frames. All numbers but CodeType are offsets in
-// bytes.
+// Layout says where an interpreter keeps its frames. All numbers but CodeType and GIL are
+// offsets in bytes.
 type Layout struct {
 	State       [2]int64 `json:"state"` // from a thread's state to its innermost frame: one step, or two if the second is not negative
 	Code        int64    `json:"code"`  // in a frame
@@ -45,6 +45,7 @@ type Layout struct {
 	Bytes int64 `json:"bytes"`
 
 	CodeType uint64   `json:"code_type"` // the address of the type of code objects
+	GIL      uint64   `json:"gil"`       // the address of the lock that a thread must hold to run Python; 0 where it is not known
 	Library  []string `json:"library"`   // folders whose code is not the user's
 }
 
@@ -161,6 +162,33 @@ func (r *Reader) look(state uint64, into []Frame) ([]Frame, error) {
 		return into, errTorn
 	}
 	return into, nil
+}
+
+// In returns the layout of another process of the same interpreter, in which the type of code objects is at codes. A
+// process that was not forked has the interpreter elsewhere.
+func (l *Layout) In(codes uint64) *Layout {
+	if codes == l.CodeType {
+		return l
+	}
+	other := *l
+	other.CodeType, other.GIL = codes, 0
+	return &other
+}
+
+// gilBytes is how much of the GIL there is at most, with the conditions that threads wait on.
+const gilBytes = 320
+
+// Waits reports whether a thread waits for the GIL, by the address of the futex that it waits on.
+func (l *Layout) Waits(futex uint64) bool { return l.GIL != 0 && futex-l.GIL < gilBytes }
+
+// Holder returns the address of the state of the thread that holds the GIL; 0 where none does, or it is not
+// known.
+func (r *Reader) Holder() uint64 {
+	var b [20]byte // its interval, the thread that held it last, and whether it is held
+	if r.layout.GIL == 0 || r.read(r.layout.GIL, b[:]) != nil || binary.NativeEndian.Uint32(b[16:]) != 1 {
+		return 0
+	}
+	return binary.NativeEndian.Uint64(b[8:])
 }
 
 // differ reports whether two looks at a frame show different calls.

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"dev.gpustall/engine/base/host"
 )
 
 // pythons are the interpreters to read: those that GPUSTALL_PYTHONS names, else python3.
@@ -34,13 +36,14 @@ type truth struct {
 	Layout Layout
 	Thread uint64
 	PID    int
+	TID    int
 }
 
-// start runs testdata/truth.py for so many seconds, or until the test ends. The rest of its output says
+// start runs a script of testdata for so many seconds, or until the test ends. The rest of its output says
 // how the time of its work divided.
-func start(t testing.TB, python, seconds string) (begin truth, in *bufio.Reader) {
+func start(t testing.TB, python, script, seconds string) (begin truth, in *bufio.Reader) {
 	t.Helper()
-	cmd := exec.Command(python, "testdata/truth.py", seconds)
+	cmd := exec.Command(python, "testdata/"+script, seconds)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -66,7 +69,7 @@ func start(t testing.TB, python, seconds string) (begin truth, in *bufio.Reader)
 // time.
 func TestShares(t *testing.T) {
 	for _, python := range pythons(t) {
-		begin, in := start(t, python, "4")
+		begin, in := start(t, python, "truth.py", "4")
 		r := NewReader(begin.PID, &begin.Layout)
 		found, looks, torn := map[string]float64{}, 0, 0
 		stop := make(chan map[string]float64)
@@ -122,8 +125,71 @@ func TestShares(t *testing.T) {
 	}
 }
 
+// TestIn: what one process tells serves for another one of the same interpreter.
+func TestIn(t *testing.T) {
+	python := pythons(t)[0]
+	one, _ := start(t, python, "truth.py", "3600")
+	two, _ := start(t, python, "truth.py", "3600")
+	r := NewReader(two.PID, one.Layout.In(two.Layout.CodeType))
+	for range 100 {
+		stack, err := r.Look(two.Thread, nil)
+		if err == nil && slices.ContainsFunc(stack, func(f Frame) bool { return f.Name == "<module>" && strings.HasSuffix(f.File, "truth.py") && f.Line > 0 }) {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Error("the other process's frames are not found")
+}
+
+// TestHolder: a thread that waits for the GIL is seen to wait, as long as it does, and the one that holds it is found
+// with the line that called the C code.
+func TestHolder(t *testing.T) {
+	for _, python := range pythons(t) {
+		begin, in := start(t, python, "holds.py", "1.5")
+		if begin.Layout.GIL == 0 {
+			t.Errorf("%s: the GIL is not found", python)
+			continue
+		}
+		r, looks, waits := NewReader(begin.PID, &begin.Layout), 0, 0
+		stop := make(chan float64)
+		go func() {
+			truth := struct{ Waits float64 }{-1}
+			_ = json.NewDecoder(in).Decode(&truth)
+			stop <- truth.Waits
+		}()
+		lines := map[int]int{}
+		for truth := 0.0; truth == 0; {
+			select {
+			case truth = <-stop:
+				if found := float64(waits) / float64(looks); math.Abs(found-truth) > 0.08 {
+					t.Errorf("%s: it waits %.1f %% of the time, found %.1f %%", python, 100*truth, 100*found)
+				} else {
+					t.Logf("%s: it waits %.1f %% of the time, found %.1f %% by %d looks", python, 100*truth, 100*found, looks)
+				}
+				continue
+			case <-time.After(time.Duration((1 + 2*rand.Float64()) * float64(time.Millisecond))):
+			}
+			looks++
+			if !begin.Layout.Waits(host.Futex(begin.PID, begin.TID)) {
+				continue
+			}
+			waits++
+			holder := r.Holder()
+			if stack, err := r.Look(holder, nil); err == nil && holder != begin.Thread && len(stack) > 0 && stack[0].Name == "holds" {
+				lines[stack[0].Line]++
+			}
+		}
+		if n := lines[holdsAt]; 10*n < 9*waits {
+			t.Errorf("%s: of %d waits the thread that holds the GIL is at line %d in %d: %v", python, waits, holdsAt, n, lines)
+		}
+	}
+}
+
+// holdsAt is the line of testdata/holds.py that holds the GIL.
+const holdsAt = 20
+
 func BenchmarkLook(b *testing.B) {
-	begin, _ := start(b, pythons(b)[0], "3600")
+	begin, _ := start(b, pythons(b)[0], "truth.py", "3600")
 	r, depth := NewReader(begin.PID, &begin.Layout), 0
 	var stack []Frame
 	for b.Loop() {

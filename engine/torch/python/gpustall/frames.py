@@ -10,9 +10,13 @@ import site
 import struct
 import sys
 import sysconfig
+import types
 
 WORD = 8
+PAGE = 4096
+GIL_WITHIN = 1 << 20  # bytes of where it is looked for
 TAGS = 7  # the lowest bits of a pointer to an object, which some versions use for themselves
+CODES = id(types.CodeType)
 LINE_TABLES = "locations", "linetable", "lnotab"  # of 3.11 and later, of 3.10, and of versions before
 
 
@@ -32,7 +36,7 @@ def thread():
 
 class _Memory:
     def __init__(self):
-        self.readv = ctypes.CDLL(None, use_errno=True).process_vm_readv
+        self.readv = ctypes.PyDLL(None).process_vm_readv  # it keeps the GIL: what it reads stays as it is
         self.readv.restype = ctypes.c_ssize_t
         self.pid = os.getpid()
 
@@ -63,7 +67,7 @@ def layout():
     # The call goes through C, so that the evaluation is nested. Otherwise fields that only the outermost
     # one has might be found.
     (found,) = map(_evaluation, [memory])
-    return dict(found, **_code(memory), **_text(memory), library=_library(), code_type=id(type(_code.__code__)))
+    return dict(found, **_code(memory), **_text(memory), gil=_gil(memory), library=_library(), code_type=CODES)
 
 
 def _evaluation(memory):
@@ -141,6 +145,31 @@ def _text(memory):
         text=dict(mask=mask, states=[state & mask for state in states], ascii=sys.getsizeof("") - 1, wide=sys.getsizeof("\u0101") - 4),
         bytes=bytes.__basicsize__ - 1,
     )
+
+
+def _gil(memory):
+    """The address of the lock that a thread must hold to run Python; 0 where it is not found. It is found by what it begins
+    with: its interval, the thread that holds it, and that it is held. The interpreter's state has it since 3.12."""
+    try:
+        if sys.version_info >= (3, 12):
+            get = ctypes.pythonapi.PyInterpreterState_Get
+            get.restype = ctypes.c_void_p
+            start = get()
+        else:
+            start = ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, "_PyRuntime"))
+    except Exception:
+        return 0
+    known, found = struct.pack("@QQi", round(sys.getswitchinterval() * 1e6), thread(), 1), []
+    for at in range(start, start + GIL_WITHIN, PAGE):
+        page = memory.bytes(at, PAGE + len(known))
+        place = page.find(known)
+        while place >= 0:
+            if place < PAGE and not (at + place) % WORD:
+                found.append(at + place)
+            place = page.find(known, place + 1)
+        if len(page) < PAGE:
+            break
+    return found[0] if len(found) == 1 else 0
 
 
 def _library():

@@ -15,6 +15,8 @@ now = process.now
 
 pytorch: Any = None  # torch.utils.data.dataloader
 why_not_live = ""  # why no loader's knobs can be changed while it runs; empty where they can
+drawing = set()  # classes of iterators with a _next_index of their own, which is timed
+timed_draws: Any = None  # times a _next_index
 plain_init = {}  # PyTorch's own __init__ of its iterators, by class
 plans = weakref.WeakKeyDictionary()  # by DataLoader
 
@@ -51,6 +53,7 @@ class Plan:
         self.loader = weakref.ref(loader)
         self.beside = False  # the loop takes from it and another loader in turn
         self.told = self.weighed = self.own = self.sent = False
+        self.fixed = False  # its iterators are of a class of its own: its knobs stay
         self.map_style = loader._dataset_kind == module._DatasetKind.Map
         self.why = why_not_live
         if not self.why and _threads(loader):
@@ -87,6 +90,8 @@ class Plan:
 
     def wanted(self):
         """Returns the knobs that should be in force."""
+        if self.fixed:
+            return dict(self.script)
         asked, _ = process.current().control.read()
         knobs = dict(self.script)
         if self.trains or self.trains is None and self._follows():  # other loops keep the script's knobs
@@ -280,16 +285,28 @@ class Plan:
         self._set_apart(live=False)
 
         kind = type(iterator)
+        stock = next(c for c in kind.__mro__ if c in plain_init)
+        if kind is not stock:
+            self._of_a_class_of_its_own(kind)
 
         def make(loader):
             iterator.__class__ = kind
             if (loader.num_workers > 0) != (self.script["num_workers"] > 0):
                 (iterator.__class__,) = plain_init.keys() - {kind}
-            plain_init[type(iterator)](iterator, loader)
+            plain_init[stock if kind is not stock else type(iterator)](iterator, loader)
             return iterator
 
         self._stock(loader, make)
         self._note(iterator, start)
+
+    def _of_a_class_of_its_own(self, kind):
+        """Notes that the script's iterators are of a class of its own, which cannot be exchanged for another."""
+        if not self.fixed:
+            self.fixed, self.told = True, False
+            self.about.update(live=False, why=self.why or "%s has iterators of its own" % type(self.loader()).__name__)
+        if "_next_index" in kind.__dict__ and kind not in drawing:
+            drawing.add(kind)
+            kind._next_index = timed_draws(kind._next_index)
 
     def _set_apart(self, live=True):
         """Notes that the loader's class makes iterators in its own way: it decides how long workers live."""

@@ -6,6 +6,7 @@ ns. The count in the header rises after a slot is complete. The reader looks at 
 
 import os
 import struct
+import threading
 
 from gpustall import frames, memory
 
@@ -16,7 +17,7 @@ SLOTS, FEW = 1 << 13, 1 << 9  # of a ring; and of one where there is little room
 SLOT = struct.Struct("@qqqqIIiiiIBBHI")  # start end core waiting iteration round batch step sample arg kind many flags offset
 BUNDLE = struct.Struct("@qIIqIIIIiiIIBBHI")  # a BRIEF: in the places of end, waiting, sample, arg and offset are times and samples
 HEAD = struct.Struct("@8sIIIIiI")  # magic layout slots pid parent worker iteration
-COUNT, CLOSED, ROLE, THREAD, TOTALS = 64, 72, 80, 88, 96  # offsets in the header
+COUNT, CLOSED, ROLE, THREAD, TOTALS, TID, CODES = 64, 72, 80, 88, 96, 120, 128  # offsets in the header
 
 # The role of a writer.
 LOOP, WORKER, INLINE, PIN, SENDER = range(5)
@@ -81,6 +82,7 @@ class Ring:
         HEAD.pack_into(self.memory, 0, MAGIC, LAYOUT, slots, os.getpid(), parent, worker, iteration)
         struct.pack_into("@I", self.memory, ROLE, role)
         struct.pack_into("@Q", self.memory, THREAD, frames.thread())
+        struct.pack_into("@QQ", self.memory, TID, threading.get_native_id(), frames.CODES)
         os.rename(part, os.path.join(folder, name))  # the reader sees it only when it is complete
         self.totals = self.memory[TOTALS : TOTALS + 24].cast("Q")  # steps, samples, and when the last step began
         self.record, self.bundle = _recorder(self.memory, slots)

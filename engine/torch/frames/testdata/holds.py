@@ -1,0 +1,45 @@
+"""Prints where its frames lie, and computes for some seconds while another thread holds the GIL now and then, in C code that
+does not let go of it. At last it prints the share of the time in which it waited for the GIL: neither on a core nor in
+a run queue."""
+
+import json
+import os
+import sys
+import threading
+import time
+import types
+
+package = types.ModuleType("gpustall")
+package.__path__ = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../python/gpustall")]
+sys.modules["gpustall"] = package
+from gpustall import frames  # noqa: E402
+
+
+def holds(numbers):
+    while True:
+        sorted(numbers, reverse=True)
+        time.sleep(0.05)
+
+
+def computes():
+    total = 0
+    for i in range(20000):
+        total += i * i
+    return total
+
+
+def active():
+    """How long this thread was on a core or in a run queue, in s."""
+    with open("/proc/thread-self/schedstat") as f:
+        core, queue, _ = map(int, f.read().split())
+    return (core + queue) / 1e9
+
+
+print(json.dumps(dict(layout=frames.layout(), thread=frames.thread(), pid=os.getpid(), tid=threading.get_native_id())), flush=True)
+threading.Thread(target=holds, args=([i * 7919 % 1000003 for i in range(400000)],), daemon=True).start()
+start, before = time.perf_counter(), active()
+while time.perf_counter() < start + float(sys.argv[1]):
+    computes()
+whole = time.perf_counter() - start
+print(json.dumps(dict(waits=(whole - active() + before) / whole)), flush=True)
+os._exit(0)
