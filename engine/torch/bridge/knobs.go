@@ -5,6 +5,7 @@ package bridge
 import (
 	"cmp"
 	"encoding/binary"
+	"math"
 	"os"
 	"slices"
 	"sync"
@@ -311,6 +312,7 @@ func (c *Control) Paused() bool { return atomic.LoadUint64(c.word(wordPaused)) !
 
 func (c *Control) close() {
 	c.Pause(false)
+	binary.NativeEndian.PutUint64(c.memory[8*wordPID:], math.MaxInt32) // no process has that number: gpustall is gone
 	_ = unix.Munmap(c.memory)
 	c.memory = make([]byte, pageSize) // later calls change nothing
 }

@@ -115,14 +115,21 @@ func removeLeftover(dir string) {
 	_ = os.RemoveAll(dir)
 }
 
-// lives reports whether a process has not ended. A zombie has ended, but nobody has waited for
-// it, as in a container whose first process waits for none.
+// lives reports whether a process has not ended, and does not end now. A zombie has ended: nobody has waited for it, as in a
+// container whose first process waits for none.
 func lives(pid int) bool {
 	if pid <= 0 || errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
 		return false
 	}
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err != nil || !bytes.Contains(stat, []byte(") Z "))
+	_, after, ok := bytes.Cut(stat, []byte(") ")) // the state, and six fields on the flags
+	fields := bytes.Fields(after)
+	if err != nil || !ok || len(fields) < 7 {
+		return true
+	}
+	const exiting = 4 // PF_EXITING: its files are closed before it is a zombie
+	flags, _ := strconv.ParseUint(string(fields[6]), 10, 64)
+	return fields[0][0] != 'Z' && flags&exiting == 0
 }
 
 // ours reports whether a file belongs to this user.

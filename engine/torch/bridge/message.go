@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 
+	"dev.gpustall/engine/base/mask"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/torch/frames"
 	"dev.gpustall/engine/trace"
@@ -28,6 +29,16 @@ type message struct {
 	Level  string         `json:"level"`
 	Text   string         `json:"text"`
 	Said   bool           `json:"said"` // the script's standard error has it
+}
+
+// mask takes secrets out of what the script, its errors or its data set may have said.
+func (m *message) mask() {
+	for _, text := range []*string{&m.Text, &m.Reason, &m.Hint, &m.Why, &m.Error} {
+		*text = mask.Text(*text)
+	}
+	for i := range m.Arguments {
+		m.Arguments[i] = mask.Text(m.Arguments[i])
+	}
 }
 
 // Hello describes a process that loads batches.
@@ -167,6 +178,7 @@ func (m *mail) read() (out []message) {
 		m.rest = rest
 		var msg message
 		if json.Unmarshal(line, &msg) == nil {
+			msg.mask()
 			out = append(out, msg)
 		}
 	}

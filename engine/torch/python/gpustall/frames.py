@@ -89,25 +89,28 @@ def _frames(memory, state):
     _Memory."""
     me = id(memory.words.__func__.__code__), id(memory.bytes.__func__.__code__)
     known = sys._getframe(), sys._getframe(1), sys._getframe(2)
-    for o1, c in enumerate(memory.words(state, 64)):
-        for o2, frame in [(-1, c), *enumerate(memory.words(c, 8))]:
-            where = memory.words(frame, 16)
-            for code in (i for i, v in enumerate(where) if v & ~TAGS == me[1]):
-                for back, caller in enumerate(where):
-                    between = memory.words(caller, 16)
-                    if len(between) < 16 or between[code] & ~TAGS != me[0]:
-                        continue
-                    blocks, at = [], between[back]
-                    for _ in range(6):  # a version may have other frames between, where C code calls Python
-                        block = memory.words(at, 16)
-                        if len(block) < 16:
-                            break
-                        at = block[back]
-                        if block[code] & ~TAGS == id(known[len(blocks)].f_code):
-                            blocks.append(block)
-                            if len(blocks) == len(known):
-                                found = dict(state=[o1 * WORD, o2 * WORD], code=code * WORD, back=back * WORD)
-                                return found, blocks[1:], [(id(f.f_code), f.f_lasti) for f in known[1:]]
+    try:
+        for o1, c in enumerate(memory.words(state, 64)):
+            for o2, frame in [(-1, c), *enumerate(memory.words(c, 8))]:
+                where = memory.words(frame, 16)
+                for code in (i for i, v in enumerate(where) if v & ~TAGS == me[1]):
+                    for back, caller in enumerate(where):
+                        between = memory.words(caller, 16)
+                        if len(between) < 16 or between[code] & ~TAGS != me[0]:
+                            continue
+                        blocks, at = [], between[back]
+                        for _ in range(6):  # a version may have other frames between, where C code calls Python
+                            block = memory.words(at, 16)
+                            if len(block) < 16:
+                                break
+                            at = block[back]
+                            if block[code] & ~TAGS == id(known[len(blocks)].f_code):
+                                blocks.append(block)
+                                if len(blocks) == len(known):
+                                    found = dict(state=[o1 * WORD, o2 * WORD], code=code * WORD, back=back * WORD)
+                                    return found, blocks[1:], [(id(f.f_code), f.f_lasti) for f in known[1:]]
+    finally:
+        known = ()  # a frame that holds itself would keep the script's, and their data, until Python looks for cycles
     raise LookupError("a thread's frames are not found")
 
 

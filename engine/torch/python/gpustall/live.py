@@ -197,6 +197,18 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
     def _workers(self):
         return [w.process for w in self._crew + self._leavers]
 
+    @property
+    def _send_idx(self):
+        return self._sent
+
+    @property
+    def _rcvd_idx(self):
+        return next((number for number, batch in self._batches.items() if not batch.stale), self._sent)
+
+    @property
+    def _tasks_outstanding(self):
+        return sum(not batch.here for batch in self._batches.values())
+
     def _persists(self):
         knobs = self._plan.wanted()
         return bool(knobs["persistent_workers"] and self._crew)

@@ -5,6 +5,7 @@ for what happens rarely, and the page of knobs that are asked for.
 import itertools
 import json
 import os
+import shutil
 import sys
 import threading
 import time
@@ -231,6 +232,29 @@ def say(text):
     except Exception:
         return False
     return True
+
+
+def remove():
+    """Removes what is shared with gpustall, in the last worker of a training that was killed. Such workers live for some
+    seconds more, and gpustall may have ended before them."""
+    try:
+        if not FOLDER or current().control.watching():
+            return
+        for mine in True, False:  # two workers that end at once must not wait for each other
+            for name in os.listdir(FOLDER):
+                pid = (name + "-").replace("part-", "").split("-")[1]
+                if not pid.isdigit():
+                    continue
+                if mine and int(pid) == os.getpid():
+                    os.unlink(os.path.join(FOLDER, name))
+                elif not mine and control.there(int(pid)):
+                    return
+        package = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+        for folder in FOLDER, package:
+            if "gpustall-torch-" in folder:
+                shutil.rmtree(folder, ignore_errors=True)
+    except Exception:  # the next gpustall removes it
+        pass
 
 
 _noted = set()  # complaints that were made

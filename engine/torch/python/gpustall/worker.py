@@ -38,6 +38,7 @@ class Tasks:
             item = self.queue.get(*args, **kwargs)
         except Empty:
             if not control.there(self.training):  # the training was killed
+                _last(self.training)
                 os._exit(1)
             raise
         if isinstance(item, tuple):
@@ -258,11 +259,18 @@ def loop_of_other(plain, parent, iteration, started, *args):
     _run(info, plain, args)
 
 
+def _last(training, parent=0):
+    """Removes what is shared with gpustall, at the end of a worker whose training was killed."""
+    if os.getppid() != parent or not control.there(training):
+        process.remove()
+
+
 def _observe(info, args, stock):
     task = fetching.Task()
     mine = ring.Ring(process.FOLDER, ring.WORKER, info.parent, info.worker, info.iteration)
     # multiprocessing waits first for the thread that sends, which may outlive the loop.
     util.Finalize(None, mine.close, exitpriority=-10)
+    util.Finalize(None, _last, (info.parent, os.getppid()), exitpriority=-20)
     tasks = Tasks(args[INDEX_QUEUE], mine, info.iteration, task, info.parent)
     args[INDEX_QUEUE] = tasks
     args[DONE_EVENT] = Done(args[DONE_EVENT], tasks)

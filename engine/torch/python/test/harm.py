@@ -13,13 +13,15 @@ the bare run; a case with weights prints their hash. Afterwards nothing of gpust
 
 The first lines of a case say more: "# wrap: COMMAND" is a shell command in which $RUN stands for
 the script's own, "# says: TEXT" is what gpustall has to say, "# not: TEXT" what it may not; beside
-the screen, the report has to say it. "# needs: COMMAND" leaves the case out where the command fails.
+the screen, the report has to say it. "# hides: TEXT" is in nothing that gpustall writes or says.
+"# needs: COMMAND" leaves the case out where the command fails.
 "# keys: SECONDS KEY ..." are keys that are typed there so long after the screen has opened.
 """
 
 import argparse
 import fcntl
 import hashlib
+import json
 import os
 import pty
 import re
@@ -38,6 +40,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 LOOPS = "training.py", "raising.py"  # what several cases train
 KEYS = {"RIGHT": "\x1b[C", "ENTER": "\r"}
 LIMIT = 120  # seconds that one run may take
+LINGER = 15  # seconds that workers of a script that was killed may live on
 MOST = 384 << 20  # of which spans are about half
 MODES = "plain json tune screen plain-KILL-begun plain-KILL-imported plain-KILL-seen plain-STOP-begun plain-STOP-imported plain-STOP-seen"
 
@@ -112,10 +115,10 @@ class Run:
                     os.kill(pid, signal.SIGCONT)
         else:
             self.code = child.returncode
+        self.outlive(began if self.signal else time.time() - LIMIT + LINGER)
         if self.signal:
             if not hurt:
                 self.code = "gpustall was not hurt"
-            self.outlive(began)
             for pid in running(self.gpustall, self.cwd):
                 os.kill(pid, signal.SIGKILL)
         for f in out, err:
@@ -126,6 +129,7 @@ class Run:
             self.out = "".join(open(p, errors="replace").read() for p in found(self.home, ".log"))
         else:
             self.said = self.err
+        self.told = "".join(self.everything()) + self.said + self.err if self.case.hides else ""
         self.files = {os.path.relpath(p, self.cwd): digest(p) for p in found(self.cwd, "") if "gpustall" not in os.path.basename(p)}
         self.left = [folder] * os.path.isdir(folder) + [os.path.relpath(p, self.home) for p in glob_all(self.tmp) if "gpustall-torch" in p]
         shutil.rmtree(self.home, ignore_errors=True)
@@ -137,6 +141,24 @@ class Run:
         if not sessions:
             return ""
         return " ".join(subprocess.run([self.gpustall, "report", sessions[-1]], capture_output=True, text=True, env=self.env).stdout.split())
+
+    def everything(self):
+        """All that can be had of the session."""
+        for path in found(self.home, ".gpustall"):
+            yield open(path, "rb").read().decode("latin-1")
+            yield json.dumps(self.agent(os.path.basename(path)[: -len(".gpustall")]))
+            for form in "markdown", "html", "csv", "chrome", "folded", "lab":
+                out = os.path.join(self.home, "report-" + form)
+                subprocess.run([self.gpustall, "report", path, "--format", form, "-o", out], capture_output=True, env=self.env)
+                for name in glob_all(out) if os.path.isdir(out) else [out] if os.path.isfile(out) else []:
+                    yield open(name, "rb").read().decode("latin-1") if os.path.isfile(name) else ""
+
+    def agent(self, session):
+        """What an agent is told of the session."""
+        calls = [("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "harm", "version": "1"}})]
+        calls += [("tools/call", {"name": name, "arguments": {"session": session}}) for name in ("summary", "report")]
+        lines = "".join(json.dumps({"jsonrpc": "2.0", "id": i, "method": m, "params": p}) + "\n" for i, (m, p) in enumerate(calls))
+        return subprocess.run([self.gpustall, "mcp"], input=lines, capture_output=True, text=True, env=self.env).stdout
 
     def reached(self):
         """Whether the script is where gpustall is to be killed or stopped."""
@@ -218,6 +240,7 @@ class Case:
 
         self.wrap, self.needs, self.quick = said("wrap"), said("needs"), "# quick\n" in text
         self.says, self.nots = re.findall("^# says: (.*)$", text, re.M), re.findall("^# not: (.*)$", text, re.M)
+        self.hides = re.findall("^# hides: (.*)$", text, re.M)
         after, *keys = said("keys", "0").split()
         self.keys, self.after = "".join(str(KEYS.get(k, k)) for k in keys).encode(), float(after)
         self.modes = said("modes", MODES).split()
@@ -271,6 +294,7 @@ def main():
             if run.most > MOST:
                 wrong.append("gpustall had %d MB of memory" % (run.most >> 20))
             wrong += ["gpustall says %r" % t for t in case.nots if t in run.said]
+            wrong += ["gpustall tells %r" % t for t in case.hides if t in run.told]
             if "Traceback" in run.err and "Traceback" not in bare.err:
                 wrong.append("a traceback: %s" % run.err[-600:])
             result = "%-4s %-14s %-20s %3d MB" % ("FAIL" if wrong else "ok", case.name, mode, run.most >> 20)

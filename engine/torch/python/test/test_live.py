@@ -386,15 +386,20 @@ class LiveTest(unittest.TestCase):
         def batches(loader, make):
             torch.manual_seed(3)
             random.seed(3)
-            return [torch.as_tensor(b) for _ in range(2) for b in make(loader)]
+            out = []
+            for _ in range(2):
+                iterator = make(loader)
+                out += [(torch.as_tensor(b), loader.num_workers and (iterator._rcvd_idx, iterator._send_idx)) for b in iterator]
+            return out
 
         for workers in (0, 2, 3):
             stock = dataloader._MultiProcessingDataLoaderIter if workers else dataloader._SingleProcessDataLoaderIter
             loader = DataLoader(Noise(), batch_size=7, shuffle=True, num_workers=workers)
             want, got = batches(loader, stock), batches(loader, iter)
             self.assertEqual(len(want), len(got))
-            for a, b in zip(want, got):
+            for (a, at), (b, here) in zip(want, got):
                 self.assertTrue(torch.equal(a, b), "%d workers" % workers)
+                self.assertEqual(at, here)
 
     def test_persistent_equal_to_stock(self):
         def run(module_iter):
