@@ -2,7 +2,7 @@
 # .cache/packaging. Nothing here publishes anything.
 
 # make wheel       dist/gpustall-VERSION-py3-none-manylinux_2_28_x86_64.whl
-# make wheel-arm64 the same for aarch64, without cgo
+# make wheel-arm64 the same for aarch64, without cgo; make test-wheel-arm64 checks it, and runs it under qemu
 # make darwin      .cache/build/dist/darwin_arm64/gpustall, without cgo; it was never run
 # make test-wheel  installs it in a fresh environment and runs a training under it
 # make dist        archives, deb, rpm, the wheel, a formula, an SBOM and checksums (minutes); needs no root
@@ -65,8 +65,13 @@ wheel-arm64: $(DIST_BUILD)/linux_arm64/gpustall $(TOOLS)/installed
 	cd $(PACKAGING)/wheel && GPUSTALL_VERSION=$(PY_RELEASE) GPUSTALL_PLATFORM=$(subst x86_64,aarch64,$(PLATFORM)) GPUSTALL_BINARY=$< \
 	  $(TOOLS)/bin/hatchling build -t wheel -d $(CURDIR)/dist
 
+.PHONY: test-wheel-arm64
+test-wheel-arm64: wheel-arm64
+	$(PACKAGING)/test-arm64.sh $(ARM64_WHEEL)
+
 .PHONY: darwin
 darwin: $(DIST_BUILD)/darwin_arm64/gpustall
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) vet ./...
 $(DIST_BUILD)/darwin_arm64/gpustall:
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 \
 	  $(GO) build -ldflags '-s -w -X main.version=$(RELEASE)' -o $@ .
@@ -83,5 +88,5 @@ URL ?= https://example.invalid/gpustall/$(RELEASE)
 
 .PHONY: dist test-dist
 dist: wheel $(TOOLS)-go/nfpm
-	@$(MAKE) --no-print-directory wheel-arm64
+	@$(MAKE) --no-print-directory test-wheel-arm64
 	PATH=$(TOOLS)-go:$(TOOLS)/bin:$$PATH VERSION=$(RELEASE) URL=$(URL) $(PACKAGING)/dist.sh $(DIST_BUILD) dist

@@ -80,13 +80,18 @@ func each(c *cobra.Command, f func(*cobra.Command)) {
 	}
 }
 
-// TestHelp: the help of each command begins with a sentence and has examples. Flags that the
+// TestHelp: the help of each command begins with a sentence and has up to three examples. Flags that the
 // root's help leaves out are among those of run.
 func TestHelp(t *testing.T) {
 	root := newRoot("test")
 	each(root, func(c *cobra.Command) {
 		if c.Name() != "data" && c.Name() != "help" && c.Example == "" {
 			t.Errorf("%s has no example", c.CommandPath())
+		}
+		var help strings.Builder
+		c.SetOut(&help)
+		if _ = c.Help(); !strings.HasPrefix(help.String(), c.Short+".\n\nUsage:\n") || strings.Count(c.Example, "\n") > 2 {
+			t.Errorf("the help of %s does not begin with its sentence, or has over three examples", c.CommandPath())
 		}
 		for line := range strings.Lines(c.Long + "\n" + c.Example) {
 			if len(line) > 96 {

@@ -43,8 +43,7 @@ Of a folder, the traces of all ranks become a folder of sessions, one a rank.
 gpustall report FOLDER tells which rank the others wait for.`,
 		Example: `  gpustall import trace.json.gz
   gpustall import trace.json --session trace.gpustall
-  gpustall import log/  # the traces of all ranks
-  gpustall report latest`,
+  gpustall import log/  # the traces of all ranks`,
 		Args: flags.Exactly(1, "one trace, or a folder of them"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, got, stop := cli.UntilSignal(cmd.Context(), nil)

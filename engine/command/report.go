@@ -39,10 +39,8 @@ torch each, or one on each machine.
 problem, baseline, strategy, validation, what was gained, with pictures and a
 CSV. It takes a session that was changed while it ran, or two: before, after.`,
 		Example: `  gpustall report latest
-  gpustall report latest --format html -o run.html      # one page with pictures
-  gpustall report latest --format folded -o run.folded  # stacks for a flame graph
-  gpustall report latest --format lab -o lab            # a course's lab: a folder
-  gpustall report DIR                                   # which rank is waited for`,
+  gpustall report latest --format html -o run.html  # one page with pictures
+  gpustall report DIR                               # which rank is waited for`,
 		Args: flags.AtLeast(1, "a session"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			i := slices.Index(report.FormatNames(), format)

@@ -61,6 +61,7 @@ opens the screen, where ? lists the keys.`,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return cli.Misuse(flags.ParseError(cmd, err)) })
 	root.SetUsageFunc(flags.Usage)
+	root.SetHelpFunc(flags.Help)
 	o.addTraining(root.Flags())
 	o.keep.add(root.Flags())
 	o.addScreen(root.Flags())

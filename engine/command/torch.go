@@ -52,11 +52,8 @@ The exit code is the command's. Without a terminal, or with --plain, the
 command has the terminal to itself and what gpustall says goes to standard
 error.`,
 		Example: `  gpustall torch -- python train.py --epochs 3
-  gpustall torch -- torchrun --nproc-per-node 2 train.py
-  gpustall torch --plain -- python train.py  # no screen: in a batch script, or for input()
-  gpustall torch --tune -- python train.py   # finds the fastest settings itself
-  gpustall torch --json -- python train.py   # for a program
-  gpustall torch --detach -- python train.py # outlives the terminal`,
+  gpustall torch --plain -- torchrun --nproc-per-node 2 train.py  # without a screen
+  gpustall torch --tune -- python train.py                        # finds the fastest settings`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cli.Misuse(errs.New("run", "gpustall torch", "it was given no command", "write it behind --, as in gpustall torch -- python train.py"))

@@ -37,6 +37,18 @@ func SetGroup(fs *pflag.FlagSet, name, group string) {
 
 // Usage prints the usage of a command, its subcommands and its flags, as wide as the terminal.
 func Usage(cmd *cobra.Command) error {
+	_, err := cmd.OutOrStderr().Write([]byte(usage(cmd, "")))
+	return err
+}
+
+// Help prints what a command does in one sentence, its usage and examples, then all about it, then its
+// subcommands and flags.
+func Help(cmd *cobra.Command, _ []string) {
+	_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s.\n\n%s", cmd.Short, usage(cmd, cmd.Long))
+}
+
+// usage is the usage of a command, with a text behind its examples.
+func usage(cmd *cobra.Command, text string) string {
 	var b strings.Builder
 	b.WriteString("Usage:\n")
 	if cmd.Runnable() {
@@ -47,6 +59,9 @@ func Usage(cmd *cobra.Command) error {
 	}
 	if cmd.HasExample() {
 		fmt.Fprintf(&b, "\nExamples:\n%s\n", cmd.Example)
+	}
+	if text != "" {
+		fmt.Fprintf(&b, "\n%s\n", text)
 	}
 	if cmd.HasAvailableSubCommands() {
 		for _, g := range cmd.Groups() {
@@ -70,8 +85,7 @@ func Usage(cmd *cobra.Command) error {
 		}
 		b.WriteByte('\n')
 	}
-	_, err := cmd.OutOrStderr().Write([]byte(b.String()))
-	return err
+	return b.String()
 }
 
 // writeCommands prints a group of the subcommands, in the order in which they were added.
