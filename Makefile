@@ -15,6 +15,7 @@
 # make harm   trainings that end as they would without gpustall, whatever fails (PYTHON=...; minutes)
 # make test-fleet  several gpustalls on one job: torchrun launchers and single ranks, gloo on this machine (PYTHON=... with torch; minutes)
 # make truth  how often what is said is wrong, measured: tables (minutes)
+# make truth-torch  the same for PyTorch scripts whose trouble is known, quiet and crowded (PYTHON=... with torch; an hour)
 # Needs Go, gcc and make; .ci/install installs what the tests want on top.
 
 SHELL   := /bin/bash
@@ -44,7 +45,7 @@ SHIM_HASH  := $(shell cat $(SHIM_FILES) $(DRIVER)/driver.h | cksum | cut -d' ' -
 export CGO_CFLAGS  := -O2 -g -I$(SHIM) -DGPUSTALL_SHIM=$(SHIM_HASH)
 export CGO_LDFLAGS := -L$(BUILD)
 
-.PHONY: all run install quick test test-torch test-torch-all test-fleet harm bench bench-peers fuzz asan soak truth vet lint clean emulated test-cuda
+.PHONY: all run install quick test test-torch test-torch-all test-fleet harm bench bench-peers fuzz asan soak truth truth-torch vet lint clean emulated test-cuda
 all: bin/gpustall
 
 .PHONY: bin/gpustall
@@ -140,6 +141,10 @@ truth:
 	$(GO) test -count=1 -timeout 0 -v -p 1 -run '^TestTruth$$' ./engine/train ./engine/analysis/stats -truth || code=1; \
 	$(GO) test -count=1 -timeout 0 -v -run '^(TestScenarios|TestPredictions|TestTuning)$$' ./engine/command -truth || code=1; \
 	exit $$code
+
+# Each case runs alone, so it wants a host that nothing else uses. Needs a Python with torch: PYTHON=...
+truth-torch: bin/gpustall
+	@for beside in none own same; do $(PYTHON) engine/torch/python/test/advice.py --gpustall bin/gpustall --burners $$beside || exit 1; done
 
 vet:
 	$(GO) vet ./...
