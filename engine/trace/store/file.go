@@ -155,6 +155,9 @@ func (st *File) initialise() error {
 		if err := st.putDoc(tx, "meta", st.meta); err != nil {
 			return err
 		}
+		if err := st.putDoc(tx, "beat", time.Now().UnixMilli()); err != nil { // who looks now finds it alive
+			return err
+		}
 		return st.putDoc(tx, "outcome", trace.Outcome{Status: "running"})
 	})
 	if err != nil {
