@@ -27,6 +27,12 @@ const (
 	idleCall       = "idle: in a call that waited"
 	idleKernel     = "idle: kernel after kernel"
 	idleOther      = "idle: else"
+	launched       = "launched"
+	shortWork      = "shorter than its launch"
+	longCalls      = "launch calls over 50 µs"
+	launchDelay    = "launch delay, median"
+	delayed        = "launch delay over 100 µs"
+	queueLength    = "launch queue, mean (at most)"
 )
 
 // profile is the section about what an imported trace tells besides the causes of
@@ -59,7 +65,9 @@ func (p profile) write(d *markup.Document) {
 		"Communication is hidden while a kernel computes, and exposed otherwise, also beside a copy.",
 		"Idle is the time in which nothing ran at all: what ran next was launched only then (late),",
 		"or by a call that had begun and waited, as a copy does; or in time and began as soon as a kernel can",
-		"(kernel after kernel), or waited for something else.")
+		"(kernel after kernel), or waited for something else.",
+		"Launches are kernels, copies and memsets, counted as Holistic Trace Analysis does: the delay is from the end of the call,",
+		"and the queue that of the stream with most of them, over all its changes.")
 	p.host(d)
 }
 
@@ -119,6 +127,7 @@ func (p profile) gpus() [][]string {
 			rows[j] = append(rows[j], cell)
 		}
 	}
+	rows = append(rows, p.launches()...)
 	if !slices.ContainsFunc(p.GPUs, func(g trace.ProfiledGPU) bool { return g.Talked > 0 }) {
 		return rows
 	}
@@ -129,6 +138,26 @@ func (p profile) gpus() [][]string {
 		more[2] = append(more[2], units.Prose.Percent(g.Overlap())+" of it")
 	}
 	return append(rows, more...)
+}
+
+// launches returns the rows about how work was launched; none where no call is on record.
+func (p profile) launches() [][]string {
+	if !slices.ContainsFunc(p.GPUs, func(g trace.ProfiledGPU) bool { return g.Launches.Count > 0 }) {
+		return nil
+	}
+	rows := [][]string{{launched}, {shortWork}, {longCalls}, {launchDelay}, {delayed}, {queueLength}}
+	for i := range p.GPUs {
+		l := &p.GPUs[i].Launches
+		part := func(n int64) string {
+			return units.Count(n) + " (" + units.Prose.Percent(float64(n)/float64(max(1, l.Count))) + ")"
+		}
+		for j, cell := range []string{
+			units.Count(l.Count), part(l.Short), part(l.LongCalls), units.Prose.Time(l.Delay), part(l.Delayed), units.Rate(l.Queue) + " (" + units.Count(l.QueueMost) + ")",
+		} {
+			rows[j] = append(rows[j], cell)
+		}
+	}
+	return rows
 }
 
 // host is the table of what the host did while the busiest GPU was idle.

@@ -136,6 +136,7 @@ type event struct {
 	own       bool // the profiler's record of itself
 
 	correlation int64
+	stream      int64
 	device      int64
 	blocks      float64 // per multiprocessor; NaN where absent
 	occupancy   float64 // in percent, likewise
@@ -145,7 +146,7 @@ type event struct {
 }
 
 func (e *event) reset() {
-	*e = event{name: e.name[:0], pid: absent, tid: absent, external: absent, correlation: absent, device: absent,
+	*e = event{name: e.name[:0], pid: absent, tid: absent, external: absent, correlation: absent, stream: absent, device: absent,
 		blocks: math.NaN(), occupancy: math.NaN(), bytes: absent, allocated: absent, deviceType: absent}
 }
 
@@ -207,6 +208,8 @@ func (e *event) args(l *lexer, depth int) error {
 			whole = &e.correlation
 		case "external id", "External id":
 			whole = &e.external
+		case "stream":
+			whole = &e.stream
 		case "device", "Device Id":
 			whole = &e.device
 		case "bytes", "Bytes":

@@ -37,6 +37,7 @@ func (r *recording) profiled(all span, steps ranges) []trace.ProfiledGPU {
 		g.Efficiency = efficiency(kernels, all)
 		g.Occupancy = occupancy(kernels, all)
 		g.Idle = idle(rest[:n], steps, launched)
+		g.Launches = launchesOf(rest[:n], launched)
 		events := rest[:n]
 		if rest = rest[n:]; g.Idle.All() == steps.length() {
 			unused = append(unused, g)
@@ -120,6 +121,61 @@ func occupancy(kernels []deviceEvent, all span) *float64 {
 	}
 	sum /= ran
 	return &sum
+}
+
+// These limits are those of Holistic Trace Analysis (get_cuda_kernel_launch_stats), in ns.
+const (
+	longCall  = 50_000  // a call of the runtime that takes longer is an outlier
+	longDelay = 100_000 // likewise a delay
+)
+
+// launchesOf returns how a GPU's work was launched, over the whole trace. The definitions are those of Holistic Trace
+// Analysis (get_cuda_kernel_launch_stats, get_queue_length_summary): work is short where its call took longer, and a queue
+// grows at each launch on its stream and shrinks as work begins. A delay is from the call's end to the work's beginning,
+// as its documentation has it. Its code adds the call's length where it should subtract it.
+func launchesOf(events []deviceEvent, launched func(int64) *call) (out trace.Launches) {
+	type change struct{ at, by int64 }
+	streams := map[int64][]change{}
+	var delays []int64
+	for i := range events {
+		e := &events[i]
+		c := launched(e.correlation)
+		if c == nil {
+			continue
+		}
+		delay := max(0, e.start-c.end)
+		delays = append(delays, delay)
+		switch {
+		case c.length() > longCall:
+			out.LongCalls++
+		case e.length() < c.length():
+			out.Short++
+		}
+		if delay > longDelay {
+			out.Delayed++
+		}
+		streams[e.stream] = append(streams[e.stream], change{c.start, 1}, change{e.start, -1})
+	}
+	if len(delays) == 0 {
+		return out
+	}
+	slices.Sort(delays)
+	out.Count, out.Delay = int64(len(delays)), delays[len(delays)/2]
+	busiest, changes := int64(absent), []change(nil)
+	for stream, of := range streams {
+		if len(of) > len(changes) || len(of) == len(changes) && stream < busiest {
+			busiest, changes = stream, of
+		}
+	}
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(b.by, a.by)) })
+	length, sum := int64(0), int64(0)
+	for _, c := range changes {
+		length += c.by
+		sum += length
+		out.QueueMost = max(out.QueueMost, length)
+	}
+	out.Queue = float64(sum) / float64(len(changes))
+	return out
 }
 
 // launching returns a function that finds the call that launched the work of a correlation, or nil

@@ -26,6 +26,7 @@ const (
 type deviceEvent struct {
 	span
 	correlation, external int64 // absent where there is none
+	stream                int64 // likewise
 	bytes                 int64 // of a copy from the host
 	blocks, occupancy     float64
 	device                int32
@@ -227,7 +228,7 @@ func (r *recording) ran(e *event) error {
 	if e.device < 0 || e.device > math.MaxInt32 {
 		e.device = 0
 	}
-	d := deviceEvent{span: e.at, correlation: e.correlation, external: e.external, blocks: e.blocks, occupancy: e.occupancy,
+	d := deviceEvent{span: e.at, correlation: e.correlation, external: e.external, stream: e.stream, blocks: e.blocks, occupancy: e.occupancy,
 		device: int32(e.device), name: r.names.number(e.name), kind: e.kind, communicates: e.communicates()}
 	if e.kind == kindMemcpy {
 		if d.way, d.pageable = e.copied(); d.way == toDevice && e.bytes > 0 {

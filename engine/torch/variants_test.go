@@ -256,6 +256,9 @@ func TestGPUs(t *testing.T) {
 	if want := (trace.IdleTime{Host: 20_000, Kernel: 1000, Other: 45_000}); g[0].Idle != want {
 		t.Errorf("idle %+v, want %+v", g[0].Idle, want)
 	}
+	if want := (trace.Launches{Count: 4, Delay: 9000, Queue: 0.75, QueueMost: 2}); g[0].Launches != want {
+		t.Errorf("launches %+v, want %+v", g[0].Launches, want)
+	}
 	if got, want := *g[0].Efficiency, (0.5*10+1*9)/100; got != want {
 		t.Errorf("SM efficiency %v, want %v", got, want)
 	}
@@ -267,6 +270,32 @@ func TestGPUs(t *testing.T) {
 	}
 	if g[0].Peak != 700 || g[0].Memory != 1000 || s.Outcome.PeakBytes != 700 {
 		t.Errorf("memory %+v", g[0])
+	}
+}
+
+// TestLaunches: work that is shorter than its call, outliers among calls and delays, and the queue of the stream with most
+// work are as Holistic Trace Analysis defines them.
+func TestLaunches(t *testing.T) {
+	work := func(stream, call, took, at, dur, n int) string {
+		return x("cuda_runtime", "cudaLaunchKernel", fmt.Sprint(call), fmt.Sprint(took), fmt.Sprintf(`"correlation":%d`, n)) + "," +
+			x("kernel", "k", fmt.Sprint(at), fmt.Sprint(dur), fmt.Sprintf(`"device":0,"stream":%d,"correlation":%d`, stream, n))
+	}
+	text := `{"traceEvents":[` + strings.Join([]string{
+		x("cpu_op", "ProfilerStep#1", "0", "2000", ""),
+		work(7, 0, 10, 20, 5, 1),                                               // short, 10 late
+		work(7, 10, 10, 400, 500, 2),                                           // 380 late
+		work(7, 20, 80, 900, 600, 3),                                           // a long call, 800 late
+		work(8, 100, 10, 110, 100, 4),                                          // at once
+		x("kernel", "k", "1600", "9", `"device":0,"stream":8,"correlation":9`), // its call is not on record
+	}, ",") + "]}"
+	s, err := Import(context.Background(), strings.NewReader(text), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Stream 7: +1 at 0, +1 at 10, +1 and -1 at 20, -1 at 400, -1 at 900.
+	want := trace.Launches{Count: 4, Short: 1, LongCalls: 1, Delayed: 2, Delay: 380_000, Queue: 9. / 6, QueueMost: 3}
+	if got := s.Meta.Profile.GPUs[0].Launches; got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 

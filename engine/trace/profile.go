@@ -118,8 +118,21 @@ type ProfiledGPU struct {
 	Talked  int64 // ns in which a kernel of communication ran, and ...
 	Exposed int64 // ... the part of it in which no kernel computed; a copy hides nothing
 
+	Launches Launches
+
 	Idle IdleTime
 	Host []HostTime // of the busiest one: what the host was doing in the idle time; the parts in their order, of each the longest first
+}
+
+// Launches says how the host launched the work of a GPU: kernels, copies and memsets whose call is on record.
+type Launches struct {
+	Count     int64   // of work
+	Short     int64   // work that took less time than the call that launched it, where that is no outlier
+	LongCalls int64   // outliers: calls longer than 50 us
+	Delayed   int64   // work that began over 100 us after its call had ended
+	Delay     int64   // ns, the median from a call's end to the beginning of its work
+	Queue     float64 // mean length of the queue of the stream with most work, at each change
+	QueueMost int64   // its greatest length
 }
 
 // HostPart is one way to say what a thread of the host was doing. Each divides the same time.

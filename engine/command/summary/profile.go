@@ -33,6 +33,18 @@ type gpuSummary struct {
 	Kernel      number        `json:"idle_kernel_s"`
 	Other       number        `json:"idle_other_s"`
 	In          []hostSummary `json:"idle_host,omitempty"`
+	Launches    *launchesOf   `json:"launches,omitempty"`
+}
+
+// launchesOf says how the work of a GPU was launched.
+type launchesOf struct {
+	Count     int64  `json:"count"`
+	Short     int64  `json:"shorter_than_call"`
+	LongCalls int64  `json:"calls_over_50us"`
+	Delay     number `json:"delay_median_s"`
+	Delayed   int64  `json:"delayed_over_100us"`
+	Queue     number `json:"queue_mean"`
+	QueueMost int64  `json:"queue_max"`
 }
 
 // hostSummary says what the host was in while a GPU was idle.
@@ -66,9 +78,16 @@ func profileOf(p *trace.Profile) *profileSummary {
 			in = append(in, hostSummary{string(h.Part), h.Name, aStep(h.Time), number(h.Time) / number(max(1, g.Idle.All()))})
 		}
 		out.GPUs = append(out.GPUs, gpuSummary{g.ID, g.Name, number(g.Utilisation), estimate(g.Efficiency), estimate(g.Occupancy), g.Peak, g.Memory,
-			aStep(g.Talked), aStep(g.Exposed), aStep(g.Idle.Host), aStep(g.Idle.Call), aStep(g.Idle.Kernel), aStep(g.Idle.Other), in})
+			aStep(g.Talked), aStep(g.Exposed), aStep(g.Idle.Host), aStep(g.Idle.Call), aStep(g.Idle.Kernel), aStep(g.Idle.Other), in, launchesSummary(&g.Launches)})
 	}
 	return out
+}
+
+func launchesSummary(l *trace.Launches) *launchesOf {
+	if l.Count == 0 {
+		return nil
+	}
+	return &launchesOf{l.Count, l.Short, l.LongCalls, seconds(l.Delay), l.Delayed, number(l.Queue), l.QueueMost}
 }
 
 // Showed says in words what profiled steps show of a device.
