@@ -270,7 +270,7 @@ func (m *Model) lastKeys() []panel.Binding {
 	return []panel.Binding{
 		{Keys: "?", Hint: "help", Replay: "help", Do: then(func() { m.overlay = overlay{kind: overlayHelp} })},
 		{Keys: "q ctrl+c", Show: "q", Hint: "quit", Replay: "quit", Help: "quit (q asks once while training runs; ctrl+c does not)",
-			Do: func(string) tea.Cmd { return m.exit.ask(m.session.running()) }},
+			Do: func(string) tea.Cmd { return m.exit.ask(m.session.running() && !m.o.Apart) }},
 	}
 }
 

@@ -44,6 +44,7 @@ type Experiments interface {
 type Options struct {
 	Source      Source
 	Control     Control                                                // nil in a replay: the knobs are read-only
+	Apart       bool                                                   // another process has the run: to quit leaves it alone
 	Experiments Experiments                                            // nil where none can be begun
 	Note        func(level, text string)                               // adds a line to the session's log; nil where that is not possible
 	Baseline    func(segment int32)                                    // chooses segment A of the session; nil where that is not possible

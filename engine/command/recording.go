@@ -6,7 +6,6 @@ import (
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
-	"dev.gpustall/engine/analysis/experiment"
 	"dev.gpustall/engine/analysis/predict"
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
@@ -41,12 +40,12 @@ func (r *recording) begin(meta trace.Meta, st trace.Store, since int64) {
 }
 
 // watch starts to watch the session's file, and to run experiments by control.
-func (r *recording) watch(control experiment.Control, needs func([]knob.Setting) (host int64, refusal string)) {
+func (r *recording) watch(control remote.Control, needs func([]knob.Setting) (host int64, refusal string)) {
 	r.fileWatch = watch.WatchFile(r.recorder, r.file)
 	r.tries = watch.StartExperiments(r.session, control, r.recorder, needs)
 	var err error
-	if r.remote, err = remote.Serve(r.file, r.tries); err != nil {
-		r.recorder.Note("info", "gpustall try cannot reach this run: "+err.Error())
+	if r.remote, err = remote.Serve(r.file, r.tries, control); err != nil {
+		r.recorder.Note("info", "gpustall try and view cannot change this run: "+err.Error())
 	}
 }
 

@@ -212,14 +212,15 @@ func (t *torchRun) unwatchedRun() error {
 // torchRun is a watched training of the user's.
 type torchRun struct {
 	*options
-	bridge *bridge.Bridge
-	script *script.Script
-	args   []string
-	folder string        // of the session; empty where there is no place for one
-	ranked bool          // the training is distributed
-	gauged time.Duration // time between two samples of the host
-	taken  *captures
-	log    *os.File // of the script's output; nil if the script has the terminal
+	bridge  *bridge.Bridge
+	script  *script.Script
+	args    []string
+	folder  string        // of the session; empty where there is no place for one
+	ranked  bool          // the training is distributed, and ...
+	follows bool          // ... the gpustall of another rank changes the knobs of all
+	gauged  time.Duration // time between two samples of the host
+	taken   *captures
+	log     *os.File // of the script's output; nil if the script has the terminal
 
 	summarised bool   // JSON has said how the run ended
 	came       func() // says that the session has begun
@@ -293,7 +294,12 @@ func (t *torchRun) inLines() error {
 	if seen, err := t.wait(func() {}); !seen {
 		return err
 	}
-	t.recording.tries.Ask(t.ask.List(), func(err error) {
+	questions := t.ask.List()
+	if t.follows && len(questions) > 0 {
+		questions = nil
+		t.recording.recorder.Note("info", "no tune here: what the gpustall of rank 0 finds holds for all ranks")
+	}
+	t.recording.tries.Ask(questions, func(err error) {
 		if err != nil {
 			t.recording.recorder.Note("warn", "no tune: "+err.Error())
 		}

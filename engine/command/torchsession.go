@@ -148,7 +148,8 @@ func (t *torchRun) begin(first *bridge.Start) {
 	r.watch(t.bridge.Control, func([]knob.Setting) (int64, string) { return 0, "" })
 	r.export(metricsOfRank(t.metrics))
 	if h := &first.Hello; h.Store != "" && bridge.AtLeast(h.Torch, 2, 4) {
-		r.fleet = watch.StartFleet(r.recorder, watch.Job{Store: h.Store, Name: h.Job, Rank: max(0, h.Rank), World: h.World, Node: node(), Session: r.session})
+		t.follows = h.Rank > 0
+		r.fleet = watch.StartFleet(r.recorder, watch.Job{Store: h.Store, Name: h.Job, Rank: max(0, h.Rank), World: h.World, Node: node(), Session: r.session, Ranks: ownRanks{t.bridge.Control, t.bridge}})
 	}
 	r.recorder.Note("info", "watching process "+fmt.Sprint(first.Hello.PID)+": PyTorch "+first.Hello.Torch+", Python "+first.Hello.Python)
 	if when := first.Loader.When(); when != "" {
@@ -217,6 +218,15 @@ func (t *torchRun) meta(first *bridge.Start) trace.Meta {
 	}
 	return m
 }
+
+// ownRanks are the ranks of this machine, as a job's gpustalls change their knobs.
+type ownRanks struct {
+	*bridge.Control
+	of *bridge.Bridge
+}
+
+// Answers returns what each rank says to a change.
+func (r ownRanks) Answers() []bridge.Answer { return r.of.Answers() }
 
 // node returns the name of this machine; empty where it has none.
 func node() string {

@@ -96,7 +96,7 @@ func trialOf(ctx context.Context, path string, knobs []knob.Setting) (*summary.T
 	}
 	defer c.Close()
 	predicted := foreseen(f.Session(), knobs)
-	if err := c.Begin(knobs); err != nil {
+	if err := c.Begin(trace.Paired, knobs); err != nil {
 		return nil, err
 	}
 	x := awaitExperiment(ctx, f, len(before.Experiments))

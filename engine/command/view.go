@@ -6,6 +6,7 @@ import (
 	"dev.gpustall/engine/command/cli"
 	"dev.gpustall/engine/command/flags"
 	"dev.gpustall/engine/command/metrics"
+	"dev.gpustall/engine/command/remote"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/trace/store"
 	"dev.gpustall/tui"
@@ -19,9 +20,10 @@ func newView(version string) *cobra.Command {
 		Aliases: []string{"replay"},
 		Short:   "Open the screen from a session file, live while it is being written",
 		Long: `Open the screen on a session: live while another gpustall writes it, else as a
-replay. Live, the knobs are read-only, and q leaves the run alone. SESSION is
-a file, a name that gpustall sessions lists, or latest. HOST:SESSION is one on
-another machine, which ssh and the gpustall there open.
+replay. Live, the keys change the run where this machine and user have started
+it, and q leaves the run alone. SESSION is a file, a name that gpustall sessions
+lists, or latest. HOST:SESSION is one on another machine, which ssh and the
+gpustall there open.
 
 View a live session on the machine that writes it. The file's locks need
 memory that both processes share, which NFS does not offer.`,
@@ -67,6 +69,10 @@ memory that both processes share, which NFS does not offer.`,
 				Source: f, FPS: o.fps, ASCII: o.ascii, NoColor: o.noColor, Theme: o.theme, Replay: !live,
 				Lines: meta.Watched(), Profile: meta.Profile, Ranks: len(s.Snapshot(0, 0).Ranks(0, s.Now())) > 1,
 				Export: func() (string, error) { return exportReport(f, baseName(path), path) },
+			}
+			if c, err := remote.Dial(path); live && err == nil { // else the knobs are read-only
+				defer c.Close()
+				shown.Control, shown.Experiments, shown.Apart = c, c, true
 			}
 			if !live { // the next reading of a live session would undo the choice
 				shown.Baseline = s.SetBaseline

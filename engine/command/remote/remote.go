@@ -1,4 +1,4 @@
-// Package remote lets another gpustall of the same user ask for A/B tests of a run, through a socket
+// Package remote lets another gpustall of the same user change a run and ask for experiments, through a socket
 // beside the session's file. Only the owner of the file can reach it.
 package remote
 
@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
@@ -27,6 +28,14 @@ type Experiments interface {
 	Stop()
 }
 
+// Control changes a run's knobs.
+type Control interface {
+	Set(changes []knob.Setting) error // all or none; the error is one sentence
+	Requested() []knob.Setting
+	Pause(on bool)
+	Paused() bool
+}
+
 // Server answers requests. Its owner must call Close.
 type Server struct {
 	listener net.Listener
@@ -37,7 +46,7 @@ type Server struct {
 }
 
 // Serve takes requests for the run whose session is in a file.
-func Serve(file string, run Experiments) (*Server, error) {
+func Serve(file string, run Experiments, control Control) (*Server, error) {
 	path := file + ext
 	if len(path) > longest {
 		return nil, errs.New("listen at", path, "the name is too long for a socket", "name a session with a shorter path by --session")
@@ -58,7 +67,7 @@ func Serve(file string, run Experiments) (*Server, error) {
 				return
 			}
 			if s.add(c) {
-				s.done.Go(func() { s.answer(c, run) })
+				s.done.Go(func() { s.answer(c, run, control) })
 			}
 		}
 	})
@@ -90,20 +99,25 @@ func (s *Server) Close() {
 	s.done.Wait()
 }
 
-// request is what a client asks for: an A/B test of settings, or the end of the one under way.
-// net/rpc would keep every exported method of the whole program, 10 MB, in the binary.
+// request is what a client asks for: an experiment, or the end of the one under way, a change of knobs, a pause or its
+// end, or only how the run is. net/rpc would keep every exported method of the whole program, 10 MB, in the binary.
 type request struct {
-	Begin []knob.Setting `json:"begin,omitempty"`
-	Stop  bool           `json:"stop,omitempty"`
+	Begin trace.ExperimentKind `json:"begin,omitempty"`
+	Stop  bool                 `json:"stop,omitempty"`
+	Set   bool                 `json:"set,omitempty"`
+	Knobs []knob.Setting       `json:"knobs,omitempty"` // of Begin, or of Set
+	Pause *bool                `json:"pause,omitempty"`
 }
 
-// reply has an error of the run, if there is one.
+// reply has an error of the run, if there is one, and what was asked of it last.
 type reply struct {
-	Error string `json:"error,omitempty"`
+	Error     string         `json:"error,omitempty"`
+	Requested []knob.Setting `json:"requested,omitempty"`
+	Paused    bool           `json:"paused,omitempty"`
 }
 
 // answer serves one connection until it ends.
-func (s *Server) answer(c net.Conn, run Experiments) {
+func (s *Server) answer(c net.Conn, run Experiments, control Control) {
 	defer s.drop(c)
 	in, out := json.NewDecoder(c), json.NewEncoder(c)
 	for {
@@ -111,10 +125,19 @@ func (s *Server) answer(c net.Conn, run Experiments) {
 		if in.Decode(&asked) != nil {
 			return
 		}
-		var answer reply
-		if asked.Stop {
+		var err error
+		switch {
+		case asked.Stop:
 			run.Stop()
-		} else if err := run.Begin(trace.Paired, asked.Begin); err != nil {
+		case asked.Begin != "":
+			err = run.Begin(asked.Begin, asked.Knobs)
+		case asked.Set:
+			err = control.Set(asked.Knobs)
+		case asked.Pause != nil:
+			control.Pause(*asked.Pause)
+		}
+		answer := reply{Requested: control.Requested(), Paused: control.Paused()}
+		if err != nil {
 			answer.Error = err.Error()
 		}
 		if out.Encode(&answer) != nil {
@@ -131,11 +154,20 @@ func (s *Server) drop(c net.Conn) {
 	s.mu.Unlock()
 }
 
-// Client asks, from one goroutine at a time. Its owner must call Close.
+// Client asks. Any goroutine may call its methods. Its owner must call Close.
 type Client struct {
 	conn net.Conn
 	in   *json.Decoder
+	one  sync.Mutex // over a request and its reply
+	asks sync.WaitGroup
+
+	mu     sync.Mutex
+	last   reply
+	looked time.Time // when the state of the run was asked for last
 }
+
+// stateEvery is how often the state of the run is asked for, at the most.
+const stateEvery = 200 * time.Millisecond
 
 // Dial reaches the run whose session is in a file.
 func Dial(file string) (*Client, error) {
@@ -143,30 +175,64 @@ func Dial(file string) (*Client, error) {
 	if err != nil {
 		return nil, errs.Wrap(err, "reach the run of", file, "it must run on this machine, as the same user")
 	}
-	return &Client{c, json.NewDecoder(c)}, nil
+	return &Client{conn: c, in: json.NewDecoder(c)}, nil
 }
 
-// Begin begins an A/B test of settings. The error is one sentence of the run's.
-func (c *Client) Begin(knobs []knob.Setting) error {
-	answer, err := c.ask(request{Begin: knobs})
-	if err != nil {
-		return errs.Wrap(err, "begin", "an A/B test", "look whether the run has ended")
+// Begin begins an experiment. The error is one sentence of the run's.
+func (c *Client) Begin(kind trace.ExperimentKind, knobs []knob.Setting) error {
+	return c.ask(request{Begin: kind, Knobs: knobs}, "begin", "an experiment")
+}
+
+// Set changes knobs, all or none. The error is one sentence of the run's.
+func (c *Client) Set(changes []knob.Setting) error {
+	return c.ask(request{Set: true, Knobs: changes}, "set", "knobs")
+}
+
+// Stop ends the experiment under way, which takes its settings back.
+func (c *Client) Stop() { _ = c.ask(request{Stop: true}, "stop", "the experiment") }
+
+// Pause stops the training at its next batch, or lets it go on.
+func (c *Client) Pause(on bool) { _ = c.ask(request{Pause: &on}, "pause", "the run") }
+
+// Requested returns the knobs that were asked for last. It does not wait for the run.
+func (c *Client) Requested() []knob.Setting { return c.state().Requested }
+
+// Paused reports whether a pause was asked for. It does not wait for the run.
+func (c *Client) Paused() bool { return c.state().Paused }
+
+// state returns how the run was when it last answered, and asks again now and then.
+func (c *Client) state() reply {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.looked) > stateEvery {
+		c.looked = time.Now()
+		c.asks.Go(func() { _ = c.ask(request{}, "look at", "the run") })
 	}
+	return c.last
+}
+
+func (c *Client) ask(r request, op, object string) error {
+	c.one.Lock()
+	defer c.one.Unlock()
+	var answer reply
+	err := json.NewEncoder(c.conn).Encode(r)
+	if err == nil {
+		err = c.in.Decode(&answer)
+	}
+	if err != nil {
+		return errs.Wrap(err, op, object, "look whether the run has ended")
+	}
+	c.mu.Lock()
+	c.last = answer
+	c.mu.Unlock()
 	if answer.Error != "" {
 		return errors.New(answer.Error)
 	}
 	return nil
 }
 
-// Stop ends the test under way, which takes its settings back.
-func (c *Client) Stop() { _, _ = c.ask(request{Stop: true}) }
-
-func (c *Client) ask(r request) (answer reply, err error) {
-	if err = json.NewEncoder(c.conn).Encode(r); err == nil {
-		err = c.in.Decode(&answer)
-	}
-	return answer, err
-}
-
 // Close ends the connection.
-func (c *Client) Close() { _ = c.conn.Close() }
+func (c *Client) Close() {
+	_ = c.conn.Close()
+	c.asks.Wait()
+}

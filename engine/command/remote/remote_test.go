@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -20,6 +21,7 @@ type run struct {
 	asked   []knob.Setting
 	err     error
 	stopped int
+	paused  bool
 }
 
 func (r *run) Begin(kind trace.ExperimentKind, knobs []knob.Setting) error {
@@ -32,13 +34,23 @@ func (r *run) Begin(kind trace.ExperimentKind, knobs []knob.Setting) error {
 
 func (r *run) Stop() { r.stopped++ }
 
+func (r *run) Set(changes []knob.Setting) error {
+	if r.err == nil {
+		r.asked = changes
+	}
+	return r.err
+}
+func (r *run) Requested() []knob.Setting { return r.asked }
+func (r *run) Pause(on bool)             { r.paused = on }
+func (r *run) Paused() bool              { return r.paused }
+
 func TestRequests(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "s.gpustall")
 	if err := os.WriteFile(file+ext, nil, 0o644); err != nil { // of a run that was killed
 		t.Fatal(err)
 	}
 	r := &run{}
-	s, err := Serve(file, r)
+	s, err := Serve(file, r, r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,18 +62,31 @@ func TestRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []knob.Setting{{Name: "num_workers", Value: "8"}}
-	if err := c.Begin(want); err != nil || cmp.Diff(want, r.asked) != "" {
+	if err := c.Begin(trace.Paired, want); err != nil || cmp.Diff(want, r.asked) != "" {
 		t.Errorf("%v, asked for %v", err, r.asked)
 	}
+	r.asked = nil
+	if err := c.Set(want); err != nil || cmp.Diff(want, r.asked) != "" || cmp.Diff(want, c.Requested()) != "" {
+		t.Errorf("%v, set to %v, told %v", err, r.asked, c.Requested())
+	}
+	c.Pause(true)
+	for begun := time.Now(); !c.Paused(); time.Sleep(time.Millisecond) {
+		if time.Since(begun) > 10*time.Second {
+			t.Fatal("the pause is not told")
+		}
+	}
 	r.err = errors.New("another one is under way")
-	if err := c.Begin(want); err == nil || err.Error() != r.err.Error() {
+	if err := c.Begin(trace.Paired, want); err == nil || err.Error() != r.err.Error() {
+		t.Errorf("%v, want %v", err, r.err)
+	}
+	if err := c.Set(want); err == nil || err.Error() != r.err.Error() {
 		t.Errorf("%v, want %v", err, r.err)
 	}
 	if c.Stop(); r.stopped != 1 {
 		t.Errorf("stopped %d times", r.stopped)
 	}
 	s.Close() // with a client that stays
-	if err := c.Begin(want); err == nil || !strings.Contains(err.Error(), "look whether the run has ended") {
+	if err := c.Begin(trace.Paired, want); err == nil || !strings.Contains(err.Error(), "look whether the run has ended") {
 		t.Errorf("after the end: %v", err)
 	}
 	c.Close()
@@ -71,7 +96,7 @@ func TestRequests(t *testing.T) {
 	if _, err := Dial(file); err == nil {
 		t.Error("a run that has ended is reached")
 	}
-	if _, err := Serve(filepath.Join(t.TempDir(), strings.Repeat("x", longest)), r); err == nil {
+	if _, err := Serve(filepath.Join(t.TempDir(), strings.Repeat("x", longest)), r, r); err == nil {
 		t.Error("a name that is too long is accepted")
 	}
 }

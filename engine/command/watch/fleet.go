@@ -9,7 +9,6 @@ import (
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
-	"dev.gpustall/engine/base/timer"
 	"dev.gpustall/engine/torch/tcpstore"
 	"dev.gpustall/engine/trace"
 )
@@ -38,6 +37,7 @@ const rowVersion = 1
 // batches.
 type row struct {
 	Version int          `json:"v"`
+	Beat    int64        `json:"beat"` // rises with each row
 	Ranks   []trace.Rank `json:"ranks"`
 	Peers   []trace.Peer `json:"peers"`
 }
@@ -50,6 +50,7 @@ type Job struct {
 	World   int
 	Node    string
 	Session *trace.Session
+	Ranks   Ranks // of this machine, whose knobs all ranks of the job change together; nil where they do not
 }
 
 // fleet exchanges rows with the other gpustalls of a job, through the job's own store.
@@ -68,12 +69,18 @@ type fleet struct {
 	told    bool
 	retry   time.Duration
 	retried time.Time
+
+	beats    int64 // rows published so far
+	agreeing agreement
 }
 
 // remote is a rank that another gpustall watches.
 type remote struct {
 	rank     trace.Rank
-	recorded int64 // of its steps
+	by       int       // the rank under which its gpustall publishes, and ...
+	beat     int64     // ... the number of its last row, which ...
+	heard    time.Time // ... was read then
+	recorded int64     // of its steps
 }
 
 // StartFleet begins to tell the job's other gpustalls what this session's ranks do, and to record what
@@ -82,7 +89,17 @@ func StartFleet(r *trace.Recorder, j Job) *Task {
 	return Go(r, "exchange what ranks do", func(quit <-chan struct{}) {
 		f := &fleet{Job: j, recorder: r, known: map[int]*remote{}, retry: retryFirst}
 		defer f.leave()
-		timer.Repeat(quit, rowEvery, func() bool { f.turn(); return true })
+		f.agreeing.wake = make(chan struct{}, 1)
+		if j.Ranks != nil {
+			j.Ranks.Together(func() {
+				select {
+				case f.agreeing.wake <- struct{}{}:
+				default:
+				}
+			})
+			defer j.Ranks.Together(nil)
+		}
+		f.run(quit)
 	})
 }
 
@@ -91,6 +108,27 @@ func (f *fleet) leave() {
 		_ = f.client.Close()
 	}
 	f.client = nil
+}
+
+// run exchanges rows, and looks for changes of knobs more often, until quit is closed.
+func (f *fleet) run(quit <-chan struct{}) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	var rows time.Time
+	for {
+		select {
+		case <-quit:
+			return
+		case <-f.agreeing.wake:
+		case <-tick.C:
+		}
+		if time.Since(rows) >= rowEvery-lookEvery/2 {
+			rows = time.Now()
+			f.turn()
+		}
+		f.agree()
+		tick.Reset(f.agreeing.every())
+	}
 }
 
 // turn publishes the own row, and reads those of others.
@@ -102,6 +140,11 @@ func (f *fleet) turn() {
 	if err == nil {
 		err = f.gather()
 	}
+	f.lost(err)
+}
+
+// lost gives up the store where it failed.
+func (f *fleet) lost(err error) {
 	if err != nil { // the training or its network has ended; the store is asked again later
 		f.leave()
 		f.retried, f.retry = time.Now(), min(2*f.retry, retryAtMost)
@@ -128,7 +171,8 @@ func (f *fleet) key(rank int) string {
 // publish writes the own row, under the number of the rank that the session is about.
 func (f *fleet) publish() error {
 	s := f.Session.Snapshot(0, 0)
-	out := row{Version: rowVersion}
+	f.beats++
+	out := row{Version: rowVersion, Beat: f.beats}
 	for _, k := range s.Ranks(0, s.Now) {
 		if f.known[k.Rank] == nil {
 			out.Ranks = append(out.Ranks, k)
@@ -171,9 +215,10 @@ func (f *fleet) gather() error {
 	}
 	f.read = time.Now()
 	var keys []string
+	var from []int
 	for rank := range f.World {
 		if !slices.Contains(f.local, rank) {
-			keys = append(keys, f.key(rank))
+			keys, from = append(keys, f.key(rank)), append(from, rank)
 		}
 	}
 	values, err := f.client.Get(keys)
@@ -181,7 +226,7 @@ func (f *fleet) gather() error {
 		return err
 	}
 	var peers []trace.Peer
-	for _, v := range values {
+	for i, v := range values {
 		var in row
 		if v == nil || json.Unmarshal(v, &in) != nil || in.Version != rowVersion {
 			continue
@@ -193,7 +238,10 @@ func (f *fleet) gather() error {
 			if f.known[k.Rank] == nil {
 				f.known[k.Rank] = &remote{}
 			}
-			f.known[k.Rank].rank = k
+			r := f.known[k.Rank]
+			if r.rank, r.by = k, from[i]; r.beat != in.Beat {
+				r.beat, r.heard = in.Beat, time.Now()
+			}
 		}
 		for _, p := range in.Peers {
 			if p.Rank >= 0 && p.Rank < f.World && !slices.Contains(f.local, p.Rank) {

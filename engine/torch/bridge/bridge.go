@@ -364,6 +364,7 @@ func (b *Bridge) poll() {
 	b.drain(false)
 	b.drain(true)
 	b.view.show(b.main.facts)
+	b.answer()
 	b.lines.at(b.main.segments.segment.Index, b.threads())
 	if b.main.segments.knobs.Workers > 1 {
 		b.crew.looks.look(b.workers())
@@ -421,6 +422,8 @@ func (b *Bridge) deliver(m *message) {
 	switch {
 	case m.Type == "frames" && p == b.main:
 		b.lines.begin(m, b.recorder)
+	case m.Type == "refused" && p != b.main && p.hello.World > 1: // no rank has more workers than all can have
+		b.recorder.Specs(b.Control.refuse(&m.Refused, m.Knobs["num_workers"]))
 	case m.Type == "note":
 		if m.Said {
 			b.view.said.Store(m.Text, true)

@@ -135,7 +135,11 @@ const (
 	wordKnobs    = 1
 	wordPaused   = 6
 	wordPID      = 7
-	wordCaptures = 8 // the number of captures asked for
+	wordCaptures = 8  // the number of captures asked for
+	wordStep     = 9  // from which the knobs hold, and ...
+	wordLatest   = 10 // ... ns of CLOCK_MONOTONIC, from which they hold in any case
+	wordTrials   = 11 // the number of trials of workers that were asked for, and ...
+	wordTried    = 12 // ... how many workers the last one is for
 	pageSize     = 4096
 )
 
@@ -146,6 +150,7 @@ type Control struct {
 
 	mu     sync.Mutex
 	wanted Knobs
+	asked  Knobs // of the training, by the page
 	script Knobs // as the script has them
 	specs  []knob.Spec
 	known  bool // the script's knobs are known
@@ -153,6 +158,9 @@ type Control struct {
 	// Predict predicts the effect of knobs when they are asked for; nil: there is no prediction.
 	Predict func([]knob.Setting) trace.Prediction
 	expects map[Knobs]trace.Prediction
+
+	agree  func() // called when knobs were asked for that all ranks of a job are to have from one step on; nil: see Together
+	trials uint64 // that the training was asked for
 }
 
 // newControl makes the page.
@@ -180,7 +188,7 @@ func (c *Control) word(i int) *uint64 { return (*uint64)(unsafe.Pointer(&c.memor
 func (c *Control) begin(k Knobs, specs []knob.Spec) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.wanted, c.script, c.specs, c.known = k, k, specs, true
+	c.wanted, c.asked, c.script, c.specs, c.known = k, k, k, specs, true
 }
 
 // Set asks for knob changes: all or none. The trace confirms them as a new segment. Going back to the
@@ -188,30 +196,44 @@ func (c *Control) begin(k Knobs, specs []knob.Spec) {
 func (c *Control) Set(changes []knob.Setting) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.known {
-		return errs.New("set", "a knob", "the training has not loaded a batch yet", "wait for the first one")
-	}
-	k := c.wanted
-	for _, change := range changes {
-		before := KnobTable.List(k)
-		if err := KnobTable.Set(&k, change.Name, change.Value); err != nil {
-			return err
-		}
-		row := KnobTable.Find(change.Name)
-		back := change.Name != "num_workers" && row.Value(&k) == row.Value(&c.script)
-		if s := knob.SpecOf(c.specs, change.Name); s != nil && s.Bars(change.Value) != "" && !back && knob.Diff(before, KnobTable.List(k)) != "" {
-			return errs.New("set", change.Name+"="+change.Value, s.Bars(change.Value), cmp.Or(s.Hint, "leave it as it is"))
-		}
-	}
-	if err := KnobTable.Check(k); err != nil {
+	k, err := c.with(c.wanted, changes)
+	if err != nil {
 		return err
 	}
 	if c.Predict != nil && k != c.wanted {
 		c.expects[k] = c.Predict(KnobTable.List(k))
 	}
-	c.write(k)
-	c.wanted = k
+	c.want(k)
 	return nil
+}
+
+// want asks for knobs: the training, or those who agree about it.
+func (c *Control) want(k Knobs) {
+	c.wanted = k
+	if c.agree == nil {
+		c.write(k, 0, 0)
+	} else if k != c.asked {
+		c.agree()
+	}
+}
+
+// with returns knobs with changes, or why one of them cannot be made.
+func (c *Control) with(k Knobs, changes []knob.Setting) (Knobs, error) {
+	if !c.known {
+		return k, errs.New("set", "a knob", "the training has not loaded a batch yet", "wait for the first one")
+	}
+	for _, change := range changes {
+		before := KnobTable.List(k)
+		if err := KnobTable.Set(&k, change.Name, change.Value); err != nil {
+			return k, err
+		}
+		row := KnobTable.Find(change.Name)
+		back := change.Name != "num_workers" && row.Value(&k) == row.Value(&c.script)
+		if s := knob.SpecOf(c.specs, change.Name); s != nil && s.Bars(change.Value) != "" && !back && knob.Diff(before, KnobTable.List(k)) != "" {
+			return k, errs.New("set", change.Name+"="+change.Value, s.Bars(change.Value), cmp.Or(s.Hint, "leave it as it is"))
+		}
+	}
+	return k, KnobTable.Check(k)
 }
 
 // another replaces the specs when the loop goes on to another loader.
@@ -233,7 +255,13 @@ func (c *Control) follow(k Knobs) {
 		}
 	}
 	k.take(asked)
-	c.wanted = k
+	pending := c.pending()
+	c.asked = k
+	if wanted, err := c.with(k, pending); err == nil {
+		c.wanted = wanted
+	} else {
+		c.wanted = k
+	}
 }
 
 // refuse limits num_workers to the workers that could begin, and returns the new specs.
@@ -251,13 +279,13 @@ func (c *Control) refuse(r *Refused, workers int) []knob.Spec {
 	}
 	k := c.wanted
 	k.Workers = min(k.Workers, workers)
-	c.write(k)
-	c.wanted = k
+	c.want(k)
 	return c.specs
 }
 
-// write asks the training for the knobs of k that differ from those wanted so far.
-func (c *Control) write(k Knobs) {
+// write asks the training for the knobs of k that differ from those asked for so far: from a step on, or from a
+// moment in ns of CLOCK_MONOTONIC.
+func (c *Control) write(k Knobs, step int32, latest int64) {
 	atomic.AddUint64(c.word(wordSequence), 1) // odd while the page is being written
 	for i, name := range words {
 		row := KnobTable.Find(name)
@@ -270,11 +298,14 @@ func (c *Control) write(k Knobs) {
 				v = 1
 			}
 		}
-		if asked := atomic.LoadUint64(c.word(wordKnobs+i)) != ^uint64(0); asked || row.Value(&c.wanted) != row.Value(&k) {
+		if asked := atomic.LoadUint64(c.word(wordKnobs+i)) != ^uint64(0); asked || row.Value(&c.asked) != row.Value(&k) {
 			atomic.StoreUint64(c.word(wordKnobs+i), v)
 		}
 	}
+	atomic.StoreUint64(c.word(wordStep), uint64(step))
+	atomic.StoreUint64(c.word(wordLatest), uint64(latest))
 	atomic.AddUint64(c.word(wordSequence), 1)
+	c.asked = k
 }
 
 // expected returns, once, what was predicted for knobs when they were asked for.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/mask"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/torch/frames"
@@ -25,6 +26,7 @@ type message struct {
 	Batch
 	Captured
 	Refused
+	Trial  uint64         `json:"trial"`  // of workers, whose end is told
 	Layout *frames.Layout `json:"layout"` // of the process's frames; nil where Reason says why not
 	Level  string         `json:"level"`
 	Text   string         `json:"text"`
@@ -59,6 +61,19 @@ type Hello struct {
 	UUID    string   `json:"uuid"`        // the GPU's, 8-4-4-4-12 hexadecimal digits; empty where PyTorch does not tell
 	Stand   bool     `json:"stand_in"`    // the GPU is a test's stand-in
 	Other   string   `json:"other"`       // an accelerator that is not watched: its kind, or its name if it was watched before; empty without one
+}
+
+// Answer is what a rank says to changes that all ranks of its job are to make at one step.
+type Answer struct {
+	Rank  int            `json:"rank"`
+	Step  int32          `json:"step"`  // that it has come to, about
+	Every int64          `json:"every"` // ns from step to step
+	tried uint64         // the last trial of workers that it answered
+	Ready bool           `json:"ready"` // it is known whether its workers can begin
+	Most  int            `json:"most"`  // how many can; -1: no limit is known
+	Why   string         `json:"why"`   // ... and why not more
+	Knobs []knob.Setting `json:"knobs"` // in force, and ...
+	Since int32          `json:"since"` // ... the step since which they are
 }
 
 // AtLeast reports whether a version of PyTorch, "2.15.0+cu132", is this one or a later one.

@@ -16,6 +16,11 @@ type facts struct {
 	batch   Batch  // a batch of the loader that reported last
 	known   bool   // hello is set
 	loading bool   // loader is set
+
+	most  *message       // told how many workers can begin; nil while no limit is known
+	tried uint64         // the last trial of workers that it answered
+	force map[string]int // the knobs in force, and ...
+	since int32          // ... the step since which they are
 }
 
 // hear stores what a message says about the process. A message tells of the loader that trains
@@ -27,7 +32,14 @@ func (f *facts) hear(m *message) {
 	case "loader":
 		if m.Trains && !f.loading {
 			f.loader, f.loading = m.Loader, true
+			f.force = m.Knobs
 		}
+	case "applied", "moved":
+		f.force, f.since = m.Knobs, m.Step
+	case "refused":
+		f.most = m
+	case "tried":
+		f.tried = m.Trial
 	case "batch":
 		f.batch = m.Batch
 	}
@@ -56,7 +68,7 @@ type process struct {
 }
 
 func newProcess(c *Control, pid int) *process {
-	p := &process{facts: facts{pid: pid}, passes: passes{byID: map[uint32]*pass{}}, lanes: lanes{}}
+	p := &process{facts: facts{pid: pid, tried: c.tried()}, passes: passes{byID: map[uint32]*pass{}}, lanes: lanes{}}
 	p.waits = waits{out: &p.out, begun: map[trace.TrackID][]begun{}}
 	p.segments = segments{out: &p.out, control: c, of: &p.facts}
 	p.steps = steps{out: &p.out, segments: &p.segments, of: &p.facts, untimed: map[int32]*open{}, epoch: -1}

@@ -11,12 +11,13 @@ import (
 // view holds what any goroutine may ask about the session's process. Only the goroutine that reads
 // the rings writes it.
 type view struct {
-	mu     sync.Mutex
-	known  bool // there is such a process
-	about  facts
-	rank   trace.Rank
-	worker int64    // bytes of memory that a worker does not share; 0 while not known
-	said   sync.Map // texts of notes that the script's standard error has
+	mu      sync.Mutex
+	known   bool // there is such a process
+	about   facts
+	rank    trace.Rank
+	worker  int64    // bytes of memory that a worker does not share; 0 while not known
+	answers []Answer // of the ranks on this machine
+	said    sync.Map // texts of notes that the script's standard error has
 }
 
 // show replaces the facts.

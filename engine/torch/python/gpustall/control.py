@@ -1,19 +1,21 @@
 """The page of knobs that gpustall writes and the training loop reads before each batch."""
 
 import os
+import time
 
 from gpustall import memory
 
 # The 8-byte words of the page, as in engine/torch/bridge/knobs.go. A knob's word is -1 where nobody asked for
 # a value.
-SEQUENCE, NUM_WORKERS, PREFETCH, PIN, IN_ORDER, PERSISTENT, PAUSED, GPUSTALL, CAPTURES = range(9)
+SEQUENCE, NUM_WORKERS, PREFETCH, PIN, IN_ORDER, PERSISTENT, PAUSED, GPUSTALL, CAPTURES, STEP, LATEST, TRIALS, TRIED = range(13)
 NAMES = ("num_workers", "prefetch_factor", "pin_memory", "in_order", "persistent_workers")
 
 
 class Control:
     """The page, as the training reads it."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, steps=lambda: 0):
+        self.steps = steps  # returns how many steps of training began
         self.page = memoryview(bytes(4096)).cast("q")  # an empty page, where there is none
         self.asked = {}  # the knobs that somebody asked for
         self.seen = 0  # the sequence number of asked
@@ -34,10 +36,17 @@ class Control:
         before = self.page[SEQUENCE]
         if before != self.seen and not before & 1:
             words = self.page[NUM_WORKERS : PERSISTENT + 1].tolist()
-            if self.page[SEQUENCE] == before:  # otherwise it is being written, and the next batch reads it
+            # All ranks of a job change their knobs at one step; a rank that never comes to it does so when it is late.
+            due = self.steps() >= self.page[STEP] or time.monotonic_ns() > self.page[LATEST]
+            if due and self.page[SEQUENCE] == before:  # otherwise it is being written, and the next batch reads it
                 self.seen = before
                 self.asked = {name: value for name, value in zip(NAMES, words) if value >= 0}
         return self.asked, self.seen
+
+    def trial(self):
+        """Returns the number of the last trial of workers that the ranks of a job were asked for, and how many workers
+        are meant; 0 where none was."""
+        return self.page[TRIALS], self.page[TRIED]
 
     def captures(self):
         """Returns how many captures were asked for so far."""

@@ -249,8 +249,23 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         knobs = self._plan.wanted()
         if knobs != self._knobs:
             self._apply(knobs)
-        if self._plan.probing():
+        if self._tries() or self._plan.probing():
             self._seen = -1  # look again: the probe's end may change the knobs
+
+    def _tries(self):
+        """Has a worker tried if all ranks of a job are asked whether more can begin. Returns whether that goes on."""
+        state = process.current()
+        trial, workers = self._control.trial()
+        if trial == state.tried or not self._plan.trains:
+            return False
+        try:
+            if workers > len(self._crew) and not self._plan.proven(self):
+                self._trying = self._plan.trial()
+                return True
+        except Exception as error:
+            self._plan.stays_at(len(self._crew), starting.refused(error, self._context))
+        state.answer(trial)
+        return False
 
     # The last look found these: the page's sequence number, and whether the loop
     # trains.

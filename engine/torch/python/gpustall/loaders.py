@@ -140,16 +140,18 @@ class Plan:
         """Tries a worker, if some are asked for with the next iterator and the script has none. took is how long the
         loop took for its first batch. Returns the sequence number of the page; -1 to be called at the next batch
         again."""
-        seen = -1
+        seen, state = -1, process.current()
+        trial, workers = state.control.trial()
+        asks = trial != state.tried and self.trains
         try:
-            asked, seen = process.current().control.read()
-            if not self.trains or self.limit or not asked.get("num_workers"):
-                return seen
+            asked, seen = state.control.read()
+            if not self.trains or self.limit or not (asked.get("num_workers") or asks and workers):
+                return self._answer(asks, trial, seen)
             if self.probe is None:
                 self.proven(what)
             probe: Any = self.probe
             if probe is None:
-                return seen
+                return self._answer(asks, trial, seen)
             if probe.waits():
                 probe.begin(what, index, took)
             if self.probing():
@@ -157,6 +159,12 @@ class Plan:
             self.proven(what)
         except Exception as error:
             self.stays_at(0, starting.refused(error, what._context))
+        return self._answer(asks, trial, seen)
+
+    @staticmethod
+    def _answer(asks, trial, seen):
+        if asks:
+            process.current().answer(trial)
         return seen
 
     @staticmethod

@@ -43,7 +43,8 @@ class Process:
         self.local = threading.local()  # the rings of each thread
         self.mute = False  # a failure to write a message was told
         self.told = {}  # the last message of tell_news, by kind
-        self.control = control.Control(FOLDER)
+        self.control = control.Control(FOLDER, lambda: self.steps)
+        self.tried = self.control.trial()[0]  # the last trial of workers that was answered
         self.captures = self.control.captures()  # how many captures were asked for, when last looked at
 
     def tell(self, message, **what):
@@ -73,6 +74,11 @@ class Process:
             return
         self.told[message] = what
         self.tell(message, **what, **({} if step is None else {"step": step}))
+
+    def answer(self, trial):
+        """Tells that it is known whether the workers that a trial was asked for can begin."""
+        self.tried = trial
+        self.tell("tried", trial=trial)
 
     def iteration(self):
         with self.lock:
