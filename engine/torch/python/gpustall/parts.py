@@ -76,6 +76,9 @@ def told_of_compiling():
 def _stepping(optimizer, args, kwargs):
     if _compiling():  # a step that is compiled is not recorded
         return
+    loop = getattr(here, "loop", None)
+    if loop is not None and loop.learned and loop.passed_by is not None:  # a brief step, whose parts are not timed
+        return
     try:
         # An optimizer with a closure evaluates the model in its step. Only the time after the last backward
         # pass is the optimizer's own.
@@ -86,6 +89,9 @@ def _stepping(optimizer, args, kwargs):
 
 def _stepped(optimizer, args, kwargs):
     if _compiling():
+        return
+    loop = getattr(here, "loop", None)
+    if loop is not None and loop.passed_by is not None and not loop.parts:
         return
     try:
         _end(ring.OPTIMIZER)
@@ -116,7 +122,11 @@ def _watch_backward():
         @property
         def run_backward(self):
             try:
-                if _begin(ring.BACKWARD, True):
+                loop = getattr(here, "loop", None)
+                if loop is not None and loop.passed_by is not None:  # as in _begin, for a brief step
+                    loop.learned = True
+                    loop.state.learned += 1
+                elif _begin(ring.BACKWARD, True):
                     once: Any = functools.partial(plain)
                     once.over = weakref.ref(once, here.loop.passed)
                     return once

@@ -72,13 +72,14 @@ class CaptureTest(unittest.TestCase):
     def test_the_end_comes_first(self):
         """The script ends within the capture: its exit code is its own, and why is told."""
         text = """
-import harness, test_capture
+import harness, shutil, test_capture
+harness._owner = 0  # its folder stays until it is read
 test_capture.CaptureTest().train(at=(17,))
 print([m["error"] for m in harness.messages("captured")])
 import atexit
 """
         env = {k: v for k, v in os.environ.items() if k != "GPUSTALL_TORCH"}
-        text += "atexit._run_exitfuncs(); print([m['error'] for m in harness.messages('captured')])"
+        text += "atexit._run_exitfuncs(); print([m['error'] for m in harness.messages('captured')]); shutil.rmtree(harness.FOLDER)"
         done = subprocess.run([sys.executable, "-W", "ignore", "-c", text],
                               capture_output=True, text=True, env=env, cwd=os.path.dirname(os.path.abspath(__file__)), timeout=240)
         self.assertEqual(done.returncode, 0, done.stderr)
