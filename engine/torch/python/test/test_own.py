@@ -84,6 +84,19 @@ class Keeping(DataLoader):
         self.iterator = None
 
 
+class Drawing(stock._MultiProcessingDataLoaderIter):
+    """An iterator of the script's own, which takes its time for indices."""
+
+    def _next_index(self):
+        time.sleep(0.01)
+        return super()._next_index()
+
+
+class Drawn(DataLoader):
+    def _get_iterator(self):
+        return Drawing(self)
+
+
 class Shards(IterableDataset):
     """Batches of 4, in turns from all workers."""
 
@@ -226,6 +239,25 @@ class OwnTest(unittest.TestCase):
                 self.assertEqual((told["apart"], told["live"]), (True, True))
                 self.assertGreater(len({m["knobs"]["num_workers"] for m in self.told("applied")}), 2)
                 self.assertEqual({m["knobs"]["persistent_workers"] for m in self.told("applied") if m["knobs"]["num_workers"]}, {int(persistent)})
+
+    def test_iterators_of_a_class_of_their_own(self):
+        """They are watched and keep their knobs. What their own _next_index takes is the sampler's, once a batch."""
+        for persistent in (False, True):
+            self.setUp()
+            loader = Drawn(Noise(), batch_size=4, num_workers=1, persistent_workers=persistent)
+            harness.ask(num_workers=3)
+            for _ in range(2):
+                got = []
+                for batch in loader:
+                    self.learn()
+                    got += batch[:, 0].tolist()
+                self.assertEqual(got, list(range(60)))
+            self.assertEqual(len({s["step"] for s in self.spans(ring.NEXT)}), 30)
+            took = [s["end"] - s["start"] for s in self.spans(ring.SAMPLER)]
+            self.assertIn(len(took), (30, 32))  # with the draws that find nothing left
+            self.assertGreaterEqual(min(took), 9_000_000)
+            told = self.told("loader")[-1]
+            self.assertEqual((told["live"], told["why"]), (False, "Drawn has iterators of its own"))
 
     def test_no_dataloader(self):
         """num_workers changes at an epoch, also from none and to none. A worker is tried before, for some epochs."""
