@@ -152,13 +152,16 @@ func (d *Document) web() *web {
 	return out
 }
 
-// lanesOf collects what colours a timeline has.
+// lanesOf collects what colours a timeline has, those that show at first before the others.
 func lanesOf(t *Timeline) *webLanes {
 	out := &webLanes{Timeline: t}
-	for _, l := range t.Lanes {
-		for _, b := range l.Bars {
-			if key := (webKey{hex(b.Colour), b.What}); !slices.Contains(out.Keys, key) {
-				out.Keys = append(out.Keys, key)
+	for _, shown := range []bool{true, false} {
+		for _, l := range t.Lanes {
+			for _, b := range l.Bars {
+				key := webKey{hex(b.Colour), b.What}
+				if shows := b.To > t.From && b.From < t.To; shows == shown && !slices.Contains(out.Keys, key) {
+					out.Keys = append(out.Keys, key)
+				}
 			}
 		}
 	}
