@@ -171,6 +171,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         self._gone = []  # workers that were told to end
         self._generation = 0
         self._changed = False
+        self._uneven = False  # after a change of the workers, some owe more batches than others
         self._turn = 0
         self._results: Any = None
         self._done = None
@@ -284,6 +285,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         self._change_pin(bool(knobs["pin_memory"]) and pinning.possible())
         if before is not None:
             self._changed = True
+            self._uneven = self._uneven or before["num_workers"] != knobs["num_workers"]
             limit = max(1, self._prefetch_factor * len(self._crew))
             self._settled = self._sent + (limit if before["num_workers"] != knobs["num_workers"] else 0)
         told = self._plan.in_force_now(knobs)
@@ -395,7 +397,10 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
     def _choose(self):
         """Returns the worker that gets the next batch."""
         crew = self._crew
-        if self._changed:
+        if self._uneven:
+            owed = [w.owes for w in crew]
+            self._uneven = max(owed) - min(owed) > 1
+        if self._uneven:
             return min(crew, key=lambda w: w.owes)
         most = self._prefetch_factor * len(crew) // len(crew)
         for _ in crew:  # in turns, as PyTorch does

@@ -48,16 +48,18 @@ def _workers(n, **more):
     return dict(num_workers=n, **more)
 
 
+BUSY, DATA = "script-bound|device-bound", "input-bound|moderately input-bound"
+
 CASES = {
     # What the loop loads by itself.
     "inline, reads wait": Case("input-bound", "num_workers", wait=2, step=10, loader=_workers(0)),
     "inline, transforms compute, the step waits": Case("input-bound", "num_workers", work=3, step=10, loader=_workers(0)),
-    "inline, hidden by nothing, small": Case("script-bound|device-bound|moderately input-bound", "-|num_workers", "nothing|wait", wait=0.1, step=40, loader=_workers(0)),
+    "inline, hidden by nothing, small": Case(BUSY + "|moderately input-bound", "-|num_workers", "nothing|wait", wait=0.1, step=40, loader=_workers(0)),
     "inline, short epochs": Case("input-bound", "num_workers|persistent_workers", wait=3, step=8, batches=24, loader=_workers(0)),
     # Workers that wait.
     "one worker, reads wait": Case("input-bound", "num_workers", wait=2, step=5, loader=_workers(1)),
     "four workers, reads wait long": Case("input-bound", "num_workers", wait=12, step=6, loader=_workers(4)),
-    "sixteen workers that suffice": Case("script-bound|device-bound", "-", "nothing|wait", wait=5, step=20, loader=_workers(16)),
+    "sixteen workers that suffice": Case(BUSY, "-", "nothing|wait", wait=5, step=20, loader=_workers(16)),
     "an iterable data set, one worker": Case("input-bound", "num_workers", wait=2, step=5, special="iterable", loader=_workers(1)),
     "half waiting, half computing": Case("input-bound", "num_workers", wait=2, work=1, step=6, loader=_workers(2)),
     # Workers that compute.
@@ -69,23 +71,25 @@ CASES = {
     # Batches and workers that differ.
     "a straggler, in order": Case("input-bound", "in_order|num_workers", wait=0.5, step=4, special="straggler", loader=_workers(4)),
     "a slow sample now and then": Case("input-bound", "in_order|num_workers|prefetch_factor", wait=0.5, step=6, special="rare", loader=_workers(2)),
-    "uneven batches, a short queue": Case("input-bound", "prefetch_factor|num_workers|in_order", step=12, special="uneven", loader=_workers(2, prefetch_factor=1)),
+    "uneven batches, a short queue": Case(
+        "input-bound", "prefetch_factor|num_workers|in_order", step=12, special="uneven", loader=_workers(2, prefetch_factor=1)
+    ),
     "uneven batches that compute, one worker": Case("input-bound", "num_workers|prefetch_factor", step=12, special="uneven work", loader=_workers(1)),
     # Epochs.
-    "short epochs, workers start anew": Case("input-bound|moderately input-bound", "persistent_workers", wait=0.5, step=10, batches=24, loader=_workers(2)),
-    "worker_init_fn sleeps": Case("input-bound|moderately input-bound", "persistent_workers", wait=0.5, step=10, batches=60, special="init", loader=_workers(2)),
+    "short epochs, workers start anew": Case(DATA, "persistent_workers", wait=0.5, step=10, batches=24, loader=_workers(2)),
+    "worker_init_fn sleeps": Case(DATA, "persistent_workers", wait=0.5, step=10, batches=60, special="init", loader=_workers(2)),
     # What no knob mends.
     "a lock that workers share": Case("input-bound", "-", "lock", step=4, special="lock", loader=_workers(2)),
     "a slow sampler": Case("input-bound", "-", "sampler", step=10, special="sampler", loader=_workers(2)),
     "an iterator a step": Case("input-bound", "-|persistent_workers", "iter", wait=0.5, step=10, special="iter", loader=_workers(2)),
-    "validation, nearly half the time": Case("script-bound|device-bound", "-", "validat|evaluat", wait=0.2, step=10, batches=60, special="validation", loader=_workers(2)),
-    "a step that sleeps": Case("script-bound|device-bound", "-", "nothing|wait", step=50, loader=_workers(0)),
-    "a log that is synced each step": Case("script-bound|device-bound", "-", "wait|log|fsync|line|advice.py", step=2, special="fsync", loader=_workers(1)),
-    "metrics that compute": Case("script-bound|device-bound", "-", "metric|advice.py", compute=3, special="metrics", loader=_workers(1)),
+    "validation, nearly half the time": Case(BUSY, "-", "validat|evaluat", wait=0.2, step=10, batches=60, special="validation", loader=_workers(2)),
+    "a step that sleeps": Case(BUSY, "-", "nothing|wait", step=50, loader=_workers(0)),
+    "a log that is synced each step": Case(BUSY, "-", "wait|log|fsync|line|advice.py", step=2, special="fsync", loader=_workers(1)),
+    "metrics that compute": Case(BUSY, "-", "metric|advice.py", compute=3, special="metrics", loader=_workers(1)),
     # Nothing wrong.
-    "the step computes, nothing wrong": Case("script-bound|device-bound|host-bound", "-", "", wait=0.2, compute=30, loader=_workers(2)),
-    "the step waits, nothing wrong": Case("script-bound|device-bound", "-", "nothing|wait", wait=0.5, step=15, loader=_workers(2)),
-    "cheap samples, workers cost more than they save": Case("script-bound|device-bound|moderately input-bound|input-bound", "-|num_workers", "", step=1, loader=_workers(4)),
+    "the step computes, nothing wrong": Case(BUSY + "|host-bound", "-", "", wait=0.2, compute=30, loader=_workers(2)),
+    "the step waits, nothing wrong": Case(BUSY, "-", "nothing|wait", wait=0.5, step=15, loader=_workers(2)),
+    "cheap samples, workers cost more than they save": Case(BUSY + "|" + DATA, "-|num_workers", "", step=1, loader=_workers(4)),
 }
 
 
@@ -374,8 +378,10 @@ def _table(scores: list[Score], burners: str):
     inside = sum(s.inside == "yes" for s in made)
     right: Callable[[str], int] = lambda *m: sum(s.mark in m for s in scores)  # noqa: E731
     half = 100 * statistics.median(s.half_width for s in made) if made else 0
-    print(f"\nVerdict right in {sum(s.verdict_right for s in scores)} of {len(scores)}; advice helps or tells in {right('helps', 'told')}, harms in {right('harms')}. "
-          f"Predictions inside: {inside} of {len(made)} made, median half-width {half:.0f} %.\n")  # fmt: skip
+    print(
+        f"\nVerdict right in {sum(s.verdict_right for s in scores)} of {len(scores)}; advice helps or tells in {right('helps', 'told')}, "
+        f"harms in {right('harms')}. Predictions inside: {inside} of {len(made)} made, median half-width {half:.0f} %.\n"
+    )
 
 
 def main():
@@ -391,9 +397,10 @@ def main():
     p.add_argument("--keep", default="", help="keep the sessions in this folder")
     a = p.parse_args()
     if a.case:
-        return _script(CASES[a.case])
+        _script(CASES[a.case])
     if a.names:
-        return print("\n".join(CASES))
+        print("\n".join(CASES))
+        return
     scores: list[Score] = []
     if a.scores and os.path.exists(a.scores):
         with open(a.scores) as f:

@@ -70,6 +70,18 @@ class Noise(Dataset):
         return torch.tensor([float(i), torch.rand(()).item(), random.random()])
 
 
+class Straggler(Dataset):
+    """Samples that tell which worker loaded them. One worker takes longer."""
+
+    def __len__(self):
+        return 200
+
+    def __getitem__(self, i):
+        w = get_worker_info().id
+        time.sleep(0.02 if w == 1 else 0.001)
+        return w
+
+
 class Faulty(Dataset):
     def __len__(self):
         return 64
@@ -379,6 +391,21 @@ class LiveTest(unittest.TestCase):
         for loader in loaders:
             if loader._iterator is not None:
                 loader._iterator._shutdown_workers()
+
+    @unittest.skipUnless(HAS_IN_ORDER, "this PyTorch has no in_order")
+    def test_turns_after_a_change(self):
+        """What is measured of in_order is what PyTorch would do: batches go to the workers in turns again."""
+        it = iter(DataLoader(Straggler(), num_workers=3))
+        harness.ask(in_order=True)
+        next(it)
+        for order in (False, True):
+            harness.ask(in_order=order)
+            for _ in range(12):
+                next(it)
+        who = [int(next(it)) for _ in range(12)]
+        self.assertEqual(who, who[:3] * 4)
+        self.assertEqual(sorted(who[:3]), [0, 1, 2])
+        it._shutdown_workers()
 
     def test_equal_to_stock_until_a_change(self):
         from torch.utils.data import dataloader
