@@ -5,17 +5,54 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/knob"
 )
 
 // Slurm is what is asked of a cluster for the runs. An empty field leaves it to the
 // cluster's default.
 type Slurm struct {
-	Partition string
-	Time      string // limit of a run, as Slurm writes it: 00:30:00
-	Gres      string // devices of a run, as Slurm writes them: gpu:1
+	Partition  string
+	Time       string // limit of a run, as Slurm writes it: 00:30:00
+	Gres       string // devices of a run, as Slurm writes them: gpu:1
+	CPUs       int    // cores of a run; 0: one more than the most workers of a run
+	Mem        string // memory of a run, as Slurm writes it: 16G
+	Account    string
+	QOS        string
+	Constraint string
+	Args       []string // further ones of sbatch, as exclusive or nodelist=n[1-4]
+}
+
+// options returns what sbatch is asked for, for these runs.
+func (s *Slurm) options(p *Plan, runs []Run) (all []string, err error) {
+	cpus := s.CPUs
+	if cpus == 0 {
+		cpus = 1
+		for _, r := range runs {
+			n, _ := strconv.Atoi(knob.ValueOf(p.All(r.Config), "num_workers"))
+			cpus = max(cpus, n+1)
+		}
+	}
+	for _, o := range []struct{ name, value string }{
+		{"partition", s.Partition}, {"time", s.Time}, {"gres", s.Gres}, {"cpus-per-task", strconv.Itoa(cpus)}, {"mem", s.Mem},
+		{"account", s.Account}, {"qos", s.QOS}, {"constraint", s.Constraint},
+	} {
+		if o.value != "" {
+			all = append(all, o.name+"="+o.value)
+		}
+	}
+	for _, a := range s.Args {
+		all = append(all, strings.TrimPrefix(a, "--"))
+	}
+	for _, o := range all {
+		if strings.ContainsAny(o, " \t\r\n") {
+			return nil, errs.New("write batch script", o, "it holds a space", "write it as sbatch takes it")
+		}
+	}
+	return all, nil
 }
 
 // scriptFile is the batch script in a folder; its tasks write what they print beside it.
@@ -48,13 +85,12 @@ func (p *Plan) Script(f Folder, runs []Run, s Slurm, command func(Job) ([]string
 	var b bytes.Buffer
 	b.WriteString("#!/bin/bash\n#SBATCH --job-name=gpustall-sweep\n")
 	fmt.Fprintf(&b, "#SBATCH --array=0-%d\n#SBATCH --output=\"%s\"\n", len(runs)-1, filepath.Join(dir, "slurm-%a.out"))
-	for _, o := range []struct{ name, value string }{{"partition", s.Partition}, {"time", s.Time}, {"gres", s.Gres}} {
-		if strings.ContainsAny(o.value, " \t\r\n") {
-			return "", errs.New("write batch script", o.name+"="+o.value, "it holds a space", "write it as sbatch takes it")
-		}
-		if o.value != "" {
-			fmt.Fprintf(&b, "#SBATCH --%s=%s\n", o.name, o.value)
-		}
+	options, err := s.options(p, runs)
+	if err != nil {
+		return "", err
+	}
+	for _, o := range options {
+		fmt.Fprintf(&b, "#SBATCH --%s\n", o)
 	}
 	b.WriteString("case $SLURM_ARRAY_TASK_ID in\n")
 	for i, r := range runs {

@@ -73,6 +73,12 @@ func (f *sweepFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.cluster.Partition, "partition", "", "of --slurm: where the runs go")
 	fs.StringVar(&f.cluster.Time, "time", "", "of --slurm: how long a run may take, as in 00:30:00")
 	fs.StringVar(&f.cluster.Gres, "gres", "", "of --slurm: the devices of a run, as in gpu:1")
+	fs.IntVar(&f.cluster.CPUs, "cpus-per-task", 0, "of --slurm: the cores of a run (default: the largest num_workers and one)")
+	fs.StringVar(&f.cluster.Mem, "mem", "", "of --slurm: the memory of a run, as in 16G")
+	fs.StringVar(&f.cluster.Account, "account", "", "of --slurm: who pays for the runs")
+	fs.StringVar(&f.cluster.QOS, "qos", "", "of --slurm: the quality of service")
+	fs.StringVar(&f.cluster.Constraint, "constraint", "", "of --slurm: what nodes must have, as in h100")
+	fs.StringArrayVar(&f.cluster.Args, "sbatch-arg", nil, "of --slurm: an option of sbatch's, as in exclusive or exclude=n7; may be repeated")
 	single := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.knobs.Add(single, false)
 	single.VisitAll(func(one *pflag.Flag) {
