@@ -112,6 +112,7 @@ class Process:
                     loop.record(ring.LAST, self.began, self.began, step=self.steps - 1, core=self.samples)
             except Exception:
                 pass
+        remove()
 
     def introduce(self):
         """Describes this process, when it loads its first batch."""
@@ -241,8 +242,8 @@ def say(text):
 
 
 def remove():
-    """Removes what is shared with gpustall, in the last worker of a training that was killed. Such workers live for some
-    seconds more, and gpustall may have ended before them."""
+    """Removes what is shared with gpustall, in the last process of a training that outlived gpustall. So may workers of a
+    training that was killed, which live for some seconds more."""
     try:
         if not FOLDER or current().control.watching():
             return
