@@ -312,10 +312,15 @@ func slowestRank(s *situation) (f Finding, ok bool) {
 	if other, all := s.script.elsewhere(); other > 0 && len(ranks) < all {
 		of += " that are known here"
 	}
-	return Finding{
+	f = Finding{
 		Remedy:   fmt.Sprintf("fix %s, which the others wait for", s.script.called(ranks[at].Rank)),
 		Evidence: fmt.Sprintf("rank %d is the slowest of %s: %s", ranks[at].Rank, of, why),
-	}, true
+	}
+	if h, waits := s.script.waitsFor(); waits && h.rank == ranks[at].Rank {
+		f.Share = h.share
+		f.Before = h.share > s.time.DataShare() // no knob of this rank helps against that
+	}
+	return f, true
 }
 
 // otherMachines is for ranks on other machines, of which this session knows nothing.

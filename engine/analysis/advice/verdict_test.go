@@ -255,6 +255,16 @@ func TestWaitsForRank(t *testing.T) {
 		next  string
 	}{
 		"for a rank of this machine": {ranked(2, 62), "communication-bound", "waits 60.0 % of the time for rank 1, which waits for data", "fix rank 1, which the others wait for"},
+		"for a rank, and takes batches slowly": {
+			together(ranked(2, 62), func(s *trace.Snapshot) {
+				for i := range s.Recent {
+					st := &s.Recent[i]
+					st.Stall[trace.CauseDataLoader] = (st.End - st.Start) / 5
+					st.Busy -= st.Stall[trace.CauseDataLoader]
+				}
+			}),
+			"communication-bound", "for rank 1, which waits for data", "fix rank 1, which the others wait for",
+		},
 		"for one of another machine": {
 			together(ranked(2, 62), peer(trace.Peer{Rank: 1, Node: "n7", Waits: "transforming", Line: "aug.py:42 blur(img)"})),
 			"communication-bound", "waits 60.0 % of the time for rank 1 on n7, which waits for transforming at aug.py:42 blur(img)", "fix rank 1 on n7, which the others wait for",
