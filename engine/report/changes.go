@@ -26,8 +26,11 @@ func (c *changes) write(d *markup.Document) {
 	if !c.measured() {
 		return
 	}
-	d.Heading(2, "What held the device up, what was changed, and why")
-	d.Line("- At the start (segment %s): %s.", c.rows[0].Name(), c.judged(0))
+	d.Heading(2, "What was changed, and why")
+	if len(c.rows) == 1 && len(c.advice.Experiments) == 0 {
+		d.Para("Nothing was changed.")
+		return
+	}
 	c.list(d)
 }
 

@@ -52,7 +52,7 @@ func golden(t *testing.T, name string, got []byte) {
 
 // sections are the headings of every report, in order.
 var sections = []string{
-	"The timeline", "What held the device up, what was changed, and why", "What to keep, and what next", "Caveats",
+	"The timeline", "What was changed, and why", "What to keep, and what next", "Caveats",
 	"Appendix A: environment", "Appendix B: all knobs and measurements", "Appendix C: all segments", "Appendix D: epochs",
 	"Appendix E: device operations", "Appendix F: the worst batches and samples",
 }

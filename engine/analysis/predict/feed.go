@@ -27,7 +27,7 @@ func (m *Model) Feed() string {
 	}
 	answer := "yes"
 	if max(c.Copy, c.Host(c.available()), m.stored()) > c.Device {
-		answer = "just"
+		answer = "nearly"
 	}
 	switch how, known := m.how(WorkersFor(c.Device, m.loading, c.Cores.All)); {
 	case known:

@@ -298,7 +298,7 @@ func TestFeedBesideOthers(t *testing.T) {
 	}{
 		{4562, 0, "yes: this host can feed at most ~4,562 samples/s with its 2 cores; the device takes 4,366 samples/s"},
 		{4562, 0.05, "yes: this host can feed at most ~4,562 samples/s with its 2 cores; the device takes 4,366 samples/s"},
-		{4562, 0.1, "just: this host can feed at most ~4,562 samples/s with its 2 cores, and other processes left it cores for ~4,334 samples/s; the device takes 4,366 samples/s"},
+		{4562, 0.1, "nearly: this host can feed at most ~4,562 samples/s with its 2 cores, and other processes left it cores for ~4,334 samples/s; the device takes 4,366 samples/s"},
 		{4562, 0.3, "no: this host can feed at most ~4,562 samples/s with its 2 cores, and other processes left it cores for ~3,878 samples/s; the device takes 4,366 samples/s: ~1.9 cores needed, other processes leave ~1.7"},
 		{4000, 0.3, "no: this host can feed at most ~4,000 samples/s with its 2 cores; the device takes 4,366 samples/s: ~2.2 cores needed, host has 2"},
 		{8000, 0.6, "yes: this host can feed at most ~8,000 samples/s with its 2 cores, and other processes left it cores for ~5,600 samples/s; the device takes 4,366 samples/s"},
