@@ -175,7 +175,7 @@ func TestSignalsOnScreen(t *testing.T) {
 	data := starved(t)
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGABRT} {
 		tm.start(data)
-		if out, err := exec.Command("pkill", fmt.Sprintf("-%d", sig), "-f", "^"+binary+" --device cpu").CombinedOutput(); err != nil {
+		if out, err := exec.Command("pkill", fmt.Sprintf("-%d", sig), "-f", "^"+binary+" "+data).CombinedOutput(); err != nil {
 			t.Fatalf("pkill: %v %s", err, out)
 		}
 		s := tm.waitFor(`code \d+`)
