@@ -162,9 +162,9 @@ class PartsTest(unittest.TestCase):
             if s["start"] > self.begun and s["kind"] in stand:
                 stand[s["kind"]] += s["arg"]
         self.assertLess(len([kinds for kinds in got if kinds]), 250)
-        self.assertTrue(1500 < stand[ring.BACKWARD] < 2500, stand)
+        self.assertTrue(1400 < stand[ring.BACKWARD] < 2600, stand)
         if HAS_HOOKS:
-            self.assertTrue(350 < stand[ring.OPTIMIZER] < 650, stand)
+            self.assertTrue(200 < stand[ring.OPTIMIZER] < 800, stand)  # 500, give or take 60; those of one place: 0 or 2,000
 
     def test_grad_is_a_backward_pass(self):
         self.assertEqual(self.kinds(self.train(lambda x: torch.autograd.grad(self.loss(x), self.model.parameters()))), 5 * self.want(ring.BACKWARD))
