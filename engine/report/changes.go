@@ -84,13 +84,13 @@ func sideText(name string, x *attribution.Experiment, side int) string {
 }
 
 // judged returns the verdict on a row, with its longest wait where there is one.
-func (c *changes) judged(row int) string {
-	t := c.tally(row)
+func (a *account) judged(row int) string {
+	t := a.tally(row)
 	if t.All.Steps == 0 {
 		return "no step was finished"
 	}
-	text := advice.Judge(c.s, t).Text
-	if wait := c.longest(row); wait != "" {
+	text := advice.Judge(a.s, t).Text
+	if wait := a.longest(row); wait != "" {
 		text += "; " + wait
 	}
 	return text
@@ -150,9 +150,9 @@ func help(specs []knob.Spec, name string) string {
 
 // longest names the longest wait for data of a row, with the worker that built the
 // awaited batch; empty when the device never waited for long.
-func (c *changes) longest(row int) string {
-	r, t := &c.rows[row], c.tally(row)
-	w, found := attribution.LongestWait(c.s, t.From, t.To)
+func (a *account) longest(row int) string {
+	r, t := &a.rows[row], a.tally(row)
+	w, found := attribution.LongestWait(a.s, t.From, t.To)
 	if !found || r.DataShare < 0.01 || w.Time < t.Steady.Active()/(20*t.Steady.Steps) {
 		return ""
 	}

@@ -17,8 +17,7 @@ func (f *front) write(d *markup.Document) {
 		d.Para("Note: %s. See the caveats.", words)
 	}
 	if f.measured() && f.s.Meta.Imported == "" { // the headline of an imported session says it
-		c := changes{f.account}
-		d.Para("What held the device up at the start (segment %s): %s.", f.rows[0].Name(), c.judged(0))
+		d.Para("What held the device up at the start (segment %s): %s.", f.rows[0].Name(), f.judged(0))
 	}
 	switch {
 	case !f.measured():

@@ -159,7 +159,7 @@ func (l *Lab) end() int {
 func (l *Lab) problem(d *markup.Document) {
 	a, row := l.sides[0].account, l.start()
 	d.Heading(2, "The problem")
-	d.Para("%s.", markup.Sentence((&changes{a}).judged(row)))
+	d.Para("%s.", markup.Sentence(a.judged(row)))
 	feed{a}.write(d)
 	where{advice.Of(a.s, a.tally(row), a.rows[:row+1]).Lines, a.rows[row].Name()}.write(d)
 }
