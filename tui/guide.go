@@ -271,7 +271,11 @@ func (g *guide) write(v *advice.Verdict) {
 		} else {
 			say("So far, against #%d: %s.", g.slow, &g.so)
 		}
-		if g.so.Missing.OfA() {
+		switch {
+		case !g.so.Missing.OfA():
+		case g.session.underWay() == trace.Paired:
+			say("A-B-A tells: the settings take turns now.")
+		default:
 			say("More steps of #%d do not help: u goes back to #%d for a while, or A lets both take turns.", g.fixed, g.slow)
 		}
 	case chapterExport:

@@ -17,7 +17,7 @@ func (f *front) write(d *markup.Document) {
 		d.Para("Note: %s. See the caveats.", words)
 	}
 	if f.measured() && f.s.Meta.Imported == "" { // the headline of an imported session says it
-		d.Para("What held the device up at the start (segment %s): %s.", f.rows[0].Name(), f.judged(0))
+		d.Para("What held the device up in segment %s: %s.", f.rows[f.first].Name(), f.judged(f.first))
 	}
 	switch {
 	case !f.measured():
