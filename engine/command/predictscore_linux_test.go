@@ -124,7 +124,7 @@ func scoreTable(scores []score) (inside, of int, width float64) {
 			case !p.Made():
 				out = append(out, o.Change+" not predicted")
 			case predict.Vague(*p):
-				out = append(out, o.Change+" "+predict.Untold)
+				out = append(out, o.Change+" "+predict.Untold(*p))
 			default:
 				gain := predict.Gain(*p)
 				out = append(out, fmt.Sprintf("%s %+.0f to %+.0f %%, was %+.0f %%", o.Change, 100*(gain.Lo-1), 100*(gain.Hi-1), 100*(o.Measured.Value-1)))

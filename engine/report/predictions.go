@@ -30,10 +30,8 @@ func (p *predictions) write(d *markup.Document) {
 		}
 		predicted, inside := "none", "-"
 		switch p := o.Predicted; {
-		case p.Made() && predict.Vague(p) && predict.Faster(p):
-			predicted = predict.Unsized
 		case p.Made() && predict.Vague(p):
-			predicted = predict.Untold
+			predicted = predict.Untold(p)
 		case p.Made():
 			predicted, inside = units.Prose.GainRange(predict.Gain(p)), markup.YesNo(o.Inside)
 		}

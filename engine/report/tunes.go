@@ -55,7 +55,7 @@ func measuredRow(c *trace.Decision) []string {
 	predicted, gain := "-", "-"
 	switch p := c.Predicted; {
 	case p.Made() && predict.Vague(p):
-		predicted = "not predictable"
+		predicted = predict.Untold(p)
 	case p.Made():
 		predicted = units.Prose.GainRange(predict.Gain(p))
 	}

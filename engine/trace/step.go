@@ -233,6 +233,8 @@ type Prediction struct {
 
 	Data           float64 // share of the time in which the device waits for data, 0 to 1
 	DataLo, DataHi float64
+
+	Others float64 // share of the cores that other processes take, 0 to 1; 0 where that is too little to matter, or not known
 }
 
 // Made reports whether there is a prediction.

@@ -271,12 +271,10 @@ func appendForeseen(b []byte, n *predict.Prediction, form units.Form) []byte {
 		return append(b, "same"...)
 	case n.Known != nil:
 		return form.AppendGain(b, n.Known.Estimate())
-	case predict.Vague(n.Prediction) && form == units.Prose:
-		return append(b, predict.Words(n.Prediction)...)
 	case predict.Vague(n.Prediction) && predict.Faster(n.Prediction):
 		return append(b, "faster"...)
 	case predict.Vague(n.Prediction):
-		return append(b, "not now"...) // predict.Untold, under "predicted"
+		return append(b, "not now"...) // as predict.Untold, under "predicted"
 	}
 	return form.AppendGainRange(b, predict.Gain(n.Prediction))
 }
@@ -375,46 +373,52 @@ func (k *Knobs) drawFoot(v *View, r canvas.Rectangle) {
 		p.Space(1).Text(canvas.Normal, e.Says)
 		row++
 	}
-	if row < r.H {
-		p := at(row)
-		k.writeForetold(v, &p, s.Name)
+	if text := k.foretold(&v.Analysis.Foresight, s.Name); text != "" && row < r.H {
+		drawNote(v, canvas.Rect(r.X, r.Y+row, r.W, r.H-row), canvas.Dim, "predicted: ", text)
 	}
 }
 
-// writeForetold writes the prediction for all staged values. If nothing is staged, it writes the
+// foretold returns the prediction for all staged values. If nothing is staged, it returns the
 // predictions for the values next to the knob's own and for the advised value.
-func (k *Knobs) writeForetold(v *View, p *canvas.Pen, name string) {
-	f := &v.Analysis.Foresight
+func (k *Knobs) foretold(f *Foresight, name string) string {
+	var b []byte
+	vague := false // said once why
+	add := func(n *predict.Prediction) {
+		untold := n.Known == nil && predict.Vague(n.Prediction)
+		switch {
+		case untold && !vague:
+			b = append(b, predict.Words(n.Prediction)...)
+		case untold:
+			b = append(b, "not now"...)
+		default:
+			b = appendForeseen(b, n, units.Prose)
+		}
+		vague = vague || untold
+		switch {
+		case n.Known != nil:
+			b = append(b, " measured"...)
+		case predict.Same(n.Prediction):
+			b = units.Prose.AppendGainRange(append(b, ", "...), predict.Gain(n.Prediction))
+		}
+	}
 	if len(k.staged) > 0 {
 		if f.Staged.Made() && slices.Equal(f.Staged.Changes, k.Changes()) {
-			p.Text(canvas.Dim, "predicted: ")
-			writeGain(p, &f.Staged)
+			add(&f.Staged)
 		}
-		return
+		return string(b)
 	}
-	first := true
 	for i := range f.Predicted {
 		n := &f.Predicted[i]
 		if n.Changes[0].Name != name {
 			continue
 		}
-		p.Text(Pick(first, canvas.Dim, canvas.Normal), Pick(first, "predicted: ", ", "))
-		p.Text(canvas.Normal, n.Changes[0].Value).Space(1)
-		writeGain(p, n)
-		first = false
+		if len(b) > 0 {
+			b = append(b, Pick(vague, "; ", ", ")...)
+		}
+		b = append(append(b, n.Changes[0].Value...), ' ')
+		add(n)
 	}
-}
-
-// writeGain writes what the table says about a prediction. If the prediction expects no change, it
-// also writes the range.
-func writeGain(p *canvas.Pen, n *predict.Prediction) {
-	p.Bytes(canvas.Normal, appendForeseen(p.Buf(), n, units.Prose))
-	switch {
-	case n.Known != nil:
-		p.Text(canvas.Normal, " measured")
-	case predict.Same(n.Prediction):
-		p.Text(canvas.Normal, ", ").Bytes(canvas.Normal, units.Prose.AppendGainRange(p.Buf(), predict.Gain(n.Prediction)))
-	}
+	return string(b)
 }
 
 // drawHelp draws what the selected knob is. It leaves one line free if it can. It returns the

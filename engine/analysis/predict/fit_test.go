@@ -243,11 +243,12 @@ func TestWords(t *testing.T) {
 		lo, middle, hi float64
 		want           string
 	}{
-		{60, 98, 140, "not predictable now: a test tells"},
-		{90, 120, 150, "not predictable now: a test tells"},
-		{99, 150, 220, "not predictable now: a test tells"},
-		{180, 300, 400, "faster, by how much is not predictable now"},
-		{320, 380, 440, "+220 to +340 % predicted"},
+		{60, 98, 140, "not predictable now; an A/B test tells"},
+		{90, 120, 150, "not predictable now; an A/B test tells"},
+		{99, 150, 220, "not predictable now; an A/B test tells"},
+		{180, 300, 400, "faster, by how much is not predictable now; an A/B test tells"},
+		{320, 380, 440, "faster, by how much is not predictable now; an A/B test tells"},
+		{330, 380, 425, "+230 to +330 % predicted"},
 		{80, 95, 104, "may help or harm: -20 to +4 % predicted"},
 		{96, 120, 150, "-4 to +50 % predicted"},
 		{70, 80, 90, "-30 to -10 % predicted"},

@@ -11,6 +11,7 @@
 package predict
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -42,38 +43,40 @@ func Gain(p trace.Prediction) units.Estimate {
 
 const (
 	widest = 1    // width of an interval that still tells the size of a gain, as a ratio to the measured rate
-	apart  = 2    // in a wider interval, how many times the low end the high end may be
 	clear  = 0.05 // from this change on, a loss or a gain is clear
 	untold = 0.07 // a smaller change cannot be told from none: modelError alone makes each interval 5 % wide on either side
 )
 
-// Vague reports whether a prediction is too wide to go by. Such a prediction reaches from a clear
-// loss to a clear gain. Or it is wider than 100 points and its ends are more than twofold apart.
+// Vague reports whether a prediction is too wide to go by: wider than 100 points, or from a clear loss
+// to a clear gain. Nothing shows the numbers of such a prediction.
 func Vague(p trace.Prediction) bool {
 	if Same(p) {
 		return false
 	}
 	g := Gain(p)
-	return g.Hi-g.Lo > widest && g.Hi > apart*g.Lo || g.Lo < 1-clear && g.Hi > 1+clear
+	return g.Hi-g.Lo > widest || g.Lo < 1-clear && g.Hi > 1+clear
 }
 
 // Faster reports whether a prediction is of a clear gain, whatever its size.
 func Faster(p trace.Prediction) bool { return Gain(p).Lo > 1+clear }
 
-// These are said of a vague prediction: of a certain gain of unknown size, and of any other.
-const (
-	Unsized = "faster, by how much is " + Untold
-	Untold  = "not predictable now"
-)
+// Untold says of a vague prediction that it tells nothing, or no size of a certain gain, and why.
+func Untold(p trace.Prediction) string {
+	text := "not predictable now"
+	if Faster(p) {
+		text = "faster, by how much is " + text
+	}
+	if p.Others > 0 {
+		text += fmt.Sprintf(", as others take %s of the cores", units.Prose.Percent(p.Others))
+	}
+	return text
+}
 
 // Words returns a prediction's gain as a range: "+22 to +31 % predicted". Where the change may help
 // or harm, it says so. Of a vague prediction it returns no numbers.
 func Words(p trace.Prediction) string {
-	switch {
-	case Vague(p) && Faster(p):
-		return Unsized
-	case Vague(p):
-		return Untold + ": a test tells"
+	if Vague(p) {
+		return Untold(p) + "; an A/B test tells"
 	}
 	words := units.Prose.GainRange(Gain(p)) + " predicted"
 	if Same(p) {
@@ -171,6 +174,9 @@ func (m *Model) Predict(changes ...knob.Setting) (Prediction, bool) {
 		to.batch = int(min(int64(to.batch), m.samples))
 	}
 	p := Prediction{Changes: changes, Prediction: trace.Prediction{Base: m.rate}}
+	if c := &m.Capacity.Cores; c.Crowded() {
+		p.Others = min(1, c.Others/c.All)
+	}
 	rates, data := [3]float64{}, [3]float64{}
 	for i, l := range []luck{bad, likely, good} {
 		rates[i], data[i] = m.expect(&to, l)

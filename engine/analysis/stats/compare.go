@@ -284,5 +284,8 @@ func change(sides [2]side, h History, margin float64) Change {
 		return c
 	}
 	c.decide(log, half, margin)
+	if c.Missing.What == Precision {
+		c.Missing.More = later(b.Active, a.variance+b.variance+uncertain, b.variance, log, half, margin)
+	}
 	return c
 }

@@ -2,7 +2,9 @@ package stats
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"time"
 
 	"dev.gpustall/engine/base/units"
 )
@@ -49,7 +51,11 @@ type Missing struct {
 	What       What
 	Side       int // 0: A, 1: B
 	Have, Want float64
+	More       time.Duration // about how much longer B, or both by turns, must run for an answer; 0 where that is not known
 }
+
+// longestWait is the most that String tells of Missing.More: nobody waits longer for an answer.
+const longestWait = 10 * time.Minute
 
 // hopeless is the factor beyond which String only says that the steps differ too much. A few
 // windows that differ wildly have intervals of any size, whose digits say nothing.
@@ -64,7 +70,7 @@ func (m Missing) OfA() bool {
 func (m Missing) Hopeless() bool { return m.What == Precision && m.Have > hopeless }
 
 // String says in words what is missing. Examples are "12 of 50 steps", "4 of 15 independent
-// windows", "known to ±4.1 %, ±2.0 % is needed", "not measured" and "4 of 6 pairs". Of A it says
+// windows", "known to ±4.1 %, ~20 s more would tell", "not measured" and "4 of 6 pairs". Of A it says
 // "12 of 50 steps to compare with".
 func (m Missing) String() string {
 	if m.OfA() {
@@ -82,6 +88,9 @@ func (m Missing) String() string {
 		if m.Have >= 1 { // larger than the mean: the digits tell a reader nothing
 			return "the steps so far differ too much to tell"
 		}
+		if m.More > 0 && m.More <= longestWait {
+			return fmt.Sprintf("known to ±%s, ~%s more would tell", units.Prose.Percent(m.Have), roughly(m.More))
+		}
 		return fmt.Sprintf("known to ±%s, ±%s is needed", units.Prose.Percent(m.Have), units.Prose.Percent(m.Want))
 	case Measurement:
 		return "not measured"
@@ -91,6 +100,26 @@ func (m Missing) String() string {
 	return ""
 }
 
+// roughly writes a time as people estimate it: "21 s", "4 min".
+func roughly(d time.Duration) string {
+	if d < 2*time.Minute {
+		return fmt.Sprintf("%.0f s", max(1, d.Seconds()))
+	}
+	return fmt.Sprintf("%.0f min", d.Minutes())
+}
+
+// later returns about how much longer B must run for an answer, where it ran for active. variance is that of
+// the estimate, of which B can lower its own part. log and half are the estimate and half of its interval.
+// The interval has to leave 0 out, or to lie within the margin.
+func later(active time.Duration, variance, own, log, half, margin float64) time.Duration {
+	narrower := max(math.Abs(log), math.Log1p(margin)-math.Abs(log)) / half
+	left := own - variance*(1-narrower*narrower)
+	if left <= 0 || narrower >= 1 {
+		return 0
+	}
+	return time.Duration(min(float64(active)*(own/left-1), math.MaxInt64/2))
+}
+
 // missing returns which of steps, seconds and independent windows is furthest from enough,
 // on either side.
 func missing(sides *[2]side) Missing {
@@ -98,9 +127,9 @@ func missing(sides *[2]side) Missing {
 	for i := range sides {
 		s := &sides[i]
 		for _, m := range [...]Missing{
-			{Steps, i, float64(s.Steps), leastSteps},
-			{Time, i, s.Active.Seconds(), leastSeconds},
-			{Windows, i, s.samples, leastWindows},
+			{What: Steps, Side: i, Have: float64(s.Steps), Want: leastSteps},
+			{What: Time, Side: i, Have: s.Active.Seconds(), Want: leastSeconds},
+			{What: Windows, Side: i, Have: s.samples, Want: leastWindows},
 		} {
 			if m.Have < m.Want && (worst.What == Nothing || m.Have/m.Want < worst.Have/worst.Want) {
 				worst = m

@@ -80,6 +80,7 @@ func paired(pairs []Pair, of func(*Block) int64, margin float64) Change {
 		return c
 	}
 	var mean, squares float64 // of the logarithms so far; squares are around the mean
+	var took time.Duration
 	for i := range pairs {
 		a, b := &pairs[i].A, &pairs[i].B
 		if of(a) <= 0 || of(b) <= 0 || a.Samples <= 0 || b.Samples <= 0 {
@@ -87,6 +88,7 @@ func paired(pairs []Pair, of func(*Block) int64, margin float64) Change {
 			return c
 		}
 		log := math.Log(float64(of(b)) / float64(b.Samples) * float64(a.Samples) / float64(of(a)))
+		took += time.Duration(a.Active + b.Active)
 		off := log - mean
 		mean += off / float64(i+1)
 		squares += off * (log - mean)
@@ -94,6 +96,9 @@ func paired(pairs []Pair, of func(*Block) int64, margin float64) Change {
 	half := halfWidthT(n, max(squares, n*resolution))
 	c.Ratio, c.Lo, c.Hi, c.Drifted = math.Exp(mean), math.Exp(mean-half), math.Exp(mean+half), 1
 	c.decide(mean, half, margin)
+	if c.Missing.What == Precision {
+		c.Missing.More = later(took, 1, 1, mean, half, margin)
+	}
 	return c
 }
 

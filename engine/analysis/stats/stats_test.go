@@ -174,7 +174,10 @@ func TestMissing(t *testing.T) {
 	if got := (Missing{What: Precision, Have: 2.13e26, Want: 0.02}).String(); got != "the steps so far differ too much to tell" {
 		t.Errorf("one that says nothing: %q", got)
 	}
-	if got := (Missing{What: Precision, Have: 0.287, Want: 0.02}).String(); got != "known to ±28.7 %, ±2.0 % is needed" {
+	if got := (Missing{What: Precision, Have: 0.287, Want: 0.02, More: 21e9}).String(); got != "known to ±28.7 %, ~21 s more would tell" {
+		t.Errorf("%q", got)
+	}
+	if got := (Missing{What: Precision, Have: 0.287, Want: 0.02, More: 1e15}).String(); got != "known to ±28.7 %, ±2.0 % is needed" {
 		t.Errorf("one that is too wide: %q", got)
 	}
 }

@@ -30,18 +30,19 @@ type predictionSummary struct {
 	GainHigh  number `json:"gain_high"`
 	DataShare number `json:"data_share"`
 	Predicted bool   `json:"predicted"` // always true
+	Text      string `json:"text"`      // all of this in words; of a prediction that is too wide to go by, the numbers are null
 }
 
 func summarisePrediction(p trace.Prediction) *predictionSummary {
 	if !p.Made() {
 		return nil
 	}
-	gain := predict.Gain(p)
-	return &predictionSummary{
-		Rate: number(p.Rate), RateLow: number(p.Lo), RateHigh: number(p.Hi),
-		Gain: number(gain.Value - 1), GainLow: number(gain.Lo - 1), GainHigh: number(gain.Hi - 1),
-		DataShare: number(p.Data), Predicted: true,
+	out := predictionSummary{Rate: none, RateLow: none, RateHigh: none, Gain: none, GainLow: none, GainHigh: none, DataShare: none, Predicted: true, Text: predict.Words(p)}
+	if gain := predict.Gain(p); !predict.Vague(p) {
+		out.Rate, out.RateLow, out.RateHigh, out.DataShare = number(p.Rate), number(p.Lo), number(p.Hi), number(p.Data)
+		out.Gain, out.GainLow, out.GainHigh = number(gain.Value-1), number(gain.Lo-1), number(gain.Hi-1)
 	}
+	return &out
 }
 
 // outcomeSummary is a change of knobs: what was predicted and what was measured.

@@ -289,8 +289,11 @@ def _score(name: str, c: Case, s: dict, trial: dict, load: float) -> Score:
     ratio = change.get("ratio") or _ratio(trial)
     if knob:
         advice = f"{knob}={s['value']}"
-        if gain.get("gain_low") is not None:
+        made = gain.get("gain_low") is not None
+        if made:
             predicted = f"{100 * gain['gain_low']:+.0f}..{100 * gain['gain_high']:+.0f} %"
+        elif gain:
+            predicted = "not made"
         if ratio is None:
             mark = "not measured" if knob in c.knob.split("|") else "wrong"
             measured = trial.get("error", "")[:60]
@@ -299,11 +302,10 @@ def _score(name: str, c: Case, s: dict, trial: dict, load: float) -> Score:
             if change.get("lo") and change.get("hi"):
                 measured += f" ({100 * (change['lo'] - 1):+.0f} to {100 * (change['hi'] - 1):+.0f})"
             mark = "helps" if ratio >= 1.05 else "harms" if ratio < 0.95 else "no use"
-            if predicted:
+            if made:
                 lo, hi = 1 + gain["gain_low"], 1 + gain["gain_high"]
-                vague = lo < 0.95 and hi > 1.05 and not (lo > 0.93 and hi < 1.07) or hi - lo > 1 and hi > 2 * lo
                 half = (hi - lo) / (hi + lo)
-                inside = "" if vague else "yes" if lo <= ratio <= hi else "no"
+                inside = "yes" if lo <= ratio <= hi else "no"
     elif "-" not in c.knob.split("|"):
         mark = "no use"
     elif c.says and not any(w in (advice + " " + s["verdict_text"]).lower() for w in c.says.split("|")):

@@ -12,12 +12,12 @@ import (
 func predictionFields(p *trace.Prediction) map[string]*float64 {
 	return map[string]*float64{
 		"base": &p.Base, "rate": &p.Rate, "lo": &p.Lo, "hi": &p.Hi,
-		"data": &p.Data, "data_lo": &p.DataLo, "data_hi": &p.DataHi,
+		"data": &p.Data, "data_lo": &p.DataLo, "data_hi": &p.DataHi, "others": &p.Others,
 	}
 }
 
 // predictionNames are the names of the fields in the order in which they are written.
-var predictionNames = [...]string{"base", "rate", "lo", "hi", "data", "data_lo", "data_hi"}
+var predictionNames = [...]string{"base", "rate", "lo", "hi", "data", "data_lo", "data_hi", "others"}
 
 // PredictionText writes a prediction as "base 310.5 rate 402 lo 380 hi 430 …"; it is empty where
 // there is none.
