@@ -52,6 +52,9 @@ func (l *levers) loads() float64 {
 func (l *levers) moreWorkers() int {
 	most := l.knobs.limit("num_workers", trace.MaxWorkers)
 	now := l.loader.workers
+	if spec := knob.SpecOf(l.knobs.specs, "num_workers"); spec != nil && spec.Bound != "" && now >= most {
+		most = trace.MaxWorkers // then what would allow more is told
+	}
 	if now == 0 && l.loader.hidden() >= 0.1 {
 		now = 1 // loading inline overlaps the device's work as one worker's would
 	}

@@ -33,7 +33,8 @@ var torchCases = []ruleCase{
 	{"persistent workers", true, wait(trace.CauseStartup), "num_workers=2 persistent_workers=off", together(onTorch("4"), barred("persistent_workers", 0, "make it once")), "", "to try persistent_workers off -> on, make it once: it cannot be had; workers then live on"},
 	{"epoch starts", true, wait(trace.CauseStartup), "num_workers=2 persistent_workers=on", together(onTorch("4"), barred("persistent_workers", 0, "make it once")), "", "make it once: it cannot be had; the device waits at the start of an epoch"},
 	{"more workers", false, wait(trace.CauseFetch), "num_workers=0", together(onTorch("4"), barred("num_workers", 64, "")), "", "no knob that is left helps"},
-	{"more workers", true, wait(trace.CauseFetch), "num_workers=1", together(onTorch("4"), bound("num_workers", 2)), "num_workers 2", ""},
+	{"more workers", true, wait(trace.CauseFetch), "num_workers=1", together(onTorch("4"), bound("num_workers", 2, "")), "num_workers 2", ""},
+	{"more workers", true, wait(trace.CauseFetch), "num_workers=1", together(onTorch("4"), bound("num_workers", 1, "have it take a part")), "", "to try num_workers 1 -> 4, have it take a part: there is no more"},
 	{"straggler", true, wait(trace.CauseOrder), "num_workers=4 in_order=on", together(onTorch("4"), barred("in_order", 0, "use PyTorch 2.6 or newer")), "", "to try in_order on -> off, use PyTorch 2.6 or newer: it cannot be had"},
 	{"threads of workers", true, wait(trace.CauseFetch), "num_workers=8", together(onTorch("4"), load(8), gauges(98, 1, 50), gauge(trace.GaugeWorkerThreads, 1.5)), "",
 		"cv2.setNumThreads(0) for OpenCV, torch.set_num_threads(1) for PyTorch, threadpoolctl.threadpool_limits(1) for NumPy and the like: no core is free, and beside the threads that load and send batches, others that libraries began in the 8 workers use ~1.50 of the 4 cores"},
@@ -226,9 +227,9 @@ func barred(name string, most int, hint string) func(*trace.Snapshot) {
 }
 
 // bound makes larger values of a knob unavailable.
-func bound(name string, most int) func(*trace.Snapshot) {
+func bound(name string, most int, hint string) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
-		s.Meta.Specs = []knob.Spec{{Name: name, Max: most, Bound: "there is no more"}}
+		s.Meta.Specs = []knob.Spec{{Name: name, Max: most, Bound: "there is no more", Hint: hint}}
 	}
 }
 

@@ -41,7 +41,8 @@ type Model struct {
 	portion   float64    // cores that we used or that were idle; 0 where that is not known
 	fitted    float64    // factor of the loads with which the simulation agrees with the measurement
 	hostClock bool       // the host's share of a step is measured
-	processes bool       // workers are PyTorch's processes, which hand each batch over to the loop
+	processes bool       // workers are PyTorch's processes, which hand each batch over to the loop ...
+	imports   bool       // ... and are not forked
 	handing   handover
 }
 
@@ -91,8 +92,11 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) (*M
 	}
 	if m.processes = s.Meta.Watched(); m.processes {
 		m.plant.inTurns = true
+		how := knob.ValueOf(s.Meta.Host, trace.WorkerStart)
+		m.imports = how != "" && how != "fork"
 		m.handing = handoverOf(s.Meta.Host, b, &l, m.now.workers)
 		m.plant.gap = m.handing.taking + m.handing.drawing
+		m.plant.start *= float64(m.now.workers) // the loop starts one after the other, and then gives them their first batches
 		if m.plant.serial = shared; shared {
 			m.plant.host = 0
 		}

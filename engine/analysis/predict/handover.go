@@ -40,6 +40,15 @@ var (
 	rousing = [3]float64{0.3, 0.8, 1}
 )
 
+// forking is what starting a worker takes the loop, and what ending it does, in ns, until that is measured. A
+// worker that is not forked imports the script and PyTorch anew, which takes importing times as long.
+var forking = [3]float64{40e6, 20e6, 10e6}
+
+const importing = 50
+
+// starting is how many times as long as in the window it takes to start a worker.
+var starting = [3]float64{2, 1.2, 0.8}
+
 // cooling is how much longer a step computes after a hand-over, in ns, because its data is no
 // longer in the core's caches. It is at most the share mostCooling of the step.
 var cooling = [3]float64{0, 50e3, 200e3}
@@ -72,16 +81,36 @@ func handoverOf(host []knob.Setting, b *attribution.Breakdown, l *Loading, worke
 	return h
 }
 
+// takeReady makes the loop take as long for a batch as it takes where one is ready. Where the loop waits for most
+// batches, that time is a part of the wait, and was not measured.
+func (m *Model) takeReady(p *plant, l luck) {
+	if h := &m.handing; m.base.data >= little {
+		p.gap += max(0, l.of(onHandover, handingOver)*h.take-h.taking)
+	}
+}
+
+// begin changes how long workers take to start at the beginning of an epoch.
+func (m *Model) begin(p *plant, workers int, l luck) {
+	if m.now.workers > 0 {
+		p.start *= l.of(onStart, starting) * float64(workers) / float64(m.now.workers)
+		return
+	}
+	p.start = l.of(onStart, forking) * float64(workers)
+	if m.imports {
+		p.start *= importing
+	}
+}
+
 // handOver adds the costs of handing over to a plant that gets workers and had none. It removes
 // them from a plant that had workers and gets none.
 func (m *Model) handOver(p *plant, l luck) {
-	h, send, cold := &m.handing, l.of(handingOver)*m.handing.send, (-l).of(cooling)
+	h, send, cold := &m.handing, l.of(onHandover, handingOver)*m.handing.send, l.turned().of(onHandover, cooling)
 	if p.workers == 0 {
-		cold = -l.of(cooling)
-		p.gap = max(0, p.gap-h.taking-l.of(rousing)*h.waking)
+		cold = -l.of(onHandover, cooling)
+		p.gap = max(0, p.gap-h.taking-l.of(onHandover, rousing)*h.waking)
 		all := m.loading.Alone()
-		send = -min(h.collate*all, (-l).of(handingOver)*h.send)
-	} else if take := l.of(handingOver) * h.take; p.serial {
+		send = -min(h.collate*all, l.turned().of(onHandover, handingOver)*h.send)
+	} else if take := l.of(onHandover, handingOver) * h.take; p.serial {
 		p.gap += take
 	} else {
 		p.host += take // this overlaps what the device computes

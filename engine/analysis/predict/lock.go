@@ -41,5 +41,5 @@ func (l *Lock) longer(a, b int, luck luck) float64 {
 	if a < 2 {
 		return 1
 	}
-	return max(0.02, 1+luck.of(l.share)*float64(b-a)/float64(a-1))
+	return max(0.02, 1+luck.of(onLock, l.share)*float64(b-a)/float64(a-1))
 }

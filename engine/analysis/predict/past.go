@@ -181,4 +181,4 @@ func (m *Model) storage(s *trace.Snapshot, t *trace.Tally) {
 }
 
 // alone returns the share of a read's measured time that the read would take by itself.
-func (m *Model) alone(l luck) float64 { return min(1, l.of(m.disk)/max(m.reading, 1e-9)) }
+func (m *Model) alone(l luck) float64 { return min(1, l.of(onDisk, m.disk)/max(m.reading, 1e-9)) }

@@ -1,6 +1,9 @@
 package predict
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // demand is what loading one batch takes of a worker, in ns.
 type demand struct {
@@ -175,4 +178,15 @@ func share(waits []float64, time float64) float64 {
 		sum += w
 	}
 	return min(1, sum/time)
+}
+
+// same reports whether two plants are equal, as far as assumptions change them: loads and steps are changed all
+// by the same.
+func (p *plant) same(o *plant) bool {
+	alike := func(a, b []demand) bool {
+		return len(a) == len(b) && (len(a) == 0 || a[0] == b[0] && a[len(a)-1] == b[len(b)-1])
+	}
+	return alike(p.load, o.load) && slices.Equal(p.compute, o.compute) &&
+		p.start == o.start && p.wake == o.wake && p.host == o.host && p.copy == o.copy && p.gap == o.gap &&
+		p.cores == o.cores && p.rivals == o.rivals && p.uneven == o.uneven && p.disk == o.disk
 }

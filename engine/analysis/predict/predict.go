@@ -95,17 +95,50 @@ func EitherWay(p trace.Prediction) bool {
 	return g.Value < 1+stats.DefaultMargin && g.Lo < 1 && g.Hi > 1
 }
 
-// luck is how something turns out that is assumed and not measured.
-type luck int
+// assumption is something that is assumed and not measured. Any two are independent of each other.
+type assumption uint8
 
 const (
-	bad luck = iota - 1
-	likely
-	good
+	everything   assumption = iota
+	onSpeed                 // how long computing takes
+	onWaits                 // how long waiting for something else takes
+	onCompany               // how much longer waiting takes among more workers
+	onCrowding              // how much longer computing takes among more workers
+	onMemory                // how much memory slows down what only moves bytes
+	onCores                 // how many cores others leave
+	onQueues                // how unevenly the kernel's queues use the cores
+	onDisk                  // how many reads storage serves side by side
+	onLock                  // how much workers wait for each other
+	onHandover              // what handing a batch over costs
+	onStart                 // what starting a worker costs
+	onHost                  // how long the step loop takes
+	onCopies                // how long copies take
+	onBatch                 // what another batch size costs
+	onTransforms            // what the device takes over
+	assumptions
 )
 
-// of returns the value for bad luck, the likely one, or the one for good luck.
-func (l luck) of(v [3]float64) float64 { return v[l+1] }
+// luck is how assumptions turn out: one of them, and the likely way for all others, or everything alike.
+type luck struct {
+	sign int // bad, likely or good
+	with assumption
+}
+
+var bad, likely, good = luck{sign: -1}, luck{}, luck{sign: 1}
+
+// of returns what an assumption comes to, of the values for bad luck, the likely one, and good luck.
+func (l luck) of(a assumption, v [3]float64) float64 { return v[l.on(a)+1] }
+
+// on returns the luck with one assumption: -1, 0 or 1.
+func (l luck) on(a assumption) int {
+	if l.with != everything && l.with != a {
+		return 0
+	}
+	return l.sign
+}
+
+// turned returns the opposite luck.
+func (l luck) turned() luck { return luck{-l.sign, l.with} }
 
 // These are assumed of what the measured steps cannot tell: for bad luck, likely, for
 // good luck.
@@ -177,30 +210,38 @@ func (m *Model) Predict(changes ...knob.Setting) (Prediction, bool) {
 	if c := &m.Capacity.Cores; c.Crowded() {
 		p.Others = min(1, c.Others/c.All)
 	}
-	rates, data := [3]float64{}, [3]float64{}
-	for i, l := range []luck{bad, likely, good} {
-		rates[i], data[i] = m.expect(&to, l)
+	var down, up float64 // of the logarithm of the rate
+	p.Rate, p.Data = m.expect(&to, likely)
+	p.DataLo, p.DataHi = p.Data, p.Data
+	base := m.with(&to, likely)
+	for a := everything + 1; a < assumptions; a++ {
+		least, most := 0.0, 0.0
+		for _, l := range [...]luck{{-1, a}, {1, a}} {
+			if m.with(&to, l).same(base) {
+				continue
+			}
+			rate, data := m.expect(&to, l)
+			off := math.Log(rate / p.Rate)
+			least, most = min(least, off), max(most, off) // either luck may be a loss
+			p.DataLo, p.DataHi = min(p.DataLo, data), max(p.DataHi, data)
+		}
+		down, up = math.Hypot(down, least), math.Hypot(up, most)
 	}
-	p.Rate, p.Data = rates[1], data[1]
-	// Good luck need not give the largest rate, because one of two effects may be a
-	// loss.
-	lo, hi := slices.Min(rates[:]), slices.Max(rates[:])
 	slack := m.slack()
-	dataLo, dataHi := slices.Min(data[:]), slices.Max(data[:])
 	most := m.most(&to)
 	if was := m.before(&to); was != nil && to != m.now { // these settings were measured before
 		p.Rate, p.Data = was.rate, was.data
-		lo, hi = was.rate*math.Exp(-again), was.rate*math.Exp(again)
-		dataLo, dataHi = was.data, was.data
+		down, up = again, again
+		p.DataLo, p.DataHi = was.data, was.data
 		most = math.Inf(1)
 	}
 	half := m.half(p.Rate / m.rate)
-	p.Lo, p.Hi = lo*math.Exp(-half), hi*math.Exp(half)
+	p.Lo, p.Hi = p.Rate*math.Exp(-math.Hypot(down, half)), p.Rate*math.Exp(math.Hypot(up, half))
 	if p.Hi > most { // the times of device, copy and cores are known as exactly as their means
 		p.Rate, p.Hi = min(p.Rate, most), max(most*math.Exp(z*min(m.noise, 0.1)), p.Rate)
 		p.Lo = min(p.Lo, p.Rate)
 	}
-	p.DataLo, p.DataHi = max(0, dataLo-slack), min(1, dataHi+slack)
+	p.DataLo, p.DataHi = max(0, p.DataLo-slack), min(1, p.DataHi+slack)
 	return p, true
 }
 
@@ -255,7 +296,7 @@ func (m *Model) with(to *settings, l luck) *plant {
 	f := m.resized(to.batch, l)
 	m.restaff(&p, &f, max(1, to.workers), l)
 	if to.transforms != now.transforms {
-		f.offload(to.transforms, l.of(offloading)*m.offload)
+		f.offload(to.transforms, l.of(onTransforms, offloading)*m.offload)
 	}
 	if to.pinned != now.pinned {
 		f.copied = m.repinned(f.copied, p.copy, to.pinned, l)
@@ -264,27 +305,32 @@ func (m *Model) with(to *settings, l luck) *plant {
 		f.core, f.blocked = 0, 0
 		p.late = nil
 	}
-	f.core *= l.of(computing)
+	f.core *= l.of(onSpeed, computing)
 	if m.reading > 0 {
-		f.blocked *= l.of(storing)
+		f.blocked *= l.of(onWaits, storing)
 	} else {
-		f.blocked *= l.of(waiting)
+		f.blocked *= l.of(onWaits, waiting)
 	}
 	if p.threads > 0 {
-		f.device *= p.blocked + (1-p.blocked)*l.of(computing)
+		f.device *= p.blocked + (1-p.blocked)*l.of(onSpeed, computing)
 	}
 	if m.reading > 0 {
-		p.disk = l.of(m.disk)
+		p.disk = l.of(onDisk, m.disk)
 		f.blocked *= m.alone(l) / m.alone(likely)
 	}
-	p.uneven = l.of(m.uneven)
+	p.uneven = l.of(onQueues, m.uneven)
 	if to.batch != now.batch || m.Capacity.Cores.Crowded() {
-		p.host *= l.of(hosting)
+		p.host *= l.of(onHost, hosting)
 	}
 	f.scale(&p)
 	m.compete(&p, l, to.workers > now.workers)
 	if m.processes && (to.workers > 0) != (now.workers > 0) {
 		m.handOver(&p, l)
+	} else if m.processes && to.workers > 0 && *to != *now {
+		m.takeReady(&p, l)
+	}
+	if m.processes && to.workers != now.workers {
+		m.begin(&p, to.workers, l)
 	}
 	return &p
 }
@@ -316,12 +362,12 @@ func (m *Model) resized(batch int, l luck) factors {
 	if batch == m.now.batch {
 		return f
 	}
-	fixed, hand := m.fixed, l.of(handing)
+	fixed, hand := m.fixed, l.of(onBatch, handing)
 	if size < 1 { // a fixed part is bad luck then
 		fixed[0], fixed[2] = fixed[2], fixed[0]
-		hand = (-l).of(handing)
+		hand = l.turned().of(onBatch, handing)
 	}
-	part := l.of(fixed)
+	part := l.of(onBatch, fixed)
 	f.device = part + (1-part)*size
 	hand = min(0.9, hand/max(m.loading.Alone(), 1))
 	f.core, f.blocked = hand+(1-hand)*size, hand+(1-hand)*size
@@ -337,17 +383,17 @@ func (m *Model) restaff(p *plant, f *factors, workers int, l luck) {
 	}
 	p.wake *= min(1, float64(b)/float64(a)) // they wait for each other
 	if b < a {                              // fewer workers gain by what is bad luck for more
-		l = -l
+		l = l.turned()
 	}
 	if m.reading == 0 {
-		f.blocked *= math.Pow(float64(b)/float64(a), l.of(waitPower)*(1-m.injected))
+		f.blocked *= math.Pow(float64(b)/float64(a), l.of(onCompany, waitPower)*(1-m.injected))
 	}
 	f.blocked *= m.Lock.longer(a, b, l)
 	if p.cores > 0 {
 		more := (min(float64(b), p.cores) - min(float64(a), p.cores)) / p.cores
-		f.core *= 1 + l.of(crowding)*more
+		f.core *= 1 + l.of(onCrowding, crowding)*more
 		first := min(float64(a), p.cores)
-		f.core *= 1 + l.of(sharing)*m.handing.streams*(min(float64(b), p.cores)-first)/first
+		f.core *= 1 + l.of(onMemory, sharing)*m.handing.streams*(min(float64(b), p.cores)-first)/first
 	}
 }
 
@@ -370,9 +416,9 @@ func (m *Model) repinned(factor, copy float64, pinned bool, l luck) float64 {
 	case m.pinned > 0 && copy > 0:
 		return factor * (m.pinned / copy)
 	case pinned:
-		return factor / l.of(pinning)
+		return factor / l.of(onCopies, pinning)
 	}
-	return factor * (-l).of(pinning)
+	return factor * l.turned().of(onCopies, pinning)
 }
 
 // compete sets how other processes compete for the cores. The kernel shares cores by the thread
@@ -380,10 +426,10 @@ func (m *Model) repinned(factor, copy float64, pinned bool, l luck) float64 {
 // more of the cores than fewer do. Where it is not known how the kernel shares, the luck decides.
 func (m *Model) compete(p *plant, l luck, more bool) {
 	if m.Capacity.Cores.Grouped() {
-		p.cores = min(m.Capacity.Cores.All, m.portion*l.of(entitled))
+		p.cores = min(m.Capacity.Cores.All, m.portion*l.of(onCores, entitled))
 		return
 	}
-	if m.grouped && (l == bad && more || l == good && !more) {
+	if m.grouped && (l.on(onCores) < 0 && more || l.on(onCores) > 0 && !more) {
 		p.cores, p.rivals = m.portion, 0
 		return
 	}
@@ -391,7 +437,7 @@ func (m *Model) compete(p *plant, l luck, more bool) {
 	if p.threads > 0 {
 		rivals = hostRivalry
 	}
-	p.rivals = max(0, p.rivals*l.of(rivals)-float64(l)*m.unsteady)
+	p.rivals = max(0, p.rivals*l.of(onCores, rivals)-float64(l.on(onCores))*m.unsteady)
 }
 
 // scaled returns loads that take so many times as long.

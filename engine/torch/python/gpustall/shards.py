@@ -7,7 +7,7 @@ import sys
 import sysconfig
 import types
 
-from torch.utils.data import IterableDataset
+from torch.utils.data import IterableDataset, get_worker_info
 
 from gpustall import given
 
@@ -83,7 +83,7 @@ def _calls(function, seen):
     """Returns whether a function, or one that it names, asks which worker it is in."""
     codes, names = [function.__code__], set()
     for code in codes:
-        names.update(code.co_names)
+        names.update(code.co_names, code.co_freevars)
         codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
     if WANTED in names:
         return True
@@ -95,6 +95,8 @@ def _calls(function, seen):
     named = [known[n] for n in names if n in known]
     named += [vars(m)[n] for m in named if isinstance(m, types.ModuleType) for n in names if n in vars(m)]
     named += [getattr(function, "__wrapped__", None)] + [c.cell_contents for c in function.__closure__ or () if c != types.CellType()]
+    if any(n is get_worker_info for n in named):  # by another name
+        return True
     kinds = (type, types.FunctionType, IterableDataset)
     return any(_splits(n.__name__) if isinstance(n, types.ModuleType) else isinstance(n, kinds) and _asks(n, seen) for n in named)
 

@@ -136,6 +136,17 @@ class Inline(Shards):
         return super().__iter__()
 
 
+def _local():
+    """Returns a data set whose class knows get_worker_info by a name of the function around it."""
+    from torch.utils.data import get_worker_info as mine
+
+    class Local(Shards):
+        def __iter__(self):
+            return super().__iter__() if mine() else iter(())
+
+    return Local()
+
+
 class Whole(IterableDataset):
     """Every worker would yield all of it."""
 
@@ -541,6 +552,7 @@ class LiveTest(unittest.TestCase):
         for most, data, extra in (
             (1, Whole(), {}), (1, Whole([Numbers()], {}), {"num_workers": 1}), (1, ChainDataset([Whole(), Whole()]), {}),
             (2, Whole(), {"num_workers": 2}), (None, Whole(), {"worker_init_fn": _init}), (None, Helped(), {}), (None, Shards(), {}), (None, Inline(), {}),
+            (None, Whole([_local()]), {}),
             (None, Whole([Helped()]), {}), (None, Whole({"parts": _mine}), {}), (None, Whole(functools.partial(_mine)), {}),
             (None, ChainDataset([Whole(), Shards()]), {}), (None, IterableWrapper(range(9)), {}), (None, Whole(IterableWrapper(range(9))), {}),
             (3, Known(), {}),
