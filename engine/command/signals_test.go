@@ -133,3 +133,14 @@ func TestNohup(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestIgnored: signals that were ignored before us are ignored in the script too.
+func TestIgnored(t *testing.T) {
+	t.Parallel()
+	script := "kill -QUIT $$; kill -TERM $$; kill -USR1 $$; kill -INT $$; echo it goes on"
+	cmd := exec.Command("sh", "-c", `trap "" QUIT TERM USR1 INT; exec "$0" torch --plain -- sh -c "$1"`, binary, script)
+	out, err := cmd.Output()
+	if err != nil || !strings.Contains(string(out), "it goes on") {
+		t.Errorf("the script printed %q and ended with %v", out, err)
+	}
+}

@@ -16,9 +16,9 @@ import (
 // Endings are the signals that end a run, with its summary and session.
 var Endings = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGABRT}
 
-// Heeded returns the endings to listen for. A hangup that nohup ignores stays ignored.
+// Heeded returns the endings to listen for. One that is ignored stays so, as a hangup by nohup.
 func Heeded() []os.Signal {
-	return slices.DeleteFunc(slices.Clone(Endings), func(s os.Signal) bool { return s == syscall.SIGHUP && signal.Ignored(s) })
+	return slices.DeleteFunc(slices.Clone(Endings), func(s os.Signal) bool { return signal.Ignored(s) })
 }
 
 // UntilSignal returns a context that the first of the endings cancels. The second one calls last,

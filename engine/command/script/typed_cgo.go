@@ -23,11 +23,36 @@ static void watch(int number) {
 	sigaction(number, &now, 0);
 }
 
+// The signals that were ignored when this process began, before Go handled them.
+static unsigned ignored;
+
+__attribute__((constructor)) static void note_ignored(void) {
+	for (int number = 1; number < 32; number++) {
+		struct sigaction was;
+		if (sigaction(number, 0, &was) == 0 && was.sa_handler == SIG_IGN) ignored |= 1u << number;
+	}
+}
+
+static int was_ignored(int number) { return ignored >> number & 1; }
+
 static int was_killed(int number) { return __atomic_load_n(&killed[number], __ATOMIC_RELAXED); }
 */
 import "C"
 
-import "syscall"
+import (
+	"os/signal"
+	"syscall"
+)
+
+// Go would handle a signal that this process was started to ignore, and a script would get the
+// default. An interrupt and a hangup it leaves ignored by itself.
+func init() {
+	for _, n := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGABRT} {
+		if C.was_ignored(C.int(n)) != 0 {
+			signal.Ignore(n)
+		}
+	}
+}
 
 // watchSenders notes from now on who sends these signals, for typed, because Go does
 // not tell. signal.Notify must have been called for them. Its handler is called as

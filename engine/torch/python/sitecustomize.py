@@ -18,7 +18,7 @@ def _begin():
         from gpustall import hook
 
         hook.begin()
-    except BaseException as error:  # a broken hook must not break a training
+    except Exception as error:  # a broken hook must not break a training
         text = "this process is not watched: %s: %s" % (type(error).__name__, error)
         if os.environ.get("GPUSTALL_TOLD") != text:  # a parent process may have told the same
             os.environ["GPUSTALL_TOLD"] = text

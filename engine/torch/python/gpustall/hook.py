@@ -21,6 +21,20 @@ def begin():
     sys.meta_path.insert(0, _Finder())
 
 
+def pass_on(error):
+    """Raises an error again that is not ours: Python runs a signal's handler wherever it is, and its error is for the
+    script."""
+    import signal
+
+    handlers = [getattr(h, "func", h) for h in map(signal.getsignal, signal.valid_signals()) if callable(h)]
+    codes = {getattr(h, "__code__", None) or getattr(type(h).__call__, "__code__", None) for h in handlers} - {None}
+    at = error.__traceback__
+    while at is not None:
+        if at.tb_frame.f_code in codes:
+            raise error
+        at = at.tb_next
+
+
 # The module that decides which functions torch.compile looks into.
 RULES = "torch._dynamo.trace_rules"
 OPTIMIZER = "torch.optim.optimizer"
@@ -83,7 +97,7 @@ def _install(module):
 
         observe.install(module)
         open(os.path.join(folder, "imported"), "ab").close()
-    except BaseException as error:
+    except Exception as error:
         process.complain("PyTorch's DataLoader is not watched", error)
 
 

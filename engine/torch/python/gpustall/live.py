@@ -146,6 +146,21 @@ _PICKLES = next((text for text in stock._MultiProcessingDataLoaderIter.__init__.
 _warn_of_pickles = _in_stock(stock.DataLoader._get_iterator, "_MultiProcessingDataLoaderIter(self)", "", "warnings.warn(%r)" % _PICKLES)
 
 
+# More of them. Some scripts end workers by themselves.
+_SEEN = {
+    "_worker_result_queue": lambda it: it._results,
+    "_workers_done_event": lambda it: it._done,
+    "_worker_pids_set": lambda it: it._watched,
+    "_index_queues": lambda it: [w.queue for w in it._crew + it._leavers] or None,
+    "_workers_status": lambda it: [not w.retired for w in it._crew + it._leavers] or None,
+    "_data_queue": lambda it: it._results if it._pinner is None else it._pinner.out,
+    "_pin_memory_thread": lambda it: it._pinner and it._pinner.thread,
+    "_pin_memory_thread_done_event": lambda it: it._pinner and it._pinner.stop,
+    "_task_info": lambda it: {n: (b.worker.number, b.data) if b.here else (b.worker.number,) for n, b in it._batches.items()} if it._crew else None,
+    "_dataset_fetcher": lambda it: None if it._crew else it._create_fetcher(),
+}
+
+
 class LiveIter(stock._MultiProcessingDataLoaderIter):
     def __init__(self, loader, plan, again=False):
         self._shutdown = True  # there is nothing to shut down yet
@@ -209,6 +224,13 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
     @property
     def _tasks_outstanding(self):
         return sum(not batch.here for batch in self._batches.values())
+
+    def __getattr__(self, name):
+        find = _SEEN.get(name)
+        found = find and find(self)
+        if found is None:  # PyTorch's own has not all of them without workers
+            raise AttributeError("%r object has no attribute %r" % (type(self).__name__, name))
+        return found
 
     def _persists(self):
         knobs = self._plan.wanted()
@@ -477,8 +499,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
     def _load(self, number, index):
         """Loads a batch in this process."""
         if self._fetcher is None:
-            what = self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last
-            self._plain, fetcher = (stock._DatasetKind.create_fetcher(*what) for _ in range(2))
+            self._plain, fetcher = self._create_fetcher(), self._create_fetcher()
             self._task = fetching.Task()
             self._task.round = 0
             try:
@@ -494,6 +515,9 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         else:
             data = self._trying.load(self, self._fetcher, index)
         return self._pinned(data) if self._pin_memory else data
+
+    def _create_fetcher(self):
+        return stock._DatasetKind.create_fetcher(self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last)
 
     def _pinned(self, data):
         return pinning.pin(data, getattr(self, "_pin_memory_device", None) or pinning.device())

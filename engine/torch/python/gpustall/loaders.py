@@ -8,7 +8,7 @@ import types
 import weakref
 from typing import Any
 
-from gpustall import batches, control, fetching, given, loops, parts, process, ring, starting, steps, worker
+from gpustall import batches, control, fetching, given, hook, loops, parts, process, ring, starting, steps, worker
 from gpustall.usage import BRIEF
 
 now = process.now
@@ -507,7 +507,8 @@ class Plan:
         """Returns the number of samples in a batch; 0 where it is not known."""
         try:
             return batches.samples(data) if self.collates else 1
-        except Exception:  # of what looks like a batch
+        except Exception as error:  # of what looks like a batch
+            hook.pass_on(error)
             return 0
 
     def judge(self, data=None):

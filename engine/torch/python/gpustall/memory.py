@@ -9,6 +9,8 @@ import os
 import sys
 import weakref
 
+from gpustall import hook
+
 
 def mapped(fd, size, writable):
     """Maps a file. The descriptor may be closed afterwards."""
@@ -62,7 +64,8 @@ class File:
     def ours(self):
         try:
             return self.fd >= 0 and self._what() == self.what
-        except OSError:
+        except OSError as error:  # TimeoutError is one, which handlers raise
+            hook.pass_on(error)
             return False
 
     def read(self):

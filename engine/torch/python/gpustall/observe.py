@@ -107,7 +107,7 @@ def _own_iter(original):
                 module._worker_loop = plain
         try:
             watch = iterator._gpustall if isinstance(iterator, loaders.pytorch._BaseDataLoaderIter) else False
-            if watch is None or watch and watch.plan.own and watch.begun < start:
+            if watch is None or watch and (watch.plan.own or watch.plan.fixed) and watch.begun < start:
                 plan = loaders.plans.get(self)
                 if plan is None:
                     plan = loaders.plans[self] = loaders.Plan(self)

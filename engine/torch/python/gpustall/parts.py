@@ -7,7 +7,7 @@ import threading
 import weakref
 from typing import Any
 
-from gpustall import process, ring
+from gpustall import hook, process, ring
 
 now = process.now
 
@@ -83,8 +83,8 @@ def _stepping(optimizer, args, kwargs):
         # An optimizer with a closure evaluates the model in its step. Only the time after the last backward
         # pass is the optimizer's own.
         _begin(ring.OPTIMIZER, (args[1] if len(args) > 1 else kwargs.get("closure")) is None)
-    except Exception:
-        pass
+    except Exception as error:
+        hook.pass_on(error)
 
 
 def _stepped(optimizer, args, kwargs):
@@ -130,8 +130,8 @@ def _watch_backward():
                     once: Any = functools.partial(plain)
                     once.over = weakref.ref(once, here.loop.passed)
                     return once
-            except Exception:
-                pass
+            except Exception as error:
+                hook.pass_on(error)
             return plain
 
     Variable._execution_engine = Engine()

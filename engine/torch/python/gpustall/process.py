@@ -62,6 +62,7 @@ class Process:
                 finally:
                     os.close(messages)
             except OSError as error:  # the disk is full, or too many files are open: the script goes on
+                hook.pass_on(error)
                 if not self.mute:
                     self.mute = True
                     if self.control.watching():
@@ -118,7 +119,6 @@ class Process:
         """Describes this process, when it loads its first batch."""
         if self.introduced:
             return
-        self.introduced = True
         import torch
 
         rank, world, local, here = _ranks()
@@ -130,6 +130,7 @@ class Process:
             wait_policy=os.environ.get("OMP_WAIT_POLICY", ""),
             stand_in=bool(getattr(torch.cuda, "gpustall_stand_in", False)), other=_other(), **self.gpu,
         )
+        self.introduced = True
 
     def on_gpu(self, t):
         """Tells that the script computes on a GPU, which it did not at its first batch. This was seen at t."""
@@ -270,6 +271,8 @@ _noted = set()  # complaints that were made
 def complain(what, error):
     """Writes, once, a line about what is not watched. The training goes on. A process that this one starts, such as a
     fork server, does not write the same line again."""
+    if isinstance(error, Exception):
+        hook.pass_on(error)
     text = "%s: %s" % (what, said(error))
     if not current().control.watching():
         return  # gpustall ended before the training: there is nothing to watch for

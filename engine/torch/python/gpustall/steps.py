@@ -6,7 +6,7 @@ import time
 import weakref
 from typing import Any
 
-from gpustall import control, loops, parts, process, ring
+from gpustall import control, hook, loops, parts, process, ring
 from gpustall.usage import BRIEF, CHOSEN, FEW, LATE, LONG_BATCH, RARE, SELDOM, SOME, SPREAD
 
 _MOST = 2 * FEW - 3  # the most brief steps that are passed by at once, plus one: with two that are not, FEW at the mean
@@ -150,7 +150,7 @@ class Watch:
         if not loop.known:
             loops.introduce(state, loop, end)
         number, samples, flags = self.came or self._look_at(data)
-        plain = not flags and not self.first
+        plain = not flags and not self.first and state.capture is None
         if self.first:
             self.trains, self.learned = plan.judge(data) or self.trains, state.learned
             flags |= ring.FIRST
@@ -296,8 +296,18 @@ class Watch:
             self._forget(error)
 
     def _forget(self, error):
-        process.complain("a DataLoader is watched no more", error)
+        loop = getattr(parts.here, "loop", None)
+        try:
+            if loop is not None:
+                loop.loading = False
+                if loop.passed_by is self:
+                    loop.catch_up()
+                self._drop(loop)
+        except Exception:  # it is half done
+            pass
         self.brief = 0
+        hook.pass_on(error)  # the loader stays watched
+        process.complain("a DataLoader is watched no more", error)
         iterator = self.iterator and self.iterator()
         if iterator is not None:
             iterator.__dict__.pop("_gpustall", None)
@@ -352,6 +362,9 @@ class Watch:
 
     def _drop(self, loop):
         loop.open = [entry for entry in loop.open if entry[0] is not self]
+        if not loop.open:
+            loop.parts.clear()
+            loop.over.clear()
         if self.joins is not None:
             self._joined(loop, now())
 

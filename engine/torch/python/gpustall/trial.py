@@ -403,7 +403,7 @@ class Trial:
         try:
             os.killpg(pid, signal.SIGKILL)  # with what the data set began in it
         except OSError:
-            pass
+            tried.kill()  # it hangs since the fork
         tried.join(1)
         said = None
         try:
@@ -460,7 +460,8 @@ def _tried(answer, what, init_fn, index, loaded, seconds, unless, moved):
     """Runs in the worker. It answers with what went wrong, or with nothing if all went well."""
     try:
         os.setpgid(0, 0)  # ctrl+c does not reach it, and one kill ends all that the data set began
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        for number in signal.SIGALRM, signal.SIGTERM:  # the script may have handlers
+            signal.signal(number, signal.SIG_DFL)
         signal.alarm(TIMES * seconds)  # if the training is gone
         quiet = os.open(os.devnull, os.O_WRONLY)
         for fd in (1, 2):

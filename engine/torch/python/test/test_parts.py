@@ -124,6 +124,34 @@ class PartsTest(unittest.TestCase):
                 came += 1
         self.assertEqual(came, 5)
 
+    def test_alarms(self):
+        """So does an error that a handler raises while a batch is taken, and the loader stays watched."""
+        import signal
+
+        came = caught = 0
+
+        def handler(*_):
+            nonlocal came
+            came += 1
+            raise TimeoutError("late")
+
+        self.addCleanup(signal.signal, signal.SIGALRM, signal.signal(signal.SIGALRM, handler))
+        self.addCleanup(harness.forget)
+        loader, model = DataLoader(range(4000)), torch.nn.Linear(1, 1)
+        with unittest.mock.patch.object(sys, "unraisablehook"):  # one of them may come while an object is let go
+            while came < 400:
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, 0.0005 + came % 7 * 0.0001)
+                    for _ in loader:
+                        model(torch.ones(1, 1)).sum().backward()
+                except TimeoutError:
+                    caught += 1
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        self.assertLess(came - caught, 6)
+        before = time.monotonic_ns()
+        self.assertEqual(len(list(loader)), 4000)
+        self.assertEqual(len([s for s in harness.spans(ring.END) if s["start"] > before]), 1)
+
     def test_batches_that_are_kept(self):
         """Passes between loops are in no step, which is said once; a few are nothing to speak of."""
         kept = list(DataLoader(torch.ones(10, 4), batch_size=2, shuffle=True))
