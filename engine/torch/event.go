@@ -302,18 +302,23 @@ func (e *event) copied() (w way, pageable bool) {
 }
 
 // libraries are the communication libraries, as they appear in "nccl:all_reduce".
-var libraries = []string{"nccl", "rccl", "gloo", "mpi", "ucc", "xccl", "oneccl", "hccl", "mscclpp"}
+var libraries = []string{"nccl", "rccl", "gloo", "mpi", "ucc", "xccl", "oneccl", "hccl", "mscclpp", "torch_ccl"}
 
 // spaces are the namespaces of PyTorch's operators of communication.
 var spaces = []string{"c10d::", "c10d_functional::", "_c10d_functional::", "symm_mem::"}
 
 // talks are parts of the names of kernels that exchange data between devices, in lower case. They are
-// from NCCL and RCCL, MSCCL and MSCCL++, oneCCL, PyTorch's symmetric memory, NVSHMEM, vLLM, Transformer
-// Engine and DeepEP.
+// from NCCL and RCCL, MSCCL and MSCCL++, oneCCL, PyTorch's symmetric memory, NVSHMEM, vLLM, AITER, Transformer
+// Engine, DeepEP and MORI.
 var talks = []string{
-	"nccl", "rccl", "msccl", "oneccl", "ccl_kernel", "symm_mem", "one_shot_all_reduce", "two_shot_all_reduce", "multimem_",
-	"nvshmem", "cross_device_reduce", "userbuffers", "deep_ep",
+	"nccl", "rccl", "msccl", "oneccl", "ccl_kernel", "symm_mem", "multimem_", "nvshmem", "cross_device", "userbuffers", "deep_ep", "mori::",
 }
+
+// exchanges are what such kernels are named after by anybody. A kernel of TorchInductor may have the names of
+// operators beside it, and computes.
+var exchanges = []string{"allreduce", "all_reduce", "allgather", "all_gather", "reducescatter", "reduce_scatter", "alltoall", "all_to_all"}
+
+const inductor = "triton_"
 
 // wraps reports whether the event is an operator of PyTorch that hands data to an operator of
 // communication, and may wait for it. A kernel that the operator launches itself is a kernel of
@@ -327,7 +332,8 @@ func (e *event) wraps() bool {
 func (e *event) communicates() bool {
 	if e.kind == kindKernel {
 		lower := bytes.ToLower(e.name)
-		return slices.ContainsFunc(talks, func(part string) bool { return bytes.Contains(lower, []byte(part)) })
+		named := func(part string) bool { return bytes.Contains(lower, []byte(part)) }
+		return slices.ContainsFunc(talks, named) || !bytes.HasPrefix(lower, []byte(inductor)) && slices.ContainsFunc(exchanges, named)
 	}
 	library, _, of := bytes.Cut(e.name, []byte(":"))
 	return of && slices.Contains(libraries, string(library))

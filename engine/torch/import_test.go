@@ -154,6 +154,7 @@ func TestBroken(t *testing.T) {
 		{"cut gzip", packed.String()[:packed.Len()/2], "it ends too soon"},
 		{"more behind gzip", packed.String() + "{}", "its compression is damaged"},
 		{"xz", "\xfd7zXZ\x00", "packed by xz"},
+		{"tar", strings.Repeat("a", tarAt) + tarMagic + "\x0000", "a tar archive"},
 		{"an export of Nsight Systems", "SQLite format 3\x00", "an SQLite file"},
 		{"a memory snapshot", "\x80\x04\x95", "a Python pickle"},
 		{"damaged zstd", "\x28\xb5\x2f\xfd\xff\xff\xff\xff", "its compression is damaged"},

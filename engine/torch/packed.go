@@ -41,6 +41,7 @@ var packings = []packing{
 	{"PK\x03\x04", openZip},
 	{"\xff\xfe", fromUTF16},
 	{"\xfe\xff", fromUTF16},
+	{"{\x00", fromUTF16}, {"[\x00", fromUTF16}, // which does not say so
 }
 
 // maxWindow is how far zstd may look back. The zstd command needs that much at levels up to 19 and
@@ -61,6 +62,12 @@ var others = []struct{ magic, is, hint string }{
 	{"PAR1", "it is a Parquet file", noProfiler},
 }
 
+// A tar archive has tarMagic at tarAt.
+const (
+	tarMagic = "ustar"
+	tarAt    = 257
+)
+
 const noProfiler = "import what torch.profiler writes: prof.export_chrome_trace(path) or torch.profiler.tensorboard_trace_handler"
 
 // mostPacked is how often a file may be packed, one packing within another. A download may pack a .gz again.
@@ -70,7 +77,7 @@ const mostPacked = 4
 func expand(m *meter) (io.Reader, error) {
 	b := bufio.NewReaderSize(m, 1<<16)
 	for layer := 0; ; layer++ {
-		head, err := b.Peek(16)
+		head, err := b.Peek(tarAt + len(tarMagic))
 		if err != nil && !errors.Is(err, io.EOF) { // the parser reports an end
 			return b, err
 		}
@@ -81,6 +88,8 @@ func expand(m *meter) (io.Reader, error) {
 		}
 		p := packingOf(head)
 		switch {
+		case len(head) > tarAt && string(head[tarAt:]) == tarMagic:
+			return nil, errs.Reason("it is a tar archive", "unpack it first, by tar -xf, and import the folder")
 		case p == nil:
 			return b, nil
 		case layer == mostPacked:

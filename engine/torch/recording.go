@@ -70,6 +70,7 @@ var purposes = []struct {
 	{"moduleload", prepares}, {"modulecreate", prepares}, {"modulegetfunction", prepares}, {"libraryload", prepares}, {"libraryget", prepares},
 	{"linkcreate", prepares}, {"linkadd", prepares}, {"linkcomplete", prepares}, {"registerfatbinary", prepares}, {"ctxcreate", prepares},
 	{"primaryctx", prepares}, {"cuinit", prepares}, {"hipinit", prepares}, {"enablepeeraccess", prepares}, {"ipcopen", prepares}, {"streamcreate", prepares},
+	{"unload", prepares}, {"attribute", prepares}, {"properties", prepares}, {"occupancy", prepares}, // which may load a module
 }
 
 // doingOf returns the purpose of a call by its name. For a call that copies, the purpose follows from
@@ -208,7 +209,11 @@ func (r *recording) take(e *event) error {
 		if len(r.calls) == maxRuntime {
 			return tooMuch("calls of the CUDA runtime", maxRuntime)
 		}
-		r.calls = append(r.calls, call{e.at, e.correlation, e.tid, r.names.number(e.name), doingOf(e.name)})
+		does := doingOf(e.name)
+		if does == prepares && e.at.length() <= launchDelay { // it loaded nothing: a question before a launch
+			does = launches
+		}
+		r.calls = append(r.calls, call{e.at, e.correlation, e.tid, r.names.number(e.name), does})
 		return nil
 	case kindFrame:
 		r.beside.call(e)

@@ -171,7 +171,9 @@ func TestCommunicationKernels(t *testing.T) {
 		"ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)": true, "ncclSymDevKernel_AllGather_LL": true, "rcclGenericKernel": true,
 		"void c10d::symmetric_memory::one_shot_all_reduce_kernel<float>": true, "void multimem_all_reduce_kernel<c10::BFloat16, 16>": true,
 		"void mscclpp::allreduce<float>": true, "oneccl_allreduce_ring": true, "void vllm::cross_device_reduce_1stage<half, 8>": true,
-		"void at::native::reduce_kernel<512, 1>": false, "sm80_xmma_gemm_f32f32": false, "Cijk_Ailk_Bljk_SB": false,
+		"flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<x>": true, "void sgl_hip::allreduce_one_shot<bf16>": true, "mori::moe::EpDispatchIntraNodeKernel": true,
+		"triton_poi_fused_all_gather_into_tensor_cat_0": false,
+		"void at::native::reduce_kernel<512, 1>":        false, "sm80_xmma_gemm_f32f32": false, "Cijk_Ailk_Bljk_SB": false,
 	} {
 		s := importText(t, x("user_annotation", "ProfilerStep#1", "0", "100", ""), x("kernel", name, "10", "20", `"device":0`))
 		if got := s.Meta.Profile.GPUs[0].Talked == 20_000; got != talks {
@@ -414,6 +416,7 @@ func TestCalls(t *testing.T) {
 		{"HIP's free", []string{call("hipFree", 10, 800, 1)}, stalls{trace.CauseMemory: 800, trace.CauseUnknown: 200}, 0, 0, trace.IdleTime{}},
 		{"page-locking", []string{call("cudaHostAlloc", 10, 800, 1)}, stalls{trace.CauseMemory: 800, trace.CauseUnknown: 200}, 0, 0, trace.IdleTime{}},
 		{"a module", []string{call("cuModuleLoadData", 10, 800, 1)}, stalls{trace.CauseInit: 800, trace.CauseUnknown: 200}, 0, 0, trace.IdleTime{}},
+		{"a module, loaded by a question", []string{call("cudaFuncGetAttributes", 10, 800, 1)}, stalls{trace.CauseInit: 800, trace.CauseUnknown: 200}, 0, 0, trace.IdleTime{}},
 		{"an event", []string{call("cudaEventRecord", 10, 800, 1)}, stalls{trace.CauseLaunch: 800, trace.CauseUnknown: 200}, 0, 0, trace.IdleTime{}},
 		{"a kernel's first launch, and another one as slow", []string{slow("a", 0, 2000, 1), slow("a", 3000, 2000, 2), slow("b", 6000, 900, 3)},
 			stalls{trace.CauseInit: 2000, trace.CauseLaunch: 2900, trace.CauseUnknown: 2070}, 0, 0, trace.IdleTime{Host: 2990 + 1890, Call: 2000, Other: 90}},
