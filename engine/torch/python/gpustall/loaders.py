@@ -43,7 +43,7 @@ class Plan:
             dataset = getattr(dataset, "_datapipe", dataset)  # the loader wrapped the script's
         self.name = given.dataset(loader)
         sampler = getattr(loader, "sampler", None)
-        self.alike = (self.name, id(dataset), type(sampler).__name__, _count(sampler), getattr(loader, "batch_size", None))
+        self.alike = (self.name, id(dataset), type(sampler).__name__, _count(sampler), *given.sampling(loader)[:2])
         self.trains = _roles.get(self.alike)  # None while not known
         try:
             self.samples = len(given.behind(loader).dataset)

@@ -25,6 +25,7 @@ from torch.utils.data import (
     IterableDataset,
     RandomSampler,
     Sampler,
+    SequentialSampler,
     Subset,
     TensorDataset,
     WeightedRandomSampler,
@@ -612,6 +613,17 @@ class LiveTest(unittest.TestCase):
         self.assertEqual([loaders.plans[x].trains for x in (train, val)], [True, None])
         steps = [s["step"] for s in harness.spans(1) if s["step"] >= 0 and s["start"] > begun]
         self.assertEqual((len(steps), len(set(steps))), (30, 30))
+
+    def test_a_validation_over_as_many_samples(self):
+        """Where accelerate makes the loaders, only their batch samplers tell one from the other. Gradients are on."""
+        data, model = Numbers(40), torch.nn.Linear(1, 1)
+        train, val = (DataLoader(data, batch_sampler=BatchSampler(kind(data), 4, False)) for kind in (RandomSampler, SequentialSampler))
+        begun = time.monotonic_ns()
+        for _ in range(2):
+            for x in train:
+                model(x.reshape(-1, 1).float()).sum().backward()
+            self.assertEqual(sum(len(b) for b in val), 40)
+        self.assertEqual(len([s for s in harness.spans(1) if s["step"] >= 0 and s["start"] > begun]), 20)
 
     def test_an_iterable_validation_is_left_alone(self):
         """Nothing but its epochs tells it from the training."""
