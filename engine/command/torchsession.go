@@ -186,6 +186,8 @@ func (t *torchRun) meta(first *bridge.Start) trace.Meta {
 	}
 	if l.ByOptimizer() {
 		m.Format = "PyTorch, no DataLoader"
+	}
+	if l.ByOptimizer() && l.BatchSize == 0 {
 		m.Host = append(m.Host, knob.Setting{Name: trace.SampleIs, Value: trace.SampleIsStep})
 	}
 	if l.Alone {

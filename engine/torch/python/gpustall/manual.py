@@ -1,6 +1,7 @@
 """Loops without a DataLoader. They say where their steps are by gpustall.watch, gpustall.step and gpustall.data, or
 their optimizer shows it. """
 
+import sys
 import threading
 from typing import Any
 
@@ -27,7 +28,7 @@ class _Loose:
     def weigh(self, data):
         """Describes the loop, at its first batch."""
         self.weighed = True
-        self.about["batch_size"] = self.size(data)
+        self.about["batch_size"] = _stepped.__dict__.get("samples") or None if self.shown else self.size(data)
         self.about["alone"] = self.between and "data" not in _stepped.__dict__
         process.current().tell_news("loader", trains=True, knobs={}, step=process.current().steps, **self.about)
 
@@ -121,6 +122,50 @@ def _begin(plan, loop):
     return mine
 
 
+class _Shapes:
+    """Finds out how many samples a step has, by the shape of what models get in a step or two. It looks by PyTorch's own
+    hook for all modules, which it removes. Code that torch.compile compiles is left alone."""
+
+    def __init__(self):
+        self.found, self.calls, self.thread = [], {}, threading.get_ident()  # samples of the steps seen; and of each module in this one
+        self.handle: Any = None
+        try:
+            from torch.nn.modules import module
+
+            counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
+            if not counters.get("stats") and not counters.get("frames"):
+                self.handle = module.register_module_forward_hook(self._called, with_kwargs=True)
+        except Exception:  # an older version, without keywords
+            pass
+
+    def _called(self, module, args, kwargs, output):
+        import torch
+
+        if torch.is_grad_enabled() and threading.get_ident() == self.thread and len(self.calls) < MODULES:
+            shape = next((v.shape for v in (*args, *kwargs.values()) if isinstance(v, torch.Tensor) and v.dim() > 1), ())
+            before = self.calls.get(id(module), (module, 0))[1]
+            self.calls[id(module)] = module, before + (shape[0] if shape else 0)
+
+    def stepped(self):
+        """Notes that a step ended. A model within another one does not count, and of several that with the fewest."""
+        within, roots = set(), []
+        for module, samples in reversed(self.calls.values()):
+            if id(module) not in within:
+                within.update(map(id, module.modules()))
+                roots.append(samples)
+        self.found.append(min(roots, default=0))
+        self.calls.clear()
+
+    def end(self):
+        """Returns the samples of a step; 0 where they are not known."""
+        if self.handle is not None:
+            self.handle.remove()
+        self.calls.clear()
+        return self.found[0] if len(self.found) > 1 and len(set(self.found)) == 1 else 0
+
+
+MODULES = 4096  # that are looked at in a step
+
 # A loop without a DataLoader begins with the third step of an optimizer. If the script takes batches from a
 # DataLoader, the optimizer must step so often between two of them.
 THIRD, OFTEN = 3, parts.APART
@@ -146,6 +191,8 @@ def optimized(optimizer, loop):
         known["leader"] = id(optimizer)
     others.clear()
     known["seen"] = known.get("seen", 0) + 1
+    if known["seen"] <= THIRD and mine is None:
+        _shape(known)
     if loop is None or not loop.open:
         state = process.current()
         elsewhere = state.shown is not None and state.shown.plan is not getattr(mine, "plan", None)
@@ -154,8 +201,11 @@ def optimized(optimizer, loop):
         loop = loops.current()
         if mine is None:
             mine = _begin(_Loose(OPTIMIZERS, shown=True), loop)
+            if not elsewhere:  # the steps before count, but their times are not known
+                before = [state.number() for _ in range(1, known["seen"])]
+                state.samples += len(before) * _samples()
     assert mine is not None
-    mine.next(_one)
+    mine.next(_samples)
     known["turn"] = loop.turn
     if loop.device is not None:  # each first backward pass shows when the GPU begins
         loop.stands = 1
@@ -164,9 +214,22 @@ def optimized(optimizer, loop):
 OPTIMIZERS = "no DataLoader"
 
 
-def _one():
-    """Returns that the samples of a step are not known."""
-    return 1
+def _shape(known):
+    """Looks at the shapes of what the models get, from the first step of an optimizer to the third."""
+    shapes = known.get("shapes")
+    if known["seen"] == 1:
+        if shapes is not None:
+            shapes.end()
+        known["shapes"] = _Shapes()
+    elif shapes is not None:
+        shapes.stepped()
+        if known["seen"] == THIRD:
+            known["samples"], known["shapes"] = shapes.end(), None
+
+
+def _samples():
+    """Returns the samples of a step; 1 where they are not known."""
+    return _stepped.__dict__.get("samples") or 1
 
 
 def _known(loop, iteration):

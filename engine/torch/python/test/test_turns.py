@@ -10,7 +10,7 @@ import harness
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from gpustall import loaders, loops, manual, parts, ring
+from gpustall import loaders, loops, manual, parts, process, ring
 
 LEARNS, LOOKS, NO_GRAD = range(3)  # what an epoch does with its batches
 
@@ -354,10 +354,12 @@ class TurnsTest(unittest.TestCase):
         brief = unittest.mock.patch("gpustall.steps.BRIEF", 0)  # all steps have all of their parts timed
         brief.start()
         self.addCleanup(brief.stop)
-        for step, count in (plain, 7), (accumulated, 7), (two, 7), (each_its_own, 7), (by_itself, 9), (within_a_loader, 10):
+        for step, count, size in (plain, 7, 2), (accumulated, 7, 4), (two, 7, 4), (each_its_own, 7, 2), (by_itself, 9, 0), (within_a_loader, 10, 0):
             self.begin_again()
             harness.forget()
             self.begun = time.monotonic_ns()
+            state = process.current()
+            before = state.steps, state.samples
             for _ in range(10):
                 step()
             ended = [s for s in self.spans(ring.BODY) if s["flags"] & ring.FINAL]
@@ -366,6 +368,7 @@ class TurnsTest(unittest.TestCase):
                 self.assertEqual(len({s["step"] for s in ended}), count)
                 self.assertEqual([m["text"] for m in self.told("note") if m["text"] != manual.ALONE], [])
                 if step not in (by_itself, within_a_loader):
+                    self.assertEqual((state.steps - before[0], state.samples - before[1]), (10, 10 * size))
                     self.assertEqual([(m["kind"], m["alone"]) for m in self.told("loader")], [("optimizer", True)])
                     self.assertEqual(sum(s["end"] - s["start"] for s in ended), 0)
 
