@@ -9,19 +9,20 @@ import (
 // Line is a line of code at which looks found a thread of a PyTorch training. Without a File, it is
 // the time that has no line of the user's: a worker without a task, or the loop that waits for one.
 type Line struct {
-	Segment int32
-	At      Doing
-	File    string // as Python has it
-	Number  int    // in the file; 0 where it is not known
-	Func    string // which the line belongs to
-	Library bool   `json:",omitempty"` // the line is a library's: no code of the user's is beneath the DataLoader
-	In      string `json:",omitempty"` // the innermost function that the line called, where more than half of the looks found it: "PIL.ImageFilter.filter"
-	Text    string `json:",omitempty"` // of the line, where its file could be read
-	Stacks  string `json:",omitempty"` // in which it was found, those with most of its time: outermost call first, as flame graph tools read them, with us
-	Looks   int
-	Time    int64 // ns, between these looks and the ones before them
-	Awaited int   `json:",omitempty"` // of a line that loads in a worker: those looks in batches that the loop had to wait for
-	Lost    int64 `json:",omitempty"` // ns, likewise: the part of Time in which it waited
+	Segment     int32
+	At          Doing
+	File        string // as Python has it
+	Number      int    // in the file; 0 where it is not known
+	Func        string // which the line belongs to
+	Approximate bool   `json:",omitempty"` // a thread in the training looked, which sees where others let go of Python's lock
+	Library     bool   `json:",omitempty"` // the line is a library's: no code of the user's is beneath the DataLoader
+	In          string `json:",omitempty"` // the innermost function that the line called, where more than half of the looks found it: "PIL.ImageFilter.filter"
+	Text        string `json:",omitempty"` // of the line, where its file could be read
+	Stacks      string `json:",omitempty"` // in which it was found, those with most of its time: outermost call first, as flame graph tools read them, with us
+	Looks       int
+	Time        int64 // ns, between these looks and the ones before them
+	Awaited     int   `json:",omitempty"` // of a line that loads in a worker: those looks in batches that the loop had to wait for
+	Lost        int64 `json:",omitempty"` // ns, likewise: the part of Time in which it waited
 }
 
 // Callers returns the calls of the stack in which most of the line's time was found, outermost first.

@@ -2,6 +2,7 @@ package advice
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"dev.gpustall/engine/analysis/attribution"
@@ -93,6 +94,13 @@ var labels = []label{
 				return "the loop takes no batches from a DataLoader, so that nothing tells how many samples a step has: what is said of a sample is of one step"
 			}
 			return "the DataLoader has batch_size=None, so that nothing tells how many samples there are in what the data set yields: what is said of a sample is of one batch of it"
+		}},
+	{key: "approximate", short: "APX", words: "lines approximate",
+		holds: func(s *trace.Snapshot) bool {
+			return slices.ContainsFunc(s.Lines, func(l trace.Line) bool { return l.Approximate })
+		},
+		sentence: func(*trace.Snapshot) string {
+			return "a thread in the training looked for lines of code, which sees where others let go of Python's lock (GIL): it may find a line nearby, and much of the time in which the lock is held has no line"
 		}},
 	{key: "imported", short: "IMP", words: "imported",
 		holds: func(s *trace.Snapshot) bool { return s.Meta.Imported != "" },

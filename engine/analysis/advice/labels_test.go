@@ -26,10 +26,11 @@ func TestLabelTable(t *testing.T) {
 		"skipped": {func(s *trace.Snapshot) {
 			s.Gauges = map[string][]trace.Point{trace.GaugeSkipped: {{V: 1}, {V: 3}}}
 		}, OfRun, "3 samples could not be loaded"},
-		"batches":    {func(s *trace.Snapshot) { s.Meta.Host = []knob.Setting{set(trace.SampleIs, "any")} }, OfRun, "batch_size=None"},
-		"imported":   {func(s *trace.Snapshot) { s.Meta.Imported = "trace.json" }, OfRun, "trace.json"},
-		"incomplete": {func(s *trace.Snapshot) { s.Outcome.Unsaved = trace.Unsaved{Spans: 7, From: 1e9, To: 2e9} }, OfSteps, "7 spans of the time from 1.00 s"},
-		"damaged":    {func(s *trace.Snapshot) { s.Damage = []string{"A block is lost."} }, OfRun, "A block is lost"},
+		"batches":     {func(s *trace.Snapshot) { s.Meta.Host = []knob.Setting{set(trace.SampleIs, "any")} }, OfRun, "batch_size=None"},
+		"approximate": {func(s *trace.Snapshot) { s.Lines = []trace.Line{{}, {Approximate: true}} }, OfRun, "a thread in the training"},
+		"imported":    {func(s *trace.Snapshot) { s.Meta.Imported = "trace.json" }, OfRun, "trace.json"},
+		"incomplete":  {func(s *trace.Snapshot) { s.Outcome.Unsaved = trace.Unsaved{Spans: 7, From: 1e9, To: 2e9} }, OfSteps, "7 spans of the time from 1.00 s"},
+		"damaged":     {func(s *trace.Snapshot) { s.Damage = []string{"A block is lost."} }, OfRun, "A block is lost"},
 	} {
 		// A segment does not have a label that began after its end.
 		s := uniform(20, nil)
@@ -53,7 +54,7 @@ func TestLabelTable(t *testing.T) {
 	if l := Labels(s, trace.Count(s.Recent[:10])); len(l) != 0 {
 		t.Errorf("before the loss broke: %v", l)
 	}
-	if want := 10; len(labels) != want {
+	if want := 11; len(labels) != want {
 		t.Errorf("%d labels, %d of them tested", len(labels), want)
 	}
 }

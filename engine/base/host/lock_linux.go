@@ -20,14 +20,14 @@ func AwaitsLock(pid int) (waits, known bool) {
 	return awaitsLock(string(b)), true
 }
 
-// Futex returns the address of the futex that a thread of a process waits on; 0 where it waits on none, or that is
-// not known.
-func Futex(pid, tid int) uint64 {
+// Blocked reports whether a thread of a process is blocked, rather than on a core or ready for one, and the address of
+// the futex that it waits on: 0 where it waits on none.
+func Blocked(pid, tid int) (at uint64, blocked, known bool) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/syscall", pid, tid))
 	if err != nil {
-		return 0
+		return 0, false, false
 	}
-	return futex(string(b))
+	return futex(string(b)), !strings.HasPrefix(string(b), "running"), true
 }
 
 // futex reads a line as awaitsLock does.

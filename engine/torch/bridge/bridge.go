@@ -341,12 +341,12 @@ func (b *Bridge) Close() error {
 }
 
 // poll reads what is new. It looks at the rings of loops first, so that it also reads all that
-// other rings got before the loops' records.
+// other rings got before the loops' records, and the stacks that looks found.
 func (b *Bridge) poll() {
 	b.fullest = 0
 	b.discover()
 	for _, r := range b.rings {
-		if r.role == roleLoop {
+		if r.role == roleLoop || r.role == roleLooker {
 			r.look()
 		}
 	}
@@ -365,7 +365,7 @@ func (b *Bridge) poll() {
 	b.drain(true)
 	b.view.show(b.main.facts)
 	b.answer()
-	b.lines.at(b.main.segments.segment.Index, b.threads())
+	b.lines.at(b.main.segments.segment.Index, b.main.pid, b.threads())
 	if b.main.segments.knobs.Workers > 1 {
 		b.crew.looks.look(b.workers())
 	}
@@ -421,7 +421,9 @@ func (b *Bridge) deliver(m *message) {
 	p := b.process(m.from)
 	switch {
 	case m.Type == "frames" && p == b.main:
-		b.lines.begin(m, b.recorder)
+		b.lines.begin(m, b.Control, b.recorder)
+	case m.Type == "stack":
+		b.lines.tells(m)
 	case m.Type == "refused" && p != b.main && p.hello.World > 1: // no rank has more workers than all can have
 		b.recorder.Specs(b.Control.refuse(&m.Refused, m.Knobs["num_workers"]))
 	case m.Type == "note":
@@ -544,7 +546,7 @@ func (b *Bridge) drain(loops bool) {
 		if loops != (r.role == roleLoop) {
 			continue
 		}
-		if !loops {
+		if !loops && r.role != roleLooker {
 			r.look()
 		}
 		if r.tail == r.limit {
@@ -557,7 +559,7 @@ func (b *Bridge) drain(loops bool) {
 		n++
 		b.fullest = max(b.fullest, float64(r.limit-r.tail)/float64(r.slots))
 		l.buffer = r.read(l.buffer[:0])
-		if r.dropped > 0 && !loops {
+		if r.dropped > 0 && !loops && r.role != roleLooker {
 			p := b.process(r.parent)
 			p.hole = max(p.hole, began(l.buffer)-b.Clock.origin)
 		}
@@ -590,6 +592,10 @@ func (b *Bridge) hand(p *process, r *ring, rec *record) {
 	rec.End -= b.Clock.origin
 	switch {
 	case rec.End < rec.Start:
+	case r.role == roleLooker:
+		if p == b.main {
+			b.lines.inside(r, rec)
+		}
 	case r.role == roleLoop:
 		p.loop(rec)
 	default:
@@ -599,7 +605,7 @@ func (b *Bridge) hand(p *process, r *ring, rec *record) {
 
 // lost records how many records were overwritten before they were read.
 func (b *Bridge) lost(p *process, r *ring) {
-	if r.dropped > 0 && p == b.main {
+	if r.dropped > 0 && p == b.main && r.role != roleLooker {
 		b.recorder.Track(p.lanes.of(r)).Lost(r.dropped)
 	}
 	r.dropped = 0

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -140,6 +141,9 @@ const (
 	wordLatest   = 10 // ... ns of CLOCK_MONOTONIC, from which they hold in any case
 	wordTrials   = 11 // the number of trials of workers that were asked for, and ...
 	wordTried    = 12 // ... how many workers the last one is for
+	wordLooker   = 13 // the process that looks at its own frames and its workers' at theirs, or nobody; 0: not known yet
+	wordLoops    = 14 // the mean ns between two looks at loops, and ...
+	wordWorkers  = 15 // ... between two looks at each worker; 0: no looks
 	pageSize     = 4096
 )
 
@@ -337,6 +341,16 @@ func (c *Control) Pause(on bool) {
 
 // Capture asks for a few steps under PyTorch's profiler, from the next step on.
 func (c *Control) Capture() { atomic.AddUint64(c.word(wordCaptures), 1) }
+
+// noProcess stands for the process that looks at its own frames where there is none.
+const noProcess = -1
+
+// looks says which process is to look at its own frames, and how often.
+func (c *Control) looks(pid int, loops, workers time.Duration) {
+	atomic.StoreUint64(c.word(wordLoops), uint64(loops))
+	atomic.StoreUint64(c.word(wordWorkers), uint64(workers))
+	atomic.StoreUint64(c.word(wordLooker), uint64(pid))
+}
 
 // Paused reports whether a pause is asked for.
 func (c *Control) Paused() bool { return atomic.LoadUint64(c.word(wordPaused)) != 0 }

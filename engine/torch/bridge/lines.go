@@ -20,7 +20,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dev.gpustall/engine/base/errs"
-	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/base/mask"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/torch/frames"
@@ -39,8 +38,10 @@ type lines struct {
 	refused error // why no frames can be read; nil where they can
 	rate    atomic.Int32
 	clock   *Clock
-	others  []uint64       // the states of threads beside the loop's; its goroutine's own
-	pending map[int][]look // looks at workers, by process id, whose batches are not delivered yet
+	others  []uint64        // the states of threads beside the loop's; its goroutine's own
+	pending map[int][]look  // looks at workers, by process id, whose batches are not delivered yet
+	control *Control        // nil where the goroutine can look at the frames; else threads of the training do, and ...
+	stacks  map[int]*stacks // ... what they found, by process id
 
 	texts map[trace.Line]string // texts of lines, by file and number; only tell uses it
 	quit  chan struct{}
@@ -107,16 +108,32 @@ const (
 	mostPending = 1 << 12          // looks at a worker whose batches are not delivered yet
 )
 
-// begin begins to look, once a message tells how to read frames.
-func (l *lines) begin(m *message, r *trace.Recorder) {
-	switch {
-	case m.Layout == nil:
-		r.Note("info", noLines+m.Reason)
-		return
-	case l.quit != nil:
+// stacks holds what a thread of the training told of the stacks that it found.
+type stacks struct {
+	frames []frames.Frame
+	stacks [][]frames.Frame
+}
+
+// begin begins to look, once a message tells how to read frames. Where they cannot be read, threads of the training look.
+func (l *lines) begin(m *message, c *Control, r *trace.Recorder) {
+	if l.table != nil {
 		return
 	}
-	l.layout, l.table, l.texts, l.pending = m.Layout, map[trace.Line]*found{}, map[trace.Line]string{}, map[int][]look{}
+	l.table, l.texts, l.pending = map[trace.Line]*found{}, map[trace.Line]string{}, map[int][]look{}
+	err := refusal(frames.Allowed(m.from))
+	if l.layout = m.Layout; l.layout == nil {
+		l.layout = &frames.Layout{Library: m.Library}
+		if err == nil {
+			err = errs.Reason(m.Reason, "")
+		}
+	}
+	if err != nil {
+		r.Note("warn", approximate+err.Error())
+		l.control, l.stacks = c, map[int]*stacks{}
+		l.ask(m.from, nil)
+		return
+	}
+	c.looks(noProcess, 0, 0)
 	l.quit, l.done = make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(l.done)
@@ -128,7 +145,78 @@ func (l *lines) begin(m *message, r *trace.Recorder) {
 	}()
 }
 
-const noLines = "lines of code are not told: "
+const (
+	noLines     = "lines of code are not told: "
+	approximate = "lines of code are approximate, as a thread in the training sees them: "
+)
+
+// A thread of the training that waits longer than a wake-up takes (wakes) waits for the GIL. It gets the GIL when another
+// thread lets go of it, at a later line than the one of that moment. After 5 ms Python has that thread let go where it is.
+const (
+	wakes    = 150 * time.Microsecond
+	switches = 4800 * time.Microsecond
+)
+
+// refusal returns why the training's memory cannot be read.
+func refusal(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errs.Wrap(err, "read", "the training's memory", "allow it (ptrace_scope, CAP_SYS_PTRACE, the container's seccomp profile)")
+}
+
+// ask asks the training's main process to look at its own frames.
+func (l *lines) ask(pid int, threads []thread) {
+	loops := lineGaps[l.rate.Load()]
+	workers := 0
+	for _, t := range threads {
+		if t.role == roleWorker {
+			workers++
+		}
+	}
+	if workers > 0 {
+		loops *= 2
+	}
+	l.control.looks(pid, loops, loops*time.Duration(workers))
+}
+
+// tells takes a stack that a thread of the training found. Records have its number.
+func (l *lines) tells(m *message) {
+	s := l.stacks[m.from]
+	switch {
+	case l.control == nil:
+		return
+	case s == nil:
+		s = &stacks{}
+		l.stacks[m.from] = s
+	}
+	s.frames = append(s.frames, m.Fresh...)
+	stack := make([]frames.Frame, 0, len(m.Stack))
+	for _, i := range m.Stack {
+		if i >= 0 && i < len(s.frames) {
+			stack = append(stack, s.frames[i])
+		}
+	}
+	s.stacks = append(s.stacks, stack)
+}
+
+// inside takes a look of a thread of the training.
+func (l *lines) inside(r *ring, rec *record) {
+	s := l.stacks[r.pid]
+	if s == nil || int(rec.Arg) >= len(s.stacks) {
+		return
+	}
+	stack, of := s.stacks[rec.Arg], roleLoop
+	if r.worker >= 0 {
+		of = roleWorker
+	}
+	key := l.place(stack, of)
+	key.Approximate = true
+	if held := time.Duration(rec.Waiting); held > wakes && held < switches {
+		key = trace.Line{At: key.At, Func: "code that holds the GIL", Approximate: true}
+	}
+	l.charge(thread{pid: r.pid, role: of}, key, stack, rec.End, time.Duration(rec.End-rec.Start))
+}
 
 // stop ends the goroutine.
 func (l *lines) stop() {
@@ -140,18 +228,21 @@ func (l *lines) stop() {
 }
 
 // at sets which segment the looks belong to from now on, and which threads there are.
-func (l *lines) at(segment int32, threads []thread) {
+func (l *lines) at(segment int32, main int, threads []thread) {
 	l.mu.Lock()
 	if segment != l.segment {
 		l.bound(fewLines)
 	}
 	l.segment, l.threads = segment, threads
 	l.mu.Unlock()
+	if l.control != nil {
+		l.ask(main, threads)
+	}
 }
 
 // run looks at one thread after another: the loop's in every other look, where there are workers.
 func (l *lines) run(quit chan struct{}) error {
-	readers, last := map[int]*frames.Reader{}, map[thread]time.Time{}
+	readers, spent := map[int]*frames.Reader{}, map[thread]*frames.Spent{}
 	var stack, other []frames.Frame
 	due := time.NewTimer(lookAtLines)
 	defer due.Stop()
@@ -164,7 +255,7 @@ func (l *lines) run(quit chan struct{}) error {
 		every := lineGaps[l.rate.Load()]
 		due.Reset(time.Duration((0.5 + rand.Float64()) * float64(cmp.Or(every, lookAtLines))))
 		if every == 0 {
-			clear(last) // the time until the next look is charged to no line
+			clear(spent) // the time until the next look is charged to no line
 			continue
 		}
 		l.mu.Lock()
@@ -179,42 +270,48 @@ func (l *lines) run(quit chan struct{}) error {
 			maps.DeleteFunc(readers, func(pid int, _ *frames.Reader) bool {
 				return !slices.ContainsFunc(threads, func(t thread) bool { return t.pid == pid })
 			})
-			maps.DeleteFunc(last, func(t thread, _ time.Time) bool { return !slices.Contains(threads, t) })
+			maps.DeleteFunc(spent, func(t thread, _ *frames.Spent) bool { return !slices.Contains(threads, t) })
 			r = frames.NewReader(t.pid, l.layout.In(t.codes))
 			readers[t.pid] = r
 		}
 		var err error
 		stack, err = r.Look(t.state, stack[:0])
-		now := time.Now()
 		switch {
 		case errors.Is(err, unix.EPERM), errors.Is(err, unix.ENOSYS):
-			return errs.Wrap(err, "read", "the training's memory", "allow it (ptrace_scope, CAP_SYS_PTRACE, the container's seccomp profile)")
+			return refusal(err)
 		case err != nil: // the thread ended, or the look was torn
 			continue
 		}
-		if since, seen := last[t]; seen {
-			key := l.place(stack, t.role)
-			if t.role == roleLoop {
-				var at trace.Doing
-				if at, other = l.beside(r, t, key.At, stack, other[:0]); len(other) > 0 {
-					key, stack = l.apart(at, other), append(stack[:0], other...)
-				}
-			}
-			took := min(now.Sub(since), longestLook*time.Duration(len(threads)))
-			l.mu.Lock()
-			f := l.add(key, took, folded(stack))
-			if t.role == roleWorker && key.At == trace.Loading && len(l.pending[t.pid]) < mostPending {
-				l.pending[t.pid] = append(l.pending[t.pid], look{at: l.clock.Now(), took: took, of: f, joins: collates(stack)})
-			}
-			l.mu.Unlock()
+		if spent[t] == nil {
+			spent[t] = frames.NewSpent(t.pid, t.tid)
+			continue
 		}
-		last[t] = now
+		took, futex := spent[t].Look()
+		key := l.place(stack, t.role)
+		if t.role == roleLoop {
+			var at trace.Doing
+			if at, other = l.beside(r, t, futex, key.At, stack, other[:0]); len(other) > 0 {
+				key, stack = l.apart(at, other), append(stack[:0], other...)
+			}
+		}
+		l.charge(t, key, stack, l.clock.Now(), took)
+	}
+}
+
+// charge charges the time since the last look at a thread to the line that it was at, at a time of the session.
+func (l *lines) charge(t thread, key trace.Line, stack []frames.Frame, at int64, took time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	took = min(took, longestLook*time.Duration(len(l.threads)))
+	f := l.add(key, took, folded(stack))
+	if t.role == roleWorker && key.At == trace.Loading && len(l.pending[t.pid]) < mostPending {
+		l.pending[t.pid] = append(l.pending[t.pid], look{at: at, took: took, of: f, joins: collates(stack)})
 	}
 }
 
 // threads of the process beside the loop's, which was seen to do one thing, are looked at where the loop waits for one.
-// beside returns which way it waits, and appends that thread's frames to into: none where the loop waits for none.
-func (l *lines) beside(r *frames.Reader, t thread, does trace.Doing, stack, into []frames.Frame) (trace.Doing, []frames.Frame) {
+// futex is what it waits on. beside returns which way it waits, and appends that thread's frames to into: none where the loop waits for none.
+func (l *lines) beside(r *frames.Reader, t thread, futex uint64, does trace.Doing, stack, into []frames.Frame) (trace.Doing, []frames.Frame) {
 	holder := r.Holder()
 	if holder == t.state {
 		holder = 0
@@ -225,7 +322,6 @@ func (l *lines) beside(r *frames.Reader, t thread, does trace.Doing, stack, into
 	if holder == 0 && len(l.others) == 0 {
 		return "", into
 	}
-	futex := host.Futex(t.pid, t.tid)
 	if l.layout.Waits(futex) {
 		if holder = r.Holder(); holder != 0 && holder != t.state { // the loop waits: who holds it now, does so meanwhile
 			if other, err := r.Look(holder, into); err == nil {

@@ -4,6 +4,7 @@ package bridge
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -149,6 +150,36 @@ func TestStacks(t *testing.T) {
 	deep := make([]frames.Frame, 90)
 	if n := strings.Count(folded(deep), ";") + 1; n != deepest {
 		t.Errorf("%d calls are told", n)
+	}
+}
+
+// TestInside: what a thread of the training found counts as a look, and is marked. Where it waited for the GIL, the line is
+// not known.
+func TestInside(t *testing.T) {
+	l := &lines{
+		layout: &frames.Layout{}, table: map[trace.Line]*found{}, pending: map[int][]look{}, control: &Control{memory: make([]byte, pageSize)}, stacks: map[int]*stacks{},
+		threads: []thread{{pid: 7}},
+	}
+	l.ask(7, []thread{{role: roleLoop}, {role: roleWorker}, {role: roleWorker}})
+	if c := l.control; *c.word(wordLooker) != 7 || *c.word(wordLoops) != uint64(2*lookAtLines) || *c.word(wordWorkers) != uint64(4*lookAtLines) {
+		t.Errorf("the training is asked for looks at %d every %d and %d ns", *c.word(wordLooker), *c.word(wordLoops), *c.word(wordWorkers))
+	}
+	main, blur := frames.Frame{File: "/u/train.py", Name: "main", Line: 9}, frames.Frame{File: "/u/train.py", Name: "blur", Line: 3}
+	l.tells(&message{from: 7, Fresh: []frames.Frame{main}, Stack: []int{0}})
+	l.tells(&message{from: 7, Fresh: []frames.Frame{blur}, Stack: []int{1, 0}})
+	const ms = 1_000_000
+	for _, look := range []record{{Arg: 0, End: 50 * ms}, {Arg: 1, End: 40 * ms}, {Arg: 1, End: 30 * ms, Waiting: 2 * ms}, {Arg: 1, End: 20 * ms, Waiting: 5 * ms}, {Arg: 2, End: 9 * ms}} {
+		l.inside(&ring{pid: 7, worker: -1}, &look)
+	}
+	got := map[string]time.Duration{}
+	for line, f := range l.table {
+		if !line.Approximate {
+			t.Errorf("%+v is not marked", line)
+		}
+		got[fmt.Sprint(line.Func, line.Number)] += f.time
+	}
+	if want := map[string]time.Duration{"main9": 50 * ms, "blur3": 60 * ms, "code that holds the GIL0": 30 * ms}; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

@@ -26,11 +26,14 @@ type message struct {
 	Batch
 	Captured
 	Refused
-	Trial  uint64         `json:"trial"`  // of workers, whose end is told
-	Layout *frames.Layout `json:"layout"` // of the process's frames; nil where Reason says why not
-	Level  string         `json:"level"`
-	Text   string         `json:"text"`
-	Said   bool           `json:"said"` // the script's standard error has it
+	Trial   uint64         `json:"trial"`   // of workers, whose end is told
+	Layout  *frames.Layout `json:"layout"`  // of the process's frames; nil where Reason says why not
+	Library []string       `json:"library"` // where there is no layout: folders whose code is not the user's
+	Fresh   []frames.Frame `json:"fresh"`   // frames that are new in Stack
+	Stack   []int          `json:"stack"`   // the numbers of a stack's frames, innermost first
+	Level   string         `json:"level"`
+	Text    string         `json:"text"`
+	Said    bool           `json:"said"` // the script's standard error has it
 }
 
 // mask takes secrets out of what the script, its errors or its data set may have said.

@@ -35,6 +35,7 @@ const (
 	kindPinned
 	kindBatch // a batch as a whole
 	kindSent  // a thread of the worker pickled a batch, to send it to the loop
+	kindLook  // a thread of the process looked at its frames
 )
 
 // Flags of records.

@@ -40,6 +40,7 @@ const (
 	roleInline
 	rolePin
 	roleSender // the thread of a worker that sends its batches
+	roleLooker // a thread that looks at the frames of its process
 )
 
 // record is a slot of a ring. All times are ns of CLOCK_MONOTONIC.

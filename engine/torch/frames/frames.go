@@ -12,6 +12,7 @@ package frames
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"strings"
 	"unicode/utf16"
 
@@ -43,6 +44,7 @@ type Layout struct {
 		Wide   int64     `json:"wide"`
 	} `json:"text"`
 	Bytes int64 `json:"bytes"`
+	Head  int64 `json:"head"` // bytes of an object's head; its last word is the object's type
 
 	CodeType uint64   `json:"code_type"` // the address of the type of code objects
 	GIL      uint64   `json:"gil"`       // the address of the lock that a thread must hold to run Python; 0 where it is not known
@@ -88,6 +90,15 @@ func (r *Reader) read(at uint64, buf []byte) error {
 	n, err := unix.ProcessVMReadv(r.pid, local, remote, 0)
 	if err == nil && n != len(buf) {
 		return unix.EFAULT
+	}
+	return err
+}
+
+// Allowed returns why a process's memory may not be read; nil where it may.
+func Allowed(pid int) error {
+	_, err := (&Reader{pid: pid}).word(0) // permission is asked before the address
+	if errors.Is(err, unix.EFAULT) {
+		return nil
 	}
 	return err
 }
@@ -210,7 +221,7 @@ func (r *Reader) code(at uint64) (*code, error) {
 		return nil, err
 	}
 	word := func(at int64) uint64 { return binary.NativeEndian.Uint64(head[at:]) }
-	if word(8) != l.CodeType {
+	if word(l.Head-8) != l.CodeType {
 		return nil, nil
 	}
 	file, table := word(l.File), word(l.Table)
@@ -244,7 +255,7 @@ const (
 )
 
 func (r *Reader) bytes(at uint64) ([]byte, error) {
-	n, err := r.word(at + 16)
+	n, err := r.word(at + uint64(r.layout.Head))
 	if err != nil || n > longestTable {
 		return nil, unix.EFAULT
 	}
@@ -258,7 +269,7 @@ func (r *Reader) bytes(at uint64) ([]byte, error) {
 func (r *Reader) text(at uint64) (string, error) {
 	t := &r.layout.Text
 	var head [20]byte // the length, the hash, the state
-	if err := r.read(at+16, head[:]); err != nil {
+	if err := r.read(at+uint64(r.layout.Head), head[:]); err != nil {
 		return "", err
 	}
 	n := binary.NativeEndian.Uint64(head[:])

@@ -7,10 +7,14 @@ type span struct {
 	line int   // 0: none
 }
 
+// unstarted is how far before a function's first instruction a call can be that has not begun. A free-threaded interpreter
+// may run a copy of the instructions, which lies anywhere.
+const unstarted = 16
+
 // lineAt returns the line of an instruction; 0 where it has none.
 func lineAt(spans []span, offset int64) int {
 	for _, s := range spans {
-		if offset < s.end {
+		if offset < s.end && offset >= -unstarted {
 			return s.line
 		}
 	}

@@ -35,7 +35,8 @@ def active():
     return (core + queue) / 1e9
 
 
-print(json.dumps(dict(layout=frames.layout(), thread=frames.thread(), pid=os.getpid(), tid=threading.get_native_id())), flush=True)
+free = not getattr(sys, "_is_gil_enabled", lambda: True)()
+print(json.dumps(dict(layout=frames.layout(), thread=frames.thread(), pid=os.getpid(), tid=threading.get_native_id(), free=free)), flush=True)
 threading.Thread(target=holds, args=([i * 7919 % 1000003 for i in range(400000)],), daemon=True).start()
 start, before = time.perf_counter(), active()
 while time.perf_counter() < start + float(sys.argv[1]):

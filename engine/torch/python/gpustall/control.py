@@ -8,6 +8,7 @@ from gpustall import memory
 # The 8-byte words of the page, as in engine/torch/bridge/knobs.go. A knob's word is -1 where nobody asked for
 # a value.
 SEQUENCE, NUM_WORKERS, PREFETCH, PIN, IN_ORDER, PERSISTENT, PAUSED, GPUSTALL, CAPTURES, STEP, LATEST, TRIALS, TRIED = range(13)
+LOOKER, LOOP_LOOKS, WORKER_LOOKS = range(13, 16)
 NAMES = ("num_workers", "prefetch_factor", "pin_memory", "in_order", "persistent_workers")
 
 

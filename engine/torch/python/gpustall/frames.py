@@ -17,6 +17,7 @@ PAGE = 4096
 GIL_WITHIN = 1 << 20  # bytes of where it is looked for
 TAGS = 7  # the lowest bits of a pointer to an object, which some versions use for themselves
 CODES = id(types.CodeType)
+HEAD = object.__basicsize__  # bytes of each object's head, which ends with its type: more in a free-threaded interpreter
 LINE_TABLES = "locations", "linetable", "lnotab"  # of 3.11 and later, of 3.10, and of versions before
 
 
@@ -67,7 +68,7 @@ def layout():
     # The call goes through C, so that the evaluation is nested. Otherwise fields that only the outermost
     # one has might be found.
     (found,) = map(_evaluation, [memory])
-    return dict(found, **_code(memory), **_text(memory), gil=_gil(memory), library=_library(), code_type=CODES)
+    return dict(found, **_code(memory), **_text(memory), head=HEAD, gil=_gil(memory), library=library(), code_type=CODES)
 
 
 def _evaluation(memory):
@@ -116,7 +117,7 @@ def _frames(memory, state):
 
 def _code(memory):
     """Returns the offsets in a code object."""
-    codes = [f.__code__ for f in (thread, layout, _evaluation, _frames, _code, _text, _library, _Memory.words, _Memory.bytes)]
+    codes = [f.__code__ for f in (thread, layout, _evaluation, _frames, _code, _text, library, _Memory.words, _Memory.bytes)]
     table = LINE_TABLES[0 if sys.version_info >= (3, 11) else 1 if sys.version_info >= (3, 10) else 2]
     size = type(codes[0]).__basicsize__
     blocks = [memory.bytes(id(code), size) for code in codes]
@@ -137,7 +138,7 @@ def _code(memory):
 def _text(memory):
     """Returns how texts and bytes lie in memory. The state of a text tells whether it is ASCII, and how wide its characters are."""
     kinds = ["%s%d" % (c, os.getpid()) for c in ("a", "\xe9", "\u0101", "\U0001f600")]
-    states = [struct.unpack("@I", memory.bytes(id(kind) + 32, 4))[0] for kind in kinds]
+    states = [struct.unpack("@I", memory.bytes(id(kind) + HEAD + 16, 4))[0] for kind in kinds]
     mask = 0
     for state in states:
         mask |= state ^ states[0]
@@ -175,7 +176,7 @@ def _gil(memory):
     return found[0] if len(found) == 1 else 0
 
 
-def _library():
+def library():
     """Returns the folders whose code is not the user's."""
     here = os.path.dirname(os.path.abspath(__file__))
     folders = {here, *(sysconfig.get_paths().get(name, "") for name in ("stdlib", "platstdlib", "purelib", "platlib"))}

@@ -5,10 +5,13 @@ import functools
 import threading
 from typing import Any
 
-from gpustall import frames, parts, process, ring
+from gpustall import frames, looks, parts, process, ring
 from gpustall.usage import SOME, Usage
 
 now = process.now
+
+# How long, in ns, the first steps ask whether gpustall can read this process's frames.
+PATIENCE = 10_000_000_000
 
 
 class Loop:
@@ -112,22 +115,34 @@ def current():
 
 def introduce(state, loop, t):
     """Tells about the process at its first batch, at t. By then most scripts have moved the model to its device. If
-    there is a GPU that is not in use yet, this is called at each batch, because a script may look at its data first."""
+    there is a GPU that is not in use yet, this is called at each batch, because a script may look at its data first. So
+    it is until gpustall has said whether it can read this process's frames."""
     if not state.introduced:
         state.introduce()
         _show_frames(state)
     parts.install()
-    loop.known = True
+    loop.known = _settled(state, t)
+    if loop.device is not None:
+        return
     try:
         from gpustall import device
 
         loop.device = device.open(loop)
         if loop.device is not None:
             state.on_gpu(t)
-        else:
-            loop.known = not device.expected()
+        elif device.expected():
+            loop.known = False
     except Exception as error:
         process.complain("the device is not watched", error)
+
+
+def _settled(state, t):
+    """Returns whether it is known at t if this process looks at its own frames."""
+    try:
+        return looks.settled(state, process.FOLDER, state.threads) or t - state.introduced > PATIENCE
+    except Exception as error:
+        process.complain("lines of code are not told", error)
+        return True
 
 
 def _show_frames(state):
@@ -135,4 +150,4 @@ def _show_frames(state):
     try:
         state.tell("frames", layout=frames.layout())
     except Exception as error:
-        state.tell("frames", reason=str(error))
+        state.tell("frames", reason=str(error), library=frames.library())

@@ -11,7 +11,7 @@ import threading
 import time
 from multiprocessing import util
 
-from gpustall import control, hook, ring
+from gpustall import control, hook, looks, ring
 
 FOLDER = hook.folder or os.environ.get("GPUSTALL_TORCH", "")
 
@@ -30,7 +30,7 @@ class Process:
         self.number = itertools.count().__next__  # returns the number of the next step, in any thread
         self.learned = 0  # backward passes and optimizers' steps that began
         self.apart = 0  # backward passes that began outside a loop, in the thread that takes the batches
-        self.introduced = False
+        self.introduced = 0  # when, in ns
         self.gpu = {"cuda": None}
         self.shown = None  # the watch over the loader whose knobs the session has
         self.taker = 0  # the thread that takes that loader's batches
@@ -105,7 +105,12 @@ class Process:
                 written.close()
         self.loops.append(loop)
 
+    def threads(self):
+        """Returns the identifiers of the threads that have a loop."""
+        return [loop.thread.ident for loop in self.loops if loop.thread.is_alive()]
+
     def finish(self):
+        looks.stop()
         for loop in self.loops:
             try:
                 loop.finish()
@@ -130,7 +135,7 @@ class Process:
             wait_policy=os.environ.get("OMP_WAIT_POLICY", ""),
             stand_in=bool(getattr(torch.cuda, "gpustall_stand_in", False)), other=_other(), **self.gpu,
         )
-        self.introduced = True
+        self.introduced = now()
 
     def on_gpu(self, t):
         """Tells that the script computes on a GPU, which it did not at its first batch. This was seen at t."""

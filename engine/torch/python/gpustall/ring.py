@@ -20,11 +20,11 @@ HEAD = struct.Struct("@8sIIIIiI")  # magic layout slots pid parent worker iterat
 COUNT, CLOSED, ROLE, THREAD, TOTALS, TID, CODES = 64, 72, 80, 88, 96, 120, 128  # offsets in the header
 
 # The role of a writer.
-LOOP, WORKER, INLINE, PIN, SENDER = range(5)
+LOOP, WORKER, INLINE, PIN, SENDER, LOOKER = range(6)
 
 # The kind of a record. engine/torch/bridge/record.go has the same numbers.
 NEXT, BODY, END, ITER, PAUSE, APPLY, DEVICE, BACKWARD, OPTIMIZER, LAST, BRIEF, SAMPLER = range(1, 13)
-START, WAIT, READ, DECODE, TRANSFORM, FETCH, COLLATE, PINNED, BATCH, SENT = range(16, 26)
+START, WAIT, READ, DECODE, TRANSFORM, FETCH, COLLATE, PINNED, BATCH, SENT, LOOK = range(16, 27)
 
 # A BATCH without records of its own for FETCH and COLLATE has an offset. It is the ns from the start of the
 # BATCH to the beginning of collation, which lasts to the end of the BATCH.
@@ -40,6 +40,8 @@ START, WAIT, READ, DECODE, TRANSFORM, FETCH, COLLATE, PINNED, BATCH, SENT = rang
 
 # A BACKWARD or OPTIMIZER has in arg how many steps it stands for, because the parts of short steps are timed
 # only in some of them. Of batches that the loop itself loads in next to no time, only some have records.
+
+# A LOOK has the number of the stack that was found in arg. Its times are those of the look before and of this one.
 
 # Flags.
 FINAL = 1  # of a BODY: the step ends with it

@@ -8,11 +8,12 @@ import functools
 import importlib
 import os
 import sys
+import threading
 from multiprocessing import util
 from queue import Empty
 from typing import Any
 
-from gpustall import control, fetching, process, ring
+from gpustall import control, fetching, looks, process, ring
 from gpustall.usage import LATE, LONG, Usage
 
 now = process.now
@@ -28,9 +29,10 @@ class Tasks:
 
     first = ring.FIRST  # until the first task came
 
-    def __init__(self, queue, ring, iteration, task, training):
-        self.queue, self.write, self.iteration, self.task, self.training = queue, ring.record, iteration, task, training
+    def __init__(self, queue, ring, iteration, task, training, worker):
+        self.queue, self.write, self.iteration, self.task, self.training, self.worker = queue, ring.record, iteration, task, training, worker
         self.retired = False
+        self.settled = False  # gpustall has said whether this process looks at its own frames
 
     def get(self, *args, **kwargs):
         start = now()
@@ -41,6 +43,8 @@ class Tasks:
                 _last(self.training)
                 os._exit(1)
             raise
+        if not self.settled:
+            self._settle()
         if isinstance(item, tuple):
             if item == RETIRE:
                 self.retired = True
@@ -52,6 +56,14 @@ class Tasks:
                 self.write(ring.WAIT, start, end, self.iteration, task.round, index, -1, -1, 0, self.first)
                 self.first = 0
         return item
+
+    def _settle(self):
+        try:
+            main = [threading.get_ident()]
+            self.settled = looks.settled(process.current(), process.FOLDER, lambda: main, self.training, self.worker)
+        except Exception as error:
+            self.settled = True
+            process.complain("lines of code are not told in worker %d" % self.worker, error)
 
     def __getattr__(self, name):
         return getattr(self.queue, name)
@@ -270,8 +282,9 @@ def _observe(info, args, stock):
     mine = ring.Ring(process.FOLDER, ring.WORKER, info.parent, info.worker, info.iteration)
     # multiprocessing waits first for the thread that sends, which may outlive the loop.
     util.Finalize(None, mine.close, exitpriority=-10)
+    util.Finalize(None, looks.stop, exitpriority=-5)
     util.Finalize(None, _last, (info.parent, os.getppid()), exitpriority=-20)
-    tasks = Tasks(args[INDEX_QUEUE], mine, info.iteration, task, info.parent)
+    tasks = Tasks(args[INDEX_QUEUE], mine, info.iteration, task, info.parent, info.worker)
     args[INDEX_QUEUE] = tasks
     args[DONE_EVENT] = Done(args[DONE_EVENT], tasks)
     if hasattr(args[DATA_QUEUE], "_send_bytes"):

@@ -21,7 +21,7 @@ FOLDER = os.environ["GPUSTALL_TORCH"]
 _path = os.path.join(FOLDER, "control")
 if not os.path.exists(_path):
     with open(_path, "wb") as f:
-        f.write(struct.pack("@8q", 0, -1, -1, -1, -1, -1, 0, os.getpid()).ljust(4096, b"\0"))
+        f.write(struct.pack("@14q", 0, -1, -1, -1, -1, -1, 0, os.getpid(), 0, 0, 0, 0, 0, -1).ljust(4096, b"\0"))
 with open(_path, "r+b") as f:
     _words = memoryview(mmap.mmap(f.fileno(), 4096)).cast("q")
 

@@ -52,7 +52,7 @@ if [[ $what == quick ]]; then
     fi
   fi
   (cd "$here" && GPUSTALL_CHANGES=20 timeout 600 "$python" -W ignore -m unittest -f \
-    test_live.LiveTest.test_each_once_in_order test_live.LiveTest.test_equal_to_stock_until_a_change test_guest test_hook.HookTest.test_script_module_and_command test_parts test_device test_trial) || exit 1
+    test_live.LiveTest.test_each_once_in_order test_live.LiveTest.test_equal_to_stock_until_a_change test_guest test_hook.HookTest.test_script_module_and_command test_parts test_device test_trial test_looks) || exit 1
   cd "$root" || exit 1
   "$python" engine/torch/python/test/harm.py bin/gpustall --quick || exit 1
   "$python" engine/torch/python/test/fleet.py bin/gpustall --quick || exit 1
@@ -65,7 +65,7 @@ one() {
   local env=$root/.cache/torch/$1
   echo "== PyTorch, $1"
   installed "$@" || return
-  (cd "$here" && "$env/bin/python" -W ignore -m unittest test_live test_trial test_guest test_own test_hook test_turns test_parts test_device test_ranks test_capture) || rc=1
+  (cd "$here" && "$env/bin/python" -W ignore -m unittest test_live test_trial test_guest test_own test_hook test_turns test_parts test_device test_ranks test_capture test_looks) || rc=1
   (cd "$root" && GPUSTALL_PYTHON=$env/bin/python go test -count=1 -v -timeout 10m -run '^Test(Clients|Ranks)$' ./engine/torch/bridge) || rc=1
   (cd "$root" && go build -o bin/gpustall . && "$env/bin/python" engine/torch/python/test/harm.py bin/gpustall --quick) || rc=1
 }

@@ -1,0 +1,68 @@
+//go:build linux
+
+package frames
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"dev.gpustall/engine/base/host"
+)
+
+// Spent divides the time of a thread among the looks at it: the time on a core or ready for one among the looks
+// that find it so, and the rest among those that find it blocked. The kernel counts both. On a crowded host the
+// reader itself gets a core when others block, so that it finds them blocked too often.
+type Spent struct {
+	pid, tid int
+	last     time.Time
+	active   time.Duration    // the kernel's count at the last look
+	left     [2]time.Duration // not given to a look yet: blocked, and active
+}
+
+// NewSpent returns what counts from now on the time of a thread.
+func NewSpent(pid, tid int) *Spent {
+	s := &Spent{pid: pid, tid: tid, last: time.Now()}
+	s.active, _ = s.count()
+	return s
+}
+
+// Look returns the time that a look gets which just found the thread, and the address of the futex that the
+// thread waits on; 0 where it waits on none.
+func (s *Spent) Look() (took time.Duration, futex uint64) {
+	futex, blocked, known := host.Blocked(s.pid, s.tid)
+	now := time.Now()
+	since := now.Sub(s.last)
+	active, counts := s.count()
+	ran := active - s.active
+	s.last, s.active = now, active
+	if !known || !counts {
+		return since, futex
+	}
+	s.left[0] += since - ran
+	s.left[1] += ran
+	kind := 1
+	if blocked {
+		kind = 0
+	}
+	took = max(0, s.left[kind])
+	s.left[kind] -= took
+	return took, futex
+}
+
+// count returns how long the thread was on a core, or ready for one.
+func (s *Spent) count() (active time.Duration, ok bool) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/schedstat", s.pid, s.tid))
+	if err != nil {
+		return 0, false
+	}
+	f := strings.Fields(string(b))
+	if len(f) < 2 {
+		return 0, false
+	}
+	core, err := strconv.ParseInt(f[0], 10, 64)
+	queue, e := strconv.ParseInt(f[1], 10, 64)
+	return time.Duration(core + queue), err == nil && e == nil && core > 0
+}

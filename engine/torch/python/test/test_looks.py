@@ -1,0 +1,127 @@
+"""Tests the thread that looks at this process's frames where gpustall may not read them."""
+
+import json
+import os
+import random
+import struct
+import sys
+import threading
+import time
+import unittest
+
+import harness
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from gpustall import control, looks, parts, ring
+
+
+class Slow(Dataset):
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, i):
+        self.sleeps()
+        return torch.ones(1)
+
+    def sleeps(self):
+        time.sleep(0.01)
+
+
+def trains(workers=0):
+    module = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(module.parameters(), 0.1)
+    for batch in DataLoader(Slow(), batch_size=1, num_workers=workers):
+        module(batch).sum().backward()
+        optimizer.step()
+
+
+def found(worker):
+    """The functions of this file in the stacks that looks found, by how often they were innermost."""
+    frames, stacks, out = {}, {}, {}
+    rings = {}  # read first: what they name is told before
+    for path in harness.folder_files("ring-"):
+        with open(path, "rb") as f:
+            rings[path] = f.read()
+    for path in harness.folder_files("messages-"):
+        pid = int(path.rpartition("-")[2])
+        with open(path) as f:
+            for m in map(json.loads, f):
+                if m["type"] == "stack":
+                    frames.setdefault(pid, []).extend(m["fresh"])
+                    stacks.setdefault(pid, []).append([frames[pid][i] for i in m["stack"]])
+    for data in rings.values():
+        _, _, _, pid, _, number, _ = ring.HEAD.unpack_from(data)
+        if struct.unpack_from("@I", data, ring.ROLE)[0] != ring.LOOKER or number != worker:
+            continue
+        for i in range(struct.unpack_from("@Q", data, ring.COUNT)[0]):
+            start, end, _, waiting, _, _, _, _, _, arg, kind, _, _, _ = ring.SLOT.unpack_from(data, ring.HEADER + ring.SLOT.size * i)
+            assert kind == ring.LOOK and start < end and waiting >= 0
+            name = next((f["name"] for f in stacks[pid][arg] if f["file"] == __file__), "")
+            out[name] = out.get(name, 0) + 1
+    return out
+
+
+class LooksTest(unittest.TestCase):
+    def setUp(self):
+        self.page = harness._words
+        self.page[control.LOOKER], self.page[control.LOOP_LOOKS], self.page[control.WORKER_LOOKS] = os.getpid(), 2_000_000, 2_000_000
+        parts.here.__dict__.pop("loop", None)
+
+    def tearDown(self):
+        looks.stop()
+        self.page[control.LOOKER], self.page[control.LOOP_LOOKS], self.page[control.WORKER_LOOKS] = -1, 0, 0
+
+    def test_in_the_loop(self):
+        """The line is found, and the script sees nothing of the thread."""
+        random.seed(1)
+        threads, drawn = threading.active_count(), random.getstate()
+        trains()
+        self.assertEqual((threads, drawn), (threading.active_count(), random.getstate()))
+        names = found(-1)
+        self.assertGreater(names.get("Slow.sleeps", names.get("sleeps", 0)), 20, names)
+        before = len(os.listdir("/proc/self/task"))
+        looks.stop()
+        self.assertEqual(len(os.listdir("/proc/self/task")), before - 1)
+
+    def test_forks(self):
+        """The thread is not there while the process forks, and looks again afterwards."""
+        trains()
+        for _ in range(20):
+            tasks = len(os.listdir("/proc/self/task"))
+            pid = os.fork()
+            if pid == 0:
+                os._exit(len(sys._current_frames()) - 1)
+            self.assertEqual(os.waitpid(pid, 0)[1], 0)
+        self.assertEqual(len(os.listdir("/proc/self/task")), tasks)
+        before = sum(found(-1).values())
+        time.sleep(0.1)
+        self.assertGreater(sum(found(-1).values()), before)
+
+    def test_in_a_worker(self):
+        trains(1)
+        names = found(0)
+        self.assertGreater(names.get("Slow.sleeps", names.get("sleeps", 0)), 10, names)
+
+    def test_off(self):
+        """Without looks to make, the thread makes none; with gpustall gone it ends."""
+        self.page[control.LOOP_LOOKS] = 0
+        tasks = len(os.listdir("/proc/self/task"))
+        trains()
+        before = sum(found(-1).values())
+        self.page[control.LOOP_LOOKS] = 1
+        pid, self.page[control.GPUSTALL] = self.page[control.GPUSTALL], 0x7FFFFFFF
+        try:
+            for _ in range(40):
+                time.sleep(0.1)
+                if len(os.listdir("/proc/self/task")) <= tasks:
+                    break
+            else:
+                self.fail("the thread goes on")
+        finally:
+            self.page[control.GPUSTALL] = pid
+        self.assertLessEqual(sum(found(-1).values()), before + 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
