@@ -127,6 +127,9 @@ func (l *Lab) document(pictures gallery) *markup.Document {
 // headline returns the result in a sentence.
 func (l *Lab) headline() string {
 	if l.compared == nil {
+		if tried := l.tried(); tried != "" {
+			return "Nothing was kept, so there is no result yet: " + tried + "."
+		}
 		return "Nothing was changed, so there is no result yet."
 	}
 	c := &l.compared.Throughput
@@ -138,6 +141,16 @@ func (l *Lab) headline() string {
 		return markup.Sentence((&front{l.sides[0].account}).headline()) + "."
 	}
 	return l.compared.Headline() + " A is before, and B is after."
+}
+
+// tried says what a tune tried of which nothing was kept; empty where there was none.
+func (l *Lab) tried() string {
+	for _, x := range slices.Backward(l.sides[0].advice.Experiments) {
+		if x.Kind == trace.Tune && x.Tried() > 0 {
+			return x.Text()
+		}
+	}
+	return ""
 }
 
 // start returns the row of the baseline, and end returns the row to compare it with.
@@ -201,7 +214,12 @@ func (l *Lab) strategy(d *markup.Document) {
 		(&tunes{before.account}).write(d)
 		return
 	case l.compared == nil:
-		d.Para("Nothing was changed. Change a knob on the screen while it trains, or let gpustall torch --tune find the settings; or name two sessions, before and after.")
+		if l.tried() != "" {
+			(&tunes{before.account}).write(d)
+			d.Para("Let the training run longer, so that the tune can prove what it found.")
+		} else {
+			d.Para("Nothing was changed. Change a knob on the screen while it trains, or let gpustall torch --tune find the settings; or name two sessions, before and after.")
+		}
 		if next := before.advice.Text(); next != "" {
 			d.Para("%s.", markup.Sentence(next))
 		}
@@ -254,8 +272,24 @@ func (l *Lab) CSV(w io.Writer) error {
 			row = append(row, versus(a, i)...)
 			c.Row(append(row, markup.YesNo(i == a.kept), knob.Join(r.Segment.Knobs, " ")))
 		}
+		for _, x := range a.advice.Experiments {
+			for i := range x.Decisions {
+				if d := &x.Decisions[i]; d.After.Steps > 0 && len(d.Knobs) > 0 {
+					c.Row(triedRow(sessionName(side.session, &a.s.Meta), d))
+				}
+			}
+		}
 	}
 	return c.End()
+}
+
+// triedRow is the row of settings that a tune tried. It is compared with the best settings until then.
+func triedRow(session string, d *trace.Decision) []string {
+	active := float64(d.After.Active)
+	row := []string{session, fmt.Sprintf("#%d", d.Segment), "tune", itoa(d.After.Steps), markup.Number(float64(d.After.Samples) / active * 1e9),
+		markup.Number(float64(d.After.Busy) / active), "", "", "", ""}
+	of := func(v float64) string { return number(d.Ratio > 0, markup.Number(v)) }
+	return append(row, of(d.Ratio), of(d.Lo), of(d.Hi), d.Answer, markup.YesNo(d.Verdict == trace.Confirmed), knob.Join(d.Knobs, " "))
 }
 
 // versus returns the ratio of a row to the baseline, its interval, and what that tells.

@@ -8,15 +8,23 @@ import (
 	"strings"
 	"testing"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/report/markup"
+	"dev.gpustall/engine/trace"
 )
 
-// TestLab makes labs of one session that was changed, of two, and of one in which nothing
-// was changed.
+// TestLab makes labs of one session that was changed, of two, of one in which nothing was changed, and of
+// one whose tune kept nothing.
 func TestLab(t *testing.T) {
 	alone := scripts()["tuned"]
 	alone.stretches = alone.stretches[:1]
 	unchanged := Side{Session: "alone.gps", Snapshot: alone.run(t)}
+	tuned := Side{Session: "tuned.gps", Snapshot: alone.run(t)}
+	of := trace.Block{Steps: 100, Samples: 10_000, Active: 1e9, Busy: 5e8}
+	tuned.Snapshot.Experiments = []trace.Experiment{{
+		Kind: trace.Tune, Start: 1e9, End: 2e9, First: 1, Why: trace.RunEnded,
+		Decisions: []trace.Decision{{Knobs: []knob.Setting{{Name: "num_workers", Value: "4"}}, Segment: 1, Before: of, After: of, Verdict: trace.Best}},
+	}}
 	for _, c := range []struct {
 		name  string
 		sides []Side
@@ -29,6 +37,7 @@ func TestLab(t *testing.T) {
 			"## The problem", "**num_workers 0 -> 4**", "the step loop loads each batch itself", "Reduction of epoch time", "## What else differs", "(<after-throughput.png>)"}},
 		{"unchanged", []Side{unchanged}, []string{
 			"Nothing was changed, so there is no result yet.", "There is nothing to compare"}},
+		{"tuned", []Side{tuned}, []string{"Nothing was kept, so there is no result yet: ", "What the tune tried", "num_workers=4", "Let the training run longer"}},
 		{"empty", []Side{side(t, "empty", "")}, []string{"there is nothing to report"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -65,6 +74,9 @@ func TestLab(t *testing.T) {
 			segments := 0
 			for _, s := range c.sides {
 				segments += len(newAccount(s.Snapshot).rows)
+				for _, x := range s.Snapshot.Experiments {
+					segments += len(x.Decisions)
+				}
 			}
 			if len(rows) != segments+1 {
 				t.Errorf("%d rows of results for %d segments", len(rows)-1, segments)

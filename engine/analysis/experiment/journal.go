@@ -39,7 +39,7 @@ func between(before, after *point, c *stats.Change) trace.Decision {
 		Knobs: advice.Chosen(before.knobs, after.knobs), Segment: after.segment, Before: before.block, After: after.block,
 		Answer: c.Answer.String(),
 	}
-	if bounded(c) {
+	if c.Tells() && bounded(c) {
 		d.Ratio, d.Lo, d.Hi = c.Ratio, c.Lo, c.Hi
 	}
 	return d

@@ -59,7 +59,7 @@ func Of(s *trace.Snapshot, segment int32, data float64) (costs []Cost) {
 		}
 		c := Cost{Line: *l}
 		switch {
-		case l.At == trace.Loading && looks >= MinLooks:
+		case l.At == trace.Loading && (looks >= MinLooks || inline && looked >= MinLooks):
 			c.Work = float64(l.Time) / float64(max(1, loading))
 			c.Part = c.Work
 			if lost > 0 {
