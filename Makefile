@@ -13,7 +13,7 @@
 # make soak   a long run: its memory, and how long its session takes to open (minutes)
 # make test-torch  what runs inside PyTorch, in environments of its own under .cache (minutes); test-torch-all: more versions
 # make harm   trainings that end as they would without gpustall, whatever fails (PYTHON=...; minutes)
-# make test-fleet  several gpustalls on one job: torchrun launchers and single ranks, gloo on this machine (PYTHON=... with torch; minutes)
+# make test-fleet  several gpustalls on one job: torchrun launchers and single ranks, gloo on this machine; gpustall attach by gdb (PYTHON=... with torch; minutes)
 # make truth  how often what is said is wrong, measured: tables (minutes)
 # make truth-torch  the same for PyTorch scripts whose trouble is known, quiet and crowded (PYTHON=... with torch; an hour)
 # Needs Go, gcc and make; .ci/install installs what the tests want on top.
@@ -108,6 +108,7 @@ harm: bin/gpustall
 # Several gpustalls on one job. Needs a Python with torch: PYTHON=...
 test-fleet: bin/gpustall
 	$(PYTHON) engine/torch/python/test/fleet.py bin/gpustall
+	$(PYTHON) engine/torch/python/test/attach.py bin/gpustall
 	GPUSTALL_PYTHON=$$(command -v $(PYTHON)) $(GO) test -count=1 -v -run '^TestPyTorch$$' ./engine/torch/tcpstore
 
 test-torch-all:

@@ -73,7 +73,7 @@ opens the screen, where ? lists the keys.`,
 			root.AddCommand(c)
 		}
 	}
-	group("Your PyTorch training:", newTorch(version), newView(version), newTry(), newReport(version), newCompare(), newSessions(), newImport(version), newDoctor(version), newMCP(version))
+	group("Your PyTorch training:", newTorch(version), newAttach(version), newView(version), newTry(), newReport(version), newCompare(), newSessions(), newImport(version), newDoctor(version), newMCP(version))
 	group("gpustall's own training, loader and devices:", newRun(version), newTune(version), sweepcmd.New(version), newLab(version), datacmd.New())
 	root.AddCommand(newMan(), newTryKernels())
 	complete(root)

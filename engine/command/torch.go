@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"dev.gpustall/engine/analysis/advice"
@@ -70,8 +71,8 @@ error.`,
 			return cmp.Or(err, o.check(cmd))
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !slices.Contains(bridge.LookRates, looks) {
-				return cli.Refuse("--lines "+looks, "there is no rate of that name", "choose "+knob.Choice(bridge.LookRates))
+			if err := checkLooks(looks); err != nil {
+				return err
 			}
 			if apart {
 				return detach(o, args)
@@ -82,15 +83,10 @@ error.`,
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.SetInterspersed(false) // flags after the command are the command's
-	fs.BoolVar(&plain, "plain", false, "no screen: lines on standard error")
+	o.addWatching(fs, &plain, &looks)
+	fs.Lookup("json").Usage += "; the command's output goes to the log"
 	fs.BoolVar(&tune, "tune", false, "no screen: find the fastest settings of the DataLoader while it trains, prove them, and go on with them")
 	fs.BoolVar(&apart, "detach", false, "start it without a terminal and return: it outlives this one, and gpustall view opens its screen")
-	fs.BoolVar(&o.json, "json", false, "print NDJSON that ends in one summary object; the command's output goes to the log")
-	fs.Float64Var(&o.interval, "interval", 10, "seconds between progress lines, 0.05 to 3600")
-	flags.AddRate(fs, &o.gpuRate)
-	fs.StringVar(&o.session, "session", "", "file to write the session to (default: in the state directory)")
-	o.addMetrics(fs)
-	fs.StringVar(&looks, "lines", bridge.LookRates[0], "how often lines of code are looked for, `RATE`: "+knob.Choice(bridge.LookRates)+" (on: 20 times a second, fast: 100)")
 	limits.add(fs)
 	fs.Lookup("knobs").Usage = "the knobs to tune, separated by commas (default: all that can be changed)"
 	for _, name := range limits.names() {
@@ -98,6 +94,24 @@ error.`,
 	}
 	o.addScreen(fs)
 	return cmd
+}
+
+// addWatching adds the flags of commands that watch a training.
+func (o *options) addWatching(fs *pflag.FlagSet, plain *bool, looks *string) {
+	fs.BoolVar(plain, "plain", false, "no screen: lines on standard error")
+	fs.BoolVar(&o.json, "json", false, "print NDJSON that ends in one summary object")
+	fs.Float64Var(&o.interval, "interval", 10, "seconds between progress lines, 0.05 to 3600")
+	flags.AddRate(fs, &o.gpuRate)
+	fs.StringVar(&o.session, "session", "", "file to write the session to (default: in the state directory)")
+	o.addMetrics(fs)
+	fs.StringVar(looks, "lines", bridge.LookRates[0], "how often lines of code are looked for, `RATE`: "+knob.Choice(bridge.LookRates)+" (on: 20 times a second, fast: 100)")
+}
+
+func checkLooks(looks string) error {
+	if slices.Contains(bridge.LookRates, looks) {
+		return nil
+	}
+	return cli.Refuse("--lines "+looks, "there is no rate of that name", "choose "+knob.Choice(bridge.LookRates))
 }
 
 // runTorch runs a training of the user's own and shows what it does. Once the command has started,
@@ -113,7 +127,7 @@ func runTorch(parent context.Context, o *options, args []string, plain bool, loo
 	defer outlivesReaders()()
 	t := &torchRun{options: o, args: args, gauged: watch.GaugedShown}
 	screen := !plain && !o.json && drawable() && term.IsTerminal(int(os.Stdin.Fd()))
-	if err := t.prepare(screen); err != nil {
+	if err := t.prepare(screen || t.json); err != nil {
 		t.lost(err, "the command runs unwatched")
 		return t.unwatchedRun()
 	}
@@ -127,6 +141,12 @@ func runTorch(parent context.Context, o *options, args []string, plain bool, loo
 	if err != nil {
 		return err
 	}
+	return t.watch(parent, s, screen, looks)
+}
+
+// watch watches a training until it ends, and shows what it does.
+func (t *torchRun) watch(parent context.Context, s *script.Script, screen bool, looks string) (err error) {
+	o := t.options
 	t.script = s
 	defer s.PassSignals()()
 	if t.log != nil {
@@ -172,9 +192,9 @@ func outlivesReaders() (stop func()) {
 	return func() { signal.Stop(ch) }
 }
 
-// prepare makes the bridge that watches the training, and the log if the command does not have
-// the terminal.
-func (t *torchRun) prepare(screen bool) (err error) {
+// prepare makes the bridge that watches the training, and the log if one is needed because the command does
+// not have the terminal.
+func (t *torchRun) prepare(logs bool) (err error) {
 	if t.bridge, err = bridge.Open(); err != nil {
 		return err
 	}
@@ -182,7 +202,7 @@ func (t *torchRun) prepare(screen bool) (err error) {
 	if t.folder, missing = placeForSessions(); missing != nil && t.session == "" {
 		t.lost(missing, "no session is written")
 	}
-	if screen || t.json {
+	if logs {
 		if t.log, err = t.openLog(); err != nil {
 			_ = t.bridge.Close()
 		}
@@ -408,14 +428,22 @@ func (e unseen) ExitCode() int { return cli.ExitOK }
 
 // onScreen shows the script's output until the first batch of the training, and then the screen.
 func (t *torchRun) onScreen(parent context.Context) error {
-	output := script.OpenOutput(t.log.Name())
 	_ = cli.Say(os.Stderr, "gpustall: the screen opens with the first batch that is loaded for training, or the third step of an optimizer without one\n")
-	if seen, err := t.wait(func() { output.Copy(os.Stdout) }); !seen {
+	var output *script.Output
+	var tail func() []string // none of a training that another process started
+	copies := func() {}
+	if t.log != nil {
+		output = script.OpenOutput(t.log.Name())
+		tail, copies = output.Tail, func() { output.Copy(os.Stdout) }
+	}
+	if seen, err := t.wait(copies); !seen {
 		return err
 	}
 	restore := restorer()
 	defer cli.RestoreAtPanic(restore)
-	go output.Follow(t.script.Done)
+	if output != nil {
+		go output.Follow(t.script.Done)
+	}
 	ended := make(chan error, 1)
 	go func() {
 		<-t.script.Done
@@ -429,7 +457,7 @@ func (t *torchRun) onScreen(parent context.Context) error {
 	defer context.AfterFunc(t.script.Told, cancel)() // a signal for the script closes the screen too
 	screenErr := show(ctx, restore, tui.Options{
 		Source: t.recording.session, Control: t.bridge.Control, FPS: t.fps, ASCII: t.ascii, NoColor: t.noColor, Theme: t.theme,
-		Experiments: t.recording.tries, Baseline: t.recording.recorder.Baseline, Note: t.recording.recorder.Note, Foresee: t.foresee, Output: output.Tail, Ranks: t.ranked, Lines: true,
+		Experiments: t.recording.tries, Baseline: t.recording.recorder.Baseline, Note: t.recording.recorder.Note, Foresee: t.foresee, Output: tail, Ranks: t.ranked, Lines: true,
 		Capture: t.taken.ask, Looks: t.bridge,
 		Export: func() (string, error) {
 			return exportReport(t.recording.session, baseName(t.recording.file), t.recording.file)
@@ -443,7 +471,7 @@ func (t *torchRun) onScreen(parent context.Context) error {
 	sum := t.recording.summarise(t.script.Err())
 	_ = cli.Say(os.Stderr, "%s", t.noTerminal())
 	_ = cli.Say(os.Stdout, "%s%s%s", sum.Text(), t.keep(), t.kept())
-	if !script.IsInMemory(t.log) {
+	if t.log != nil && !script.IsInMemory(t.log) {
 		_ = cli.Say(os.Stdout, "%-*s%s\n", cli.LabelWidth, "output", t.log.Name())
 	}
 	if cli.Exists(t.recording.file) {

@@ -90,7 +90,7 @@ func (f *Fleet) add(side *Side) {
 			}
 		}
 		if f.ranks[k.Rank] = r; r.own {
-			r.member.Varies = varies(s, k.Device > 0)
+			r.member.Varies = varies(s, &k)
 			r.look(s)
 		}
 	}
@@ -108,7 +108,7 @@ func (r *ranked) better(o *ranked) bool {
 }
 
 // varies yields the part of a rank's own time that its session knows of each step.
-func varies(s *trace.Snapshot, gpu bool) iter.Seq2[int32, int64] {
+func varies(s *trace.Snapshot, k *trace.Rank) iter.Seq2[int32, int64] {
 	return func(yield func(int32, int64) bool) {
 		first := int32(1)
 		if s.Meta.Imported != "" {
@@ -120,10 +120,14 @@ func varies(s *trace.Snapshot, gpu bool) iter.Seq2[int32, int64] {
 				return
 			}
 			ns, at := st.Wait, st.Index
-			if n++; s.Meta.Imported != "" { // a trace has steps from some number on, which all count
-				ns, at = st.Active()-st.Stall[trace.CauseCommunication], n
-			} else if gpu {
+			switch {
+			case k.Exposed > 0:
+				ns = st.Active() - st.Stall[trace.CauseCommunication]
+			case k.Device > 0:
 				ns = st.Active() - st.Busy
+			}
+			if n++; s.Meta.Imported != "" { // a trace has steps from some number on, which all count
+				at = n
 			}
 			if st.Flags&trace.FlagLost == 0 && !yield(at, ns) {
 				return

@@ -24,6 +24,7 @@ const (
 	KindRebuild         // step loop: applying a knob (plan rebuild, buffers)
 	KindTransition      // step loop: from when a knob takes effect until the queue is refilled
 	KindPause           // step loop: paused by the user
+	KindExchange        // step loop: nothing is computed until other processes have answered
 	KindBackward        // script track: a backward pass, on the host
 	KindOptimizer       // script track: an optimizer's step, on the host
 	KindCopy            // copy stream: host to device; Arg is KiB
@@ -61,6 +62,7 @@ var kinds = [NumKinds]KindInfo{
 	KindRebuild:    {"rebuild", 'x', "changing a setting", CauseTransition},
 	KindTransition: {"transition", 0, "", CauseTransition},
 	KindPause:      {"pause", 'z', "paused", CausePaused},
+	KindExchange:   {"exchange", 'm', "exchanging data", CauseCommunication},
 	KindBackward:   {"backward", 'v', "backward", numCauses},
 	KindOptimizer:  {"optimizer", 'u', "optimizer", numCauses},
 	KindCopy:       {"copy", '=', "copy to the device", numCauses},

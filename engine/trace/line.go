@@ -45,11 +45,12 @@ const (
 	Forward  Doing = "forward" // it is in a module's forward pass
 	Backward Doing = "backward"
 	Stepping Doing = "optimizer"
-	Compiles Doing = "compiling" // it is in torch.compile, for the first time or once more
-	Locked   Doing = "GIL held"  // it waits for the GIL, which another thread of its process holds at the line
-	Awaited  Doing = "thread"    // it waits for another thread (a queue, an event), which is at the line
-	Waiting  Doing = "waiting"   // the loop waits for a batch
-	Idling   Doing = "idle"      // a worker has no task, or hands a batch over
+	Exchange Doing = "communication" // it is in a function of torch.distributed
+	Compiles Doing = "compiling"     // it is in torch.compile, for the first time or once more
+	Locked   Doing = "GIL held"      // it waits for the GIL, which another thread of its process holds at the line
+	Awaited  Doing = "thread"        // it waits for another thread (a queue, an event), which is at the line
+	Waiting  Doing = "waiting"       // the loop waits for a batch
+	Idling   Doing = "idle"          // a worker has no task, or hands a batch over
 )
 
 // OfLoop reports whether the step loop's thread is at it. A loop that loads its batches itself is at
@@ -58,7 +59,7 @@ func (d Doing) OfLoop() bool { return d == Sampling || d == Locked || d.OfStep()
 
 // OfStep reports whether the loop is at it with a batch.
 func (d Doing) OfStep() bool {
-	return d == InStep || d == Forward || d == Backward || d == Stepping || d == Compiles || d == Awaited
+	return d == InStep || d == Forward || d == Backward || d == Stepping || d == Exchange || d == Compiles || d == Awaited
 }
 
 // Inline reports whether the loop loads its batches itself in a segment.

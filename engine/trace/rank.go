@@ -28,7 +28,7 @@ type Rank struct {
 	Device   int64 // ns in which its GPU had one of its steps; 0 where there is none
 	Followed int64 // ns of Device, of steps that the GPU ended about when the loop had enqueued them
 
-	Exposed int64 // ns in which it exchanged data and nothing else went on, of an imported trace; 0 where that is not known
+	Exposed int64 // ns in which it exchanged data and nothing else went on; 0 where that is not known
 
 	Aside     int64 // ns of loops that do not train, such as an evaluation, and ...
 	AsideWait int64 // ... the part of Aside in which they waited for data

@@ -19,9 +19,16 @@ const (
 // profileRules are about what only a profiler's trace tells.
 var profileRules = []Rule{
 	{Name: "communicate less", Group: trace.GroupCommunication, Check: func(s *situation) (f Finding, ok bool) {
+		where := "among all ranks"
+		if s.session.imported() {
+			where = "in the traces of all ranks (the one that communicates least)"
+		}
 		f = Finding{
-			Remedy:   "look first who comes late, in the traces of all ranks (the one that communicates least); else communicate less: accumulate gradients, take larger batches or compress gradients (DDP communication hooks)",
-			Evidence: "who comes early to an exchange waits in it for the last rank", Share: s.time.share(trace.GroupCommunication),
+			Remedy:   "look first who comes late, " + where + "; else communicate less: accumulate gradients, take larger batches or compress gradients (DDP communication hooks)",
+			Evidence: "who comes early to an exchange waits in it for the last rank", Share: s.talks(),
+		}
+		if f.Share > muchCommunication && f.Share < 1 && !s.session.imported() {
+			f.Evidence += fmt.Sprintf("; a perfect network, with no rank late, would bring at most +%s", units.Prose.Percent(1/(1-f.Share)-1))
 		}
 		if s.profile.known() && len(s.profile.GPUs) > 0 { // in a trace of the host alone, it may overlap operators
 			f.Evidence = "that time is not hidden behind kernels, and " + f.Evidence

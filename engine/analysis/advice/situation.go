@@ -91,6 +91,12 @@ func (s *situation) at(what trace.Doing) (part float64) {
 	return part
 }
 
+// talks returns the part of the time in which nothing but an exchange of data between ranks goes on, 0 to 1: in backward passes,
+// or in the script's own calls, which looks find it at.
+func (s *situation) talks() float64 {
+	return s.time.share(trace.GroupCommunication) + s.at(trace.Exchange)
+}
+
 // lockedOut reports whether another thread's hold on the GIL is most of what the loop's waits for data are. No setting of
 // the loader helps then.
 func (s *situation) lockedOut() bool {

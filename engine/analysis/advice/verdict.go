@@ -106,6 +106,9 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats,
 	if _, ok := c.costliest(trace.InStep); ok && v.Group == trace.GroupUnknown && c.script.alone() {
 		v.Class = ScriptBound
 	}
+	if share := c.talks(); share >= moderate && c.at(trace.Exchange) > 0 && share > v.Share || share >= moderate && v.Group == trace.GroupNone {
+		v.Group, v.Class, v.Share, v.Dominant, v.Moderate = trace.GroupCommunication, trace.GroupCommunication.Info().Class, share, trace.CauseCommunication, false
+	}
 	if h, ok := c.script.waitsFor(); ok && h.share >= moderate && (v.Group == trace.GroupNone || h.share > v.Share) {
 		v.Group, v.Class, v.Share, v.Dominant, v.Moderate = trace.GroupCommunication, trace.GroupCommunication.Info().Class, h.share, trace.CauseCommunication, false
 		v.Holder = c.script.describe(h)
@@ -233,6 +236,10 @@ func (v *Verdict) describe(s *situation) {
 				at = trace.Sampling
 			}
 			t.WriteString(s.where(at))
+		case trace.GroupCommunication:
+			if v.Holder == "" {
+				t.WriteString(s.where(trace.Exchange))
+			}
 		case trace.GroupLaunch, trace.GroupCopy, trace.GroupSync:
 			t.WriteString(s.where(trace.InStep))
 		}

@@ -91,7 +91,7 @@ func (a *Analyzer) take(s *trace.Span) {
 		a.lanes[s.Track].wait(s, a.cursor)
 		return
 	case trace.KindNext, trace.KindSampler, trace.KindStarved, trace.KindEnqueue, trace.KindSync, trace.KindRebuild, trace.KindTransition,
-		trace.KindPause, trace.KindCopy, trace.KindCompute:
+		trace.KindPause, trace.KindExchange, trace.KindCopy, trace.KindCompute:
 	default:
 		return
 	}

@@ -11,7 +11,8 @@ import (
 type class uint8
 
 const (
-	classCompute class = iota
+	classExchange class = iota // within the compute of a step
+	classCompute
 	classPause
 	classSampler
 	classNext
@@ -27,6 +28,8 @@ const (
 
 func classOf(k trace.Kind) class {
 	switch k {
+	case trace.KindExchange:
+		return classExchange
 	case trace.KindCompute:
 		return classCompute
 	case trace.KindPause:
@@ -119,6 +122,7 @@ func (a *Analyzer) window(s *trace.Step, acc *account, end int64) {
 }
 
 var classCause = [numClasses]trace.Cause{
+	classExchange:   trace.CauseCommunication,
 	classPause:      trace.CausePaused,
 	classSampler:    trace.CauseSampler,
 	classStarved:    trace.CauseHost,

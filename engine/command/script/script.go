@@ -31,6 +31,8 @@ import (
 // process group, so both get what is typed there.
 type Script struct {
 	cmd  *exec.Cmd
+	pid  int
+	left func()        // lets go a process that somebody else started; nil for our own
 	ours bool          // the script is in our process group
 	Done chan struct{} // closed when the script has ended
 	why  error         // how it ended; to be read after Done
@@ -67,7 +69,7 @@ func Start(args, env []string, log *os.File) (*Script, error) {
 		}
 		return nil, notRun{errs.Wrap(err, "run", args[0], hint)}
 	}
-	s := &Script{cmd: cmd, ours: ours, Done: make(chan struct{})}
+	s := &Script{cmd: cmd, pid: cmd.Process.Pid, ours: ours, Done: make(chan struct{})}
 	s.Told, s.tell = context.WithCancel(context.Background())
 	go func() {
 		defer close(s.Done)
@@ -80,8 +82,30 @@ func Start(args, env []string, log *os.File) (*Script, error) {
 	return s, nil
 }
 
+// Attached returns a script that somebody else started. It is never signalled: for us it is over when it no longer runs, or when leave
+// has let it go.
+func Attached(pid int, runs func() bool, leave func()) *Script {
+	s := &Script{pid: pid, Done: make(chan struct{})}
+	s.Told, s.tell = context.WithCancel(context.Background())
+	gone := make(chan struct{})
+	s.left = sync.OnceFunc(func() { leave(); close(gone) })
+	go func() {
+		defer close(s.Done)
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for runs() {
+			select {
+			case <-gone:
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return s
+}
+
 // PID returns the number of the script's process.
-func (s *Script) PID() int { return s.cmd.Process.Pid }
+func (s *Script) PID() int { return s.pid }
 
 // notRun is the error of a command that could not be started. Its exit code is the one that a
 // shell would give.
@@ -166,6 +190,11 @@ func (s *Script) PassSignals() (stop func()) {
 				return
 			case sig := <-ch:
 				n := sig.(syscall.Signal)
+				if s.left != nil {
+					s.tell()
+					s.left()
+					continue
+				}
 				s.signal(n)
 				if n != syscall.SIGUSR1 && n != syscall.SIGUSR2 {
 					s.tell()
@@ -212,6 +241,11 @@ const (
 
 // Finish ends the script if it still runs, and waits for it. It tells w what it waits for.
 func (s *Script) Finish(w io.Writer) {
+	if s.left != nil {
+		s.left()
+		<-s.Done
+		return
+	}
 	if s.Told.Err() == nil { // nobody has told it to end
 		select {
 		case <-s.Done:

@@ -68,6 +68,7 @@ type Bridge struct {
 	seen      time.Time // when the first loop that trains was seen
 	ending    bool      // the training has ended
 	beside    bool      // a note was made that another process trains
+	left      bool      // an attached training is as it was
 	unread    []unread  // the new records of rings, while they are handed on
 	fullest   float64   // the largest share of its slots that a ring filled since it was last read
 	looked    time.Time
@@ -76,7 +77,6 @@ type Bridge struct {
 	changed   unix.Timespec // when the folder had changed, as of its last reading
 	held      []message     // messages that came before there was a recorder
 
-	weighed time.Time // when to measure the memory of workers again
 	view    view
 	quit    chan struct{}
 	done    chan struct{}
@@ -85,8 +85,9 @@ type Bridge struct {
 
 // crew is what the bridge finds out about the workers from outside of them.
 type crew struct {
-	looks looks
-	pools pools
+	looks   looks
+	pools   pools
+	weighed time.Time // when to measure their memory again
 }
 
 // unread holds the new records of a ring.
@@ -329,7 +330,7 @@ func (b *Bridge) Close() error {
 		_ = m.file.Close()
 	}
 	b.Control.close()
-	if b.needed() {
+	if !b.left && b.needed() {
 		return b.owner.Close() // the next run removes the folders
 	}
 	err := os.RemoveAll(b.shared)

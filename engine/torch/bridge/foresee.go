@@ -92,7 +92,7 @@ const weighed = 4
 // weigh measures the memory that each of the main process's workers does not share.
 func (b *Bridge) weigh() {
 	begin := time.Now()
-	if begin.Before(b.weighed) {
+	if begin.Before(b.crew.weighed) {
 		return
 	}
 	var sum, n int64
@@ -104,7 +104,7 @@ func (b *Bridge) weigh() {
 			sum, n = sum+own, n+1
 		}
 	}
-	b.weighed = begin.Add(max(weighEvery, time.Duration(float64(time.Since(begin))/weighShare)))
+	b.crew.weighed = begin.Add(max(weighEvery, time.Duration(float64(time.Since(begin))/weighShare)))
 	if n == 0 {
 		return
 	}

@@ -443,6 +443,26 @@ func (l *lines) await(b *batch, from, to int64) {
 	})
 }
 
+// awaitAny takes a wait for a batch of which nothing tells how it was made, as of a worker that ran before gpustall was attached.
+// Looks at workers within the wait weigh alike.
+func (l *lines) awaitAny(from, to int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for pid, looks := range l.pending {
+		l.pending[pid] = slices.DeleteFunc(looks, func(k look) bool {
+			if k.at >= from && k.at < to {
+				k.of.awaited++
+				k.of.lost += k.took / time.Duration(len(l.pending))
+				l.changed = true
+			}
+			return k.at < to
+		})
+		if len(l.pending[pid]) == 0 && !slices.ContainsFunc(l.threads, func(t thread) bool { return t.pid == pid }) {
+			delete(l.pending, pid)
+		}
+	}
+}
+
 // folded writes a stack as flame graph tools read it: "main (train.py:33);blur (aug.py:42)".
 // For a worker it leaves out the calls from before the work began.
 func folded(stack []frames.Frame) string {
@@ -499,9 +519,10 @@ func (l *lines) bound(most int) {
 
 // The file of a frame shows by these what a thread is at.
 var (
-	fetchers = []string{"torch/utils/data/_utils/fetch.py", "gpustall/fetching.py"}
-	loaders  = []string{"torch/utils/data/dataloader.py", "gpustall/live.py", "gpustall/steps.py", "gpustall/loaders.py"}
-	servers  = []string{"torch/utils/data/_utils/worker.py", "gpustall/worker.py"}
+	fetchers   = []string{"torch/utils/data/_utils/fetch.py", "gpustall/fetching.py"}
+	loaders    = []string{"torch/utils/data/dataloader.py", "gpustall/live.py", "gpustall/steps.py", "gpustall/loaders.py"}
+	exchangers = []string{"/torch/distributed/distributed_c10d.py", "/torch/distributed/_functional_collectives.py"}
+	servers    = []string{"torch/utils/data/_utils/worker.py", "gpustall/worker.py"}
 )
 
 func among(file string, names []string) bool {
@@ -551,6 +572,8 @@ func partOf(stack []frames.Frame, user int) trace.Doing {
 	for i := range stack {
 		f := &stack[i]
 		switch {
+		case i < user && among(f.File, exchangers):
+			return trace.Exchange
 		case strings.HasSuffix(f.File, "/torch/_dynamo/convert_frame.py"), strings.HasSuffix(f.File, "/torch/_inductor/compile_fx.py") && strings.Contains(f.Name, "compile"):
 			return trace.Compiles // compiled code runs without these frames
 		case strings.Contains(f.File, "/torch/autograd/"):

@@ -26,6 +26,7 @@ type message struct {
 	Batch
 	Captured
 	Refused
+	Exchange
 	Trial   uint64         `json:"trial"`   // of workers, whose end is told
 	Layout  *frames.Layout `json:"layout"`  // of the process's frames; nil where Reason says why not
 	Library []string       `json:"library"` // where there is no layout: folders whose code is not the user's
@@ -44,6 +45,12 @@ func (m *message) mask() {
 	for i := range m.Arguments {
 		m.Arguments[i] = mask.Text(m.Arguments[i])
 	}
+}
+
+// Exchange is what DistributedDataParallel says of a backward pass, as it measures one in some: ns.
+type Exchange struct {
+	Compute int64 `json:"compute"` // until the last gradient
+	Exposed int64 `json:"exposed"` // from then until all ranks' gradients are added up
 }
 
 // Hello describes a process that loads batches.

@@ -18,6 +18,7 @@ type facts struct {
 	loading bool   // loader is set
 
 	most  *message       // told how many workers can begin; nil while no limit is known
+	talks Exchange       // in its backward passes; zero where that is not known
 	tried uint64         // the last trial of workers that it answered
 	force map[string]int // the knobs in force, and ...
 	since int32          // ... the step since which they are
@@ -42,6 +43,8 @@ func (f *facts) hear(m *message) {
 		f.tried = m.Trial
 	case "batch":
 		f.batch = m.Batch
+	case "exchange":
+		f.talks = m.Exchange
 	}
 }
 
@@ -138,7 +141,24 @@ func (p *process) loop(rec *record) {
 		span := rec.span(parts[rec.Kind])
 		span.Step = rec.Step
 		p.out.span(trace.TrackScript, span)
+		if rec.Kind == kindBackward && p.talks != (Exchange{}) {
+			p.exchanged(span)
+		}
 	}
+}
+
+// exchanged takes a backward pass of which it is known how long it takes to compute. On the host it ends with the exchange: what it
+// took longer than that, it waited for other ranks. On a GPU the pass is over before that is known, and what was measured in
+// another one stands for it.
+func (p *process) exchanged(pass trace.Span) {
+	ns := pass.End - pass.Start - p.talks.Compute
+	if p.onDevice() {
+		p.steps.talks, ns = p.talks.Exposed, p.talks.Exposed
+	} else if ns > 0 {
+		pass.Kind, pass.Start = trace.KindExchange, pass.End-ns
+		p.out.span(trace.TrackStep, pass)
+	}
+	p.totals.exchanged(max(1, ns), pass.Step)
 }
 
 // next takes the record of a wait that ended with a batch.
@@ -154,6 +174,8 @@ func (p *process) next(rec *record) {
 	}
 	if seen && p.lines != nil && rec.Flags&flagTrain != 0 {
 		p.lines.await(b, rec.Start, rec.End)
+	} else if p.lines != nil && rec.Flags&flagTrain != 0 {
+		p.lines.awaitAny(rec.Start, rec.End)
 	}
 	beside := p.waits.batch(rec, b, seen)
 	if p.steps.join(rec, b) {

@@ -80,6 +80,13 @@ func (t *totals) spend(rec *record) {
 	}
 }
 
+// exchanged adds ns in which a step only exchanged data.
+func (t *totals) exchanged(ns int64, step int32) {
+	if t.steps > 0 && step >= t.second {
+		t.sum.Exposed += ns
+	}
+}
+
 // behind is how late the GPU may end a step, after the loop has enqueued it, and still count as
 // following the loop. It is a part of the step's time on the GPU. On an H100 that part was 1 to 6 %
 // where the GPU waited for each launch. It was a third or more where the loop was ahead.

@@ -20,6 +20,7 @@ type steps struct {
 	untimed map[int32]*open // ended, until the GPU's time is known; by index
 	epoch   int32
 	last    record // the kindNext of the newest step
+	talks   int64  // ns of exchange in a step on the GPU; 0 where that is not known
 }
 
 // open is a step that is not recorded yet.
@@ -121,6 +122,10 @@ func (s *steps) computed(rec *record) {
 		span.Batch = o.step.Batch
 	}
 	s.out.span(trace.TrackCompute, span)
+	if talks := min(s.talks, span.End-span.Start); talks > 0 && rec.Flags&flagGoesOn == 0 {
+		span.Kind, span.Start = trace.KindExchange, span.End-talks // when in the step it was does not matter
+		s.out.span(trace.TrackStep, span)
+	}
 	if rec.Flags&flagGoesOn == 0 {
 		s.time(rec.Step)
 	}

@@ -32,3 +32,19 @@ def data(name=None):
     from gpustall import manual
 
     return manual.Data()
+
+
+def load_ipython_extension(shell):
+    print("gpustall watches this kernel already; gpustall view in a terminal shows it")
+
+
+def unload_ipython_extension(shell):
+    """Lets the kernel go, if the extension had it watched."""
+    import sys
+
+    attach = sys.modules.get("gpustall.attach")
+    if attach is not None:
+        attach.leave()
+        if attach.watcher is not None:
+            attach.watcher.terminate()
+            attach.watcher.wait()

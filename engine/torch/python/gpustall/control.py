@@ -9,6 +9,7 @@ from gpustall import memory
 # a value.
 SEQUENCE, NUM_WORKERS, PREFETCH, PIN, IN_ORDER, PERSISTENT, PAUSED, GPUSTALL, CAPTURES, STEP, LATEST, TRIALS, TRIED = range(13)
 LOOKER, LOOP_LOOKS, WORKER_LOOKS = range(13, 16)
+LEAVING = 2  # in the word PAUSED: an attached training is let go
 NAMES = ("num_workers", "prefetch_factor", "pin_memory", "in_order", "persistent_workers")
 
 
@@ -69,6 +70,8 @@ def there(pid):
     """Returns whether a process is running."""
     try:
         os.kill(pid, 0)
+    except PermissionError:  # of another user
+        return True
     except OSError:
         return False
     return True

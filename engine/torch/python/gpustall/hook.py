@@ -8,6 +8,27 @@ TARGET = "torch.utils.data.dataloader"
 # What is shared with gpustall, from when Python begins. A script may change the environment before it imports PyTorch.
 folder = ""
 
+_put = []  # what put replaced: the owner, the name, and what was there
+_NOTHING = object()
+
+
+def put(owner, name, value):
+    """Sets an attribute, until undo."""
+    _put.append((owner, name, owner.__dict__.get(name, _NOTHING)))
+    setattr(owner, name, value)
+
+
+def undo():
+    """Puts back what put replaced, and finds no more modules."""
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
+    while _put:
+        owner, name, before = _put.pop()
+        if before is _NOTHING:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, before)
+    sys.__dict__.pop("_gpustall_begun", None)
+
 
 def begin():
     global folder
@@ -75,6 +96,8 @@ class _Finder:
 def _leave_to_python(rules):
     """Keeps torch.compile from compiling gpustall's code, where a compiled function contains a loop over a loader. It
     does not compile PyTorch's own loader either."""
+    if not folder:  # the training was let go meanwhile
+        return
     try:
         rules.add("gpustall")
     except Exception:  # another version of PyTorch, without such rules
@@ -88,6 +111,8 @@ def _leave_to_python(rules):
 
 
 def _install(module):
+    if not folder:
+        return
     try:
         from gpustall import process
     except Exception:  # our files were removed meanwhile
@@ -102,6 +127,8 @@ def _install(module):
 
 
 def _see_optimizers(module):
+    if not folder:
+        return
     try:
         from gpustall import parts
 

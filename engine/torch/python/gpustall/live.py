@@ -162,6 +162,8 @@ _SEEN = {
 
 
 class LiveIter(stock._MultiProcessingDataLoaderIter):
+    _gpustall: Any = None  # the watch over it, while there is one
+
     def __init__(self, loader, plan, again=False):
         self._shutdown = True  # there is nothing to shut down yet
         self._owner = os.getpid()

@@ -69,6 +69,7 @@ class Plan:
         self.script = self.of_script(loader)
         self.barred = None  # how many workers can begin, and why not more, where that is known in advance
         self.nothing = None  # knobs with which an iterator could not be made
+        self.waits = False  # its knobs can be changed live from the next epoch on, because PyTorch's own iterator is under way
         self.failed = None  # a queue by which workers beyond the script's tell why they had no batch
         self.about = self._describe(loader)
 
@@ -167,6 +168,21 @@ class Plan:
             process.current().answer(trial)
         return seen
 
+    def runs(self, iterator):
+        """Notes that an iterator of PyTorch's own, which nobody watched, is under way. It keeps its knobs."""
+        self.iteration, self.applied = process.current().iteration(), dict(self.script)
+        self.begun, self.last = self.begun + 1, weakref.ref(iterator)
+        if self.live:  # where workers persist, new ones would draw other random numbers
+            self.live = self.about["live"] = False
+            self.waits = not self.persists
+
+    def _no_longer_waits(self):
+        """Notes that the next iterator is one whose knobs can be changed live."""
+        self.waits, self.live = False, True
+        self.about["live"], state = True, process.current()
+        if self.trains:
+            state.tell("moved", step=state.steps, script=True, **dict(self.about, knobs=self.script))
+
     @staticmethod
     def _what(loader):
         """Returns what a loader's workers would be given, as an iterator has it."""
@@ -253,6 +269,8 @@ class Plan:
         if asked:
             self._set_apart()
         before = -1 if self.sent else _written(loader)
+        if self.waits:
+            self._no_longer_waits()
         if self.live:
             from gpustall import live
 
@@ -369,14 +387,19 @@ class Plan:
         watch = steps.Watch(self, number)
         watch.iterator = weakref.ref(iterator, watch.over())
         watch.numbered = self.live
-        fetcher = getattr(iterator, "_dataset_fetcher", None)
-        if fetcher is not None:
-            watch.inline = fetching.Task()
-            fetching.Observer(process.current().ring(ring.INLINE), number, watch.inline, inline=True).watch(fetcher)
-            if not self.live and not self.own and not self.why and not self.script["num_workers"]:
-                self._show(fetcher)
+        self.watch_inline(iterator, watch)
         iterator._gpustall = watch
         return watch
+
+    def watch_inline(self, iterator, watch):
+        """Watches how the loop itself loads, where PyTorch's own iterator has it do so."""
+        fetcher = getattr(iterator, "_dataset_fetcher", None)
+        if fetcher is None:
+            return
+        watch.inline = fetching.Task()
+        fetching.Observer(process.current().ring(ring.INLINE), watch.iteration, watch.inline, inline=True).watch(fetcher)
+        if not self.live and not self.waits and not self.own and not self.why and not self.script["num_workers"]:
+            self._show(fetcher)
 
     def _show(self, fetcher):
         """Tries a worker beside a loop that loads by itself, when some are asked for."""
@@ -430,6 +453,7 @@ class Plan:
         knobs = self._possible(loader)
         self.iteration = process.current().iteration()
         module = pytorch._utils.worker
+        plain = module._gpustall_plain
         before = {name: getattr(loader, name) for name in control.NAMES if hasattr(loader, name)}
         changed, failed = knobs != self.script and not self.why, None
         drawn: Any = _drawn(loader) if changed else None
@@ -456,7 +480,7 @@ class Plan:
             failed = error
         finally:
             self.making = False
-            module._worker_loop = module._gpustall_plain
+            module._worker_loop = plain
             for name, value in before.items():
                 if changed:
                     object.__setattr__(loader, name, value)

@@ -75,6 +75,10 @@ class File:
             return None
         return os.pread(self.fd, 64, 0)
 
-    def __del__(self):
+    def close(self):
         if getattr(self, "fd", -1) >= 0 and self.ours():
             os.close(self.fd)
+        self.fd = -1
+
+    def __del__(self):
+        self.close()

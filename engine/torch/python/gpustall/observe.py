@@ -7,7 +7,7 @@ import sys
 import warnings
 from typing import Any
 
-from gpustall import loaders, parts, process, starting, worker
+from gpustall import hook, loaders, parts, process, starting, worker
 from gpustall.usage import DRAWN
 
 now = process.now
@@ -20,20 +20,21 @@ def install(module):
     from gpustall import live
 
     loaders.pytorch, loaders.why_not_live = module, live.unknown(module)
+    loader, base, put = module.DataLoader, module._BaseDataLoaderIter, hook.put
     module._utils.worker._gpustall_plain = module._utils.worker._worker_loop
-    module._BaseDataLoaderIter._gpustall = None  # the Watch over an iterator
-    module.DataLoader.__iter__ = _iter(module.DataLoader.__iter__)
-    module.DataLoader._get_iterator = _get_iterator(module.DataLoader._get_iterator)
+    put(base, "_gpustall", None)  # the Watch over an iterator
+    put(loader, "__iter__", _iter(loader.__iter__))
+    put(loader, "_get_iterator", _get_iterator(loader._get_iterator))
     for kind in (module._SingleProcessDataLoaderIter, module._MultiProcessingDataLoaderIter):
         loaders.plain_init[kind] = kind.__init__
-        kind.__init__ = _init(kind.__init__)
-    if "__init_subclass__" not in module.DataLoader.__dict__:
-        module.DataLoader.__init_subclass__ = classmethod(_subclassed)
-    if hasattr(module._BaseDataLoaderIter, "_next_index"):
-        module._BaseDataLoaderIter._next_index = _next_index(module._BaseDataLoaderIter._next_index, loaders.drawing)
-    module._BaseDataLoaderIter.__next__ = _next(module._BaseDataLoaderIter.__next__)
+        put(kind, "__init__", _init(kind.__init__))
+    if "__init_subclass__" not in loader.__dict__:
+        put(loader, "__init_subclass__", classmethod(_subclassed))
+    if hasattr(base, "_next_index"):
+        put(base, "_next_index", _next_index(base._next_index, loaders.drawing))
+    put(base, "__next__", _next(base.__next__))
     loaders.timed_draws = _next_index
-    module.warnings = _Warnings()
+    put(module, "warnings", _Warnings())
 
 
 class _Warnings:
@@ -83,8 +84,13 @@ def _iter(original):
 def _subclassed(cls, *args, **kwargs):
     """Runs when a subclass of DataLoader is defined. One with its own __iter__ may have its own iterators."""
     super(loaders.pytorch.DataLoader, cls).__init_subclass__(*args, **kwargs)
+    own(cls)
+
+
+def own(cls):
+    """Watches what a subclass's own __iter__ returns."""
     if inspect.isfunction(cls.__dict__.get("__iter__")):
-        cls.__iter__ = _own_iter(cls.__iter__)
+        hook.put(cls, "__iter__", _own_iter(cls.__iter__))
 
 
 def _own_iter(original):

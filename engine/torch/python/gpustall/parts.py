@@ -23,6 +23,7 @@ KEPT = (
 )
 
 _installed = _seen = False
+handles: Any = []  # of PyTorch's hooks
 _compiling = lambda: False  # noqa: E731
 
 
@@ -46,9 +47,9 @@ def _watch_optimizers():
     except ImportError:
         return
     told_of_compiling()
-    register_optimizer_step_pre_hook(_stepping)
+    handles.append(register_optimizer_step_pre_hook(_stepping))
     if not _seen:
-        register_optimizer_step_post_hook(_stepped)
+        handles.append(register_optimizer_step_post_hook(_stepped))
 
 
 def see_optimizers(module):
@@ -57,7 +58,7 @@ def see_optimizers(module):
     global _seen
     rules = os.path.join(os.path.dirname(os.path.dirname(module.__file__)), "_dynamo", "trace_rules.py")
     if not _installed and os.path.exists(rules) and hasattr(module, "register_optimizer_step_post_hook"):
-        module.register_optimizer_step_post_hook(_stepped)
+        handles.append(module.register_optimizer_step_post_hook(_stepped))
         _seen = True
 
 
@@ -134,7 +135,7 @@ def _watch_backward():
                 hook.pass_on(error)
             return plain
 
-    Variable._execution_engine = Engine()
+    hook.put(Variable, "_execution_engine", Engine())
 
 
 # Each thread's loop, once it has one. A forked child begins without one.

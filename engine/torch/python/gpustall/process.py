@@ -10,8 +10,9 @@ import sys
 import threading
 import time
 from multiprocessing import util
+from typing import Any
 
-from gpustall import control, hook, looks, ring
+from gpustall import control, exchange, hook, looks, ring
 
 FOLDER = hook.folder or os.environ.get("GPUSTALL_TORCH", "")
 
@@ -38,7 +39,9 @@ class Process:
         self.anew = False  # it was told that the script makes its loader anew in each epoch
         self.leads = True  # it is the first rank on this machine
         self.capture = None  # the capture under way
+        self.exchange: Any = None  # an exchange.Exchange, where there are ranks
         self.loops = []
+        self.end: Any = None  # calls finish
         self.lock = threading.Lock()  # over the messages and iterations
         self.local = threading.local()  # the rings of each thread
         self.mute = False  # a failure to write a message was told
@@ -97,7 +100,7 @@ class Process:
         """Adds a loop, which is finished when the process ends. The children of multiprocessing do not run atexit, so
         this uses multiprocessing's own finalizers."""
         if not self.loops:
-            util.Finalize(None, self.finish, exitpriority=10)
+            self.end = util.Finalize(None, self.finish, exitpriority=10)
         for ended in [old for old in self.loops if not old.thread.is_alive() and old.device is None]:  # where each epoch has a thread
             self.loops.remove(ended)
             ended.finish()
@@ -110,6 +113,11 @@ class Process:
         return [loop.thread.ident for loop in self.loops if loop.thread.is_alive()]
 
     def finish(self):
+        self.settle()
+        remove()
+
+    def settle(self):
+        """Ends the loops' steps, and records how many there were."""
         looks.stop()
         for loop in self.loops:
             try:
@@ -118,7 +126,6 @@ class Process:
                     loop.record(ring.LAST, self.began, self.began, step=self.steps - 1, core=self.samples)
             except Exception:
                 pass
-        remove()
 
     def introduce(self):
         """Describes this process, when it loads its first batch."""
@@ -129,6 +136,8 @@ class Process:
         rank, world, local, here = _ranks()
         self.leads = rank <= 0 or local == 0
         self.gpu = _gpu()
+        if world > 1:
+            self.exchange = exchange.Exchange()
         self.tell(
             "hello", pid=self.pid, rank=rank, world=world, local=local, here=here, job=_job(), store=_store(), torch=str(torch.__version__),
             python="%d.%d.%d" % sys.version_info[:3], argv=list(sys.argv), threads=torch.get_num_threads(),

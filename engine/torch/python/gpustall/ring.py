@@ -62,7 +62,8 @@ _written = 0
 class Ring:
     """A ring. Its function record is fast; nothing else needs to be."""
 
-    def __init__(self, folder, role, parent=0, worker=-1, iteration=0):
+    def __init__(self, folder, role, parent=0, worker=-1, iteration=0, of=0):
+        """of is the process that the ring is about, where this one writes it."""
         global _written
         _written += 1
         name = "ring-%d-%d" % (os.getpid(), _written)
@@ -72,7 +73,7 @@ class Ring:
         fd = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             room = os.fstatvfs(fd)
-            slots = SLOTS if room.f_bavail * room.f_frsize > ROOM else FEW  # most of the room is the script's
+            slots = SLOTS if room.f_bavail * room.f_frsize > ROOM and not of else FEW  # most of the room is the script's
             size = HEADER + slots * SLOT.size
             memory.allocate(fd, size)
             self.memory = memory.mapped(fd, size, writable=True)
@@ -81,10 +82,10 @@ class Ring:
             raise
         finally:
             os.close(fd)
-        HEAD.pack_into(self.memory, 0, MAGIC, LAYOUT, slots, os.getpid(), parent, worker, iteration)
+        HEAD.pack_into(self.memory, 0, MAGIC, LAYOUT, slots, of or os.getpid(), parent, worker, iteration)
         struct.pack_into("@I", self.memory, ROLE, role)
         struct.pack_into("@Q", self.memory, THREAD, frames.thread())
-        struct.pack_into("@QQ", self.memory, TID, threading.get_native_id(), frames.CODES)
+        struct.pack_into("@QQ", self.memory, TID, of or threading.get_native_id(), frames.CODES)
         os.rename(part, os.path.join(folder, name))  # the reader sees it only when it is complete
         self.totals = self.memory[TOTALS : TOTALS + 24].cast("Q")  # steps, samples, and when the last step began
         self.record, self.bundle = _recorder(self.memory, slots)

@@ -7,6 +7,7 @@ import weakref
 from typing import Any
 
 from gpustall import control, hook, loops, parts, process, ring
+from gpustall.exchange import EVERY, FIRST
 from gpustall.usage import BRIEF, CHOSEN, FEW, LATE, LONG_BATCH, RARE, SELDOM, SOME, SPREAD
 
 _MOST = 2 * FEW - 3  # the most brief steps that are passed by at once, plus one: with two that are not, FEW at the mean
@@ -31,6 +32,7 @@ class Watch:
         self.delivered = 0  # batches
         self.came = None  # what a LiveIter tells of its batch: number, samples, CHANGING or 0
         self.iterator: Any = None  # a weak reference to a DataLoader's iterator; None for other loops
+        self.loader: Any = None  # of an iterator that was there before gpustall
         self.left = None, None  # when the iterator was let go, and the device's event then
         self.dropped = False  # a generator of gpustall.watch was let go
         self.numbered = False  # batches are numbered through all epochs
@@ -149,6 +151,8 @@ class Watch:
                     loop.wary = turn + SELDOM
         if not loop.known:
             loops.introduce(state, loop, end)
+        if state.exchange is not None and turn & EVERY == FIRST:
+            state.exchange.look(state)
         number, samples, flags = self.came or self._look_at(data)
         plain = not flags and not self.first and state.capture is None
         if self.first:
@@ -277,6 +281,11 @@ class Watch:
             start, begun = now(), start
             loop.record(ring.PAUSE, begun, start, self.iteration)
         while state.control.paused():
+            if state.control.page[control.PAUSED] == control.LEAVING:
+                from gpustall import attach
+
+                attach.leave()
+                raise EOFError("it is watched no more")
             time.sleep(0.02)
             loop.record(ring.PAUSE, start, now(), self.iteration)
             start = now()

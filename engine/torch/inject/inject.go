@@ -1,0 +1,329 @@
+//go:build linux
+
+// Package inject has a running Python process run a piece of code. A debugger only asks for it: the interpreter itself runs
+// it later, in its main thread between two instructions, so whatever the process was doing is whole.
+package inject
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"dev.gpustall/engine/base/errs"
+)
+
+// Target is a Python process that code can be run in.
+type Target struct {
+	PID      int
+	Args     []string
+	UID, GID int
+	minor    int // of its version, Python 3.minor; 0 where that is not known
+	exe      string
+}
+
+// Find looks at a process, and says why nothing can be run in it.
+func Find(pid int) (*Target, error) {
+	name := fmt.Sprintf("process %d", pid)
+	refuse := func(reason, hint string) (*Target, error) { return nil, errs.New("attach to", name, reason, hint) }
+	proc := fmt.Sprintf("/proc/%d/", pid)
+	status := fields(proc + "status")
+	switch {
+	case status == nil || strings.HasPrefix(status["State"], "Z") || status["Tgid"] != strconv.Itoa(pid):
+		return refuse("there is no such process", "pgrep -af python shows which there are")
+	case len(strings.Fields(status["NSpid"])) > len(strings.Fields(fields("/proc/self/status")["NSpid"])) || elsewhere(proc):
+		return refuse("it runs in a container of its own", "run gpustall in there, as by docker exec or kubectl exec")
+	case status["TracerPid"] != "0":
+		return refuse("process "+status["TracerPid"]+" traces it already", "end that debugger first")
+	case strings.HasPrefix(status["State"], "T"):
+		return refuse("it is stopped", fmt.Sprintf("kill -CONT %d lets it go on", pid))
+	}
+	t := &Target{PID: pid}
+	var info unix.Stat_t
+	if err := unix.Stat(proc, &info); err != nil {
+		return refuse("it has ended", "attach to one that runs")
+	}
+	t.UID, t.GID = int(info.Uid), int(info.Gid)
+	if args, err := os.ReadFile(proc + "cmdline"); err == nil {
+		t.Args = strings.Split(strings.TrimRight(string(args), "\x00"), "\x00")
+	}
+	maps, err := os.ReadFile(proc + "maps")
+	if err == nil {
+		err = reads(pid, maps)
+	}
+	if err != nil {
+		return nil, errs.New("attach to", name, denied(t.UID), permit(t.UID)).Because(err)
+	}
+	t.exe, _ = os.Readlink(proc + "exe")
+	found := pythons.FindSubmatch(append([]byte(t.exe+"\n"), maps...))
+	if found == nil && !strings.HasPrefix(filepath.Base(t.exe), "python") {
+		return refuse("it is no Python", children(pid))
+	}
+	if found != nil {
+		t.minor, _ = strconv.Atoi(string(found[1]))
+	}
+	return t, nil
+}
+
+// pythons finds the version in the name of an interpreter or its library.
+var pythons = regexp.MustCompile(`(?m)/(?:lib)?python3\.(\d+)[a-z]*(?:\.so[.\d]*)?$`)
+
+// fields reads a file of lines with a name and a value.
+func fields(path string) map[string]string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	out := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		out[name] = strings.TrimSpace(value)
+	}
+	return out
+}
+
+// elsewhere reports whether a process is known to see other files than we do.
+func elsewhere(proc string) bool {
+	theirs, err := os.Readlink(proc + "ns/mnt")
+	ours, _ := os.Readlink("/proc/self/ns/mnt")
+	return err == nil && theirs != ours
+}
+
+// reads tries to read a process's memory, for which the same permission is needed as to trace it.
+func reads(pid int, maps []byte) error {
+	from, _, _ := strings.Cut(string(maps), "-")
+	at, err := strconv.ParseUint(from, 16, 64)
+	if err != nil {
+		return unix.EPERM
+	}
+	word := make([]byte, 8)
+	local := []unix.Iovec{{Base: &word[0], Len: 8}}
+	_, err = unix.ProcessVMReadv(pid, local, []unix.RemoteIovec{{Base: uintptr(at), Len: 8}}, 0)
+	return err
+}
+
+const scopeFile = "/proc/sys/kernel/yama/ptrace_scope"
+
+func scope() string {
+	text, _ := os.ReadFile(scopeFile)
+	return strings.TrimSpace(string(text))
+}
+
+// mayTrace reports whether this process has the capability CAP_SYS_PTRACE.
+func mayTrace() bool {
+	caps, err := strconv.ParseUint(fields("/proc/self/status")["CapEff"], 16, 64)
+	return err == nil && caps>>unix.CAP_SYS_PTRACE&1 == 1
+}
+
+// denied says why a process of that user cannot be traced.
+func denied(uid int) string {
+	switch s := scope(); {
+	case uid != os.Getuid() && os.Getuid() != 0:
+		name := strconv.Itoa(uid)
+		if u, err := user.LookupId(name); err == nil {
+			name = u.Username
+		}
+		return "it belongs to the user " + name
+	case s == "3":
+		return "this machine lets nobody trace a process (ptrace_scope is 3)"
+	case s != "" && s != "0" && !mayTrace():
+		return "this machine lets only root trace a process that it did not start (ptrace_scope is " + s + ")"
+	case !mayTrace():
+		return "the system does not let it be traced, as in a container without CAP_SYS_PTRACE"
+	}
+	return "the system does not let it be traced, as where a seccomp profile forbids it"
+}
+
+// permit says what helps.
+func permit(uid int) string {
+	switch s := scope(); {
+	case uid != os.Getuid() && os.Getuid() != 0:
+		return "run gpustall as that user, or as root"
+	case s == "3":
+		return "start the training by gpustall torch"
+	case s != "" && s != "0" && !mayTrace():
+		return "run gpustall by sudo, or sysctl kernel.yama.ptrace_scope=0"
+	}
+	return "start the container with --cap-add=SYS_PTRACE, or the training by gpustall torch"
+}
+
+// children names the Python processes below a process, for a hint.
+func children(pid int) string {
+	var found []string
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, task := range tasks {
+		text, _ := os.ReadFile(task)
+		for _, child := range strings.Fields(string(text)) {
+			if exe, err := os.Readlink("/proc/" + child + "/exe"); err == nil && strings.Contains(filepath.Base(exe), "python") {
+				found = append(found, child)
+			}
+		}
+	}
+	if len(found) == 0 {
+		return "name the process that trains; pgrep -af python shows which there are"
+	}
+	return "it started " + strings.Join(found, ", ") + ": attach to the one that trains"
+}
+
+// remoteExec is the first version of Python with sys.remote_exec.
+const remoteExec = 14
+
+// asks is how long a debugger may take to ask the interpreter.
+const asks = time.Minute
+
+// Run asks the process to run code, which must raise nothing. It returns once that is asked for. folder is where files for it
+// may lie, which the process must be able to read.
+func (t *Target) Run(ctx context.Context, folder, code string) error {
+	ctx, cancel := context.WithTimeout(ctx, asks)
+	defer cancel()
+	path := filepath.Join(folder, "asked")
+	if err := os.WriteFile(path, append([]byte(code), 0), 0o600); err != nil {
+		return err
+	}
+	if err := os.Chown(path, t.UID, t.GID); err != nil {
+		return err
+	}
+	defer os.Remove(path)
+	object := fmt.Sprintf("process %d", t.PID)
+	var failed error
+	if t.minor >= remoteExec {
+		script := filepath.Join(folder, "asked.py") // Python removes it from nowhere, and reads it when it gets to it
+		err := os.WriteFile(script, []byte(code), 0o644)
+		if err == nil {
+			var text []byte
+			text, err = command(ctx, t.exe, "-I", "-S", "-c", fmt.Sprintf("import sys; sys.remote_exec(%d, %q)", t.PID, script)).CombinedOutput()
+			if err == nil {
+				return nil
+			}
+			failed = errors.New(last(text))
+		}
+	}
+	for _, d := range debuggers {
+		run, err := d.find()
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		if run == "" {
+			continue
+		}
+		text, err := command(ctx, run, d.args(t.PID, path, len(code)+1)...).CombinedOutput()
+		if asked.Match(text) {
+			return nil
+		}
+		return errs.New("attach to", object, filepath.Base(run)+" could not: "+why(text, err), "start the training by gpustall torch")
+	}
+	reason := "there is neither gdb nor lldb"
+	if failed != nil {
+		reason = failed.Error()
+	}
+	return errs.New("attach to", object, reason, "install gdb 14 or newer, or lldb, or start the training by gpustall torch")
+}
+
+// command is a command that gets no signal of the terminal, because it must not be ended half-way.
+func command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.Env = append(os.Environ(), "DEBUGINFOD_URLS=", "LC_ALL=C")
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	return cmd
+}
+
+// asked finds that the interpreter was asked, in what a debugger prints.
+var asked = regexp.MustCompile(`(?m)^\$\w+ = 0$|^\(int\) \$\w+ = 0$`)
+
+// why returns what a debugger says of its failure.
+func why(text []byte, err error) string {
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); strings.Contains(line, "rror") || strings.Contains(line, "not permitted") || strings.Contains(line, "No symbol") {
+			return line
+		}
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return "it said " + last(text)
+}
+
+func last(text []byte) string {
+	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+	return string(lines[len(lines)-1])
+}
+
+// debuggers, in the order in which they are tried. Py_AddPendingCall may be called in any thread at any time. Nothing else
+// that is called takes a lock or allocates from the process's heap.
+var debuggers = []struct {
+	find func() (path string, err error)
+	args func(pid int, code string, size int) []string
+}{
+	{gdb, func(pid int, code string, size int) []string {
+		args := []string{"-q", "-nx", "-batch"}
+		for _, c := range []string{
+			"set auto-load off", "set auto-solib-add off", "set breakpoint pending off", fmt.Sprintf("attach %d", pid), "handle all nostop noprint pass",
+			"sharedlibrary libpython", "sharedlibrary libc[.-]",
+			fmt.Sprintf("set $at = ((char*(*)(long,long,int,int,int,long))mmap)(0,%d,3,0x22,-1,0)", size),
+			fmt.Sprintf("restore %s binary $at", code),
+			"print ((int(*)(void*,void*))Py_AddPendingCall)((void*)PyRun_SimpleString,$at)", "detach",
+		} {
+			args = append(args, "-ex", c)
+		}
+		return args
+	}},
+	{lldb, func(pid int, code string, size int) []string {
+		args := []string{"--batch", "--no-lldbinit"}
+		for _, c := range []string{
+			fmt.Sprintf("process attach --pid %d", pid),
+			fmt.Sprintf("expression -- char *$at = ((char*(*)(long,long,int,int,int,long))mmap)(0,%d,3,0x22,-1,0)", size),
+			fmt.Sprintf("memory write --infile %s $at", code),
+			"expression -- ((int(*)(void*,void*))Py_AddPendingCall)((void*)PyRun_SimpleString,$at)", "process detach",
+		} {
+			args = append(args, "-o", c)
+		}
+		return args
+	}},
+}
+
+var versions = regexp.MustCompile(`(?m)^GNU gdb .*?(\d+)\.\d+`)
+
+// fixed is the version of gdb from which on it can restore the registers of processors with AMX.
+const fixed = 14
+
+// gdb returns where gdb is; empty where there is none.
+func gdb() (string, error) {
+	path, err := exec.LookPath("gdb")
+	if err != nil {
+		return "", nil
+	}
+	cpu, _ := os.ReadFile("/proc/cpuinfo")
+	if !bytes.Contains(cpu, []byte(" amx_tile")) {
+		return path, nil
+	}
+	text, _ := exec.Command(path, "--version").Output()
+	if v := versions.FindSubmatch(text); v != nil {
+		if n, _ := strconv.Atoi(string(v[1])); n < fixed {
+			return "", fmt.Errorf("gdb %d cannot call functions on a processor with AMX", n)
+		}
+	}
+	return path, nil
+}
+
+// lldb returns where lldb is; empty where there is none.
+func lldb() (string, error) {
+	path, err := exec.LookPath("lldb")
+	if err != nil {
+		return "", nil
+	}
+	return path, nil
+}
