@@ -7,12 +7,15 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"dev.gpustall/engine/command/cli"
 
 	"go.uber.org/goleak"
 )
@@ -21,6 +24,11 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
+	for _, s := range cli.Endings {
+		if signal.Ignored(s) { // as in the background of a script; tests send them to runs
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
 	dir, err := os.MkdirTemp("", "gpustall-test")
 	if err != nil {
 		panic(err)

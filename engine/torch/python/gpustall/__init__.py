@@ -11,6 +11,8 @@ watch, step and data are for loops without a DataLoader:
         gpustall.step()
 """
 
+__file__ = "<gpustall>/__init__.py"  # as hook.py has it
+
 
 def watch(iterable, name=None):
     """Yields the items of an iterable. The time that each item takes to come is the wait for data."""

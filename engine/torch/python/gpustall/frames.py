@@ -12,6 +12,8 @@ import sys
 import sysconfig
 import types
 
+from gpustall import hook
+
 WORD = 8
 PAGE = 4096
 GIL_WITHIN = 1 << 20  # bytes of where it is looked for
@@ -178,8 +180,7 @@ def _gil(memory):
 
 def library():
     """Returns the folders whose code is not the user's."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    folders = {here, *(sysconfig.get_paths().get(name, "") for name in ("stdlib", "platstdlib", "purelib", "platlib"))}
+    folders = {hook.HERE, *(sysconfig.get_paths().get(name, "") for name in ("stdlib", "platstdlib", "purelib", "platlib"))}
     try:
         folders.update(site.getsitepackages())
         folders.add(site.getusersitepackages())

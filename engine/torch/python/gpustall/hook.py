@@ -3,6 +3,9 @@
 import os
 import sys
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+__file__ = "<gpustall>/hook.py"  # a name that coverage measures nothing of; see _Finder
+
 TARGET = "torch.utils.data.dataloader"
 
 # What is shared with gpustall, from when Python begins. A script may change the environment before it imports PyTorch.
@@ -62,12 +65,21 @@ OPTIMIZER = "torch.optim.optimizer"
 
 
 class _Finder:
-    """Finds modules by the other finders, and patches the modules TARGET, RULES and OPTIMIZER after they have run."""
+    """Finds modules by the other finders, and patches the modules TARGET, RULES and OPTIMIZER after they have run.
+    gpustall's own get a __file__ that is none: a script may be run by coverage, which reports on files, and ours will be
+    gone by then."""
 
     def __init__(self):
         self.busy = False
 
     def find_spec(self, name, path=None, target=None):
+        if name.startswith("gpustall.") and path is not None:
+            import importlib.machinery
+
+            spec = importlib.machinery.PathFinder.find_spec(name, path)
+            if spec is not None and spec.origin:
+                spec.origin = "<gpustall>/" + os.path.basename(spec.origin)
+            return spec
         if name not in PATCHES or self.busy:
             return None
         import importlib.util

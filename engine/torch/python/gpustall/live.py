@@ -243,9 +243,9 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         return self._exhausted and not self._batches
 
     def __reduce_ex__(self, protocol):
-        """Makes an iterator copy as None. Where the script's workers do not persist, a copy of the loader must not find
-        an iterator."""
-        return super().__reduce_ex__(protocol) if self._plan.persists else (type(None), ())
+        """Makes an iterator that the loader keeps only for gpustall copy as None, with the loader."""
+        kept = getattr(self._plan.loader(), "_iterator", None) is self and not self._plan.persists
+        return (type(None), ()) if kept else super().__reduce_ex__(protocol)
 
     def _reset(self, loader, first_iter=False):
         """Begins an epoch with the workers of the last epoch."""

@@ -271,7 +271,7 @@ def remove():
                     os.unlink(os.path.join(FOLDER, name))
                 elif not mine and control.there(int(pid)):
                     return
-        package = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+        package = os.path.dirname(os.path.dirname(hook.HERE))
         for folder in FOLDER, package:
             if "gpustall-torch-" in folder:
                 shutil.rmtree(folder, ignore_errors=True)

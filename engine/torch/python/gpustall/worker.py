@@ -13,7 +13,7 @@ from multiprocessing import util
 from queue import Empty
 from typing import Any
 
-from gpustall import control, fetching, looks, process, ring
+from gpustall import control, fetching, hook, looks, process, ring
 from gpustall.usage import LATE, LONG, Usage
 
 now = process.now
@@ -193,7 +193,7 @@ def begin_spare(init_fn, number):
 def sendable(method):
     """Returns whether workers that begin by this method can have what this module has. Workers that are not forked
     import the module, and its folder may be gone because gpustall has ended, or a cleaner removed temporary files."""
-    return method == "fork" or os.path.isfile(__file__)
+    return method == "fork" or os.path.isfile(os.path.join(hook.HERE, "worker.py"))
 
 
 class Info:

@@ -166,7 +166,7 @@ class Run:
         if not pids or self.stage == "begun":
             return bool(pids)
         try:
-            folder = self.shared()
+            folder = "/proc/%d/root%s" % (pids[0], self.shared())  # its /dev/shm may be one of its own
             names = os.listdir(folder)
             if self.stage != "changed":
                 return any(n.startswith("ring" if self.stage == "seen" else "imported") for n in names)

@@ -125,6 +125,12 @@ class HookTest(unittest.TestCase):
         self.assertIn("ickl", plain)
         self.assertEqual(watched.splitlines(), plain.splitlines())
 
+    def test_no_file_for_coverage(self):
+        """coverage reports on the files that ran, and ours are gone by then."""
+        ours = "import sys\nprint({m.__file__[:11] for n, m in sys.modules.items() if n.split('.')[0] == 'gpustall'})\n"
+        done = self.run_python("-c", LOADS % 0 + ours)
+        self.assertEqual(done.stdout, "loaded __main__\n{'<gpustall>/'}\n", done.stderr)
+
     def test_importing_leaves_a_mark(self):
         self.assertEqual(self.run_python("-c", "import json").returncode, 0)
         self.assertEqual(os.listdir(self.folder), [])
