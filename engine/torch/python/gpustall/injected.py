@@ -35,7 +35,7 @@ def begin(folder, package):
 
 def end(package):
     attach = sys.modules.get("gpustall.attach")
-    if attach is not None and os.path.dirname(os.path.dirname(attach.__file__ or "")) == package:
+    if attach is not None and os.path.dirname(attach.hook.HERE) == package:
         attach.end()
         _forget(package, sys.__dict__.pop("_gpustall_known", {}))
     return "let go"
