@@ -124,7 +124,7 @@ func (s *Run) writeExperiments(b *strings.Builder) {
 		if kept.Flags != "" {
 			writeLine(b, "settings", "%s", kept.Flags)
 		}
-		if kept.DataLoader != "" {
+		if kept.DataLoader != "" && !s.foreign { // of a script's training the last lines have it
 			writeLine(b, "code", "%s", kept.DataLoader)
 		}
 	}

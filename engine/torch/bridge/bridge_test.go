@@ -268,7 +268,7 @@ func TestControl(t *testing.T) {
 		}
 	}
 	l.Anew = true
-	c.another(Specs(h, l, &Batch{})) // from now on nothing persists
+	c.another(Specs(h, l, &Batch{}))                                                     // from now on nothing persists
 	for _, step := range [][2]string{{"off", ""}, {"on", "makes its DataLoader anew"}} { // on was asked for before that
 		if err := c.Set([]knob.Setting{{Name: "persistent_workers", Value: step[0]}}); (err == nil) != (step[1] == "") || err != nil && !strings.Contains(err.Error(), step[1]) {
 			t.Errorf("persistent_workers=%s where it has no effect, and the script has off: %v", step[0], err)

@@ -40,6 +40,7 @@ type lines struct {
 	clock   *Clock
 	others  []uint64        // the states of threads beside the loop's; its goroutine's own
 	pending map[int][]look  // looks at workers, by process id, whose batches are not delivered yet
+	newest  []charged       // the newest looks; see enter
 	control *Control        // nil where the goroutine can look at the frames; else threads of the training do, and ...
 	stacks  map[int]*stacks // ... what they found, by process id
 
@@ -63,6 +64,16 @@ type look struct {
 	took  time.Duration
 	of    *found
 	joins bool // the worker was collating
+}
+
+// charged is a look with the line that its time was charged to.
+type charged struct {
+	pid   int
+	at    int64 // ns of the session
+	took  time.Duration
+	key   trace.Line // with In
+	stack string
+	of    *found
 }
 
 // found is what looks found of a line.
@@ -106,6 +117,7 @@ const (
 	deepest     = 40               // calls of a stack that are told
 	longestCall = 120              // characters of one
 	mostPending = 1 << 12          // looks at a worker whose batches are not delivered yet
+	mostNewest  = 1 << 9           // looks that a segment may turn out to have begun before: the last 25 s
 )
 
 // stacks holds what a thread of the training told of the stacks that it found.
@@ -230,13 +242,51 @@ func (l *lines) stop() {
 // at sets which segment the looks belong to from now on, and which threads there are.
 func (l *lines) at(segment int32, main int, threads []thread) {
 	l.mu.Lock()
-	if segment != l.segment {
-		l.bound(fewLines)
-	}
 	l.segment, l.threads = segment, threads
 	l.mu.Unlock()
 	if l.control != nil {
 		l.ask(main, threads)
+	}
+}
+
+// enter begins a segment. The loop's records tell of it a second later, where there is no screen, so looks
+// since its start are moved to it.
+func (l *lines) enter(segment int32, start int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := l.segment
+	l.segment = segment
+	for i := range l.newest {
+		k := &l.newest[i]
+		key := k.key
+		key.Segment, key.In = before, ""
+		if k.at < start || l.table[key] != k.of {
+			continue
+		}
+		k.of.less(k)
+		if k.of.looks == 0 {
+			delete(l.table, key)
+		}
+		moved := l.add(k.key, k.took, k.stack)
+		for j := range l.pending[k.pid] {
+			if p := &l.pending[k.pid][j]; p.of == k.of && p.at == k.at {
+				p.of = moved
+			}
+		}
+		k.of = moved
+	}
+	l.bound(before, fewLines)
+}
+
+// less takes a look back.
+func (f *found) less(k *charged) {
+	f.looks--
+	f.time -= k.took
+	if f.in[k.key.In] > 0 {
+		f.in[k.key.In]--
+	}
+	if f.under[k.stack] >= k.took {
+		f.under[k.stack] -= k.took
 	}
 }
 
@@ -304,6 +354,10 @@ func (l *lines) charge(t thread, key trace.Line, stack []frames.Frame, at int64,
 	defer l.mu.Unlock()
 	took = min(took, longestLook*time.Duration(len(l.threads)))
 	f := l.add(key, took, folded(stack))
+	if len(l.newest) == mostNewest {
+		l.newest = append(l.newest[:0], l.newest[mostNewest/2:]...)
+	}
+	l.newest = append(l.newest, charged{pid: t.pid, at: at, took: took, key: key, stack: folded(stack), of: f})
 	if t.role == roleWorker && key.At == trace.Loading && len(l.pending[t.pid]) < mostPending {
 		l.pending[t.pid] = append(l.pending[t.pid], look{at: at, took: took, of: f, joins: collates(stack)})
 	}
@@ -391,7 +445,7 @@ func (l *lines) add(key trace.Line, took time.Duration, stack string) *found {
 	if f == nil {
 		f = &found{in: map[string]int{}, under: map[string]time.Duration{}}
 		l.table[key] = f
-		l.bound(mostLines)
+		l.bound(l.segment, mostLines)
 	}
 	f.looks++
 	f.time += took
@@ -493,10 +547,10 @@ func (f *found) stacks() string {
 
 // bound keeps at most so many lines of the segment. It merges those with the least time into lines without a
 // file.
-func (l *lines) bound(most int) {
+func (l *lines) bound(segment int32, most int) {
 	var all []trace.Line
 	for key, f := range l.table {
-		if key.Segment == l.segment && key.File != "" && f.looks > 0 {
+		if key.Segment == segment && key.File != "" && f.looks > 0 {
 			all = append(all, key)
 		}
 	}
@@ -505,7 +559,7 @@ func (l *lines) bound(most int) {
 	}
 	slices.SortFunc(all, func(a, b trace.Line) int { return cmp.Compare(l.table[b].time, l.table[a].time) })
 	for _, key := range all[most:] {
-		rest := trace.Line{Segment: l.segment, At: key.At, Func: "other lines"}
+		rest := trace.Line{Segment: segment, At: key.At, Func: "other lines"}
 		if l.table[rest] == nil {
 			l.table[rest] = &found{}
 		}

@@ -114,6 +114,28 @@ func TestAwait(t *testing.T) {
 	}
 }
 
+// TestEnter: looks that were made after a segment began are its own, although it is known later; so is what the
+// loop then waited for.
+func TestEnter(t *testing.T) {
+	const s = int64(time.Second)
+	l := &lines{table: map[trace.Line]*found{}, pending: map[int][]look{}, threads: make([]thread, 9)}
+	blur := trace.Line{At: trace.Loading, File: "aug.py", Number: 3, In: "PIL.blur"}
+	for at := range int64(5) { // seconds 0 to 4
+		l.charge(thread{pid: 7, role: roleWorker}, blur, nil, at*s, time.Duration(at+1))
+	}
+	l.enter(1, 3*s)
+	l.charge(thread{pid: 7, role: roleWorker}, blur, nil, 5*s, 6)
+	l.await(&batch{done: 6 * s, made: made{pid: 7, begun: 4 * s}}, 4*s, 6*s)
+	blur.In = ""
+	for segment, want := range []found{{looks: 3, time: 6}, {looks: 3, time: 15, awaited: 2, lost: 11}} {
+		blur.Segment = int32(segment)
+		f := l.table[blur]
+		if f == nil || f.looks != want.looks || f.time != want.time || f.awaited != want.awaited || f.lost != want.lost || f.in["PIL.blur"] != 3 {
+			t.Errorf("segment %d: %+v, want %+v", segment, f, want)
+		}
+	}
+}
+
 // TestManyLines: a segment keeps a bounded number of lines, those with the most time, and all of the time.
 func TestManyLines(t *testing.T) {
 	l := &lines{table: map[trace.Line]*found{}}

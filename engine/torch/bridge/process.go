@@ -112,7 +112,11 @@ func (p *process) loop(rec *record) {
 		return
 	}
 	p.steps.next(rec.Kind == kindEnd)
+	was := p.segments.segment.Index
 	p.segments.follow(rec.End)
+	if now := &p.segments.segment; now.Index != was && p.lines != nil {
+		p.lines.enter(now.Index, now.Start)
+	}
 	trains := rec.Flags&flagTrain != 0
 	switch rec.Kind {
 	case kindLast:
