@@ -34,7 +34,7 @@ func (s atEnd) Snapshot(from, to int64) *trace.Snapshot {
 	return snap
 }
 
-// onScreen is what the screen shows of a session's settings when a replay begins.
+// onScreen is what the screen shows when a replay begins, and then of the session's settings.
 func onScreen(s *trace.Session) string {
 	m := tui.New(tui.Options{Source: atEnd{s}, Replay: true, ASCII: true, NoColor: true})
 	send := func(msg tea.Msg) {
@@ -43,15 +43,16 @@ func onScreen(s *trace.Session) string {
 		}
 	}
 	send(tea.WindowSizeMsg{Width: 240, Height: 60})
+	began := m.View()
 	send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("5")})
 	send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("f")})
-	return regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(m.View(), "")
+	return regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(began+m.View(), "")
 }
 
 // TestOneNumber: the summary, its JSON, the report and doctor tell the same verdict, advice, rates and
 // shares of a recorded session. A gain is the ratio of the two rates beside it, unless it says that a
 // drift was taken out, or comes from an A/B test. The screen and compare have the same rates and
-// gains.
+// gains, and the same advice.
 func TestOneNumber(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -63,7 +64,7 @@ func TestOneNumber(t *testing.T) {
 	}
 	recordExperiments(t, filepath.Join(dir, "tested"+store.Ext), []workersTook{{"1", 20e6}, {"2", 10e6}, {"3", 5e6}, {"2", 10e6}, {"3", 5e6}}, test)
 	flat := func(text string) string { return strings.Join(strings.Fields(text), " ") }
-	compared, answered := 0, 0
+	compared, answered, advised := 0, 0, 0
 	for _, name := range append(slices.Clone(guarded), "compared", "tested") {
 		path := filepath.Join(dir, name+store.Ext)
 		s, err := store.Open(path)
@@ -86,6 +87,7 @@ func TestOneNumber(t *testing.T) {
 			Verdict string `json:"verdict_text"`
 			Advice  string `json:"advice"`
 			Knob    string `json:"knob"`
+			Judged  string `json:"verdict_segment"`
 			Table   []struct {
 				Name    string   `json:"name"`
 				Counted int      `json:"steps_counted"`
@@ -115,7 +117,15 @@ func TestOneNumber(t *testing.T) {
 			}
 		}
 		a, screen := 0.0, onScreen(s)
-		for _, row := range attribution.Segments(snap) {
+		rows := attribution.Segments(snap)
+		if last := rows[len(rows)-1].Name(); told.Knob != "" && told.Judged == last {
+			advised++
+			remedy, _, _ := strings.Cut(next, " (")
+			if !strings.Contains(screen, remedy) {
+				t.Errorf("%s: the screen has other advice than %q:\n%s", name, next, screen)
+			}
+		}
+		for _, row := range rows {
 			if row.Steps == 0 {
 				continue
 			}
@@ -164,7 +174,7 @@ func TestOneNumber(t *testing.T) {
 			}
 		}
 	}
-	if compared == 0 || answered < 5 {
-		t.Errorf("%d pairs of settings are compared, and %d comparisons have an answer", compared, answered)
+	if compared == 0 || answered < 5 || advised == 0 {
+		t.Errorf("%d pairs of settings are compared, %d comparisons have an answer, and %d sessions end with the settings that are advised on", compared, answered, advised)
 	}
 }

@@ -111,6 +111,11 @@ func (m *Model) before(to *settings) *past {
 	return nil
 }
 
+// Beside reports whether other processes used about as many cores as in the steps of another model.
+func (m *Model) Beside(o *Model) bool {
+	return math.Abs(m.Capacity.Cores.Others-o.Capacity.Cores.Others) <= alike
+}
+
 // alike is by how many cores the use by others may differ for the host to count as the same.
 const alike = 0.25
 
