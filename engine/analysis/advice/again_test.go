@@ -5,9 +5,22 @@ import (
 	"testing"
 
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
+
+// TestBrokenOff: an A/B test that was broken off before it told anything has not failed.
+func TestBrokenOff(t *testing.T) {
+	trial := Trial{Steps: 60}
+	trial.Change.Throughput.Missing = stats.Missing{What: stats.Pairs, Have: 4, Want: 6}
+	if trial.failed() {
+		t.Error("a broken-off test counts as failed")
+	}
+	if trial.Change.Throughput = (stats.Change{Ratio: 0.98, Missing: stats.Missing{What: stats.Precision}}); !trial.failed() {
+		t.Error("a trial that does not even seem to help has not failed")
+	}
+}
 
 // TestWhatAnotherSegmentHad: a finding does not repeat settings that a later segment had,
 // whatever came of them.

@@ -48,6 +48,7 @@ type Finding struct {
 	Predicted trace.Prediction // of the value to try; none where the model cannot tell
 
 	line  bool   // it names a line of the script
+	data  bool   // it is about the wait for data
 	Cause string // what went on in the time of Share, where one cause stands out; else empty
 }
 
@@ -117,7 +118,7 @@ var rules = slices.Concat(undoRules, callRules(), loaderRules, dataRules, device
 func (s *situation) findings() []Finding {
 	var out []Finding
 	var turned [trace.NumGroups]bool // groups that a knob may help
-	var o others
+	o := others{bound: s.time.DataShare() >= high}
 	for _, last := range []bool{false, true} {
 		for i := range rules {
 			r := &rules[i]
@@ -134,7 +135,7 @@ func (s *situation) findings() []Finding {
 			}
 			f.Most = s.most(r, &f)
 			turned[r.Group] = turned[r.Group] || f.Value != "" || f.Barred
-			f.Rule, f.Cause, f.Spun = r.Name, s.time.cause(r.Group), s.host.spun
+			f.Rule, f.Cause, f.Spun, f.data = r.Name, s.time.cause(r.Group), s.host.spun, r.Group == trace.GroupData
 			o.add(r, &f)
 			out = append(out, f)
 		}
@@ -200,6 +201,7 @@ type others struct {
 	beside float64 // share of all time of loops that no rate counts
 	script float64 // what else the script does
 	most   float64 // the largest of anything else
+	bound  bool    // the run is highly input-bound: what the script does in a step is then no reason to leave the loader alone
 }
 
 func (o *others) add(r *Rule, f *Finding) {
@@ -227,7 +229,7 @@ const muchBeside = 1. / 3
 //
 // A knob can gain at most its share. It gets 0 in these cases:
 //   - The script takes far more than that share, in its steps or beside them, or a third of all time
-//     beside them, which is clearly more.
+//     beside them, which is clearly more. In its steps counts only where the run is not highly input-bound.
 //   - The share is not high and taken cores cost far more. Predictions on such a host are wide.
 //   - The knob may help or harm, and something else takes more.
 func (f *Finding) lead(o *others) int {
@@ -236,7 +238,7 @@ func (f *Finding) lead(o *others) int {
 		return 2
 	case f.Value == "" && !f.Barred || f.Share <= 0:
 		return 0
-	case o.script >= dwarfed*f.Share || o.beside >= dwarfed*f.Share*(1-o.beside):
+	case o.script >= dwarfed*f.Share && !(o.bound && f.data) || o.beside >= dwarfed*f.Share*(1-o.beside):
 		return 0
 	case o.beside >= muchBeside && alike*o.beside >= f.Share*(1-o.beside):
 		return 0

@@ -269,7 +269,8 @@ func (t *Trial) failed() bool {
 	case Gain:
 		return false
 	case Unclear:
-		return t.Steps >= MinSteps && t.Change.Throughput.Ratio < 1+moderate
+		ratio := t.Change.Throughput.Ratio // 0 of an A/B test that was broken off before it told anything
+		return t.Steps >= MinSteps && ratio > 0 && ratio < 1+moderate
 	}
 	return true
 }
