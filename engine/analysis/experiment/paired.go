@@ -18,6 +18,12 @@ type pairing struct {
 	part   int   // 0: the first X; 1: both Y; 2: the last X
 	active int64 // ns, of the part
 	spoilt bool  // by a pause
+
+	// Where the starts of epochs matter, a side's parts are whole epochs, and the start that the change itself
+	// causes is left out.
+	whole bool
+	epoch int32
+	open  bool // steps count: an epoch began since the side came into force
 }
 
 // begin begins another pair.
@@ -36,7 +42,11 @@ func (p *pairing) side() int {
 
 // add counts a step, and reports whether it ends the part.
 func (p *pairing) add(s *trace.Step) bool {
-	if s.Flags&trace.FlagTransition != 0 {
+	first := s.Epoch != p.epoch
+	p.epoch = s.Epoch
+	counts := p.open || !p.whole
+	p.open = p.open || first && s.Flags&trace.FlagTransition == 0
+	if s.Flags&trace.FlagTransition != 0 || !counts {
 		p.pair.LeftOut++
 		return false
 	}
@@ -55,10 +65,11 @@ func (p *pairing) add(s *trace.Step) bool {
 	b.Busy += s.Busy
 	b.Squares += float64(active) * float64(active)
 	p.active += active
+	least := p.quarter
 	if p.part == 1 {
-		return p.active >= 2*p.quarter
+		least *= 2
 	}
-	return p.active >= p.quarter
+	return p.active >= least && (first || !p.whole)
 }
 
 // alternate continues the pairs.
@@ -77,6 +88,7 @@ func (e *Experiment) alternate(s *trace.Snapshot, steps []trace.Step) {
 			}
 		}
 		if p.side() != e.side { // the steps that follow belong to neither part
+			p.open = false
 			e.want(s, p.side())
 			return
 		}
