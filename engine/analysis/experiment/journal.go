@@ -85,7 +85,7 @@ func expected(o *outlook, p *trace.Prediction) string {
 // forecast returns a prediction in words: "predicted +40 % (+20 to +60 %)".
 func forecast(p *trace.Prediction) string {
 	if predict.Vague(*p) {
-		return predict.Words(*p)
+		return predict.Untold(*p)
 	}
 	gain := predict.Gain(*p)
 	return "predicted " + units.Prose.Gain(gain) + " (" + units.Prose.GainRange(gain) + ")"

@@ -12,8 +12,9 @@ import (
 type outlook struct {
 	knobs        []knob.Setting
 	rate, lo, hi float64
-	advised      string // why the advisor would try it, where no model would
-	light        bool   // it should be as fast as the best one, with fewer workers
+	others       float64 // as in trace.Prediction
+	advised      string  // why the advisor would try it, where no model would
+	light        bool    // it should be as fast as the best one, with fewer workers
 }
 
 // known reports whether anything is expected.
@@ -24,7 +25,7 @@ func (o *outlook) against(base float64) trace.Prediction {
 	if !o.known() {
 		return trace.Prediction{}
 	}
-	return trace.Prediction{Base: base, Rate: o.rate, Lo: o.lo, Hi: o.hi}
+	return trace.Prediction{Base: base, Rate: o.rate, Lo: o.lo, Hi: o.hi, Others: o.others}
 }
 
 // outlooks predicts settings from the measured ones, and learns from each trial.
@@ -62,7 +63,7 @@ func (t *outlooks) of(knobs []knob.Setting) outlook {
 	if !ok {
 		if pr, known := p.model.Predict(changes...); known {
 			scale := p.rate() / pr.Base
-			o = outlook{rate: pr.Rate * scale, lo: pr.Lo * scale, hi: pr.Hi * scale}
+			o = outlook{rate: pr.Rate * scale, lo: pr.Lo * scale, hi: pr.Hi * scale, others: pr.Others}
 		}
 		t.known[of] = o
 	}
