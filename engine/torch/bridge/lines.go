@@ -594,8 +594,11 @@ func (l *lines) place(stack []frames.Frame, of role) trace.Line {
 		case among(f.File, servers):
 			return trace.Line{At: trace.Idling}
 		case among(f.File, loaders):
-			if user >= 0 || i > 0 && strings.HasSuffix(stack[i-1].File, "torch/utils/data/sampler.py") {
-				return l.line(trace.Sampling, stack, max(user, 0))
+			switch {
+			case user >= 0:
+				return l.line(trace.Sampling, stack, user)
+			case i > 0 && strings.HasSuffix(stack[i-1].File, "torch/utils/data/sampler.py"):
+				return l.function(trace.Sampling, stack, 0)
 			}
 			return trace.Line{At: trace.Waiting}
 		case user < 0 && !l.library(f.File):
@@ -657,17 +660,22 @@ func (l *lines) called(at trace.Doing, stack []frames.Frame) trace.Line {
 		if strings.HasSuffix(f.Name, "Compose.__call__") || slices.ContainsFunc(glue, func(part string) bool { return strings.Contains(f.File, part) }) {
 			continue
 		}
-		out := l.line(at, stack, i)
-		out.Library, out.Number = true, 0
-		if of, _, _ := strings.Cut(l.module(f.File), "."); of != "" {
-			out.Func += " (" + of + ")"
-		}
-		return out
+		return l.function(at, stack, i)
 	}
 	if at != trace.Loading {
 		return trace.Line{At: at, Func: "a library's thread"}
 	}
 	return trace.Line{At: at, Func: "the data set's and DataLoader's own code"}
+}
+
+// function returns a library's function, in the place of a line of it.
+func (l *lines) function(at trace.Doing, stack []frames.Frame, i int) trace.Line {
+	out := l.line(at, stack, i)
+	out.Library, out.Number = true, 0
+	if of, _, _ := strings.Cut(l.module(stack[i].File), "."); of != "" {
+		out.Func += " (" + of + ")"
+	}
+	return out
 }
 
 // line returns the line of a frame, with the innermost function beneath it.

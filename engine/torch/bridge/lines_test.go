@@ -39,6 +39,8 @@ func TestPlace(t *testing.T) {
 		{"a worker without a task", []frames.Frame{frame("/usr/lib/python3/selectors.py", "select", 1), serve, next, train}, roleWorker, trace.Line{At: trace.Idling}},
 		{"the loop waits", []frames.Frame{frame("/usr/lib/python3/threading.py", "wait", 1), next, train}, roleLoop, trace.Line{At: trace.Waiting}},
 		{"a sampler of the user's", []frames.Frame{frame("/home/u/sampler.py", "__iter__", 5), next, train}, roleLoop, trace.Line{At: trace.Sampling, File: "/home/u/sampler.py", Number: 5, Func: "__iter__"}},
+		{"a sampler of PyTorch's", []frames.Frame{frame(lib+"torch/utils/data/sampler.py", "RandomSampler.__iter__", 163), next, train}, roleLoop,
+			trace.Line{At: trace.Sampling, File: lib + "torch/utils/data/sampler.py", Func: "RandomSampler.__iter__ (torch)", Library: true}},
 		{"the step", []frames.Frame{frame(lib+"torch/_tensor.py", "Tensor.item", 1), train}, roleLoop, trace.Line{At: trace.InStep, File: train.File, Number: 88, Func: "main", In: "torch._tensor.Tensor.item"}},
 		{"a forward pass", []frames.Frame{frame("/home/u/net.py", "Net.forward", 5), frame(lib+"torch/nn/modules/module.py", "Module._call_impl", 1), train}, roleLoop, trace.Line{At: trace.Forward, File: "/home/u/net.py", Number: 5, Func: "Net.forward"}},
 		{"a backward pass that computes activations again", []frames.Frame{frame(lib+"torch/nn/modules/module.py", "Module._call_impl", 1), frame(lib+"torch/autograd/graph.py", "_engine_run_backward", 1), train}, roleLoop,

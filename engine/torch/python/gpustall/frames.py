@@ -186,4 +186,11 @@ def library():
         folders.add(site.getusersitepackages())
     except Exception:  # a virtual environment's old site module
         pass
+    script = os.path.abspath(getattr(sys.modules.get("__main__"), "__file__", None) or "")
+    for folder in sys.path[1:]:  # pip may install into any folder
+        try:
+            if not script.startswith(os.path.join(folder, "")) and any(name.endswith(".dist-info") for name in os.listdir(folder)):
+                folders.add(folder)
+        except OSError:
+            pass
     return sorted(f for f in folders | {os.path.realpath(f) for f in folders if f} if f)

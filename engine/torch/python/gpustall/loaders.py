@@ -578,6 +578,10 @@ class Plan:
         elif by_now and self.alike not in _learners:
             self._set(False)
 
+    def learned(self):
+        """Returns whether something was learned with its batches."""
+        return self.alike in _learners
+
     def learns(self):
         _learners.add(self.alike)
         if not self.trains:

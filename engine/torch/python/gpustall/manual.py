@@ -43,6 +43,9 @@ class _Loose:
     def ended(self, learned):
         pass
 
+    def learned(self):
+        return True
+
     def size(self, data):
         return batches.samples(data)
 
@@ -128,6 +131,7 @@ class _Shapes:
 
     def __init__(self):
         self.found, self.calls, self.thread = [], {}, threading.get_ident()  # samples of the steps seen; and of each module in this one
+        self.left = CALLS
         self.handle: Any = None
         try:
             from torch.nn.modules import module
@@ -141,10 +145,15 @@ class _Shapes:
     def _called(self, module, args, kwargs, output):
         import torch
 
-        if torch.is_grad_enabled() and threading.get_ident() == self.thread and len(self.calls) < MODULES:
-            shape = next((v.shape for v in (*args, *kwargs.values()) if isinstance(v, torch.Tensor) and v.dim() > 1), ())
-            before = self.calls.get(id(module), (module, 0))[1]
-            self.calls[id(module)] = module, before + (shape[0] if shape else 0)
+        try:
+            self.left -= 1
+            if self.left < 0:  # the next step does not come: the loop takes its batches elsewhere now
+                self.end()
+            elif torch.is_grad_enabled() and threading.get_ident() == self.thread:
+                samples = next((int(v.shape[0]) for v in (*args, *kwargs.values()) if isinstance(v, torch.Tensor) and v.dim() > 1), 0)
+                self.calls[id(module)] = module, self.calls.get(id(module), (module, 0))[1] + samples
+        except Exception:  # a tensor without a shape, of some kind
+            self.end()
 
     def stepped(self):
         """Notes that a step ended. A model within another one does not count, and of several that with the fewest."""
@@ -160,11 +169,12 @@ class _Shapes:
         """Returns the samples of a step; 0 where they are not known."""
         if self.handle is not None:
             self.handle.remove()
+            self.handle = None
         self.calls.clear()
         return self.found[0] if len(self.found) > 1 and len(set(self.found)) == 1 else 0
 
 
-MODULES = 4096  # that are looked at in a step
+CALLS = 1 << 16  # of modules that are looked at
 
 # A loop without a DataLoader begins with the third step of an optimizer. If the script takes batches from a
 # DataLoader, the optimizer must step so often between two of them.
@@ -201,7 +211,7 @@ def optimized(optimizer, loop):
         loop = loops.current()
         if mine is None:
             mine = _begin(_Loose(OPTIMIZERS, shown=True), loop)
-            if not elsewhere:  # the steps before count, but their times are not known
+            if not elsewhere or state.shown.plan.learned():  # the steps before count, but their times are not known
                 before = [state.number() for _ in range(1, known["seen"])]
                 state.samples += len(before) * _samples()
     assert mine is not None

@@ -372,6 +372,25 @@ class TurnsTest(unittest.TestCase):
                     self.assertEqual([(m["kind"], m["alone"]) for m in self.told("loader")], [("optimizer", True)])
                     self.assertEqual(sum(s["end"] - s["start"] for s in ended), 0)
 
+    def test_no_hook_stays(self):
+        """Not where an optimizer stepped once before the loop over a DataLoader, nor once the samples are known."""
+        from torch.nn.modules import module
+
+        self.addCleanup(self.begin_again)
+        self.begin_again()
+        optimizer = torch.optim.SGD(self.model.parameters(), lr=0.0)
+        optimizer.step()
+        self.assertEqual(len(module._global_forward_hooks), 1)
+        with unittest.mock.patch.object(manual._stepped.shapes, "left", 5):
+            for x in DataLoader(Numbers(20), batch_size=2, shuffle=True):
+                self.learn(x)
+                optimizer.step()
+        self.assertEqual(len(module._global_forward_hooks), 0)
+        self.begin_again()
+        for _ in range(4):
+            optimizer.step()
+        self.assertEqual(len(module._global_forward_hooks), 0)
+
     def test_an_optimizer_beside_a_loader(self):
         """Few steps between loops over a DataLoader are none of their own; many are, and so are those of an optimizer that comes later."""
         self.addCleanup(self.begin_again)
