@@ -9,6 +9,7 @@ import _thread
 import os
 import random
 import sys
+import threading
 import time
 
 from gpustall import control, ring
@@ -52,6 +53,7 @@ class _Looker:
         self.stacks, self.frames = {}, {}  # their numbers
         self.codes = {}  # by address; no other code object can have that address while it is kept
         self.last, self.turn = {}, 0  # when each thread was looked at
+        self.tid = 0
 
     def begin(self):
         self.told, self.over = _thread.allocate_lock(), _thread.allocate_lock()
@@ -62,9 +64,14 @@ class _Looker:
     def end(self):
         """Ends the thread, and returns when it has ended."""
         self.told.release()
-        self.over.acquire(timeout=PATIENCE)
+        if self.over.acquire(timeout=PATIENCE):
+            for _ in range(100):  # the system needs a moment more; a fork beside a thread may be warned of
+                if not os.path.exists("/proc/self/task/%d" % self.tid):
+                    break
+                time.sleep(0.0002)
 
     def _run(self, told, over):
+        self.tid = threading.get_native_id()
         try:
             usage = Usage()
             while self.state.control.watching():
