@@ -109,7 +109,7 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats,
 	if share := c.talks(); share >= moderate && c.at(trace.Exchange) > 0 && share > v.Share || share >= moderate && v.Group == trace.GroupNone {
 		v.Group, v.Class, v.Share, v.Dominant, v.Moderate = trace.GroupCommunication, trace.GroupCommunication.Info().Class, share, trace.CauseCommunication, false
 	}
-	if h, ok := c.script.waitsFor(); ok && h.share >= moderate && (v.Group == trace.GroupNone || h.share > v.Share) {
+	if h, ok := c.script.waitsFor(); ok && h.share >= moderate && (v.Group == trace.GroupNone || h.share > v.Share || v.Group == trace.GroupCommunication && 2*h.share >= v.Share) {
 		v.Group, v.Class, v.Share, v.Dominant, v.Moderate = trace.GroupCommunication, trace.GroupCommunication.Info().Class, h.share, trace.CauseCommunication, false
 		v.Holder = c.script.describe(h)
 	}

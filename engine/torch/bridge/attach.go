@@ -114,6 +114,11 @@ func (g *Guest) Detach() error {
 	if err == nil && said != "let go" {
 		err = errs.New("let go", fmt.Sprintf("process %d", g.of.PID), "it runs no Python just now", "it is let go when it does, or ends")
 	}
+	for begun := time.Now(); err != nil && time.Since(begun) < leavesSoon; time.Sleep(100 * time.Millisecond) {
+		if !lives(g.of.PID) { // it was about to end
+			err = nil
+		}
+	}
 	g.left = said == "let go"
 	return err
 }

@@ -53,6 +53,8 @@ func TestPlace(t *testing.T) {
 			trace.Line{At: trace.Forward, File: train.File, Number: 88, Func: "main", In: "torch._dynamo.eval_frame._TorchDynamoContext.__call__"}},
 		{"a comprehension within one", []frames.Frame{frame(train.File, "<listcomp>", 7), frame(train.File, "real.<locals>.<listcomp>", 7), frame(train.File, "real", 7), train}, roleLoop, trace.Line{At: trace.InStep, File: train.File, Number: 7, Func: "real"}},
 		{"an optimizer", []frames.Frame{frame(lib+"torch/optim/adam.py", "Adam.step", 1), train}, roleLoop, trace.Line{At: trace.Stepping, File: train.File, Number: 88, Func: "main", In: "torch.optim.adam.Adam.step"}},
+		{"a collective", []frames.Frame{frame(lib+"torch/distributed/distributed_c10d.py", "all_reduce", 1), train}, roleLoop,
+			trace.Line{At: trace.Exchange, File: train.File, Number: 88, Func: "main", In: "torch.distributed.distributed_c10d.all_reduce"}},
 		{"its closure", []frames.Frame{train, frame(lib+"torch/optim/adam.py", "Adam.step", 1), train}, roleLoop, trace.Line{At: trace.InStep, File: train.File, Number: 88, Func: "main"}},
 		{"a package that a .pth file added", []frames.Frame{frame("/opt/x/dist-packages/cv2/utils.py", "read", 1), train}, roleLoop, trace.Line{At: trace.InStep, File: train.File, Number: 88, Func: "main", In: "cv2.utils.read"}},
 		{"a command line's script", []frames.Frame{frame("<string>", "<module>", 3)}, roleLoop, trace.Line{At: trace.InStep, File: "<string>", Number: 3, Func: "<module>"}},

@@ -160,7 +160,7 @@ func (p *process) exchanged(pass trace.Span) {
 		p.steps.talks, ns = p.talks.Exposed, p.talks.Exposed
 	} else if ns > 0 {
 		pass.Kind, pass.Start = trace.KindExchange, pass.End-ns
-		p.out.span(trace.TrackStep, pass)
+		p.steps.talked = append(p.steps.talked, pass)
 	}
 	p.totals.exchanged(max(1, ns), pass.Step)
 }

@@ -117,8 +117,22 @@ func (t *totals) aside(rec *record) {
 
 // count records the totals of each rank. It notes once that a process trains that is not a rank.
 func (b *Bridge) count() {
+	newest := map[int]*process{} // by rank: after an elastic restart, others have the ranks
+	for _, p := range b.processes {
+		if old := newest[p.hello.Rank]; p.known && p.totals.steps > 1 && (old == nil || old.totals.last < p.totals.last) {
+			newest[p.hello.Rank] = p
+		}
+	}
+	if p := newest[b.main.hello.Rank]; p != b.main && p != nil && b.main.hello.World > 1 && !b.beside {
+		b.beside = true
+		b.recorder.Note("warn", fmt.Sprintf("rank %d began anew as process %d, which is in no figure here; gpustall attach %d watches it", p.hello.Rank, p.pid, p.pid))
+	}
+	newest[b.main.hello.Rank] = b.main
 	for _, p := range b.processes {
 		t := &p.totals
+		if p.known && p.hello.World > 1 && newest[p.hello.Rank] != p {
+			continue
+		}
 		if p.known && t.steps > 1 && (p == b.main || p.hello.World > 1) {
 			k := t.sum
 			k.Rank, k.Steps, k.Time = max(0, p.hello.Rank), t.steps-1, t.last-t.first-t.gaps

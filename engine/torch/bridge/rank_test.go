@@ -5,6 +5,8 @@ package bridge
 import (
 	"fmt"
 	"testing"
+
+	"dev.gpustall/engine/trace"
 )
 
 // TestFollowed: the GPU followed the loop if it ends a step about when the loop has enqueued it. If
@@ -68,5 +70,25 @@ func TestAnnounced(t *testing.T) {
 			}
 			_ = b.Close()
 		}
+	}
+}
+
+// TestExchanged: what a backward pass took longer than it computes is an exchange, within the step's computation.
+func TestExchanged(t *testing.T) {
+	p := newProcess(nil, 1)
+	p.talks = Exchange{Compute: 30}
+	for step := range int32(2) { // the first one counts in nothing
+		p.totals.next(&record{Kind: kindNext, Step: step, Start: 0, End: 100, Flags: flagTrain})
+		p.exchanged(trace.Span{Start: 110, End: 160, Step: step, Kind: trace.KindBackward})
+	}
+	if k := p.totals.sum; k.Exposed != 20 || k.Exchange() != 20 {
+		t.Errorf("%d ns of exchange, want 20", k.Exposed)
+	}
+	if got := p.steps.talked[0]; got.Kind != trace.KindExchange || got.Start != 140 || got.End != 160 {
+		t.Errorf("the exchange is %+v", got)
+	}
+	p.steps.body(&record{Kind: kindBody, Step: 1, Start: 100, End: 170})
+	if len(p.steps.talked) != 0 {
+		t.Error("an exchange is recorded twice")
 	}
 }

@@ -19,8 +19,9 @@ type steps struct {
 	kept    []*open         // ended, until a worker reports what it did meanwhile
 	untimed map[int32]*open // ended, until the GPU's time is known; by index
 	epoch   int32
-	last    record // the kindNext of the newest step
-	talks   int64  // ns of exchange in a step on the GPU; 0 where that is not known
+	last    record       // the kindNext of the newest step
+	talks   int64        // ns of exchange in a step on the GPU; 0 where that is not known
+	talked  []trace.Span // exchanges on the host in the step that is open
 }
 
 // open is a step that is not recorded yet.
@@ -111,8 +112,19 @@ func (s *steps) body(rec *record) {
 	if s.of.onDevice() {
 		span.Kind, track = trace.KindEnqueue, trace.TrackStep
 	}
+	for _, talk := range s.talked { // within it
+		part := span
+		part.End = talk.Start
+		s.out.span(track, part)
+		s.out.span(trace.TrackStep, talk)
+		span.Start = talk.End
+	}
+	s.talked = s.talked[:0]
 	s.out.span(track, span)
 }
+
+// afterwards is the part of a step on a GPU that follows its exchange, which is not measured step by step.
+const afterwards = 0.1
 
 // computed takes what the GPU did for a step.
 func (s *steps) computed(rec *record) {
@@ -121,11 +133,16 @@ func (s *steps) computed(rec *record) {
 	if o := s.untimed[rec.Step]; o != nil {
 		span.Batch = o.step.Batch
 	}
-	s.out.span(trace.TrackCompute, span)
-	if talks := min(s.talks, span.End-span.Start); talks > 0 && rec.Flags&flagGoesOn == 0 {
-		span.Kind, span.Start = trace.KindExchange, span.End-talks // when in the step it was does not matter
-		s.out.span(trace.TrackStep, span)
+	if took := span.End - span.Start; s.talks > 0 && rec.Flags&flagGoesOn == 0 {
+		talk := span
+		talk.Kind, talk.End = trace.KindExchange, span.End-int64(afterwards*float64(max(0, took-s.talks)))
+		talk.Start = max(span.Start, talk.End-s.talks)
+		s.out.span(trace.TrackStep, talk)
+		front := span
+		front.End, span.Start = talk.Start, talk.End
+		s.out.span(trace.TrackCompute, front)
 	}
+	s.out.span(trace.TrackCompute, span)
 	if rec.Flags&flagGoesOn == 0 {
 		s.time(rec.Step)
 	}

@@ -218,7 +218,11 @@ func (t *Target) Run(ctx context.Context, folder, code string) error {
 		if run == "" {
 			continue
 		}
-		text, err := command(ctx, run, d.args(t.PID, path, len(code)+1)...).CombinedOutput()
+		args, script := d.with(t.PID, path, len(code)+1)
+		if err := os.WriteFile(path+".script", []byte(script), 0o600); err != nil {
+			return err
+		}
+		text, err := command(ctx, run, append(args, path+".script")...).CombinedOutput()
 		if asked.Match(text) {
 			return nil
 		}
@@ -242,7 +246,7 @@ func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 }
 
 // asked finds that the interpreter was asked, in what a debugger prints.
-var asked = regexp.MustCompile(`(?m)^\$\w+ = 0$|^\(int\) \$\w+ = 0$`)
+var asked = regexp.MustCompile(`(?m)^(?:\(int\) )?\$\w+ = 0$`)
 
 // why returns what a debugger says of its failure.
 func why(text []byte, err error) string {
@@ -254,7 +258,7 @@ func why(text []byte, err error) string {
 	if err != nil {
 		return err.Error()
 	}
-	return "it said " + last(text)
+	return "the interpreter is about to end"
 }
 
 func last(text []byte) string {
@@ -262,36 +266,36 @@ func last(text []byte) string {
 	return string(lines[len(lines)-1])
 }
 
-// debuggers, in the order in which they are tried. Py_AddPendingCall may be called in any thread at any time. Nothing else
-// that is called takes a lock or allocates from the process's heap.
+// debuggers, in the order in which they are tried. Py_AddPendingCall may be called in any thread at any time, but for an
+// interpreter that ends. Nothing else that is called takes a lock or allocates from the process's heap.
 var debuggers = []struct {
 	find func() (path string, err error)
-	args func(pid int, code string, size int) []string
+	with func(pid int, code string, size int) (args []string, script string) // args end with the flag before the script's file
 }{
-	{gdb, func(pid int, code string, size int) []string {
-		args := []string{"-q", "-nx", "-batch"}
-		for _, c := range []string{
-			"set auto-load off", "set auto-solib-add off", "set breakpoint pending off", fmt.Sprintf("attach %d", pid), "handle all nostop noprint pass",
-			"sharedlibrary libpython", "sharedlibrary libc[.-]",
-			fmt.Sprintf("set $at = ((char*(*)(long,long,int,int,int,long))mmap)(0,%d,3,0x22,-1,0)", size),
-			fmt.Sprintf("restore %s binary $at", code),
-			"print ((int(*)(void*,void*))Py_AddPendingCall)((void*)PyRun_SimpleString,$at)", "detach",
-		} {
-			args = append(args, "-ex", c)
-		}
-		return args
+	{gdb, func(pid int, code string, size int) ([]string, string) {
+		return []string{"-q", "-nx", "-batch", "-x"}, fmt.Sprintf(`set auto-load off
+set auto-solib-add off
+set unwindonsignal on
+attach %d
+handle all nostop noprint pass
+sharedlibrary libpython
+sharedlibrary libc[.-]
+if (int)Py_IsInitialized()
+set $at = ((char*(*)(long,long,int,int,int,long))mmap)(0,%d,3,0x22,-1,0)
+restore %s binary $at
+print ((int(*)(void*,void*))Py_AddPendingCall)((void*)PyRun_SimpleString,$at)
+end
+detach
+`, pid, size, code)
 	}},
-	{lldb, func(pid int, code string, size int) []string {
-		args := []string{"--batch", "--no-lldbinit"}
-		for _, c := range []string{
-			fmt.Sprintf("process attach --pid %d", pid),
-			fmt.Sprintf("expression -- char *$at = ((char*(*)(long,long,int,int,int,long))mmap)(0,%d,3,0x22,-1,0)", size),
-			fmt.Sprintf("memory write --infile %s $at", code),
-			"expression -- ((int(*)(void*,void*))Py_AddPendingCall)((void*)PyRun_SimpleString,$at)", "process detach",
-		} {
-			args = append(args, "-o", c)
-		}
-		return args
+	{lldb, func(pid int, code string, size int) ([]string, string) {
+		return []string{"--batch", "--no-lldbinit", "--source"}, fmt.Sprintf(`process attach --pid %d
+expression -- void *$run = (void*)PyRun_SimpleString, *$add = (void*)Py_AddPendingCall, *$is = (void*)Py_IsInitialized
+expression -- char *$at = ((char*(*)(long,long,int,int,int,long))mmap)(0,%d,3,0x22,-1,0)
+memory write --infile %s $at
+expression --unwind-on-error true -- ((int(*)())$is)() ? ((int(*)(void*,void*))$add)($run,$at) : -1
+process detach
+`, pid, size, code)
 	}},
 }
 

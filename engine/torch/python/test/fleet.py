@@ -4,6 +4,8 @@ Real torchrun launchers and single ranks with gloo, on this machine: each launch
 rank loads slowly. Slurm, Ray, Lightning and accelerate over several machines are not in it.
 """
 
+import contextlib
+import glob
 import json
 import os
 import signal
@@ -29,7 +31,7 @@ import aug
 
 class Samples(Dataset):
     def __len__(self): return 4 * int(sys.argv[1]) * int(os.environ["WORLD_SIZE"])
-    def __getitem__(self, i): return aug.blur(torch.ones(64), 0.025 if rank == %d else 0.001), i %% 4
+    def __getitem__(self, i): return aug.blur(torch.ones(64) * i, 0.025 if rank == %d else 0.001), i
 
 dist.init_process_group("gloo")
 rank = dist.get_rank()
@@ -38,12 +40,15 @@ torch.set_num_threads(1)
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 data = Samples()
+seen = []
 for n, (x, y) in enumerate(DataLoader(data, batch_size=4, sampler=DistributedSampler(data), num_workers=1)):
+    seen += y.tolist()
     optimizer.zero_grad()
-    torch.nn.functional.cross_entropy(model(x), y).backward()
+    torch.nn.functional.cross_entropy(model(x / 1000), y %% 4).backward()
     optimizer.step()
     if n == 5:
-        open("begun%%d" %% rank, "w").close()
+        with open("begun%%d" %% rank, "w") as f: f.write(str(os.getpid()))
+with open("seen%%d" %% rank, "w") as f: f.write(" ".join(map(str, seen)))
 print(rank, [p.double().sum().item().hex() for p in model.parameters()], flush=True)
 dist.destroy_process_group()
 """ % LATE
@@ -82,11 +87,14 @@ class Job:
         env = dict(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(self.port), WORLD_SIZE="4", LOCAL_WORLD_SIZE="4")
         return [self.start(watch, script, RANK=str(rank), LOCAL_RANK=str(rank), **env) for rank in range(4)]
 
+    def launcher(self, node):
+        run = [sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "2"]
+        run += ["--master-addr", "127.0.0.1", "--master-port", str(self.port), "--node-rank", str(node)]
+        return [*run, "train.py", str(self.steps)]
+
     def nodes(self, watch=True):
         """Two launchers of two ranks each."""
-        run = [sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "2"]
-        run += ["--master-addr", "127.0.0.1", "--master-port", str(self.port)]
-        return [self.start(watch, [*run, "--node-rank", str(node), "train.py", str(self.steps)]) for node in range(2)]
+        return [self.start(watch, self.launcher(node)) for node in range(2)]
 
     def report(self):
         sessions = os.path.join(self.dir, "gpustall", "sessions")
@@ -141,6 +149,78 @@ def two_nodes(gpustall, port):
     check("all four ranks have the same weights", len({line[2:] for line in job.logs()}) == 1 and len(job.logs()) == 4, job.logs())
 
 
+def workers(pid):
+    """How many processes a rank has, which are its workers."""
+    found = 0
+    for path in glob.glob("/proc/%s/task/*/children" % pid):
+        with contextlib.suppress(OSError), open(path) as f:
+            found += len(f.read().split())
+    return found
+
+
+class Screen:
+    """A terminal in which a launcher runs."""
+
+    def __init__(self, job, name, node):
+        self.tmux = ["tmux", "-L", "fleet-%d-%s" % (job.port, name)]
+        run = "XDG_STATE_HOME=%s GLOO_SOCKET_IFNAME=lo OMP_NUM_THREADS=1 %s torch -- %s" % (job.dir, job.gpustall, " ".join(job.launcher(node)))
+        self.did("-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "36", "-c", job.dir, "%s; echo ended $?; sleep 60" % run)
+
+    def did(self, *args):
+        return subprocess.run([*self.tmux, *args], capture_output=True, text=True).stdout
+
+    def shows(self, *texts):
+        screen = " ".join(self.did("capture-pane", "-p").replace("│", " ").split())
+        return all(text in screen for text in texts)
+
+
+def becomes(so, limit):
+    """Waits until so() holds. Returns the seconds that it took; None after the limit."""
+    begun = time.monotonic()
+    while time.monotonic() - begun < limit:
+        if so():
+            return time.monotonic() - begun
+        time.sleep(0.05)
+    return None
+
+
+def on_screen(gpustall, port):
+    """Two nodes, each with a screen: who is late, and a knob by its keys."""
+    steps = 600
+    bare = Job(gpustall, port, steps)
+    plain = ended(bare.nodes(watch=False))
+    job = Job(gpustall, port + 1, steps)
+    screens = [Screen(job, str(node), node) for node in range(2)]
+    try:
+        begun = [os.path.join(job.dir, "begun%d" % rank) for rank in range(4)]
+        becomes(lambda: all(map(os.path.exists, begun)), 60)
+        # The other node says for whom it waits, and the late one's own what it waits for.
+        first = becomes(lambda: screens[0].shows("rank %d" % LATE, "aug.py:3"), 40)
+        second = becomes(lambda: screens[1].shows("INPUT-BOUND", "aug.py:3"), 40)
+        took = None if first is None or second is None else first + second
+        check("both screens name the late rank and its line within 20 s of the 6th step: %s s" % took, took is not None and took < 20,
+              *[s.did("capture-pane", "-p") for s in screens])
+        pids = [open(path).read() for path in begun]
+        for keys in ("2", "i", "4", "Enter", "Enter"):
+            screens[0].did("send-keys", keys)
+        took = becomes(lambda: all(workers(pid) == 4 for pid in pids), 30)
+        check("all four ranks have 4 workers within 2 s of the key: %s s" % took, took is not None and took < 2, screens[0].did("capture-pane", "-p"), list(map(workers, pids)))
+        becomes(lambda: all(os.path.exists(os.path.join(job.dir, "seen%d" % rank)) for rank in range(4)), 120)
+        becomes(lambda: all(s.shows("FINISHED") for s in screens), 30)
+        for s in screens:
+            s.did("send-keys", "q")
+        becomes(lambda: all(s.shows("ended 0") for s in screens), 30)
+        check("both end with 0", all(s.shows("ended 0") for s in screens), *[s.did("capture-pane", "-p") for s in screens])
+        seen = [open(os.path.join(d, "seen%d" % rank)).read() for d in (job.dir, bare.dir) for rank in range(4)]
+        check("each rank had the same samples in the same order as without gpustall", seen[:4] == seen[4:])
+        got = sorted(int(i) for text in seen[:4] for i in text.split())
+        check("every sample came once", got == list(range(4 * steps * 4)))
+        check("the weights are the same, to the bit", job.logs() == results("".join(text for _, text, _ in plain)), job.logs(), plain)
+    finally:
+        for s in screens:
+            s.did("kill-server")
+
+
 def one_each(gpustall, port):
     bare = Job(gpustall, port, 100)
     plain = ended(bare.ranks(watch=False))
@@ -180,6 +260,7 @@ def main():
     port = 20000 + os.getpid() % 20000
     two_nodes(gpustall, port)
     if not quick:
+        on_screen(gpustall, port + 4)
         one_each(gpustall, port + 10)
         killed(gpustall, port + 20, int(os.environ.get("TRIES", "3")))
     sys.exit(failed > 0)

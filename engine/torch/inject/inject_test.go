@@ -1,0 +1,42 @@
+//go:build linux
+
+package inject
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestFind: what is no running Python process is refused, and the reason is said.
+func TestFind(t *testing.T) {
+	sleeps := exec.Command("sleep", "30")
+	if err := sleeps.Start(); err != nil {
+		t.Skip(err)
+	}
+	defer sleeps.Wait()
+	defer sleeps.Process.Kill()
+	for pid, says := range map[int]string{1 << 22: "there is no such process", os.Getpid(): "it is no Python", sleeps.Process.Pid: "it is no Python"} {
+		if _, err := Find(pid); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("process %d: %v, want %q", pid, err, says)
+		}
+	}
+	_ = sleeps.Process.Signal(syscall.SIGSTOP)
+	for range 100 {
+		if _, err := Find(sleeps.Process.Pid); err != nil && strings.Contains(err.Error(), "it is stopped") {
+			return
+		}
+	}
+	t.Error("a stopped process is not refused")
+}
+
+// TestAsked: what a debugger prints tells whether the interpreter was asked.
+func TestAsked(t *testing.T) {
+	for text, want := range map[string]bool{"$1 = 0\n": true, "(lldb) x\n(int) $0 = 0\n": true, "$1 = -1\n": false, "ptrace: Operation not permitted.": false} {
+		if got := asked.MatchString(text); got != want {
+			t.Errorf("%q: %t", text, got)
+		}
+	}
+}
