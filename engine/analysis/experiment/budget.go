@@ -55,14 +55,25 @@ func (b *budget) compared(m *point) {
 // patient reports whether a setting was measured for twice as long as a comparison needs.
 func (b *budget) patient(m *point) bool { return m.block.Active >= 2*b.enough }
 
+// least returns the budget, in ns, that would have had room for n more measurements, of steps as long as a point's.
+func (b *budget) least(n int64, p *point) int64 {
+	each, _ := b.each(p)
+	return b.e.spent + n*each
+}
+
 // afford reports whether there is room for n more measurements, of steps as long as a point's.
 func (b *budget) afford(n int64, p *point) bool {
-	step := p.block.Active / max(1, p.block.Steps)
-	each, steps := max(leastMeasured, leastSteps*step), max(leastSteps, leastMeasured/max(1, step))
-	if b.tries > 0 {
-		each, steps = b.cost/int64(b.tries), b.costSteps/int64(b.tries)
-	}
+	each, steps := b.each(p)
 	return b.room(n*each, n*steps)
+}
+
+// each returns what a measurement takes, in ns of active time and in steps.
+func (b *budget) each(p *point) (active, steps int64) {
+	if b.tries > 0 {
+		return b.cost / int64(b.tries), b.costSteps / int64(b.tries)
+	}
+	step := p.block.Active / max(1, p.block.Steps)
+	return max(leastMeasured, leastSteps*step), max(leastSteps, leastMeasured/max(1, step))
 }
 
 // room reports whether so much more active time, in ns, and so many more steps are left.

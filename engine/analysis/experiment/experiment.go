@@ -112,7 +112,7 @@ func New(q Question, s *trace.Snapshot, c Control, l Log) (*Experiment, error) {
 	e.pairs.random = rand.New(rand.NewPCG(uint64(s.Meta.Seed), uint64(e.x.Index)))
 	e.pairs.quarter = int64(quarter(s, e.x.Budget))
 	if t := s.Tally(now.Index); t.Epochs > 0 && (knob.ValueOf(e.x.B, "persistent_workers") != "" || startsMatter(t)) && 2*leastPairs*4*t.EpochTime/t.Epochs <= e.x.Budget {
-		e.pairs.whole = true
+		e.pairs.whole, e.pairs.epoch = true, s.Last.Epoch
 	}
 	e.pairs.begin()
 	l.Experiment(e.x)
@@ -122,7 +122,9 @@ func New(q Question, s *trace.Snapshot, c Control, l Log) (*Experiment, error) {
 }
 
 // startsMatter reports whether starting workers anew in each epoch takes a twentieth of the time or more.
-func startsMatter(t *trace.Tally) bool { return 20*t.Steady.Stall[trace.CauseStartup] >= t.Steady.Active() }
+func startsMatter(t *trace.Tally) bool {
+	return 20*t.Steady.Stall[trace.CauseStartup] >= t.Steady.Active()
+}
 
 // ceiling is the knob of cached batches.
 const ceiling = "ceiling"

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -8,7 +9,6 @@ import (
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/knob"
-	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -247,7 +247,11 @@ func (t *tuner) next(s *trace.Snapshot) {
 	if t.points.lead == 0 {
 		why := ""
 		if t.search.short && t.budget.tries == 0 {
-			why = "its budget of " + units.Prose.Time(t.e.x.Budget) + " is too short to try anything"
+			least := time.Duration(t.budget.least(3, t.points.best()) + int64(10*time.Second)).Truncate(10 * time.Second)
+			why = fmt.Sprintf("its budget of %v is too short to try anything", time.Duration(t.e.x.Budget))
+			if int64(least) > t.e.x.Budget { // else it is short of steps
+				why += fmt.Sprintf(": ~%v would do", least)
+			}
 		}
 		t.giveUp(s, why)
 		return
