@@ -20,14 +20,10 @@ func AwaitsLock(pid int) (waits, known bool) {
 	return awaitsLock(string(b)), true
 }
 
-// Blocked reports whether a thread of a process is blocked, rather than on a core or ready for one, and the address of
-// the futex that it waits on: 0 where it waits on none.
-func Blocked(pid, tid int) (at uint64, blocked, known bool) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/syscall", pid, tid))
-	if err != nil {
-		return 0, false, false
-	}
-	return futex(string(b)), !strings.HasPrefix(string(b), "running"), true
+// Blocked reports whether a thread is blocked, rather than on a core or ready for one, by what /proc/PID/task/TID/syscall
+// has. at is the address of the futex that it waits on: 0 where it waits on none.
+func Blocked(line string) (at uint64, blocked bool) {
+	return futex(line), !strings.HasPrefix(line, "running")
 }
 
 // futex reads a line as awaitsLock does.

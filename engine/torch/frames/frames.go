@@ -10,7 +10,6 @@
 package frames
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"strings"
@@ -68,6 +67,8 @@ type Reader struct {
 	pid    int
 	layout *Layout
 	codes  map[uint64]*code
+	window window
+	calls  []call // of the look under way
 }
 
 // code is what is known of a code object.
@@ -80,7 +81,11 @@ type code struct {
 
 // NewReader returns a reader of the process pid.
 func NewReader(pid int, l *Layout) *Reader {
-	return &Reader{pid: pid, layout: l, codes: map[uint64]*code{}}
+	r := &Reader{pid: pid, layout: l, codes: map[uint64]*code{}}
+	if l.Form == "locations" {
+		r.window.before = 1
+	}
+	return r
 }
 
 // read fills buf from an address of the process.
@@ -144,35 +149,123 @@ func (r *Reader) look(state uint64, into []Frame) ([]Frame, error) {
 		return into, err
 	}
 	l := r.layout
-	block, again := make([]byte, max(l.Code, l.Back, l.Instruction)+8), make([]byte, max(l.Code, l.Back)+8)
-	for at, depth := first, 0; at != 0 && depth < Deepest; depth++ {
-		if err := r.read(at, block); err != nil {
+	size := max(l.Code, l.Back, l.Instruction) + 8
+	var again [2]uint64 // the innermost frame's code and caller
+	r.calls, r.window.high = r.calls[:0], 0
+	for at := first; at != 0 && len(r.calls) < Deepest; {
+		block, err := r.window.at(r.pid, at, size)
+		if err != nil {
 			return into, errTorn
 		}
-		if depth == 0 {
-			copy(again, block)
+		word := func(at int64) uint64 { return binary.NativeEndian.Uint64(block[at:]) }
+		if len(r.calls) == 0 {
+			again = [2]uint64{word(l.Code), word(l.Back)}
 		}
-		at = binary.NativeEndian.Uint64(block[l.Back:])
-		code := binary.NativeEndian.Uint64(block[l.Code:]) &^ tags
-		c, err := r.code(code)
+		c := call{code: word(l.Code) &^ tags}
+		if c.offset = int64(int32(binary.NativeEndian.Uint32(block[l.Instruction:]))) * l.Scale; l.Scale == 0 {
+			c.offset = int64(word(l.Instruction) - c.code - uint64(l.First))
+		}
+		r.calls = append(r.calls, c)
+		at = word(l.Back)
+	}
+	heads, n, err := r.heads()
+	if err != nil {
+		return into, errTorn
+	}
+	for i, call := range r.calls {
+		c, err := r.decode(call.code, heads[i*n:(i+1)*n])
 		if err != nil {
 			return into, errTorn
 		}
 		if c == nil || c.file == shim { // a frame between C and Python
 			continue
 		}
-		offset := int64(int32(binary.NativeEndian.Uint32(block[l.Instruction:]))) * l.Scale
-		if l.Scale == 0 {
-			offset = int64(binary.NativeEndian.Uint64(block[l.Instruction:]) - code - uint64(l.First))
-		}
-		into = append(into, Frame{c.file, c.name, lineAt(c.lines, offset)})
+		into = append(into, Frame{c.file, c.name, lineAt(c.lines, call.offset)})
 	}
 	// If the innermost frame has not changed, neither have its callers. It may have ended just now.
-	now := block[:len(again)]
-	if err := r.read(first, now); err != nil || r.differ(now, again) {
+	now := make([]byte, max(l.Code, l.Back)+8)
+	if first != 0 && (r.read(first, now) != nil || again != [2]uint64{binary.NativeEndian.Uint64(now[l.Code:]), binary.NativeEndian.Uint64(now[l.Back:])}) {
 		return into, errTorn
 	}
 	return into, nil
+}
+
+// call is a frame as it was read.
+type call struct {
+	code   uint64
+	offset int64 // of its instruction
+}
+
+// heads reads the beginnings of the code objects of r.calls at once, n bytes of each.
+func (r *Reader) heads() (heads []byte, n int, err error) {
+	l := r.layout
+	n = int(max(l.File, l.Name, l.Table, l.Line)) + 8
+	if len(r.calls) == 0 {
+		return nil, n, nil
+	}
+	heads = make([]byte, n*len(r.calls))
+	remote := make([]unix.RemoteIovec, len(r.calls))
+	for i, c := range r.calls {
+		remote[i] = unix.RemoteIovec{Base: uintptr(c.code), Len: n}
+	}
+	got, err := unix.ProcessVMReadv(r.pid, []unix.Iovec{{Base: &heads[0], Len: uint64(len(heads))}}, remote, 0)
+	if err == nil && got != len(heads) {
+		err = unix.EFAULT
+	}
+	return heads, n, err
+}
+
+// pageSize is what is mapped or not, as a whole.
+const pageSize = 4096
+
+// window is memory of a process that was read at once: a frame and what lies before it, where since Python 3.11 the frames
+// of its callers are.
+type window struct {
+	before    int // pages
+	low, high uint64
+	base      uint64 // the address of memory[0]
+	memory    []byte
+}
+
+// at returns so many bytes at an address, until the next call.
+func (w *window) at(pid int, at uint64, size int64) ([]byte, error) {
+	if at < w.low || at+uint64(size) > w.high {
+		if err := w.read(pid, at, int(size)); err != nil {
+			return nil, err
+		}
+	}
+	from := at - w.base
+	return w.memory[from : from+uint64(size)], nil
+}
+
+func (w *window) read(pid int, at uint64, size int) error {
+	start := at &^ (pageSize - 1)
+	if start < uint64(w.before+1)*pageSize || size > pageSize {
+		return unix.EFAULT
+	}
+	w.base, w.high = start-uint64(w.before)*pageSize, 0
+	if w.memory == nil {
+		w.memory = make([]byte, (w.before+2)*pageSize)
+	}
+	top := int(at-start) + size
+	local, remote := make([]unix.Iovec, w.before+1), make([]unix.RemoteIovec, w.before+1)
+	for i := range local { // downwards, as what lies before it may not be mapped
+		n := pageSize
+		if i == 0 {
+			n = top
+		}
+		local[i] = unix.Iovec{Base: &w.memory[(w.before-i)*pageSize], Len: uint64(n)}
+		remote[i] = unix.RemoteIovec{Base: uintptr(start) - uintptr(i*pageSize), Len: n}
+	}
+	n, err := unix.ProcessVMReadv(pid, local, remote, 0)
+	if err == nil && n < top {
+		err = unix.EFAULT
+	}
+	if err != nil {
+		return err
+	}
+	w.low, w.high = start-uint64((n-top)/pageSize)*pageSize, start+uint64(top)
+	return nil
 }
 
 // In returns the layout of another process of the same interpreter, in which the type of code objects is at codes. A
@@ -202,24 +295,13 @@ func (r *Reader) Holder() uint64 {
 	return binary.NativeEndian.Uint64(b[8:])
 }
 
-// differ reports whether two looks at a frame show different calls.
-func (r *Reader) differ(a, b []byte) bool {
-	same := func(at int64) bool { return bytes.Equal(a[at:at+8], b[at:at+8]) }
-	return !same(r.layout.Code) || !same(r.layout.Back)
-}
-
 // mostCodes is how many code objects are kept.
 const mostCodes = 1 << 14
 
-// code returns the code object at an address. It returns nil if another kind of object
+// decode returns the code object at an address, which begins with head. It returns nil if another kind of object
 // is there.
-func (r *Reader) code(at uint64) (*code, error) {
+func (r *Reader) decode(at uint64, head []byte) (*code, error) {
 	l := r.layout
-	var buf [256]byte
-	head := buf[:max(l.File, l.Name, l.Table, l.Line)+8]
-	if err := r.read(at, head); err != nil {
-		return nil, err
-	}
 	word := func(at int64) uint64 { return binary.NativeEndian.Uint64(head[at:]) }
 	if word(l.Head-8) != l.CodeType {
 		return nil, nil

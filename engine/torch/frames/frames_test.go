@@ -196,6 +196,14 @@ func TestHolder(t *testing.T) {
 // holdsAt is the line of testdata/holds.py that holds the GIL.
 const holdsAt = 20
 
+func BenchmarkSpent(b *testing.B) {
+	begin, _ := start(b, pythons(b)[0], "holds.py", "3600")
+	s := NewSpent(begin.PID, begin.TID)
+	for b.Loop() {
+		s.Look()
+	}
+}
+
 func BenchmarkLook(b *testing.B) {
 	begin, _ := start(b, pythons(b)[0], "truth.py", "3600")
 	r, depth := NewReader(begin.PID, &begin.Layout), 0

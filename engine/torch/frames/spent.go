@@ -16,15 +16,19 @@ import (
 // that find it so, and the rest among those that find it blocked. The kernel counts both. On a crowded host the
 // reader itself gets a core when others block, so that it finds them blocked too often.
 type Spent struct {
-	pid, tid int
-	last     time.Time
-	active   time.Duration    // the kernel's count at the last look
-	left     [2]time.Duration // not given to a look yet: blocked, and active
+	call, counts *os.File // of the thread in /proc; nil where there is none
+	last         time.Time
+	active       time.Duration    // the kernel's count at the last look
+	left         [2]time.Duration // not given to a look yet: blocked, and active
+	buffer       [256]byte
 }
 
 // NewSpent returns what counts from now on the time of a thread.
 func NewSpent(pid, tid int) *Spent {
-	s := &Spent{pid: pid, tid: tid, last: time.Now()}
+	s := &Spent{last: time.Now()}
+	folder := fmt.Sprintf("/proc/%d/task/%d/", pid, tid)
+	s.call, _ = os.Open(folder + "syscall")
+	s.counts, _ = os.Open(folder + "schedstat")
 	s.active, _ = s.count()
 	return s
 }
@@ -32,13 +36,14 @@ func NewSpent(pid, tid int) *Spent {
 // Look returns the time that a look gets which just found the thread, and the address of the futex that the
 // thread waits on; 0 where it waits on none.
 func (s *Spent) Look() (took time.Duration, futex uint64) {
-	futex, blocked, known := host.Blocked(s.pid, s.tid)
+	line := s.read(s.call)
+	futex, blocked := host.Blocked(line)
 	now := time.Now()
 	since := now.Sub(s.last)
 	active, counts := s.count()
 	ran := active - s.active
 	s.last, s.active = now, active
-	if !known || !counts {
+	if line == "" || !counts {
 		return since, futex
 	}
 	s.left[0] += since - ran
@@ -52,13 +57,15 @@ func (s *Spent) Look() (took time.Duration, futex uint64) {
 	return took, futex
 }
 
+// read returns what a file of the thread has now; empty where it cannot be read.
+func (s *Spent) read(f *os.File) string {
+	n, _ := f.ReadAt(s.buffer[:], 0) // also of a nil file
+	return string(s.buffer[:max(0, n)])
+}
+
 // count returns how long the thread was on a core, or ready for one.
 func (s *Spent) count() (active time.Duration, ok bool) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/schedstat", s.pid, s.tid))
-	if err != nil {
-		return 0, false
-	}
-	f := strings.Fields(string(b))
+	f := strings.Fields(s.read(s.counts))
 	if len(f) < 2 {
 		return 0, false
 	}
