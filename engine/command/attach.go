@@ -24,8 +24,8 @@ import (
 func newAttach(version string) *cobra.Command {
 	o := newOptions(version)
 	o.interval = 10
-	var plain, inside bool
-	var looks string
+	var inside bool
+	var how watching
 	cmd := &cobra.Command{
 		Use:   "attach [flags] PID",
 		Short: "Watch a PyTorch training that runs already",
@@ -48,16 +48,16 @@ for about half a second.`,
 		},
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.check(cmd) },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkLooks(looks); err != nil {
+			if err := how.check(); err != nil {
 				return err
 			}
 			pid, _ := strconv.Atoi(args[0])
-			return runAttach(cmd.Context(), o, pid, plain, inside, looks)
+			return runAttach(cmd.Context(), o, pid, how, inside)
 		},
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	o.addWatching(fs, &plain, &looks)
+	o.addWatching(fs, &how)
 	o.addScreen(fs)
 	fs.BoolVar(&inside, "inside", false, "the process itself asks for it, and reads here what to run")
 	_ = fs.MarkHidden("inside") // there is such a flag
@@ -65,7 +65,7 @@ for about half a second.`,
 }
 
 // runAttach watches a training that runs already, until that ends or the user leaves it.
-func runAttach(parent context.Context, o *options, pid int, plain, inside bool, looks string) error {
+func runAttach(parent context.Context, o *options, pid int, how watching, inside bool) error {
 	if o.session != "" {
 		if err := o.checkSession(); err != nil {
 			return err
@@ -74,12 +74,12 @@ func runAttach(parent context.Context, o *options, pid int, plain, inside bool, 
 	target, err := &inject.Target{PID: pid, Args: []string{"notebook"}, UID: os.Getuid(), GID: os.Getgid()}, error(nil)
 	var tell io.Writer
 	if inside {
-		plain, tell = true, os.Stdout
+		how.plain, tell = true, os.Stdout
 	} else if target, err = inject.Find(pid); err != nil {
 		return err
 	}
-	t := &torchRun{options: o, args: target.Args, gauged: watch.GaugedShown}
-	screen := !plain && !o.json && drawable() && term.IsTerminal(int(os.Stdin.Fd()))
+	t := &torchRun{options: o, args: target.Args, how: how, gauged: watch.GaugedShown}
+	screen := !how.plain && !o.json && drawable() && term.IsTerminal(int(os.Stdin.Fd()))
 	if err := t.prepare(false); err != nil {
 		return err
 	}
@@ -100,5 +100,5 @@ func runAttach(parent context.Context, o *options, pid int, plain, inside bool, 
 		if err := guest.Detach(); err != nil {
 			t.lost(err, "the training is not touched by that")
 		}
-	}), screen, looks)
+	}), screen)
 }

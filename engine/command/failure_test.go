@@ -76,6 +76,7 @@ func TestFailures(t *testing.T) {
 		{"a session below a file", "create session file", "/dev/null/x", "--session", 1, append(cpu, "--session", "/dev/null/x")},
 		{"a session that exists", "set", "--session " + text, "name another one", 2, append(cpu, "--session", text)},
 		{"a limit of no tune", "set", "--budget", "add --tune", 2, []string{"torch", "--budget", "3s", "--", "true"}},
+		{"a scope of ranks that is none", "set", "--ranks far", "choose all or here", 2, []string{"torch", "--ranks", "far", "--", "true"}},
 		{"a flag's value", "set", `--epochs "x"`, "give one", 2, []string{"run", "--epochs", "x"}},
 		{"a number of too many digits", "set", `--seed "99999999999999999999"`, "give one", 2, []string{"run", "--seed", "99999999999999999999"}},
 		{"a flag", "set", "--wrokers", "gpustall run --help", 2, []string{"run", "--wrokers", "2"}},

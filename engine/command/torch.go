@@ -39,8 +39,8 @@ import (
 func newTorch(version string) *cobra.Command {
 	o := newOptions(version)
 	o.interval = 10
-	var plain, tune, apart bool
-	var looks string
+	var tune, apart bool
+	var how watching
 	var limits tuneFlags
 	cmd := &cobra.Command{
 		Use:   "torch [flags] -- COMMAND [ARGS]",
@@ -63,7 +63,7 @@ error.`,
 		},
 		PreRunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if tune {
-				plain = true
+				how.plain = true
 				o.ask.Tune, err = limits.question(o)
 			} else if name := limits.given(cmd.Flags()); name != "" {
 				err = cli.Refuse("--"+name, "it limits a tune, and none was asked for", "add --tune")
@@ -71,19 +71,19 @@ error.`,
 			return cmp.Or(err, o.check(cmd))
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkLooks(looks); err != nil {
+			if err := how.check(); err != nil {
 				return err
 			}
 			if apart {
 				return detach(o, args)
 			}
-			return runTorch(cmd.Context(), o, args, plain, looks)
+			return runTorch(cmd.Context(), o, args, how)
 		},
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.SetInterspersed(false) // flags after the command are the command's
-	o.addWatching(fs, &plain, &looks)
+	o.addWatching(fs, &how)
 	fs.Lookup("json").Usage += "; the command's output goes to the log"
 	fs.BoolVar(&tune, "tune", false, "no screen: find the fastest settings of the DataLoader while it trains, prove them, and go on with them")
 	fs.BoolVar(&apart, "detach", false, "start it without a terminal and return: it outlives this one, and gpustall view opens its screen")
@@ -96,28 +96,42 @@ error.`,
 	return cmd
 }
 
+// watching says how a training is watched.
+type watching struct {
+	plain bool
+	looks string // one of bridge.LookRates
+	ranks string // one of rankScopes
+}
+
+// rankScopes are which ranks of a distributed training are told of: all of the job, or those of this machine.
+var rankScopes = []string{"all", "here"}
+
 // addWatching adds the flags of commands that watch a training.
-func (o *options) addWatching(fs *pflag.FlagSet, plain *bool, looks *string) {
-	fs.BoolVar(plain, "plain", false, "no screen: lines on standard error")
+func (o *options) addWatching(fs *pflag.FlagSet, w *watching) {
+	fs.BoolVar(&w.plain, "plain", false, "no screen: lines on standard error")
 	fs.BoolVar(&o.json, "json", false, "print NDJSON that ends in one summary object")
 	fs.Float64Var(&o.interval, "interval", 10, "seconds between progress lines, 0.05 to 3600")
 	flags.AddRate(fs, &o.gpuRate)
 	fs.StringVar(&o.session, "session", "", "file to write the session to (default: in the state directory)")
 	o.addMetrics(fs)
-	fs.StringVar(looks, "lines", bridge.LookRates[0], "how often lines of code are looked for, `RATE`: "+knob.Choice(bridge.LookRates)+" (on: 20 times a second, fast: 100)")
+	fs.StringVar(&w.looks, "lines", bridge.LookRates[0], "how often lines of code are looked for, `RATE`: "+knob.Choice(bridge.LookRates)+" (on: 20 times a second, fast: 100)")
+	fs.StringVar(&w.ranks, "ranks", rankScopes[0], "which ranks are told of, `RANKS`: "+knob.Choice(rankScopes)+" (here: nothing is written into the job's store, so ranks on other machines are not seen)")
 }
 
-func checkLooks(looks string) error {
-	if slices.Contains(bridge.LookRates, looks) {
-		return nil
+func (w *watching) check() error {
+	switch {
+	case !slices.Contains(bridge.LookRates, w.looks):
+		return cli.Refuse("--lines "+w.looks, "there is no rate of that name", "choose "+knob.Choice(bridge.LookRates))
+	case !slices.Contains(rankScopes, w.ranks):
+		return cli.Refuse("--ranks "+w.ranks, "there is no choice of that name", "choose "+knob.Choice(rankScopes))
 	}
-	return cli.Refuse("--lines "+looks, "there is no rate of that name", "choose "+knob.Choice(bridge.LookRates))
+	return nil
 }
 
 // runTorch runs a training of the user's own and shows what it does. Once the command has started,
 // it survives any failure of ours, and we exit with its code. What was lost is said on standard
 // error.
-func runTorch(parent context.Context, o *options, args []string, plain bool, looks string) error {
+func runTorch(parent context.Context, o *options, args []string, how watching) error {
 	if o.session != "" {
 		o.session = sessionOfRank(o.session)
 		if err := o.checkSession(); err != nil {
@@ -125,8 +139,8 @@ func runTorch(parent context.Context, o *options, args []string, plain bool, loo
 		}
 	}
 	defer outlivesReaders()()
-	t := &torchRun{options: o, args: args, gauged: watch.GaugedShown}
-	screen := !plain && !o.json && drawable() && term.IsTerminal(int(os.Stdin.Fd()))
+	t := &torchRun{options: o, args: args, how: how, gauged: watch.GaugedShown}
+	screen := !how.plain && !o.json && drawable() && term.IsTerminal(int(os.Stdin.Fd()))
 	if err := t.prepare(screen || t.json); err != nil {
 		t.lost(err, "the command runs unwatched")
 		return t.unwatchedRun()
@@ -141,11 +155,11 @@ func runTorch(parent context.Context, o *options, args []string, plain bool, loo
 	if err != nil {
 		return err
 	}
-	return t.watch(parent, s, screen, looks)
+	return t.watch(parent, s, screen)
 }
 
 // watch watches a training until it ends, and shows what it does.
-func (t *torchRun) watch(parent context.Context, s *script.Script, screen bool, looks string) (err error) {
+func (t *torchRun) watch(parent context.Context, s *script.Script, screen bool) (err error) {
 	o := t.options
 	t.script = s
 	defer s.PassSignals()()
@@ -156,7 +170,7 @@ func (t *torchRun) watch(parent context.Context, s *script.Script, screen bool, 
 		lines := time.Duration(o.interval * float64(time.Second)) // the time between two lines; each should have news
 		t.bridge.Every, t.gauged = min(max(lines/2, bridge.PollShown), bridge.PollAlone), watch.GaugedAlone
 	}
-	t.bridge.SetLooks(looks)
+	t.bridge.SetLooks(t.how.looks)
 	t.bridge.Watch()
 	if screen {
 		err = t.onScreen(parent)
@@ -172,7 +186,7 @@ func (t *torchRun) watch(parent context.Context, s *script.Script, screen bool, 
 // trainTuned runs a training of the user's own without a screen, and tunes it as o asks.
 func trainTuned(ctx context.Context, o *options, args []string) error {
 	o.interval = 10
-	return runTorch(ctx, o, args, true, bridge.LookRates[0])
+	return runTorch(ctx, o, args, watching{plain: true, looks: bridge.LookRates[0], ranks: rankScopes[0]})
 }
 
 // ended returns how the command ended, which the summary may have said already.
@@ -235,6 +249,7 @@ type torchRun struct {
 	bridge  *bridge.Bridge
 	script  *script.Script
 	args    []string
+	how     watching
 	folder  string        // of the session; empty where there is no place for one
 	ranked  bool          // the training is distributed, and ...
 	follows bool          // ... the gpustall of another rank changes the knobs of all

@@ -147,7 +147,7 @@ func (t *torchRun) begin(first *bridge.Start) {
 	r.gauges = watch.StartTrainingGauges(r.recorder, training, t.gauged)
 	r.watch(t.bridge.Control, func([]knob.Setting) (int64, string) { return 0, "" })
 	r.export(metricsOfRank(t.metrics))
-	if h := &first.Hello; h.Store != "" && bridge.AtLeast(h.Torch, 2, 4) {
+	if h := &first.Hello; h.Store != "" && t.how.ranks == rankScopes[0] && bridge.AtLeast(h.Torch, 2, 4) {
 		t.follows = h.Rank > 0
 		r.fleet = watch.StartFleet(r.recorder, watch.Job{Store: h.Store, Name: h.Job, Rank: max(0, h.Rank), World: h.World, Node: node(), Session: r.session, Ranks: ownRanks{t.bridge.Control, t.bridge}})
 	}
