@@ -53,13 +53,16 @@ class _Looker:
         self.stacks, self.frames = {}, {}  # their numbers
         self.codes = {}  # by address; no other code object can have that address while it is kept
         self.last, self.turn = {}, 0  # when each thread was looked at
-        self.tid = 0
+        self.tid = self.since = 0  # since when threads without a look are looked at
 
     def begin(self):
         self.told, self.over = _thread.allocate_lock(), _thread.allocate_lock()
         self.told.acquire()
         self.over.acquire()
-        _thread.start_new_thread(self._run, (self.told, self.over))
+        try:
+            _thread.start_new_thread(self._run, (self.told, self.over))
+        except RuntimeError:  # there may be no more threads
+            self.over.release()
 
     def end(self):
         """Ends the thread, and returns when it has ended."""
@@ -71,7 +74,7 @@ class _Looker:
                 time.sleep(0.0002)
 
     def _run(self, told, over):
-        self.tid = threading.get_native_id()
+        self.tid, self.since = threading.get_native_id(), now()
         try:
             usage = Usage()
             while self.state.control.watching():
@@ -85,7 +88,8 @@ class _Looker:
                     _, ready = usage.split(before, usage.of_sleeper())
                     self._look(t, max(0, t - due - max(0, ready)))
                 else:
-                    self.last.clear()  # the time until the next look is charged to no line
+                    self.last.clear()  # the time until then is charged to no line
+                    self.since = now()
         except Exception:  # the folder is gone, or the disk is full
             pass
         finally:
@@ -97,10 +101,10 @@ class _Looker:
             return
         thread = threads[self.turn % len(threads)]
         self.turn += 1
-        since, self.last[thread] = self.last.get(thread), t
+        since, self.last[thread] = self.last.get(thread, self.since), t
         stack = _stack(thread)
         number = self._number(stack)
-        if since is not None and number is not None:
+        if number is not None:
             self.ring.record(ring.LOOK, since, t, arg=number, waiting=waited)
 
     def _number(self, stack):
