@@ -393,7 +393,7 @@ class Plan:
 
     def watch_inline(self, iterator, watch):
         """Watches how the loop itself loads, where PyTorch's own iterator has it do so."""
-        fetcher = getattr(iterator, "_dataset_fetcher", None)
+        fetcher = iterator.__dict__.get("_dataset_fetcher")
         if fetcher is None:
             return
         watch.inline = fetching.Task()

@@ -4,7 +4,7 @@ import ast
 import sys
 import threading
 
-from gpustall import process, worker
+from gpustall import hook, process, worker
 
 
 class Refused(RuntimeError):
@@ -34,6 +34,7 @@ def refused(error, context):
     """Returns a Refused for the error that kept a worker from beginning."""
     if isinstance(error, Refused):
         return error
+    hook.pass_on(error)
     hint = ""
     if method(context) != "fork" and not isinstance(error, (OSError, MemoryError)):
         hint = "make what the DataLoader is given picklable (a module's functions and classes, no lambdas, no open files), or " + FORK

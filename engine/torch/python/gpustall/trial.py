@@ -20,7 +20,7 @@ import torch
 from torch.utils.data import _utils
 from torch.utils.data import dataloader as stock
 
-from gpustall import process
+from gpustall import hook, process
 from gpustall.starting import MAKE, ROOM, USABLE, Refused
 
 now = process.now
@@ -361,6 +361,7 @@ class Trial:
         try:
             before, states, start = positions(), _states(), now()
         except Exception as error:
+            hook.pass_on(error)
             self.left, self.refusal = 0, Refused("whether workers can begin was not found out: " + process.said(error), "")
             return fetcher.fetch(index)
         data = fetcher.fetch(index)
@@ -377,6 +378,7 @@ class Trial:
             elif self.left == 0:
                 self._begin(it, index, took, data, states)
         except Exception as error:
+            hook.pass_on(error)
             self.left, self.refusal = 0, Refused("no worker could be tried: " + process.said(error), "")
         return data
 

@@ -657,6 +657,27 @@ class LiveTest(unittest.TestCase):
             self.assertEqual(sorted(came[ring.NEXT]), sorted(came[ring.BATCH]))
             self.assertEqual(len(set(came[ring.NEXT])), 30)
 
+    def test_a_script_ends_the_workers(self):
+        """As some do, by the attributes of PyTorch's iterator. Without workers it has others."""
+        loader = DataLoader(Numbers(40), batch_size=4, num_workers=2)
+        it = iter(loader)
+        next(it)
+        workers = it._workers
+        self.assertEqual((it._workers_status, len(it._index_queues), it._worker_pids_set), ([True, True], 2, True))
+        self.assertFalse(hasattr(it, "_dataset_fetcher") or hasattr(it, "_pin_memory_thread"))
+        it._shutdown = True
+        it._workers_done_event.set()
+        for number in range(2):
+            it._mark_worker_as_unavailable(number, shutdown=True)
+        for w in workers:
+            w.join(20)
+        self.assertEqual([w.exitcode for w in workers], [0, 0])
+        stock._utils.signal_handling._remove_worker_pids(id(it))
+        alone = iter(DataLoader(Numbers(40), batch_size=4))
+        self.assertEqual(len(alone._dataset_fetcher.dataset), 40)
+        self.assertFalse(hasattr(alone, "_workers_status") or hasattr(alone, "_data_queue"))
+        self.assertIsNone(alone._gpustall.inline)  # it would cost each step two calls
+
     def test_iterators_that_it_asks_for(self):
         """A subclass that takes DataLoader's own, as they are or one by one, is as DataLoader."""
         for loader in (AsItIs(Numbers(40), batch_size=4), OneByOne(Numbers(40), batch_size=4)):
