@@ -130,8 +130,8 @@ func (s *situation) findings() []Finding {
 				continue
 			}
 			s.knobs.foresee(&f)
-			if f.Predicted.Made() && predict.Gain(f.Predicted).Hi < 1 && !r.Back {
-				continue // it would cost more than it is about
+			if f.Predicted.Made() && !r.Back && (predict.Gain(f.Predicted).Hi < 1 || risky(f.Predicted)) {
+				continue // it would cost more than it is about, or may
 			}
 			f.Most = s.most(r, &f)
 			turned[r.Group] = turned[r.Group] || f.Value != "" || f.Barred
@@ -148,6 +148,12 @@ func (s *situation) findings() []Finding {
 		out[0].Evidence = join(out[0].Evidence, "part of this bottleneck is injected, so the other way is to stop injecting it")
 	}
 	return out
+}
+
+// risky reports whether others take cores, and a change may be a clear loss and is not even likely to be a clear
+// gain. What takes the cores is told then.
+func risky(p trace.Prediction) bool {
+	return p.Others > 0 && predict.Vague(p) && !predict.Faster(p) && predict.Gain(p).Value < 1+2*moderate
 }
 
 // check returns what a rule finds. It returns false where that is not worth saying.
