@@ -124,7 +124,7 @@ type luck struct {
 	with assumption
 }
 
-var bad, likely, good = luck{sign: -1}, luck{}, luck{sign: 1}
+var likely, good = luck{}, luck{sign: 1}
 
 // of returns what an assumption comes to, of the values for bad luck, the likely one, and good luck.
 func (l luck) of(a assumption, v [3]float64) float64 { return v[l.on(a)+1] }

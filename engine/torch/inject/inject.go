@@ -194,7 +194,7 @@ func (t *Target) Run(ctx context.Context, folder, code string) error {
 	if err := os.Chown(path, t.UID, t.GID); err != nil {
 		return err
 	}
-	defer os.Remove(path)
+	defer func() { _ = os.Remove(path) }() // the folder goes with the watching
 	object := fmt.Sprintf("process %d", t.PID)
 	var failed error
 	if t.minor >= remoteExec {
@@ -306,8 +306,8 @@ const fixed = 14
 
 // gdb returns where gdb is; empty where there is none.
 func gdb() (string, error) {
-	path, err := exec.LookPath("gdb")
-	if err != nil {
+	path, _ := exec.LookPath("gdb")
+	if path == "" {
 		return "", nil
 	}
 	cpu, _ := os.ReadFile("/proc/cpuinfo")
@@ -325,9 +325,6 @@ func gdb() (string, error) {
 
 // lldb returns where lldb is; empty where there is none.
 func lldb() (string, error) {
-	path, err := exec.LookPath("lldb")
-	if err != nil {
-		return "", nil
-	}
+	path, _ := exec.LookPath("lldb")
 	return path, nil
 }
