@@ -50,6 +50,7 @@ type Job struct {
 	Name    string // keys of different jobs have different names
 	Rank    int    // that the session is about
 	World   int
+	Here    int // ranks on each machine; 0 where that is not known
 	Node    string
 	Session *trace.Session
 	Ranks   Ranks // of this machine, whose knobs all ranks of the job change together; nil where they do not
@@ -170,6 +171,24 @@ func (f *fleet) key(rank int) string {
 	return fmt.Sprintf("/gpustall/%d/%s/%d", rowVersion, f.Name, rank)
 }
 
+// mostAlone is how many ranks a job has at most in which each gpustall reads the rows of all others. In larger ones the
+// first rank of each machine adds the rows of its machine to its own, and the others read those.
+const mostAlone = 64
+
+// together returns how many ranks share a row.
+func (j *Job) together() int {
+	if j.World > mostAlone && j.Here > 1 && j.World%j.Here == 0 {
+		return j.Here
+	}
+	return 1
+}
+
+// beside reports whether a rank's row is added to the own one.
+func (j *Job) beside(rank int) bool {
+	n := j.together()
+	return n > 1 && j.Rank%n == 0 && rank/n == j.Rank/n
+}
+
 // publish writes the own row, under the number of the rank that the session is about.
 func (f *fleet) publish() error {
 	s := f.Session.Snapshot(0, 0)
@@ -201,6 +220,16 @@ func (f *fleet) publish() error {
 		}
 		out.Peers = append(out.Peers, p)
 	}
+	for rank, k := range f.known {
+		if f.beside(rank) && time.Since(k.heard) < silentAfter {
+			out.Ranks = append(out.Ranks, k.rank)
+		}
+	}
+	for _, p := range f.peers {
+		if f.beside(p.Rank) {
+			out.Peers = append(out.Peers, p)
+		}
+	}
 	text, err := json.Marshal(&out)
 	if err != nil {
 		return err
@@ -211,23 +240,34 @@ func (f *fleet) publish() error {
 // gather reads the rows of others, and records what is new.
 func (f *fleet) gather() error {
 	rows := time.Duration(len(f.known)+mostRows-1) / mostRows
-	every := min(max(rowEvery, rows*time.Second), rowsAtMost)
-	if time.Since(f.read) < every-rowEvery/2 {
-		return nil
+	every := max(rowEvery, rows*time.Second)
+	if f.Rank == 0 || f.together() == 1 {
+		every = min(every, rowsAtMost)
 	}
-	f.read = time.Now()
+	all := time.Since(f.read) >= every-rowEvery/2
+	if all {
+		f.read = time.Now()
+	}
 	var keys []string
 	var from []int
 	for rank := range f.World {
-		if !slices.Contains(f.local, rank) {
+		if (all && rank%f.together() == 0 || f.beside(rank)) && !slices.Contains(f.local, rank) {
 			keys, from = append(keys, f.key(rank)), append(from, rank)
 		}
+	}
+	if len(keys) == 0 {
+		return nil
 	}
 	values, err := f.client.Get(keys)
 	if err != nil {
 		return err
 	}
 	var peers []trace.Peer
+	for _, p := range f.peers {
+		if !all && !f.beside(p.Rank) { // it was not read
+			peers = append(peers, p)
+		}
+	}
 	for i, v := range values {
 		var in row
 		if v == nil || json.Unmarshal(v, &in) != nil || in.Version != rowVersion {

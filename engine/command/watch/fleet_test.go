@@ -95,3 +95,22 @@ func TestFleet(t *testing.T) {
 		t.Error("it holds on to a store that has ended")
 	}
 }
+
+// TestTogether: in a large job the first rank of a machine adds the rows of its machine to its own, and others read that alone.
+func TestTogether(t *testing.T) {
+	store := tcpstoretest.Start(t)
+	const world = 128
+	first, second, far := joins(t, store.Address, world, 8), joins(t, store.Address, world, 9), joins(t, store.Address, world, 24)
+	for i, m := range []*member{first, second, far} {
+		m.Here = 8
+		m.did(10, []int{8, 9, 24}[i])
+		becomes(t, "the own rank is not recorded", func() bool { s := m.session.Snapshot(0, 0); return len(s.Ranks(0, s.Now)) == 1 })
+	}
+	for _, m := range []*member{second, first, first, far} { // the second time, the machine's first rank has read the row of the other one
+		m.read = time.Time{}
+		m.turn()
+	}
+	if len(far.known) != 2 || far.known[9] == nil || far.known[9].by != 8 {
+		t.Errorf("the rank of another machine knows %v", far.known)
+	}
+}

@@ -7,7 +7,9 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -143,8 +145,50 @@ func TestPyTorch(t *testing.T) {
 				}
 				t.Logf("512 rows of %d bytes in %s", len(row), took)
 			}
+			crowd(t, address, c)
 		})
 	}
+}
+
+// crowd has 512 machines write a row of eight ranks a second, as a job of 4,096 ranks does, while one reads them all.
+func crowd(t *testing.T, address string, reader *Client) {
+	row, quit := bytes.Repeat([]byte("row "), 800), make(chan struct{})
+	var all sync.WaitGroup
+	for machine := range 512 {
+		c, err := Dial(address, 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Go(func() {
+			defer c.Close()
+			for tick := time.NewTicker(time.Second); ; {
+				if c.Set(fmt.Sprintf("/machine/%d", machine), row) != nil {
+					t.Error("a row was not written")
+					return
+				}
+				select {
+				case <-quit:
+					return
+				case <-tick.C:
+				}
+			}
+		})
+	}
+	var keys []string
+	for machine := range 512 {
+		keys = append(keys, fmt.Sprintf("/machine/%d", machine))
+	}
+	for range 3 {
+		time.Sleep(time.Second)
+		begun := time.Now()
+		values, err := reader.Get(keys)
+		if err != nil || slices.ContainsFunc(values, func(v []byte) bool { return len(v) != len(row) }) {
+			t.Errorf("a row is missing: %v", err)
+		}
+		t.Logf("512 rows of %d bytes in %s, while 512 are written a second", len(row), time.Since(begun))
+	}
+	close(quit)
+	all.Wait()
 }
 
 // realStore starts a store of PyTorch's in a process of its own, and returns its address.

@@ -204,7 +204,8 @@ def on_screen(gpustall, port):
         for keys in ("2", "i", "4", "Enter", "Enter"):
             screens[0].did("send-keys", keys)
         took = becomes(lambda: all(workers(pid) == 4 for pid in pids), 30)
-        check("all four ranks have 4 workers within 2 s of the key: %s s" % took, took is not None and took < 2, screens[0].did("capture-pane", "-p"), list(map(workers, pids)))
+        check("all four ranks have 4 workers within 2 s of the key: %s s" % took, took is not None and took < 2,
+              screens[0].did("capture-pane", "-p"), list(map(workers, pids)))
         becomes(lambda: all(os.path.exists(os.path.join(job.dir, "seen%d" % rank)) for rank in range(4)), 120)
         becomes(lambda: all(s.shows("FINISHED") for s in screens), 30)
         for s in screens:
