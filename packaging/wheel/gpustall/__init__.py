@@ -45,6 +45,10 @@ def load_ipython_extension(shell):
             raise RuntimeError(errors.read().decode(errors="replace").strip())
     ctypes.CDLL(None).prctl(0x59616D61, ctypes.c_ulong(watcher.pid), 0, 0, 0)  # PR_SET_PTRACER: its reader of lines is no parent of ours
     told = json.loads(line)
+    scope = dict(FOLDER=told["folder"], PACKAGE=told["package"], ENDS=False, SURE=True, WATCHER=watcher)
     with open(told["run"]) as f:
-        exec(compile(f.read(), f.name, "exec"), dict(FOLDER=told["folder"], PACKAGE=told["package"], ENDS=False, SURE=True, WATCHER=watcher))
+        exec(compile(f.read(), f.name, "exec"), scope)
+    if scope["SAID"] != "watching":
+        watcher.wait()
+        raise RuntimeError("gpustall does not watch this kernel: " + scope["SAID"])
     print("gpustall watches this kernel; gpustall view in a terminal shows it")

@@ -12,9 +12,12 @@ def begin(folder, package):
     try:
         if getattr(sys, "_gpustall_begun", False):
             return "watched"
-        # Workers that are not forked get this path, and find what they are sent.
-        sys.path.insert(1, package)
+        sys.path.insert(0, package)
         from gpustall import hook
+
+        # Workers that are not forked get this path, and find what they are sent. The first place is the script's own.
+        sys.path.remove(package)
+        sys.path.insert(1, package)
 
         hook.folder = folder
         from gpustall import attach
@@ -67,10 +70,12 @@ def run(folder, ends, package):
         os.rename(f.name, os.path.join(folder, "said"))
     except OSError:  # gpustall has gone meanwhile
         end(package)
-        return
+        return "gone"
     process = sys.modules.get("gpustall.process")
     if said == "watching" and process is not None and not process.current().control.watching():
         end(package)
+        return "gone"
+    return said
 
 
-run(FOLDER, ENDS, PACKAGE)
+SAID = run(FOLDER, ENDS, PACKAGE)
