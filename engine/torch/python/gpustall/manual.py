@@ -205,13 +205,14 @@ def optimized(optimizer, loop):
         _shape(known)
     if loop is None or not loop.open:
         state = process.current()
-        elsewhere = state.shown is not None and state.shown.plan is not getattr(mine, "plan", None)
+        shown = state.shown
+        elsewhere = shown is not None and shown.plan is not getattr(mine, "plan", None)
         if known["seen"] < (OFTEN if elsewhere else THIRD) or elsewhere and state.taker != threading.get_ident():
             return
         loop = loops.current()
         if mine is None:
             mine = _begin(_Loose(OPTIMIZERS, shown=True), loop)
-            if not elsewhere or state.shown.plan.learned():  # the steps before count, but their times are not known
+            if shown is None or not elsewhere or shown.plan.learned():  # the steps before count, but their times are not known
                 before = [state.number() for _ in range(1, known["seen"])]
                 state.samples += len(before) * _samples()
     assert mine is not None
