@@ -41,7 +41,7 @@ func TestDiagnosis(t *testing.T) {
 	}
 	for _, want := range []string{
 		"symptom  input-bound: ", "$1.00 of each hour is spent waiting for data", "finding  1 of 1: more workers", "evidence reads wait rather than compute",
-		"cause    read, 50.0 % of the time: the batch's worker was reading", "remedy   try num_workers 2 -> 5", "gain     -2 to +46 % predicted",
+		"cause    read, 50.0 % of the time: the batch's worker was reading", "remedy   try num_workers 2 -> 5", "gain     +9 to +36 % predicted",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())

@@ -168,7 +168,7 @@ func write(path string, content func(io.Writer) error) error {
 }
 
 // forecast matches what package predict says, which its own tests check.
-var forecast = regexp.MustCompile(`(may\s+help\s+or\s+harm:\s+)?[-+]\S+\sto\s\S+\s+%\s+predicted|not\s+predictable\s+now:\s+a\s+test\s+tells|faster,\s+by\s+how\s+much\s+is\s+not\s+predictable\s+now`)
+var forecast = regexp.MustCompile(`((may\s+help\s+or\s+harm|the\s+same):\s+)?[-+]\S+\sto\s\S+\s+%\s+predicted|not\s+predictable\s+now:\s+a\s+test\s+tells|faster,\s+by\s+how\s+much\s+is\s+not\s+predictable\s+now`)
 
 func golden(t *testing.T, path string) {
 	t.Helper()

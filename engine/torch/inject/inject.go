@@ -198,7 +198,7 @@ func (t *Target) Run(ctx context.Context, folder, code string) error {
 	object := fmt.Sprintf("process %d", t.PID)
 	var failed error
 	if t.minor >= remoteExec {
-		script := filepath.Join(folder, "asked.py") // Python removes it from nowhere, and reads it when it gets to it
+		script := filepath.Join(folder, "asked.py") // Python reads it later, so nothing here removes it
 		err := os.WriteFile(script, []byte(code), 0o644)
 		if err == nil {
 			var text []byte

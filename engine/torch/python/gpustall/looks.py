@@ -53,9 +53,13 @@ class _Looker:
         self.stacks, self.frames = {}, {}  # their numbers
         self.codes = {}  # by address; no other code object can have that address while it is kept
         self.last, self.turn = {}, 0  # when each thread was looked at
+        self.runs = False
         self.tid = self.since = 0  # since when threads without a look are looked at
 
     def begin(self):
+        if self.runs:  # two threads of the script forked at the same time
+            return
+        self.runs = True
         self.told, self.over = _thread.allocate_lock(), _thread.allocate_lock()
         self.told.acquire()
         self.over.acquire()
@@ -66,6 +70,9 @@ class _Looker:
 
     def end(self):
         """Ends the thread, and returns when it has ended."""
+        if not self.runs:
+            return
+        self.runs = False
         self.told.release()
         if self.over.acquire(timeout=PATIENCE):
             for _ in range(100):  # the system needs a moment more; a fork beside a thread may be warned of
