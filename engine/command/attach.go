@@ -11,7 +11,6 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/command/cli"
@@ -79,18 +78,15 @@ func runAttach(parent context.Context, o *options, pid int, how watching, inside
 		return err
 	}
 	t := &torchRun{options: o, args: target.Args, how: how, gauged: watch.GaugedShown}
-	screen := !how.plain && !o.json && drawable() && term.IsTerminal(int(os.Stdin.Fd()))
+	screen := t.drawn()
 	if err := t.prepare(false); err != nil {
 		return err
 	}
 	defer t.bridge.Close()
-	if t.came = func() {}; t.folder != "" && t.session == "" {
-		t.came = announce(t.folder, t.name())
-	}
-	defer t.came()
+	defer t.announce()()
 	ctx, got, stop := cli.UntilSignal(parent, nil)
 	guest, err := bridge.Attach(ctx, t.bridge, target, func() {
-		t.lost(fmt.Errorf("process %d runs no Python just now, as in a long call of C code or asleep", pid), "it is watched once it does")
+		t.lost(fmt.Errorf("%v runs no Python just now, as in a long call of C code or asleep", target), "it is watched once it does")
 	}, tell)
 	stop()
 	if err != nil {

@@ -140,17 +140,14 @@ func runTorch(parent context.Context, o *options, args []string, how watching) e
 	}
 	defer outlivesReaders()()
 	t := &torchRun{options: o, args: args, how: how, gauged: watch.GaugedShown}
-	screen := !how.plain && !o.json && drawable() && term.IsTerminal(int(os.Stdin.Fd()))
+	screen := t.drawn()
 	if err := t.prepare(screen || t.json); err != nil {
 		t.lost(err, "the command runs unwatched")
 		return t.unwatchedRun()
 	}
 	defer t.bridge.Close()
 	defer t.log.Close()
-	if t.came = func() {}; t.folder != "" && t.session == "" {
-		t.came = announce(t.folder, t.name())
-	}
-	defer t.came()
+	defer t.announce()()
 	s, err := script.Start(args, t.bridge.Environ(os.Environ()), t.log)
 	if err != nil {
 		return err
@@ -204,6 +201,19 @@ func outlivesReaders() (stop func()) {
 	ch := make(chan os.Signal, 1)
 	signal.Notify(ch, syscall.SIGPIPE)
 	return func() { signal.Stop(ch) }
+}
+
+// drawn reports whether the run has a screen.
+func (t *torchRun) drawn() bool {
+	return !t.how.plain && !t.json && drawable() && term.IsTerminal(int(os.Stdin.Fd()))
+}
+
+// announce says where the session will be, until it is there or the function that it returns is called.
+func (t *torchRun) announce() (over func()) {
+	if t.came = func() {}; t.folder != "" && t.session == "" {
+		t.came = announce(t.folder, t.name())
+	}
+	return t.came
 }
 
 // prepare makes the bridge that watches the training, and the log if one is needed because the command does

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
@@ -127,8 +128,11 @@ func (l *Lab) document(pictures gallery) *markup.Document {
 // headline returns the result in a sentence.
 func (l *Lab) headline() string {
 	if l.compared == nil {
-		if tried := l.tried(); tried != "" {
-			return "Nothing was kept, so there is no result yet: " + tried + "."
+		switch x := l.tried(); {
+		case x != nil && x.Why == trace.RunEnded:
+			return "Nothing was kept, so there is no result yet: " + x.Text() + "."
+		case x != nil:
+			return "Nothing was kept: " + x.Text() + "."
 		}
 		return "Nothing was changed, so there is no result yet."
 	}
@@ -143,14 +147,14 @@ func (l *Lab) headline() string {
 	return l.compared.Headline() + " A is before, and B is after."
 }
 
-// tried says what a tune tried of which nothing was kept; empty where there was none.
-func (l *Lab) tried() string {
-	for _, x := range slices.Backward(l.sides[0].advice.Experiments) {
-		if x.Kind == trace.Tune && x.Tried() > 0 {
-			return x.Text()
+// tried returns the tune of which nothing was kept; nil where there was none.
+func (l *Lab) tried() *attribution.Experiment {
+	for i := range slices.Backward(l.sides[0].advice.Experiments) {
+		if x := &l.sides[0].advice.Experiments[i]; x.Kind == trace.Tune && x.Tried() > 0 {
+			return x
 		}
 	}
-	return ""
+	return nil
 }
 
 // start returns the row of the baseline, and end returns the row to compare it with.
@@ -214,9 +218,11 @@ func (l *Lab) strategy(d *markup.Document) {
 		(&tunes{before.account}).write(d)
 		return
 	case l.compared == nil:
-		if l.tried() != "" {
+		if x := l.tried(); x != nil {
 			(&tunes{before.account}).write(d)
-			d.Para("Let the training run longer, so that the tune can prove what it found.")
+			if x.Why == trace.RunEnded {
+				d.Para("Let the training run longer, so that the tune can prove what it found.")
+			}
 		} else {
 			d.Para("Nothing was changed. Change a knob on the screen while it trains, or let gpustall torch --tune find the settings; or name two sessions, before and after.")
 		}

@@ -25,6 +25,9 @@ func TestLab(t *testing.T) {
 		Kind: trace.Tune, Start: 1e9, End: 2e9, First: 1, Why: trace.RunEnded,
 		Decisions: []trace.Decision{{Knobs: []knob.Setting{{Name: "num_workers", Value: "4"}}, Segment: 1, Before: of, After: of, Verdict: trace.Best}},
 	}}
+	proved := Side{Session: "proved.gps", Snapshot: alone.run(t)}
+	proved.Snapshot.Experiments = slices.Clone(tuned.Snapshot.Experiments)
+	proved.Snapshot.Experiments[0].Why = ""
 	for _, c := range []struct {
 		name  string
 		sides []Side
@@ -38,6 +41,7 @@ func TestLab(t *testing.T) {
 		{"unchanged", []Side{unchanged}, []string{
 			"Nothing was changed, so there is no result yet.", "There is nothing to compare"}},
 		{"tuned", []Side{tuned}, []string{"Nothing was kept, so there is no result yet: ", "What the tune tried", "num_workers=4", "Let the training run longer"}},
+		{"tuned to its end", []Side{proved}, []string{"Nothing was kept: ", "What the tune tried", "num_workers=4"}},
 		{"empty", []Side{side(t, "empty", "")}, []string{"there is nothing to report"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -58,6 +62,9 @@ func TestLab(t *testing.T) {
 				if !strings.Contains(files[LabReport], want) {
 					t.Errorf("the report lacks %q", want)
 				}
+			}
+			if c.name == "tuned to its end" && strings.Contains(files[LabReport], "run longer") {
+				t.Error("a tune that came to its end would need a longer run")
 			}
 			for _, l := range strings.Split(files[LabReport], "\n") {
 				if strings.Contains(l, "%!") || strings.HasPrefix(l, "|") && len([]rune(l)) > markup.Width {

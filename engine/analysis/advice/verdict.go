@@ -107,10 +107,10 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats,
 		v.Class = ScriptBound
 	}
 	if share := c.talks(); share >= moderate && c.at(trace.Exchange) > 0 && share > v.Share || share >= moderate && v.Group == trace.GroupNone {
-		v.Group, v.Class, v.Share, v.Dominant, v.Moderate = trace.GroupCommunication, trace.GroupCommunication.Info().Class, share, trace.CauseCommunication, false
+		v.communicates(share)
 	}
 	if h, ok := c.script.waitsFor(); ok && h.share >= moderate && (v.Group == trace.GroupNone || h.share > v.Share || v.Group == trace.GroupCommunication && 2*h.share >= v.Share) {
-		v.Group, v.Class, v.Share, v.Dominant, v.Moderate = trace.GroupCommunication, trace.GroupCommunication.Info().Class, h.share, trace.CauseCommunication, false
+		v.communicates(h.share)
 		v.Holder = c.script.describe(h)
 	}
 	if part := c.at(trace.Locked); c.lockedOut() && (v.Group == trace.GroupNone || v.Group == trace.GroupData || 2*part >= v.Share) && v.Group != trace.GroupCommunication {
@@ -213,6 +213,12 @@ func dominant(b *attribution.Breakdown, g trace.Group) trace.Cause {
 		}
 	}
 	return best
+}
+
+// communicates makes the verdict that other processes are waited for in so much of the time.
+func (v *Verdict) communicates(share float64) {
+	v.Group, v.Class, v.Share = trace.GroupCommunication, trace.GroupCommunication.Info().Class, share
+	v.Dominant, v.Moderate = trace.CauseCommunication, false
 }
 
 // describe writes the text.

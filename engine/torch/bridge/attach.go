@@ -64,7 +64,7 @@ func (g *Guest) attach(ctx context.Context, waits func(), tell io.Writer) error 
 	if tell != nil {
 		line, _ := json.Marshal(map[string]string{"run": g.injected(), "folder": g.shared, "package": g.Path()}) // texts only
 		if _, err := fmt.Fprintf(tell, "%s\n", line); err != nil {
-			return errs.Wrap(err, "tell", fmt.Sprintf("process %d", t.PID), "run it as %load_ext gpustall does")
+			return errs.Wrap(err, "tell", t.String(), "run it as %load_ext gpustall does")
 		}
 		return g.began(g.said(ctx, 0))
 	}
@@ -112,7 +112,7 @@ func (g *Guest) Detach() error {
 		said, err = g.asks(ctx, asked{ends: true, sure: time.Since(begun) > importsFor/2}, leavesLate, func() {})
 	}
 	if err == nil && said != "let go" {
-		err = errs.New("let go", fmt.Sprintf("process %d", g.of.PID), "it runs no Python just now", "it is let go when it does, or ends")
+		err = errs.New("let go", g.of.String(), "it runs no Python just now", "it is let go when it does, or ends")
 	}
 	for begun := time.Now(); err != nil && time.Since(begun) < leavesSoon; time.Sleep(100 * time.Millisecond) {
 		if !lives(g.of.PID) { // it was about to end
@@ -155,7 +155,7 @@ func (g *Guest) said(ctx context.Context, limit time.Duration) (string, error) {
 			return string(text), nil
 		}
 		if !lives(g.of.PID) {
-			return "", errs.New("attach to", fmt.Sprintf("process %d", g.of.PID), "it has ended", "attach to one that runs")
+			return "", errs.New("attach to", g.of.String(), "it has ended", "attach to one that runs")
 		}
 		select {
 		case <-ctx.Done():

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/torch/frames"
 )
 
 // Target is a Python process that code can be run in.
@@ -33,10 +34,15 @@ type Target struct {
 	exe      string
 }
 
+// String names the process for errors.
+func (t *Target) String() string { return fmt.Sprintf("process %d", t.PID) }
+
 // Find looks at a process, and says why nothing can be run in it.
 func Find(pid int) (*Target, error) {
-	name := fmt.Sprintf("process %d", pid)
-	refuse := func(reason, hint string) (*Target, error) { return nil, errs.New("attach to", name, reason, hint) }
+	t := &Target{PID: pid}
+	refuse := func(reason, hint string) (*Target, error) {
+		return nil, errs.New("attach to", t.String(), reason, hint)
+	}
 	proc := fmt.Sprintf("/proc/%d/", pid)
 	status := fields(proc + "status")
 	switch {
@@ -49,7 +55,6 @@ func Find(pid int) (*Target, error) {
 	case strings.HasPrefix(status["State"], "T"):
 		return refuse("it is stopped", fmt.Sprintf("kill -CONT %d lets it go on", pid))
 	}
-	t := &Target{PID: pid}
 	var info unix.Stat_t
 	if err := unix.Stat(proc, &info); err != nil {
 		return refuse("it has ended", "attach to one that runs")
@@ -60,10 +65,10 @@ func Find(pid int) (*Target, error) {
 	}
 	maps, err := os.ReadFile(proc + "maps")
 	if err == nil {
-		err = reads(pid, maps)
+		err = frames.Allowed(pid) // for which the same permission is needed as to trace it
 	}
 	if err != nil {
-		return nil, errs.New("attach to", name, denied(t.UID), permit(t.UID)).Because(err)
+		return nil, errs.New("attach to", t.String(), denied(t.UID), permit(t.UID)).Because(err)
 	}
 	t.exe, _ = os.Readlink(proc + "exe")
 	found := pythons.FindSubmatch(append([]byte(t.exe+"\n"), maps...))
@@ -98,19 +103,6 @@ func elsewhere(proc string) bool {
 	theirs, err := os.Readlink(proc + "ns/mnt")
 	ours, _ := os.Readlink("/proc/self/ns/mnt")
 	return err == nil && theirs != ours
-}
-
-// reads tries to read a process's memory, for which the same permission is needed as to trace it.
-func reads(pid int, maps []byte) error {
-	from, _, _ := strings.Cut(string(maps), "-")
-	at, err := strconv.ParseUint(from, 16, 64)
-	if err != nil {
-		return unix.EPERM
-	}
-	word := make([]byte, 8)
-	local := []unix.Iovec{{Base: &word[0], Len: 8}}
-	_, err = unix.ProcessVMReadv(pid, local, []unix.RemoteIovec{{Base: uintptr(at), Len: 8}}, 0)
-	return err
 }
 
 const scopeFile = "/proc/sys/kernel/yama/ptrace_scope"
@@ -195,7 +187,6 @@ func (t *Target) Run(ctx context.Context, folder, code string) error {
 		return err
 	}
 	defer func() { _ = os.Remove(path) }() // the folder goes with the watching
-	object := fmt.Sprintf("process %d", t.PID)
 	var failed error
 	if t.minor >= remoteExec {
 		script := filepath.Join(folder, "asked.py") // Python reads it later, so nothing here removes it
@@ -226,13 +217,13 @@ func (t *Target) Run(ctx context.Context, folder, code string) error {
 		if asked.Match(text) {
 			return nil
 		}
-		return errs.New("attach to", object, filepath.Base(run)+" could not: "+why(text, err), "start the training by gpustall torch")
+		return errs.New("attach to", t.String(), filepath.Base(run)+" could not: "+why(text, err), "start the training by gpustall torch")
 	}
 	reason := "there is neither gdb nor lldb"
 	if failed != nil {
 		reason = failed.Error()
 	}
-	return errs.New("attach to", object, reason, "install gdb 14 or newer, or lldb, or start the training by gpustall torch")
+	return errs.New("attach to", t.String(), reason, "install gdb 14 or newer, or lldb, or start the training by gpustall torch")
 }
 
 // command is a command that gets no signal of the terminal, because it must not be ended half-way.

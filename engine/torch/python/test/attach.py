@@ -12,6 +12,9 @@ import sys
 import tempfile
 import time
 
+import checks
+from checks import check
+
 TRAIN = """\
 import hashlib, os, sys, threading, time
 kind, epochs = sys.argv[1], int(sys.argv[2])
@@ -49,18 +52,6 @@ print(hashlib.sha256(text).hexdigest(), steps, threading.active_count(), len(os.
 """
 
 KINDS = ("workers", "alone", "persistent", "anew", "asleep", "in C", "importing")
-failed = 0
-
-
-def check(what, so, *shown):
-    global failed
-    print("%s  %s" % ("ok    " if so else "FAILED", what), flush=True)
-    if not so:
-        failed += 1
-        for text in shown:
-            print(text)
-
-
 def left():
     """Folders of which the gpustall has ended."""
     out = set()
@@ -116,7 +107,7 @@ def main():
         check("%s: %d of %d end as without, to the bit and to the last file" % (kind, sum(same), tries), all(same), bare, *[s for s in said if s[0] != bare])
         check("%s: steps were seen in %d of %d" % (kind, seen, tries), kind == "importing" or seen, said)
     check("no folder is left", left() == before, left() - before)
-    sys.exit(failed > 0)
+    sys.exit(checks.failed > 0)
 
 
 main()

@@ -14,6 +14,9 @@ import sys
 import tempfile
 import time
 
+import checks
+from checks import check
+
 LATE = 2  # the rank that loads slowly
 
 AUG = """\
@@ -52,18 +55,6 @@ with open("seen%%d" %% rank, "w") as f: f.write(" ".join(map(str, seen)))
 print(rank, [p.double().sum().item().hex() for p in model.parameters()], flush=True)
 dist.destroy_process_group()
 """ % LATE
-
-failed = 0
-
-
-def check(what, so, *shown):
-    global failed
-    print("%s  %s" % ("ok    " if so else "FAILED", what), flush=True)
-    if not so:
-        failed += 1
-        for text in shown:
-            print(text)
-
 
 class Job:
     """A training of four ranks in a folder of its own."""
@@ -264,7 +255,7 @@ def main():
         on_screen(gpustall, port + 4)
         one_each(gpustall, port + 10)
         killed(gpustall, port + 20, int(os.environ.get("TRIES", "3")))
-    sys.exit(failed > 0)
+    sys.exit(checks.failed > 0)
 
 
 main()
