@@ -150,6 +150,17 @@ func TestPause(t *testing.T) {
 	}
 }
 
+// TestEvaluations: where each epoch ends with an evaluation, and every pair has some, they take turns all the same.
+func TestEvaluations(t *testing.T) {
+	r := newRun(t)
+	r.evaluates = 20
+	e := r.begin(workers(4))
+	r.until(e)
+	if x, _ := came(t, r); !x.Kept || len(x.Pairs) == 0 {
+		t.Errorf("%s", x.Text())
+	}
+}
+
 func TestEnds(t *testing.T) {
 	r := newRun(t)
 	r.noise = 0.5

@@ -17,7 +17,7 @@ type pairing struct {
 	outer  int
 	part   int   // 0: the first X; 1: both Y; 2: the last X
 	active int64 // ns, of the part
-	spoilt bool  // by a pause
+	spoilt bool  // by a pause within an epoch
 
 	// Where the starts of epochs matter, a side's parts are whole epochs, and the start that the change itself
 	// causes is left out.
@@ -54,7 +54,8 @@ func (p *pairing) add(s *trace.Step) bool {
 		p.pair.Start = s.Start
 	}
 	p.pair.End = s.End
-	p.spoilt = p.spoilt || s.Stall[trace.CausePaused] > 0
+	// An evaluation between epochs is the training's own, and both sides have it.
+	p.spoilt = p.spoilt || s.Stall[trace.CausePaused] > 0 && s.Flags&trace.FlagFirstOfEpoch == 0
 	b, active := &p.pair.A, s.Active()
 	if p.side() == sideB {
 		b = &p.pair.B
