@@ -1,8 +1,11 @@
 package timer
 
 import (
+	"os"
 	"runtime"
+	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -35,3 +38,41 @@ func CPU() int64 {
 	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) // every Linux has this clock
 	return t.Nano()
 }
+
+// Alarm wakes one goroutine, as the kernel's timers do files' readers. For each of Go's own timers the runtime wakes up to
+// three threads, which takes more of a core than what is done then, where that is little.
+type Alarm struct {
+	file *os.File
+	conn syscall.RawConn
+}
+
+// NewAlarm returns an alarm that the caller closes.
+func NewAlarm() (*Alarm, error) {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	a := &Alarm{file: os.NewFile(uintptr(fd), "timer")}
+	a.conn, err = a.file.SyscallConn()
+	return a, err
+}
+
+// Wait returns after d, or with an error once the alarm is closed. One goroutine may wait.
+func (a *Alarm) Wait(d time.Duration) error {
+	var at unix.ItimerSpec
+	at.Value = unix.NsecToTimespec(max(1, d.Nanoseconds()))
+	var expired [8]byte
+	set := false
+	return a.conn.Read(func(fd uintptr) bool { // the runtime calls it again when the file can be read
+		if !set {
+			_, _, err := unix.RawSyscall6(unix.SYS_TIMERFD_SETTIME, fd, 0, uintptr(unsafe.Pointer(&at)), 0, 0, 0)
+			set = true
+			return err != 0
+		}
+		n, _, _ := unix.RawSyscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(&expired[0])), uintptr(len(expired)))
+		return int(n) == len(expired)
+	})
+}
+
+// Close ends Wait.
+func (a *Alarm) Close() { _ = a.file.Close() }

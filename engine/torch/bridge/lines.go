@@ -21,6 +21,7 @@ import (
 
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/mask"
+	"dev.gpustall/engine/base/timer"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/torch/frames"
 	"dev.gpustall/engine/trace"
@@ -45,8 +46,9 @@ type lines struct {
 	stacks  map[int]*stacks // ... what they found, by process id
 
 	texts map[trace.Line]string // texts of lines, by file and number; only tell uses it
-	quit  chan struct{}
+	alarm *timer.Alarm          // by which the goroutine wakes, and ends
 	done  chan struct{}
+	calls map[frames.Frame]string // texts of calls; only folded uses it
 }
 
 // thread is a thread of the training.
@@ -116,6 +118,7 @@ const (
 	leastPart   = 0.01             // ... this part of the segment's time or more
 	deepest     = 40               // calls of a stack that are told
 	longestCall = 120              // characters of one
+	mostCalls   = 1 << 12          // texts of calls that are kept
 	mostPending = 1 << 12          // looks at a worker whose batches are not delivered yet
 	mostNewest  = 1 << 9           // looks that may turn out to be of a later segment: of some 13 s at least, or 3 at the fast rate
 )
@@ -139,6 +142,9 @@ func (l *lines) begin(m *message, c *Control, r *trace.Recorder) {
 			err = errs.Reason(m.Reason, "")
 		}
 	}
+	if err == nil {
+		l.alarm, err = timer.NewAlarm()
+	}
 	if err != nil {
 		r.Note("warn", approximate+err.Error())
 		l.control, l.stacks = c, map[int]*stacks{}
@@ -146,10 +152,10 @@ func (l *lines) begin(m *message, c *Control, r *trace.Recorder) {
 		return
 	}
 	c.looks(noProcess, 0, 0)
-	l.quit, l.done = make(chan struct{}), make(chan struct{})
+	l.done = make(chan struct{})
 	go func() {
 		defer close(l.done)
-		if err := trace.Guard("read the training's frames", func() error { return l.run(l.quit) }); err != nil {
+		if err := trace.Guard("read the training's frames", l.run); err != nil {
 			l.mu.Lock()
 			l.refused = err
 			l.mu.Unlock()
@@ -232,10 +238,10 @@ func (l *lines) inside(r *ring, rec *record) {
 
 // stop ends the goroutine.
 func (l *lines) stop() {
-	if l.quit != nil {
-		close(l.quit)
+	if l.alarm != nil {
+		l.alarm.Close()
 		<-l.done
-		l.quit = nil
+		l.alarm = nil
 	}
 }
 
@@ -291,19 +297,14 @@ func (f *found) less(k *charged) {
 }
 
 // run looks at one thread after another: the loop's in every other look, where there are workers.
-func (l *lines) run(quit chan struct{}) error {
+func (l *lines) run() error {
 	readers, spent := map[int]*frames.Reader{}, map[thread]*frames.Spent{}
 	var stack, other []frames.Frame
-	due := time.NewTimer(lookAtLines)
-	defer due.Stop()
 	for turn := 0; ; turn++ {
-		select {
-		case <-quit:
-			return nil
-		case <-due.C:
-		}
 		every := lineGaps[l.rate.Load()]
-		due.Reset(time.Duration((0.5 + rand.Float64()) * float64(cmp.Or(every, lookAtLines))))
+		if l.alarm.Wait(time.Duration((0.5+rand.Float64())*float64(cmp.Or(every, lookAtLines)))) != nil {
+			return nil
+		}
 		if every == 0 {
 			clear(spent) // the time until the next look is charged to no line
 			continue
@@ -353,7 +354,7 @@ func (l *lines) charge(t thread, key trace.Line, stack []frames.Frame, at int64,
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	took = min(took, longestLook*time.Duration(len(l.threads)))
-	text := folded(stack)
+	text := l.folded(stack)
 	f := l.add(key, took, text)
 	if len(l.newest) == mostNewest {
 		l.newest = append(l.newest[:0], l.newest[mostNewest/2:]...)
@@ -520,15 +521,23 @@ func (l *lines) awaitAny(from, to int64) {
 
 // folded writes a stack as flame graph tools read it: "main (train.py:33);blur (aug.py:42)".
 // For a worker it leaves out the calls from before the work began.
-func folded(stack []frames.Frame) string {
+func (l *lines) folded(stack []frames.Frame) string {
 	if i := slices.IndexFunc(stack, func(f frames.Frame) bool { return among(f.File, servers) }); i >= 0 {
 		stack = stack[:i]
 	}
 	calls := make([]string, 0, deepest)
 	for i := min(len(stack), deepest) - 1; i >= 0; i-- {
-		f := &stack[i]
-		call := []rune(units.Line(fmt.Sprintf("%s (%s:%d)", f.Name, filepath.Base(f.File), f.Line)))
-		calls = append(calls, strings.ReplaceAll(string(call[:min(len(call), longestCall)]), ";", ","))
+		f := stack[i]
+		text, known := l.calls[f]
+		if !known {
+			call := []rune(units.Line(fmt.Sprintf("%s (%s:%d)", f.Name, filepath.Base(f.File), f.Line)))
+			text = strings.ReplaceAll(string(call[:min(len(call), longestCall)]), ";", ",")
+			if l.calls == nil || len(l.calls) >= mostCalls {
+				l.calls = map[frames.Frame]string{}
+			}
+			l.calls[f] = text
+		}
+		calls = append(calls, text)
 	}
 	return strings.Join(calls, ";")
 }

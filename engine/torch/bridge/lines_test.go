@@ -162,7 +162,7 @@ func TestManyLines(t *testing.T) {
 // break the form.
 func TestStacks(t *testing.T) {
 	l := &lines{table: map[trace.Line]*found{}}
-	odd := folded([]frames.Frame{{File: "/u/a;b\n c.py", Name: "f", Line: 3}, {File: "/u/train.py", Name: "main", Line: 9}})
+	odd := l.folded([]frames.Frame{{File: "/u/a;b\n c.py", Name: "f", Line: 3}, {File: "/u/train.py", Name: "main", Line: 9}})
 	if want := "main (train.py:9);f (a,b  c.py:3)"; odd != want {
 		t.Errorf("%q, want %q", odd, want)
 	}
@@ -174,7 +174,7 @@ func TestStacks(t *testing.T) {
 		t.Errorf("%q, want %q", f.stacks(), want)
 	}
 	deep := make([]frames.Frame, 90)
-	if n := strings.Count(folded(deep), ";") + 1; n != deepest {
+	if n := strings.Count(l.folded(deep), ";") + 1; n != deepest {
 		t.Errorf("%d calls are told", n)
 	}
 }

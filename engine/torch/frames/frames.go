@@ -12,8 +12,10 @@ package frames
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 	"strings"
 	"unicode/utf16"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -69,6 +71,8 @@ type Reader struct {
 	codes  map[uint64]*code
 	window window
 	calls  []call // of the look under way
+	heads  []byte // of their code objects, and the innermost frame as it is then
+	parts  []unix.RemoteIovec
 }
 
 // code is what is known of a code object.
@@ -90,13 +94,22 @@ func NewReader(pid int, l *Layout) *Reader {
 
 // read fills buf from an address of the process.
 func (r *Reader) read(at uint64, buf []byte) error {
-	local := []unix.Iovec{{Base: &buf[0], Len: uint64(len(buf))}}
-	remote := []unix.RemoteIovec{{Base: uintptr(at), Len: len(buf)}}
-	n, err := unix.ProcessVMReadv(r.pid, local, remote, 0)
-	if err == nil && n != len(buf) {
-		return unix.EFAULT
-	}
+	_, err := readv(r.pid, []unix.Iovec{{Base: &buf[0], Len: uint64(len(buf))}}, []unix.RemoteIovec{{Base: uintptr(at), Len: len(buf)}}, len(buf))
 	return err
+}
+
+// readv is process_vm_readv, which must read so many bytes. Go's scheduler does not know of the call: for one of some
+// microseconds it would wake two more threads.
+func readv(pid int, local []unix.Iovec, remote []unix.RemoteIovec, least int) (int, error) {
+	n, _, err := unix.RawSyscall6(unix.SYS_PROCESS_VM_READV, uintptr(pid),
+		uintptr(unsafe.Pointer(&local[0])), uintptr(len(local)), uintptr(unsafe.Pointer(&remote[0])), uintptr(len(remote)), 0)
+	switch {
+	case err != 0:
+		return 0, err
+	case int(n) < least:
+		return 0, unix.EFAULT
+	}
+	return int(n), nil
 }
 
 // Allowed returns why a process's memory may not be read; nil where it may.
@@ -150,8 +163,8 @@ func (r *Reader) look(state uint64, into []Frame) ([]Frame, error) {
 	}
 	l := r.layout
 	size := max(l.Code, l.Back, l.Instruction) + 8
-	var again [2]uint64 // the innermost frame's code and caller
 	r.calls, r.window.high = r.calls[:0], 0
+	var innermost [2]uint64 // its code and caller
 	for at := first; at != 0 && len(r.calls) < Deepest; {
 		block, err := r.window.at(r.pid, at, size)
 		if err != nil {
@@ -159,7 +172,7 @@ func (r *Reader) look(state uint64, into []Frame) ([]Frame, error) {
 		}
 		word := func(at int64) uint64 { return binary.NativeEndian.Uint64(block[at:]) }
 		if len(r.calls) == 0 {
-			again = [2]uint64{word(l.Code), word(l.Back)}
+			innermost = [2]uint64{word(l.Code), word(l.Back)}
 		}
 		c := call{code: word(l.Code) &^ tags}
 		if c.offset = int64(int32(binary.NativeEndian.Uint32(block[l.Instruction:]))) * l.Scale; l.Scale == 0 {
@@ -168,12 +181,16 @@ func (r *Reader) look(state uint64, into []Frame) ([]Frame, error) {
 		r.calls = append(r.calls, c)
 		at = word(l.Back)
 	}
-	heads, n, err := r.heads()
-	if err != nil {
+	if len(r.calls) == 0 {
+		return into, nil
+	}
+	n, now, err := r.readHeads(first)
+	// If the innermost frame has not changed, neither have its callers. It may have ended just now.
+	if err != nil || now != innermost {
 		return into, errTorn
 	}
 	for i, call := range r.calls {
-		c, err := r.decode(call.code, heads[i*n:(i+1)*n])
+		c, err := r.decode(call.code, r.heads[i*n:(i+1)*n])
 		if err != nil {
 			return into, errTorn
 		}
@@ -181,11 +198,6 @@ func (r *Reader) look(state uint64, into []Frame) ([]Frame, error) {
 			continue
 		}
 		into = append(into, Frame{c.file, c.name, lineAt(c.lines, call.offset)})
-	}
-	// If the innermost frame has not changed, neither have its callers. It may have ended just now.
-	now := make([]byte, max(l.Code, l.Back)+8)
-	if first != 0 && (r.read(first, now) != nil || again != [2]uint64{binary.NativeEndian.Uint64(now[l.Code:]), binary.NativeEndian.Uint64(now[l.Back:])}) {
-		return into, errTorn
 	}
 	return into, nil
 }
@@ -196,23 +208,21 @@ type call struct {
 	offset int64 // of its instruction
 }
 
-// heads reads the beginnings of the code objects of r.calls at once, n bytes of each.
-func (r *Reader) heads() (heads []byte, n int, err error) {
+// readHeads reads the beginnings of the code objects of r.calls at once, n bytes of each, and after them the code and the caller
+// that the innermost frame has now.
+func (r *Reader) readHeads(innermost uint64) (n int, now [2]uint64, err error) {
 	l := r.layout
 	n = int(max(l.File, l.Name, l.Table, l.Line)) + 8
-	if len(r.calls) == 0 {
-		return nil, n, nil
+	all, frame := n*len(r.calls), int(max(l.Code, l.Back))+8
+	r.heads = slices.Grow(r.heads[:0], all+frame)[:all+frame]
+	r.parts = r.parts[:0]
+	for _, c := range r.calls {
+		r.parts = append(r.parts, unix.RemoteIovec{Base: uintptr(c.code), Len: n})
 	}
-	heads = make([]byte, n*len(r.calls))
-	remote := make([]unix.RemoteIovec, len(r.calls))
-	for i, c := range r.calls {
-		remote[i] = unix.RemoteIovec{Base: uintptr(c.code), Len: n}
-	}
-	got, err := unix.ProcessVMReadv(r.pid, []unix.Iovec{{Base: &heads[0], Len: uint64(len(heads))}}, remote, 0)
-	if err == nil && got != len(heads) {
-		err = unix.EFAULT
-	}
-	return heads, n, err
+	r.parts = append(r.parts, unix.RemoteIovec{Base: uintptr(innermost), Len: frame})
+	_, err = readv(r.pid, []unix.Iovec{{Base: &r.heads[0], Len: uint64(all + frame)}}, r.parts, all+frame)
+	word := func(at int64) uint64 { return binary.NativeEndian.Uint64(r.heads[all+int(at):]) }
+	return n, [2]uint64{word(l.Code), word(l.Back)}, err
 }
 
 // pageSize is what is mapped or not, as a whole.
@@ -243,13 +253,14 @@ func (w *window) read(pid int, at uint64, size int) error {
 	if start < uint64(w.before+1)*pageSize || size > pageSize {
 		return unix.EFAULT
 	}
-	w.base, w.high = start-uint64(w.before)*pageSize, 0
+	w.base = start - uint64(w.before)*pageSize
 	if w.memory == nil {
 		w.memory = make([]byte, (w.before+2)*pageSize)
 	}
 	top := int(at-start) + size
-	local, remote := make([]unix.Iovec, w.before+1), make([]unix.RemoteIovec, w.before+1)
-	for i := range local { // downwards, as what lies before it may not be mapped
+	var local [2]unix.Iovec
+	var remote [2]unix.RemoteIovec
+	for i := range w.before + 1 { // downwards, as what lies before it may not be mapped
 		n := pageSize
 		if i == 0 {
 			n = top
@@ -257,15 +268,12 @@ func (w *window) read(pid int, at uint64, size int) error {
 		local[i] = unix.Iovec{Base: &w.memory[(w.before-i)*pageSize], Len: uint64(n)}
 		remote[i] = unix.RemoteIovec{Base: uintptr(start) - uintptr(i*pageSize), Len: n}
 	}
-	n, err := unix.ProcessVMReadv(pid, local, remote, 0)
-	if err == nil && n < top {
-		err = unix.EFAULT
-	}
+	n, err := readv(pid, local[:w.before+1], remote[:w.before+1], top)
+	w.low, w.high = start-uint64(max(0, n-top)/pageSize)*pageSize, start+uint64(top)
 	if err != nil {
-		return err
+		w.high = 0
 	}
-	w.low, w.high = start-uint64((n-top)/pageSize)*pageSize, start+uint64(top)
-	return nil
+	return err
 }
 
 // In returns the layout of another process of the same interpreter, in which the type of code objects is at codes. A

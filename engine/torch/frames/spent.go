@@ -5,9 +5,13 @@ package frames
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"dev.gpustall/engine/base/host"
 )
@@ -57,10 +61,17 @@ func (s *Spent) Look() (took time.Duration, futex uint64) {
 	return took, futex
 }
 
-// read returns what a file of the thread has now; empty where it cannot be read.
+// read returns what a file of the thread has now; empty where it cannot be read. As of readv, Go's scheduler does not know of it.
 func (s *Spent) read(f *os.File) string {
-	n, _ := f.ReadAt(s.buffer[:], 0) // also of a nil file
-	return string(s.buffer[:max(0, n)])
+	if f == nil {
+		return ""
+	}
+	n, _, err := unix.RawSyscall6(unix.SYS_PREAD64, f.Fd(), uintptr(unsafe.Pointer(&s.buffer[0])), uintptr(len(s.buffer)), 0, 0, 0)
+	runtime.KeepAlive(f)
+	if err != 0 {
+		return ""
+	}
+	return string(s.buffer[:n])
 }
 
 // count returns how long the thread was on a core, or ready for one.
