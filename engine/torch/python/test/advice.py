@@ -3,10 +3,12 @@
     python advice.py --gpustall bin/gpustall                      the host as it is
     python advice.py --gpustall bin/gpustall --burners own        beside four burners in a session of their own
     python advice.py --gpustall bin/gpustall --burners same       beside four burners in the training's own session
+    python advice.py --gpustall bin/gpustall --tune 45s           what a tune leaves, in place of advice
 
 Each case runs until it was judged. Its verdict and advice are read while it runs, and a knob that is
 advised is tried by an A/B test of gpustall's, which is the truth that the prediction is held
-against. What is expected was written before the first run. The table is markdown.
+against. What is expected was written before the first run. What a tune leaves is held against the
+settings at the start by the script alone, without gpustall, in turns. The table is markdown.
 """
 
 from __future__ import annotations
@@ -102,7 +104,8 @@ def _spin(ms):
         pass
 
 
-def _script(c: Case):
+def _script(c: Case, arguments: dict | None, seconds: float):
+    """Trains without end, or for so long, and then prints its samples a second without the first quarter."""
     import torch
     from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler, get_worker_info
 
@@ -160,7 +163,7 @@ def _script(c: Case):
         time.sleep(1)
 
     data = Stream() if c.special == "iterable" else Data()
-    more: dict[str, Any] = dict(c.loader)
+    more: dict[str, Any] = dict(c.loader if arguments is None else arguments)
     if c.special == "sampler":
         more["sampler"] = Slow()
     if c.special == "init":
@@ -170,7 +173,17 @@ def _script(c: Case):
     optimizer = torch.optim.SGD(model.parameters(), 1e-9)
     log = tempfile.TemporaryFile("w")
 
+    ended: list[float] = []  # when each step did
+
+    def rate():
+        first = sum(t < ended[0] + seconds / 4 for t in ended)
+        return c.batch * (len(ended) - first) / (ended[-1] - ended[first - 1])
+
     def train(x):
+        ended.append(time.monotonic())
+        if seconds and ended[-1] > ended[0] + seconds:
+            print(rate())
+            sys.exit()
         optimizer.zero_grad()
         model(x.reshape(-1)[:64]).sum().backward()
         if c.compute:
@@ -366,12 +379,71 @@ def _run(gpustall: str, name: str, c: Case, watch: float, test: float, keep: str
             p.kill()
 
 
+class Tuned(NamedTuple):
+    name: str
+    left: dict[str, str]  # the settings that the tune changed
+    before: float  # samples a second of the script alone
+    after: float
+    load: float  # of the host when it began
+
+
+# Most of what can be mended, what cannot, and where nothing is wrong.
+TUNED = (
+    "inline, reads wait", "inline, short epochs", "an iterable data set, one worker", "half waiting, half computing",
+    "one worker, transforms compute, the step waits", "many workers a core, transforms compute", "a straggler, in order",
+    "validation, nearly half the time", "sixteen workers that suffice", "cheap samples, workers cost more than they save",
+)  # fmt: skip
+
+
+def _tune(gpustall: str, name: str, c: Case, budget: str) -> Tuned:
+    load = os.getloadavg()[0]
+    script = [sys.executable, __file__, "--case", name]
+    left: dict[str, str] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        command = [gpustall, "torch", "--json", "--tune", "--budget", budget, "--", *script]
+        env = dict(os.environ, XDG_STATE_HOME=folder)
+        p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True, env=env)
+        assert p.stdout
+        tried = False
+        for line in p.stdout:
+            e = json.loads(line)
+            tried = tried or e["type"] == "decision"
+            if e["type"] == "decision" and e["verdict"] == "confirmed":
+                left = e["knobs"]
+            if e["type"] == "progress" and tried and not e.get("experiment"):
+                p.send_signal(signal.SIGINT)
+        p.wait()
+    value = lambda v: {"on": True, "off": False}[v] if v in ("on", "off") else int(v)  # noqa: E731
+    more = dict(c.loader, **{k: value(v) for k, v in left.items()})
+    if not more.get("num_workers"):
+        more = {k: v for k, v in more.items() if k in ("num_workers", "pin_memory")}
+
+    def alone(loader):
+        return float(subprocess.run([*script, "--seconds", "12", "--loader", json.dumps(loader)], capture_output=True, text=True, check=True).stdout)
+
+    rates = [alone(x) for x in (c.loader, more, more, c.loader)] if left else []
+    return Tuned(name, left, sum(rates[::3]) / 2, sum(rates[1:3]) / 2, load)
+
+
+def _tuned_table(all: list[Tuned], budget: str):
+    _where(f"{len(all)} tunes of {budget} at the most", [t.load for t in all])
+    print("| script | the tune left | alone, before | alone, after | |\n|---|---|--:|--:|--:|")
+    for t in all:
+        left = " ".join(f"{k}={v}" for k, v in t.left.items())
+        rates = f"{t.before:.0f} | {t.after:.0f} | {100 * (t.after / t.before - 1):+.0f} %" if left else " | | "
+        print(f"| {t.name} | {left or 'the settings at the start'} | {rates} |")
+
+
+def _where(what: str, loads: list[float]):
+    print(f"## {what}\n")
+    loads = sorted(loads)
+    span = f"load {loads[0]:.0f} to {loads[-1]:.0f} (median {statistics.median(loads):.0f}) when a script began"
+    print(f"{datetime.date.today()}, {os.cpu_count()} cores, {span}.\n")
+
+
 def _table(scores: list[Score], burners: str):
     host = {"none": "nothing beside it of ours", "own": "four burners in a session of their own", "same": "four burners in the same session"}[burners]
-    day = datetime.date.today()
-    print(f"## {len(scores)} scripts, {host}\n")
-    loads = sorted(s.load for s in scores)
-    print(f"{day}, {os.cpu_count()} cores, load {loads[0]:.0f} to {loads[-1]:.0f} (median {statistics.median(loads):.0f}) when a script began.\n")
+    _where(f"{len(scores)} scripts, {host}", [s.load for s in scores])
     print("| script | verdict | advice | it | predicted | measured | inside |\n|---|---|---|---|--:|--:|---|")
     for s in scores:
         v = s.verdict + ("" if s.verdict_right else " (!)")
@@ -390,18 +462,25 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--gpustall", default="gpustall")
     p.add_argument("--case", help="be this script")
+    p.add_argument("--loader", type=json.loads, help="with these arguments of its DataLoader, as JSON")
+    p.add_argument("--seconds", type=float, default=0, help="for so long, and print its samples a second")
     p.add_argument("--names", action="store_true", help="print the names")
     p.add_argument("--only", help="names of cases, separated by semicolons")
     p.add_argument("--burners", choices=("none", "own", "same"), default="none")
+    p.add_argument("--tune", metavar="BUDGET", help="tune for so long at the most")
     p.add_argument("--watch", type=float, default=12, help="seconds before it is judged")
     p.add_argument("--test", type=float, default=40, help="seconds of an A/B test at the most")
     p.add_argument("--scores", help="a file of scores, which are added to; cases that it has are not run again")
     p.add_argument("--keep", default="", help="keep the sessions in this folder")
     a = p.parse_args()
     if a.case:
-        _script(CASES[a.case])
+        _script(CASES[a.case], a.loader, a.seconds)
     if a.names:
         print("\n".join(CASES))
+        return
+    if a.tune:
+        names = a.only.split(";") if a.only else TUNED
+        _tuned_table([_tune(os.path.abspath(a.gpustall), name, CASES[name], a.tune) for name in names], a.tune)
         return
     scores: list[Score] = []
     if a.scores and os.path.exists(a.scores):
