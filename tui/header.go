@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
@@ -111,6 +112,9 @@ func (h *header) draw(r canvas.Rectangle) {
 	model := s.Meta.Model
 	if model != "" && item(len(model)+2) {
 		p.Text(canvas.Bold, model).Space(2)
+	}
+	if rank := knob.ValueOf(s.Meta.Host, trace.JobRank); rank != "" && item(12) {
+		p.Text(canvas.Dim, "rank ").Text(canvas.Bold, rank).Space(2)
 	}
 	if item(8) {
 		var b [16]byte

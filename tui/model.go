@@ -9,6 +9,8 @@
 package tui
 
 import (
+	"os/exec"
+
 	tea "github.com/charmbracelet/bubbletea"
 
 	"dev.gpustall/engine/base/knob"
@@ -54,6 +56,7 @@ type Options struct {
 	Foresee     func(changes []knob.Setting) (risk string, grave bool) // says what may go wrong with these settings; nil where that is not known
 	Output      func() []string                                        // returns the last lines that a script printed; nil where there is no script
 	Ranks       bool                                                   // the training is distributed: show a panel of its ranks
+	Rank        func(trace.Peer) *exec.Cmd                             // opens the screen of another rank's session in this terminal
 	Lines       bool                                                   // the training is a script's: show a panel of its lines of code
 	Profile     *trace.Profile                                         // of an imported trace: show a panel of the host, if it has any; else nil
 	Looks       panel.Looks                                            // how often lines are looked for; nil in a replay
@@ -116,7 +119,7 @@ func New(o Options) *Model {
 func (m *Model) makePanels() []panel.Panel {
 	p := &m.panels
 	p.timeline, p.knobs, p.story, p.experiments = panel.NewTimeline(m), panel.NewKnobs(m, m.o.Control != nil, m.o.Looks), panel.NewStory(), panel.NewExperiments()
-	p.verdict, p.ops, p.blame, p.ranks = panel.NewVerdict(&m.session.analysis.Analysis, p.knobs), panel.NewOps(), panel.NewBlame(), panel.NewRanks()
+	p.verdict, p.ops, p.blame, p.ranks = panel.NewVerdict(&m.session.analysis.Analysis, p.knobs), panel.NewOps(), panel.NewBlame(), panel.NewRanks(m, m.o.Rank)
 	p.brief = panel.NewBrief(p.verdict, p.timeline, p.knobs)
 	all := []panel.Panel{
 		panel.NewGauges(), p.timeline, p.knobs, p.verdict, p.story, panel.NewStalls(), p.experiments,

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"errors"
+	"os/exec"
 	"testing"
 
 	"dev.gpustall/engine/trace"
@@ -12,13 +13,26 @@ import (
 // for.
 func TestRanks(t *testing.T) {
 	run := demo.Session()
-	s := newScreen(t, run, Options{Control: run, Ranks: true}, 120, 36)
+	var opened trace.Peer
+	look := func(p trace.Peer) *exec.Cmd { opened = p; return exec.Command("true") }
+	s := newScreen(t, run, Options{Control: run, Ranks: true, Rank: look}, 120, 36)
 	s.press("9")
 	s.mustShow("Ranks", "no rank ended a step")
 	s.panels.ranks.Set([]trace.Rank{{Rank: 0, Steps: 40, Wait: 4e8, Time: 8e9}, {Rank: 1, Steps: 41, Wait: 4e9, Time: 8e9}},
-		[]trace.Peer{{Rank: 1, Node: "node7", Waits: "transforming", Line: "aug.py:42 blur(img)"}}, 5)
+		[]trace.Peer{{Rank: 1, Node: "node7", Waits: "transforming", Line: "aug.py:42 blur(img)"}}, 5, 0)
 	s.frame.dirty = true
-	s.mustShow("5.0%", "50.0% !!", "200ms", "rank 1: it waits for data 50.0 % of the time", "node7", "transforming at aug.py:42 blur(img)", "no step in that time: rank 2, 3, 4")
+	s.mustShow("5.0%", "50.0% !!", "200ms", "rank 1: it waits for data 50.0 % of the time", "node7", "transforming at aug.py:42 blur(img)", "no step in that time: rank 2, 3, 4", "all else is rank 0's")
+	s.press("down")
+	s.press("enter")
+	s.mustShow("this is the screen of rank 0")
+	s.press("up")
+	s.press("enter")
+	s.mustShow("rank 1 has no session of its own")
+	of := trace.Peer{Rank: 1, Node: "node7", Session: "/s/rank1.gpustall"}
+	s.panels.ranks.Set([]trace.Rank{{Rank: 0, Steps: 40, Time: 8e9}, {Rank: 1, Steps: 41, Time: 8e9}}, []trace.Peer{of}, 2, 0)
+	if s.press("enter"); opened != of {
+		t.Errorf("enter opens %+v, want %+v", opened, of)
+	}
 	alone := newScreen(t, demo.Session(), Options{Control: run}, 120, 36)
 	alone.mustHide("ranks")
 }

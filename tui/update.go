@@ -40,6 +40,8 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if m.requests.exported(msg) {
 			m.guide.exported(msg.path)
 		}
+	case panel.Failed:
+		m.Say("error", string(msg))
 	case suspendMsg:
 		return m, m.stop()
 	default:
@@ -87,7 +89,7 @@ func (m *Model) analysed(r *analysedMsg) tea.Cmd {
 	m.session.analysed(r)
 	m.panels.ops.Set(&r.Findings)
 	m.panels.blame.Set(r.Blame)
-	m.panels.ranks.Set(r.Ranks, r.Peers, r.World)
+	m.panels.ranks.Set(r.Ranks, r.Peers, r.World, r.Rank)
 	m.guide.update()
 	m.panels.experiments.Update(m.panels.knobs.Specs(), &m.session.analysis.Analysis)
 	m.frame.dirty = true

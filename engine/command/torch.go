@@ -483,7 +483,7 @@ func (t *torchRun) onScreen(parent context.Context) error {
 	screenErr := show(ctx, restore, tui.Options{
 		Source: t.recording.session, Control: t.bridge.Control, FPS: t.fps, ASCII: t.ascii, NoColor: t.noColor, Theme: t.theme,
 		Experiments: t.recording.tries, Baseline: t.recording.recorder.Baseline, Note: t.recording.recorder.Note, Foresee: t.foresee, Output: tail, Ranks: t.ranked, Lines: true,
-		Capture: t.taken.ask, Looks: t.bridge,
+		Capture: t.taken.ask, Looks: t.bridge, Rank: t.viewPeer,
 		Export: func() (string, error) {
 			return exportReport(t.recording.session, baseName(t.recording.file), t.recording.file)
 		},

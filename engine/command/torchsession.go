@@ -149,7 +149,7 @@ func (t *torchRun) begin(first *bridge.Start) {
 	r.export(metricsOfRank(t.metrics))
 	if h := &first.Hello; h.Store != "" && t.how.ranks == rankScopes[0] && bridge.AtLeast(h.Torch, 2, 4) {
 		t.follows = h.Rank > 0
-		r.fleet = watch.StartFleet(r.recorder, watch.Job{Store: h.Store, Name: h.Job, Rank: max(0, h.Rank), World: h.World, Here: h.Here, Node: node(), Session: r.session, Ranks: ownRanks{t.bridge.Control, t.bridge}})
+		r.fleet = watch.StartFleet(r.recorder, watch.Job{Store: h.Store, Name: h.Job, Rank: max(0, h.Rank), World: h.World, Here: h.Here, Node: node(), File: r.file, Session: r.session, Ranks: ownRanks{t.bridge.Control, t.bridge}})
 	}
 	r.recorder.Note("info", "watching process "+fmt.Sprint(first.Hello.PID)+": PyTorch "+first.Hello.Torch+", Python "+first.Hello.Python)
 	if when := first.Loader.When(); when != "" {

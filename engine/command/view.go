@@ -2,12 +2,15 @@ package command
 
 import (
 	"os"
+	"os/exec"
+	"strconv"
 
 	"dev.gpustall/engine/command/cli"
 	"dev.gpustall/engine/command/flags"
 	"dev.gpustall/engine/command/metrics"
 	"dev.gpustall/engine/command/remote"
 	"dev.gpustall/engine/report"
+	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 	"dev.gpustall/tui"
 	"github.com/spf13/cobra"
@@ -68,7 +71,7 @@ memory that both processes share, which NFS does not offer.`,
 			shown := tui.Options{
 				Source: f, FPS: o.fps, ASCII: o.ascii, NoColor: o.noColor, Theme: o.theme, Replay: !live,
 				Lines: meta.Watched(), Profile: meta.Profile, Ranks: len(s.Snapshot(0, 0).Ranks(0, s.Now())) > 1,
-				Export: func() (string, error) { return exportReport(f, baseName(path), path) },
+				Export: func() (string, error) { return exportReport(f, baseName(path), path) }, Rank: o.viewPeer,
 			}
 			if c, err := remote.Dial(path); live && err == nil { // else the knobs are read-only
 				defer c.Close()
@@ -83,5 +86,29 @@ memory that both processes share, which NFS does not offer.`,
 	}
 	o.addMetrics(cmd.Flags())
 	o.addScreen(cmd.Flags())
+	return cmd
+}
+
+// viewPeer is the command that opens the session of another rank, here or on its machine.
+func (o *options) viewPeer(p trace.Peer) *exec.Cmd {
+	self, err := os.Executable()
+	if err != nil {
+		self = os.Args[0]
+	}
+	session := p.Session
+	if !cli.Exists(session) && p.Node != node() {
+		session = p.Node + ":" + session
+	}
+	args := []string{"view", "--fps", strconv.Itoa(o.fps)}
+	for flag, on := range map[string]bool{"--ascii": o.ascii, "--no-color": o.noColor} {
+		if on {
+			args = append(args, flag)
+		}
+	}
+	if o.theme != "" {
+		args = append(args, "--theme", o.theme)
+	}
+	cmd := exec.Command(self, append(args, "--", session)...)
+	cmd.Stdin, cmd.Stdout = os.Stdin, os.Stdout // the terminal itself, not what this screen makes of it
 	return cmd
 }

@@ -40,6 +40,8 @@ type Peer struct {
 	Node  string `json:"node,omitempty"`  // the machine that it runs on
 	Waits string `json:"waits,omitempty"` // for which data, where it waits for data: "transforming"
 	Line  string `json:"line,omitempty"`  // of its code that costs most: of loading where it waits for data, else of its script
+
+	Session string `json:"session,omitempty"` // the file there of the session that is about it; empty where none is
 }
 
 // Peers records what is known of other ranks. The recorder owns the slice from then on.

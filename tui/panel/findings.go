@@ -89,6 +89,7 @@ type Findings struct {
 	Ranks  []trace.Rank      // over rankWindow
 	Peers  []trace.Peer      // what other gpustalls tell of theirs
 	World  int               // how many ranks the training has; 0 where that is not known
+	Rank   int               // that the session is about
 }
 
 // Analyse analyses a snapshot, and predicts what the staged settings would do. pull returns the
@@ -106,6 +107,7 @@ func Analyse(s *trace.Snapshot, pull func(from, to int64) *trace.Snapshot, stage
 		Baseline: s.Baseline, At: s.Now,
 	}, Blame: attribution.Blames(s), Ranks: s.Ranks(s.Now-int64(rankWindow), s.Now), Peers: s.Peers}
 	r.World, _ = strconv.Atoi(knob.ValueOf(s.Meta.Host, trace.JobRanks))
+	r.Rank, _ = strconv.Atoi(knob.ValueOf(s.Meta.Host, trace.JobRank))
 	r.Win.Starved = advice.WithoutCore(s, r.Win.Tally)
 	var judged *trace.Tally
 	judged, r.Held = hold(s, r.Segs, r.Win.Tally)

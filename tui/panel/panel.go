@@ -77,6 +77,9 @@ type Screen interface {
 	See(p Panel) *View                    // returns what p would draw from now
 }
 
+// Failed is a message with the error of what a panel began.
+type Failed string
+
 // Prompt is a text that the user types. All keys go to it until enter or esc.
 type Prompt struct {
 	Question string // in the footer, before the text

@@ -1,12 +1,16 @@
 package panel
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
 
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/base/units"
@@ -23,6 +27,10 @@ const mostRanks = 64
 // Ranks is the panel of a distributed training's ranks.
 type Ranks struct {
 	Card
+	screen  Screen
+	look    func(trace.Peer) *exec.Cmd // opens the screen of another rank's session
+	chosen  int                        // the rank under the cursor
+	about   int                        // the rank that this session is about
 	table   canvas.Table[rankRow]
 	rows    []rankRow
 	slowest string // why the slowest one is slow, and what it does
@@ -33,12 +41,14 @@ type Ranks struct {
 type rankRow struct {
 	trace.Rank
 	slowest bool
-	node    string // its machine, if that is another one or there are several
-	own     int64  // ns of a step in which the rank waits for no other rank
+	peer    trace.Peer // what its gpustall tells of it, where that is another one
+	own     int64      // ns of a step in which the rank waits for no other rank
 }
 
-// Set takes how the ranks did, of so many in all, and what other gpustalls tell of theirs.
-func (k *Ranks) Set(of []trace.Rank, peers []trace.Peer, world int) {
+// Set takes how the ranks did, of so many in all, and what other gpustalls tell of theirs. The session is about
+// one of them.
+func (k *Ranks) Set(of []trace.Rank, peers []trace.Peer, world, about int) {
+	k.about = about
 	at, why := attribution.SlowestRank(of)
 	k.rows, k.slowest, k.silent = k.rows[:0], "", ""
 	if at >= 0 {
@@ -62,7 +72,7 @@ func (k *Ranks) Set(of []trace.Rank, peers []trace.Peer, world int) {
 			if p.Rank != r.Rank {
 				continue
 			}
-			row.node = units.Line(p.Node)
+			row.peer = p
 			if what := strings.TrimPrefix(p.Waits+" at "+p.Line, " at "); row.slowest && p.Line != "" {
 				k.slowest += "; " + units.Line(what)
 			}
@@ -70,16 +80,54 @@ func (k *Ranks) Set(of []trace.Rank, peers []trace.Peer, world int) {
 		k.rows = append(k.rows, row)
 	}
 	slices.SortStableFunc(k.rows, func(a, b rankRow) int { return cmp.Compare(b.own, a.own) })
+	k.table.Cursor = slices.IndexFunc(k.rows, func(r rankRow) bool { return r.Rank.Rank == k.chosen })
+	k.move(0)
+}
+
+// move moves the cursor by so many rows.
+func (k *Ranks) move(by int) {
+	k.table.Cursor = max(0, min(k.table.Cursor+by, len(k.rows)-1))
+	if k.table.Cursor < len(k.rows) {
+		k.chosen = k.rows[k.table.Cursor].Rank.Rank
+	}
+}
+
+// open opens the screen of the rank under the cursor, where its own gpustall writes a session.
+func (k *Ranks) open(string) tea.Cmd {
+	if len(k.rows) == 0 {
+		return nil
+	}
+	switch p := k.rows[k.table.Cursor].peer; {
+	case k.chosen == k.about:
+		k.screen.Say("info", fmt.Sprintf("this is the screen of rank %d", k.chosen))
+	case p.Session == "":
+		k.screen.Say("info", fmt.Sprintf("rank %d has no session of its own; one gpustall for each rank writes one", k.chosen))
+	default:
+		cmd := k.look(p)
+		var said bytes.Buffer
+		cmd.Stderr = &said // the screen would hide it
+		return tea.ExecProcess(cmd, func(err error) tea.Msg {
+			if err == nil {
+				return nil
+			}
+			return Failed(cmp.Or(strings.TrimSpace(said.String()), err.Error()))
+		})
+	}
+	return nil
 }
 
 // NewRanks makes the panel.
-func NewRanks() *Ranks {
+func NewRanks(s Screen, look func(trace.Peer) *exec.Cmd) *Ranks {
 	k := &Ranks{
+		screen: s, look: look, chosen: -1,
 		Card:  Card{Key: "9", Name: "ranks", Title: "Ranks", Hint: "ranks", Side: true, Instead: true},
-		table: canvas.Table[rankRow]{Columns: rankColumns(), Marks: true, Cursor: -1, Pinned: -1},
+		table: canvas.Table[rankRow]{Columns: rankColumns(), Marks: true, Pinned: -1},
 	}
+	move := scrollKeys(k.move)
+	move.Hint, move.Replay, move.Help = "select", "select", "select a rank"
 	k.Keys = []Binding{
-		scrollKeys(func(lines int) { k.table.ScrollBy(lines, len(k.rows)) }),
+		move,
+		{Keys: "enter", Hint: "its screen", Replay: "its screen", Help: "open the screen of the selected rank; q there comes back", Do: k.open},
 		{Keys: "esc", Hint: "back", Replay: "back"},
 	}
 	return k
@@ -104,13 +152,13 @@ func rankColumns() []canvas.Column[rankRow] {
 			p.Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), r.own))
 		}},
 		{W: 7, Cell: func(p *canvas.Pen, r *rankRow) { p.Text(canvas.Warn, Pick(r.slowest, "slowest", "")) }},
-		{Title: "on", W: 12, Drop: 4, Cell: func(p *canvas.Pen, r *rankRow) { p.Text(canvas.Dim, r.node) }},
+		{Title: "on", W: 12, Drop: 4, Cell: func(p *canvas.Pen, r *rankRow) { p.Text(canvas.Dim, units.Line(r.peer.Node)) }},
 	}
 }
 
 // Draw draws the table, and under it why the slowest rank is slow.
 func (k *Ranks) Draw(v *View, r canvas.Rectangle) {
-	v.Head.Text(canvas.Dim, "of the training, the last 10 s; all else is the first one's ")
+	v.Head.Text(canvas.Dim, "of the training, the last 10 s; all else is rank ").Int(canvas.Dim, int64(k.about)).Text(canvas.Dim, "'s ")
 	in := r.Indent()
 	if in.Empty() {
 		return
@@ -130,5 +178,6 @@ func (k *Ranks) Draw(v *View, r canvas.Rectangle) {
 			v.C.Text(in.X, in.Y+in.H+i, in.W, canvas.Dim, line)
 		}
 	}
+	k.table.Lit = v.Focused
 	k.table.Draw(v.C, in, k.rows)
 }

@@ -52,6 +52,7 @@ type Job struct {
 	World   int
 	Here    int // ranks on each machine; 0 where that is not known
 	Node    string
+	File    string // of the session
 	Session *trace.Session
 	Ranks   Ranks // of this machine, whose knobs all ranks of the job change together; nil where they do not
 }
@@ -213,7 +214,7 @@ func (f *fleet) publish() error {
 		f.local = append(f.local, out.Ranks[i].Rank)
 		p := trace.Peer{Rank: out.Ranks[i].Rank, Node: f.Node}
 		if p.Rank == f.Rank {
-			p.Waits, p.Line = f.at.Waits, f.at.Script
+			p.Session, p.Waits, p.Line = f.File, f.at.Waits, f.at.Script
 			if p.Waits != "" {
 				p.Line = f.at.Loading
 			}

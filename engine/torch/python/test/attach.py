@@ -52,6 +52,8 @@ print(hashlib.sha256(text).hexdigest(), steps, threading.active_count(), len(os.
 """
 
 KINDS = ("workers", "alone", "persistent", "anew", "asleep", "in C", "importing")
+
+
 def left():
     """Folders of which the gpustall has ended."""
     out = set()
@@ -64,7 +66,7 @@ def left():
 
 def train(folder, kind, attach=None):
     """Output and exit code of a training, and what attach returned, which is called with its process id."""
-    command = [sys.executable, "-W", "ignore", os.path.join(folder, "train.py"), kind, "12"]
+    command = [sys.executable, "-W", "ignore", os.path.join(folder, "train.py"), kind, "40" if kind == "persistent" else "16"]  # it outlasts the watching
     p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert p.stdout is not None
     p.stdout.readline()

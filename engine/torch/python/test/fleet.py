@@ -4,10 +4,13 @@ Real torchrun launchers and single ranks with gloo, on this machine: each launch
 rank loads slowly. Slurm, Ray, Lightning and accelerate over several machines are not in it.
 """
 
+import concurrent.futures
 import contextlib
 import glob
 import json
 import os
+import random
+import re
 import signal
 import subprocess
 import sys
@@ -53,6 +56,8 @@ for n, (x, y) in enumerate(DataLoader(data, batch_size=4, sampler=DistributedSam
         with open("begun%%d" %% rank, "w") as f: f.write(str(os.getpid()))
 with open("seen%%d" %% rank, "w") as f: f.write(" ".join(map(str, seen)))
 print(rank, [p.double().sum().item().hex() for p in model.parameters()], flush=True)
+if "first" in sys.argv and rank > 0:  # rank 0, which has the store, ends first
+    for x, y in DataLoader(data, batch_size=4, sampler=range(160), num_workers=1): pass
 dist.destroy_process_group()
 """ % LATE
 
@@ -62,30 +67,36 @@ class Job:
     def __init__(self, gpustall, port, steps):
         self.folder = tempfile.TemporaryDirectory()
         self.dir, self.gpustall, self.port, self.steps = self.folder.name, gpustall, port, steps
+        self.cable, self.more = None, []
         for name, text in (("aug.py", AUG), ("train.py", TRAIN)):
             with open(os.path.join(self.dir, name), "w") as f:
                 f.write(text)
 
-    def start(self, watch, command, **env):
+    def start(self, watch, node, command, **env):
         if watch:
             command = [self.gpustall, "torch", "--json", "--", *command]
-        env = dict(os.environ, XDG_STATE_HOME=self.dir, GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1", **env)
+        if self.cable:
+            command = ["ip", "netns", "exec", self.cable.names[node], *command]
+        env = dict(os.environ, XDG_STATE_HOME=self.dir, GLOO_SOCKET_IFNAME=self.cable.dev if self.cable else "lo", OMP_NUM_THREADS="1", **env)
         return subprocess.Popen(command, cwd=self.dir, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
     def ranks(self, watch=True):
         """One process a rank, as srun starts them."""
-        script = [sys.executable, "-W", "ignore", "train.py", str(self.steps)]
-        env = dict(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(self.port), WORLD_SIZE="4", LOCAL_WORLD_SIZE="4")
-        return [self.start(watch, script, RANK=str(rank), LOCAL_RANK=str(rank), **env) for rank in range(4)]
+        script = [sys.executable, "-W", "ignore", "train.py", str(self.steps), *self.more]
+        env = dict(MASTER_ADDR=self.address(), MASTER_PORT=str(self.port), WORLD_SIZE="4", LOCAL_WORLD_SIZE="4")
+        return [self.start(watch, rank // 2, script, RANK=str(rank), LOCAL_RANK=str(rank), **env) for rank in range(4)]
+
+    def address(self):
+        return "10.77.0.1" if self.cable else "127.0.0.1"
 
     def launcher(self, node):
         run = [sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "2"]
-        run += ["--master-addr", "127.0.0.1", "--master-port", str(self.port), "--node-rank", str(node)]
+        run += ["--master-addr", self.address(), "--master-port", str(self.port), "--node-rank", str(node)]
         return [*run, "train.py", str(self.steps)]
 
     def nodes(self, watch=True):
         """Two launchers of two ranks each."""
-        return [self.start(watch, self.launcher(node)) for node in range(2)]
+        return [self.start(watch, node, self.launcher(node)) for node in range(2)]
 
     def report(self):
         sessions = os.path.join(self.dir, "gpustall", "sessions")
@@ -225,26 +236,90 @@ def one_each(gpustall, port):
     check("and misses no rank", "No session tells" not in text, text)
 
 
-def killed(gpustall, port, tries):
-    """Rank 0, which has the store, is killed: the others end as they do without gpustall."""
-    codes = {}
-    for watch in (False, True):
-        codes[watch] = []
-        for n in range(tries):
-            job = Job(gpustall, port + 2 * n + watch, 600)
-            processes = job.ranks(watch)
-            begun = time.monotonic()
-            while len([f for f in os.listdir(job.dir) if f.startswith("begun")]) < 4 and time.monotonic() - begun < 90:
-                time.sleep(0.1)
-            time.sleep(1.5)  # rows are exchanged by now
-            victim = processes[0].pid
-            if watch:
-                children = subprocess.run(["pgrep", "-P", str(victim)], capture_output=True, text=True).stdout.split()
-                victim = int(children[0])
-            os.kill(victim, signal.SIGKILL)
-            out = ended(processes, 90)
-            codes[watch].append([abs(code) for code, *_ in out[1:]])
-    check("ranks end alike after the rank with the store was killed (%d times)" % tries, codes[True] == codes[False], codes)
+class Cable:
+    """Two network namespaces, and the cable between them."""
+
+    def __init__(self, port):
+        self.names, self.dev = ["gpustall-%d-%d" % (port, n) for n in range(2)], "cable"
+
+    def __enter__(self):
+        for name in self.names:
+            self.ip("netns", "add", name)
+        self.ip("link", "add", self.dev, "netns", self.names[0], "type", "veth", "peer", "name", self.dev, "netns", self.names[1])
+        for n, name in enumerate(self.names):
+            self.ip("-n", name, "addr", "add", "10.77.0.%d/24" % (n + 1), "dev", self.dev)
+            self.ip("-n", name, "link", "set", "lo", "up")
+            self.ip("-n", name, "link", "set", self.dev, "up")
+        return self
+
+    def plugged(self, into):
+        self.ip("-n", self.names[1], "link", "set", self.dev, "up" if into else "down")
+
+    def __exit__(self, *_):
+        for name in self.names:
+            self.ip("netns", "del", name)
+
+    @staticmethod
+    def ip(*args):
+        subprocess.run(["ip", *args], check=True)
+
+
+KILLED, STOPPED, DROPPED, LEFT = "a rank is killed", "the store stops for 10 s", "the network drops for 10 s", "the store ends before the ranks"
+
+
+def upset(job, kind, form, n):
+    """Disturbs a job once all its ranks train."""
+    begun = [os.path.join(job.dir, "begun%d" % rank) for rank in range(4)]
+    if becomes(lambda: all(os.path.exists(path) and os.path.getsize(path) for path in begun), 120) is None:
+        return
+    time.sleep(random.uniform(0, 3))
+    pids = [int(open(path).read()) for path in begun]
+    store = pids[0]
+    if form == "nodes":  # a launcher has the store
+        with open("/proc/%d/stat" % store) as f:
+            store = int(f.read().rpartition(")")[2].split()[1])
+    if kind == DROPPED:
+        job.cable.plugged(False)
+        time.sleep(10)
+        job.cable.plugged(True)
+    elif kind == STOPPED:
+        os.kill(store, signal.SIGSTOP)
+        time.sleep(10)
+        os.kill(store, signal.SIGCONT)
+    elif kind == KILLED or form == "nodes":  # else rank 0 ends first by itself
+        os.kill(pids[n % 4] if kind == KILLED else store, signal.SIGKILL)
+
+
+def disturbed(gpustall, port, kind, form, n, watch):
+    """One try. Returns how it ended: exit codes, the kinds of errors, and results."""
+    with contextlib.ExitStack() as stack:
+        job = Job(gpustall, port, 50)
+        if kind == DROPPED:
+            job.cable = stack.enter_context(Cable(port))
+        job.more = ["first"] if kind == LEFT and form == "ranks" else []
+        processes = getattr(job, form)(watch)
+        upset(job, kind, form, n)
+        out = ended(processes, 90)
+        for _ in range(100):  # ranks may outlive their launcher
+            if kind != LEFT or len(glob.glob(os.path.join(job.dir, "seen*"))) == 4:
+                break
+            time.sleep(0.2)
+        said = "".join(a + b for _, a, b in out)
+        for path in glob.glob(os.path.join(job.dir, "gpustall", "sessions", "*.log")) if watch else ():
+            with open(path) as f:
+                said += f.read()
+        errors = set(re.findall(r"^(?:\[rank\d\]: ?)?([\w.]*(?:Error|Exception|Interrupt))\b", said, re.MULTILINE))
+        return [code if code >= 0 else 128 - code for code, *_ in out], sorted(errors), results(said), said[-4000:]
+
+
+def tried(gpustall, port, kind, form, tries):
+    """Whether a disturbed training ends as it does without gpustall, each time."""
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        bare = list(pool.map(lambda n: disturbed(gpustall, port + 2 * n, kind, form, n, False), range(4)))
+        seen = list(pool.map(lambda n: disturbed(gpustall, port + 2 * n, kind, form, n, True), range(tries)))
+    like = [[bare[n % 4][:3]] if kind == KILLED else [b[:3] for b in bare] for n in range(tries)]  # each time another rank is killed
+    other = [(got, like[n]) for n, got in enumerate(seen) if got[:3] not in like[n]]
+    check("%s, one gpustall for each of the %s: %d of %d end as without, %s" % (kind, form, tries - len(other), tries, bare[0][:2]), not other, *other)
 
 
 def main():
@@ -254,7 +329,10 @@ def main():
     if not quick:
         on_screen(gpustall, port + 4)
         one_each(gpustall, port + 10)
-        killed(gpustall, port + 20, int(os.environ.get("TRIES", "3")))
+        tries = int(os.environ.get("TRIES", "3"))
+        for n, kind in enumerate((KILLED, STOPPED, DROPPED, LEFT)):
+            tried(gpustall, port + 100 * n + 20, kind, "nodes", tries)
+            tried(gpustall, port + 100 * n + 60, kind, "ranks", tries)
     sys.exit(checks.failed > 0)
 
 
