@@ -19,8 +19,12 @@ func newFrame(o *Options) frame {
 	if o.ASCII {
 		f.c.Glyphs = &canvas.ASCII
 	}
+	name := o.Theme
+	if (name == "" || name == "default") && canvas.Light() {
+		name = "light"
+	}
 	for i, t := range f.themes {
-		if t.Name == o.Theme {
+		if t.Name == name {
 			f.theme = i
 		}
 	}

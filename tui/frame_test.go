@@ -261,13 +261,20 @@ func TestManyWorkers(t *testing.T) {
 
 // TestThemeNames: the themes have the names that the command line takes.
 func TestThemeNames(t *testing.T) {
-	for i, name := range []string{"default", "colorblind", "mono"} {
+	t.Setenv("COLORFGBG", "")
+	for i, name := range []string{"default", "light", "colorblind", "mono"} {
 		if m := New(Options{Theme: name}); m.frame.theme != i || m.frame.themes[i].Name != name {
 			t.Errorf("theme %s is number %d, named %s", name, m.frame.theme, m.frame.c.Theme.Name)
 		}
 	}
 	if m := New(Options{NoColor: true, Theme: "colorblind"}); !m.frame.c.Theme.Mono {
 		t.Error("NoColor does not win over the theme")
+	}
+	t.Setenv("COLORFGBG", "0;15")
+	for chosen, want := range map[string]string{"default": "light", "": "light", "colorblind": "colorblind"} {
+		if m := New(Options{Theme: chosen}); m.frame.c.Theme.Name != want {
+			t.Errorf("on a light background %q is theme %s", chosen, m.frame.c.Theme.Name)
+		}
 	}
 }
 

@@ -243,7 +243,7 @@ func (m *Model) logKeys() []panel.Binding {
 // lookKeys change how the screen looks.
 func (m *Model) lookKeys() []panel.Binding {
 	return []panel.Binding{
-		{Keys: "t", Help: "theme: default, colorblind, mono", Do: then(func() { m.Say("info", "theme: "+m.frame.nextTheme()) })},
+		{Keys: "t", Help: "theme: default, light, colorblind, mono", Do: then(func() { m.Say("info", "theme: "+m.frame.nextTheme()) })},
 		{Keys: "+ -", Also: "= _", Help: "refresh rate", Do: func(key string) tea.Cmd {
 			next := m.pace.step(panel.Pick(key == "+" || key == "=", 1, -1))
 			m.Say("info", strconv.Itoa(m.pace.fps)+" frames a second")

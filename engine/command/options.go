@@ -18,7 +18,7 @@ import (
 )
 
 // themes are the themes of the screen.
-var themes = []string{"default", "colorblind", "mono"}
+var themes = []string{"default", "light", "colorblind", "mono"}
 
 // options are the flags of every command that trains.
 type options struct {

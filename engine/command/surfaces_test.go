@@ -52,7 +52,7 @@ func onScreen(s *trace.Session) string {
 // TestOneNumber: the summary, its JSON, the report and doctor tell the same verdict, advice, rates and
 // shares of a recorded session. A gain is the ratio of the two rates beside it, unless it says that a
 // drift was taken out, or comes from an A/B test. The screen and compare have the same rates and
-// gains, and the same advice.
+// gains, and the same advice. Report and screen have an A/B test's rates and gain.
 func TestOneNumber(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -64,7 +64,7 @@ func TestOneNumber(t *testing.T) {
 	}
 	recordExperiments(t, filepath.Join(dir, "tested"+store.Ext), []workersTook{{"1", 20e6}, {"2", 10e6}, {"3", 5e6}, {"2", 10e6}, {"3", 5e6}}, test)
 	flat := func(text string) string { return strings.Join(strings.Fields(text), " ") }
-	compared, answered, advised := 0, 0, 0
+	compared, answered, advised, tested := 0, 0, 0, 0
 	for _, name := range append(slices.Clone(guarded), "compared", "tested") {
 		path := filepath.Join(dir, name+store.Ext)
 		s, err := store.Open(path)
@@ -153,6 +153,24 @@ func TestOneNumber(t *testing.T) {
 				t.Errorf("%s: compare says %s of segment %s, and the report %s", name, got, row.Name(), change)
 			}
 		}
+		for _, x := range attribution.Experiments(snap, rows) { // an A/B test's own figures
+			change := &x.Change.Throughput
+			if x.Kind != trace.Paired || change.Answer != stats.Different {
+				continue
+			}
+			tested++
+			tried, before := x.Sides[1].SamplesPerSecond(), x.Sides[0].SamplesPerSecond()
+			for _, want := range []string{change.String(), units.Rate(tried) + "/s", units.Rate(before) + "/s"} {
+				if !strings.Contains(surfaces["report"], want) {
+					t.Errorf("%s: the report has no %q of the A/B test", name, want)
+				}
+			}
+			for _, want := range []string{change.String(), " " + string(units.AppendRate(nil, tried)) + " "} {
+				if !strings.Contains(screen, want) {
+					t.Errorf("%s: the screen has no %q of the A/B test:\n%s", name, want, screen)
+				}
+			}
+		}
 		for _, row := range told.Table {
 			if row.Name == "A" && row.Rate != nil {
 				a = *row.Rate
@@ -174,7 +192,7 @@ func TestOneNumber(t *testing.T) {
 			}
 		}
 	}
-	if compared == 0 || answered < 5 || advised == 0 {
-		t.Errorf("%d pairs of settings are compared, %d comparisons have an answer, and %d sessions end with the settings that are advised on", compared, answered, advised)
+	if compared == 0 || answered < 5 || advised == 0 || tested == 0 {
+		t.Errorf("%d pairs of settings are compared, %d comparisons and %d A/B tests have an answer, and %d sessions end with the settings that are advised on", compared, answered, tested, advised)
 	}
 }

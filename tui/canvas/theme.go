@@ -3,6 +3,7 @@ package canvas
 import (
 	"os"
 	"strconv"
+	"strings"
 )
 
 // Style is what a cell means. The theme decides how that looks.
@@ -64,39 +65,40 @@ func (st Style) Solid() bool { return st > hueOne && (st-hueOne)%2 == 1 }
 
 // palette holds the hues of the themes. ansi is the number of one of the 16 ANSI colours, so that
 // the user's own palette applies. xterm, for colour-blind users, is the xterm colour nearest to
-// one of Okabe and Ito's palette. Blocks of dark colours have light text on them.
+// one of Okabe and Ito's palette. light is the xterm colour on a light background. Blocks of dark colours have
+// light text on them, as all of light's are.
 var palette = [numHues]struct {
-	ansi, xterm int
-	dark        bool
+	ansi, xterm, light int
+	dark               bool
 }{
-	Compute:  {ansi: 2, xterm: 36},
-	Transfer: {ansi: 6, xterm: 80},
-	Idle:     {ansi: 8, xterm: 240, dark: true},
-	Host:     {ansi: 7, xterm: 250},
+	Compute:  {ansi: 2, xterm: 36, light: 29},
+	Transfer: {ansi: 6, xterm: 80, light: 31},
+	Idle:     {ansi: 8, xterm: 240, light: 243, dark: true},
+	Host:     {ansi: 7, xterm: 250, light: 238},
 
-	Series:      {ansi: 4, xterm: 33, dark: true},
-	Series + 1:  {ansi: 3, xterm: 214},
-	Series + 2:  {ansi: 5, xterm: 175},
-	Series + 3:  {ansi: 6, xterm: 117},
-	Series + 4:  {ansi: 8, xterm: 245},
-	Series + 5:  {ansi: 1, xterm: 166},
-	Series + 6:  {ansi: 9, xterm: 203},
-	Series + 7:  {ansi: 7, xterm: 252},
-	Series + 8:  {ansi: 14, xterm: 80},
-	Series + 9:  {ansi: 13, xterm: 141},
-	Series + 10: {ansi: 11, xterm: 227},
-	Series + 11: {ansi: 12, xterm: 69},
-	Series + 12: {ansi: 7, xterm: 250},
-	Series + 13: {ansi: 8, xterm: 240, dark: true},
-	Series + 14: {ansi: 15, xterm: 229},
-	Series + 15: {ansi: 10, xterm: 72},
-	Series + 16: {ansi: 12, xterm: 111},
-	Series + 17: {ansi: 9, xterm: 168},
-	Series + 18: {ansi: 13, xterm: 183},
-	Series + 19: {ansi: 3, xterm: 130},
-	Series + 20: {ansi: 5, xterm: 133, dark: true},
-	Series + 21: {ansi: 2, xterm: 108},
-	Series + 22: {ansi: 14, xterm: 152},
+	Series:      {ansi: 4, xterm: 33, light: 26, dark: true},
+	Series + 1:  {ansi: 3, xterm: 214, light: 130},
+	Series + 2:  {ansi: 5, xterm: 175, light: 163},
+	Series + 3:  {ansi: 6, xterm: 117, light: 31},
+	Series + 4:  {ansi: 8, xterm: 245, light: 241},
+	Series + 5:  {ansi: 1, xterm: 166, light: 124},
+	Series + 6:  {ansi: 9, xterm: 203, light: 160},
+	Series + 7:  {ansi: 7, xterm: 252, light: 238},
+	Series + 8:  {ansi: 14, xterm: 80, light: 30},
+	Series + 9:  {ansi: 13, xterm: 141, light: 92},
+	Series + 10: {ansi: 11, xterm: 227, light: 94},
+	Series + 11: {ansi: 12, xterm: 69, light: 62},
+	Series + 12: {ansi: 7, xterm: 250, light: 242},
+	Series + 13: {ansi: 8, xterm: 240, light: 240, dark: true},
+	Series + 14: {ansi: 15, xterm: 229, light: 94},
+	Series + 15: {ansi: 10, xterm: 72, light: 28},
+	Series + 16: {ansi: 12, xterm: 111, light: 25},
+	Series + 17: {ansi: 9, xterm: 168, light: 125},
+	Series + 18: {ansi: 13, xterm: 183, light: 97},
+	Series + 19: {ansi: 3, xterm: 130, light: 88},
+	Series + 20: {ansi: 5, xterm: 133, light: 90, dark: true},
+	Series + 21: {ansi: 2, xterm: 108, light: 65},
+	Series + 22: {ansi: 14, xterm: 152, light: 23},
 }
 
 // Xterm returns the number of the hue's colour in the colour-blind theme.
@@ -143,12 +145,14 @@ func xterm(n int, dark bool) (text, block string) {
 func Themes() []Theme {
 	def := look{name: "default", good: "32", warn: "33", bad: "31", dim: "90", accent: "36", border: "90", key: "36"}
 	safe := look{name: "colorblind", good: "38;5;33", warn: "38;5;220", bad: "38;5;202", dim: "38;5;245", accent: "38;5;80", border: "38;5;240", key: "38;5;80"}
+	light := look{name: "light", good: "38;5;28", warn: "38;5;130", bad: "38;5;160", dim: "38;5;242", accent: "38;5;25", border: "38;5;245", key: "38;5;25"}
 	mono := look{name: "mono", mono: true}
 	for h, p := range palette {
 		def.hues[h], def.blocks[h] = ansi(p.ansi)
 		safe.hues[h], safe.blocks[h] = xterm(p.xterm, p.dark)
+		light.hues[h], light.blocks[h] = xterm(p.light, true)
 	}
-	return []Theme{def.theme(), safe.theme(), mono.theme()}
+	return []Theme{def.theme(), light.theme(), safe.theme(), mono.theme()}
 }
 
 func (l look) theme() Theme {
@@ -244,6 +248,14 @@ var ASCII = Glyphs{
 	Bar:    '#', Half: '#', Rest: '.', Idle: '.', Block: '#', Play: '>', Pause: '=', End: '#',
 	Arrow: '>', Mark: '>', Tick: 'v', Left: '<', Right: '>', Up: '^', Down: 'v',
 	UpDown: "^v", LeftRight: "<>",
+}
+
+// Light reports whether the terminal says that its background is light. COLORFGBG is "foreground;background", numbers
+// of ANSI colours.
+func Light() bool {
+	v := os.Getenv("COLORFGBG")
+	n := v[strings.LastIndexByte(v, ';')+1:]
+	return n == "7" || n == "15"
 }
 
 // Plain reports whether the environment asks for no colour: NO_COLOR is set to anything

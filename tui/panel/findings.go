@@ -112,7 +112,9 @@ func Analyse(s *trace.Snapshot, pull func(from, to int64) *trace.Snapshot, stage
 	var judged *trace.Tally
 	judged, r.Held = hold(s, r.Segs, r.Win.Tally)
 	r.Told = advice.Of(s, judged, r.Segs)
-	r.settle(s, judged)
+	if whole := s.Tally(judged.Segment); whole.Steady.Steps > judged.Steady.Steps {
+		r.Told.Settle(s, whole, r.Segs)
+	}
 	if question, answer := r.Told.Feed(s.Meta.Device); answer != "" {
 		r.Beside = append(r.Beside, question+" "+answer)
 	}
@@ -161,23 +163,6 @@ func Analyse(s *trace.Snapshot, pull func(from, to int64) *trace.Snapshot, stage
 		r.Asked, r.Unasked = append(r.Asked, b), append(r.Unasked, x.Change.Throughput.Missing.String())
 	}
 	return r
-}
-
-// settle gives the advice the value and the prediction that all steps with these settings have, as a report has
-// them, as long as the window advises the same knob and others use as many cores in it.
-func (a *Analysis) settle(s *trace.Snapshot, window *trace.Tally) {
-	whole, told := s.Tally(window.Segment), &a.Told
-	if told.First().Value == "" || whole.Steady.Steps <= window.Steady.Steps {
-		return
-	}
-	all := advice.Of(s, whole, a.Segs)
-	f := all.First()
-	if f.Knob != told.First().Knob || f.Value == "" || all.Model == nil || told.Model == nil || !all.Model.Beside(told.Model) {
-		return
-	}
-	first := &told.Findings[0]
-	first.Value, first.Remedy, first.Predicted, first.Measured = f.Value, f.Remedy, f.Predicted, f.Measured
-	told.Model = all.Model
 }
 
 // foresee predicts what other settings would do, and says for which of them the session measured it.

@@ -72,6 +72,31 @@ func Of(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) Advi
 	return a
 }
 
+// Settle gives the advice on a window the value and the prediction that all steps with these settings have, whole, as a
+// report has them, as long as both advise the same knob and others use as many cores in them.
+func (a *Advice) Settle(s *trace.Snapshot, whole *trace.Tally, rows []attribution.SegmentStats) {
+	first := a.First()
+	if first.Value == "" || a.Model == nil {
+		return
+	}
+	_, c := verdict(s, whole, rows, a.Tried)
+	if c == nil || c.lockedOut() {
+		return
+	}
+	m, ok := predict.Fit(s, c.tally, rows)
+	if !ok || !m.Beside(a.Model) {
+		return
+	}
+	c.knobs.model = m
+	all := c.findings()
+	if len(all) == 0 || all[0].Knob != first.Knob || all[0].Value == "" {
+		return
+	}
+	f, to := &all[0], &a.Findings[0]
+	to.Value, to.Remedy, to.Predicted, to.Measured = f.Value, f.Remedy, f.Predicted, f.Measured
+	a.Model = m
+}
+
 // minTime is how long a run must take to be advised on. The host's gauges are read twice a second,
 // and a rate needs two readings.
 const minTime = time.Second

@@ -83,12 +83,15 @@ func keep(s *trace.Snapshot, rows []attribution.SegmentStats) Keep {
 		k.Text = fmt.Sprintf("keep segment %s, whose settings tune found and measured anew beside the baseline's: %s throughput, by so much that no interval was waited for",
 			tuned.Name(), units.Prose.Gain(gain))
 	case best == a && open != nil:
-		k.Open, k.Text = true, undecided(s, a, open, tested(s, rows, open))
+		k.Open, k.Text = true, undecided(s, a, open, tested(s, rows, open.Segment.Knobs))
 		if doubt := cached(s, a, open); doubt != "" {
 			doubts = append(doubts, doubt)
 		}
 	case !compared:
 		k.Text = "keep the baseline's settings for now: nothing that was tried can be compared with them yet, on equal terms"
+		if x := tested(s, rows, nil); x != nil {
+			k.Text = "keep the baseline's settings for now: " + ended(a, x)
+		}
 	case best != a:
 		k.Segment, k.Change, k.Knobs = best.Segment.Index, best.VsA, Changed(a.Segment.Knobs, best.Segment.Knobs)
 		k.Text = fmt.Sprintf("keep segment %s, the fastest that was measured: %s throughput against the baseline", best.Name(), &k.Change.Throughput)
@@ -103,13 +106,13 @@ func keep(s *trace.Snapshot, rows []attribution.SegmentStats) Keep {
 	return k
 }
 
-// tested returns the newest A/B test of a row's settings against the baseline's that has ended and
+// tested returns the newest A/B test of settings, any where knobs is nil, against the baseline's that has ended and
 // measured both; nil where there is none.
-func tested(s *trace.Snapshot, rows []attribution.SegmentStats, r *attribution.SegmentStats) *attribution.Experiment {
+func tested(s *trace.Snapshot, rows []attribution.SegmentStats, knobs []knob.Setting) *attribution.Experiment {
 	xs := attribution.Experiments(s, rows)
 	for i := len(xs) - 1; i >= 0; i-- {
 		x := &xs[i]
-		if x.Kind == trace.Paired && !x.Running() && x.FromA && x.Change.Pairs > 0 && slices.Equal(x.Settings[1], r.Segment.Knobs) {
+		if x.Kind == trace.Paired && !x.Running() && x.FromA && x.Change.Pairs > 0 && (knobs == nil || slices.Equal(x.Settings[1], knobs)) {
 			return x
 		}
 	}
@@ -119,17 +122,10 @@ func tested(s *trace.Snapshot, rows []attribution.SegmentStats, r *attribution.S
 // undecided says what would decide about settings that look faster than the baseline's. An A/B
 // test of them outranks how they look: x is the newest one, or nil.
 func undecided(s *trace.Snapshot, a, r *attribution.SegmentStats, x *attribution.Experiment) string {
-	knobs := Chosen(a.Segment.Knobs, r.Segment.Knobs)
 	if x != nil {
-		rates := x.Rates()
-		found := "ended undecided"
-		if x.Change.Throughput.Answer != stats.Unknown {
-			found = "found: " + x.Change.Throughput.String()
-		}
-		return fmt.Sprintf("the A/B test of %s %s (%s against %s samples/s, %s): a longer one decides",
-			knob.Join(knobs, ", "), found, units.Rate(rates[1]), units.Rate(rates[0]), x.Change.ByTurns())
+		return ended(a, x)
 	}
-	how := "press A on the screen"
+	knobs, how := Chosen(a.Segment.Knobs, r.Segment.Knobs), "press A on the screen"
 	if !s.Meta.Watched() {
 		how += " or give --paired " + knob.Join(knobs, ",")
 	}
@@ -137,6 +133,16 @@ func undecided(s *trace.Snapshot, a, r *attribution.SegmentStats, x *attribution
 	looks := units.Prose.Gain(units.Rough(c.Estimate().Value)) + c.Mark()
 	return fmt.Sprintf("%s looks faster than the baseline's settings (%s), not proven yet: %s to let the two take turns (%s)",
 		knob.Join(knobs, ", "), looks, how, stats.Turns)
+}
+
+// ended says what an A/B test of other settings than a's found.
+func ended(a *attribution.SegmentStats, x *attribution.Experiment) string {
+	rates, found := x.Rates(), "ended undecided"
+	if x.Change.Throughput.Answer != stats.Unknown {
+		found = "found: " + x.Change.Throughput.String()
+	}
+	return fmt.Sprintf("the A/B test of %s %s (%s against %s samples/s, %s): a longer one decides",
+		knob.Join(Chosen(a.Segment.Knobs, x.Settings[1]), ", "), found, units.Rate(rates[1]), units.Rate(rates[0]), x.Change.ByTurns())
 }
 
 // tunedTo returns the row with the settings that the newest tune kept, and their gain as that tune

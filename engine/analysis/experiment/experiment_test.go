@@ -150,14 +150,16 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// TestEvaluations: where each epoch ends with an evaluation, and every pair has some, they take turns all the same.
+// TestEvaluations: where every pair has evaluations, after an epoch or midway, they take turns all the same.
 func TestEvaluations(t *testing.T) {
-	r := newRun(t)
-	r.evaluates = 20
-	e := r.begin(workers(4))
-	r.until(e)
-	if x, _ := came(t, r); !x.Kept || len(x.Pairs) == 0 {
-		t.Errorf("%s", x.Text())
+	for _, midway := range []bool{false, true} {
+		r := newRun(t)
+		r.evaluates, r.midway = 20, midway
+		e := r.begin(workers(4))
+		r.until(e)
+		if x, _ := came(t, r); !x.Kept || len(x.Pairs) == 0 {
+			t.Errorf("midway %v: %s", midway, x.Text())
+		}
 	}
 }
 

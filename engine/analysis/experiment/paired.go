@@ -18,6 +18,7 @@ type pairing struct {
 	part   int   // 0: the first X; 1: both Y; 2: the last X
 	active int64 // ns, of the part
 	spoilt bool  // by a pause within an epoch
+	recurs bool  // the pair before had one too: it is an evaluation every so many steps, which both sides have
 
 	// Where the starts of epochs matter, a side's parts are whole epochs, and the start that the change itself
 	// causes is left out.
@@ -99,10 +100,11 @@ func (e *Experiment) alternate(s *trace.Snapshot, steps []trace.Step) {
 // complete adds a measured pair, and ends the experiment if that answers its question.
 func (e *Experiment) complete(s *trace.Snapshot) {
 	p := &e.pairs
-	if !p.spoilt {
+	if !p.spoilt || p.recurs {
 		e.x.Pairs = append(e.x.Pairs, p.pair)
 		e.log.Experiment(e.x)
 	}
+	p.recurs = p.spoilt
 	p.begin()
 	so := e.so(s)
 	switch c := &so.Change.Throughput; {

@@ -30,7 +30,8 @@ type run struct {
 	forward         bool // Set fails for what was in force at the start
 	cannot          bool // the engine withdraws the requested change
 	pauses          bool // the next step has a pause in it
-	evaluates       int  // steps of an epoch, each of which follows an evaluation; 0: none does
+	evaluates       int  // steps between evaluations; 0: there is none
+	midway          bool // an evaluation interrupts its epoch
 
 	world      func(knobs []knob.Setting) (wall, busy, load float64) // of a step, ms; nil: long says it
 	impossible func(knobs []knob.Setting) bool                       // the engine withdraws them
@@ -139,7 +140,9 @@ func (r *run) train(steps int) {
 			s.End += 5e9
 		}
 		if r.evaluates > 0 && int(r.step)%r.evaluates == 0 {
-			s.Flags |= trace.FlagFirstOfEpoch
+			if !r.midway {
+				s.Flags |= trace.FlagFirstOfEpoch
+			}
 			s.Stall[trace.CausePaused] += 5e8
 			s.End += 5e8
 		}

@@ -66,7 +66,7 @@ func (m *Model) how(need int) (how string, known bool) {
 	case n > 0 && m.feeds(workers, longer):
 		return more + " and a longer queue (prefetch_factor)", true
 	case n > 0:
-		return "it has the cores for it, but more workers and a longer queue do not do", false
+		return "it has the cores for it, but with more workers and a longer queue the device would still wait", false
 	}
 	return "", false
 }

@@ -7,6 +7,7 @@ import "math"
 // docs/results/predict.md scores other runs than those.
 const (
 	modelError  = 0.03 // of any prediction, even of no change
+	torchError  = 0.08 // of a change where workers are PyTorch's processes: so much were 25 predictions for scripts off (root mean square)
 	changeError = 0.03 // for each factor of e by which the rate changes
 	dataError   = 0.05 // of a share of time, in points
 )
@@ -26,6 +27,9 @@ func (m *Model) half(ratio float64) float64 {
 	change := changeError * math.Log(ratio)
 	noise := min(m.noise, 0.1)
 	missed := math.Log(m.scale)
+	if m.processes {
+		change = math.Hypot(change, min(math.Abs(math.Log(ratio))/2, torchError))
+	}
 	return z * math.Sqrt(modelError*modelError+change*change+2*noise*noise+missed*missed)
 }
 

@@ -115,6 +115,7 @@ const (
 	onCopies                // how long copies take
 	onBatch                 // what another batch size costs
 	onTransforms            // what the device takes over
+	onFit                   // whether loads keep the correction that made the simulation agree
 	assumptions
 )
 
@@ -155,9 +156,8 @@ var (
 	// The blocked time of a batch grows as this power of the number of workers.
 	waitPower = [3]float64{0.2, 0.03, 0}
 
-	// Computing takes longer by this share when the number of workers on cores grows by the number
-	// of cores. Fewer additional workers cost in proportion. Workers share caches, memory and
-	// sibling threads, if there are any.
+	// Computing takes longer by this share each time that the workers who crowd the cores grow by the number
+	// of cores. Workers share caches, memory and sibling threads, if there are any.
 	crowding = [3]float64{0.15, 0.03, 0}
 
 	// Loading that only moves bytes takes longer by this share for each core more, beside the first ones,
@@ -305,6 +305,10 @@ func (m *Model) with(to *settings, l luck) *plant {
 		f.core, f.blocked = 0, 0
 		p.late = nil
 	}
+	if to.queue() != now.queue() { // the reason for the correction is not known, so that it may go, or double
+		fit := math.Pow(m.fitted, -float64(l.on(onFit)))
+		f.core, f.blocked = f.core*fit, f.blocked*fit
+	}
 	f.core *= l.of(onSpeed, computing)
 	if m.reading > 0 {
 		f.blocked *= l.of(onWaits, storing)
@@ -390,11 +394,20 @@ func (m *Model) restaff(p *plant, f *factors, workers int, l luck) {
 	}
 	f.blocked *= m.Lock.longer(a, b, l)
 	if p.cores > 0 {
-		more := (min(float64(b), p.cores) - min(float64(a), p.cores)) / p.cores
-		f.core *= 1 + l.of(onCrowding, crowding)*more
+		f.core *= math.Pow(1+l.of(onCrowding, crowding), (m.crowd(b, p.cores)-m.crowd(a, p.cores))/p.cores)
 		first := min(float64(a), p.cores)
 		f.core *= 1 + l.of(onMemory, sharing)*m.handing.streams*(min(float64(b), p.cores)-first)/first
 	}
+}
+
+// crowd returns how many of n workers crowd the cores. Workers that compute and are more than the cores crowd them
+// too where they are processes, between which the kernel switches.
+func (m *Model) crowd(n int, cores float64) float64 {
+	on, beyond := min(float64(n), cores), max(float64(n)-cores, 0)
+	if !m.processes {
+		beyond = 0
+	}
+	return on + beyond*m.loading.Core/max(m.loading.Alone(), 1)
 }
 
 // offload moves transforms, a share of the loading's computing, to the device or back.

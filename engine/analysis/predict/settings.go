@@ -82,6 +82,11 @@ func (k *settings) ahead() int {
 	return k.prefetch
 }
 
+// queue returns the settings of the workers and of their queue alone.
+func (k *settings) queue() settings {
+	return settings{workers: k.workers, prefetch: k.ahead(), inOrder: k.inOrder, persistent: k.persistent}
+}
+
 // epoch returns the number of batches in an epoch of so many samples; 0 where that is not
 // known.
 func (k *settings) epoch(samples int64) int {
