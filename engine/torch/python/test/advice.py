@@ -263,7 +263,7 @@ class _Agent:
 def _trial(gpustall: str, session: str, knob: str, value: str, most: float):
     """What an A/B test measured; one that is not certain after `most` seconds is broken off."""
     p = subprocess.Popen([gpustall, "try", session, f"{knob}={value}", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    timer = threading.Timer(most, p.send_signal, [signal.SIGINT])
+    timer = threading.Timer(most, p.send_signal, [signal.SIGTERM])
     timer.daemon = True
     timer.start()
     out, err = p.communicate()
@@ -373,7 +373,7 @@ def _run(gpustall: str, name: str, c: Case, watch: float, test: float, keep: str
             return score
         finally:
             agent.end()
-            p.send_signal(signal.SIGINT)
+            p.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 p.wait(20)
             p.kill()
@@ -411,7 +411,7 @@ def _tune(gpustall: str, name: str, c: Case, budget: str) -> Tuned:
             if e["type"] == "decision" and e["verdict"] == "confirmed":
                 left = e["knobs"]
             if e["type"] == "progress" and tried and not e.get("experiment"):
-                p.send_signal(signal.SIGINT)
+                p.send_signal(signal.SIGTERM)
         p.wait()
     value = lambda v: {"on": True, "off": False}[v] if v in ("on", "off") else int(v)  # noqa: E731
     more = dict(c.loader, **{k: value(v) for k, v in left.items()})
