@@ -62,6 +62,14 @@ func TestSlurmScript(t *testing.T) {
 	if out, err := exec.Command("bash", "-n", filepath.Join(dir, "slurm.sh")).CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
+	yours := filepath.Join(t.TempDir(), "yours")
+	r = gpustall(t, "sweep", "--slurm-script", "--knob", "n=1,2", "--knob", "num_workers=2,6", "--knob", "in_order=off", "--out", yours, "--", "python", "train.py", "-n", "{n}")
+	script, err = os.ReadFile(filepath.Join(yours, "slurm.sh"))
+	for _, want := range []string{"#SBATCH --cpus-per-task=7\n", "'torch' '--json'", "'--set' 'in_order=off' '--set' 'num_workers=6' '--' 'python' 'train.py' '-n' '2' ;;"} {
+		if r.code != 0 || err != nil || !strings.Contains(string(script), want) {
+			t.Errorf("exit %d, %v: %s; the script lacks %q:\n%s", r.code, err, r.stderr, want, script)
+		}
+	}
 	cmd := exec.Command(binary, "sweep", "--slurm", "--device", "cuda", "--num-workers", "0,2", "--out", dir)
 	cmd.Env = append(os.Environ(), "PATH=/nowhere")
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "find sbatch: there is no such program") {

@@ -55,6 +55,8 @@ func TestSweepRefuses(t *testing.T) {
 		{"--knob", "num_workers=1,1"}, {"--batch-size", "32,auto"}, {"--knob", "batch_size=auto"}, {"--num-workers", "1,2", "--knob", "num_workers=3"}, {"--num-workers", "1,x"},
 		{"--ladder", "baseline; +foo"}, {"--ladder", "baseline"}, {"--ladder", "baseline; +pin_memory", "--num-workers", "1,2"},
 		{"--steps", "0"}, {"--repeat", "0"}, {"--epochs", "-1"}, {"--init", "/nowhere"}, {"--warmup", "-1"}, {"--model", "vgg"}, {"--data", "/nowhere"}, {"--device", "emu:abacus"}, {"--out", ""},
+		{"--knob", "lr=1", "--", "python"}, {"--epochs", "2", "--", "python"}, {"--model", "cnn", "--", "python"}, {"--knob", "num_workers=x", "--", "python"},
+		{"--ladder", "baseline; n=2", "--", "python", "{m}"}, {"python"},
 	} {
 		dir := filepath.Join(t.TempDir(), "sweep")
 		r := gpustall(t, append([]string{"sweep", "--out", dir}, args...)...)

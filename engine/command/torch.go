@@ -83,6 +83,8 @@ error.`,
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.SetInterspersed(false) // flags after the command are the command's
+	fs.VarPF((*settingsFlag)(&how.set), "set", "", "a `KNOB=VALUE` that the training gets with its first batches, as num_workers=8; may be repeated")
+	fs.IntVar(&o.steps, "steps", 0, "interrupt the command after N steps with these settings, as ctrl+c does, which then counts as its end (default: no limit)")
 	o.addWatching(fs, &how)
 	fs.Lookup("json").Usage += "; the command's output goes to the log"
 	fs.BoolVar(&tune, "tune", false, "no screen: find the fastest settings of the DataLoader while it trains, prove them, and go on with them")
@@ -99,8 +101,25 @@ error.`,
 // watching says how a training is watched.
 type watching struct {
 	plain bool
-	looks string // one of bridge.LookRates
-	ranks string // one of rankScopes
+	looks string         // one of bridge.LookRates
+	ranks string         // one of rankScopes
+	set   []knob.Setting // from the first batches on
+}
+
+// settingsFlag is a flag of a knob and its value, which may be repeated.
+type settingsFlag []knob.Setting
+
+func (f *settingsFlag) String() string { return "" }
+func (f *settingsFlag) Type() string   { return "KNOB=VALUE" }
+
+// Set adds a setting.
+func (f *settingsFlag) Set(text string) error {
+	k, err := settingOf(text)
+	if err == nil && !slices.Contains(bridge.Live, k.Name) {
+		err = errs.New("set", text, "it is no knob that can be changed while a script trains", "choose "+knob.Choice(bridge.Live))
+	}
+	*f = append(*f, k)
+	return err
 }
 
 // rankScopes are which ranks of a distributed training are told of: all of the job, or those of this machine.
@@ -177,7 +196,7 @@ func (t *torchRun) watch(parent context.Context, s *script.Script, screen bool) 
 	if err != nil {
 		t.lost(err, "the command is not touched by that")
 	}
-	return t.ended(s)
+	return t.ended()
 }
 
 // trainTuned runs a training of the user's own without a screen, and tunes it as o asks.
@@ -187,11 +206,12 @@ func trainTuned(ctx context.Context, o *options, args []string) error {
 }
 
 // ended returns how the command ended, which the summary may have said already.
-func (t *torchRun) ended(s *script.Script) error {
-	if err := s.Err(); err != nil && t.summarised {
+func (t *torchRun) ended() error {
+	err := t.err()
+	if err != nil && t.summarised {
 		return cli.MarkSummarised(err)
 	}
-	return s.Err()
+	return err
 }
 
 // outlivesReaders makes a write that nobody reads an error instead of the end of this process,
@@ -245,12 +265,13 @@ func (t *torchRun) unwatchedRun() error {
 	if err != nil {
 		return err
 	}
+	t.script = s
 	defer s.PassSignals()()
 	<-s.Done
 	if t.json {
 		t.summarised = cli.WriteFailure(os.Stdout, cmp.Or[error](s.Err(), t.unseen())) == nil
 	}
-	return t.ended(s)
+	return t.ended()
 }
 
 // torchRun is a watched training of the user's.
@@ -267,6 +288,7 @@ type torchRun struct {
 	taken   *captures
 	log     *os.File // of the script's output; nil if the script has the terminal
 
+	limit      stepLimit
 	summarised bool   // JSON has said how the run ended
 	came       func() // says that the session has begun
 
@@ -282,8 +304,9 @@ func (t *torchRun) end() error {
 	r.unwatch()
 	t.bridge.Stop()
 	t.taken.wait.Wait()
+	t.limit.stop()
 	out := trace.Outcome{Ended: r.recorder.Now(), Status: "finished"}
-	if err := t.script.Err(); err != nil {
+	if err := t.err(); err != nil {
 		out.Status, out.Error = cli.StatusOf(err), err.Error()
 		r.recorder.Note("error", out.Error)
 	}
@@ -357,7 +380,7 @@ func (t *torchRun) inLines() error {
 	<-t.script.Done
 	p.stop()
 	err := t.end()
-	perr := p.summary(t.script.Err())
+	perr := p.summary(t.err())
 	t.summarised = t.json && perr == nil
 	if !t.json {
 		_ = cli.Say(out, "%s%s", t.keep(), t.kept())
@@ -493,7 +516,7 @@ func (t *torchRun) onScreen(parent context.Context) error {
 	}
 	t.script.Finish(os.Stderr)
 	err := errors.Join(screenErr, <-ended)
-	sum := t.recording.summarise(t.script.Err())
+	sum := t.recording.summarise(t.err())
 	_ = cli.Say(os.Stderr, "%s", t.noTerminal())
 	_ = cli.Say(os.Stdout, "%s%s%s", sum.Text(), t.keep(), t.kept())
 	if t.log != nil && !script.IsInMemory(t.log) {

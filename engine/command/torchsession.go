@@ -151,6 +151,7 @@ func (t *torchRun) begin(first *bridge.Start) {
 		t.follows = h.Rank > 0
 		r.fleet = watch.StartFleet(r.recorder, watch.Job{Store: h.Store, Name: h.Job, Rank: max(0, h.Rank), World: h.World, Here: h.Here, Node: node(), File: r.file, Session: r.session, Ranks: ownRanks{t.bridge.Control, t.bridge}})
 	}
+	t.limit.begin(t)
 	r.recorder.Note("info", "watching process "+fmt.Sprint(first.Hello.PID)+": PyTorch "+first.Hello.Torch+", Python "+first.Hello.Python)
 	if when := first.Loader.When(); when != "" {
 		r.recorder.Note("info", when)

@@ -39,11 +39,11 @@ machine, and of the same user.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var knobs []knob.Setting
 			for _, arg := range args[1:] {
-				name, value, ok := strings.Cut(arg, "=")
-				if !ok || name == "" || value == "" {
-					return cli.Misuse(errs.New("try", arg, "it is no setting", "write KNOB=VALUE, as num_workers=8"))
+				k, err := settingOf(arg)
+				if err != nil {
+					return cli.Misuse(err)
 				}
-				knobs = append(knobs, knob.Setting{Name: strings.ReplaceAll(name, "-", "_"), Value: value})
+				knobs = append(knobs, k)
 			}
 			path, err := findSession(args[0])
 			if err != nil {
@@ -54,6 +54,15 @@ machine, and of the same user.`,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as one JSON object")
 	return cmd
+}
+
+// settingOf reads "KNOB=VALUE".
+func settingOf(text string) (knob.Setting, error) {
+	name, value, ok := strings.Cut(text, "=")
+	if !ok || name == "" || value == "" {
+		return knob.Setting{}, errs.New("set", text, "it is no setting", "write KNOB=VALUE, as num_workers=8")
+	}
+	return knob.Setting{Name: strings.ReplaceAll(name, "-", "_"), Value: value}, nil
 }
 
 // tryOn makes the run of a session test settings, and prints the result.

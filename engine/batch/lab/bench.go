@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/batch/sweep"
 )
@@ -66,7 +64,7 @@ func (b *bench) measure(ctx context.Context, k Kind, title string, configs []swe
 		if err := b.runs(ctx, s, p); err != nil {
 			return s, err
 		}
-		longer := int(math.Ceil(1.2 * lacking(s.Results) * float64(p.Steps)))
+		longer := p.Longer(s.Results.Lacking())
 		switch {
 		case longer <= p.Steps, k == Workers: // many are compared: exact intervals of the slow ones are not worth the time
 			return s, nil
@@ -121,18 +119,6 @@ const (
 	mostAgain  = 2
 	mostLonger = 5
 )
-
-// lacking returns how many times as many steps a comparison with the first configuration
-// needs; 0 where more steps would not help.
-func lacking(r *sweep.Results) (times float64) {
-	for i := range r.Rows {
-		switch m := r.Rows[i].Against.Throughput.Missing; m.What {
-		case stats.Steps, stats.Time, stats.Windows:
-			times = max(times, m.Want/max(m.Have, 0.01*m.Want))
-		}
-	}
-	return times
-}
 
 // folder returns where the runs of a stage lie.
 func (b *bench) folder(s *Stage) sweep.Folder {

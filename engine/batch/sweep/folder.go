@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/mask"
 	"dev.gpustall/engine/trace/store"
 )
 
@@ -55,13 +56,15 @@ func (f Folder) Session(p *Plan, r Run) string {
 	return filepath.Join(string(f), sessions, p.file(r)+store.Ext)
 }
 
-// Save makes the folder and writes the plan into it.
+// Save makes the folder and writes the plan into it, without the secrets of its command.
 func (f Folder) Save(p *Plan) error {
 	const hint = "name a folder that can be written to with --out"
 	if err := os.MkdirAll(filepath.Join(string(f), sessions), 0o755); err != nil {
 		return errs.Wrap(err, "make the folder of the sweep", string(f), hint)
 	}
-	return errs.Wrap(WriteJSON(f.Path(planFile), p), "write the plan of the sweep", f.Path(planFile), hint)
+	saved := *p
+	saved.Command = mask.Args(p.Command)
+	return errs.Wrap(WriteJSON(f.Path(planFile), &saved), "write the plan of the sweep", f.Path(planFile), hint)
 }
 
 // maxPlan is the largest size of a plan, in bytes.

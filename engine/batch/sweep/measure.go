@@ -47,7 +47,8 @@ type Learnt struct {
 // errUnfinished says that a session did not come to its last step.
 var errUnfinished = errors.New("it did not come to its end")
 
-// Read measures a run by its session, without the steps of warm-up.
+// Read measures a run by its session, without the steps of warm-up. They begin with the run's last change of
+// settings: a command of the user's gets its settings with its first batches.
 func Read(path string, warmup, steps int) (*Measured, error) {
 	if _, err := os.Lstat(path); err != nil {
 		return nil, err
@@ -57,6 +58,9 @@ func Read(path string, warmup, steps int) (*Measured, error) {
 		return nil, err
 	}
 	snap := s.Snapshot(0, 0)
+	if n := len(snap.Segments); n > 0 {
+		warmup += int(snap.Segments[n-1].FirstStep)
+	}
 	m, err := measure(snap, warmup)
 	if err != nil {
 		return nil, errs.Wrap(err, "read the run", path, "run the sweep again, which repeats it")
@@ -68,10 +72,10 @@ func Read(path string, warmup, steps int) (*Measured, error) {
 	return m, nil
 }
 
-// measure sums up the steps of a run after the warm-up.
-func measure(s *trace.Snapshot, warmup int) (*Measured, error) {
+// measure sums up the steps of a run from one on.
+func measure(s *trace.Snapshot, from int) (*Measured, error) {
 	var d trace.Digest
-	for step, err := range s.Each(int32(warmup), math.MaxInt32) {
+	for step, err := range s.Each(int32(from), math.MaxInt32) {
 		if err != nil {
 			return nil, err
 		}

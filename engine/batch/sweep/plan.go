@@ -7,11 +7,13 @@ package sweep
 import (
 	"fmt"
 	"hash/crc32"
+	"regexp"
 	"slices"
 	"strings"
 
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/base/mask"
 	"dev.gpustall/engine/base/units"
 )
 
@@ -47,6 +49,8 @@ type Plan struct {
 	Repeat  int            `json:"repeat"`            // runs of each configuration
 	Cluster bool           `json:"cluster,omitempty"` // the runs are a cluster's tasks, in its order
 	Version string         `json:"version"`
+
+	Command []string `json:"command,omitempty"` // of the user's, with {knob} where a setting belongs; empty for gpustall's own training
 }
 
 // Axis is a setting and the values that it takes in a grid.
@@ -233,7 +237,7 @@ func (p *Plan) Order() []Run {
 // file returns the name of a run's session, without its ending. It tells what was set, and
 // only runs with the same settings share it.
 func (p *Plan) file(r Run) string {
-	key := title(p.All(r.Config))
+	key := title(p.All(r.Config)) + strings.Join(mask.Args(p.Command), " ")
 	name := strings.Map(func(c rune) rune {
 		switch {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.ContainsRune("=_.-", c):
@@ -249,6 +253,52 @@ func (p *Plan) file(r Run) string {
 
 // value returns the value of a setting of a configuration; empty where the default holds.
 func (p *Plan) value(i int, name string) string { return knob.ValueOf(p.All(i), name) }
+
+// job returns what a Runner has to do for a run whose session is in a file of that name.
+func (p *Plan) job(r Run, session string) Job {
+	j := Job{Settings: p.All(r.Config), Steps: p.length(), Epochs: p.Epochs, Session: session}
+	named := Placeholders(p.Command)
+	j.Settings = slices.DeleteFunc(j.Settings, func(k knob.Setting) bool { return slices.Contains(named, k.Name) })
+	for _, word := range p.Command {
+		if full := p.filled(word, r); full != "" || word == "" {
+			j.Command = append(j.Command, full)
+		}
+	}
+	return j
+}
+
+// RunName stands in a command for the name of the run, which no other run has.
+const RunName = "run"
+
+var placeholder = regexp.MustCompile(`\{(\w+)\}`)
+
+// Placeholders returns the names that words have in braces, each once.
+func Placeholders(words []string) (names []string) {
+	for _, word := range words {
+		for _, m := range placeholder.FindAllStringSubmatch(word, -1) {
+			if !slices.Contains(names, m[1]) {
+				names = append(names, m[1])
+			}
+		}
+	}
+	return names
+}
+
+// filled returns a word of the command with the values of a run. Names that are no setting stay as they are.
+func (p *Plan) filled(word string, r Run) string {
+	all := p.All(r.Config)
+	return placeholder.ReplaceAllStringFunc(word, func(m string) string {
+		name := m[1 : len(m)-1]
+		i := slices.IndexFunc(all, func(k knob.Setting) bool { return k.Name == name })
+		switch {
+		case i >= 0:
+			return all[i].Value
+		case name == RunName:
+			return p.file(r)
+		}
+		return m
+	})
+}
 
 // Names returns the settings that the configurations vary, in the order in which they first
 // appear.

@@ -1,7 +1,9 @@
 package sweep
 
 import (
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"dev.gpustall/engine/base/knob"
@@ -106,5 +108,29 @@ func TestFiles(t *testing.T) {
 	other.Base = []knob.Setting{{Name: "batch_size", Value: "32"}}
 	if p.file(Run{0, 0}) == other.file(Run{0, 0}) {
 		t.Error("other settings, the same file")
+	}
+}
+
+// TestCommand: settings that a command has placeholders for go into it, the others are set live, and its
+// secrets are in no file.
+func TestCommand(t *testing.T) {
+	command := []string{"python", "train.py", "-j{n}", "{flag}", "", "{epoch}", "{run}", "--api-key=k3y"}
+	p := &Plan{Command: command, Configs: Grid([]Axis{{"n", []string{"2"}}, {"flag", []string{"", "--pin"}}, {"in_order", []string{"off"}}}), Steps: 5, Repeat: 1}
+	for i, flag := range [][]string{nil, {"--pin"}} {
+		r := Run{Config: i}
+		j := p.job(r, "s")
+		want := slices.Concat([]string{"python", "train.py", "-j2"}, flag, []string{"", "{epoch}", p.file(r), "--api-key=k3y"})
+		if !slices.Equal(j.Command, want) || !slices.Equal(j.Settings, []knob.Setting{{Name: "in_order", Value: "off"}}) {
+			t.Errorf("%q with %v, want %q", j.Command, j.Settings, want)
+		}
+	}
+	f := Folder(t.TempDir())
+	if err := f.Save(p); err != nil {
+		t.Fatal(err)
+	}
+	text, _ := os.ReadFile(f.Path(planFile))
+	saved, err := f.Plan()
+	if err != nil || strings.Contains(string(text), "k3y") || f.Session(saved, Run{}) != f.Session(p, Run{}) {
+		t.Errorf("%v: %s", err, text)
 	}
 }

@@ -280,6 +280,9 @@ func (r *Results) meaning() []string {
 		}
 	}
 	text := []string{runs + ".", holds}
+	if p.Command != nil {
+		text[0] = runs + ", which is interrupted then. Steps count from where the settings are in force."
+	}
 	if p.Epochs > 0 {
 		text = append(text,
 			"Loss and top-1 are means of the first run's last epoch, those of the test split were taken after it;",
@@ -358,6 +361,9 @@ func (r *Results) environment(d *markup.Document) {
 			}
 			break
 		}
+	}
+	if r.Plan.Command != nil {
+		add("command", strings.Join(r.Plan.Command, " "))
 	}
 	add("settings of all", title(r.Plan.Base))
 	d.Line("")

@@ -174,6 +174,9 @@ func (r *Results) Headline() string {
 	default:
 		if t := &b.Against.Throughput; t.Answer == stats.Unknown {
 			text += fmt.Sprintf("; whether it is faster than %s is not known yet (%v)", r.Rows[r.Base].Name, t.Missing)
+			if n := r.Plan.Longer(lacking(t)); n > r.Plan.Steps && r.Plan.Epochs == 0 {
+				text += fmt.Sprintf(": --steps %d may tell", n)
+			}
 		} else {
 			text += fmt.Sprintf(", against %s %v", r.Rows[r.Base].Name, t)
 		}
@@ -191,6 +194,27 @@ func (r *Results) Headline() string {
 	}
 	return text
 }
+
+// lacking returns how many times as many steps a comparison needs; 0 where more steps would not help.
+func lacking(c *stats.Change) float64 {
+	switch m := c.Missing; m.What {
+	case stats.Steps, stats.Time, stats.Windows:
+		return m.Want / max(m.Have, 0.01*m.Want)
+	}
+	return 0
+}
+
+// Lacking returns how many times as many steps the comparisons with the first configuration need; 0 where more
+// would not help.
+func (r *Results) Lacking() (times float64) {
+	for i := range r.Rows {
+		times = max(times, lacking(&r.Rows[i].Against.Throughput))
+	}
+	return times
+}
+
+// Longer returns how many steps a run needs for so many times as many, with some to spare.
+func (p *Plan) Longer(times float64) int { return int(math.Ceil(1.2 * times * float64(p.Steps))) }
 
 // doubt says what besides its settings may have made row best look better than the first
 // row; empty where nothing is known.

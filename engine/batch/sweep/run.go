@@ -5,15 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/trace/store"
 )
 
 // Job is what a Runner has to do: train with these settings for so many steps or epochs,
 // and leave the session in a file.
 type Job struct {
+	Command  []string // of the user's, with the settings that it has placeholders for; empty for gpustall's own training
 	Settings []knob.Setting
 	Steps    int
 	Epochs   int // instead of Steps, with an evaluation after each; 0 for Steps
@@ -72,11 +75,13 @@ func (p *Plan) Measure(ctx context.Context, f Folder, runner Runner, tell func(E
 		}
 		tell(e)
 		started := time.Now()
-		err = runner(ctx, Job{Settings: p.All(r.Config), Steps: e.Steps, Epochs: p.Epochs, Session: path, Progress: func(step int) {
+		j := p.job(r, path)
+		j.Progress = func(step int) {
 			during := e
 			during.Step = step
 			tell(during)
-		}})
+		}
+		err = runner(ctx, j)
 		if ctx.Err() != nil {
 			return p.results(all), errors.Join(discard(path), ctx.Err())
 		}
@@ -85,6 +90,9 @@ func (p *Plan) Measure(ctx context.Context, f Folder, runner Runner, tell func(E
 		}
 		if missing(err) || errors.Is(err, errUnfinished) {
 			err = fmt.Errorf("the run ended without %s", p.extent())
+			if p.Command != nil {
+				err = fmt.Errorf("the command ended before %s with these settings: lower --steps, or let it train longer", p.extent())
+			}
 		}
 		e.Done, e.Ended, e.Took = n+1, true, time.Since(started)
 		if err != nil {
@@ -104,15 +112,18 @@ func (p *Plan) Measure(ctx context.Context, f Folder, runner Runner, tell func(E
 
 // discard removes the session of a run that did not come to its end. It also removes
 // the files that SQLite keeps beside it, which SQLite would take for part of the next
-// session.
+// session, and the log.
 func discard(path string) error {
-	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
-		if err := os.Remove(path + suffix); err != nil && !missing(err) {
-			return errs.Wrap(err, "remove an unfinished run", path+suffix, "remove it, or name another folder with --out")
+	for _, name := range []string{path, path + "-wal", path + "-shm", path + "-journal", LogOf(path)} {
+		if err := os.Remove(name); err != nil && !missing(err) {
+			return errs.Wrap(err, "remove an unfinished run", name, "remove it, or name another folder with --out")
 		}
 	}
 	return nil
 }
+
+// LogOf returns the file that has what the command of a session printed.
+func LogOf(session string) string { return strings.TrimSuffix(session, store.Ext) + ".log" }
 
 // Load reads what a folder's runs have measured.
 func Load(f Folder) (*Results, error) {

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,7 +19,7 @@ type Slurm struct {
 	Partition  string
 	Time       string // limit of a run, as Slurm writes it: 00:30:00
 	Gres       string // devices of a run, as Slurm writes them: gpu:1
-	CPUs       int    // cores of a run; 0: one more than the most workers of a run
+	CPUs       int    // cores of a run; 0: as many as Plan.cores says
 	Mem        string // memory of a run, as Slurm writes it: 16G
 	Account    string
 	QOS        string
@@ -28,16 +29,12 @@ type Slurm struct {
 
 // options returns what sbatch is asked for, for these runs.
 func (s *Slurm) options(p *Plan, runs []Run) (all []string, err error) {
-	cpus := s.CPUs
-	if cpus == 0 {
-		cpus = 1
-		for _, r := range runs {
-			n, _ := strconv.Atoi(knob.ValueOf(p.All(r.Config), "num_workers"))
-			cpus = max(cpus, n+1)
-		}
+	cpus := ""
+	if n := cmp.Or(s.CPUs, p.cores(runs)); n > 0 {
+		cpus = strconv.Itoa(n)
 	}
 	for _, o := range []struct{ name, value string }{
-		{"partition", s.Partition}, {"time", s.Time}, {"gres", s.Gres}, {"cpus-per-task", strconv.Itoa(cpus)}, {"mem", s.Mem},
+		{"partition", s.Partition}, {"time", s.Time}, {"gres", s.Gres}, {"cpus-per-task", cpus}, {"mem", s.Mem},
 		{"account", s.Account}, {"qos", s.QOS}, {"constraint", s.Constraint},
 	} {
 		if o.value != "" {
@@ -53,6 +50,18 @@ func (s *Slurm) options(p *Plan, runs []Run) (all []string, err error) {
 		}
 	}
 	return all, nil
+}
+
+// cores returns how many cores the runs need: one more than the most workers. It is 0 where a command decides
+// about its workers itself.
+func (p *Plan) cores(runs []Run) (most int) {
+	for _, r := range runs {
+		n, err := strconv.Atoi(knob.ValueOf(p.All(r.Config), "num_workers"))
+		if err == nil || p.Command == nil {
+			most = max(most, n+1)
+		}
+	}
+	return most
 }
 
 // scriptFile is the batch script in a folder; its tasks write what they print beside it.
@@ -94,7 +103,7 @@ func (p *Plan) Script(f Folder, runs []Run, s Slurm, command func(Job) ([]string
 	}
 	b.WriteString("case $SLURM_ARRAY_TASK_ID in\n")
 	for i, r := range runs {
-		words, err := command(Job{Settings: p.All(r.Config), Steps: p.length(), Epochs: p.Epochs, Session: Folder(dir).Session(p, r)})
+		words, err := command(p.job(r, Folder(dir).Session(p, r)))
 		if err != nil {
 			return "", err
 		}

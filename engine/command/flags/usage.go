@@ -104,7 +104,7 @@ var grouped = map[string][]string{
 	GroupData:  {TransformSetting, WhereSetting, "image-size", "drop-cache", "cache-dir", "cache-size"},
 	GroupModel: {"stem", BatchNorm, "seed", "lr", "evaluate", "optimizer", "schedule", "gradient-accumulation", "activation-checkpointing", "dropout", "label-smoothing"},
 	GroupMore:  {"capture", "autotune", "time-ops", "gpu-rate"},
-	GroupSlurm: {"slurm", "slurm-script", "partition", "time", "gres"},
+	GroupSlurm: {"slurm", "slurm-script", "partition", "time", "gres", "cpus-per-task", "mem", "account", "qos", "constraint", "sbatch-arg"},
 }
 
 // groupOf returns the group of a flag in the help.

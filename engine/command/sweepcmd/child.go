@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/batch/sweep"
 	"dev.gpustall/engine/command/cli"
@@ -25,7 +27,7 @@ import (
 // childPatience is how long a child may take to end after it was told to.
 const childPatience = 15 * time.Second
 
-// Run does one run of a sweep in a process of its own, gpustall run. So a run leaves nothing to
+// Run does one run of a sweep in a process of its own, gpustall run or, of a command of the user's, gpustall torch. So a run leaves nothing to
 // the next one: no heap, page-locked memory, device context or threads of Go. If a run dies,
 // only that run ends. A run measures what the command alone would measure.
 func Run(ctx context.Context, j sweep.Job) error {
@@ -36,6 +38,15 @@ func Run(ctx context.Context, j sweep.Job) error {
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = childPatience
+	if j.Command != nil { // which must not outlive its run
+		cmd.WaitDelay = 0
+		overdue := time.AfterFunc(math.MaxInt64, func() { killAll(cmd.Process.Pid) })
+		defer overdue.Stop()
+		cmd.Cancel = func() error {
+			overdue.Reset(commandPatience)
+			return cmd.Process.Signal(syscall.SIGTERM)
+		}
+	}
 	complaints := &tail{}
 	cmd.Stderr = complaints
 	lines, err := cmd.StdoutPipe()
@@ -51,7 +62,7 @@ func Run(ctx context.Context, j sweep.Job) error {
 	case err == nil, cmd.ProcessState.ExitCode() == cli.ExitDiverged: // its times are valid
 		return nil
 	case sum.Failure != nil && sum.Failure.Reason != "":
-		return sum.Failure
+		return outputOf(j, sum.Failure)
 	case complaints.last() != "":
 		return fmt.Errorf("%w: %s", err, complaints.last())
 	}
@@ -64,11 +75,42 @@ func runCommand(j sweep.Job) ([]string, error) {
 	if err != nil {
 		return nil, errs.Wrap(err, "find", "gpustall's own file", "start it by its path")
 	}
+	if j.Command != nil {
+		words := []string{self, "torch", "--json", "--interval", "0.25", "--session", j.Session, "--steps", strconv.Itoa(j.Steps)}
+		for _, k := range j.Settings {
+			words = append(words, "--set", k.Name+"="+k.Value)
+		}
+		return slices.Concat(words, []string{"--"}, j.Command), nil
+	}
 	extent := []string{"--evaluate=off", "--epochs", "0", "--steps", strconv.Itoa(j.Steps)}
 	if j.Epochs > 0 {
 		extent = []string{"--epochs", strconv.Itoa(j.Epochs)}
 	}
 	return slices.Concat([]string{self, "run", "--json", "--interval", "0.25", "--session", j.Session}, extent, flagsOf(j.Settings)), nil
+}
+
+// commandPatience is how long a command of the user's may take to end: it may be saving a checkpoint.
+const commandPatience = 60 * time.Second
+
+// killAll kills a process and all its descendants.
+func killAll(pid int) {
+	for _, pid := range host.Family(pid) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// outputOf adds the last line that a command printed to the error with which it ended.
+func outputOf(j sweep.Job, failed *errs.Error) error {
+	log, err := os.Open(sweep.LogOf(j.Session))
+	if err != nil || failed.Op == "set" { // the command itself did not fail
+		return failed
+	}
+	defer log.Close()
+	end := &tail{}
+	if info, err := log.Stat(); err == nil {
+		_, _ = io.Copy(end, io.NewSectionReader(log, max(0, info.Size()-tailSize), tailSize))
+	}
+	return errs.New("run", "the command", failed.Reason+": "+end.last(), "see "+log.Name()).Because(failed)
 }
 
 // childLine is what a sweep reads of a line of JSON from a child.
@@ -107,13 +149,14 @@ func flagsOf(settings []knob.Setting) (words []string) {
 	return words
 }
 
-// tail is a writer that keeps the last 4096 bytes.
+const tailSize = 4096
+
+// tail is a writer that keeps the last tailSize bytes.
 type tail struct{ b []byte }
 
 func (t *tail) Write(p []byte) (int, error) {
-	const most = 4096
 	t.b = append(t.b, p...)
-	t.b = t.b[max(0, len(t.b)-most):]
+	t.b = t.b[max(0, len(t.b)-tailSize):]
 	return len(p), nil
 }
 

@@ -47,6 +47,7 @@ type sweepFlags struct {
 	cluster sweep.Slurm
 	knobs   flags.Knobs
 	lists   []*ListFlag
+	command []string // of the user's; empty for gpustall's own training
 }
 
 func (f *sweepFlags) add(fs *pflag.FlagSet) {
@@ -165,7 +166,7 @@ func (f *sweepFlags) plan() (*sweep.Plan, error) {
 	if f.epochs > 0 {
 		f.steps = 0
 	}
-	p := &sweep.Plan{Base: base, Steps: f.steps, Warmup: f.warmup, Epochs: f.epochs, Repeat: f.repeat, Cluster: f.slurm || f.script, Version: f.version}
+	p := &sweep.Plan{Command: f.command, Base: base, Steps: f.steps, Warmup: f.warmup, Epochs: f.epochs, Repeat: f.repeat, Cluster: f.slurm || f.script, Version: f.version}
 	if f.ladder == "" {
 		p.Configs = sweep.Grid(axes)
 	} else {
@@ -178,7 +179,7 @@ func (f *sweepFlags) plan() (*sweep.Plan, error) {
 		}
 		for i := range p.Configs {
 			for j, k := range p.Configs[i].Adds {
-				if err := CheckSetting(k.Name, k.Value); err != nil {
+				if err := f.checkSetting(k.Name, k.Value); err != nil {
 					return nil, cli.Misuse(errs.Wrap(err, "read ladder", strconv.Quote(p.Configs[i].Name), "gpustall run --help lists the knobs and what they take"))
 				}
 				p.Configs[i].Adds[j] = k
@@ -188,6 +189,9 @@ func (f *sweepFlags) plan() (*sweep.Plan, error) {
 	const most = 1000
 	if len(p.Configs) > most {
 		return nil, cli.Refuse("--knob", fmt.Sprintf("%d configurations are too many", len(p.Configs)), fmt.Sprintf("ask for %d or fewer", most))
+	}
+	if f.command != nil {
+		return p, p.Check(fills(p))
 	}
 	return p, p.Check(Checker(f.slurm || f.script))
 }
@@ -240,12 +244,12 @@ func (f *sweepFlags) settings() (base []knob.Setting, axes []sweep.Axis, err err
 	for _, text := range f.axes {
 		name, given, _ := strings.Cut(text, "=")
 		name = strings.ReplaceAll(strings.TrimSpace(name), "-", "_")
-		list := values(given)
+		list := f.values(name, given)
 		for i := range list {
-			if list[i] = strings.TrimSpace(list[i]); list[i] == "" {
+			if list[i] = strings.TrimSpace(list[i]); list[i] == "" && !f.fills(name) {
 				return nil, nil, cli.Refuse(fmt.Sprintf("--knob %q", text), "a value is empty", "write it as num_workers=0,2,4")
 			}
-			if err := CheckSetting(name, list[i]); err != nil {
+			if err := f.checkSetting(name, list[i]); err != nil {
 				return nil, nil, cli.Misuse(err)
 			}
 		}

@@ -22,7 +22,7 @@ import (
 func New(version string) *cobra.Command {
 	f := &sweepFlags{version: version}
 	cmd := &cobra.Command{
-		Use:   "sweep --out DIR",
+		Use:   "sweep --out DIR [-- COMMAND [ARGS]]",
 		Short: "Measure many settings: a grid or a ladder, with table, CSV and pictures",
 		Long: `Measure many configurations, each in a process of its own, and say which is
 the fastest and how sure that is. A flag with several values is an axis, and
@@ -30,13 +30,32 @@ all combinations are measured. A ladder adds settings one by one; a rung
 without + starts from the baseline. With --repeat the runs take turns, and the
 intervals hold what differs from run to run.
 
+Of a PyTorch training of your own, COMMAND behind --: a setting goes where the
+command has its name in braces. Knobs that it does not name are set when the
+training has had its first batch, as the screen does: num_workers,
+prefetch_factor, pin_memory, in_order, persistent_workers. {run} is a name
+that only this run has, as for a folder of checkpoints. After --steps each run
+is interrupted, as by ctrl+c.
+
 DIR gets the sessions, results.csv, report.md, report.html and the pictures.
 The same command goes on with a sweep that was stopped.`,
 		Example: `  gpustall sweep --knob num_workers=0,2,4 --steps 200 --out workers
   gpustall sweep --device cpu,emu:h100 --precision fp32 --out devices
-  gpustall sweep --ladder 'baseline; num_workers=4; +pin_memory; +precision=bf16' --out ladder`,
-		Args: flags.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+  gpustall sweep --ladder 'baseline; num_workers=4; +pin_memory; +precision=bf16' --out ladder
+  gpustall sweep --knob num_workers=2,4,8 --out yours -- python train.py               # set live
+  gpustall sweep --knob n=2,4,8 --knob bs=32,64 --out args -- python train.py -j {n} -b {bs}`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if cmd.ArgsLenAtDash() == 0 {
+				return nil
+			}
+			return flags.NoArgs(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				if err := f.ofCommand(args, cmd.Flags()); err != nil {
+					return err
+				}
+			}
 			return runSweep(cmd.Context(), f, os.Stdout, os.Stderr)
 		},
 	}
@@ -104,6 +123,9 @@ func announce(p *sweep.Plan) string {
 		extent = units.Counted(p.Epochs, "epoch", "epochs")
 	}
 	text := fmt.Sprintf("%s, %s of %s each", units.Counted(len(p.Configs), "configuration", "configurations"), units.Counted(p.Repeat, "run", "runs"), extent)
+	for _, name := range unfilled(p) {
+		text += fmt.Sprintf("\nnote: {%s} in the command stays as it is: --knob %s=VALUE would fill it", name, name)
+	}
 	for i := range p.Configs {
 		c := &p.Configs[i]
 		if c.Refused != "" {

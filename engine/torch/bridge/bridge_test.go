@@ -242,7 +242,7 @@ func TestControl(t *testing.T) {
 	h, l := &Hello{Torch: "2.0.1"}, &Loader{Knobs: map[string]int{"num_workers": 1, "prefetch_factor": 2, "in_order": 1}, Live: true, Style: "map", BatchSize: 16}
 	c.begin(knobsOf(l), Specs(h, l, &Batch{}))
 	asked := func() (v []int64) {
-		for i := range words {
+		for i := range Live {
 			v = append(v, int64(*c.word(wordKnobs + i)))
 		}
 		return v

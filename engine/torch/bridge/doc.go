@@ -5,3 +5,7 @@
 //
 // It needs Linux: both sides read CLOCK_MONOTONIC, and /proc tells the wait for a core.
 package bridge
+
+// Live are the knobs that can be changed while a training runs, in the order that the page of knobs has.
+// engine/torch/python/gpustall/control.py has the same.
+var Live = []string{"num_workers", "prefetch_factor", "pin_memory", "in_order", "persistent_workers"}

@@ -64,7 +64,7 @@ func knobsOf(l *Loader) Knobs {
 
 // take sets the knobs that values name.
 func (k *Knobs) take(values map[string]int) {
-	for _, w := range words {
+	for _, w := range Live {
 		if v, ok := values[w]; ok {
 			switch p := KnobTable.Find(w).Field(k).(type) {
 			case *int:
@@ -116,7 +116,7 @@ func (l *Loader) has(knob string) bool {
 	if l.ByOptimizer() && (knob == "batch_size" || knob == "drop_last") {
 		return false
 	}
-	return len(l.Knobs) > 0 || !slices.Contains(words, knob)
+	return len(l.Knobs) > 0 || !slices.Contains(Live, knob)
 }
 
 // ByOptimizer reports whether there is no loader, and the loop's steps are those of its optimizer.
@@ -126,9 +126,6 @@ func (l *Loader) ByOptimizer() bool { return l.Style == "optimizer" }
 func (l *Loader) list(k Knobs) []knob.Setting {
 	return slices.DeleteFunc(KnobTable.List(k), func(k knob.Setting) bool { return !l.has(k.Name) })
 }
-
-// words are the knobs in the page, in its order. engine/torch/python/gpustall/control.py has the same.
-var words = []string{"num_workers", "prefetch_factor", "pin_memory", "in_order", "persistent_workers"}
 
 // The other 8-byte words of the page.
 const (
@@ -170,7 +167,7 @@ type Control struct {
 // newControl makes the page.
 func newControl(path string) (*Control, error) {
 	page := make([]byte, pageSize)
-	for i := range words {
+	for i := range Live {
 		binary.NativeEndian.PutUint64(page[8*(wordKnobs+i):], ^uint64(0)) // -1: nobody asked
 	}
 	binary.NativeEndian.PutUint64(page[8*wordPID:], uint64(os.Getpid()))
@@ -253,7 +250,7 @@ func (c *Control) follow(k Knobs) {
 	defer c.mu.Unlock()
 	c.script = k
 	asked := map[string]int{}
-	for i, name := range words {
+	for i, name := range Live {
 		if v := atomic.LoadUint64(c.word(wordKnobs + i)); v != ^uint64(0) {
 			asked[name] = int(v)
 		}
@@ -291,7 +288,7 @@ func (c *Control) refuse(r *Refused, workers int) []knob.Spec {
 // moment in ns of CLOCK_MONOTONIC.
 func (c *Control) write(k Knobs, step int32, latest int64) {
 	atomic.AddUint64(c.word(wordSequence), 1) // odd while the page is being written
-	for i, name := range words {
+	for i, name := range Live {
 		row := KnobTable.Find(name)
 		var v uint64
 		switch p := row.Field(&k).(type) {

@@ -6,6 +6,7 @@ rank loads slowly. Slurm, Ray, Lightning and accelerate over several machines ar
 
 import concurrent.futures
 import contextlib
+import csv
 import glob
 import json
 import os
@@ -60,6 +61,25 @@ if "first" in sys.argv and rank > 0:  # rank 0, which has the store, ends first
     for x, y in DataLoader(data, batch_size=4, sampler=range(160), num_workers=1): pass
 dist.destroy_process_group()
 """ % LATE
+
+SWEPT = """\
+import os, sys, time, torch
+from torch.utils.data import DataLoader, Dataset
+
+class Samples(Dataset):
+    def __len__(self): return 4000
+    def __getitem__(self, i):
+        time.sleep(0.01)
+        return torch.ones(64) * i, i % 4
+
+os.makedirs("runs/" + sys.argv[2])
+model = torch.nn.Linear(64, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for x, y in DataLoader(Samples(), batch_size=int(sys.argv[1])):
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+"""
 
 class Job:
     """A training of four ranks in a folder of its own."""
@@ -322,10 +342,28 @@ def tried(gpustall, port, kind, form, tries):
     check("%s, one gpustall for each of the %s: %d of %d end as without, %s" % (kind, form, tries - len(other), tries, bare[0][:2]), not other, *other)
 
 
+def swept(gpustall):
+    """A sweep of a command: by a knob that is set live and by the command's own arguments."""
+    job = Job(gpustall, 0, 2000)
+    script = os.path.join(job.dir, "one.py")
+    with open(script, "w") as f:
+        f.write(SWEPT)
+    args = ["sweep", "--knob", "num_workers=0,3", "--knob", "batch=2,4", "--steps", "60", "--warmup", "5", "--out", "out", "--"]
+    (code, out, err), = ended([job.start(False, [gpustall, *args, sys.executable, "-W", "ignore", script, "{batch}", "{run}"])])
+    with open(os.path.join(job.dir, "out", "results.csv")) as f:
+        rows = {(row["set_num_workers"], row["set_batch"]): row for row in csv.DictReader(f)}
+    check("a command is swept", code == 0 and len(rows) == 4 and all(float(r["samples_per_s"]) > 0 for r in rows.values()), out, err, rows)
+    faster = [float(rows["3", batch]["samples_per_s"]) > 1.5 * float(rows["0", batch]["samples_per_s"]) for batch in ("2", "4")]
+    check("workers that were set live load faster", faster == [True, True], rows)
+    names = sorted(os.listdir(os.path.join(job.dir, "runs")))
+    check("each run had its own arguments", len(names) == 4 and sum("batch=2" in n for n in names) == 2, names)
+
+
 def main():
     gpustall, quick = os.path.abspath(sys.argv[1]), "--quick" in sys.argv
     port = 20000 + os.getpid() % 20000
     two_nodes(gpustall, port)
+    swept(gpustall)
     if not quick:
         on_screen(gpustall, port + 4)
         one_each(gpustall, port + 10)
