@@ -77,7 +77,7 @@ func runAttach(parent context.Context, o *options, pid int, how watching, inside
 	} else if target, err = inject.Find(pid); err != nil {
 		return err
 	}
-	t := &torchRun{options: o, args: target.Args, how: how, gauged: watch.GaugedShown}
+	t := &torchRun{options: o, args: target.Args, how: how, gauged: watch.GaugedShown, of: target.String()}
 	screen := t.drawn()
 	if err := t.prepare(false); err != nil {
 		return err

@@ -34,12 +34,14 @@ times, what the device waited for, settings and environment. A and B are
 files, names that gpustall sessions lists, or latest. Of a session with
 several segments, the settings to keep are compared, or the segment that is
 named behind a colon. Of two sweeps, each configuration is compared that both
-have.
+have. For a folder of a distributed training's sessions, the first rank's is
+compared, and it is said how the ranks went together.
 
 With --fail-if the exit code is 1 where B is certainly worse by more than
 that. What is not known yet does not fail; it is said on standard error.`,
 		Example: `  gpustall compare before.gpustall latest
   gpustall compare latest:A latest:#2  # two segments of one session
+  gpustall compare before/ after/  # two distributed trainings
   gpustall compare before.gpustall latest --fail-if slower=5% --fail-if memory=10%`,
 		Args: flags.Exactly(2, "two sessions"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -78,8 +80,19 @@ that. What is not known yet does not fail; it is said on standard error.`,
 	return cmd
 }
 
-// openSide opens a session. A segment may be named after a colon.
+// openSide opens a session, or that of the first rank of the job in a folder. A segment may be named after a colon.
 func openSide(name string) (report.Side, error) {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		f, _, err := openJob([]string{name}, 0)
+		if err != nil {
+			return report.Side{}, err
+		}
+		side, how, ok := f.Lead()
+		if side.Job = how; !ok {
+			return side, errs.New("compare", name, "none of its sessions is about a rank", "name two sessions")
+		}
+		return side, nil
+	}
 	path, segment, err := splitSession(name)
 	if err != nil {
 		return report.Side{}, err

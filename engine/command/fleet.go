@@ -38,9 +38,18 @@ func reportFleet(args []string, format string, rate float64, out *cli.Output) er
 	if at < 0 {
 		return cli.Refuse("--format "+format, "the report of a distributed training is not written so", "choose "+knob.Choice(names)+", or name one session")
 	}
-	entries, err := jobSessions(args)
+	f, files, err := openJob(args, rate)
 	if err != nil {
 		return err
+	}
+	return out.Write("the report", func(w io.Writer) error { return fleetFormats[at].write(f, w) }, files...)
+}
+
+// openJob reads the sessions of a job, and returns their files too.
+func openJob(args []string, rate float64) (*report.Fleet, []string, error) {
+	entries, err := jobSessions(args)
+	if err != nil {
+		return nil, nil, err
 	}
 	var sides []report.Side
 	var files []string
@@ -55,10 +64,9 @@ func reportFleet(args []string, format string, rate float64, out *cli.Output) er
 		files = append(files, e.Path)
 	}
 	if len(sides) == 0 {
-		return errs.New("report", args[0], "none of its sessions can be read", "name other sessions")
+		return nil, nil, errs.New("read", args[0], "none of its sessions can be read", "name other sessions")
 	}
-	f := report.NewFleet(sides, rate)
-	return out.Write("the report", func(w io.Writer) error { return fleetFormats[at].write(f, w) }, files...)
+	return report.NewFleet(sides, rate), files, nil
 }
 
 // jobSessions returns the named sessions. For a folder it returns the sessions of the job that was written
@@ -84,11 +92,11 @@ func jobSessions(args []string) ([]store.Entry, error) {
 	}
 	all = slices.DeleteFunc(all, func(e store.Entry) bool { return e.Err != nil || ranksOf(&e) < 2 })
 	if len(all) == 0 {
-		return nil, errs.New("report", args[0], "the folder has no session of a distributed training", "name a session, or a folder in which gpustall torch has recorded the ranks of one")
+		return nil, errs.New("read", args[0], "the folder has no session of a distributed training", "name a session, or a folder in which gpustall torch has recorded the ranks of one")
 	}
 	job, others := newestJob(all)
 	if others > 0 {
-		_ = cli.Say(os.Stderr, "gpustall: report of the job that was written last, %s; %s of other jobs or earlier runs in %s left out (name the files for those)\n",
+		_ = cli.Say(os.Stderr, "gpustall: of the job that was written last, %s; %s of other jobs or earlier runs in %s left out (name the files for those)\n",
 			units.Line(cmp.Or(knob.ValueOf(job[0].Meta.Host, trace.JobName), filepath.Base(job[0].Path))), units.Counted(others, "session", "sessions"), errs.Path(args[0]))
 	}
 	return job, nil

@@ -91,4 +91,8 @@ func TestReportFleet(t *testing.T) {
 			}
 		})
 	}
+	r := gpustall(t, "compare", dir, dir)
+	if said := strings.Join(strings.Fields(r.stdout), " "); r.code != 0 || strings.Count(said, "It is about rank 0 of 3: the others wait for rank 1:") != 2 {
+		t.Errorf("compare of two folders: exit code %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
 }

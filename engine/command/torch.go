@@ -280,6 +280,7 @@ type torchRun struct {
 	bridge  *bridge.Bridge
 	script  *script.Script
 	args    []string
+	of      string // the process that is attached to; empty where this run has started it
 	how     watching
 	folder  string        // of the session; empty where there is no place for one
 	ranked  bool          // the training is distributed, and ...
@@ -349,6 +350,9 @@ func (t *torchRun) unwatched() string {
 		return "gpustall: no batch was loaded for training by torch.utils.data.DataLoader" + report + otherLoops
 	case imported:
 		return "gpustall: the command took no batch from torch.utils.data.DataLoader" + report + otherLoops
+	}
+	if t.of != "" {
+		return "gpustall: " + t.of + " has not imported PyTorch" + report
 	}
 	return "gpustall: PyTorch was imported by no process that could be watched (a Python run with -I, -E or -S cannot be)" + report
 }
@@ -430,7 +434,7 @@ const firstPatience = 3 * time.Second
 // awaited says what is still to come before the first batch.
 func (t *torchRun) awaited() string {
 	if _, imported := t.bridge.Heard(); !imported {
-		return "the command has not imported PyTorch's DataLoader yet"
+		return cmp.Or(t.of, "the command") + " has not imported PyTorch's DataLoader yet"
 	}
 	return "no batch has been loaded for training yet"
 }

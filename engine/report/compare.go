@@ -23,6 +23,7 @@ type Side struct {
 	Session  string // the file or name that is shown; Meta.ID when empty
 	Snapshot *trace.Snapshot
 	Segment  string // its name, "A" or "#2"; empty for the settings that its report says to keep
+	Job      string // how its ranks went together, in one sentence; empty for one session
 }
 
 // Comparison compares the settings of two sessions.
@@ -45,6 +46,7 @@ type Compared struct {
 	Row     *attribution.SegmentStats
 	Verdict advice.Verdict
 	Memory  int64 // bytes of the device; 0 when unknown
+	Job     string
 
 	*account
 }
@@ -151,7 +153,7 @@ func (d *Side) compared() (*Compared, error) {
 		return nil, fail("segment "+r.Name()+" has no steady step", "run it longer, or name another segment")
 	}
 	return &Compared{
-		Session: sessionName(o.Session, &s.Meta), Row: r,
+		Session: sessionName(o.Session, &s.Meta), Row: r, Job: d.Job,
 		Verdict: advice.Judge(s, a.tally(row)), Memory: s.HeldBytes(&r.Segment), account: a,
 	}, nil
 }
@@ -219,6 +221,9 @@ func (c *Comparison) Markdown(w io.Writer) error {
 	for i, side := range c.Sides {
 		d.Line("- %c is segment %s of %s%s: %s.", 'A'+i, side.Row.Name(),
 			markup.Text(side.Session), advice.Brackets(side.Verdict.Labels), markup.Text(setup(&side.s.Meta)))
+		if side.Job != "" {
+			d.Line("  %s", markup.Text(side.Job))
+		}
 	}
 	d.Line("")
 	c.measured(d)

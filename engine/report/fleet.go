@@ -148,6 +148,16 @@ func (r *ranked) look(s *trace.Snapshot) {
 	r.at = advice.At(s, t)
 }
 
+// Lead returns the session about the lowest rank that has one, and how the ranks went together.
+func (f *Fleet) Lead() (side Side, how string, ok bool) {
+	for n := range f.job.World {
+		if r := f.ranks[n]; r != nil && r.own {
+			return *r.side, fmt.Sprintf("It is about rank %d of %d: %s.", n, f.job.World, f.headline()), true
+		}
+	}
+	return Side{}, "", false
+}
+
 // Ranks returns how many ranks the report tells of.
 func (f *Fleet) Ranks() int { return len(f.ranks) }
 
@@ -227,10 +237,11 @@ func (f *Fleet) holder(d *markup.Document) {
 		text += fmt.Sprintf(" It takes %s of a step outside of where ranks wait for each other.", each)
 	}
 	d.Para("%s", markup.Text(text))
+	lost := fmt.Sprintf("The ranks together lost %s of device time", units.Prose.Time(f.job.Lost))
 	if f.rate > 0 {
-		d.Para("%s", markup.Text(fmt.Sprintf("The ranks together lost %s of device time, %s at %s an hour.", units.Prose.Time(f.job.Lost),
-			units.Dollars(float64(f.job.Lost)/3.6e12*f.rate), units.Dollars(f.rate))))
+		lost += fmt.Sprintf(", %s at %s an hour", units.Dollars(float64(f.job.Lost)/3.6e12*f.rate), units.Dollars(f.rate))
 	}
+	d.Para("%s", markup.Text(lost+"."))
 	if !r.own {
 		d.Para("What it waits for is not recorded: a gpustall torch of its own there tells.")
 		return
@@ -319,7 +330,7 @@ func (f *Fleet) caveats(d *markup.Document) {
 	d.Heading(2, "How this is counted")
 	d.Sentences(
 		"Steps are aligned by their numbers from each rank's first batch on, and no clocks are compared.",
-		"A rank's own time in a step is what it spends outside of backward passes, in which ranks wait for each other; on a GPU, while the device has no step; in imported traces, while no communication is exposed.",
+		"A rank's own time in a step is what it spends outside of backward passes, and of other exchanges where looks at its loop tell of them, because ranks wait for each other there; on a GPU, while the device has no step; in imported traces, while no communication is exposed.",
 		"The rank with the longest own time comes last, and the others wait for it by as much as theirs is shorter, but no longer than their passes took.",
 		"Waits for data are known of each step; the rest of the script's own time is a mean, so that what is late now and then is told too evenly.",
 	)

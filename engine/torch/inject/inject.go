@@ -217,11 +217,11 @@ func (t *Target) Run(ctx context.Context, folder, code string) error {
 		if asked.Match(text) {
 			return nil
 		}
-		return errs.New("attach to", t.String(), filepath.Base(run)+" could not: "+why(text, err), "start the training by gpustall torch")
+		failed = errors.Join(failed, fmt.Errorf("%s could not: %s", filepath.Base(run), strings.TrimRight(why(text, err), ".")))
 	}
 	reason := "there is neither gdb nor lldb"
 	if failed != nil {
-		reason = failed.Error()
+		reason = strings.ReplaceAll(failed.Error(), "\n", ", and ")
 	}
 	return errs.New("attach to", t.String(), reason, "install gdb 14 or newer, or lldb, or start the training by gpustall torch")
 }
