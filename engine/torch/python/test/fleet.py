@@ -53,6 +53,8 @@ for n, (x, y) in enumerate(DataLoader(data, batch_size=4, sampler=DistributedSam
     optimizer.zero_grad()
     torch.nn.functional.cross_entropy(model(x / 1000), y %% 4).backward()
     optimizer.step()
+    if "raises" in sys.argv and rank == 1 and n == 30 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        raise RuntimeError("of the first round")
     if n == 5:
         with open("begun%%d" %% rank, "w") as f: f.write(str(os.getpid()))
 with open("seen%%d" %% rank, "w") as f: f.write(" ".join(map(str, seen)))
@@ -112,7 +114,7 @@ class Job:
     def launcher(self, node):
         run = [sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "2"]
         run += ["--master-addr", self.address(), "--master-port", str(self.port), "--node-rank", str(node)]
-        return [*run, "train.py", str(self.steps)]
+        return [*run, "--max-restarts", str(len(self.more)), "train.py", str(self.steps), *self.more]
 
     def nodes(self, watch=True):
         """Two launchers of two ranks each."""
@@ -169,6 +171,21 @@ def two_nodes(gpustall, port):
     text = job.report()
     check("the report of both sessions names the rank", "The others wait for rank %d" % LATE in text and "aug.py:3" in text, text)
     check("all four ranks have the same weights", len({line[2:] for line in job.logs()}) == 1 and len(job.logs()) == 4, job.logs())
+
+
+def restarted(gpustall, port):
+    """A rank raises, and torchrun starts all of them anew."""
+    ends = []
+    for watch in (False, True):
+        job = Job(gpustall, port + watch, 80)
+        job.more = ["raises"]
+        out = ended(job.nodes(watch))
+        ends.append(([code for code, *_ in out], job.logs() if watch else results("".join(text for _, text, _ in out))))
+    check("two launchers that start their ranks anew end as without gpustall, with the same weights", ends[0] == ends[1], *ends)
+    first, second = (summary(text) for _, text, _ in out)
+    check("the second round is in the sessions", first["steps"] > 100 and second["steps"] > 100, first["steps"], second["steps"])
+    check("and the late rank of it is named", "for rank %d" % LATE in json.dumps(first) and first["segment_table"][-1]["reason"] == "restart", first)
+    check("no rank is silent or too many", [r["rank"] for r in first["ranks"]] == [0, 1, 2, 3], first["ranks"])
 
 
 def workers(pid):
@@ -294,10 +311,8 @@ def upset(job, kind, form, n):
         return
     time.sleep(random.uniform(0, 3))
     pids = [int(open(path).read()) for path in begun]
-    store = pids[0]
-    if form == "nodes":  # a launcher has the store
-        with open("/proc/%d/stat" % store) as f:
-            store = int(f.read().rpartition(")")[2].split()[1])
+    launchers = [int(open("/proc/%d/stat" % pid).read().rpartition(")")[2].split()[1]) for pid in pids]
+    store = launchers[0] if form == "nodes" else pids[0]
     if kind == DROPPED:
         job.cable.plugged(False)
         time.sleep(10)
@@ -306,8 +321,13 @@ def upset(job, kind, form, n):
         os.kill(store, signal.SIGSTOP)
         time.sleep(10)
         os.kill(store, signal.SIGCONT)
-    elif kind == KILLED or form == "nodes":  # else rank 0 ends first by itself
-        os.kill(pids[n % 4] if kind == KILLED else store, signal.SIGKILL)
+    elif kind == KILLED:
+        os.kill(pids[n % 4], signal.SIGKILL)
+    elif form == "nodes":  # else rank 0 ends first by itself
+        os.kill(store, signal.SIGKILL)
+        becomes(lambda: len(glob.glob(os.path.join(job.dir, "seen*"))) == 4, 60)  # the ranks outlive it
+        time.sleep(1)
+        os.kill(launchers[2], signal.SIGKILL)  # it would wait for the first one
 
 
 def disturbed(gpustall, port, kind, form, n, watch):
@@ -320,10 +340,6 @@ def disturbed(gpustall, port, kind, form, n, watch):
         processes = getattr(job, form)(watch)
         upset(job, kind, form, n)
         out = ended(processes, 90)
-        for _ in range(100):  # ranks may outlive their launcher
-            if kind != LEFT or len(glob.glob(os.path.join(job.dir, "seen*"))) == 4:
-                break
-            time.sleep(0.2)
         said = "".join(a + b for _, a, b in out)
         for path in glob.glob(os.path.join(job.dir, "gpustall", "sessions", "*.log")) if watch else ():
             with open(path) as f:
@@ -334,6 +350,9 @@ def disturbed(gpustall, port, kind, form, n, watch):
 
 def tried(gpustall, port, kind, form, tries):
     """Whether a disturbed training ends as it does without gpustall, each time."""
+    if kind == DROPPED and subprocess.run(["unshare", "--net", "true"], capture_output=True).returncode:
+        print("skipped: %s; no network namespace can be made here" % kind)
+        return
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         bare = list(pool.map(lambda n: disturbed(gpustall, port + 2 * n, kind, form, n, False), range(4)))
         seen = list(pool.map(lambda n: disturbed(gpustall, port + 2 * n, kind, form, n, True), range(tries)))
@@ -367,6 +386,7 @@ def main():
     if not quick:
         on_screen(gpustall, port + 4)
         one_each(gpustall, port + 10)
+        restarted(gpustall, port + 14)
         tries = int(os.environ.get("TRIES", "3"))
         for n, kind in enumerate((KILLED, STOPPED, DROPPED, LEFT)):
             tried(gpustall, port + 100 * n + 20, kind, "nodes", tries)
