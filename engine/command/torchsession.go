@@ -143,13 +143,13 @@ func (t *torchRun) begin(first *bridge.Start) {
 	t.bridge.Captured = t.taken.came
 	t.bridge.Record(r.recorder)
 	r.collector.Start()
-	training := watch.Training{Root: t.script.PID(), Hello: &first.Hello, GPU: t.bridge.GPU, Did: t.bridge.Did}
+	training := watch.Training{Root: t.script.PID(), Main: t.bridge.Main, GPU: t.bridge.GPU, Did: t.bridge.Did}
 	r.gauges = watch.StartTrainingGauges(r.recorder, training, t.gauged)
 	r.watch(t.bridge.Control, func([]knob.Setting) (int64, string) { return 0, "" })
 	r.export(metricsOfRank(t.metrics))
 	if h := &first.Hello; h.Store != "" && t.how.ranks == rankScopes[0] && bridge.AtLeast(h.Torch, 2, 4) {
 		t.follows = h.Rank > 0
-		r.fleet = watch.StartFleet(r.recorder, watch.Job{Store: h.Store, Name: h.Job, Rank: max(0, h.Rank), World: h.World, Here: h.Here, Node: node(), File: r.file, Session: r.session, Ranks: ownRanks{t.bridge.Control, t.bridge}})
+		r.fleet = watch.StartFleet(r.recorder, watch.Job{Store: h.Store, Name: h.Job, Rank: max(0, h.Rank), World: h.World, Here: h.Here, Node: node(), File: r.file, Main: t.bridge.Main, Session: r.session, Ranks: ownRanks{t.bridge.Control, t.bridge}})
 	}
 	t.limit.begin(t)
 	r.recorder.Note("info", "watching process "+fmt.Sprint(first.Hello.PID)+": PyTorch "+first.Hello.Torch+", Python "+first.Hello.Python)

@@ -29,6 +29,7 @@ type Rank struct {
 	Followed int64 // ns of Device, of steps that the GPU ended about when the loop had enqueued them
 
 	Exposed int64 // ns in which it exchanged data and nothing else went on; 0 where that is not known
+	Talks   int64 // ns in which looks found it exchanging data outside of backward passes; 0 where nobody looked
 
 	Aside     int64 // ns of loops that do not train, such as an evaluation, and ...
 	AsideWait int64 // ... the part of Aside in which they waited for data
@@ -75,7 +76,7 @@ func (k *Rank) Data() float64 { return float64(k.Wait) / float64(max(1, k.Time))
 // Step returns how long a step took on average, in ns.
 func (k *Rank) Step() int64 { return k.Time / max(1, k.Steps) }
 
-// Exchange returns the time in which it may have waited for other ranks, in ns: its backward passes or,
+// Exchange returns the time in which it may have waited for other ranks, in ns: its backward passes and exchanges or,
 // on a GPU, its steps there. Where neither is known, it is all that its loop did with a batch in hand.
 func (k *Rank) Exchange() int64 {
 	switch {
@@ -83,8 +84,8 @@ func (k *Rank) Exchange() int64 {
 		return k.Exposed
 	case k.Device > 0:
 		return k.Device
-	case k.Backward > 0:
-		return k.Backward
+	case k.Backward+k.Talks > 0:
+		return min(k.Body, k.Backward+k.Talks)
 	}
 	return k.Body
 }
@@ -154,8 +155,16 @@ var rankCounts = []struct {
 	{"device_ns", func(k *Rank) *int64 { return &k.Device }},
 	{"followed_ns", func(k *Rank) *int64 { return &k.Followed }},
 	{"exposed_ns", func(k *Rank) *int64 { return &k.Exposed }},
+	{"talks_ns", func(k *Rank) *int64 { return &k.Talks }},
 	{"aside_ns", func(k *Rank) *int64 { return &k.Aside }},
 	{"aside_wait_ns", func(k *Rank) *int64 { return &k.AsideWait }},
+}
+
+// Add adds what the rank did at another time.
+func (k *Rank) Add(o *Rank) {
+	for _, c := range rankCounts {
+		*c.of(k) += *c.of(o)
+	}
 }
 
 const rankPrefix = "rank_"
@@ -201,6 +210,11 @@ func (s *Snapshot) Ranks(from, to int64) (out []Rank) {
 		}
 		if k.Steps > 0 {
 			out = append(out, k)
+		}
+	}
+	if slices.ContainsFunc(out, func(k Rank) bool { return k.Talks == 0 }) { // ranks are compared by what is known of all
+		for i := range out {
+			out[i].Talks = 0
 		}
 	}
 	slices.SortFunc(out, func(a, b Rank) int { return cmp.Compare(a.Rank, b.Rank) })

@@ -50,12 +50,16 @@ func SlowestRank(ranks []trace.Rank) (at int, why string) {
 	if slow.Data() > next.Data()+unevenData {
 		return order[len(order)-1], fmt.Sprintf("it waits for data %s of the time, and the others %s; they wait for it where they exchange gradients", data(slow), others(data))
 	}
-	own := func(k *trace.Rank) int64 { return (k.Wait + k.Body - k.Backward) / max(1, k.Steps) }
+	own := func(k *trace.Rank) int64 { return (k.Wait + k.Body - k.Exchange()) / max(1, k.Steps) }
 	outside := func(k *trace.Rank) string { return units.Prose.Time(own(k)) }
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(own(&ranks[a]), own(&ranks[b])) })
 	slow, next = &ranks[order[len(order)-1]], &ranks[order[len(order)-2]]
-	if next.Backward > 0 && slow.Backward > 0 && float64(own(slow)-own(next)) > (unevenSteps-1)*float64(slow.Step()) {
-		return order[len(order)-1], fmt.Sprintf("it takes %s of a step outside of backward passes, and the others %s; they wait for it where they exchange gradients", outside(slow), others(outside))
+	if next.Backward+next.Talks > 0 && slow.Backward+slow.Talks > 0 && float64(own(slow)-own(next)) > (unevenSteps-1)*float64(slow.Step()) {
+		what := "backward passes"
+		if slow.Talks > 0 {
+			what += " and exchanges"
+		}
+		return order[len(order)-1], fmt.Sprintf("it takes %s of a step outside of %s, and the others %s; they wait for it where they exchange gradients", outside(slow), what, others(outside))
 	}
 	return -1, ""
 }

@@ -11,6 +11,7 @@ import (
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/torch/bridge"
 	"dev.gpustall/engine/torch/tcpstore"
 	"dev.gpustall/engine/trace"
 )
@@ -52,7 +53,8 @@ type Job struct {
 	World   int
 	Here    int // ranks on each machine; 0 where that is not known
 	Node    string
-	File    string // of the session
+	File    string              // of the session
+	Main    func() bridge.Hello // which tells these anew after an elastic restart; nil where there is none
 	Session *trace.Session
 	Ranks   Ranks // of this machine, whose knobs all ranks of the job change together; nil where they do not
 }
@@ -135,8 +137,23 @@ func (f *fleet) run(quit <-chan struct{}) {
 	}
 }
 
+// follow goes to another store after an elastic restart, whose ranks may be others.
+func (f *fleet) follow() {
+	if f.Main == nil {
+		return
+	}
+	h := f.Main()
+	if h.Store == "" || h.Store == f.Store && h.Job == f.Name && h.World == f.World {
+		return
+	}
+	f.leave()
+	f.Store, f.Name, f.Rank, f.World, f.Here = h.Store, h.Job, max(0, h.Rank), h.World, h.Here
+	f.known, f.peers, f.retried, f.retry = map[int]*remote{}, nil, time.Time{}, retryFirst
+}
+
 // turn publishes the own row, and reads those of others.
 func (f *fleet) turn() {
+	f.follow()
 	if f.client == nil && (time.Since(f.retried) < f.retry || !f.dial()) {
 		return
 	}

@@ -21,10 +21,10 @@ const (
 
 // Training is the user's training, as gauges see it.
 type Training struct {
-	Root  int // the process of the command; its descendants belong to it
-	Hello *bridge.Hello
-	GPU   func() (uuid string, used bool) // NVML's name of the GPU, and whether the training uses it
-	Did   func() trace.Rank               // what the loop has done so far
+	Root int                             // the process of the command; its descendants belong to it
+	Main func() bridge.Hello             // the process that trains
+	GPU  func() (uuid string, used bool) // NVML's name of the GPU, and whether the training uses it
+	Did  func() trace.Rank               // what the loop has done so far
 }
 
 // trainingGauges samples the host, the GPU, and the run-queue wait of the threads of a training
@@ -48,7 +48,7 @@ func StartTrainingGauges(r *trace.Recorder, t Training, every time.Duration) *Ta
 		g := &trainingGauges{Training: t, recorder: r, family: host.Family(t.Root)}
 		g.host = watchHost(host.NewOf(func() []int { return g.family }))
 		defer g.host.Close()
-		g.loop = host.NewOf(func() []int { return []int{t.Hello.PID} })
+		g.loop = host.NewOf(func() []int { return []int{t.Main().PID} })
 		defer g.loop.Close()
 		defer func() {
 			if g.gpu != nil {
@@ -72,7 +72,7 @@ func (g *trainingGauges) sample() {
 	recordNVML(g.recorder, g.gpu)
 	rank := g.Did()
 	if share, known := threads.Starved(g.threads); known && !used {
-		lost, counted := withoutCore(share, &g.rank, &rank, g.Hello.Threads)
+		lost, counted := withoutCore(share, &g.rank, &rank, g.Main().Threads)
 		if !counted { // the loop's time is counted once a second
 			return
 		}

@@ -67,10 +67,10 @@ type Bridge struct {
 	begun     bool
 	seen      time.Time // when the first loop that trains was seen
 	ending    bool      // the training has ended
-	beside    bool      // a note was made that another process trains
-	left      bool      // an attached training is as it was
-	unread    []unread  // the new records of rings, while they are handed on
-	fullest   float64   // the largest share of its slots that a ring filled since it was last read
+	counts    counts
+	left      bool     // an attached training is as it was
+	unread    []unread // the new records of rings, while they are handed on
+	fullest   float64  // the largest share of its slots that a ring filled since it was last read
 	looked    time.Time
 	crew      crew
 	lines     lines
@@ -362,11 +362,13 @@ func (b *Bridge) poll() {
 		b.announce()
 		return
 	}
+	b.succeed()
 	b.drain(false)
 	b.drain(true)
 	b.view.show(b.main.facts)
 	b.answer()
-	b.lines.at(b.main.segments.segment.Index, b.main.pid, b.threads())
+	own, ranks := b.threads()
+	b.lines.at(b.main.segments.segment.Index, b.main.pid, own, ranks)
 	if b.main.segments.knobs.Workers > 1 {
 		b.crew.looks.look(b.workers())
 	}
@@ -469,6 +471,46 @@ func (b *Bridge) announce() {
 	}
 }
 
+// succeed has the session go on with the process that took the place of the one that it was about, as when torchrun starts its
+// ranks anew. It is the same command, and the first rank or the same one.
+func (b *Bridge) succeed() {
+	was := b.main
+	unread := func() bool {
+		for _, r := range b.rings {
+			if r.parent == was.pid && r.tail < r.limit {
+				return true
+			}
+		}
+		return false
+	}
+	ranks := was.hello.World > 1 || was.out.before.segment > 0 // one may be left of several
+	if !ranks || len(b.processes) == 1 || lives(was.pid) || unread() {
+		return
+	}
+	for _, p := range b.processes {
+		if p == was || !p.known || !p.loading || p.hello.Rank != was.hello.Rank && !p.hello.leads() || !slices.Equal(p.hello.Argv, was.hello.Argv) || !lives(p.pid) {
+			continue
+		}
+		since, ok := b.firstOf(p.pid)
+		if !ok {
+			continue
+		}
+		for _, r := range b.rings {
+			if r.parent == was.pid {
+				b.settle(r)
+			}
+		}
+		was.out.span(trace.TrackStep, trace.Span{Start: was.totals.last, End: since, Step: -1, Batch: -1, Kind: trace.KindPause})
+		was.finish()
+		was.out.recorder, was.lines = nil, nil
+		p.out.before, p.lines, b.main = was.reached(), &b.lines, p
+		p.begin(b.recorder, since)
+		b.lines.enter(p.segments.segment.Index, since)
+		b.recorder.Note("warn", fmt.Sprintf("rank %d began anew as process %d: the session goes on with it", max(0, p.hello.Rank), p.pid))
+		return
+	}
+}
+
 // awaitFirst is how long the bridge waits for the first rank on this machine when another one
 // trains.
 const awaitFirst = 2 * time.Second
@@ -508,12 +550,24 @@ func (b *Bridge) process(pid int) *process {
 	return p
 }
 
-// threads returns the loop's threads and the main process's workers that run.
-func (b *Bridge) threads() (all []thread) {
-	for r := range b.running(roleLoop, roleWorker) {
-		all = append(all, thread{r.pid, int(r.word(tidAt)), r.word(threadAt), r.word(codesAt), r.role})
+// threads returns the loop's threads and the main process's workers that run. Where DistributedDataParallel does not tell how long
+// ranks exchange data, it also returns the loops of other ranks.
+func (b *Bridge) threads() (own, ranks []thread) {
+	of := func(r *ring) thread {
+		return thread{r.pid, int(r.word(tidAt)), r.word(threadAt), r.word(codesAt), r.role}
 	}
-	return all
+	for r := range b.running(roleLoop, roleWorker) {
+		own = append(own, of(r))
+	}
+	if b.main.hello.World <= 1 || b.main.talks != (Exchange{}) {
+		return own, nil
+	}
+	for _, r := range b.rings {
+		if p := b.processes[r.parent]; r.role == roleLoop && p != nil && p != b.main && p.hello.World > 1 && p.loading && !r.over() && r.word(threadAt) != 0 {
+			ranks = append(ranks, of(r))
+		}
+	}
+	return own, ranks
 }
 
 // running yields the rings of the main process, of writers that run and have one of these roles.

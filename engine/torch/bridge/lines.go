@@ -40,6 +40,8 @@ type lines struct {
 	rate    atomic.Int32
 	clock   *Clock
 	others  []uint64        // the states of threads beside the loop's; its goroutine's own
+	ranks   []thread        // the loops of other ranks on this machine
+	talked  map[int]int64   // ns in which each rank exchanged data outside of backward passes, by its process
 	pending map[int][]look  // looks at workers, by process id, whose batches are not delivered yet
 	newest  []charged       // the newest looks; see enter
 	control *Control        // nil where the goroutine can look at the frames; else threads of the training do, and ...
@@ -134,7 +136,7 @@ func (l *lines) begin(m *message, c *Control, r *trace.Recorder) {
 	if l.table != nil {
 		return
 	}
-	l.table, l.texts, l.pending = map[trace.Line]*found{}, map[trace.Line]string{}, map[int][]look{}
+	l.table, l.texts, l.pending, l.talked = map[trace.Line]*found{}, map[trace.Line]string{}, map[int][]look{}, map[int]int64{}
 	err := refusal(frames.Allowed(m.from))
 	if l.layout = m.Layout; l.layout == nil {
 		l.layout = &frames.Layout{Library: m.Library}
@@ -245,10 +247,11 @@ func (l *lines) stop() {
 	}
 }
 
-// at sets which segment the looks belong to from now on, and which threads there are.
-func (l *lines) at(segment int32, main int, threads []thread) {
+// at sets which segment the looks belong to from now on, and which threads there are: those of the main process, and the
+// loops of other ranks.
+func (l *lines) at(segment int32, main int, threads, ranks []thread) {
 	l.mu.Lock()
-	l.segment, l.threads = segment, threads
+	l.segment, l.threads, l.ranks = segment, threads, ranks
 	l.mu.Unlock()
 	if l.control != nil {
 		l.ask(main, threads)
@@ -296,57 +299,112 @@ func (f *found) less(k *charged) {
 	}
 }
 
-// run looks at one thread after another: the loop's in every other look, where there are workers.
+// looker is what the goroutine that looks keeps of the threads.
+type looker struct {
+	readers map[int]*frames.Reader
+	spent   map[thread]*frames.Spent
+	stack   []frames.Frame
+}
+
+// look looks at a thread, one of those. ok is false where nothing is known of the time since the last look.
+func (k *looker) look(l *lines, t thread, of []thread) (took time.Duration, futex uint64, ok bool, err error) {
+	r := k.readers[t.pid]
+	if r == nil {
+		maps.DeleteFunc(k.readers, func(pid int, _ *frames.Reader) bool {
+			return !slices.ContainsFunc(of, func(t thread) bool { return t.pid == pid })
+		})
+		maps.DeleteFunc(k.spent, func(t thread, _ *frames.Spent) bool { return !slices.Contains(of, t) })
+		r = frames.NewReader(t.pid, l.layout.In(t.codes))
+		k.readers[t.pid] = r
+	}
+	k.stack, err = r.Look(t.state, k.stack[:0])
+	switch {
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.ENOSYS):
+		return 0, 0, false, refusal(err)
+	case err != nil: // the thread ended, or the look was torn
+		return 0, 0, false, nil
+	}
+	if k.spent[t] == nil {
+		k.spent[t] = frames.NewSpent(t.pid, t.tid)
+		return 0, 0, false, nil
+	}
+	took, futex = k.spent[t].Look()
+	return took, futex, true, nil
+}
+
+// run looks at one thread after another: the loop's in every other look, where there are workers. Beside it, the loops of other
+// ranks are looked at in turn.
 func (l *lines) run() error {
-	readers, spent := map[int]*frames.Reader{}, map[thread]*frames.Spent{}
-	var stack, other []frames.Frame
+	k := &looker{readers: map[int]*frames.Reader{}, spent: map[thread]*frames.Spent{}}
+	var other []frames.Frame
 	for turn := 0; ; turn++ {
 		every := lineGaps[l.rate.Load()]
 		if l.alarm.Wait(time.Duration((0.5+rand.Float64())*float64(cmp.Or(every, lookAtLines)))) != nil {
 			return nil
 		}
 		if every == 0 {
-			clear(spent) // the time until the next look is charged to no line
+			clear(k.spent) // the time until the next look is charged to no line
 			continue
 		}
 		l.mu.Lock()
-		threads := l.threads
+		threads, ranks := l.threads, l.ranks
 		l.mu.Unlock()
+		all := slices.Concat(threads, ranks)
+		if len(ranks) > 0 {
+			t := ranks[turn%len(ranks)]
+			if took, _, ok, _ := k.look(l, t, all); ok { // another user's process may not be read
+				l.talks(t.pid, k.stack, min(took, longestLook*time.Duration(len(ranks))))
+			}
+		}
 		t, ok := next(threads, turn)
 		if !ok {
 			continue
 		}
-		r := readers[t.pid]
-		if r == nil {
-			maps.DeleteFunc(readers, func(pid int, _ *frames.Reader) bool {
-				return !slices.ContainsFunc(threads, func(t thread) bool { return t.pid == pid })
-			})
-			maps.DeleteFunc(spent, func(t thread, _ *frames.Spent) bool { return !slices.Contains(threads, t) })
-			r = frames.NewReader(t.pid, l.layout.In(t.codes))
-			readers[t.pid] = r
+		took, futex, ok, err := k.look(l, t, all)
+		if err != nil {
+			return err
 		}
-		var err error
-		stack, err = r.Look(t.state, stack[:0])
-		switch {
-		case errors.Is(err, unix.EPERM), errors.Is(err, unix.ENOSYS):
-			return refusal(err)
-		case err != nil: // the thread ended, or the look was torn
+		if !ok {
 			continue
 		}
-		if spent[t] == nil {
-			spent[t] = frames.NewSpent(t.pid, t.tid)
-			continue
-		}
-		took, futex := spent[t].Look()
-		key := l.place(stack, t.role)
+		key, stack := l.place(k.stack, t.role), k.stack
 		if t.role == roleLoop {
+			l.talks(t.pid, stack, min(took, longestLook*time.Duration(len(threads))))
 			var at trace.Doing
-			if at, other = l.beside(r, t, futex, key.At, stack, other[:0]); len(other) > 0 {
+			if at, other = l.beside(k.readers[t.pid], t, futex, key.At, stack, other[:0]); len(other) > 0 {
 				key, stack = l.apart(at, other), append(stack[:0], other...)
+				k.stack = stack
 			}
 		}
 		l.charge(t, key, stack, l.clock.Now(), took)
 	}
+}
+
+// talks takes a look at the loop of a rank. Backward passes are known by themselves.
+func (l *lines) talks(pid int, stack []frames.Frame, took time.Duration) {
+	talks := false
+	for i := range stack {
+		if f := &stack[i]; among(f.File, exchangers) {
+			talks = true
+		} else if strings.Contains(f.File, "/torch/autograd/") && strings.HasSuffix(f.Name, "backward") {
+			return
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if talks {
+		l.talked[pid] += took.Nanoseconds()
+	} else if _, known := l.talked[pid]; !known {
+		l.talked[pid] = 0
+	}
+}
+
+// talkedOf returns the ns in which a rank exchanged data outside of backward passes.
+func (l *lines) talkedOf(pid int) (ns int64, known bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ns, known = l.talked[pid]
+	return ns, known
 }
 
 // charge charges the time since the last look at a thread to the line that it was at, at a time of the session.
@@ -585,8 +643,11 @@ func (l *lines) bound(segment int32, most int) {
 var (
 	fetchers   = []string{"torch/utils/data/_utils/fetch.py", "gpustall/fetching.py"}
 	loaders    = []string{"torch/utils/data/dataloader.py", "gpustall/live.py", "gpustall/steps.py", "gpustall/loaders.py"}
-	exchangers = []string{"/torch/distributed/distributed_c10d.py", "/torch/distributed/_functional_collectives.py"}
-	servers    = []string{"torch/utils/data/_utils/worker.py", "gpustall/worker.py"}
+	exchangers = []string{
+		"/torch/distributed/distributed_c10d.py", "/torch/distributed/_functional_collectives.py",
+		"/torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py", "/torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py",
+	}
+	servers = []string{"torch/utils/data/_utils/worker.py", "gpustall/worker.py"}
 )
 
 func among(file string, names []string) bool {

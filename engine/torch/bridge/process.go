@@ -84,6 +84,15 @@ func (p *process) begin(r *trace.Recorder, since int64) {
 	p.segments.begin(since)
 }
 
+// reached returns how far the session has come with this process, once it has finished.
+func (p *process) reached() before {
+	b := p.out.before
+	return before{
+		segment: p.segments.segment.Index + 1, epoch: b.epoch + max(0, p.steps.epoch) + 1, step: b.step + p.steps.last.Step + 1,
+		batch: b.batch + p.passes.numbers.free, samples: b.samples + max(0, p.steps.last.Core),
+	}
+}
+
 // finish hands out the steps and segments that no later record will complete.
 func (p *process) finish() {
 	p.steps.finish()

@@ -115,6 +115,38 @@ func (t *totals) aside(rec *record) {
 	}
 }
 
+// counts are the ranks that are counted.
+type counts struct {
+	of     map[int]*counted
+	beside bool // a note was made that another process trains
+}
+
+// counted is how a rank is counted, by one process after another where it begins anew.
+type counted struct {
+	by     *process
+	before trace.Rank // what earlier processes did
+	now    trace.Rank
+	talked int64 // ns that the process had exchanged data before it was counted first
+}
+
+// of returns what the rank did so far, where p has it now.
+func (c *counted) of(p *process, talked int64, known bool) trace.Rank {
+	if c.by != p {
+		if c.by != nil && lives(c.by.pid) { // two processes have the same rank: the first one counts
+			return c.now
+		}
+		c.by, c.before, c.talked = p, c.now, talked
+	}
+	t := &p.totals
+	c.now = t.sum
+	c.now.Rank, c.now.Steps, c.now.Time = max(0, p.hello.Rank), t.steps-1, t.last-t.first-t.gaps
+	if known && p.talks == (Exchange{}) { // it also grows where a rank waits for no other, and so is known
+		c.now.Talks = min(talked-c.talked, max(0, c.now.Body-c.now.Backward)) + c.now.Steps
+	}
+	c.now.Add(&c.before)
+	return c.now
+}
+
 // count records the totals of each rank. It notes once that a process trains that is not a rank.
 func (b *Bridge) count() {
 	newest := map[int]*process{} // by rank: after an elastic restart, others have the ranks
@@ -123,25 +155,28 @@ func (b *Bridge) count() {
 			newest[p.hello.Rank] = p
 		}
 	}
-	if p := newest[b.main.hello.Rank]; p != b.main && p != nil && b.main.hello.World > 1 && !b.beside {
-		b.beside = true
-		b.recorder.Note("warn", fmt.Sprintf("rank %d began anew as process %d, which is in no figure here; gpustall attach %d watches it", p.hello.Rank, p.pid, p.pid))
-	}
 	newest[b.main.hello.Rank] = b.main
 	for _, p := range b.processes {
-		t := &p.totals
-		if p.known && p.hello.World > 1 && newest[p.hello.Rank] != p {
+		if !p.known || p.totals.steps <= 1 || p.hello.World > 1 && newest[p.hello.Rank] != p {
 			continue
 		}
-		if p.known && t.steps > 1 && (p == b.main || p.hello.World > 1) {
-			k := t.sum
-			k.Rank, k.Steps, k.Time = max(0, p.hello.Rank), t.steps-1, t.last-t.first-t.gaps
+		if p == b.main || p.hello.World > 1 {
+			c := b.counts.of[p.hello.Rank]
+			if c == nil {
+				if b.counts.of == nil {
+					b.counts.of = map[int]*counted{}
+				}
+				c = &counted{}
+				b.counts.of[p.hello.Rank] = c
+			}
+			talked, known := b.lines.talkedOf(p.pid)
+			k := c.of(p, talked, known)
 			b.recorder.Rank(k)
 			if p == b.main {
 				b.view.count(k)
 			}
-		} else if p.known && t.steps > 1 && !b.beside {
-			b.beside = true
+		} else if !b.counts.beside {
+			b.counts.beside = true
 			b.recorder.Note("warn", fmt.Sprintf("%s trains too and is in no figure here: the session is of %s, the first that trained; watch the other with a gpustall torch of its own", p.hello.who(), b.main.hello.who()))
 		}
 	}

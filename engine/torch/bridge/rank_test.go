@@ -4,8 +4,10 @@ package bridge
 
 import (
 	"fmt"
+	"os"
 	"testing"
 
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/trace"
 )
 
@@ -90,5 +92,58 @@ func TestExchanged(t *testing.T) {
 	p.steps.body(&record{Kind: kindBody, Step: 1, Start: 100, End: 170})
 	if len(p.steps.talked) != 0 {
 		t.Error("an exchange is recorded twice")
+	}
+}
+
+// TestSucceeded: a session goes on with the process that takes the place of the one that it was about.
+func TestSucceeded(t *testing.T) {
+	b, err := Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	train := func(pid int, from int64) {
+		w := newWriter(t, b.shared, fmt.Sprintf("ring-%d-0", pid), roleLoop, pid, -1)
+		p := b.process(pid)
+		p.hello, p.known, p.loading = Hello{PID: pid, Rank: 0, World: 2}, true, true
+		for step := range int32(3) { // as many as such a ring holds
+			at := b.Clock.origin + from + int64(step)*100
+			flags := uint16(flagTrain)
+			if step == 0 {
+				flags |= flagFirst
+			}
+			w.write(record{Kind: kindNext, Step: step, Batch: step, Start: at, End: at + 40, Flags: flags, Arg: 8, Core: 8 * int64(step+1)})
+			w.write(record{Kind: kindBody, Step: step, Batch: step, Start: at + 40, End: at + 100, Flags: flagTrain | flagFinal})
+		}
+		for range 3 { // some processors need a second look
+			b.poll()
+		}
+	}
+	train(1<<22, 1000) // no process has this number
+	first := <-b.First()
+	r := trace.NewRecorder(b.Clock, 0)
+	s := trace.NewSession(trace.Meta{})
+	c := trace.NewCollector(r, s, attribution.NewAnalyzer(first.Since), nil)
+	b.Record(r)
+	c.Start()
+	b.pause()
+	b.poll()
+	train(os.Getpid(), 9000)
+	b.Stop()
+	if err := c.Stop(trace.Outcome{Status: "finished"}); err != nil {
+		t.Fatal(err)
+	}
+	all := s.Snapshot(0, 1<<62)
+	for i := range all.Recent {
+		st := &all.Recent[i]
+		if st.Index != int32(i) || st.Batch != int32(i) || st.Epoch != int32(i/3) || st.Segment != int32(i/3) || st.Through != 8*int64(i+1) {
+			t.Errorf("step %d is %d, of batch %d, epoch %d, segment %d, after %d samples", i, st.Index, st.Batch, st.Epoch, st.Segment, st.Through)
+		}
+	}
+	if ranks := all.Ranks(0, all.Now); len(all.Recent) != 6 || len(ranks) != 1 || ranks[0].Steps != 4 || ranks[0].Time != 400 {
+		t.Errorf("%d steps, ranks %+v; want 6, and rank 0 with 4 whole ones in 400 ns", len(all.Recent), ranks)
+	}
+	if last := all.Segments[len(all.Segments)-1]; len(all.Segments) != 2 || last.Reason != "restart" || last.FirstStep != 3 {
+		t.Errorf("%d segments, the last %+v", len(all.Segments), last)
 	}
 }

@@ -23,10 +23,15 @@ type segments struct {
 	changing bool  // the first steps of the segment are excluded from its rates
 }
 
-// begin opens the first segment.
+// begin opens the first segment of a process.
 func (s *segments) begin(since int64) {
 	s.knobs = knobsOf(&s.of.loader)
 	s.segment = trace.Segment{Start: since, Knobs: s.of.loader.list(s.knobs), Reason: "start"}
+	if at := &s.out.before; at.segment > 0 {
+		s.knobs.take(s.of.force)
+		s.changing = true
+		s.segment.Index, s.segment.FirstStep, s.segment.Knobs, s.segment.Reason = at.segment, at.step, s.of.loader.list(s.knobs), "restart"
+	}
 	s.out.recorder.Segment(s.segment)
 }
 
@@ -95,7 +100,7 @@ func (s *segments) open(m *message, k Knobs, reason string) {
 	s.out.recorder.Segment(s.segment)
 	s.knobs = k
 	s.segment = trace.Segment{
-		Index: s.segment.Index + 1, Start: m.T, FirstStep: m.Step, Knobs: s.of.loader.list(k), Reason: reason,
+		Index: s.segment.Index + 1, Start: m.T, FirstStep: m.Step + s.out.before.step, Knobs: s.of.loader.list(k), Reason: reason,
 		ByScript: m.Script, Predicted: s.control.expected(k),
 	}
 	s.out.recorder.Segment(s.segment)

@@ -65,5 +65,12 @@ func (b *Bridge) GPU() (uuid string, used bool) {
 	return uuid, f.onDevice()
 }
 
+// Main returns what is known of the process that the session is about, from its first batch on. After an elastic restart it
+// is another one.
+func (b *Bridge) Main() Hello {
+	f, _, _ := b.view.facts()
+	return f.hello
+}
+
 // Did returns the totals of the session's loop, at most a second old.
 func (b *Bridge) Did() trace.Rank { return b.view.counted() }
