@@ -55,7 +55,10 @@ func TestAgent(t *testing.T) {
 	if text, failed := call("summary", map[string]any{"session": "no-such"}); !failed || !strings.Contains(text, "no session of that name") {
 		t.Errorf("a session that is not there: %s", text)
 	}
-	if text, failed := call("try_setting", map[string]any{"session": file, "settings": map[string]any{"num_workers": "2"}}); !failed || !strings.Contains(text, "its run has ended") {
+	if text, failed := call("try_setting", map[string]any{"session": file, "settings": map[string]any{}}); !failed || !strings.Contains(text, "name a knob") {
+		t.Errorf("try nothing: %s", text)
+	}
+	if text, failed := call("try_setting", map[string]any{"session": file, "settings": map[string]any{"num_workers": 2}}); !failed || !strings.Contains(text, "its run has ended") {
 		t.Errorf("try on a run that has ended: %s", text)
 	}
 }

@@ -113,6 +113,7 @@ func (f *failure) Is(target error) bool {
 
 // mends says what to do about the errors for which a store has a code of its own.
 var mends = map[string]string{
+	"AccessDenied":                       "the credentials are valid and may not do this: it takes s3:ListBucket, s3:GetObject and, to write, s3:PutObject; a wrong bucket name says the same",
 	"ExpiredToken":                       renew,
 	"TokenRefreshRequired":               renew,
 	"InvalidToken":                       "AWS_SESSION_TOKEN does not belong to the access key: set all three of one login, or leave the token out",
@@ -126,6 +127,11 @@ var mends = map[string]string{
 	"NoSuchBucket":                       "check the bucket's name, and AWS_ENDPOINT_URL where it is not of AWS",
 	"ContainerNotFound":                  "check the account's and the container's name",
 	"InvalidObjectState":                 "the object is in an archive: restore it first",
+	"AuthenticationFailed":               "the key or the SAS token is wrong or has expired, or this machine's clock is: make a new token, or check AZURE_STORAGE_KEY",
+	"NoAuthenticationInformation":        hintAzure,
+	"PublicAccessNotPermitted":           hintAzure,
+	"AuthorizationFailure":               "the account's firewall refuses this machine, or the SAS token grants too little: allow its address, or make a token that may read and list",
+	"AuthorizationPermissionMismatch":    "the login may not do this: it takes the role Storage Blob Data Reader and, to write, Storage Blob Data Contributor; of a SAS token the rights to read and list",
 	"BlobArchived":                       "the blob is in the archive tier: rehydrate it first",
 	"RequestLimitExceeded":               slower,
 	"SlowDown":                           slower,
@@ -149,7 +155,7 @@ var errSilent = errors.New("the store sends nothing more")
 // so.
 func passing(err error) bool {
 	if f, ok := errors.AsType[*failure](err); ok {
-		return f.status == http.StatusRequestTimeout || f.status == http.StatusTooManyRequests || f.status >= 500 && f.status != http.StatusNotImplemented
+		return f.status == http.StatusRequestTimeout || f.code == "RequestTimeout" || f.status == http.StatusTooManyRequests || f.status >= 500 && f.status != http.StatusNotImplemented
 	}
 	var known *errs.Error
 	return !errors.As(err, &known) && !errors.Is(err, ErrChanged)

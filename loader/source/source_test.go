@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -195,30 +197,50 @@ func faults(t *testing.T, s *sourcetest.Server, root string) {
 }
 
 // TestCodes: errors tell a store's own code, and what to do about it, even for a HEAD, whose answer
-// has no code.
+// has no code with S3.
 func TestCodes(t *testing.T) {
-	s := sourcetest.NewS3(t)
+	sourcetest.NewS3(t) // for its credentials
+	var status int
+	var code string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { sourcetest.Refuse(w, status, code) }))
+	defer s.Close()
+	t.Setenv("AWS_ENDPOINT_URL", s.URL)
+	t.Setenv("AZURE_STORAGE_CONNECTION_STRING", "")
+	t.Setenv("AZURE_STORAGE_ACCOUNT", sourcetest.Account)
+	t.Setenv("AZURE_STORAGE_KEY", sourcetest.Key)
+	t.Setenv("AZURE_STORAGE_SERVICE_ENDPOINT", s.URL)
 	f := files(t, source.Options{Retry: source.Retry{First: time.Millisecond}})
-	p := rootS3 + "/x"
 	for _, c := range []struct {
-		fault          sourcetest.Fault
-		opened, listed string // what the errors say; a HEAD of a busy store has no code
-		hint           string
+		root   string
+		status int
+		code   string
+		hint   string
+		listed bool // only a List tells the code: a HEAD is not asked for again
 	}{
-		{sourcetest.Busy, "503", "503 SlowDown", "lower num_workers"},
-		{sourcetest.Expired, "400 ExpiredToken", "400 ExpiredToken", "log in again"},
-		{sourcetest.Elsewhere, "301 PermanentRedirect", "301 PermanentRedirect", "set AWS_REGION"},
+		{rootS3, 503, "SlowDown", "lower num_workers", true},
+		{rootS3, 400, "ExpiredToken", "log in again", false},
+		{rootS3, 301, "PermanentRedirect", "set AWS_REGION", false},
+		{rootS3, 403, "AccessDenied", "s3:GetObject", false},
+		{rootS3, 403, "SignatureDoesNotMatch", "AWS_SECRET_ACCESS_KEY", false},
+		{rootS3, 403, "RequestTimeTooSkewed", "this machine's clock", false},
+		{rootS3, 404, "NoSuchBucket", "the bucket's name", true},
+		{rootS3, 400, "RequestTimeout", "10 times in a row", true},
+		{rootAzure, 503, "ServerBusy", "lower num_workers", false},
+		{rootAzure, 403, "AuthenticationFailed", "AZURE_STORAGE_KEY", false},
+		{rootAzure, 403, "AuthorizationPermissionMismatch", "Storage Blob Data Reader", false},
+		{rootAzure, 404, "ContainerNotFound", "the container's name", false},
+		{rootAzure, 409, "PublicAccessNotPermitted", "az login", false},
 	} {
-		t.Run(c.listed, func(t *testing.T) {
-			s.Inject(func(int, *http.Request) (sourcetest.Fault, time.Duration) { return c.fault, 0 })
-			defer s.Inject(nil)
-			_, opened := f.Open(t.Context(), p)
-			_, listed := f.List(t.Context(), rootS3)
-			for i, err := range []error{opened, listed} {
-				want := []string{c.opened, c.listed}[i]
-				if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), c.hint) {
-					t.Errorf("%v does not say %q and %q", err, want, c.hint)
-				}
+		t.Run(c.code, func(t *testing.T) {
+			status, code = c.status, c.code
+			_, listed := f.List(t.Context(), c.root)
+			_, opened := f.Open(t.Context(), c.root+"/x")
+			if opened == nil || !c.listed && !strings.Contains(opened.Error(), c.code) {
+				t.Errorf("%v does not say the code", opened)
+			}
+			want := fmt.Sprintf("%d %s", c.status, c.code)
+			if listed == nil || !strings.Contains(listed.Error(), want) || !strings.Contains(listed.Error(), c.hint) {
+				t.Errorf("%v does not say %q and %q", listed, want, c.hint)
 			}
 		})
 	}

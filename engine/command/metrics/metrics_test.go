@@ -2,15 +2,21 @@ package metrics
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"flag"
+	"fmt"
 	"io"
 	"math"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"go.uber.org/goleak"
@@ -159,6 +165,55 @@ func TestFile(t *testing.T) {
 	}
 	if _, err := Start(filepath.Join(t.TempDir(), "no", "x.prom"), session{}, nil); err == nil {
 		t.Error("a folder that is not there is accepted")
+	}
+}
+
+var update = flag.Bool("update", false, "write the table of docs/reference/metrics.md")
+
+// TestPage: docs/reference/metrics.md has each metric, and the board for Grafana asks for no other.
+func TestPage(t *testing.T) {
+	r := prometheus.NewPedanticRegistry()
+	if err := r.Register(&collector{of: session{}}); err != nil {
+		t.Fatal(err)
+	}
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, known := "| metric | is a | labels | what it is |\n|---|---|---|---|\n", map[string]bool{}
+	for _, f := range families {
+		var labels []string
+		for _, l := range f.Metric[0].Label {
+			if !slices.Contains([]string{"session", "rank", "node"}, l.GetName()) {
+				labels = append(labels, "`"+l.GetName()+"`")
+			}
+		}
+		known[f.GetName()] = true
+		table += fmt.Sprintf("| `%s` | %s | %s | %s |\n", f.GetName(), strings.ToLower(f.GetType().String()), strings.Join(labels, " "), f.GetHelp())
+	}
+	const path, begin, end = "../../../docs/reference/metrics.md", "-run TestPage -update -->\n", "<!-- to here -->"
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, _ := strings.Cut(string(text), begin)
+	_, after, found := strings.Cut(rest, end)
+	want := before + begin + table + end + after
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if !found || want != string(text) {
+		t.Errorf("%s does not have\n%s", path, table)
+	}
+	board, err := os.ReadFile("../../../packaging/grafana.json")
+	if err != nil || !json.Valid(board) {
+		t.Fatalf("the board: %v", err)
+	}
+	for _, name := range regexp.MustCompile(`gpustall_\w+`).FindAllString(string(board), -1) {
+		if !known[name] {
+			t.Errorf("the board asks for %s, which there is not", name)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ package sourcetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -32,8 +33,6 @@ const (
 	Truncated       // the body ends in the middle
 	Silent          // the body stops in the middle, until the client goes
 	Lost            // done, and the connection is cut before the answer
-	Expired         // 400 ExpiredToken
-	Elsewhere       // 301 PermanentRedirect
 )
 
 // Server is a store on this machine: real HTTP, in memory.
@@ -146,11 +145,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch fault {
 	case Busy:
-		refuse(w, http.StatusServiceUnavailable, "SlowDown", "Please reduce your request rate.")
-	case Expired:
-		refuse(w, http.StatusBadRequest, "ExpiredToken", "The provided token has expired.")
-	case Elsewhere:
-		refuse(w, http.StatusMovedPermanently, "PermanentRedirect", "The bucket must be addressed using the specified endpoint.")
+		Refuse(w, http.StatusServiceUnavailable, "SlowDown")
 	case Reset:
 		panic(http.ErrAbortHandler)
 	case Lost:
@@ -167,10 +162,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuse answers with an error. The answer to a HEAD has no body, so it has no code.
-func refuse(w http.ResponseWriter, status int, code, message string) {
+// Refuse answers with an error as S3 and Azure do. The answer to a HEAD has no body, so of S3's it has no code.
+func Refuse(w http.ResponseWriter, status int, code string) {
+	w.Header().Set("x-ms-error-code", code)
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte("<?xml version=\"1.0\"?><Error><Code>" + code + "</Code><Message>" + message + "</Message></Error>"))
+	_, _ = fmt.Fprintf(w, "<?xml version=\"1.0\"?><Error><Code>%s</Code><Message>No.</Message></Error>", code)
 }
 
 // half lets half of a body's first piece through.

@@ -1,5 +1,6 @@
 """Patches PyTorch's module of DataLoaders when it is imported."""
 
+import functools
 import os
 import sys
 
@@ -65,7 +66,7 @@ OPTIMIZER = "torch.optim.optimizer"
 
 
 class _Finder:
-    """Finds modules by the other finders, and patches the modules TARGET, RULES and OPTIMIZER after they have run.
+    """Finds modules by the other finders, and patches those of PATCHES after they have run.
     gpustall's own get a __file__ that is none: a script may be run by coverage, which reports on files, and ours will be
     gone by then."""
 
@@ -149,4 +150,23 @@ def _see_optimizers(module):
         pass
 
 
-PATCHES = {TARGET: _install, RULES: _leave_to_python, OPTIMIZER: _see_optimizers}
+def _see_ray(module):
+    """Has the batches of Ray Data watched (iter_torch_batches, also of streaming_split)."""
+    original = getattr(getattr(module, "DataIterator", None), "iter_torch_batches", None)
+    if not folder or original is None:
+        return
+
+    def iter_torch_batches(*args, **kwargs):
+        made = original(*args, **kwargs)
+        try:
+            from gpustall import manual
+
+            manual.found(made, "Ray Data")
+        except Exception:  # our files were removed meanwhile, or it is another version of Ray
+            pass
+        return made
+
+    put(module.DataIterator, "iter_torch_batches", functools.wraps(original)(iter_torch_batches))
+
+
+PATCHES = {TARGET: _install, RULES: _leave_to_python, OPTIMIZER: _see_optimizers, "ray.data.iterator": _see_ray}

@@ -50,6 +50,28 @@ class _Loose:
         return batches.samples(data)
 
 
+class _Found(_Loose):
+    """The plan of an iterable of a library's. Its loop trains where gradients are on or something is learned."""
+
+    def judge(self, data=None):
+        import torch
+
+        return torch.is_grad_enabled()
+
+    def learns(self):
+        pass
+
+
+def found(iterable, name):
+    """Has an iterable watched whose iterator_gen returns a new iterator each time."""
+    begin = iterable.iterator_gen
+
+    def watched():
+        return _items(steps.Watch(_Found(name), process.current().iteration()), begin()) if process.FOLDER else begin()
+
+    iterable.iterator_gen = watched
+
+
 def watch(iterable, name=None):
     """Yields the items of an iterable and times the loop that takes them. A DataLoader needs no such call."""
     if not process.FOLDER or loaders.pytorch is not None and isinstance(iterable, loaders.pytorch.DataLoader):

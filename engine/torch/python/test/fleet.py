@@ -8,6 +8,7 @@ import concurrent.futures
 import contextlib
 import csv
 import glob
+import importlib.util
 import json
 import os
 import random
@@ -81,6 +82,34 @@ for x, y in DataLoader(Samples(), batch_size=int(sys.argv[1])):
     optimizer.zero_grad()
     torch.nn.functional.cross_entropy(model(x), y).backward()
     optimizer.step()
+"""
+
+RAY = """\
+import sys, time, numpy as np, ray, ray.train, torch
+from ray.train.torch import TorchTrainer, prepare_model
+
+def slow(batch):
+    time.sleep(0.05)
+    n = len(batch["id"])
+    return {"x": np.ones((n, 64), dtype="float32"), "y": np.ones(n, dtype="int64")}
+
+def train(config):
+    torch.manual_seed(0)
+    model = prepare_model(torch.nn.Linear(64, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for epoch in range(2):
+        for batch in ray.train.get_dataset_shard("train").iter_torch_batches(batch_size=4):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(batch["x"]), batch["y"]).backward()
+            optimizer.step()
+    with open("%s/seen%d" % (config["folder"], ray.train.get_context().get_world_rank()), "w") as f:
+        f.write(" ".join(p.double().sum().item().hex() for p in model.parameters()))
+
+ray.init(num_cpus=4, include_dashboard=False, object_store_memory=200_000_000, logging_level="error")
+data = ray.data.range(400).map_batches(slow, batch_size=4)
+run = ray.train.RunConfig(storage_path=sys.argv[1], worker_runtime_env={"py_executable": sys.argv[2]} if sys.argv[2:] else {})
+workers = ray.train.ScalingConfig(num_workers=2)
+TorchTrainer(train, train_loop_config={"folder": sys.argv[1]}, scaling_config=workers, datasets={"train": data}, run_config=run).fit()
 """
 
 class Job:
@@ -368,7 +397,7 @@ def swept(gpustall):
     with open(script, "w") as f:
         f.write(SWEPT)
     args = ["sweep", "--knob", "num_workers=0,3", "--knob", "batch=2,4", "--steps", "60", "--warmup", "5", "--out", "out", "--"]
-    (code, out, err), = ended([job.start(False, [gpustall, *args, sys.executable, "-W", "ignore", script, "{batch}", "{run}"])])
+    (code, out, err), = ended([job.start(False, 0, [gpustall, *args, sys.executable, "-W", "ignore", script, "{batch}", "{run}"])])
     with open(os.path.join(job.dir, "out", "results.csv")) as f:
         rows = {(row["set_num_workers"], row["set_batch"]): row for row in csv.DictReader(f)}
     check("a command is swept", code == 0 and len(rows) == 4 and all(float(r["samples_per_s"]) > 0 for r in rows.values()), out, err, rows)
@@ -378,12 +407,35 @@ def swept(gpustall):
     check("each run had its own arguments", len(names) == 4 and sum("batch=2" in n for n in names) == 2, names)
 
 
+def rayed(gpustall):
+    """Ray Train with two workers and Ray Data: under one gpustall, and with one for each worker."""
+    if importlib.util.find_spec("ray") is None:
+        print("skipped: this Python has no Ray", flush=True)
+        return
+    seen, jobs = [], []
+    for watch, each in (False, ""), (True, ""), (False, gpustall + " torch --json -- " + sys.executable):
+        job = Job(gpustall, 0, 0)
+        script = os.path.join(job.dir, "ray_train.py")
+        with open(script, "w") as f:
+            f.write(RAY)
+        command = [sys.executable, "-W", "ignore", script, job.dir, *([each] if each else [])]
+        jobs.append((job, ended([job.start(watch, 0, command, RAY_TMPDIR=job.dir)])[0]))
+        seen.append([open(path).read() for path in sorted(glob.glob(os.path.join(job.dir, "seen*")))])
+    check("Ray Train ends as without gpustall", [out[0] for _, out in jobs] == [0] * 3, *jobs)
+    check("and with the same weights, to the bit", len(seen[0]) == 2 and seen[0] == seen[1] == seen[2], *seen)
+    s = summary(jobs[1][1][1])
+    check("batches of Ray Data are watched", s["steps"] == 100 and s["data_share"] > 0.3, s)
+    each = glob.glob(os.path.join(jobs[2][0].dir, "gpustall", "sessions", "*.gpustall"))
+    check("a gpustall for each worker has a session for each", len(each) == 2, each)
+
+
 def main():
     gpustall, quick = os.path.abspath(sys.argv[1]), "--quick" in sys.argv
     port = 20000 + os.getpid() % 20000
     two_nodes(gpustall, port)
     swept(gpustall)
     if not quick:
+        rayed(gpustall)
         on_screen(gpustall, port + 4)
         one_each(gpustall, port + 10)
         restarted(gpustall, port + 14)

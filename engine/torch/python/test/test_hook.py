@@ -51,6 +51,40 @@ if __name__ == "__main__":
 """
 
 
+RAY = """
+import torch
+class Made:
+    def __init__(self, gen): self.iterator_gen = gen
+    def __iter__(self): return self.iterator_gen()
+class DataIterator:
+    def iter_torch_batches(self, *, batch_size=1):
+        '''Documented.'''
+        def batches():
+            try:
+                for n in range(10):
+                    yield {"x": torch.ones(batch_size, 3) * n}
+            finally:
+                print("closed")
+        return Made(batches)
+"""
+
+TAKES = """
+import torch, ray.data.iterator
+model = torch.nn.Linear(3, 1)
+data = ray.data.iterator.DataIterator()
+assert data.iter_torch_batches.__doc__ == "Documented."
+for epoch in range(2):
+    for n, batch in enumerate(data.iter_torch_batches(batch_size=4)):
+        if n == 5 and epoch:
+            break
+        model(batch["x"]).sum().backward()
+    with torch.no_grad():
+        for batch in data.iter_torch_batches(batch_size=2):
+            model(batch["x"])
+print(model.weight.grad.sum())
+"""
+
+
 WARNS = """
 import os, sys, warnings, torch
 from torch.utils.data import DataLoader, IterableDataset
@@ -249,6 +283,21 @@ for _ in range(4):
 """)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(len(self.told("loader")), 2)
+
+    def test_batches_of_ray(self):
+        """Batches of Ray Data are watched without a word in the script, and evaluations among them are no steps. The
+        module stands in for Ray's, which test fleet.py has."""
+        self.write("ray/__init__.py", "")
+        self.write("ray/data/__init__.py", "")
+        self.write("ray/data/iterator.py", RAY)
+        self.write("script.py", TAKES)
+        plain, watched = (self.run_python("script.py", path=self.dir.name, package=package) for package in ("", PACKAGE))
+        self.assertEqual((plain.returncode, plain.stderr, watched.stderr), (0, "", ""), plain)
+        self.assertEqual(watched.stdout, plain.stdout)
+        told = self.told("loader")
+        self.assertEqual([(m["dataset"], m["batch_size"]) for m in told], [("Ray Data", 4)], told)
+        done = self.run_python("-c", TAKES + "\nfrom gpustall import process\nprint(process.current().steps, process.current().samples)", path=self.dir.name)
+        self.assertEqual(done.stdout.split()[-2:], ["16", "64"], done)
 
     def test_slowest_sample(self):
         from unittest import mock
