@@ -167,7 +167,7 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	}
 	for name := range s.Gauges {
 		if v, ok := s.Gauge(name); ok && !strings.HasPrefix(name, "rank_") {
-			send(gauge, "gauge", "The newest reading of a gauge of host or GPU.", v, "gauge", name)
+			send(gauge, "reading", "The newest reading of a gauge of host or GPU.", v, "gauge", name)
 		}
 	}
 }

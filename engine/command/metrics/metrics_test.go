@@ -77,7 +77,7 @@ func check(t *testing.T, families map[string]*dto.MetricFamily) {
 		{"steps_total", "", "", 60}, {"samples_total", "", "", 1920}, {"time_seconds_total", "cause", "computing", 0.3},
 		{"time_seconds_total", "cause", "transform", 0.9}, {"device_utilisation_ratio", "", "", 0.25}, {"data_wait_ratio", "", "", 0.75},
 		{"step_seconds", "", "", 0.02}, {"samples_per_second", "", "", 1600}, {"segment", "", "", 2}, {"knob", "knob", "num_workers", 8},
-		{"knob", "knob", "pin_memory", 1}, {"gauge", "gauge", "host_idle", 12.5}, {"info", "device", "NVIDIA H200", 1},
+		{"knob", "knob", "pin_memory", 1}, {"reading", "gauge", "host_idle", 12.5}, {"info", "device", "NVIDIA H200", 1},
 	} {
 		f := families["gpustall_"+c.name]
 		if f == nil {
@@ -110,7 +110,7 @@ func check(t *testing.T, families map[string]*dto.MetricFamily) {
 	if math.Abs(sum-1.2) > 1e-9 {
 		t.Errorf("the causes add up to %v s of 1.2", sum)
 	}
-	if n := len(families["gpustall_gauge"].Metric) + len(families["gpustall_knob"].Metric); n != 3 {
+	if n := len(families["gpustall_reading"].Metric) + len(families["gpustall_knob"].Metric); n != 3 {
 		t.Errorf("%d gauges and knobs, want 3", n)
 	}
 }
