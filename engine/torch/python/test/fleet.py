@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from typing import Any
 
 import checks
 from checks import check
@@ -118,7 +119,8 @@ class Job:
     def __init__(self, gpustall, port, steps):
         self.folder = tempfile.TemporaryDirectory()
         self.dir, self.gpustall, self.port, self.steps = self.folder.name, gpustall, port, steps
-        self.cable, self.more = None, []
+        self.cable: Any = None  # a Cable between two network namespaces
+        self.more = []
         for name, text in (("aug.py", AUG), ("train.py", TRAIN)):
             with open(os.path.join(self.dir, name), "w") as f:
                 f.write(text)
