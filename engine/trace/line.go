@@ -9,7 +9,7 @@ import (
 // Line is a line of code at which looks found a thread of a PyTorch training. Without a File, it is
 // the time that has no line of the user's: a worker without a task, or the loop that waits for one.
 type Line struct {
-	Segment     int32
+	Segment     int32 // FirstStep for looks from before the end of the first step
 	At          Doing
 	File        string // as Python has it
 	Number      int    // in the file; 0 where it is not known
@@ -24,6 +24,9 @@ type Line struct {
 	Awaited     int   `json:",omitempty"` // of a line that loads in a worker: those looks in batches that the loop had to wait for
 	Lost        int64 `json:",omitempty"` // ns, likewise: the part of Time in which it waited
 }
+
+// FirstStep is in the place of a segment.
+const FirstStep = -1
 
 // Callers returns the calls of the stack in which most of the line's time was found, outermost first.
 func (l *Line) Callers() []string {

@@ -78,8 +78,8 @@ func firstStep(s *situation) (f Finding, ok bool) {
 	why := "start-up and compilation"
 	if waited := s.session.First.Starved() + s.session.First.Stall[trace.CauseStartup]; 2*waited > first {
 		why = units.Prose.Time(waited) + " of it until the first batch was there"
-	} else if took := min(s.compiled(), first); 3*took > first {
-		why = "torch.compile has ~" + units.Prose.Time(took) + " of it"
+	} else if took, _ := s.compiled(); 3*took > first {
+		why = "torch.compile has ~" + units.Prose.Time(min(took, first)) + " of it"
 	}
 	f = Finding{Evidence: fmt.Sprintf("the first step took %s, where %s are usual: %s; the rates of the settings leave it out",
 		units.Prose.Time(first), units.Prose.Time(usual), why)}

@@ -3,6 +3,7 @@ package advice
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"dev.gpustall/engine/analysis/lines"
@@ -36,7 +37,8 @@ var calls = []call{
 		"open the LMDB environment once in each worker, at its first sample, and keep it open"},
 	{"indexing with pandas", trace.Loading, []string{"pandas."}, regexp.MustCompile(`\.i?loc\[|\.iat\[|\.at\[|\.iterrows\(`),
 		"take the columns out of the data frame once, as arrays (to_numpy), and index those for each sample"},
-	{"tokenising", trace.Loading, []string{"transformers.tokenization", "transformers.models.", "tokenizers.", "tiktoken.", "sentencepiece."}, regexp.MustCompile(`(?i)\btokeni[sz]er?(\.encode\w*|\.batch_encode_plus|\.tokenize)?\(`),
+	{"tokenising", trace.Loading, []string{"transformers.tokenization", "transformers.models.", "tokenizers.", "tiktoken.", "sentencepiece.", "nltk.tokenize.", "spacy.tokenizer.", "torchtext."},
+		regexp.MustCompile(`(?i)\b(\w+_)?tokeni[sz]er?(\.(batch_)?encode\w*|\.tokenize)?\(|\b(tok|enc|encoding|sp|bpe)\.(batch_)?encode\w*\(|\btok\(`),
 		"tokenise once, before the training, and store the tokens (Dataset.map of the datasets package keeps them)"},
 	{"empty_cache each step", trace.InStep, []string{"torch.cuda.memory.empty_cache"}, regexp.MustCompile(`\bempty_cache\(`),
 		"do without torch.cuda.empty_cache in the loop: it waits for the GPU, and memory must be had anew"},
@@ -123,10 +125,8 @@ func knownCall(c *lines.Cost) *call {
 		if k.at != c.At && !(k.at == trace.InStep && c.At == trace.Forward) {
 			continue
 		}
-		for _, in := range k.in {
-			if strings.HasPrefix(c.In, in) {
-				return k
-			}
+		if slices.ContainsFunc(k.in, func(in string) bool { return strings.HasPrefix(c.In, in) }) && !strings.HasSuffix(c.In, ".pad") { // a tokenizer pads too
+			return k
 		}
 		if c.In == "" && k.text != nil && k.text.MatchString(code(c.Text)) {
 			return k

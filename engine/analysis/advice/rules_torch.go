@@ -165,14 +165,18 @@ func takingBatches(s *situation) (f Finding, ok bool) {
 	return f, s.time.Steps > 0 && f.Share > max(s.levers.loads(), s.time.Share(trace.CauseSampler))
 }
 
-// compiled returns how long, in ns, looks found the loop in torch.compile, in all of the session.
-func (s *situation) compiled() (ns int64) {
+// compiled returns how long, in ns, looks found the loop in torch.compile: in the first step, and since.
+func (s *situation) compiled() (first, since int64) {
 	for i := range s.session.Lines {
-		if l := &s.session.Lines[i]; l.At == trace.Compiles {
-			ns += l.Time
+		switch l := &s.session.Lines[i]; {
+		case l.At != trace.Compiles:
+		case l.Segment == trace.FirstStep:
+			first += l.Time
+		default:
+			since += l.Time
 		}
 	}
-	return ns
+	return first, since
 }
 
 // compilingAgain is for a loop that is in torch.compile even after its first step, for example for each new
@@ -182,7 +186,7 @@ func compilingAgain(s *situation) (f Finding, ok bool) {
 		Remedy: "have torch.compile compile less often: batches of one shape (padding, drop_last), torch.compile(dynamic=True) or torch._dynamo.mark_dynamic for what varies; TORCH_LOGS=recompiles tells why it does",
 		Share:  s.at(trace.Compiles), Script: true,
 	}
-	again := s.compiled() - s.session.First.Active()
+	_, again := s.compiled()
 	if c, found := s.costliest(trace.Compiles); found {
 		f.Evidence, f.line = fmt.Sprintf("at %s: ", c.String()), true
 	}

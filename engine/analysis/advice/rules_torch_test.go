@@ -58,7 +58,7 @@ var torchCases = []ruleCase{
 	{"worker memory", false, nil, "num_workers=4", together(onTorch("4"), gauge(trace.GaugeWorkerBytes, 50<<20), gauge(trace.GaugeHostMemory, 97)), "", "lower prefetch_factor"},
 	{"worker memory", false, nil, "num_workers=4", together(onTorch("4"), gauge(trace.GaugeWorkerBytes, 1<<30), gauge(trace.GaugeHostMemory, 60)), "", "the loader keeps up"},
 	{"compiling again", true, nil, "num_workers=1", together(onTorch("4"), linesAt(trace.Compiles, "loss = model(x)", "", 0.6), compiled(3e9)), "", "have torch.compile compile less often"},
-	{"compiling again", true, nil, "num_workers=1", together(onTorch("4"), linesAt(trace.Compiles, "loss = model(x)", "", 0.6), compiled(3e9)), "", "at train.py:42 loss = model(x): torch.compile has 100 % of the loop's time, and ~2.90 s since the first step"},
+	{"compiling again", true, nil, "num_workers=1", together(onTorch("4"), linesAt(trace.Compiles, "loss = model(x)", "", 0.6), compiled(3e9)), "", "at train.py:42 loss = model(x): torch.compile has 100 % of the loop's time, and ~3.00 s since the first step"},
 	{"compiling again", false, nil, "num_workers=1", together(onTorch("4"), linesAt(trace.Compiles, "loss = model(x)", "", 0.6), compiled(90e6)), "", "the loader keeps up"}, // in the first step
 	{"other threads", true, wait(trace.CauseDataLoader), "num_workers=1", together(onTorch("4"), cheapLoads, linesAt(trace.Locked, "x += i * i", "", 0.6)), "",
 		"let that thread work in a process of its own (multiprocessing), less often, or in code that lets go of the GIL; no setting of the loader helps: the loop waits for Python's lock (GIL) 100 % of its time, which another thread holds, 60.0 % of it at train.py:42 x += i * i"},

@@ -57,21 +57,29 @@ func NewAlarm() (*Alarm, error) {
 	return a, err
 }
 
-// Wait returns after d, or with an error once the alarm is closed. One goroutine may wait.
+// Wait returns after d, or with os.ErrClosed once the alarm is closed. One goroutine may wait.
 func (a *Alarm) Wait(d time.Duration) error {
 	var at unix.ItimerSpec
 	at.Value = unix.NsecToTimespec(max(1, d.Nanoseconds()))
 	var expired [8]byte
+	var failed syscall.Errno
 	set := false
-	return a.conn.Read(func(fd uintptr) bool { // the runtime calls it again when the file can be read
+	err := a.conn.Read(func(fd uintptr) bool { // the runtime calls it again when the file can be read
 		if !set {
-			_, _, err := unix.RawSyscall6(unix.SYS_TIMERFD_SETTIME, fd, 0, uintptr(unsafe.Pointer(&at)), 0, 0, 0)
+			_, _, failed = unix.RawSyscall6(unix.SYS_TIMERFD_SETTIME, fd, 0, uintptr(unsafe.Pointer(&at)), 0, 0, 0)
 			set = true
-			return err != 0
+			return failed != 0
 		}
 		n, _, _ := unix.RawSyscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(&expired[0])), uintptr(len(expired)))
 		return int(n) == len(expired)
 	})
+	switch {
+	case err != nil:
+		return os.ErrClosed
+	case failed != 0:
+		return failed
+	}
+	return nil
 }
 
 // Close ends Wait.

@@ -1,10 +1,6 @@
 package summary
 
-import (
-	"cmp"
-
-	"dev.gpustall/engine/analysis/lines"
-)
+import "dev.gpustall/engine/analysis/lines"
 
 // lineSummary is a line of a PyTorch training's code.
 type lineSummary struct {
@@ -21,7 +17,7 @@ type lineSummary struct {
 
 func lineTable(costs []lines.Cost) (rows []lineSummary) {
 	for _, c := range costs {
-		rows = append(rows, lineSummary{c.File, c.Number, c.Func, string(c.At), c.Text, c.In, number(c.Lost), number(cmp.Or(c.Work, c.Part)), c.Looks})
+		rows = append(rows, lineSummary{c.File, c.Number, c.Func, string(c.At), c.Text, c.In, number(c.Lost), number(c.Part), c.Looks})
 	}
 	return rows
 }

@@ -38,8 +38,9 @@ type lines struct {
 	changed bool
 	refused error // why no frames can be read; nil where they can
 	rate    atomic.Int32
+	eager   atomic.Int32 // looks that are still to be made at a higher rate
 	clock   *Clock
-	others  []uint64        // the states of threads beside the loop's; its goroutine's own
+	others  []neighbour     // threads beside the loop's; its goroutine's own
 	ranks   []thread        // the loops of other ranks on this machine
 	talked  map[int]int64   // ns in which each rank exchanged data outside of backward passes, by its process
 	pending map[int][]look  // looks at workers, by process id, whose batches are not delivered yet
@@ -95,7 +96,7 @@ type found struct {
 var LookRates = []string{"on", "off", "fast"}
 
 // lineGaps is the mean time between two looks, by LookRates; 0 means no looks.
-var lineGaps = [...]time.Duration{lookAtLines, 0, lookAtLines / 5}
+var lineGaps = [...]time.Duration{lookAtLines, 0, lookEagerly}
 
 // SetLooks sets how often threads are looked at, to one of LookRates. Any goroutine may call it.
 func (b *Bridge) SetLooks(rate string) {
@@ -111,6 +112,8 @@ func (b *Bridge) Looks() string { return LookRates[b.lines.rate.Load()] }
 // How often a thread is looked at, on average, and at most how many lines of a segment are kept.
 const (
 	lookAtLines = 50 * time.Millisecond
+	lookEagerly = lookAtLines / 5  // after the first step, so that lines are known some seconds earlier ...
+	eagerLooks  = 200              // ... so often
 	longestLook = 20 * lookAtLines // of one thread; if its last look is longer ago, the rest of the time is charged to no line
 	mostLines   = 200              // lines of the segment under way
 	fewLines    = 40               // lines of a segment that is over, because all are written again each second
@@ -157,7 +160,7 @@ func (l *lines) begin(m *message, c *Control, r *trace.Recorder) {
 	l.done = make(chan struct{})
 	go func() {
 		defer close(l.done)
-		if err := trace.Guard("read the training's frames", l.run); err != nil {
+		if err := trace.Guard("read the training's frames", l.run); !errors.Is(err, os.ErrClosed) {
 			l.mu.Lock()
 			l.refused = err
 			l.mu.Unlock()
@@ -230,11 +233,20 @@ func (l *lines) inside(r *ring, rec *record) {
 	if r.worker >= 0 {
 		of = roleWorker
 	}
-	key := l.place(stack, of)
-	key.Approximate = true
-	if held := time.Duration(rec.Waiting); held > wakes && held < switches {
-		key = trace.Line{At: key.At, Func: "code that holds the GIL", Approximate: true}
+	key, held := l.place(stack, of), time.Duration(rec.Waiting)
+	var other []frames.Frame // of a thread that this one may wait for
+	if rec.Sample >= 0 && int(rec.Sample) < len(s.stacks) {
+		other = s.stacks[rec.Sample]
 	}
+	switch {
+	case len(other) > 0 && key.At == trace.InStep && among(stack[0].File, waiters):
+		key, stack = l.apart(trace.Awaited, other), other
+	case held > wakes && held < switches:
+		key = trace.Line{At: key.At, Func: "code that holds the GIL"}
+	case len(other) > 0 && held >= switches:
+		key, stack = l.apart(trace.Locked, other), other
+	}
+	key.Approximate = true
 	l.charge(thread{pid: r.pid, role: of}, key, stack, rec.End, time.Duration(rec.End-rec.Start))
 }
 
@@ -276,15 +288,46 @@ func (l *lines) enter(segment int32, start int64) {
 		if k.of.looks == 0 {
 			delete(l.table, key)
 		}
-		moved := l.add(k.key, k.took, k.stack)
-		for j := range l.pending[k.pid] {
-			if p := &l.pending[k.pid][j]; p.of == k.of && p.at == k.at {
-				p.of = moved
-			}
-		}
-		k.of = moved
+		l.again(k)
 	}
 	l.bound(before, fewLines)
+}
+
+// again counts a look once more that was taken back.
+func (l *lines) again(k *charged) {
+	moved := l.add(k.key, k.took, k.stack)
+	for i := range l.pending[k.pid] {
+		if p := &l.pending[k.pid][i]; p.of == k.of && p.at == k.at {
+			p.of = moved
+		}
+	}
+	k.of = moved
+}
+
+// starts tells looks from before the end of the first step from those since. Rates and shares leave that step out: what it
+// imports and compiles is no part of the others.
+func (l *lines) starts(end int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := l.table
+	if all == nil { // nobody looks
+		return
+	}
+	l.table = map[trace.Line]*found{}
+	for i := range l.newest {
+		if k := &l.newest[i]; k.at >= end {
+			k.of.less(k)
+			l.again(k)
+		}
+	}
+	for key, f := range all {
+		if key.Segment = trace.FirstStep; f.looks > 0 {
+			l.table[key] = f
+		}
+	}
+	l.newest = slices.DeleteFunc(l.newest, func(k charged) bool { return k.at < end })
+	l.bound(trace.FirstStep, fewLines)
+	l.eager.Store(eagerLooks)
 }
 
 // less takes a look back.
@@ -339,8 +382,12 @@ func (l *lines) run() error {
 	var other []frames.Frame
 	for turn := 0; ; turn++ {
 		every := lineGaps[l.rate.Load()]
-		if l.alarm.Wait(time.Duration((0.5+rand.Float64())*float64(cmp.Or(every, lookAtLines)))) != nil {
-			return nil
+		if every > 0 && l.eager.Load() > 0 {
+			l.eager.Add(-1)
+			every = min(every, lookEagerly)
+		}
+		if err := l.alarm.Wait(time.Duration((0.5 + rand.Float64()) * float64(cmp.Or(every, longestLook)))); err != nil {
+			return err
 		}
 		if every == 0 {
 			clear(k.spent) // the time until the next look is charged to no line
@@ -423,18 +470,53 @@ func (l *lines) charge(t thread, key trace.Line, stack []frames.Frame, at int64,
 	}
 }
 
+// neighbour is a thread beside the loop's.
+type neighbour struct {
+	frames.Thread
+	runs int64     // how often it had got a core when it was last looked at
+	ran  time.Time // when that had last risen
+}
+
+// mostOthers is how many threads beside the loop's are known, and fewOthers how many are tried at a look. One works if it ran
+// within workedLately: others may sleep until something else wakes them.
+const (
+	mostOthers   = 64
+	fewOthers    = 6
+	workedLately = time.Second
+)
+
+// works reports whether the thread of a process runs now and then, and whether it is there at all.
+func (o *neighbour) works(pid int, now time.Time) (works, lives bool) {
+	if o.TID == 0 { // it was seen to hold the GIL
+		return true, true
+	}
+	runs := frames.Runs(pid, o.TID)
+	if o.runs != 0 && runs != o.runs {
+		o.ran = now
+	}
+	o.runs = runs
+	return now.Sub(o.ran) < workedLately, runs != 0
+}
+
+// meet makes threads known: all where the interpreter's list of threads can be read, else those that are seen to hold the GIL.
+func (l *lines) meet(r *frames.Reader, t thread, holder uint64) {
+	others := r.Others(t.state)
+	if others == nil && holder != 0 {
+		others = []frames.Thread{{State: holder}}
+	}
+	for _, o := range others {
+		if len(l.others) < mostOthers && !slices.ContainsFunc(l.others, func(b neighbour) bool { return b.Thread == o }) {
+			l.others = append(l.others, neighbour{Thread: o})
+		}
+	}
+}
+
 // threads of the process beside the loop's, which was seen to do one thing, are looked at where the loop waits for one.
 // futex is what it waits on. beside returns which way it waits, and appends that thread's frames to into: none where the loop waits for none.
 func (l *lines) beside(r *frames.Reader, t thread, futex uint64, does trace.Doing, stack, into []frames.Frame) (trace.Doing, []frames.Frame) {
 	holder := r.Holder()
 	if holder == t.state {
 		holder = 0
-	}
-	if holder != 0 && len(l.others) < mostOthers && !slices.Contains(l.others, holder) {
-		l.others = append(l.others, holder)
-	}
-	if holder == 0 && len(l.others) == 0 {
-		return "", into
 	}
 	if l.layout.Waits(futex) {
 		if holder = r.Holder(); holder != 0 && holder != t.state { // the loop waits: who holds it now, does so meanwhile
@@ -444,25 +526,31 @@ func (l *lines) beside(r *frames.Reader, t thread, futex uint64, does trace.Doin
 		}
 		return "", into
 	}
+	if holder != 0 && l.layout.Links == nil {
+		l.meet(r, t, holder)
+	}
 	if futex == 0 || does != trace.InStep || !among(stack[0].File, waiters) {
 		return "", into
 	}
-	for range len(l.others) { // in turn: those that work share the time
+	l.meet(r, t, holder)
+	for range min(fewOthers, len(l.others)) { // in turn: those that work share the time
 		other := l.others[0]
+		works, lives := other.works(t.pid, time.Now())
 		l.others = append(l.others[1:], other)
-		frames, err := r.Look(other, into)
+		var found []frames.Frame
+		var err error
+		if works && lives {
+			found, err = r.Look(other.State, into)
+		}
 		switch {
-		case err != nil || len(frames) == 0: // it ended; another one may have its place
+		case !lives, other.TID == 0 && (err != nil || len(found) == 0): // it ended; another one may have its place
 			l.others = l.others[:len(l.others)-1]
-		case other != t.state && !among(frames[0].File, waiters) && !strings.Contains(frames[0].File, "/gpustall/"):
-			return trace.Awaited, frames
+		case err == nil && len(found) > 0 && !among(found[0].File, waiters) && !strings.Contains(found[0].File, "/gpustall/"):
+			return trace.Awaited, found
 		}
 	}
 	return "", into
 }
-
-// mostOthers is how many threads beside the loop's are known. A thread becomes known when it holds the GIL.
-const mostOthers = 32
 
 // waiters are files whose functions wait for other threads.
 var waiters = []string{"/threading.py", "/queue.py", "/concurrent/futures/_base.py", "/selectors.py"}
@@ -684,6 +772,8 @@ func (l *lines) place(stack []frames.Frame, of role) trace.Line {
 		return l.line(trace.Loading, stack, user)
 	}
 	switch {
+	case of != roleLoop && user >= 0 && len(stack) == frames.Deepest: // the rest was not read
+		return l.line(trace.Loading, stack, user)
 	case of != roleLoop:
 		return trace.Line{At: trace.Idling}
 	case user < 0:

@@ -140,6 +140,24 @@ func TestEnter(t *testing.T) {
 	}
 }
 
+// TestStarts: looks from before the end of the first step are told apart, although its end is known later.
+func TestStarts(t *testing.T) {
+	const s = int64(time.Second)
+	l := &lines{table: map[trace.Line]*found{}, pending: map[int][]look{}, threads: make([]thread, 9)}
+	step := trace.Line{At: trace.InStep, File: "train.py", Number: 3}
+	for at := range int64(5) { // seconds 0 to 4
+		l.charge(thread{pid: 7}, step, nil, at*s, time.Duration(at+1))
+	}
+	l.starts(3 * s)
+	l.charge(thread{pid: 7}, step, nil, 5*s, 6)
+	for segment, want := range map[int32]found{trace.FirstStep: {looks: 3, time: 6}, 0: {looks: 3, time: 15}} {
+		step.Segment = segment
+		if f := l.table[step]; f == nil || f.looks != want.looks || f.time != want.time {
+			t.Errorf("segment %d: %+v, want %+v", segment, f, want)
+		}
+	}
+}
+
 // TestManyLines: a segment keeps a bounded number of lines, those with the most time, and all of the time.
 func TestManyLines(t *testing.T) {
 	l := &lines{table: map[trace.Line]*found{}}
@@ -183,7 +201,7 @@ func TestStacks(t *testing.T) {
 // not known.
 func TestInside(t *testing.T) {
 	l := &lines{
-		layout: &frames.Layout{}, table: map[trace.Line]*found{}, pending: map[int][]look{}, control: &Control{memory: make([]byte, pageSize)}, stacks: map[int]*stacks{},
+		layout: &frames.Layout{Library: []string{"/usr/lib/python3"}}, table: map[trace.Line]*found{}, pending: map[int][]look{}, control: &Control{memory: make([]byte, pageSize)}, stacks: map[int]*stacks{},
 		threads: []thread{{pid: 7}},
 	}
 	l.ask(7, []thread{{role: roleLoop}, {role: roleWorker}, {role: roleWorker}})
@@ -193,8 +211,15 @@ func TestInside(t *testing.T) {
 	main, blur := frames.Frame{File: "/u/train.py", Name: "main", Line: 9}, frames.Frame{File: "/u/train.py", Name: "blur", Line: 3}
 	l.tells(&message{from: 7, Fresh: []frames.Frame{main}, Stack: []int{0}})
 	l.tells(&message{from: 7, Fresh: []frames.Frame{blur}, Stack: []int{1, 0}})
+	l.tells(&message{from: 7, Fresh: []frames.Frame{{File: "/usr/lib/python3/threading.py", Name: "wait", Line: 327}}, Stack: []int{2, 0}})
 	const ms = 1_000_000
-	for _, look := range []record{{Arg: 0, End: 50 * ms}, {Arg: 1, End: 40 * ms}, {Arg: 1, End: 30 * ms, Waiting: 2 * ms}, {Arg: 1, End: 20 * ms, Waiting: 5 * ms}, {Arg: 2, End: 9 * ms}} {
+	for _, look := range []record{
+		{Arg: 0, End: 50 * ms}, {Arg: 1, End: 40 * ms}, {Arg: 1, End: 30 * ms, Waiting: 2 * ms}, {Arg: 1, End: 20 * ms, Waiting: 5 * ms}, {Arg: 3, End: 9 * ms},
+		{Arg: 2, Sample: 1, End: 8 * ms, Waiting: 5 * ms}, {Arg: 0, Sample: 1, End: 6 * ms}, {Arg: 0, Sample: 1, End: 7 * ms, Waiting: 5 * ms},
+	} {
+		if look.Sample == 0 {
+			look.Sample = -1
+		}
 		l.inside(&ring{pid: 7, worker: -1}, &look)
 	}
 	got := map[string]time.Duration{}
@@ -202,9 +227,9 @@ func TestInside(t *testing.T) {
 		if !line.Approximate {
 			t.Errorf("%+v is not marked", line)
 		}
-		got[fmt.Sprint(line.Func, line.Number)] += f.time
+		got[fmt.Sprint(line.At, line.Func, line.Number)] += f.time
 	}
-	if want := map[string]time.Duration{"main9": 50 * ms, "blur3": 60 * ms, "code that holds the GIL0": 30 * ms}; !maps.Equal(got, want) {
+	if want := map[string]time.Duration{"scriptmain9": 56 * ms, "scriptblur3": 60 * ms, "scriptcode that holds the GIL0": 30 * ms, "threadblur3": 8 * ms, "GIL heldblur3": 7 * ms}; !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }

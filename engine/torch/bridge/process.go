@@ -201,6 +201,9 @@ func (p *process) next(rec *record) {
 	if rec.Step >= 0 {
 		p.steps.leave()
 		p.totals.next(rec)
+		if p.lines != nil && p.totals.steps == 2 {
+			p.lines.starts(rec.Start)
+		}
 		p.steps.begin(rec, b, beside, !seen && rec.End <= p.hole)
 	}
 }

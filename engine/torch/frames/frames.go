@@ -47,9 +47,26 @@ type Layout struct {
 	Bytes int64 `json:"bytes"`
 	Head  int64 `json:"head"` // bytes of an object's head; its last word is the object's type
 
+	Links *Links `json:"links"` // in a thread's state; nil where they are not known
+
 	CodeType uint64   `json:"code_type"` // the address of the type of code objects
 	GIL      uint64   `json:"gil"`       // the address of the lock that a thread must hold to run Python; 0 where it is not known
 	Library  []string `json:"library"`   // folders whose code is not the user's
+}
+
+// Links are where a thread's state has the states of the threads before and after it and of the interpreter, and the number that
+// the system gives the thread.
+type Links struct {
+	Before      int64 `json:"before"`
+	After       int64 `json:"after"`
+	Interpreter int64 `json:"interpreter"`
+	Number      int64 `json:"number"`
+}
+
+// Thread is a thread of Python's.
+type Thread struct {
+	State uint64
+	TID   int // 0 where it is not known
 }
 
 // Frame is a call under way.
@@ -58,8 +75,9 @@ type Frame struct {
 	Line       int // 0 where it is not known
 }
 
-// Deepest is how many frames of a thread are read, from the innermost one.
-const Deepest = 96
+// Deepest is how many frames of a thread are read, from the innermost one. Imports that begin others, and recursions, are over
+// a hundred calls deep.
+const Deepest = 512
 
 // errTorn is the error of a look during which the thread moved on.
 var errTorn = errs.Reason("the thread went on meanwhile", "")
@@ -301,6 +319,32 @@ func (r *Reader) Holder() uint64 {
 		return 0
 	}
 	return binary.NativeEndian.Uint64(b[8:])
+}
+
+// mostThreads is how many threads of a process are known.
+const mostThreads = 64
+
+// Others returns the threads of the interpreter beside the one with this state.
+func (r *Reader) Others(state uint64) (others []Thread) {
+	k := r.layout.Links
+	if k == nil {
+		return nil
+	}
+	block := make([]byte, max(k.Before, k.After, k.Interpreter, k.Number)+8)
+	word := func(at int64) uint64 { return binary.NativeEndian.Uint64(block[at:]) }
+	for _, way := range [][2]int64{{k.After, k.Before}, {k.Before, k.After}} {
+		if r.read(state, block) != nil {
+			return nil
+		}
+		interpreter := word(k.Interpreter)
+		for last, at := state, word(way[0]); at != 0 && len(others) < mostThreads; last, at = at, word(way[0]) {
+			if r.read(at, block) != nil || word(way[1]) != last || word(k.Interpreter) != interpreter { // the list changed meanwhile
+				break
+			}
+			others = append(others, Thread{at, int(word(k.Number))})
+		}
+	}
+	return others
 }
 
 // mostCodes is how many code objects are kept.

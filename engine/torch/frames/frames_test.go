@@ -183,6 +183,10 @@ func TestHolder(t *testing.T) {
 			waits++
 			waited += took
 			holder := r.Holder()
+			if holder != 0 && holder != begin.Thread && begin.Layout.Form == "locations" &&
+				!slices.ContainsFunc(r.Others(begin.Thread), func(o Thread) bool { return o.State == holder && Runs(begin.PID, o.TID) > 0 }) {
+				t.Errorf("%s: the thread that holds the GIL is not among the others, %v", python, r.Others(begin.Thread))
+			}
 			if stack, err := r.Look(holder, nil); err == nil && holder != begin.Thread && len(stack) > 0 && stack[0].Name == "holds" {
 				lines[stack[0].Line]++
 			}

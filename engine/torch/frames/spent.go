@@ -16,16 +16,23 @@ import (
 	"dev.gpustall/engine/base/host"
 )
 
-// Spent divides the time of a thread among the looks at it: the time on a core or ready for one among the looks
-// that find it so, and the rest among those that find it blocked. The kernel counts both. On a crowded host the
-// reader itself gets a core when others block, so that it finds them blocked too often.
+// Spent divides the time of a thread among the looks at it. A look gets the time since the look before, by a factor: the time
+// that the thread really was blocked, by the time in which looks found it blocked; likewise if it was on a core, or ready for one.
+// The kernel counts that. On a crowded host the reader itself gets a core when others block, so that it finds them
+// blocked too often.
 type Spent struct {
 	call, counts *os.File // of the thread in /proc; nil where there is none
 	last         time.Time
 	active       time.Duration    // the kernel's count at the last look
-	left         [2]time.Duration // not given to a look yet: blocked, and active
+	real, found  [2]time.Duration // blocked, and active
 	buffer       [256]byte
 }
+
+// How much time the factors begin with, which keeps them near 1 at first, and after how much they count half of it.
+const (
+	settles = time.Second
+	forgets = time.Minute
+)
 
 // NewSpent returns what counts from now on the time of a thread.
 func NewSpent(pid, tid int) *Spent {
@@ -50,15 +57,28 @@ func (s *Spent) Look() (took time.Duration, futex uint64) {
 	if line == "" || !counts {
 		return since, futex
 	}
-	s.left[0] += since - ran
-	s.left[1] += ran
+	if s.found[0]+s.found[1] > forgets {
+		for i := range s.found {
+			s.found[i], s.real[i] = s.found[i]/2, s.real[i]/2
+		}
+	}
 	kind := 1
 	if blocked {
 		kind = 0
 	}
-	took = max(0, s.left[kind])
-	s.left[kind] -= took
-	return took, futex
+	s.real[0] += since - ran
+	s.real[1] += ran
+	s.found[kind] += since
+	return time.Duration(float64(since) * float64(max(0, s.real[kind])+settles) / float64(s.found[kind]+settles)), futex
+}
+
+// Runs returns how often a thread has got a core; 0 where that is not known.
+func Runs(pid, tid int) (n int64) {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/schedstat", pid, tid))
+	if f := strings.Fields(string(b)); len(f) > 2 {
+		n, _ = strconv.ParseInt(f[2], 10, 64)
+	}
+	return n
 }
 
 // read returns what a file of the thread has now; empty where it cannot be read. As of readv, Go's scheduler does not know of it.

@@ -10,10 +10,12 @@ import site
 import struct
 import sys
 import sysconfig
+import threading
 import types
 
 from gpustall import hook
 
+API = ctypes.PyDLL(None)  # our own: what functions return is set on ctypes.pythonapi for the script too
 WORD = 8
 PAGE = 4096
 GIL_WITHIN = 1 << 20  # bytes of where it is looked for
@@ -30,7 +32,7 @@ class _Part(ctypes.Structure):
 def thread():
     """Returns the address of this thread's state; 0 where it is not known."""
     try:
-        get = ctypes.pythonapi.PyThreadState_Get
+        get = API.PyThreadState_Get
         get.restype = ctypes.c_void_p
         return get() or 0
     except Exception:
@@ -39,7 +41,7 @@ def thread():
 
 class _Memory:
     def __init__(self):
-        self.readv = ctypes.PyDLL(None).process_vm_readv  # it keeps the GIL: what it reads stays as it is
+        self.readv = API.process_vm_readv  # it keeps the GIL: what it reads stays as it is
         self.readv.restype = ctypes.c_ssize_t
         self.pid = os.getpid()
 
@@ -70,7 +72,7 @@ def layout():
     # The call goes through C, so that the evaluation is nested. Otherwise fields that only the outermost
     # one has might be found.
     (found,) = map(_evaluation, [memory])
-    return dict(found, **_code(memory), **_text(memory), head=HEAD, gil=_gil(memory), library=library(), code_type=CODES)
+    return dict(found, **_code(memory), **_text(memory), head=HEAD, gil=_gil(memory), links=_links(memory), library=library(), code_type=CODES)
 
 
 def _evaluation(memory):
@@ -158,11 +160,11 @@ def _gil(memory):
     with: its interval, the thread that holds it, and that it is held. The interpreter's state has it since 3.12."""
     try:
         if sys.version_info >= (3, 12):
-            get = ctypes.pythonapi.PyInterpreterState_Get
+            get = API.PyInterpreterState_Get
             get.restype = ctypes.c_void_p
             start = get()
         else:
-            start = ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, "_PyRuntime"))
+            start = ctypes.addressof(ctypes.c_char.in_dll(API, "_PyRuntime"))
     except Exception:
         return 0
     known, found = struct.pack("@QQi", round(sys.getswitchinterval() * 1e6), thread(), 1), []
@@ -176,6 +178,22 @@ def _gil(memory):
         if len(page) < PAGE:
             break
     return found[0] if len(found) == 1 else 0
+
+
+def _links(memory):
+    """Returns the offsets in a thread's state of the threads before and after it, of the interpreter's state, and of the number
+    that the system gives the thread; None where they are not found."""
+    try:
+        following, interpreter = API.PyThreadState_Next, API.PyInterpreterState_Get
+        following.restype = interpreter.restype = ctypes.c_void_p
+        following.argtypes = (ctypes.c_void_p,)
+        words = memory.words(thread(), 64)
+        at, number = words.index(interpreter()), words.index(threading.get_native_id())
+        if at >= 2 and words[at - 1] == (following(thread()) or 0) and words[number - 1] == threading.get_ident():
+            return dict(before=(at - 2) * WORD, after=(at - 1) * WORD, interpreter=at * WORD, number=number * WORD)
+    except Exception:  # versions before 3.11 do not tell the number
+        pass
+    return None
 
 
 def library():

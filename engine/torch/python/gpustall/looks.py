@@ -12,13 +12,17 @@ import sys
 import threading
 import time
 
-from gpustall import control, ring
+from gpustall import control, memory, ring
 from gpustall.usage import Usage
 
-DEEPEST = 96  # frames of a stack, from the innermost one
-MOST = 4096  # stacks that are told
+DEEPEST = 512  # frames of a stack, from the innermost one
+MOST = 400_000  # frames of all stacks that are told
+LATELY = 1_000_000_000  # ns within which a thread that works has been on a core
+OTHERS = 32  # threads of the process beside the loop's that are looked at
 IDLE = 1.0  # s between two looks at the page while no looks are asked for
 PATIENCE = 1.0  # s that the end of the thread is waited for
+HELD = 4_800_000  # ns from which a wait for the lock tells that one thread held it meanwhile
+WAITERS = "/threading.py", "/queue.py", "/concurrent/futures/_base.py", "/selectors.py"  # as in engine/torch/bridge/lines.go
 
 now = time.monotonic_ns
 _looker = None
@@ -48,11 +52,12 @@ def stop():
 class _Looker:
     def __init__(self, state, ring, threads, works):
         self.state, self.ring, self.threads = state, ring, threads
-        self.gap = control.WORKER_LOOKS if works else control.LOOP_LOOKS
+        self.works, self.gap = works, control.WORKER_LOOKS if works else control.LOOP_LOOKS
         self.draw = random.Random().random  # the script's own draws stay as they are
-        self.stacks, self.frames = {}, {}  # their numbers
+        self.stacks, self.frames, self.said = {}, {}, 0  # their numbers, and how many frames stacks have in all
         self.codes = {}  # by address; no other code object can have that address while it is kept
         self.last, self.turn = {}, 0  # when each thread was looked at
+        self.used = {}  # what threads used of a core, by their identifiers
         self.runs = False
         self.tid = self.since = 0  # since when threads without a look are looked at
 
@@ -109,18 +114,53 @@ class _Looker:
         thread = threads[self.turn % len(threads)]
         self.turn += 1
         since, self.last[thread] = self.last.get(thread, self.since), t
-        stack = _stack(thread)
-        number = self._number(stack)
+        frames = sys._current_frames()
+        stacks = {i: _stack(frames[i]) for i in (thread, *self._others(frames, threads)) if i in frames}
+        del frames  # a frame keeps what its function has
+        number = self._number(stacks.get(thread, ()))
         if number is not None:
-            self.ring.record(ring.LOOK, since, t, arg=number, waiting=waited)
+            other = self._awaited(thread, stacks, t, waited) if len(stacks) > 1 else None
+            other = None if other is None else self._number(stacks[other])
+            self.ring.record(ring.LOOK, since, t, arg=number, sample=-1 if other is None else other, waiting=waited)
+
+    def _others(self, frames, threads):
+        return [] if self.works else [i for i in frames if i not in threads and i != _thread.get_ident()][:OTHERS]
+
+    def _awaited(self, thread, stacks, t, waited):
+        """Returns the thread that another one may wait for: one that works while the other waits for a thread, or the one that
+        was on a core longest while the lock was waited for. None where there is none."""
+        used = self._used(stacks, t)
+        working = [i for i, stack in stacks.items() if stack and not stack[0][0].co_filename.endswith(WAITERS)]
+        if thread not in working:
+            working = [i for i in working if i in used and t - self.used[i].ran < LATELY]
+            return working[self.turn % len(working)] if working else None
+        most = max(used, key=used.__getitem__, default=thread) if waited > HELD else thread
+        return most if most != thread else None
+
+    def _used(self, threads, t):
+        """Returns how long each of these threads was on a core since the last look, in ns, as far as Python knows the thread."""
+        before, self.used, used = self.used, {}, {}
+        for thread in threads:
+            tid = getattr(getattr(threading, "_active", {}).get(thread), "native_id", None)
+            last = before.get(thread)
+            try:
+                if tid is None:
+                    continue
+                if last is None or last.tid != tid:
+                    last = _Use(tid)
+                used[thread] = last.since(t)
+            except OSError:  # it has ended
+                continue
+            self.used[thread] = last
+        return used
 
     def _number(self, stack):
         """Returns the number of a stack, and tells the stack if it is a new one; None where there are too many."""
         key = tuple([(id(code), line) for code, line in stack])
         number = self.stacks.get(key)
-        if number is not None or not stack or len(self.stacks) >= MOST:
+        if number is not None or not stack or self.said >= MOST:
             return number
-        fresh = []
+        fresh, self.said = [], self.said + len(stack)
         for place, (code, line) in zip(key, stack):
             if place not in self.frames:
                 self.frames[place], self.codes[place[0]] = len(self.frames), code
@@ -130,10 +170,24 @@ class _Looker:
         return number
 
 
-def _stack(thread):
-    """Returns the code objects and lines of a thread, innermost first. It keeps no frame, because a frame keeps what its
-    function has."""
-    stack, frame = [], sys._current_frames().get(thread)
+class _Use:
+    def __init__(self, tid):
+        self.tid, self.file = tid, memory.File("/proc/self/task/%d/schedstat" % tid)
+        self.total = self.ran = None
+
+    def since(self, t):
+        """Returns how long the thread was on a core since the last call, in ns; 0 at the first one. ran is when it last was."""
+        last, self.total = self.total, int((self.file.read() or b"0").split()[0])
+        if last is None:
+            self.ran, last = t - LATELY, self.total
+        elif self.total != last:
+            self.ran = t
+        return self.total - last
+
+
+def _stack(frame):
+    """Returns the code objects and lines of a frame and its callers, innermost first."""
+    stack = []
     while frame is not None and len(stack) < DEEPEST:
         stack.append((frame.f_code, frame.f_lineno or 0))
         frame = frame.f_back

@@ -41,7 +41,8 @@ START, WAIT, READ, DECODE, TRANSFORM, FETCH, COLLATE, PINNED, BATCH, SENT, LOOK 
 # A BACKWARD or OPTIMIZER has in arg how many steps it stands for, because the parts of short steps are timed
 # only in some of them. Of batches that the loop itself loads in next to no time, only some have records.
 
-# A LOOK has the number of the stack that was found in arg. Its times are those of the look before and of this one.
+# A LOOK has the number of the stack that was found in arg. Its times are those of the look before and of this one. In the place of
+# sample it has the stack of another thread, which this one may wait for.
 
 # Flags.
 FINAL = 1  # of a BODY: the step ends with it
