@@ -67,23 +67,23 @@ func TestPaired(t *testing.T) {
 		}
 	}
 	s.msg = message{}
-	s.mustShow("held while A-B-A goes on: all ")
+	s.mustShow("held while A/B test goes on: all ")
 	if len(verdicts) != 1 || len(blocks) != 2 {
 		t.Errorf("the verdict moves with the blocks %v: %v", blocks, verdicts)
 	}
-	s.mustShow(" A-B-A ", "A-B-A: num_workers 2 -> 4: not known yet: ", "of 6 pairs", "under way", "A stop A-B-A")
+	s.mustShow(" A/B TEST ", "A/B test: num_workers 2 -> 4: not known yet: ", "of 6 pairs", "under way", "A stop A/B test")
 	s.press("A")
 	s.mustShow("stopping: the settings that it began with come back")
 	a.look(t)
 	s.tick()
 	s.mustShow("taken back", "it was stopped")
-	s.mustHide(" A-B-A  ", "under way", "held")
+	s.mustHide(" A/B TEST  ", "under way", "held")
 
 	s.press("right", "A")
 	a.look(t)
 	a.run.Advance(a.run.Now() + 2e9)
 	s.tick()
-	s.mustShow("A-B-A: num_workers 2 -> 4: +", "it stays")
+	s.mustShow("A/B test: num_workers 2 -> 4: +", "it stays")
 	if got := s.panels.knobs.InForce("num_workers"); got != "4" {
 		t.Errorf("num_workers is %s", got)
 	}
@@ -114,7 +114,7 @@ func TestAgainstBaseline(t *testing.T) {
 		t.Fatal("not begun")
 	}
 	s.tick()
-	s.mustShow("A-B-A: num_workers 4 -> 2")
+	s.mustShow("A/B test: num_workers 4 -> 2")
 }
 
 // TestTakenBack: after a test that is taken back, the knob's row has the gain of the value in force,
@@ -131,7 +131,7 @@ func TestTakenBack(t *testing.T) {
 	}
 	s.press("5", "A") // the selected row is in force, so it is tested against A
 	s.tick()
-	s.mustShow("A-B-A: num_workers 4 -> 2", "under way")
+	s.mustShow("A/B test: num_workers 4 -> 2", "under way")
 	if n := len(s.session.analysis.Predicted); n > 0 {
 		t.Errorf("%d predictions are about other settings than the test's", n)
 	}

@@ -39,7 +39,7 @@ func (h *header) badges(buf *[maxBadges]badge) []badge {
 	}
 	switch h.underWay {
 	case trace.Paired:
-		out = append(out, badge{"A-B-A", "ABA", canvas.Paused})
+		out = append(out, badge{"A/B TEST", "A/B", canvas.Paused})
 	case trace.Ceiling:
 		out = append(out, badge{"INTERLUDE", "INT", canvas.Paused})
 	case trace.Tune:

@@ -209,7 +209,7 @@ func (m *Model) experimentKeys() []panel.Binding {
 	keys := []panel.Binding{
 		{Keys: "u", Live: true, Help: "undo the last applied change", Do: cmd(q.undo)},
 		{Keys: "a", Help: "make this configuration (or the selected row) baseline A", Do: func(string) tea.Cmd { q.setBaseline(); return m.look() }},
-		{Keys: "A", Live: true, Hint: "A-B-A", Now: stop(trace.Paired, "stop A-B-A"), Do: ask(trace.Paired),
+		{Keys: "A", Live: true, Hint: "A/B test", Now: stop(trace.Paired, "stop A/B test"), Do: ask(trace.Paired),
 			Help: "what is staged (else the selected row, or A) takes turns with the settings in force until it is known which is faster; again: stop",
 			When: func() bool { return len(q.knobs.Changes()) > 0 || m.session.underWay() == trace.Paired }},
 		{Keys: "T", Live: true, Hint: "tune", When: underWay(trace.Tune), Now: stop(trace.Tune, "stop tuning"), Do: ask(trace.Tune),

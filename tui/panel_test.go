@@ -101,10 +101,10 @@ func TestLongVerdict(t *testing.T) {
 	told.Verdict.Text = told.Verdict.Class + ": " + strings.Repeat("much to say, ", 60) + "and no end"
 	told.Verdict.Basis = "; 23 steps [injected]" // the title and the header say this
 	told.Verdict.Text += told.Verdict.Basis
-	told.Asked = "A-B-A: 3 pairs so far."
+	told.Asked = "A/B test: 3 pairs so far."
 	s.press("1")
 	s.mustHide("[injected]", "and no end")
-	s.mustShow("compute", "STALL", "num_workers", "prefetch_factor", "pin_memory", "much to ~", " ~ 3 f shows all", "A-B-A: 3 pairs so far.")
+	s.mustShow("compute", "STALL", "num_workers", "prefetch_factor", "pin_memory", "much to ~", " ~ 3 f shows all", "A/B test: 3 pairs so far.")
 }
 
 // TestVerdictInThreeLines: at 80x24 the verdict, what to do and why have a line each, for each verdict of

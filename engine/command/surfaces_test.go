@@ -187,7 +187,7 @@ func TestOneNumber(t *testing.T) {
 			}
 			compared++
 			off := math.Abs(math.Log(*row.VsA.Ratio / (*row.Rate / a)))
-			if off > math.Log(1.02) && !strings.Contains(surfaces["report"], "drift") && !strings.Contains(surfaces["report"], "pairs of "+stats.Turns) {
+			if off > math.Log(1.02) && !strings.Contains(surfaces["report"], "drift") && !strings.Contains(surfaces["report"], "pairs of an "+stats.Turns) {
 				t.Errorf("%s: %s is told as %.3f times A's rate; the rates are %.1f and %.1f", name, row.Name, *row.VsA.Ratio, *row.Rate, a)
 			}
 		}

@@ -86,7 +86,7 @@ func TestUndecided(t *testing.T) {
 	}
 	text := strings.Join(strings.Fields(b.String()), " ")
 	const open = "num_workers=4 looks faster than the baseline's settings (~+100 %), not proven yet: " +
-		"press A on the screen or give --paired num_workers=4 to let the two take turns (A-B-A)."
+		"press A on the screen or give --paired num_workers=4 to let the two take turns (A/B test)."
 	for _, want := range []string{"**" + open + "**", "- Not decided: " + open, "- The baseline's settings in PyTorch: DataLoader(dataset)"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("not in the report: %s\n%s", want, b.String())

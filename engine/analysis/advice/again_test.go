@@ -32,7 +32,7 @@ func TestWhatAnotherSegmentHad(t *testing.T) {
 		says  string
 	}{
 		{"faster", 60, 2, "go back to num_workers 4 (+100.0 % measured): segment #1 had it, with +100.0 % (+100.0 to +100.0 %) throughput"},
-		{"not known yet", 30, 2, "let num_workers 2 and 4 take turns (A-B-A): segment #1 had it, and whether that is faster is not known yet: "},
+		{"not known yet", 30, 2, "let num_workers 2 and 4 take turns (A/B test): segment #1 had it, and whether that is faster is not known yet: "},
 		{"no faster", 60, 1, ""},
 	} {
 		s := uniform(c.steps, wait(trace.CauseDecode), set("num_workers", "4"))
@@ -60,7 +60,7 @@ func TestMeasuredGoesFirst(t *testing.T) {
 		test            *trace.Experiment
 	}{
 		{"no test", "go back to num_workers 5 (+100 % measured)", "segment #1 had it, with +100 % (", nil},
-		{"a test", "go back to num_workers 5 (+300.0 % measured)", "throughput, by 8 pairs of A-B-A", &trace.Experiment{
+		{"a test", "go back to num_workers 5 (+300.0 % measured)", "throughput, by 8 pairs of an A/B test", &trace.Experiment{
 			Kind: trace.Paired, Start: 1, End: 2, First: 2, Last: 2, A: []knob.Setting{set("num_workers", "5")}, B: []knob.Setting{set("num_workers", "0")}, Pairs: pairs(50, 200),
 		}},
 	} {

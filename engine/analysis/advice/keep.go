@@ -142,7 +142,7 @@ func ended(a *attribution.SegmentStats, x *attribution.Experiment) string {
 		found = "found: " + x.Change.Throughput.String()
 	}
 	return fmt.Sprintf("the A/B test of %s %s (%s against %s samples/s, %s): a longer one decides",
-		knob.Join(Chosen(a.Segment.Knobs, x.Settings[1]), ", "), found, units.Rate(rates[1]), units.Rate(rates[0]), x.Change.ByTurns())
+		knob.Join(Chosen(a.Segment.Knobs, x.Settings[1]), ", "), found, units.Rate(rates[1]), units.Rate(rates[0]), units.Counted(x.Change.Pairs, "pair", "pairs"))
 }
 
 // tunedTo returns the row with the settings that the newest tune kept, and their gain as that tune

@@ -83,7 +83,7 @@ func TestKeep(t *testing.T) {
 	// gain.
 	short := stretches([3]int64{1, 5, 5}, [3]int64{4, 5, 0})
 	if k := judge(short, short.Recent).all.Keep; k.Segment != 0 || len(k.Knobs) > 0 || !k.Open || k.Change.Throughput.Ratio != 0 ||
-		k.Text != "num_workers=4 looks faster than the baseline's settings (~+100 %), not proven yet: press A on the screen or give --paired num_workers=4 to let the two take turns (A-B-A)" {
+		k.Text != "num_workers=4 looks faster than the baseline's settings (~+100 %), not proven yet: press A on the screen or give --paired num_workers=4 to let the two take turns (A/B test)" {
 		t.Errorf("%+v", k)
 	}
 	facts(set("torch", "2.15.0"))(short)
@@ -102,7 +102,7 @@ func TestKeep(t *testing.T) {
 	for _, c := range []struct {
 		end  int64
 		says string
-	}{{2, "the A/B test of num_workers=4 ended undecided (3,491 against 3,200 samples/s, 8 pairs of A-B-A): a longer one decides"}, {0, "looks faster"}} {
+	}{{2, "the A/B test of num_workers=4 ended undecided (3,491 against 3,200 samples/s, 8 pairs): a longer one decides"}, {0, "looks faster"}} {
 		test.End = c.end
 		turned.Experiments = []trace.Experiment{test}
 		if k := judge(turned, turned.Recent).all.Keep; !k.Open || !strings.Contains(k.Text, c.says) {

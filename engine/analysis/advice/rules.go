@@ -150,10 +150,9 @@ func (s *situation) findings() []Finding {
 	return out
 }
 
-// risky reports whether others take cores, and a change may be a clear loss and is not even likely to be a clear
-// gain. What takes the cores is told then.
+// risky reports whether others take cores, and a change may be a clear loss. What takes the cores is told then.
 func risky(p trace.Prediction) bool {
-	return p.Others > 0 && predict.Vague(p) && !predict.Faster(p) && predict.Gain(p).Value < 1+2*moderate
+	return p.Others > 0 && predict.Vague(p) && predict.Gain(p).Lo < 1-moderate
 }
 
 // check returns what a rule finds. It returns false where that is not worth saying.

@@ -153,7 +153,7 @@ func (x *Experiment) Name() string {
 	return stats.Turns
 }
 
-// Stage returns how far the newest experiment is, in a few words: "A-B-A 3 pairs", "ceiling".
+// Stage returns how far the newest experiment is, in a few words: "A/B test 3 pairs", "ceiling".
 func Stage(s *trace.Snapshot) string {
 	x := Experiment{Experiment: s.Experiments[len(s.Experiments)-1]}
 	x.settings(s)

@@ -26,7 +26,7 @@ func (m *Model) Feed() string {
 		return "no: " + c.balance() + ": " + short
 	}
 	answer := "yes"
-	if max(c.Copy, c.Host(c.available()), m.stored()) > c.Device {
+	if max(c.Copy, c.Host(m.usable()), m.stored()) > c.Device {
 		answer = "nearly"
 	}
 	switch how, known := m.how(WorkersFor(c.Device, m.loading, c.Cores.All)); {
@@ -36,6 +36,17 @@ func (m *Model) Feed() string {
 		answer = how
 	}
 	return answer + ": " + c.balance()
+}
+
+// fed reports whether the device hardly waits for data.
+func (m *Model) fed() bool { return m.base.data <= dataError }
+
+// usable returns how many cores the loading can use. What others use is not short where the device is fed all the same.
+func (m *Model) usable() float64 {
+	if m.fed() {
+		return m.Capacity.Cores.All
+	}
+	return m.Capacity.available()
 }
 
 // handsOver reports whether the loop is predicted to be faster without workers than with any number
@@ -52,7 +63,7 @@ func (m *Model) handsOver() bool {
 // are no such settings. The text then says what does not help, or is empty.
 func (m *Model) how(need int) (how string, known bool) {
 	n := need - m.now.workers
-	if m.base.data <= dataError {
+	if m.fed() {
 		return "", false
 	}
 	all := max(need, m.now.workers)
@@ -86,8 +97,8 @@ func (m *Model) feeds(changes ...knob.Setting) bool {
 // a batch, if it takes longer than the device.
 func (m *Model) short() string {
 	c := &m.Capacity
-	cores, storage := c.Host(c.available()), m.stored()
-	if w := &m.loading; m.base.data > dataError && w.Blocked > w.Core+w.Waiting {
+	cores, storage := c.Host(m.usable()), m.stored()
+	if w := &m.loading; !m.fed() && w.Blocked > w.Core+w.Waiting {
 		cores = c.Host(c.Cores.All) // cores are not short, and workers that take turns with other processes get more than what was left
 	}
 	switch longest := max(c.Copy, cores, storage); {

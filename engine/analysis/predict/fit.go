@@ -96,6 +96,7 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) (*M
 		m.imports = how != "" && how != "fork"
 		m.handing = handoverOf(s.Meta.Host, b, &l, m.now.workers)
 		m.plant.gap = m.handing.taking + m.handing.drawing
+		m.plant.held = heldOf(s.Spans, stepsOf(s, t))
 		m.plant.start *= float64(m.now.workers) // the loop starts one after the other, and then gives them their first batches
 		if m.plant.serial = shared; shared {
 			m.plant.host = 0

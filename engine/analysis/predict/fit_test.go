@@ -304,9 +304,14 @@ func TestFeedBesideOthers(t *testing.T) {
 		{4000, 0.3, "no: this host can feed at most ~4,000 samples/s with its 2 cores; the device takes 4,366 samples/s: ~2.2 cores needed, host has 2"},
 		{8000, 0.6, "yes: this host can feed at most ~8,000 samples/s with its 2 cores, and other processes left it cores for ~5,600 samples/s; the device takes 4,366 samples/s"},
 	} {
-		m := Model{known: true, Capacity: Capacity{CPU: 2e9 / tt.feeds, Device: 1e9 / 4366., Batch: 1, Cores: Cores{All: 2, Others: tt.others, Known: true}}}
+		m := Model{known: true, rate: 1e12, scale: 1, fitted: 1, base: flow{data: 0.3}, now: settings{workers: 1, batch: 1}, plant: plant{load: []demand{{1, 0}}, compute: []float64{1}},
+			Capacity: Capacity{CPU: 2e9 / tt.feeds, Device: 1e9 / 4366., Batch: 1, Cores: Cores{All: 2, Others: tt.others, Known: true}}}
 		if got := m.Feed(); got != tt.want {
 			t.Errorf("%v, others %v:\n%q, want\n%q", tt.feeds, tt.others, got, tt.want)
+		}
+		m.base.data = 0.01 // it is fed all the same
+		if got := m.Feed(); strings.HasPrefix(got, "yes: ") != (tt.feeds > 4366) {
+			t.Errorf("%v, others %v, and no wait for data: %q", tt.feeds, tt.others, got)
 		}
 	}
 }

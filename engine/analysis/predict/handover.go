@@ -89,6 +89,66 @@ func (m *Model) takeReady(p *plant, l luck) {
 	}
 }
 
+// holding is how many times as long as in the window a worker that computes holds up the taking of its batches.
+var holding = [3]float64{1.3, 1, 0.7}
+
+// At least so many of the batches, and such a share of them, must have been taken while their worker was at another, and as
+// many while it idled, to tell how long the one takes more than the other.
+const fewHeld, shareHeld = 5, 0.1
+
+// heldOf returns how much longer the loop takes for a batch that lies ready while the batch's worker is at another, than
+// while it idles. The loop asks the worker's process for the batch, and what computes in Python there does not let
+// go of the interpreter at once.
+func heldOf(spans []trace.Span, steps []trace.Step) float64 {
+	type interval struct {
+		from, to int64
+		track    trace.TrackID
+	}
+	join := func(of map[int32]interval, n int32, s *trace.Span) {
+		w, seen := of[n]
+		if !seen {
+			w = interval{s.Start, s.End, s.Track}
+		}
+		of[n] = interval{min(w.from, s.Start), max(w.to, s.End), s.Track}
+	}
+	made, waits := map[int32]interval{}, map[int32]interval{} // by batch, and by step
+	for i := range spans {
+		switch s := &spans[i]; {
+		case s.Kind.IsPhase() && s.Track >= trace.TrackWorker0 && int(s.Track) < trace.NumTracks:
+			join(made, s.Batch, s)
+		case s.Kind == trace.KindNext && s.Track == trace.TrackStep:
+			join(waits, s.Step, s)
+		}
+	}
+	var took, n [2]float64 // by whether the worker was at another batch
+	for i := range steps {
+		w, ready := made[steps[i].Batch]
+		wait, waited := waits[steps[i].Index]
+		if !ready || !waited || w.to >= wait.from {
+			continue
+		}
+		busy := int64(0)
+		for b := steps[i].Batch + 1; b <= steps[i].Batch+most; b++ {
+			o, known := made[b]
+			if !known || o.from >= wait.to {
+				break
+			}
+			if o.track == w.track {
+				busy += max(0, min(o.to, wait.to)-max(o.from, wait.from))
+			}
+		}
+		at := 0
+		if 2*busy > wait.to-wait.from {
+			at = 1
+		}
+		took[at], n[at] = took[at]+float64(wait.to-wait.from), n[at]+1
+	}
+	if min(n[0], n[1]) < max(fewHeld, shareHeld*(n[0]+n[1])) {
+		return 0
+	}
+	return max(0, took[1]/n[1]-took[0]/n[0])
+}
+
 // begin changes how long workers take to start at the beginning of an epoch.
 func (m *Model) begin(p *plant, workers int, l luck) {
 	if m.now.workers > 0 {

@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -74,5 +75,42 @@ func TestStreaming(t *testing.T) {
 		if p, ok := m.Predict(knob.Setting{Name: numWorkers, Value: "2"}); !ok || Gain(p.Prediction).Lo < tt.least || Gain(p.Prediction).Lo > tt.most {
 			t.Errorf("%s: %s, want %v to %v at the least", tt.name, Words(p.Prediction), tt.least, tt.most)
 		}
+	}
+}
+
+// TestHeld: where a worker computes, its process gives away a ready batch only slowly. A longer queue then gains
+// nothing, and the waits for ready batches tell it.
+func TestHeld(t *testing.T) {
+	const ms = 1e6
+	var load []demand
+	for i := range 16 {
+		load = append(load, demand{core: 1.3 * ms})
+		if i >= 12 {
+			load[i].core = 49 * ms
+		}
+	}
+	gain := func(held float64) float64 {
+		p := plant{workers: 1, prefetch: 2, inOrder: true, inTurns: true, persistent: true, serial: true, cores: 2, load: load, compute: []float64{13 * ms}, held: held}
+		short := p.flow().step
+		p.prefetch = 16
+		return short / p.flow().step
+	}
+	if none, held := gain(0), gain(32*ms); none < 1.3 || held > 1.1 {
+		t.Errorf("a longer queue makes it %.2f times as fast, and %.2f times where batches are held up", none, held)
+	}
+	var spans []trace.Span
+	var steps []trace.Step
+	for b := range int32(40) { // every second batch is taken while the worker is at the next
+		at, took, next := int64(b)*100*ms, int64(ms), int64(80*ms)
+		if b%2 == 1 {
+			took, next = 31*ms, 45*ms
+		}
+		spans = append(spans, trace.Span{Kind: trace.KindFetch, Track: trace.TrackWorker0, Batch: b, Start: at, End: at + 40*ms},
+			trace.Span{Kind: trace.KindFetch, Track: trace.TrackWorker0, Batch: b + 1, Start: at + next, End: at + 95*ms},
+			trace.Span{Kind: trace.KindNext, Track: trace.TrackStep, Step: b + 7, Batch: -1, Start: at + 50*ms, End: at + 50*ms + took})
+		steps = append(steps, trace.Step{Index: b + 7, Batch: b})
+	}
+	if got := heldOf(spans, steps); math.Abs(got-30*ms) > ms {
+		t.Errorf("held up for %.1f ms, want 30", got/ms)
 	}
 }

@@ -43,6 +43,8 @@ type plant struct {
 	compute []float64 // ns that steps compute with the cores to themselves, repeated without end
 	gap     float64   // ns that the device is idle between any two steps, even when the next is ready
 
+	held float64 // ns more that taking a ready batch takes while the process of its worker computes another
+
 	serial  bool    // the device is the step loop's own thread, which computes a batch before it asks for the next
 	threads float64 // how many threads the device computes with on the host's cores; 0: it has cores of its own
 	blocked float64 // the share of a step's time in which none of these threads wants a core
@@ -187,6 +189,6 @@ func (p *plant) same(o *plant) bool {
 		return len(a) == len(b) && (len(a) == 0 || a[0] == b[0] && a[len(a)-1] == b[len(b)-1])
 	}
 	return alike(p.load, o.load) && slices.Equal(p.compute, o.compute) &&
-		p.start == o.start && p.wake == o.wake && p.host == o.host && p.copy == o.copy && p.gap == o.gap &&
+		p.start == o.start && p.wake == o.wake && p.held == o.held && p.host == o.host && p.copy == o.copy && p.gap == o.gap &&
 		p.cores == o.cores && p.rivals == o.rivals && p.uneven == o.uneven && p.disk == o.disk
 }

@@ -323,6 +323,12 @@ func (m *Model) with(to *settings, l luck) *plant {
 		f.blocked *= m.alone(l) / m.alone(likely)
 	}
 	p.uneven = l.of(onQueues, m.uneven)
+	switch {
+	case to.workers != now.workers: // in other processes it is not known
+		p.held = 0
+	case *to != *now:
+		p.held *= l.of(onHandover, holding)
+	}
 	if to.batch != now.batch || m.Capacity.Cores.Crowded() {
 		p.host *= l.of(onHost, hosting)
 	}

@@ -24,6 +24,7 @@ type simulation struct {
 	next   int     // the batch to be dispatched next
 	own    []int   // by worker, where batches are given out in turns: its next batch
 	loaded []bool  // by batch
+	maker  []int32 // by batch: its worker
 	ready  []int32 // without in_order: batches that wait, in the order in which they were loaded
 
 	// The step loop.
@@ -84,9 +85,10 @@ type worker struct {
 }
 
 func newSimulation(p *plant, steps int, spread bool) *simulation {
+	n := steps + p.workers*p.prefetch + depth + 1
 	s := &simulation{
 		plant: p, crew: make([]worker, max(1, p.workers)),
-		loaded: make([]bool, steps+p.workers*p.prefetch+depth+1), done: make([]float64, 0, steps), waited: make([]float64, 0, steps),
+		loaded: make([]bool, n), maker: make([]int32, n), done: make([]float64, 0, steps), waited: make([]float64, 0, steps),
 		asks: make([][2]float64, steps+depth+1),
 	}
 	for i := range s.crew {
@@ -312,6 +314,7 @@ func (s *simulation) turnOf(b int) int {
 // give makes a worker begin with a batch.
 func (s *simulation) give(b int, who int32) {
 	w := &s.crew[who]
+	s.maker[b] = who
 	d := s.load[b%len(s.load)]
 	*w = worker{batch: int32(b), demand: d, begun: w.begun}
 	if d.core+d.blocked <= 0 {
@@ -371,11 +374,15 @@ func (s *simulation) iterate() {
 		return
 	}
 	s.delivered++
+	hold := 0.0
+	if s.workers > 0 && s.crew[s.maker[b]].running {
+		hold = s.held
+	}
 	if s.step < len(s.asks) {
-		s.asks[s.step] = [2]float64{s.asked, s.now}
+		s.asks[s.step] = [2]float64{s.asked, s.now + hold}
 	}
 	s.loop = enqueues
-	s.after(s.host, enqueued, 0)
+	s.after(s.host+hold, enqueued, 0)
 	s.dispatch()
 }
 

@@ -53,15 +53,15 @@ func Paired(pairs []Pair, margin float64) Comparison {
 }
 
 // Turns is the name of an A/B test, in which two settings take turns.
-const Turns = "A-B-A"
+const Turns = "A/B test"
 
-// ByTurns says what an A/B test rests on, "7 pairs of A-B-A"; empty for a comparison of two
+// ByTurns says what an A/B test rests on, "7 pairs of an A/B test"; empty for a comparison of two
 // stretches.
 func (c *Comparison) ByTurns() string {
 	if c.Pairs == 0 {
 		return ""
 	}
-	return units.Counted(c.Pairs, "pair", "pairs") + " of " + Turns
+	return units.Counted(c.Pairs, "pair", "pairs") + " of an " + Turns
 }
 
 // paired compares one of the times for a sample.

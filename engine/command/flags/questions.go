@@ -26,7 +26,7 @@ type Questions struct {
 // Add adds the flags.
 func (q *Questions) Add(fs *pflag.FlagSet) {
 	fs.BoolVar(&q.ceiling, "ask-ceiling", false, "find out what fixing data would buy: cached batches are served for some seconds")
-	fs.Var(&q.paired, "paired", "find out whether other knobs are faster: num_workers=4 takes turns with the settings in force (A-B-A) until that is known; several knobs of one try are separated by commas")
+	fs.Var(&q.paired, "paired", "find out whether other knobs are faster: num_workers=4 takes turns with the settings in force (A/B test) until that is known; several knobs of one try are separated by commas")
 	fs.DurationVar(&q.Budget, "budget", experiment.PairedBudget, "training time that --paired may take at the most")
 }
 

@@ -20,6 +20,7 @@ import itertools
 import json
 import multiprocessing
 import os
+import re
 import signal
 import statistics
 import subprocess
@@ -444,10 +445,14 @@ def _where(what: str, loads: list[float]):
 def _table(scores: list[Score], burners: str):
     host = {"none": "nothing beside it of ours", "own": "four burners in a session of their own", "same": "four burners in the same session"}[burners]
     _where(f"{len(scores)} scripts, {host}", [s.load for s in scores])
-    print("| script | verdict | advice | it | predicted | measured | inside |\n|---|---|---|---|--:|--:|---|")
+    told = [s for s in scores if s.mark == "told" and s.verdict_right]
+    print("| script | advice | it | predicted | measured | inside |\n|---|---|---|--:|--:|---|")
     for s in scores:
-        v = s.verdict + ("" if s.verdict_right else " (!)")
-        print(f"| {s.name} | {v} | {s.advice.replace('|', '/')} | {s.mark} | {s.predicted} | {s.measured} | {s.inside} |")
+        if s not in told:
+            advice = " ".join(re.split(r": |;| \(|\|", s.advice)[0].split()[:6])
+            name = s.name + ("" if s.verdict_right else f" ({s.verdict}!)")
+            print(f"| {name} | {advice} | {s.mark} | {s.predicted} | {s.measured} | {s.inside} |")
+    print(f"\nThe other {len(told)} are told rightly that no knob helps, and what does.")
     made = [s for s in scores if s.inside]
     inside = sum(s.inside == "yes" for s in made)
     right: Callable[[str], int] = lambda *m: sum(s.mark in m for s in scores)  # noqa: E731
