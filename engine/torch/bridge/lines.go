@@ -364,7 +364,7 @@ func (k *looker) look(l *lines, t thread, of []thread) (took time.Duration, fute
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.ENOSYS):
 		return 0, 0, false, refusal(err)
-	case err != nil: // the thread ended, or the look was torn
+	case err != nil, len(k.stack) == 0: // the look was torn, or the thread ended; the interpreter ends without frames
 		return 0, 0, false, nil
 	}
 	if k.spent[t] == nil {
