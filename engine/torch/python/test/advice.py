@@ -423,6 +423,7 @@ def _tune(gpustall: str, name: str, c: Case, budget: str) -> Tuned:
         return float(subprocess.run([*script, "--seconds", "12", "--loader", json.dumps(loader)], capture_output=True, text=True, check=True).stdout)
 
     rates = [alone(x) for x in (c.loader, more, more, c.loader)] if left else []
+    print(f"{name}: {left}, {rates}", file=sys.stderr)
     return Tuned(name, left, sum(rates[::3]) / 2, sum(rates[1:3]) / 2, load)
 
 
