@@ -405,13 +405,15 @@ def _tune(gpustall: str, name: str, c: Case, budget: str) -> Tuned:
         env = dict(os.environ, XDG_STATE_HOME=folder)
         p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True, env=env)
         assert p.stdout
-        tried = False
+        decided, over = False, 0
         for line in p.stdout:
             e = json.loads(line)
-            tried = tried or e["type"] == "decision"
+            decided = decided or e["type"] == "decision"
             if e["type"] == "decision" and e["verdict"] == "confirmed":
                 left = e["knobs"]
-            if e["type"] == "progress" and tried and not e.get("experiment"):
+            if e["type"] == "progress" and decided:
+                over = 0 if e.get("experiment") else over + 1
+            if over == 2:  # lines of progress since the tune ended
                 p.send_signal(signal.SIGTERM)
         p.wait()
     value = lambda v: {"on": True, "off": False}[v] if v in ("on", "off") else int(v)  # noqa: E731
