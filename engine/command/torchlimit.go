@@ -27,7 +27,10 @@ type stepLimit struct {
 // begin asks for the settings of --set, and begins to count steps.
 func (l *stepLimit) begin(t *torchRun) {
 	r := t.recording
-	refused := t.bridge.Control.Set(t.how.set)
+	var refused error
+	if len(t.how.set) > 0 {
+		refused = t.bridge.Control.Set(t.how.set)
+	}
 	switch {
 	case t.steps > 0:
 		l.task = watch.Every(r.recorder, "count steps", 100*time.Millisecond, func() { l.look(t, refused) })

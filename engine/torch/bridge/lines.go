@@ -364,8 +364,8 @@ func (k *looker) look(l *lines, t thread, of []thread) (took time.Duration, fute
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.ENOSYS):
 		return 0, 0, false, refusal(err)
-	case err != nil, len(k.stack) == 0: // the look was torn, or the thread ended; the interpreter ends without frames
-		return 0, 0, false, nil
+	case err != nil, len(k.stack) == 0: // the interpreter ends without frames
+		return 0, 0, false, nil //nolint:nilerr // the thread ended, or the look was torn
 	}
 	if k.spent[t] == nil {
 		k.spent[t] = frames.NewSpent(t.pid, t.tid)
