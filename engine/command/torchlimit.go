@@ -9,10 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/command/watch"
-	"dev.gpustall/engine/torch/bridge"
 	"dev.gpustall/engine/trace"
 )
 
@@ -63,36 +61,15 @@ func (l *stepLimit) stop() {
 	}
 }
 
-// barred returns why one of the settings cannot be in force in a run; nil where all can.
-func barred(s *trace.Snapshot, settings []knob.Setting) error {
-	for _, k := range settings {
-		if spec := knob.SpecOf(s.Meta.Specs, k.Name); spec == nil {
-			return errs.New("set", k.Name+"="+k.Value, "the loop has no such knob", "leave it out")
-		} else if why := spec.Bars(k.Value); why != "" && knob.ValueOf(s.Segments[0].Knobs, k.Name) != inForce(k) {
-			return errs.New("set", k.Name+"="+k.Value, why, cmp.Or(spec.Hint, "leave it out"))
-		}
-	}
-	return nil
-}
-
 // stepsWith returns how many steps a run has done with the settings since its last change of any.
 func stepsWith(s *trace.Snapshot, settings []knob.Setting) int {
 	last := &s.Segments[len(s.Segments)-1]
 	for _, k := range settings {
-		if knob.ValueOf(last.Knobs, k.Name) != inForce(k) {
+		if spec := knob.SpecOf(s.Meta.Specs, k.Name); spec == nil || !holds(last, spec, k) {
 			return 0
 		}
 	}
 	return int(s.Total.Steps) - int(last.FirstStep)
-}
-
-// inForce returns the value of a setting as segments have it.
-func inForce(k knob.Setting) string {
-	text, err := knob.Canonical(&bridge.KnobTable.Find(k.Name).Spec, k.Value)
-	if err != nil {
-		return k.Value
-	}
-	return text
 }
 
 // err returns how the run ended: as its command did, unless --steps or a refused setting ended it.

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"os"
@@ -94,10 +95,11 @@ func trialOf(ctx context.Context, path string, knobs []knob.Setting) (*summary.T
 		return nil, errs.New("try settings on", path, "its run has ended", "gpustall sessions says which go on")
 	}
 	before := f.Snapshot(0, 0)
-	for _, k := range knobs {
-		if knob.SpecOf(before.Meta.Specs, k.Name) == nil {
-			return nil, cli.Misuse(errs.New("try", k.Name, "the run has no such knob", "choose "+knob.Choice(changeable(before))))
-		}
+	if len(before.Segments) == 0 {
+		return nil, errs.New("try settings on", path, "its first step has not come yet", "wait for it")
+	}
+	if err := barred(before, knobs); err != nil {
+		return nil, cli.Misuse(err)
 	}
 	c, err := remote.Dial(path)
 	if err != nil {
@@ -117,6 +119,26 @@ func trialOf(ctx context.Context, path string, knobs []knob.Setting) (*summary.T
 		return nil, errs.New("try settings on", path, "the run ended before the test did", "try them in a longer run")
 	}
 	return summary.TrialOf(all(f.Session()), path, x.Index, predicted), nil
+}
+
+// barred returns why one of the settings cannot be in force in a run; nil where all can, or are.
+func barred(s *trace.Snapshot, settings []knob.Setting) error {
+	for _, k := range settings {
+		spec := knob.SpecOf(s.Meta.Specs, k.Name)
+		if spec == nil {
+			return errs.New("set", k.Name, "the run has no such knob", "choose "+knob.Choice(changeable(s)))
+		}
+		if why := spec.Bars(k.Value); why != "" && !holds(&s.Segments[len(s.Segments)-1], spec, k) {
+			return errs.New("set", k.Name+"="+k.Value, why, cmp.Or(spec.Hint, "choose "+knob.Choice(changeable(s))))
+		}
+	}
+	return nil
+}
+
+// holds reports whether a setting is in force in a segment.
+func holds(in *trace.Segment, spec *knob.Spec, k knob.Setting) bool {
+	text, err := knob.Canonical(spec, k.Value)
+	return err == nil && text == knob.ValueOf(in.Knobs, k.Name)
 }
 
 // changeable returns the names of the knobs that can be changed while the run goes on.
