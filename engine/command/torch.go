@@ -354,7 +354,7 @@ func (t *torchRun) unwatched() string {
 	if t.of != "" {
 		return "gpustall: " + t.of + " has not imported PyTorch" + report
 	}
-	return "gpustall: PyTorch was imported by no process that could be watched (a Python run with -I, -E or -S cannot be)" + report
+	return "gpustall: PyTorch was imported by no process that could be watched (one run with -I, -E or -S, or with a PYTHONPATH of its own, cannot be)" + report
 }
 
 // inLines watches the training without a screen, and prints a line now and then.

@@ -32,7 +32,7 @@ func TestUnwatched(t *testing.T) {
 	}
 	r := &torchRun{bridge: b, script: s}
 	for _, c := range []struct{ file, says string }{
-		{"", "PyTorch was imported by no process that could be watched (a Python run with -I"},
+		{"", "PyTorch was imported by no process that could be watched (one run with -I"},
 		{"imported", "took no batch from torch.utils.data.DataLoader"},
 		{"messages-1", "no batch was loaded for training"},
 	} {

@@ -24,7 +24,8 @@ const (
 	mostRows   = 16
 	rowsAtMost = 10 * time.Second
 
-	placeEvery  = 4 * time.Second  // how often a rank works out where it spends its time
+	placeFirst  = 4 * time.Second // how often a rank works out where it spends its time: at first, and then twice as rarely each time
+	placeAtMost = 16 * time.Second
 	retryFirst  = 5 * time.Second  // after a store was lost
 	retryAtMost = 60 * time.Second // ... and after it was lost again and again
 
@@ -69,6 +70,7 @@ type fleet struct {
 	peers   []trace.Peer
 	at      advice.Place
 	placed  time.Time
+	place   time.Duration // until it is worked out again
 	read    time.Time
 	known   map[int]*remote
 	next    int // of known, whose counts are recorded next
@@ -220,10 +222,11 @@ func (f *fleet) publish() error {
 	if len(out.Ranks) == 0 {
 		return nil
 	}
-	if time.Since(f.placed) >= placeEvery {
+	if time.Since(f.placed) >= f.place {
 		f.placed = time.Now()
 		if t := trace.Count(attribution.Window(s)); t.Steady.Steps > 0 {
 			f.at = advice.At(f.Session.Snapshot(t.From, t.To), t)
+			f.place = min(placeAtMost, max(placeFirst, 2*f.place))
 		}
 	}
 	f.local = f.local[:0]

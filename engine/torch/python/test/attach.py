@@ -18,6 +18,7 @@ from checks import check
 TRAIN = """\
 import hashlib, os, sys, threading, time
 kind, epochs = sys.argv[1], int(sys.argv[2])
+if sys.version_info >= (3, 14): __import__("multiprocessing").set_start_method("fork")  # a script without a guard
 if kind == "importing": print("begun", flush=True)
 import torch
 import torch._dynamo
