@@ -210,10 +210,10 @@ def two_nodes(gpustall, port):
 def restarted(gpustall, port):
     """A rank raises, and torchrun starts all of them anew."""
     ends = []
-    run = [sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4", "--max-restarts", "2", "train.py", "80", "raises"]
+    run = [sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4", "--max-restarts", "2"]
     for watch in (False, True):
         job = Job(gpustall, port, 80)
-        out = ended([job.start(watch, 0, run)])
+        out = ended([job.start(watch, 0, [*run, "train.py", "80", "raises"])])
         ends.append((out[0][0], job.logs() if watch else results(out[0][1])))
     check("ranks that are started anew end as without gpustall, with the same weights", ends[0] == ends[1] and ends[0][0] == 0, *ends)
     told = summary(out[0][1])
