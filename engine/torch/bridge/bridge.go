@@ -228,7 +228,7 @@ func (b *Bridge) start(r *trace.Recorder) {
 	b.pause()
 	b.recorder, b.started = r, true
 	if r != nil {
-		since, _ := b.firstOf(b.main.pid)
+		since, _ := firstOf(b.main.pid, b.rings, b.Clock)
 		b.main.begin(r, since)
 		b.main.lines, b.lines.clock = &b.lines, b.Clock
 		b.Control.begin(b.main.segments.knobs, b.main.specs())
@@ -464,7 +464,7 @@ func (b *Bridge) announce() {
 	if !lowest.hello.leads() && !b.ending && time.Since(b.seen) < awaitFirst {
 		return
 	}
-	if since, ok := b.firstOf(lowest.pid); ok {
+	if since, ok := firstOf(lowest.pid, b.rings, b.Clock); ok {
 		b.begun, b.main = true, lowest
 		b.view.show(lowest.facts)
 		b.first <- Start{lowest.hello, lowest.loader, lowest.batch, since}
@@ -491,7 +491,7 @@ func (b *Bridge) succeed() {
 		if p == was || !p.known || !p.loading || p.hello.Rank != was.hello.Rank && !p.hello.leads() || !slices.Equal(p.hello.Argv, was.hello.Argv) || !lives(p.pid) {
 			continue
 		}
-		since, ok := b.firstOf(p.pid)
+		since, ok := firstOf(p.pid, b.rings, b.Clock)
 		if !ok {
 			continue
 		}
@@ -526,14 +526,14 @@ func (h *Hello) before(o *Hello) bool {
 	return h.Rank < o.Rank
 }
 
-// firstOf returns when a process's loop began.
-func (b *Bridge) firstOf(pid int) (since int64, ok bool) {
-	for _, r := range b.rings {
+// firstOf returns when a process's loop began, on the bridge's clock.
+func firstOf(pid int, rings map[string]*ring, c *Clock) (since int64, ok bool) {
+	for _, r := range rings {
 		if r.role == roleLoop && r.pid == pid && r.limit > 0 {
 			first := r.tail
 			r.tail = 0
 			if all := r.read(nil); len(all) > 0 {
-				since, ok = all[0].Start-b.Clock.origin, true
+				since, ok = all[0].Start-c.origin, true
 			}
 			r.tail, r.dropped = first, 0
 		}
