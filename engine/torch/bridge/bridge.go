@@ -630,7 +630,7 @@ func (b *Bridge) drain(loops bool) {
 		l := &lines[first]
 		p := b.process(l.r.parent)
 		if len(l.records) == 0 {
-			lost(b, p, l.r)
+			b.lost(p, l.r)
 			last := len(lines) - 1
 			lines[first], lines[last] = lines[last], lines[first]
 			lines = lines[:last]
@@ -659,7 +659,7 @@ func (b *Bridge) hand(p *process, r *ring, rec *record) {
 }
 
 // lost records how many records were overwritten before they were read.
-func lost(b *Bridge, p *process, r *ring) {
+func (b *Bridge) lost(p *process, r *ring) {
 	if r.dropped > 0 && p == b.main && r.role != roleLooker {
 		b.recorder.Track(p.lanes.of(r)).Lost(r.dropped)
 	}
