@@ -111,6 +111,8 @@ def _script(c: Case, arguments: dict | None, seconds: float):
     from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler, get_worker_info
 
     torch.set_num_threads(1)
+    if os.environ.get(BURNERS):
+        subprocess.run(["sh", "-c", BURN, sys.executable, os.environ[BURNERS]], check=True)
     lock = multiprocessing.Lock()
     large = torch.zeros(6 << 20) if c.special == "memory" else None
 
@@ -327,18 +329,26 @@ def _score(name: str, c: Case, s: dict, trial: dict, load: float) -> Score:
     return Score(name, s["verdict"], verdict_right, advice, mark, predicted, measured, inside, half, load)
 
 
+BURNERS = "ADVICE_BURNERS"  # names the file that a script writes its burners' processes to
+BURN = """for i in 1 2 3 4; do "$0" -c 'while True: pass' >/dev/null 2>&1 & echo $! >>"$1"; done"""
+
+
 @contextlib.contextmanager
 def _burners(where: str):
-    """Four processes that compute. A session of their own is a group of its own for the kernel."""
-    n = 4 if where != "none" else 0
-    burn = [sys.executable, "-c", "while True: pass"]
-    all = [subprocess.Popen(burn, start_new_session=where == "own") for _ in range(n)]
-    try:
-        yield
-    finally:
-        for p in all:
-            p.kill()
-            p.wait()
+    """Four processes that compute. A session is a group for the kernel: they have one of their own, or the script begins
+    them in the one that gpustall gives it. The shell ends at once, so they are not the script's children."""
+    with tempfile.NamedTemporaryFile("r") as pids:
+        if where == "own":
+            subprocess.run(["sh", "-c", BURN, sys.executable, pids.name], check=True, start_new_session=True)
+        if where == "same":
+            os.environ[BURNERS] = pids.name
+        try:
+            yield
+        finally:
+            os.environ.pop(BURNERS, None)
+            for pid in pids.read().split():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
 
 
 def _run(gpustall: str, name: str, c: Case, watch: float, test: float, keep: str) -> Score:
