@@ -39,9 +39,8 @@ compared, and it is said how the ranks went together.
 
 With --fail-if the exit code is 1 where B is certainly worse by more than
 that. What is not known yet does not fail; it is said on standard error.`,
-		Example: `  gpustall compare before.gpustall latest
-  gpustall compare latest:A latest:#2  # two segments of one session
-  gpustall compare before/ after/  # two distributed trainings
+		Example: `  gpustall compare latest:A latest:#2  # two segments of one session
+  gpustall compare before/ after/      # two distributed trainings
   gpustall compare before.gpustall latest --fail-if slower=5% --fail-if memory=10%`,
 		Args: flags.Exactly(2, "two sessions"),
 		RunE: func(_ *cobra.Command, args []string) error {

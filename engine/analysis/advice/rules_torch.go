@@ -381,9 +381,8 @@ func restOfScript(s *situation) (f Finding, ok bool) {
 		Evidence: fmt.Sprintf("forward + script code take %s of a step, where backward passes take %s: of what is trained, a forward pass takes about half as long as its backward pass", each(own), each(k.Backward)),
 		Share:    float64(rest) / float64(all), Script: true,
 	}
-	blocked := 0.0
+	blocked := s.script.blocked()
 	if k.Core+k.Waiting > 0 {
-		blocked = float64(max(0, k.Body-k.Core-k.Waiting)) / float64(k.Body)
 		f.Evidence = join(f.Evidence, fmt.Sprintf("with a batch in hand the loop's thread is on a core %s of the time, and blocked %s", units.Prose.Percent(float64(k.Core)/float64(k.Body)), units.Prose.Percent(blocked)))
 	}
 	c, ok := s.costliest(trace.InStep)

@@ -80,6 +80,16 @@ func (p *script) loop() (k trace.Rank, known bool) {
 	return p.session.Own(p.session.from, p.session.to)
 }
 
+// blocked returns the share of the time with a batch in hand in which the loop's thread was neither on a core nor waited
+// for one, 0 to 1; 0 where that was not measured.
+func (p *script) blocked() float64 {
+	k, known := p.loop()
+	if !known || k.Core+k.Waiting <= 0 {
+		return 0
+	}
+	return float64(max(0, k.Body-k.Core-k.Waiting)) / float64(max(1, k.Body))
+}
+
 // holder is the rank that the session's own one waits for.
 type holder struct {
 	rank  int

@@ -210,6 +210,8 @@ func TestScriptBound(t *testing.T) {
 		{"no parts", together(onTorch("1"), cpuDevice), ScriptBound, ": the script is busy 100 % of the time and waits for no data; 60 steps"},
 		{"without cores", together(onTorch("1"), cpuDevice, body, gauge(trace.GaugeStarved, 25)), "host-bound",
 			": the script is busy 100 % of the time, 66.0 ms of 100 ms a step in neither backward passes nor the optimizer; CPU contention: compute runs 1.3x slower, as"},
+		{"without cores, but mostly blocked", together(onTorch("1"), cpuDevice, did(trace.Rank{Wait: 4e6, Body: 96e6, Backward: 11e6, Optimizer: 19e6, Core: 30e6}), gauge(trace.GaugeStarved, 25)), ScriptBound,
+			": the script is busy 100 % of the time, 66.0 ms of 100 ms a step in neither backward passes nor the optimizer, and waits for no data; CPU contention: compute runs 1.3x slower, as its threads wait for a core 25.0 % of the time; 60 steps"},
 		{"a trace of the CPU", together(profiled(trace.Profile{}), cpuDevice), ScriptBound, ": the script is busy 100 % of the time and waits for no data; "},
 		{"on a GPU", together(onTorch("1"), body), DeviceBound, ": the device computes 100 % of the time and waits for no data; 60 steps"},
 		{"our own", cpuDevice, DeviceBound, ": the device computes 100 % of the time and waits for no data; 60 steps"},

@@ -40,9 +40,7 @@ is interrupted, as by ctrl+c.
 DIR gets the sessions, results.csv, report.md, report.html and the pictures.
 The same command goes on with a sweep that was stopped.`,
 		Example: `  gpustall sweep --knob num_workers=0,2,4 --steps 200 --out workers
-  gpustall sweep --device cpu,emu:h100 --precision fp32 --out devices
   gpustall sweep --ladder 'baseline; num_workers=4; +pin_memory; +precision=bf16' --out ladder
-  gpustall sweep --knob num_workers=2,4,8 --out yours -- python train.py               # set live
   gpustall sweep --knob n=2,4,8 --knob bs=32,64 --out args -- python train.py -j {n} -b {bs}`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if cmd.ArgsLenAtDash() == 0 {
