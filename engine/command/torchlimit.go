@@ -65,7 +65,7 @@ func (l *stepLimit) stop() {
 func stepsWith(s *trace.Snapshot, settings []knob.Setting) int {
 	last := &s.Segments[len(s.Segments)-1]
 	for _, k := range settings {
-		if spec := knob.SpecOf(s.Meta.Specs, k.Name); spec == nil || !holds(last, spec, k) {
+		if spec := knob.SpecOf(s.Meta.Specs, k.Name); spec == nil || !holds(s, spec, k) {
 			return 0
 		}
 	}

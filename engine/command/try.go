@@ -95,9 +95,6 @@ func trialOf(ctx context.Context, path string, knobs []knob.Setting) (*summary.T
 		return nil, errs.New("try settings on", path, "its run has ended", "gpustall sessions says which go on")
 	}
 	before := f.Snapshot(0, 0)
-	if len(before.Segments) == 0 {
-		return nil, errs.New("try settings on", path, "its first step has not come yet", "wait for it")
-	}
 	if err := barred(before, knobs); err != nil {
 		return nil, cli.Misuse(err)
 	}
@@ -128,17 +125,18 @@ func barred(s *trace.Snapshot, settings []knob.Setting) error {
 		if spec == nil {
 			return errs.New("set", k.Name, "the run has no such knob", "choose "+knob.Choice(changeable(s)))
 		}
-		if why := spec.Bars(k.Value); why != "" && !holds(&s.Segments[len(s.Segments)-1], spec, k) {
+		if why := spec.Bars(k.Value); why != "" && !holds(s, spec, k) {
 			return errs.New("set", k.Name+"="+k.Value, why, cmp.Or(spec.Hint, "choose "+knob.Choice(changeable(s))))
 		}
 	}
 	return nil
 }
 
-// holds reports whether a setting is in force in a segment.
-func holds(in *trace.Segment, spec *knob.Spec, k knob.Setting) bool {
+// holds reports whether a setting is in force in a run.
+func holds(s *trace.Snapshot, spec *knob.Spec, k knob.Setting) bool {
+	n := len(s.Segments)
 	text, err := knob.Canonical(spec, k.Value)
-	return err == nil && text == knob.ValueOf(in.Knobs, k.Name)
+	return n > 0 && err == nil && text == knob.ValueOf(s.Segments[n-1].Knobs, k.Name)
 }
 
 // changeable returns the names of the knobs that can be changed while the run goes on.
