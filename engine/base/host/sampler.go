@@ -81,6 +81,7 @@ type Sampler struct {
 	usage   string             // the file that counts our cgroup's CPU time
 	beside  map[string]float64 // CPU time of other processes of our session at the last look, in seconds
 	besides float64            // what they used so far
+	adopted map[string]bool    // processes whose parent may have ended: whether they are of our session
 	disks   map[string]bool
 	members func() []string    // names in /proc of the processes that are ours; nil: this process
 	used    map[string]float64 // cores' time of each process, in seconds

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -71,8 +72,8 @@ func (s *Sampler) groupTime(ours, busy Reading) Reading {
 }
 
 // sessionTime adds up the CPU time of other processes of the session that the first of our processes
-// is in. They are the descendants of its leader that are still in it. What they used between two looks
-// counts, also of those that end.
+// is in. They are the descendants of its leader that are still in it, and those whose parent has ended. What they used
+// between two looks counts, also of those that end.
 func (s *Sampler) sessionTime() Reading {
 	ours, leader := map[string]bool{}, ""
 	for _, member := range s.ours() {
@@ -86,7 +87,7 @@ func (s *Sampler) sessionTime() Reading {
 	pid, _ := strconv.Atoi(leader)
 	own := strconv.Itoa(os.Getpid())
 	now := map[string]float64{}
-	for _, p := range family(s.sys, pid) {
+	for _, p := range slices.Concat(family(s.sys, pid), s.orphans(leader)) {
 		member := strconv.Itoa(p)
 		if ours[member] || s.members == nil && member == own || s.sessionOf(member) != leader {
 			continue
@@ -102,12 +103,46 @@ func (s *Sampler) sessionTime() Reading {
 	return known(s.besides)
 }
 
+// orphans returns the processes of a session whose parent has ended, with their descendants. An ancestor of the session's
+// leader has adopted them. A process joins no session that is there already, so each is looked at once.
+func (s *Sampler) orphans(leader string) (all []int) {
+	now := map[string]bool{}
+	at, _ := s.place(leader)
+	for range maxAncestors {
+		if at == "" || at == "0" {
+			break
+		}
+		for child := range strings.FieldsSeq(read(s.sys, "proc/"+at+"/task/"+at+"/children")) {
+			in, known := s.adopted[child]
+			if !known {
+				in = child != leader && s.sessionOf(child) == leader
+			}
+			if now[child] = in; in {
+				pid, _ := strconv.Atoi(child)
+				all = append(all, family(s.sys, pid)...)
+			}
+		}
+		at, _ = s.place(at)
+	}
+	s.adopted = now
+	return all
+}
+
+// maxAncestors is how many ancestors of a session's leader are looked at.
+const maxAncestors = 64
+
 // sessionOf returns the number of a process's session; empty where that is not known.
 func (s *Sampler) sessionOf(member string) string {
+	_, session := s.place(member)
+	return session
+}
+
+// place returns the numbers of a process's parent and session; empty where they are not known.
+func (s *Sampler) place(member string) (parent, session string) {
 	text := read(s.sys, "proc/"+member+"/stat")
 	f := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
 	if len(f) < 4 {
-		return ""
+		return "", ""
 	}
-	return f[3]
+	return f[1], f[3]
 }

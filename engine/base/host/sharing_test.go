@@ -53,6 +53,9 @@ func TestGroupTime(t *testing.T) {
 			"proc/self/stat": stat(40, 20*second), "proc/42/stat": stat(40, 20*second),
 			"proc/40/stat": stat(40, 0), "proc/40/task/40/children": "42 43 44 \n", "proc/42/task/42/children": "",
 			"proc/43/stat": stat(40, 30*second), "proc/43/task/43/children": "", "proc/44/stat": stat(44, 10*second), "proc/44/task/44/children": "",
+			// The parents of 50 and 51 have ended. 50 is of our session, and so is its child.
+			"proc/1/task/1/children": "40 50 51 \n", "proc/51/stat": stat(51, 40*second), "proc/50/stat": stat(40, 5*second),
+			"proc/50/task/50/children": "52 ", "proc/52/stat": stat(40, 3*second),
 			"sys/fs/cgroup/job/cpu.stat":                    fmt.Sprintf("usage_usec %d\nuser_usec 0\n", 600_000*second),
 			"sys/fs/cgroup/cpu,cpuacct/job/cpuacct.usage":   fmt.Sprintf("%d\n", 250_000_000*second),
 			"sys/fs/cgroup/cpu,cpuacct/other/cpuacct.usage": "x\n",
@@ -64,7 +67,7 @@ func TestGroupTime(t *testing.T) {
 		known          bool
 	}{
 		{ByThread, "", 80, true},
-		{BySession, "", 30, true},
+		{BySession, "", 38, true},
 		{ByCgroup, "sys/fs/cgroup/job/cpu.stat", 40, true},
 		{ByCgroup, "sys/fs/cgroup/cpu,cpuacct/job/cpuacct.usage", 5, true},
 		{ByCgroup, "sys/fs/cgroup/cpu,cpuacct/other/cpuacct.usage", 0, false},
