@@ -12,6 +12,14 @@ type frame struct {
 	dirty  bool
 }
 
+// Themes returns the names of the themes.
+func Themes() (names []string) {
+	for _, t := range canvas.Themes() {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
 // newFrame makes an empty frame with the glyphs and the theme of the options.
 func newFrame(o *Options) frame {
 	f := frame{themes: canvas.Themes(), dirty: true}

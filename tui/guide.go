@@ -274,7 +274,7 @@ func (g *guide) write(v *advice.Verdict) {
 		switch {
 		case !g.so.Missing.OfA():
 		case g.session.underWay() == trace.Paired:
-			say("A/B test tells: the settings take turns now.")
+			say("%s tells: the settings take turns now.", stats.Turns)
 		default:
 			say("More steps of #%d do not help: u goes back to #%d for a while, or A lets both take turns.", g.fixed, g.slow)
 		}

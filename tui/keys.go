@@ -8,6 +8,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/panel"
 )
@@ -209,7 +210,7 @@ func (m *Model) experimentKeys() []panel.Binding {
 	keys := []panel.Binding{
 		{Keys: "u", Live: true, Help: "undo the last applied change", Do: cmd(q.undo)},
 		{Keys: "a", Help: "make this configuration (or the selected row) baseline A", Do: func(string) tea.Cmd { q.setBaseline(); return m.look() }},
-		{Keys: "A", Live: true, Hint: "A/B test", Now: stop(trace.Paired, "stop A/B test"), Do: ask(trace.Paired),
+		{Keys: "A", Live: true, Hint: stats.Turns, Now: stop(trace.Paired, "stop "+stats.Turns), Do: ask(trace.Paired),
 			Help: "what is staged (else the selected row, or A) takes turns with the settings in force until it is known which is faster; again: stop",
 			When: func() bool { return len(q.knobs.Changes()) > 0 || m.session.underWay() == trace.Paired }},
 		{Keys: "T", Live: true, Hint: "tune", When: underWay(trace.Tune), Now: stop(trace.Tune, "stop tuning"), Do: ask(trace.Tune),
@@ -243,7 +244,7 @@ func (m *Model) logKeys() []panel.Binding {
 // lookKeys change how the screen looks.
 func (m *Model) lookKeys() []panel.Binding {
 	return []panel.Binding{
-		{Keys: "t", Help: "theme: default, light, colorblind, mono", Do: then(func() { m.Say("info", "theme: "+m.frame.nextTheme()) })},
+		{Keys: "t", Help: "theme: " + strings.Join(Themes(), ", "), Do: then(func() { m.Say("info", "theme: "+m.frame.nextTheme()) })},
 		{Keys: "+ -", Also: "= _", Help: "refresh rate", Do: func(key string) tea.Cmd {
 			next := m.pace.step(panel.Pick(key == "+" || key == "=", 1, -1))
 			m.Say("info", strconv.Itoa(m.pace.fps)+" frames a second")

@@ -63,7 +63,7 @@ type Options struct {
 	FPS         int                                                    // frames a second, 1 to 30; 0 is 10
 	ASCII       bool                                                   // no glyph beyond ASCII
 	NoColor     bool                                                   // only bold and reverse
-	Theme       string                                                 // "default" (or "": for the background that the terminal tells), "light", "colorblind" or "mono"
+	Theme       string                                                 // one of Themes; "default" (or "") goes by the background that the terminal tells
 	Replay      bool                                                   // the user moves the time
 }
 

@@ -15,10 +15,11 @@ import (
 	"dev.gpustall/engine/command/flags"
 	"dev.gpustall/engine/train"
 	"dev.gpustall/engine/train/nn"
+	"dev.gpustall/tui"
 )
 
 // themes are the themes of the screen.
-var themes = []string{"default", "light", "colorblind", "mono"}
+var themes = tui.Themes()
 
 // options are the flags of every command that trains.
 type options struct {

@@ -137,12 +137,12 @@ func undecided(s *trace.Snapshot, a, r *attribution.SegmentStats, x *attribution
 
 // ended says what an A/B test of other settings than a's found.
 func ended(a *attribution.SegmentStats, x *attribution.Experiment) string {
-	rates, found := x.Rates(), "ended undecided"
+	rates, found, next := x.Rates(), "ended undecided", ": a longer one decides"
 	if x.Change.Throughput.Answer != stats.Unknown {
-		found = "found: " + x.Change.Throughput.String()
+		found, next = "found: "+x.Change.Throughput.String(), ""
 	}
-	return fmt.Sprintf("the A/B test of %s %s (%s against %s samples/s, %s): a longer one decides",
-		knob.Join(Chosen(a.Segment.Knobs, x.Settings[1]), ", "), found, units.Rate(rates[1]), units.Rate(rates[0]), units.Counted(x.Change.Pairs, "pair", "pairs"))
+	return fmt.Sprintf("the A/B test of %s %s (%s against %s samples/s, %s)%s",
+		knob.Join(Chosen(a.Segment.Knobs, x.Settings[1]), ", "), found, units.Rate(rates[1]), units.Rate(rates[0]), units.Counted(x.Change.Pairs, "pair", "pairs"), next)
 }
 
 // tunedTo returns the row with the settings that the newest tune kept, and their gain as that tune

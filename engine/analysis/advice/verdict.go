@@ -99,7 +99,8 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats,
 		was = groupBefore(s, t)
 	}
 	v.classify(&c.time.Breakdown, c.host.Crowded(), was)
-	if v.Group == trace.GroupHost && c.script.scripted() && c.script.blocked()*c.time.Utilisation() > v.Share { // a step that sleeps lacks no core meanwhile
+	// A step lacks no core while it sleeps.
+	if asleep := c.script.blocked() * c.time.Utilisation(); v.Group == trace.GroupHost && c.script.scripted() && asleep > v.Share {
 		v.Group, v.Share, v.Dominant = trace.GroupNone, c.time.Utilisation(), trace.CauseUnknown
 	}
 	if share, group := c.fewKernels(); group != trace.GroupNone && (v.Group == trace.GroupNone || share > v.Share) {

@@ -52,9 +52,13 @@ func NewAlarm() (*Alarm, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Alarm{file: os.NewFile(uintptr(fd), "timer")}
-	a.conn, err = a.file.SyscallConn()
-	return a, err
+	file := os.NewFile(uintptr(fd), "timer")
+	conn, err := file.SyscallConn()
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return &Alarm{file, conn}, nil
 }
 
 // Wait returns after d, or with os.ErrClosed once the alarm is closed. One goroutine may wait.

@@ -107,6 +107,9 @@ var grouped = map[string][]string{
 	GroupSlurm: {"slurm", "slurm-script", "partition", "time", "gres", "cpus-per-task", "mem", "account", "qos", "constraint", "sbatch-arg"},
 }
 
+// InGroup returns the names of a group's flags, of those groups that several commands have.
+func InGroup(group string) []string { return grouped[group] }
+
 // groupOf returns the group of a flag in the help.
 func groupOf(f *pflag.Flag) string {
 	if a := f.Annotations[groupKey]; len(a) > 0 {

@@ -27,8 +27,8 @@ import (
 // childPatience is how long a child may take to end after it was told to.
 const childPatience = 15 * time.Second
 
-// Run does one run of a sweep in a process of its own, gpustall run or, of a command of the user's, gpustall torch. So a run leaves nothing to
-// the next one: no heap, page-locked memory, device context or threads of Go. If a run dies,
+// Run does one run of a sweep in a process of its own: gpustall run or, of a command of the user's, gpustall
+// torch. So a run leaves nothing to the next one: no heap, page-locked memory, device context or threads of Go. If a run dies,
 // only that run ends. A run measures what the command alone would measure.
 func Run(ctx context.Context, j sweep.Job) error {
 	words, err := runCommand(j)

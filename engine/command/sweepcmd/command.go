@@ -17,8 +17,7 @@ import (
 // ofCommand makes the sweep one of a command of the user's. It refuses flags of gpustall's own training.
 func (f *sweepFlags) ofCommand(args []string, fs *pflag.FlagSet) (err error) {
 	f.command = args
-	kept := []string{"out", "knob", "ladder", "steps", "warmup", "repeat", "slurm", "slurm-script", "partition", "time", "gres", "cpus-per-task",
-		"mem", "account", "qos", "constraint", "sbatch-arg"}
+	kept := slices.Concat([]string{"out", "knob", "ladder", "steps", "warmup", "repeat"}, flags.InGroup(flags.GroupSlurm))
 	for _, name := range bridge.Live {
 		kept = append(kept, flags.Name(name))
 	}

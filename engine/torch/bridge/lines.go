@@ -477,10 +477,9 @@ type neighbour struct {
 	ran  time.Time // when that had last risen
 }
 
-// mostOthers is how many threads beside the loop's are known, and fewOthers how many are tried at a look. One works if it ran
-// within workedLately: others may sleep until something else wakes them.
+// fewOthers is how many threads beside the loop's are tried at a look. One works if it ran within workedLately: others may
+// sleep until something else wakes them.
 const (
-	mostOthers   = 64
 	fewOthers    = 6
 	workedLately = time.Second
 )
@@ -505,7 +504,7 @@ func (l *lines) meet(r *frames.Reader, t thread, holder uint64) {
 		others = []frames.Thread{{State: holder}}
 	}
 	for _, o := range others {
-		if len(l.others) < mostOthers && !slices.ContainsFunc(l.others, func(b neighbour) bool { return b.Thread == o }) {
+		if len(l.others) < frames.MostThreads && !slices.ContainsFunc(l.others, func(b neighbour) bool { return b.Thread == o }) {
 			l.others = append(l.others, neighbour{Thread: o})
 		}
 	}

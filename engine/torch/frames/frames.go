@@ -321,8 +321,8 @@ func (r *Reader) Holder() uint64 {
 	return binary.NativeEndian.Uint64(b[8:])
 }
 
-// mostThreads is how many threads of a process are known.
-const mostThreads = 64
+// MostThreads is how many threads of a process are known beside the one that is asked about.
+const MostThreads = 64
 
 // Others returns the threads of the interpreter beside the one with this state.
 func (r *Reader) Others(state uint64) (others []Thread) {
@@ -337,7 +337,7 @@ func (r *Reader) Others(state uint64) (others []Thread) {
 			return nil
 		}
 		interpreter := word(k.Interpreter)
-		for last, at := state, word(way[0]); at != 0 && len(others) < mostThreads; last, at = at, word(way[0]) {
+		for last, at := state, word(way[0]); at != 0 && len(others) < MostThreads; last, at = at, word(way[0]) {
 			if r.read(at, block) != nil || word(way[1]) != last || word(k.Interpreter) != interpreter { // the list changed meanwhile
 				break
 			}
