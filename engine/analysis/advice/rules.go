@@ -150,9 +150,11 @@ func (s *situation) findings() []Finding {
 	return out
 }
 
-// risky reports whether others take cores, and a change may be a clear loss. What takes the cores is told then.
+// risky reports whether others take cores, and a change may be a clear loss: by a prediction that tells little, or
+// likely. What takes the cores is told then.
 func risky(p trace.Prediction) bool {
-	return p.Others > 0 && predict.Vague(p) && predict.Gain(p).Lo < 1-moderate
+	g := predict.Gain(p)
+	return p.Others > 0 && g.Lo < 1-moderate && (predict.Vague(p) || g.Value < 1)
 }
 
 // check returns what a rule finds. It returns false where that is not worth saying.

@@ -182,3 +182,18 @@ func TestCost(t *testing.T) {
 func workers(n string) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) { s.Segments[0].Knobs[0].Value = n }
 }
+
+// TestRisky: while others take the cores, nothing is advised that likely costs, or of which little is known and which may cost.
+func TestRisky(t *testing.T) {
+	for _, c := range []struct {
+		lo, likely, hi, others float64
+		want                   bool
+	}{
+		{0.64, 0.82, 1.05, 0.6, true}, {0.64, 0.82, 1.05, 0, false}, {0.9, 1.1, 1.3, 0.6, true}, {0.9, 1.1, 1.3, 0, false},
+		{0.94, 1.01, 1.04, 0.6, false}, {0.96, 0.99, 1.02, 0.6, false}, {1.1, 1.5, 3, 0.6, false},
+	} {
+		if got := risky(trace.Prediction{Base: 100, Lo: 100 * c.lo, Rate: 100 * c.likely, Hi: 100 * c.hi, Others: c.others}); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
