@@ -329,6 +329,8 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
                 self._generation += 1
             own = self._plan.script["num_workers"]
             try:
+                if want > len(crew) and own == 1:
+                    self._plan.begins_alone(self)
                 self._begin_workers(min(want, own), taken)
                 if len(crew) == own == 1:
                     self._plan.begins_alone(self, crew[0].process.pid)

@@ -191,8 +191,9 @@ class Plan:
             _init_fn=loader.worker_init_fn, _dataset_kind=loader._dataset_kind, _auto_collation=loader._auto_collation, _drop_last=loader.drop_last,
         )
 
-    def begins_alone(self, iterator, pid):
-        """Begins to look at the script's only worker, which has just begun, because others may be asked for."""
+    def begins_alone(self, iterator, pid=0):
+        """Looks at the script's only worker, because others may be asked for: before it begins, when it has moved no file's
+        position yet, and again with its pid."""
         from gpustall import trial
 
         if starting.method(iterator._context) == "fork" and self.proof not in _proven:
@@ -472,6 +473,8 @@ class Plan:
                 module._worker_loop = functools.partial(
                     worker.loop_of_stock, process.current().pid, self.iteration, now(), self.script["num_workers"], self.failed
                 )
+            if not self.why and loader.num_workers == self.script["num_workers"] == 1:
+                self.begins_alone(self._what(loader))
             self.making = True
             iterator = original(loader)
         except Exception as error:

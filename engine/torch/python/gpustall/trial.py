@@ -287,7 +287,12 @@ class Beside:
         self.refusal, _ = shared(it._dataset) if it._init_fn is None else (None, False)
         if self.refusal is not None and self.refusal.hint != OPEN:
             self.refusal = None  # the worker makes do with what it has
-        self.before, self.since, self.pid = positions(), process.current().steps, 0
+        self.before, self.since, self.pid = {}, process.current().steps, 0
+        try:
+            self.before = positions()
+        except Exception as error:
+            hook.pass_on(error)
+            self.refusal = self.refusal or self._unknown(error)
 
     def waits(self):
         return False
@@ -304,11 +309,15 @@ class Beside:
             try:
                 self.refusal = self._moved(before)
             except Exception as error:
-                self.refusal = Refused("whether more workers can begin was not found out: " + process.said(error), "")
+                self.refusal = self._unknown(error)
         return False
 
     def refused(self):
         return self.refusal
+
+    @staticmethod
+    def _unknown(error):
+        return Refused("whether more workers can begin was not found out: " + process.said(error), "")
 
     def _works(self):
         """Returns whether the worker is there. Between two epochs it may have ended."""

@@ -13,6 +13,7 @@ import tarfile
 import threading
 import time
 import unittest
+import unittest.mock
 import zipfile
 from typing import Any
 
@@ -532,6 +533,19 @@ class TrialTest(unittest.TestCase):
             harness.ask_nothing()
             with self.subTest(kind.__name__):
                 self.assertEqual(self.go_through(kind(), 1), added, [m["reason"] for m in harness.messages("refused")][-1:])
+
+    def test_the_look_comes_first(self):
+        """A quick worker moves its file at once, and leaves it at the end from then on."""
+        begin = trial.Beside.__init__
+
+        def late(*args):
+            time.sleep(0.3)
+            begin(*args)
+
+        with unittest.mock.patch.object(trial.Beside, "__init__", late):
+            harness.forget()
+            harness.ask_nothing()
+            self.assertEqual(self.go_through(HeldRecords(), 1), 0)
 
     def test_those_that_can(self):
         for kind in FORKS:
