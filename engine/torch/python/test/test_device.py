@@ -10,11 +10,10 @@ import unittest
 from unittest import mock
 
 import harness
+import standin
 from standin import StandIn
 
 from gpustall import device, ring
-
-now = time.monotonic_ns
 
 
 class Loop:
@@ -26,34 +25,58 @@ class Loop:
         self.spans.append((step, start, end))
 
 
+class Clock:
+    """The host's clock of a test, in ns. It moves by 1 us with each look at it, and by what is slept."""
+
+    def __init__(self):
+        self.at = 10**9
+
+    def __call__(self):
+        self.at += 1000
+        return self.at
+
+    def sleep(self, seconds):
+        self.at += int(seconds * 1e9)
+
+    def wait(self, cuda):
+        """Lets the device do all that it has."""
+        self.at = max(self.at, cuda.until) + 10_000_000
+
+
 def run(text, env):
     """Runs a script."""
     here = os.path.dirname(os.path.abspath(__file__))
     return subprocess.run([sys.executable, "-W", "ignore", "-c", text], env=env, cwd=here, capture_output=True, text=True, timeout=120)
 
 
-def train(cuda, loop, steps, load, compute):
+def train(clock, cuda, loop, steps, load, compute):
     """A loop that loads for so long and enqueues work of so long."""
     timer = device.Device(loop, cuda)
     for step in range(steps):
         if step:
             timer.ends(step - 1)
-        time.sleep(load)
+        clock.sleep(load)
         timer.begins(step)
         cuda.work(int(compute * 1e9))
     timer.ends(steps - 1)
-    time.sleep(max(0, (cuda.until - now()) / 1e9) + 0.01)
+    clock.wait(cuda)
     timer.resolve()
-    return timer
 
 
 class DeviceTest(unittest.TestCase):
+    def setUp(self):
+        self.clock = Clock()
+        for module in device, standin:
+            patch = mock.patch.object(module, "now", self.clock)
+            patch.start()
+            self.addCleanup(patch.stop)
+
     def idle(self, loop):
         return [(b[1] - a[2]) / 1e9 for a, b in zip(loop.spans, loop.spans[1:])]
 
     def test_a_slow_loader_leaves_the_device_empty(self):
         loop = Loop()
-        train(StandIn(), loop, 20, load=0.02, compute=0.005)
+        train(self.clock, StandIn(), loop, 20, load=0.02, compute=0.005)
         self.assertEqual([s[0] for s in loop.spans], list(range(20)))
         for gap in self.idle(loop):
             self.assertGreater(gap, 0.014)
@@ -62,34 +85,33 @@ class DeviceTest(unittest.TestCase):
 
     def test_a_fast_loader_does_not(self):
         loop = Loop()
-        train(StandIn(), loop, 20, load=0.002, compute=0.02)
+        train(self.clock, StandIn(), loop, 20, load=0.002, compute=0.02)
         gaps = sorted(self.idle(loop))
         self.assertLess(gaps[len(gaps) // 2], 0.002)
 
     def test_clocks_that_drift_apart(self):
         """Times stay on the host's clock, also past a new anchor and where the GPU is seldom idle."""
-        for drift in (0.01, -0.01):
+        for drift in (0.001, -0.001):
             cuda, loop = StandIn(), Loop()
             cuda.drift = drift
-            kept, device.RENEW = device.RENEW, 600_000_000
-            try:
+            with mock.patch.object(device, "RENEW", 5_000_000_000):
                 timer, ended = device.Device(loop, cuda), []
-                for step in range(300):
+                for step in range(3000):
                     timer.begins(step)
                     cuda.work(5_000_000)
                     ended.append(cuda.until)
                     timer.ends(step)
                     if step % 20 == 0:  # now and then the loop waits for data
-                        time.sleep(max(0, (cuda.until - now()) / 1e9) + 0.01)
+                        self.clock.wait(cuda)
                     else:
-                        time.sleep(0.0049)
-                time.sleep(max(0, (cuda.until - now()) / 1e9) + 0.01)
+                        self.clock.sleep(0.0049)
+                self.clock.wait(cuda)
                 timer.resolve()
-            finally:
-                device.RENEW = kept
-            off = sorted(abs(end - at) for (_, _, end), at in zip(loop.spans[60:], ended[60:]))
-            self.assertLess(off[len(off) // 2], 4_000_000)  # 1 % of 1.5 s would be 15 ms
-
+            self.assertEqual(len(loop.spans), 3000)
+            off = sorted(abs(end - at) for (_, _, end), at in zip(loop.spans[400:], ended[400:]))
+            # The GPU is idle every 0.11 s, so comparisons are 0.44 s apart at most. The middle one of five is at most
+            # three times as old. Uncorrected, the last step would be 15 ms off.
+            self.assertLess(off[-1], 1_400_000)
 
     def test_a_step_of_unknown_beginning(self):
         """It counts from its first backward pass on, unless the device was busy all the time."""
@@ -99,11 +121,11 @@ class DeviceTest(unittest.TestCase):
             cuda.work(before)
             timer.begins(0)
             cuda.work(10_000_000)  # the forward pass
-            time.sleep(0.02)
+            self.clock.sleep(0.02)
             timer.resumes()
             cuda.work(1_000_000)
             timer.ends(0)
-            time.sleep(max(0, (cuda.until - now()) / 1e9) + 0.01)
+            self.clock.wait(cuda)
             timer.resolve()
             ((_, start, end),) = loop.spans
             self.assertTrue(least <= end - start <= most, (before, end - start))
@@ -154,7 +176,6 @@ class DeviceTest(unittest.TestCase):
             timer.ends(step)
         self.assertEqual((loop.spans, len(timer.waiting), timer.lost), ([], device.MOST, 200 - device.MOST))
 
-
     def test_the_last_steps(self):
         """They are known when the process has ended: of an epoch, of a loop that was left with
         break, of a child of multiprocessing, and of a script that came to the GPU after its first
@@ -166,13 +187,14 @@ class DeviceTest(unittest.TestCase):
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
                 spans = harness.spans(ring.DEVICE, folder)
                 self.assertEqual([s["step"] for s in spans], list(steps), text)
-                for s in spans:
-                    self.assertAlmostEqual((s["end"] - s["start"]) / 1e9, 0.05, delta=0.03)
+                took = [s["end"] - s["start"] for s in spans]
+                if took:  # a thread that loses its core before it enqueues the work makes a step longer
+                    self.assertGreaterEqual(min(took), 50_000_000)
+                    self.assertLess(min(took), 80_000_000)
                 self.assertLess(float(done.stdout or 0), most)
                 (hello,) = harness.messages("hello", folder)
                 gpu = [(m["cuda"], m["step"]) for m in harness.messages("device", folder)]
                 self.assertEqual((hello["cuda"], gpu), (None, [("stand-in", 1)]) if text == LATE else ("stand-in", []))
-
 
     def test_a_device_that_fails(self):
         """It is watched no more, which is said once; the loop still is."""
