@@ -178,7 +178,7 @@ func TestSignalsOnScreen(t *testing.T) {
 		if out, err := exec.Command("pkill", fmt.Sprintf("-%d", sig), "-f", "^"+binary+" "+data).CombinedOutput(); err != nil {
 			t.Fatalf("pkill: %v %s", err, out)
 		}
-		s := tm.waitFor(`code \d+`)
+		s := tm.waitFor(`(?m)^code \d+`) // not "decode 4 ms"
 		if !strings.Contains(s, fmt.Sprintf("code %d", cli.ExitSignal+int(sig))) || !strings.Contains(s, "stopped: ") || !strings.Contains(s, "session ") || strings.Contains(s, "goroutine ") {
 			t.Errorf("after %v:\n%s", sig, s)
 		}

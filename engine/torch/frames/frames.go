@@ -257,7 +257,7 @@ type window struct {
 
 // at returns so many bytes at an address, until the next call.
 func (w *window) at(pid int, at uint64, size int64) ([]byte, error) {
-	if at < w.low || at+uint64(size) > w.high {
+	if at < w.low || at > w.high || uint64(size) > w.high-at { // a torn frame's address may be any
 		if err := w.read(pid, at, int(size)); err != nil {
 			return nil, err
 		}

@@ -4,6 +4,7 @@ package frames
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"math"
 	"math/rand/v2"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 )
 
 // pythons are the interpreters to read: those that GPUSTALL_PYTHONS names, else python3.
@@ -61,6 +63,21 @@ func start(t testing.TB, python, script, seconds string) (begin truth, in *bufio
 		t.Fatalf("%s: %v: %s", python, err, line)
 	}
 	return begin, in
+}
+
+// TestTornAddress: an address out of a torn frame is an error wherever it points, also after a good one.
+func TestTornAddress(t *testing.T) {
+	good := make([]byte, 3*pageSize)
+	at := uint64(uintptr(unsafe.Pointer(&good[2*pageSize])))
+	w := window{before: 1}
+	for _, bad := range []uint64{0, 1, pageSize - 1, 1 << 47, 1 << 63, math.MaxUint64 - pageSize, math.MaxUint64 - 100, math.MaxUint64} {
+		if got, err := w.at(os.Getpid(), at, 88); err != nil || !bytes.Equal(got, good[:88]) {
+			t.Fatalf("%#x: %v", at, err)
+		}
+		if _, err := w.at(os.Getpid(), bad, 88); err == nil {
+			t.Errorf("%#x is read", bad)
+		}
+	}
 }
 
 // TestShares: charging the time since the last look to the function found gives the time that the
