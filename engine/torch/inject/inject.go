@@ -171,13 +171,17 @@ func children(pid int) string {
 // remoteExec is the first version of Python with sys.remote_exec.
 const remoteExec = 14
 
-// asks is how long a debugger may take to ask the interpreter.
+// asks is how long a debugger may take to ask the interpreter. It is ended only then, whoever waits for it: gdb that gets a SIGTERM
+// while it attaches has left a process stopped, and once sent it a SIGINT.
 const asks = time.Minute
 
 // Run asks the process to run code, which must raise nothing. It returns once that is asked for. folder is where files for it
 // may lie, which the process must be able to read.
 func (t *Target) Run(ctx context.Context, folder, code string) error {
-	ctx, cancel := context.WithTimeout(ctx, asks)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), asks)
 	defer cancel()
 	path := filepath.Join(folder, "asked")
 	if err := os.WriteFile(path, append([]byte(code), 0), 0o600); err != nil {
@@ -217,6 +221,7 @@ func (t *Target) Run(ctx context.Context, folder, code string) error {
 		if asked.Match(text) {
 			return nil
 		}
+		t.goesOn()
 		failed = errors.Join(failed, fmt.Errorf("%s could not: %s", filepath.Base(run), strings.TrimRight(why(text, err), ".")))
 	}
 	reason := "there is neither gdb nor lldb"
@@ -231,9 +236,17 @@ func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Env = append(os.Environ(), "DEBUGINFOD_URLS=", "LC_ALL=C")
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
 	return cmd
+}
+
+// goesOn has the process go on where a debugger that failed left it stopped.
+func (t *Target) goesOn() {
+	for begun := time.Now(); time.Since(begun) < time.Second/2; time.Sleep(time.Second / 50) { // its last signal may still come
+		if strings.HasPrefix(fields(fmt.Sprintf("/proc/%d/status", t.PID))["State"], "T (") {
+			_ = unix.Kill(t.PID, unix.SIGCONT)
+		}
+	}
 }
 
 // asked finds that the interpreter was asked, in what a debugger prints.

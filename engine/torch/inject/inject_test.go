@@ -32,6 +32,21 @@ func TestFind(t *testing.T) {
 	t.Error("a stopped process is not refused")
 }
 
+// TestGoesOn: what a debugger left stopped goes on.
+func TestGoesOn(t *testing.T) {
+	sleeps := exec.Command("sleep", "30")
+	if err := sleeps.Start(); err != nil {
+		t.Skip(err)
+	}
+	defer sleeps.Wait()
+	defer sleeps.Process.Kill()
+	_ = sleeps.Process.Signal(syscall.SIGSTOP)
+	(&Target{PID: sleeps.Process.Pid}).goesOn()
+	if _, err := Find(sleeps.Process.Pid); err == nil || strings.Contains(err.Error(), "it is stopped") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestAsked: what a debugger prints tells whether the interpreter was asked.
 func TestAsked(t *testing.T) {
 	for text, want := range map[string]bool{"$1 = 0\n": true, "(lldb) x\n(int) $0 = 0\n": true, "$1 = -1\n": false, "ptrace: Operation not permitted.": false} {
