@@ -122,7 +122,7 @@ func varies(s *trace.Snapshot, k *trace.Rank) iter.Seq2[int32, int64] {
 			ns, at := st.Wait, st.Index
 			switch {
 			case k.Exposed > 0:
-				ns = st.Active() - st.Stall[trace.CauseCommunication]
+				ns = max(0, st.Active()-st.Stall[trace.CauseCommunication]-k.Talks/max(1, k.Steps))
 			case k.Device > 0:
 				ns = st.Active() - st.Busy
 			}

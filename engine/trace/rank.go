@@ -80,8 +80,10 @@ func (k *Rank) Step() int64 { return k.Time / max(1, k.Steps) }
 // on a GPU, its steps there. Where neither is known, it is all that its loop did with a batch in hand.
 func (k *Rank) Exchange() int64 {
 	switch {
-	case k.Exposed > 0:
+	case k.Exposed > 0 && k.Device > 0:
 		return k.Exposed
+	case k.Exposed > 0:
+		return min(max(k.Body, k.Exposed), k.Exposed+k.Talks)
 	case k.Device > 0:
 		return k.Device
 	case k.Backward+k.Talks > 0:
@@ -95,7 +97,7 @@ func (k *Rank) Exchange() int64 {
 func (k *Rank) Own() int64 {
 	switch {
 	case k.Exposed > 0:
-		return max(0, k.Time-k.Exposed)
+		return max(0, k.Time-k.Exchange())
 	case k.Device > 0:
 		return max(0, k.Time-k.Device)
 	}

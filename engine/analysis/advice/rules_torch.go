@@ -320,7 +320,7 @@ func slowestRank(s *situation) (f Finding, ok bool) {
 		Remedy:   fmt.Sprintf("fix %s, which the others wait for", s.script.called(ranks[at].Rank)),
 		Evidence: fmt.Sprintf("rank %d is the slowest of %s: %s", ranks[at].Rank, of, why),
 	}
-	if h, waits := s.script.waitsFor(); waits && h.rank == ranks[at].Rank {
+	if h, waits, _ := s.script.waitsFor(); waits && h.rank == ranks[at].Rank {
 		f.Share = h.share
 		f.Before = h.share > s.time.DataShare() // no knob of this rank helps against that
 	}

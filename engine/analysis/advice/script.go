@@ -101,32 +101,35 @@ type holder struct {
 // second.
 const rankWindow = 10e9
 
-// waitsFor finds the rank that holds up this one. It returns false where no rank stands
-// out, or where it is this one.
-func (p *script) waitsFor() (h holder, ok bool) {
+// waitsFor finds the rank that holds up this one. late says that this one holds up the others. Both are false where no rank stands
+// out.
+func (p *script) waitsFor() (h holder, ok, late bool) {
 	s := p.session
-	from := min(s.from, s.to-rankWindow)
-	own, known := s.Own(from, s.to)
-	ranks := s.Ranks(from, s.to)
+	from, to := min(s.from, s.to-rankWindow), s.to
+	if n := len(s.Recent); n > 0 && s.Recent[n-1].End <= to { // what others told of their last steps came after them
+		to = s.Now
+	}
+	own, known := s.Own(from, to)
+	ranks := s.Ranks(from, to)
 	if !known || len(ranks) < 2 || s.imported() {
-		return h, false
+		return h, false, false
 	}
 	members := make([]fleet.Member, len(ranks))
 	for i, k := range ranks {
 		members[i].Rank = k
 	}
 	j := fleet.Of(members, 0)
-	late := j.Holder()
-	if late == nil || late.Rank.Rank == own.Rank {
-		return h, false
+	last := j.Holder()
+	if last == nil || last.Rank.Rank == own.Rank {
+		return h, false, last != nil
 	}
 	for i := range j.Members {
 		if m := &j.Members[i]; m.Rank.Rank == own.Rank {
 			h.share = float64(m.Waited) / float64(max(1, m.Time))
 		}
 	}
-	h.rank, h.loads = late.Rank.Rank, j.Loads(late)
-	return h, true
+	h.rank, h.loads = last.Rank.Rank, j.Loads(last)
+	return h, true, false
 }
 
 // called names a rank, and its machine where that is another one.

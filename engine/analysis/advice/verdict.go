@@ -110,10 +110,11 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats,
 	if _, ok := c.costliest(trace.InStep); ok && v.Group == trace.GroupUnknown && c.script.alone() {
 		v.Class = ScriptBound
 	}
-	if share := c.talks(); share >= moderate && c.at(trace.Exchange) > 0 && share > v.Share || share >= moderate && v.Group == trace.GroupNone {
+	h, ok, late := c.script.waitsFor()
+	if share := c.talks(); share >= moderate && c.at(trace.Exchange) > 0 && share > v.Share || share >= moderate && v.Group == trace.GroupNone && !late {
 		v.communicates(share)
 	}
-	if h, ok := c.script.waitsFor(); ok && h.share >= moderate && (v.Group == trace.GroupNone || h.share > v.Share || v.Group == trace.GroupCommunication && 2*h.share >= v.Share) {
+	if ok && h.share >= moderate && (v.Group == trace.GroupNone || h.share > v.Share || v.Group == trace.GroupCommunication && 2*h.share >= v.Share) {
 		v.communicates(h.share)
 		v.Holder = c.script.describe(h)
 	}

@@ -41,7 +41,7 @@ func SlowestRank(ranks []trace.Rank) (at int, why string) {
 	step := func(k *trace.Rank) string { return units.Prose.Time(k.Step()) }
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(ranks[a].Step(), ranks[b].Step()) })
 	slow, next := &ranks[order[len(order)-1]], &ranks[order[len(order)-2]]
-	if float64(slow.Step()) > unevenSteps*float64(next.Step()) {
+	if float64(slow.Step()-slow.Talks/max(1, slow.Steps)) > unevenSteps*float64(next.Step()) {
 		return order[len(order)-1], fmt.Sprintf("a step takes it %s, and the others %s", step(slow), others(step))
 	}
 	data := func(k *trace.Rank) string { return units.Prose.Percent(k.Data()) }

@@ -11,6 +11,8 @@ import (
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
+	fleets "dev.gpustall/engine/analysis/fleet"
+	"dev.gpustall/engine/analysis/lines"
 	"dev.gpustall/engine/torch/bridge"
 	"dev.gpustall/engine/torch/tcpstore"
 	"dev.gpustall/engine/trace"
@@ -24,7 +26,8 @@ const (
 	mostRows   = 16
 	rowsAtMost = 10 * time.Second
 
-	placeFirst  = 4 * time.Second // how often a rank works out where it spends its time: at first, and then twice as rarely each time
+	lateOver    = 10 * time.Second // what ranks did in so much time tells which is late
+	placeFirst  = 4 * time.Second  // how often a rank works out where it spends its time: at first, and then twice as rarely each time
 	placeAtMost = 16 * time.Second
 	retryFirst  = 5 * time.Second  // after a store was lost
 	retryAtMost = 60 * time.Second // ... and after it was lost again and again
@@ -48,7 +51,7 @@ type row struct {
 
 // Job is the distributed training that a session is a part of.
 type Job struct {
-	Store   string // the address of the store that its ranks share
+	Store   string // the address of the store that its ranks share; empty where there is none
 	Name    string // keys of different jobs have different names
 	Rank    int    // that the session is about
 	World   int
@@ -57,7 +60,8 @@ type Job struct {
 	File    string              // of the session
 	Main    func() bridge.Hello // which tells these anew after an elastic restart; nil where there is none
 	Session *trace.Session
-	Ranks   Ranks // of this machine, whose knobs all ranks of the job change together; nil where they do not
+	Ranks   Ranks              // of this machine, whose knobs all ranks of the job change together; nil where they do not
+	Late    func() bridge.Late // what looks found of another rank of this machine that is late; nil where nobody looks
 }
 
 // fleet exchanges rows with the other gpustalls of a job, through the job's own store.
@@ -66,8 +70,10 @@ type fleet struct {
 	recorder *trace.Recorder
 	client   *tcpstore.Client
 
-	local   []int // the ranks whose counts are this gpustall's own
-	peers   []trace.Peer
+	local   []int        // the ranks whose counts are this gpustall's own
+	peers   []trace.Peer // of other gpustalls
+	late    trace.Peer   // the rank of this machine, beside the session's own, that others wait for; zero where none is
+	shown   []trace.Peer // all that were recorded last
 	at      advice.Place
 	placed  time.Time
 	place   time.Duration // until it is worked out again
@@ -98,7 +104,7 @@ func StartFleet(r *trace.Recorder, j Job) *Task {
 		f := &fleet{Job: j, recorder: r, known: map[int]*remote{}, retry: retryFirst}
 		defer f.leave()
 		f.agreeing.wake = make(chan struct{}, 1)
-		if j.Ranks != nil {
+		if j.Ranks != nil && j.Store != "" {
 			j.Ranks.Together(func() {
 				select {
 				case f.agreeing.wake <- struct{}{}:
@@ -153,10 +159,38 @@ func (f *fleet) follow() {
 	f.known, f.peers, f.retried, f.retry = map[int]*remote{}, nil, time.Time{}, retryFirst
 }
 
+// look finds out which rank of this machine is late, and at which line.
+func (f *fleet) look() {
+	f.late = trace.Peer{}
+	if f.Late == nil {
+		return
+	}
+	is := f.Late()
+	s := f.Session.Snapshot(0, 0)
+	var all []fleets.Member
+	for _, k := range s.Ranks(s.Now-lateOver.Nanoseconds(), s.Now) {
+		all = append(all, fleets.Member{Rank: k})
+	}
+	late := fleets.Of(all, 0).Holder()
+	if late == nil || late.Rank.Rank != is.Rank {
+		return
+	}
+	p, at := trace.Peer{Rank: is.Rank, Node: f.Node}, trace.InStep
+	if fleets.Of(all, 0).Loads(late) {
+		p.Waits, at = "data", trace.Loading
+	}
+	if c, ok := lines.Most(lines.Of(&trace.Snapshot{Lines: is.Lines}, 0, 1), at); ok {
+		p.Line = c.String()
+		f.late = p
+	}
+}
+
 // turn publishes the own row, and reads those of others.
 func (f *fleet) turn() {
 	f.follow()
-	if f.client == nil && (time.Since(f.retried) < f.retry || !f.dial()) {
+	f.look()
+	defer f.show()
+	if f.Store == "" || f.client == nil && (time.Since(f.retried) < f.retry || !f.dial()) {
 		return
 	}
 	err := f.publish()
@@ -233,6 +267,9 @@ func (f *fleet) publish() error {
 	for i := range out.Ranks {
 		f.local = append(f.local, out.Ranks[i].Rank)
 		p := trace.Peer{Rank: out.Ranks[i].Rank, Node: f.Node}
+		if f.late.Line != "" && f.late.Rank == p.Rank {
+			p = f.late
+		}
 		if p.Rank == f.Rank {
 			p.Session, p.Waits, p.Line = f.File, f.at.Waits, f.at.Script
 			if p.Waits != "" {
@@ -331,8 +368,17 @@ func (f *fleet) record(peers []trace.Peer, most int) {
 		}
 	}
 	slices.SortFunc(peers, func(a, b trace.Peer) int { return cmp.Compare(a.Rank, b.Rank) })
-	if !slices.Equal(peers, f.peers) {
-		f.peers = peers
-		f.recorder.Peers(slices.Clone(peers))
+	f.peers = peers
+}
+
+// show records what is known of other ranks, where that is new.
+func (f *fleet) show() {
+	all := slices.Clone(f.peers)
+	if f.late.Line != "" {
+		all = append(all, f.late)
+	}
+	if !slices.Equal(all, f.shown) {
+		f.shown = all
+		f.recorder.Peers(slices.Clone(all))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/torch/bridge"
 	"dev.gpustall/engine/torch/tcpstore/tcpstoretest"
 	"dev.gpustall/engine/trace"
 )
@@ -94,6 +95,18 @@ func TestFleet(t *testing.T) {
 	if a.client != nil {
 		t.Error("it holds on to a store that has ended")
 	}
+}
+
+// TestLate: of a rank of the same machine that is late it is told at which line, also where ranks share no store.
+func TestLate(t *testing.T) {
+	m := joins(t, "", 2, 0, 1)
+	m.recorder.Rank(trace.Rank{Rank: 0, Steps: 50, Time: 5e9, Wait: 5e7, Body: 495e7, Backward: 45e8})
+	m.recorder.Rank(trace.Rank{Rank: 1, Steps: 50, Time: 5e9, Wait: 45e8, Body: 5e8, Backward: 1e8})
+	m.Job.Late = func() bridge.Late {
+		return bridge.Late{Rank: 1, Lines: []trace.Line{{At: trace.Loading, File: "aug.py", Number: 7, Text: "pad(img)", Looks: 50, Time: 1e9}}}
+	}
+	want := []trace.Peer{{Rank: 1, Node: "n0", Waits: "data", Line: "aug.py:7 pad(img)"}}
+	becomes(t, "the line is not told", func() bool { m.turn(); return slices.Equal(m.session.Snapshot(0, 0).Peers, want) })
 }
 
 // TestTogether: in a large job the first rank of a machine adds the rows of its machine to its own, and others read that alone.

@@ -367,8 +367,10 @@ func (b *Bridge) poll() {
 	b.drain(true)
 	b.view.show(b.main.facts)
 	b.answer()
-	own, ranks := b.threads()
-	b.lines.at(b.main.segments.segment.Index, b.main.pid, own, ranks)
+	late := b.late()
+	own, ranks := b.threads(late)
+	b.lines.ranked.Store(b.main.hello.World > 1)
+	b.lines.at(b.main.segments.segment.Index, b.main.pid, own, ranks, late)
 	if b.main.segments.knobs.Workers > 1 {
 		b.crew.looks.look(b.workers())
 	}
@@ -550,24 +552,30 @@ func (b *Bridge) process(pid int) *process {
 	return p
 }
 
-// threads returns the loop's threads and the main process's workers that run. Where DistributedDataParallel does not tell how long
-// ranks exchange data, it also returns the loops of other ranks.
-func (b *Bridge) threads() (own, ranks []thread) {
+// threads returns the loop's threads and the main process's workers that run, the loops of other ranks, and the workers of the late
+// one.
+func (b *Bridge) threads(late *process) (own, ranks []thread) {
 	of := func(r *ring) thread {
-		return thread{r.pid, int(r.word(tidAt)), r.word(threadAt), r.word(codesAt), r.role}
+		return thread{r.pid, int(r.word(tidAt)), r.word(threadAt), r.word(codesAt), r.role, late != nil && r.parent == late.pid}
 	}
 	for r := range b.running(roleLoop, roleWorker) {
 		own = append(own, of(r))
 	}
-	if b.main.hello.World <= 1 || b.main.talks != (Exchange{}) {
+	if b.main.hello.World <= 1 {
 		return own, nil
 	}
+	var workers []thread
 	for _, r := range b.rings {
-		if p := b.processes[r.parent]; r.role == roleLoop && p != nil && p != b.main && p.hello.World > 1 && p.loading && !r.over() && r.word(threadAt) != 0 {
+		p := b.processes[r.parent]
+		switch {
+		case p == nil || p == b.main || p.hello.World <= 1 || !p.loading || r.over() || r.word(threadAt) == 0:
+		case r.role == roleLoop:
 			ranks = append(ranks, of(r))
+		case r.role == roleWorker && p == late:
+			workers = append(workers, of(r))
 		}
 	}
-	return own, ranks
+	return own, append(ranks, workers...)
 }
 
 // running yields the rings of the main process, of writers that run and have one of these roles.
@@ -682,6 +690,7 @@ func (b *Bridge) forget() {
 		b.weigh()
 		b.crew.looks.tell(b.recorder)
 		b.lines.tell(b.recorder)
+		b.view.holds(b.late(), &b.lines)
 		b.crew.pools.tell(b.workers(), b.recorder)
 		gone = func(pid int) bool { return unix.Kill(pid, 0) == unix.ESRCH }
 	}

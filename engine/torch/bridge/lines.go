@@ -41,13 +41,16 @@ type lines struct {
 	eager   atomic.Int32 // looks that are still to be made at a higher rate
 	clock   *Clock
 	others  []neighbour     // threads beside the loop's; its goroutine's own
-	ranks   []thread        // the loops of other ranks on this machine
+	ranks   []thread        // the loops of other ranks on this machine, and workers of the late one
+	late    tardy           // what looks found of that rank
 	talked  map[int]int64   // ns in which each rank exchanged data outside of backward passes, by its process
+	ranked  atomic.Bool     // there are several ranks
 	pending map[int][]look  // looks at workers, by process id, whose batches are not delivered yet
 	newest  []charged       // the newest looks; see enter
 	control *Control        // nil where the goroutine can look at the frames; else threads of the training do, and ...
 	stacks  map[int]*stacks // ... what they found, by process id
 
+	waits map[trace.Line]bool   // whether lines wait for other ranks, by file and number; only who looks uses it
 	texts map[trace.Line]string // texts of lines, by file and number; only tell uses it
 	alarm *timer.Alarm          // by which the goroutine wakes, and ends
 	done  chan struct{}
@@ -61,6 +64,7 @@ type thread struct {
 	state uint64 // the address of its state in the interpreter
 	codes uint64 // the address of the interpreter's type of code objects
 	role  role
+	late  bool // it is of the rank of this machine that others wait for
 }
 
 // look is what a look at a worker found.
@@ -127,6 +131,12 @@ const (
 	mostPending = 1 << 12          // looks at a worker whose batches are not delivered yet
 	mostNewest  = 1 << 9           // looks that may turn out to be of a later segment: of some 13 s at least, or 3 at the fast rate
 )
+
+// tardy is what looks found of the rank of this machine that others wait for.
+type tardy struct {
+	pid   int
+	table map[trace.Line]*found
+}
 
 // stacks holds what a thread of the training told of the stacks that it found.
 type stacks struct {
@@ -259,11 +269,13 @@ func (l *lines) stop() {
 	}
 }
 
-// at sets which segment the looks belong to from now on, and which threads there are: those of the main process, and the
-// loops of other ranks.
-func (l *lines) at(segment int32, main int, threads, ranks []thread) {
+// at sets which segment the looks belong to from now on, and which threads there are: those of the main process, and of other ranks.
+func (l *lines) at(segment int32, main int, threads, ranks []thread, is *process) {
 	l.mu.Lock()
 	l.segment, l.threads, l.ranks = segment, threads, ranks
+	if is != nil && is.pid != l.late.pid {
+		l.late = tardy{is.pid, map[trace.Line]*found{}}
+	}
 	l.mu.Unlock()
 	if l.control != nil {
 		l.ask(main, threads)
@@ -400,7 +412,13 @@ func (l *lines) run() error {
 		if len(ranks) > 0 {
 			t := ranks[turn%len(ranks)]
 			if took, _, ok, _ := k.look(l, t, all); ok { // another user's process may not be read
-				l.talks(t.pid, k.stack, min(took, longestLook*time.Duration(len(ranks))))
+				took = min(took, longestLook*time.Duration(len(ranks)))
+				if t.role == roleLoop {
+					l.talks(t.pid, k.stack, took)
+				}
+				if t.late {
+					l.isLate(l.place(k.stack, t.role), took)
+				}
 			}
 		}
 		t, ok := next(threads, turn)
@@ -429,14 +447,12 @@ func (l *lines) run() error {
 
 // talks takes a look at the loop of a rank. Backward passes are known by themselves.
 func (l *lines) talks(pid int, stack []frames.Frame, took time.Duration) {
-	talks := false
-	for i := range stack {
-		if f := &stack[i]; among(f.File, exchangers) {
-			talks = true
-		} else if strings.Contains(f.File, "/torch/autograd/") && strings.HasSuffix(f.Name, "backward") {
-			return
-		}
+	if slices.ContainsFunc(stack, func(f frames.Frame) bool {
+		return strings.Contains(f.File, "/torch/autograd/") && strings.HasSuffix(f.Name, "backward")
+	}) {
+		return
 	}
+	talks := l.exchanges(stack) >= 0
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if talks {
@@ -444,6 +460,36 @@ func (l *lines) talks(pid int, stack []frames.Frame, took time.Duration) {
 	} else if _, known := l.talked[pid]; !known {
 		l.talked[pid] = 0
 	}
+}
+
+// isLate counts a look at the late rank.
+func (l *lines) isLate(key trace.Line, took time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key.Segment, key.In = 0, ""
+	f := l.late.table[key]
+	if f == nil && len(l.late.table) < mostLines {
+		f = &found{}
+		l.late.table[key] = f
+	}
+	if f != nil {
+		f.looks++
+		f.time += took
+	}
+}
+
+// latest returns the lines of the late rank so far.
+func (l *lines) latest() (lines []trace.Line) {
+	l.mu.Lock()
+	for key, f := range l.late.table {
+		key.Looks, key.Time = f.looks, int64(f.time)
+		lines = append(lines, key)
+	}
+	l.mu.Unlock()
+	for i := range lines {
+		lines[i].Text = l.text(&lines[i])
+	}
+	return lines
 }
 
 // talkedOf returns the ns in which a rank exchanged data outside of backward passes.
@@ -733,12 +779,44 @@ var (
 	exchangers = []string{
 		"/torch/distributed/distributed_c10d.py", "/torch/distributed/_functional_collectives.py",
 		"/torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py", "/torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py",
+		"/torch/futures/__init__.py",
 	}
+	wrapper = []string{"/torch/nn/parallel/distributed.py"} // it sends buffers to all ranks before a forward pass
+	talkers = []string{"/torch/distributed/", "/deepspeed/"}
 	servers = []string{"torch/utils/data/_utils/worker.py", "gpustall/worker.py"}
 )
 
 func among(file string, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(file, name) })
+}
+
+// exchanges returns which frame of a stack exchanges data with other ranks; -1 where none does. Its own frame does in work.wait(), as
+// that is no Python function: the line's text tells.
+func (l *lines) exchanges(stack []frames.Frame) int {
+	at := slices.IndexFunc(stack, func(f frames.Frame) bool {
+		return among(f.File, exchangers) || among(f.File, wrapper) && strings.HasSuffix(f.Name, "broadcast_coalesced")
+	})
+	if at >= 0 || len(stack) == 0 || !l.ranked.Load() {
+		return at
+	}
+	file := stack[0].File
+	if l.library(file) && !slices.ContainsFunc(talkers, func(part string) bool { return strings.Contains(file, part) }) {
+		return -1
+	}
+	line := trace.Line{File: file, Number: stack[0].Line}
+	waits, known := l.waits[line]
+	if !known {
+		if l.waits == nil || len(l.waits) >= mostCalls {
+			l.waits = map[trace.Line]bool{}
+		}
+		text := textOf(&line)
+		waits = strings.Contains(text, ".wait(") && !strings.Contains(text, "os.wait(")
+		l.waits[line] = waits
+	}
+	if waits {
+		return 0
+	}
+	return -1
 }
 
 // place says what a thread is at, and at which line: the innermost one of the user's own code. If a
@@ -776,20 +854,20 @@ func (l *lines) place(stack []frames.Frame, of role) trace.Line {
 	case of != roleLoop:
 		return trace.Line{At: trace.Idling}
 	case user < 0:
-		return trace.Line{At: partOf(stack, len(stack)), Func: "a library's own code"}
+		return trace.Line{At: partOf(stack, len(stack), l.exchanges(stack)), Func: "a library's own code"}
 	}
-	return l.line(partOf(stack, user), stack, user)
+	return l.line(partOf(stack, user, l.exchanges(stack[:user+1])), stack, user)
 }
 
 // partOf says which part of a step a stack is in. A closure that an optimizer calls is not the optimizer;
 // there the optimizer calls the user's innermost frame. A forward pass within a backward pass is
-// activation checkpointing.
-func partOf(stack []frames.Frame, user int) trace.Doing {
+// activation checkpointing. The frame talks exchanges data.
+func partOf(stack []frames.Frame, user, talks int) trace.Doing {
 	at := trace.InStep
 	for i := range stack {
 		f := &stack[i]
 		switch {
-		case i < user && among(f.File, exchangers):
+		case i == talks:
 			return trace.Exchange
 		case strings.HasSuffix(f.File, "/torch/_dynamo/convert_frame.py"), strings.HasSuffix(f.File, "/torch/_inductor/compile_fx.py") && strings.Contains(f.Name, "compile"):
 			return trace.Compiles // compiled code runs without these frames
@@ -948,17 +1026,24 @@ func (l *lines) text(of *trace.Line) string {
 	if known {
 		return text
 	}
-	if f, err := os.Open(of.File); err == nil {
-		in := bufio.NewScanner(f)
-		for n := 1; in.Scan(); n++ {
-			if n == of.Number {
-				text = strings.ToValidUTF8(strings.TrimSpace(in.Text()), "?")
-				text = mask.Text(text[:min(len(text), longestLine)])
-				break
-			}
-		}
-		_ = f.Close()
-	}
+	text = textOf(&at)
+	text = mask.Text(text[:min(len(text), longestLine)])
 	l.texts[at] = text
 	return text
+}
+
+// textOf reads a line's text.
+func textOf(line *trace.Line) string {
+	f, err := os.Open(line.File)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	in := bufio.NewScanner(f)
+	for n := 1; in.Scan(); n++ {
+		if n == line.Number {
+			return strings.ToValidUTF8(strings.TrimSpace(in.Text()), "?")
+		}
+	}
+	return ""
 }

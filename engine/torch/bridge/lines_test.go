@@ -5,6 +5,8 @@ package bridge
 import (
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -55,12 +57,33 @@ func TestPlace(t *testing.T) {
 		{"an optimizer", []frames.Frame{frame(lib+"torch/optim/adam.py", "Adam.step", 1), train}, roleLoop, trace.Line{At: trace.Stepping, File: train.File, Number: 88, Func: "main", In: "torch.optim.adam.Adam.step"}},
 		{"a collective", []frames.Frame{frame(lib+"torch/distributed/distributed_c10d.py", "all_reduce", 1), train}, roleLoop,
 			trace.Line{At: trace.Exchange, File: train.File, Number: 88, Func: "main", In: "torch.distributed.distributed_c10d.all_reduce"}},
+		{"buffers that are sent before a forward pass", []frames.Frame{frame(lib+"torch/nn/parallel/distributed.py", "DistributedDataParallel._distributed_broadcast_coalesced", 1), train}, roleLoop,
+			trace.Line{At: trace.Exchange, File: train.File, Number: 88, Func: "main", In: "torch.nn.parallel.distributed.DistributedDataParallel._distributed_broadcast_coalesced"}},
 		{"its closure", []frames.Frame{train, frame(lib+"torch/optim/adam.py", "Adam.step", 1), train}, roleLoop, trace.Line{At: trace.InStep, File: train.File, Number: 88, Func: "main"}},
 		{"a package that a .pth file added", []frames.Frame{frame("/opt/x/dist-packages/cv2/utils.py", "read", 1), train}, roleLoop, trace.Line{At: trace.InStep, File: train.File, Number: 88, Func: "main", In: "cv2.utils.read"}},
 		{"a command line's script", []frames.Frame{frame("<string>", "<module>", 3)}, roleLoop, trace.Line{At: trace.InStep, File: "<string>", Number: 3, Func: "<module>"}},
 	} {
 		if got := l.place(c.stack, c.of); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestWaits: a line that calls wait exchanges data, where there are several ranks.
+func TestWaits(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "train.py")
+	if err := os.WriteFile(file, []byte("[w.wait() for w in works]\nos.wait()\nwaiting()\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range []trace.Doing{1: trace.Exchange, 2: trace.InStep, 3: trace.InStep, 4: trace.InStep} {
+		for _, ranked := range []bool{true, false} {
+			l := &lines{layout: &frames.Layout{}}
+			if l.ranked.Store(ranked); !ranked {
+				want = trace.InStep
+			}
+			if got := l.place([]frames.Frame{{File: file, Name: "main", Line: line}}, roleLoop); line > 0 && got.At != want {
+				t.Errorf("line %d, ranked %t: %s", line, ranked, got.At)
+			}
 		}
 	}
 }
@@ -236,10 +259,10 @@ func TestInside(t *testing.T) {
 
 // TestNext: the loop is looked at in every other look where there are workers, else always.
 func TestNext(t *testing.T) {
-	loop, one, two := thread{1, 1, 1, 1, roleLoop}, thread{2, 2, 1, 1, roleWorker}, thread{3, 3, 1, 1, roleWorker}
+	loop, one, two := thread{1, 1, 1, 1, roleLoop, false}, thread{2, 2, 1, 1, roleWorker, false}, thread{3, 3, 1, 1, roleWorker, false}
 	seen := map[int]int{}
 	for turn := range 40 {
-		if of, ok := next([]thread{loop, one, two, {4, 4, 0, 1, roleWorker}}, turn); ok {
+		if of, ok := next([]thread{loop, one, two, {4, 4, 0, 1, roleWorker, false}}, turn); ok {
 			seen[of.pid]++
 		}
 	}

@@ -16,6 +16,8 @@ import (
 type totals struct {
 	steps       int64
 	first, last int64 // ns: when the first and the last batch came
+	began       int64 // ns: when the first step was over, and ...
+	ended       int64 // ... when the last one was
 	gaps        int64 // ns of steps without a record
 	newest      int32 // the last step
 	second      int32 // the step after the first
@@ -34,11 +36,14 @@ type enqueued struct {
 // next adds a wait for a batch.
 func (t *totals) next(rec *record) {
 	if t.steps == 0 {
-		t.first, t.second = rec.End, rec.Step+1
+		t.first, t.began, t.second = rec.End, rec.End, rec.Step+1
 	} else {
+		if t.steps == 1 {
+			t.began = rec.Start
+		}
 		t.sum.Wait += rec.End - rec.Start
 		if rec.Step > t.newest+1 { // the steps before this one have no record, and are in no share
-			t.gaps += max(0, rec.Start-t.last)
+			t.gaps += max(0, rec.Start-max(t.last, t.ended))
 		}
 	}
 	t.steps++
@@ -66,6 +71,7 @@ func (t *totals) spend(rec *record) {
 	case kindBody:
 		t.enqueued[rec.Step%mostUntimed] = enqueued{rec.Step, rec.End}
 		t.sum.Body += ns
+		t.ended = rec.End
 		t.unread += ns
 		if split := rec.split(); split.Total() > 0 { // usage is read for few short steps, which stand for those before
 			whole := float64(t.unread) / float64(ns)
@@ -86,6 +92,9 @@ func (t *totals) exchanged(ns int64, step int32) {
 		t.sum.Exposed += ns
 	}
 }
+
+// took returns how long all steps with a record took, but the first.
+func (t *totals) took() int64 { return max(t.last, t.ended) - t.began - t.gaps }
 
 // behind is how late the GPU may end a step, after the loop has enqueued it, and still count as
 // following the loop. It is a part of the step's time on the GPU. On an H100 that part was 1 to 6 %
@@ -139,8 +148,8 @@ func (c *counted) of(p *process, talked int64, known bool) trace.Rank {
 	}
 	t := &p.totals
 	c.now = t.sum
-	c.now.Rank, c.now.Steps, c.now.Time = max(0, p.hello.Rank), t.steps-1, t.last-t.first-t.gaps
-	if known && p.talks == (Exchange{}) { // it also grows where a rank waits for no other, and so is known
+	c.now.Rank, c.now.Steps, c.now.Time = max(0, p.hello.Rank), t.steps-1, t.took()
+	if known { // it also grows where a rank waits for no other, and so is known
 		c.now.Talks = min(talked-c.talked, max(0, c.now.Body-c.now.Backward)) + c.now.Steps
 	}
 	c.now.Add(&c.before)
@@ -180,6 +189,28 @@ func (b *Bridge) count() {
 			b.recorder.Note("warn", fmt.Sprintf("%s trains too and is in no figure here: the session is of %s, the first that trained; watch the other with a gpustall torch of its own", p.hello.who(), b.main.hello.who()))
 		}
 	}
+}
+
+// lateAfter is how much longer than the session's own rank another one of this machine takes for its own part of a step before it is
+// looked at.
+const lateAfter = 1.1
+
+// late returns the rank of this machine, beside the session's own, for which the others wait most; nil where they wait for none.
+func (b *Bridge) late() (late *process) {
+	each := func(p *process) float64 {
+		c := b.counts.of[p.hello.Rank]
+		if c == nil || c.by != p || c.now.Steps == 0 {
+			return 0
+		}
+		return float64(c.now.Own()) / float64(c.now.Steps)
+	}
+	most := lateAfter * each(b.main)
+	for _, p := range b.processes {
+		if own := each(p); p != b.main && p.hello.World > 1 && own > most && lives(p.pid) {
+			late, most = p, own
+		}
+	}
+	return late
 }
 
 // who names a process in words.

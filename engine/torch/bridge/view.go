@@ -17,6 +17,7 @@ type view struct {
 	rank    trace.Rank
 	worker  int64    // bytes of memory that a worker does not share; 0 while not known
 	answers []Answer // of the ranks on this machine
+	late    Late
 	said    sync.Map // texts of notes that the script's standard error has
 }
 
@@ -25,6 +26,30 @@ func (v *view) show(f facts) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.known, v.about = true, f
+}
+
+// Late is what looks found of a rank of this machine, beside the session's own, that others wait for.
+type Late struct {
+	Rank  int // -1 where there is none
+	Lines []trace.Line
+}
+
+// Late returns which rank of this machine others wait for.
+func (b *Bridge) Late() Late {
+	b.view.mu.Lock()
+	defer b.view.mu.Unlock()
+	return b.view.late
+}
+
+// holds replaces the late rank, which p has.
+func (v *view) holds(p *process, l *lines) {
+	is := Late{Rank: -1}
+	if p != nil {
+		is = Late{p.hello.Rank, l.latest()}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.late = is
 }
 
 // count replaces the rank.
