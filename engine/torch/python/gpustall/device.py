@@ -141,7 +141,7 @@ class Device:
         event.record(stream)
         return event
 
-    def _drop(self):
+    def drop(self):
         """Gives up the open step."""
         entry, self.open = self.open, None
         if entry is not None:
@@ -152,7 +152,7 @@ class Device:
         """Notes that the loop has its batch: the GPU may begin."""
         stream = self._current()
         if stream is None:
-            self._drop()
+            self.drop()
             return
         at, anchor, idle = now(), self.anchor, False
         if at >= self.look:
@@ -172,7 +172,7 @@ class Device:
         is not done with the work before it, the GPU never ran out of work. Otherwise the step counts from here on."""
         if self.open is not None and self._current() is not None and self.open[1].query():
             step = self.open[0]
-            self._drop()
+            self.drop()
             self.begins(step)
 
     def mark(self, step):
@@ -193,7 +193,7 @@ class Device:
         if event is None:
             stream = self._current()
             if stream is None:
-                self._drop()
+                self.drop()
                 return
             event = self._event(stream)
         self.open[3] = event

@@ -40,6 +40,7 @@ class Loop:
         # read.
         self.some = SOME
         self.turn = 0  # how often a batch was asked for
+        self.again = 0, 0, 0  # a turn, how often optimizers stepped in its step, and when the first of them was over
         self.wary = 0  # the turn until which the usage is read each time
         self.slow = True  # the last step took LONG_BATCH or more
         self.passed_by: Any = None  # the watch over the only open step, while its steps are brief and not recorded one by one

@@ -244,6 +244,11 @@ def optimized(optimizer, loop):
         loop.stands = 1
 
 
+def known(turn, seen, samples):
+    """Notes how many steps of an optimizer were seen since the batch of that turn, and the samples of each."""
+    _stepped.__dict__.update(turn=turn, seen=seen, samples=samples)
+
+
 OPTIMIZERS = "no DataLoader"
 
 

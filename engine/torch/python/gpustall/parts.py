@@ -11,7 +11,9 @@ from gpustall import hook, process, ring
 
 now = process.now
 
-APART = 20  # the number of backward passes without a batch after which KEPT is told
+# The number of backward passes without a batch after which KEPT is told, and of optimizers' steps after which they are
+# the loop's; it is so many times higher where the script still holds the loader's iterator.
+APART, LONG = 20, 10
 
 ELSEWHERE = (
     "one thread takes the batches and another learns from them: the device's share is that of the time in which the first waits for no data,"
@@ -97,13 +99,36 @@ def _stepped(optimizer, args, kwargs):
     try:
         _end(ring.OPTIMIZER)
         loop = getattr(here, "loop", None)
-        if loop is None or not loop.open or loop.open[-1][0].alone:
+        if loop is None or not loop.open or loop.open[-1][0].alone or _on_one_batch(loop):
             from gpustall import manual
 
             here.optimizes = True
             manual.optimized(optimizer, loop)
     except Exception as error:
         process.complain("a loop without a DataLoader is not watched", error)
+
+
+def _on_one_batch(loop):
+    """Counts the steps of optimizers within the open step. Returns whether they are the loop's steps, because the script
+    learns from one batch again and again. The batch's own step ends then, with the first of them."""
+    watch, step = loop.open[-1][:2]
+    turn, n, first = loop.again
+    if turn != loop.turn:
+        n, first = 0, now()
+    loop.again = loop.turn, n + 1, first
+    if n < APART or step < 0 or len(loop.open) > 1 or watch.iterator is None:
+        return False
+    if not watch.gone() and (watch.delivered > 1 or n < LONG * APART):  # it may ask for the next batch after these
+        return False
+    if loop.device is not None:
+        loop.device.drop()
+    watch.left, watch.dropped = (first, None), True
+    loop.settle(now())
+    watch.plan.learns()
+    from gpustall import manual
+
+    manual.known(loop.turn, n - 1, watch.plan.about["batch_size"])
+    return True
 
 
 def _watch_backward():

@@ -34,7 +34,7 @@ class Watch:
         self.iterator: Any = None  # a weak reference to a DataLoader's iterator; None for other loops
         self.loader: Any = None  # of an iterator that was there before gpustall
         self.left = None, None  # when the iterator was let go, and the device's event then
-        self.dropped = False  # a generator of gpustall.watch was let go
+        self.dropped = False  # the loop left it, though the iterator may be there
         self.numbered = False  # batches are numbered through all epochs
         self.inline: Any = None  # the task of a loop that loads by itself
         self.brief = 0  # how many brief steps are to be passed by now: they are counted and timed, and recorded together
@@ -323,7 +323,7 @@ class Watch:
 
     def _leave(self, loop, t, usage):
         """Stops the open step at t. The step ends if its batch came from this loader."""
-        self.joins = None
+        self.joins, self.dropped = None, False
         loop.settle(t)
         if not loop.open:
             return

@@ -412,6 +412,22 @@ class TurnsTest(unittest.TestCase):
             self.assertEqual(steps(count, optimizer), want, (count, optimizer))
         self.assertEqual([m["dataset"] for m in self.told("moved")], ["no DataLoader", "Numbers"] * 2)
 
+    def test_an_optimizer_on_one_batch(self):
+        """Each step counts where the script learns from one batch again and again; a batch's own step has the first."""
+        self.addCleanup(self.begin_again)
+        for held, count, want in (False, parts.APART, 1), (False, 100, 100), (True, 100, 1), (True, parts.LONG * parts.APART + 50, 250):
+            self.begin_again()
+            before = len(self.spans(ring.NEXT))
+            iterator = iter(DataLoader(Numbers(8), batch_size=4, shuffle=True))
+            x, optimizer = next(iterator), torch.optim.SGD(self.model.parameters(), lr=0.0)
+            if not held:
+                del iterator
+            for _ in range(count):
+                self.learn(x)
+                optimizer.step()
+            steps = [s["step"] for s in self.spans(ring.NEXT)[before:] if s["step"] >= 0]
+            self.assertEqual(steps[-1] - steps[0] + 1, want, (held, count))
+
     def untried(self):
         """Workers are there at the next batch: none is tried first."""
         for name, answer in ("proven", True), ("probing", False):
