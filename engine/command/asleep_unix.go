@@ -7,6 +7,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"dev.gpustall/engine/command/watch"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui"
@@ -51,4 +53,10 @@ func sleep(suspend func(on bool)) {
 	if syscall.Kill(os.Getpid(), syscall.SIGSTOP) == nil {
 		<-cont // this thread may run for a moment after STOP
 	}
+}
+
+// inFront reports whether the terminal is ours to read.
+func inFront() bool {
+	front, err := unix.IoctlGetInt(int(os.Stdin.Fd()), unix.TIOCGPGRP)
+	return err != nil || front == unix.Getpgrp()
 }

@@ -27,7 +27,7 @@ func runScreen(parent context.Context, o *options) error {
 	if err := o.check(nil); err != nil {
 		return err
 	}
-	if !drawable() || !term.IsTerminal(int(os.Stdin.Fd())) {
+	if !drawable() {
 		return runHeadless(parent, o, os.Stdout, os.Stderr)
 	}
 	restore := restorer()
@@ -74,10 +74,10 @@ func runScreen(parent context.Context, o *options) error {
 	return cli.Diverged(r.session.Snapshot(0, 0))
 }
 
-// drawable reports whether standard output is a terminal that can show a screen. A dumb terminal
-// gets lines.
+// drawable reports whether input and output are a terminal that can show a screen. A dumb terminal gets
+// lines, and so does a job in the background ("&", "timeout"), which the kernel would stop at the first key.
 func drawable() bool {
-	return term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("TERM") != "dumb"
+	return term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("TERM") != "dumb" && inFront()
 }
 
 // screenPatience is how long the screen may take to close after ctx has ended. It cannot close if

@@ -18,7 +18,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
@@ -225,7 +224,7 @@ func outlivesReaders() (stop func()) {
 
 // drawn reports whether the run has a screen.
 func (t *torchRun) drawn() bool {
-	return !t.how.plain && !t.json && drawable() && term.IsTerminal(int(os.Stdin.Fd()))
+	return !t.how.plain && !t.json && drawable()
 }
 
 // announce says where the session will be, until it is there or the function that it returns is called.

@@ -231,6 +231,12 @@ const dwarfed = 4
 // less.
 const muchBeside = 1. / 3
 
+// muchAside reports whether loops that do not train, with that part of all time, lead before something with a share of the
+// active time.
+func muchAside(beside, share float64) bool {
+	return beside >= muchBeside && alike*beside >= share*(1-beside)
+}
+
 // lead orders findings: 2 must be put right first, 1 is a knob that may gain something, and 0
 // is anything else.
 //
@@ -247,7 +253,7 @@ func (f *Finding) lead(o *others) int {
 		return 0
 	case o.script >= dwarfed*f.Share && !(o.bound && f.data) || o.beside >= dwarfed*f.Share*(1-o.beside):
 		return 0
-	case o.beside >= muchBeside && alike*o.beside >= f.Share*(1-o.beside):
+	case muchAside(o.beside, f.Share):
 		return 0
 	case f.Share < high && o.cores >= dwarfed*f.Share:
 		return 0

@@ -41,7 +41,7 @@ func enough(s *trace.Snapshot) int {
 const (
 	NotEnoughSteps = "not enough steps"
 	DeviceBound    = "device-bound"
-	ScriptBound    = "script-bound"    // of a training in PyTorch that has no device but the script's own cores
+	ScriptBound    = "script-bound"    // of a training in PyTorch: its script takes the time, also where that is the device
 	NotInputBound  = "not input-bound" // of a trace that lacks what the device did
 )
 
@@ -63,6 +63,7 @@ type Verdict struct {
 	Share    float64     // of the active time lost to the class, 0 to 1
 	Holder   string      // of communication: the rank that this one waits for, and what that rank does; empty where not known
 	Locked   bool        // the script's own thread waits for the GIL, which another one holds
+	Aside    bool        // loops that do not train take most of what can be saved; Share is their part of all time
 	Starved  float64     // share of the time in which the device's threads could run and had no core; 0 where they are not the host's
 	Queue    string
 	Steps    int     // that it rests on
@@ -119,8 +120,13 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats,
 		v.Holder = c.script.describe(h)
 	}
 	if part := c.at(trace.Locked); c.lockedOut() && (v.Group == trace.GroupNone || v.Group == trace.GroupData || 2*part >= v.Share) && v.Group != trace.GroupCommunication {
-		v.Group, v.Class, v.Share, v.Dominant, v.Moderate, v.Queue = trace.GroupNone, ScriptBound, part, trace.CauseUnknown, false, ""
+		v.scripts(part)
 		v.Locked = true
+	} else if f, ok := evaluation(c); ok && v.Group != trace.GroupCommunication && v.beaten(&f) {
+		v.scripts(f.Share)
+		v.Aside = true
+	} else if f, ok := restOfScript(c); ok && v.Moderate && f.Share >= dwarfed*v.Share {
+		v.scripts(c.time.Utilisation())
 	} else if v.Group == trace.GroupNone {
 		switch {
 		case c.profile.unseen():
@@ -131,6 +137,20 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats,
 	}
 	v.describe(c)
 	return v, c
+}
+
+// scripts makes the verdict that the script itself takes so much of the time.
+func (v *Verdict) scripts(share float64) {
+	v.Group, v.Class, v.Share, v.Dominant, v.Moderate, v.Queue = trace.GroupNone, ScriptBound, share, trace.CauseUnknown, false, ""
+}
+
+// beaten reports whether loops beside the training cost clearly more than what the verdict is about.
+func (v *Verdict) beaten(beside *Finding) bool {
+	lost := v.Share
+	if v.Group == trace.GroupNone {
+		lost = 0
+	}
+	return muchAside(beside.Share, lost)
 }
 
 // groupBefore returns the group that the steps just before a window are classed by, over as much
@@ -234,6 +254,8 @@ func (v *Verdict) describe(s *situation) {
 	switch {
 	case v.Locked:
 		fmt.Fprintf(&t, "the loop waits %s of the time for Python's lock (GIL), which %s holds%s", units.Prose.Percent(v.Share), s.otherThread(), s.where(trace.Locked))
+	case v.Aside:
+		fmt.Fprintf(&t, "%s take %s of the time; in the rest %s", trace.AsideLoops, units.Prose.Percent(v.Share), s.busy(s.time.Utilisation()))
 	case v.Group == trace.GroupNone:
 		t.WriteString(s.busy(v.Share))
 	case v.Group == trace.GroupHost:

@@ -67,7 +67,7 @@ func Untold(p trace.Prediction) string {
 		text = "faster, by how much is " + text
 	}
 	if p.Others > 0 {
-		text += fmt.Sprintf(", as others take %s of the cores", units.Prose.Percent(p.Others))
+		text += fmt.Sprintf(", as others took %s of the cores", units.Prose.Percent(p.Others))
 	}
 	return text
 }
