@@ -330,7 +330,7 @@ func (t *torchRun) keep() string {
 }
 
 // otherLoops says how to watch a loop without a DataLoader.
-const otherLoops = `gpustall: a loop in which no optimizer of PyTorch's steps three times is watched with two lines in the script:
+const otherLoops = `gpustall: a loop in which neither an optimizer of PyTorch's steps three times nor 20 backward passes run is watched with two lines in the script:
     import gpustall
     for batch in gpustall.watch(batches): ...    # or, where a step ends: gpustall.step(len(batch))
 `

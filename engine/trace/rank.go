@@ -115,12 +115,16 @@ type Part struct {
 // it includes waits for a core, and what the loop itself does to load or take a batch.
 const Getting = "getting a batch"
 
-// Outside is the part of its time that is in no step of the loop.
-const Outside = "between epochs, and in loops that do not train"
+// Outside is the part of its time that is in no step of the loop. Neither is that part where nothing tells what the loop
+// waits for (Meta.Alone).
+const (
+	Outside = "between epochs, and in loops that do not train"
+	Neither = "forward passes, data and the script's own code"
+)
 
 // Parts returns the parts of its steps, and the time outside of them for each; none where they are not
-// told apart. Together they are as long as Step says.
-func (k *Rank) Parts() (parts []Part) {
+// told apart. Together they are as long as Step says. alone is Meta.Alone.
+func (k *Rank) Parts(alone bool) (parts []Part) {
 	all := max(k.Time, k.Wait+k.Body)
 	if k.Backward+k.Optimizer == 0 || all <= 0 {
 		return nil
@@ -135,7 +139,11 @@ func (k *Rank) Parts() (parts []Part) {
 	add(KindOptimizer.Info().Doing, k.Optimizer)
 	add("forward + script code", k.Body-k.Backward-k.Optimizer)
 	if outside := all - k.Wait - k.Body; 100*outside >= all {
-		add(Outside, outside)
+		name := Outside
+		if alone {
+			name = Neither
+		}
+		add(name, outside)
 	}
 	return parts
 }

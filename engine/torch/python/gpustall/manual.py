@@ -210,6 +210,12 @@ def optimized(optimizer, loop):
     """Sees an optimizer's step outside of a DataLoader's loop. A step of the loop lasts until the same optimizer steps
     again, because other optimizers may step in it too."""
     known, mine = _stepped.__dict__, _stepped.__dict__.get("watch")
+    if known.pop("passes", 0) >= OFTEN and mine is not None and loop is not None:  # an optimizer comes after all
+        loop.open = [entry for entry in loop.open if entry[0] is not mine]
+        if loop.state.shown is mine:
+            loop.state.shown = None
+        mine = known["watch"] = None
+        known["seen"] = 0
     if mine is not None and not mine.plan.shown or loop is not None and loop.loading:  # the script says where its steps end
         return
     turn = 0 if loop is None else loop.turn
@@ -234,17 +240,61 @@ def optimized(optimizer, loop):
         loop = loops.current()
         if mine is None:
             mine = _begin(_Loose(OPTIMIZERS, shown=True), loop)
-            if shown is None or not elsewhere or shown.plan.learned():  # the steps before count, but their times are not known
-                before = [state.number() for _ in range(1, known["seen"])]
-                state.samples += len(before) * _samples()
+            if shown is None or not elsewhere or shown.plan.learned():
+                _count(known["seen"])
     assert mine is not None
+    _next(mine, loop)
+
+
+def passing(loop):
+    """Sees that a backward pass begins outside of a DataLoader's loop. A step lasts until the next one begins, where the
+    script updates its weights without an optimizer of PyTorch's."""
+    known, mine = _stepped.__dict__, _stepped.__dict__.get("watch")
+    seen = known.get("passes", 0)
+    if mine is None:
+        if seen < 0:
+            return
+        known["passes"] = seen = seen + 1
+        if seen == 1 and _has_optimizer() or parts.installed() and process.current().shown is not None:
+            known["passes"] = -1
+            return
+        if seen <= THIRD:
+            known["seen"] = seen
+            _shape(known)
+        if seen < OFTEN:
+            return
+        loop = loops.current()
+        mine = _begin(_Loose(OPTIMIZERS, shown=True), loop)
+        _count(seen)
+    elif seen < OFTEN or not mine.plan.shown or loop.state.shown is not mine or loop.loading:
+        return
+    _next(mine, loop)
+
+
+def _has_optimizer():
+    """Returns whether the script has made an optimizer: PyTorch marks the class's step then."""
+    from torch.optim.optimizer import Optimizer
+
+    kinds = [Optimizer]
+    for kind in kinds:
+        kinds.extend(kind.__subclasses__())
+    return any(getattr(kind.step, "hooked", False) for kind in kinds)
+
+
+def _count(seen):
+    """Counts the steps before the first one whose times are known."""
+    state = process.current()
+    state.samples += len([state.number() for _ in range(1, seen)]) * _samples()
+
+
+def _next(mine, loop):
     mine.next(_samples)
-    known["turn"] = loop.turn
+    _stepped.turn = loop.turn
     if loop.device is not None:  # each first backward pass shows when the GPU begins
         loop.stands = 1
 
 
-def known(turn, seen, samples):
+def counted(turn, seen, samples):
     """Notes how many steps of an optimizer were seen since the batch of that turn, and the samples of each."""
     _stepped.__dict__.update(turn=turn, seen=seen, samples=samples)
 

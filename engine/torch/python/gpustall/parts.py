@@ -24,7 +24,7 @@ KEPT = (
     " that is in no step; gpustall.step() after each shows it"
 )
 
-_installed = _seen = False
+_installed = _seen = _watched = False
 handles: Any = []  # of PyTorch's hooks
 _compiling = lambda: False  # noqa: E731
 
@@ -42,6 +42,11 @@ def install():
             process.complain(what, error)
 
 
+def installed():
+    """Returns whether a loop had its first batch."""
+    return _installed
+
+
 def _watch_optimizers():
     """Watches optimizers by the hooks around the steps of all optimizers, which PyTorch has since 2.0."""
     try:
@@ -55,13 +60,14 @@ def _watch_optimizers():
 
 
 def see_optimizers(module):
-    """Sees optimizers' steps before the first batch, because a loop without a DataLoader has no other sign. module is
-    torch.optim.optimizer. If compiled code cannot be told from other code, the steps are not seen yet."""
+    """Sees optimizers' steps and backward passes before the first batch, because a loop without a DataLoader has no
+    other sign. module is torch.optim.optimizer. If compiled code cannot be told from other code, they are not seen yet."""
     global _seen
     rules = os.path.join(os.path.dirname(os.path.dirname(module.__file__)), "_dynamo", "trace_rules.py")
     if not _installed and os.path.exists(rules) and hasattr(module, "register_optimizer_step_post_hook"):
         handles.append(module.register_optimizer_step_post_hook(_stepped))
         _seen = True
+        _watch_backward()
 
 
 def told_of_compiling():
@@ -127,7 +133,7 @@ def _on_one_batch(loop):
     watch.plan.learns()
     from gpustall import manual
 
-    manual.known(loop.turn, n - 1, watch.plan.about["batch_size"])
+    manual.counted(loop.turn, n - 1, watch.plan.about["batch_size"])
     return True
 
 
@@ -139,6 +145,9 @@ def _watch_backward():
     That only reads the clock, and runs in C alone. Python handles a signal that came during the pass in the first
     Python code after it. If that were a finalizer, an exception of the handler, for example of ctrl+c, would be
     lost."""
+    global _watched
+    if _watched:
+        return
     from torch.autograd import Variable
 
     engine = Variable._execution_engine
@@ -152,7 +161,12 @@ def _watch_backward():
                 if loop is not None and loop.passed_by is not None:  # as in _begin, for a brief step
                     loop.learned = True
                     loop.state.learned += 1
-                elif _begin(ring.BACKWARD, True):
+                    return plain
+                if loop is None or not loop.open or loop.open[-1][0].alone:
+                    from gpustall import manual
+
+                    manual.passing(loop)
+                if _installed and _begin(ring.BACKWARD, True):
                     once: Any = functools.partial(plain)
                     once.over = weakref.ref(once, here.loop.passed)
                     return once
@@ -161,6 +175,7 @@ def _watch_backward():
             return plain
 
     hook.put(Variable, "_execution_engine", Engine())
+    _watched = True
 
 
 # Each thread's loop, once it has one. A forked child begins without one.

@@ -391,6 +391,25 @@ class TurnsTest(unittest.TestCase):
             optimizer.step()
         self.assertEqual(len(module._global_forward_hooks), hooks)
 
+    def test_backward_passes_show_the_steps(self):
+        """So it is where the script updates its weights itself. An optimizer that comes later shows them from then on."""
+        self.addCleanup(self.begin_again)
+        self.begin_again()
+        state, optimizer = process.current(), torch.optim.SGD(self.model.parameters(), lr=0.0)
+        self.assertTrue(manual._has_optimizer())
+        for made, passes, steps, want in (True, 40, 0, 0), (False, manual.OFTEN - 1, 0, 0), (False, manual.OFTEN + 5, 0, 6), (False, 24, 5, 6 + 3):
+            before = len([s for s in self.spans(ring.NEXT) if s["step"] >= 0])
+            with unittest.mock.patch.object(state, "shown", None), unittest.mock.patch.object(manual, "_has_optimizer", return_value=made) as has:
+                for _ in range(passes):
+                    self.learn(torch.ones(2, 4))
+                has.return_value = True
+                for _ in range(steps):
+                    self.learn(torch.ones(2, 4))
+                    optimizer.step()
+            got = [s for s in self.spans(ring.NEXT) if s["step"] >= 0][before:]
+            self.assertEqual(len(got), want, (made, passes, steps))
+            self.begin_again()
+
     def test_an_optimizer_beside_a_loader(self):
         """Few steps between loops over a DataLoader are none of their own; many are, and so are those of an optimizer that comes later."""
         self.addCleanup(self.begin_again)
