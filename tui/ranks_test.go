@@ -7,6 +7,7 @@ import (
 
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/internal/demo"
+	"dev.gpustall/tui/panel"
 )
 
 // TestRanks: each rank has a row, and the panel names the rank that the others wait
@@ -18,10 +19,13 @@ func TestRanks(t *testing.T) {
 	s := newScreen(t, run, Options{Control: run, Ranks: true, Rank: look}, 120, 36)
 	s.press("9")
 	s.mustShow("Ranks", "no rank ended a step")
-	s.panels.ranks.Set([]trace.Rank{{Rank: 0, Steps: 40, Wait: 4e8, Time: 8e9}, {Rank: 1, Steps: 41, Wait: 4e9, Time: 8e9}},
-		[]trace.Peer{{Rank: 1, Node: "node7", Waits: "transforming", Line: "aug.py:42 blur(img)"}}, 5, 0)
+	s.panels.ranks.Set(&panel.Findings{
+		Ranks: []trace.Rank{{Rank: 0, Steps: 40, Wait: 4e8, Time: 8e9}, {Rank: 1, Steps: 41, Wait: 4e9, Time: 8e9}},
+		Peers: []trace.Peer{{Rank: 1, Node: "node7", Waits: "transforming", Line: "aug.py:42 blur(img)"}},
+		Still: map[int]int64{2: 42e9, 3: 43.5e9, 4: 0, 5: 12e9},
+	})
 	s.frame.dirty = true
-	s.mustShow("5.0%", "50.0% !!", "200ms", "rank 1: it waits for data 50.0 % of the time", "node7", "transforming at aug.py:42 blur(img)", "no step in that time: rank 2, 3, 4", "all else is rank 0's")
+	s.mustShow("5.0%", "50.0% !!", "200ms", "rank 1: it waits for data 50.0 % of the time", "node7", "transforming at aug.py:42 blur(img)", "no step for 43 s: rank 3, 2; no step for 12 s: rank 5; nothing is known of rank 4", "all else is rank 0's")
 	s.press("down")
 	s.press("enter")
 	s.mustShow("this is the screen of rank 0")
@@ -29,7 +33,7 @@ func TestRanks(t *testing.T) {
 	s.press("enter")
 	s.mustShow("rank 1 has no session of its own")
 	of := trace.Peer{Rank: 1, Node: "node7", Session: "/s/rank1.gpustall"}
-	s.panels.ranks.Set([]trace.Rank{{Rank: 0, Steps: 40, Time: 8e9}, {Rank: 1, Steps: 41, Time: 8e9}}, []trace.Peer{of}, 2, 0)
+	s.panels.ranks.Set(&panel.Findings{Ranks: []trace.Rank{{Rank: 0, Steps: 40, Time: 8e9}, {Rank: 1, Steps: 41, Time: 8e9}}, Peers: []trace.Peer{of}})
 	if s.press("enter"); opened != of {
 		t.Errorf("enter opens %+v, want %+v", opened, of)
 	}

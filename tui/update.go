@@ -89,7 +89,7 @@ func (m *Model) analysed(r *analysedMsg) tea.Cmd {
 	m.session.analysed(r)
 	m.panels.ops.Set(&r.Findings)
 	m.panels.blame.Set(r.Blame)
-	m.panels.ranks.Set(r.Ranks, r.Peers, r.World, r.Rank)
+	m.panels.ranks.Set(&r.Findings)
 	m.guide.update()
 	m.panels.experiments.Update(m.panels.knobs.Specs(), &m.session.analysis.Analysis)
 	m.frame.dirty = true

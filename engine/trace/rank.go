@@ -231,6 +231,17 @@ func (s *Snapshot) Ranks(from, to int64) (out []Rank) {
 	return out
 }
 
+// Still returns how long ago a rank last ended a step, in ns; false where nothing is known of it.
+func (s *Snapshot) Still(rank int) (ns int64, known bool) {
+	points := s.Gauges[rankGauge(rank, "steps")]
+	for i := len(points) - 1; i >= 0; i-- {
+		if i == 0 || points[i].V != points[i-1].V {
+			return s.Now - points[i].T, true
+		}
+	}
+	return 0, false
+}
+
 // grown returns by how much a counting gauge grew between two moments.
 func (s *Snapshot) grown(name string, from, to int64) int64 {
 	var before, after float64

@@ -87,9 +87,21 @@ type Findings struct {
 	HasMFU bool
 	Blame  attribution.Blame // of the whole run
 	Ranks  []trace.Rank      // over rankWindow
+	Still  map[int]int64     // ns since the last step of ranks that ended none in that time; 0 for those of which nothing is known
 	Peers  []trace.Peer      // what other gpustalls tell of theirs
 	World  int               // how many ranks the training has; 0 where that is not known
 	Rank   int               // that the session is about
+}
+
+// still finds the ranks of a job that ended no step of late. Counts of very many ranks come too rarely to tell.
+func still(s *trace.Snapshot, of []trace.Rank, world int) map[int]int64 {
+	out := map[int]int64{}
+	for rank := range min(world, mostRanks) {
+		if world <= mostRanks && !slices.ContainsFunc(of, func(r trace.Rank) bool { return r.Rank == rank }) {
+			out[rank], _ = s.Still(rank)
+		}
+	}
+	return out
 }
 
 // Analyse analyses a snapshot, and predicts what the staged settings would do. pull returns the
@@ -108,6 +120,7 @@ func Analyse(s *trace.Snapshot, pull func(from, to int64) *trace.Snapshot, stage
 	}, Blame: attribution.Blames(s), Ranks: s.Ranks(s.Now-int64(rankWindow), s.Now), Peers: s.Peers}
 	r.World, _ = strconv.Atoi(knob.ValueOf(s.Meta.Host, trace.JobRanks))
 	r.Rank, _ = strconv.Atoi(knob.ValueOf(s.Meta.Host, trace.JobRank))
+	r.Still = still(s, r.Ranks, r.World)
 	r.Win.Starved = advice.WithoutCore(s, r.Win.Tally)
 	var judged *trace.Tally
 	judged, r.Held = hold(s, r.Segs, r.Win.Tally)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -34,7 +35,7 @@ type Ranks struct {
 	table   canvas.Table[rankRow]
 	rows    []rankRow
 	slowest string // why the slowest one is slow, and what it does
-	silent  string // which ranks ended no step
+	silent  string // which ranks ended no step, and for how long
 }
 
 // rankRow is how one rank did.
@@ -45,30 +46,18 @@ type rankRow struct {
 	own     int64      // ns of a step in which the rank waits for no other rank
 }
 
-// Set takes how the ranks did, of so many in all, and what other gpustalls tell of theirs. The session is about
-// one of them.
-func (k *Ranks) Set(of []trace.Rank, peers []trace.Peer, world, about int) {
-	k.about = about
+// Set takes how the ranks did, and what other gpustalls tell of theirs.
+func (k *Ranks) Set(f *Findings) {
+	of := f.Ranks
+	k.about = f.Rank
 	at, why := attribution.SlowestRank(of)
-	k.rows, k.slowest, k.silent = k.rows[:0], "", ""
+	k.rows, k.slowest, k.silent = k.rows[:0], "", silent(f.Still)
 	if at >= 0 {
 		k.slowest = fmt.Sprintf("rank %d: %s", of[at].Rank, why)
 	}
-	var quiet []string
-	if world > mostRanks { // counts of so many ranks come too rarely to tell
-		world = 0
-	}
-	for rank := range world {
-		if !slices.ContainsFunc(of, func(r trace.Rank) bool { return r.Rank == rank }) {
-			quiet = append(quiet, strconv.Itoa(rank))
-		}
-	}
-	if len(quiet) > 0 && len(of) > 0 {
-		k.silent = "no step in that time: rank " + strings.Join(quiet, ", ")
-	}
 	for i, r := range of {
 		row := rankRow{Rank: r, slowest: i == at, own: r.Own() / max(1, r.Steps)}
-		for _, p := range peers {
+		for _, p := range f.Peers {
 			if p.Rank != r.Rank {
 				continue
 			}
@@ -82,6 +71,25 @@ func (k *Ranks) Set(of []trace.Rank, peers []trace.Peer, world, about int) {
 	slices.SortStableFunc(k.rows, func(a, b rankRow) int { return cmp.Compare(b.own, a.own) })
 	k.table.Cursor = slices.IndexFunc(k.rows, func(r rankRow) bool { return r.Rank.Rank == k.chosen })
 	k.move(0)
+}
+
+// silent says which ranks ended no step, those first that did so for longest.
+func silent(still map[int]int64) (text string) {
+	ranks := slices.SortedFunc(maps.Keys(still), func(a, b int) int { return cmp.Or(cmp.Compare(still[b], still[a]), cmp.Compare(a, b)) })
+	since := int64(-1)
+	for _, rank := range ranks {
+		switch ns := still[rank]; {
+		case since > 0 && ns > since-2*int64(time.Second) || ns == since: // each is counted once a second
+			text += ", " + strconv.Itoa(rank)
+			continue
+		case ns == 0:
+			text += fmt.Sprintf("; nothing is known of rank %d", rank)
+		default:
+			text += fmt.Sprintf("; no step for %d s: rank %d", ns/int64(time.Second), rank)
+		}
+		since = still[rank]
+	}
+	return strings.TrimPrefix(text, "; ")
 }
 
 // move moves the cursor by so many rows.
@@ -165,6 +173,11 @@ func (k *Ranks) Draw(v *View, r canvas.Rectangle) {
 	}
 	if len(k.rows) == 0 {
 		v.C.Text(in.X, in.Y, in.W, canvas.Dim, "no rank ended a step in that time")
+		for i, line := range canvas.Wrap(k.silent, in.W) {
+			if i+1 < in.H {
+				v.C.Text(in.X, in.Y+i+1, in.W, canvas.Dim, line)
+			}
+		}
 		return
 	}
 	for _, text := range []string{k.silent, k.slowest} {

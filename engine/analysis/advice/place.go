@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"dev.gpustall/engine/analysis/fleet"
 	"dev.gpustall/engine/analysis/lines"
 	"dev.gpustall/engine/trace"
 )
@@ -25,4 +26,27 @@ func At(s *trace.Snapshot, t *trace.Tally) (p Place) {
 		p.Script = c.String()
 	}
 	return p
+}
+
+// Late says at which line a rank is that the others wait for, by what looks found of it. It returns false where they do not wait
+// for that rank, or the looks are too few.
+func Late(ranks []trace.Rank, rank int, found []trace.Line) (p Place, ok bool) {
+	members := make([]fleet.Member, len(ranks))
+	for i, k := range ranks {
+		members[i].Rank = k
+	}
+	j := fleet.Of(members, 0)
+	late := j.Holder()
+	if late == nil || late.Rank.Rank != rank {
+		return p, false
+	}
+	costs := lines.Of(&trace.Snapshot{Lines: found}, 0, 1)
+	if !j.Loads(late) {
+		c, ok := lines.Most(costs, trace.InStep)
+		p.Script = c.String()
+		return p, ok
+	}
+	c, ok := lines.Most(costs, trace.Loading)
+	p.Waits, p.Loading = "data", c.String()
+	return p, ok
 }

@@ -7,12 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
-	fleets "dev.gpustall/engine/analysis/fleet"
-	"dev.gpustall/engine/analysis/lines"
 	"dev.gpustall/engine/torch/bridge"
 	"dev.gpustall/engine/torch/tcpstore"
 	"dev.gpustall/engine/trace"
@@ -68,7 +67,7 @@ type Job struct {
 type fleet struct {
 	Job
 	recorder *trace.Recorder
-	client   *tcpstore.Client
+	client   keys
 
 	local   []int        // the ranks whose counts are this gpustall's own
 	peers   []trace.Peer // of other gpustalls
@@ -147,7 +146,7 @@ func (f *fleet) run(quit <-chan struct{}) {
 
 // follow goes to another store after an elastic restart, whose ranks may be others.
 func (f *fleet) follow() {
-	if f.Main == nil {
+	if f.Main == nil || f.Store == "" {
 		return
 	}
 	h := f.Main()
@@ -166,22 +165,12 @@ func (f *fleet) look() {
 		return
 	}
 	is := f.Late()
-	s := f.Session.Snapshot(0, 0)
-	var all []fleets.Member
-	for _, k := range s.Ranks(s.Now-lateOver.Nanoseconds(), s.Now) {
-		all = append(all, fleets.Member{Rank: k})
-	}
-	late := fleets.Of(all, 0).Holder()
-	if late == nil || late.Rank.Rank != is.Rank {
+	if len(is.Lines) == 0 {
 		return
 	}
-	p, at := trace.Peer{Rank: is.Rank, Node: f.Node}, trace.InStep
-	if fleets.Of(all, 0).Loads(late) {
-		p.Waits, at = "data", trace.Loading
-	}
-	if c, ok := lines.Most(lines.Of(&trace.Snapshot{Lines: is.Lines}, 0, 1), at); ok {
-		p.Line = c.String()
-		f.late = p
+	s := f.Session.Snapshot(0, 0)
+	if at, ok := advice.Late(s.Ranks(s.Now-lateOver.Nanoseconds(), s.Now), is.Rank, is.Lines); ok {
+		f.late = trace.Peer{Rank: is.Rank, Node: f.Node, Waits: at.Waits, Line: cmp.Or(at.Loading, at.Script)}
 	}
 }
 
@@ -208,8 +197,22 @@ func (f *fleet) lost(err error) {
 	}
 }
 
+// keys is a store of what ranks tell each other. Values that are not there are nil.
+type keys interface {
+	Set(key string, value []byte) error
+	Get(keys []string) ([][]byte, error)
+	Close() error
+}
+
+func open(address string) (keys, error) {
+	if path, ok := strings.CutPrefix(address, fileScheme); ok {
+		return openFiles(path)
+	}
+	return tcpstore.Dial(address, storeLimit)
+}
+
 func (f *fleet) dial() bool {
-	client, err := tcpstore.Dial(f.Store, storeLimit)
+	client, err := open(f.Store)
 	if f.retried = time.Now(); err != nil {
 		if f.retry = min(2*f.retry, retryAtMost); !f.told {
 			f.told = true

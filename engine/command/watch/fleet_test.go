@@ -4,6 +4,8 @@ package watch
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -107,6 +109,40 @@ func TestLate(t *testing.T) {
 	}
 	want := []trace.Peer{{Rank: 1, Node: "n0", Waits: "data", Line: "aug.py:7 pad(img)"}}
 	becomes(t, "the line is not told", func() bool { m.turn(); return slices.Equal(m.session.Snapshot(0, 0).Peers, want) })
+}
+
+// TestFiles: ranks that share a FileStore have their rows beside it, which go when they end. Rows of an earlier job count for nothing.
+func TestFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a, b := joins(t, fileScheme+path, 3, 0), joins(t, fileScheme+path, 3, 1)
+	old := &files{folder: path + ".gpustall", own: map[string]bool{}}
+	if err := old.Set(a.key(2), []byte(`{"v":1,"beat":1,"ranks":[{"Rank":2,"Steps":7}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	past := time.Now().Add(-2 * outdated)
+	_ = os.Chtimes(old.file(a.key(2)), past, past)
+	a.did(10, 0)
+	b.did(10, 1)
+	becomes(t, "the ranks are not recorded", func() bool {
+		for _, m := range []*member{a, b} {
+			m.read = time.Time{}
+			m.turn()
+		}
+		s := a.session.Snapshot(0, 0)
+		return len(s.Ranks(0, s.Now)) > 1
+	})
+	if s := a.session.Snapshot(0, 0); len(s.Ranks(0, s.Now)) != 2 {
+		t.Errorf("ranks %v", s.Ranks(0, s.Now))
+	}
+	for _, leaves := range []func(){a.leave, b.leave, func() { _ = old.Close() }} {
+		leaves()
+	}
+	if _, err := os.Stat(old.folder); err == nil {
+		t.Error("the folder is left")
+	}
 }
 
 // TestTogether: in a large job the first rank of a machine adds the rows of its machine to its own, and others read that alone.

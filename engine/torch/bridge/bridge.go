@@ -367,7 +367,7 @@ func (b *Bridge) poll() {
 	b.drain(true)
 	b.view.show(b.main.facts)
 	b.answer()
-	late := b.late()
+	late := b.counts.late(b.main, b.processes)
 	own, ranks := b.threads(late)
 	b.lines.ranked.Store(b.main.hello.World > 1)
 	b.lines.at(b.main.segments.segment.Index, b.main.pid, own, ranks, late)
@@ -690,7 +690,7 @@ func (b *Bridge) forget() {
 		b.weigh()
 		b.crew.looks.tell(b.recorder)
 		b.lines.tell(b.recorder)
-		b.view.holds(b.late(), &b.lines)
+		b.view.holds(b.counts.late(b.main, b.processes), &b.lines)
 		b.crew.pools.tell(b.workers(), b.recorder)
 		gone = func(pid int) bool { return unix.Kill(pid, 0) == unix.ESRCH }
 	}

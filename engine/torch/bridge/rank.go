@@ -196,17 +196,17 @@ func (b *Bridge) count() {
 const lateAfter = 1.1
 
 // late returns the rank of this machine, beside the session's own, for which the others wait most; nil where they wait for none.
-func (b *Bridge) late() (late *process) {
+func (c *counts) late(main *process, all map[int]*process) (late *process) {
 	each := func(p *process) float64 {
-		c := b.counts.of[p.hello.Rank]
+		c := c.of[p.hello.Rank]
 		if c == nil || c.by != p || c.now.Steps == 0 {
 			return 0
 		}
 		return float64(c.now.Own()) / float64(c.now.Steps)
 	}
-	most := lateAfter * each(b.main)
-	for _, p := range b.processes {
-		if own := each(p); p != b.main && p.hello.World > 1 && own > most && lives(p.pid) {
+	most := lateAfter * each(main)
+	for _, p := range all {
+		if own := each(p); p != main && p.hello.World > 1 && own > most && lives(p.pid) {
 			late, most = p, own
 		}
 	}

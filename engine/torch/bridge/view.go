@@ -34,8 +34,8 @@ type Late struct {
 	Lines []trace.Line
 }
 
-// Late returns which rank of this machine others wait for.
-func (b *Bridge) Late() Late {
+// LateOf returns which rank of this machine others wait for.
+func LateOf(b *Bridge) Late {
 	b.view.mu.Lock()
 	defer b.view.mu.Unlock()
 	return b.view.late

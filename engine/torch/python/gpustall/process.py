@@ -205,7 +205,7 @@ def _job():
 
 
 def _store():
-    """Returns the address of the TCPStore that the ranks share; empty where they share none, or none is known."""
+    """Returns the address of the TCPStore or FileStore that the ranks share; empty where they share none, or none is known."""
     try:
         from torch import distributed
 
@@ -214,6 +214,8 @@ def _store():
         store = distributed.distributed_c10d._get_default_store()
         while isinstance(store, distributed.PrefixStore):
             store = store.underlying_store
+        if isinstance(store, distributed.FileStore):
+            return "file:" + os.path.abspath(store.path)
         return "%s:%d" % (store.host, store.port) if isinstance(store, distributed.TCPStore) else ""
     except Exception:
         return ""
