@@ -78,7 +78,7 @@ func (f *Fleet) add(side *Side) {
 		r := &ranked{side: side, own: k.Rank == about, member: fleet.Member{Rank: k, Host: knob.ValueOf(s.Meta.Host, trace.JobNode)}}
 		for _, p := range s.Peers {
 			if p.Rank == k.Rank {
-				r.heard, r.member.Host = true, p.Node
+				r.heard, r.member.Host, r.at = true, p.Node, advice.Told(&p)
 			}
 		}
 		if old := f.ranks[k.Rank]; old != nil {
@@ -243,6 +243,9 @@ func (f *Fleet) holder(d *markup.Document) {
 	}
 	d.Para("%s", markup.Text(lost+"."))
 	if !r.own {
+		if r.at != (advice.Place{}) {
+			return
+		}
 		d.Para("What it waits for is not recorded: a gpustall torch of its own there tells.")
 		return
 	}

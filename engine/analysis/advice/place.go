@@ -47,6 +47,20 @@ func Late(ranks []trace.Rank, rank int, found []trace.Line) (p Place, ok bool) {
 		return p, ok
 	}
 	c, ok := lines.Most(costs, trace.Loading)
-	p.Waits, p.Loading = "data", c.String()
+	p.Waits, p.Loading = someData, c.String()
 	return p, ok
+}
+
+// someData is what a rank waits for of which no more is known.
+const someData = "data"
+
+// Told is the place of a rank as its gpustall tells it.
+func Told(p *trace.Peer) Place {
+	switch p.Waits {
+	case "":
+		return Place{Script: p.Line}
+	case someData:
+		return Place{Loading: p.Line}
+	}
+	return Place{Waits: p.Waits, Loading: p.Line}
 }
