@@ -5,8 +5,12 @@ package remote
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -39,17 +43,40 @@ type Control interface {
 // Server answers requests. Its owner must call Close.
 type Server struct {
 	listener net.Listener
+	folder   io.Closer
 	done     sync.WaitGroup
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool // nil once it is closed
 }
 
+// socketOf returns the socket of a session's file, under a name that is valid until folder is closed. Names of jobs may be long: such a
+// socket is named by a hash, and reached through its folder where the path is long too.
+func socketOf(file string) (path string, folder io.Closer, err error) {
+	dir, name := filepath.Split(file + ext)
+	if len(throughFolder)+len(name) > longest {
+		h := fnv.New64a()
+		_, _ = io.WriteString(h, name)
+		name = fmt.Sprintf("%016x%s", h.Sum64(), ext)
+	}
+	if path = filepath.Join(dir, name); len(path) <= longest {
+		return path, io.NopCloser(nil), nil
+	}
+	f, err := os.Open(filepath.Clean(dir))
+	if err != nil {
+		return "", nil, err
+	}
+	return fmt.Sprintf(throughFolder, f.Fd()) + name, f, nil
+}
+
+// throughFolder is a folder that is open, as Linux names it.
+const throughFolder = "/proc/self/fd/%d/"
+
 // Serve takes requests for the run whose session is in a file.
 func Serve(file string, run Experiments, control Control) (*Server, error) {
-	path := file + ext
-	if len(path) > longest {
-		return nil, errs.New("listen at", path, "the name is too long for a socket", "name a session with a shorter path by --session")
+	path, folder, err := socketOf(file)
+	if err != nil {
+		return nil, err
 	}
 	_ = os.Remove(path) // of a run that was killed
 	l, err := net.Listen("unix", path)
@@ -57,9 +84,10 @@ func Serve(file string, run Experiments, control Control) (*Server, error) {
 		err = os.Chmod(path, 0o600)
 	}
 	if err != nil {
+		_ = folder.Close()
 		return nil, errs.Wrap(err, "listen at", path, "go on without gpustall try")
 	}
-	s := &Server{listener: l, conns: map[net.Conn]bool{}}
+	s := &Server{listener: l, folder: folder, conns: map[net.Conn]bool{}}
 	s.done.Go(func() {
 		for {
 			c, err := l.Accept()
@@ -90,6 +118,7 @@ func (s *Server) add(c net.Conn) bool {
 // Close removes the socket and ends all connections.
 func (s *Server) Close() {
 	_ = s.listener.Close()
+	_ = s.folder.Close()
 	s.mu.Lock()
 	for c := range s.conns {
 		_ = c.Close()
@@ -171,7 +200,12 @@ const stateEvery = 200 * time.Millisecond
 
 // Dial reaches the run whose session is in a file.
 func Dial(file string) (*Client, error) {
-	c, err := net.Dial("unix", file+ext)
+	path, folder, err := socketOf(file)
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+	c, err := net.Dial("unix", path)
 	if err != nil {
 		return nil, errs.Wrap(err, "reach the run of", file, "it must run on this machine, as the same user")
 	}

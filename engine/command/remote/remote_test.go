@@ -96,7 +96,32 @@ func TestRequests(t *testing.T) {
 	if _, err := Dial(file); err == nil {
 		t.Error("a run that has ended is reached")
 	}
-	if _, err := Serve(filepath.Join(t.TempDir(), strings.Repeat("x", longest)), r, r); err == nil {
-		t.Error("a name that is too long is accepted")
+}
+
+// TestLongNames: sessions of jobs have long names, in folders with long names, which may be named in other ways.
+func TestLongNames(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), strings.Repeat("d", longest))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"s.gpustall", strings.Repeat("s", longest) + ".gpustall"} {
+		r := &run{}
+		s, err := Serve(filepath.Join(dir, name), r, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Chdir(dir)
+		c, err := Dial(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Stop(); r.stopped != 1 {
+			t.Errorf("%s: stopped %d times", name, r.stopped)
+		}
+		c.Close()
+		s.Close()
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("%v is left", left)
 	}
 }

@@ -158,9 +158,8 @@ func (f *fleet) follow() {
 	f.known, f.peers, f.retried, f.retry = map[int]*remote{}, nil, time.Time{}, retryFirst
 }
 
-// look finds out which rank of this machine is late, and at which line.
+// look finds out which rank of this machine is late, and at which line. What was found stays, for the end of the session.
 func (f *fleet) look() {
-	f.late = trace.Peer{}
 	if f.Late == nil {
 		return
 	}

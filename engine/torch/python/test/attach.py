@@ -109,7 +109,7 @@ def main():
             said.append((end, code, text))
         check("%s: %d of %d end as without, to the bit and to the last file" % (kind, sum(same), tries), all(same), bare, *[s for s in said if s[0] != bare])
         check("%s: steps were seen in %d of %d" % (kind, seen, tries), kind == "importing" or seen, said)
-    check("no folder is left", left() == before, left() - before)
+    check("no folder is left", not left() - before, left() - before)
     sys.exit(checks.failed > 0)
 
 
