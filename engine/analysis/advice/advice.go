@@ -127,6 +127,9 @@ func (a *Advice) Text() string {
 	return next + ": " + why
 }
 
+// fasterScript is what to do where a training's own code takes the time.
+const fasterScript = "a faster step must come from the script: its model, its threads, or what else it does with a batch"
+
 // keepsUp says why there is nothing to do about a loader.
 const keepsUp = "the loader keeps up and no setting of it can gain more than the share lost to data"
 
@@ -141,7 +144,7 @@ func (a *Advice) Next() (next, why string) {
 	case a.Verdict.Class == DeviceBound:
 		return "a faster step must come from the model, its precision or the device", keepsUp
 	case a.Verdict.Class == ScriptBound:
-		return "a faster step must come from the script: its model, its threads, or what else it does with a batch", keepsUp
+		return fasterScript, keepsUp
 	case a.Verdict.Class == NotInputBound:
 		return "what the device did is not in the trace", keepsUp
 	case a.Verdict.Class == NotEnoughSteps || a.Verdict.Class == "":

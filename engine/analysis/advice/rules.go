@@ -377,6 +377,12 @@ var deviceRules = []Rule{
 		if s.session.imported() {
 			s.profile.notInTrace(&f)
 		}
+		if s.script.alone() && s.learns() {
+			f.Remedy = fasterScript
+			f.Evidence = fmt.Sprintf("forward passes take %s of the time, backward passes and optimizers %s",
+				units.Prose.Percent(s.at(trace.Forward)), units.Prose.Percent(s.time.Utilisation()))
+			return f, true
+		}
 		if s.script.alone() {
 			f.Evidence = "nothing tells what a loop without a DataLoader waits for; 'with gpustall.data():' around what makes a batch does"
 			f.Remedy = "look at the lines of code (key 0)"

@@ -81,6 +81,12 @@ func (s *situation) loses(v *Verdict) string {
 	return text
 }
 
+// learns reports whether forward passes, which only looks find, take nearly all of the time that no record tells of.
+func (s *situation) learns() bool {
+	part := s.at(trace.Forward)
+	return s.script.scripted() && part >= moderate && s.time.share(trace.GroupUnknown)-part < moderate
+}
+
 // at returns the part of the loop's time in which looks found it at one thing, 0 to 1.
 func (s *situation) at(what trace.Doing) (part float64) {
 	for i := range s.lines {

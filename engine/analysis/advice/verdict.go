@@ -108,8 +108,12 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats,
 		v.Group, v.Class, v.Share, v.Moderate = group, group.Info().Class, share, false
 		v.Dominant = dominant(&c.time.Breakdown, group)
 	}
-	if _, ok := c.costliest(trace.InStep); ok && v.Group == trace.GroupUnknown && c.script.alone() {
-		v.Class = ScriptBound
+	if v.Group == trace.GroupUnknown && c.script.alone() {
+		if c.learns() {
+			v.scripts(c.time.Utilisation() + c.at(trace.Forward))
+		} else if _, ok := c.costliest(trace.InStep); ok {
+			v.Class = ScriptBound
+		}
 	}
 	h, ok, late := c.script.waitsFor()
 	if share := c.talks(); share >= moderate && c.at(trace.Exchange) > 0 && share > v.Share || share >= moderate && v.Group == trace.GroupNone && !late {
@@ -326,6 +330,9 @@ func (s *situation) busy(share float64) string {
 		does = "the script is busy"
 	case s.script.follows():
 		does = "the device has a step"
+	}
+	if s.script.alone() && s.learns() {
+		return fmt.Sprintf("%s %s of the time, in forward passes for %s", does, units.Prose.Percent(min(1, share)), units.Prose.Percent(s.at(trace.Forward)))
 	}
 	text := s.script.untrained() + s.where(trace.InStep)
 	if _, known := s.script.kernels(); s.script.follows() && !known {
