@@ -84,7 +84,7 @@ class Run:
         child = subprocess.Popen(self.command(), cwd=self.cwd, env=self.env, **kwargs)
         if terminal is not None:
             os.close(tty)
-        began, opened, seen, hurt, typed = time.time(), 0.0, b"", False, False
+        began, opened, seen, hurt, typed, ran = time.time(), 0.0, b"", False, False, False
         while child.poll() is None:
             if time.time() - began > LIMIT:
                 os.killpg(child.pid, signal.SIGKILL)
@@ -102,7 +102,8 @@ class Run:
             if terminal is not None and self.case.keys and not typed and opened and time.time() - opened > self.case.after:
                 typed = True
                 os.write(terminal, self.case.keys)
-            if terminal is not None and not self.trains() and time.time() - began > 5:
+            ran = ran or bool(self.trains())
+            if terminal is not None and ran and not self.trains():
                 os.write(terminal, b"q")  # the screen stays when the training has ended
                 time.sleep(0.5)
             folder = folder or self.shared()

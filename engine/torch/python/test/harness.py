@@ -9,6 +9,7 @@ import struct
 import sys
 import tarfile
 import tempfile
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
@@ -59,6 +60,13 @@ def forget():
     process.current().apart = 0
     process._noted.clear()
     process.current().told.clear()
+
+
+def until(so, seconds=120):
+    """Waits until so. Where that comes true at all it does so much sooner, but a busy machine takes its time."""
+    late = time.monotonic() + seconds
+    while not so() and time.monotonic() < late:
+        time.sleep(0.01)
 
 
 def folder_files(prefix, folder=FOLDER):

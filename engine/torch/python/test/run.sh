@@ -51,7 +51,7 @@ if [[ $what == quick ]]; then
       exit 0
     fi
   fi
-  (cd "$here" && GPUSTALL_CHANGES=20 timeout 600 "$python" -W ignore -m unittest -f \
+  (cd "$here" && GPUSTALL_CHANGES=20 timeout 1800 "$python" -W ignore -m unittest -f \
     test_live.LiveTest.test_each_once_in_order test_live.LiveTest.test_equal_to_stock_until_a_change test_guest test_hook.HookTest.test_script_module_and_command test_parts test_device test_trial test_looks) || exit 1
   cd "$root" || exit 1
   "$python" engine/torch/python/test/harm.py bin/gpustall --quick || exit 1

@@ -45,7 +45,7 @@ class Clock:
 def run(text, env):
     """Runs a script."""
     here = os.path.dirname(os.path.abspath(__file__))
-    return subprocess.run([sys.executable, "-W", "ignore", "-c", text], env=env, cwd=here, capture_output=True, text=True, timeout=120)
+    return subprocess.run([sys.executable, "-W", "ignore", "-c", text], env=env, cwd=here, capture_output=True, text=True, timeout=300)
 
 
 def train(clock, cuda, loop, steps, load, compute):

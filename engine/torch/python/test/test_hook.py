@@ -125,7 +125,7 @@ class HookTest(unittest.TestCase):
 
     def run_python(self, *args, path="", package=PACKAGE, folder=None, **env):
         env = dict(os.environ, GPUSTALL_TORCH=folder or self.folder, PYTHONPATH=os.pathsep.join(p for p in (package, path) if p), **env)
-        return subprocess.run([sys.executable, *args], capture_output=True, text=True, env=env, cwd=self.dir.name, timeout=120)
+        return subprocess.run([sys.executable, *args], capture_output=True, text=True, env=env, cwd=self.dir.name, timeout=300)
 
     def write(self, name, text):
         path = os.path.join(self.dir.name, name)
@@ -264,10 +264,8 @@ observe.install(dataloader)
                 workers = [int(pid) for pid in (training.stdout or io.StringIO()).readline().split()]
                 training.kill()
                 training.wait()
-                for _ in range(300):
-                    left = [pid for pid in workers if there(pid)]
-                    if not left:
-                        break
+                late = time.monotonic() + 120
+                while (left := [pid for pid in workers if there(pid)]) and time.monotonic() < late:
                     time.sleep(0.1)
                 for pid in left:
                     os.kill(pid, 9)

@@ -40,6 +40,10 @@ def trains(workers=0):
 earlier = set()  # the rings of tests before
 
 
+def tasks():
+    return list(map(int, os.listdir("/proc/self/task")))
+
+
 def found(worker, other=False):
     """The functions of this file in the stacks that looks found, by how often they were innermost. other: of another thread's
     stacks, beside them."""
@@ -78,7 +82,7 @@ class LooksTest(unittest.TestCase):
         parts.here.__dict__.pop("loop", None)
 
     def tearDown(self):
-        looks.stop()
+        self.stop()
         earlier.update(harness.folder_files("ring-"))
         self.page[control.LOOKER], self.page[control.LOOP_LOOKS], self.page[control.WORKER_LOOKS] = -1, 0, 0
 
@@ -86,35 +90,45 @@ class LooksTest(unittest.TestCase):
         """The line is found, and the script sees nothing of the thread."""
         random.seed(1)
         threads, drawn = threading.active_count(), random.getstate()
-        trains()
+        self.finds(-1, 20)
         self.assertEqual((threads, drawn), (threading.active_count(), random.getstate()))
-        names = found(-1)
-        self.assertGreater(names.get("sleeps", 0), 20, names)
-        before = len(os.listdir("/proc/self/task"))
+        self.stop()
+
+    def stop(self):
+        tid = looks._looker.tid if looks._looker else 0
         looks.stop()
-        late = time.monotonic() + 5  # it says that it ends a moment before it has
-        while len(os.listdir("/proc/self/task")) >= before and time.monotonic() < late:
-            time.sleep(0.01)
-        self.assertEqual(len(os.listdir("/proc/self/task")), before - 1)
+        harness.until(lambda: tid not in tasks())  # it says that it ends a moment before it has
+        self.assertNotIn(tid, tasks())
+
+    def finds(self, worker, enough):
+        """Trains until enough looks have found the line."""
+        names = {}
+
+        def trained():
+            trains(worker + 1)
+            names.update(found(worker))
+            return names.get("sleeps", 0) > enough
+
+        harness.until(trained)
+        self.assertGreater(names.get("sleeps", 0), enough, names)
 
     def test_forks(self):
         """The thread is not there while the process forks, and looks again afterwards."""
         trains()
+        running = len(tasks())
         for _ in range(20):
-            tasks = len(os.listdir("/proc/self/task"))
             pid = os.fork()
             if pid == 0:
                 os._exit(len(sys._current_frames()) - 1)
             self.assertEqual(os.waitpid(pid, 0)[1], 0)
-        self.assertEqual(len(os.listdir("/proc/self/task")), tasks)
+        harness.until(lambda: len(tasks()) <= running)
+        self.assertLessEqual(len(tasks()), running)
         before = sum(found(-1).values())
-        time.sleep(0.1)
+        harness.until(lambda: sum(found(-1).values()) > before)
         self.assertGreater(sum(found(-1).values()), before)
 
     def test_in_a_worker(self):
-        trains(1)
-        names = found(0)
-        self.assertGreater(names.get("sleeps", 0), 10, names)
+        self.finds(0, 10)
 
     def test_another_thread(self):
         """A thread that the loop waits for is found, and one that holds Python's lock for long."""
@@ -131,35 +145,34 @@ class LooksTest(unittest.TestCase):
             while jobs.empty():
                 sum(range(400_000))
 
-        before = found(-1, other=True)
         for work, of in (computes, lambda: [(jobs.put(1), done.get()) for _ in range(20)]), (holds, lambda: [time.sleep(0.0005) for _ in range(40)]):
             thread = threading.Thread(target=work)
             thread.start()
-            for _batch in DataLoader(torch.ones(2, 1)):
-                of()
+            names = {}
+
+            def waited():
+                for _batch in DataLoader(torch.ones(2, 1)):
+                    of()  # noqa: B023
+                names.update(found(-1, other=True))  # noqa: B023
+                return names.get(work.__name__, 0) > 5  # noqa: B023
+
+            harness.until(waited)
             jobs.put(None)
             thread.join()
             if not jobs.empty():
                 jobs.get()
-        names = found(-1, other=True)
-        for name in ("computes", "holds"):
-            self.assertGreater(names.get(name, 0) - before.get(name, 0), 5, names)
+            self.assertGreater(names.get(work.__name__, 0), 5, names)
 
     def test_off(self):
         """Without looks to make, the thread makes none; with gpustall gone it ends."""
         self.page[control.LOOP_LOOKS] = 0
-        tasks = len(os.listdir("/proc/self/task"))
         trains()
-        before = sum(found(-1).values())
-        self.page[control.LOOP_LOOKS] = 1
+        before, tid = sum(found(-1).values()), looks._looker.tid if looks._looker else 0
         pid, self.page[control.GPUSTALL] = self.page[control.GPUSTALL], 0x7FFFFFFF
+        self.page[control.LOOP_LOOKS] = 1
         try:
-            for _ in range(40):
-                time.sleep(0.1)
-                if len(os.listdir("/proc/self/task")) <= tasks:
-                    break
-            else:
-                self.fail("the thread goes on")
+            harness.until(lambda: tid not in tasks())
+            self.assertNotIn(tid, tasks(), "the thread goes on")
         finally:
             self.page[control.GPUSTALL] = pid
         self.assertLessEqual(sum(found(-1).values()), before + 1)

@@ -19,7 +19,7 @@ from torch.utils.data.distributed import DistributedSampler
 class Samples(Dataset):
     def __len__(self): return 96
     def __getitem__(self, i):
-        time.sleep(0.012 if dist_rank == 1 else 0.001)
+        if dist_rank == 1: time.sleep(0.02)
         return torch.randn(8), i %% 4
 
 def train():
@@ -63,7 +63,7 @@ DIED = "terminate called without an active exception"
 
 class RanksTest(unittest.TestCase):
     def ranks(self, text, *launcher):
-        """What each rank of a training waited for data, a share."""
+        """What each rank of a training waited for data: the median of its steps, in ns."""
         for _ in range(3):
             died, out = self.once(text, launcher)
             if not died:
@@ -91,18 +91,18 @@ class RanksTest(unittest.TestCase):
                 self.assertEqual((m["world"], m["here"]), (2, 2 if launcher else -1))
                 waits = [s for s in harness.spans(ring.NEXT, folder, m["pid"]) if s["step"] >= 0]
                 self.assertEqual([s["step"] for s in waits], list(range(24)))
-                out[rank] = sum(s["end"] - s["start"] for s in waits[1:]) / (waits[-1]["end"] - waits[0]["end"])
+                out[rank] = sorted(s["end"] - s["start"] for s in waits)[12]
             return False, out
 
     @unittest.skipIf(torch.__version__ < "2" and sys.version_info >= (3, 11), "torchrun of PyTorch 1.13 fails on Python 3.11 by itself")
     def test_torchrun(self):
         waits = self.ranks(UNDER_TORCHRUN % (2, 1), "-W", "ignore", "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2")
-        self.assertGreater(waits[1], waits[0] + 0.2)
+        self.assertGreater(waits[1], waits[0])
 
     def test_spawned(self):
         """Ranks that no environment tells of."""
         waits = self.ranks(SPAWNED % (2, 0))
-        self.assertGreater(waits[1], waits[0] + 0.2)
+        self.assertGreater(waits[1], waits[0])
 
 
 if __name__ == "__main__":
