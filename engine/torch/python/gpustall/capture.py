@@ -6,7 +6,7 @@
 import atexit
 import os
 
-from gpustall import process
+from gpustall import hook, process
 
 STEPS = 5
 WARMUP = 1  # steps in which the profiler starts up
@@ -34,6 +34,7 @@ class Capture:
         try:
             profile.export_chrome_trace(self.path)
         except Exception as error:
+            hook.pass_on(error)
             self.error = process.said(error)
 
     def step(self):
@@ -69,5 +70,6 @@ def look(state):
             state.capture = Capture(asked)
         state.captures = asked
     except Exception as error:
+        hook.pass_on(error)
         state.capture, state.captures = None, asked
         state.tell("captured", path="", steps=0, error=process.said(error))

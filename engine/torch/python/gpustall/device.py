@@ -19,7 +19,7 @@ import os
 import time
 import types
 
-from gpustall import process, ring
+from gpustall import hook, process, ring
 
 now = process.now
 
@@ -41,7 +41,8 @@ def open(loop):
     try:
         if not torch.cuda.is_initialized():
             return None
-    except Exception:
+    except Exception as error:
+        hook.pass_on(error)
         return None
     return Device(loop, torch.cuda)
 

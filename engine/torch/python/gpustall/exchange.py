@@ -5,6 +5,8 @@ import gc
 import weakref
 from typing import Any
 
+from gpustall import hook
+
 EVERY, FIRST = 31, 4  # a look is at each 32nd step, from the 4th on
 TRIES = 4  # looks after which a script without such a module has none
 
@@ -19,7 +21,8 @@ class Exchange:
         try:
             if not self._look(state) and self.tries <= 0:
                 state.exchange = None
-        except Exception:  # of another version of PyTorch
+        except Exception as error:  # of another version of PyTorch
+            hook.pass_on(error)
             state.exchange = None
 
     def _look(self, state):

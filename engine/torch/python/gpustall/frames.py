@@ -35,7 +35,8 @@ def thread():
         get = API.PyThreadState_Get
         get.restype = ctypes.c_void_p
         return get() or 0
-    except Exception:
+    except Exception as error:
+        hook.pass_on(error)
         return 0
 
 
@@ -165,7 +166,8 @@ def _gil(memory):
             start = get()
         else:
             start = ctypes.addressof(ctypes.c_char.in_dll(API, "_PyRuntime"))
-    except Exception:
+    except Exception as error:
+        hook.pass_on(error)
         return 0
     known, found = struct.pack("@QQi", round(sys.getswitchinterval() * 1e6), thread(), 1), []
     for at in range(start, start + GIL_WITHIN, PAGE):
@@ -191,8 +193,8 @@ def _links(memory):
         at, number = words.index(interpreter()), words.index(threading.get_native_id())
         if at >= 2 and words[at - 1] == (following(thread()) or 0) and words[number - 1] == threading.get_ident():
             return dict(before=(at - 2) * WORD, after=(at - 1) * WORD, interpreter=at * WORD, number=number * WORD)
-    except Exception:  # versions before 3.11 do not tell the number
-        pass
+    except Exception as error:  # versions before 3.11 do not tell the number
+        hook.pass_on(error)
     return None
 
 
@@ -202,13 +204,13 @@ def library():
     try:
         folders.update(site.getsitepackages())
         folders.add(site.getusersitepackages())
-    except Exception:  # a virtual environment's old site module
-        pass
+    except Exception as error:  # a virtual environment's old site module
+        hook.pass_on(error)
     script = os.path.abspath(getattr(sys.modules.get("__main__"), "__file__", None) or "")
     for folder in sys.path[1:]:  # pip may install into any folder
         try:
             if not script.startswith(os.path.join(folder, "")) and any(name.endswith(".dist-info") for name in os.listdir(folder)):
                 folders.add(folder)
-        except OSError:
-            pass
+        except OSError as error:
+            hook.pass_on(error)
     return sorted(f for f in folders | {os.path.realpath(f) for f in folders if f} if f)

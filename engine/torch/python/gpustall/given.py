@@ -3,6 +3,8 @@
 import functools
 import sys
 
+from gpustall import hook
+
 
 def behind(loader):
     """Returns the loader that the script has. fastai's loader uses an inner one to make PyTorch's iterators."""
@@ -51,7 +53,8 @@ def epoch(loader, size, samples):
             drawn = len(source.sampler)
         else:
             drawn = len(source) * (size or 0)
-    except Exception:  # of a sampler without a length
+    except Exception as error:  # of a sampler without a length
+        hook.pass_on(error)
         return samples if source is None else 0
     return drawn if drawn <= 10 * samples else 0  # an endless sampler may have the largest number as its length
 
@@ -81,7 +84,8 @@ def arguments(loader):
     library's own loader, which has other arguments."""
     try:
         return _drawing(loader) + _others(loader) if _of(loader, *_MAKERS, "torch") else []
-    except Exception:  # from an unusual argument
+    except Exception as error:  # from an unusual argument
+        hook.pass_on(error)
         return []
 
 

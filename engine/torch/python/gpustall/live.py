@@ -54,7 +54,7 @@ def iterator(plan, loader):
     # not, a script may iterate over a loader twice at the same time.
     taken = ours and not plan.persists and not old._shutdown and not old._finished() and sys.getrefcount(old) > HELD
     if ours and not old._shutdown and not taken:
-        if old._persists():
+        if old._persists() and (plan.persists or not plan.changed(loader.dataset, loader.collate_fn)):
             old._reset(loader)
             return old
         old._shutdown_workers()
@@ -307,6 +307,8 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         if len(self._crew) != knobs["num_workers"]:
             self._knobs = knobs = self._plan.wanted()
         self._change_pin(bool(knobs["pin_memory"]) and pinning.possible())
+        if knobs["persistent_workers"] and not self._plan.persists and not (before and before["persistent_workers"]):
+            self._plan.changed(self._dataset, self._collate_fn)
         if before is not None:
             self._changed = True
             self._uneven = self._uneven or before["num_workers"] != knobs["num_workers"]

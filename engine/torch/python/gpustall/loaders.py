@@ -47,7 +47,8 @@ class Plan:
         self.trains = _roles.get(self.alike)  # None while not known
         try:
             self.samples = len(given.behind(loader).dataset)
-        except Exception:
+        except Exception as error:
+            hook.pass_on(error)
             self.samples = 0
         self.kin = self.name, self.samples, *self.alike[2:]  # the same for a data set that is made anew in each epoch
         self.loader = weakref.ref(loader)
@@ -70,6 +71,7 @@ class Plan:
         self.barred = None  # how many workers can begin, and why not more, where that is known in advance
         self.nothing = None  # knobs with which an iterator could not be made
         self.waits = False  # its knobs can be changed live from the next epoch on, because PyTorch's own iterator is under way
+        self.marks = None  # of what workers have that persist because of gpustall
         self.failed = None  # a queue by which workers beyond the script's tell why they had no batch
         self.about = self._describe(loader)
 
@@ -464,7 +466,8 @@ class Plan:
                     object.__setattr__(loader, name, knobs[name] if name in ("num_workers", "prefetch_factor") else bool(knobs[name]))
                 if loader.num_workers == 0:
                     object.__setattr__(loader, "prefetch_factor", None)
-            if self.applied is not None and self.applied != knobs:
+            stale = knobs["persistent_workers"] and not self.persists and self.changed(loader.dataset, loader.collate_fn)
+            if stale or self.applied is not None and self.applied != knobs:
                 loader._iterator = None  # with the workers that persisted
             self.applied = knobs
             if not self.why and loader.num_workers > 0 and worker.sendable(starting.method(loader.multiprocessing_context or multiprocessing)):
@@ -481,6 +484,7 @@ class Plan:
             if not changed:
                 raise  # the script would fail by itself
             failed = error
+            _end(error)
         finally:
             self.making = False
             module._worker_loop = plain
@@ -501,6 +505,18 @@ class Plan:
             self._look_beside(iterator)
         self.took_to_make = now() - start
         return iterator
+
+    def changed(self, *things):
+        """Returns whether a script changed its data set, for instance by a set_epoch, since this was called last. Workers
+        that the script would begin anew have to see that."""
+        from gpustall import trial
+
+        before, self.marks = self.marks, trial.marks(*things)
+        if before in (None, self.marks):
+            return False
+        text = "workers begin anew although persistent_workers is on: the script changed the data set between two epochs"
+        process.current().tell_news("note", level="info", text=text)
+        return True
 
     @property
     def persists(self):
@@ -656,15 +672,29 @@ def _written(loader):
             return -1
         with open("/proc/thread-self/io", "rb") as file:
             return int(next(line for line in file if line.startswith(b"wchar:")).split()[1])
-    except Exception:
+    except Exception as error:
+        hook.pass_on(error)
         return -1
+
+
+def _end(error):
+    """Ends the workers of an iterator of PyTorch's that could not be made, which would complain about its own state."""
+    at = error.__traceback__
+    while at is not None:
+        half = at.tb_frame.f_locals.get("self")
+        if isinstance(half, pytorch._MultiProcessingDataLoaderIter):
+            half.__dict__.setdefault("_shutdown", True)
+            half.__dict__.setdefault("_workers_status", [True] * len(half.__dict__.get("_workers", ())))
+            half._shutdown_workers()
+        at = at.tb_next
 
 
 def _count(sampler):
     """Returns how many samples a sampler draws; -1 where it is not known."""
     try:
         return len(sampler)
-    except Exception:
+    except Exception as error:
+        hook.pass_on(error)
         return -1
 
 

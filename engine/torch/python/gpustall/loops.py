@@ -5,7 +5,7 @@ import functools
 import threading
 from typing import Any
 
-from gpustall import frames, looks, parts, process, ring
+from gpustall import frames, hook, looks, parts, process, ring
 from gpustall.usage import SOME, Usage
 
 now = process.now
@@ -151,4 +151,5 @@ def _show_frames(state):
     try:
         state.tell("frames", layout=frames.layout())
     except Exception as error:
+        hook.pass_on(error)
         state.tell("frames", reason=str(error), library=frames.library())

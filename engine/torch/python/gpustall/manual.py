@@ -5,7 +5,7 @@ import sys
 import threading
 from typing import Any
 
-from gpustall import batches, loaders, loops, parts, process, ring, steps
+from gpustall import batches, hook, loaders, loops, parts, process, ring, steps
 
 now = process.now
 
@@ -161,8 +161,8 @@ class _Shapes:
             counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
             if not counters.get("stats") and not counters.get("frames"):
                 self.handle = module.register_module_forward_hook(self._called, with_kwargs=True)
-        except Exception:  # an older version, without keywords
-            pass
+        except Exception as error:  # an older version, without keywords
+            hook.pass_on(error)
 
     def _called(self, module, args, kwargs, output):
         import torch
@@ -174,7 +174,8 @@ class _Shapes:
             elif torch.is_grad_enabled() and threading.get_ident() == self.thread:
                 samples = next((int(v.shape[0]) for v in (*args, *kwargs.values()) if isinstance(v, torch.Tensor) and v.dim() > 1), 0)
                 self.calls[id(module)] = module, self.calls.get(id(module), (module, 0))[1] + samples
-        except Exception:  # a tensor without a shape, of some kind
+        except Exception as error:  # a tensor without a shape, of some kind
+            hook.pass_on(error)
             self.end()
 
     def stepped(self):

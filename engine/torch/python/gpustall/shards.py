@@ -9,7 +9,7 @@ import types
 
 from torch.utils.data import IterableDataset, get_worker_info
 
-from gpustall import given
+from gpustall import given, hook
 
 WANTED = "get_worker_info"
 ENOUGH = 1000  # the most functions and objects that are looked into
@@ -35,7 +35,8 @@ def whole(loader):
     which worker it is."""
     try:
         return getattr(loader, "worker_init_fn", None) is None and not _asks(loader.dataset, {})
-    except Exception:  # from an unusual object
+    except Exception as error:  # from an unusual object
+        hook.pass_on(error)
         return False
 
 
@@ -43,7 +44,8 @@ def _told(dataset):
     """Returns how many shards a data set of Hugging Face's has; None for others."""
     try:
         return dataset.num_shards if any(c.__module__ == "datasets.iterable_dataset" for c in type(dataset).__mro__) else None
-    except Exception:
+    except Exception as error:
+        hook.pass_on(error)
         return None
 
 

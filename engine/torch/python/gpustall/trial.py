@@ -3,9 +3,12 @@
 A data set that the loop has loaded from may hold what forked workers cannot share: a file with a position, a
 connection, a pool of threads. The loop goes on without workers during the trial. """
 
+import builtins
+import ctypes
 import functools
 import gc
 import io
+import mmap
 import os
 import random
 import signal
@@ -31,6 +34,8 @@ BATCHES = 20
 # The worker may take so many times as long as the loop took for the batch, and so many
 # seconds more.
 TIMES, SECONDS = 10, 5
+COPIED = 256 << 20  # the most bytes of shared memory that the worker gets a copy of
+_FIXED = 0x10  # MAP_FIXED, which mmap does not have
 
 EMPTY = "loaded nothing"
 DIFFERS = "loaded samples that differ from those that the loop loaded"
@@ -66,7 +71,8 @@ def shared(*things):
             if found and (refusal is None or refusal.hint == OPEN):
                 refusal = Refused("the data set holds %s, which forked workers cannot share" % found[0], found[1])
             files = files or isinstance(thing, io.IOBase) and not isinstance(thing, (io.BytesIO, io.StringIO))
-        except Exception:  # from an unusual object
+        except Exception as error:  # from an unusual object
+            hook.pass_on(error)
             continue
     return refusal, files
 
@@ -77,7 +83,8 @@ def _unshareable(dataset):
     for thing in _within([dataset]):
         try:
             found = _unshared(thing)
-        except Exception:  # from an unusual object
+        except Exception as error:  # from an unusual object
+            hook.pass_on(error)
             continue
         if found:
             out[id(thing)] = thing, found[0]
@@ -89,18 +96,19 @@ def together(*things):
     return any(_is_of(base, _TOGETHER) for thing in _within(things) for base in type(thing).__mro__)
 
 
-def _within(things):
+def _within(things, functions=True):
     """Yields things and what they hold: at most ENOUGH objects. It calls nothing of them."""
     seen, left = {}, [t for t in things if t is not None]
     while left and len(seen) < ENOUGH:
         thing = left.pop()
-        if id(thing) in seen:
+        if id(thing) in seen or not functions and isinstance(thing, types.FunctionType):
             continue
         seen[id(thing)] = thing
         yield thing
         try:
             left.extend(_held(thing))
-        except Exception:  # from an unusual object
+        except Exception as error:  # from an unusual object
+            hook.pass_on(error)
             continue
 
 
@@ -128,7 +136,28 @@ def _unshared(thing):
                 return "an open %s.%s" % (module, name), OPEN
     if isinstance(thing, torch.Tensor) and thing.is_cuda:
         return "a tensor on the GPU", "keep it in the host's memory, or move it in the loop"
+    if isinstance(thing, io.IOBase) and not thing.closed and thing.readable() and thing.fileno() > 2 and stat.S_ISFIFO(os.fstat(thing.fileno()).st_mode):
+        return "a pipe that it reads", OPEN
     return None
+
+
+def marks(*things):
+    """Returns what tells whether a script changed things, as far as that is easy to tell."""
+    out = []
+    for thing in _within(things, functions=False):
+        try:
+            if isinstance(thing, (int, float, str, bytes)):
+                out.append(thing)
+            elif isinstance(thing, torch.Tensor):
+                out += thing.data_ptr(), thing._version
+            elif hasattr(thing, "tobytes") and hasattr(thing, "reshape") and getattr(thing, "filename", None) is None:  # a map would be read
+                flat = thing.reshape(-1)
+                out.append(flat[:: len(flat) // 256 + 1].tobytes())
+            else:
+                out.append(len(thing) if isinstance(thing, (list, tuple, dict, set)) else type(thing).__name__)
+        except Exception as error:  # from an unusual object
+            hook.pass_on(error)
+    return hash(tuple(out))
 
 
 def _held(thing):
@@ -170,8 +199,8 @@ def positions(pid="self"):
 
 
 def _apart(kept, dataset):
-    """Replaces all files but one that this process was forked with. It then reads files by positions of its own and
-    reads nothing from pipes, and what it writes is lost. All positions are behind the files' ends, so whoever reads by
+    """Replaces all files but one that this process was forked with. It then reads files by positions of its own, reads
+    nothing from pipes, and writes no file that was open. All positions are behind the files' ends, so whoever reads by
     them moves them. Returns the positions, the far end of each connection, and the paths of what the data set holds."""
     nothing, ends, held = os.open(os.devnull, os.O_RDWR), [], []
     for number in map(int, os.listdir("/proc/self/fd")):
@@ -183,8 +212,8 @@ def _apart(kept, dataset):
             continue
         if number in (kept, nothing):
             continue
-        if stat.S_ISREG(mode) and flags & os.O_ACCMODE != os.O_WRONLY:
-            own = os.open("/proc/self/fd/%d" % number, flags & (os.O_ACCMODE | os.O_APPEND | os.O_DIRECT | os.O_PATH | os.O_CLOEXEC))
+        if stat.S_ISREG(mode) and flags & os.O_ACCMODE != os.O_WRONLY and not flags & os.O_APPEND:
+            own = os.open("/proc/self/fd/%d" % number, os.O_RDONLY | flags & (os.O_DIRECT | os.O_PATH | os.O_CLOEXEC))
             os.dup2(own, number)
             os.close(own)
         elif stat.S_ISSOCK(mode) and _streams(number):
@@ -193,7 +222,7 @@ def _apart(kept, dataset):
             ends.append(end)
             os.dup2(mine.fileno(), number)
             mine.close()
-        elif stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(number):
+        elif stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or not stat.S_IFMT(mode) or os.isatty(number):  # none: of an event loop
             os.dup2(nothing, number)
     os.close(nothing)
     mine: Any = [t for t in _within([dataset]) if isinstance(getattr(t, "buffer", t), (io.BufferedReader, io.BufferedRandom))]
@@ -213,6 +242,37 @@ def _apart(kept, dataset):
         except OSError:  # a folder
             continue
     return positions(), ends, held
+
+
+def _unshare():
+    """Has this process change nothing that it shares with others: it gets copies of memory that others write too, as far
+    as COPIED goes, and what it appends to files is lost. So samples that are counted or listed there are not so twice."""
+    left = COPIED
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype, libc.mmap.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", buffering=0) as memory:
+        for line in maps.read().splitlines():
+            span, flags, _, _, _, *path = line.split(None, 5)
+            start, end = (int(part, 16) for part in span.split("-"))
+            of_device = "".join(path).startswith("/dev/") and not "".join(path).startswith(("/dev/shm/", "/dev/zero"))
+            if flags[1] == "w" and flags[3] == "s" and "".join(path).startswith("/") and not of_device and end - start <= left:
+                try:
+                    copy = os.pread(memory.fileno(), end - start, start)
+                except OSError:  # its file is shorter by now
+                    continue
+                left -= len(copy)
+                libc.mmap(start, end - start, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _FIXED, -1, 0)
+                ctypes.memmove(start, copy, len(copy))
+    plain, plain_os = builtins.open, os.open
+
+    def opened(file, mode="r", *args, **kwargs):
+        return plain(os.devnull if "a" in mode and os.path.exists(file) else file, mode, *args, **kwargs)
+
+    def opened_by_os(path, flags, *args, **kwargs):
+        return plain_os(os.devnull if flags & os.O_APPEND else path, flags, *args, **kwargs)
+
+    builtins.open = io.open = opened
+    os.open = opened_by_os
 
 
 def _own(paths, before, inherited, dataset):
@@ -328,11 +388,12 @@ class Beside:
 
     def _moved(self, before):
         for _ in range(20):  # the worker may read between two looks
-            mine, theirs = positions(), positions(str(self.pid))
-            if mine == positions():
+            mine, theirs, again = positions(), positions(str(self.pid)), positions()
+            if mine == again:
                 break
         for at, position in sorted(mine.items()):
-            if before.get(at, position) != position == theirs.get(at):
+            reads = again.get(at, position) != position and at in theirs  # all the time, and nobody here does
+            if reads or before.get(at, position) != position == theirs.get(at):
                 return _by_position(at[1])
         return None
 
@@ -479,6 +540,10 @@ def _tried(answer, what, init_fn, index, loaded, seconds, unless, moved):
             os.dup2(quiet, fd)
         before, ends, held = _apart(answer.fileno(), what[1])
         inherited = _unshareable(what[1]) if unless is not None else {}
+        try:
+            _unshare()
+        except OSError:  # not all of /proc is there
+            pass
 
         def used(held=()):
             """Why others must not use what this process used, or seems to; None where they may."""

@@ -75,6 +75,23 @@ class Stream(IterableDataset):
         return iter(range(8))
 
 
+class Epochs(Dataset):
+    """The script tells it the epoch."""
+
+    epoch = 0
+
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, i):
+        return torch.tensor([10 * self.epoch + i, os.getpid()])
+
+
+class EpochStream(Epochs, IterableDataset):
+    def __iter__(self):
+        return map(self.__getitem__, range(6))
+
+
 class Transformed(Dataset):
     """Whose transform is a container, too."""
 
@@ -161,7 +178,7 @@ class GuestTest(unittest.TestCase):
     def test_lists_of_indices_are_lists(self):
         sampler = BatchSampler(SequentialSampler(range(32)), 4, False)
         for workers in (0, 1):
-            for batch in DataLoader(Pieces(), batch_size=None, sampler=sampler, num_workers=workers, timeout=20 * workers):
+            for batch in DataLoader(Pieces(), batch_size=None, sampler=sampler, num_workers=workers, timeout=120 * workers):
                 self.assertIs(type(batch["index"]), list)
         data = Kept()
         for _ in DataLoader(data, batch_size=4):
@@ -243,6 +260,18 @@ class GuestTest(unittest.TestCase):
                 harness.ask(persistent_workers=0)
                 next(iter(loader))
         self.assertEqual(got, [0, 2, 4])
+
+    def test_a_data_set_that_changes_between_epochs(self):
+        """Workers that persist because of gpustall would not see that: others begin."""
+        for data in (Epochs(), EpochStream()):
+            loader, pids = DataLoader(data, batch_size=2, num_workers=1), []
+            harness.ask(persistent_workers=1)
+            for n in range(-1, 6):  # in the first epoch it is not known yet that it trains
+                data.epoch = n // 2
+                got = torch.cat([batch for batch in loader if learn() is None])
+                self.assertEqual(got[:, 0].tolist(), [10 * data.epoch + i for i in range(6)])
+                pids.append(int(got[0, 1]))
+            self.assertEqual([a == b for a, b in zip(pids[1:], pids[2:])], [True, False, True, False, True], type(data).__name__)
 
     def test_a_loader_within_a_data_set(self):
         for workers in (0, 1):

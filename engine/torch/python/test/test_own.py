@@ -187,9 +187,7 @@ class OwnTest(unittest.TestCase):
 
     def tried(self):
         """Waits for a worker that is tried."""
-        end = time.monotonic() + 20
-        while any(probe.running() for probe in loaders._probes.values() if isinstance(probe, trial.Trial)) and time.monotonic() < end:
-            time.sleep(0.01)
+        harness.until(lambda: not any(probe.running() for probe in loaders._probes.values() if isinstance(probe, trial.Trial)))
 
     def test_equal_to_stock(self):
         """Batch by batch, with the random numbers of workers that live on."""
@@ -309,9 +307,18 @@ class OwnTest(unittest.TestCase):
                 self.learn()
             self.tried()
             torch.manual_seed(5)
-            start = mock.patch.object(BaseProcess, "start", side_effect=OSError("no more processes"))
-            with start, mock.patch.object(sys, "stderr"):
+            begun, plain = [], BaseProcess.start
+
+            def start(worker):
+                begun.append(worker)  # noqa: B023
+                if len(begun) > 1:  # noqa: B023
+                    raise OSError("no more processes")
+                plain(worker)  # noqa: B023
+
+            with mock.patch.object(BaseProcess, "start", start), mock.patch.object(sys, "stderr"), mock.patch.object(sys, "unraisablehook") as complains:
                 got = [batch.tolist() for batch in loader]
+                gc.collect()
+            self.assertEqual((complains.called, begun[0].is_alive()), (False, False))
             self.assertEqual(got, [list(range(4 * i, 4 * i + 4)) for i in range(15)])
             self.assertIn("num_workers stays at 0", os.environ.pop("GPUSTALL_TOLD"))
             after = torch.rand(())

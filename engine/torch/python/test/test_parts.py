@@ -14,7 +14,7 @@ import harness
 import torch
 from torch.utils.data import DataLoader
 
-from gpustall import parts, ring, steps
+from gpustall import parts, process, ring, steps
 
 HAS_HOOKS = hasattr(sys.modules[torch.optim.Optimizer.__module__], "register_optimizer_step_pre_hook")
 
@@ -138,8 +138,11 @@ class PartsTest(unittest.TestCase):
         self.addCleanup(signal.signal, signal.SIGALRM, signal.signal(signal.SIGALRM, handler))
         self.addCleanup(harness.forget)
         loader, model = DataLoader(range(4000)), torch.nn.Linear(1, 1)
-        with unittest.mock.patch.object(sys, "unraisablehook"):  # one of them may come while an object is let go
+        with unittest.mock.patch.object(sys, "unraisablehook") as lost:  # some may come while an object is let go
             while came < 400:
+                if came % 10 == 0:  # as at the first batch
+                    process.current().introduced = 0
+                    parts.here.__dict__.pop("loop", None)
                 try:
                     signal.setitimer(signal.ITIMER_REAL, 0.0005 + came % 7 * 0.0001)
                     for _ in loader:
@@ -147,7 +150,8 @@ class PartsTest(unittest.TestCase):
                 except TimeoutError:
                     caught += 1
             signal.setitimer(signal.ITIMER_REAL, 0)
-        self.assertLess(came - caught, 6)
+        self.assertEqual(came - caught, sum(call.args[0].exc_type is TimeoutError for call in lost.call_args_list))
+        self.assertGreater(caught, 200)
         before = time.monotonic_ns()
         self.assertEqual(len(list(loader)), 4000)
         self.assertEqual(len([s for s in harness.spans(ring.END) if s["start"] > before]), 1)
@@ -200,15 +204,24 @@ class PartsTest(unittest.TestCase):
     def test_a_closure_is_not_the_optimizers(self):
         optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
 
+        awake = []
+
         def closure():
             time.sleep(0.02)
+            awake[-1] -= time.monotonic_ns()
             loss = self.loss(torch.ones(2, 4))
             loss.backward()
             return loss
 
-        steps = self.train(lambda x: optimizer.step(closure))
+        def step(x):
+            awake.append(0)
+            optimizer.step(closure)
+            awake[-1] += time.monotonic_ns()
+
+        steps = self.train(step)
         self.assertEqual(self.kinds(steps), 5 * self.want(ring.BACKWARD, ring.OPTIMIZER))
-        self.assertLess(sorted(sum(ns for _, ns in step) for step in steps)[2], 15e6)
+        for parts_of, most in zip(steps, awake):
+            self.assertLessEqual(sum(ns for _, ns in parts_of), most)
 
     def test_failures_are_as_they_were(self):
         def fails():
