@@ -121,13 +121,13 @@ func TestReadsFail(t *testing.T) {
 func TestReadsBlame(t *testing.T) {
 	set := &numbers{samples: 32, onRead: func(_ context.Context, i int) error {
 		if i == 21 {
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(long)
 		}
 		return nil
 	}}
 	var built []trace.Built
 	record(t, Options{Dataset: set, Epochs: 1, Knobs: Knobs{BatchSize: 32, InOrder: true, ReadsInFlight: 8}}, func(_ *Loader, b *Batch) { built = append(built, b.Built) })
-	if got := built[0].Slowest; got.Sample != 21 || got.Kind != trace.KindRead || got.Took < int64(20*time.Millisecond) {
+	if got := built[0].Slowest; got.Sample != 21 || got.Kind != trace.KindRead || got.Took < int64(long) {
 		t.Errorf("slowest %+v", got)
 	}
 }

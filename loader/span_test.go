@@ -136,16 +136,19 @@ func TestSpansOfABatch(t *testing.T) {
 	}
 }
 
+// long is what a sample takes that is to be the slowest one, also where others lose their core for a while.
+const long = 300 * time.Millisecond
+
 func TestSlowSampleHasItsOwnSpan(t *testing.T) {
 	set := &numbers{samples: 64, onRead: func(_ context.Context, i int) error {
 		if i == 37 {
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(long)
 		}
 		return nil
 	}}
 	tracks := record(t, Options{Dataset: set, Epochs: 1, Knobs: Knobs{BatchSize: 64, InOrder: true}}, nil)
-	if n := count(tracks, trace.KindRead, longer(20*time.Millisecond)); n != 1 {
-		t.Errorf("%d reads of 20 ms, want 1", n)
+	if n := count(tracks, trace.KindRead, longer(long)); n != 1 {
+		t.Errorf("%d reads of %v, want 1", n, long)
 	}
 	if n := count(tracks, trace.KindRead); n < 17 { // 16 chunks, one of them split
 		t.Errorf("%d reads", n)
@@ -157,7 +160,7 @@ func TestSlowSampleHasItsOwnSpan(t *testing.T) {
 func TestSlowestPiece(t *testing.T) {
 	set := &numbers{samples: 64, onCode: func(i int) error {
 		if i == 37 {
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(long)
 		}
 		return nil
 	}}
@@ -173,10 +176,10 @@ func TestSlowestPiece(t *testing.T) {
 		if len(built) != 2 || built[0].Worker != c.worker || built[1].Worker != c.worker {
 			t.Fatalf("%+v", built)
 		}
-		if got := built[1].Slowest; got.Sample != 37 || got.Kind != trace.KindDecode || got.Took < int64(20*time.Millisecond) {
+		if got := built[1].Slowest; got.Sample != 37 || got.Kind != trace.KindDecode || got.Took < int64(long) {
 			t.Errorf("slowest %+v", got)
 		}
-		if s := built[1].Slowest.Split; s.Total() > 0 && (s.Bound() != trace.BoundIO || s.Total() < int64(19*time.Millisecond)) {
+		if s := built[1].Slowest.Split; s.Total() > 0 && (s.Bound() != trace.BoundIO || s.Total() < int64(long*19/20)) {
 			t.Errorf("a sleep is split %+v", s)
 		}
 		// The batch's memory, or its collation, may take longer than any of its samples.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/base/errs"
+	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/command/cli"
 )
 
@@ -50,13 +51,9 @@ func detach(o *options, args []string) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	select {
-	case err := <-ended:
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
-			return cli.Coded(errs.New("run", args[0], fmt.Sprintf("it ended at once with exit code %d", exit.ExitCode()), "its output is in "+log.Name()), exit.ExitCode())
-		}
-	case <-time.After(failsSoon):
+	var exit *exec.ExitError
+	if errors.As(endedSoon(ended, cmd.Process.Pid), &exit) {
+		return cli.Coded(errs.New("run", args[0], fmt.Sprintf("it ended at once with exit code %d", exit.ExitCode()), "its output is in "+log.Name()), exit.ExitCode())
 	}
 	session := "latest"
 	if o.session != "" {
@@ -64,4 +61,21 @@ func detach(o *options, args []string) error {
 	}
 	return cli.Say(os.Stdout, "detached as process %d; kill %d ends the training\noutput   %s\nscreen   gpustall view %s\n",
 		cmd.Process.Pid, cmd.Process.Pid, log.Name(), session)
+}
+
+// endedSoon returns how a gpustall ended whose command ran for less than failsSoon, or nil. It waits for the command to
+// start, for at most 20 times as long.
+func endedSoon(ended <-chan error, pid int) error {
+	const look = failsSoon / 20
+	for left, looks := failsSoon, 0; left > 0 && looks < 20*20; looks++ {
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(look):
+			if len(host.Family(pid)) > 1 {
+				left -= look
+			}
+		}
+	}
+	return nil
 }

@@ -22,16 +22,15 @@ func TestSessionRemoved(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-			if _, err := os.Stat(path + "-wal"); err == nil {
-				break // the run has begun
+		for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+			if _, err := os.Stat(path + ".ctl"); err == nil {
+				break // the file is watched by then
 			}
 			if time.Now().After(end) {
 				_ = cmd.Process.Kill()
 				t.Fatalf("no session file: %s", &log)
 			}
 		}
-		time.Sleep(100 * time.Millisecond) // the watch has seen it
 		if err := os.Remove(path); err != nil {
 			t.Error(err)
 		}

@@ -213,12 +213,12 @@ func (t *torchRun) ended() error {
 	return err
 }
 
-// outlivesReaders makes a write that nobody reads an error instead of the end of this process,
-// until the returned function is called. So the training goes on behind "| head". A child gets
-// SIGPIPE as it was.
+// outlivesReaders makes a write that nobody reads, or that makes a file larger than ulimit -f allows, an error instead
+// of the end of this process, until the returned function is called. So the training goes on behind "| head". A child
+// gets the signals as they were.
 func outlivesReaders() (stop func()) {
 	ch := make(chan os.Signal, 1)
-	signal.Notify(ch, syscall.SIGPIPE)
+	signal.Notify(ch, syscall.SIGPIPE, syscall.SIGXFSZ)
 	return func() { signal.Stop(ch) }
 }
 

@@ -21,8 +21,8 @@ type File struct{ task *Task }
 
 // WatchFile starts the watch. The caller must call Stop.
 func WatchFile(r *trace.Recorder, path string) *File {
+	was, err := os.Stat(path)
 	return &File{Go(r, "watch the session file", func(quit <-chan struct{}) {
-		was, err := os.Stat(path)
 		if err != nil {
 			r.Note("warn", lostFile(path, err))
 			return

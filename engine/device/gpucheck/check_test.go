@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -152,12 +153,14 @@ func TestNoTimeLeft(t *testing.T) {
 // A part that the time for all cuts off has not failed.
 func TestCutByBudget(t *testing.T) {
 	c, _ := newCheck(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
-	defer cancel()
-	r, err := c.one(ctx, part{"long", time.Second, func(ctx context.Context, _ *check) (any, error) { <-ctx.Done(); return 7, ctx.Err() }})
-	if err != nil || r.Status != statusSkipped || r.Value != 7 || !strings.Contains(r.Why, "ran out") {
-		t.Errorf("%+v, %v", r, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		r, err := c.one(ctx, part{"long", time.Second, func(ctx context.Context, _ *check) (any, error) { <-ctx.Done(); return 7, ctx.Err() }})
+		if err != nil || r.Status != statusSkipped || r.Value != 7 || !strings.Contains(r.Why, "ran out") {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
 }
 
 func TestProcess(t *testing.T) {
