@@ -63,7 +63,7 @@ func (l *levers) moreWorkers() int {
 		value = n
 	}
 	if l.loader.computing() {
-		if (!l.host.Crowded() || l.host.Grouped()) && l.loader.workers > 0 {
+		if (!l.host.Crowded() || l.host.Grouped() && l.host.Grown(l.host.All) < 1+moderate) && l.loader.workers > 0 {
 			return l.loader.workers
 		}
 		full := int(l.host.All)

@@ -118,7 +118,7 @@ var rules = slices.Concat(undoRules, callRules(), loaderRules, dataRules, device
 func (s *situation) findings() []Finding {
 	var out []Finding
 	var turned [trace.NumGroups]bool // groups that a knob may help
-	o := others{bound: s.time.DataShare() >= high}
+	o := others{data: s.time.DataShare()}
 	for _, last := range []bool{false, true} {
 		for i := range rules {
 			r := &rules[i]
@@ -130,7 +130,7 @@ func (s *situation) findings() []Finding {
 				continue
 			}
 			s.knobs.foresee(&f)
-			if f.Predicted.Made() && !r.Back && (predict.Gain(f.Predicted).Hi < 1 || risky(f.Predicted)) {
+			if f.Predicted.Made() && !r.Back && (predict.Gain(f.Predicted).Hi < 1 || risky(&f)) {
 				continue // it would cost more than it is about, or may
 			}
 			f.Most = s.most(r, &f)
@@ -150,11 +150,13 @@ func (s *situation) findings() []Finding {
 	return out
 }
 
-// risky reports whether others take cores, and a change may be a clear loss: by a prediction that tells little, or
-// likely. What takes the cores is told then.
-func risky(p trace.Prediction) bool {
-	g := predict.Gain(p)
-	return p.Others > 0 && g.Lo < 1-moderate && (predict.Vague(p) || g.Value < 1)
+// risky reports whether others take cores, and another number of workers may be a clear loss: likely, or for fewer workers,
+// which may get less of the cores, by a prediction that tells little. What takes the cores is told then.
+func risky(f *Finding) bool {
+	p, g := &f.Predicted, predict.Gain(f.Predicted)
+	from, _ := strconv.Atoi(f.From)
+	to, _ := strconv.Atoi(f.Value)
+	return f.Knob == "num_workers" && p.Others > 0 && g.Lo < 1-moderate && (g.Value < 1 || to < from && predict.Vague(*p))
 }
 
 // check returns what a rule finds. It returns false where that is not worth saying.
@@ -208,8 +210,12 @@ type others struct {
 	beside float64 // share of all time of loops that no rate counts
 	script float64 // what else the script does
 	most   float64 // the largest of anything else
-	bound  bool    // the run is highly input-bound: what the script does in a step is then no reason to leave the loader alone
+	data   float64 // the wait for data
 }
+
+// bound reports whether the run is highly input-bound. What the script does in a step is then no reason to leave the loader
+// alone.
+func (o *others) bound() bool { return o.data >= high }
 
 func (o *others) add(r *Rule, f *Finding) {
 	switch {
@@ -237,8 +243,8 @@ func muchAside(beside, share float64) bool {
 	return beside >= muchBeside && alike*beside >= share*(1-beside)
 }
 
-// lead orders findings: 2 must be put right first, 1 is a knob that may gain something, and 0
-// is anything else.
+// lead orders findings: 2 must be put right first, 1 is a knob that may gain something, -1 is what the script does in
+// the steps of a run that is highly input-bound, unless it takes twice as long, and 0 is anything else.
 //
 // A knob can gain at most its share. It gets 0 in these cases:
 //   - The script takes far more than that share, in its steps or beside them, or a third of all time
@@ -249,9 +255,11 @@ func (f *Finding) lead(o *others) int {
 	switch {
 	case f.Before:
 		return 2
+	case f.Script && !f.line && !f.data && o.bound() && f.Share < 2*o.data:
+		return -1
 	case f.Value == "" && !f.Barred || f.Share <= 0:
 		return 0
-	case o.script >= dwarfed*f.Share && !(o.bound && f.data) || o.beside >= dwarfed*f.Share*(1-o.beside):
+	case o.script >= dwarfed*f.Share && !(o.bound() && f.data) || o.beside >= dwarfed*f.Share*(1-o.beside):
 		return 0
 	case muchAside(o.beside, f.Share):
 		return 0

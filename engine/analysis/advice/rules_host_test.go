@@ -183,7 +183,8 @@ func workers(n string) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) { s.Segments[0].Knobs[0].Value = n }
 }
 
-// TestRisky: while others take the cores, nothing is advised that likely costs, or of which little is known and which may cost.
+// TestRisky: while others take the cores, no number of workers is advised that likely costs, or of which little is known
+// and which may cost.
 func TestRisky(t *testing.T) {
 	for _, c := range []struct {
 		lo, likely, hi, others float64
@@ -192,8 +193,15 @@ func TestRisky(t *testing.T) {
 		{0.64, 0.82, 1.05, 0.6, true}, {0.64, 0.82, 1.05, 0, false}, {0.9, 1.1, 1.3, 0.6, true}, {0.9, 1.1, 1.3, 0, false},
 		{0.94, 1.01, 1.04, 0.6, false}, {0.96, 0.99, 1.02, 0.6, false}, {1.1, 1.5, 3, 0.6, false},
 	} {
-		if got := risky(trace.Prediction{Base: 100, Lo: 100 * c.lo, Rate: 100 * c.likely, Hi: 100 * c.hi, Others: c.others}); got != c.want {
+		f := Finding{Knob: "num_workers", From: "4", Value: "2", Predicted: trace.Prediction{Base: 100, Lo: 100 * c.lo, Rate: 100 * c.likely, Hi: 100 * c.hi, Others: c.others}}
+		if got := risky(&f); got != c.want {
 			t.Errorf("%+v: %v", c, got)
+		}
+		if f.Value = "8"; risky(&f) != (c.want && c.likely < 1) {
+			t.Errorf("%+v: more workers get no less of the cores", c)
+		}
+		if f.Knob = "persistent_workers"; risky(&f) {
+			t.Errorf("%+v: persistent workers want no more cores", c)
 		}
 	}
 }

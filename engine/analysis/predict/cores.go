@@ -94,13 +94,32 @@ func (c *Cores) Grouped() bool {
 // were idle. Where that is less than one core, it is the part of a core that a thread got.
 func (c *Cores) Portion() float64 { return max(c.Left(), 1-min(c.Waiting, 0.95)) }
 
-// Share returns a sentence that our part of the cores does not depend on the number of workers. It is
-// empty where it does.
+// Runnable returns how many threads of ours had a core or were ready for one, on average.
+func (c *Cores) Runnable() float64 { return c.Ours / (1 - min(c.Waiting, 0.95)) }
+
+// Grown returns how many times as many cores our group gets when so many threads of ours can run. The kernel divides
+// a group's weight among the cores that it has threads on, and each core by the weights there. So a group with fewer
+// threads than cores gets more with another thread.
+func (c *Cores) Grown(threads float64) float64 {
+	if !c.Grouped() || !c.Busy() || c.Throttled {
+		return 1
+	}
+	on := func(threads float64) float64 { return 1 / min(max(threads, 1), c.All) } // the part of the weight on each core
+	now := on(c.Runnable())
+	others := max(0, 1/c.Portion()-now) // the others' weight on a core
+	return (now + others) / (on(threads) + others)
+}
+
+// Share returns a sentence about our group's part of the cores. It is empty where threads share the cores one by one.
 func (c *Cores) Share() string {
 	if !c.Grouped() {
 		return ""
 	}
-	return fmt.Sprintf("the kernel shares the cores out %s, and this training's share is ~%s of %s whatever num_workers is", c.Shared, units.Cores(c.Portion()), units.Counted(int(c.All), "core", "cores"))
+	more := "whatever num_workers is"
+	if grown := c.Grown(c.All); grown >= 1.05 {
+		more = fmt.Sprintf("and ~%s at the most with more workers", units.Cores(grown*c.Portion()))
+	}
+	return fmt.Sprintf("the kernel shares the cores out %s, and this training's share is ~%s of %s %s", c.Shared, units.Cores(c.Portion()), units.Counted(int(c.All), "core", "cores"), more)
 }
 
 // String says who uses the cores.

@@ -333,7 +333,7 @@ func (m *Model) with(to *settings, l luck) *plant {
 		p.host *= l.of(onHost, hosting)
 	}
 	f.scale(&p)
-	m.compete(&p, l, to.workers > now.workers)
+	m.compete(&p, l, to.workers-now.workers)
 	if m.processes && (to.workers > 0) != (now.workers > 0) {
 		m.handOver(&p, l)
 	} else if m.processes && to.workers > 0 && *to != *now {
@@ -441,11 +441,18 @@ func (m *Model) repinned(factor, copy float64, pinned bool, l luck) float64 {
 }
 
 // compete sets how other processes compete for the cores. The kernel shares cores by the thread
-// within a group of processes, and by the group between groups. Between groups, more workers get no
-// more of the cores than fewer do. Where it is not known how the kernel shares, the luck decides.
-func (m *Model) compete(p *plant, l luck, more bool) {
-	if m.Capacity.Cores.Grouped() {
-		p.cores = min(m.Capacity.Cores.All, m.portion*l.of(onCores, entitled))
+// within a group of processes, and by the group between groups (Cores.Grown). Where it is not known how
+// the kernel shares, the luck decides.
+func (m *Model) compete(p *plant, l luck, workers int) {
+	more := workers > 0
+	if c := &m.Capacity.Cores; c.Grouped() {
+		if m.now.workers == 0 && more { // the first takes the loading from the loop
+			workers--
+		}
+		w := &m.loading
+		threads := c.Runnable() + float64(workers)*(w.Core+w.Waiting)/max(w.Core+w.Waiting+w.Blocked, 1)
+		grown := c.Grown(threads) // at best
+		p.cores = min(c.All, m.portion*l.of(onCores, entitled)*l.of(onCores, [3]float64{min(1, grown), math.Sqrt(grown), max(1, grown)}))
 		return
 	}
 	if m.grouped && (l.on(onCores) < 0 && more || l.on(onCores) > 0 && !more) {
