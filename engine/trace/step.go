@@ -155,6 +155,9 @@ type Resumed struct {
 // words of Segment.Reason, and after it is why.
 const NotApplied = " not applied: "
 
+// HeldBack stands in a note about a change that a rank cannot make, and so none makes.
+const HeldBack = " is held back"
+
 // Note is a line of the session's log: a knob confirmed, a warning, the end.
 type Note struct {
 	T     int64

@@ -297,20 +297,33 @@ func (e *Experiment) overruled(s *trace.Snapshot, now *trace.Segment) bool {
 	if e.strange++; e.strange < patience {
 		return true
 	}
-	for i := len(s.Notes) - 1; i >= 0 && s.Notes[i].T >= e.asked; i-- {
-		text := s.Notes[i].Text
-		if e.segment >= 0 || !strings.Contains(text, trace.NotApplied) {
-			continue
+	if text := e.refusal(s); text != "" && e.segment < 0 {
+		if e.tune == nil || !e.tune.refused(s, text) {
+			e.x.Why = text
+			e.close(s, now.Index-1)
 		}
-		if e.tune != nil && e.tune.refused(s, text) {
-			return true
-		}
-		e.x.Why = text
-		e.close(s, now.Index-1)
 		return true
 	}
 	e.leave(s, now, now.Index)
 	return true
+}
+
+// refusal says why what the experiment asked for is not made; empty where it was not refused.
+func (e *Experiment) refusal(s *trace.Snapshot) string {
+	for i := len(s.Notes) - 1; i >= 0 && s.Notes[i].T >= e.asked; i-- {
+		if text := s.Notes[i].Text; strings.Contains(text, trace.NotApplied) || strings.Contains(text, trace.HeldBack) {
+			return text
+		}
+	}
+	now := e.control.Requested()
+	for _, k := range e.target {
+		if spec := knob.SpecOf(s.Meta.Specs, k.Name); spec != nil && k.Value != knob.ValueOf(now, k.Name) {
+			if why := spec.Bars(k.Value); why != "" {
+				return k.Name + "=" + k.Value + trace.NotApplied + why
+			}
+		}
+	}
+	return ""
 }
 
 // leave ends the experiment because somebody set a knob. That knob stays, and the other knobs get

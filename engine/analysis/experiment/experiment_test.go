@@ -89,6 +89,7 @@ func TestDisturbed(t *testing.T) {
 		{"another knob", set("pin_memory", "on"), "2 on off", "pin_memory on was set by hand"},
 		{"the same knob", set("num_workers", "6"), "6 off off", "num_workers 6 was set by hand"},
 		{"no change is possible", func(r *run, _ *Experiment) { r.cannot = true }, "", trace.NotApplied},
+		{"workers are refused", func(r *run, _ *Experiment) { r.barred = true }, "", trace.NotApplied + "it cannot be sent"},
 		{"no change is taken", func(r *run, _ *Experiment) { r.refuse = true }, "", "set num_workers: no"},
 	} {
 		for _, at := range []int{0, 20, 60, 130, 185, 400} {

@@ -29,6 +29,7 @@ type run struct {
 	refuse          bool // Set fails
 	forward         bool // Set fails for what was in force at the start
 	cannot          bool // the engine withdraws the requested change
+	barred          bool // ... and says so in the knobs alone
 	pauses          bool // the next step has a pause in it
 	evaluates       int  // steps between evaluations; 0: there is none
 	midway          bool // an evaluation interrupts its epoch
@@ -115,6 +116,9 @@ func (r *run) train(steps int) {
 		} else if !slices.Equal(r.wanted, r.inForce) {
 			if r.cannot || r.impossible != nil && r.impossible(r.wanted) {
 				r.Note("error", "num_workers 2 -> 4"+trace.NotApplied+"too little memory")
+				r.wanted = r.inForce
+			} else if r.barred {
+				r.session.Add(&trace.Drained{Now: r.now, Specs: []knob.Spec{{Name: "num_workers", NoEffect: "it cannot be sent"}}})
 				r.wanted = r.inForce
 			} else {
 				r.inForce, r.transition = r.wanted, 5

@@ -13,6 +13,7 @@ import (
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/torch/bridge"
+	"dev.gpustall/engine/trace"
 )
 
 // Ranks are those of a job on this machine. Their knobs change when those of all others do.
@@ -122,7 +123,7 @@ func (f *fleet) agree() {
 func (f *fleet) alone(pending []knob.Setting) {
 	if len(f.others()) > 0 {
 		f.Ranks.Withdraw()
-		f.recorder.Note("warn", knob.Join(pending, ", ")+" is held back: the training's store at "+f.Store+" does not answer, so ranks on other machines cannot be asked; ask again")
+		f.recorder.Note("warn", knob.Join(pending, ", ")+trace.HeldBack+": the training's store at "+f.Store+" does not answer, so ranks on other machines cannot be asked; ask again")
 		return
 	}
 	if err := f.Ranks.ApplyAt(pending, 0); err != nil {
@@ -260,7 +261,7 @@ func (f *fleet) decide() error {
 	default:
 		return f.commit(all)
 	}
-	f.recorder.Note("warn", knob.Join(a.now.Knobs, ", ")+" is held back on all ranks: "+why)
+	f.recorder.Note("warn", knob.Join(a.now.Knobs, ", ")+trace.HeldBack+" on all ranks: "+why)
 	a.mine, a.now.Stage = false, heldBack
 	f.Ranks.Withdraw()
 	return f.write()
