@@ -114,3 +114,20 @@ func TestRates(t *testing.T) {
 		t.Errorf("%.0f to %.0f samples/s are told as a ratio of %v", r[0], r[1], want)
 	}
 }
+
+// TestLonger: an A/B test under way says about how long its missing pairs take; one that ended does not.
+func TestLonger(t *testing.T) {
+	x := Experiment{Experiment: trace.Experiment{Kind: trace.Paired, Start: 10e9}}
+	for range 2 {
+		x.Pairs = append(x.Pairs, trace.Pair{A: trace.Block{Steps: 10, Samples: 100, Active: 1e9}, B: trace.Block{Steps: 10, Samples: 100, Active: 1e9}})
+	}
+	x.pairs()
+	if x.longer(30e9); !strings.Contains(x.Text(), "not known yet: 2 of 6 pairs, ~40 s more at least, under way") {
+		t.Errorf("under way: %s", x.Text())
+	}
+	x.End = 30e9
+	x.pairs()
+	if x.longer(30e9); !strings.Contains(x.Text(), "2 of 6 pairs; taken back") {
+		t.Errorf("ended: %s", x.Text())
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/knob"
@@ -75,9 +76,17 @@ func experiments(s *trace.Snapshot, h stats.History) []Experiment {
 			x.tuning(s)
 		default:
 			x.pairs()
+			x.longer(s.Now)
 		}
 	}
 	return out
+}
+
+// longer estimates how much longer an A/B test under way takes to have enough pairs.
+func (x *Experiment) longer(now int64) {
+	if m := &x.Change.Throughput.Missing; x.Running() && m.What == stats.Pairs && m.Have > 0 {
+		m.More = time.Duration(float64(now-x.Start) / m.Have * (m.Want - m.Have))
+	}
 }
 
 // settings fills in all knobs of A and of B. Trying a knob may change another one that nobody

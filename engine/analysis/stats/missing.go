@@ -70,7 +70,7 @@ func (m Missing) OfA() bool {
 func (m Missing) Hopeless() bool { return m.What == Precision && m.Have > hopeless }
 
 // String says in words what is missing. Examples are "12 of 50 steps", "4 of 15 independent
-// windows", "known to ±4.1 %, ~20 s more would tell", "not measured" and "4 of 6 pairs". Of A it says
+// windows", "known to ±4.1 %, ~20 s more would tell", "not measured" and "4 of 6 pairs, ~20 s more at least". Of A it says
 // "12 of 50 steps to compare with".
 func (m Missing) String() string {
 	if m.OfA() {
@@ -95,7 +95,11 @@ func (m Missing) String() string {
 	case Measurement:
 		return "not measured"
 	case Pairs:
-		return fmt.Sprintf("%s of %s", units.Count(int(m.Have)), units.Counted(int(m.Want), "pair", "pairs"))
+		text := fmt.Sprintf("%s of %s", units.Count(int(m.Have)), units.Counted(int(m.Want), "pair", "pairs"))
+		if m.More > 0 && m.More <= longestWait {
+			text += fmt.Sprintf(", ~%s more at least", roughly(m.More))
+		}
+		return text
 	}
 	return ""
 }
