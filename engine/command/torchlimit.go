@@ -69,7 +69,10 @@ func stepsWith(s *trace.Snapshot, settings []knob.Setting) int {
 			return 0
 		}
 	}
-	return int(s.Total.Steps) - int(last.FirstStep)
+	if s.Total.Steps == 0 {
+		return 0
+	}
+	return int(s.Last.Index) + 1 - int(last.FirstStep)
 }
 
 // err returns how the run ended: as its command did, unless --steps or a refused setting ended it.

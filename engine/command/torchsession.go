@@ -141,6 +141,10 @@ func (t *torchRun) begin(first *bridge.Start) {
 	t.bridge.Control.Predict = r.predict
 	t.taken = &captures{of: r, control: t.bridge.Control, meta: &meta}
 	t.bridge.Captured = t.taken.came
+	t.bridge.Began = func(now bridge.Start) {
+		m := t.meta(&now)
+		r.recorder.Taken(trace.Taken{Dataset: m.Dataset, Format: m.Format, Samples: m.Samples, Host: m.Host})
+	}
 	t.bridge.Record(r.recorder)
 	r.collector.Start()
 	training := watch.Training{Root: t.script.PID(), Main: t.bridge.Main, GPU: t.bridge.GPU, Did: t.bridge.Did}

@@ -55,6 +55,7 @@ func fromUTF16(b *bufio.Reader) (io.Reader, error) {
 // others are kinds of files that people take for a trace, by their first bytes.
 var others = []struct{ magic, is, hint string }{
 	{"\xfd7zXZ\x00", "it is packed by xz, which is not read here", "unpack it first, by xz -d"},
+	{"\x04\x22\x4d\x18", "it is packed by lz4, which is not read here", "unpack it first, by lz4 -d"},
 	{"7z\xbc\xaf\x27\x1c", "it is packed by 7-Zip, which is not read here", "unpack it first"},
 	{"SQLite format 3\x00", "it is an SQLite file, as Nsight Systems exports", noProfiler},
 	{"\x80\x04", "it is a Python pickle, as torch.cuda.memory._dump_snapshot writes", noProfiler},

@@ -59,8 +59,11 @@ func Digested(steps []Step) *Digest {
 	return d
 }
 
-// Add counts a step. Steps come in the order of Index.
+// Add counts a step. Steps come in the order of Index. Where the training begins with s, it is the first.
 func (d *Digest) Add(s *Step) {
+	if s.Flags&FlagBegins != 0 {
+		*d = Digest{generation: d.generation}
+	}
 	missed, samples := d.missed(s)
 	if d.Total.Steps == 0 {
 		d.First = *s
@@ -93,7 +96,7 @@ func (d *Digest) Add(s *Step) {
 
 // missed returns how many steps without a record lie between the last step and s, and their samples.
 func (d *Digest) missed(s *Step) (steps, samples int64) {
-	if s.Through == 0 {
+	if s.Through == 0 || s.Flags&FlagBegins != 0 {
 		return 0, 0
 	}
 	last, through := int32(-1), int64(0)

@@ -18,6 +18,7 @@ type Drained struct {
 	Experiments []Experiment // those that are new or have changed
 	Specs       []knob.Spec  // all; nil where none has changed
 	Device      *Device      // nil where it has not changed
+	Taken       *Taken       // nil where it has not changed
 	Lines       []Line       // all; nil where none has changed
 	Peers       []Peer       // all; nil where none has changed
 }
@@ -45,10 +46,10 @@ func (b *Drained) reset() {
 
 // empty reports whether b has no row for the file.
 func (b *Drained) empty() bool {
-	return len(b.Segments)+len(b.Steps)+len(b.Spans)+len(b.Notes)+len(b.Gauges)+len(b.Ops)+len(b.Experiments) == 0 && b.Baseline == nil && b.Files == nil && b.Specs == nil && b.Device == nil && b.Lines == nil && b.Peers == nil
+	return len(b.Segments)+len(b.Steps)+len(b.Spans)+len(b.Notes)+len(b.Gauges)+len(b.Ops)+len(b.Experiments) == 0 && b.Baseline == nil && b.Files == nil && b.Specs == nil && b.Device == nil && b.Taken == nil && b.Lines == nil && b.Peers == nil
 }
 
-// Redescribe applies what b says of knobs and device to the session's description, and reports
+// Redescribe applies what b says of knobs, device and batches to the session's description, and reports
 // whether that changed anything.
 func (b *Drained) Redescribe(m *Meta) (changed bool) {
 	if b.Specs != nil {
@@ -57,7 +58,10 @@ func (b *Drained) Redescribe(m *Meta) (changed bool) {
 	if b.Device != nil {
 		m.Device, m.DeviceKind = b.Device.Name, b.Device.Kind
 	}
-	return b.Specs != nil || b.Device != nil
+	if t := b.Taken; t != nil {
+		m.Dataset, m.Format, m.Samples, m.Host = t.Dataset, t.Format, t.Samples, t.Host
+	}
+	return b.Specs != nil || b.Device != nil || b.Taken != nil
 }
 
 // append adds the rows of a later drain.
@@ -78,6 +82,9 @@ func (b *Drained) append(o *Drained) {
 	}
 	if o.Device != nil {
 		b.Device = o.Device
+	}
+	if o.Taken != nil {
+		b.Taken = o.Taken
 	}
 	if o.Files != nil {
 		b.Files = o.Files

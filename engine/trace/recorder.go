@@ -41,6 +41,7 @@ type Recorder struct {
 	lines       []Line
 	peers       []Peer
 	device      *Device // nil where it has not changed
+	taken       *Taken  // likewise
 }
 
 // NewRecorder returns a recorder whose tracks each hold capacity spans between two drains, or
@@ -124,6 +125,13 @@ func (r *Recorder) Device(d Device) {
 	r.mu.Unlock()
 }
 
+// Taken records what the loop takes its batches from, where that has turned out to be something else.
+func (r *Recorder) Taken(of Taken) {
+	r.mu.Lock()
+	r.taken = &of
+	r.mu.Unlock()
+}
+
 // Note adds a line to the session's log. Type Note lists the levels.
 func (r *Recorder) Note(level, text string) {
 	n := Note{r.Now(), level, text}
@@ -189,6 +197,9 @@ func (r *Recorder) drain(b *Drained) {
 	}
 	if r.device != nil {
 		b.Device, r.device = r.device, nil
+	}
+	if r.taken != nil {
+		b.Taken, r.taken = r.taken, nil
 	}
 	if r.baseline != nil {
 		b.Baseline, r.baseline = r.baseline, nil

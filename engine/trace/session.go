@@ -168,7 +168,10 @@ func (s *Session) Add(b *Drained) {
 	SortSpans(b.Spans)
 	// Readers hold prefixes of these slices, and only this goroutine extends them. Growing them
 	// needs no lock; publishing the new lengths does.
-	recent := s.recent
+	recent, begins := s.recent, Begins(b.Steps)
+	if begins >= 0 {
+		recent, b.Steps = nil, b.Steps[begins:]
+	}
 	if len(recent)+len(b.Steps) > 2*MaxRecent {
 		kept := recent[max(0, len(recent)-MaxRecent):]
 		recent = append(make([]Step, 0, 2*MaxRecent), kept...) // with room for as many more

@@ -41,6 +41,16 @@ func (s *Step) Diverged() bool {
 	return s.Correct >= 0 && (math.IsNaN(l) || math.IsInf(l, 0))
 }
 
+// Begins returns which of the steps is the one that the training begins with; -1 where none is.
+func Begins(steps []Step) int {
+	for i := len(steps) - 1; i >= 0; i-- {
+		if steps[i].Flags&FlagBegins != 0 {
+			return i
+		}
+	}
+	return -1
+}
+
 // Segment is an interval with constant knobs.
 type Segment struct {
 	Index     int32
@@ -105,6 +115,13 @@ type Meta struct {
 type Device struct {
 	Name string // Meta.Device
 	Kind string // Meta.DeviceKind
+}
+
+// Taken is what a loop takes its batches from, as a session's description names it.
+type Taken struct {
+	Dataset, Format string
+	Samples         int64
+	Host            []knob.Setting
 }
 
 // Watched reports whether the run is the user's own training in PyTorch, watched live.

@@ -80,4 +80,5 @@ const (
 	FlagModelled                        // time from a model (emu), not measured
 	FlagTimed                           // the step's ops were timed one by one, which makes it longer
 	FlagLost                            // records of this step or of those just before were lost: it counts in no share
+	FlagBegins                          // the training begins with this step: those before it learned nothing, and are taken back
 )

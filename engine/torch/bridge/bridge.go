@@ -49,9 +49,7 @@ type Bridge struct {
 	// Polled receives a value each time the rings were read, if somebody listens.
 	Polled chan time.Time
 
-	// Captured receives the result of a capture, on the goroutine that reads the rings. The caller sets
-	// it before Record. It removes the trace.
-	Captured func(Captured)
+	Calls
 
 	dir    string // private, with the package for Python
 	shared string // the folder of rings, which the training knows
@@ -81,6 +79,12 @@ type Bridge struct {
 	quit    chan struct{}
 	done    chan struct{}
 	started bool
+}
+
+// Calls are what the caller sets before Record. They are called on the goroutine that reads the rings.
+type Calls struct {
+	Captured func(Captured) // receives the result of a capture, and removes the trace
+	Began    func(Start)    // receives the loop that trains, where it turns out to be another one than First told
 }
 
 // crew is what the bridge finds out about the workers from outside of them.
@@ -230,6 +234,11 @@ func (b *Bridge) start(r *trace.Recorder) {
 	if r != nil {
 		since, _ := firstOf(b.main.pid, b.rings, b.Clock)
 		b.main.begin(r, since)
+		b.main.segments.began = func() {
+			if b.Began != nil {
+				b.Began(Start{Hello: b.main.hello, Loader: b.main.loader})
+			}
+		}
 		b.main.lines, b.lines.clock = &b.lines, b.Clock
 		b.Control.begin(b.main.segments.knobs, b.main.specs())
 		for i := range b.held {

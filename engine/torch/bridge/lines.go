@@ -316,9 +316,9 @@ func (l *lines) again(k *charged) {
 	k.of = moved
 }
 
-// starts tells looks from before the end of the first step from those since. Rates and shares leave that step out: what it
-// imports and compiles is no part of the others.
-func (l *lines) starts(end int64) {
+// starts tells looks from before the end of the first step from those since, or forgets them. Rates and shares leave that step
+// out: what it imports and compiles is no part of the others.
+func (l *lines) starts(end int64, keep bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := l.table
@@ -333,7 +333,7 @@ func (l *lines) starts(end int64) {
 		}
 	}
 	for key, f := range all {
-		if key.Segment = trace.FirstStep; f.looks > 0 {
+		if key.Segment = trace.FirstStep; keep && f.looks > 0 {
 			l.table[key] = f
 		}
 	}

@@ -171,7 +171,7 @@ func TestStarts(t *testing.T) {
 	for at := range int64(5) { // seconds 0 to 4
 		l.charge(thread{pid: 7}, step, nil, at*s, time.Duration(at+1))
 	}
-	l.starts(3 * s)
+	l.starts(3*s, true)
 	l.charge(thread{pid: 7}, step, nil, 5*s, 6)
 	for segment, want := range map[int32]found{trace.FirstStep: {looks: 3, time: 6}, 0: {looks: 3, time: 15}} {
 		step.Segment = segment

@@ -23,8 +23,9 @@ type message struct {
 
 	Hello
 	Loader
-	Step   int32 `json:"step"`
-	Script bool  `json:"script"` // the script itself made the change
+	Step    int32 `json:"step"`
+	Through int64 `json:"through"` // samples of the process's steps so far
+	Script  bool  `json:"script"`  // the script itself made the change
 	Batch
 	Captured
 	Refused

@@ -4,6 +4,7 @@ package bridge
 
 import (
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -66,8 +67,9 @@ type process struct {
 	segments segments
 	totals   totals
 	inline   inline
-	lines    *lines // told which batches the loop waited for; nil but for the main process
-	hole     int64  // ns: until then, records of how batches were made were lost
+	lines    *lines   // told which batches the loop waited for; nil but for the main process
+	hole     int64    // ns: until then, records of how batches were made were lost
+	learns   *message // told that the steps before one were none; nil once that is done
 }
 
 func newProcess(c *Control, pid int) *process {
@@ -102,6 +104,8 @@ func (p *process) finish() {
 // hear takes a message after the recording has begun.
 func (p *process) hear(m *message) {
 	switch {
+	case m.Type == "learns":
+		p.learns = m
 	case p.out.recorder != nil:
 		p.segments.hear(m)
 	case m.Type == "device":
@@ -121,6 +125,10 @@ func (p *process) loop(rec *record) {
 		return
 	}
 	p.steps.next(rec.Kind == kindEnd)
+	if p.learns != nil && p.learns.T <= rec.End {
+		p.begins(p.learns)
+		p.learns = nil
+	}
 	was := p.segments.segment.Index
 	p.segments.follow(rec.End)
 	if now := &p.segments.segment; now.Index != was && p.lines != nil {
@@ -157,6 +165,26 @@ func (p *process) loop(rec *record) {
 		if rec.Kind == kindBackward && p.talks != (Exchange{}) {
 			p.exchanged(span)
 		}
+	}
+}
+
+// begins takes the steps before m.Step back. The script took batches and learned nothing with them, and learns now.
+func (p *process) begins(m *message) {
+	before := trace.Span{Start: p.totals.last, End: m.T, Step: -1, Batch: -1, Kind: trace.KindPause}
+	p.totals = totals{}
+	open := p.steps.begins(m.Step)
+	if open {
+		before.End = p.steps.last.Start
+		p.totals.next(&p.steps.last)
+	}
+	p.out.span(trace.TrackStep, before)
+	p.segments.begins(m.Step, before.End)
+	p.segments.unused = !open
+	if p.lines != nil {
+		p.lines.starts(before.End, false)
+	}
+	if p.out.recorder != nil {
+		p.out.recorder.Note("info", "the script took "+units.Counted(int(m.Step), "batch", "batches")+" before it learned anything: these are no steps")
 	}
 }
 
@@ -202,7 +230,7 @@ func (p *process) next(rec *record) {
 		p.steps.leave()
 		p.totals.next(rec)
 		if p.lines != nil && p.totals.steps == 2 {
-			p.lines.starts(rec.Start)
+			p.lines.starts(rec.Start, true)
 		}
 		p.steps.begin(rec, b, beside, !seen && rec.End <= p.hole)
 	}

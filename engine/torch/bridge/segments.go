@@ -19,8 +19,10 @@ type segments struct {
 
 	pending  []message // changes that are later than the loop's records so far
 	segment  trace.Segment
-	knobs    Knobs // in force
-	changing bool  // the first steps of the segment are excluded from its rates
+	knobs    Knobs  // in force
+	changing bool   // the first steps of the segment are excluded from its rates
+	unused   bool   // the training has begun, and has had no step
+	began    func() // called when it then has another loader than the one that was told first
 }
 
 // begin opens the first segment of a process.
@@ -79,6 +81,9 @@ func (s *segments) apply(m *message) {
 		m.Loader.Anew = s.of.loader.Anew
 		k = knobsOf(&m.Loader)
 		s.describe(m.Loader)
+		if s.unused && s.began != nil {
+			s.began()
+		}
 	default:
 		k.take(m.Knobs)
 	}
@@ -93,8 +98,25 @@ func (s *segments) apply(m *message) {
 	s.open(m, k, words)
 }
 
+// begins has the segment begin with a step, at a time: those before it are taken back.
+func (s *segments) begins(step int32, at int64) {
+	s.changing = false
+	s.segment.Start, s.segment.FirstStep, s.segment.TransitionSteps = at, step+s.out.before.step, 0
+	if s.out.recorder != nil {
+		s.out.recorder.Segment(s.segment)
+		if s.segment.Index > 0 {
+			s.out.recorder.Baseline(s.segment.Index)
+		}
+	}
+}
+
 // open ends the segment and begins the next one, with knobs k.
 func (s *segments) open(m *message, k Knobs, reason string) {
+	if s.unused && m.Script { // it is how the training begins
+		s.knobs, s.segment.Knobs = k, s.of.loader.list(k)
+		s.begins(m.Step, m.T)
+		return
+	}
 	s.settle()
 	s.segment.End = m.T
 	s.out.recorder.Segment(s.segment)
@@ -121,6 +143,7 @@ func (s *segments) describe(l Loader) {
 // step counts a step. It returns the step's segment. flags has the flag of a transition if the change
 // that began the segment still shows.
 func (s *segments) step(shows bool) (segment int32, flags uint16) {
+	s.unused = false
 	if s.changing {
 		if shows || s.segment.TransitionSteps == 0 {
 			flags = trace.FlagTransition

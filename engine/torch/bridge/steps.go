@@ -22,6 +22,7 @@ type steps struct {
 	last    record       // the kindNext of the newest step
 	talks   int64        // ns of exchange in a step on the GPU; 0 where that is not known
 	talked  []trace.Span // exchanges on the host in the step that is open
+	since   int32        // the first step of the training, if no step was recorded since that is known; else 0
 }
 
 // open is a step that is not recorded yet.
@@ -50,6 +51,16 @@ func (s *steps) begin(rec *record, b *batch, beside *batch, lost bool) {
 	case gap && (rec.Iteration != s.last.Iteration || rec.Round != s.last.Round): // its first step has no record
 		s.epoch++
 	}
+	if s.since > 0 { // the steps from there to this one have no record
+		if first := st; rec.Step > s.since {
+			first.Index, first.Samples, first.Through, first.End = s.since, 0, max(1, s.last.Core), rec.Start
+			first.Flags |= trace.FlagBegins | trace.FlagLost
+			s.out.step(first)
+		} else {
+			st.Flags |= trace.FlagBegins
+		}
+		s.since = 0
+	}
 	s.last = *rec
 	if lost {
 		st.Flags |= trace.FlagLost
@@ -62,6 +73,24 @@ func (s *steps) begin(rec *record, b *batch, beside *batch, lost bool) {
 	st.Segment, flags = s.segments.step(rec.Flags&flagChanging != 0)
 	st.Flags |= flags
 	s.open = &open{step: st, load: b.load(), timed: !s.of.onDevice(), beside: beside}
+}
+
+// begins hands out the steps before the one with that index, which are taken back then. It reports whether that step is open.
+func (s *steps) begins(index int32) (open bool) {
+	if open = s.open != nil && s.open.step.Index >= index; open {
+		s.open.step.Flags |= trace.FlagBegins
+		s.open.step.Epoch, s.epoch = 0, 0
+	} else {
+		if s.open != nil {
+			s.keep()
+		}
+		s.since, s.epoch = index, -1
+	}
+	s.release(true)
+	for step := s.oldest(); step < index; step = s.oldest() {
+		s.giveUp(step)
+	}
+	return open
 }
 
 // count takes the number of the last step, which may have no other record. If a script ends while it

@@ -4,9 +4,11 @@ package bridge
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -34,6 +36,41 @@ func sole(t *testing.T) (*Bridge, *process, func() *trace.Snapshot) {
 			t.Fatal(err)
 		}
 		return s.Snapshot(0, 1<<62)
+	}
+}
+
+// TestBegins: batches with which nothing was learned are no steps, whether the loop learns with the next one or elsewhere.
+func TestBegins(t *testing.T) {
+	const ms = 1_000_000
+	for name, first := range map[string]int32{"with the fourth batch": 3, "with none of them": 4} {
+		_, p, end := sole(t)
+		for i := range int32(8) {
+			at, flags := int64(i)*10*ms+1, uint16(flagTrain)
+			if i == 0 {
+				flags |= flagFirst
+			}
+			if i == 4 && first == 4 { // its optimizer showed two steps before
+				i, flags = 6, flags|flagFirst
+			} else if i > 4 && first == 4 {
+				i += 2
+			}
+			p.loop(&record{Kind: kindNext, Start: at, End: at + 4*ms, Iteration: 1, Batch: i, Step: i, Sample: -1, Arg: 8, Core: int64(8*i + 8), Flags: flags})
+			if i == 3 {
+				p.hear(&message{Type: "learns", T: at + 5*ms, Step: first, Through: 32})
+			}
+			p.loop(&record{Kind: kindBody, Start: at + 4*ms, End: at + 10*ms, Iteration: 1, Batch: i, Step: i, Sample: -1, Flags: flagTrain | flagFinal, Core: -1, Waiting: -1})
+		}
+		s := end()
+		want, lost := int64(5), int64(0)
+		if first == 4 {
+			want, lost = 6, 1 // and one that has only an end
+		}
+		if s.Total.Steps != want || s.Total.Samples != 8*want || s.Total.Lost != lost || s.Segments[0].FirstStep != first || len(s.Segments) != 1 {
+			t.Errorf("%s: %d steps, %d samples, %d lost, segments %+v; want %d, %d, %d", name, s.Total.Steps, s.Total.Samples, s.Total.Lost, s.Segments, want, 8*want, lost)
+		}
+		if len(s.Notes) != 1 || !strings.Contains(s.Notes[0].Text, units.Counted(int(first), "batch", "batches")) {
+			t.Errorf("%s: %v", name, s.Notes)
+		}
 	}
 }
 

@@ -79,7 +79,7 @@ func sessionGen() *rapid.Generator[*trace.Session] {
 				Index: i, Epoch: rapid.Int32().Draw(t, "epoch"), Segment: rapid.Int32().Draw(t, "segment"), Batch: rapid.Int32().Draw(t, "batch"),
 				Samples: rapid.Int32().Draw(t, "samples"), Correct: rapid.Int32().Draw(t, "correct"),
 				Loss:  rapid.OneOf(rapid.Float32(), rapid.Just(float32(math.NaN())), rapid.Just(float32(math.Inf(1)))).Draw(t, "loss"),
-				Flags: rapid.Uint16().Draw(t, "flags"), Start: rapid.Int64().Draw(t, "start"), End: rapid.Int64().Draw(t, "end"),
+				Flags: rapid.Uint16().Draw(t, "flags") &^ trace.FlagBegins, Start: rapid.Int64().Draw(t, "start"), End: rapid.Int64().Draw(t, "end"),
 				Busy: rapid.Int64().Draw(t, "busy"), Wait: rapid.Int64().Draw(t, "wait"), Load: rapid.Int64().Draw(t, "load"),
 				Copy: rapid.Int64().Draw(t, "copy"), Bytes: rapid.Int64().Draw(t, "bytes"), Through: rapid.Int64Range(0, 9).Draw(t, "through"),
 			}
@@ -253,6 +253,48 @@ func litter(t *testing.T, dir string) []string {
 		}
 	}
 	return extra
+}
+
+// TestBegins: the steps before the one that the training begins with are taken back, from the session and from its file.
+func TestBegins(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "begins"+Ext)
+	st, err := Create(path, trace.Meta{ID: "begins"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := trace.NewSession(trace.Meta{ID: "begins"})
+	for _, part := range [][2]int{{0, 50}, {50, 50}, {100, 20}} {
+		b := someBatch(part[0], part[1])
+		for i := range b.Steps {
+			b.Steps[i].Samples, b.Steps[i].Through = 4, int64(4*b.Steps[i].Index+4)
+			if b.Steps[i].Index == 60 {
+				b.Steps[i].Flags = trace.FlagBegins
+			}
+		}
+		if err := st.Write(b); err != nil {
+			t.Fatal(err)
+		}
+		live.Add(b)
+	}
+	if err := errors.Join(st.Finish(trace.Outcome{Status: "finished"}), st.Close()); err != nil {
+		t.Fatal(err)
+	}
+	back, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]*trace.Session{"live": live, "from its file": back} {
+		snap := s.Snapshot(0, 0)
+		read := 0
+		for st, err := range snap.Each(0, math.MaxInt32) {
+			if read++; err != nil || st.Index < 60 {
+				t.Fatal(name, st, err)
+			}
+		}
+		if tally := snap.Tally(0); read != 60 || snap.Total.Steps != 60 || snap.Total.Samples != 240 || snap.First.Index != 60 || tally.First != 60 || len(snap.Damage) > 0 {
+			t.Errorf("%s: %d steps read, %+v, first %d and %d, damage %v", name, read, snap.Total.Steps, snap.First.Index, tally.First, snap.Damage)
+		}
+	}
 }
 
 func TestCloseLeavesOneFile(t *testing.T) {

@@ -23,7 +23,15 @@ func (st *File) Write(b *trace.Drained) error {
 	}
 	spans, steps := st.spans, st.steps
 	due := st.due()
+	begins := trace.Begins(b.Steps)
 	err := st.transact(func(tx *sql.Tx) error {
+		if begins >= 0 { // those before are taken back
+			b.Steps, begins, st.steps = b.Steps[begins:], 0, 0
+			if _, err := tx.Exec(`DELETE FROM steps; DELETE FROM digest`); err != nil {
+				return err
+			}
+			due = false
+		}
 		if due {
 			if err := st.putDigest(tx); err != nil {
 				return err
@@ -49,6 +57,7 @@ func (st *File) Write(b *trace.Drained) error {
 	for i := range b.Steps {
 		st.digest.Add(&b.Steps[i])
 	}
+	st.digested = min(st.digested, st.digest.Total.Steps)
 	return nil
 }
 

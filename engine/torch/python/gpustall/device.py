@@ -155,6 +155,7 @@ class Device:
         if stream is None:
             self.drop()
             return
+        self._drop()  # of a batch with which nothing was learned
         at, anchor, idle = now(), self.anchor, False
         if at >= self.look:
             idle = not self.waiting or self.waiting[-1][3].query()
@@ -166,6 +167,11 @@ class Device:
             self.anchor = anchor = _Anchor(event, at, before)
         start = self._event(stream)
         self.open = [step, start, now(), None, anchor, ring.TRAIN, idle]
+
+    def counts(self, step):
+        """Notes that the open batch, of which it was not known, is that of a step."""
+        if self.open is not None:
+            self.open[0] = step
 
     @_alone
     def resumes(self):

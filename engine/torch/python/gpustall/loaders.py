@@ -24,6 +24,7 @@ plans = weakref.WeakKeyDictionary()  # by DataLoader
 # by Plan.alike, or for their kin, by Plan.kin.
 _roles = {}  # by alike: whether they train
 _learners = set()  # alike: something was learned with their batches
+_seen = False  # it is seen when the script learns: a loader's epoch ended with such a step, or optimizers alone showed steps
 _trained = {}  # by kin: a weak reference to the last loader that trained
 _in_force = {}  # by alike: the knobs in force
 _at_most = {}  # by alike, or by kin where workers failed: how many can begin, and the Refused for more
@@ -33,6 +34,8 @@ _probes = {}  # by alike and by kin, with the script's workers: the starting.Pro
 
 class Plan:
     """What is known of one DataLoader, and the knobs that it should have."""
+
+    certain = False  # the script itself says that its batches are steps
 
     def __init__(self, loader):
         dataset, module = loader.dataset, pytorch
@@ -588,9 +591,17 @@ class Plan:
 
         process.current().tell_news("batch", tensors=count, bytes=size, on_gpu=on_gpu, files=files, sharing=mp.get_sharing_strategy())
 
-    def ended(self, learned):
-        """Ends an epoch that counted as training. learned is the process's count at its beginning. If the process
-        learned nothing since then, but did with other loaders, this loader does not train."""
+    def unsure(self):
+        """Returns whether an epoch trains only from the batch on with which something is learned. Not so where the script may
+        learn unseen, as by the replay of a CUDA graph."""
+        return _seen
+
+    def ended(self, learned, last):
+        """Ends an epoch that counted as training. learned is the process's count at its beginning, last whether
+        something was learned in its last step. If the process learned nothing since then, but did with other loaders, this
+        loader does not train."""
+        if last:
+            learning_is_seen()
         by_now = process.current().learned
         if by_now > learned:
             self.learns()
@@ -639,6 +650,21 @@ class Plan:
         process.current().tell_news("loader", trains=self.trains, knobs=self.script, step=process.current().steps, **self.about)
         if self.trains and self.barred is not None:
             self.at_most(*self.barred)
+
+
+def learning_is_seen():
+    global _seen
+    _seen = True
+
+
+def only_these_train(learning):
+    """Notes that nothing was learned so far with loaders other than these, by alike, and those taken from in turn."""
+    learning |= {plan.alike for plan in plans.values() if plan.beside}
+    for alike in _roles:
+        _roles[alike] = _roles[alike] and alike in learning
+    for plan in list(plans.values()):
+        if plan.trains and plan.alike not in learning:
+            plan._set(False)
 
 
 def drew(watch, start, end):

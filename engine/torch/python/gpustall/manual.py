@@ -13,7 +13,7 @@ now = process.now
 class _Loose:
     """The plan of a loop without a DataLoader. It has what steps.Watch needs of a Plan."""
 
-    trains, weighed, beside, own, limit = True, False, False, False, None
+    trains, weighed, beside, own, limit, certain = True, False, False, False, None, True
 
     def __init__(self, name, shown=False):
         self.alike, self.script = name, {}
@@ -40,8 +40,11 @@ class _Loose:
     def judge(self, data=None):
         return True
 
-    def ended(self, learned):
+    def ended(self, learned, last):
         pass
+
+    def unsure(self):
+        return False
 
     def learned(self):
         return True
@@ -52,6 +55,8 @@ class _Loose:
 
 class _Found(_Loose):
     """The plan of an iterable of a library's. Its loop trains where gradients are on or something is learned."""
+
+    certain = False
 
     def judge(self, data=None):
         import torch
@@ -235,11 +240,13 @@ def optimized(optimizer, loop):
     if loop is None or not loop.open:
         state = process.current()
         shown = state.shown
-        elsewhere = shown is not None and shown.plan is not getattr(mine, "plan", None)
-        if known["seen"] < (OFTEN if elsewhere else THIRD) or elsewhere and state.taker != threading.get_ident():
+        elsewhere = shown is not None and not state.idle and shown.plan is not getattr(mine, "plan", None)
+        least = OFTEN if elsewhere else THIRD if mine is None else 1
+        if known["seen"] < least or elsewhere and state.taker != threading.get_ident():
             return
         loop = loops.current()
         if mine is None:
+            loaders.learning_is_seen()
             mine = _begin(_Loose(OPTIMIZERS, shown=True), loop)
             if shown is None or not elsewhere or shown.plan.learned():
                 _count(known["seen"])

@@ -158,7 +158,7 @@ def _watch_backward():
         def run_backward(self):
             try:
                 loop = getattr(here, "loop", None)
-                if loop is not None and loop.passed_by is not None:  # as in _begin, for a brief step
+                if loop is not None and loop.passed_by is not None and loop.state.learned:  # as in _begin, for a brief step
                     loop.learned = True
                     loop.state.learned += 1
                     return plain
@@ -194,6 +194,9 @@ def _begin(kind, whole):
     """Begins a part in this thread's loop. Returns whether the loop has a step for it. whole: the time before parts
     within this one belongs to it."""
     loop = getattr(here, "loop", None)
+    state = process.current() if loop is None else loop.state
+    if not state.learned and state.steps:
+        _learns(state, loop)
     if loop is not None:
         if not loop.stands and loop.open and loop.open[-1][1] >= 0:
             loop.state.learned += 1
@@ -201,7 +204,6 @@ def _begin(kind, whole):
             return False
         if loop.over:
             settle(loop)
-    state = process.current() if loop is None else loop.state
     state.learned += 1
     if loop is None or not loop.open:
         if state.shown is not None and state.taker != threading.get_ident() and not state.elsewhere:
@@ -228,6 +230,23 @@ def _begin(kind, whole):
             _record(loop, outer, t)
     parts.append([kind, t, whole])
     return True
+
+
+def _learns(state, loop):
+    """Tells that the steps so far were none, when the script learns for the first time: it looked at its data, or
+    keeps them in a list. Not where it says itself what a step is, or learns in another thread."""
+    shown = state.shown
+    if shown is None or shown.plan.certain or state.taker != threading.get_ident() or len(state.loops) > 1:
+        return
+    from gpustall import loaders
+
+    if loop.passed_by is not None:
+        loop.catch_up()
+    first = next((entry[1] for entry in loop.open if entry[1] >= 0), state.steps)
+    if first:
+        state.idle = first == state.steps
+        loaders.only_these_train({entry[0].plan.alike for entry in loop.open})
+        state.tell("learns", step=first, through=state.samples)
 
 
 def settle(loop):

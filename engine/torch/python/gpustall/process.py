@@ -35,6 +35,7 @@ class Process:
         self.gpu = {"cuda": None}
         self.shown = None  # the watch over the loader whose knobs the session has
         self.taker = 0  # the thread that takes that loader's batches
+        self.idle = False  # nothing was learned with that loader, and the script learns now
         self.elsewhere = False  # it was told that another thread learns from the batches
         self.anew = False  # it was told that the script makes its loader anew in each epoch
         self.leads = True  # it is the first rank on this machine

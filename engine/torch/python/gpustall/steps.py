@@ -23,6 +23,8 @@ class Watch:
         self.alone = False  # its steps are between calls, and no batch shows what they wait for
         self.first = True  # the next batch is the first of its epoch, or the first that is a step
         self.trains = False  # the epoch trains: a loader that trains may be used to evaluate, too
+        self.may = False  # the epoch does not train so far, and may do so from any of its batches on
+        self.held: Any = None  # what is to be recorded of the last batch, once it is known whether something is learned with it
         self.learned = 0  # how often the process had learned when the epoch began
         self.round = 0  # the epoch
         self.begun: float = now()  # when the epoch began
@@ -89,6 +91,8 @@ class Watch:
                 loop.catch_up()
             if loop.over:
                 parts.settle(loop)
+            if self.held is not None:
+                self._release(loop)
             if len(opened) == 1 and opened[0][0] is self:  # the open step is this loader's: it ends
                 _, step, since, batch, began = opened.pop()
                 self.joins = None
@@ -156,9 +160,8 @@ class Watch:
         number, samples, flags = self.came or self._look_at(data)
         plain = not flags and not self.first and state.capture is None
         if self.first:
-            self.trains, self.learned = plan.judge(data) or self.trains, state.learned
+            self._decide(state, data)
             flags |= ring.FIRST
-            self.first = False
         if self.trains:
             flags |= ring.TRAIN
             if not plan.weighed:
@@ -181,7 +184,10 @@ class Watch:
             state.samples += samples
             totals = loop.totals
             totals[0], totals[1], totals[2] = state.steps, state.samples, end
-        loop.record(ring.NEXT, start, end, self.iteration, self.round, number, step, -1, samples, flags, state.samples, waited)
+        if step < 0 and self.may:
+            self.held = start, end, number, samples, flags, waited
+        else:
+            loop.record(ring.NEXT, start, end, self.iteration, self.round, number, step, -1, samples, flags, state.samples, waited)
         if joined:
             if loop.short:
                 loop.stand()
@@ -191,6 +197,8 @@ class Watch:
                 loop.device.begins(step)
             else:
                 loop.device.resolve()  # the last steps of the epoch before
+                if self.held is not None:
+                    loop.device.begins(step)
         loop.open.append([self, step, end, number, end])
         loop.learned = False
         if loop.short and plain and step >= 0 and loop.device is None and loop.known and self.iterator is not None:
@@ -199,6 +207,19 @@ class Watch:
             self.passes = self.close = False
         if loop.short:
             loop.stand()
+
+    def _decide(self, state, data):
+        """Decides, with the first batch of an epoch, whether it trains."""
+        import torch
+
+        self.first = False
+        self.trains, self.learned = self.plan.judge(data) and not self.plan.unsure() or self.trains, state.learned
+        self.may = not self.trains and torch.is_grad_enabled()
+
+    def _release(self, loop):
+        """Records the last batch, with which nothing was learned."""
+        (start, end, number, samples, flags, waited), self.held = self.held, None
+        loop.record(ring.NEXT, start, end, self.iteration, self.round, number, -1, -1, samples, flags, loop.state.samples, waited)
 
     def _brief(self, loop, look, samples):
         """Times the parts of the step that was just opened, or times none and passes by the steps that follow."""
@@ -340,9 +361,11 @@ class Watch:
         this case the iterator began before that step, and nothing was learned in the step yet. A loop within a step
         begins its iterator later."""
         plan, entry = self.plan, loop.open[-1]
-        if entry[1] < 0 or loop.learned or not (self.begun < entry[4] or plan.beside):
+        if entry[1] < 0 and entry[0].held is None or loop.learned or not (self.begun < entry[4] or plan.beside):
             return
         if plan.judge():
+            if entry[1] < 0:
+                entry[0].counts(loop)
             if not plan.beside:
                 text = "the loop takes from another DataLoader in turn, over %s with num_workers=%s"
                 process.current().tell("note", level="info", text=text % (plan.about.get("dataset"), plan.script.get("num_workers")))
@@ -364,12 +387,14 @@ class Watch:
         """Makes the session show this loader's knobs, unless the loop still uses the loader shown so far."""
         before = state.shown
         if before is not None and before.plan.alike != self.plan.alike:
-            if not before.gone() and not before.first:
+            if not before.gone() and not before.first and not state.idle:
                 return
             self.plan.moved(before.plan, t)
-        state.shown, state.taker = self, threading.get_ident()
+        state.shown, state.taker, state.idle = self, threading.get_ident(), False
 
     def _drop(self, loop):
+        if self.held is not None:
+            self._release(loop)
         loop.open = [entry for entry in loop.open if entry[0] is not self]
         if not loop.open:
             loop.parts.clear()
@@ -382,7 +407,7 @@ class Watch:
         self._drop(loop)
         loop.record(ring.END, start, end, self.iteration, self.round, self.batch, flags=ring.TRAIN if self.trains else 0)
         if self.trains:
-            self.plan.ended(self.learned)
+            self.plan.ended(self.learned, loop.learned)
         self.begin()
         if loop.open:  # the step around this loop goes on
             loop.open[-1][2], loop.used = end, loop.usage.read()
@@ -393,18 +418,25 @@ class Watch:
         self.first, self.trains = True, False
 
     def learns(self, loop):
-        """Notes that the script learns from this iterator's batches, which did not count as steps so far. Later batches
-        count. The current one becomes a step too, without its wait for data. On a GPU it stays uncounted, because no
-        event was recorded when its work began."""
-        self.first = self.trains = True
+        """Notes that the script learns from this iterator's batches, which did not count as steps so far."""
         self.plan.learns()
-        if loop.device is not None:
-            return
-        entry, state = loop.open[-1], loop.state
-        since, batch = entry[2:4]
+        self.counts(loop)
+
+    def counts(self, loop):
+        """Makes the current batch a step, and later ones."""
+        entry, state, held = loop.open[-1], loop.state, self.held
+        self.trains, self.held = True, None
+        if held is None:  # there were no gradients when the epoch began: the wait is recorded, and no event was
+            self.first = True
+            if loop.device is not None:
+                return
+            held = entry[2], entry[2], entry[3], self.samples, 0, 0
+        start, end, number, samples, flags, waited = held
         if state.shown is not self:
-            self._show(state, since)
-        entry[1] = state.number()
-        state.steps, self.first = entry[1] + 1, False
-        state.samples += self.samples
-        loop.record(ring.NEXT, since, since, self.iteration, self.round, batch, entry[1], -1, self.samples, ring.TRAIN | ring.FIRST, state.samples, 0)
+            self._show(state, start)
+        entry[1] = step = state.number()
+        state.steps, self.first = step + 1, False
+        state.samples += samples
+        if loop.device is not None:
+            loop.device.counts(step)
+        loop.record(ring.NEXT, start, end, self.iteration, self.round, number, step, -1, samples, flags | ring.TRAIN | ring.FIRST, state.samples, waited)

@@ -55,7 +55,7 @@ def forget():
 
     for known in (loaders._roles, loaders._learners, loaders._in_force, loaders._trained, loaders._at_most, loaders._probes, loaders._proven):
         known.clear()
-    process.current().shown, process.current().learned = None, 0
+    process.current().shown, process.current().learned, loaders._seen = None, 0, False
     process.current().anew = process.current().elsewhere = False
     process.current().apart = 0
     process._noted.clear()

@@ -165,6 +165,21 @@ class PartsTest(unittest.TestCase):
             notes = [m["text"] for m in harness.messages("note") if m["t"] > self.begun]
             self.assertEqual(len([n for n in notes if "learns from batches that it does not take" in n]), told)
 
+    def test_passes_that_learn_nothing(self):
+        """They are no steps, whether before the script has learned anything or later. The first step of an epoch has its wait."""
+        loader = DataLoader(torch.ones(10, 4), batch_size=2, shuffle=True)
+        list(loader)
+        first = process.current().steps
+        for _ in range(2):
+            for x in loader:
+                self.loss(x).backward()
+            self.assertEqual(len(list(loader)), 5)
+        self.assertEqual([m["step"] for m in harness.messages("learns") if m["t"] > self.begun], [first])
+        nexts = [s for s in harness.spans(ring.NEXT) if s["start"] > self.begun]
+        self.assertEqual([s["step"] for s in nexts if s["step"] >= first], list(range(first, first + 10)))
+        self.assertEqual(len([s for s in nexts if s["flags"] & ring.TRAIN]), 15)
+        self.assertTrue(all(s["end"] > s["start"] for s in nexts))
+
     def test_a_plain_loop(self):
         optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
 
