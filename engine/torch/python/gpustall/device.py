@@ -155,7 +155,7 @@ class Device:
         if stream is None:
             self.drop()
             return
-        self._drop()  # of a batch with which nothing was learned
+        self.drop()  # of a batch with which nothing was learned
         at, anchor, idle = now(), self.anchor, False
         if at >= self.look:
             idle = not self.waiting or self.waiting[-1][3].query()
