@@ -94,7 +94,7 @@ def _items(mine, iterable, now=now):  # now: a generator may be let go when this
         opened = loops.current().open
         last = opened and opened[-1]
         item, opened = next(items), loops.current().open
-        if opened and opened[-1] is not last and opened[-1][1] >= 0:
+        if opened and opened[-1] is not last and (opened[-1][1] >= 0 or opened[-1][0].held is not None):
             raise _Within(item)
         return item
 
