@@ -167,6 +167,10 @@ class PartsTest(unittest.TestCase):
 
     def test_passes_that_learn_nothing(self):
         """They are no steps, whether before the script has learned anything or later. The first step of an epoch has its wait."""
+        loops = unittest.mock.patch.object(process.current(), "loops", [])  # without those of other tests' threads
+        loops.start()
+        self.addCleanup(loops.stop)
+        parts.here.__dict__.clear()
         loader = DataLoader(torch.ones(10, 4), batch_size=2, shuffle=True)
         list(loader)
         first = process.current().steps
