@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/command/watch"
 	"dev.gpustall/engine/trace"
@@ -83,5 +84,12 @@ func (t *torchRun) err() error {
 	if t.limit.reached.Load() {
 		return nil
 	}
-	return t.script.Err()
+	err := t.script.Err()
+	if err == nil && t.steps > 0 && t.recording != nil {
+		if s := t.recording.session.Snapshot(0, 0); len(s.Segments) > 0 && stepsWith(s, t.how.set) == 0 {
+			return errs.New("set", knob.Join(t.how.set, ", "), "the command ended before it was in force",
+				"let the command train longer; over an iterable data set a setting is in force from the second epoch on")
+		}
+	}
+	return err
 }

@@ -46,6 +46,7 @@ type Experiment struct {
 	segment int32            // the segment with target; -1 while there is none
 	asked   int64            // ns, when target was asked for
 	strange int              // consecutive looks at which the run was asked for other knobs than target
+	odd     int64            // ns, the moment of the last such look
 	looked  int64            // ns, at the last look
 	seen    int32            // Index of the last step looked at
 	spent   int64            // ns of active time since the start
@@ -283,7 +284,7 @@ func (e *Experiment) so(s *trace.Snapshot) attribution.Experiment {
 }
 
 // patience is how many consecutive looks must show requests for other knobs than the experiment's
-// before it gives up. The note that says why comes a moment later.
+// before it gives up, each of a later moment. The note that says why comes a moment later.
 const patience = 3
 
 // overruled ends the experiment when the run is asked for other knobs than the experiment's.
@@ -294,7 +295,10 @@ func (e *Experiment) overruled(s *trace.Snapshot, now *trace.Segment) bool {
 		e.strange = 0
 		return false
 	}
-	if e.strange++; e.strange < patience {
+	if s.Now != e.odd { // what was recorded since is not there yet
+		e.strange++
+	}
+	if e.odd = s.Now; e.strange < patience {
 		return true
 	}
 	if text := e.refusal(s); text != "" && e.segment < 0 {

@@ -31,7 +31,7 @@ func sides(a, b *sweep.Result) [][]string {
 		memory = less(a.Memory, b.Memory)
 	}
 	add("throughput (samples/s)", func(r *sweep.Result) string { return units.Rate(r.Rate.Value) }, rate)
-	add("time of an epoch", func(r *sweep.Result) string { return units.Prose.Time(r.PerEpoch(r.Stats.Active())) }, epoch)
+	add("time of an epoch", func(r *sweep.Result) string { return r.EpochTime(r.Stats.Active()) }, epoch)
 	add("step, median", func(r *sweep.Result) string { return units.Prose.Time(r.P50) }, "")
 	add("step, 95 of 100 below", func(r *sweep.Result) string { return units.Prose.Time(r.P95) }, "")
 	add("device utilisation", func(r *sweep.Result) string { return units.Prose.Percent(r.Stats.Utilisation()) }, "")

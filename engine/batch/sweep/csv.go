@@ -49,10 +49,13 @@ func (r *Results) CSV(w io.Writer) error {
 		add(markup.Number(row.Rate.Value), markup.Number(row.Rate.Lo), markup.Number(row.Rate.Hi))
 		add(ChangeCells(&row.Against, i == r.Base)...)
 		add(ChangeCells(&row.Added, row.before < 0)...)
-		for _, ns := range []int64{row.Stats.Active(), row.Stats.Load} {
-			add(markup.Seconds(row.PerEpoch(ns)))
+		for _, ns := range []int64{row.Stats.Active(), row.Stats.Load, row.Stats.Load / int64(max(1, row.Workers)), row.Stats.Wait, row.Stats.Busy} {
+			if row.Epoch == 0 {
+				add("")
+			} else {
+				add(markup.Seconds(row.PerEpoch(ns)))
+			}
 		}
-		add(markup.Seconds(row.share()), markup.Seconds(row.PerEpoch(row.Stats.Wait)), markup.Seconds(row.PerEpoch(row.Stats.Busy)))
 		add(markup.Seconds(row.P50), markup.Seconds(row.P95))
 		add(markup.Number(row.Stats.Utilisation()), markup.Number(row.Stats.DataShare()))
 		for k := range trace.NumCauses {

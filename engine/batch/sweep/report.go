@@ -148,8 +148,8 @@ func (r *Results) Tables() [][][]string {
 		}
 		rates = append(rates, append(cells, units.Prose.Percent(row.Stats.Utilisation()), units.Prose.Percent(row.Stats.DataShare())))
 		times = append(times, append(r.what(i),
-			units.Prose.Time(row.PerEpoch(row.Stats.Active())), units.Prose.Time(row.PerEpoch(row.Stats.Load)),
-			units.Prose.Time(row.share()), units.Prose.Time(row.PerEpoch(row.Stats.Busy)),
+			row.EpochTime(row.Stats.Active()), row.EpochTime(row.Stats.Load),
+			row.EpochTime(row.Stats.Load/int64(max(1, row.Workers))), row.EpochTime(row.Stats.Busy),
 			units.Prose.Time(row.P50), units.Prose.Time(row.P95), Held(row.Memory),
 			fmt.Sprintf("%d/%d", row.Done(), r.Plan.Repeat)))
 	}

@@ -19,6 +19,14 @@ func (r *Result) PerEpoch(ns int64) int64 {
 	return int64(float64(ns) / float64(r.Stats.Samples) * float64(r.Epoch))
 }
 
+// EpochTime shows what a time over all steps makes in an epoch; "-" where its length is not known.
+func (r *Result) EpochTime(ns int64) string {
+	if r.Epoch == 0 {
+		return "-"
+	}
+	return units.Prose.Time(r.PerEpoch(ns))
+}
+
 // share returns how much of an epoch's loading each worker has to do, in ns.
 func (r *Result) share() int64 { return r.PerEpoch(r.Stats.Load) / int64(max(1, r.Workers)) }
 
@@ -75,6 +83,9 @@ func (r *Results) compare(a, b int) *stats.Change {
 
 // load says how long an epoch takes to load and to compute, and which is the longer.
 func (r *Result) load() string {
+	if r.Epoch == 0 {
+		return fmt.Sprintf("the length of an epoch is not known, and the device waits for data %s of the time", units.Prose.Percent(r.Stats.DataShare()))
+	}
 	compute, all, each := r.PerEpoch(r.Stats.Busy), r.PerEpoch(r.Stats.Load), r.share()
 	text := fmt.Sprintf("an epoch takes %s to load", units.Prose.Time(all))
 	switch {
