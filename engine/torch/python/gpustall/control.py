@@ -3,7 +3,7 @@
 import os
 import time
 
-from gpustall import memory
+from gpustall import hook, memory
 
 # The 8-byte words of the page, as in engine/torch/bridge/knobs.go. A knob's word is -1 where nobody asked for
 # a value.
@@ -24,12 +24,13 @@ class Control:
         self.folder = folder
         try:
             fd = os.open(os.path.join(folder, "control"), os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
+        except OSError as error:
+            hook.pass_on(error)
             return
         try:
             self.page = memory.mapped(fd, 4096, writable=False).cast("q")
-        except OSError:
-            pass
+        except OSError as error:
+            hook.pass_on(error)
         finally:
             os.close(fd)
 
@@ -72,6 +73,7 @@ def there(pid):
         os.kill(pid, 0)
     except PermissionError:  # of another user
         return True
-    except OSError:
+    except OSError as error:
+        hook.pass_on(error)
         return False
     return True

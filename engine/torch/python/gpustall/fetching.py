@@ -8,7 +8,7 @@ import weakref
 from typing import Any
 
 from gpustall import process, ring
-from gpustall.usage import CHOSEN, INSTANT, LONG, LONG_BATCH, NOT_READ, SELDOM, SOME, SPREAD, Usage
+from gpustall.usage import CHOSEN, INSTANT, LONG, LONG_BATCH, NOT_READ, SELDOM, SOME, SPREAD, of_thread
 
 now = process.now
 
@@ -47,7 +47,7 @@ class Observer:
         self.inline = inline  # the loop itself loads
         self.off = False  # the batch is not timed
         self.write, self.iteration, self.task = ring.record, iteration, task
-        self.usage = Usage()
+        self.usage = of_thread()
         self.detail, self.turn, self.every = False, 0, 1
         self.at = 0  # the end of the last phase
         self.mean, self.long = {}, False  # mean ns of a phase, by kind; whether one of them is LONG

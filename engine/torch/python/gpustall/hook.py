@@ -101,7 +101,8 @@ class _Finder:
 
         try:
             spec.loader.exec_module = exec_module  # pyright: ignore[reportAttributeAccessIssue] - a loader of any kind
-        except Exception:  # a loader that takes no attributes
+        except Exception as error:  # a loader that takes no attributes
+            pass_on(error)
             return None
         return spec
 
@@ -113,14 +114,14 @@ def _leave_to_python(rules):
         return
     try:
         rules.add("gpustall")
-    except Exception:  # another version of PyTorch, without such rules
-        pass
+    except Exception as error:  # another version of PyTorch, without such rules
+        pass_on(error)
     try:
         from gpustall import parts
 
         parts.told_of_compiling()
-    except Exception:  # our files were removed meanwhile
-        pass
+    except Exception as error:  # our files were removed meanwhile
+        pass_on(error)
 
 
 def _install(module):
@@ -128,7 +129,8 @@ def _install(module):
         return
     try:
         from gpustall import process
-    except Exception:  # our files were removed meanwhile
+    except Exception as error:  # our files were removed meanwhile
+        pass_on(error)
         return
     try:
         from gpustall import observe
@@ -146,8 +148,8 @@ def _see_optimizers(module):
         from gpustall import parts
 
         parts.see_optimizers(module)
-    except Exception:  # our files were removed meanwhile, or it is another version of PyTorch
-        pass
+    except Exception as error:  # our files were removed meanwhile, or it is another version of PyTorch
+        pass_on(error)
 
 
 def _see_ray(module):
@@ -162,8 +164,8 @@ def _see_ray(module):
             from gpustall import manual
 
             manual.found(made, "Ray Data")
-        except Exception:  # our files were removed meanwhile, or it is another version of Ray
-            pass
+        except Exception as error:  # our files were removed meanwhile, or it is another version of Ray
+            pass_on(error)
         return made
 
     put(module.DataIterator, "iter_torch_batches", functools.wraps(original)(iter_torch_batches))

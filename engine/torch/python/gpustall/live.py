@@ -19,7 +19,7 @@ from torch._utils import ExceptionWrapper
 from torch.utils.data import _utils
 from torch.utils.data import dataloader as stock
 
-from gpustall import fetching, parts, pinning, process, ring, starting, trial, worker
+from gpustall import fetching, hook, parts, pinning, process, ring, starting, trial, worker
 from gpustall.control import SEQUENCE
 from gpustall.usage import INSTANT
 
@@ -129,7 +129,8 @@ def _in_stock(function, call, parameters, expression=None):
     warning from it names that line, which filters and the suppression of repeated warnings go by."""
     try:
         lines, first = inspect.getsourcelines(function)
-    except (OSError, TypeError):  # PyTorch's source is not there
+    except (OSError, TypeError) as error:  # PyTorch's source is not there
+        hook.pass_on(error)
         lines, first = (), 1
     line = next((n for n, text in enumerate(lines, first) if call in text), first)
     return eval(compile("\n" * (line - 1) + "lambda %s: %s" % (parameters, expression or call), stock.__file__, "eval"), vars(stock))

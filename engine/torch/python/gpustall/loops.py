@@ -92,7 +92,8 @@ class Loop:
         if self.passed_by is not None:
             self.catch_up()
         while self.open and self.open[-1][0].gone():
-            left, event = self.open[-1][0].left
+            watch = self.open[-1][0]
+            left, event = (watch.ended[0], None) if watch.ended else watch.left
             self.stop(max(self.open[-1][2], min(left or t, t)), True, event)
 
     def finish(self):

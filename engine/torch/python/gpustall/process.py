@@ -168,7 +168,8 @@ def _other():
     try:
         kind = torch.accelerator.current_accelerator().type  # PyTorch 2.6
         return None if kind == "cuda" or not torch.accelerator.is_available() else kind
-    except Exception:
+    except Exception as error:
+        hook.pass_on(error)
         return None
 
 
@@ -181,8 +182,8 @@ def _gpu():
         if torch.cuda.is_initialized():  # other calls would initialise CUDA, and forked children could not use it
             cuda = torch.cuda.get_device_name()
             uuid = getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", None)
-    except Exception:
-        pass
+    except Exception as error:
+        hook.pass_on(error)
     return dict(cuda=cuda, uuid=None if uuid is None else str(uuid))
 
 
@@ -218,7 +219,8 @@ def _store():
         if isinstance(store, distributed.FileStore):
             return "file:" + os.path.abspath(store.path)
         return "%s:%d" % (store.host, store.port) if isinstance(store, distributed.TCPStore) else ""
-    except Exception:
+    except Exception as error:
+        hook.pass_on(error)
         return ""
 
 
@@ -302,5 +304,5 @@ def complain(what, error):
         shown = say(text)
     try:
         current().tell("note", level="warn", text=text, said=shown)
-    except Exception:
-        pass
+    except Exception as error:
+        hook.pass_on(error)

@@ -59,7 +59,8 @@ def unguarded(context):
     try:
         with open(path, "rb") as f:
             tree = ast.parse(f.read())
-    except (OSError, SyntaxError, ValueError):
+    except (OSError, SyntaxError, ValueError) as error:
+        hook.pass_on(error)
         return None
     for node in tree.body:
         if isinstance(node, ast.If) and node.lineno <= frame.f_lineno <= (node.end_lineno or 0):

@@ -1,6 +1,8 @@
 """The steps of a loop, seen from the iterator that gives it batches: when the loop asks for a batch, when it has the
 batch, and what it does in between. """
 
+import collections
+import functools
 import threading
 import time
 import weakref
@@ -35,6 +37,7 @@ class Watch:
         self.came = None  # what a LiveIter tells of its batch: number, samples, CHANGING or 0
         self.iterator: Any = None  # a weak reference to a DataLoader's iterator; None for other loops
         self.loader: Any = None  # of an iterator that was there before gpustall
+        self.ended = ()  # when the iterator was let go, where there is no device
         self.left = None, None  # when the iterator was let go, and the device's event then
         self.dropped = False  # the loop left it, though the iterator may be there
         self.numbered = False  # batches are numbered through all epochs
@@ -48,8 +51,12 @@ class Watch:
         return self.dropped or self.iterator is not None and self.iterator() is None
 
     def over(self):
-        """Returns a function to call when the iterator is let go, in whatever thread."""
-        watches = weakref.ref(self)
+        """Returns a function to call when the iterator is let go, in whatever thread. Without a device it runs in C alone, because
+        an error of a signal's handler that comes in a finalizer is lost."""
+        watches, here = weakref.ref(self), getattr(parts.here, "loop", None)
+        if here is not None and here.known and here.device is None:
+            self.ended = collections.deque()
+            return functools.partial(next, map(self.ended.append, iter(now, None)))
 
         def left(_):
             watch, loop = watches(), getattr(parts.here, "loop", None)

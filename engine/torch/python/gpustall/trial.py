@@ -193,7 +193,8 @@ def positions(pid="self"):
                 words = f.read(64).split()
             if int(words[3], 8) & os.O_ACCMODE != os.O_WRONLY:  # else a log, for instance
                 out[number, path] = int(words[1])
-        except (OSError, ValueError, IndexError):  # closed meanwhile
+        except (OSError, ValueError, IndexError) as error:  # closed meanwhile
+            hook.pass_on(error)
             continue
     return out
 
@@ -258,7 +259,8 @@ def _unshare():
             if flags[1] == "w" and flags[3] == "s" and "".join(path).startswith("/") and not of_device and end - start <= left:
                 try:
                     copy = os.pread(memory.fileno(), end - start, start)
-                except OSError:  # its file is shorter by now
+                except OSError as error:  # its file is shorter by now
+                    hook.pass_on(error)
                     continue
                 left -= len(copy)
                 libc.mmap(start, end - start, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _FIXED, -1, 0)
@@ -298,7 +300,8 @@ def _used(before, ends, held):
         try:
             if end.recv(1, socket.MSG_DONTWAIT):
                 return Refused("the data set uses a connection that was open before, which forked workers would share", OPEN)
-        except OSError:
+        except OSError as error:
+            hook.pass_on(error)
             continue
     return None
 
@@ -383,7 +386,8 @@ class Beside:
         """Returns whether the worker is there. Between two epochs it may have ended."""
         try:
             return bool(os.readlink("/proc/%d/exe" % self.pid))
-        except OSError:
+        except OSError as error:
+            hook.pass_on(error)
             return False
 
     def _moved(self, before):
@@ -474,7 +478,8 @@ class Trial:
         pid, self.process, tried = self.process.pid, None, self.process
         try:
             os.killpg(pid, signal.SIGKILL)  # with what the data set began in it
-        except OSError:
+        except OSError as error:
+            hook.pass_on(error)
             tried.kill()  # it hangs since the fork
         tried.join(1)
         said = None
@@ -519,7 +524,8 @@ def _waited(pid):
     try:
         with open("/proc/%d/schedstat" % pid) as f:
             return int(f.read().split()[1])
-    except (OSError, ValueError, IndexError):
+    except (OSError, ValueError, IndexError) as error:
+        hook.pass_on(error)
         return 0
 
 

@@ -1,10 +1,12 @@
 """The usage of a thread: its time on a core, and its time ready to run without one. The constants say how often it is
 read."""
 
+import os
+import threading
 import time
 from typing import Any
 
-from gpustall import memory
+from gpustall import hook, memory
 
 # For a phase of LONG ns or more, the usage is read as well.
 LONG = 2_000_000
@@ -27,6 +29,18 @@ NOT_READ = -1, -1
 
 
 
+_here = threading.local()
+
+
+def of_thread():
+    """Returns this thread's Usage, which stays open: if a finalizer closed one for each epoch, an error of a signal's
+    handler that comes then would be lost."""
+    own: Any = getattr(_here, "own", (0, None))
+    if own[0] != os.getpid():  # a forked child's files are those of its parent's threads
+        own = _here.own = os.getpid(), Usage()
+    return own[1]
+
+
 class Usage:
     """Reads the usage of the thread that made this object: ns on a core, and ns ready to run without one."""
 
@@ -34,8 +48,8 @@ class Usage:
         self.file: Any = None  # the kernel does not tell
         try:
             self.file = memory.File("/proc/thread-self/schedstat")
-        except OSError:
-            pass
+        except OSError as error:
+            hook.pass_on(error)
 
     def _counts(self):
         text = self.file.read() if self.file is not None else None

@@ -342,6 +342,7 @@ for _ in range(4):
         from unittest import mock
 
         from gpustall import fetching, ring
+        from gpustall.usage import Usage
 
         told, clock = [], [0]
 
@@ -366,6 +367,7 @@ for _ in range(4):
         with mock.patch.object(fetching, "now", now):
             fetcher, task = Fetcher(), fetching.Task()
             observer = fetching.Observer(Ring, 1, task)
+            observer.usage = Usage()
             observer.usage.file = None  # of what the kernel counts nothing is asked
             observer.watch(fetcher)
             for i in range(120):
