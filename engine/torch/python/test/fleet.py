@@ -219,7 +219,8 @@ def restarted(gpustall, port):
     told = summary(out[0][1])
     check("the session has both rounds", told["steps"] > 100, told["steps"])
     text = json.dumps(told)
-    check("and names the late rank of the second, with its line", "for rank %d" % LATE in text and "aug.py:3" in text and told["segment_table"][-1]["reason"] == "restart", told)
+    check("and names the late rank of the second, with its line",
+          "for rank %d" % LATE in text and "aug.py:3" in text and told["segment_table"][-1]["reason"] == "restart", told)
     check("nothing is left beside its stores", not glob.glob(os.path.join(job.dir, "*.gpustall")), os.listdir(job.dir))
     check("each rank is in it, with both rounds", [r["rank"] for r in told["ranks"] if r["steps"] > 90] == [0, 1, 2, 3], told["ranks"])
 
