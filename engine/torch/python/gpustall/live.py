@@ -684,6 +684,9 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
                     return self._results.get(timeout=patience)
                 return self._sound(self._pinner.out.get(timeout=patience))
             except Exception as error:
+                hook.pass_on(error)
+                if isinstance(error, (EOFError, OSError)):
+                    self._wait_for_ended()
                 if self._lost(now() - start):
                     return None, None
                 self._explain(error)
@@ -698,13 +701,15 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             raise got
         return got
 
+    def _wait_for_ended(self):
+        """Waits a moment for a worker whose connection ended: a process closes its files just before it ends."""
+        workers = {w.process.sentinel: w for w in self._crew + self._leavers}
+        for ended in connection.wait(workers, timeout=1):
+            workers[ended].process.join(1)
+
     def _explain(self, error):
         """Raises PyTorch's own error where no batch can come any more."""
-        workers = {w.process.sentinel: w for w in self._crew + self._leavers}
-        if isinstance(error, (EOFError, OSError)):  # a process closes its files a moment before it ends
-            for ended in connection.wait(workers, timeout=1):
-                workers[ended].process.join(1)
-        dead = [w for w in workers.values() if not w.process.is_alive()]
+        dead = [w for w in self._crew + self._leavers if not w.process.is_alive()]
         if dead:
             raise RuntimeError("DataLoader worker (pid(s) %s) exited unexpectedly" % ", ".join(str(w.process.pid) for w in dead)) from error
         if isinstance(error, queue.Empty):

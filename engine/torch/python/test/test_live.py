@@ -103,6 +103,18 @@ class Deadly(Dataset):
         return i
 
 
+class Lethal(Dataset):
+    """Ends the worker that loads one of its samples."""
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, i):
+        if i == 33 and get_worker_info() is not None:
+            os.kill(os.getpid(), 9)
+        return torch.full((20000,), i)
+
+
 class Shards(IterableDataset):
     def __iter__(self):
         info = get_worker_info()
@@ -485,6 +497,19 @@ class LiveTest(unittest.TestCase):
                 harness.ask(num_workers=2)
         os.environ.pop("GPUSTALL_TOLD", None)  # the added one may have ended first
         gc.collect()
+
+    def test_an_added_worker_that_dies(self):
+        """The loop loads what it owes, also where a batch of it was on its way."""
+        for _ in range(5):
+            harness.forget()
+            harness.ask_nothing()
+            with mock.patch.object(loaders.Plan, "proven", lambda *_: True), mock.patch.object(sys, "stderr"):
+                got = []
+                for batch in DataLoader(Lethal(), batch_size=4):
+                    harness.ask(num_workers=2)
+                    got += batch[:, 0].tolist()
+            self.assertEqual(got, list(range(64)))
+            os.environ.pop("GPUSTALL_TOLD", None)
 
     def test_worker_info(self):
         seen = {(int(i), int(n)) for i, n in DataLoader(Infos(), num_workers=3, batch_size=None, worker_init_fn=_init)}
