@@ -40,7 +40,7 @@ var (
 	rousing = [3]float64{0.3, 0.8, 1}
 )
 
-// forking is what starting a worker takes the loop, and what ending it does, in ns, until that is measured. A
+// forking is what starting a worker takes the loop, and what ending it does, in ns of a core, until that is measured. A
 // worker that is not forked imports the script and PyTorch anew, which takes importing times as long.
 var forking = [3]float64{40e6, 20e6, 10e6}
 
@@ -156,6 +156,9 @@ func (m *Model) begin(p *plant, workers int, l luck) {
 		return
 	}
 	p.start = l.of(onStart, forking) * float64(workers)
+	if c := &m.Capacity.Cores; c.Crowded() {
+		p.start /= 1 - min(c.Waiting, 0.9)
+	}
 	if m.imports {
 		p.start *= importing
 	}
