@@ -31,6 +31,7 @@ func TestSessionRemoved(t *testing.T) {
 				t.Fatalf("no session file: %s", &log)
 			}
 		}
+		time.Sleep(100 * time.Millisecond) // its first writes are done
 		if err := os.Remove(path); err != nil {
 			t.Error(err)
 		}
