@@ -295,7 +295,7 @@ class OwnTest(unittest.TestCase):
             loader = Fake(types.SimpleNamespace(dataset=Noise(), bs=4, shuffle=shuffle, drop_last=True))
             for _ in stock._SingleProcessDataLoaderIter(loader):
                 self.learn()
-            told = self.told("loader")[-1]
+            (told,) = [m for m in self.told("loader") if m["trains"]]
             self.assertEqual([told[what] for what in ("dataset", "samples", "batch_size", "shuffle", "drop_last")], ["Noise", 60, 4, shuffle, True])
 
     def test_workers_that_cannot_begin(self):
