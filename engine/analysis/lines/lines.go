@@ -66,7 +66,8 @@ func Of(s *trace.Snapshot, segment int32, data float64) (costs []Cost) {
 				c.Part, looks = float64(l.Lost)/float64(lost), awaited
 			}
 			c.Lost = c.Part * data
-			if c.Free = min(data, upper(c.Part, looks)); inline {
+			if c.Free = min(data, upper(c.Part, looks)); inline { // part of data may be the sampler's, or another thread's
+				c.Lost = min(c.Lost, float64(l.Time)/float64(max(1, loop)))
 				c.Free = min(c.Free, upper(float64(l.Time)/float64(max(1, loop)), looked))
 			}
 		case (l.At.OfStep() || l.At == trace.Sampling || l.At == trace.Locked) && looked >= MinLooks:

@@ -22,6 +22,7 @@ func TestOf(t *testing.T) {
 		{"workers", "4", []trace.Line{blur, item, {At: trace.Loading, File: "/u/io.py", Number: 1, Looks: 20, Time: 20}, {At: trace.Waiting, Looks: 70, Time: 70}, {At: trace.Idling, Looks: 9, Time: 900}},
 			map[string]float64{"aug.py:42": 0.4, "io.py:1": 0.1, "train.py:88": 0.3}},
 		{"inline", "0", []trace.Line{blur, item}, map[string]float64{"aug.py:42": 0.5, "train.py:88": 30. / 110}},
+		{"inline, beside a sampler", "0", []trace.Line{blur, {At: trace.Sampling, File: "/u/draw.py", Number: 7, Looks: 320, Time: 320}}, map[string]float64{"aug.py:42": 0.2, "draw.py:7": 0.8}},
 		{"inline, few of either", "0", []trace.Line{{At: trace.Loading, File: "/u/aug.py", Number: 42, Looks: 30, Time: 30}, item}, map[string]float64{"aug.py:42": 0.5, "train.py:88": 0.5}},
 		{"what the loop waited for", "4", []trace.Line{{At: trace.Loading, File: "/u/aug.py", Number: 42, Looks: 80, Time: 80, Awaited: 40, Lost: 10}, {At: trace.Loading, File: "/u/io.py", Number: 1, Looks: 20, Time: 20, Awaited: 5, Lost: 15}},
 			map[string]float64{"aug.py:42": 0.2, "io.py:1": 0.3}},
