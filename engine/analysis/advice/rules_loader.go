@@ -130,7 +130,7 @@ func moreReads(s *situation) (f Finding, ok bool) {
 // cores. Because each worker holds batches in memory, the advice is at most four times as many, or
 // 8 if that is more.
 func moreWorkers(s *situation) (f Finding, ok bool) {
-	value := s.levers.moreWorkers()
+	value := s.fewerIfBetter(s.levers.moreWorkers())
 	why := s.loader.times()
 	switch {
 	case s.loader.workers == 0:
@@ -149,6 +149,19 @@ func moreWorkers(s *situation) (f Finding, ok bool) {
 	f.Share = min(s.levers.loads(), s.levers.winnable())
 	_, repeated := repeats(s.session.Snapshot)
 	return f, s.loader.workers < value && repeated == "" && !s.relieved() && !s.loader.serial()
+}
+
+// fewerIfBetter halves a number of workers for as long as fewer are predicted to be faster, as where others take the cores
+// and each epoch starts its workers anew.
+func (s *situation) fewerIfBetter(workers int) int {
+	rate := func(n int) float64 {
+		p, _ := s.knobs.predict(knob.Setting{Name: "num_workers", Value: strconv.Itoa(n)})
+		return p.Rate
+	}
+	for s.host.Crowded() && workers/2 > s.loader.workers && rate(workers/2) > (1+moderate)*rate(workers) {
+		workers /= 2
+	}
+	return workers
 }
 
 // relieved reports whether the device can take work off cores that other processes want too. That
