@@ -80,6 +80,9 @@ func TestTornAddress(t *testing.T) {
 	}
 }
 
+// longestGap is how long it takes at most, in seconds, from one look to the next where nothing holds the test up.
+const longestGap = 0.004
+
 // TestShares: charging the time since the last look to the function found gives the time that the
 // function took. Looks follow the clock, so a busy machine makes fewer looks, and none is at a fixed
 // time.
@@ -87,7 +90,7 @@ func TestShares(t *testing.T) {
 	for _, python := range pythons(t) {
 		begin, in := start(t, python, "truth.py", "4")
 		r := NewReader(begin.PID, &begin.Layout)
-		found, looks, torn := map[string]float64{}, 0, 0
+		found, looks, torn, late := map[string]float64{}, 0, 0, 0.0
 		stop := make(chan map[string]float64)
 		go func() {
 			shares := map[string]float64{}
@@ -122,16 +125,18 @@ func TestShares(t *testing.T) {
 					break
 				}
 			}
+			late += max(0, now.Sub(last).Seconds()-longestGap)
 			last = now
 		}
 		whole := 0.0
 		for _, s := range found {
 			whole += s
 		}
-		t.Logf("%s: %d looks, %d torn", python, looks, torn)
+		most := 0.08 + late/whole // a late look tells nothing of the time before it
+		t.Logf("%s: %d looks, %d torn; shares may be %.1f %% off", python, looks, torn, 100*most)
 		for name, share := range shares {
 			t.Logf("%-10s %5.1f %%, found %5.1f %%", name, 100*share, 100*found[name]/whole)
-			if math.Abs(share-found[name]/whole) > 0.08 {
+			if math.Abs(share-found[name]/whole) > most {
 				t.Errorf("%s: %s has %.1f %% of the time, found %.1f %%", python, name, 100*share, 100*found[name]/whole)
 			}
 		}
