@@ -328,6 +328,9 @@ func (b *Bridge) needed() bool {
 	return false
 }
 
+// ending is how long a process may take that looked for gpustall at its end before Close, and left the folders to it.
+const ending = 300 * time.Millisecond
+
 // Close removes what the bridge made, unless a process of the training still needs it.
 func (b *Bridge) Close() error {
 	b.pause()
@@ -339,8 +342,10 @@ func (b *Bridge) Close() error {
 		_ = m.file.Close()
 	}
 	b.Control.close()
-	if !b.left && b.needed() {
-		return b.owner.Close() // the next run removes the folders
+	for end := time.Now().Add(ending); !b.left && b.needed(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			return b.owner.Close() // the last process of the training removes the folders, or the next run
+		}
 	}
 	err := os.RemoveAll(b.shared)
 	_ = b.owner.Close()
