@@ -388,7 +388,7 @@ var deviceRules = []Rule{
 		if s.script.alone() && s.learns() {
 			f.Remedy = fasterScript
 			f.Evidence = fmt.Sprintf("forward passes take %s of the time, backward passes and optimizers %s",
-				units.Prose.Percent(s.at(trace.Forward)), units.Prose.Percent(s.time.Utilisation()))
+				units.Prose.Percent(s.forward()), units.Prose.Percent(s.time.Utilisation()))
 			return f, true
 		}
 		if s.script.alone() {

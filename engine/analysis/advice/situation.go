@@ -75,7 +75,7 @@ func (s *situation) loses(v *Verdict) string {
 		return fmt.Sprintf(v.Group.Info().Loses, share)
 	}
 	text := fmt.Sprintf("the loop is in neither backward passes nor the optimizer %s of the time%s", share, s.where(trace.InStep))
-	if part := s.at(trace.Forward); part >= moderate {
+	if part := s.forward(); part >= moderate {
 		text += fmt.Sprintf(", and in forward passes for %s", units.Prose.Percent(part))
 	}
 	return text
@@ -83,8 +83,13 @@ func (s *situation) loses(v *Verdict) string {
 
 // learns reports whether forward passes, which only looks find, take nearly all of the time that no record tells of.
 func (s *situation) learns() bool {
-	part := s.at(trace.Forward)
+	part := s.forward()
 	return s.script.scripted() && part >= moderate && s.time.share(trace.GroupUnknown)-part < moderate
+}
+
+// forward returns the part of the time, 0 to 1, in which looks found forward passes, and no record tells of anything else.
+func (s *situation) forward() float64 {
+	return min(s.at(trace.Forward), s.time.share(trace.GroupUnknown))
 }
 
 // at returns the part of the loop's time in which looks found it at one thing, 0 to 1.

@@ -110,7 +110,7 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats,
 	}
 	if v.Group == trace.GroupUnknown && c.script.alone() {
 		if c.learns() {
-			v.scripts(c.time.Utilisation() + c.at(trace.Forward))
+			v.scripts(c.time.Utilisation() + c.forward())
 		} else if _, ok := c.costliest(trace.InStep); ok {
 			v.Class = ScriptBound
 		}
@@ -332,7 +332,7 @@ func (s *situation) busy(share float64) string {
 		does = "the device has a step"
 	}
 	if s.script.alone() && s.learns() {
-		return fmt.Sprintf("%s %s of the time, in forward passes for %s", does, units.Prose.Percent(min(1, share)), units.Prose.Percent(s.at(trace.Forward)))
+		return fmt.Sprintf("%s %s of the time, in forward passes for %s", does, units.Prose.Percent(share), units.Prose.Percent(s.forward()))
 	}
 	text := s.script.untrained() + s.where(trace.InStep)
 	if _, known := s.script.kernels(); s.script.follows() && !known {
