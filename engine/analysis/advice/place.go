@@ -31,11 +31,7 @@ func At(s *trace.Snapshot, t *trace.Tally) (p Place) {
 // Late says at which line a rank is that the others wait for, by what looks found of it. It returns false where they do not wait
 // for that rank, or the looks are too few.
 func Late(ranks []trace.Rank, rank int, found []trace.Line) (p Place, ok bool) {
-	members := make([]fleet.Member, len(ranks))
-	for i, k := range ranks {
-		members[i].Rank = k
-	}
-	j := fleet.Of(members, 0)
+	j := fleet.OfRanks(ranks)
 	late := j.Holder()
 	if late == nil || late.Rank.Rank != rank {
 		return p, false

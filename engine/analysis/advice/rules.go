@@ -385,7 +385,7 @@ var deviceRules = []Rule{
 		if s.session.imported() {
 			s.profile.notInTrace(&f)
 		}
-		if s.script.alone() && s.learns() {
+		if s.learns() {
 			f.Remedy = fasterScript
 			f.Evidence = fmt.Sprintf("forward passes take %s of the time, backward passes and optimizers %s",
 				units.Prose.Percent(s.forward()), units.Prose.Percent(s.time.Utilisation()))

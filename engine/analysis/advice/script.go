@@ -114,11 +114,7 @@ func (p *script) waitsFor() (h holder, ok, late bool) {
 	if !known || len(ranks) < 2 || s.imported() {
 		return h, false, false
 	}
-	members := make([]fleet.Member, len(ranks))
-	for i, k := range ranks {
-		members[i].Rank = k
-	}
-	j := fleet.Of(members, 0)
+	j := fleet.OfRanks(ranks)
 	last := j.Holder()
 	if last == nil || last.Rank.Rank == own.Rank {
 		return h, false, last != nil

@@ -81,10 +81,11 @@ func (s *situation) loses(v *Verdict) string {
 	return text
 }
 
-// learns reports whether forward passes, which only looks find, take nearly all of the time that no record tells of.
+// learns reports whether forward passes, which only looks find, take nearly all of the time that no record of a loop without a
+// DataLoader tells of.
 func (s *situation) learns() bool {
 	part := s.forward()
-	return s.script.scripted() && part >= moderate && s.time.share(trace.GroupUnknown)-part < moderate
+	return s.script.alone() && s.script.scripted() && part >= moderate && s.time.share(trace.GroupUnknown)-part < moderate
 }
 
 // forward returns the part of the time, 0 to 1, in which looks found forward passes, and no record tells of anything else.

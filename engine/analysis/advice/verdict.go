@@ -331,7 +331,7 @@ func (s *situation) busy(share float64) string {
 	case s.script.follows():
 		does = "the device has a step"
 	}
-	if s.script.alone() && s.learns() {
+	if s.learns() {
 		return fmt.Sprintf("%s %s of the time, in forward passes for %s", does, units.Prose.Percent(share), units.Prose.Percent(s.forward()))
 	}
 	text := s.script.untrained() + s.where(trace.InStep)

@@ -48,6 +48,15 @@ const (
 	noise = 0.05
 )
 
+// OfRanks works out who of the ranks of one session waited for whom.
+func OfRanks(ranks []trace.Rank) *Job {
+	members := make([]Member, len(ranks))
+	for i, k := range ranks {
+		members[i].Rank = k
+	}
+	return Of(members, 0)
+}
+
 // Of works out who waited for whom. world is how many ranks the job has, or 0 where that is not known.
 func Of(members []Member, world int) *Job {
 	j := &Job{Members: slices.Clone(members), World: world}

@@ -152,10 +152,9 @@ class Device:
     def begins(self, step):
         """Notes that the loop has its batch: the GPU may begin."""
         stream = self._current()
+        self.drop()  # a batch with which nothing was learned, or a step whose beginning did not tell
         if stream is None:
-            self.drop()
             return
-        self.drop()  # of a batch with which nothing was learned
         at, anchor, idle = now(), self.anchor, False
         if at >= self.look:
             idle = not self.waiting or self.waiting[-1][3].query()
@@ -178,9 +177,7 @@ class Device:
         """Notes the first backward pass of an open step whose beginning does not tell when the GPU had work. If the GPU
         is not done with the work before it, the GPU never ran out of work. Otherwise the step counts from here on."""
         if self.open is not None and self._current() is not None and self.open[1].query():
-            step = self.open[0]
-            self.drop()
-            self.begins(step)
+            self.begins(self.open[0])
 
     def mark(self, step):
         """Returns an event of this moment, for a later call of ends; None where the step is not open. It changes

@@ -128,7 +128,7 @@ def _on_one_batch(loop):
         return False
     if loop.device is not None:
         loop.device.drop()
-    watch.left, watch.dropped = (first, None), True
+    watch.ended, watch.left, watch.dropped = (), (first, None), True
     loop.settle(now())
     watch.plan.learns()
     from gpustall import manual

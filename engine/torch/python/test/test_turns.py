@@ -450,6 +450,10 @@ class TurnsTest(unittest.TestCase):
                 optimizer.step()
             steps = [s["step"] for s in self.spans(ring.NEXT)[before:] if s["step"] >= 0]
             self.assertEqual(steps[-1] - steps[0] + 1, want, (held, count))
+            if want > 1:  # the first of them has a backward pass
+                body, backward = (next(s for s in self.spans(kind) if s["step"] == steps[0]) for kind in (ring.BODY, ring.BACKWARD))
+                self.assertLessEqual(body["start"], backward["start"])
+                self.assertLessEqual(backward["end"], body["end"])
 
     def untried(self):
         """Workers are there at the next batch: none is tried first."""
