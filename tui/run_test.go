@@ -166,7 +166,7 @@ func (x *terminal) output() string {
 // wait waits until the output has all of words, in this order.
 func (x *terminal) wait(words ...string) {
 	x.t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		rest, found := x.output(), true
 		for _, w := range words {
 			if _, rest, found = strings.Cut(rest, w); !found {
@@ -272,6 +272,7 @@ func TestSuspendPanics(t *testing.T) {
 // brings the screen back. This works more than once.
 func TestSuspend(t *testing.T) {
 	x := start(t, "shell")
+	x.wait("JOB PID ", "\r\n")
 	x.wait(altOn, "Timeline")
 	_, pid, _ := strings.Cut(x.output(), "JOB PID ")
 	_, _ = fmt.Sscan(pid, &x.job)

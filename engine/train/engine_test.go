@@ -61,15 +61,15 @@ func (d stripes) Decode(s *loader.Sample) error {
 
 func (stripes) Close() error { return nil }
 
-// slow is a data set whose first sample takes a while.
-type slow struct {
+// first is a data set that calls read before it reads its first sample.
+type first struct {
 	stripes
-	first time.Duration
+	read func()
 }
 
-func (d slow) Read(ctx context.Context, s *loader.Sample) error {
+func (d *first) Read(ctx context.Context, s *loader.Sample) error {
 	if s.Index == 0 {
-		time.Sleep(d.first)
+		d.read()
 	}
 	return d.stripes.Read(ctx, s)
 }
@@ -241,12 +241,13 @@ func checkSegments(t *testing.T, s *trace.Snapshot) {
 // TestSuspend: the time that the process slept through is charged to the pause.
 func TestSuspend(t *testing.T) {
 	const asleep = 40 * time.Millisecond
-	r := onCPU(t, slow{stripes{n: 64}, 2 * asleep}, train.DefaultKnobs(), 1)
-	go func() {
-		r.engine.Suspend(true) // while the step loop waits for its first batch
+	d := &first{stripes: stripes{n: 64}}
+	r := onCPU(t, d, train.DefaultKnobs(), 1)
+	d.read = func() { // while the first step waits for its batch
+		r.engine.Suspend(true)
 		time.Sleep(asleep)
 		r.engine.Suspend(false)
-	}()
+	}
 	s := r.run(t, context.Background())
 	checkSteps(t, s)
 	if b := attribution.Sum(s.Recent); b.Paused < int64(asleep)/2 {
