@@ -116,13 +116,29 @@ func (s *situation) lockedOut() bool {
 	return part >= moderate && 2*part >= s.time.DataShare()
 }
 
-// where names the costliest line after a sentence about what threads do. It is empty where
-// there is none.
-func (s *situation) where(at trace.Doing) string {
-	c, ok := s.costliest(at)
-	if !ok {
-		return ""
+// where names the costliest line after a sentence about what threads do: of the first of these with a line that is worth
+// naming. It is empty where none has one.
+func (s *situation) where(at ...trace.Doing) string {
+	for _, at := range at {
+		if c, ok := lines.Most(s.lines, at); ok && c.Part >= moderate {
+			return s.whereOf(at, c)
+		}
 	}
+	return ""
+}
+
+// inStep names the line that takes most of what the step loop does: of the script's own, else of what PyTorch runs for it.
+func (s *situation) inStep() string {
+	at := trace.InStep
+	if _, ok := s.costliest(at); !ok {
+		if i := slices.IndexFunc(s.lines, func(c lines.Cost) bool { return c.At.OfStep() && c.File != "" }); i >= 0 {
+			at = s.lines[i].At
+		}
+	}
+	return s.where(at)
+}
+
+func (s *situation) whereOf(at trace.Doing, c lines.Cost) string {
 	of := "of loading"
 	if at.OfLoop() {
 		of = "of the loop's time"

@@ -62,10 +62,14 @@ func (s *situation) shortage() (text string) {
 		if s.script.scripted() {
 			who = "the script"
 		}
-		text = fmt.Sprintf("%s is busy %s of the time%s; %s", who, units.Prose.Percent(s.time.Utilisation()), s.script.untrained(), s.host.slowed())
+		text = fmt.Sprintf("%s is busy %s of the time%s%s; %s", who, units.Prose.Percent(s.time.Utilisation()), s.inStep(), s.script.untrained(), s.host.slowed())
 	}
 	if share := s.time.share(trace.GroupHost); share >= moderate || text == "" {
-		text = join(text, fmt.Sprintf(trace.GroupHost.Info().Loses, units.Prose.Percent(share)))
+		at := ""
+		if text == "" {
+			at = s.inStep()
+		}
+		text = join(text, fmt.Sprintf(trace.GroupHost.Info().Loses, units.Prose.Percent(share))+at)
 	}
 	if s.host.Crowded() {
 		text = join(text, s.host.String())

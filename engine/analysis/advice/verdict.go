@@ -266,19 +266,15 @@ func (v *Verdict) describe(s *situation) {
 		t.WriteString(s.shortage())
 	default:
 		t.WriteString(s.loses(v))
-		switch v.Group { // placed early, for a screen that has room for one line
-		case trace.GroupData:
-			at := trace.Loading
-			if v.Dominant == trace.CauseSampler {
-				at = trace.Sampling
-			}
-			t.WriteString(s.where(at))
-		case trace.GroupCommunication:
-			if v.Holder == "" {
-				t.WriteString(s.where(trace.Exchange))
-			}
-		case trace.GroupLaunch, trace.GroupCopy, trace.GroupSync:
-			t.WriteString(s.where(trace.InStep))
+		switch { // placed early, for a screen that has room for one line
+		case v.Dominant == trace.CauseSampler:
+			t.WriteString(s.where(trace.Sampling))
+		case v.Group == trace.GroupData:
+			t.WriteString(s.where(trace.Loading, trace.Sampling))
+		case v.Group == trace.GroupCommunication && v.Holder == "":
+			t.WriteString(s.where(trace.Exchange, trace.Backward))
+		case v.Group != trace.GroupCommunication && v.Group != trace.GroupUnknown:
+			t.WriteString(s.inStep())
 		}
 	}
 	t.WriteString(s.traced(v))
@@ -332,9 +328,9 @@ func (s *situation) busy(share float64) string {
 		does = "the device has a step"
 	}
 	if s.learns() {
-		return fmt.Sprintf("%s %s of the time, in forward passes for %s", does, units.Prose.Percent(share), units.Prose.Percent(s.forward()))
+		return fmt.Sprintf("%s %s of the time, in forward passes for %s%s", does, units.Prose.Percent(share), units.Prose.Percent(s.forward()), s.where(trace.Forward))
 	}
-	text := s.script.untrained() + s.where(trace.InStep)
+	text := s.inStep() + s.script.untrained()
 	if _, known := s.script.kernels(); s.script.follows() && !known {
 		text = " and ends each as soon as the script has enqueued it, so that launching may be what takes it" + text
 	}

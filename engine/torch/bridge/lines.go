@@ -40,7 +40,6 @@ type lines struct {
 	rate    atomic.Int32
 	eager   atomic.Int32 // looks that are still to be made at a higher rate
 	clock   *Clock
-	others  []neighbour     // threads beside the loop's; its goroutine's own
 	ranks   []thread        // the loops of other ranks on this machine, and workers of the late one
 	late    tardy           // what looks found of that rank
 	talked  map[int]int64   // ns in which each rank exchanged data outside of backward passes, by its process
@@ -50,7 +49,7 @@ type lines struct {
 	control *Control        // nil where the goroutine can look at the frames; else threads of the training do, and ...
 	stacks  map[int]*stacks // ... what they found, by process id
 
-	waits map[trace.Line]bool   // whether lines wait for other ranks, by file and number; only who looks uses it
+	reads map[trace.Line]string // texts of lines, by file and number; only who looks uses it
 	texts map[trace.Line]string // texts of lines, by file and number; only tell uses it
 	alarm *timer.Alarm          // by which the goroutine wakes, and ends
 	done  chan struct{}
@@ -359,6 +358,8 @@ type looker struct {
 	readers map[int]*frames.Reader
 	spent   map[thread]*frames.Spent
 	stack   []frames.Frame
+	others  map[int][]neighbour // threads beside those, by process
+	other   []frames.Frame      // of one of them
 }
 
 // look looks at a thread, one of those. ok is false where nothing is known of the time since the last look.
@@ -368,6 +369,7 @@ func (k *looker) look(l *lines, t thread, of []thread) (took time.Duration, fute
 		maps.DeleteFunc(k.readers, func(pid int, _ *frames.Reader) bool {
 			return !slices.ContainsFunc(of, func(t thread) bool { return t.pid == pid })
 		})
+		maps.DeleteFunc(k.others, func(pid int, _ []neighbour) bool { return k.readers[pid] == nil })
 		maps.DeleteFunc(k.spent, func(t thread, _ *frames.Spent) bool { return !slices.Contains(of, t) })
 		r = frames.NewReader(t.pid, l.layout.In(t.codes))
 		k.readers[t.pid] = r
@@ -387,62 +389,70 @@ func (k *looker) look(l *lines, t thread, of []thread) (took time.Duration, fute
 	return took, futex, true, nil
 }
 
-// run looks at one thread after another: the loop's in every other look, where there are workers. Beside it, the loops of other
-// ranks are looked at in turn.
+// run looks at one thread after another: a loop's and a worker's at once, where there are workers, as waking takes as long as a look.
+// Beside them, the loops of other ranks are looked at in turn.
 func (l *lines) run() error {
-	k := &looker{readers: map[int]*frames.Reader{}, spent: map[thread]*frames.Spent{}}
-	var other []frames.Frame
+	k := &looker{readers: map[int]*frames.Reader{}, spent: map[thread]*frames.Spent{}, others: map[int][]neighbour{}}
 	for turn := 0; ; turn++ {
+		l.mu.Lock()
+		threads, ranks := l.threads, l.ranks
+		l.mu.Unlock()
+		due := next(threads, turn)
 		every := lineGaps[l.rate.Load()]
 		if every > 0 && l.eager.Load() > 0 {
-			l.eager.Add(-1)
+			l.eager.Add(-int32(len(due)))
 			every = min(every, lookEagerly)
 		}
-		if err := l.alarm.Wait(time.Duration((0.5 + rand.Float64()) * float64(cmp.Or(every, longestLook)))); err != nil {
+		wait := cmp.Or(every*time.Duration(len(due)), longestLook)
+		if err := l.alarm.Wait(time.Duration((0.5 + rand.Float64()) * float64(wait))); err != nil {
 			return err
 		}
 		if every == 0 {
 			clear(k.spent) // the time until the next look is charged to no line
 			continue
 		}
-		l.mu.Lock()
-		threads, ranks := l.threads, l.ranks
-		l.mu.Unlock()
 		all := slices.Concat(threads, ranks)
-		if len(ranks) > 0 {
-			t := ranks[turn%len(ranks)]
-			if took, _, ok, _ := k.look(l, t, all); ok { // another user's process may not be read
-				took = min(took, longestLook*time.Duration(len(ranks)))
-				if t.role == roleLoop {
-					l.talks(t.pid, k.stack, took)
-				}
-				if t.late {
-					l.isLate(l.place(k.stack, t.role), took)
-				}
+		for i, t := range due {
+			if len(ranks) > 0 {
+				l.rank(k, ranks[(turn*len(due)+i)%len(ranks)], ranks, all)
+			}
+			if err := l.thread(k, t, threads, all); err != nil {
+				return err
 			}
 		}
-		t, ok := next(threads, turn)
-		if !ok {
-			continue
-		}
-		took, futex, ok, err := k.look(l, t, all)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			continue
-		}
-		key, stack := l.place(k.stack, t.role), k.stack
-		if t.role == roleLoop {
-			l.talks(t.pid, stack, min(took, longestLook*time.Duration(len(threads))))
-			var at trace.Doing
-			if at, other = l.beside(k.readers[t.pid], t, futex, key.At, stack, other[:0]); len(other) > 0 {
-				key, stack = l.apart(at, other), append(stack[:0], other...)
-				k.stack = stack
-			}
-		}
-		l.charge(t, key, stack, l.clock.Now(), took)
 	}
+}
+
+// rank looks at a thread of another rank.
+func (l *lines) rank(k *looker, t thread, ranks, all []thread) {
+	took, _, ok, _ := k.look(l, t, all)
+	if !ok { // another user's process may not be read
+		return
+	}
+	took = min(took, longestLook*time.Duration(len(ranks)))
+	if t.role == roleLoop {
+		l.talks(t.pid, k.stack, took)
+	}
+	if t.late {
+		l.isLate(l.place(k.stack, t.role), took)
+	}
+}
+
+// thread looks at one of the process's own threads.
+func (l *lines) thread(k *looker, t thread, threads, all []thread) error {
+	took, futex, ok, err := k.look(l, t, all)
+	if !ok {
+		return err
+	}
+	key, stack := l.place(k.stack, t.role), k.stack
+	if t.role == roleLoop {
+		l.talks(t.pid, stack, min(took, longestLook*time.Duration(len(threads))))
+	}
+	if at, other := l.beside(k, t, futex, key.At); len(other) > 0 {
+		key, stack = l.apart(at, other), other
+	}
+	l.charge(t, key, stack, l.clock.Now(), took)
+	return nil
 }
 
 // talks takes a look at the loop of a rank. Backward passes are known by themselves.
@@ -516,11 +526,15 @@ func (l *lines) charge(t thread, key trace.Line, stack []frames.Frame, at int64,
 	}
 }
 
-// neighbour is a thread beside the loop's.
+// neighbour is a thread of Python's beside one that is looked at.
 type neighbour struct {
 	frames.Thread
-	runs int64     // how often it had got a core when it was last looked at
-	ran  time.Time // when that had last risen
+	runs   int64     // how often it had got a core when it was last looked at
+	ran    time.Time // when that had last risen
+	active time.Duration
+	since  time.Time      // when active was read
+	busy   bool           // whether it was on a core, or ready for one, for a good part of the time before
+	at     []frames.Frame // where it was last seen at work
 }
 
 // fewOthers is how many threads beside the loop's are tried at a look. One works if it ran within workedLately: others may
@@ -535,70 +549,101 @@ func (o *neighbour) works(pid int, now time.Time) (works, lives bool) {
 	if o.TID == 0 { // it was seen to hold the GIL
 		return true, true
 	}
-	runs := frames.Runs(pid, o.TID)
+	active, runs := frames.Active(pid, o.TID)
 	if o.runs != 0 && runs != o.runs {
 		o.ran = now
 	}
 	o.runs = runs
+	if passed := now.Sub(o.since); passed > workedLately/2 {
+		o.busy = passed < workedLately*10 && active-o.active > passed/4
+		o.active, o.since = active, now
+	}
 	return now.Sub(o.ran) < workedLately, runs != 0
 }
 
-// meet makes threads known: all where the interpreter's list of threads can be read, else those that are seen to hold the GIL.
-func (l *lines) meet(r *frames.Reader, t thread, holder uint64) {
+// meet makes threads of a process known: all where the interpreter's list of threads can be read, else the one that is seen to hold
+// the GIL.
+func (k *looker) meet(r *frames.Reader, t thread, holder uint64) {
 	others := r.Others(t.state)
 	if others == nil && holder != 0 {
 		others = []frames.Thread{{State: holder}}
 	}
 	for _, o := range others {
-		if len(l.others) < frames.MostThreads && !slices.ContainsFunc(l.others, func(b neighbour) bool { return b.Thread == o }) {
-			l.others = append(l.others, neighbour{Thread: o})
+		if known := k.others[t.pid]; len(known) < frames.MostThreads && !slices.ContainsFunc(known, func(b neighbour) bool { return b.Thread == o }) {
+			k.others[t.pid] = append(known, neighbour{Thread: o})
 		}
 	}
 }
 
-// threads of the process beside the loop's, which was seen to do one thing, are looked at where the loop waits for one.
-// futex is what it waits on. beside returns which way it waits, and appends that thread's frames to into: none where the loop waits for none.
-func (l *lines) beside(r *frames.Reader, t thread, futex uint64, does trace.Doing, stack, into []frames.Frame) (trace.Doing, []frames.Frame) {
-	holder := r.Holder()
-	if holder == t.state {
-		holder = 0
-	}
-	if l.layout.Waits(futex) {
-		if holder = r.Holder(); holder != 0 && holder != t.state { // the loop waits: who holds it now, does so meanwhile
-			if other, err := r.Look(holder, into); err == nil {
-				return trace.Locked, other
-			}
+// beside looks at the thread of the process for which the one waits that was just seen to do one thing. futex is what it waits on.
+// It returns which way the one waits, and the other's frames: none where it waits for none.
+func (l *lines) beside(k *looker, t thread, futex uint64, does trace.Doing) (trace.Doing, []frames.Frame) {
+	r := k.readers[t.pid]
+	holder, waits := r.Waits(t.state, futex)
+	if waits && t.role == roleLoop {
+		if holder != 0 { // who holds it now, does so meanwhile
+			k.other, _ = r.Look(holder, k.other[:0])
+			return trace.Locked, k.other
 		}
-		return "", into
+		return does, nil
 	}
 	if holder != 0 && l.layout.Links == nil {
-		l.meet(r, t, holder)
+		k.meet(r, t, holder)
 	}
-	if futex == 0 || does != trace.InStep || !among(stack[0].File, waiters) {
-		return "", into
+	switch does {
+	case trace.InStep:
+		does = trace.Awaited
+	case trace.Loading, trace.Sampling:
+	default:
+		return does, nil
 	}
-	l.meet(r, t, holder)
-	for range min(fewOthers, len(l.others)) { // in turn: those that work share the time
-		other := l.others[0]
+	if !among(k.stack[0].File, waiters) && (futex == 0 || !l.says(&k.stack[0], waitCalls...)) {
+		return does, nil
+	}
+	k.meet(r, t, holder)
+	return does, k.works(r, t)
+}
+
+// works returns where a thread beside one is that is at work now. Where none is, it is where one was that has been on a core much or
+// ready for one: on a crowded host both may wait for a core, after the one made the other go on.
+func (k *looker) works(r *frames.Reader, t thread) (at []frames.Frame) {
+	others := k.others[t.pid]
+	for range min(fewOthers, len(others)) { // in turn: those that work share the time
+		other := others[0]
 		works, lives := other.works(t.pid, time.Now())
-		l.others = append(l.others[1:], other)
 		var found []frames.Frame
 		var err error
 		if works && lives {
-			found, err = r.Look(other.State, into)
+			found, err = r.Look(other.State, k.other[:0])
 		}
-		switch {
-		case !lives, other.TID == 0 && (err != nil || len(found) == 0): // it ended; another one may have its place
-			l.others = l.others[:len(l.others)-1]
-		case err == nil && len(found) > 0 && !among(found[0].File, waiters) && !strings.Contains(found[0].File, "/gpustall/"):
-			return trace.Awaited, found
+		others = others[1:]
+		if !lives || other.TID == 0 && (err != nil || len(found) == 0) { // it ended; another one may have its place
+			continue
+		}
+		works = err == nil && len(found) > 0 && !among(found[0].File, waiters) && !among(found[0].File, couriers) && !strings.Contains(found[0].File, "/gpustall/")
+		if works {
+			other.at = append(other.at[:0], found...)
+		}
+		others = append(others, other)
+		if works {
+			at = other.at
+			break
+		}
+		if other.busy && len(other.at) > 0 {
+			at = other.at
 		}
 	}
-	return "", into
+	k.others[t.pid] = others
+	return at
 }
 
-// waiters are files whose functions wait for other threads.
-var waiters = []string{"/threading.py", "/queue.py", "/concurrent/futures/_base.py", "/selectors.py"}
+// waiters are files whose functions wait for other threads, couriers those of threads that only hand on what other processes send.
+// Beyond these, a line that calls a function in C of a queue or a lock waits too.
+var (
+	waiters   = []string{"/threading.py", "/queue.py", "/concurrent/futures/_base.py", "/concurrent/futures/thread.py", "/selectors.py"}
+	couriers  = []string{"/multiprocessing/connection.py", "/multiprocessing/pool.py", "/multiprocessing/queues.py", "/concurrent/futures/process.py", "/socket.py"}
+	waitCalls = []string{".get(", ".put(", ".acquire(", ".wait(", ".result(", ".join("}
+)
 
 // apart is the line of a thread beside the loop's. Where it is a library's, it is the function that does its work.
 func (l *lines) apart(at trace.Doing, stack []frames.Frame) trace.Line {
@@ -608,26 +653,20 @@ func (l *lines) apart(at trace.Doing, stack []frames.Frame) trace.Line {
 	return l.called(at, stack)
 }
 
-// next returns the thread to look at.
-func next(threads []thread, turn int) (thread, bool) {
-	var loops, workers []thread
-	for _, t := range threads {
-		switch {
-		case t.state == 0:
-		case t.role == roleLoop:
-			loops = append(loops, t)
-		default:
-			workers = append(workers, t)
+// next returns the threads to look at: one of the loop's, and one of the workers'.
+func next(threads []thread, turn int) (due []thread) {
+	for _, of := range []role{roleLoop, roleWorker} {
+		var all []thread
+		for _, t := range threads {
+			if t.state != 0 && t.role == of {
+				all = append(all, t)
+			}
+		}
+		if len(all) > 0 {
+			due = append(due, all[turn%len(all)])
 		}
 	}
-	of := loops
-	if len(workers) > 0 && (turn%2 == 1 || len(loops) == 0) {
-		of = workers
-	}
-	if len(of) == 0 {
-		return thread{}, false
-	}
-	return of[turn/2%len(of)], true
+	return due
 }
 
 // add counts a look. If a segment has too many lines, the one with the least time goes.
@@ -803,20 +842,24 @@ func (l *lines) exchanges(stack []frames.Frame) int {
 	if l.library(file) && !slices.ContainsFunc(talkers, func(part string) bool { return strings.Contains(file, part) }) {
 		return -1
 	}
-	line := trace.Line{File: file, Number: stack[0].Line}
-	waits, known := l.waits[line]
-	if !known {
-		if l.waits == nil || len(l.waits) >= mostCalls {
-			l.waits = map[trace.Line]bool{}
-		}
-		text := textOf(&line)
-		waits = strings.Contains(text, ".wait(") && !strings.Contains(text, "os.wait(")
-		l.waits[line] = waits
-	}
-	if waits {
+	if l.says(&stack[0], ".wait(") && !l.says(&stack[0], "os.wait(") {
 		return 0
 	}
 	return -1
+}
+
+// says reports whether the text of a frame's line has one of some parts.
+func (l *lines) says(f *frames.Frame, parts ...string) bool {
+	line := trace.Line{File: f.File, Number: f.Line}
+	text, known := l.reads[line]
+	if !known {
+		if l.reads == nil || len(l.reads) >= mostCalls {
+			l.reads = map[trace.Line]string{}
+		}
+		text = textOf(&line)
+		l.reads[line] = text
+	}
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
 }
 
 // place says what a thread is at, and at which line: the innermost one of the user's own code. If a

@@ -257,22 +257,22 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// TestNext: the loop is looked at in every other look where there are workers, else always.
+// TestNext: the loop is looked at in each turn, and with it one worker after another.
 func TestNext(t *testing.T) {
 	loop, one, two := thread{1, 1, 1, 1, roleLoop, false}, thread{2, 2, 1, 1, roleWorker, false}, thread{3, 3, 1, 1, roleWorker, false}
 	seen := map[int]int{}
 	for turn := range 40 {
-		if of, ok := next([]thread{loop, one, two, {4, 4, 0, 1, roleWorker, false}}, turn); ok {
+		for _, of := range next([]thread{loop, one, two, {4, 4, 0, 1, roleWorker, false}}, turn) {
 			seen[of.pid]++
 		}
 	}
-	if seen[1] != 20 || seen[2] != 10 || seen[3] != 10 {
-		t.Errorf("looks %v", seen)
+	if want := map[int]int{1: 40, 2: 20, 3: 20}; !maps.Equal(seen, want) {
+		t.Errorf("looks %v, want %v", seen, want)
 	}
-	if of, ok := next([]thread{loop}, 1); !ok || of != loop {
+	if of := next([]thread{loop}, 1); len(of) != 1 || of[0] != loop {
 		t.Error("a loop without workers is not looked at")
 	}
-	if _, ok := next(nil, 0); ok {
+	if of := next(nil, 0); of != nil {
 		t.Error("there is no thread")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf16"
 	"unsafe"
 
@@ -89,13 +90,16 @@ type Reader struct {
 	codes  map[uint64]*code
 	window window
 	calls  []call // of the look under way
-	heads  []byte // of their code objects, and the innermost frame as it is then
+	heads  []byte // of those of their code objects that are to be read, and the innermost frame as it is then
 	parts  []unix.RemoteIovec
+
+	waiters uint64 // the address of how many threads wait for the GIL; 0 where no wait has shown it
 }
 
 // code is what is known of a code object.
 type code struct {
 	key   [2]uint64 // what shows whether the memory still holds it
+	read  time.Time // when it last did
 	file  string
 	name  string
 	lines []span
@@ -202,17 +206,22 @@ func (r *Reader) look(state uint64, into []Frame) ([]Frame, error) {
 	if len(r.calls) == 0 {
 		return into, nil
 	}
-	n, now, err := r.readHeads(first)
+	at := time.Now()
+	n, now, err := r.readHeads(first, at)
 	// If the innermost frame has not changed, neither have its callers. It may have ended just now.
 	if err != nil || now != innermost {
 		return into, errTorn
 	}
-	for i, call := range r.calls {
-		c, err := r.decode(call.code, r.heads[i*n:(i+1)*n])
-		if err != nil {
-			return into, errTorn
+	heads := r.heads
+	for _, call := range r.calls {
+		c := call.of
+		if c == nil {
+			if c, err = r.decode(call.code, heads[:n], at); err != nil {
+				return into, errTorn
+			}
+			heads = heads[n:]
 		}
-		if c == nil || c.file == shim { // a frame between C and Python
+		if c.file == shim { // a frame between C and Python
 			continue
 		}
 		into = append(into, Frame{c.file, c.name, lineAt(c.lines, call.offset)})
@@ -224,19 +233,28 @@ func (r *Reader) look(state uint64, into []Frame) ([]Frame, error) {
 type call struct {
 	code   uint64
 	offset int64 // of its instruction
+	of     *code // nil where it is to be read
 }
 
-// readHeads reads the beginnings of the code objects of r.calls at once, n bytes of each, and after them the code and the caller
-// that the innermost frame has now.
-func (r *Reader) readHeads(innermost uint64) (n int, now [2]uint64, err error) {
+// trusted is how long a code object is taken to be where it was. Reading those of each look would take a third of its time.
+const trusted = time.Second
+
+// readHeads finds the code objects of r.calls. It reads the beginnings of those that it does not know at once, n bytes of each, and
+// after them the code and the caller that the innermost frame has now.
+func (r *Reader) readHeads(innermost uint64, at time.Time) (n int, now [2]uint64, err error) {
 	l := r.layout
 	n = int(max(l.File, l.Name, l.Table, l.Line)) + 8
-	all, frame := n*len(r.calls), int(max(l.Code, l.Back))+8
-	r.heads = slices.Grow(r.heads[:0], all+frame)[:all+frame]
 	r.parts = r.parts[:0]
-	for _, c := range r.calls {
+	for i := range r.calls {
+		c := &r.calls[i]
+		if known := r.codes[c.code]; known != nil && at.Sub(known.read) < trusted {
+			c.of = known
+			continue
+		}
 		r.parts = append(r.parts, unix.RemoteIovec{Base: uintptr(c.code), Len: n})
 	}
+	all, frame := n*len(r.parts), int(max(l.Code, l.Back))+8
+	r.heads = slices.Grow(r.heads[:0], all+frame)[:all+frame]
 	r.parts = append(r.parts, unix.RemoteIovec{Base: uintptr(innermost), Len: frame})
 	_, err = readv(r.pid, []unix.Iovec{{Base: &r.heads[0], Len: uint64(all + frame)}}, r.parts, all+frame)
 	word := func(at int64) uint64 { return binary.NativeEndian.Uint64(r.heads[all+int(at):]) }
@@ -308,17 +326,39 @@ func (l *Layout) In(codes uint64) *Layout {
 // gilBytes is how much of the GIL there is at most, with the conditions that threads wait on.
 const gilBytes = 320
 
-// Waits reports whether a thread waits for the GIL, by the address of the futex that it waits on.
-func (l *Layout) Waits(futex uint64) bool { return l.GIL != 0 && futex-l.GIL < gilBytes }
+// Where the GIL has what its waiters wait on, a pthread_cond_t, and how many of them are taken for a plausible number.
+const (
+	condition    = 32
+	conditionEnd = 80
+	mostWaiters  = 1 << 10
+)
 
-// Holder returns the address of the state of the thread that holds the GIL; 0 where none does, or it is not
-// known.
-func (r *Reader) Holder() uint64 {
-	var b [20]byte // its interval, the thread that held it last, and whether it is held
-	if r.layout.GIL == 0 || r.read(r.layout.GIL, b[:]) != nil || binary.NativeEndian.Uint32(b[16:]) != 1 {
-		return 0
+// Waits reports whether the thread with this state waits for the GIL, and which other thread holds it: 0 where none does, or it is
+// not known. futex is what the thread waits on, 0 where it is not blocked. A thread that waits wakes every 5 ms, so where others have
+// the cores it is ready for one most of the time. Then the number of waiters tells. In glibc's pthread_cond_t it lies before what they
+// wait on, so the first wait that is seen shows where.
+func (r *Reader) Waits(state, futex uint64) (holder uint64, waits bool) {
+	gil := r.layout.GIL
+	if waits = futex-gil < gilBytes; gil == 0 || !waits && r.layout.Links != nil && (futex != 0 || r.waiters == 0) {
+		return 0, false
 	}
-	return binary.NativeEndian.Uint64(b[8:])
+	var b [conditionEnd]byte // its interval, the thread that held it last, whether it is held, ...
+	if r.read(gil, b[:]) != nil {
+		return 0, waits
+	}
+	count := func(at uint64) uint32 { return binary.NativeEndian.Uint32(b[at-gil:]) >> 3 }
+	if binary.NativeEndian.Uint32(b[16:]) == 1 {
+		if holder = binary.NativeEndian.Uint64(b[8:]); holder == state {
+			holder = 0
+		}
+	}
+	if !waits {
+		return holder, holder != 0 && futex == 0 && r.waiters != 0 && count(r.waiters) > 0
+	}
+	if at := futex&^7 - 4; futex-gil >= condition+8 && futex-gil < conditionEnd && count(at)-1 < mostWaiters {
+		r.waiters = at
+	}
+	return holder, true
 }
 
 // MostThreads is how many threads of a process are known beside the one that is asked about.
@@ -350,22 +390,23 @@ func (r *Reader) Others(state uint64) (others []Thread) {
 // mostCodes is how many code objects are kept.
 const mostCodes = 1 << 14
 
-// decode returns the code object at an address, which begins with head. It returns nil if another kind of object
-// is there.
-func (r *Reader) decode(at uint64, head []byte) (*code, error) {
+// decode returns the code object at an address, which begins with head, as it was read at a time. If another kind of object is
+// there, it is that of a shim.
+func (r *Reader) decode(at uint64, head []byte, now time.Time) (*code, error) {
 	l := r.layout
 	word := func(at int64) uint64 { return binary.NativeEndian.Uint64(head[at:]) }
 	if word(l.Head-8) != l.CodeType {
-		return nil, nil
+		return &code{file: shim}, nil
 	}
 	file, table := word(l.File), word(l.Table)
 	if c := r.codes[at]; c != nil && c.key == [2]uint64{file, table} {
+		c.read = now
 		return c, nil
 	}
 	if len(r.codes) >= mostCodes {
 		clear(r.codes)
 	}
-	c := &code{key: [2]uint64{file, table}}
+	c := &code{key: [2]uint64{file, table}, read: now}
 	var err error
 	if c.file, err = r.text(file); err != nil {
 		return nil, err

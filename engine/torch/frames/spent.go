@@ -23,20 +23,24 @@ import (
 type Spent struct {
 	call, counts *os.File // of the thread in /proc; nil where there is none
 	last         time.Time
-	active       time.Duration    // the kernel's count at the last look
-	real, found  [2]time.Duration // blocked, and active
+	counted      time.Time        // when the kernel's count was last read
+	active       time.Duration    // what it was
+	real, found  [2]time.Duration // blocked, and active, until then
+	since        [2]time.Duration // found since then
 	buffer       [256]byte
 }
 
 // How much time the factors begin with, which keeps them near 1 at first, and after how much they count half of it.
 const (
-	settles = time.Second
-	forgets = time.Minute
+	settles  = time.Second
+	forgets  = time.Minute
+	compares = time.Second // how often the kernel's count is read
 )
 
 // NewSpent returns what counts from now on the time of a thread.
 func NewSpent(pid, tid int) *Spent {
-	s := &Spent{last: time.Now()}
+	now := time.Now()
+	s := &Spent{last: now, counted: now}
 	folder := fmt.Sprintf("/proc/%d/task/%d/", pid, tid)
 	s.call, _ = os.Open(folder + "syscall")
 	s.counts, _ = os.Open(folder + "schedstat")
@@ -50,35 +54,48 @@ func (s *Spent) Look() (took time.Duration, futex uint64) {
 	line := s.read(s.call)
 	futex, blocked := host.Blocked(line)
 	now := time.Now()
-	since := now.Sub(s.last)
-	active, counts := s.count()
-	ran := active - s.active
-	s.last, s.active = now, active
-	if line == "" || !counts {
-		return since, futex
+	took = now.Sub(s.last)
+	s.last = now
+	if line == "" || s.counts == nil {
+		return took, futex
+	}
+	kind := 1
+	if blocked {
+		kind = 0
+	}
+	s.since[kind] += took
+	if passed := now.Sub(s.counted); passed >= compares {
+		s.compare(now, passed)
+	}
+	return time.Duration(float64(took) * float64(max(0, s.real[kind])+settles) / float64(s.found[kind]+settles)), futex
+}
+
+// compare takes the kernel's count, and what looks found in the time that passed since the last one.
+func (s *Spent) compare(now time.Time, passed time.Duration) {
+	active, ok := s.count()
+	if !ok {
+		return
 	}
 	if s.found[0]+s.found[1] > forgets {
 		for i := range s.found {
 			s.found[i], s.real[i] = s.found[i]/2, s.real[i]/2
 		}
 	}
-	kind := 1
-	if blocked {
-		kind = 0
-	}
-	s.real[0] += since - ran
+	ran := active - s.active
+	s.real[0] += passed - ran
 	s.real[1] += ran
-	s.found[kind] += since
-	return time.Duration(float64(since) * float64(max(0, s.real[kind])+settles) / float64(s.found[kind]+settles)), futex
+	for i, found := range s.since {
+		s.found[i] += found
+	}
+	s.since, s.counted, s.active = [2]time.Duration{}, now, active
 }
 
-// Runs returns how often a thread has got a core; 0 where that is not known.
-func Runs(pid, tid int) (n int64) {
+// Active returns how long a thread has been on a core or ready for one, and how often it has got one; 0 where that is not known.
+func Active(pid, tid int) (active time.Duration, runs int64) {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/schedstat", pid, tid))
-	if f := strings.Fields(string(b)); len(f) > 2 {
-		n, _ = strconv.ParseInt(f[2], 10, 64)
-	}
-	return n
+	var core, queue int64
+	_, _ = fmt.Sscan(string(b), &core, &queue, &runs)
+	return time.Duration(core + queue), runs
 }
 
 // read returns what a file of the thread has now; empty where it cannot be read. As of readv, Go's scheduler does not know of it.
