@@ -18,6 +18,7 @@ import contextlib
 import datetime
 import itertools
 import json
+import math
 import multiprocessing
 import os
 import re
@@ -306,8 +307,9 @@ def _score(name: str, c: Case, s: dict, trial: dict, load: float) -> Score:
     if knob:
         advice = f"{knob}={s['value']}"
         made = gain.get("gain_low") is not None
+        most = gain.get("gain_high")  # null where only the least of the gain is certain
         if made:
-            predicted = f"{100 * gain['gain_low']:+.0f}..{100 * gain['gain_high']:+.0f} %"
+            predicted = f"{100 * gain['gain_low']:+.0f}" + (" % or more" if most is None else f"..{100 * most:+.0f} %")
         elif gain:
             predicted = "not made"
         if ratio is None:
@@ -319,8 +321,8 @@ def _score(name: str, c: Case, s: dict, trial: dict, load: float) -> Score:
                 measured += f" ({100 * (change['lo'] - 1):+.0f} to {100 * (change['hi'] - 1):+.0f})"
             mark = "helps" if ratio >= 1.05 else "harms" if ratio < 0.95 else "no use"
             if made:
-                lo, hi = 1 + gain["gain_low"], 1 + gain["gain_high"]
-                half = (hi - lo) / (hi + lo)
+                lo, hi = 1 + gain["gain_low"], math.inf if most is None else 1 + most
+                half = 0 if most is None else (hi - lo) / (hi + lo)
                 inside = "yes" if lo <= ratio <= hi else "no"
     elif "-" not in c.knob.split("|"):
         mark = "no use"
@@ -469,7 +471,7 @@ def _table(scores: list[Score], burners: str):
     made = [s for s in scores if s.inside]
     inside = sum(s.inside == "yes" for s in made)
     right: Callable[[str], int] = lambda *m: sum(s.mark in m for s in scores)  # noqa: E731
-    half = 100 * statistics.median(s.half_width for s in made) if made else 0
+    half = 100 * statistics.median([s.half_width for s in made if s.half_width] or [0])
     print(
         f"\nVerdict right in {sum(s.verdict_right for s in scores)} of {len(scores)}; advice helps or tells in {right('helps', 'told')}, "
         f"harms in {right('harms')}. Predictions inside: {inside} of {len(made)} made, median half-width {half:.0f} %.\n"
