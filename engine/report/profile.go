@@ -23,7 +23,7 @@ const (
 	talked         = "communication"
 	exposed        = "communication, exposed"
 	hiddenTalk     = "communication, hidden"
-	idleHost       = "idle: launched late by the host"
+	idleHost       = "idle: nothing launched"
 	idleCall       = "idle: in a call that waited"
 	idleKernel     = "idle: kernel after kernel"
 	idleOther      = "idle: else"
@@ -63,7 +63,7 @@ func (p profile) write(d *markup.Document) {
 		"Utilisation is the time in which a kernel ran, of any kind.",
 		"Estimates are the profiler's, from the kernels' grids.",
 		"Communication is hidden while a kernel computes, and exposed otherwise, also beside a copy.",
-		"Idle is the time in which nothing ran at all: what ran next was launched only then (late),",
+		"Idle is the time in which nothing ran at all: what ran next was launched only then (nothing launched),",
 		"or by a call that had begun and waited, as a copy does; or in time and began as soon as a kernel can",
 		"(kernel after kernel), or waited for something else.",
 		"Launches are kernels, copies and memsets, counted as Holistic Trace Analysis does: the delay is from the end of the call,",

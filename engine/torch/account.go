@@ -20,6 +20,7 @@ type account struct {
 	across ranges        // to another device
 	loads  ranges        // the training loop was in the DataLoader
 	host   ranges        // the host ran an operator or a call of the runtime
+	python ranges        // short stretches from one of these to the next
 	syncs  ranges        // such a call waited for the device
 	sends  ranges        // such a call copied to the device, and waited
 	blind  ranges        // parts of syncs and sends, each longer than longWait, in which no device has anything on record
@@ -33,6 +34,10 @@ type account struct {
 // longWait is how long, in ns, a call must wait for a device without recorded work until the trace
 // counts as incomplete. Shorter waits are the latency of device or host.
 const longWait = 10_000_000
+
+// glue is how long, in ns, Python takes at most from one operator to the next, while the script does
+// nothing but enqueue. Public traces of models run eagerly have 10 to 100 us there.
+const glue = 100_000
 
 func (r *recording) account(steps []window) *account {
 	var piles [trace.NumRoles]pile
@@ -85,6 +90,11 @@ func (r *recording) account(steps []window) *account {
 	a.roles[trace.RoleOther] = left
 	a.copies, a.back, a.inside, a.across = ways[toDevice].ranges(), ways[toHost].ranges(), ways[within].ranges(), ways[peer].ranges()
 	a.host = merged(slices.Concat(piles[trace.RoleRuntime].spans, piles[trace.RoleCPU].spans))
+	for i := 1; i < len(a.host); i++ {
+		if s := (span{a.host[i-1].end, a.host[i].start}); s.length() <= glue {
+			a.python = append(a.python, s)
+		}
+	}
 	a.sends, a.allocs, a.inits = calls[sends].ranges(), calls[allocates].ranges(), calls[prepares].ranges()
 	a.syncs = merged(slices.Concat(calls[waits].spans, a.sends))
 	a.blind = slices.DeleteFunc(merged(waited).without(ran.ranges()), func(s span) bool { return s.length() <= longWait })

@@ -71,6 +71,7 @@ var purposes = []struct {
 	{"linkcreate", prepares}, {"linkadd", prepares}, {"linkcomplete", prepares}, {"registerfatbinary", prepares}, {"ctxcreate", prepares},
 	{"primaryctx", prepares}, {"cuinit", prepares}, {"hipinit", prepares}, {"enablepeeraccess", prepares}, {"ipcopen", prepares}, {"streamcreate", prepares},
 	{"unload", prepares}, {"attribute", prepares}, {"properties", prepares}, {"occupancy", prepares}, // which may load a module
+	{"deviceget", prepares}, {"getdevice", prepares}, {"setdevice", prepares}, {"streamget", prepares}, {"driverget", prepares}, {"getsymbol", prepares}, // the first of all makes the context
 }
 
 // doingOf returns the purpose of a call by its name. For a call that copies, the purpose follows from

@@ -155,17 +155,21 @@ func (b *builder) parts(w span) []part {
 	across := copied.and(b.across.within(w))
 	copied = copied.without(across)
 	back := copied.and(b.back.within(w))
+	other := in(trace.RoleOther)
+	python := other.and(b.python.within(w))
 	runtime := in(trace.RoleRuntime)
+	blind := runtime.and(b.blind.within(w))
+	runtime = runtime.without(blind)
 	allocs := runtime.and(b.allocs.within(w))
 	runtime = runtime.without(allocs)
 	inits := runtime.and(b.inits.within(w))
 	runtime = runtime.without(inits)
 	syncs := runtime.and(b.syncs.within(w))
 	return []part{
-		{trace.CauseCommunication, talks}, {trace.CauseDataLoader, in(trace.RoleDataLoader)}, {trace.CauseUnknown, in(trace.RoleOther)},
-		{trace.CauseCommunication, across}, {trace.CauseSync, back}, {trace.CauseCopy, copied.without(back)}, {trace.CauseCopy, in(trace.RoleMemset).without(talks)},
+		{trace.CauseCommunication, talks}, {trace.CauseDataLoader, in(trace.RoleDataLoader)}, {trace.CauseUnknown, other.without(python)},
+		{trace.CauseUnknown, blind}, {trace.CauseCommunication, across}, {trace.CauseSync, back}, {trace.CauseCopy, copied.without(back)}, {trace.CauseCopy, in(trace.RoleMemset).without(talks)},
 		{trace.CauseMemory, allocs}, {trace.CauseInit, inits}, {trace.CauseSync, syncs}, {trace.CauseLaunch, runtime.without(syncs)},
-		{trace.CauseLaunch, in(trace.RoleCPU)},
+		{trace.CauseLaunch, in(trace.RoleCPU)}, {trace.CauseLaunch, python},
 	}
 }
 

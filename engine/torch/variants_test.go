@@ -413,17 +413,20 @@ func TestCalls(t *testing.T) {
 			stalls{trace.CauseSync: 800, trace.CauseUnknown: 200}, 0, 0, trace.IdleTime{Host: 800, Other: 198}},
 		{"free", []string{x("cpu_op", "aten::conv2d", "5", "813", ""), call("cudaFree", 10, 800, 1), launch("cuda_runtime", "kernel", 812, 820, 170, 2)},
 			stalls{trace.CauseMemory: 800, trace.CauseLaunch: 5 + 8, trace.CauseUnknown: 17}, 0, 0, trace.IdleTime{Host: 820, Other: 10}},
+		{"the first call of all, which makes the context", []string{call("cudaDeviceGetStreamPriorityRange", 10, 800, 1)}, stalls{trace.CauseInit: 800, trace.CauseUnknown: 200}, 0, 0, trace.IdleTime{}},
+		{"Python from one operator to the next, and for longer", []string{x("cpu_op", "aten::add", "0", "100", ""), x("cpu_op", "aten::add", "200", "100", ""), x("cpu_op", "aten::add", "401", "599", "")},
+			stalls{trace.CauseLaunch: 899, trace.CauseUnknown: 101}, 0, 0, trace.IdleTime{}},
 		{"HIP's free", []string{call("hipFree", 10, 800, 1)}, stalls{trace.CauseMemory: 800, trace.CauseUnknown: 200}, 0, 0, trace.IdleTime{}},
 		{"page-locking", []string{call("cudaHostAlloc", 10, 800, 1)}, stalls{trace.CauseMemory: 800, trace.CauseUnknown: 200}, 0, 0, trace.IdleTime{}},
 		{"a module", []string{call("cuModuleLoadData", 10, 800, 1)}, stalls{trace.CauseInit: 800, trace.CauseUnknown: 200}, 0, 0, trace.IdleTime{}},
 		{"a module, loaded by a question", []string{call("cudaFuncGetAttributes", 10, 800, 1)}, stalls{trace.CauseInit: 800, trace.CauseUnknown: 200}, 0, 0, trace.IdleTime{}},
 		{"an event", []string{call("cudaEventRecord", 10, 800, 1)}, stalls{trace.CauseLaunch: 800, trace.CauseUnknown: 200}, 0, 0, trace.IdleTime{}},
 		{"a kernel's first launch, and another one as slow", []string{slow("a", 0, 2000, 1), slow("a", 3000, 2000, 2), slow("b", 6000, 900, 3)},
-			stalls{trace.CauseInit: 2000, trace.CauseLaunch: 2900, trace.CauseUnknown: 2070}, 0, 0, trace.IdleTime{Host: 2990 + 1890, Call: 2000, Other: 90}},
+			stalls{trace.CauseInit: 2000, trace.CauseLaunch: 2900 + 90, trace.CauseUnknown: 2070 - 90}, 0, 0, trace.IdleTime{Host: 2990 + 1890, Call: 2000, Other: 90}},
 		{"a wait for what is not on record", []string{call("cudaStreamSynchronize", 0, 30_000, 1), launch("cuda_runtime", "kernel", 5000, 5010, 10, 2)},
-			stalls{trace.CauseSync: 30_000 - 10}, 0, 30_000 - 5020, trace.IdleTime{Host: 5010, Other: 30_000 - 5020}},
+			stalls{trace.CauseSync: 5010, trace.CauseUnknown: 30_000 - 5020}, 0, 30_000 - 5020, trace.IdleTime{Host: 5010, Other: 30_000 - 5020}},
 		{"a call that began before the gap", []string{launch("cuda_runtime", "kernel", 0, 5, 95, 1), call("cudaMemcpyAsync", 50, 500, 2), copied("HtoD (Pageable -> Device)", 540, 2)},
-			stalls{trace.CauseLaunch: 2, trace.CauseCopy: 2, trace.CauseSync: 448, trace.CauseUnknown: 453}, 448, 0, trace.IdleTime{Call: 440, Other: 5 + 458}},
+			stalls{trace.CauseLaunch: 2 + 3, trace.CauseCopy: 2, trace.CauseSync: 448, trace.CauseUnknown: 453 - 3}, 448, 0, trace.IdleTime{Call: 440, Other: 5 + 458}},
 	} {
 		length := int64(1000)
 		switch {

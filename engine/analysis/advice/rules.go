@@ -370,8 +370,8 @@ var deviceRules = []Rule{
 		if s.session.imported() {
 			f.Remedy = "look at results less often: .item(), .cpu(), .nonzero() and printing a tensor have the host wait for all that was enqueued, so keep losses and metrics on the GPU for some steps"
 		}
-		if s.profile.known() { // gaps that have a rule, or a remark, of their own
-			f.Share -= s.profile.ShareOf(s.profile.Sends + s.profile.Blind)
+		if s.profile.known() { // which have a rule of their own
+			f.Share -= s.profile.ShareOf(s.profile.Sends)
 		}
 		return f, !s.calls(trace.InStep)
 	}},

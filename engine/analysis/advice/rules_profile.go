@@ -77,7 +77,7 @@ var profileRules = []Rule{
 	}},
 	{Name: "idle half the time", Check: func(s *situation) (f Finding, ok bool) {
 		g := s.profile.gpu(func(g *trace.ProfiledGPU) bool {
-			return g.Utilisation < idleHalf && g.Utilisation >= hardlyUsed*s.profile.Busiest().Utilisation
+			return g.Utilisation < idleHalf*(1-s.profile.blind()) && g.Utilisation >= hardlyUsed*s.profile.Busiest().Utilisation
 		})
 		if g == nil {
 			return f, false
@@ -124,7 +124,7 @@ func lacking(s *situation) (f Finding, ok bool) {
 	if !s.profile.known() {
 		return f, false
 	}
-	share := s.profile.ShareOf(s.profile.Blind)
+	share := s.profile.blind()
 	f.Evidence = fmt.Sprintf("for %s of the time the host waits for a GPU, long at a time, on which the trace shows nothing then: it lacks what ran, such as another process, or what began before the recording; no advice counts that time", units.Prose.Percent(share))
 	return f, share >= moderate
 }

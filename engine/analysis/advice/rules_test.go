@@ -41,7 +41,7 @@ var ruleCases = []ruleCase{
 	{"copies that wait", true, wait(trace.CauseSync), "", profiled(trace.Profile{Sends: 40, Total: trace.ProfiledStep{Length: 100}}), "", "without a wait: from page-locked memory"},
 	{"copies that wait", false, wait(trace.CauseSync), "", profiled(trace.Profile{Sends: 4, Total: trace.ProfiledStep{Length: 100}}), "", ".item(), .cpu()"},
 	{"sync less", false, wait(trace.CauseSync), "", profiled(trace.Profile{Sends: 48, Total: trace.ProfiledStep{Length: 100}}), "", "non_blocking"},
-	{"sync less", false, wait(trace.CauseSync), "", profiled(trace.Profile{Blind: 48, Total: trace.ProfiledStep{Length: 100}}), "", ""},
+	{"sync less", false, wait(trace.CauseSync), "", profiled(trace.Profile{Sends: 48, Total: trace.ProfiledStep{Length: 100}}), "", ""},
 	{"allocate less", true, wait(trace.CauseMemory), "", profiled(trace.Profile{}), "", "expandable_segments"},
 	{"allocate less", false, map[trace.Cause]int64{trace.CauseMemory: 4}, "", profiled(trace.Profile{}), "", ""},
 	{"record later", true, wait(trace.CauseInit), "", profiled(trace.Profile{}), "", "schedule(wait=5"},
@@ -50,6 +50,8 @@ var ruleCases = []ruleCase{
 	{"pageable copies", false, wait(trace.CauseCopy), "", profiled(trace.Profile{Pageable: 0.1}), "", ""},
 	{"unexplained", true, map[trace.Cause]int64{trace.CauseUnknown: 30}, "", profiled(trace.Profile{}), "", "the trace has no operator, call of the runtime, copy or kernel in these gaps"},
 	{"unexplained", true, map[trace.Cause]int64{trace.CauseUnknown: 30}, "", profiled(trace.Profile{GPUs: []trace.ProfiledGPU{{Utilisation: 0.7}}}), "", "record the host too (ProfilerActivity.CPU)"},
+	{"unexplained", true, map[trace.Cause]int64{trace.CauseUnknown: 30}, "", profiled(trace.Profile{GPUs: []trace.ProfiledGPU{{Utilisation: 0.7}}, Blind: 20, Total: trace.ProfiledStep{Length: 100}}), "", "have the trace show what the GPU was at"},
+	{"unexplained", true, map[trace.Cause]int64{trace.CauseUnknown: 30}, "", inPython, "", "look at the Python function train.py(7): augment: it has 90.0 % of the GPU's idle time"},
 	{"unexplained", true, map[trace.Cause]int64{trace.CauseUnknown: 30}, "", profiled(trace.Profile{GPUs: []trace.ProfiledGPU{{Utilisation: 0.7, Idle: trace.IdleTime{Kernel: 15}}}, Total: trace.ProfiledStep{Length: 100}}), "", "CUDA graphs"},
 	{"idle half the time", false, map[trace.Cause]int64{trace.CauseCopy: 4}, "", profiled(trace.Profile{GPUs: []trace.ProfiledGPU{{Utilisation: 0.0001}, {ID: 1, Utilisation: 0.9}}}), "", "the loader keeps up"},
 	{"idle half the time", true, map[trace.Cause]int64{trace.CauseCopy: 4}, "", profiled(trace.Profile{GPUs: []trace.ProfiledGPU{{Utilisation: 0.6}, {ID: 1, Utilisation: 0.49}}}), "", "GPU 1 only 49.0 %"},
@@ -411,6 +413,14 @@ func profiled(p trace.Profile) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) { s.Meta.Imported, s.Meta.Profile = "trace.json", &p }
 }
 
+// inPython has the trace's stacks find the script in one function while the GPU is idle.
+var inPython = profiled(trace.Profile{
+	GPUs: []trace.ProfiledGPU{{Utilisation: 0.7, Idle: trace.IdleTime{Other: 30}, Host: []trace.HostTime{
+		{Part: trace.HostRange, Name: "epoch", Time: 30}, {Part: trace.HostFrame, Name: "train.py(7): augment", Time: 27},
+	}}},
+	Total: trace.ProfiledStep{Length: 100, Roles: [trace.NumRoles]int64{trace.RoleCPU: 10}},
+})
+
 func TestRules(t *testing.T) {
 	seen := map[string][2]bool{}
 	for _, c := range slices.Concat(ruleCases, hostCases, dataCases, timeCases, torchCases, callCases) {
@@ -466,6 +476,11 @@ func TestMeanwhile(t *testing.T) {
 		if v := judge(s, s.Recent).all.Verdict.Text; !strings.Contains(v, c.says) {
 			t.Errorf("%q does not say %q", v, c.says)
 		}
+	}
+	s := uniform(60, map[trace.Cause]int64{trace.CauseUnknown: 30})
+	inPython(s)
+	if v, want := judge(s, s.Recent).all.Verdict.Text, "script-bound: the device is idle 30.0 % of the time, in which the script enqueues nothing; 90.0 % of the GPU's idle time the host is in the Python function train.py(7): augment"; !strings.Contains(v, want) {
+		t.Errorf("%q does not say %q", v, want)
 	}
 }
 

@@ -115,6 +115,9 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats,
 			v.Class = ScriptBound
 		}
 	}
+	if v.Group == trace.GroupUnknown && c.profile.ownCode(v.Share) != nil {
+		v.Class = ScriptBound
+	}
 	h, ok, late := c.script.waitsFor()
 	if share := c.talks(); share >= moderate && c.at(trace.Exchange) > 0 && share > v.Share || share >= moderate && v.Group == trace.GroupNone && !late {
 		v.communicates(share)
@@ -277,7 +280,6 @@ func (v *Verdict) describe(s *situation) {
 			t.WriteString(s.inStep())
 		}
 	}
-	t.WriteString(s.traced(v))
 	queue := v.Queue
 	if v.Group == trace.GroupData {
 		fmt.Fprintf(&t, ", %s for %s (%s)", part(b.Share(v.Dominant)/v.Share), v.Dominant.Info().For, units.Prose.Percent(b.Share(v.Dominant)))
@@ -292,6 +294,7 @@ func (v *Verdict) describe(s *situation) {
 			}
 		}
 	}
+	t.WriteString(s.traced(v))
 	if v.Group != trace.GroupHost && v.Starved >= moderate {
 		t.WriteString("; " + s.host.slowed())
 		if v.Group == trace.GroupData && s.host.Crowded() {
@@ -348,9 +351,9 @@ func (s *situation) busy(share float64) string {
 func (s *situation) traced(v *Verdict) string {
 	var t strings.Builder
 	if _, ok := lacking(s); ok {
-		fmt.Fprintf(&t, "; for %s of the time the trace lacks what the GPU was at", units.Prose.Percent(s.profile.ShareOf(s.profile.Blind)))
+		fmt.Fprintf(&t, "; for %s of the time the trace lacks what the GPU was at", units.Prose.Percent(s.profile.blind()))
 	}
-	if text := s.profile.meanwhile(); text != "" && v.Group != trace.GroupNone && v.Dominant != trace.CauseDataLoader {
+	if text := s.profile.meanwhile(v); text != "" && v.Group != trace.GroupNone {
 		t.WriteString("; " + text)
 	}
 	if f, ok := ownLoading(s); ok {

@@ -110,5 +110,5 @@ func Showed(p *trace.Profile) string {
 	if len(estimates) > 0 {
 		text += " (estimates: " + strings.Join(estimates, ", ") + ")"
 	}
-	return text + fmt.Sprintf("; it was idle %s because the host launched late, %s in calls that waited, %s between kernels and %s else", of(g.Idle.Host), of(g.Idle.Call), of(g.Idle.Kernel), of(g.Idle.Other))
+	return text + fmt.Sprintf("; it was idle %s with nothing launched, %s in calls that waited, %s between kernels and %s else", of(g.Idle.Host), of(g.Idle.Call), of(g.Idle.Kernel), of(g.Idle.Other))
 }
