@@ -362,6 +362,10 @@ type looker struct {
 	other   []frames.Frame      // of one of them
 }
 
+func newLooker() *looker {
+	return &looker{readers: map[int]*frames.Reader{}, spent: map[thread]*frames.Spent{}, others: map[int][]neighbour{}}
+}
+
 // look looks at a thread, one of those. ok is false where nothing is known of the time since the last look.
 func (k *looker) look(l *lines, t thread, of []thread) (took time.Duration, futex uint64, ok bool, err error) {
 	r := k.readers[t.pid]
@@ -392,7 +396,7 @@ func (k *looker) look(l *lines, t thread, of []thread) (took time.Duration, fute
 // run looks at one thread after another: a loop's and a worker's at once, where there are workers, as waking takes as long as a look.
 // Beside them, the loops of other ranks are looked at in turn.
 func (l *lines) run() error {
-	k := &looker{readers: map[int]*frames.Reader{}, spent: map[thread]*frames.Spent{}, others: map[int][]neighbour{}}
+	k := newLooker()
 	for turn := 0; ; turn++ {
 		l.mu.Lock()
 		threads, ranks := l.threads, l.ranks
@@ -615,6 +619,7 @@ func (k *looker) works(r *frames.Reader, t thread) (at []frames.Frame) {
 		var err error
 		if works && lives {
 			found, err = r.Look(other.State, k.other[:0])
+			k.other = found
 		}
 		others = others[1:]
 		if !lives || other.TID == 0 && (err != nil || len(found) == 0) { // it ended; another one may have its place

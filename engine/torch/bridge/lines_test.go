@@ -3,9 +3,12 @@
 package bridge
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -104,6 +107,55 @@ func TestHolding(t *testing.T) {
 	} {
 		if got := l.apart(trace.Locked, c.stack); got != c.want {
 			t.Errorf("%+v, want %+v", got, c.want)
+		}
+	}
+}
+
+// TestAwaits: where the loop waits for another thread, in whatever way, that thread's line is named.
+func TestAwaits(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("skipped: threads of a Python process; python3 is not installed")
+	}
+	for _, way := range []string{"queue", "simple", "event", "future"} {
+		cmd := exec.Command(python, "testdata/waits.py", way)
+		cmd.Stderr = os.Stderr
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+		var is struct {
+			Layout   frames.Layout
+			Thread   uint64
+			PID, TID int
+		}
+		if err := json.NewDecoder(out).Decode(&is); err != nil {
+			t.Fatal(err)
+		}
+		if is.Layout.Links == nil {
+			t.Skip("skipped: this version of Python has no known list of threads")
+		}
+		l := &lines{layout: &is.Layout, table: map[trace.Line]*found{}, talked: map[int]int64{}, clock: newClock()}
+		k := newLooker()
+		loop := thread{pid: is.PID, tid: is.TID, state: is.Thread, codes: is.Layout.CodeType, role: roleLoop}
+		for range 60 {
+			time.Sleep(time.Duration(5+rand.IntN(10)) * time.Millisecond)
+			if err := l.thread(k, loop, []thread{loop}, []thread{loop}); err != nil {
+				t.Skip("skipped: ", err)
+			}
+		}
+		looks, right := 0, 0
+		for line, f := range l.table {
+			if looks += f.looks; line.Func == "computes" {
+				right += f.looks
+			}
+		}
+		if looks < 40 || 10*right < 8*looks {
+			t.Errorf("%s: of %d looks %d found what the other thread computes", way, looks, right)
 		}
 	}
 }

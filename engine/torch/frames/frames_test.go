@@ -223,7 +223,7 @@ func TestHolder(t *testing.T) {
 }
 
 // holdsAt is the line of testdata/holds.py that holds the GIL.
-const holdsAt = 25
+const holdsAt = 24
 
 func BenchmarkSpent(b *testing.B) {
 	begin, _ := start(b, pythons(b)[0], "holds.py", "3600")

@@ -14,7 +14,6 @@ package.__path__ = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..
 sys.modules["gpustall"] = package
 from gpustall import frames  # noqa: E402
 
-
 held = 0
 
 

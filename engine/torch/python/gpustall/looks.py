@@ -22,7 +22,7 @@ OTHERS = 32  # threads of the process beside the loop's that are looked at
 IDLE = 1.0  # s between two looks at the page while no looks are asked for
 PATIENCE = 1.0  # s that the end of the thread is waited for
 HELD = 4_800_000  # ns from which a wait for the lock tells that one thread held it meanwhile
-WAITERS = "/threading.py", "/queue.py", "/concurrent/futures/_base.py", "/selectors.py"  # as in engine/torch/bridge/lines.go
+WAITERS = "/threading.py", "/queue.py", "/concurrent/futures/_base.py", "/concurrent/futures/thread.py", "/selectors.py"  # as in bridge/lines.go
 
 now = time.monotonic_ns
 _looker = None

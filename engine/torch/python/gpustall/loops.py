@@ -40,7 +40,9 @@ class Loop:
         # read.
         self.some = SOME
         self.turn = 0  # how often a batch was asked for
-        self.again = 0, 0, 0  # a turn, how often optimizers stepped in its step, and when the first of them was over
+        # Of the last step in which an optimizer stepped: its number, how often that one did, when it first had, which one it is, and
+        # how often one did at most in the steps before.
+        self.again = [-1, 0, 0, 0, 0]
         self.wary = 0  # the turn until which the usage is read each time
         self.slow = True  # the last step took LONG_BATCH or more
         self.passed_by: Any = None  # the watch over the only open step, while its steps are brief and not recorded one by one

@@ -11,9 +11,10 @@ from gpustall import hook, process, ring
 
 now = process.now
 
-# The number of backward passes without a batch after which KEPT is told, and of optimizers' steps after which they are
-# the loop's; it is so many times higher where the script still holds the loader's iterator.
-APART, LONG = 20, 10
+# The number of backward passes without a batch after which KEPT is told, and of an optimizer's steps after which they are
+# the loop's. It is so many times higher where the script still holds the loader's iterator, and after it took several batches
+# so many times as many as in any batch before.
+APART, LONG, MORE = 20, 10, 25
 
 ELSEWHERE = (
     "one thread takes the batches and another learns from them: the device's share is that of the time in which the first waits for no data,"
@@ -101,11 +102,19 @@ def _stepped(optimizer, args, kwargs):
         return
     loop = getattr(here, "loop", None)
     if loop is not None and loop.passed_by is not None and not loop.parts:
-        return
+        again, step = loop.again, loop.open[-1][1]
+        if again[0] != step:
+            again[:] = step, 1, now(), id(optimizer), max(again[1], again[4])
+            return
+        if again[3] != id(optimizer) or again[1] < APART:
+            again[1] += again[3] == id(optimizer)
+            return
     try:
+        if loop is not None and loop.passed_by is not None and not loop.parts:
+            loop.catch_up()  # the script learns from one batch again and again: each step is told from here on
         _end(ring.OPTIMIZER)
         loop = getattr(here, "loop", None)
-        if loop is None or not loop.open or loop.open[-1][0].alone or _on_one_batch(loop):
+        if loop is None or not loop.open or loop.open[-1][0].alone or _on_one_batch(loop, id(optimizer)):
             from gpustall import manual
 
             here.optimizes = True
@@ -114,18 +123,22 @@ def _stepped(optimizer, args, kwargs):
         process.complain("a loop without a DataLoader is not watched", error)
 
 
-def _on_one_batch(loop):
-    """Counts the steps of optimizers within the open step. Returns whether they are the loop's steps, because the script
-    learns from one batch again and again. The batch's own step ends then, with the first of them."""
+def _on_one_batch(loop, optimizer):
+    """Counts an optimizer's steps within the open step. Returns whether they are the loop's steps, because the script
+    learns from one batch again and again, or from several that it keeps. The batch's own step ends then, with the first of them."""
     watch, step = loop.open[-1][:2]
-    turn, n, first = loop.again
-    if turn != loop.turn:
-        n, first = 0, now()
-    loop.again = loop.turn, n + 1, first
-    if n < APART or step < 0 or len(loop.open) > 1 or watch.iterator is None:
+    again = loop.again
+    if again[0] != step:
+        again[:] = step, 0, now(), optimizer, max(again[1], again[4])
+    if again[3] != optimizer:
         return False
-    if not watch.gone() and (watch.delivered > 1 or n < LONG * APART):  # it may ask for the next batch after these
+    again[1] += 1
+    _, n, first, _, most = again
+    if n <= APART or step < 0 or len(loop.open) > 1 or watch.iterator is None:
         return False
+    if not watch.gone() and n <= (MORE * max(2, most) if watch.delivered > 1 else LONG * APART):  # it may ask for the next batch yet
+        return False
+    again[1], n = 0, n - 1
     if loop.device is not None:
         loop.device.drop()
     watch.ended, watch.left, watch.dropped = (), (first, None), True

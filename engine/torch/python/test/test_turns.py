@@ -436,20 +436,25 @@ class TurnsTest(unittest.TestCase):
         self.assertEqual([m["dataset"] for m in self.told("moved")], ["no DataLoader", "Numbers"] * 2)
 
     def test_an_optimizer_on_one_batch(self):
-        """Each step counts where the script learns from one batch again and again; a batch's own step has the first."""
+        """Each step counts where the script learns from one batch again and again, or from some that it keeps; a batch's own step
+        has the first."""
         self.addCleanup(self.begin_again)
-        for held, count, want in (False, parts.APART, 1), (False, 100, 100), (True, 100, 1), (True, parts.LONG * parts.APART + 50, 250):
+        for held, taken, count, want in (
+            (False, 1, parts.APART, 1), (False, 1, 100, 100), (True, 1, 100, 1), (True, 1, parts.LONG * parts.APART + 50, 250),
+            (True, 5, 2 * parts.MORE, 1), (True, 5, 100, 100), (True, 9, 100, 100),
+        ):
             self.begin_again()
-            before = len(self.spans(ring.NEXT))
-            iterator = iter(DataLoader(Numbers(8), batch_size=4, shuffle=True))
-            x, optimizer = next(iterator), torch.optim.SGD(self.model.parameters(), lr=0.0)
+            iterator = iter(DataLoader(Numbers(40), batch_size=4, shuffle=True))
+            optimizer = torch.optim.SGD(self.model.parameters(), lr=0.0)
+            for _ in range(taken):
+                before, x = len(self.spans(ring.NEXT)), next(iterator)
             if not held:
                 del iterator
             for _ in range(count):
                 self.learn(x)
                 optimizer.step()
             steps = [s["step"] for s in self.spans(ring.NEXT)[before:] if s["step"] >= 0]
-            self.assertEqual(steps[-1] - steps[0] + 1, want, (held, count))
+            self.assertEqual(steps[-1] - steps[0] + 1, want, (held, taken, count))
             if want > 1:  # the first of them has a backward pass
                 body, backward = (next(s for s in self.spans(kind) if s["step"] == steps[0]) for kind in (ring.BODY, ring.BACKWARD))
                 self.assertLessEqual(body["start"], backward["start"])
