@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -62,9 +63,8 @@ func (l *stepLimit) stop() {
 	}
 }
 
-// stepsWith returns how many steps a run has done with the settings since its last change of any.
+// stepsWith returns how many steps a run has done since these settings are in force.
 func stepsWith(s *trace.Snapshot, settings []knob.Setting) int {
-	last := &s.Segments[len(s.Segments)-1]
 	for _, k := range settings {
 		if spec := knob.SpecOf(s.Meta.Specs, k.Name); spec == nil || !holds(s, spec, k) {
 			return 0
@@ -73,7 +73,13 @@ func stepsWith(s *trace.Snapshot, settings []knob.Setting) int {
 	if s.Total.Steps == 0 {
 		return 0
 	}
-	return int(s.Last.Index) + 1 - int(last.FirstStep)
+	since := len(s.Segments) - 1
+	for since > 0 && !slices.ContainsFunc(settings, func(k knob.Setting) bool {
+		return knob.ValueOf(s.Segments[since-1].Knobs, k.Name) != knob.ValueOf(s.Segments[since].Knobs, k.Name)
+	}) {
+		since--
+	}
+	return int(s.Last.Index) + 1 - int(s.Segments[since].FirstStep)
 }
 
 // err returns how the run ended: as its command did, unless --steps or a refused setting ended it.

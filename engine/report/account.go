@@ -19,9 +19,10 @@ type account struct {
 	rows   []attribution.SegmentStats
 	epochs []attribution.EpochStats
 	whole  attribution.Breakdown
-	first  int // the baseline's row; -1 without segments
-	last   int // the row to compare with the baseline: the settings to keep, or else the last row that counts as a result
-	kept   int // the row of the settings to keep
+	first  int  // the baseline's row; -1 without segments
+	last   int  // the row to compare with the baseline: the settings to keep, or else the last row that counts as a result
+	kept   int  // the row of the settings to keep
+	own    bool // first, last and kept are the last of the script's own settings
 	advice advice.Advice
 }
 
@@ -35,6 +36,9 @@ func newAccount(s *trace.Snapshot) *account {
 		a.first, a.last, a.kept = at.Baseline, at.Last, at.Kept
 		if a.kept != a.first {
 			a.last = a.kept
+		}
+		if a.advice.Keep.Text == "" && a.last != a.first { // only the script changed anything, so nothing is compared
+			a.first, a.own = a.last, true
 		}
 	}
 	return a
@@ -100,8 +104,8 @@ func (a *account) epochOf(row int) epochTime {
 	if t := a.tally(row); t.Epochs > 0 {
 		e.runs, e.measured = int(t.Epochs), t.EpochTime/t.Epochs
 	}
-	if r.SamplesPerSecond > 0 && a.s.Meta.Samples > 0 {
-		e.projected = int64(float64(a.s.Meta.Samples) / r.SamplesPerSecond * 1e9)
+	if r.SamplesPerSecond > 0 {
+		e.projected = int64(float64(a.s.Epoch(&r.Segment)) / r.SamplesPerSecond * 1e9)
 	}
 	return e
 }
@@ -137,6 +141,14 @@ func (e epochTime) best() int64 {
 		return e.measured
 	}
 	return e.projected
+}
+
+// waits shows the share of a row's time in which the device waits for data. Nothing tells it of a loop without a DataLoader.
+func (a *account) waits(r *attribution.SegmentStats) string {
+	if a.s.Meta.Alone() || a.s.Left(&r.Segment) {
+		return "not known"
+	}
+	return share(r, r.DataShare)
 }
 
 // perSample returns how long the device computes for a sample, in ns.

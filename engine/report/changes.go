@@ -49,7 +49,9 @@ func (c *changes) list(d *markup.Document) {
 		}
 		d.Line("- **%s** (segment %s, %s after the start, before step %s)",
 			cmp.Or(g.Reason, "a change without a name"), c.rows[i].Name(), units.Prose.Time(g.Start), units.Count(g.FirstStep))
-		d.Line("  - Why: %s.", c.why(i))
+		if !g.ByScript {
+			d.Line("  - Why: %s.", c.why(i))
+		}
 		d.Line("  - Effect: %s.", c.effect(i))
 	}
 	for i := range xs {
@@ -194,8 +196,10 @@ func (c *changes) effect(row int) string {
 	if t.Answer == stats.Unknown {
 		text = fmt.Sprintf("whether throughput changed is not known yet (%s)", t.Missing)
 	}
-	text += fmt.Sprintf("; utilisation %s -> %s, waiting for data %s -> %s",
-		share(a, a.Utilisation), share(r, r.Utilisation), share(a, a.DataShare), share(r, r.DataShare))
+	if a.Steps > 0 {
+		text += fmt.Sprintf("; utilisation %s -> %s, waiting for data %s -> %s",
+			share(a, a.Utilisation), share(r, r.Utilisation), c.waits(a), c.waits(r))
+	}
 	told := row == c.last && row-1 == c.first // the first page tells this change
 	if compute := c.computeText(a, r, &r.VsBefore); compute != "" && !told {
 		text += "; " + compute

@@ -115,7 +115,7 @@ func (a *charts) drawn() *plot.Rows {
 	for _, i := range list {
 		r := &a.rows[i]
 		n, _ := strconv.Atoi(knob.ValueOf(r.Segment.Knobs, "num_workers"))
-		row := plot.Row{Name: a.briefly(i), Stats: r.Breakdown, Rate: r.Stretch.Rate(), Workers: n, Epoch: a.s.Meta.Samples}
+		row := plot.Row{Name: a.briefly(i), Stats: r.Breakdown, Rate: r.Stretch.Rate(), Workers: n, Epoch: a.s.Epoch(&r.Segment)}
 		if workers {
 			row.Name = units.Count(n)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/report/markup"
 )
 
@@ -42,6 +43,9 @@ func (f *front) headline() string {
 		return f.advice.Verdict.Text
 	}
 	headline := "nothing was changed; the run is " + f.advice.Verdict.Class
+	if f.own {
+		headline = fmt.Sprintf("nothing but the script changed its settings; the run is %s in segment %s", f.advice.Verdict.Class, f.rows[f.last].Name())
+	}
 	if of := f.advice.Verdict.Epochs; of != "" {
 		headline += " in " + of
 	}
@@ -50,12 +54,12 @@ func (f *front) headline() string {
 
 // single writes the measurements of a run with one row to show.
 func (f *front) single(d *markup.Document) {
-	more := ""
+	more, name := "", f.rows[f.first].Name()
 	if len(f.rows) > 1 && f.first == 0 {
 		more = fmt.Sprintf("; no other settings ran for %d steady steps", advice.MinSteps)
 	}
-	d.Para("Segment A is %s%s.", f.baseline(), more)
-	d.Table(append([][]string{{"measurement", ">A"}}, f.column(f.first)...))
+	d.Para("Segment %s is %s%s.", name, f.baseline(), more)
+	d.Table(append([][]string{{"measurement", ">" + name}}, f.column(f.first)...))
 	if of := f.advice.Verdict.Epochs; of != "" {
 		d.Para("These numbers are of all epochs; verdict and advice are on %s.", of)
 	}
@@ -64,6 +68,9 @@ func (f *front) single(d *markup.Document) {
 
 // baseline says which segment A is.
 func (f *front) baseline() string {
+	if f.own {
+		return fmt.Sprintf("the last in which the script kept its settings for long: %s of %s", units.Count(f.tally(f.first).All.Steps), units.Counted(f.s.Total.Steps, "step", "steps"))
+	}
 	if f.first > 0 {
 		return fmt.Sprintf("the baseline that was chosen, segment #%d by its number", f.rows[f.first].Segment.Index)
 	}

@@ -11,19 +11,19 @@ import (
 
 // parts is the section about where the script's own time in a step goes.
 type parts struct {
-	own   trace.Rank
-	more  bool // there are other ranks
-	cuda  bool // the device is a GPU
-	alone bool // nothing tells what the loop waits for
+	own  trace.Rank
+	more bool   // there are other ranks
+	cuda bool   // the device is a GPU
+	rest string // Snapshot.Rest
 }
 
 func newParts(s *trace.Snapshot) parts {
 	own, _ := s.Own(0, s.Now)
-	return parts{own, len(s.Ranks(0, s.Now)) > 1, s.Meta.DeviceKind == "cuda", s.Meta.Alone()}
+	return parts{own, len(s.Ranks(0, s.Now)) > 1, s.Meta.DeviceKind == "cuda", s.Rest()}
 }
 
 func (p parts) write(d *markup.Document) {
-	all := p.own.Parts(p.alone)
+	all := p.own.Parts(p.rest)
 	if len(all) == 0 {
 		return
 	}

@@ -32,7 +32,7 @@ func (g *segments) write(d *markup.Document) {
 			compute = deviceTime(r)
 		}
 		rows = append(rows, []string{r.Name(), cmp.Or(r.Segment.Reason, "-"), units.Count(r.Steps),
-			speed, p50, p95, share(r, r.Utilisation), share(r, r.DataShare)})
+			speed, p50, p95, share(r, r.Utilisation), g.waits(r)})
 		gain := "baseline"
 		if i != g.first {
 			gain = r.VsA.Throughput.String()

@@ -136,7 +136,7 @@ func (a *account) column(row int) [][]string {
 	rows := [][]string{
 		{"epoch time", a.epochOf(row).short()},
 		{"device utilisation", share(r, r.Utilisation)},
-		{"device waits for data", share(r, r.DataShare)},
+		{"device waits for data", a.waits(r)},
 		{"device time a sample", "-"},
 		{"throughput", "-"},
 		{"step time, median", "-"},

@@ -115,16 +115,28 @@ type Part struct {
 // it includes waits for a core, and what the loop itself does to load or take a batch.
 const Getting = "getting a batch"
 
-// Outside is the part of its time that is in no step of the loop. Neither is that part where nothing tells what the loop
-// waits for (Meta.Alone).
+// Outside is the part of its time that is in no step of the loop; Beside where the loop left its DataLoader, and Neither
+// where nothing tells what the loop waits for (Meta.Alone).
 const (
 	Outside = "between epochs, and in loops that do not train"
+	Beside  = "between epochs, and in loops without a DataLoader"
 	Neither = "forward passes, data and the script's own code"
 )
 
+// Rest returns what the part of a step is called that is in no batch's time.
+func (s *Snapshot) Rest() string {
+	switch {
+	case s.Meta.Alone():
+		return Neither
+	case slices.ContainsFunc(s.Segments, func(g Segment) bool { return s.Left(&g) }):
+		return Beside
+	}
+	return Outside
+}
+
 // Parts returns the parts of its steps, and the time outside of them for each; none where they are not
-// told apart. Together they are as long as Step says. alone is Meta.Alone.
-func (k *Rank) Parts(alone bool) (parts []Part) {
+// told apart. Together they are as long as Step says. rest is Snapshot.Rest.
+func (k *Rank) Parts(rest string) (parts []Part) {
 	all := max(k.Time, k.Wait+k.Body)
 	if k.Backward+k.Optimizer == 0 || all <= 0 {
 		return nil
@@ -139,11 +151,7 @@ func (k *Rank) Parts(alone bool) (parts []Part) {
 	add(KindOptimizer.Info().Doing, k.Optimizer)
 	add("forward + script code", k.Body-k.Backward-k.Optimizer)
 	if outside := all - k.Wait - k.Body; 100*outside >= all {
-		name := Outside
-		if alone {
-			name = Neither
-		}
-		add(name, outside)
+		add(rest, outside)
 	}
 	return parts
 }

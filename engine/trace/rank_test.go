@@ -43,19 +43,19 @@ func TestParts(t *testing.T) {
 		}
 		return ns
 	}
-	if got := k.Parts(false); len(got) != 4 || sum(got) != 40 {
+	if got := k.Parts(Outside); len(got) != 4 || sum(got) != 40 {
 		t.Errorf("%v: less than a hundredth outside of the loop is no part", got)
 	}
 	k.Time = 800
 	want := []Part{{"getting a batch", 10, 0.125}, {"backward", 20, 0.25}, {"optimizer", 4, 0.05}, {"forward + script code", 6, 0.075}, {Outside, 40, 0.5}}
-	if got := k.Parts(false); !slices.Equal(got, want) || sum(got) != k.Step() {
+	if got := k.Parts(Outside); !slices.Equal(got, want) || sum(got) != k.Step() {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if got := k.Parts(true); got[4].Name != Neither {
+	if got := k.Parts(Neither); got[4].Name != Neither {
 		t.Errorf("%v where nothing tells what the loop waits for", got)
 	}
 	k.Backward, k.Optimizer = 0, 0
-	if got := k.Parts(false); got != nil {
+	if got := k.Parts(Outside); got != nil {
 		t.Errorf("%v of a step of which nothing is known", got)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 	"unsafe"
+
+	"dev.gpustall/engine/base/knob"
 )
 
 // Session is one run: live, or read back from its file. One writer (the collector) and any number
@@ -84,6 +86,21 @@ func (s *Snapshot) Segment(index int32) *Segment {
 		}
 	}
 	return nil
+}
+
+// Left reports whether a PyTorch loop took batches from a DataLoader before, and takes none from it in g.
+func (s *Snapshot) Left(g *Segment) bool {
+	const workers = "num_workers"
+	return s.Meta.Watched() && s.Meta.Imported == "" && len(s.Segments) > 0 &&
+		knob.ValueOf(g.Knobs, workers) == "" && knob.ValueOf(s.Segments[0].Knobs, workers) != ""
+}
+
+// Epoch returns the samples of an epoch in g; 0 where that is not known.
+func (s *Snapshot) Epoch(g *Segment) int64 {
+	if s.Left(g) {
+		return 0
+	}
+	return s.Meta.Samples
 }
 
 // NewSession returns an empty session that keeps MaxSpans spans.

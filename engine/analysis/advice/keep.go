@@ -126,6 +126,9 @@ func undecided(s *trace.Snapshot, a, r *attribution.SegmentStats, x *attribution
 		return ended(a, x)
 	}
 	knobs, how := Chosen(a.Segment.Knobs, r.Segment.Knobs), "press A on the screen"
+	if s.Outcome.Ended > 0 {
+		how = "in another run, " + how
+	}
 	if !s.Meta.Watched() {
 		how += " or give --paired " + knob.Join(knobs, ",")
 	}

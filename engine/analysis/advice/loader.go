@@ -104,6 +104,11 @@ func (l *loader) taking() float64 {
 	return l.time.Share(trace.CauseDataLoader)
 }
 
+// unseen reports whether the workers recorded nothing, because they were started before gpustall was attached.
+func (l *loader) unseen() bool {
+	return l.session.pytorch() && l.workers > 0 && l.time.Steps > 0 && l.time.Load == 0 && l.taking() > 0
+}
+
 // batch says what a batch is made of; empty where that is not known.
 func (l *loader) batch() string {
 	if of := l.session.fact(trace.BatchOf); of != "" {

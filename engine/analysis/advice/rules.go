@@ -173,7 +173,8 @@ func (s *situation) check(r *Rule) (f Finding, ok bool) {
 	if !r.Back {
 		s.tried.prefer(&f)
 	}
-	if s.tried.refused(f.Knob, f.Value) || s.outweighed(r, &f) || !r.Back && !s.tried.again(&f) {
+	again := r.Back && f.Before // samples that were trained on twice, which is no gain
+	if !again && s.tried.refused(f.Knob, f.Value) || s.outweighed(r, &f) || !r.Back && !s.tried.again(&f) {
 		return f, false
 	}
 	return s.knobs.unbar(f)
@@ -393,9 +394,13 @@ var deviceRules = []Rule{
 		}
 		if s.script.alone() {
 			f.Evidence = "nothing tells what a loop without a DataLoader waits for; 'with gpustall.data():' around what makes a batch does"
-			f.Remedy = "look at the lines of code (key 0)"
-			if c, ok := s.costliest(trace.InStep); ok {
+			switch c, ok := s.costliest(trace.InStep); {
+			case ok:
 				f.Remedy = fmt.Sprintf("look at %s: it has %s of the loop's time", c.String(), units.Prose.Percent(c.Part))
+			case len(s.lines) > 0:
+				f.Remedy = "look at the lines of code"
+			default:
+				f.Remedy = "let it run for longer, until it is known which lines of code it is"
 			}
 			return f, !s.calls(trace.InStep)
 		}

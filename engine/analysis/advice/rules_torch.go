@@ -155,6 +155,9 @@ func watchedLoop(s *situation) (f Finding, ok bool) {
 // a worker process. If samples are cheap, loading them in the loop is faster.
 func takingBatches(s *situation) (f Finding, ok bool) {
 	f = Finding{Remedy: "loader settings won't help: give a batch fewer and smaller tensors, or more samples"}
+	if s.loader.unseen() {
+		return Finding{Remedy: "let it run into the next epoch", Evidence: "its workers are watched from then on: these were started before gpustall came", Share: s.loader.taking()}, true
+	}
 	each := s.time.Stall[trace.CauseDataLoader] / max(1, s.time.Steps)
 	load := s.time.Load / max(1, s.time.Steps)
 	if load < each && load > 0 {

@@ -39,8 +39,8 @@ func newSituation(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentS
 	}
 	c.levers = levers{&c.time, &c.knobs, &c.tried, &c.host, &c.loader}
 	c.script = script{session: &c.session, host: &c.host}
-	if _, known := c.knobs.number("num_workers"); !known && c.session.pytorch() && !c.session.imported() && len(s.Segments) > 0 {
-		c.script.left = knob.ValueOf(s.Segments[0].Knobs, "num_workers") != ""
+	if g := s.Segment(t.Segment); g != nil {
+		c.script.left = s.Left(g)
 	}
 	return c
 }

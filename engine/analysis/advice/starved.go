@@ -98,8 +98,12 @@ func moreCores(s *situation) (f Finding, ok bool) {
 	case s.host.Known && s.host.Others >= 0.1:
 		f.Evidence = s.host.String()
 	}
-	if c, known := s.loader.capacity(); known && (s.host.device || s.host.Busy()) {
+	switch c, known := s.loader.capacity(); {
+	case known && (s.host.device || s.host.Busy()) && (c.Spun || c.Missing() > 0):
 		f.Evidence = join(f.Evidence, c.String())
+	case f.Evidence != "":
+	case s.host.Waiting > 0:
+		f.Evidence = fmt.Sprintf("threads of the training that were ready to run had no core %s of the time", units.Prose.Percent(s.host.Waiting))
 	}
 	return f, !s.host.Throttled
 }

@@ -204,9 +204,13 @@ func equalTerms(s *trace.Snapshot, a, b *attribution.SegmentStats) bool {
 
 // deviceChanged reports whether the device's own time for a sample changed although no knob changed
 // its work. Then the device or the host changed, and no knob of the loader gets the credit. The cpu
-// device shares its cores with the loader, so there only the use by other processes shows a change.
+// device shares its cores with the loader, so there only the use by other processes shows a change. A
+// change that leaves the answer about throughput as it is does not matter.
 func deviceChanged(s *trace.Snapshot, a, b *attribution.SegmentStats, c *stats.Comparison) bool {
 	if c.Busy.Answer != stats.Different || s.Meta.DeviceKind == "cpu" && othersSteady(s, a, b) {
+		return false
+	}
+	if t := &c.Throughput; t.Answer == stats.Different && (t.Ratio > 1 && t.Lo*c.Busy.Ratio > 1+c.Margin || t.Ratio < 1 && t.Hi*c.Busy.Ratio*(1+c.Margin) < 1) {
 		return false
 	}
 	return SameWork(s.Meta.Specs, a.Segment.Knobs, b.Segment.Knobs)

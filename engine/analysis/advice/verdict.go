@@ -257,6 +257,7 @@ func (v *Verdict) communicates(share float64) {
 func (v *Verdict) describe(s *situation) {
 	b := &s.time.Breakdown
 	var t strings.Builder
+	place := "" // the line at which data is waited for
 	fmt.Fprintf(&t, "%s: ", v.Class)
 	switch {
 	case v.Locked:
@@ -271,18 +272,23 @@ func (v *Verdict) describe(s *situation) {
 		t.WriteString(s.loses(v))
 		switch { // placed early, for a screen that has room for one line
 		case v.Dominant == trace.CauseSampler:
-			t.WriteString(s.where(trace.Sampling))
+			place = s.where(trace.Sampling)
 		case v.Group == trace.GroupData:
-			t.WriteString(s.where(trace.Loading, trace.Sampling))
+			place = s.where(trace.Loading, trace.Sampling)
 		case v.Group == trace.GroupCommunication && v.Holder == "":
-			t.WriteString(s.where(trace.Exchange, trace.Backward))
+			place = s.where(trace.Exchange, trace.Backward)
 		case v.Group != trace.GroupCommunication && v.Group != trace.GroupUnknown:
-			t.WriteString(s.inStep())
+			place = s.inStep()
 		}
+		t.WriteString(place)
 	}
 	queue := v.Queue
 	if v.Group == trace.GroupData {
-		fmt.Fprintf(&t, ", %s for %s (%s)", part(b.Share(v.Dominant)/v.Share), v.Dominant.Info().For, units.Prose.Percent(b.Share(v.Dominant)))
+		what := v.Dominant.Info().For
+		if v.Dominant == trace.CauseDataLoader && s.loader.unseen() {
+			what = "workers that were started before gpustall came"
+		}
+		fmt.Fprintf(&t, ", %s for %s (%s)", part(b.Share(v.Dominant)/v.Share, place), what, units.Prose.Percent(b.Share(v.Dominant)))
 		if bound := boundOf(b, v.Dominant); bound != trace.BoundUnknown {
 			which := bound.Info().Which
 			if bound == trace.BoundIO && s.loader.locked() {
@@ -362,13 +368,18 @@ func (s *situation) traced(v *Verdict) string {
 	return t.String()
 }
 
-// part says how much of the whole the largest of several parts is.
-func part(share float64) string {
+// part says how much of the wait for data the largest of several parts is. A place that was named in between is not what
+// it is a part of.
+func part(share float64, place string) string {
+	of := "it"
+	if place != "" {
+		of = "the wait"
+	}
 	switch {
 	case share >= 0.95:
-		return "nearly all of it"
+		return "nearly all of " + of
 	case share > 0.5:
-		return "most of it"
+		return "most of " + of
 	}
-	return "the largest part of it"
+	return "the largest part of " + of
 }

@@ -37,16 +37,20 @@ func Epochs(s *trace.Snapshot) []EpochStats {
 		if r := s.Meta.Resumed; r != nil && r.Epoch == row.Epoch && r.Delivered > 0 {
 			row.Complete = false // its beginning was in the run before
 		}
-		if !row.Complete && b.Samples > 0 && s.Meta.Samples > b.Samples {
-			row.Projected = int64(float64(row.Total) * float64(s.Meta.Samples) / float64(b.Samples))
+		all := s.Meta.Samples
+		if g := s.Segment(e.Segment); g != nil {
+			all = s.Epoch(g)
+		}
+		if !row.Complete && row.Steps >= leastSteps && all > b.Samples {
+			row.Projected = int64(float64(row.Total) * float64(all) / float64(b.Samples))
 		}
 		rows = append(rows, row)
 	}
 	return rows
 }
 
-// leastRenewed is how many steps are needed to see that each begins an iterator.
-const leastRenewed = 10
+// leastSteps is how many steps tell how long an epoch takes, or that each begins an iterator.
+const leastSteps = 10
 
 // Renewed reports whether nearly each step of a tally begins an iterator of a PyTorch loader and takes one
 // batch of it, although an epoch has more: next(iter(loader)). Of the steps in memory, begin is how many do
@@ -60,5 +64,5 @@ func Renewed(s *trace.Snapshot, t *trace.Tally) (begin, steps int, ok bool) {
 			}
 		}
 	}
-	return begin, steps, s.Meta.Watched() && begin >= leastRenewed && 10*begin >= 9*steps && s.Meta.Samples*t.All.Steps >= 2*t.All.Samples
+	return begin, steps, s.Meta.Watched() && begin >= leastSteps && 10*begin >= 9*steps && s.Meta.Samples*t.All.Steps >= 2*t.All.Samples
 }

@@ -45,6 +45,12 @@ func (x *Experiment) tuning(s *trace.Snapshot) {
 // ChangeOf returns the comparison on which a decision was made.
 func ChangeOf(d *trace.Decision) stats.Change {
 	c := stats.Change{Ratio: d.Ratio, Lo: d.Lo, Hi: d.Hi, Drifted: 1}
+	var before, after Side
+	before.add(&d.Before)
+	after.add(&d.After)
+	if rates := [2]float64{before.SamplesPerSecond(), after.SamplesPerSecond()}; d.Ratio > 0 && rates[0] > 0 && rates[1] > 0 {
+		c.Drifted = rates[1] / rates[0] / d.Ratio
+	}
 	if c.Answer.UnmarshalText([]byte(d.Answer)) != nil || c.Answer == stats.Unknown {
 		c.Answer, c.Missing.What = stats.Unknown, stats.Measurement
 	}

@@ -77,8 +77,8 @@ func (c *Capacity) available() float64 {
 // whole number is not rounded up.
 func (c *Capacity) Missing() int { return int(math.Ceil(c.needed() - c.available() - 0.25)) }
 
-// balance says what the host can feed and what the device takes, and which steps tell it. It names
-// what other processes left of the cores where that matters.
+// balance says what the host can feed and what the device takes, and which steps tell it. Where others use much of the
+// cores, it says how many feeding the device needs: a rate from what was left would be little but the measured one.
 func (c *Capacity) balance() string {
 	in := ""
 	if c.Segment != "" {
@@ -90,29 +90,40 @@ func (c *Capacity) balance() string {
 	if c.CPU <= 0 {
 		return fmt.Sprintf("%sthe device takes %s", in, c.rate(c.Device))
 	}
-	all, left := c.Host(c.Cores.All), c.Host(c.available())
-	feeds := fmt.Sprintf("%sthis host can feed at most ~%s with its %s", in, c.rate(all), units.Counted(int(c.Cores.All), "core", "cores"))
-	// Where no core is free, others left us what we used. The rate from that is only the measured one.
-	if !c.Cores.Busy() && (c.Cores.Crowded() || all <= c.Device && left > c.Device) {
-		feeds += fmt.Sprintf(", and other processes left it cores for ~%s", c.rate(left))
+	takes, work := "the device takes "+c.rate(c.Device), "loading needs"
+	if c.Shared {
+		work = "computing and loading need"
 	}
-	takes := "the device takes " + c.rate(c.Device)
 	if c.Shared && c.Waited >= little { // an estimate: the more Device leaves out, the less sure it is
-		takes = fmt.Sprintf("the device takes ~%s, without the %s of its time in which it had no core", c.rate(c.Device), units.Prose.Percent(c.Waited))
+		takes = "with a core for each of its threads the device would take ~" + c.rate(c.Device)
 	}
-	return feeds + "; " + takes
+	switch cores := units.Counted(int(c.Cores.All), "core", "cores"); {
+	case c.Cores.Crowded() && c.needed() > c.Cores.All:
+		return fmt.Sprintf("%s%s, for which %s ~%.2g cores, and the host has %d", in, takes, work, c.needed(), int(c.Cores.All))
+	case c.Cores.Crowded():
+		return fmt.Sprintf("%s%s, for which %s ~%.2g of the %s", in, takes, work, c.needed(), cores)
+	default:
+		feeds := fmt.Sprintf("%sthis host can feed at most ~%s with its %s", in, c.rate(c.Host(c.Cores.All)), cores)
+		if left := c.Host(c.available()); c.Host(c.Cores.All) <= c.Device && left > c.Device {
+			feeds += fmt.Sprintf(", and other processes left it cores for ~%s", c.rate(left))
+		}
+		return feeds + "; " + takes
+	}
 }
 
 // String says what the host can feed, what the device takes, and how many cores that would need.
 func (c *Capacity) String() string {
-	if c.CPU > 0 && c.Missing() > 0 && !c.Spun {
-		return c.balance() + ": " + c.lacks()
+	if lacks := c.lacks(); lacks != "" && c.CPU > 0 && c.Missing() > 0 && !c.Spun {
+		return c.balance() + ": " + lacks
 	}
 	return c.balance()
 }
 
-// lacks says how many cores are needed and how many there are.
+// lacks says how many cores are needed and how many there are; it is empty where balance does.
 func (c *Capacity) lacks() string {
+	if c.Cores.Crowded() {
+		return ""
+	}
 	if needed := c.needed(); needed <= c.Cores.All {
 		return fmt.Sprintf("~%.2g cores needed, other processes leave ~%s", needed, units.Cores(c.available()))
 	}

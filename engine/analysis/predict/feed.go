@@ -22,11 +22,19 @@ func (m *Model) Feed() string {
 	if m.handsOver() {
 		return "more without workers, as handing batches over takes cores: " + c.balance()
 	}
-	if short := m.short(); short != "" {
-		return "no: " + c.balance() + ": " + short
+	balance := c.balance()
+	if c.Cores.Crowded() {
+		balance += "; " + c.Cores.String()
+	}
+	longest, short := m.short()
+	if longest > (1+little)*c.Device {
+		if short != "" {
+			short = ": " + short
+		}
+		return "no: " + balance + short
 	}
 	answer := "yes"
-	if max(c.Copy, c.Host(m.usable()), m.stored()) > c.Device {
+	if longest > c.Device {
 		answer = "nearly"
 	}
 	switch how, known := m.how(WorkersFor(c.Device, m.loading, c.Cores.All)); {
@@ -35,7 +43,7 @@ func (m *Model) Feed() string {
 	case how != "":
 		answer = how
 	}
-	return answer + ": " + c.balance()
+	return answer + ": " + balance
 }
 
 // fed reports whether the device hardly waits for data.
@@ -93,23 +101,20 @@ func (m *Model) feeds(changes ...knob.Setting) bool {
 	return ok && p.Data <= 2*dataError && p.Rate > (1+little)*m.rate
 }
 
-// short says which resource is short, and by how much. It is the resource that takes longest for
-// a batch, if it takes longer than the device.
-func (m *Model) short() string {
+// short returns how long a batch takes the resource that takes longest for it, and says by how much that is short.
+func (m *Model) short() (longest float64, text string) {
 	c := &m.Capacity
 	cores, storage := c.Host(m.usable()), m.stored()
 	if w := &m.loading; !m.fed() && w.Blocked > w.Core+w.Waiting {
 		cores = c.Host(c.Cores.All) // cores are not short, and workers that take turns with other processes get more than what was left
 	}
-	switch longest := max(c.Copy, cores, storage); {
-	case longest <= (1+little)*c.Device:
-		return ""
-	case longest == c.Copy:
-		return fmt.Sprintf("the link is short, a copy takes x%s as long as computing", units.Rate(c.Copy/c.Device))
-	case longest == storage:
-		return fmt.Sprintf("the storage is short, it brings ~%s, x%s too few", c.rate(storage), units.Rate(storage/c.Device))
+	switch longest = max(c.Copy, cores, storage); longest {
+	case c.Copy:
+		return longest, fmt.Sprintf("the link is short, a copy takes x%s as long as computing", units.Rate(c.Copy/c.Device))
+	case storage:
+		return longest, fmt.Sprintf("the storage is short, it brings ~%s, x%s too few", c.rate(storage), units.Rate(storage/c.Device))
 	}
-	return c.lacks()
+	return longest, c.lacks()
 }
 
 // stored returns the shortest time in which the storage serves a batch, in ns. It is 0 where the

@@ -94,7 +94,7 @@ func ProgressOf(s *trace.Snapshot, epochs, limit int) Progress {
 	if epochs > 0 {
 		left = samplesLeft(s, epochs)
 	}
-	if limit > 0 {
+	if limit > 0 && g.Step <= limit {
 		g.Steps = int64(limit)
 		left = min(left, float64(limit-g.Step)*float64(b.Samples)/float64(len(window)))
 	}
@@ -140,7 +140,7 @@ func (g Progress) Line() string {
 		fmt.Fprintf(&b, "/%d", g.Epochs)
 	}
 	fmt.Fprintf(&b, "  step %d", g.Step)
-	if g.Steps > 0 {
+	if g.Steps >= int64(g.Step) {
 		fmt.Fprintf(&b, "/%d", g.Steps)
 	}
 	if math.IsNaN(float64(g.SamplesPerSecond)) {

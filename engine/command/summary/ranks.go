@@ -35,14 +35,14 @@ func ranksOf(s *trace.Snapshot) (out ranks) {
 		return out
 	}
 	own, _ := s.Own(0, s.Now)
-	out.Script = partTable(&own, s.Meta.Alone())
+	out.Script = partTable(&own, s.Rest())
 	if len(all) == 1 {
 		return out
 	}
 	slowest, why := attribution.SlowestRank(all)
 	for i := range all {
 		k := &all[i]
-		row := rankSummary{Rank: k.Rank, Steps: k.Steps, Data: number(k.Data()), Step: seconds(k.Step()), Script: partTable(k, s.Meta.Alone())}
+		row := rankSummary{Rank: k.Rank, Steps: k.Steps, Data: number(k.Data()), Step: seconds(k.Step()), Script: partTable(k, s.Rest())}
 		if i == slowest {
 			row.Slowest, row.Why = true, why
 		}
@@ -51,8 +51,8 @@ func ranksOf(s *trace.Snapshot) (out ranks) {
 	return out
 }
 
-func partTable(k *trace.Rank, alone bool) (rows []partSummary) {
-	for _, p := range k.Parts(alone) {
+func partTable(k *trace.Rank, rest string) (rows []partSummary) {
+	for _, p := range k.Parts(rest) {
 		rows = append(rows, partSummary{p.Name, seconds(p.Step), number(p.Share)})
 	}
 	return rows

@@ -163,7 +163,7 @@ func TestRecorded(t *testing.T) {
 		t.Errorf("%d backward passes and %d steps of an optimizer, want 36 of each", kinds[trace.KindBackward], kinds[trace.KindOptimizer])
 	}
 	ranks := s.Ranks(0, s.Now)
-	if len(ranks) != 1 || ranks[0].Steps != 35 || len(ranks[0].Parts(false)) < 4 {
+	if len(ranks) != 1 || ranks[0].Steps != 35 || len(ranks[0].Parts(trace.Outside)) < 4 {
 		t.Fatalf("%+v", ranks)
 	}
 	if k := ranks[0]; k.Body < 35*2e6 || k.Backward+k.Optimizer > k.Body-35*2e6 || k.Wait+k.Body > k.Time { // the script sleeps for 2 ms of each step
