@@ -190,9 +190,9 @@ func TestExperimentColumns(t *testing.T) {
 	s.mustShow("samples/s  #2 same") // the gauge is no surer than the table
 	s = newScreen(t, run, Options{Control: run}, 200, 50)
 	s.fixed()
-	s.mustHide("less drift")
+	s.mustHide("without drift")
 	s.session.analysis.Segs[2].VsA.Throughput.Drifted = 1.3
-	s.mustShow("#2 same v A less drift")
+	s.mustShow("#2 same v A without drift")
 	s = newScreen(t, run, Options{Control: run}, 80, 24)
 	s.press("5", "up")
 	s.mustShow("#1 num_workers 2→4, ")

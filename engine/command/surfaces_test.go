@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"html"
 	"math"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -34,23 +36,84 @@ func (s atEnd) Snapshot(from, to int64) *trace.Snapshot {
 	return snap
 }
 
-// onScreen is what the screen shows when a replay begins, and then of the session's settings.
-func onScreen(s *trace.Session) string {
+// onScreen is what a screen of a size shows when a replay begins, and then of the session's settings.
+func onScreen(s *trace.Session, w, h int) (began, settings string) {
 	m := tui.New(tui.Options{Source: atEnd{s}, Replay: true, ASCII: true, NoColor: true})
 	send := func(msg tea.Msg) {
 		for cmd := tea.Cmd(func() tea.Msg { return msg }); cmd != nil; {
 			_, cmd = m.Update(cmd())
 		}
 	}
-	send(tea.WindowSizeMsg{Width: 240, Height: 60})
-	began := m.View()
+	plain := func() string { return regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(m.View(), "") }
+	send(tea.WindowSizeMsg{Width: w, Height: h})
+	began = plain()
 	send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("5")})
 	send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("f")})
-	return regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(began+m.View(), "")
+	return began, plain()
 }
 
-// TestOneNumber: the summary, its JSON, the report and doctor tell the same verdict, advice, rates and
-// shares of a recorded session. A gain is the ratio of the two rates beside it, unless it says that a
+// sizes are those of screens, from the smallest on.
+var sizes = [][2]int{{30, 6}, {40, 12}, {60, 20}, {80, 24}, {120, 36}, {160, 48}, {200, 60}}
+
+// percentages returns the shares in the line of a screen that begins with the class of its verdict.
+func percentages(screen string) (shares []float64) {
+	class := regexp.MustCompile(`(?:^|[^A-Z])((?:MODERATELY )?[A-Z]+-BOUND|UNEXPLAINED)([^|\n]*)`)
+	found := class.FindStringSubmatch(screen)
+	if found == nil {
+		return nil
+	}
+	for _, n := range regexp.MustCompile(`(\d+(?:\.\d+)?) ?%`).FindAllStringSubmatch(found[2], -1) {
+		share, _ := strconv.ParseFloat(n[1], 64)
+		shares = append(shares, share)
+	}
+	return shares
+}
+
+// sameAtEachSize reports whether the verdict has the same shares, as far as there is room, on screens of all sizes.
+func sameAtEachSize(t *testing.T, name string, s *trace.Session) {
+	t.Helper()
+	widest, _ := onScreen(s, 240, 60)
+	all := percentages(widest)
+	for _, size := range sizes {
+		view, _ := onScreen(s, size[0], size[1])
+		for _, share := range percentages(view) {
+			if !slices.ContainsFunc(all, func(other float64) bool { return math.Abs(other-share) <= 0.5 }) {
+				t.Errorf("%s: at %dx%d the verdict says %v %%, which is none of %v:\n%s", name, size[0], size[1], share, all, view)
+			}
+		}
+	}
+}
+
+// told is what the JSON summary says.
+type told struct {
+	Verdict string   `json:"verdict_text"`
+	Class   string   `json:"verdict"`
+	Advice  string   `json:"advice"`
+	Knob    string   `json:"knob"`
+	Judged  string   `json:"verdict_segment"`
+	Steps   int      `json:"steps"`
+	Rate    *float64 `json:"samples_per_s"`
+	Util    *float64 `json:"device_utilization"`
+	Table   []struct {
+		Name    string   `json:"name"`
+		Counted int      `json:"steps_counted"`
+		Rate    *float64 `json:"samples_per_s"`
+		Util    *float64 `json:"device_utilization"`
+		Data    *float64 `json:"data_share"`
+		VsA     *struct {
+			Ratio *float64 `json:"ratio"`
+		} `json:"versus_baseline"`
+	} `json:"segment_table"`
+}
+
+// spoken are sessions of PyTorch trainings: a loop without a DataLoader, one that leaves its DataLoader, short epochs, a
+// data set that is a stream, validation, two ranks, a training that ran already, and a tune.
+var spoken = []string{"inline", "changing", "epochs", "stream", "validation", "ranks", "attached", "tuned"}
+
+var tags = regexp.MustCompile("<[^>]*>")
+
+// TestOneNumber: the summary, its JSON, the report in both formats and doctor tell the same verdict, advice, rates and
+// shares of a recorded session, and so do screens of all sizes. A gain is the ratio of the two rates beside it, unless it says that a
 // drift was taken out, or comes from an A/B test. The screen and compare have the same rates and
 // gains, and the same advice. Report and screen have an A/B test's rates and gain.
 func TestOneNumber(t *testing.T) {
@@ -64,8 +127,25 @@ func TestOneNumber(t *testing.T) {
 	}
 	recordExperiments(t, filepath.Join(dir, "tested"+store.Ext), []workersTook{{"1", 20e6}, {"2", 10e6}, {"3", 5e6}, {"2", 10e6}, {"3", 5e6}}, test)
 	flat := func(text string) string { return strings.Join(strings.Fields(text), " ") }
+	undecided := test
+	undecided.Pairs, undecided.Why = test.Pairs[:1], "it was stopped"
+	recordExperiments(t, filepath.Join(dir, "undecided"+store.Ext), []workersTook{{"1", 20e6}, {"2", 10e6}, {"3", 5e6}, {"2", 10e6}, {"3", 5e6}}, undecided)
+	for _, workers := range []string{"0", "4"} {
+		file := "resnet50_num_workers_" + workers
+		from, err := filepath.Abs("../torch/testdata/" + file + ".pt.trace.json.gz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := gpustall(t, "import", from, "--session", filepath.Join(dir, file+store.Ext)); r.code != 0 {
+			t.Fatal(r.stderr)
+		}
+	}
+	listed, err := store.Digests(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
 	compared, answered, advised, tested := 0, 0, 0, 0
-	for _, name := range append(slices.Clone(guarded), "compared", "tested") {
+	for _, name := range slices.Concat(guarded, spoken, []string{"compared", "tested", "undecided", "resnet50_num_workers_0", "resnet50_num_workers_4"}) {
 		path := filepath.Join(dir, name+store.Ext)
 		s, err := store.Open(path)
 		if err != nil {
@@ -78,34 +158,22 @@ func TestOneNumber(t *testing.T) {
 			t.Fatal(err)
 		}
 		doctor := gpustall(t, "doctor", "--session", path)
-		surfaces := map[string]string{"summary": flat(run.Text()), "report": flat(b.String()), "doctor": flat(doctor.stdout)}
+		var page bytes.Buffer
+		if err := report.HTML(&page, snap, report.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		surfaces := map[string]string{"summary": flat(run.Text()), "report": flat(b.String()), "doctor": flat(doctor.stdout), "page": flat(html.UnescapeString(tags.ReplaceAllString(page.String(), "")))}
 		text, err := json.Marshal(run)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var told struct {
-			Verdict string `json:"verdict_text"`
-			Advice  string `json:"advice"`
-			Knob    string `json:"knob"`
-			Judged  string `json:"verdict_segment"`
-			Table   []struct {
-				Name    string   `json:"name"`
-				Counted int      `json:"steps_counted"`
-				Rate    *float64 `json:"samples_per_s"`
-				Util    *float64 `json:"device_utilization"`
-				Data    *float64 `json:"data_share"`
-				VsA     *struct {
-					Answer string   `json:"answer"`
-					Ratio  *float64 `json:"ratio"`
-				} `json:"versus_baseline"`
-			} `json:"segment_table"`
-		}
+		var told told
 		if err := json.Unmarshal(text, &told); err != nil {
 			t.Fatal(err)
 		}
 		next, _, _ := strings.Cut(told.Advice, ": ")
 		for surface, says := range surfaces {
-			if !strings.Contains(says, flat(told.Verdict)) {
+			if !strings.Contains(says, flat(told.Verdict)[1:]) { // a sentence begins with a capital
 				t.Errorf("%s: the %s has another verdict than %q", name, surface, told.Verdict)
 			}
 			want := flat(next)
@@ -116,7 +184,24 @@ func TestOneNumber(t *testing.T) {
 				t.Errorf("%s: the %s has other advice than %q", name, surface, next)
 			}
 		}
-		a, screen := 0.0, onScreen(s)
+		if told.Steps > 0 && told.Rate != nil && told.Util != nil && !snap.Meta.Alone() {
+			for _, want := range []string{units.Counted(told.Steps, "step", "steps"), units.Prose.Percent(*told.Util)} {
+				if !strings.Contains(surfaces["summary"], want) {
+					t.Errorf("%s: the summary has no %q", name, want)
+				}
+			}
+		}
+		sameAtEachSize(t, name, s)
+		if i := slices.IndexFunc(listed, func(e store.Entry) bool { return filepath.Base(e.Path) == name+store.Ext }); i >= 0 {
+			verdict := sessionRow(&listed[i])[4] // "input-bound 33.4 %"
+			if class, share, _ := strings.Cut(verdict, " "); !strings.HasPrefix(told.Verdict, class) || !strings.Contains(told.Verdict, share) {
+				t.Errorf("%s: the list says %q, and the summary %q", name, verdict, told.Verdict)
+			}
+		} else {
+			t.Errorf("%s is not listed", name)
+		}
+		began, settings := onScreen(s, 240, 60)
+		a, screen := 0.0, began+settings
 		rows := attribution.Segments(snap)
 		if last := rows[len(rows)-1].Name(); told.Knob != "" && told.Judged == last {
 			advised++
@@ -139,7 +224,7 @@ func TestOneNumber(t *testing.T) {
 					t.Errorf("%s: the screen has no%sof segment %s:\n%s", name, want, row.Name(), screen)
 				}
 			}
-			if row.Baseline {
+			if row.Baseline || !slices.ContainsFunc(rows, func(r attribution.SegmentStats) bool { return r.Baseline && r.Steps > 0 }) {
 				continue
 			}
 			c, err := report.Compare(report.Side{Snapshot: snap, Segment: "A"}, report.Side{Snapshot: snap, Segment: row.Name()})
@@ -175,10 +260,14 @@ func TestOneNumber(t *testing.T) {
 			if row.Name == "A" && row.Rate != nil {
 				a = *row.Rate
 			}
-			if row.Counted == 0 || row.Rate == nil {
+			if row.Counted == 0 || row.Rate == nil || row.VsA == nil && row.Name != "A" { // a segment of an experiment
 				continue
 			}
-			cells := fmt.Sprintf("| %s | %s |", units.Prose.Percent(*row.Util), units.Prose.Percent(*row.Data))
+			data := "not known"
+			if row.Data != nil {
+				data = units.Prose.Percent(*row.Data)
+			}
+			cells := fmt.Sprintf("| %s | %s |", units.Prose.Percent(*row.Util), data)
 			if !strings.Contains(surfaces["report"], cells) || !strings.Contains(surfaces["report"], " "+units.Rate(*row.Rate)+" ") {
 				t.Errorf("%s: the report has no segment of %s samples/s with %s", name, units.Rate(*row.Rate), cells)
 			}

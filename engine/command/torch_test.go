@@ -9,8 +9,10 @@ import (
 	"syscall"
 	"testing"
 
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/command/script"
 	"dev.gpustall/engine/torch/bridge"
+	"dev.gpustall/engine/trace"
 )
 
 // TestUnwatched: if no loop was seen, the user is told why and what would show one.
@@ -94,10 +96,29 @@ func TestOpenLog(t *testing.T) {
 func TestScriptName(t *testing.T) {
 	for line, want := range map[string]string{
 		"python -u train.py --lr 1": "train", "/usr/bin/python3 a/b/fit.py": "fit", "python -m my.train": "my.train",
-		"torchrun --nproc-per-node 2 run.py": "run", "accelerate launch x": "accelerate",
+		"torchrun --nproc-per-node 2 run.py": "run", "accelerate launch x": "accelerate", "python -m torch.distributed.run run.py": "run",
 	} {
 		if got := scriptName(strings.Fields(line)); got != want {
 			t.Errorf("%s is called %q, want %q", line, got, want)
+		}
+	}
+}
+
+// TestStepsWith: steps count from when the settings that were asked for are in force, whatever the script changes.
+func TestStepsWith(t *testing.T) {
+	workers := func(n string) []knob.Setting { return []knob.Setting{{Name: "num_workers", Value: n}} }
+	s := &trace.Snapshot{Segments: []trace.Segment{
+		{Knobs: workers("1")}, {Index: 1, FirstStep: 20, Knobs: workers("2")}, {Index: 2, FirstStep: 60, Knobs: workers("2"), ByScript: true},
+	}}
+	s.Meta.Specs = []knob.Spec{{Name: "num_workers", Type: "int", Max: 8}}
+	s.Last.Index, s.Total.Steps = 99, 100
+	for n, want := range map[string]int{"": 100, "2": 80, "1": 0} {
+		var settings []knob.Setting
+		if n != "" {
+			settings = workers(n)
+		}
+		if got := stepsWith(s, settings); got != want {
+			t.Errorf("%d steps with num_workers %q, want %d", got, n, want)
 		}
 	}
 }

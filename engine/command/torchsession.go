@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -98,6 +99,9 @@ func (t *torchRun) name() string {
 	return fmt.Sprintf("%s-%s-torch", t.bridge.Clock.Origin().Format("20060102-150405"), scriptName(t.args))
 }
 
+// launchers are the modules that start a script, whose name comes later.
+var launchers = []string{"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"}
+
 // scriptName returns the name of what a command runs: train for "python -u train.py --lr 1".
 func scriptName(args []string) string {
 	name := filepath.Base(args[0])
@@ -106,7 +110,7 @@ func scriptName(args []string) string {
 			name = strings.TrimSuffix(filepath.Base(a), ".py")
 			break
 		}
-		if a == "-m" && i+1 < len(args) {
+		if a == "-m" && i+1 < len(args) && !slices.Contains(launchers, args[i+1]) {
 			name = args[i+1]
 			break
 		}

@@ -74,8 +74,12 @@ func (c *caveats) paused(d *markup.Document) {
 		d.Line("- The run was paused for %s, which is in no number but this one.", units.Prose.Time(c.whole.Paused))
 		return
 	}
+	if 20*evaluated >= 19*c.whole.Paused {
+		d.Line("- %s took %s, which is in no rate and in no share.", markup.Sentence(what), units.Prose.Time(evaluated))
+		return
+	}
 	d.Line("- Training stood still for %s, of which %s took %s: that is in no rate and in no share.",
-		units.Prose.Time(max(c.whole.Paused, evaluated)), what, units.Prose.Time(evaluated))
+		units.Prose.Time(c.whole.Paused), what, units.Prose.Time(evaluated))
 }
 
 // maxLogged is how many warnings and errors are listed.

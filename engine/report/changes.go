@@ -113,7 +113,7 @@ func (c *changes) why(row int) string {
 	}
 	a := advice.Of(c.s, c.tally(row-1), c.rows[:row]) // without the rows that came later
 	var reasons, unasked []string
-	if row > 1 { // the section begins with the verdict on row 0
+	if row-1 != c.first { // the first page tells the verdict on that
 		reasons = append(reasons, c.judged(row-1))
 	}
 	for _, k := range knobs {

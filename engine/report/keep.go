@@ -22,7 +22,7 @@ func (k *keep) write(d *markup.Document) {
 	}
 	k.settings(d)
 	a, segment := &k.advice, k.rows[k.kept].Name()
-	if k.kept != 0 { // the section before this one tells the verdict on row 0
+	if k.kept != k.first { // the first page tells the verdict on that
 		d.Line("- With the settings to keep (segment %s): %s.", segment, a.Verdict.Text)
 	}
 	if text := a.Text(); text != "" {
@@ -50,15 +50,18 @@ func (k *keep) settings(d *markup.Document) {
 	switch {
 	case choice.Open:
 		d.Line("- Not decided: %s.", choice.Text)
+	case choice.Text == "" && k.s.Meta.Imported == "":
+		d.Line("- Nothing was compared, so there is no choice yet.")
+	case choice.Text == "":
+	case k.kept != 0 && k.s.Meta.Watched():
+		d.Line("- Keep the settings of segment %s: %s.", segment, k.difference(0, k.kept))
 	case flags != "":
 		d.Line("- Keep the settings of segment %s. As flags, beside those of the run:", segment)
 		d.Fenced(flags)
-	case choice.Text != "" && k.kept != 0:
+	case k.kept != 0:
 		d.Line("- Keep the settings of segment %s, which need no flags beside those of the run.", segment)
-	case choice.Text != "":
+	default:
 		d.Line("- Keep the settings of segment %s, with which the run was started.", segment)
-	case k.s.Meta.Imported == "":
-		d.Line("- Nothing was compared, so there is no choice yet.")
 	}
 	line, beside := DataLoader(k.s.Meta.Host, knobs, choice.Knobs)
 	if line == "" {

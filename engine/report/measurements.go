@@ -176,6 +176,9 @@ func (m *measurements) breakdown(d *markup.Document) {
 	d.Line("")
 }
 
+// wholeBatch stands for all phases.
+const wholeBatch = "all"
+
 // workerTime says what workers did in each phase, and what bounds the phase.
 func (m *measurements) workerTime(d *markup.Document) {
 	table := [][]string{{"worker time", "phase", ">a batch", ">on a core", ">waiting for a core", ">blocked", "that is"}}
@@ -188,13 +191,17 @@ func (m *measurements) workerTime(d *markup.Document) {
 			}
 			batch := float64(b.Load) / float64(b.Steps) * float64(s.Total()) / float64(of)
 			share := func(ns int64) string { return units.Prose.Percent(float64(ns) / float64(s.Total())) }
-			table = append(table, []string{r.Name(), phase, units.Prose.Time(int64(batch)),
+			took := units.Prose.Time(int64(batch))
+			if phase != wholeBatch && m.s.Meta.Watched() { // long ones alone are split, so they are no part of all
+				took = "-"
+			}
+			table = append(table, []string{r.Name(), phase, took,
 				share(s.Core), share(s.Waiting), share(s.Blocked), s.Bound().Info().Name})
 		}
 		for k := trace.KindRead; k.IsPhase(); k++ {
 			add(k.String(), *b.Work.Phases.Of(k), b.Work.Phases.All().Total())
 		}
-		add("all", b.Work.Batch, b.Work.Batch.Total())
+		add(wholeBatch, b.Work.Batch, b.Work.Batch.Total())
 	}
 	if len(table) == 1 {
 		d.Para("What workers' time went to was not measured.")

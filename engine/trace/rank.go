@@ -73,6 +73,12 @@ const AsideLoops = "loops that do not train, such as an evaluation,"
 // Data returns the share of its time that it waited for data, 0 to 1.
 func (k *Rank) Data() float64 { return float64(k.Wait) / float64(max(1, k.Time)) }
 
+// Beside returns the share of its time, up to its last step, that went to loops that do not train, 0 to 1.
+func (k *Rank) Beside() float64 {
+	all := max(k.Time, k.Wait+k.Body)
+	return float64(min(k.Aside, all-k.Wait-k.Body)) / float64(max(1, all))
+}
+
 // Step returns how long a step took on average, in ns.
 func (k *Rank) Step() int64 { return k.Time / max(1, k.Steps) }
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Records the ten sessions beside this script again, on the machine it runs on:
+# Records the sessions beside this script again, on the machine it runs on:
 #
 #   make bin/gpustall emulated
-#   testdata/sessions/record.sh bin/gpustall .cache/build/emulated
+#   testdata/sessions/record.sh bin/gpustall .cache/build/emulated VENV   # one with PyTorch
 #   go test ./engine/command -run TestGuard -update
 #
 # Do so only when the session format leaves no other way: a session recorded anew
@@ -11,6 +11,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 binary=$(realpath "$1")
 driver=$(realpath "$2") # the folder of the emulated libcuda.so.1
+venv=$(realpath "$3")
 
 # The recorded command lines and paths are all below this folder.
 work=/tmp/gpustall-data
@@ -116,9 +117,33 @@ record ceiling "${cpu[@]}" --batch-size 128 --ceiling --steps 20
 record injected "${cpu[@]}" --batch-size 64 --num-workers 1 --inject read=2ms --inject cpu=1ms --steps 20
 record diverged "${cpu[@]}" --batch-size 64 --lr 1e30 --steps 12
 
-# The version of the kernel says much of one machine and nothing of gpustall: spaces
-# take its place.
-perl -pi -e 's/\{"Name":"kernel","Value":"[^"]*"\},/" " x length $&/ge' *.gpustall
+# PyTorch trainings. attach needs gdb or lldb.
+ln -s "$venv" venv
+cp "$here/train.py" .
+clean+=(OMP_NUM_THREADS=1)
+watch() { # NAME FLAG... -- COMMAND...
+  "${clean[@]}" gpustall torch --plain --session "$1.gpustall" "${@:2}" || true
+}
+watch inline --steps 50 -- venv/bin/python train.py inline
+watch changing --steps 90 -- venv/bin/python train.py changing
+watch epochs --steps 50 -- venv/bin/python train.py epochs
+watch stream --steps 50 -- venv/bin/python train.py stream
+watch validation --steps 60 -- venv/bin/python train.py validation
+watch ranks --steps 60 -- venv/bin/python -m torch.distributed.run --nproc-per-node 2 train.py ranks
+watch tuned --steps 400 --tune --budget 40s -- venv/bin/python train.py slow
+"${clean[@]}" venv/bin/python train.py map &
+sleep 12
+timeout -s INT 20 "${clean[@]}" gpustall attach --plain --session attached.gpustall $! || true
+kill $!
+wait $! || true
+
+# The version of the kernel says much of one machine and nothing of gpustall.
+sqlite3 tuned.gpustall "DELETE FROM spans WHERE id < (SELECT max(id) - 12 FROM spans)" # most of its size
+perl -pi -e 's/\{"Name":"kernel","Value":"[^"]*"\},/" " x length $&/ge' killed.gpustall* # which opening would change
+for s in *.gpustall; do
+  [[ $s == killed.gpustall ]] && continue
+  sqlite3 "$s" "UPDATE doc SET value = replace(value, '{\"Name\":\"kernel\",\"Value\":\"$(uname -r)\"},', ''), crc = NULL WHERE key = 'meta'" VACUUM
+done
 if grep -l "$(uname -r)" *.gpustall *-wal; then
   echo "these name the kernel still: record them again" >&2 # the text fell on the end of a page
   exit 1

@@ -350,11 +350,10 @@ func wholeDatasets(s *situation) (f Finding, ok bool) {
 // time.
 func evaluation(s *situation) (f Finding, ok bool) {
 	k, known := s.script.loop()
-	all := k.Aside + k.Wait + k.Body
 	if !known || k.Aside <= 0 {
 		return f, false
 	}
-	part := float64(k.Aside) / float64(all)
+	part := k.Beside()
 	f = Finding{
 		Share: part, Beside: true,
 		Remedy: "evaluate less often, or on less data",
@@ -362,7 +361,7 @@ func evaluation(s *situation) (f Finding, ok bool) {
 			trace.AsideLoops, units.Prose.Percent(part), units.Prose.Percent(float64(k.AsideWait)/float64(k.Aside))),
 	}
 	if 2*k.AsideWait > k.Aside {
-		f.Remedy = "raise num_workers of their DataLoader in the script (what is set here is for loops that train), or evaluate less often"
+		f.Remedy = "raise num_workers of the evaluation's DataLoader in the script, or evaluate less often"
 	}
 	return f, part >= high
 }

@@ -102,15 +102,15 @@ var torchCases = []ruleCase{
 	{"slowest rank", true, nil, "num_workers=1", ranks(5, 50), "", "fix rank 1, which the others wait for: rank 1 is the slowest of 2: it waits for data 50.0 % of the time"},
 	{"slowest rank", true, nil, "num_workers=1", together(facts(set("ranks", "4"), set("ranks here", "2")), ranks(5, 50)), "", "fix rank 1, which the others wait for: rank 1 is the slowest of 2 that are known here: it"},
 	{"slowest rank", false, nil, "num_workers=1", ranks(48, 50), "", "the loader keeps up"},
-	{"evaluation", true, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 20, Aside: 80, AsideWait: 60})), "", "raise num_workers of their DataLoader in the script"},
-	{"evaluation", true, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 20, Aside: 80, AsideWait: 20})), "", "take 80.0 % of the time, which is in no other share; 25.0 % of that"},
-	{"evaluation", false, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 85, Aside: 15, AsideWait: 12})), "", "the loader keeps up"},
-	{"evaluation", true, little, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 20, Aside: 80})), "", "evaluate less often"},
-	{"more workers", true, little, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 70, Aside: 30})), "num_workers 4", ""},
+	{"evaluation", true, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Time: 100, Body: 20, Aside: 80, AsideWait: 60})), "", "raise num_workers of the evaluation's DataLoader in the script"},
+	{"evaluation", true, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Time: 100, Body: 20, Aside: 80, AsideWait: 20})), "", "take 80.0 % of the time, which is in no other share; 25.0 % of that"},
+	{"evaluation", false, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Time: 100, Body: 85, Aside: 15, AsideWait: 12})), "", "the loader keeps up"},
+	{"evaluation", true, little, "num_workers=1", together(onTorch("1"), did(trace.Rank{Time: 100, Body: 20, Aside: 80})), "", "evaluate less often"},
+	{"more workers", true, little, "num_workers=1", together(onTorch("1"), did(trace.Rank{Time: 100, Body: 70, Aside: 30})), "num_workers 4", ""},
 	{"rest of the script", true, nil, "num_workers=1", together(onTorch("1"), cpuDevice, did(trace.Rank{Body: 100, Backward: 8, Core: 30})), "", "the loader keeps up, so no setting of it gains anything; with a batch in hand the loop's thread is blocked 70.0 %"},
 	{"rest of the script", true, nil, "num_workers=1", together(onTorch("1"), cpuDevice, did(trace.Rank{Body: 100, Backward: 8, Core: 30})), "", "look at what a step waits for: a sleep, a lock"},
-	{"evaluation", true, nil, "num_workers=1", together(onTorch("1"), cpuDevice, did(trace.Rank{Body: 63, Backward: 2, Core: 3, Aside: 37})), "", "take 37.0 % of the time, which is in no other share"},
-	{"evaluation", true, map[trace.Cause]int64{trace.CauseDecode: 15}, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 42, Wait: 18, Aside: 40})), "", "evaluate less often"},
+	{"evaluation", true, nil, "num_workers=1", together(onTorch("1"), cpuDevice, did(trace.Rank{Time: 100, Body: 63, Backward: 2, Core: 3, Aside: 37})), "", "take 37.0 % of the time, which is in no other share"},
+	{"evaluation", true, map[trace.Cause]int64{trace.CauseDecode: 15}, "num_workers=1", together(onTorch("1"), did(trace.Rank{Time: 100, Body: 42, Wait: 18, Aside: 40})), "", "evaluate less often"},
 	{"rest of the script", true, little, "num_workers=1", together(onTorch("1"), cpuDevice, did(trace.Rank{Body: 100, Backward: 4})), "", "metrics, .item(), logging"},
 	{"more workers", true, wait(trace.CauseTransform), "num_workers=1", together(onTorch("1"), cpuDevice, did(trace.Rank{Wait: 50, Body: 50, Backward: 2})), "num_workers 3", ""},
 	{"more workers", true, wait(trace.CauseTransform), "num_workers=1", together(onTorch("4"), did(trace.Rank{Wait: 50, Other: 45, Body: 50})), "num_workers 4", "90.0 % of the waiting is for another DataLoader"},
@@ -166,7 +166,7 @@ var little = map[trace.Cause]int64{trace.CauseTransform: 20}
 
 // did sets what the script's loop did, in hundredths of the time.
 func did(k trace.Rank) func(*trace.Snapshot) {
-	count := map[string]int64{"steps": 1, "wait_ns": k.Wait, "other_ns": k.Other, "body_ns": k.Body, "backward_ns": k.Backward, "optimizer_ns": k.Optimizer, "core_ns": k.Core, "device_ns": k.Device, "followed_ns": k.Followed, "aside_ns": k.Aside, "aside_wait_ns": k.AsideWait}
+	count := map[string]int64{"steps": 1, "wait_ns": k.Wait, "other_ns": k.Other, "body_ns": k.Body, "backward_ns": k.Backward, "optimizer_ns": k.Optimizer, "core_ns": k.Core, "device_ns": k.Device, "followed_ns": k.Followed, "aside_ns": k.Aside, "aside_wait_ns": k.AsideWait, "time_ns": k.Time}
 	var all []func(*trace.Snapshot)
 	for name, v := range count {
 		all = append(all, gaugeUntil("rank_0_"+name, 0, 0), func(s *trace.Snapshot) {

@@ -263,7 +263,11 @@ func (v *Verdict) describe(s *situation) {
 	case v.Locked:
 		fmt.Fprintf(&t, "the loop waits %s of the time for Python's lock (GIL), which %s holds%s", units.Prose.Percent(v.Share), s.otherThread(), s.where(trace.Locked))
 	case v.Aside:
-		fmt.Fprintf(&t, "%s take %s of the time; in the rest %s", trace.AsideLoops, units.Prose.Percent(v.Share), s.busy(s.time.Utilisation()))
+		rest := s.busy(s.time.Utilisation())
+		if data := s.time.DataShare(); data > s.time.Utilisation() {
+			rest = fmt.Sprintf(trace.GroupData.Info().Loses, units.Prose.Percent(data)) + s.where(trace.Loading)
+		}
+		fmt.Fprintf(&t, "%s take %s of the time; in the rest %s", trace.AsideLoops, units.Prose.Percent(v.Share), rest)
 	case v.Group == trace.GroupNone:
 		t.WriteString(s.busy(v.Share))
 	case v.Group == trace.GroupHost:

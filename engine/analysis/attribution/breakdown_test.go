@@ -128,8 +128,8 @@ func TestEpochs(t *testing.T) {
 	if !a.Complete || !b.Complete || c.Complete || a.Projected != 0 {
 		t.Errorf("complete: %v %v %v", a.Complete, b.Complete, c.Complete)
 	}
-	if c.Projected != 0 || c.Steps != 5 {
-		t.Errorf("%d steps of an epoch project to %d", c.Steps, c.Projected)
+	if c.Projected != 2*c.Total || c.Steps != 5 {
+		t.Errorf("half an epoch of %d ns projects to %d", c.Total, c.Projected)
 	}
 	if a.Segment != 0 || b.Segment != -1 || c.Segment != 1 {
 		t.Errorf("segments %d %d %d", a.Segment, b.Segment, c.Segment)

@@ -41,7 +41,7 @@ func Epochs(s *trace.Snapshot) []EpochStats {
 		if g := s.Segment(e.Segment); g != nil {
 			all = s.Epoch(g)
 		}
-		if !row.Complete && row.Steps >= leastSteps && all > b.Samples {
+		if !row.Complete && (row.Steps >= leastSteps || 10*b.Samples >= all) && all > b.Samples && b.Samples > 0 {
 			row.Projected = int64(float64(row.Total) * float64(all) / float64(b.Samples))
 		}
 		rows = append(rows, row)

@@ -103,6 +103,14 @@ func (x *Experiment) left() string {
 	return units.Prose.Time(max(0, (x.Budget-x.Spent)/1e9*1e9)) + " of its budget left"
 }
 
+// promising reports whether settings that a tune dropped looked faster by a twentieth or more.
+func promising(d trace.Decision) bool {
+	var before, after Side
+	before.add(&d.Before)
+	after.add(&d.After)
+	return d.Verdict == trace.Dropped && d.Answer == stats.Unknown.String() && after.SamplesPerSecond() >= 1.05*before.SamplesPerSecond() && before.Active > 0
+}
+
 // tuned says what a tune found, or how far it is.
 func (x *Experiment) tuned() string {
 	tried := "; " + units.Counted(x.Tried(), "setting was tried", "settings were tried")
@@ -121,6 +129,8 @@ func (x *Experiment) tuned() string {
 	switch {
 	case x.Why == trace.DryRun:
 		return "a dry run: nothing was changed"
+	case len(x.B) == 0 && x.Why == "" && slices.ContainsFunc(x.Decisions, promising):
+		text = "nothing was certain to be faster than the settings at the start, which stay; a longer tune tells"
 	case len(x.B) == 0 && x.Why == "":
 		text = "nothing faster was found than the settings at the start, which stay"
 	case len(x.B) == 0:

@@ -62,6 +62,8 @@ func (j *journal) trial(o *outlook, best, m *point, c *stats.Change, kept bool) 
 		d.Verdict, verdict = trace.Best, "kept for now"
 	case kept:
 		d.Verdict, verdict = trace.Best, "kept"
+	case c.Answer == stats.Unknown && m.rate() >= 1.05*best.rate():
+		verdict = "dropped, as that is not certain within its part of the budget"
 	}
 	d.Text = fmt.Sprintf("%s: %smeasured %s: %s", say(best.knobs, m.knobs), expected(o, &d.Predicted), told(c, best, m), verdict)
 	j.record(d)

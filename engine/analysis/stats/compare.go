@@ -129,7 +129,7 @@ func (c *Change) String() string {
 
 // DriftMark stands beside a change that has a LessDrift text, because the two rates shown would
 // make another change.
-const DriftMark = "less drift"
+const DriftMark = "without drift"
 
 // LessDrift says how far apart the two rates were measured, if Estimate differs from that because
 // taking the drift out decided the answer. Otherwise it is empty.
