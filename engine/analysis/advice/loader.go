@@ -89,6 +89,9 @@ func (l *loader) computing() bool {
 	return l.host.Busy() && (!l.host.Crowded() || w.Core > w.Blocked)
 }
 
+// starved reports whether loading waits for a core longer than for anything else.
+func (l *loader) starved() bool { return l.Batch.Waiting > max(l.Batch.Core, l.Batch.Blocked) }
+
 // average compares loader and device over many batches.
 func (l *loader) average() string {
 	return fmt.Sprintf("on average %s a batch ready every %s, and the device takes %s for one",

@@ -130,7 +130,7 @@ func (s *situation) findings() []Finding {
 				continue
 			}
 			s.knobs.foresee(&f)
-			if f.Predicted.Made() && !r.Back && (predict.Gain(f.Predicted).Hi < 1 || risky(&f)) {
+			if f.Predicted.Made() && !r.Back && (predict.Gain(f.Predicted).Hi < 1 || risky(&f, s.host.Grouped())) {
 				continue // it would cost more than it is about, or may
 			}
 			f.Most = s.most(r, &f)
@@ -150,13 +150,18 @@ func (s *situation) findings() []Finding {
 	return out
 }
 
-// risky reports whether others take cores, and another number of workers may be a clear loss: likely, or for fewer workers,
-// which may get less of the cores, by a prediction that tells little. What takes the cores is told then.
-func risky(f *Finding) bool {
+// risky reports whether others take cores, and another number of workers may be a clear loss: likely, or by a prediction that
+// tells little, of a larger loss than the likely gain, or for fewer workers. Those also get less of the cores, unless
+// our group has its part alone. What takes the cores is told then.
+func risky(f *Finding, alone bool) bool {
 	p, g := &f.Predicted, predict.Gain(f.Predicted)
 	from, _ := strconv.Atoi(f.From)
 	to, _ := strconv.Atoi(f.Value)
-	return f.Knob == "num_workers" && p.Others > 0 && g.Lo < 1-moderate && (g.Value < 1 || to < from && predict.Vague(*p))
+	if f.Knob != "num_workers" || p.Others == 0 {
+		return false
+	}
+	fewer := to < from && predict.Vague(*p)
+	return fewer && !alone || g.Lo < 1-moderate && (g.Value < 1 || predict.MayCost(*p) || fewer)
 }
 
 // check returns what a rule finds. It returns false where that is not worth saying.

@@ -3,6 +3,7 @@ package advice
 import (
 	"testing"
 
+	"dev.gpustall/engine/analysis/predict"
 	"dev.gpustall/engine/trace"
 )
 
@@ -184,23 +185,26 @@ func workers(n string) func(*trace.Snapshot) {
 }
 
 // TestRisky: while others take the cores, no number of workers is advised that likely costs, or of which little is known
-// and which may cost.
+// and which may cost: fewer of them anything, more of them more than they likely gain.
 func TestRisky(t *testing.T) {
 	for _, c := range []struct {
 		lo, likely, hi, others float64
 		want                   bool
 	}{
-		{0.64, 0.82, 1.05, 0.6, true}, {0.64, 0.82, 1.05, 0, false}, {0.9, 1.1, 1.3, 0.6, true}, {0.9, 1.1, 1.3, 0, false},
+		{0.64, 0.82, 1.05, 0.6, true}, {0.64, 0.82, 1.05, 0, false}, {0.9, 1.12, 1.3, 0.6, true}, {0.9, 1.12, 1.3, 0, false}, {0.7, 1.2, 1.8, 0.6, true}, {0.7, 1.2, 1.8, 0, false},
 		{0.94, 1.01, 1.04, 0.6, false}, {0.96, 0.99, 1.02, 0.6, false}, {1.1, 1.5, 3, 0.6, false},
 	} {
 		f := Finding{Knob: "num_workers", From: "4", Value: "2", Predicted: trace.Prediction{Base: 100, Lo: 100 * c.lo, Rate: 100 * c.likely, Hi: 100 * c.hi, Others: c.others}}
-		if got := risky(&f); got != c.want {
+		if got := risky(&f, true); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
-		if f.Value = "8"; risky(&f) != (c.want && c.likely < 1) {
+		if predict.Vague(f.Predicted) && c.others > 0 && !risky(&f, false) {
+			t.Errorf("%+v: fewer workers get less of the cores", c)
+		}
+		if f.Value = "8"; risky(&f, false) != (c.want && c.likely-1 < 1-c.lo) {
 			t.Errorf("%+v: more workers get no less of the cores", c)
 		}
-		if f.Knob = "persistent_workers"; risky(&f) {
+		if f.Knob = "persistent_workers"; risky(&f, false) {
 			t.Errorf("%+v: persistent workers want no more cores", c)
 		}
 	}

@@ -26,6 +26,7 @@ var loaderRules = []Rule{
 	onDevice,
 	{Name: "epoch starts", Group: trace.GroupData, Last: true, Check: epochStarts},
 	{Name: "page-locking", Group: trace.GroupData, Last: true, Check: pageLocking},
+	{Name: "workers that stay", Group: trace.GroupData, Last: true, Check: workersThatStay},
 	{Name: "neighbours", Group: trace.GroupData, Last: true, Check: neighbours},
 	{Name: "host", Group: trace.GroupData, Last: true, Check: hostLimit},
 	{Name: "storage", Group: trace.GroupData, Last: true, Check: storage},
@@ -151,17 +152,32 @@ func moreWorkers(s *situation) (f Finding, ok bool) {
 	return f, s.loader.workers < value && repeated == "" && !s.relieved() && !s.loader.serial()
 }
 
-// fewerIfBetter halves a number of workers for as long as fewer are predicted to be faster, as where others take the cores
-// and each epoch starts its workers anew.
+// fewerIfBetter halves a number of workers while others take the cores, for as long as fewer are predicted to be faster, or
+// so many may cost more than they likely gain: where they compute, or each epoch starts them anew.
 func (s *situation) fewerIfBetter(workers int) int {
-	rate := func(n int) float64 {
+	predicted := func(n int) trace.Prediction {
 		p, _ := s.knobs.predict(knob.Setting{Name: "num_workers", Value: strconv.Itoa(n)})
-		return p.Rate
+		return p
 	}
-	for s.host.Crowded() && workers/2 > s.loader.workers && rate(workers/2) > (1+moderate)*rate(workers) {
+	for s.host.Crowded() && workers/2 > s.loader.workers {
+		p := predicted(workers)
+		if predicted(workers/2).Rate <= (1+moderate)*p.Rate && !predict.MayCost(p) {
+			break
+		}
 		workers /= 2
 	}
 	return workers
+}
+
+// workersThatStay is for a loop that loads by itself beside others. Workers that begin anew in each epoch may cost it more than
+// they gain, and those that live on do not.
+func workersThatStay(s *situation) (f Finding, ok bool) {
+	f = Finding{
+		Remedy:   "set num_workers 2 and persistent_workers on, both at once",
+		Evidence: join("starting workers in each epoch may cost more than they gain", s.host.String()), Share: s.levers.loads(),
+	}
+	f.Predicted, ok = s.knobs.predict(knob.Setting{Name: "num_workers", Value: "2"}, knob.Setting{Name: "persistent_workers", Value: "on"})
+	return f, ok && s.loader.workers == 0 && s.host.Crowded() && predict.Gain(f.Predicted).Value >= 1+high && !predict.MayCost(f.Predicted)
 }
 
 // relieved reports whether the device can take work off cores that other processes want too. That
@@ -236,7 +252,7 @@ func neighbours(s *situation) (f Finding, ok bool) {
 	if c, known := s.loader.capacity(); known {
 		f.Evidence = join(f.Evidence, c.String())
 	}
-	return f, s.loader.computing() && s.host.Crowded() && !s.host.Throttled
+	return f, (s.loader.computing() || s.loader.starved()) && s.host.Crowded() && !s.host.Throttled && !s.said(workersThatStay)
 }
 
 // hostLimit is for a host that loads as fast as it can, which is not fast enough.
@@ -263,7 +279,7 @@ func storage(s *situation) (f Finding, ok bool) {
 			units.Counted(s.loader.workers, "worker", "workers"), units.Rate(s.time.SamplesPerSecond())), s.loader.times()),
 		Share: s.levers.loads(), Here: true,
 	}
-	return f, s.loader.Reading() && !s.loader.computing() && !s.said(thrashing, smallFiles, sharedLock)
+	return f, s.loader.workers > 0 && s.loader.Reading() && !s.loader.computing() && !s.said(thrashing, smallFiles, sharedLock, neighbours)
 }
 
 // unevenBatches is for a loader that should keep up and does not.
@@ -272,7 +288,7 @@ func unevenBatches(s *situation) (f Finding, ok bool) {
 		Remedy:   "no knob that is left helps: make samples alike in cost, or shuffle them so that slow ones do not follow each other",
 		Evidence: s.loader.times(), Share: s.levers.loads(), Here: true,
 	}
-	return f, !s.loader.computing() && !s.loader.Reading() && !s.said(slowWorker, cheapBatches)
+	return f, !s.loader.computing() && !s.loader.Reading() && !s.said(slowWorker, cheapBatches, neighbours)
 }
 
 // said reports whether one of the other rules applies, which says it better.

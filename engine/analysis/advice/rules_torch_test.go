@@ -99,6 +99,10 @@ var torchCases = []ruleCase{
 	{"taking batches", true, wait(trace.CauseDataLoader), "num_workers=1", together(onTorch("4"), facts(set(trace.BatchOf, "40 tensors, 320 KiB in all"))), "", "; a batch is 40 tensors, 320 KiB in all"},
 	{"taking batches", true, wait(trace.CauseDataLoader), "num_workers=1", together(onTorch("4"), cheapLoads), "num_workers 0", "to take a batch that is ready"},
 	{"taking batches", false, wait(trace.CauseFetch), "num_workers=1", onTorch("4"), "num_workers 4", ""},
+	{"more workers", true, wait(trace.CauseFetch), "num_workers=0 batch_size=32", together(onTorch("1"), cpuDevice, readsBesideOthers, samples(3200)), "num_workers 3", ""},
+	{"workers that stay", false, wait(trace.CauseFetch), "num_workers=0 batch_size=32", together(onTorch("1"), cpuDevice, readsBesideOthers, samples(3200)), "num_workers 3", ""},
+	{"more workers", true, wait(trace.CauseFetch), "num_workers=0 batch_size=32", together(onTorch("1"), cpuDevice, readsBesideOthers, samples(960)), "num_workers 1", ""},
+	{"workers that stay", true, wait(trace.CauseFetch), "num_workers=0 batch_size=32", together(onTorch("1"), cpuDevice, readsBesideOthers, samples(96)), "", "set num_workers 2 and persistent_workers on, both at once"},
 	{"slowest rank", true, nil, "num_workers=1", ranks(5, 50), "", "fix rank 1, which the others wait for: rank 1 is the slowest of 2: it waits for data 50.0 % of the time"},
 	{"slowest rank", true, nil, "num_workers=1", together(facts(set("ranks", "4"), set("ranks here", "2")), ranks(5, 50)), "", "fix rank 1, which the others wait for: rank 1 is the slowest of 2 that are known here: it"},
 	{"slowest rank", false, nil, "num_workers=1", ranks(48, 50), "", "the loader keeps up"},
@@ -209,6 +213,19 @@ func asleep(s *trace.Snapshot) {
 	for i := range s.Recent {
 		s.Recent[i].Work.Batch = trace.Split{Blocked: s.Recent[i].Load}
 	}
+}
+
+// readsBesideOthers makes loading sleep and wait for cores, which others have.
+func readsBesideOthers(s *trace.Snapshot) {
+	gauges(4, 96, 85)(s)
+	for i := range s.Recent {
+		s.Recent[i].Work.Batch = trace.Split{Core: s.Recent[i].Load / 20, Waiting: s.Recent[i].Load / 4, Blocked: s.Recent[i].Load * 7 / 10}
+	}
+}
+
+// samples sets how many the data set has.
+func samples(n int64) func(*trace.Snapshot) {
+	return func(s *trace.Snapshot) { s.Meta.Samples = n }
 }
 
 // cheapLoads makes loading a batch take a tenth of the device's time for it.

@@ -100,3 +100,15 @@ func TestStarvedDevice(t *testing.T) {
 		}
 	}
 }
+
+// TestAsleep: a step that sleeps lacks no core meanwhile. So what is told is the wait for data, where there is one.
+func TestAsleep(t *testing.T) {
+	for data, class := range map[int64]string{2: ScriptBound, 18: "moderately input-bound", 24: "input-bound"} {
+		s := uniform(60, map[trace.Cause]int64{trace.CauseFetch: data}, set("num_workers", "1"))
+		together(onTorch("1"), cpuDevice, gauges(50, 48, 40), gauge(trace.GaugeStarved, 40), did(trace.Rank{Wait: data, Body: 100 - data, Backward: 20, Core: 20}))(s)
+		slow(s)
+		if v := judge(s, s.Recent); v.Class != class {
+			t.Errorf("%d %% of the time lost to data: %q", data, v.Text)
+		}
+	}
+}

@@ -103,6 +103,9 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats,
 	// A step lacks no core while it sleeps.
 	if asleep := c.script.blocked() * c.time.Utilisation(); v.Group == trace.GroupHost && c.script.scripted() && asleep > v.Share {
 		v.Group, v.Share, v.Dominant = trace.GroupNone, c.time.Utilisation(), trace.CauseUnknown
+		if data := c.time.DataShare(); data >= moderate {
+			v.take(&c.time.Breakdown, trace.GroupData, data)
+		}
 	}
 	if share, group := c.fewKernels(); group != trace.GroupNone && (v.Group == trace.GroupNone || share > v.Share) {
 		v.Group, v.Class, v.Share, v.Moderate = group, group.Info().Class, share, false
@@ -214,7 +217,7 @@ func (v *Verdict) classify(b *attribution.Breakdown, crowded bool, was trace.Gro
 			last = share
 		}
 		if share >= best {
-			best, v.Group, v.Class, v.Share = share, g, class, share
+			best, v.Group, v.Share = share, g, share
 		}
 	}
 	enough := high
@@ -223,16 +226,21 @@ func (v *Verdict) classify(b *attribution.Breakdown, crowded bool, was trace.Gro
 	}
 	switch {
 	case crowded && v.Group == trace.GroupHost && data >= enough:
-		v.Group, v.Class, v.Share = trace.GroupData, trace.GroupData.Info().Class, data
+		v.Group, v.Share = trace.GroupData, data
 	case was != trace.GroupNone && was != v.Group && last >= max(moderate, alike*v.Share):
-		v.Group, v.Class, v.Share = was, was.Info().Class, last
+		v.Group, v.Share = was, last
 	}
 	if v.Group == trace.GroupNone {
 		return
 	}
-	v.Dominant = dominant(b, v.Group)
-	if v.Group == trace.GroupData && v.Share < high {
-		v.Moderate, v.Class = true, "moderately "+v.Class
+	v.take(b, v.Group, v.Share)
+}
+
+// take makes the verdict about a group of causes.
+func (v *Verdict) take(b *attribution.Breakdown, g trace.Group, share float64) {
+	v.Group, v.Class, v.Share, v.Dominant = g, g.Info().Class, share, dominant(b, g)
+	if v.Moderate = g == trace.GroupData && share < high; v.Moderate {
+		v.Class = "moderately " + v.Class
 	}
 }
 

@@ -85,9 +85,22 @@ func (c *Cores) Busy() bool {
 func (c *Cores) Crowded() bool { return c.Known && c.Others >= max(0.5, c.All/10) }
 
 // Grouped reports whether more threads of ours would get no more of the cores that others use. That
-// is so where the kernel shares cores out between groups, and hardly any of the others is in ours.
+// is so where the kernel shares cores out between groups, and others have hardly any of what our group gets.
 func (c *Cores) Grouped() bool {
-	return c.Crowded() && (c.Shared == host.BySession || c.Shared == host.ByCgroup) && c.Rivals < c.Others/10
+	return c.byGroup() && c.Rivals < max(c.All/40, c.Ours/4)
+}
+
+// byGroup reports whether others matter, and the kernel shares cores out between groups.
+func (c *Cores) byGroup() bool {
+	return c.Crowded() && (c.Shared == host.BySession || c.Shared == host.ByCgroup)
+}
+
+// Outside returns how many cores other groups use. No thread of ours gets more of those.
+func (c *Cores) Outside() float64 {
+	if !c.byGroup() {
+		return 0
+	}
+	return max(0, c.Others-c.Rivals)
 }
 
 // Portion returns how many cores are ours whenever we want them: those that we used and those that

@@ -328,7 +328,8 @@ func (m *Model) share(b *attribution.Breakdown, l *Loading, c Cores, starved flo
 		rest = max(0, c.Ours-loading)
 	default:
 		m.portion = max(0.05, c.Left())
-		p.rivals = c.Others / free
+		p.cores = max(0.05, c.All-c.Outside())
+		p.rivals = (c.Others - c.Outside()) / free
 		rest = max(0, c.Ours-loading)
 	}
 	if !shared {

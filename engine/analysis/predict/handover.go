@@ -38,13 +38,20 @@ var (
 	// rousing is the share of the loop's waits for a core that is saved when no batch is handed
 	// over.
 	rousing = [3]float64{0.3, 0.8, 1}
+
+	// keeping is the share of the waits for a core while a batch is taken that passes elsewhere in the loop when no batch
+	// is handed over.
+	keeping = [3]float64{1, 0.5, 0}
 )
 
 // forking is what starting a worker takes the loop, and what ending it does, in ns of a core, until that is measured. A
 // worker that is not forked imports the script and PyTorch anew, which takes importing times as long.
-var forking = [3]float64{40e6, 20e6, 10e6}
+var forking = [3]float64{50e6, 16e6, 10e6}
 
 const importing = 50
+
+// settling is what a forked worker takes of a core by itself at its start and at its end, in ns, until that is measured.
+var settling = [3]float64{60e6, 15e6, 8e6}
 
 // starting is how many times as long as in the window it takes to start a worker.
 var starting = [3]float64{2, 1.2, 0.8}
@@ -155,10 +162,13 @@ func (m *Model) begin(p *plant, workers int, l luck) {
 		p.start *= l.of(onStart, starting) * float64(workers) / float64(m.now.workers)
 		return
 	}
-	p.start = l.of(onStart, forking) * float64(workers)
-	if c := &m.Capacity.Cores; c.Crowded() {
-		p.start /= 1 - min(c.Waiting, 0.9)
+	n, cores := float64(workers), max(1, p.cores)
+	fork, settle := 1., max(1, n/cores)
+	if c := &m.Capacity.Cores; c.Crowded() { // the new threads share the cores with others', and with each other
+		others := 1 / (1 - min(c.Waiting, 0.95))
+		fork, settle = others+n/2/cores, others+n/cores
 	}
+	p.start = l.of(onStart, forking)*n*fork + l.of(onStart, settling)*settle
 	if m.imports {
 		p.start *= importing
 	}
@@ -170,7 +180,11 @@ func (m *Model) handOver(p *plant, l luck) {
 	h, send, cold := &m.handing, l.of(onHandover, handingOver)*m.handing.send, l.turned().of(onHandover, cooling)
 	if p.workers == 0 {
 		cold = -l.of(onHandover, cooling)
-		p.gap = max(0, p.gap-h.taking-l.of(onHandover, rousing)*h.waking)
+		kept := 0.0 // of taking: the loop's waits for a core, which others have
+		if c := &m.Capacity.Cores; c.Crowded() {
+			kept = l.of(onHandover, keeping) * min(c.Waiting, 0.95)
+		}
+		p.gap = max(0, p.gap-(1-kept)*h.taking-l.of(onHandover, rousing)*h.waking)
 		all := m.loading.Alone()
 		send = -min(h.collate*all, l.turned().of(onHandover, handingOver)*h.send)
 	} else if take := l.of(onHandover, handingOver) * h.take; p.serial {

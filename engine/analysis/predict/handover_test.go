@@ -78,6 +78,65 @@ func TestStreaming(t *testing.T) {
 	}
 }
 
+// TestStarts: workers that begin anew in each epoch take core time. Where others have the cores, one is then predicted to be
+// faster than four, unless epochs are long or workers live on.
+func TestStarts(t *testing.T) {
+	const ms = 1e6
+	for _, tt := range []struct {
+		name       string
+		waiting    float64 // share of the time in which our threads have no core
+		batches    int64   // of an epoch
+		persistent bool
+		one        bool // one is faster than four
+	}{
+		{"a quiet host", 0, 48, false, false},
+		{"beside others", 0.9, 12, false, true},
+		{"beside others, long epochs", 0.9, 2000, false, false},
+		{"beside others, workers that live on", 0.9, 12, true, false},
+	} {
+		m := &Model{
+			processes: true, scale: 1, fitted: 1, now: settings{batch: 8, inOrder: true, persistent: tt.persistent}, samples: 8 * tt.batches,
+			loading: Work{Core: 1.5 * ms, Blocked: 20 * ms},
+			plant:   plant{load: []demand{{1.5 * ms, 20 * ms}}, compute: []float64{10 * ms}, serial: true, threads: 1, blocked: 0.95, cores: 2},
+		}
+		if tt.waiting > 0 {
+			m.Capacity.Cores = Cores{All: 2, Ours: 0.1, Others: 1.9, Waiting: tt.waiting, Known: true}
+			m.plant.rivals = 1.9 / (1 - tt.waiting)
+		}
+		m.handing = handoverOf(nil, &attribution.Breakdown{Totals: trace.Totals{Steps: 1}}, &Loading{Batch: m.loading, Compute: 1}, 0)
+		m.plant.apply(&m.now, m.samples)
+		m.rate = 1e9 * 8 / m.plant.flow().step
+		rate := func(n string) float64 {
+			p, _ := m.Predict(knob.Setting{Name: numWorkers, Value: n})
+			return p.Rate
+		}
+		if one, four := rate("1"), rate("4"); (one > four) != tt.one {
+			t.Errorf("%s: %.0f samples/s with one worker, %.0f with four, %.0f with none", tt.name, one, four, m.rate)
+		}
+	}
+}
+
+// TestKept: where others have the cores, the loop's waits for one while it takes a batch may pass elsewhere without workers.
+func TestKept(t *testing.T) {
+	const ms = 1e6
+	for _, tt := range []struct{ waiting, least, most float64 }{{0, 5, 20}, {0.95, 0.9, 1.2}} {
+		m := &Model{
+			processes: true, scale: 1, fitted: 1, now: settings{workers: 2, batch: 1, inOrder: true, persistent: true},
+			plant: plant{load: []demand{{0.1 * ms, 0}}, compute: []float64{ms}, serial: true, threads: 1, blocked: 0.5},
+		}
+		m.handing = handover{taking: 12 * ms, take: ms / 2, send: ms / 10}
+		m.plant.gap = m.handing.taking
+		if tt.waiting > 0 {
+			m.Capacity.Cores = Cores{All: 2, Others: 1.9, Waiting: tt.waiting, Known: true}
+		}
+		m.plant.apply(&m.now, 0)
+		m.rate = 1e9 / m.plant.flow().step
+		if p, _ := m.Predict(knob.Setting{Name: numWorkers, Value: "0"}); Gain(p.Prediction).Lo < tt.least || Gain(p.Prediction).Lo > tt.most {
+			t.Errorf("waits for a core %v: %.2f of the rate at the least, want %v to %v", tt.waiting, Gain(p.Prediction).Lo, tt.least, tt.most)
+		}
+	}
+}
+
 // TestHeld: where a worker computes, its process gives away a ready batch only slowly. A longer queue then gains
 // nothing, and the waits for ready batches tell it.
 func TestHeld(t *testing.T) {

@@ -48,7 +48,7 @@ const (
 )
 
 // Vague reports whether a prediction is too wide to go by: wider than 100 points, or from a clear loss
-// to a clear gain. Nothing shows the numbers of such a prediction.
+// to a clear gain. Of its numbers only the least of a clear gain is shown.
 func Vague(p trace.Prediction) bool {
 	if Same(p) {
 		return false
@@ -60,11 +60,17 @@ func Vague(p trace.Prediction) bool {
 // Faster reports whether a prediction is of a clear gain, whatever its size.
 func Faster(p trace.Prediction) bool { return Gain(p).Lo > 1+clear }
 
-// Untold says of a vague prediction that it tells nothing, or no size of a certain gain, and why.
+// MayCost reports whether a prediction is vague, and the change may cost more than it likely gains.
+func MayCost(p trace.Prediction) bool {
+	g := Gain(p)
+	return Vague(p) && g.Lo < 1-clear && 1-g.Lo > g.Value-1
+}
+
+// Untold says of a vague prediction that it tells nothing, or only the least of a clear gain, and why.
 func Untold(p trace.Prediction) string {
 	text := "not predictable now"
 	if Faster(p) {
-		text = "faster, by how much is " + text
+		text = fmt.Sprintf("at least +%.0f %%, how much is %s", 5*math.Floor(20*(Gain(p).Lo-1)), text)
 	}
 	if p.Others > 0 {
 		text += fmt.Sprintf(", as others took %s of the cores", units.Prose.Percent(p.Others))
@@ -73,7 +79,7 @@ func Untold(p trace.Prediction) string {
 }
 
 // Words returns a prediction's gain as a range: "+22 to +31 % predicted". Where the change may help
-// or harm, it says so. Of a vague prediction it returns no numbers.
+// or harm, it says so. Of a vague prediction it returns no range.
 func Words(p trace.Prediction) string {
 	if Vague(p) {
 		return Untold(p) + "; an A/B test tells"
@@ -168,13 +174,13 @@ var (
 	// window to the next.
 	rivalry = [3]float64{1.35, 1, 0.7}
 
-	// The same where the device computes on the cores. Its threads wait for each other, and for a
+	// The same where the device computes on the cores with several threads. They wait for each other, and for a
 	// turn whenever they wake up. The less they idle, the less often they wake up.
 	hostRivalry = [3]float64{2, 1, 0.4}
 
 	// Our group's part of the cores changes by this ratio from one setting's window to
 	// the next.
-	entitled = [3]float64{0.8, 1, 1.25}
+	entitled = [3]float64{0.9, 1, 1.15}
 
 	// A copy of pageable memory takes so many times as long as one of page-locked memory.
 	pinning = [3]float64{1.3, 4, 20}
@@ -259,8 +265,8 @@ func (m *Model) most(to *settings) float64 {
 	}
 	work += p.threads * (1 - p.blocked) * mean(p.compute)
 	least := max(mean(p.compute), p.copy)
-	if p.cores > 0 {
-		least = max(least, work/p.cores)
+	if cores := m.with(to, luck{1, onCores}).cores; cores > 0 { // a group's part may grow
+		least = max(least, work/cores)
 	}
 	rate := 1e9 * float64(to.batch) / least
 	if to.batch == m.now.batch {
@@ -460,10 +466,13 @@ func (m *Model) compete(p *plant, l luck, workers int) {
 		return
 	}
 	rivals := rivalry
-	if p.threads > 0 {
+	if p.threads > 1 {
 		rivals = hostRivalry
 	}
 	p.rivals = max(0, p.rivals*l.of(onCores, rivals)-float64(l.on(onCores))*m.unsteady)
+	if m.Capacity.Cores.Outside() > 0 {
+		p.cores = min(m.Capacity.Cores.All, p.cores*l.of(onCores, entitled))
+	}
 }
 
 // scaled returns loads that take so many times as long.

@@ -30,7 +30,7 @@ type predictionSummary struct {
 	GainHigh  number `json:"gain_high"`
 	DataShare number `json:"data_share"`
 	Predicted bool   `json:"predicted"` // always true
-	Text      string `json:"text"`      // all of this in words; of a prediction that is too wide to go by, the numbers are null
+	Text      string `json:"text"`      // all of this in words; of a prediction that is too wide to go by, the numbers are null, but for the low ends of a clear gain
 }
 
 func summarisePrediction(p trace.Prediction) *predictionSummary {
@@ -38,9 +38,13 @@ func summarisePrediction(p trace.Prediction) *predictionSummary {
 		return nil
 	}
 	out := predictionSummary{Rate: none, RateLow: none, RateHigh: none, Gain: none, GainLow: none, GainHigh: none, DataShare: none, Predicted: true, Text: predict.Words(p)}
-	if gain := predict.Gain(p); !predict.Vague(p) {
-		out.Rate, out.RateLow, out.RateHigh, out.DataShare = number(p.Rate), number(p.Lo), number(p.Hi), number(p.Data)
-		out.Gain, out.GainLow, out.GainHigh = number(gain.Value-1), number(gain.Lo-1), number(gain.Hi-1)
+	vague, gain := predict.Vague(p), predict.Gain(p)
+	if !vague {
+		out.Rate, out.RateHigh, out.DataShare = number(p.Rate), number(p.Hi), number(p.Data)
+		out.Gain, out.GainHigh = number(gain.Value-1), number(gain.Hi-1)
+	}
+	if !vague || predict.Faster(p) {
+		out.RateLow, out.GainLow = number(p.Lo), number(gain.Lo-1)
 	}
 	return &out
 }
