@@ -314,12 +314,12 @@ func (t *torchRun) end() error {
 }
 
 // keep returns the line of the script with the settings to keep, or says what would show which
-// these are. It is empty if nothing was measured.
+// these are. It is empty if nothing is known to be better.
 func (t *torchRun) keep() string {
 	s := all(t.recording.session)
 	rows := attribution.Segments(s)
 	a, at := advice.Overall(s, rows)
-	if a.Keep.Text == "" || s.Total.Steps == 0 {
+	if len(a.Keep.Knobs) == 0 && !a.Keep.Open {
 		return ""
 	}
 	if a.Keep.Open {

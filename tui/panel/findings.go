@@ -170,7 +170,7 @@ func Analyse(s *trace.Snapshot, pull func(from, to int64) *trace.Snapshot, stage
 	for i := range r.Told.Experiments {
 		x := &r.Told.Experiments[i]
 		b := attribution.SegmentStats{
-			Segment: trace.Segment{Index: x.First, Knobs: x.Settings[1], Reason: x.Text()},
+			Segment: trace.Segment{Index: x.First, Knobs: x.Settings[1], Reason: against(x) + x.Text()},
 			Steps:   int(x.Sides[1].Steps), Excluded: int(x.LeftOut), VsA: x.Change,
 		}
 		r.Asked, r.Unasked = append(r.Asked, b), append(r.Unasked, x.Change.Throughput.Missing.String())
@@ -263,4 +263,12 @@ func (a *Analysis) cost(index int32) (ns int64, known bool) {
 		}
 	}
 	return 0, false
+}
+
+// against says which rate the other side of an A/B test had, where that side's own row has all of its steps.
+func against(x *attribution.Experiment) string {
+	if x.Kind != trace.Paired || len(x.Pairs) == 0 {
+		return ""
+	}
+	return "against " + units.Rate(x.Rates()[0]) + "/s: "
 }

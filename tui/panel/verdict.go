@@ -61,7 +61,6 @@ func (*Verdict) Place(s Space) Place { return Place{Band: verdictBand, Rows: s.V
 type verdictRow struct {
 	label string // before the text, dim
 	text  string
-	style canvas.Style
 	aside string // after the text, dim
 	cut   bool   // the text goes on
 }
@@ -198,16 +197,36 @@ func (vd *Verdict) drawMore(v *View, r canvas.Rectangle, lines []verdictRow, cla
 		}
 		p.Text(canvas.Dim, line.label)
 		if !line.cut && i != last {
-			p.Text(line.style, text).Text(canvas.Dim, line.aside)
+			say(&p, text)
+			p.Text(canvas.Dim, line.aside)
+			if line.label == nextLabel && v.Analysis.Told.First().Value != "" && v.CanSet && v.Analysis.Held == "" {
+				p.Whole(func(p *canvas.Pen) { p.Text(canvas.Dim, "  press ").Text(canvas.Key, vd.Key+" enter") })
+			}
 			continue
 		}
 		rest := Pick(i != last || v.Expanded || r.W < narrowVerdict, " ~", verdictRest)
 		for canvas.Width(text)+len(rest) > p.Left() && strings.Contains(text, " ") {
 			text = text[:strings.LastIndex(text, " ")]
 		}
-		p.Text(line.style, text).Text(canvas.Key, rest)
+		say(&p, text)
+		p.Text(canvas.Key, rest)
 	}
 	return n
+}
+
+// say writes a text, its numbers bold.
+func say(p *canvas.Pen, text string) {
+	for text != "" {
+		word, rest, more := strings.Cut(text, " ")
+		st := canvas.Normal
+		if strings.ContainsAny(word, "0123456789%") {
+			st = canvas.Bold
+		}
+		if p.Text(st, word); more {
+			p.Space(1)
+		}
+		text = rest
+	}
 }
 
 // wrapWords breaks s into lines, but not between a number and its unit.
@@ -236,7 +255,7 @@ func (vd *Verdict) wrap(a *advice.Advice, w int) {
 	vd.whole, vd.lines = vd.whole[:0], vd.lines[:0]
 	vd.add(verdictRow{text: strings.ReplaceAll(vd.class, " ", units.NoBreak) + " " + rest}, w)
 	next, why := a.Next()
-	vd.add(verdictRow{label: nextLabel, text: next, style: canvas.Bold}, w)
+	vd.add(verdictRow{label: nextLabel, text: next}, w)
 	if f.Value != "" && !f.Predicted.Made() && f.Measured.Value == 0 {
 		for _, rows := range [...][]verdictRow{vd.whole, vd.lines} {
 			if last := &rows[len(rows)-1]; !last.cut && verdictIndent+canvas.Width(last.text)+2+len(gainUnknown) <= w {

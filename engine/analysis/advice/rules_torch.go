@@ -357,8 +357,8 @@ func evaluation(s *situation) (f Finding, ok bool) {
 	f = Finding{
 		Share: part, Beside: true,
 		Remedy: "evaluate less often, or on less data",
-		Evidence: fmt.Sprintf("%s take %s of the time, which is in no other share; %s of that they wait for data",
-			trace.AsideLoops, units.Prose.Percent(part), units.Prose.Percent(float64(k.AsideWait)/float64(k.Aside))),
+		Evidence: fmt.Sprintf("loops that do not train wait for data %s of their time, which is %s of all and in no other share",
+			units.Prose.Percent(float64(k.AsideWait)/float64(k.Aside)), units.Prose.Percent(part)),
 	}
 	if 2*k.AsideWait > k.Aside {
 		f.Remedy = "raise num_workers of the evaluation's DataLoader in the script, or evaluate less often"

@@ -77,7 +77,11 @@ func (p *script) loop() (k trace.Rank, known bool) {
 	if !p.session.pytorch() {
 		return k, false
 	}
-	return p.session.Own(p.session.from, p.session.to)
+	to := p.session.to
+	if p.session.Last.End <= to { // counts come once a second
+		to = max(to, p.session.Now)
+	}
+	return p.session.Own(p.session.from, to)
 }
 
 // blocked returns the share of the time with a batch in hand in which the loop's thread was neither on a core nor waited

@@ -275,7 +275,7 @@ func (v *Verdict) describe(s *situation) {
 		if data := s.time.DataShare(); data > s.time.Utilisation() {
 			rest = fmt.Sprintf(trace.GroupData.Info().Loses, units.Prose.Percent(data)) + s.where(trace.Loading)
 		}
-		fmt.Fprintf(&t, "%s take %s of the time; in the rest %s", trace.AsideLoops, units.Prose.Percent(v.Share), rest)
+		fmt.Fprintf(&t, "%s of the time goes to %s; in the rest %s", units.Prose.Percent(v.Share), strings.TrimSuffix(trace.AsideLoops, ","), rest)
 	case v.Group == trace.GroupNone:
 		t.WriteString(s.busy(v.Share))
 	case v.Group == trace.GroupHost:

@@ -218,7 +218,7 @@ func TestScriptBound(t *testing.T) {
 		class string
 		says  string
 	}{
-		{"an evaluation", together(onTorch("1"), did(trace.Rank{Time: 100, Body: 60, Aside: 40})), ScriptBound, ": loops that do not train, such as an evaluation, take 40.0 % of the time; in the rest the device computes 100 % of the time and waits for no data; 60 steps"},
+		{"an evaluation", together(onTorch("1"), did(trace.Rank{Time: 100, Body: 60, Aside: 40})), ScriptBound, ": 40.0 % of the time goes to loops that do not train, such as an evaluation; in the rest the device computes 100 % of the time and waits for no data; 60 steps"},
 		{"a little data", together(onTorch("1"), cpuDevice, did(trace.Rank{Wait: 8e6, Body: 92e6, Backward: 2e6, Optimizer: 2e6}), stepsFetch(8)), ScriptBound, ": the script is busy 92.0 % of the time, 88.0 ms of 100 ms a step in neither backward passes nor the optimizer, and waits for data 8.0 %; "},
 		{"more data", together(onTorch("1"), cpuDevice, did(trace.Rank{Wait: 30e6, Body: 70e6, Backward: 2e6, Optimizer: 2e6}), stepsFetch(30)), "input-bound", ": the device waits for data 30.0 %"},
 		{"a short evaluation", together(onTorch("1"), did(trace.Rank{Time: 100, Body: 70, Aside: 30})), DeviceBound, ": the device computes 100 % of the time and waits for no data; 60 steps"},
