@@ -239,14 +239,14 @@ func (o *others) add(r *Rule, f *Finding) {
 // dwarfed is how many times larger than a knob's share something without a knob must be to lead.
 const dwarfed = 4
 
-// muchBeside is the share of all time from which loops that do not train lead, if a knob is about clearly
+// muchBeside is the share of all time from which loops that do not train lead, if a knob is about
 // less.
 const muchBeside = 1. / 3
 
 // muchAside reports whether loops that do not train, with that part of all time, lead before something with a share of the
 // active time.
 func muchAside(beside, share float64) bool {
-	return beside >= muchBeside && alike*beside >= share*(1-beside)
+	return beside >= muchBeside && beside >= share*(1-beside)
 }
 
 // lead orders findings: 2 must be put right first, 1 is a knob that may gain something, -1 is what the script does in
@@ -254,7 +254,7 @@ func muchAside(beside, share float64) bool {
 //
 // A knob can gain at most its share. It gets 0 in these cases:
 //   - The script takes far more than that share, in its steps or beside them, or a third of all time
-//     beside them, which is clearly more. In its steps counts only where the run is not highly input-bound.
+//     beside them, which is more. In its steps counts only where the run is not highly input-bound.
 //   - The share is not high and taken cores cost far more. Predictions on such a host are wide.
 //   - The knob may help or harm, and something else takes more.
 func (f *Finding) lead(o *others) int {
