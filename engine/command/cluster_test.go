@@ -31,7 +31,7 @@ func TestSlurm(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "it's a sweep")
-	args := []string{"sweep", "--slurm", "--partition", "gpu", "--time", "00:10:00", "--gres", "gpu:1", "--mem", "4G", "--account", "lab", "--sbatch-arg", "--exclusive",
+	args := []string{"sweep", "--slurm", "--partition", "gpu", "--time", "00:10:00", "--gres", "gpu:1", "--mem", "4G", "--account", "lab", "--qos", "high", "--constraint", "h100|h200", "--sbatch-arg", "--exclusive", "--sbatch-arg", "exclude=n7",
 		"--device", "emu:resnet50-h100", "--num-workers", "0,2", "--steps", "5", "--warmup", "1", "--batch-size=4", "--out", dir}
 	cmd := exec.Command(binary, args...)
 	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
@@ -44,7 +44,7 @@ func TestSlurm(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"#SBATCH --array=0-0\n", "#SBATCH --partition=gpu\n", "#SBATCH --time=00:10:00\n", "#SBATCH --gres=gpu:1\n",
-		"#SBATCH --cpus-per-task=3\n", "#SBATCH --mem=4G\n", "#SBATCH --account=lab\n", "#SBATCH --exclusive\n"} {
+		"#SBATCH --cpus-per-task=3\n", "#SBATCH --mem=4G\n", "#SBATCH --account=lab\n", "#SBATCH --qos=high\n", "#SBATCH --constraint=h100|h200\n", "#SBATCH --exclusive\n", "#SBATCH --exclude=n7\n"} {
 		if !strings.Contains(string(script), want) {
 			t.Errorf("the script lacks %q:\n%s", want, script)
 		}

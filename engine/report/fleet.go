@@ -77,7 +77,7 @@ func (f *Fleet) add(side *Side) {
 	for _, k := range all {
 		r := &ranked{side: side, own: k.Rank == about, member: fleet.Member{Rank: k, Host: knob.ValueOf(s.Meta.Host, trace.JobNode)}}
 		for _, p := range s.Peers {
-			if p.Rank == k.Rank {
+			if p.Rank == k.Rank && k.Rank != about { // of the own one it is where it stood
 				r.heard, r.member.Host, r.at = true, p.Node, advice.Told(&p)
 			}
 		}

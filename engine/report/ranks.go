@@ -75,6 +75,5 @@ func (all ranks) write(d *markup.Document) {
 	}
 	d.Sentences(
 		"Of the processes of this machine, each from its first batch to its last, validation and the time between epochs included.",
-		"All else in this report is about the first of them.",
-		"What a rank waits for others within a step is not told apart from its own work.")
+		"All else in this report is about the first of them.")
 }

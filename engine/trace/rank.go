@@ -42,6 +42,9 @@ type Peer struct {
 	Waits string `json:"waits,omitempty"` // for which data, where it waits for data: "transforming"
 	Line  string `json:"line,omitempty"`  // of its code that costs most: of loading where it waits for data, else of its script
 
+	Stands string `json:"stands,omitempty"` // where it is, once it has ended no step for a while
+	Late   bool   `json:"late,omitempty"`   // it does not wait for other ranks there
+
 	Session string `json:"session,omitempty"` // the file there of the session that is about it; empty where none is
 }
 
@@ -221,11 +224,10 @@ func (s *Snapshot) AddRank(k Rank) {
 // training of one process has one.
 func (s *Snapshot) Ranks(from, to int64) (out []Rank) {
 	for name := range s.Gauges {
-		var n int
-		if !strings.HasPrefix(name, rankPrefix) {
-			continue
-		}
-		if _, err := fmt.Sscanf(name, rankPrefix+"%d_steps", &n); err != nil || name != rankGauge(n, "steps") {
+		of, counts := strings.CutPrefix(name, rankPrefix)
+		of, steps := strings.CutSuffix(of, "_steps")
+		n, err := strconv.Atoi(of)
+		if !counts || !steps || err != nil {
 			continue
 		}
 		k := Rank{Rank: n}

@@ -91,6 +91,7 @@ type Findings struct {
 	Peers  []trace.Peer      // what other gpustalls tell of theirs
 	World  int               // how many ranks the training has; 0 where that is not known
 	Rank   int               // that the session is about
+	Node   string            // it runs on
 }
 
 // still finds the ranks of a job that ended no step of late. Counts of very many ranks come too rarely to tell.
@@ -120,6 +121,7 @@ func Analyse(s *trace.Snapshot, pull func(from, to int64) *trace.Snapshot, stage
 	}, Blame: attribution.Blames(s), Ranks: s.Ranks(s.Now-int64(rankWindow), s.Now), Peers: s.Peers}
 	r.World, _ = strconv.Atoi(knob.ValueOf(s.Meta.Host, trace.JobRanks))
 	r.Rank, _ = strconv.Atoi(knob.ValueOf(s.Meta.Host, trace.JobRank))
+	r.Node = knob.ValueOf(s.Meta.Host, trace.JobNode)
 	r.Still = still(s, r.Ranks, r.World)
 	r.Win.Starved = advice.WithoutCore(s, r.Win.Tally)
 	var judged *trace.Tally

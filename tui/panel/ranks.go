@@ -13,6 +13,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
@@ -52,6 +53,9 @@ func (k *Ranks) Set(f *Findings) {
 	k.about = f.Rank
 	at, why := attribution.SlowestRank(of)
 	k.rows, k.slowest, k.silent = k.rows[:0], "", silent(f.Still)
+	if stand := advice.Standstill(f.Peers, f.Node); stand != "" && k.silent != "" {
+		k.silent += "; " + stand
+	}
 	if at >= 0 {
 		k.slowest = fmt.Sprintf("rank %d: %s", of[at].Rank, why)
 	}

@@ -109,7 +109,11 @@ func (s *situation) at(what trace.Doing) (part float64) {
 // talks returns the part of the time in which nothing but an exchange of data between ranks goes on, 0 to 1: in backward passes,
 // or in the script's own calls, which looks find it at.
 func (s *situation) talks() float64 {
-	return s.time.share(trace.GroupCommunication) + s.at(trace.Exchange)
+	told, seen := s.time.share(trace.GroupCommunication), s.at(trace.Exchange)
+	if k, known := s.script.loop(); known && k.Exposed > 0 { // what is told is in backward passes
+		return told + seen
+	}
+	return max(told, seen)
 }
 
 // lockedOut reports whether another thread's hold on the GIL is most of what the loop's waits for data are. No setting of

@@ -289,6 +289,9 @@ func (v *Verdict) describe(s *situation) {
 			place = s.where(trace.Loading, trace.Sampling)
 		case v.Group == trace.GroupCommunication && v.Holder == "":
 			place = s.where(trace.Exchange, trace.Backward)
+			if h, ok, _ := s.script.waitsFor(); ok && h.share >= moderate { // a lesser part of it
+				place = fmt.Sprintf(", and at least %s waiting for %s", units.Prose.Percent(h.share), s.script.describe(h))
+			}
 		case v.Group != trace.GroupCommunication && v.Group != trace.GroupUnknown:
 			place = s.inStep()
 		}

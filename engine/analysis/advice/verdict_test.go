@@ -310,3 +310,24 @@ func TestWaitsForRank(t *testing.T) {
 		})
 	}
 }
+
+func TestStandstill(t *testing.T) {
+	in := func(rank int, node, stands string, late bool) trace.Peer {
+		return trace.Peer{Rank: rank, Node: node, Stands: stands, Late: late}
+	}
+	const waits, lock = "in a backward pass at train.py:9 loss.backward()", "at aug.py:3 lock.acquire()"
+	for name, c := range map[string]struct {
+		peers []trace.Peer
+		want  string
+	}{
+		"none stands":           {[]trace.Peer{in(0, "a", "", false)}, ""},
+		"one does not wait":     {[]trace.Peer{in(0, "a", waits, false), in(1, "a", waits, false), in(2, "b", lock, true)}, "others wait for rank 2 on b, which is " + lock},
+		"two, at one place":     {[]trace.Peer{in(2, "a", lock, true), in(0, "a", waits, false), in(1, "a", lock, true)}, "others wait for ranks 1-2, which are " + lock},
+		"all wait, differently": {[]trace.Peer{in(0, "a", waits, false), in(1, "a", "in an exchange at train.py:12", false), in(2, "a", waits, false)}, "rank 1 is in an exchange at train.py:12; ranks 0, 2 are " + waits},
+		"none waits":            {[]trace.Peer{in(0, "a", lock, true), in(1, "b", lock, true)}, "rank 0 is " + lock + "; rank 1 on b is " + lock},
+	} {
+		if got := Standstill(c.peers, "a"); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

@@ -20,8 +20,8 @@ const (
 // is -1 where no rank stands out. The first test finds the rank with the longest steps.
 //
 // Ranks that exchange gradients all take the same time for a step, whichever of them is late. The
-// second test finds the rank that waits longest for data. The third finds the rank that spends most
-// time outside backward passes.
+// second test finds the rank that spends most time outside of exchanges, with its waits for data. Where
+// that is not known, the third finds the rank that waits longest for data.
 func SlowestRank(ranks []trace.Rank) (at int, why string) {
 	if len(ranks) < 2 {
 		return -1, ""
@@ -44,22 +44,32 @@ func SlowestRank(ranks []trace.Rank) (at int, why string) {
 	if float64(slow.Step()-slow.Talks/max(1, slow.Steps)) > unevenSteps*float64(next.Step()) {
 		return order[len(order)-1], fmt.Sprintf("a step takes it %s, and the others %s", step(slow), others(step))
 	}
-	data := func(k *trace.Rank) string { return units.Prose.Percent(k.Data()) }
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(ranks[a].Data(), ranks[b].Data()) })
-	slow, next = &ranks[order[len(order)-1]], &ranks[order[len(order)-2]]
-	if slow.Data() > next.Data()+unevenData {
-		return order[len(order)-1], fmt.Sprintf("it waits for data %s of the time, and the others %s; they wait for it where they exchange gradients", data(slow), others(data))
+	byData := func(a, b int) int { return cmp.Compare(ranks[a].Data(), ranks[b].Data()) }
+	data := func(k *trace.Rank) string {
+		return fmt.Sprintf("it waits for data %s of the time, and the others %s; they wait for it where they exchange gradients",
+			units.Prose.Percent(k.Data()), others(func(k *trace.Rank) string { return units.Prose.Percent(k.Data()) }))
 	}
+	wait := func(k *trace.Rank) int64 { return k.Wait / max(1, k.Steps) }
 	own := func(k *trace.Rank) int64 { return (k.Wait + k.Body - k.Exchange()) / max(1, k.Steps) }
-	outside := func(k *trace.Rank) string { return units.Prose.Time(own(k)) }
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(own(&ranks[a]), own(&ranks[b])) })
 	slow, next = &ranks[order[len(order)-1]], &ranks[order[len(order)-2]]
-	if next.Backward+next.Talks > 0 && slow.Backward+slow.Talks > 0 && float64(own(slow)-own(next)) > (unevenSteps-1)*float64(slow.Step()) {
+	if more := own(slow) - own(next); next.Backward+next.Talks > 0 && slow.Backward+slow.Talks > 0 && float64(more) > (unevenSteps-1)*float64(slow.Step()) {
 		what := "backward passes"
 		if slow.Talks > 0 {
 			what += " and exchanges"
 		}
-		return order[len(order)-1], fmt.Sprintf("it takes %s of a step outside of %s, and the others %s; they wait for it where they exchange gradients", outside(slow), what, others(outside))
+		at, why = order[len(order)-1], fmt.Sprintf("it takes %s of a step outside of %s, and the others %s; they wait for it where they exchange gradients",
+			units.Prose.Time(own(slow)), what, others(func(k *trace.Rank) string { return units.Prose.Time(own(k)) }))
+		slices.SortFunc(order, byData)
+		if next = &ranks[order[len(order)-2]]; order[len(order)-1] == at && 2*(wait(slow)-wait(next)) >= more {
+			why = data(slow)
+		}
+		return at, why
+	}
+	slices.SortFunc(order, byData)
+	slow, next = &ranks[order[len(order)-1]], &ranks[order[len(order)-2]]
+	if slow.Data() > next.Data()+unevenData {
+		return order[len(order)-1], data(slow)
 	}
 	return -1, ""
 }

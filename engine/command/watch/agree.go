@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/torch/bridge"
@@ -253,9 +254,9 @@ func (f *fleet) decide() error {
 	switch {
 	case why != "":
 	case len(silent) > 0 && took > answerLimit:
-		why = fmt.Sprintf("%s did not answer within %s", ranksIn(silent), units.Prose.Time(answerLimit.Nanoseconds()))
+		why = fmt.Sprintf("%s did not answer within %s", advice.Names(silent), units.Prose.Time(answerLimit.Nanoseconds()))
 	case len(trying) > 0 && took > trialLimit:
-		why = fmt.Sprintf("on %s it was not found out within %s whether workers can begin", ranksIn(trying), units.Prose.Time(trialLimit.Nanoseconds()))
+		why = fmt.Sprintf("on %s it was not found out within %s whether workers can begin", advice.Names(trying), units.Prose.Time(trialLimit.Nanoseconds()))
 	case len(silent) > 0 || len(trying) > 0:
 		return nil
 	default:
@@ -317,7 +318,7 @@ func (f *fleet) over(all []reply, waiting []int) {
 	text := fmt.Sprintf("%s is in force on %s since step %d", knob.Join(a.now.Knobs, ", "), units.Counted(n-len(waiting), "rank", "ranks"), step)
 	if len(waiting) > 0 {
 		text = fmt.Sprintf("%s is agreed on for %s, and not in force yet on %s: it may come with the next epoch", knob.Join(a.now.Knobs, ", "),
-			units.Counted(n, "rank", "ranks"), ranksIn(waiting))
+			units.Counted(n, "rank", "ranks"), advice.Names(waiting))
 	}
 	if f.World > n {
 		text += fmt.Sprintf("; no gpustall that answers watches %s", units.Counted(f.World-n, "other rank", "other ranks"))
@@ -364,13 +365,4 @@ func unready(all []reply) (ranks []int) {
 		}
 	}
 	return ranks
-}
-
-// ranksIn names ranks: "rank 3", "ranks 3-5, 8".
-func ranksIn(ranks []int) string {
-	slices.Sort(ranks)
-	if len(ranks) == 1 {
-		return fmt.Sprint("rank ", ranks[0])
-	}
-	return "ranks " + units.Ranges(ranks, ", ")
 }

@@ -12,6 +12,7 @@ import (
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/torch/bridge"
 	"dev.gpustall/engine/torch/tcpstore"
 	"dev.gpustall/engine/trace"
@@ -69,10 +70,12 @@ type fleet struct {
 	recorder *trace.Recorder
 	client   keys
 
-	local   []int        // the ranks whose counts are this gpustall's own
-	peers   []trace.Peer // of other gpustalls
-	late    trace.Peer   // the rank of this machine, beside the session's own, that others wait for; zero where none is
-	shown   []trace.Peer // all that were recorded last
+	local   []int          // the ranks whose counts are this gpustall's own
+	peers   []trace.Peer   // of other gpustalls
+	late    trace.Peer     // the rank of this machine, beside the session's own, that others wait for; zero where none is
+	stands  []bridge.Stand // of this machine
+	noted   bool           // why no step ends was noted
+	shown   []trace.Peer   // all that were recorded last
 	at      advice.Place
 	placed  time.Time
 	place   time.Duration // until it is worked out again
@@ -164,13 +167,67 @@ func (f *fleet) look() {
 		return
 	}
 	is := f.Late()
-	if len(is.Lines) == 0 {
+	if f.stands = is.Stands; len(is.Lines) == 0 {
 		return
 	}
 	s := f.Session.Snapshot(0, 0)
 	if at, ok := advice.Late(s.Ranks(s.Now-lateOver.Nanoseconds(), s.Now), is.Rank, is.Lines); ok {
 		f.late = trace.Peer{Rank: is.Rank, Node: f.Node, Waits: at.Waits, Line: cmp.Or(at.Loading, at.Script)}
 	}
+}
+
+// stand says where a rank of this machine is, if it has been there for a while.
+func (f *fleet) stand(p *trace.Peer) {
+	i := slices.IndexFunc(f.stands, func(is bridge.Stand) bool { return is.Rank == p.Rank })
+	if i < 0 {
+		return
+	}
+	is := &f.stands[i]
+	at := " at " + advice.Code(is.At)
+	if is.At.File == "" {
+		at = ""
+	}
+	p.Late = !is.Waits || is.Stopped || is.Ended
+	switch {
+	case is.Ended:
+		p.Stands = "gone: its process has ended"
+	case is.Stopped:
+		p.Stands = fmt.Sprintf("stopped (kill -CONT %d continues it)", is.PID)
+	case is.Worker.File != "":
+		p.Stands = "waiting for data: a worker is at " + advice.Code(is.Worker)
+	case is.At.At == trace.Waiting:
+		p.Stands = waitsForData
+	case is.At.At == trace.Exchange:
+		p.Stands = "in an exchange" + at
+	case is.At.At == trace.Backward:
+		p.Stands = "in a backward pass" + at
+	default:
+		p.Stands = cmp.Or(strings.TrimPrefix(at, " "), "in a library's own code")
+	}
+}
+
+// How long no step has ended when it is noted why, where ranks wait for a late one of which that is known, and in any case.
+const (
+	haltLate = 10 * time.Second
+	haltAny  = 3 * haltLate
+
+	waitsForData = "waiting for data" // and it is not known yet where its worker is
+)
+
+// halt notes why no step ends, once each time.
+func (f *fleet) halt(all []trace.Peer) {
+	if len(f.stands) == 0 {
+		f.noted = false
+		return
+	}
+	still := f.Session.Snapshot(0, 0).Silence()
+	late := slices.ContainsFunc(all, func(p trace.Peer) bool { return p.Late && p.Stands != waitsForData })
+	wait := slices.ContainsFunc(all, func(p trace.Peer) bool { return !p.Late && p.Stands != "" })
+	if f.noted || still < haltLate || still < haltAny && !(late && wait) {
+		return
+	}
+	f.noted = true
+	f.recorder.Note("warn", fmt.Sprintf("no step for %s: %s", units.Prose.Time(still.Truncate(time.Second).Nanoseconds()), advice.Standstill(all, f.Node)))
 }
 
 // turn publishes the own row, and reads those of others.
@@ -278,6 +335,7 @@ func (f *fleet) publish() error {
 				p.Line = f.at.Loading
 			}
 		}
+		f.stand(&p)
 		out.Peers = append(out.Peers, p)
 	}
 	for rank, k := range f.known {
@@ -379,6 +437,15 @@ func (f *fleet) show() {
 	if f.late.Line != "" {
 		all = append(all, f.late)
 	}
+	for _, is := range f.stands {
+		if !slices.ContainsFunc(all, func(p trace.Peer) bool { return p.Rank == is.Rank }) {
+			all = append(all, trace.Peer{Rank: is.Rank, Node: f.Node})
+		}
+	}
+	for i := range all {
+		f.stand(&all[i])
+	}
+	f.halt(all)
 	if !slices.Equal(all, f.shown) {
 		f.shown = all
 		f.recorder.Peers(slices.Clone(all))

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,7 +38,9 @@ func joins(t *testing.T, store string, world int, ranks ...int) *member {
 
 type nothing struct{}
 
-func (nothing) Feed([]trace.Span, []trace.Step) ([]trace.Step, []trace.Span) { return nil, nil }
+func (nothing) Feed(_ []trace.Span, steps []trace.Step) ([]trace.Step, []trace.Span) {
+	return steps, nil
+}
 
 // did records what ranks did.
 func (m *member) did(steps int64, ranks ...int) {
@@ -109,6 +112,33 @@ func TestLate(t *testing.T) {
 	}
 	want := []trace.Peer{{Rank: 1, Node: "n0", Waits: "data", Line: "aug.py:7 pad(img)"}}
 	becomes(t, "the line is not told", func() bool { m.turn(); return slices.Equal(m.session.Snapshot(0, 0).Peers, want) })
+}
+
+// TestHalt: where no step ends, it is noted once for whom the others wait, with the line.
+func TestHalt(t *testing.T) {
+	m := joins(t, "", 2, 0, 1)
+	for i := range int32(2) {
+		m.recorder.Step(trace.Step{Index: i, Start: -12e9 + int64(i)*5e8, End: -115e8 + int64(i)*5e8})
+	}
+	becomes(t, "the steps are not recorded", func() bool { return m.session.Snapshot(0, 0).Total.Steps == 2 })
+	stands := []bridge.Stand{
+		{Rank: 0, At: trace.Line{At: trace.Backward, File: "train.py", Number: 9, Text: "loss.backward()"}, Waits: true},
+		{Rank: 1, At: trace.Line{At: trace.InStep, File: "aug.py", Number: 3, Text: "lock.acquire()"}},
+	}
+	m.Job.Late = func() bridge.Late { return bridge.Late{Rank: -1, Stands: stands} }
+	noted := func() (n int) {
+		for _, note := range m.session.Snapshot(0, 0).Notes {
+			if strings.Contains(note.Text, "no step for 11.0 s: others wait for rank 1, which is at aug.py:3 lock.acquire()") {
+				n++
+			}
+		}
+		return n
+	}
+	becomes(t, "it is not noted", func() bool { m.turn(); return noted() == 1 })
+	m.turn()
+	if stands = nil; noted() != 1 {
+		t.Error("it is noted twice")
+	}
 }
 
 // TestFiles: ranks that share a FileStore have their rows beside it, which go when they end. Rows of an earlier job count for nothing.

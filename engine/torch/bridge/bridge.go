@@ -381,7 +381,7 @@ func (b *Bridge) poll() {
 	b.drain(true)
 	b.view.show(b.main.facts)
 	b.answer()
-	late := b.counts.late(b.main, b.processes)
+	late := cmp.Or(b.counts.starved, b.counts.late(b.main, b.processes))
 	own, ranks := b.threads(late)
 	b.lines.ranked.Store(b.main.hello.World > 1)
 	b.lines.at(b.main.segments.segment.Index, b.main.pid, own, ranks, late)
@@ -570,7 +570,7 @@ func (b *Bridge) process(pid int) *process {
 // one.
 func (b *Bridge) threads(late *process) (own, ranks []thread) {
 	of := func(r *ring) thread {
-		return thread{r.pid, int(r.word(tidAt)), r.word(threadAt), r.word(codesAt), r.role, late != nil && r.parent == late.pid}
+		return thread{r.pid, int(r.word(tidAt)), r.word(threadAt), r.word(codesAt), r.role, late != nil && r.parent == late.pid, r.parent}
 	}
 	for r := range b.running(roleLoop, roleWorker) {
 		own = append(own, of(r))
@@ -704,7 +704,8 @@ func (b *Bridge) forget() {
 		b.weigh()
 		b.crew.looks.tell(b.recorder)
 		b.lines.tell(b.recorder)
-		b.view.holds(b.counts.late(b.main, b.processes), &b.lines)
+		b.counts.starved = starvedOf(b)
+		b.view.holds(cmp.Or(b.counts.starved, b.counts.late(b.main, b.processes)), &b.lines, standsOf(b))
 		b.crew.pools.tell(b.workers(), b.recorder)
 		gone = func(pid int) bool { return unix.Kill(pid, 0) == unix.ESRCH }
 	}

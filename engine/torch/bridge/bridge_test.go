@@ -371,6 +371,24 @@ func TestAnew(t *testing.T) {
 	}
 }
 
+// TestMovedAsAsked: a loader that the script moves on to, and that has what was asked for meanwhile, is no change of the script's.
+func TestMovedAsAsked(t *testing.T) {
+	b, p := withLoader(t)
+	p.segments.begin(0)
+	for _, c := range []struct {
+		workers, asked int
+		reason         string
+	}{{3, 3, "num_workers 1 -> 3"}, {2, 3, "num_workers 3 -> 2" + trace.ByScript}} {
+		l := Loader{Live: true, Knobs: map[string]int{"num_workers": c.asked}}
+		b.Control.asked = knobsOf(&l)
+		l.Knobs = map[string]int{"num_workers": c.workers}
+		p.segments.apply(&message{Type: "moved", Script: true, Loader: l})
+		if p.segments.segment.Reason != c.reason {
+			t.Errorf("%q, want %q", p.segments.segment.Reason, c.reason)
+		}
+	}
+}
+
 // TestShuffleNotKnown: shuffle is not shown if the sampler does not tell it.
 func TestShuffleNotKnown(t *testing.T) {
 	b, p := withLoader(t)

@@ -244,6 +244,13 @@ func (c *Control) another(specs []knob.Spec) {
 	c.specs = specs
 }
 
+// asks reports whether the training was asked for these knobs.
+func (c *Control) asks(k Knobs) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.asked == k
+}
+
 // follow takes over knobs that the script itself changed. Those that somebody asked for stay.
 func (c *Control) follow(k Knobs) {
 	c.mu.Lock()

@@ -40,8 +40,10 @@ type lines struct {
 	rate    atomic.Int32
 	eager   atomic.Int32 // looks that are still to be made at a higher rate
 	clock   *Clock
-	ranks   []thread        // the loops of other ranks on this machine, and workers of the late one
-	late    tardy           // what looks found of that rank
+	ranks   []thread // the loops of other ranks on this machine, and workers of the late one
+	late    tardy    // what looks found of that rank
+	stands  map[threadID]*stand
+	talking share           // of the loop's own steps, which exchange data
 	talked  map[int]int64   // ns in which each rank exchanged data outside of backward passes, by its process
 	ranked  atomic.Bool     // there are several ranks
 	pending map[int][]look  // looks at workers, by process id, whose batches are not delivered yet
@@ -64,6 +66,7 @@ type thread struct {
 	codes uint64 // the address of the interpreter's type of code objects
 	role  role
 	late  bool // it is of the rank of this machine that others wait for
+	of    int  // the process whose loop it is or works for
 }
 
 // look is what a look at a worker found.
@@ -272,6 +275,7 @@ func (l *lines) stop() {
 func (l *lines) at(segment int32, main int, threads, ranks []thread, is *process) {
 	l.mu.Lock()
 	l.segment, l.threads, l.ranks = segment, threads, ranks
+	l.leaveStands()
 	if is != nil && is.pid != l.late.pid {
 		l.late = tardy{is.pid, map[trace.Line]*found{}}
 	}
@@ -433,6 +437,7 @@ func (l *lines) rank(k *looker, t thread, ranks, all []thread) {
 	if !ok { // another user's process may not be read
 		return
 	}
+	l.stood(t, k.stack)
 	took = min(took, longestLook*time.Duration(len(ranks)))
 	if t.role == roleLoop {
 		l.talks(t.pid, k.stack, took)
@@ -448,8 +453,10 @@ func (l *lines) thread(k *looker, t thread, threads, all []thread) error {
 	if !ok {
 		return err
 	}
+	l.stood(t, k.stack)
 	key, stack := l.place(k.stack, t.role), k.stack
 	if t.role == roleLoop {
+		l.exchanged(key.At, min(took, longestLook))
 		l.talks(t.pid, stack, min(took, longestLook*time.Duration(len(threads))))
 	}
 	if at, other := l.beside(k, t, futex, key.At); len(other) > 0 {

@@ -311,10 +311,10 @@ func TestInside(t *testing.T) {
 
 // TestNext: the loop is looked at in each turn, and with it one worker after another.
 func TestNext(t *testing.T) {
-	loop, one, two := thread{1, 1, 1, 1, roleLoop, false}, thread{2, 2, 1, 1, roleWorker, false}, thread{3, 3, 1, 1, roleWorker, false}
+	loop, one, two := thread{1, 1, 1, 1, roleLoop, false, 1}, thread{2, 2, 1, 1, roleWorker, false, 1}, thread{3, 3, 1, 1, roleWorker, false, 1}
 	seen := map[int]int{}
 	for turn := range 40 {
-		for _, of := range next([]thread{loop, one, two, {4, 4, 0, 1, roleWorker, false}}, turn) {
+		for _, of := range next([]thread{loop, one, two, {4, 4, 0, 1, roleWorker, false, 1}}, turn) {
 			seen[of.pid]++
 		}
 	}

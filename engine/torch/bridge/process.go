@@ -143,6 +143,7 @@ func (p *process) loop(rec *record) {
 	case kindApply:
 		p.waits.applied(rec)
 	case kindPause:
+		p.totals.pause += rec.End - rec.Start
 		p.out.span(trace.TrackStep, rec.span(trace.KindPause))
 	case kindNext:
 		p.next(rec)
@@ -153,7 +154,7 @@ func (p *process) loop(rec *record) {
 			p.out.span(trace.TrackStep, rec.span(trace.KindPause))
 		case rec.Kind == kindBody:
 			p.totals.spend(rec)
-			p.steps.body(rec)
+			p.steps.body(rec, p.talking())
 		default:
 			p.waits.end(rec)
 		}
@@ -200,6 +201,14 @@ func (p *process) exchanged(pass trace.Span) {
 		p.steps.talked = append(p.steps.talked, pass)
 	}
 	p.totals.exchanged(max(1, ns), pass.Step)
+}
+
+// talking returns which part of a step on the host exchanges data, where only looks tell.
+func (p *process) talking() float64 {
+	if p.lines == nil || p.talks != (Exchange{}) || p.onDevice() {
+		return 0
+	}
+	return p.lines.exchanging()
 }
 
 // next takes the record of a wait that ended with a batch.

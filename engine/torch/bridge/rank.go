@@ -18,7 +18,8 @@ type totals struct {
 	first, last int64 // ns: when the first and the last batch came
 	began       int64 // ns: when the first step was over, and ...
 	ended       int64 // ... when the last one was
-	gaps        int64 // ns of steps without a record
+	gaps        int64 // ns of steps without a record, and of pauses
+	pause       int64 // ns, since the last batch came
 	newest      int32 // the last step
 	second      int32 // the step after the first
 	sum         trace.Rank
@@ -44,8 +45,11 @@ func (t *totals) next(rec *record) {
 		t.sum.Wait += rec.End - rec.Start
 		if rec.Step > t.newest+1 { // the steps before this one have no record, and are in no share
 			t.gaps += max(0, rec.Start-max(t.last, t.ended))
+		} else if t.steps > 1 {
+			t.gaps += t.pause
 		}
 	}
+	t.pause = 0
 	t.steps++
 	t.last, t.newest = rec.End, rec.Step
 }
@@ -128,6 +132,8 @@ func (t *totals) aside(rec *record) {
 type counts struct {
 	of     map[int]*counted
 	beside bool // a note was made that another process trains
+
+	starved *process // another rank whose loop stands as it waits for data; nil where none does
 }
 
 // counted is how a rank is counted, by one process after another where it begins anew.

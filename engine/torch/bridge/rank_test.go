@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/trace"
@@ -75,6 +76,19 @@ func TestAnnounced(t *testing.T) {
 	}
 }
 
+// TestPaused: a pause is no part of a rank's time, or nobody would be late until it is long over.
+func TestPaused(t *testing.T) {
+	p := newProcess(nil, 1)
+	for step := range int32(4) {
+		at := int64(step) * 1000
+		p.totals.next(&record{Kind: kindNext, Step: step, Start: at, End: at + 100, Flags: flagTrain})
+		p.loop(&record{Kind: kindPause, Step: step, Start: at + 200, End: at + 900})
+	}
+	if got := p.totals.took(); got != 3100-1000-2*700 {
+		t.Errorf("the rank took %d ns, want 700", got)
+	}
+}
+
 // TestExchanged: what a backward pass took longer than it computes is an exchange, within the step's computation.
 func TestExchanged(t *testing.T) {
 	p := newProcess(nil, 1)
@@ -89,9 +103,46 @@ func TestExchanged(t *testing.T) {
 	if got := p.steps.talked[0]; got.Kind != trace.KindExchange || got.Start != 140 || got.End != 160 {
 		t.Errorf("the exchange is %+v", got)
 	}
-	p.steps.body(&record{Kind: kindBody, Step: 1, Start: 100, End: 170})
+	p.steps.body(&record{Kind: kindBody, Step: 1, Start: 100, End: 170}, 0)
 	if len(p.steps.talked) != 0 {
 		t.Error("an exchange is recorded twice")
+	}
+}
+
+// TestTalking: where only looks tell of exchanges, the part of the step's time that they found is one, and work follows it.
+func TestTalking(t *testing.T) {
+	p := newProcess(nil, 1)
+	p.lines = &lines{}
+	look := func(at trace.Doing, took time.Duration) { p.lines.talking.add(at, took) }
+	look(trace.Waiting, time.Second) // in no step
+	look(trace.Exchange, 3*time.Millisecond)
+	look(trace.InStep, time.Millisecond)
+	if got := p.talking(); got < 0.74 || got > 0.76 {
+		t.Errorf("a part of %.3f, want 0.75", got)
+	}
+	recorder, session := trace.NewRecorder(trace.NewClock(), 0), trace.NewSession(trace.Meta{})
+	c := trace.NewCollector(recorder, session, attribution.NewAnalyzer(0), nil)
+	c.Start()
+	p.out.recorder = recorder
+	p.steps.body(&record{Kind: kindBody, Step: 1, Start: 100, End: 200}, p.talking())
+	if err := c.Stop(trace.Outcome{}); err != nil {
+		t.Fatal(err)
+	}
+	var talks, computes int64
+	for _, s := range session.Snapshot(0, 1<<40).Spans {
+		switch s.Kind {
+		case trace.KindExchange:
+			talks += s.End - s.Start
+		case trace.KindCompute:
+			computes += s.End - s.Start
+		}
+	}
+	if talks < 74 || talks > 75 || talks+computes != 100 {
+		t.Errorf("%d ns of exchange and %d of computation, want 74 and 26", talks, computes)
+	}
+	p.talks = Exchange{Compute: 30}
+	if p.talking() != 0 {
+		t.Error("what DistributedDataParallel tells counts twice")
 	}
 }
 

@@ -80,6 +80,7 @@ func (s *segments) apply(m *message) {
 	case "moved": // the loop trains with another loader now
 		m.Loader.Anew = s.of.loader.Anew
 		k = knobsOf(&m.Loader)
+		m.Script = m.Script && !s.control.asks(k)
 		s.describe(m.Loader)
 		if s.unused && s.began != nil {
 			s.began()

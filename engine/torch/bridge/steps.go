@@ -130,8 +130,8 @@ func (s *steps) join(rec *record, b *batch) bool {
 }
 
 // body takes what the loop did with its batch: the host's part where there is a GPU, otherwise all
-// of the step's computation.
-func (s *steps) body(rec *record) {
+// of the step's computation. talks is which part of it looks found that exchanges data.
+func (s *steps) body(rec *record, talks float64) {
 	span, track := rec.span(trace.KindCompute), trace.TrackCompute
 	span.Step = rec.Step
 	if s.open != nil && s.open.step.Index == rec.Step {
@@ -149,10 +149,26 @@ func (s *steps) body(rec *record) {
 		span.Start = talk.End
 	}
 	s.talked = s.talked[:0]
+	s.exchanges(track, span, int64(min(talks, mostTalk)*float64(span.End-span.Start)))
+}
+
+// mostTalk is which part of a step on the host is told to be an exchange, at most: something is computed, too.
+const mostTalk = 0.98
+
+// exchanges records computation of which so many ns are an exchange.
+func (s *steps) exchanges(track trace.TrackID, span trace.Span, ns int64) {
+	if ns > 0 {
+		talk, front := span, span
+		talk.Kind, talk.End = trace.KindExchange, span.End-int64(afterwards*float64(max(0, span.End-span.Start-ns)))
+		talk.Start = max(span.Start, talk.End-ns)
+		s.out.span(trace.TrackStep, talk)
+		front.End, span.Start = talk.Start, talk.End
+		s.out.span(track, front)
+	}
 	s.out.span(track, span)
 }
 
-// afterwards is the part of a step on a GPU that follows its exchange, which is not measured step by step.
+// afterwards is the part of a step's computation that follows its exchange, where that is not measured step by step.
 const afterwards = 0.1
 
 // computed takes what the GPU did for a step.
@@ -162,19 +178,12 @@ func (s *steps) computed(rec *record) {
 	if o := s.untimed[rec.Step]; o != nil {
 		span.Batch = o.step.Batch
 	}
-	if took := span.End - span.Start; s.talks > 0 && rec.Flags&flagGoesOn == 0 {
-		talk := span
-		talk.Kind, talk.End = trace.KindExchange, span.End-int64(afterwards*float64(max(0, took-s.talks)))
-		talk.Start = max(span.Start, talk.End-s.talks)
-		s.out.span(trace.TrackStep, talk)
-		front := span
-		front.End, span.Start = talk.Start, talk.End
-		s.out.span(trace.TrackCompute, front)
+	if rec.Flags&flagGoesOn != 0 {
+		s.out.span(trace.TrackCompute, span)
+		return
 	}
-	s.out.span(trace.TrackCompute, span)
-	if rec.Flags&flagGoesOn == 0 {
-		s.time(rec.Step)
-	}
+	s.exchanges(trace.TrackCompute, span, s.talks)
+	s.time(rec.Step)
 }
 
 // next ends the open step, if its last record has come. last says that the epoch ends with this

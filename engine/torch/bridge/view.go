@@ -30,8 +30,9 @@ func (v *view) show(f facts) {
 
 // Late is what looks found of a rank of this machine, beside the session's own, that others wait for.
 type Late struct {
-	Rank  int // -1 where there is none
-	Lines []trace.Line
+	Rank   int // -1 where there is none
+	Lines  []trace.Line
+	Stands []Stand // of all ranks of this machine
 }
 
 // LateOf returns which rank of this machine others wait for.
@@ -42,10 +43,10 @@ func LateOf(b *Bridge) Late {
 }
 
 // holds replaces the late rank, which p has.
-func (v *view) holds(p *process, l *lines) {
-	is := Late{Rank: -1}
+func (v *view) holds(p *process, l *lines, stands []Stand) {
+	is := Late{Rank: -1, Stands: stands}
 	if p != nil {
-		is = Late{p.hello.Rank, l.latest()}
+		is = Late{p.hello.Rank, l.latest(), stands}
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()

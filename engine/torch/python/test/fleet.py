@@ -33,7 +33,7 @@ def blur(x, seconds):
 """
 
 TRAIN = """\
-import os, sys, torch, torch.distributed as dist
+import os, sys, time, torch, torch.distributed as dist
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.data.distributed import DistributedSampler
 import aug
@@ -60,14 +60,16 @@ for n, (x, y) in enumerate(DataLoader(data, batch_size=4, sampler=DistributedSam
     optimizer.step()
     if "raises" in sys.argv and rank == 1 and n == 30 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
         raise RuntimeError("of the first round")
+    if "halts" in sys.argv and rank == %d and n == 30: time.sleep(20)
     if n == 5:
         with open("begun%%d" %% rank, "w") as f: f.write(str(os.getpid()))
 with open("seen%%d" %% rank, "w") as f: f.write(" ".join(map(str, seen)))
-print(rank, [p.double().sum().item().hex() for p in model.parameters()], flush=True)
+line = "%%d %%s\\n" %% (rank, [p.double().sum().item().hex() for p in model.parameters()])
+print(line, end="", flush=True)  # at once: under python -u other ranks' lines come between the parts of one
 if "first" in sys.argv and rank > 0:  # rank 0, which has the store, ends first
     for x, y in DataLoader(data, batch_size=4, sampler=range(160), num_workers=1): pass
 dist.destroy_process_group()
-""" % LATE
+""" % (LATE, LATE)
 
 SWEPT = """\
 import os, sys, time, torch
@@ -148,7 +150,7 @@ class Job:
     def launcher(self, node):
         run = [sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "2"]
         run += ["--master-addr", self.address(), "--master-port", str(self.port), "--node-rank", str(node)]
-        return [*run, "train.py", str(self.steps)]
+        return [*run, "train.py", str(self.steps), *self.more]
 
     def nodes(self, watch=True):
         """Two launchers of two ranks each."""
@@ -205,6 +207,16 @@ def two_nodes(gpustall, port):
     text = job.report()
     check("the report of both sessions names the rank", "The others wait for rank %d" % LATE in text and "aug.py:3" in text, text)
     check("all four ranks have the same weights", len({line[2:] for line in job.logs()}) == 1 and len(job.logs()) == 4, job.logs())
+
+
+def halted(gpustall, port):
+    """A rank of the other node stops, and all others wait for it."""
+    job = Job(gpustall, port, 40)
+    job.more = ["halts"]
+    out = ended(job.nodes())
+    check("launchers whose ranks all waited end with 0", [code for code, *_ in out] == [0, 0], *out)
+    late = [re.search(r"no step for [^\n]*rank %d( on [^ ]*)?, which is at train.py" % LATE, text + err) for _, text, err in out]
+    check("both nodes say for which rank, and where it is", all(late), *out)
 
 
 def restarted(gpustall, port):
@@ -447,6 +459,7 @@ def main():
         on_screen(gpustall, port + 4)
         one_each(gpustall, port + 10)
         restarted(gpustall, port + 14)
+        halted(gpustall, port + 17)
         tries = int(os.environ.get("TRIES", "3"))
         for n, kind in enumerate((KILLED, STOPPED, DROPPED, LEFT)):
             tried(gpustall, port + 100 * n + 20, kind, "nodes", tries)
