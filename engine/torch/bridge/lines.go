@@ -364,10 +364,11 @@ type looker struct {
 	stack   []frames.Frame
 	others  map[int][]neighbour // threads beside those, by process
 	other   []frames.Frame      // of one of them
+	blocks  map[frames.Frame]bool
 }
 
 func newLooker() *looker {
-	return &looker{readers: map[int]*frames.Reader{}, spent: map[thread]*frames.Spent{}, others: map[int][]neighbour{}}
+	return &looker{readers: map[int]*frames.Reader{}, spent: map[thread]*frames.Spent{}, others: map[int][]neighbour{}, blocks: map[frames.Frame]bool{}}
 }
 
 // look looks at a thread, one of those. ok is false where nothing is known of the time since the last look.
@@ -608,16 +609,29 @@ func (l *lines) beside(k *looker, t thread, futex uint64, does trace.Doing) (tra
 	default:
 		return does, nil
 	}
-	if !among(k.stack[0].File, waiters) && (futex == 0 || !l.says(&k.stack[0], waitCalls...)) {
+	if !among(k.stack[0].File, waiters) && !k.waits(l, futex) {
 		return does, nil
 	}
 	k.meet(r, t, holder)
-	return does, k.works(r, t)
+	return does, k.works(l, r, t)
+}
+
+// waits reports whether the thread that was just looked at waits at a line that calls C. One that has been woken on a crowded host has
+// no core yet and is not blocked, so a line at which it was blocked before counts too.
+func (k *looker) waits(l *lines, futex uint64) bool {
+	at := k.stack[0]
+	if !l.says(&at, waitCalls...) {
+		return false
+	}
+	if futex != 0 && len(k.blocks) < mostCalls {
+		k.blocks[at] = true
+	}
+	return k.blocks[at]
 }
 
 // works returns where a thread beside one is that is at work now. Where none is, it is where one was that has been on a core much or
 // ready for one: on a crowded host both may wait for a core, after the one made the other go on.
-func (k *looker) works(r *frames.Reader, t thread) (at []frames.Frame) {
+func (k *looker) works(l *lines, r *frames.Reader, t thread) (at []frames.Frame) {
 	others := k.others[t.pid]
 	for range min(fewOthers, len(others)) { // in turn: those that work share the time
 		other := others[0]
@@ -632,7 +646,8 @@ func (k *looker) works(r *frames.Reader, t thread) (at []frames.Frame) {
 		if !lives || other.TID == 0 && (err != nil || len(found) == 0) { // it ended; another one may have its place
 			continue
 		}
-		works = err == nil && len(found) > 0 && !among(found[0].File, waiters) && !among(found[0].File, couriers) && !strings.Contains(found[0].File, "/gpustall/")
+		works = err == nil && len(found) > 0 && !among(found[0].File, waiters) && !among(found[0].File, couriers) &&
+			!strings.Contains(found[0].File, "/gpustall/") && !l.says(&found[0], waitCalls...)
 		if works {
 			other.at = append(other.at[:0], found...)
 		}

@@ -142,7 +142,7 @@ func TestAwaits(t *testing.T) {
 		l := &lines{layout: &is.Layout, table: map[trace.Line]*found{}, talked: map[int]int64{}, clock: newClock()}
 		k := newLooker()
 		loop := thread{pid: is.PID, tid: is.TID, state: is.Thread, codes: is.Layout.CodeType, role: roleLoop}
-		for range 60 {
+		for range 120 {
 			time.Sleep(time.Duration(5+rand.IntN(10)) * time.Millisecond)
 			if err := l.thread(k, loop, []thread{loop}, []thread{loop}); err != nil {
 				t.Skip("skipped: ", err)
@@ -154,7 +154,7 @@ func TestAwaits(t *testing.T) {
 				right += f.looks
 			}
 		}
-		if looks < 40 || 10*right < 8*looks {
+		if looks < 80 || 10*right < 6*looks {
 			t.Errorf("%s: of %d looks %d found what the other thread computes", way, looks, right)
 		}
 	}
