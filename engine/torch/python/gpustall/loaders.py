@@ -24,6 +24,7 @@ plans = weakref.WeakKeyDictionary()  # by DataLoader
 # by Plan.alike, or for their kin, by Plan.kin.
 _roles = {}  # by alike: whether they train
 _learners = set()  # alike: something was learned with their batches
+_ahead = set()  # alike: the script takes a batch, and then learns from the one before
 _seen = False  # it is seen when the script learns: a loader's epoch ended with such a step, or optimizers alone showed steps
 _trained = {}  # by kin: a weak reference to the last loader that trained
 _in_force = {}  # by alike: the knobs in force
@@ -593,8 +594,13 @@ class Plan:
 
     def unsure(self):
         """Returns whether an epoch trains only from the batch on with which something is learned. Not so where the script may
-        learn unseen, as by the replay of a CUDA graph."""
-        return _seen
+        learn unseen, as by the replay of a CUDA graph, or takes one batch ahead."""
+        return _seen and self.alike not in _ahead
+
+    def takes_ahead(self):
+        """Notes that the script learned from its last batch after the loop's end. So the wait for the first one begins a step, as
+        there are as many as batches."""
+        _ahead.add(self.alike)
 
     def ended(self, learned, last):
         """Ends an epoch that counted as training. learned is the process's count at its beginning, last whether

@@ -219,6 +219,9 @@ def _begin(kind, whole):
             settle(loop)
     state.learned += 1
     if loop is None or not loop.open:
+        if loop is not None and loop.ahead is not None:
+            loop.ahead.takes_ahead()
+            loop.ahead = None
         if state.shown is not None and state.taker != threading.get_ident() and not state.elsewhere:
             state.elsewhere = True
             state.tell("note", level="warn", text=ELSEWHERE)
@@ -258,6 +261,8 @@ def _learns(state, loop):
     first = next((entry[1] for entry in loop.open if entry[1] >= 0), state.steps)
     if first:
         state.idle = first == state.steps
+        for entry in loop.open:
+            entry[0].late = True
         loaders.only_these_train({entry[0].plan.alike for entry in loop.open})
         state.tell("learns", step=first, through=state.samples)
 

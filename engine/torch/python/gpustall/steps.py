@@ -26,6 +26,7 @@ class Watch:
         self.first = True  # the next batch is the first of its epoch, or the first that is a step
         self.trains = False  # the epoch trains: a loader that trains may be used to evaluate, too
         self.may = False  # the epoch does not train so far, and may do so from any of its batches on
+        self.late = False  # nothing was learned with the epoch's first batch before the next one came
         self.held: Any = None  # what is to be recorded of the last batch, once it is known whether something is learned with it
         self.learned = 0  # how often the process had learned when the epoch began
         self.round = 0  # the epoch
@@ -225,7 +226,7 @@ class Watch:
 
     def _release(self, loop):
         """Records the last batch, with which nothing was learned."""
-        (start, end, number, samples, flags, waited), self.held = self.held, None
+        (start, end, number, samples, flags, waited), self.held, self.late = self.held, None, True
         loop.record(ring.NEXT, start, end, self.iteration, self.round, number, -1, -1, samples, flags, loop.state.samples, waited)
 
     def _brief(self, loop, look, samples):
@@ -351,7 +352,7 @@ class Watch:
 
     def _leave(self, loop, t, usage):
         """Stops the open step at t. The step ends if its batch came from this loader."""
-        self.joins, self.dropped = None, False
+        self.joins, self.dropped, loop.ahead = None, False, None
         loop.settle(t)
         if not loop.open:
             return
@@ -415,6 +416,7 @@ class Watch:
         loop.record(ring.END, start, end, self.iteration, self.round, self.batch, flags=ring.TRAIN if self.trains else 0)
         if self.trains:
             self.plan.ended(self.learned, loop.learned)
+            loop.ahead = self.plan if self.late and loop.learned else None
         self.begin()
         if loop.open:  # the step around this loop goes on
             loop.open[-1][2], loop.used = end, loop.usage.read()
@@ -422,7 +424,7 @@ class Watch:
     def begin(self):
         """Notes that the next batch is of another epoch."""
         self.round += 0 if self.numbered else 1
-        self.first, self.trains = True, False
+        self.first, self.trains, self.late = True, False, False
 
     def learns(self, loop):
         """Notes that the script learns from this iterator's batches, which did not count as steps so far."""

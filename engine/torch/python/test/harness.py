@@ -53,7 +53,7 @@ def forget():
     """Has nothing be known of loaders, as when a script begins: those of several tests may look alike."""
     from gpustall import loaders, process
 
-    for known in (loaders._roles, loaders._learners, loaders._in_force, loaders._trained, loaders._at_most, loaders._probes, loaders._proven):
+    for known in (loaders._roles, loaders._learners, loaders._ahead, loaders._in_force, loaders._trained, loaders._at_most, loaders._probes, loaders._proven):
         known.clear()
     process.current().shown, process.current().learned, loaders._seen = None, 0, False
     process.current().anew = process.current().elsewhere = False

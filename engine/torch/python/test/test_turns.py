@@ -228,6 +228,25 @@ class TurnsTest(unittest.TestCase):
                 at = [i for i, s in enumerate(came) if s["flags"] & ring.FIRST] + [len(came)]
                 self.assertEqual([j - i for i, j in zip(at, at[1:])], steps)
 
+    def test_a_batch_taken_ahead(self):
+        """A loop that takes each batch before it learns from the one before, as timm's does, has as many steps as batches, once
+        an epoch has shown it."""
+        (a,) = self.loaders(8)
+
+        def loop():
+            it = iter(a)
+            x = next(it)
+            for following in it:
+                self.learn(x)
+                x = following
+            self.learn(x)
+
+        loop()
+        loop()
+        self.begun = time.monotonic_ns()
+        loop()
+        self.assertEqual(sum(s["step"] >= 0 for s in self.spans(ring.NEXT)), 4)
+
     def test_what_beginning_takes(self):
         """Of an iterable that is watched the first wait is from when it is asked for its iterator on."""
 
