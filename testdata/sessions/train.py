@@ -66,6 +66,6 @@ while True:  # epochs, validation
     if kind == "validation":
         model.eval()
         with torch.no_grad():
-            for x, y in batches():
+            for x, _ in batches():
                 model(x)
         model.train()
