@@ -250,7 +250,7 @@ def _begin(kind, whole):
 
 def _learns(state, loop):
     """Tells that the steps so far were none, when the script learns for the first time: it looked at its data, or
-    keeps them in a list. Not where it says itself what a step is, or learns in another thread."""
+    keeps them in a list. Not where it says itself what a step is, learns in another thread, or took one batch before."""
     shown = state.shown
     if shown is None or shown.plan.certain or state.taker != threading.get_ident() or len(state.loops) > 1:
         return
@@ -264,7 +264,8 @@ def _learns(state, loop):
         for entry in loop.open:
             entry[0].late = True
         loaders.only_these_train({entry[0].plan.alike for entry in loop.open})
-        state.tell("learns", step=first, through=state.samples)
+        if first > 1 or len(loop.open) != 1 or loop.open[0][0].delivered != 2:  # else it likely takes one batch ahead
+            state.tell("learns", step=first, through=state.samples)
 
 
 def settle(loop):
