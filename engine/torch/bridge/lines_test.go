@@ -154,7 +154,7 @@ func TestAwaits(t *testing.T) {
 				right += f.looks
 			}
 		}
-		if looks < 80 || 10*right < 6*looks {
+		if looks < 40 || 3*right < looks { // nearly all on an idle host; without it, none
 			t.Errorf("%s: of %d looks %d found what the other thread computes", way, looks, right)
 		}
 	}
