@@ -227,13 +227,11 @@ def optimized(optimizer, loop):
     turn = 0 if loop is None else loop.turn
     if known.get("turn", 0) != turn:  # it asked for a batch meanwhile
         known.update(turn=turn, seen=0)
-    others = known.setdefault("others", {})
-    if known.setdefault("leader", id(optimizer)) != id(optimizer):
-        others[id(optimizer)] = others.get(id(optimizer), 0) + 1
-        if others[id(optimizer)] < INSTEAD:
-            return
-        known["leader"] = id(optimizer)
-    others.clear()
+    if known.setdefault("leader", id(optimizer)) == id(optimizer):
+        for other in known.setdefault("others", {}).values():
+            other[0], other[1] = 0, other[1] + 1
+    elif not _takes_over(known, id(optimizer), mine is None):
+        return
     known["seen"] = known.get("seen", 0) + 1
     if known["seen"] <= THIRD and mine is None:
         _shape(known)
@@ -252,6 +250,22 @@ def optimized(optimizer, loop):
                 _count(known["seen"])
     assert mine is not None
     _next(mine, loop)
+
+
+def _takes_over(known, optimizer, early):
+    """Sees a step of an optimizer that ends no step of the loop so far. Returns whether it does from now on: the other one steps no
+    more, or steps several times for each of this one, as a GAN's critic does. early says that no step of the loop was told yet."""
+    others = known["others"]
+    other = others.setdefault(optimizer, [0, known.get("seen", 0), 0])  # its steps since the other's last, that one's since its last, how often several
+    other[0] += 1
+    other[1:] = 0, other[2] + 1 if other[1] > 1 else 0
+    if other[0] < INSTEAD and other[2] < (1 if early else THIRD):
+        return False
+    if early and other[2]:
+        known["seen"] = 0
+    known["leader"] = optimizer
+    others.clear()
+    return True
 
 
 def passing(loop):

@@ -359,6 +359,11 @@ class TurnsTest(unittest.TestCase):
                 self.learn(x)
                 optimizer.step()
 
+        def critic_twice():
+            for optimizer in (first, first, second):
+                self.learn(x)
+                optimizer.step()
+
         def each_its_own():
             self.learn(x)
             for optimizer in many:
@@ -377,7 +382,9 @@ class TurnsTest(unittest.TestCase):
         brief = unittest.mock.patch("gpustall.steps.BRIEF", 0)  # all steps have all of their parts timed
         brief.start()
         self.addCleanup(brief.stop)
-        for step, count, size in (plain, 7, 2), (accumulated, 7, 4), (two, 7, 4), (each_its_own, 7, 2), (by_itself, 9, 0), (within_a_loader, 10, 0):
+        for step, count, size in (
+            (plain, 7, 2), (accumulated, 7, 4), (two, 7, 4), (critic_twice, 7, 6), (each_its_own, 7, 2), (by_itself, 9, 0), (within_a_loader, 10, 0),
+        ):
             self.begin_again()
             harness.forget()
             self.begun = time.monotonic_ns()
