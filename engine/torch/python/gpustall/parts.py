@@ -15,6 +15,8 @@ now = process.now
 # the loop's. It is so many times higher where the script still holds the loader's iterator, and after it took several batches
 # so many times as many as in any batch before.
 APART, LONG, MORE = 20, 10, 25
+# How many batches a loop takes ahead at most, as Transformers' Trainer does of those whose gradients it accumulates.
+AHEAD = 16
 
 ELSEWHERE = (
     "one thread takes the batches and another learns from them: the device's share is that of the time in which the first waits for no data,"
@@ -250,7 +252,7 @@ def _begin(kind, whole):
 
 def _learns(state, loop):
     """Tells that the steps so far were none, when the script learns for the first time: it looked at its data, or
-    keeps them in a list. Not where it says itself what a step is, learns in another thread, or took one batch before."""
+    keeps them in a list. Not where it says itself what a step is, learns in another thread, or likely takes some ahead."""
     shown = state.shown
     if shown is None or shown.plan.certain or state.taker != threading.get_ident() or len(state.loops) > 1:
         return
@@ -264,7 +266,7 @@ def _learns(state, loop):
         for entry in loop.open:
             entry[0].late = True
         loaders.only_these_train({entry[0].plan.alike for entry in loop.open})
-        if first > 1 or len(loop.open) != 1 or loop.open[0][0].delivered != 2:  # else it likely takes one batch ahead
+        if first > AHEAD or len(loop.open) != 1 or loop.open[0][0].delivered != first + 1:
             state.tell("learns", step=first, through=state.samples)
 
 
