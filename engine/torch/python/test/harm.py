@@ -109,7 +109,7 @@ class Run:
             folder = folder or self.shared()
             for pid in running(self.gpustall, self.cwd):
                 self.most = max(self.most, peak(pid))
-                if not hurt and self.signal and self.reached():
+                if not hurt and self.signal and self.reached() and pid not in self.trains():  # it was the script's, which had not begun then
                     hurt = True
                     os.kill(pid, getattr(signal, "SIG" + self.signal))
                 elif hurt and not self.trains():
