@@ -17,38 +17,52 @@ func (p *profile) known() bool { return p.Profile != nil }
 // blind is the share of the time of which the trace lacks what the GPU was at.
 func (p *profile) blind() float64 { return p.ShareOf(p.Blind) }
 
-// ownCode returns the script's function in which most of the gaps without a cause pass, or nil.
-func (p *profile) ownCode(gaps float64) *trace.HostTime {
-	h, _ := p.during(trace.HostFrame)
-	if h != nil && (2*p.blind() >= gaps || p.Total.Roles[trace.RoleCPU] == 0) {
-		return nil
+// gap is what most of a trace's gaps without a cause are.
+type gap uint8
+
+const (
+	gapNoDevice gap = iota // no GPU did anything
+	gapBlind               // what the GPU was at is missing
+	gapKernels             // between two kernels, of which the second was launched in time
+	gapNoHost              // the host is not recorded
+	gapScript              // in one function of the script
+	gapUnknown
+)
+
+// gaps tells what most of the gaps without a cause are, which have that share of the time.
+func (p *profile) gaps(share float64) gap {
+	switch h, _ := p.during(trace.HostFrame); {
+	case !p.known() || len(p.GPUs) == 0:
+		return gapNoDevice
+	case p.Blind > 0 && 2*p.blind() >= share:
+		return gapBlind
+	case p.Busiest().Idle.Kernel > 0 && 2*p.ShareOf(p.Busiest().Idle.Kernel) >= share:
+		return gapKernels
+	case p.Total.Roles[trace.RoleCPU] == 0:
+		return gapNoHost
+	case h != nil:
+		return gapScript
 	}
-	return h
+	return gapUnknown
 }
 
 // notInTrace says what an imported trace's gaps without a cause may be.
 func (p *profile) notInTrace(f *Finding) {
-	if !p.known() || len(p.GPUs) == 0 {
-		f.Remedy, f.Evidence = withStack, noneOnHost
-		return
-	}
-	gaps := f.Share * float64(p.Total.Length)
-	h, share := p.during(trace.HostFrame)
-	switch {
-	case p.Blind > 0 && 2*float64(p.Blind) >= gaps:
+	f.Remedy, f.Evidence = withStack, noneOnHost
+	switch p.gaps(f.Share) {
+	case gapBlind:
 		f.Remedy = "have the trace show what the GPU was at: another process, or work that began before the recording or that the profiler left out (of CUDA graphs, say)"
 		f.Evidence = "the host waits for the GPU, long at a time, and the trace shows nothing on it"
-	case p.Busiest().Idle.Kernel > 0 && 2*float64(p.Busiest().Idle.Kernel) >= gaps:
+	case gapKernels:
 		f.Remedy = "have fewer and longer kernels: torch.compile joins them, CUDA graphs shorten what lies between, larger batches lengthen them"
 		f.Evidence = "most of these gaps are between two kernels of which the second was launched in time: what a device needs from one to the next"
-	case p.Total.Roles[trace.RoleCPU] == 0:
+	case gapNoHost:
 		f.Remedy = "record the host too (ProfilerActivity.CPU)"
 		f.Evidence = "the trace has no operator of the host, so what that did in these gaps is not known"
-	case h != nil:
+	case gapScript:
+		h, share := p.during(trace.HostFrame)
 		f.Remedy = fmt.Sprintf("look at the Python function %s: it has %s of the GPU's idle time", units.Line(h.Name), units.Prose.Percent(share))
 		f.Evidence = "in these gaps it enqueues nothing: " + noneOnHost
-	default:
-		f.Remedy, f.Evidence = withStack, noneOnHost
 	}
 }
 

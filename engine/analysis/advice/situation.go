@@ -71,7 +71,7 @@ func (s *situation) loses(v *Verdict) string {
 	if v.Holder != "" {
 		return fmt.Sprintf("waits %s of the time for %s", share, v.Holder)
 	}
-	if v.Group == trace.GroupUnknown && s.profile.ownCode(v.Share) != nil {
+	if v.Group == trace.GroupUnknown && s.profile.gaps(v.Share) == gapScript {
 		return fmt.Sprintf("the device is idle %s of the time, in which the script enqueues nothing", share)
 	}
 	if v.Group != trace.GroupUnknown || !s.script.alone() {

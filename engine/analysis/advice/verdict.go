@@ -118,7 +118,7 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats,
 			v.Class = ScriptBound
 		}
 	}
-	if v.Group == trace.GroupUnknown && c.profile.ownCode(v.Share) != nil {
+	if v.Group == trace.GroupUnknown && c.profile.gaps(v.Share) == gapScript {
 		v.Class = ScriptBound
 	}
 	h, ok, late := c.script.waitsFor()
