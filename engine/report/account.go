@@ -145,7 +145,7 @@ func (e epochTime) best() int64 {
 
 // waits shows the share of a row's time in which the device waits for data. Nothing tells it of a loop without a DataLoader.
 func (a *account) waits(r *attribution.SegmentStats) string {
-	if a.s.Meta.Alone() || a.s.Left(&r.Segment) {
+	if a.s.Alone(&r.Segment) {
 		return "not known"
 	}
 	return share(r, r.DataShare)

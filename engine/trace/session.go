@@ -95,6 +95,9 @@ func (s *Snapshot) Left(g *Segment) bool {
 		knob.ValueOf(g.Knobs, workers) == "" && knob.ValueOf(s.Segments[0].Knobs, workers) != ""
 }
 
+// Alone reports whether nothing tells what the loop waits for in g: it takes its batches from no DataLoader.
+func (s *Snapshot) Alone(g *Segment) bool { return s.Meta.Alone() || s.Left(g) }
+
 // Epoch returns the samples of an epoch in g; 0 where that is not known.
 func (s *Snapshot) Epoch(g *Segment) int64 {
 	if s.Left(g) {

@@ -159,12 +159,15 @@ func (s *situation) fewerIfBetter(workers int) int {
 		p, _ := s.knobs.predict(knob.Setting{Name: "num_workers", Value: strconv.Itoa(n)})
 		return p
 	}
-	for s.host.Crowded() && workers/2 > s.loader.workers {
-		p := predicted(workers)
-		if predicted(workers/2).Rate <= (1+moderate)*p.Rate && !predict.MayCost(p) {
+	if !s.host.Crowded() {
+		return workers
+	}
+	for p := predicted(workers); workers/2 > s.loader.workers; workers /= 2 {
+		half := predicted(workers / 2)
+		if half.Rate <= (1+moderate)*p.Rate && !predict.MayCost(p) {
 			break
 		}
-		workers /= 2
+		p = half
 	}
 	return workers
 }

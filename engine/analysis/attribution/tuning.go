@@ -45,11 +45,8 @@ func (x *Experiment) tuning(s *trace.Snapshot) {
 // ChangeOf returns the comparison on which a decision was made.
 func ChangeOf(d *trace.Decision) stats.Change {
 	c := stats.Change{Ratio: d.Ratio, Lo: d.Lo, Hi: d.Hi, Drifted: 1}
-	var before, after Side
-	before.add(&d.Before)
-	after.add(&d.After)
-	if rates := [2]float64{before.SamplesPerSecond(), after.SamplesPerSecond()}; d.Ratio > 0 && rates[0] > 0 && rates[1] > 0 {
-		c.Drifted = rates[1] / rates[0] / d.Ratio
+	if before, after := ratesOf(d); d.Ratio > 0 && before > 0 && after > 0 {
+		c.Drifted = after / before / d.Ratio
 	}
 	if c.Answer.UnmarshalText([]byte(d.Answer)) != nil || c.Answer == stats.Unknown {
 		c.Answer, c.Missing.What = stats.Unknown, stats.Measurement
@@ -103,12 +100,18 @@ func (x *Experiment) left() string {
 	return units.Prose.Time(max(0, (x.Budget-x.Spent)/1e9*1e9)) + " of its budget left"
 }
 
-// promising reports whether settings that a tune dropped looked faster by a twentieth or more.
-func promising(d trace.Decision) bool {
-	var before, after Side
-	before.add(&d.Before)
-	after.add(&d.After)
-	return d.Verdict == trace.Dropped && d.Answer == stats.Unknown.String() && after.SamplesPerSecond() >= 1.05*before.SamplesPerSecond() && before.Active > 0
+// ratesOf returns the rates, in samples/s, that a decision compares; 0 where there was none.
+func ratesOf(d *trace.Decision) (before, after float64) {
+	var sides [2]Side
+	sides[0].add(&d.Before)
+	sides[1].add(&d.After)
+	return sides[0].SamplesPerSecond(), sides[1].SamplesPerSecond()
+}
+
+// Promising reports whether settings looked faster by a twentieth or more, and it is not certain that they are.
+func Promising(d *trace.Decision) bool {
+	before, after := ratesOf(d)
+	return d.Answer == stats.Unknown.String() && before > 0 && after >= 1.05*before
 }
 
 // tuned says what a tune found, or how far it is.
@@ -129,7 +132,7 @@ func (x *Experiment) tuned() string {
 	switch {
 	case x.Why == trace.DryRun:
 		return "a dry run: nothing was changed"
-	case len(x.B) == 0 && x.Why == "" && slices.ContainsFunc(x.Decisions, promising):
+	case len(x.B) == 0 && x.Why == "" && slices.ContainsFunc(x.Decisions, func(d trace.Decision) bool { return d.Verdict == trace.Dropped && Promising(&d) }):
 		text = "nothing was certain to be faster than the settings at the start, which stay; a longer tune tells"
 	case len(x.B) == 0 && x.Why == "":
 		text = "nothing faster was found than the settings at the start, which stay"

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/predict"
 	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/units"
@@ -62,7 +63,7 @@ func (j *journal) trial(o *outlook, best, m *point, c *stats.Change, kept bool) 
 		d.Verdict, verdict = trace.Best, "kept for now"
 	case kept:
 		d.Verdict, verdict = trace.Best, "kept"
-	case c.Answer == stats.Unknown && m.rate() >= 1.05*best.rate():
+	case attribution.Promising(&d):
 		verdict = "dropped, as that is not certain within its part of the budget"
 	}
 	d.Text = fmt.Sprintf("%s: %smeasured %s: %s", say(best.knobs, m.knobs), expected(o, &d.Predicted), told(c, best, m), verdict)

@@ -66,7 +66,7 @@ func measuredOf(s *trace.Snapshot, g *trace.Segment, row *attribution.SegmentSta
 	m := measuredSegment{Counted: int(b.Steps), Rate: none, Util: none, Data: none, Mean: none, P50: none, P95: none, Knobs: knobMap(g.Knobs)}
 	if b.Steps > 0 {
 		m.Rate, m.Util, m.Data = number(b.SamplesPerSecond()), number(b.Utilisation()), number(b.DataShare())
-		if s.Meta.Alone() || s.Left(g) { // nothing tells what the loop waits for
+		if s.Alone(g) {
 			m.Data = none
 		}
 		m.Mean, m.P50, m.P95 = seconds(b.Active()/b.Steps), seconds(t.Quantile(0.50)), seconds(t.Quantile(0.95))

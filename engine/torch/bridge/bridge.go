@@ -381,7 +381,7 @@ func (b *Bridge) poll() {
 	b.drain(true)
 	b.view.show(b.main.facts)
 	b.answer()
-	late := cmp.Or(b.counts.starved, b.counts.late(b.main, b.processes))
+	late := b.counts.late(b.main, b.processes)
 	own, ranks := b.threads(late)
 	b.lines.ranked.Store(b.main.hello.World > 1)
 	b.lines.at(b.main.segments.segment.Index, b.main.pid, own, ranks, late)
@@ -704,8 +704,8 @@ func (b *Bridge) forget() {
 		b.weigh()
 		b.crew.looks.tell(b.recorder)
 		b.lines.tell(b.recorder)
-		b.counts.starved = starvedOf(b)
-		b.view.holds(cmp.Or(b.counts.starved, b.counts.late(b.main, b.processes)), &b.lines, standsOf(b))
+		stands := b.stands()
+		b.view.holds(b.counts.late(b.main, b.processes), &b.lines, stands)
 		b.crew.pools.tell(b.workers(), b.recorder)
 		gone = func(pid int) bool { return unix.Kill(pid, 0) == unix.ESRCH }
 	}

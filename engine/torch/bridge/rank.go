@@ -203,6 +203,9 @@ const lateAfter = 1.1
 
 // late returns the rank of this machine, beside the session's own, for which the others wait most; nil where they wait for none.
 func (c *counts) late(main *process, all map[int]*process) (late *process) {
+	if c.starved != nil {
+		return c.starved
+	}
 	each := func(p *process) float64 {
 		c := c.of[p.hello.Rank]
 		if c == nil || c.by != p || c.now.Steps == 0 {

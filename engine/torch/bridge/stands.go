@@ -80,13 +80,18 @@ type Stand struct {
 	Stopped, Ended bool       // its process
 }
 
-// standsOf returns the ranks whose loops stand and, where there are any, those whose processes have ended.
-func standsOf(b *Bridge) (all []Stand) {
-	if b.main.hello.World <= 1 {
-		return nil
-	}
+// stands returns the ranks whose loops stand and, where there are any, those whose processes have ended. It notes a rank that stands as
+// it waits for data: its workers are looked at.
+func (b *Bridge) stands() (all []Stand) {
 	loops, workers := b.lines.standing()
-	if len(loops) == 0 {
+	b.counts.starved = nil
+	for _, p := range b.processes {
+		if s, ok := loops[p.pid]; ok && p != b.main && s.at.At == trace.Waiting {
+			b.counts.starved = p
+			break
+		}
+	}
+	if b.main.hello.World <= 1 || len(loops) == 0 {
 		return nil
 	}
 	for rank, c := range b.counts.of {
@@ -135,17 +140,6 @@ func stopped(pid int) bool {
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, after, _ := bytes.Cut(stat, []byte(") "))
 	return len(after) > 0 && (after[0] == 'T' || after[0] == 't')
-}
-
-// starvedOf returns another rank whose loop stands as it waits for data, if any: its workers are looked at.
-func starvedOf(b *Bridge) *process {
-	loops, _ := b.lines.standing()
-	for _, p := range b.processes {
-		if s, ok := loops[p.pid]; ok && p != b.main && s.at.At == trace.Waiting {
-			return p
-		}
-	}
-	return nil
 }
 
 // share is how much of the loop's time with a batch in hand it exchanges data, of late.

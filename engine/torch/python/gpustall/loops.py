@@ -32,7 +32,7 @@ class Loop:
         self.parts = []  # under way: [kind, start of what is not recorded yet, whole]
         self.over = collections.deque()  # when backward passes in parts ended
         self.passed = functools.partial(next, map(self.over.append, iter(now, None)))  # appends to over
-        self.ahead: Any = None  # the plan of the loop that ended, if it learned late and until its end: a batch may be left to learn from
+        self.ahead: Any = None  # the plan of the loop that just ended, where the script may still learn from its last batch
         self.known = False  # the device is found, or there is none to wait for
         self.usage = Usage()
         self.used = None  # the thread's usage when the innermost step began or went on; None where it was not read

@@ -253,10 +253,11 @@ def optimized(optimizer, loop):
 
 
 def _takes_over(known, optimizer, early):
-    """Sees a step of an optimizer that ends no step of the loop so far. Returns whether it does from now on: the other one steps no
-    more, or steps several times for each of this one, as a GAN's critic does. early says that no step of the loop was told yet."""
+    """Sees a step of an optimizer other than the leader, with whose steps those of the loop end. Returns whether it leads from now
+    on: the leader steps no more, or several times for each of its steps, as a GAN's critic does. early: no step was told yet."""
     others = known["others"]
-    other = others.setdefault(optimizer, [0, known.get("seen", 0), 0])  # its steps since the other's last, that one's since its last, how often several
+    # How often it stepped since the leader did, how often the leader did since it did, and how often in a row that was several times.
+    other = others.setdefault(optimizer, [0, known.get("seen", 0), 0])
     other[0] += 1
     other[1:] = 0, other[2] + 1 if other[1] > 1 else 0
     if other[0] < INSTEAD and other[2] < (1 if early else THIRD):

@@ -103,8 +103,9 @@ def _stepped(optimizer, args, kwargs):
     if _compiling():
         return
     loop = getattr(here, "loop", None)
-    if loop is not None and loop.passed_by is not None and not loop.parts:
-        again, step = loop.again, loop.open[-1][1]
+    brief = loop if loop is not None and loop.passed_by is not None and not loop.parts else None
+    if brief is not None:
+        again, step = brief.again, brief.open[-1][1]
         if again[0] != step:
             again[:] = step, 1, now(), id(optimizer), max(again[1], again[4])
             return
@@ -112,8 +113,8 @@ def _stepped(optimizer, args, kwargs):
             again[1] += again[3] == id(optimizer)
             return
     try:
-        if loop is not None and loop.passed_by is not None and not loop.parts:
-            loop.catch_up()  # the script learns from one batch again and again: each step is told from here on
+        if brief is not None:
+            brief.catch_up()  # the script learns from one batch again and again: each step is told from here on
         _end(ring.OPTIMIZER)
         loop = getattr(here, "loop", None)
         if loop is None or not loop.open or loop.open[-1][0].alone or _on_one_batch(loop, id(optimizer)):
