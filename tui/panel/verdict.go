@@ -200,7 +200,7 @@ func (vd *Verdict) drawMore(v *View, r canvas.Rectangle, lines []verdictRow, cla
 			say(&p, text)
 			p.Text(canvas.Dim, line.aside)
 			if line.label == nextLabel && v.Analysis.Told.First().Value != "" && v.CanSet && v.Analysis.Held == "" {
-				p.Whole(func(p *canvas.Pen) { p.Text(canvas.Dim, "  press ").Text(canvas.Key, vd.Key+" enter") })
+				p.Whole(func(p *canvas.Pen) { p.Text(canvas.Dim, "  press ").Text(canvas.Key, vd.Key+" enter enter") })
 			}
 			continue
 		}
