@@ -150,9 +150,9 @@ func (s *situation) findings() []Finding {
 	return out
 }
 
-// risky reports whether others take cores, and another number of workers may be a clear loss: likely, or by a prediction that
-// tells little, of a larger loss than the likely gain, or for fewer workers. Those also get less of the cores, unless
-// our group has its part alone. What takes the cores is told then.
+// risky reports whether another number of workers is better not advised, as others take cores. That is so where a clear loss is
+// possible and likely, where a vague prediction may cost more than it likely gains, and for fewer workers by a vague prediction.
+// Fewer workers get less of the cores, unless our group has its part alone. What takes the cores is told then.
 func risky(f *Finding, alone bool) bool {
 	p, g := &f.Predicted, predict.Gain(f.Predicted)
 	from, _ := strconv.Atoi(f.From)

@@ -39,8 +39,8 @@ var (
 	// over.
 	rousing = [3]float64{0.3, 0.8, 1}
 
-	// keeping is the share of the waits for a core while a batch is taken that passes elsewhere in the loop when no batch
-	// is handed over.
+	// keeping is how much of the loop's wait for a core, while it takes a batch, is left when no batch is handed over: the
+	// loop then waits elsewhere.
 	keeping = [3]float64{1, 0.5, 0}
 )
 

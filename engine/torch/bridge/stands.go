@@ -32,7 +32,7 @@ type stand struct {
 	waits bool       // for other ranks, as far as can be told
 }
 
-// stood takes a look at a thread. Only who looks calls it.
+// stood takes a look at a thread. Only the goroutine that looks calls it.
 func (l *lines) stood(t thread, stack []frames.Frame) {
 	id := threadID{t.pid, t.tid}
 	l.mu.Lock()
