@@ -704,7 +704,7 @@ func (b *Bridge) forget() {
 		b.weigh()
 		b.crew.looks.tell(b.recorder)
 		b.lines.tell(b.recorder)
-		stands := b.stands()
+		stands := standsOf(b)
 		b.view.holds(b.counts.late(b.main, b.processes), &b.lines, stands)
 		b.crew.pools.tell(b.workers(), b.recorder)
 		gone = func(pid int) bool { return unix.Kill(pid, 0) == unix.ESRCH }

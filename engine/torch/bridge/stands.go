@@ -80,9 +80,9 @@ type Stand struct {
 	Stopped, Ended bool       // its process
 }
 
-// stands returns the ranks whose loops stand and, where there are any, those whose processes have ended. It notes a rank that stands as
+// standsOf returns the ranks whose loops stand and, where there are any, those whose processes have ended. It notes a rank that stands as
 // it waits for data: its workers are looked at.
-func (b *Bridge) stands() (all []Stand) {
+func standsOf(b *Bridge) (all []Stand) {
 	loops, workers := b.lines.standing()
 	b.counts.starved = nil
 	for _, p := range b.processes {
