@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
+	"sync"
 
 	"dev.gpustall/engine/base/knob"
 )
@@ -196,13 +198,27 @@ func (k *Rank) Add(o *Rank) {
 
 const rankPrefix = "rank_"
 
-func rankGauge(rank int, count string) string { return fmt.Sprintf("%s%d_%s", rankPrefix, rank, count) }
+// rankNames are the names of ranks' gauges, in the order of rankCounts, by rank. They are made once.
+var rankNames sync.Map
+
+func rankGauges(rank int) []string {
+	if names, ok := rankNames.Load(rank); ok {
+		return names.([]string)
+	}
+	names := make([]string, len(rankCounts))
+	for i, c := range rankCounts {
+		names[i] = fmt.Sprintf("%s%d_%s", rankPrefix, rank, c.name)
+	}
+	rankNames.Store(rank, names)
+	return names
+}
 
 // Rank records what a rank did since its first batch.
 func (r *Recorder) Rank(k Rank) {
+	names := rankGauges(k.Rank)
 	for i, c := range rankCounts {
 		if v := *c.of(&k); v != 0 || i < 3 {
-			r.Gauge(rankGauge(k.Rank, c.name), float64(v))
+			r.Gauge(names[i], float64(v))
 		}
 	}
 }
@@ -212,10 +228,10 @@ func (s *Snapshot) AddRank(k Rank) {
 	if s.Gauges == nil {
 		s.Gauges = map[string][]Point{}
 	}
+	names := rankGauges(k.Rank)
 	for i, c := range rankCounts {
 		if v := *c.of(&k); v != 0 || i < 3 {
-			name := rankGauge(k.Rank, c.name)
-			s.Gauges[name] = append(s.Gauges[name], Point{T: s.Now, V: float64(v)})
+			s.Gauges[names[i]] = append(s.Gauges[names[i]], Point{T: s.Now, V: float64(v)})
 		}
 	}
 }
@@ -231,8 +247,9 @@ func (s *Snapshot) Ranks(from, to int64) (out []Rank) {
 			continue
 		}
 		k := Rank{Rank: n}
-		for _, c := range rankCounts {
-			*c.of(&k) = s.grown(rankGauge(n, c.name), from, to)
+		names := rankGauges(n)
+		for i, c := range rankCounts {
+			*c.of(&k) = s.grown(names[i], from, to)
 		}
 		if k.Steps > 0 {
 			out = append(out, k)
@@ -249,7 +266,7 @@ func (s *Snapshot) Ranks(from, to int64) (out []Rank) {
 
 // Still returns how long ago a rank last ended a step, in ns; false where nothing is known of it.
 func (s *Snapshot) Still(rank int) (ns int64, known bool) {
-	points := s.Gauges[rankGauge(rank, "steps")]
+	points := s.Gauges[rankGauges(rank)[0]]
 	for i := len(points) - 1; i >= 0; i-- {
 		if i == 0 || points[i].V != points[i-1].V {
 			return s.Now - points[i].T, true
@@ -260,14 +277,12 @@ func (s *Snapshot) Still(rank int) (ns int64, known bool) {
 
 // grown returns by how much a counting gauge grew between two moments.
 func (s *Snapshot) grown(name string, from, to int64) int64 {
-	var before, after float64
-	for _, p := range s.Gauges[name] {
-		if p.T < from {
-			before = p.V
+	points := s.Gauges[name]
+	until := func(t int64) float64 {
+		if i := sort.Search(len(points), func(i int) bool { return points[i].T > t }); i > 0 {
+			return points[i-1].V
 		}
-		if p.T <= to {
-			after = p.V
-		}
+		return 0
 	}
-	return int64(after - before)
+	return int64(until(to) - until(from-1))
 }

@@ -70,6 +70,8 @@ type reply struct {
 // agreement is the change that is being agreed on.
 type agreement struct {
 	wake   chan struct{} // changes were asked for here
+	read   []byte        // the change in the store, where ...
+	fresh  bool          // ... that was read with the rows just now
 	now    change        // as it was last read or written
 	mine   bool          // it was asked for here, and is not over
 	begun  time.Time     // when now came to its stage
@@ -86,10 +88,8 @@ func (a *agreement) every() time.Duration {
 	return lookEvery
 }
 
-func (f *fleet) changeKey() string { return fmt.Sprintf("/gpustall/%d/%s/change", rowVersion, f.Name) }
-func (f *fleet) replyKey(rank int) string {
-	return fmt.Sprintf("/gpustall/%d/%s/reply/%d", rowVersion, f.Name, rank)
-}
+func (f *fleet) changeKey() string        { return f.within() + "change" }
+func (f *fleet) replyKey(rank int) string { return f.within() + "reply/" + strconv.Itoa(rank) }
 
 // agree takes a change a step further.
 func (f *fleet) agree() {
@@ -136,10 +136,17 @@ func (f *fleet) alone(pending []knob.Setting) {
 // readChange reads the change that stands in the store, and begins to answer one that is new.
 func (f *fleet) readChange() error {
 	a := &f.agreeing
-	values, err := f.client.Get([]string{f.changeKey()})
+	if !a.fresh {
+		values, err := f.client.Get([]string{f.changeKey()})
+		if err != nil {
+			return err
+		}
+		a.read = values[0]
+	}
+	a.fresh = false
 	var in change
-	if err != nil || values[0] == nil || json.Unmarshal(values[0], &in) != nil || in.Version != rowVersion || in.ID == a.now.ID && in.Stage == a.now.Stage {
-		return err
+	if a.read == nil || json.Unmarshal(a.read, &in) != nil || in.Version != rowVersion || in.ID == a.now.ID && in.Stage == a.now.Stage {
+		return nil
 	}
 	isNew := in.ID != a.now.ID
 	if a.mine && isNew { // two asked at the same time: the other one is first

@@ -56,6 +56,9 @@ func (s *files) Set(key string, value []byte) error {
 	return err
 }
 
+// Later writes a value, at once.
+func (s *files) Later(key string, value []byte) error { return s.Set(key, value) }
+
 // Get returns values; nil for those that are not there.
 func (s *files) Get(keys []string) ([][]byte, error) {
 	out := make([][]byte, len(keys))

@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/timer"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/torch/bridge"
 	"dev.gpustall/engine/torch/tcpstore"
@@ -128,7 +130,7 @@ func (f *fleet) leave() {
 
 // run exchanges rows, and looks for changes of knobs more often, until quit is closed.
 func (f *fleet) run(quit <-chan struct{}) {
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTimer(timer.Left(lookEvery))
 	defer tick.Stop()
 	var rows time.Time
 	for {
@@ -143,7 +145,7 @@ func (f *fleet) run(quit <-chan struct{}) {
 			f.turn()
 		}
 		f.agree()
-		tick.Reset(f.agreeing.every())
+		tick.Reset(timer.Left(f.agreeing.every()))
 	}
 }
 
@@ -256,6 +258,7 @@ func (f *fleet) lost(err error) {
 // keys is a store of what ranks tell each other. Values that are not there are nil.
 type keys interface {
 	Set(key string, value []byte) error
+	Later(key string, value []byte) error // as Set, with the next Get
 	Get(keys []string) ([][]byte, error)
 	Close() error
 }
@@ -280,9 +283,12 @@ func (f *fleet) dial() bool {
 	return true
 }
 
-func (f *fleet) key(rank int) string {
-	return fmt.Sprintf("/gpustall/%d/%s/%d", rowVersion, f.Name, rank)
+// within is what keys of the job begin with.
+func (f *fleet) within() string {
+	return "/gpustall/" + strconv.Itoa(rowVersion) + "/" + f.Name + "/"
 }
+
+func (f *fleet) key(rank int) string { return f.within() + strconv.Itoa(rank) }
 
 // mostAlone is how many ranks a job has at most in which each gpustall reads the rows of all others. In larger ones the
 // first rank of each machine adds the rows of its machine to its own, and the others read those.
@@ -312,7 +318,11 @@ func (f *fleet) publish() error {
 			out.Ranks = append(out.Ranks, k)
 		}
 	}
-	if len(out.Ranks) == 0 {
+	f.local = f.local[:0]
+	for i := range out.Ranks {
+		f.local = append(f.local, out.Ranks[i].Rank)
+	}
+	if len(f.local) == 0 || len(f.local) == f.World { // there is nothing to say, or nobody else
 		return nil
 	}
 	if time.Since(f.placed) >= f.place {
@@ -322,9 +332,7 @@ func (f *fleet) publish() error {
 			f.place = min(placeAtMost, max(placeFirst, 2*f.place))
 		}
 	}
-	f.local = f.local[:0]
 	for i := range out.Ranks {
-		f.local = append(f.local, out.Ranks[i].Rank)
 		p := trace.Peer{Rank: out.Ranks[i].Rank, Node: f.Node}
 		if f.late.Line != "" && f.late.Rank == p.Rank {
 			p = f.late
@@ -352,7 +360,7 @@ func (f *fleet) publish() error {
 	if err != nil {
 		return err
 	}
-	return f.client.Set(f.key(f.Rank), text)
+	return f.client.Later(f.key(f.Rank), text)
 }
 
 // gather reads the rows of others, and records what is new.
@@ -373,12 +381,19 @@ func (f *fleet) gather() error {
 			keys, from = append(keys, f.key(rank)), append(from, rank)
 		}
 	}
-	if len(keys) == 0 {
-		return nil
+	if f.Ranks != nil { // agree looks at it next
+		keys = append(keys, f.changeKey())
 	}
 	values, err := f.client.Get(keys)
 	if err != nil {
 		return err
+	}
+	if f.Ranks != nil {
+		last := len(values) - 1
+		f.agreeing.read, f.agreeing.fresh, values = values[last], true, values[:last]
+	}
+	if len(values) == 0 {
+		return nil
 	}
 	var peers []trace.Peer
 	for _, p := range f.peers {

@@ -21,6 +21,9 @@ func (c *Control) Pending() []knob.Setting {
 }
 
 func (c *Control) pending() (changes []knob.Setting) {
+	if c.wanted == c.asked {
+		return nil
+	}
 	now := KnobTable.List(c.asked)
 	for i, k := range KnobTable.List(c.wanted) {
 		if k != now[i] {

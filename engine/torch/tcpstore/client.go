@@ -50,7 +50,11 @@ func Dial(address string, limit time.Duration) (*Client, error) {
 	}
 	c := &Client{conn: conn, in: bufio.NewReader(conn), limit: limit, there: map[string]bool{}}
 	c.out = binary.LittleEndian.AppendUint32(append(c.out, queryValidate), magic)
-	if _, err := c.check([]string{"/gpustall"}); err != nil {
+	c.addCheck("/gpustall")
+	if err = c.send(); err == nil {
+		_, err = c.checked()
+	}
+	if err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
@@ -62,86 +66,102 @@ func (c *Client) Close() error { return c.conn.Close() }
 
 // Set writes a value. The store does not answer, so that an error may come with a later call.
 func (c *Client) Set(key string, value []byte) error {
-	c.out = appendText(appendText(append(c.out, querySet), key), string(value))
+	_ = c.Later(key, value)
 	return c.send()
 }
 
-// Get returns the values of keys, nil for each that is not there. It never waits for one to come.
+// Later writes a value with the next Get or Set.
+func (c *Client) Later(key string, value []byte) error {
+	c.out = appendText(appendText(append(c.out, querySet), key), string(value))
+	return nil
+}
+
+// Get returns the values of keys, nil for each that is not there. It never waits for one to come. It asks once, and
+// once more for keys that it finds the first time.
 func (c *Client) Get(keys []string) ([][]byte, error) {
-	var ask []string
-	for _, k := range keys {
-		if !c.there[k] {
-			ask = append(ask, k)
-		}
-	}
-	if len(ask) > 0 {
-		found, err := c.check(ask)
-		if err != nil {
-			return nil, err
-		}
-		for i, k := range ask {
-			c.there[k] = found[i]
-		}
-	}
-	ask = ask[:0]
-	for _, k := range keys {
+	var ask, have []int
+	for i, k := range keys {
 		if c.there[k] {
-			ask = append(ask, k)
+			have = append(have, i)
+		} else {
+			ask = append(ask, i)
+			c.addCheck(k)
 		}
 	}
-	out := make([][]byte, len(keys))
-	if len(ask) == 0 {
-		return out, nil
-	}
-	c.out = binary.LittleEndian.AppendUint64(append(c.out, queryMultiGet), uint64(len(ask)))
-	for _, k := range ask {
-		c.out = appendText(c.out, k)
-	}
+	c.addGet(keys, have)
 	if err := c.send(); err != nil {
 		return nil, err
 	}
-	for i, k := range keys {
-		if !c.there[k] {
-			continue
-		}
-		var n uint64
-		if err := binary.Read(c.in, binary.LittleEndian, &n); err != nil {
+	found, out := []int(nil), make([][]byte, len(keys))
+	for _, i := range ask {
+		there, err := c.checked()
+		if err != nil {
 			return nil, err
 		}
+		if there {
+			c.there[keys[i]] = true
+			found = append(found, i)
+		}
+	}
+	if err := c.got(out, have); err != nil || len(found) == 0 {
+		return out, err
+	}
+	c.addGet(keys, found)
+	if err := c.send(); err != nil {
+		return nil, err
+	}
+	return out, c.got(out, found)
+}
+
+// addCheck adds the question whether a key is there.
+func (c *Client) addCheck(key string) {
+	c.out = appendText(binary.LittleEndian.AppendUint64(append(c.out, queryCheck), 1), key)
+}
+
+// checked reads the answer.
+func (c *Client) checked() (there bool, err error) {
+	answer, err := c.in.ReadByte()
+	if err == nil && answer != ready && answer != missing {
+		err = fmt.Errorf("the store answers %d where it should say whether a key is there", answer)
+	}
+	return answer == ready, err
+}
+
+// addGet adds the question for the values of some keys.
+func (c *Client) addGet(keys []string, which []int) {
+	if len(which) == 0 {
+		return
+	}
+	c.out = binary.LittleEndian.AppendUint64(append(c.out, queryMultiGet), uint64(len(which)))
+	for _, i := range which {
+		c.out = appendText(c.out, keys[i])
+	}
+}
+
+// got reads the answer.
+func (c *Client) got(out [][]byte, which []int) error {
+	var head [8]byte
+	for _, i := range which {
+		if _, err := io.ReadFull(c.in, head[:]); err != nil {
+			return err
+		}
+		n := binary.LittleEndian.Uint64(head[:])
 		if n > maxValue {
-			return nil, fmt.Errorf("the store answers with a value of %d bytes", n)
+			return fmt.Errorf("the store answers with a value of %d bytes", n)
 		}
 		out[i] = make([]byte, n)
 		if _, err := io.ReadFull(c.in, out[i]); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return out, nil
-}
-
-// check asks for all keys at once whether they are there.
-func (c *Client) check(keys []string) (found []bool, err error) {
-	for _, k := range keys {
-		c.out = appendText(binary.LittleEndian.AppendUint64(append(c.out, queryCheck), 1), k)
-	}
-	if err := c.send(); err != nil {
-		return nil, err
-	}
-	for range keys {
-		answer, err := c.in.ReadByte()
-		if err != nil {
-			return nil, err
-		}
-		if answer != ready && answer != missing {
-			return nil, fmt.Errorf("the store answers %d where it should say whether a key is there", answer)
-		}
-		found = append(found, answer == ready)
-	}
-	return found, nil
+	return nil
 }
 
 // send writes the collected bytes, and begins the time for the answer.
 func (c *Client) send() error {
+	if len(c.out) == 0 {
+		return nil
+	}
 	if err := c.conn.SetDeadline(time.Now().Add(c.limit)); err != nil {
 		return err
 	}
