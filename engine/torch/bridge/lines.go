@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -777,7 +778,7 @@ func (l *lines) awaitAny(from, to int64) {
 }
 
 // folded writes a stack as flame graph tools read it: "main (train.py:33);blur (aug.py:42)".
-// For a worker it leaves out the calls from before the work began.
+// For a worker it leaves out the calls from before the work began, and everywhere those of gpustall.
 func (l *lines) folded(stack []frames.Frame) string {
 	if i := slices.IndexFunc(stack, func(f frames.Frame) bool { return among(f.File, servers) }); i >= 0 {
 		stack = stack[:i]
@@ -785,6 +786,9 @@ func (l *lines) folded(stack []frames.Frame) string {
 	calls := make([]string, 0, deepest)
 	for i := min(len(stack), deepest) - 1; i >= 0; i-- {
 		f := stack[i]
+		if path.Base(path.Dir(f.File)) == "gpustall" && l.library(f.File) {
+			continue
+		}
 		text, known := l.calls[f]
 		if !known {
 			call := []rune(units.Line(fmt.Sprintf("%s (%s:%d)", f.Name, filepath.Base(f.File), f.Line)))

@@ -221,6 +221,12 @@ func (p *process) next(rec *record) {
 	s, b, seen := p.passes.deliver(rec)
 	if rec.Flags&flagTrain == 0 {
 		p.totals.aside(rec)
+		for _, o := range p.waits.opening { // the wait for the first batch began with the iterator
+			if o.Iteration == rec.Iteration {
+				o.Kind = kindNext
+				p.totals.aside(&o)
+			}
+		}
 	}
 	if seen && p.lines != nil && rec.Flags&flagTrain != 0 {
 		p.lines.await(b, rec.Start, rec.End)

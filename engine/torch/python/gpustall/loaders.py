@@ -69,6 +69,8 @@ class Plan:
         self.took_to_make = 0  # ns, for the last one
         self.begun, self.last = 0, None  # how many epochs; a weak reference to the last one's iterator
         self.applied = None  # the knobs of the last iterator that PyTorch made
+        self.least = steps.NEVER  # the shortest time, in ns, that a loop within another one's step spent with a batch
+        self.untold = None  # the knobs in force while the session shows another loader that looks alike
         self.has_in_order = hasattr(loader, "in_order")
         self.collates = loader._auto_collation or not stock
         self.script = self.of_script(loader)
@@ -360,7 +362,7 @@ class Plan:
     def _begin(self, iterator, start):
         """Begins the watch over an epoch."""
         loop = loops.current()
-        loop.settle(start)
+        loop.settle(start, self)
         watch = getattr(iterator, "_gpustall", None)
         if watch is None:
             watch = self._watch(iterator)
@@ -527,19 +529,29 @@ class Plan:
         """Whether the script keeps workers from epoch to epoch."""
         return bool(self.script["persistent_workers"] and self.script["num_workers"])
 
-    def in_force_now(self, knobs):
+    def in_force_now(self, knobs, t=None):
         """Notes the knobs in force, and tells them where the session shows this loader. Returns whether it trains
         and they changed."""
+        state = process.current()
+        shown = state.shown is not None and state.shown.plan
+        if shown and shown is not self and shown.alike == self.alike:  # it may be an evaluation on the same data
+            self.untold = knobs
+            return False
         before, script = _in_force.get(self.alike, (self.script, self.script))
         _in_force[self.alike] = knobs, self.script
         if before == knobs or not self.trains:
             return False
-        state = process.current()
-        if state.shown is not None and state.shown.plan.alike == self.alike:
+        if shown and shown.alike == self.alike:
             asked, _ = state.control.read()
-            state.tell("applied", knobs=knobs, step=state.steps,
+            state.tell("applied", t=t or now(), knobs=knobs, step=state.steps,
                        script=any(value != script[name] and name not in asked for name, value in self.script.items()))
         return True
+
+    def shows(self, t):
+        """Notes that the session shows this loader from t on, with knobs that were not told."""
+        knobs, self.untold = self.untold, None
+        if knobs is not None:
+            self.in_force_now(knobs, t)
 
     def moved(self, other, t):
         """Tells that the loop trains with this loader now, instead of the other one."""

@@ -90,14 +90,55 @@ class Loop:
         else:
             self.untimed += 1
 
-    def settle(self, t):
-        """Ends the steps of loops that were left with break, at the time they were left."""
+    def settle(self, t, again=None):
+        """Ends the steps of loops that were left with break, at the time they were left. again is the plan of the loader from
+        which the loop begins to take at t."""
         if self.passed_by is not None:
             self.catch_up()
         while self.open and self.open[-1][0].gone():
-            watch = self.open[-1][0]
-            left, event = (watch.ended[0], None) if watch.ended else watch.left
-            self.stop(max(self.open[-1][2], min(left or t, t)), True, event)
+            self._left(t, again)
+
+    def _left(self, t, again=None):
+        watch, _, since, _, came = self.open[-1]
+        left, event = (watch.ended[0], None) if watch.ended else watch.left
+        if len(self.open) > 1 and watch.takes_one(came, left):
+            left, event = watch.until(came, t, again), None
+        end = max(since, min(left or t, t))
+        if watch.held is not None:
+            watch.release(self)
+        self.stop(end, True, event)
+        self.resume(watch, end)
+
+    def resume(self, watch, t):
+        """Goes on at t with the step around a loop that ended, if there is one."""
+        if not self.open:
+            return
+        entry = self.open[-1]
+        entry[2] = max(entry[2], t)
+        self.learned = self.learned or watch.after
+        if self.device is not None and entry[1] >= 0:
+            self.device.begins(entry[1])
+
+    def back(self):
+        """Ends the loops within a step that do not train, as something is learned now: they are an evaluation in the step, and
+        were left. When, nothing tells where the script keeps the iterator; the last batch is then taken to be as long as the
+        shortest one before."""
+        t = now()
+        while len(self.open) > 1:
+            (watch, step, since, _, came), outer = self.open[-1], self.open[-2]
+            if step >= 0 or outer[1] < 0 and outer[0].held is None:
+                return
+            if watch.gone() and watch.held is not None and watch.delivered == 1:
+                self.open.pop()
+                watch.belongs(self, came)
+            elif watch.gone():
+                self._left(t)
+            elif not watch.may or watch.late and not watch.plan.learned() and self.state.learned > outer[0].learned:
+                end = max(since, min(t, came + watch.plan.least))
+                self.stop(end, True)
+                self.resume(watch, end)
+            else:
+                return
 
     def finish(self):
         """Ends all steps, when the process ends. A step that the script still holds counts, but its time is not

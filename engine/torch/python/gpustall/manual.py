@@ -13,7 +13,7 @@ now = process.now
 class _Loose:
     """The plan of a loop without a DataLoader. It has what steps.Watch needs of a Plan."""
 
-    trains, weighed, beside, own, limit, certain = True, False, False, False, None, True
+    trains, weighed, beside, own, limit, certain, least = True, False, False, False, None, True, steps.NEVER
 
     def __init__(self, name, shown=False):
         self.alike, self.script = name, {}
@@ -39,6 +39,9 @@ class _Loose:
 
     def judge(self, data=None):
         return True
+
+    def shows(self, t):
+        pass
 
     def ended(self, learned, last):
         pass

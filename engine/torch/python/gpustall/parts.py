@@ -233,6 +233,8 @@ def _begin(kind, whole):
             if state.apart == APART and not here.__dict__.get("optimizes"):
                 state.tell("note", level="warn", text=KEPT)
         return False
+    if loop.open[-1][1] < 0 and len(loop.open) > 1:
+        loop.back()
     watch = loop.open[-1][0]
     if loop.open[-1][1] < 0 and not watch.trains:
         watch.learns(loop)

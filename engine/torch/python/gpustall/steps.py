@@ -10,11 +10,12 @@ from typing import Any
 
 from gpustall import control, hook, loops, parts, process, ring
 from gpustall.exchange import EVERY, FIRST
-from gpustall.usage import BRIEF, CHOSEN, FEW, LATE, LONG_BATCH, RARE, SELDOM, SOME, SPREAD
+from gpustall.usage import BRIEF, CHOSEN, FEW, INSTANT, LATE, LONG_BATCH, RARE, SELDOM, SOME, SPREAD
 
 _MOST = 2 * FEW - 3  # the most brief steps that are passed by at once, plus one: with two that are not, FEW at the mean
 
 now = process.now
+NEVER = float("inf")
 
 
 class Watch:
@@ -29,6 +30,7 @@ class Watch:
         self.late = False  # nothing was learned with the epoch's first batch before the next one came
         self.held: Any = None  # what is to be recorded of the last batch, once it is known whether something is learned with it
         self.learned = 0  # how often the process had learned when the epoch began
+        self.after = False  # it began in another loader's step, after something was learned in that
         self.round = 0  # the epoch
         self.begun: float = now()  # when the epoch began
         self.joins: Any = None  # another loader's step that the next batch belongs to, while the loop waits for that batch
@@ -100,7 +102,7 @@ class Watch:
             if loop.over:
                 parts.settle(loop)
             if self.held is not None:
-                self._release(loop)
+                self.release(loop)
             if len(opened) == 1 and opened[0][0] is self:  # the open step is this loader's: it ends
                 _, step, since, batch, began = opened.pop()
                 self.joins = None
@@ -201,6 +203,8 @@ class Watch:
                 loop.stand()
             return
         if loop.device is not None:
+            if loop.open and loop.open[-1][1] >= 0:
+                loop.device.ends(loop.open[-1][1], goes_on=True)
             if step >= 0:
                 loop.device.begins(step)
             else:
@@ -221,13 +225,40 @@ class Watch:
         import torch
 
         self.first = False
-        self.trains, self.learned = self.plan.judge(data) and not self.plan.unsure() or self.trains, state.learned
-        self.may = not self.trains and torch.is_grad_enabled()
+        loop = parts.here.loop
+        within = state.learned and self.joins is None and loop.open and loop.open[-1][1] >= 0  # perhaps an evaluation in a step
+        self.trains, self.learned = (not within or self.plan.certain) and self.plan.judge(data) and not self.plan.unsure() or self.trains, state.learned
+        self.may, self.after = not self.trains and torch.is_grad_enabled(), loop.learned
 
-    def _release(self, loop):
+    def release(self, loop):
         """Records the last batch, with which nothing was learned."""
         (start, end, number, samples, flags, waited), self.held, self.late = self.held, None, True
         loop.record(ring.NEXT, start, end, self.iteration, self.round, number, -1, -1, samples, flags, loop.state.samples, waited)
+
+    def takes_one(self, came, left):
+        """Returns whether it is an evaluation that takes one batch by next(iter(loader)). The iterator is gone as soon as the
+        batch has come."""
+        return self.delivered == 1 and not self.trains and not self.may and left is not None and left - came < INSTANT
+
+    def until(self, came, t, again):
+        """Returns when such an evaluation ended, of which it is known at t: when the loop takes from the same loader again. Else
+        it took the shortest time so far, or all of the step where nothing was learned after it."""
+        if again is self.plan:
+            self.plan.least = min(self.plan.least, t - came)
+        elif not self.after:
+            t = came + min(t - came, self.plan.least) if self.plan.least < NEVER else came
+        return t
+
+    def belongs(self, loop, came):
+        """Makes its only batch, taken by next(iter(loader)), one of the step around it, in which something is learned now."""
+        (start, end, number, samples, flags, waited), self.held = self.held, None
+        loop.resume(self, came)
+        entry = loop.open[-1]
+        if entry[1] < 0:
+            entry[0].learns(loop)
+        self.plan.learns()
+        loop.state.samples += samples
+        loop.record(ring.NEXT, start, end, self.iteration, self.round, number, entry[1], -1, samples, flags | ring.TRAIN, loop.state.samples, waited)
 
     def _brief(self, loop, look, samples):
         """Times the parts of the step that was just opened, or times none and passes by the steps that follow."""
@@ -361,8 +392,13 @@ class Watch:
             self._join(loop)
             return
         while loop.open[-1][0] is not self:  # loops within this one that were left
+            watch = loop.open[-1][0]
             loop.stop(t, True)
+            loop.resume(watch, t)
+        self.plan.least = min(self.plan.least, t - loop.open[-1][4])
         loop.stop(t, True, usage=usage)
+        if loop.open:
+            loop.open[-1][2] = t
 
     def _join(self, loop):
         """Makes the next batch part of the open step, if the loop takes from several loaders in turn, as zip does. In
@@ -399,10 +435,11 @@ class Watch:
                 return
             self.plan.moved(before.plan, t)
         state.shown, state.taker, state.idle = self, threading.get_ident(), False
+        self.plan.shows(t)
 
     def _drop(self, loop):
         if self.held is not None:
-            self._release(loop)
+            self.release(loop)
         loop.open = [entry for entry in loop.open if entry[0] is not self]
         if not loop.open:
             loop.parts.clear()
@@ -418,8 +455,9 @@ class Watch:
             self.plan.ended(self.learned, loop.learned)
             loop.ahead = self.plan if self.late and loop.learned else None
         self.begin()
-        if loop.open:  # the step around this loop goes on
-            loop.open[-1][2], loop.used = end, loop.usage.read()
+        if loop.open:
+            loop.resume(self, end)
+            loop.used = loop.usage.read()
 
     def begin(self):
         """Notes that the next batch is of another epoch."""

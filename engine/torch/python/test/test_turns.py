@@ -201,6 +201,82 @@ class TurnsTest(unittest.TestCase):
 
         self.assertEqual(self.steps(loop), 8 * [1])
 
+    def test_an_evaluation_within_a_step(self):
+        """It is no part of the step, however the script leaves it, also where the script keeps its iterator."""
+        kept = []
+
+        def left(v):
+            for i, x in enumerate(v):
+                if i == 3:
+                    break
+                yield x
+
+        def keeps(v):
+            kept[:] = [iter(v)]
+            for _ in range(3):
+                yield next(kept[0])
+
+        def one_each(v):
+            return (next(iter(v)) for _ in range(3))
+
+        for ways, grad, looks in (("begins and ends", "no_grad", left), ("begins and ends", "no_grad", keeps), ("ends", "no_grad", one_each),
+                                  ("begins", "no_grad", one_each), ("begins", "inference_mode", left), ("begins and ends", "enable_grad", left),
+                                  ("begins", "enable_grad", keeps)):
+            for shuffle in (False, True):
+                harness.forget()
+                self.begun = time.monotonic_ns()
+                a, v = DataLoader(Numbers(16), batch_size=2, shuffle=True), DataLoader(Numbers(8), batch_size=2, shuffle=shuffle)
+
+                def evaluate(n, looks=looks, grad=grad, v=v):
+                    if n % 4 == 2:
+                        with getattr(torch, grad)():
+                            for _ in looks(v):
+                                time.sleep(0.02)
+
+                for n, x in enumerate(a):
+                    if "begins" in ways:
+                        evaluate(n)
+                    self.learn(x)
+                    if "ends" in ways:
+                        evaluate(n)
+                with self.subTest((ways, grad, looks.__name__, shuffle)):
+                    self.assertEqual(len({s["step"] for s in self.spans(ring.NEXT, ring.BODY, ring.BACKWARD)} - {-1}), 8)
+                    trained, beside = (sum(s["end"] - s["start"] for s in self.spans(ring.BODY) if bool(s["flags"] & ring.TRAIN) == t) for t in (True, False))
+                    self.assertLess(trained, beside / 2)
+
+    def test_a_batch_of_another_loader_in_each_step(self):
+        """Which the step takes by next(iter(loader)), and learns from."""
+        a, b = DataLoader(Numbers(12), batch_size=2), DataLoader(Numbers(8), batch_size=2, shuffle=True)
+
+        def loop():
+            for x in a:
+                self.learn(x)
+
+        loop()
+        self.begun = time.monotonic_ns()
+        self.assertEqual(self.steps(lambda: [self.learn(x, next(iter(b))) for x in a]), 6 * [2])
+
+    def test_an_evaluation_on_the_same_data(self):
+        """Another loader over it, with other workers, is no change of the settings."""
+        data = Numbers(8)
+        for within in (False, True):
+            harness.forget()
+            self.begun = time.monotonic_ns()
+            a, v = (DataLoader(data, batch_size=2, shuffle=True, num_workers=n) for n in (0, 1))
+            for _ in range(2):
+                for x in a:
+                    self.learn(x)
+                    if within:
+                        with torch.no_grad():
+                            next(iter(v))
+                with torch.no_grad():
+                    list(v)
+            self.assertEqual([m["type"] for m in self.told(None) if m["type"] in ("applied", "moved", "anew")], [])
+            self.assertEqual(len({s["step"] for s in self.spans(ring.NEXT)} - {-1}), 8)
+            for x in v:
+                self.learn(x)
+            self.assertEqual([m["knobs"]["num_workers"] for m in self.told("applied")], [1])
+
     def test_what_trains(self):
         """A loader that trains may be gone through to evaluate, and others before anything is learned."""
         a, b, v, s = 0, 1, 2, 3
