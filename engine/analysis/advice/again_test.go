@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -108,6 +109,34 @@ func TestMeasuredBeatsPredicted(t *testing.T) {
 			if got := h.refused("num_workers", value); got != want {
 				t.Errorf("%s -> %s gained; %s is refused: %v, want %v", c.from, c.now, value, got, want)
 			}
+		}
+	}
+}
+
+// TestLooksSlower: no number beyond one that looks slower is advised. Where other processes came or went meanwhile, the first such
+// trial counts for nothing, and the advice names it.
+func TestLooksSlower(t *testing.T) {
+	trial := func(from, to string, ratio, others float64) Trial {
+		t := Trial{Knob: "num_workers", From: from, To: to, Steps: 60, others: others}
+		t.Change.Throughput = stats.Change{Ratio: ratio, Missing: stats.Missing{What: stats.Windows}}
+		return t
+	}
+	for _, c := range []struct {
+		trials  []Trial
+		refused bool
+		despite string
+	}{
+		{[]Trial{trial("2", "4", 0.9, 0)}, true, ""},
+		{[]Trial{trial("2", "4", 0.9, math.NaN())}, true, ""},
+		{[]Trial{trial("2", "4", 1.02, 0)}, false, ""},
+		{[]Trial{trial("2", "4", 0.9, 0.3)}, false, "num_workers 2 -> 4 looked slower (~-10 %), while other processes used 30.0 % more of the cores than before"},
+		{[]Trial{trial("2", "3", 0.9, -0.3), trial("3", "4", 0.8, 0.3)}, true, ""},
+	} {
+		h := history{knobs: &inForce{settings: []knob.Setting{set("num_workers", "4")}}, trials: c.trials}
+		f := Finding{Knob: "num_workers", Value: "8"}
+		got := h.refused(f.Knob, f.Value)
+		if said := h.despite(&f); got != c.refused || !got && said != c.despite {
+			t.Errorf("%+v: refused %v, %q", c.trials, got, said)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"dev.gpustall/engine/analysis/predict"
 	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -32,7 +33,8 @@ type history struct {
 // For a number, that excludes more values. These are the values beyond one that was tried in vain
 // from this side, and the values on the way to one that made no difference. The exclusion ends
 // when another knob gains something, which may have moved the bottleneck. An unclear trial counts
-// as one without a difference, if it lacks only precision and hardly looks better.
+// as one without a difference, if it looks slower, or lacks only precision and hardly looks better. It does not where other
+// processes used the cores otherwise meanwhile, unless two such trials looked slower.
 func (h *history) refused(knob, value string) bool {
 	now := h.knobs.value(knob)
 	for _, note := range h.notApplied {
@@ -40,7 +42,7 @@ func (h *history) refused(knob, value string) bool {
 			return true
 		}
 	}
-	terms := termsOf(h.knobs.settings)
+	terms, slower := termsOf(h.knobs.settings), 0
 	for i := range h.trials {
 		t := &h.trials[i]
 		if t.Knob != knob || t.terms != terms {
@@ -55,22 +57,34 @@ func (h *history) refused(knob, value string) bool {
 		if t.To == value && t.To != now {
 			return true
 		}
-		if t.Outcome == Unclear && (t.Change.Throughput.Ratio >= 1+moderate || t.Change.Throughput.Missing.What != stats.Precision) || h.movedSince(t) {
+		if h.movedSince(t) {
 			continue
 		}
-		up := between(t.From, t.To)
-		ahead := between(now, value)
-		if up == 0 || ahead == 0 || (up > 0) != (ahead > 0) {
-			continue
+		if t.Outcome == Unclear {
+			if t.slower() && between(t.From, t.To)*between(now, value) > 0 {
+				slower++
+			}
+			if t.meanwhile() != "" && slower < 2 || !t.slower() && t.Change.Throughput.Missing.What != stats.Precision {
+				continue
+			}
 		}
-		// Whether the tried value lies ahead too. Then the value is on the way to it, or beyond
-		// it.
-		onTheWay := (between(now, t.To) > 0) == (ahead > 0) && t.To != now
-		if t.Outcome != Loss && (onTheWay || t.To == now) || t.Outcome == Loss && onTheWay && beyond(now, t.To, value) {
+		if t.ahead(now, value) {
 			return true
 		}
 	}
 	return false
+}
+
+// despite says what speaks against a value although it is advised: a trial on the way to it that looked slower, which counts for
+// nothing because other processes used the cores otherwise meanwhile.
+func (h *history) despite(f *Finding) string {
+	for i := range h.trials {
+		t := &h.trials[i]
+		if t.Knob == f.Knob && t.Outcome == Unclear && t.slower() && t.meanwhile() != "" && !h.movedSince(t) && t.ahead(h.knobs.value(f.Knob), f.Value) {
+			return fmt.Sprintf("%s %s -> %s looked slower (%s), %s", t.Knob, t.From, t.To, units.Prose.Gain(units.Rough(t.Change.Throughput.Estimate().Value)), t.meanwhile())
+		}
+	}
+	return ""
 }
 
 // movedSince reports whether another knob gained something after a trial.

@@ -150,15 +150,18 @@ func (s *situation) findings() []Finding {
 	return out
 }
 
-// risky reports whether another number of workers is better not advised, as others take cores. That is so where a clear loss is
-// possible and likely, where a vague prediction may cost more than it likely gains, and for fewer workers by a vague prediction.
-// Fewer workers get less of the cores, unless our group has its part alone. What takes the cores is told then.
+// risky reports whether a value is better not advised, as others take cores. That is so where a vague prediction may cost more
+// than it likely gains. It is also so for another number of workers where a clear loss is possible and likely, and for fewer of
+// them by a vague prediction: those get less of the cores, unless our group has its part alone. What takes the cores is told then.
 func risky(f *Finding, alone bool) bool {
 	p, g := &f.Predicted, predict.Gain(f.Predicted)
 	from, _ := strconv.Atoi(f.From)
 	to, _ := strconv.Atoi(f.Value)
-	if f.Knob != "num_workers" || p.Others == 0 {
+	if p.Others == 0 {
 		return false
+	}
+	if f.Knob != "num_workers" {
+		return predict.MayCost(*p)
 	}
 	fewer := to < from && predict.Vague(*p)
 	return fewer && !alone || g.Lo < 1-moderate && (g.Value < 1 || predict.MayCost(*p) || fewer)
@@ -182,6 +185,7 @@ func (s *situation) check(r *Rule) (f Finding, ok bool) {
 	if !again && s.tried.refused(f.Knob, f.Value) || s.outweighed(r, &f) || !r.Back && !s.tried.again(&f) {
 		return f, false
 	}
+	f.Evidence = join(f.Evidence, s.tried.despite(&f))
 	return s.knobs.unbar(f)
 }
 

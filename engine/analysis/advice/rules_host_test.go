@@ -184,14 +184,14 @@ func workers(n string) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) { s.Segments[0].Knobs[0].Value = n }
 }
 
-// TestRisky: while others take the cores, no number of workers is advised that likely costs, or of which little is known
-// and which may cost: fewer of them anything, more of them more than they likely gain.
+// TestRisky: while others take the cores, no number of workers is advised that likely costs, and nothing of which little is known
+// and which may cost: fewer workers anything, anything else more than it likely gains, or half of that where others have all.
 func TestRisky(t *testing.T) {
 	for _, c := range []struct {
 		lo, likely, hi, others float64
 		want                   bool
 	}{
-		{0.64, 0.82, 1.05, 0.6, true}, {0.64, 0.82, 1.05, 0, false}, {0.9, 1.12, 1.3, 0.6, true}, {0.9, 1.12, 1.3, 0, false}, {0.7, 1.2, 1.8, 0.6, true}, {0.7, 1.2, 1.8, 0, false},
+		{0.64, 0.82, 1.05, 0.6, true}, {0.64, 0.82, 1.05, 0, false}, {0.9, 1.12, 1.3, 0.6, true}, {0.9, 1.12, 1.3, 0, false}, {0.7, 1.2, 1.8, 0.6, true}, {0.7, 1.2, 1.8, 0, false}, {0.7, 1.4, 1.8, 0.99, true},
 		{0.94, 1.01, 1.04, 0.6, false}, {0.96, 0.99, 1.02, 0.6, false}, {1.1, 1.5, 3, 0.6, false},
 	} {
 		f := Finding{Knob: "num_workers", From: "4", Value: "2", Predicted: trace.Prediction{Base: 100, Lo: 100 * c.lo, Rate: 100 * c.likely, Hi: 100 * c.hi, Others: c.others}}
@@ -201,11 +201,15 @@ func TestRisky(t *testing.T) {
 		if predict.Vague(f.Predicted) && c.others > 0 && !risky(&f, false) {
 			t.Errorf("%+v: fewer workers get less of the cores", c)
 		}
-		if f.Value = "8"; risky(&f, false) != (c.want && c.likely-1 < 1-c.lo) {
+		cost := 1 - c.lo
+		if c.others > 0.97 {
+			cost *= 2
+		}
+		if f.Value = "8"; risky(&f, false) != (c.want && c.likely-1 < cost) {
 			t.Errorf("%+v: more workers get no less of the cores", c)
 		}
-		if f.Knob = "persistent_workers"; risky(&f, false) {
-			t.Errorf("%+v: persistent workers want no more cores", c)
+		if f.Knob = "persistent_workers"; risky(&f, false) != predict.MayCost(f.Predicted) && c.others > 0 {
+			t.Errorf("%+v: another knob is risky: %v", c, risky(&f, false))
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -33,7 +34,8 @@ type Trial struct {
 	Outcome        Outcome
 	Change         stats.Comparison // of the segment, compared with the last one before it that has enough steps
 
-	terms string // the terms under which it was made
+	terms  string  // the terms under which it was made
+	others float64 // how much more of the cores other processes used than before, as a share of all; NaN where not known, 0 of settings that took turns
 }
 
 // Toward returns the trial as a change to value, reversed if it was a change from value. An A/B
@@ -92,7 +94,7 @@ func tried(s *trace.Snapshot, rows []attribution.SegmentStats, xs []attribution.
 		t := Trial{
 			Segment: b.Segment.Index, Knob: name, Change: attribution.Compare(rows, a, b),
 			From: knob.ValueOf(a.Segment.Knobs, name), To: knob.ValueOf(b.Segment.Knobs, name),
-			Steps: b.Steps, terms: termsOf(b.Segment.Knobs),
+			Steps: b.Steps, terms: termsOf(b.Segment.Knobs), others: Others(s, s.Tally(b.Segment.Index)) - Others(s, s.Tally(a.Segment.Index)),
 		}
 		if equalTerms(s, a, b) && termsOf(a.Segment.Knobs) == t.terms {
 			t.Outcome = outcome(&t.Change)
@@ -277,6 +279,35 @@ func (t *Trial) failed() bool {
 		return t.Steps >= MinSteps && ratio > 0 && ratio < 1+moderate
 	}
 	return true
+}
+
+// slower reports whether a trial looks slower, although it may not be clear.
+func (t *Trial) slower() bool { return t.Change.Throughput.Ratio > 0 && t.Change.Throughput.Ratio < 1 }
+
+// meanwhile says by how much the cores that other processes used changed with a trial. It is empty where that is little.
+func (t *Trial) meanwhile() string {
+	if !(math.Abs(t.others) > SteadyOthers) { // NaN is not known
+		return ""
+	}
+	word := "more"
+	if t.others < 0 {
+		word = "less"
+	}
+	return fmt.Sprintf("while other processes used %s %s of the cores than before", units.Prose.Percent(math.Abs(t.others)), word)
+}
+
+// ahead reports whether a trial that failed speaks against going from the value now in force to another: that one is beyond what
+// was tried from this side, or on the way to what made no difference.
+func (t *Trial) ahead(now, value string) bool {
+	up, ahead := between(t.From, t.To), between(now, value)
+	if up == 0 || ahead == 0 || (up > 0) != (ahead > 0) {
+		return false
+	}
+	onTheWay := (between(now, t.To) > 0) == (ahead > 0) && t.To != now // the tried value lies ahead too
+	if t.Outcome == Loss {
+		return onTheWay && beyond(now, t.To, value)
+	}
+	return onTheWay || t.To == now
 }
 
 // notApplied returns the notes on changes that the engine could not make.

@@ -106,12 +106,15 @@ func told(c *stats.Change, before, after *point) string {
 }
 
 // again records that the best settings were measured again, because other processes came or
-// went while a trial was measured.
+// went while a trial was measured, or may have.
 func (j *journal) again(trial, before, after *point, c *stats.Change) {
 	d := between(before, after, c)
 	d.Verdict = trace.Again
-	d.Text = fmt.Sprintf("other processes used %s cores while %s was measured and %s before, so the best so far is measured again: %s",
-		units.Cores(trial.others), say(before.knobs, trial.knobs), units.Cores(before.others), told(c, before, after))
+	why := fmt.Sprintf("other processes used %s cores while %s was measured and %s before", units.Cores(trial.others), say(before.knobs, trial.knobs), units.Cores(before.others))
+	if math.Abs(trial.others-before.others) < crowd*trial.cores {
+		why = fmt.Sprintf("%s was likely to gain and measured slower, while other processes use ~%s cores", say(before.knobs, trial.knobs), units.Cores(trial.others))
+	}
+	d.Text = fmt.Sprintf("%s, so the best so far is measured again: %s", why, told(c, before, after))
 	j.record(d)
 }
 

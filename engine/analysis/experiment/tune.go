@@ -191,7 +191,7 @@ func (t *tuner) judge(m *point) (c stats.Change, done bool) {
 	}
 	early := m.block.Steps >= earlySteps && m.block.Active >= earlyActive
 	switch c = t.points.compare(best, m); {
-	case early && m.rate() < least*best.rate(), t.budget.overdue() && m.block.Steps > 0:
+	case early && m.rate() < least*best.rate() && !t.contradicts(m), t.budget.overdue() && m.block.Steps > 0:
 		return c, true
 	case !m.stretch.Enough():
 		return c, false
@@ -202,9 +202,19 @@ func (t *tuner) judge(m *point) (c stats.Change, done bool) {
 	return c, c.Answer != stats.Unknown || t.budget.patient(m)
 }
 
+// contradicts reports whether a trial is slower although it was likely to gain, on a host where others take cores. These may
+// have taken more than before.
+func (t *tuner) contradicts(m *point) bool {
+	best := t.points.best()
+	return m.cores > 0 && m.others >= crowd*m.cores && t.trial.rate >= (1+worth)*best.rate() && m.rate() < best.rate()
+}
+
 // disturbed reports whether other processes came or went since the best settings were measured.
 // That may be why a trial seems slower or faster.
 func (t *tuner) disturbed(m *point) bool {
+	if t.contradicts(m) {
+		return true
+	}
 	best := t.points.best()
 	more, gain := m.others-best.others, m.rate()/best.rate()
 	return math.Abs(more) >= crowd*m.cores && math.Abs(math.Log(gain)) < math.Log(crowding) && (more > 0) == (gain < 1) && m.cores > 0

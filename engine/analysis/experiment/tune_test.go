@@ -223,9 +223,12 @@ func TestTuneNoWayBack(t *testing.T) {
 }
 
 // TestTuneNeighbours: the best settings are measured again when other processes come or go between
-// them and a trial, and only then.
+// them and a trial, or are there and the trial is slower than expected, and only then.
 func TestTuneNeighbours(t *testing.T) {
-	for _, come := range []bool{true, false} {
+	for _, c := range []struct {
+		before, after float64 // percent of the cores that others use
+		slower        float64 // all is so many times slower from the first trial on
+	}{{0, 50, 5}, {0, 0, 1}, {50, 50, 5}, {50, 50, 1}} {
 		slow := 1.0
 		r := newWorld(t, 1, func(knobs []knob.Setting) (float64, float64, float64) {
 			wall, busy, load := sleepers(80, 99, 20)(knobs)
@@ -233,9 +236,9 @@ func TestTuneNeighbours(t *testing.T) {
 		})
 		e := r.begin(Question{Kind: trace.Tune, Tuning: &Tuning{Window: r.session.Snapshot}})
 		for i := 0; !e.Look(r.session.Snapshot(0, 0)); i++ {
-			others := 0.0
-			if come && r.index > 0 {
-				others, slow = 50, 5
+			others := c.before
+			if r.index > 0 {
+				others, slow = c.after, c.slower
 			}
 			r.session.Add(&trace.Drained{Now: r.now, Gauges: []trace.GaugePoint{
 				{Name: trace.GaugeCPUOurs, Point: trace.Point{T: r.now, V: 10}}, {Name: trace.GaugeCPUOthers, Point: trace.Point{T: r.now, V: others}},
@@ -244,8 +247,8 @@ func TestTuneNeighbours(t *testing.T) {
 		}
 		x := r.only()
 		again := strings.Contains(story(x), "measured again")
-		if again != come || r.workers() < 4 || !x.Kept {
-			t.Errorf("neighbours %v, measured again %v, left with %d workers:\n%s", come, again, r.workers(), story(x))
+		if again != (c.slower > 1) || r.workers() < 4 || !x.Kept {
+			t.Errorf("neighbours %+v, measured again %v, left with %d workers:\n%s", c, again, r.workers(), story(x))
 		}
 	}
 }

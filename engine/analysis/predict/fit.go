@@ -24,6 +24,8 @@ type Model struct {
 	rate    float64 // samples/s, measured
 	noise   float64 // the standard error of log(rate)
 	samples int64   // of the data set
+	left    int     // after so many batches the script's loops leave their loader; 0 where they take all
+	starts  float64 // ns that starting the workers takes
 	specs   []knob.Spec
 
 	disk      [3]float64 // how many reads storage serves side by side (bad luck, likely, good luck); 0 where no read comes from storage
@@ -38,6 +40,9 @@ type Model struct {
 	pinned    float64    // ns of a copy in an earlier segment with the other value of pin_memory; 0 where there is none
 	fixed     [3]float64 // share of the compute time that does not grow with the batch: least, likely, most
 	unsteady  float64    // standard deviation of the number of cores that others use
+	wavering  float64    // standard deviation of the share of its time in which a ready thread has a core, as a ratio to its mean
+	waiting   float64    // ns of a step in which the device waits for a thread of the host that has no core
+	idle      float64    // share of the time in which the device does not compute, beside others
 	portion   float64    // cores that we used or that were idle; 0 where that is not known
 	fitted    float64    // factor of the loads with which the simulation agrees with the measurement
 	hostClock bool       // the host's share of a step is measured
@@ -78,6 +83,9 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) (*M
 	if m.samples > 0 {
 		m.now.batch = int(min(int64(m.now.batch), m.samples))
 	}
+	if m.left = leftAfter(s); m.left*10 >= m.now.epoch(m.samples)*9 && m.samples > 0 {
+		m.left = 0
+	}
 	cores := CoresOf(s, t.From, t.To)
 	starved := 0.0
 	if mean, _, n := s.GaugeOver(trace.GaugeStarved, t.From, t.To); n > 0 {
@@ -97,14 +105,19 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) (*M
 		m.handing = handoverOf(s.Meta.Host, b, &l, m.now.workers)
 		m.plant.gap = m.handing.taking + m.handing.drawing
 		m.plant.held = heldOf(s.Spans, stepsOf(s, t))
-		m.plant.start *= float64(m.now.workers) // the loop starts one after the other, and then gives them their first batches
 		if m.plant.serial = shared; shared {
 			m.plant.host = 0
 		}
 	}
 	threads, _ := strconv.ParseFloat(knob.ValueOf(s.Meta.Host, trace.TorchThreads), 64)
 	m.share(b, &l, cores, starved, shared, threads, loopOf(s, t))
-	m.unsteady = spread(s, t, cores.All)
+	m.unsteady, _ = spread(s, t, trace.GaugeCPUOthers)
+	m.unsteady *= cores.All
+	if off, ready := spread(s, t, trace.GaugeRunQueue); cores.Crowded() && !m.processes { // whose error includes that
+		m.idle = 1 - b.Utilisation()*(1-starved)
+		m.wavering = min(mostWavering, off/max(1-ready, 0.05))
+		m.waiting = float64(b.Stall[trace.CauseHost]) / float64(b.Steps)
+	}
 	m.offload = l.Part(trace.KindTransform)
 	m.injected = l.injected()
 	m.noise = m.precision(b.DataShare(), float64(b.Active()))
@@ -118,14 +131,41 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) (*M
 }
 
 // apply sets what follows from the knobs alone.
-func (p *plant) apply(k *settings, samples int64) {
-	p.workers, p.prefetch, p.inOrder, p.persistent, p.epoch = k.workers, k.ahead(), k.inOrder, k.persistent, k.epoch(samples)
+func (m *Model) apply(p *plant, k *settings, l luck) {
+	p.workers, p.prefetch, p.inOrder, p.persistent, p.epoch, p.start = k.workers, k.ahead(), k.inOrder, k.persistent, k.epoch(m.samples), m.starts
+	if m.left == 0 {
+		return
+	}
+	if p.epoch = m.left; p.persistent { // what is loaded ahead when a loop leaves is thrown away, once it is loaded
+		p.persistent, p.start = false, l.of(onStart, draining)*float64(p.prefetch)*m.loading.Alone()
+	}
+}
+
+// draining is the part of the batches under way that workers have yet to load when a loop leaves its loader.
+var draining = [3]float64{1, 0.5, 0}
+
+// leftAfter returns after how many batches a script's loops leave their loader, by break or the like. It is 0 where one of the
+// newest took all, or fewer than two have ended.
+func leftAfter(s *trace.Snapshot) int {
+	const newest = 8
+	if !s.Meta.Watched() || len(s.Epochs) < 3 {
+		return 0
+	}
+	ended := s.Epochs[:len(s.Epochs)-1]
+	var steps []int64
+	for _, e := range ended[max(0, len(ended)-newest):] {
+		if e.Complete {
+			return 0
+		}
+		steps = append(steps, e.Totals.Steps)
+	}
+	slices.Sort(steps)
+	return int(steps[len(steps)/2])
 }
 
 // measure takes the times of batches and steps one by one.
 func (m *Model) measure(s *trace.Snapshot, t *trace.Tally, l *Loading, starved float64) bool {
 	p := &m.plant
-	p.apply(&m.now, m.samples)
 	steps := stepsOf(s, t)
 	if len(steps) == 0 {
 		return false
@@ -146,7 +186,10 @@ func (m *Model) measure(s *trace.Snapshot, t *trace.Tally, l *Loading, starved f
 		p.compute = append(p.compute, float64(st.Busy)*(1-starved))
 	}
 	p.late = lateness(steps, by, p.load)
-	p.start = l.Start
+	if m.starts = l.Start; s.Meta.Watched() {
+		m.starts *= float64(m.now.workers) // the loop starts one after the other, and then gives them their first batches
+	}
+	m.apply(p, &m.now, likely)
 	p.copy = float64(t.Steady.Copy) / float64(t.Steady.Steps)
 	p.host, m.hostClock = stepLoop(s.Spans, t)
 	g := &t.Steady.Stall
@@ -349,21 +392,28 @@ func (m *Model) share(b *attribution.Breakdown, l *Loading, c Cores, starved flo
 		}
 		p.threads, p.blocked = min(p.threads, max(1, used/max(computing, 1e-3))), 1-computing
 	}
+	if c.Grouped() && !m.processes { // what the device's threads get while they compute
+		m.portion = max(m.portion, p.threads*(1-starved))
+		p.cores = m.portion
+	}
 }
 
-// spread returns the standard deviation of the number of cores that other processes use.
-func spread(s *trace.Snapshot, t *trace.Tally, cores float64) float64 {
-	mean, _, n := s.GaugeOver(trace.GaugeCPUOthers, t.From, t.To)
+// mostWavering is the largest change of what a ready thread gets of a core that is taken from what it got.
+const mostWavering = 0.5
+
+// spread returns the standard deviation of a gauge of percents in some steps, and its mean, both as ratios.
+func spread(s *trace.Snapshot, t *trace.Tally, gauge string) (deviation, mean float64) {
+	mean, _, n := s.GaugeOver(gauge, t.From, t.To)
 	if n < 2 {
-		return 0
+		return 0, mean / 100
 	}
 	sum := 0.0
-	for _, p := range s.Gauges[trace.GaugeCPUOthers] {
+	for _, p := range s.Gauges[gauge] {
 		if p.T >= t.From && p.T <= t.To {
 			sum += (p.V - mean) * (p.V - mean)
 		}
 	}
-	return math.Sqrt(sum/float64(n-1)) / 100 * cores
+	return math.Sqrt(sum/float64(n-1)) / 100, mean / 100
 }
 
 // parts is into how many pieces the window is divided to tell how precisely it knows a mean.

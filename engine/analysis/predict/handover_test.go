@@ -38,7 +38,7 @@ func TestHandOver(t *testing.T) {
 			plant:   plant{load: []demand{{tt.core, tt.blocked}}, compute: []float64{340 * us}, serial: true, threads: 1, cores: 2},
 		}
 		m.handing = handoverOf(host, b, &Loading{Read: 1, Compute: 1}, tt.workers)
-		m.plant.apply(&m.now, 0)
+		m.apply(&m.plant, &m.now, likely)
 		m.plant.gap = m.handing.taking + m.handing.waking
 		m.rate = 1e9 * 2 / m.plant.flow().step
 		to := knob.Setting{Name: numWorkers, Value: string(rune('0' + tt.to))}
@@ -70,7 +70,7 @@ func TestStreaming(t *testing.T) {
 			plant:   plant{load: []demand{{160 * ms, 0}}, compute: []float64{4 * ms}, serial: true, threads: 1, blocked: 0.95, cores: 2},
 		}
 		m.handing = handoverOf([]knob.Setting{{Name: trace.BatchOf, Value: tt.of}}, &attribution.Breakdown{Totals: trace.Totals{Steps: 1}}, &Loading{Batch: m.loading, Compute: 1}, 1)
-		m.plant.apply(&m.now, 0)
+		m.apply(&m.plant, &m.now, likely)
 		m.rate = 1e9 * 4 / m.plant.flow().step
 		if p, ok := m.Predict(knob.Setting{Name: numWorkers, Value: "2"}); !ok || Gain(p.Prediction).Lo < tt.least || Gain(p.Prediction).Lo > tt.most {
 			t.Errorf("%s: %s, want %v to %v at the least", tt.name, Words(p.Prediction), tt.least, tt.most)
@@ -104,7 +104,7 @@ func TestStarts(t *testing.T) {
 			m.plant.rivals = 1.9 / (1 - tt.waiting)
 		}
 		m.handing = handoverOf(nil, &attribution.Breakdown{Totals: trace.Totals{Steps: 1}}, &Loading{Batch: m.loading, Compute: 1}, 0)
-		m.plant.apply(&m.now, m.samples)
+		m.apply(&m.plant, &m.now, likely)
 		m.rate = 1e9 * 8 / m.plant.flow().step
 		rate := func(n string) float64 {
 			p, _ := m.Predict(knob.Setting{Name: numWorkers, Value: n})
@@ -112,6 +112,32 @@ func TestStarts(t *testing.T) {
 		}
 		if one, four := rate("1"), rate("4"); (one > four) != tt.one {
 			t.Errorf("%s: %.0f samples/s with one worker, %.0f with four, %.0f with none", tt.name, one, four, m.rate)
+		}
+	}
+}
+
+// TestLeftEarly: a script whose loops leave their loader after a few of many batches starts workers as often. Those that live on gain
+// that, less what is loaded ahead and thrown away.
+func TestLeftEarly(t *testing.T) {
+	const ms = 1e6
+	for _, tt := range []struct {
+		complete    bool  // the last loop but one took all batches
+		steps       int64 // of the other loops
+		left        int
+		least, most float64 // of the likely gain, as ratios
+	}{{false, 21, 21, 1.5, 2.2}, {true, 21, 0, 0.95, 1.2}, {false, 480, 480, 0.95, 1.2}} {
+		s := &trace.Snapshot{Digest: trace.Digest{Epochs: []*trace.Epoch{{Totals: trace.Totals{Steps: tt.steps}}, {Totals: trace.Totals{Steps: tt.steps}, Complete: tt.complete}, {Totals: trace.Totals{Steps: 3}}}}}
+		s.Meta.Host = []knob.Setting{{Name: "torch", Value: "2.15"}}
+		m := &Model{
+			processes: true, scale: 1, fitted: 1, now: settings{workers: 3, batch: 8, inOrder: true}, samples: 8 * 500, left: leftAfter(s), starts: 200 * ms,
+			loading: Work{Blocked: 6 * ms},
+			plant:   plant{load: []demand{{0, 6 * ms}}, compute: []float64{8 * ms}, serial: true, threads: 1, blocked: 0.95, cores: 2},
+		}
+		m.apply(&m.plant, &m.now, likely)
+		m.rate = 1e9 * 8 / m.plant.flow().step
+		p, ok := m.Predict(knob.Setting{Name: persistent, Value: "on"})
+		if g := Gain(p.Prediction); !ok || m.left != tt.left || g.Value < tt.least || g.Value > tt.most {
+			t.Errorf("%+v: left after %d batches, %s", tt, m.left, Words(p.Prediction))
 		}
 	}
 }
@@ -129,7 +155,7 @@ func TestKept(t *testing.T) {
 		if tt.waiting > 0 {
 			m.Capacity.Cores = Cores{All: 2, Others: 1.9, Waiting: tt.waiting, Known: true}
 		}
-		m.plant.apply(&m.now, 0)
+		m.apply(&m.plant, &m.now, likely)
 		m.rate = 1e9 / m.plant.flow().step
 		if p, _ := m.Predict(knob.Setting{Name: numWorkers, Value: "0"}); Gain(p.Prediction).Lo < tt.least || Gain(p.Prediction).Lo > tt.most {
 			t.Errorf("waits for a core %v: %.2f of the rate at the least, want %v to %v", tt.waiting, Gain(p.Prediction).Lo, tt.least, tt.most)

@@ -6,10 +6,12 @@ import "math"
 // for them in addition to the assumptions. They are assumed, and checked on calibration runs.
 // docs/results/predict.md scores other runs than those.
 const (
-	modelError  = 0.03 // of any prediction, even of no change
-	torchError  = 0.08 // of a change where workers are PyTorch's processes: so much were 25 predictions for scripts off (root mean square)
-	changeError = 0.03 // for each factor of e by which the rate changes
-	dataError   = 0.05 // of a share of time, in points
+	modelError  = 0.03  // of any prediction, even of no change
+	crowdError  = 0.025 // beside that, where others have all of the cores and the device is idle at times: at most the time that it is
+	leastNoise  = 0.01  // of a window's mean
+	torchError  = 0.08  // of a change where workers are PyTorch's processes: so much were 25 predictions for scripts off (root mean square)
+	changeError = 0.03  // for each factor of e by which the rate changes
+	dataError   = 0.05  // of a share of time, in points
 )
 
 // again is how much the logarithm of the rate differs when the same settings come into force
@@ -30,7 +32,8 @@ func (m *Model) half(ratio float64) float64 {
 	if m.processes {
 		change = math.Hypot(change, min(math.Abs(math.Log(ratio))/2, torchError))
 	}
-	return z * math.Sqrt(modelError*modelError+change*change+2*noise*noise+missed*missed)
+	crowd := min(crowdError, m.idle) * min(1, m.Capacity.Cores.Others/max(m.Capacity.Cores.All, 1))
+	return z * math.Sqrt(modelError*modelError+crowd*crowd+change*change+2*noise*noise+missed*missed)
 }
 
 // slack returns by how much the interval of the device's wait for data is wider than the

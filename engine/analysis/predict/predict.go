@@ -60,10 +60,19 @@ func Vague(p trace.Prediction) bool {
 // Faster reports whether a prediction is of a clear gain, whatever its size.
 func Faster(p trace.Prediction) bool { return Gain(p).Lo > 1+clear }
 
-// MayCost reports whether a prediction is vague, and the change may cost more than it likely gains.
+// hardly is the share of the cores from which on others leave hardly any. What starting and switching cost there, no model
+// tells.
+const hardly = 0.97
+
+// MayCost reports whether a prediction is vague, and the change may cost more than it likely gains, or half as much where
+// others leave hardly any cores.
 func MayCost(p trace.Prediction) bool {
 	g := Gain(p)
-	return Vague(p) && g.Lo < 1-clear && 1-g.Lo > g.Value-1
+	loss := 1 - g.Lo
+	if p.Others >= hardly {
+		loss *= 2
+	}
+	return Vague(p) && g.Lo < 1-clear && loss > g.Value-1
 }
 
 // Untold says of a vague prediction that it tells nothing, or only the least of a clear gain, and why.
@@ -185,8 +194,8 @@ var (
 	// A copy of pageable memory takes so many times as long as one of page-locked memory.
 	pinning = [3]float64{1.3, 4, 20}
 
-	// The device takes over this share of what the transforms compute.
-	offloading = [3]float64{0.5, 0.8, 1}
+	// The device takes over this share of what the transforms compute. Pixels are still cut out and moved by the host.
+	offloading = [3]float64{0.15, 0.6, 1}
 
 	// The step loop's part of a step takes so many times as long with another batch size, or while
 	// others take the cores.
@@ -244,7 +253,7 @@ func (m *Model) Predict(changes ...knob.Setting) (Prediction, bool) {
 	half := m.half(p.Rate / m.rate)
 	p.Lo, p.Hi = p.Rate*math.Exp(-math.Hypot(down, half)), p.Rate*math.Exp(math.Hypot(up, half))
 	if p.Hi > most { // the times of device, copy and cores are known as exactly as their means
-		p.Rate, p.Hi = min(p.Rate, most), max(most*math.Exp(z*min(m.noise, 0.1)), p.Rate)
+		p.Rate, p.Hi = min(p.Rate, most), max(most*math.Exp(z*min(max(m.noise, leastNoise), 0.1)), p.Rate)
 		p.Lo = min(p.Lo, p.Rate)
 	}
 	p.DataLo, p.DataHi = max(0, p.DataLo-slack), min(1, p.DataHi+slack)
@@ -297,7 +306,7 @@ func (m *Model) expect(to *settings, l luck) (rate, data float64) {
 // with returns the plant with other settings, given this luck.
 func (m *Model) with(to *settings, l luck) *plant {
 	p := m.plant
-	p.apply(to, m.samples)
+	m.apply(&p, to, l)
 	now := &m.now
 	f := m.resized(to.batch, l)
 	m.restaff(&p, &f, max(1, to.workers), l)
@@ -339,13 +348,14 @@ func (m *Model) with(to *settings, l luck) *plant {
 		p.host *= l.of(onHost, hosting)
 	}
 	f.scale(&p)
+	p.gap = max(0, p.gap+m.waiting*(l.of(onCores, rivalry)-1))
 	m.compete(&p, l, to.workers-now.workers)
 	if m.processes && (to.workers > 0) != (now.workers > 0) {
 		m.handOver(&p, l)
 	} else if m.processes && to.workers > 0 && *to != *now {
 		m.takeReady(&p, l)
 	}
-	if m.processes && to.workers != now.workers {
+	if m.processes && to.workers != now.workers && (m.left == 0 || !to.persistent) {
 		m.begin(&p, to.workers, l)
 	}
 	return &p
@@ -458,7 +468,7 @@ func (m *Model) compete(p *plant, l luck, workers int) {
 		w := &m.loading
 		threads := c.Runnable() + float64(workers)*(w.Core+w.Waiting)/max(w.Core+w.Waiting+w.Blocked, 1)
 		grown := c.Grown(threads) // at best
-		p.cores = min(c.All, m.portion*l.of(onCores, entitled)*l.of(onCores, [3]float64{min(1, grown), math.Sqrt(grown), max(1, grown)}))
+		p.cores = min(c.All, m.portion*m.entitled(l)*l.of(onCores, [3]float64{min(1, grown), math.Sqrt(grown), max(1, grown)}))
 		return
 	}
 	if m.grouped && (l.on(onCores) < 0 && more || l.on(onCores) > 0 && !more) {
@@ -471,8 +481,14 @@ func (m *Model) compete(p *plant, l luck, workers int) {
 	}
 	p.rivals = max(0, p.rivals*l.of(onCores, rivals)-float64(l.on(onCores))*m.unsteady)
 	if m.Capacity.Cores.Outside() > 0 {
-		p.cores = min(m.Capacity.Cores.All, p.cores*l.of(onCores, entitled))
+		p.cores = min(m.Capacity.Cores.All, p.cores*m.entitled(l))
 	}
+}
+
+// entitled returns by which ratio our group's part of the cores changes: at least by what is assumed, and by as much as it
+// wavered in the window.
+func (m *Model) entitled(l luck) float64 {
+	return l.of(onCores, [3]float64{min(entitled[0], 1-m.wavering), entitled[1], max(entitled[2], 1+m.wavering)})
 }
 
 // scaled returns loads that take so many times as long.
