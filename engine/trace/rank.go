@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -114,6 +113,10 @@ func (k *Rank) Own() int64 {
 	}
 	return k.Wait + k.Body - k.Exchange() + k.Aside
 }
+
+// LeastLate is what ranks must differ by in all, in ns, until that says which of them is late. Equal ranks of a run of a second or
+// two were seen to differ by a third of a second.
+const LeastLate = 500_000_000
 
 // Part is one part of the step of a script.
 type Part struct {
@@ -279,8 +282,13 @@ func (s *Snapshot) Still(rank int) (ns int64, known bool) {
 func (s *Snapshot) grown(name string, from, to int64) int64 {
 	points := s.Gauges[name]
 	until := func(t int64) float64 {
-		if i := sort.Search(len(points), func(i int) bool { return points[i].T > t }); i > 0 {
-			return points[i-1].V
+		if len(points) == 0 || points[0].T > t {
+			return 0
+		}
+		for i := len(points) - 1; i >= 0; i-- { // most is asked of the newest
+			if points[i].T <= t {
+				return points[i].V
+			}
 		}
 		return 0
 	}
