@@ -25,7 +25,7 @@ func TestRanks(t *testing.T) {
 		Still: map[int]int64{2: 42e9, 3: 43.5e9, 4: 0, 5: 12e9},
 	})
 	s.frame.dirty = true
-	s.mustShow("5.0%", "50.0% !!", "200ms", "rank 1: it waits for data 50.0 % of the time", "node7", "transforming at aug.py:42 blur(img)", "no step for 43 s: rank 3, 2; no step for 12 s: rank 5; nothing is known of rank 4", "all else is rank 0's")
+	s.mustShow("5.0%", "50.0% !!", "200ms", "rank 1: it waits for data 50.0 % of the time", "node7", "transforming at aug.py:42 blur(img)", "no step for 43 s: ranks 2-3; no step for 12 s: rank 5; nothing is known of rank 4", "all else is rank 0's")
 	s.press("down")
 	s.press("enter")
 	s.mustShow("this is the screen of rank 0")

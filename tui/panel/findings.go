@@ -136,6 +136,9 @@ func Analyse(s *trace.Snapshot, pull func(from, to int64) *trace.Snapshot, stage
 	for i := range r.Told.Asides {
 		r.Beside = append(r.Beside, "To know: "+r.Told.Asides[i].Evidence+".")
 	}
+	if stand := advice.Standstill(r.Peers, r.Node); stand != "" && s.Silence() >= rankWindow { // nothing else matters then
+		r.Told.Asked = fmt.Sprintf("no step for %d s: %s", int(s.Silence().Seconds()), stand)
+	}
 	r.foresee(s, judged.Segment, staged)
 	r.Labels = advice.Labels(s, r.Win.Tally)
 	for _, l := range advice.Labels(s, new(trace.Tally)) {

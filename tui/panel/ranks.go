@@ -7,7 +7,6 @@ import (
 	"maps"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -78,22 +77,21 @@ func (k *Ranks) Set(f *Findings) {
 }
 
 // silent says which ranks ended no step, those first that did so for longest.
-func silent(still map[int]int64) (text string) {
-	ranks := slices.SortedFunc(maps.Keys(still), func(a, b int) int { return cmp.Or(cmp.Compare(still[b], still[a]), cmp.Compare(a, b)) })
-	since := int64(-1)
-	for _, rank := range ranks {
-		switch ns := still[rank]; {
-		case since > 0 && ns > since-2*int64(time.Second) || ns == since: // each is counted once a second
-			text += ", " + strconv.Itoa(rank)
-			continue
-		case ns == 0:
-			text += fmt.Sprintf("; nothing is known of rank %d", rank)
-		default:
-			text += fmt.Sprintf("; no step for %d s: rank %d", ns/int64(time.Second), rank)
+func silent(still map[int]int64) string {
+	ranks := slices.SortedFunc(maps.Keys(still), func(a, b int) int { return cmp.Compare(still[b], still[a]) })
+	var texts []string
+	for len(ranks) > 0 {
+		since, n := still[ranks[0]], 1
+		for n < len(ranks) && still[ranks[n]] >= max(min(since, 1), since-2*int64(time.Second)) { // each is counted once a second
+			n++
 		}
-		since = still[rank]
+		text := "nothing is known of "
+		if since > 0 {
+			text = fmt.Sprintf("no step for %d s: ", since/int64(time.Second))
+		}
+		texts, ranks = append(texts, text+advice.Names(ranks[:n])), ranks[n:]
 	}
-	return strings.TrimPrefix(text, "; ")
+	return strings.Join(texts, "; ")
 }
 
 // move moves the cursor by so many rows.

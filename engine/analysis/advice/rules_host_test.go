@@ -45,8 +45,8 @@ func gaugeUntil(name string, tenths int64, v float64) func(*trace.Snapshot) {
 // ranks makes the training one of two ranks, which wait for data in these percentages of their
 // time.
 func ranks(first, second float64) func(*trace.Snapshot) {
-	return together(gauge("rank_0_steps", 60), gauge("rank_0_wait_ns", first), gauge("rank_0_time_ns", 100),
-		gauge("rank_1_steps", 60), gauge("rank_1_wait_ns", second), gauge("rank_1_time_ns", 100))
+	return together(gauge("rank_0_steps", 60), gauge("rank_0_wait_ns", 1e8*first), gauge("rank_0_time_ns", 100e8),
+		gauge("rank_1_steps", 60), gauge("rank_1_wait_ns", 1e8*second), gauge("rank_1_time_ns", 100e8))
 }
 
 // TestAsides: asides stand beside the advice and never replace it.

@@ -10,7 +10,7 @@ import (
 )
 
 // Ranks differ when their step times, or their shares of time in waits for data, differ by more
-// than these. Smaller differences are the noise of short runs.
+// than these, and by more than trace.LeastLate in all.
 const (
 	unevenSteps = 1.10
 	unevenData  = 0.05
@@ -41,7 +41,7 @@ func SlowestRank(ranks []trace.Rank) (at int, why string) {
 	step := func(k *trace.Rank) string { return units.Prose.Time(k.Step()) }
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(ranks[a].Step(), ranks[b].Step()) })
 	slow, next := &ranks[order[len(order)-1]], &ranks[order[len(order)-2]]
-	if float64(slow.Step()-slow.Talks/max(1, slow.Steps)) > unevenSteps*float64(next.Step()) {
+	if its := slow.Step() - slow.Talks/max(1, slow.Steps); float64(its) > unevenSteps*float64(next.Step()) && slow.Steps*(its-next.Step()) > trace.LeastLate {
 		return order[len(order)-1], fmt.Sprintf("a step takes it %s, and the others %s", step(slow), others(step))
 	}
 	byData := func(a, b int) int { return cmp.Compare(ranks[a].Data(), ranks[b].Data()) }
@@ -53,7 +53,8 @@ func SlowestRank(ranks []trace.Rank) (at int, why string) {
 	own := func(k *trace.Rank) int64 { return (k.Wait + k.Body - k.Exchange()) / max(1, k.Steps) }
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(own(&ranks[a]), own(&ranks[b])) })
 	slow, next = &ranks[order[len(order)-1]], &ranks[order[len(order)-2]]
-	if more := own(slow) - own(next); next.Backward+next.Talks > 0 && slow.Backward+slow.Talks > 0 && float64(more) > (unevenSteps-1)*float64(slow.Step()) {
+	if more := own(slow) - own(next); next.Backward+next.Talks > 0 && slow.Backward+slow.Talks > 0 &&
+		float64(more) > (unevenSteps-1)*float64(slow.Step()) && slow.Steps*more > trace.LeastLate {
 		what := "backward passes"
 		if slow.Talks > 0 {
 			what += " and exchanges"
@@ -68,7 +69,7 @@ func SlowestRank(ranks []trace.Rank) (at int, why string) {
 	}
 	slices.SortFunc(order, byData)
 	slow, next = &ranks[order[len(order)-1]], &ranks[order[len(order)-2]]
-	if slow.Data() > next.Data()+unevenData {
+	if more := slow.Data() - next.Data(); more > unevenData && more*float64(slow.Time) > trace.LeastLate {
 		return order[len(order)-1], data(slow)
 	}
 	return -1, ""

@@ -8,11 +8,11 @@ import (
 )
 
 func TestSlowestRank(t *testing.T) {
-	rank := func(wait, time int64) trace.Rank { return trace.Rank{Steps: 10, Wait: wait * 1e6, Time: time * 1e6} }
+	rank := func(wait, time int64) trace.Rank { return trace.Rank{Steps: 1000, Wait: wait * 1e8, Time: time * 1e8} }
 	loop := func(own, backward int64) trace.Rank {
-		return trace.Rank{Steps: 10, Time: 70e6, Body: (own + backward) * 1e6, Backward: backward * 1e6}
+		return trace.Rank{Steps: 1000, Time: 70e8, Body: (own + backward) * 1e8, Backward: backward * 1e8}
 	}
-	waiting := func(wait int64, k trace.Rank) trace.Rank { k.Wait = wait * 1e6; return k }
+	waiting := func(wait int64, k trace.Rank) trace.Rank { k.Wait = wait * 1e8; return k }
 	for _, c := range []struct {
 		ranks []trace.Rank
 		at    int
@@ -22,6 +22,7 @@ func TestSlowestRank(t *testing.T) {
 		{[]trace.Rank{rank(50, 100)}, -1, ""},
 		{[]trace.Rank{rank(50, 100), rank(5, 100)}, 0, "waits for data 50.0 % of the time, and the others 5.0 %"},
 		{[]trace.Rank{rank(5, 100), rank(50, 101), rank(15, 100)}, 1, "the others 5.0 % to 15.0 %"},
+		{[]trace.Rank{{Steps: 39, Wait: 3e8, Time: 13e8}, {Steps: 39, Wait: 1e8, Time: 13e8}}, -1, ""}, // a short run
 		{[]trace.Rank{rank(50, 100), rank(47, 100)}, -1, ""},
 		{[]trace.Rank{rank(5, 100), rank(5, 105)}, -1, ""},
 		{[]trace.Rank{rank(50, 100), rank(5, 200)}, 1, "a step takes it 20.0 ms, and the others 10.0 ms"},

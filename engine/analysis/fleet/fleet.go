@@ -168,7 +168,7 @@ func (w *walk) at(step int32) int64 {
 // Holder returns the rank that the others wait for most. It is nil where they hardly wait, or wait
 // for many in turn.
 func (j *Job) Holder() *Member {
-	if len(j.Members) < 2 || float64(j.Lost) < noise*float64(j.Time) || 2*j.Members[0].Held < j.Lost {
+	if !j.Uneven() || 2*j.Members[0].Held < j.Lost {
 		return nil
 	}
 	return &j.Members[0]
@@ -176,7 +176,9 @@ func (j *Job) Holder() *Member {
 
 // Uneven reports whether ranks wait for each other enough to matter, whoever they wait
 // for.
-func (j *Job) Uneven() bool { return float64(j.Lost) >= noise*float64(j.Time) }
+func (j *Job) Uneven() bool {
+	return len(j.Members) > 1 && float64(j.Lost) >= noise*float64(j.Time) && j.Lost >= int64(len(j.Members)-1)*trace.LeastLate
+}
 
 // Loads reports whether a rank is late because it waits for data, and not because of what its
 // script does.

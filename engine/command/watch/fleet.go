@@ -195,6 +195,8 @@ func (f *fleet) stand(p *trace.Peer) {
 		p.Stands = "gone: its process has ended"
 	case is.Stopped:
 		p.Stands = fmt.Sprintf("stopped (kill -CONT %d continues it)", is.PID)
+	case is.Held > 0:
+		p.Stands = fmt.Sprintf("waiting for data: a worker is stopped (kill -CONT %d continues it)", is.Held)
 	case is.Worker.File != "":
 		p.Stands = "waiting for data: a worker is at " + advice.Code(is.Worker)
 	case is.At.At == trace.Waiting:

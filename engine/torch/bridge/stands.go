@@ -76,6 +76,7 @@ type Stand struct {
 	Rank, PID      int
 	At             trace.Line // of its loop
 	Worker         trace.Line // where a worker of it is that loads; zero where none is known
+	Held           int        // the process of that worker, where it is stopped
 	Waits          bool       // for other ranks
 	Stopped, Ended bool       // its process
 }
@@ -97,9 +98,12 @@ func standsOf(b *Bridge) (all []Stand) {
 	for rank, c := range b.counts.of {
 		p := c.by
 		at, stands := loops[p.pid]
-		is := Stand{Rank: max(0, rank), PID: p.pid, At: at.at, Worker: workers[p.pid], Waits: at.waits, Ended: !lives(p.pid)}
+		is := Stand{Rank: max(0, rank), PID: p.pid, At: at.at, Worker: workers[p.pid].at, Waits: at.waits, Ended: !lives(p.pid)}
 		if is.Ended || stands {
 			is.Stopped = !is.Ended && stopped(p.pid)
+			if w, ok := workers[p.pid]; ok && stopped(w.of.pid) {
+				is.Held = w.of.pid
+			}
 			all = append(all, is)
 		}
 	}
@@ -111,8 +115,8 @@ func standsOf(b *Bridge) (all []Stand) {
 }
 
 // standing returns where loops stand, and workers that load, by the process of the loop.
-func (l *lines) standing() (loops map[int]stand, workers map[int]trace.Line) {
-	loops, workers = map[int]stand{}, map[int]trace.Line{}
+func (l *lines) standing() (loops, workers map[int]stand) {
+	loops, workers = map[int]stand{}, map[int]stand{}
 	l.mu.Lock()
 	for _, s := range l.stands {
 		switch {
@@ -120,17 +124,15 @@ func (l *lines) standing() (loops map[int]stand, workers map[int]trace.Line) {
 		case s.of.role == roleLoop:
 			loops[s.of.of] = *s
 		case s.at.At == trace.Loading:
-			workers[s.of.of] = s.at
+			workers[s.of.of] = *s
 		}
 	}
 	l.mu.Unlock()
-	for pid, s := range loops {
-		s.at.Text = l.text(&s.at)
-		loops[pid] = s
-	}
-	for pid, at := range workers {
-		at.Text = l.text(&at)
-		workers[pid] = at
+	for _, all := range []map[int]stand{loops, workers} {
+		for pid, s := range all {
+			s.at.Text = l.text(&s.at)
+			all[pid] = s
+		}
 	}
 	return loops, workers
 }
