@@ -152,7 +152,8 @@ func (s *situation) findings() []Finding {
 
 // risky reports whether a value is better not advised, as others take cores. That is so where a vague prediction may cost more
 // than it likely gains. It is also so for another number of workers where a clear loss is possible and likely, and for fewer of
-// them by a vague prediction: those get less of the cores, unless our group has its part alone. What takes the cores is told then.
+// them by a vague prediction: those get less of the cores, unless our group has its part alone. More workers get no less of that
+// part, so that a likely gain is enough. What takes the cores is told where a value is not advised.
 func risky(f *Finding, alone bool) bool {
 	p, g := &f.Predicted, predict.Gain(f.Predicted)
 	from, _ := strconv.Atoi(f.From)
@@ -164,7 +165,8 @@ func risky(f *Finding, alone bool) bool {
 		return predict.MayCost(*p)
 	}
 	fewer := to < from && predict.Vague(*p)
-	return fewer && !alone || g.Lo < 1-moderate && (g.Value < 1 || predict.MayCost(*p) || fewer)
+	costs := predict.MayCost(*p) && (!alone || to < from)
+	return fewer && !alone || g.Lo < 1-moderate && (g.Value < 1 || costs || fewer)
 }
 
 // check returns what a rule finds. It returns false where that is not worth saying.

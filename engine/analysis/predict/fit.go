@@ -40,7 +40,6 @@ type Model struct {
 	pinned    float64    // ns of a copy in an earlier segment with the other value of pin_memory; 0 where there is none
 	fixed     [3]float64 // share of the compute time that does not grow with the batch: least, likely, most
 	unsteady  float64    // standard deviation of the number of cores that others use
-	wavering  float64    // standard deviation of the share of its time in which a ready thread has a core, as a ratio to its mean
 	waiting   float64    // ns of a step in which the device waits for a thread of the host that has no core
 	idle      float64    // share of the time in which the device does not compute, beside others
 	portion   float64    // cores that we used or that were idle; 0 where that is not known
@@ -111,12 +110,9 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) (*M
 	}
 	threads, _ := strconv.ParseFloat(knob.ValueOf(s.Meta.Host, trace.TorchThreads), 64)
 	m.share(b, &l, cores, starved, shared, threads, loopOf(s, t))
-	m.unsteady, _ = spread(s, t, trace.GaugeCPUOthers)
-	m.unsteady *= cores.All
-	if off, ready := spread(s, t, trace.GaugeRunQueue); cores.Crowded() && !m.processes { // whose error includes that
-		m.idle = 1 - b.Utilisation()*(1-starved)
-		m.wavering = min(mostWavering, off/max(1-ready, 0.05))
-		m.waiting = float64(b.Stall[trace.CauseHost]) / float64(b.Steps)
+	m.unsteady = spread(s, t, cores.All)
+	if cores.Crowded() && !m.processes { // whose error includes that
+		m.idle, m.waiting = 1-b.Utilisation()*(1-starved), float64(b.Stall[trace.CauseHost])/float64(b.Steps)
 	}
 	m.offload = l.Part(trace.KindTransform)
 	m.injected = l.injected()
@@ -398,22 +394,19 @@ func (m *Model) share(b *attribution.Breakdown, l *Loading, c Cores, starved flo
 	}
 }
 
-// mostWavering is the largest change of what a ready thread gets of a core that is taken from what it got.
-const mostWavering = 0.5
-
-// spread returns the standard deviation of a gauge of percents in some steps, and its mean, both as ratios.
-func spread(s *trace.Snapshot, t *trace.Tally, gauge string) (deviation, mean float64) {
-	mean, _, n := s.GaugeOver(gauge, t.From, t.To)
+// spread returns the standard deviation of the number of cores that other processes use.
+func spread(s *trace.Snapshot, t *trace.Tally, cores float64) float64 {
+	mean, _, n := s.GaugeOver(trace.GaugeCPUOthers, t.From, t.To)
 	if n < 2 {
-		return 0, mean / 100
+		return 0
 	}
 	sum := 0.0
-	for _, p := range s.Gauges[gauge] {
+	for _, p := range s.Gauges[trace.GaugeCPUOthers] {
 		if p.T >= t.From && p.T <= t.To {
 			sum += (p.V - mean) * (p.V - mean)
 		}
 	}
-	return math.Sqrt(sum/float64(n-1)) / 100, mean / 100
+	return math.Sqrt(sum/float64(n-1)) / 100 * cores
 }
 
 // parts is into how many pieces the window is divided to tell how precisely it knows a mean.

@@ -348,7 +348,7 @@ func (m *Model) with(to *settings, l luck) *plant {
 		p.host *= l.of(onHost, hosting)
 	}
 	f.scale(&p)
-	p.gap = max(0, p.gap+m.waiting*(l.of(onCores, rivalry)-1))
+	p.gap = max(0, p.gap+m.waiting*(l.of(onCores, hostRivalry)-1))
 	m.compete(&p, l, to.workers-now.workers)
 	if m.processes && (to.workers > 0) != (now.workers > 0) {
 		m.handOver(&p, l)
@@ -468,7 +468,7 @@ func (m *Model) compete(p *plant, l luck, workers int) {
 		w := &m.loading
 		threads := c.Runnable() + float64(workers)*(w.Core+w.Waiting)/max(w.Core+w.Waiting+w.Blocked, 1)
 		grown := c.Grown(threads) // at best
-		p.cores = min(c.All, m.portion*m.entitled(l)*l.of(onCores, [3]float64{min(1, grown), math.Sqrt(grown), max(1, grown)}))
+		p.cores = min(c.All, m.portion*l.of(onCores, entitled)*l.of(onCores, [3]float64{min(1, grown), math.Sqrt(grown), max(1, grown)}))
 		return
 	}
 	if m.grouped && (l.on(onCores) < 0 && more || l.on(onCores) > 0 && !more) {
@@ -481,14 +481,8 @@ func (m *Model) compete(p *plant, l luck, workers int) {
 	}
 	p.rivals = max(0, p.rivals*l.of(onCores, rivals)-float64(l.on(onCores))*m.unsteady)
 	if m.Capacity.Cores.Outside() > 0 {
-		p.cores = min(m.Capacity.Cores.All, p.cores*m.entitled(l))
+		p.cores = min(m.Capacity.Cores.All, p.cores*l.of(onCores, entitled))
 	}
-}
-
-// entitled returns by which ratio our group's part of the cores changes: at least by what is assumed, and by as much as it
-// wavered in the window.
-func (m *Model) entitled(l luck) float64 {
-	return l.of(onCores, [3]float64{min(entitled[0], 1-m.wavering), entitled[1], max(entitled[2], 1+m.wavering)})
 }
 
 // scaled returns loads that take so many times as long.
