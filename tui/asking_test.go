@@ -71,7 +71,7 @@ func TestPaired(t *testing.T) {
 	if len(verdicts) != 1 || len(blocks) != 2 {
 		t.Errorf("the verdict moves with the blocks %v: %v", blocks, verdicts)
 	}
-	s.mustShow(" A/B TEST ", "A/B test: num_workers 2 -> 4: not known yet: ", "of 6 pairs", "under way", "A stop A/B test")
+	s.mustShow(" A/B TEST ", "A/B test: num_workers 2 -> 4: not significant yet: ", "of 6 pairs", "under way", "A stop A/B test")
 	s.press("A")
 	s.mustShow("stopping: the settings that it began with come back")
 	a.look(t)
@@ -93,7 +93,7 @@ func TestPaired(t *testing.T) {
 	}
 	s.mustShow("A/B")
 	s.press("up", "a")
-	s.mustShow("an experiment is no configuration")
+	s.mustShow("an experiment has no settings of its own")
 	s.press("u")
 	s.tick()
 	a.run.Advance(a.run.Now() + 2e9)
@@ -232,4 +232,20 @@ func TestTune(t *testing.T) {
 	}
 	s.press("n")
 	s.mustShow("tune: at the start: ", "confirmed")
+}
+
+// TestEndsUnseen: while the screen is frozen, an A/B test is seen to go on, and to end.
+func TestEndsUnseen(t *testing.T) {
+	s, a := askingScreen(t)
+	s.press("space", "right", "A")
+	s.tick()
+	s.mustShow(" FROZEN ", " A/B TEST ")
+	a.look(t)
+	s.tick()
+	s.mustShow("A/B test has ended; space goes on and shows what it found")
+	s.mustHide(" A/B TEST ")
+	s.msg = message{}
+	s.press("space")
+	s.tick()
+	s.mustShow("A/B test: num_workers 2 -> 4: +")
 }

@@ -6,6 +6,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/base/timer"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/panel"
@@ -60,7 +61,7 @@ func (f *followed) refresh(now time.Time, force bool, width int) (changed bool) 
 	if !f.moment.frozen {
 		at = math.MaxInt64
 	}
-	was, wasPaused := f.pic.At, f.paused
+	was, wasPaused, asked := f.pic.At, f.paused, f.underWay()
 	if force || first || (now.Sub(f.spansAt) >= f.spansPause && !(f.moment.frozen && was == at)) {
 		spent := timer.Spent(func() {
 			from, to := f.timeline.SpanWindow(f.live, at)
@@ -75,7 +76,11 @@ func (f *followed) refresh(now time.Time, force bool, width int) (changed bool) 
 		f.draw(at)
 	}
 	f.news()
-	return !f.moment.frozen || first || was != f.pic.At || wasPaused != f.paused
+	if asked != "" && f.underWay() == "" && f.moment.frozen { // the analysis of the moment shown does not tell
+		x := attribution.Experiment{Experiment: f.live.Experiments[len(f.live.Experiments)-1]}
+		f.screen.Say("info", x.Name()+" has ended; space goes on and shows what it found")
+	}
+	return !f.moment.frozen || first || was != f.pic.At || wasPaused != f.paused || asked != f.underWay()
 }
 
 // begin takes the first snapshot, to learn the time and which parts of the session are damaged.

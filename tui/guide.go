@@ -239,14 +239,14 @@ func (g *guide) write(v *advice.Verdict) {
 	switch g.chapter {
 	case chapterOffer:
 		if v.Group == trace.GroupHost {
-			say("No knob helps here: what is short is cores.")
+			say("Loader settings won't help; free CPU cores.")
 		} else {
 			say("Nothing is wrong here: the device is never kept waiting for long.")
 		}
 		say("S injects a slow read to practise on; esc hides this.")
 	case chapterInject:
 		say("%s %s was asked for; what it slows is labelled injected everywhere.", guideKnob, knob.Duration(g.asked))
-		say("Until a new configuration has it, nothing is different. S asks again.")
+		say("Until a new row of Experiments has it, nothing is different. S asks again.")
 	case chapterFind:
 		say("1 of 4, find: %s is in force. The STALL lane has a letter for each cause.", guideKnob)
 		say("It is measured first, to compare the fix with it: %s so far.", units.Counted(g.session.analysis.Win.Steps(), "step", "steps"))

@@ -89,7 +89,7 @@ func TestGuideOnSharedCores(t *testing.T) {
 		run.Advance(to * 1e9)
 		s.tick()
 		if s.guide.chapter == chapterOffer {
-			s.mustShow("HOST-BOUND", "No knob helps here", "S injects")
+			s.mustShow("HOST-BOUND", "Loader settings won't help; free CPU cores", "S injects")
 			s.press("S")
 		}
 	}

@@ -82,7 +82,11 @@ func (h *header) state() (glyph rune, word string, st canvas.Style) {
 		return h.v.C.Glyphs.Play, "START", canvas.Paused
 	}
 	if ns := h.v.Live.Silence(); ns > 0 {
-		return h.v.C.Glyphs.Play, "NO STEP FOR " + units.Narrow.Time(ns.Truncate(time.Second).Nanoseconds()), canvas.Warn
+		since := units.Narrow.Time(ns.Truncate(time.Second).Nanoseconds())
+		if h.v.Live.InEvaluation() {
+			return h.v.C.Glyphs.Pause, "EVALUATING " + since, canvas.Paused
+		}
+		return h.v.C.Glyphs.Play, "NO STEP FOR " + since, canvas.Warn
 	}
 	return h.v.C.Glyphs.Play, "RUN", canvas.Running
 }

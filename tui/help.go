@@ -126,7 +126,7 @@ func laneLetters(lane string, shows func(trace.Kind) bool) string {
 // levelWords returns what the marks of shares stand for.
 func levelWords() string {
 	moderate, high := advice.Thresholds()
-	return fmt.Sprintf("util, but for waits for a core: ok from %.0f%%, ! from %.0f%%, !! below; stall: ok under %.0f%%, ! to %.0f%%, !! over",
+	return fmt.Sprintf("util, and where that is ok, util without waits for a core: ok from %.0f%%, ! from %.0f%%, !! below; stall: ok under %.0f%%, ! to %.0f%%, !! over",
 		100*panel.UtilGood, 100*panel.UtilPoor, 100*moderate, 100*high)
 }
 

@@ -209,7 +209,7 @@ func (m *Model) experimentKeys() []panel.Binding {
 	}
 	keys := []panel.Binding{
 		{Keys: "u", Live: true, Help: "undo the last applied change", Do: cmd(q.undo)},
-		{Keys: "a", Help: "make this configuration (or the selected row) baseline A", Do: func(string) tea.Cmd { q.setBaseline(); return m.look() }},
+		{Keys: "a", Help: "make these settings (or the selected row's) baseline A", Do: func(string) tea.Cmd { q.setBaseline(); return m.look() }},
 		{Keys: "A", Live: true, Hint: stats.Turns, Now: stop(trace.Paired, "stop "+stats.Turns), Do: ask(trace.Paired),
 			Help: "what is staged (else the selected row, or A) takes turns with the settings in force until it is known which is faster; again: stop",
 			When: func() bool { return len(q.knobs.Changes()) > 0 || m.session.underWay() == trace.Paired }},

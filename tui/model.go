@@ -173,7 +173,7 @@ func (m *Model) See(p panel.Panel) *panel.View {
 	focused := p == m.focus.now
 	m.v = panel.View{
 		C: &m.frame.c, Pic: &s.pic, Win: &s.analysis.Win, Analysis: &s.analysis.Analysis, Live: s.live, At: s.moment.at, Class: m.layout.class,
-		Focused: focused, Expanded: focused && m.focus.expanded, CanSet: m.o.Control != nil, CanCapture: m.o.Capture != nil,
+		Focused: focused, Expanded: focused && m.focus.expanded, CanSet: s.running(), CanCapture: m.o.Capture != nil,
 		Replay: m.o.Replay, Playing: s.moment.play, Frozen: s.moment.frozen, Paused: s.paused,
 		Ready: ready, Capacity: capacity,
 	}

@@ -296,7 +296,7 @@ func (q *requests) setBaseline() {
 	if v := q.screen.See(q.experiments); v.Focused {
 		selected, ok := q.experiments.Selected(v)
 		if !ok {
-			q.screen.Say("info", "an experiment is no configuration: choose a row with a number")
+			q.screen.Say("info", "an experiment has no settings of its own: choose a row with a number")
 			return
 		}
 		chosen = selected
@@ -307,7 +307,7 @@ func (q *requests) setBaseline() {
 	}
 	q.o.Baseline(chosen)
 	q.session.analysis.pause = 0
-	q.screen.Say("info", "baseline A is now configuration #"+strconv.Itoa(int(chosen)))
+	q.screen.Say("info", "baseline A is now #"+strconv.Itoa(int(chosen)))
 }
 
 // guard turns a panic of f into an error that names what was done.

@@ -82,15 +82,15 @@ func recordSegments(t *testing.T, path string, times ...int64) *trace.Session {
 	t.Helper()
 	var of []workersTook
 	for i, took := range times {
-		of = append(of, workersTook{string(rune('1' + i)), took})
+		of = append(of, workersTook{string(rune('1' + i)), took, 0})
 	}
 	return recordExperiments(t, path, of)
 }
 
-// workersTook is a segment: its num_workers, and how long a step takes, in ns.
+// workersTook is a segment: its num_workers, how long its first step takes, and by how much longer each further one does, in ns.
 type workersTook struct {
-	workers string
-	took    int64
+	workers     string
+	took, grows int64
 }
 
 // recordExperiments is recordSegments with experiments.
@@ -111,16 +111,21 @@ func recordExperiments(t *testing.T, path string, of []workersTook, xs ...trace.
 		rec.Experiment(x)
 	}
 	for i := range of {
-		took := of[i].took
+		next := of[i].took
 		reason := "start"
 		if i > 0 {
 			reason = "num_workers 1 -> 2"
 		}
 		rec.Segment(trace.Segment{Index: int32(i), Start: now, FirstStep: step, Reason: reason, Knobs: []knob.Setting{{Name: "num_workers", Value: of[i].workers}}})
 		for range 800 {
+			took := next
+			if of[i].grows != 0 { // as a host varies
+				took += int64(uint32(step)*2654435761%4_000_000) - 2e6
+			}
 			rec.Step(trace.Step{Index: step, Segment: int32(i), Batch: step, Samples: 10, Start: now, End: now + took, Busy: 2e6, Stall: [trace.NumCauses]int64{trace.CauseRead: took - 2e6}})
 			now += took
 			step++
+			next += of[i].grows
 		}
 		if i == 1 {
 			rec.Baseline(1)

@@ -26,8 +26,8 @@ func TestAsk(t *testing.T) {
 		slow                  bool
 	}{
 		{"ceiling", "ceiling", "", "fixing data buys at most ", []string{"--ask-ceiling"}, true},
-		{"paired, ended by the run", "paired", "the run ended", "num_workers 1 -> 2: not known yet: ", []string{"--paired", "num_workers=2", "--steps", "250"}, false},
-		{"paired, out of budget", "paired", "its budget of 4.00 s is spent", "num_workers 1 -> 2: not known yet: ", []string{"--paired", "num_workers=2", "--budget", "4s"}, true},
+		{"paired, ended by the run", "paired", "the run ended", "num_workers 1 -> 2: not significant yet: ", []string{"--paired", "num_workers=2", "--steps", "250"}, false},
+		{"paired, out of budget", "paired", "its budget of 4.00 s is spent", "num_workers 1 -> 2: not significant yet: ", []string{"--paired", "num_workers=2", "--budget", "4s"}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.slow && testing.Short() {

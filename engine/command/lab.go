@@ -343,7 +343,7 @@ func (f *labFlags) begin(ctx context.Context, l *lab.Lab, progress cli.Progress)
 
 // named returns the given flags that would ask for another lab.
 func (f *labFlags) named() (names []string) {
-	all := []string{"as-is", "epochs", "steps", "warmup", "repeat", "device", "model", "stem", flags.BatchNorm, "data", flags.TransformSetting,
+	all := []string{"as-is", "epochs", "steps", "warmup", "repeat", "device", "model", "stem", flags.BatchNorm, flags.OldBatchNorm, "data", flags.TransformSetting,
 		flags.Name(flags.SizeSetting), flags.WhereSetting, "init", "seed", "lr"}
 	all = append(all, f.knobs.Names()...)
 	return slices.DeleteFunc(all, func(name string) bool { return !f.changed(name) })

@@ -112,10 +112,70 @@ var spoken = []string{"inline", "changing", "epochs", "stream", "validation", "r
 
 var tags = regexp.MustCompile("<[^>]*>")
 
+// plainLines: a line of --plain has the summary's numbers where its seconds are all of the session, and the line of code is the
+// report's. It reports whether the seconds are all.
+func plainLines(t *testing.T, name string, snap *trace.Snapshot, told *told, report string) bool {
+	t.Helper()
+	if code := strings.Fields(keptLine(snap)); len(code) > 0 && !strings.Contains(report, strings.Join(code[1:], " ")) {
+		t.Errorf("%s: the report has not the line of --plain, %q", name, code)
+	}
+	line := summary.ProgressOf(snap, 0, 0).Line()
+	if told.Steps > 0 && !strings.Contains(line, fmt.Sprintf("  step %d  ", told.Steps)) {
+		t.Errorf("%s: --plain says %q of %d steps", name, line, told.Steps)
+	}
+	if told.Rate == nil || told.Util == nil || snap.First.End <= snap.Now-5e9 || snap.Meta.Alone() || snap.Meta.Imported != "" {
+		return false
+	}
+	if want := fmt.Sprintf(": %s samples/s  util %s  ", units.Rate(*told.Rate), units.Prose.Percent(*told.Util)); !strings.Contains(line, want) {
+		t.Errorf("%s: --plain has no %q: %s", name, want, line)
+	}
+	return true
+}
+
+// throughputRow is the row of compare's table whose change is that of the two rates in it.
+var throughputRow = regexp.MustCompile(`\| throughput(?:, taking turns \(A/B test\))? +\| +([\d,.]+)/s \| +([\d,.]+)/s \| +(~?[-+][\d,.]+ %|[\d.]+ %)( without drift)? \|`)
+
+// comparedText: in what compare prints, the change is the ratio of the two rates beside it, or what drift explains is said. The headline,
+// and the rates unless they were measured in turns, are those of others. It reports whether there is a drift.
+func comparedText(t *testing.T, name string, c *report.Comparison) (drifted bool) {
+	t.Helper()
+	var b bytes.Buffer
+	if err := c.Markdown(&b); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(b.String()), " ")
+	row := throughputRow.FindStringSubmatch(b.String())
+	if row == nil {
+		t.Errorf("%s: compare has no row of the throughput:\n%s", name, text)
+		return false
+	}
+	number := func(s string) float64 {
+		v, _ := strconv.ParseFloat(strings.NewReplacer(",", "", "~", "", " %", "", "+", "").Replace(s), 64)
+		return v
+	}
+	drift := c.Throughput.LessDrift()
+	switch off := math.Abs(1 + number(row[3])/100 - number(row[2])/number(row[1])); {
+	case row[4] != "":
+		if drift == "" || !strings.Contains(text, drift[1:]) {
+			t.Errorf("%s: compare does not say what drift explains, %q:\n%s", name, drift, text)
+		}
+	case off > 0.006*(1+number(row[2])/number(row[1])):
+		t.Errorf("%s: compare says %s of %s and %s samples/s", name, row[3], row[1], row[2])
+	}
+	switch head := c.Headline(); {
+	case c.Throughput.Answer == stats.Different && !strings.Contains(head, units.Prose.Gain(c.Throughput.Estimate())+row[4]+" (95 % interval "+units.Prose.GainRange(c.Throughput.Estimate())):
+		t.Errorf("%s: compare begins with %q, and its row has %q", name, head, row[0])
+	case c.Pairs == 0 && (row[1] != units.Rate(c.Sides[0].Row.SamplesPerSecond) || row[2] != units.Rate(c.Sides[1].Row.SamplesPerSecond)):
+		t.Errorf("%s: compare has other rates than the report: %q", name, row[0])
+	}
+	return drift != ""
+}
+
 // TestOneNumber: the summary, its JSON, the report in both formats and doctor tell the same verdict, advice, rates and
 // shares of a recorded session, and so do screens of all sizes. A gain is the ratio of the two rates beside it, unless it says that a
 // drift was taken out, or comes from an A/B test. The screen and compare have the same rates and
-// gains, and the same advice. Report and screen have an A/B test's rates and gain.
+// gains, and the same advice. Report and screen have an A/B test's rates and gain. A line of --plain, and what compare prints, agree
+// with them.
 func TestOneNumber(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -125,11 +185,13 @@ func TestOneNumber(t *testing.T) {
 	for range 8 { // it finds another gain than the segments do, which met another state of the host
 		test.Pairs = append(test.Pairs, trace.Pair{A: trace.Block{Steps: 10, Samples: 100, Active: 60e6, Busy: 20e6}, B: trace.Block{Steps: 10, Samples: 100, Active: 90e6, Busy: 20e6}})
 	}
-	recordExperiments(t, filepath.Join(dir, "tested"+store.Ext), []workersTook{{"1", 20e6}, {"2", 10e6}, {"3", 5e6}, {"2", 10e6}, {"3", 5e6}}, test)
+	recordExperiments(t, filepath.Join(dir, "tested"+store.Ext), []workersTook{{"1", 20e6, 0}, {"2", 10e6, 0}, {"3", 5e6, 0}, {"2", 10e6, 0}, {"3", 5e6, 0}}, test)
 	flat := func(text string) string { return strings.Join(strings.Fields(text), " ") }
 	undecided := test
 	undecided.Pairs, undecided.Why = test.Pairs[:1], "it was stopped"
-	recordExperiments(t, filepath.Join(dir, "undecided"+store.Ext), []workersTook{{"1", 20e6}, {"2", 10e6}, {"3", 5e6}, {"2", 10e6}, {"3", 5e6}}, undecided)
+	recordExperiments(t, filepath.Join(dir, "undecided"+store.Ext), []workersTook{{"1", 20e6, 0}, {"2", 10e6, 0}, {"3", 5e6, 0}, {"2", 10e6, 0}, {"3", 5e6, 0}}, undecided)
+	// While 2 workers ran, and then 3, the host became ever slower: 3 are faster only without that.
+	recordExperiments(t, filepath.Join(dir, "drifting"+store.Ext), []workersTook{{"1", 20e6, 0}, {"2", 20e6, 2500}, {"3", 20.5e6, 2500}})
 	for _, workers := range []string{"0", "4"} {
 		file := "resnet50_num_workers_" + workers
 		from, err := filepath.Abs("../torch/testdata/" + file + ".pt.trace.json.gz")
@@ -144,8 +206,8 @@ func TestOneNumber(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	compared, answered, advised, tested := 0, 0, 0, 0
-	for _, name := range slices.Concat(guarded, spoken, []string{"compared", "tested", "undecided", "resnet50_num_workers_0", "resnet50_num_workers_4"}) {
+	compared, answered, advised, tested, whole, drifted := 0, 0, 0, 0, 0, 0
+	for _, name := range slices.Concat(guarded, spoken, []string{"compared", "tested", "undecided", "drifting", "resnet50_num_workers_0", "resnet50_num_workers_4"}) {
 		path := filepath.Join(dir, name+store.Ext)
 		s, err := store.Open(path)
 		if err != nil {
@@ -192,6 +254,9 @@ func TestOneNumber(t *testing.T) {
 			}
 		}
 		sameAtEachSize(t, name, s)
+		if plainLines(t, name, snap, &told, surfaces["report"]) {
+			whole++
+		}
 		if i := slices.IndexFunc(listed, func(e store.Entry) bool { return filepath.Base(e.Path) == name+store.Ext }); i >= 0 {
 			verdict := sessionRow(&listed[i])[4] // "input-bound 33.4 %"
 			if class, share, _ := strings.Cut(verdict, " "); !strings.HasPrefix(told.Verdict, class) || !strings.Contains(told.Verdict, share) {
@@ -237,6 +302,13 @@ func TestOneNumber(t *testing.T) {
 			if got := c.Throughput.String(); got != change.String() {
 				t.Errorf("%s: compare says %s of segment %s, and the report %s", name, got, row.Name(), change)
 			}
+			if comparedText(t, name, c) {
+				drifted++
+				drift := change.LessDrift()[1:]
+				if !strings.Contains(screen, drift) || !strings.Contains(surfaces["report"], drift) {
+					t.Errorf("%s: report and screen do not say %q of segment %s:\n%s", name, drift, row.Name(), screen)
+				}
+			}
 		}
 		for _, x := range attribution.Experiments(snap, rows) { // an A/B test's own figures
 			change := &x.Change.Throughput
@@ -281,7 +353,8 @@ func TestOneNumber(t *testing.T) {
 			}
 		}
 	}
-	if compared == 0 || answered < 5 || advised == 0 || tested == 0 {
-		t.Errorf("%d pairs of settings are compared, %d comparisons and %d A/B tests have an answer, and %d sessions end with the settings that are advised on", compared, answered, tested, advised)
+	if compared == 0 || answered < 5 || advised == 0 || tested == 0 || whole < 3 || drifted == 0 {
+		t.Errorf("%d pairs of settings are compared, %d comparisons and %d A/B tests have an answer, %d sessions end with the settings that are advised on, %d are brief, and in %d pairs the host drifted",
+			compared, answered, tested, advised, whole, drifted)
 	}
 }

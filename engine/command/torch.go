@@ -313,10 +313,9 @@ func (t *torchRun) end() error {
 	return r.complete(out)
 }
 
-// keep returns the line of the script with the settings to keep, or says what would show which
+// keptLine returns the line of the script with the settings to keep, or says what would show which
 // these are. It is empty if nothing is known to be better.
-func (t *torchRun) keep() string {
-	s := all(t.recording.session)
+func keptLine(s *trace.Snapshot) string {
 	rows := attribution.Segments(s)
 	a, at := advice.Overall(s, rows)
 	if len(a.Keep.Knobs) == 0 && !a.Keep.Open {
@@ -386,7 +385,7 @@ func (t *torchRun) inLines() error {
 	perr := p.summary(t.err())
 	t.summarised = t.json && perr == nil
 	if !t.json {
-		_ = cli.Say(out, "%s%s", t.keep(), t.kept())
+		_ = cli.Say(out, "%s%s", keptLine(all(t.recording.session)), t.kept())
 	}
 	if errors.Is(perr, syscall.EPIPE) {
 		perr = nil // the reader has gone, which is no failure of ours
@@ -521,7 +520,7 @@ func (t *torchRun) onScreen(parent context.Context) error {
 	err := errors.Join(screenErr, <-ended)
 	sum := t.recording.summarise(t.err())
 	_ = cli.Say(os.Stderr, "%s", t.noTerminal())
-	_ = cli.Say(os.Stdout, "%s%s%s", sum.Text(), t.keep(), t.kept())
+	_ = cli.Say(os.Stdout, "%s%s%s", sum.Text(), keptLine(all(t.recording.session)), t.kept())
 	if t.log != nil && !script.IsInMemory(t.log) {
 		_ = cli.Say(os.Stdout, "%-*s%s\n", cli.LabelWidth, "output", t.log.Name())
 	}

@@ -194,7 +194,7 @@ func (c *changes) effect(row int) string {
 		text += ", by " + by
 	}
 	if t.Answer == stats.Unknown {
-		text = fmt.Sprintf("whether throughput changed is not known yet (%s)", t.Missing)
+		text = fmt.Sprintf("the change of throughput is %s", t.Undecided())
 	}
 	if a.Steps > 0 {
 		text += fmt.Sprintf("; utilisation %s -> %s, waiting for data %s -> %s",

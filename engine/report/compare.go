@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/predict"
 	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/errs"
 	"dev.gpustall/engine/base/knob"
@@ -38,6 +40,7 @@ type Comparison struct {
 	Traces      bool         // a side was imported, and its settings are not recorded
 	Steps       [2]int       // for two traces, how many steps of each side the change of throughput rests on; else 0
 	Told        string       // a sentence that no setting made the change; empty where one may have
+	Neighbours  string       // a sentence that other processes took more of the cores on one side; empty where they did not
 }
 
 // Compared holds the settings of one side, and what was measured with them.
@@ -92,6 +95,10 @@ func Compare(a, b Side) (*Comparison, error) {
 	}
 	c.Work, c.Lines = differences(x.work(), y.work()), changedLines(c.Sides)
 	c.Environment = slices.Concat(c.Work, differences(x.environment(), y.environment()))
+	if a, b, differ := neighbours(x, y); differ {
+		c.Environment = append(c.Environment, Difference{"cores used by other processes", a, b})
+		c.Neighbours = fmt.Sprintf("other processes used %s of the cores beside A, and %s beside B: part of the change may be theirs", a, b)
+	}
 	// On the cpu device, the loader's knobs take cores from the training.
 	loader := len(c.Settings) == 0 ||
 		x.s.Meta.DeviceKind != "cpu" && advice.SameWork(x.s.Meta.Specs, x.Row.Segment.Knobs, y.Row.Segment.Knobs)
@@ -99,6 +106,23 @@ func Compare(a, b Side) (*Comparison, error) {
 		c.Told = advice.ByItself(&c.Busy)
 	}
 	return c, nil
+}
+
+// otherNeighbours is from which difference of the share of the cores that other processes used the two sides had other neighbours.
+const otherNeighbours = 0.1
+
+// neighbours returns which share of the cores other processes used beside each side, and whether these differ enough to matter.
+func neighbours(a, b *Compared) (of, to string, differ bool) {
+	var shares [2]float64
+	for i, d := range [...]*Compared{a, b} {
+		t := d.s.Tally(d.Row.Segment.Index)
+		c := predict.CoresOf(d.s, t.Start, t.End)
+		if !c.Known || c.All <= 0 {
+			return "", "", false
+		}
+		shares[i] = min(1, c.Others/c.All)
+	}
+	return units.Prose.Percent(shares[0]), units.Prose.Percent(shares[1]), math.Abs(shares[1]-shares[0]) >= otherNeighbours
 }
 
 // times returns how long the steps of a side took, in ns.
@@ -203,14 +227,14 @@ func (c *Comparison) Headline() string {
 	}
 	switch {
 	case t.Answer == stats.Unknown && by != "" && t.Ratio > 0:
-		return fmt.Sprintf("Whether B is faster than A is not known%s: the 95 %% interval is %s.", by, units.Prose.GainRange(t.Estimate()))
+		return fmt.Sprintf("The difference of B from A is not significant%s: the 95 %% interval is %s.", by, units.Prose.GainRange(t.Estimate()))
 	case t.Answer == stats.Unknown:
-		return fmt.Sprintf("Whether B is faster than A is not known: %s.", t.Missing)
+		return fmt.Sprintf("The change of throughput from A to B is %s.", t.Undecided())
 	case t.Answer == stats.Same:
-		return fmt.Sprintf("B is as fast as A, within %s (%s)%s.", units.Prose.Percent(c.Margin), units.Prose.GainRange(t.Estimate()), by)
+		return fmt.Sprintf("B is as fast as A%s, within %s (%s)%s.", t.Mark(), units.Prose.Percent(c.Margin), units.Prose.GainRange(t.Estimate()), by)
 	}
-	return fmt.Sprintf("The throughput of B against A: %s (95 %% interval %s)%s.",
-		units.Prose.Gain(t.Estimate()), units.Prose.GainRange(t.Estimate()), by)
+	return fmt.Sprintf("The throughput of B against A: %s%s (95 %% interval %s)%s.",
+		units.Prose.Gain(t.Estimate()), t.Mark(), units.Prose.GainRange(t.Estimate()), by)
 }
 
 // Markdown writes the comparison down. It fails only when w does.
@@ -258,11 +282,14 @@ func (c *Comparison) measured(d *markup.Document) {
 		d.Para("%s.", markup.Sentence(c.Told))
 	}
 	d.Table(c.measurements())
+	if c.Neighbours != "" {
+		d.Para("**%s.**", markup.Sentence(c.Neighbours))
+	}
+	if drift := c.Throughput.LessDrift(); drift != "" {
+		d.Para("**%s.**", markup.Sentence(drift))
+	}
 	if c.OneRun {
-		d.Sentences(
-			"~ marks a change without an interval.",
-			"Both are segments of one run, and are compared as its report does:",
-			"where a drift of the host decides the answer, it is taken out of the change, but not of the rates.")
+		d.Sentences("~ marks a change without an interval.", "Both are segments of one run, and are compared as its report does.")
 	} else {
 		d.Sentences(
 			"~ marks a change without an interval.",
@@ -320,12 +347,16 @@ func apart(list []Difference) []Difference {
 func (c *Comparison) measurements() [][]string {
 	a, b := c.Sides[0], c.Sides[1]
 	rows := [][]string{{"measurement", ">A", ">B", ">change"}}
+	busy := certain(&c.Busy, perSample(a.Row), perSample(b.Row))
 	add := func(name string, value func(*Compared) string, changed string) {
 		rows = append(rows, []string{name, value(a), value(b), changed})
 	}
 	if c.Steps[0] > 0 {
 		perSecond := func(d *Compared) float64 { return 1e9 / max(1, stats.Median(d.times())) }
 		add("steps a second, median", func(d *Compared) string { return units.Rate(perSecond(d)) }, certain(&c.Throughput, perSecond(a), perSecond(b)))
+	} else if _, rates := inTurns(b.advice.Experiments, a.Row, b.Row); c.OneRun && c.Pairs > 0 {
+		rows = append(rows, []string{byTurns, units.Rate(rates[0]) + "/s", units.Rate(rates[1]) + "/s", units.Prose.Gain(c.Throughput.Estimate())})
+		busy = change(perSample(a.Row), perSample(b.Row)) // of other steps than those in turns
 	} else {
 		add("throughput", func(d *Compared) string { return rate(d.Row) },
 			certain(&c.Throughput, a.Row.SamplesPerSecond, b.Row.SamplesPerSecond))
@@ -340,8 +371,7 @@ func (c *Comparison) measurements() [][]string {
 	} {
 		add(q.name, func(d *Compared) string { return timeOf(q.of(d.Row)) }, change(q.of(a.Row), q.of(b.Row)))
 	}
-	add("device time a sample", func(d *Compared) string { return deviceTime(d.Row) },
-		certain(&c.Busy, perSample(a.Row), perSample(b.Row)))
+	add("device time a sample", func(d *Compared) string { return deviceTime(d.Row) }, busy)
 	if a.Memory > 0 || b.Memory > 0 {
 		add("device memory held", func(d *Compared) string {
 			if d.Memory == 0 {

@@ -82,8 +82,8 @@ func TestCompareSteps(t *testing.T) {
 		row      []string
 	}{
 		{"faster", []int64{188, 175, 180, 175, 182, 166}, []int64{182, 126, 127, 124, 126, 125}, "The throughput of B against A: +39 % (95 % interval +3 to +47 %), by 6 steps of A and 6 of B.", []string{"5.71", "7.94", "+39 %"}},
-		{"not known", []int64{188, 175, 120, 175, 182, 166}, []int64{182, 170, 127, 174, 186, 165}, "Whether B is faster than A is not known, by 6 steps of A and 6 of B: the 95 % interval is -10 to +10 %.", []string{"5.71", "5.88", "~+2.9 %"}},
-		{"too few", []int64{188, 175, 180}, []int64{126, 127, 124}, "Whether B is faster than A is not known: 3 of 4 steps to compare with.", nil},
+		{"not known", []int64{188, 175, 120, 175, 182, 166}, []int64{182, 170, 127, 174, 186, 165}, "The difference of B from A is not significant, by 6 steps of A and 6 of B: the 95 % interval is -10 to +10 %.", []string{"5.71", "5.88", "~+2.9 %"}},
+		{"too few", []int64{188, 175, 180}, []int64{126, 127, 124}, "The change of throughput from A to B is not significant yet: 3 of 4 steps to compare with.", nil},
 	} {
 		got, err := Compare(trace6(c.a...), trace6(c.b...))
 		if err != nil {
@@ -148,6 +148,30 @@ func TestCompareTexts(t *testing.T) {
 	for _, want := range []string{`segment A of run\*1\*.gps`, `a\|b`} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("it does not say %s:\n%s", want, text.String())
+		}
+	}
+}
+
+// TestCompareNeighbours: where other processes used more of the cores on one side, the comparison says so.
+func TestCompareNeighbours(t *testing.T) {
+	beside := func(others float64) Side {
+		b := side(t, "tuned", "A")
+		b.Snapshot.Meta.Host = []knob.Setting{{Name: "affinity", Value: "4 cpus: 0-3"}, {Name: "threads", Value: "4"}}
+		b.Snapshot.Gauges = map[string][]trace.Point{}
+		for at := int64(0); at < b.Snapshot.Last.End; at += 1e7 {
+			for gauge, v := range map[string]float64{trace.GaugeCPUOurs: 20, trace.GaugeCPUOthers: others} {
+				b.Snapshot.Gauges[gauge] = append(b.Snapshot.Gauges[gauge], trace.Point{T: at, V: v})
+			}
+		}
+		return b
+	}
+	for others, want := range map[float64]string{5: "", 75: "other processes used 2.0 % of the cores beside A, and 75.0 % beside B: part of the change may be theirs"} {
+		c, err := Compare(beside(2), beside(others))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Neighbours != want || slices.Contains(c.Environment, Difference{"cores used by other processes", "2.0 %", "75.0 %"}) != (want != "") {
+			t.Errorf("%q, %+v", c.Neighbours, c.Environment)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/base/units"
@@ -18,7 +19,11 @@ func (f *front) write(d *markup.Document) {
 		d.Para("Note: %s. See the caveats.", words)
 	}
 	if f.measured() && f.s.Meta.Imported == "" { // the headline of an imported session says it
-		d.Para("What held the device up in segment %s: %s.", f.rows[f.first].Name(), f.judged(f.first))
+		is, text := ": ", f.judged(f.first)
+		if class, _, found := strings.Cut(text, ": "); found && class != advice.NotEnoughSteps {
+			is = " is "
+		}
+		d.Para("Segment %s%s%s.", f.rows[f.first].Name(), is, text)
 	}
 	switch {
 	case !f.measured():

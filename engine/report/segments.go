@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/report/markup"
 	"dev.gpustall/engine/trace"
@@ -35,7 +36,14 @@ func (g *segments) write(d *markup.Document) {
 			speed, p50, p95, share(r, r.Utilisation), g.waits(r)})
 		gain := "baseline"
 		if i != g.first {
-			gain = r.VsA.Throughput.String()
+			switch c := &r.VsA.Throughput; {
+			case c.Answer != stats.Unknown:
+				gain = c.String()
+			case c.Missing.What == stats.Nothing: // A has no steps
+				gain = "-"
+			default:
+				gain = "not yet: " + c.Missing.String()
+			}
 		}
 		versus = append(versus, []string{r.Name(), gain, compute,
 			units.Count(r.Excluded), units.Prose.Time(r.Segment.Transition), g.note(i)})

@@ -51,7 +51,11 @@ func (s *sides) write(d *markup.Document, headline, baseline string) {
 			markup.Sentence(stats.DriftMark)+": how the host drifted while no setting changed is taken out of what is marked so.",
 			"All other numbers of the table are as measured.")
 	}
-	confidence(d, &s.b.VsA, excluded)
+	if len(advice.Changed(s.a.Segment.Knobs, s.b.Segment.Knobs)) == 0 {
+		d.Para("Both have the same settings, so no setting made the change.")
+	} else {
+		confidence(d, &s.b.VsA, excluded)
+	}
 	if text := s.computeText(s.a, s.b, &s.b.VsA); text != "" {
 		d.Para("%s.", markup.Sentence(text))
 	}
@@ -81,6 +85,9 @@ func (s *sides) changes() []string {
 	}
 }
 
+// byTurns is the row of rates that two settings had in turns.
+const byTurns = "throughput, taking turns (" + stats.Turns + ")"
+
 // turns is what was measured where two settings took turns.
 type turns struct {
 	rates   [2]float64 // samples a second, before and after
@@ -95,7 +102,7 @@ type turns struct {
 // measured, the other's time follows from it.
 func (t *turns) write(rows [][]string) {
 	const epoch, throughput = 0, 4
-	rows[throughput] = []string{"throughput, taking turns (" + stats.Turns + ")", units.Rate(t.rates[0]) + "/s", units.Rate(t.rates[1]) + "/s", units.Prose.Gain(t.gain.Estimate())}
+	rows[throughput] = []string{byTurns, units.Rate(t.rates[0]) + "/s", units.Rate(t.rates[1]) + "/s", units.Prose.Gain(t.gain.Estimate())}
 	before, after := t.epochs[0].measured, t.epochs[1].measured
 	if t.samples == 0 || before > 0 && after > 0 {
 		return
@@ -119,15 +126,23 @@ func (t *turns) write(rows [][]string) {
 // taken returns the A/B test by which b is compared with a, or nil if their own steps
 // are compared.
 func (s *sides) taken() *turns {
-	x, reversed := attribution.Proof(s.advice.Experiments, s.a.Segment.Knobs, s.b.Segment.Knobs)
+	x, rates := inTurns(s.advice.Experiments, s.a, s.b)
 	if x == nil || s.b.VsA.Pairs == 0 {
 		return nil
 	}
-	rates := x.Rates()
-	if reversed {
+	return &turns{rates, &s.b.VsA.Throughput, [2]epochTime{s.epochOf(s.first), s.epochOf(s.last)}, s.s.Meta.Samples, x.LeftOut}
+}
+
+// inTurns returns the A/B test in which the settings of two rows took turns, and the rates that it found; nil where none did.
+func inTurns(xs []attribution.Experiment, a, b *attribution.SegmentStats) (x *attribution.Experiment, rates [2]float64) {
+	x, reversed := attribution.Proof(xs, a.Segment.Knobs, b.Segment.Knobs)
+	if x == nil {
+		return nil, rates
+	}
+	if rates = x.Rates(); reversed {
 		rates[0], rates[1] = rates[1], rates[0]
 	}
-	return &turns{rates, &s.b.VsA.Throughput, [2]epochTime{s.epochOf(s.first), s.epochOf(s.last)}, s.s.Meta.Samples, x.LeftOut}
+	return x, rates
 }
 
 // column returns the measurements of a row that the first page shows.
@@ -168,7 +183,7 @@ func confidence(d *markup.Document, of *stats.Comparison, excluded int) {
 		if c.Missing.What == stats.Windows {
 			text = " Steps near one another are fast or slow together; a window is as long as they are."
 		}
-		d.Para("**Whether epochs became shorter is not known yet:** %s.%s", c.Missing, text)
+		d.Para("**The change of epoch time is not significant yet:** %s.%s", c.Missing, text)
 		return
 	}
 	rests := restsOn(of, excluded)
@@ -196,7 +211,7 @@ func restsOn(of *stats.Comparison, excluded int) string {
 	text := fmt.Sprintf("It rests on %s; %s left out as transition or warm-up. It holds however often one looked",
 		steps, units.Counted(excluded, "step", "steps"))
 	if drift := c.LessDrift(); drift != "" {
-		text += ". The rates: " + drift
+		text += ". " + markup.Sentence(drift)
 	}
 	return text
 }

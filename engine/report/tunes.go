@@ -55,7 +55,7 @@ func measuredRow(c *trace.Decision) []string {
 	predicted, gain := "-", "-"
 	switch p := c.Predicted; {
 	case p.Made() && predict.Vague(p):
-		predicted = predict.Untold(p)
+		predicted = predict.Least(p)
 	case p.Made():
 		predicted = units.Prose.GainRange(predict.Gain(p))
 	}

@@ -96,17 +96,22 @@ func (d *Digest) Add(s *Step) {
 
 // missed returns how many steps without a record lie between the last step and s, and their samples.
 func (d *Digest) missed(s *Step) (steps, samples int64) {
+	last := Step{Index: -1}
+	if d.Total.Steps > 0 {
+		last = d.Last
+	}
+	return s.missed(&last)
+}
+
+// missed returns how many steps without a record lie between last and s, and their samples.
+func (s *Step) missed(last *Step) (steps, samples int64) {
 	if s.Through == 0 || s.Flags&FlagBegins != 0 {
 		return 0, 0
 	}
-	last, through := int32(-1), int64(0)
-	if d.Total.Steps > 0 {
-		last, through = d.Last.Index, d.Last.Through
-	}
-	if steps = int64(s.Index) - int64(last) - 1; steps <= 0 {
+	if steps = int64(s.Index) - int64(last.Index) - 1; steps <= 0 {
 		return 0, 0
 	}
-	return steps, max(0, s.Through-through-int64(s.Samples))
+	return steps, max(0, s.Through-last.Through-int64(s.Samples))
 }
 
 // Tally returns the tally of a segment; it is empty when the segment has no steps.

@@ -278,6 +278,12 @@ func (s *Snapshot) Still(rank int) (ns int64, known bool) {
 	return 0, false
 }
 
+// InEvaluation reports whether most of the time since the last step went to loops that do not train, such as an evaluation.
+func (s *Snapshot) InEvaluation() bool {
+	rank, _ := strconv.Atoi(knob.ValueOf(s.Meta.Host, JobRank)) // 0 where there is one alone
+	return 2*s.grown(rankGauge(rank, "aside_ns"), s.Last.End, s.Now) > s.Now-s.Last.End
+}
+
 // grown returns by how much a counting gauge grew between two moments.
 func (s *Snapshot) grown(name string, from, to int64) int64 {
 	points := s.Gauges[name]

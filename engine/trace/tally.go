@@ -37,6 +37,15 @@ func (t *Totals) Add(s *Step) {
 	}
 }
 
+// AddAll adds steps that follow each other, and counts those without a record between them.
+func (t *Totals) AddAll(steps []Step) {
+	for i := range steps {
+		if t.Add(&steps[i]); i > 0 {
+			t.miss(steps[i].missed(&steps[i-1]))
+		}
+	}
+}
+
 // miss counts steps without a record.
 func (t *Totals) miss(steps, samples int64) {
 	t.Steps += steps

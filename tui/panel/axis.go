@@ -58,7 +58,7 @@ func (t *Timeline) drawCursor(v *View, r canvas.Rectangle, y0, y1 int) {
 
 // drawMoment writes, at the right of the timeline's title, which moment is shown.
 func drawMoment(v *View, r canvas.Rectangle) {
-	var b [48]byte
+	var b [64]byte
 	text, st := b[:0], canvas.Paused
 	switch {
 	case v.Replay && v.Playing:
@@ -76,6 +76,9 @@ func drawMoment(v *View, r canvas.Rectangle) {
 		text = units.AppendClock(text, v.Live.Now)
 	} else if back := v.Live.Now - v.At; back > 0 {
 		text = units.Narrow.AppendTime(text, -back)
+	}
+	if hint := " space goes on"; !v.Replay && r.W+2 >= len(text)+len(hint)+31 {
+		text = append(text, hint...)
 	}
 	text = append(text, ' ')
 	if r.W+2 < len(text)+30 {

@@ -99,7 +99,7 @@ func (b *Blame) columns() []canvas.Column[culprit] {
 		}},
 		text("worker, phase", 14, 0, func(r *culprit) string { return r.who }),
 		time("took", 0, func(r *culprit) (int64, bool) { return r.Took, true }),
-		text("rank", 4, 5, func(r *culprit) string { return r.rank }),
+		text("pctl", 4, 5, func(r *culprit) string { return r.rank }),
 		time("core", 8, split(func(s trace.Split) int64 { return s.Core })),
 		time("no core", 2, split(func(s trace.Split) int64 { return s.Waiting })),
 		time("blocked", 7, split(func(s trace.Split) int64 { return s.Blocked })),

@@ -193,7 +193,7 @@ var measuredColumns = []canvas.Column[experiment]{
 			p.Text(canvas.Dim, "-")
 			return
 		case !c.Tells():
-			p.Text(canvas.Dim, Pick(c.Missing.What == stats.Precision, "interval too wide", e.missing))
+			p.Text(canvas.Dim, e.missing)
 			return
 		}
 		p.Bytes(canvas.Normal, units.Narrow.AppendGainRange(p.Buf(), e.VsA.Throughput.Estimate()))
@@ -294,7 +294,8 @@ func measured(cell func(*canvas.Pen, *experiment)) func(*canvas.Pen, *experiment
 // Draw draws the table, and under it what the selected row's columns have no room for. The
 // baseline stays in view as the first row.
 func (e *Experiments) Draw(v *View, r canvas.Rectangle) {
-	if about := "one row per setting; last row live "; len(about) <= v.Head.Left() {
+	live := Pick(v.Replay || v.Frozen || v.Live.Outcome.Ended != 0, "", "; last row live")
+	if about := "one row per setting" + live + " "; len(about) <= v.Head.Left() {
 		v.Head.Text(canvas.Dim, about)
 	}
 	in := r.Indent()

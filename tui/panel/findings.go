@@ -168,6 +168,8 @@ func Analyse(s *trace.Snapshot, pull func(from, to int64) *trace.Snapshot, stage
 		text := Pick(c.Missing.OfA(), "run A longer", c.Missing.String())
 		if more, certain := c.Early(); certain {
 			text = "~" + units.Narrow.Time(max(time.Second, more.Round(time.Second)).Nanoseconds()) + " more"
+		} else if c.Missing.What == stats.Precision {
+			text = Pick(c.Missing.Soon(), "~"+units.Narrow.Time(c.Missing.More.Round(time.Second).Nanoseconds())+" more", "interval too wide")
 		}
 		r.Missing = append(r.Missing, text)
 		r.Notes = append(r.Notes, noteOf(&r.Segs[i], r.Told.Remarks[i]))

@@ -18,15 +18,31 @@ const (
 	UtilPoor = 0.60
 )
 
-// utilStyle returns the colour of the share of time in which the device is busy, minus the part
-// in which its threads waited for a core.
+// utilStyle returns the colour of the share of time in which the device is busy. A good share is no longer good, and not
+// bad either, where threads of the device waited for a core: starvedStyle has the colour of that.
 func utilStyle(busy, starved float64) canvas.Style {
-	switch f := busy * (1 - starved); {
-	case math.IsNaN(f):
+	st := utilLevel(busy)
+	if st == canvas.Good && utilLevel(busy*(1-starved)) != canvas.Good {
+		return canvas.Normal
+	}
+	return st
+}
+
+// starvedStyle returns the colour of the share of its busy time in which the device's threads waited for a core.
+func starvedStyle(busy, starved float64) canvas.Style {
+	if st := utilLevel(busy * (1 - starved)); utilLevel(busy) == canvas.Good && st != canvas.Good {
+		return st
+	}
+	return canvas.Normal
+}
+
+func utilLevel(busy float64) canvas.Style {
+	switch {
+	case math.IsNaN(busy):
 		return canvas.Dim
-	case f < UtilPoor:
+	case busy < UtilPoor:
 		return canvas.Bad
-	case f < UtilGood:
+	case busy < UtilGood:
 		return canvas.Warn
 	}
 	return canvas.Good
@@ -189,7 +205,8 @@ func nvmlLine(v *View, p *canvas.Pen) {
 	g := v.Pic.nvml
 	meta := &v.Pic.Snap.Meta
 	if least, _ := advice.Thresholds(); v.Win.Starved >= least {
-		p.Text(canvas.Dim, "waits for core ").Bytes(canvas.Warn, units.Narrow.AppendPercent(p.Buf(), v.Win.Starved))
+		st := starvedStyle(v.Win.Util, v.Win.Starved)
+		p.Text(canvas.Dim, "waits for core ").Bytes(st, units.Narrow.AppendPercent(p.Buf(), v.Win.Starved)).Text(st, levelMark(st))
 		return
 	}
 	p.Text(canvas.Dim, "NVML ")

@@ -315,11 +315,11 @@ func noOps(v *View) string {
 	case v.Pic.value("time_ops") == "off":
 		return "the ops were not timed: time_ops was off"
 	case v.CanCapture && !ended:
-		return "no steps of configuration #" + strconv.Itoa(int(v.Pic.Segment.Index)) + " were captured: press o to run a few under PyTorch's profiler"
+		return "no steps of #" + strconv.Itoa(int(v.Pic.Segment.Index)) + " were captured: press o to run a few under PyTorch's profiler"
 	case v.Pic.value("time_ops") == "":
 		return "the session has no timed ops"
 	case ended:
-		return "no step of this configuration was timed"
+		return "no step with these settings was timed"
 	}
-	return "no step of configuration #" + strconv.Itoa(int(v.Pic.Segment.Index)) + " was timed yet: the table comes with the first ones, every two seconds"
+	return "no step of #" + strconv.Itoa(int(v.Pic.Segment.Index)) + " was timed yet: the table comes with the first ones, every two seconds"
 }

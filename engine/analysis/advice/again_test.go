@@ -33,7 +33,7 @@ func TestWhatAnotherSegmentHad(t *testing.T) {
 		says  string
 	}{
 		{"faster", 60, 2, "go back to num_workers 4 (+100.0 % measured): segment #1 had it, with +100.0 % (+100.0 to +100.0 %) throughput"},
-		{"not known yet", 30, 2, "let num_workers 2 and 4 take turns (A/B test): segment #1 had it, and whether that is faster is not known yet: "},
+		{"not known yet", 30, 2, "let num_workers 2 and 4 take turns (A/B test): segment #1 had it, and its gain is not significant yet: "},
 		{"no faster", 60, 1, ""},
 	} {
 		s := uniform(c.steps, wait(trace.CauseDecode), set("num_workers", "4"))

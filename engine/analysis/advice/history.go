@@ -194,7 +194,7 @@ func (h *history) again(f *Finding) bool {
 		f.Remedy, f.Evidence = "go back to "+f.Knob+" "+f.Value, fmt.Sprintf("%swith %v throughput", had, t)
 		f.Measured = t.Estimate()
 	case t.Answer == stats.Unknown && t.Ratio >= 1+moderate:
-		f.Remedy, f.Evidence = takeTurns(f), fmt.Sprintf("%sand whether that is faster is %v", had, t)
+		f.Remedy, f.Evidence = takeTurns(f), fmt.Sprintf("%sand its gain is %v", had, t)
 	default:
 		return false
 	}

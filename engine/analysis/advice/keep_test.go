@@ -191,7 +191,7 @@ func TestRemarks(t *testing.T) {
 		st.Busy -= int64(i) * 1e5
 		at, st.Start, st.End = at+st.Busy+st.Stall[trace.CauseDecode], at, at+st.Busy+st.Stall[trace.CauseDecode]
 	}
-	if v := judge(drifting, drifting.Recent).all; !strings.HasPrefix(v.Remarks[1], "as measured the two lie ~+") {
+	if v := judge(drifting, drifting.Recent).all; !strings.HasPrefix(v.Remarks[1], "host drift explains x") {
 		t.Errorf("%q", v.Remarks)
 	}
 	// The row, and the sentence on what to keep, say that A had to read what the other one

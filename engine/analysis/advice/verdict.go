@@ -342,19 +342,22 @@ func (v *Verdict) describe(s *situation) {
 
 // busy says that the device has work for a share of the time.
 func (s *situation) busy(share float64) string {
-	does := "the device computes"
+	does, how := "the device computes", ""
 	switch {
 	case s.profile.unseen():
 		does = "what the device did is not in the trace; the host works"
 	case s.script.scripted():
 		does = "the script is busy"
+		if s.script.blocked() >= mostly {
+			does, how = "the script is in its own steps", ", most of it blocked"
+		}
 	case s.script.follows():
 		does = "the device has a step"
 	}
 	if s.learns() {
 		return fmt.Sprintf("%s %s of the time, in forward passes for %s%s", does, units.Prose.Percent(share), units.Prose.Percent(s.forward()), s.where(trace.Forward))
 	}
-	text := s.inStep() + s.script.untrained()
+	text := how + s.inStep() + s.script.untrained()
 	if _, known := s.script.kernels(); s.script.follows() && !known {
 		text = " and ends each as soon as the script has enqueued it, so that launching may be what takes it" + text
 	}

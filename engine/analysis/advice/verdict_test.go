@@ -228,7 +228,7 @@ func TestScriptBound(t *testing.T) {
 		{"without cores", together(onTorch("1"), cpuDevice, body, gauge(trace.GaugeStarved, 25)), "host-bound",
 			": the script is busy 100 % of the time, 66.0 ms of 100 ms a step in neither backward passes nor the optimizer; CPU contention: compute runs 1.3x slower, as"},
 		{"without cores, but mostly blocked", together(onTorch("1"), cpuDevice, did(trace.Rank{Wait: 4e6, Body: 96e6, Backward: 11e6, Optimizer: 19e6, Core: 30e6}), gauge(trace.GaugeStarved, 25)), ScriptBound,
-			": the script is busy 100 % of the time, 66.0 ms of 100 ms a step in neither backward passes nor the optimizer, and waits for no data; CPU contention: compute runs 1.3x slower, as its threads wait for a core 25.0 % of the time; 60 steps"},
+			": the script is in its own steps 100 % of the time, most of it blocked, 66.0 ms of 100 ms a step in neither backward passes nor the optimizer, and waits for no data; CPU contention: compute runs 1.3x slower, as its threads wait for a core 25.0 % of the time; 60 steps"},
 		{"a trace of the CPU", together(profiled(trace.Profile{}), cpuDevice), ScriptBound, ": the script is busy 100 % of the time and waits for no data; "},
 		{"no DataLoader", together(alone, linesAt(trace.Forward, "model(x)", "", 1)), ScriptBound, ": the script is busy 100 % of the time, in forward passes for 70.0 %, at train.py:42 for 100 % of the loop's time (model(x)); 60 steps"},
 		{"no DataLoader, and much besides", together(alone, linesAt(trace.InStep, "get_batch()", "", 1)), ScriptBound, ": the loop is in neither backward passes nor the optimizer 70.0 % of the time, at train.py:42 for 100 % of the loop's time (get_batch()); 60 steps"},

@@ -9,12 +9,10 @@ import (
 // Breakdown says where the time of some steps went. Shares and rates leave out pauses.
 type Breakdown struct{ trace.Totals }
 
-// Sum adds up steps.
+// Sum adds up steps that follow each other.
 func Sum(steps []trace.Step) Breakdown {
 	var b Breakdown
-	for i := range steps {
-		b.Add(&steps[i])
-	}
+	b.AddAll(steps)
 	return b
 }
 

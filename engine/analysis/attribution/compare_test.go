@@ -122,7 +122,7 @@ func TestLonger(t *testing.T) {
 		x.Pairs = append(x.Pairs, trace.Pair{A: trace.Block{Steps: 10, Samples: 100, Active: 1e9}, B: trace.Block{Steps: 10, Samples: 100, Active: 1e9}})
 	}
 	x.pairs()
-	if x.longer(30e9); !strings.Contains(x.Text(), "not known yet: 2 of 6 pairs, ~40 s more at least, under way") {
+	if x.longer(30e9); !strings.Contains(x.Text(), "not significant yet: 2 of 6 pairs, ~40 s more at least, under way") {
 		t.Errorf("under way: %s", x.Text())
 	}
 	x.End = 30e9

@@ -133,7 +133,7 @@ func (x *Experiment) tuned() string {
 	case x.Why == trace.DryRun:
 		return "a dry run: nothing was changed"
 	case len(x.B) == 0 && x.Why == "" && slices.ContainsFunc(x.Decisions, func(d trace.Decision) bool { return d.Verdict == trace.Dropped && Promising(&d) }):
-		text = "nothing was certain to be faster than the settings at the start, which stay; a longer tune tells"
+		text = fmt.Sprintf("nothing was certain to be faster than the settings at the start, which stay; a tune longer than %s may tell", units.Prose.Time(x.Budget))
 	case len(x.B) == 0 && x.Why == "":
 		text = "nothing faster was found than the settings at the start, which stay"
 	case len(x.B) == 0:

@@ -75,11 +75,19 @@ func MayCost(p trace.Prediction) bool {
 	return Vague(p) && g.Lo < 1-clear && loss > g.Value-1
 }
 
-// Untold says of a vague prediction that it tells nothing, or only the least of a clear gain, and why.
-func Untold(p trace.Prediction) string {
-	text := "not predictable now"
+// Least says of a vague prediction what it tells: the least of a clear gain, or nothing.
+func Least(p trace.Prediction) string {
 	if Faster(p) {
-		text = fmt.Sprintf("at least +%.0f %%, how much is %s", 5*math.Floor(20*(Gain(p).Lo-1)), text)
+		return fmt.Sprintf("at least +%.0f %%", 5*math.Floor(20*(Gain(p).Lo-1)))
+	}
+	return "not predictable"
+}
+
+// Untold says what Least does, and why it tells no more.
+func Untold(p trace.Prediction) string {
+	text := Least(p) + " now"
+	if Faster(p) {
+		text = Least(p) + ", how much is not predictable now"
 	}
 	if p.Others > 0 {
 		text += fmt.Sprintf(", as others took %s of the cores", units.Prose.Percent(p.Others))

@@ -116,29 +116,37 @@ func (c *Change) Early() (more time.Duration, certain bool) {
 }
 
 // String returns the answer in words: "-24 % (-29 to -18 %)", "the same (-0.4 to +1.2 %)", "not
-// known yet: 12 of 50 steps".
+// significant yet: 12 of 50 steps".
 func (c *Change) String() string {
 	switch c.Answer {
 	case Different:
-		return fmt.Sprintf("%s (%s)", units.Prose.Gain(c.Estimate()), units.Prose.GainRange(c.Estimate()))
+		return fmt.Sprintf("%s%s (%s)", units.Prose.Gain(c.Estimate()), c.Mark(), units.Prose.GainRange(c.Estimate()))
 	case Same:
-		return fmt.Sprintf("%v (%s)", c.Answer, units.Prose.GainRange(c.Estimate()))
+		return fmt.Sprintf("%v%s (%s)", c.Answer, c.Mark(), units.Prose.GainRange(c.Estimate()))
 	}
-	return fmt.Sprintf("%v: %v", c.Answer, c.Missing)
+	return c.Undecided()
+}
+
+// Undecided says why there is no answer: "not significant yet: 12 of 50 steps".
+func (c *Change) Undecided() string {
+	if c.Missing.What == Measurement {
+		return c.Missing.String()
+	}
+	return fmt.Sprintf("not significant yet: %v", c.Missing)
 }
 
 // DriftMark stands beside a change that has a LessDrift text, because the two rates shown would
 // make another change.
 const DriftMark = "without drift"
 
-// LessDrift says how far apart the two rates were measured, if Estimate differs from that because
-// taking the drift out decided the answer. Otherwise it is empty.
+// LessDrift says how much of the change as measured is the host's drift, if Estimate leaves it out because that
+// decided the answer: "host drift explains x1.30 of the +45 % as measured, and is taken out of the change".
 func (c *Change) LessDrift() string {
 	if !c.decided() {
 		return ""
 	}
-	drifted, plain := units.Rough(c.Drifted), units.Rough(c.Ratio*c.Drifted)
-	return fmt.Sprintf("as measured the two lie %s apart; they drifted while no setting changed, which made %s of that and is taken out of the change", units.Prose.Gain(plain), units.Prose.Gain(drifted))
+	plain := units.Rough(c.Ratio * c.Drifted)
+	return fmt.Sprintf("host drift explains x%.2f of the %s as measured, and is taken out of the change", c.Drifted, units.Prose.Gain(plain))
 }
 
 // Mark returns DriftMark with a space before it, to stand behind the change. It is empty where

@@ -69,6 +69,9 @@ func (m Missing) OfA() bool {
 // Hopeless reports whether an interval is so wide that its ends say nothing.
 func (m Missing) Hopeless() bool { return m.What == Precision && m.Have > hopeless }
 
+// Soon reports whether it is known that an answer comes within a time that people wait.
+func (m Missing) Soon() bool { return m.More > 0 && m.More <= longestWait }
+
 // String says in words what is missing. Examples are "12 of 50 steps", "4 of 15 independent
 // windows", "known to ±4.1 %, ~20 s more would tell", "not measured" and "4 of 6 pairs, ~20 s more at least". Of A it says
 // "12 of 50 steps to compare with".
@@ -88,7 +91,7 @@ func (m Missing) String() string {
 		if m.Have >= 1 { // larger than the mean: the digits tell a reader nothing
 			return "the steps so far differ too much to tell"
 		}
-		if m.More > 0 && m.More <= longestWait {
+		if m.Soon() {
 			return fmt.Sprintf("known to ±%s, ~%s more would tell", units.Prose.Percent(m.Have), roughly(m.More))
 		}
 		return fmt.Sprintf("known to ±%s, ±%s is needed", units.Prose.Percent(m.Have), units.Prose.Percent(m.Want))
@@ -96,7 +99,7 @@ func (m Missing) String() string {
 		return "not measured"
 	case Pairs:
 		text := fmt.Sprintf("%s of %s", units.Count(int(m.Have)), units.Counted(int(m.Want), "pair", "pairs"))
-		if m.More > 0 && m.More <= longestWait {
+		if m.Soon() {
 			text += fmt.Sprintf(", ~%s more at least", roughly(m.More))
 		}
 		return text

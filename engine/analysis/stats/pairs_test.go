@@ -78,8 +78,8 @@ func TestPaired(t *testing.T) {
 		words  string
 		busy   Answer
 	}{
-		{"none", nil, Unknown, "not known yet: 0 of 6 pairs", Unknown},
-		{"too few", pairsOf(5, 2), Unknown, "not known yet: 5 of 6 pairs", Unknown},
+		{"none", nil, Unknown, "not significant yet: 0 of 6 pairs", Unknown},
+		{"too few", pairsOf(5, 2), Unknown, "not significant yet: 5 of 6 pairs", Unknown},
 		{"slower", pairsOf(8, 1.25), Different, "-20.0 % (-20.2 to -19.8 %)", Same},
 		{"the same", pairsOf(8, 1.001), Same, "", Same},
 		{"smaller batches", fewer, Different, "", Same},

@@ -112,7 +112,7 @@ func (o *Optimization) Impact() string {
 		}
 		return "none"
 	case c.Answer == stats.Unknown:
-		return "not known yet"
+		return "not significant yet"
 	case c.Answer == stats.Same:
 		return "none"
 	case c.Ratio < 1:
@@ -128,7 +128,7 @@ func impacts() []string {
 		fmt.Sprintf("Impact is **high** where at least %s are gained, **medium** from %s and **low** below;",
 			units.Prose.Percent(high), units.Prose.Percent(medium)),
 		"at least means the lower end of the 95 % interval.",
-		fmt.Sprintf("It is **none** where the throughput is the same within %s, and **not known yet** where the evidence does not tell.",
+		fmt.Sprintf("It is **none** where the throughput is the same within %s, and **not significant yet** where the evidence does not tell.",
 			units.Prose.Percent(stats.DefaultMargin)),
 		"Of what is there to save memory the word speaks of memory, by the same thresholds.",
 	}

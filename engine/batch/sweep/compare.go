@@ -69,7 +69,7 @@ func (c *Comparison) Headline() string {
 	for i := range c.Pairs {
 		n[verdict(&c.Pairs[i].Throughput)]++
 	}
-	return fmt.Sprintf("of %s, B is faster in %d, slower in %d and the same within %s in %d; of %d it is not known yet",
+	return fmt.Sprintf("of %s, B is faster in %d, slower in %d and the same within %s in %d; in %d it is not significant yet",
 		units.Counted(len(c.Pairs), "configuration", "configurations"), n["faster"], n["slower"], units.Prose.Percent(stats.DefaultMargin), n["same"], n["unknown"])
 }
 
@@ -105,7 +105,7 @@ func (c *Comparison) Markdown(w io.Writer) error {
 		}
 		word := verdict(t)
 		if word == "unknown" {
-			word = "not known yet"
+			word = "not significant yet"
 		}
 		rows = append(rows, []string{Text(p.Name), units.Rate(p.A.Rate.Value), units.Rate(p.B.Rate.Value), change, reach, word})
 	}

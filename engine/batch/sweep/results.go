@@ -173,9 +173,9 @@ func (r *Results) Headline() string {
 	case best == r.Base:
 	default:
 		if t := &b.Against.Throughput; t.Answer == stats.Unknown {
-			text += fmt.Sprintf("; whether it is faster than %s is not known yet (%v)", r.Rows[r.Base].Name, t.Missing)
+			text += fmt.Sprintf("; against %s %s", r.Rows[r.Base].Name, t.Undecided())
 			if n := r.Plan.Longer(lacking(t)); n > r.Plan.Steps && r.Plan.Epochs == 0 {
-				text += fmt.Sprintf(": --steps %d may tell", n)
+				text += fmt.Sprintf(", --steps %d may tell", n)
 			}
 		} else {
 			text += fmt.Sprintf(", against %s %v", r.Rows[r.Base].Name, t)

@@ -86,6 +86,10 @@ func (ks *Knobs) Add(fs *pflag.FlagSet, auto bool) {
 		case f.Type() == switchType:
 			flag.NoOptDefVal = "on"
 		}
+		if name := old[flag.Name]; name != "" {
+			before := fs.VarPF(f, name, "", help)
+			before.NoOptDefVal, before.Hidden = flag.NoOptDefVal, true
+		}
 	}
 	fs.Var(&ks.inject, knob.GroupInject, "slow the loader on purpose ("+ks.inject.help()+"); may be repeated")
 }
@@ -177,6 +181,9 @@ func (ks *Knobs) Names() []string {
 
 // Name returns the flag of a knob or a setting.
 func Name(setting string) string { return knob.FlagName(setting) }
+
+// old are the former names of flags. They go on for one version, hidden.
+var old = map[string]string{"activation-checkpointing": "checkpointing"}
 
 // switchType is the name of a switch's value in the help.
 const switchType = "on|off"

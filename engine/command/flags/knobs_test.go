@@ -64,6 +64,7 @@ func TestKnobFlagValues(t *testing.T) {
 			k.Loader.NumWorkers, k.Loader.PinMemory, k.Loader.Shuffle = 3, true, false
 		}, ""},
 		{"--capture --activation-checkpointing=true --gradient-accumulation 4", func(k *train.Knobs) { k.Capture, k.Checkpoint, k.Accumulate = true, true, 4 }, ""},
+		{"--checkpointing", func(k *train.Knobs) { k.Checkpoint = true }, ""}, // its former name
 		{"--time-ops", func(k *train.Knobs) { k.TimeOps = ops.Every }, ""},
 		{"--time-ops=off", func(k *train.Knobs) { k.TimeOps = ops.Off }, ""},
 		{"--autotune off", func(k *train.Knobs) { k.Autotune = false }, ""},

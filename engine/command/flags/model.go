@@ -30,8 +30,11 @@ var (
 // BatchNormHelp is the help of --batch-norm.
 const BatchNormHelp = "off: a ResNet whose convolutions have a bias and no batch norm"
 
-// BatchNorm is the flag.
-const BatchNorm = "batch-norm"
+// BatchNorm is the flag, and OldBatchNorm its former name, which says the opposite and goes on for one version, hidden.
+const (
+	BatchNorm    = "batch-norm"
+	OldBatchNorm = "no-batch-norm"
+)
 
 // with is the flag that says the opposite of a switch.
 type with struct{ without *Switch }
@@ -51,6 +54,8 @@ func (f *Model) Add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.Name, "model", "", ModelHelp)
 	fs.StringVar(&f.Stem, "stem", "", StemHelp)
 	fs.VarPF(with{&f.NoBatchNorm}, BatchNorm, "", BatchNormHelp).NoOptDefVal = "on"
+	before := fs.VarPF(&f.NoBatchNorm, OldBatchNorm, "", BatchNormHelp)
+	before.NoOptDefVal, before.Hidden = "on", true
 }
 
 // Check refuses models and stems that do not exist.

@@ -6,13 +6,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TestBatchNorm: --batch-norm=off leaves batch norms out.
+// TestBatchNorm: --batch-norm=off leaves batch norms out, and so does the flag's former name.
 func TestBatchNorm(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		out  bool
 	}{
 		{nil, false}, {[]string{"--batch-norm=off"}, true}, {[]string{"--batch-norm"}, false}, {[]string{"--batch-norm=false"}, true},
+		{[]string{"--no-batch-norm"}, true}, {[]string{"--no-batch-norm=off"}, false},
 	} {
 		var m Model
 		fs := pflag.NewFlagSet("", pflag.ContinueOnError)

@@ -78,8 +78,8 @@ func ProgressOf(s *trace.Snapshot, epochs, limit int) Progress {
 	g.Epoch = last.Epoch
 	since := max(0, s.Now-last.End)
 	g.SinceStep = seconds(since)
-	g.Evaluating = s.Evaluating()
 	g.Late = s.Silence() > 0
+	g.Evaluating = s.Evaluating() || g.Late && s.InEvaluation()
 	g.SamplesPerSecond = number(b.SamplesPerSecond())
 	g.DeviceUtilization, g.DataShare = number(b.Utilisation()), number(b.DataShare())
 	if s.Meta.Alone() {
@@ -96,7 +96,7 @@ func ProgressOf(s *trace.Snapshot, epochs, limit int) Progress {
 	}
 	if limit > 0 && g.Step <= limit {
 		g.Steps = int64(limit)
-		left = min(left, float64(limit-g.Step)*float64(b.Samples)/float64(len(window)))
+		left = min(left, float64(limit-g.Step)*float64(b.Samples)/float64(max(1, b.Steps)))
 	}
 	g.ETA = number(max(0, left) / b.SamplesPerSecond())
 	return g
@@ -166,7 +166,7 @@ func (g Progress) Line() string {
 	}
 	switch {
 	case g.Evaluating:
-		b.WriteString("  evaluating")
+		fmt.Fprintf(&b, "  evaluating for %s", units.Prose.Time(g.SinceStep.ns()))
 	case g.Late:
 		fmt.Fprintf(&b, "  (no step for %s)", units.Prose.Time(g.SinceStep.ns()))
 	}

@@ -36,6 +36,10 @@ func TestProgressOfSlowSteps(t *testing.T) {
 	if line := ProgressOf(s, 2, 0).Line(); !strings.Contains(line, "  evaluating") || strings.Contains(line, "no step") {
 		t.Errorf("an evaluation reads %q", line)
 	}
+	s.Gauges = map[string][]trace.Point{"rank_0_aside_ns": {{T: 29 * second}, {T: 79 * second, V: 40e9}}} // a script's own
+	if line := ProgressOf(s, 2, 0).Line(); !strings.Contains(line, "  evaluating for 50.0 s") {
+		t.Errorf("a script's evaluation reads %q", line)
+	}
 }
 
 // TestSamplesLeft: the samples left depend on the current knobs.

@@ -63,6 +63,9 @@ func (f *sweepFlags) add(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.models, "model", nil, "one or several of "+flags.ModelHelp)
 	fs.StringSliceVar(&f.stems, "stem", nil, flags.StemHelp)
 	fs.VarPF((*norms)(&f.plain), flags.BatchNorm, "", flags.BatchNormHelp+"; --batch-norm=on,off trains both").NoOptDefVal = "on"
+	fs.StringSliceVar(&f.plain, flags.OldBatchNorm, nil, flags.BatchNormHelp)
+	before := fs.Lookup(flags.OldBatchNorm)
+	before.NoOptDefVal, before.Hidden = "on", true
 	fs.StringSliceVar(&f.data, "data", nil, "data sets as of gpustall run (default: synthetic CIFAR-10)")
 	f.images.Add(fs)
 	f.init.Add(fs)
@@ -91,7 +94,7 @@ func (f *sweepFlags) add(fs *pflag.FlagSet) {
 		l := &ListFlag{Knob: k}
 		f.lists = append(f.lists, l)
 		list := fs.VarPF(l, one.Name, "", one.Usage)
-		list.NoOptDefVal, list.Annotations = one.NoOptDefVal, one.Annotations
+		list.NoOptDefVal, list.Annotations, list.Hidden = one.NoOptDefVal, one.Annotations, one.Hidden
 	})
 }
 

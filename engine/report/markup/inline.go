@@ -1,6 +1,9 @@
 package markup
 
-import "strings"
+import (
+	"strings"
+	"unicode"
+)
 
 // span is a stretch of text in one style.
 type span struct {
@@ -23,7 +26,7 @@ func spans(text string) (out []span) {
 		case c == '\\' && i+1 < len(text) && punctuation(text[i+1]):
 			i++
 			b.WriteByte(text[i])
-		case c == '*' && strings.HasPrefix(text[i:], "**"):
+		case strong && closes(text, i), !strong && opens(text, i):
 			end()
 			strong = !strong
 			i++
@@ -47,6 +50,27 @@ func spans(text string) (out []span) {
 	}
 	end()
 	return out
+}
+
+// opens reports whether ** at i begins what is strong: at the beginning of a word, and with an end. In a line of
+// code it is an operator.
+func opens(text string, i int) bool {
+	rest, found := strings.CutPrefix(text[i:], "**")
+	if !found || rest == "" || rest[0] == ' ' || i > 0 && text[i-1] != ' ' {
+		return false
+	}
+	for at := 1; at < len(rest); at++ {
+		if closes(rest, at) {
+			return true
+		}
+	}
+	return false
+}
+
+// closes reports whether ** at i ends what is strong: it is the end of a word.
+func closes(text string, i int) bool {
+	rest, found := strings.CutPrefix(text[i:], "**")
+	return found && i > 0 && text[i-1] != ' ' && (rest == "" || !unicode.IsLetter(rune(rest[0])) && !unicode.IsDigit(rune(rest[0])))
 }
 
 // punctuation reports whether c is a character that a backslash may stand before.

@@ -146,7 +146,8 @@ func Text(s string) string {
 			next = s[i+1]
 		}
 		switch c := s[i]; {
-		case strings.IndexByte("\\`*|~", c) >= 0,
+		case strings.IndexByte("\\`*|", c) >= 0,
+			c == '~' && i > 0 && s[i-1] != ' ', // one after a space ends no strikeout
 			c == ']' && next == '(',
 			c == '<' && (next == '/' || next == '!' || next == '?' || next|0x20 >= 'a' && next|0x20 <= 'z'),
 			i == 0 && (strings.IndexByte("#>=", c) >= 0 || (c == '+' || c == '-') && (next == ' ' || next == c)):

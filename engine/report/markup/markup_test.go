@@ -60,11 +60,12 @@ func TestSameCells(t *testing.T) {
 
 func TestSpans(t *testing.T) {
 	for in, want := range map[string][]span{
-		"":               nil,
-		`a \*\*b\*\* \x`: {{Text: `a **b** \x`}},
-		"**a `b` c** d":  {{Text: "a ", Strong: true}, {Text: "b", Strong: true, Code: true}, {Text: " c", Strong: true}, {Text: " d"}},
-		"`` a`b `` c":    {{Text: "a`b", Code: true}, {Text: " c"}},
-		"`\\`":           {{Text: `\`, Code: true}},
+		"":                          nil,
+		`a \*\*b\*\* \x`:            {{Text: `a **b** \x`}},
+		"**a `b` c** d":             {{Text: "a ", Strong: true}, {Text: "b", Strong: true, Code: true}, {Text: " c", Strong: true}, {Text: " d"}},
+		"`` a`b `` c":               {{Text: "a`b", Code: true}, {Text: " c"}},
+		"`\\`":                      {{Text: `\`, Code: true}},
+		"f(**a), f(b, **c), d ** 2": {{Text: "f(**a), f(b, **c), d ** 2"}},
 	} {
 		got := spans(in)
 		if len(got) != len(want) {

@@ -3,7 +3,6 @@
 package bridge
 
 import (
-	"cmp"
 	"slices"
 
 	"dev.gpustall/engine/base/knob"
@@ -88,7 +87,12 @@ func (s *segments) apply(m *message) {
 	default:
 		k.take(m.Knobs)
 	}
-	words = cmp.Or(words, knob.Diff(before, s.of.loader.list(k)))
+	if now := s.of.loader.list(k); words == "" {
+		words = knob.Diff(before, now)
+		if knob.ValueOf(before, "num_workers") != "" && knob.ValueOf(now, "num_workers") == "" { // see trace.Snapshot.Left
+			words = "its DataLoader -> none"
+		}
+	}
 	if words == "" {
 		return
 	}
