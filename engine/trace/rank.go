@@ -281,7 +281,7 @@ func (s *Snapshot) Still(rank int) (ns int64, known bool) {
 // InEvaluation reports whether most of the time since the last step went to loops that do not train, such as an evaluation.
 func (s *Snapshot) InEvaluation() bool {
 	rank, _ := strconv.Atoi(knob.ValueOf(s.Meta.Host, JobRank)) // 0 where there is one alone
-	return 2*s.grown(rankGauge(rank, "aside_ns"), s.Last.End, s.Now) > s.Now-s.Last.End
+	return 2*s.grown(fmt.Sprintf("%s%d_aside_ns", rankPrefix, rank), s.Last.End, s.Now) > s.Now-s.Last.End
 }
 
 // grown returns by how much a counting gauge grew between two moments.
