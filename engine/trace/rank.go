@@ -163,8 +163,12 @@ func (k *Rank) Parts(rest string) (parts []Part) {
 	add(Getting, k.Wait)
 	add(KindBackward.Info().Doing, k.Backward)
 	add(KindOptimizer.Info().Doing, k.Optimizer)
-	add("forward + script code", k.Body-k.Backward-k.Optimizer)
-	if outside := all - k.Wait - k.Body; 100*outside >= all {
+	own, outside := k.Body-k.Backward-k.Optimizer, all-k.Wait-k.Body
+	if rest == Neither {
+		own, outside = 0, outside+own
+	}
+	add("forward + script code", own)
+	if 100*outside >= all {
 		add(rest, outside)
 	}
 	return parts

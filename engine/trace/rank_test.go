@@ -51,7 +51,7 @@ func TestParts(t *testing.T) {
 	if got := k.Parts(Outside); !slices.Equal(got, want) || sum(got) != k.Step() {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if got := k.Parts(Neither); got[4].Name != Neither {
+	if got := k.Parts(Neither); got[3].Name != Neither || sum(got) != k.Step() {
 		t.Errorf("%v where nothing tells what the loop waits for", got)
 	}
 	k.Backward, k.Optimizer = 0, 0
