@@ -21,13 +21,17 @@ func (t *Timeline) drawAxis(v *View, r canvas.Rectangle, y int) {
 		}
 	}
 	var b [32]byte
-	for c := 0; c < t.cols-6; c += 24 {
+	for c := 0; c < t.cols; c += 24 {
 		back := t.edge - (t.first+int64(c))*t.Bin()
 		if back > t.edge {
 			continue
 		}
+		at := units.Narrow.AppendTime(b[:0], -back)
+		if c+len(at) > t.cols-4 { // now stands in the last four
+			break
+		}
 		p := v.C.Pen(x0+c, y, t.cols-c)
-		p.Bytes(canvas.Dim, units.Narrow.AppendTime(b[:0], -back))
+		p.Bytes(canvas.Dim, at)
 	}
 	if now := v.C.Pen(x0+t.cols-4, y, 4); !v.Frozen && t.cols > 12 {
 		now.Text(canvas.Dim, " now")
