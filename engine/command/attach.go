@@ -88,13 +88,20 @@ func runAttach(parent context.Context, o *options, pid int, how watching, inside
 	guest, err := bridge.Attach(ctx, t.bridge, target, func() {
 		t.lost(fmt.Errorf("%v runs no Python just now, as in a long call of C code or asleep", target), "it is watched once it does")
 	}, tell)
-	stop()
 	if err != nil {
+		stop()
 		return cmp.Or(got(), err)
 	}
-	return t.watch(parent, script.Attached(pid, func() bool { return bridge.Runs(pid) }, func() {
+	s := script.Attached(pid, func() bool { return bridge.Runs(pid) }, func() {
 		if err := guest.Detach(); err != nil {
 			t.lost(err, "the training is not touched by that")
 		}
-	}), screen)
+	})
+	defer s.PassSignals()()
+	stop() // only now, so that no signal is lost between the two
+	if err := got(); err != nil {
+		s.Finish(os.Stderr)
+		return err
+	}
+	return t.watch(parent, s, screen)
 }

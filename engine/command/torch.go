@@ -170,14 +170,14 @@ func runTorch(parent context.Context, o *options, args []string, how watching) e
 	if err != nil {
 		return err
 	}
+	defer s.PassSignals()()
 	return t.watch(parent, s, screen)
 }
 
-// watch watches a training until it ends, and shows what it does.
+// watch watches a training until it ends, and shows what it does. The caller passes signals on.
 func (t *torchRun) watch(parent context.Context, s *script.Script, screen bool) (err error) {
 	o := t.options
 	t.script = s
-	defer s.PassSignals()()
 	if t.log != nil {
 		defer script.BoundLog(t.log, s.Done)()
 	}

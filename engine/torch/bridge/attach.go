@@ -51,10 +51,11 @@ func Attach(ctx context.Context, to *Bridge, t *inject.Target, waits func(), tel
 	err := g.attach(ctx, waits, tell)
 	if ctx.Err() != nil { // it was asked for, and may begin just now
 		g.Control.close()
-		if said, _ := g.said(context.Background(), leavesSoon/10); said == "watching" {
+		if said, _ := g.said(context.Background(), leavesSoon/10); err == nil || said == "watching" {
 			_, _ = g.asks(context.Background(), asked{ends: true, sure: true}, leavesLate, func() {})
 		}
 		g.left = true
+		err = ctx.Err()
 	}
 	return g, err
 }
