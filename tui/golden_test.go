@@ -170,7 +170,7 @@ func (s *screen) fixed() string {
 			})
 		}
 	} else {
-		s.session.analysis.Told.Verdict.Text = "not enough steps: 0 with these settings, a verdict needs 10"
+		s.session.analysis.Told.Verdict.Text = "not enough steps: 0 of 1 with these settings are steady, a verdict needs 10"
 	}
 	for i := range s.session.analysis.Segs {
 		if c := &s.session.analysis.Segs[i].VsA.Throughput; c.Ratio > 0 {

@@ -75,7 +75,7 @@ func TestVerdictAfterAChange(t *testing.T) {
 	if v := judge(snap, snap.Recent[:80]); v.Class != "input-bound" || v.Knob != "num_workers" || v.Value != "5" {
 		t.Errorf("before the change: %+v", v)
 	}
-	if v := judge(snap, snap.Recent[:90]); v.Class != NotEnoughSteps || !strings.Contains(v.Text, "2 with these settings") {
+	if v := judge(snap, snap.Recent[:90]); v.Class != NotEnoughSteps || !strings.Contains(v.Text, "2 of 10 with these settings") {
 		t.Errorf("right after the change: %+v", v)
 	}
 }

@@ -89,7 +89,7 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats,
 	if v.Steps < enough(s) {
 		v.Class = NotEnoughSteps
 		v.Basis = Brackets(v.Labels)
-		v.Text = fmt.Sprintf("not enough steps: %d with these settings, a verdict needs %d%s", v.Steps, MinSteps, v.Basis)
+		v.Text = fmt.Sprintf("not enough steps: %d of %d with these settings are steady, a verdict needs %d%s", v.Steps, all, MinSteps, v.Basis)
 		return v, nil
 	}
 	c := newSituation(s, t, rows, trials)

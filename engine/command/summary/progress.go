@@ -140,7 +140,7 @@ func (g Progress) Line() string {
 		fmt.Fprintf(&b, "/%d", g.Epochs)
 	}
 	fmt.Fprintf(&b, "  step %d", g.Step)
-	if g.Steps >= int64(g.Step) {
+	if g.Steps > 0 && g.Steps >= int64(g.Step) {
 		fmt.Fprintf(&b, "/%d", g.Steps)
 	}
 	if math.IsNaN(float64(g.SamplesPerSecond)) {
