@@ -24,8 +24,7 @@ type Model struct {
 	rate    float64 // samples/s, measured
 	noise   float64 // the standard error of log(rate)
 	samples int64   // of the data set
-	left    int     // after so many batches the script's loops leave their loader; 0 where they take all
-	starts  float64 // ns that starting the workers takes
+	begins  beginning
 	specs   []knob.Spec
 
 	disk      [3]float64 // how many reads storage serves side by side (bad luck, likely, good luck); 0 where no read comes from storage
@@ -39,15 +38,26 @@ type Model struct {
 	offload   float64    // share of the workers' computing that the device could do
 	pinned    float64    // ns of a copy in an earlier segment with the other value of pin_memory; 0 where there is none
 	fixed     [3]float64 // share of the compute time that does not grow with the batch: least, likely, most
-	unsteady  float64    // standard deviation of the number of cores that others use
-	waiting   float64    // ns of a step in which the device waits for a thread of the host that has no core
-	idle      float64    // share of the time in which the device does not compute, beside others
-	portion   float64    // cores that we used or that were idle; 0 where that is not known
-	fitted    float64    // factor of the loads with which the simulation agrees with the measurement
-	hostClock bool       // the host's share of a step is measured
-	processes bool       // workers are PyTorch's processes, which hand each batch over to the loop ...
-	imports   bool       // ... and are not forked
+	beside    company
+	portion   float64 // cores that we used or that were idle; 0 where that is not known
+	fitted    float64 // factor of the loads with which the simulation agrees with the measurement
+	hostClock bool    // the host's share of a step is measured
+	processes bool    // workers are PyTorch's processes, which hand each batch over to the loop ...
+	imports   bool    // ... and are not forked
 	handing   handover
+}
+
+// beginning is how often a script's loops start workers.
+type beginning struct {
+	left   int     // after so many batches they leave their loader; 0 where they take all
+	starts float64 // ns that starting the workers takes
+}
+
+// company is what other processes on the cores do to the run.
+type company struct {
+	unsteady float64 // standard deviation of the number of cores that they use
+	waiting  float64 // ns of a step in which the device waits for a thread of the host that has no core
+	idle     float64 // share of the time in which the device does not compute, beside them
 }
 
 // least is how many steady steps a model needs.
@@ -82,8 +92,8 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) (*M
 	if m.samples > 0 {
 		m.now.batch = int(min(int64(m.now.batch), m.samples))
 	}
-	if m.left = leftAfter(s); m.left*10 >= m.now.epoch(m.samples)*9 && m.samples > 0 {
-		m.left = 0
+	if m.begins.left = leftAfter(s); m.begins.left*10 >= m.now.epoch(m.samples)*9 && m.samples > 0 {
+		m.begins.left = 0
 	}
 	cores := CoresOf(s, t.From, t.To)
 	starved := 0.0
@@ -110,13 +120,13 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) (*M
 	}
 	threads, _ := strconv.ParseFloat(knob.ValueOf(s.Meta.Host, trace.TorchThreads), 64)
 	m.share(b, &l, cores, starved, shared, threads, loopOf(s, t))
-	m.unsteady = spread(s, t, cores.All)
+	m.beside.unsteady = spread(s, t, cores.All)
 	if cores.Crowded() && !m.processes { // whose error includes that
-		m.idle, m.waiting = 1-b.Utilisation()*(1-starved), float64(b.Stall[trace.CauseHost])/float64(b.Steps)
+		m.beside.idle, m.beside.waiting = 1-b.Utilisation()*(1-starved), float64(b.Stall[trace.CauseHost])/float64(b.Steps)
 	}
 	m.offload = l.Part(trace.KindTransform)
 	m.injected = l.injected()
-	m.noise = m.precision(b.DataShare(), float64(b.Active()))
+	m.noise = m.plant.precision(b.DataShare(), float64(b.Active()))
 	m.remember(s, t)
 	m.storage(s, t)
 	if m.Lock = lockOf(s, t, m.loading.Blocked*float64(b.Steps)/float64(b.Active())); m.stores { // how long they are blocked is measured
@@ -128,11 +138,11 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) (*M
 
 // apply sets what follows from the knobs alone.
 func (m *Model) apply(p *plant, k *settings, l luck) {
-	p.workers, p.prefetch, p.inOrder, p.persistent, p.epoch, p.start = k.workers, k.ahead(), k.inOrder, k.persistent, k.epoch(m.samples), m.starts
-	if m.left == 0 {
+	p.workers, p.prefetch, p.inOrder, p.persistent, p.epoch, p.start = k.workers, k.ahead(), k.inOrder, k.persistent, k.epoch(m.samples), m.begins.starts
+	if m.begins.left == 0 {
 		return
 	}
-	if p.epoch = m.left; p.persistent { // what is loaded ahead when a loop leaves is thrown away, once it is loaded
+	if p.epoch = m.begins.left; p.persistent { // what is loaded ahead when a loop leaves is thrown away, once it is loaded
 		p.persistent, p.start = false, l.of(onStart, draining)*float64(p.prefetch)*m.loading.Alone()
 	}
 }
@@ -182,8 +192,8 @@ func (m *Model) measure(s *trace.Snapshot, t *trace.Tally, l *Loading, starved f
 		p.compute = append(p.compute, float64(st.Busy)*(1-starved))
 	}
 	p.late = lateness(steps, by, p.load)
-	if m.starts = l.Start; s.Meta.Watched() {
-		m.starts *= float64(m.now.workers) // the loop starts one after the other, and then gives them their first batches
+	if m.begins.starts = l.Start; s.Meta.Watched() {
+		m.begins.starts *= float64(m.now.workers) // the loop starts one after the other, and then gives them their first batches
 	}
 	m.apply(p, &m.now, likely)
 	p.copy = float64(t.Steady.Copy) / float64(t.Steady.Steps)
@@ -418,10 +428,10 @@ const parts = 8
 //
 // What counts is how many bursts fall into the window. Workers that began together finish together,
 // so the window may cut a burst off. The error is less than one burst and is uniformly distributed.
-func (m *Model) precision(data, active float64) float64 {
-	v, burst := m.plant.compute, 0.0
+func (p *plant) precision(data, active float64) float64 {
+	v, burst := p.compute, 0.0
 	if data >= little {
-		v = m.plant.took
+		v = p.took
 		burst = mean(v) / active / math.Sqrt(12)
 	}
 	n := min(parts, len(v)/2)

@@ -129,15 +129,15 @@ func TestLeftEarly(t *testing.T) {
 		s := &trace.Snapshot{Digest: trace.Digest{Epochs: []*trace.Epoch{{Totals: trace.Totals{Steps: tt.steps}}, {Totals: trace.Totals{Steps: tt.steps}, Complete: tt.complete}, {Totals: trace.Totals{Steps: 3}}}}}
 		s.Meta.Host = []knob.Setting{{Name: "torch", Value: "2.15"}}
 		m := &Model{
-			processes: true, scale: 1, fitted: 1, now: settings{workers: 3, batch: 8, inOrder: true}, samples: 8 * 500, left: leftAfter(s), starts: 200 * ms,
+			processes: true, scale: 1, fitted: 1, now: settings{workers: 3, batch: 8, inOrder: true}, samples: 8 * 500, begins: beginning{leftAfter(s), 200 * ms},
 			loading: Work{Blocked: 6 * ms},
 			plant:   plant{load: []demand{{0, 6 * ms}}, compute: []float64{8 * ms}, serial: true, threads: 1, blocked: 0.95, cores: 2},
 		}
 		m.apply(&m.plant, &m.now, likely)
 		m.rate = 1e9 * 8 / m.plant.flow().step
 		p, ok := m.Predict(knob.Setting{Name: persistent, Value: "on"})
-		if g := Gain(p.Prediction); !ok || m.left != tt.left || g.Value < tt.least || g.Value > tt.most {
-			t.Errorf("%+v: left after %d batches, %s", tt, m.left, Words(p.Prediction))
+		if g := Gain(p.Prediction); !ok || m.begins.left != tt.left || g.Value < tt.least || g.Value > tt.most {
+			t.Errorf("%+v: left after %d batches, %s", tt, m.begins.left, Words(p.Prediction))
 		}
 	}
 }

@@ -32,7 +32,7 @@ func (m *Model) half(ratio float64) float64 {
 	if m.processes {
 		change = math.Hypot(change, min(math.Abs(math.Log(ratio))/2, torchError))
 	}
-	crowd := min(crowdError, m.idle) * min(1, m.Capacity.Cores.Others/max(m.Capacity.Cores.All, 1))
+	crowd := min(crowdError, m.beside.idle) * min(1, m.Capacity.Cores.Others/max(m.Capacity.Cores.All, 1))
 	return z * math.Sqrt(modelError*modelError+crowd*crowd+change*change+2*noise*noise+missed*missed)
 }
 

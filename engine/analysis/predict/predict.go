@@ -356,14 +356,14 @@ func (m *Model) with(to *settings, l luck) *plant {
 		p.host *= l.of(onHost, hosting)
 	}
 	f.scale(&p)
-	p.gap = max(0, p.gap+m.waiting*(l.of(onCores, hostRivalry)-1))
+	p.gap = max(0, p.gap+m.beside.waiting*(l.of(onCores, hostRivalry)-1))
 	m.compete(&p, l, to.workers-now.workers)
 	if m.processes && (to.workers > 0) != (now.workers > 0) {
 		m.handOver(&p, l)
 	} else if m.processes && to.workers > 0 && *to != *now {
 		m.takeReady(&p, l)
 	}
-	if m.processes && to.workers != now.workers && (m.left == 0 || !to.persistent) {
+	if m.processes && to.workers != now.workers && (m.begins.left == 0 || !to.persistent) {
 		m.begin(&p, to.workers, l)
 	}
 	return &p
@@ -487,7 +487,7 @@ func (m *Model) compete(p *plant, l luck, workers int) {
 	if p.threads > 1 {
 		rivals = hostRivalry
 	}
-	p.rivals = max(0, p.rivals*l.of(onCores, rivals)-float64(l.on(onCores))*m.unsteady)
+	p.rivals = max(0, p.rivals*l.of(onCores, rivals)-float64(l.on(onCores))*m.beside.unsteady)
 	if m.Capacity.Cores.Outside() > 0 {
 		p.cores = min(m.Capacity.Cores.All, p.cores*l.of(onCores, entitled))
 	}
