@@ -145,7 +145,8 @@ func (f *fleet) readChange() error {
 	}
 	a.fresh = false
 	var in change
-	if a.read == nil || json.Unmarshal(a.read, &in) != nil || in.Version != rowVersion || in.ID == a.now.ID && in.Stage == a.now.Stage {
+	known := a.read != nil && json.Unmarshal(a.read, &in) == nil && in.Version == rowVersion
+	if !known || in.ID == a.now.ID && in.Stage == a.now.Stage {
 		return nil
 	}
 	isNew := in.ID != a.now.ID
