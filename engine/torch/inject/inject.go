@@ -197,7 +197,7 @@ func (t *Target) Run(ctx context.Context, folder, code string) error {
 		err := os.WriteFile(script, []byte(code), 0o644)
 		if err == nil {
 			var text []byte
-			text, err = command(ctx, t.exe, "-I", "-S", "-c", fmt.Sprintf("import sys; sys.remote_exec(%d, %q)", t.PID, script)).CombinedOutput()
+			text, err = output(ctx, t.exe, "-I", "-S", "-c", fmt.Sprintf("import sys; sys.remote_exec(%d, %q)", t.PID, script))
 			if err == nil {
 				return nil
 			}
@@ -217,7 +217,7 @@ func (t *Target) Run(ctx context.Context, folder, code string) error {
 		if err := os.WriteFile(path+".script", []byte(script), 0o600); err != nil {
 			return err
 		}
-		text, err := command(ctx, run, append(args, path+".script")...).CombinedOutput()
+		text, err := output(ctx, run, append(args, path+".script")...)
 		if asked.Match(text) {
 			return nil
 		}
@@ -231,13 +231,22 @@ func (t *Target) Run(ctx context.Context, folder, code string) error {
 	return errs.New("attach to", t.String(), reason, "install gdb 14 or newer, or lldb, or start the training by gpustall torch")
 }
 
-// command is a command that gets no signal of the terminal, because it must not be ended half-way.
-func command(ctx context.Context, name string, args ...string) *exec.Cmd {
+// output runs a command and returns what it prints. It gets no signal of the terminal, because it must not be ended half-way. Where
+// gpustall is killed meanwhile, the kernel ends it after asks on a core: lldb went on for good.
+func output(ctx context.Context, name string, args ...string) ([]byte, error) {
+	var text bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stdout, cmd.Stderr = &text, &text
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Env = append(os.Environ(), "DEBUGINFOD_URLS=", "LC_ALL=C")
 	cmd.WaitDelay = 10 * time.Second
-	return cmd
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	seconds := uint64(asks / time.Second)
+	_ = unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_CPU, &unix.Rlimit{Cur: seconds, Max: seconds}, nil)
+	err := cmd.Wait()
+	return text.Bytes(), err
 }
 
 // goesOn has the process go on where a debugger that failed left it stopped.

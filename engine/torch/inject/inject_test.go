@@ -3,11 +3,14 @@
 package inject
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestFind: what is no running Python process is refused, and the reason is said.
@@ -53,5 +56,13 @@ func TestAsked(t *testing.T) {
 		if got := asked.MatchString(text); got != want {
 			t.Errorf("%q: %t", text, got)
 		}
+	}
+}
+
+// TestOutput: a debugger that outlives gpustall may use a core for as long as gpustall would wait for it.
+func TestOutput(t *testing.T) {
+	text, err := output(context.Background(), "sh", "-c", "sleep 0.5; ulimit -t")
+	if want := fmt.Sprintln(int(asks / time.Second)); err != nil || string(text) != want {
+		t.Errorf("%q, %v, want %q", text, err, want)
 	}
 }
