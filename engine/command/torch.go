@@ -361,7 +361,7 @@ func (t *torchRun) inLines() error {
 	if t.json {
 		out = os.Stdout
 	}
-	if seen, err := t.wait(func() {}); !seen {
+	if seen, err := t.wait(func(int) {}); !seen {
 		return err
 	}
 	questions := t.ask.List()
@@ -394,8 +394,8 @@ func (t *torchRun) inLines() error {
 }
 
 // wait waits for the first batch of a loop that trains, and begins the session. It returns false
-// if the script ended without one. Meanwhile it calls f 20 times a second.
-func (t *torchRun) wait(f func()) (seen bool, err error) {
+// if the script ended without one. Meanwhile it calls f 20 times a second, with how many bytes of output it may show.
+func (t *torchRun) wait(f func(most int)) (seen bool, err error) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	var first bridge.Start
@@ -403,7 +403,7 @@ func (t *torchRun) wait(f func()) (seen bool, err error) {
 	for !seen {
 		select {
 		case <-tick.C:
-			f()
+			f(outputAtOnce)
 			if waited := time.Since(begun); waited > patience {
 				patience *= 4
 				_ = cli.Say(os.Stderr, "gpustall: %s after the start, %s\n", units.Prose.Time(waited.Truncate(time.Second).Nanoseconds()), t.awaited())
@@ -411,12 +411,13 @@ func (t *torchRun) wait(f func()) (seen bool, err error) {
 		case first = <-t.bridge.First():
 			seen = true
 		case <-t.script.Done:
-			f()
 			t.bridge.LastLook()
 			select {
 			case first = <-t.bridge.First(): // a short run
+				f(outputAtOnce)
 				seen = true
 			default:
+				f(script.All)
 				return false, t.nothing(os.Stderr)
 			}
 		}
@@ -424,6 +425,9 @@ func (t *torchRun) wait(f func()) (seen bool, err error) {
 	t.begin(&first)
 	return true, nil
 }
+
+// outputAtOnce is how many bytes of the script's output are shown before it is looked for the first batch again.
+const outputAtOnce = 256 << 10
 
 // firstPatience is how long the run waits for the first batch before it says that it
 // waits.
@@ -481,10 +485,10 @@ func (t *torchRun) onScreen(parent context.Context) error {
 	_ = cli.Say(os.Stderr, "gpustall: the screen opens with the first batch that is loaded for training, or the third step of an optimizer without one\n")
 	var output *script.Output
 	var tail func() []string // none of a training that another process started
-	copies := func() {}
+	copies := func(int) {}
 	if t.log != nil {
 		output = script.OpenOutput(t.log.Name())
-		tail, copies = output.Tail, func() { output.Copy(os.Stdout) }
+		tail, copies = output.Tail, func(most int) { output.Copy(os.Stdout, most) }
 	}
 	if seen, err := t.wait(copies); !seen {
 		return err

@@ -5,6 +5,7 @@ package script
 import (
 	"bytes"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"sync"
@@ -15,6 +16,9 @@ import (
 
 // mostOutput is how many bytes of a script's output are kept in memory.
 const mostOutput = 64 << 10
+
+// All is for Copy that has no limit.
+const All = math.MaxInt
 
 // Output follows the file to which a script's output goes.
 type Output struct {
@@ -33,9 +37,9 @@ func OpenOutput(path string) *Output {
 	return &Output{file: f}
 }
 
-// Copy writes new output to w, if there is one, and keeps the end of it. It reads in pieces,
-// because a script may print faster than Copy is called.
-func (o *Output) Copy(w io.Writer) {
+// Copy writes new output to w, if there is one, and keeps the end of it. It reads in pieces, because a script may print faster
+// than Copy is called, and at most about so many bytes, because it may print faster than a terminal shows them.
+func (o *Output) Copy(w io.Writer, most int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.file == nil {
@@ -43,7 +47,7 @@ func (o *Output) Copy(w io.Writer) {
 	}
 	piece := make([]byte, mostOutput)
 	news := false
-	for {
+	for ; most > 0; most -= len(piece) {
 		n, err := o.file.Read(piece)
 		if n == 0 || err != nil {
 			break
@@ -65,10 +69,10 @@ func (o *Output) Copy(w io.Writer) {
 // Follow reads ten times a second until done is closed.
 func (o *Output) Follow(done <-chan struct{}) {
 	timer.Repeat(done, 100*time.Millisecond, func() bool {
-		o.Copy(nil)
+		o.Copy(nil, All)
 		return true
 	})
-	o.Copy(nil)
+	o.Copy(nil, All)
 }
 
 // Tail returns the last lines.
