@@ -15,7 +15,7 @@ func newDoctor(version string) *cobra.Command {
 		Use:   "doctor",
 		Short: "Check this machine, or diagnose a session",
 		Long: `Say what gpustall finds on this machine: devices, limits, gauges, folders.
-With --session, say instead what ails that session: the symptom, and of each
+With --session, diagnose that session instead: the symptom, and of each
 finding evidence, cause, remedy and what there is to gain at the most. A
 session is a file, a name that gpustall sessions lists, or latest; a segment
 of it is named behind a colon.`,
@@ -37,7 +37,7 @@ of it is named behind a colon.`,
 			return writeDiagnosis(os.Stdout, &a)
 		},
 	}
-	cmd.Flags().StringVar(&session, "session", "", "say what ails this session: a file, a name, or latest")
+	cmd.Flags().StringVar(&session, "session", "", "diagnose this session: a file, a name, or latest")
 	flags.AddRate(cmd.Flags(), &rate)
 	return cmd
 }

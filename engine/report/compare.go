@@ -37,6 +37,7 @@ type Comparison struct {
 	Work        []Difference // device, model and data; if any differs, the work is different
 	Lines       []LineChange // of the script's code, the largest change first
 	OneRun      bool         // both are segments of one run
+	Turns       [2]float64   // samples/s of the two where they took turns, on which Throughput then rests; else 0
 	Traces      bool         // a side was imported, and its settings are not recorded
 	Steps       [2]int       // for two traces, how many steps of each side the change of throughput rests on; else 0
 	Told        string       // a sentence that no setting made the change; empty where one may have
@@ -82,6 +83,9 @@ func Compare(a, b Side) (*Comparison, error) {
 	c.Comparison = stats.Compare(x.Row.Stretch, later, h, stats.DefaultMargin)
 	if i := y.rowIn(x); i >= 0 && &y.rows[i] != y.Row { // they are of one run, whose own report compares them
 		c.Comparison, c.OneRun = attribution.Between(y.advice.Experiments, y.rows, &y.rows[i], y.Row), true
+		if c.Pairs > 0 {
+			_, c.Turns = inTurns(y.advice.Experiments, x.Row, y.Row)
+		}
 	}
 	if c.Traces = x.s.Meta.Imported != "" || y.s.Meta.Imported != ""; c.Traces {
 		c.Settings = slices.DeleteFunc(differences(x.traced(), y.traced()), func(d Difference) bool { return d.A == "-" || d.B == "-" })
@@ -354,7 +358,7 @@ func (c *Comparison) measurements() [][]string {
 	if c.Steps[0] > 0 {
 		perSecond := func(d *Compared) float64 { return 1e9 / max(1, stats.Median(d.times())) }
 		add("steps a second, median", func(d *Compared) string { return units.Rate(perSecond(d)) }, certain(&c.Throughput, perSecond(a), perSecond(b)))
-	} else if _, rates := inTurns(b.advice.Experiments, a.Row, b.Row); c.OneRun && c.Pairs > 0 {
+	} else if rates := c.Turns; rates[0] > 0 {
 		rows = append(rows, []string{byTurns, units.Rate(rates[0]) + "/s", units.Rate(rates[1]) + "/s", units.Prose.Gain(c.Throughput.Estimate())})
 		busy = change(perSample(a.Row), perSample(b.Row)) // of other steps than those in turns
 	} else {

@@ -89,26 +89,35 @@ func Untold(p trace.Prediction) string {
 	if Faster(p) {
 		text = Least(p) + ", how much is not predictable now"
 	}
-	if p.Others > 0 {
-		text += fmt.Sprintf(", as others took %s of the cores", units.Prose.Percent(p.Others))
+	if crowd := Crowd(p); crowd != "" {
+		text += ", as " + crowd
 	}
 	return text
+}
+
+// Crowd says why a vague prediction tells no more, where that is known; else nothing.
+func Crowd(p trace.Prediction) string {
+	if p.Others == 0 || !Vague(p) {
+		return ""
+	}
+	return fmt.Sprintf("others took %s of the cores", units.Prose.Percent(p.Others))
 }
 
 // Words returns a prediction's gain as a range: "+22 to +31 % predicted". Where the change may help
 // or harm, it says so. Of a vague prediction it returns no range.
 func Words(p trace.Prediction) string {
-	if Vague(p) {
-		return Untold(p) + "; an A/B test tells"
-	}
-	words := units.Prose.GainRange(Gain(p)) + " predicted"
-	if Same(p) {
+	switch words := units.Prose.GainRange(Gain(p)) + " predicted"; {
+	case Vague(p) && Faster(p):
+		return Least(p) + "; an A/B test tells how much"
+	case Vague(p):
+		return Least(p) + " now; an A/B test tells"
+	case Same(p):
 		return "the same: " + words
-	}
-	if EitherWay(p) {
+	case EitherWay(p):
 		return "may help or harm: " + words
+	default:
+		return words
 	}
-	return words
 }
 
 // EitherWay reports whether a change is expected to gain nothing or to cost something, and yet may

@@ -38,6 +38,7 @@ type compared struct {
 	Segment           string            `json:"segment"`
 	Steps             int               `json:"steps"`
 	SamplesPerSecond  number            `json:"samples_per_s"`
+	InTurns           number            `json:"in_turns_samples_per_s,omitempty"`
 	DeviceUtilization number            `json:"device_utilization"`
 	DataShare         number            `json:"data_share"`
 	Stalls            map[string]number `json:"stall_shares"` // of the active time
@@ -52,8 +53,10 @@ func ComparisonOf(c *report.Comparison) Comparison {
 	for _, l := range c.Lines {
 		changed = append(changed, changedLine{l.Line, l.Source, string(l.At), number(l.Took[0] / 1e9), number(l.Took[1] / 1e9), l.Sure})
 	}
+	a, b := sideOf(c.Sides[0]), sideOf(c.Sides[1])
+	a.InTurns, b.InTurns = number(c.Turns[0]), number(c.Turns[1])
 	return Comparison{
-		Type: "comparison", Lines: changed, A: sideOf(c.Sides[0]), B: sideOf(c.Sides[1]),
+		Type: "comparison", Lines: changed, A: a, B: b,
 		Throughput: ChangeOf(&c.Throughput), Busy: ChangeOf(&c.Busy), Margin: number(c.Margin), Alike: len(c.Work) == 0, Told: c.Told,
 		Settings: append([]report.Difference{}, c.Settings...), Recorded: !c.Traces, Environment: append([]report.Difference{}, c.Environment...),
 	}
