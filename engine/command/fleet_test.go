@@ -29,19 +29,19 @@ func writeRank(t *testing.T, path, job string, rank, world int, wait int64, ago 
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &trace.Drained{Now: 2e9, Segments: []trace.Segment{{Reason: "start"}}}
-	for i := range int32(20) {
+	d := &trace.Drained{Now: 6e9, Segments: []trace.Segment{{Reason: "start"}}}
+	for i := range int32(60) {
 		s := trace.Step{Index: i, Samples: 1, Start: int64(i) * 1e8, End: int64(i+1) * 1e8, Busy: 1e8 - wait*1e6, Wait: wait * 1e6}
 		s.Stall[trace.CauseFetch] = wait * 1e6
 		d.Steps = append(d.Steps, s)
 	}
-	for count, v := range map[string]int64{"steps": 19, "wait_ns": 19 * wait * 1e6, "time_ns": 19e8, "body_ns": 19 * (1e8 - wait*1e6), "backward_ns": 19 * (9e7 - wait*1e6)} {
-		d.Gauges = append(d.Gauges, trace.GaugePoint{Name: name(count), Point: trace.Point{T: 2e9, V: float64(v)}})
+	for count, v := range map[string]int64{"steps": 59, "wait_ns": 59 * wait * 1e6, "time_ns": 59e8, "body_ns": 59 * (1e8 - wait*1e6), "backward_ns": 59 * (9e7 - wait*1e6)} {
+		d.Gauges = append(d.Gauges, trace.GaugePoint{Name: name(count), Point: trace.Point{T: 6e9, V: float64(v)}})
 	}
 	if err := st.Write(d); err != nil {
 		t.Fatal(err)
 	}
-	if err := st.Finish(trace.Outcome{Status: "finished", Ended: 2e9}); err != nil {
+	if err := st.Finish(trace.Outcome{Status: "finished", Ended: 6e9}); err != nil {
 		t.Fatal(err)
 	}
 	if err := st.Close(); err != nil {
@@ -74,7 +74,7 @@ func TestReportFleet(t *testing.T) {
 		"a folder":                       {[]string{dir}, 0, "**The others wait for rank 1:", "2 sessions of other jobs or earlier runs in " + dir + " left out"},
 		"what is missing":                {[]string{dir}, 0, "No session tells of rank 2.", ""},
 		"files":                          {[]string{file("before0"), file("now1")}, 0, "**The others wait for rank 0:", ""},
-		"a table":                        {[]string{dir, "--format", "csv"}, 0, "\n1,,19,0.1", ""},
+		"a table":                        {[]string{dir, "--format", "csv"}, 0, "\n1,,59,0.1", ""},
 		"a page":                         {[]string{dir, "--format", "html"}, 0, "</html>", ""},
 		"a format of single sessions":    {[]string{dir, "--format", "chrome"}, 2, "", "choose markdown, html or csv, or name one session"},
 		"a file that is no rank's":       {[]string{file("now0"), file("alone")}, 2, "", "no session of a distributed training"},

@@ -75,7 +75,7 @@ func (f *Fleet) add(side *Side) {
 		about = all[0].Rank
 	}
 	for _, k := range all {
-		r := &ranked{side: side, own: k.Rank == about, member: fleet.Member{Rank: k, Host: knob.ValueOf(s.Meta.Host, trace.JobNode)}}
+		r := &ranked{side: side, own: k.Rank == about, member: fleet.Member{Rank: k, Host: knob.ValueOf(s.Meta.Host, trace.JobNode), Exact: s.Meta.Imported != ""}}
 		for _, p := range s.Peers {
 			if p.Rank == k.Rank && k.Rank != about { // of the own one it is where it stood
 				r.heard, r.member.Host, r.at = true, p.Node, advice.Told(&p)

@@ -16,7 +16,8 @@ import (
 // Member is one rank of a job, and what is known of it.
 type Member struct {
 	trace.Rank
-	Host string
+	Host  string
+	Exact bool // its times are a profiler's, so that few steps tell
 
 	// Varies yields the part of the rank's own time that is known step by step, with the step's number.
 	// It is nil where only the sums are known.
@@ -177,7 +178,11 @@ func (j *Job) Holder() *Member {
 // Uneven reports whether ranks wait for each other enough to matter, whoever they wait
 // for.
 func (j *Job) Uneven() bool {
-	return len(j.Members) > 1 && float64(j.Lost) >= noise*float64(j.Time) && j.Lost >= int64(len(j.Members)-1)*trace.LeastLate
+	least := int64(len(j.Members)-1) * trace.LeastLate
+	if !slices.ContainsFunc(j.Members, func(m Member) bool { return !m.Exact }) {
+		least = 0
+	}
+	return len(j.Members) > 1 && float64(j.Lost) >= noise*float64(j.Time) && j.Lost >= least
 }
 
 // Loads reports whether a rank is late because it waits for data, and not because of what its
