@@ -9,6 +9,12 @@ const (
 	leastSteps    = 60
 )
 
+// roomySteps has room for earlySteps and the transition to a setting; fewSteps tell how long a step is.
+const (
+	roomySteps = earlySteps * 5 / 4
+	fewSteps   = 5
+)
+
 // turn is how long a single setting is measured at most, as a share of the budget.
 const turn = 0.25
 
@@ -55,10 +61,21 @@ func (b *budget) compared(m *point) {
 // patient reports whether a setting was measured for twice as long as a comparison needs.
 func (b *budget) patient(m *point) bool { return m.block.Active >= 2*b.enough }
 
-// least returns the budget, in ns, that would have had room for n more measurements, of steps as long as a point's.
-func (b *budget) least(n int64, p *point) int64 {
-	each, _ := b.each(p)
-	return b.e.spent + n*each
+// least returns the budget, in ns, whose turns have room for enough steps as long as a point's.
+func (b *budget) least(p *point) int64 {
+	return int64(float64(max(earlyActive, roomySteps*p.step())) / turn)
+}
+
+// hopeless reports whether the settings at the start have had their turn and have shown that no setting can be
+// told from another in one.
+func (b *budget) hopeless(p *point) bool {
+	return b.overdue() && p.block.Steps >= fewSteps && !b.tells(p.step())
+}
+
+// tells reports whether a turn has room for enough steps of that many ns each.
+func (b *budget) tells(step int64) bool {
+	e := b.e
+	return turn*float64(e.x.Budget) >= float64(max(earlyActive, roomySteps*step)) && (e.x.Steps == 0 || turn*float64(e.x.Steps) >= roomySteps)
 }
 
 // afford reports whether there is room for n more measurements, of steps as long as a point's.
@@ -72,8 +89,13 @@ func (b *budget) each(p *point) (active, steps int64) {
 	if b.tries > 0 {
 		return b.cost / int64(b.tries), b.costSteps / int64(b.tries)
 	}
-	step := p.block.Active / max(1, p.block.Steps)
-	return max(leastMeasured, leastSteps*step), max(leastSteps, leastMeasured/max(1, step))
+	step := p.step()
+	active, steps = max(leastMeasured, leastSteps*step), max(leastSteps, leastMeasured/max(1, step))
+	if !b.tells(step) {
+		return active, steps
+	}
+	active = min(active, int64(turn*float64(b.e.x.Budget)))
+	return active, min(steps, max(roomySteps, active/max(1, step)))
 }
 
 // room reports whether so much more active time, in ns, and so many more steps are left.

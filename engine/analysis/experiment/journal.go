@@ -148,11 +148,10 @@ func (j *journal) wouldTry(best *point, o *outlook) {
 // notTried records a setting that is not tried, and why.
 func (j *journal) notTried(best *point, o *outlook, why string) {
 	d := trace.Decision{Knobs: advice.Chosen(best.knobs, o.knobs), Segment: -1, Predicted: o.against(best.rate()), Verdict: trace.NotTried}
-	d.Text = say(best.knobs, o.knobs) + ": "
+	d.Text = fmt.Sprintf("%s: %s: %s", say(best.knobs, o.knobs), trace.NotTried, why)
 	if d.Predicted.Made() {
-		d.Text += forecast(&d.Predicted) + ", "
+		d.Text += "; " + forecast(&d.Predicted)
 	}
-	d.Text += why + ": " + string(trace.NotTried)
 	j.record(d)
 }
 

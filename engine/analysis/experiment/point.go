@@ -28,6 +28,9 @@ func (p *point) rate() float64 {
 	return 1e9 * float64(p.block.Samples) / float64(max(1, p.block.Active))
 }
 
+// step returns how long a step takes, in ns.
+func (p *point) step() int64 { return p.block.Active / max(1, p.block.Steps) }
+
 // util returns the share of the time in which the device computed.
 func (p *point) util() float64 { return float64(p.block.Busy) / float64(max(1, p.block.Active)) }
 

@@ -116,6 +116,5 @@ const leastPairs = 6
 // for the transitions.
 func (p *proof) affordTurns() bool {
 	need := int64(5 * leastPairs * p.quarter())
-	step := p.fresh.block.Active / max(1, p.fresh.block.Steps)
-	return p.budget.room(need, need/max(1, step))
+	return p.budget.room(need, need/max(1, p.fresh.step()))
 }

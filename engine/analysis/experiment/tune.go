@@ -9,6 +9,7 @@ import (
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -101,7 +102,7 @@ func (t *tuner) look(s *trace.Snapshot) {
 	switch t.stage {
 	case standing:
 		switch {
-		case m.stretch.Enough():
+		case m.stretch.Enough(), !t.search.tuning.Dry && t.budget.overdue() && t.budget.tells(m.step()) && m.block.Steps >= earlySteps:
 			m.fit(s, t.search.tuning.Window)
 			t.points.all = append(t.points.all, m)
 			t.journal.found(t.points.best())
@@ -110,6 +111,8 @@ func (t *tuner) look(s *trace.Snapshot) {
 				return
 			}
 			t.next(s)
+		case t.budget.hopeless(&m) && !t.search.tuning.Dry:
+			t.giveUp(s, t.tooShort(&m))
 		case t.e.out():
 			t.e.finish(s, sideA, t.e.outOf())
 		}
@@ -224,7 +227,10 @@ func (t *tuner) disturbed(m *point) bool {
 func (t *tuner) decide(s *trace.Snapshot, m point, c stats.Change) {
 	best := t.points.best()
 	gain := m.rate() / best.rate()
-	better := c.Answer == stats.Different && c.Ratio > 1 || c.Answer == stats.Unknown && gain >= 1+worth && m.stretch.Enough() && !t.trial.light
+	better := c.Answer == stats.Different && c.Ratio > 1
+	if c.Answer == stats.Unknown && !t.trial.light {
+		better = gain >= 1+worth && m.stretch.Enough() || gain >= plainly && m.block.Steps >= earlySteps
+	}
 	cheaper := c.Answer == stats.Same && t.search.space.cheaper(m.knobs, best.knobs)
 	t.budget.end()
 	t.journal.trial(&t.trial, best, &m, &c, better || cheaper)
@@ -257,11 +263,7 @@ func (t *tuner) next(s *trace.Snapshot) {
 	if t.points.lead == 0 {
 		why := ""
 		if t.search.short && t.budget.tries == 0 {
-			least := time.Duration(t.budget.least(3, t.points.best()) + int64(10*time.Second)).Truncate(10 * time.Second)
-			why = fmt.Sprintf("its budget of %v is too short to try anything", time.Duration(t.e.x.Budget))
-			if int64(least) > t.e.x.Budget { // else it is short of steps
-				why += fmt.Sprintf(": ~%v would do", least)
-			}
+			why = t.tooShort(t.points.best())
 		}
 		t.giveUp(s, why)
 		return
@@ -271,6 +273,16 @@ func (t *tuner) next(s *trace.Snapshot) {
 		_ = t.ask(s, t.points.best().knobs) // instead of the last trial
 		t.giveUp(s, err.Error())
 	}
+}
+
+// tooShort says that the budget has no room for a trial, of steps as long as a point's, and how long would do.
+func (t *tuner) tooShort(p *point) string {
+	why := fmt.Sprintf("its budget of %v is too short to try anything", time.Duration(t.e.x.Budget))
+	least := time.Duration(max(t.budget.least(p), t.e.spent) + int64(10*time.Second)).Truncate(10 * time.Second)
+	if int64(least) <= t.e.x.Budget { // it is short of steps
+		return fmt.Sprintf("its budget of %s is too short to try anything", units.Counted(t.e.x.Steps, "step", "steps"))
+	}
+	return why + fmt.Sprintf(": ~%v would do", least)
 }
 
 // foretell says what would be tried first, and ends the tune.
