@@ -154,7 +154,7 @@ func (s *screen) fixed() string {
 	if s.session.analysis.Told.Verdict.Class != advice.NotEnoughSteps {
 		s.session.analysis.Told = advice.Advice{Verdict: advice.Verdict{
 			Class: "input-bound", Group: trace.GroupData, Dominant: trace.CauseTransform, Share: 0.43,
-			Text: "input-bound: the device waits for data 43 % of the time, most of it for transforming (38 %); 23 steps",
+			Text: "input-bound: the device waits for data 43 % of the time, most of it for transforming (38 % of the time); 23 steps",
 		}, Findings: []advice.Finding{{
 			Knob: "num_workers", From: "4", Value: "8", Remedy: "try num_workers 4 -> 8", Evidence: "a batch takes 198 ms of worker time and 26.1 ms on the device",
 			Predicted: trace.Prediction{Base: 2761, Rate: 3500, Lo: 3370, Hi: 3620},

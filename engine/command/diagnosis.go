@@ -71,7 +71,7 @@ func writeDiagnosis(w io.Writer, a *advice.Advice) error {
 		if i == lines.Few || c.Lost < 0.05 {
 			break
 		}
-		if err := cli.Say(w, "%sline     %s: %s of the time\n", map[bool]string{true: "\n"}[i == 0], c.String(), units.Prose.Percent(c.Lost)); err != nil {
+		if err := cli.Say(w, "%sline     %s: %s of the time\n", map[bool]string{true: "\n"}[i == 0], c.Named(), units.Prose.Percent(c.Lost)); err != nil {
 			return err
 		}
 	}

@@ -61,7 +61,7 @@ func (p *profile) notInTrace(f *Finding) {
 		f.Evidence = "the trace has no operator of the host, so what that did in these gaps is not known"
 	case gapScript:
 		h, share := p.during(trace.HostFrame)
-		f.Remedy = fmt.Sprintf("look at the Python function %s: it has %s of the GPU's idle time", units.Line(h.Name), units.Prose.Percent(share))
+		f.Remedy = fmt.Sprintf("look at the Python function %s, which takes %s of the GPU's idle time", units.Line(h.Name), units.Prose.Percent(share))
 		f.Evidence = "in these gaps it enqueues nothing: " + noneOnHost
 	}
 }

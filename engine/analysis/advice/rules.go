@@ -408,7 +408,7 @@ var deviceRules = []Rule{
 			f.Evidence = "nothing tells what a loop without a DataLoader waits for; 'with gpustall.data():' around what makes a batch does"
 			switch c, ok := s.costliest(trace.InStep); {
 			case ok:
-				f.Remedy = fmt.Sprintf("look at %s: it has %s of the loop's time", c.String(), units.Prose.Percent(c.Part))
+				f.Remedy = fmt.Sprintf("look at %s, which takes %s of the loop's time", c.Named(), units.Prose.Percent(c.Part))
 			case len(s.lines) > 0:
 				f.Remedy = "look at the lines of code"
 			default:

@@ -101,7 +101,7 @@ func (k *call) check(s *situation) (f Finding, ok bool) {
 		f.Free = 0 // the training computes on the same cores, and would be faster too
 	}
 	f.Remedy, f.line = k.remedy, true
-	f.Evidence = fmt.Sprintf("%s has %s of %s", most.String(), units.Prose.Percent(part), of)
+	f.Evidence = fmt.Sprintf("%s takes %s of %s", most.Named(), units.Prose.Percent(part), of)
 	return f, part >= muchOfCalls && f.Share >= moderate
 }
 

@@ -12,7 +12,7 @@ var callCases = []ruleCase{
 	{"resizing images", true, wait(trace.CauseTransform), "num_workers=4", loadsAt("x = img.resize((224, 224))", "PIL.Image.Image.resize", 0.6), "", "(no more than +"},
 	{"resizing images", false, wait(trace.CauseTransform), "num_workers=4", loadsAt("x = img.rotate(9)", "PIL.Image.Image.rotate", 0.6), "", "loader settings won't help"},
 	{"resizing images", false, wait(trace.CauseTransform), "num_workers=4", loadsAt("x = img.resize((224, 224))", "PIL.Image.Image.resize", 0.05), "", "loader settings won't help"},
-	{"decoding images", true, wait(trace.CauseDecode), "num_workers=4", loadsAt("return Image.open(path).convert('RGB')", "PIL.ImageFile.ImageFile.load", 0.9), "", "train.py:42 return Image.open(path).convert('RGB') has 90.0 % of loading"},
+	{"decoding images", true, wait(trace.CauseDecode), "num_workers=4", loadsAt("return Image.open(path).convert('RGB')", "PIL.ImageFile.ImageFile.load", 0.9), "", "train.py:42 (return Image.open(path).convert('RGB')) takes 90.0 % of loading"},
 	{"decoding images", true, wait(trace.CauseDecode), "num_workers=4", loadsAt("return Image.open(path).convert('RGB')", "PIL.ImageFile.ImageFile.load", 0.9), "", "no more than +100 % throughput, were it free"},
 	{"decoding images", false, wait(trace.CauseDecode), "num_workers=4", loadsAt("return open(path).read()", "", 0.9), "", "loader settings won't help"},
 	{"loops over pixels", true, wait(trace.CauseTransform), "num_workers=4", loadsAt("out[y, x] = img[y, x] * 2", "", 0.9), "", "not a Python loop"},

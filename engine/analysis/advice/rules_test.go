@@ -51,7 +51,7 @@ var ruleCases = []ruleCase{
 	{"unexplained", true, map[trace.Cause]int64{trace.CauseUnknown: 30}, "", profiled(trace.Profile{}), "", "the trace has no operator, call of the runtime, copy or kernel in these gaps"},
 	{"unexplained", true, map[trace.Cause]int64{trace.CauseUnknown: 30}, "", profiled(trace.Profile{GPUs: []trace.ProfiledGPU{{Utilisation: 0.7}}}), "", "record the host too (ProfilerActivity.CPU)"},
 	{"unexplained", true, map[trace.Cause]int64{trace.CauseUnknown: 30}, "", profiled(trace.Profile{GPUs: []trace.ProfiledGPU{{Utilisation: 0.7}}, Blind: 20, Total: trace.ProfiledStep{Length: 100}}), "", "have the trace show what the GPU was at"},
-	{"unexplained", true, map[trace.Cause]int64{trace.CauseUnknown: 30}, "", inPython, "", "look at the Python function train.py(7): augment: it has 90.0 % of the GPU's idle time"},
+	{"unexplained", true, map[trace.Cause]int64{trace.CauseUnknown: 30}, "", inPython, "", "look at the Python function train.py(7): augment, which takes 90.0 % of the GPU's idle time"},
 	{"unexplained", true, map[trace.Cause]int64{trace.CauseUnknown: 30}, "", profiled(trace.Profile{GPUs: []trace.ProfiledGPU{{Utilisation: 0.7, Idle: trace.IdleTime{Kernel: 15}}}, Total: trace.ProfiledStep{Length: 100}}), "", "CUDA graphs"},
 	{"idle half the time", false, map[trace.Cause]int64{trace.CauseCopy: 4}, "", profiled(trace.Profile{GPUs: []trace.ProfiledGPU{{Utilisation: 0.0001}, {ID: 1, Utilisation: 0.9}}}), "", "the loader keeps up"},
 	{"idle half the time", true, map[trace.Cause]int64{trace.CauseCopy: 4}, "", profiled(trace.Profile{GPUs: []trace.ProfiledGPU{{Utilisation: 0.6}, {ID: 1, Utilisation: 0.49}}}), "", "GPU 1 only 49.0 %"},

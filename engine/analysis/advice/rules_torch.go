@@ -191,9 +191,9 @@ func compilingAgain(s *situation) (f Finding, ok bool) {
 	}
 	_, again := s.compiled()
 	if c, found := s.costliest(trace.Compiles); found {
-		f.Evidence, f.line = fmt.Sprintf("at %s: ", c.String()), true
+		f.Evidence, f.line = fmt.Sprintf("at %s: ", c.Named()), true
 	}
-	f.Evidence += fmt.Sprintf("torch.compile has %s of the loop's time, and ~%s since the first step", units.Prose.Percent(f.Share), units.Prose.Time(again))
+	f.Evidence += fmt.Sprintf("torch.compile takes %s of the loop's time, ~%s since the first step", units.Prose.Percent(f.Share), units.Prose.Time(again))
 	return f, f.Share >= moderate && float64(again) >= moderate*float64(s.session.Total.Active())
 }
 
@@ -205,7 +205,7 @@ func otherThreads(s *situation) (f Finding, ok bool) {
 	}
 	f.Evidence = fmt.Sprintf("the loop waits for Python's lock (GIL) %s of its time, which %s holds", units.Prose.Percent(f.Share), s.otherThread())
 	if c, found := lines.Most(s.lines, trace.Locked); found {
-		f.Evidence += fmt.Sprintf(", %s of it at %s", units.Prose.Percent(c.Part/f.Share), c.String())
+		f.Evidence += fmt.Sprintf(", %s of it at %s", units.Prose.Percent(c.Part/f.Share), c.Named())
 	}
 	return f, f.Share >= moderate
 }
@@ -258,7 +258,7 @@ func slowSampler(s *situation) (f Finding, ok bool) {
 		Share: s.time.Share(trace.CauseSampler), Script: true,
 	}
 	if c, ok := s.costliest(trace.Sampling); ok {
-		f.Evidence, f.line = join(fmt.Sprintf("%s has %s of the loop's time", c.String(), units.Prose.Percent(c.Part)), f.Evidence), true
+		f.Evidence, f.line = join(fmt.Sprintf("%s takes %s of the loop's time", c.Named(), units.Prose.Percent(c.Part)), f.Evidence), true
 	}
 	if !s.host.device || !s.loader.computing() { // otherwise the training would also get more of the cores
 		f.Free = f.Share
@@ -380,7 +380,7 @@ func restOfScript(s *situation) (f Finding, ok bool) {
 	each := func(ns int64) string { return units.Prose.Time(ns / max(1, k.Steps)) }
 	f = Finding{
 		Remedy:   "look at what the script does with a batch beside training on it: metrics, .item(), logging, checkpoints, or parts of the model that are not trained",
-		Evidence: fmt.Sprintf("forward + script code take %s of a step, where backward passes take %s: of what is trained, a forward pass takes about half as long as its backward pass", each(own), each(k.Backward)),
+		Evidence: fmt.Sprintf("forward + script code take %s of a step, and backward passes %s: a forward pass alone takes about half as long as its backward pass", each(own), each(k.Backward)),
 		Share:    float64(rest) / float64(all), Script: true,
 	}
 	blocked := s.script.blocked()
@@ -389,7 +389,7 @@ func restOfScript(s *situation) (f Finding, ok bool) {
 	}
 	c, ok := s.costliest(trace.InStep)
 	if ok {
-		f.Remedy = fmt.Sprintf("look at %s: it has %s of the loop's time", c.String(), units.Prose.Percent(c.Part))
+		f.Remedy = fmt.Sprintf("look at %s, which takes %s of the loop's time", c.Named(), units.Prose.Percent(c.Part))
 	}
 	if blocked >= mostly {
 		s.waiting(&f, c, ok, blocked)
@@ -406,7 +406,7 @@ func (s *situation) waiting(f *Finding, at lines.Cost, known bool, blocked float
 	const what = "a sleep, a lock, a file, the network or a device"
 	f.Remedy = "look at what a step waits for: " + what
 	if known {
-		f.Remedy = fmt.Sprintf("look at %s: a step waits there for %s, and it has %s of the loop's time", at.String(), what, units.Prose.Percent(at.Part))
+		f.Remedy = fmt.Sprintf("look at %s, which takes %s of the loop's time: each step waits there for %s", at.Named(), units.Prose.Percent(at.Part), what)
 	}
 	f.Evidence = fmt.Sprintf("with a batch in hand the loop's thread is blocked %s of the time", units.Prose.Percent(blocked))
 	if s.time.DataShare() < moderate {

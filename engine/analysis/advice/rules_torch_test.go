@@ -58,10 +58,10 @@ var torchCases = []ruleCase{
 	{"worker memory", false, nil, "num_workers=4", together(onTorch("4"), gauge(trace.GaugeWorkerBytes, 50<<20), gauge(trace.GaugeHostMemory, 97)), "", "lower prefetch_factor"},
 	{"worker memory", false, nil, "num_workers=4", together(onTorch("4"), gauge(trace.GaugeWorkerBytes, 1<<30), gauge(trace.GaugeHostMemory, 60)), "", "the loader keeps up"},
 	{"compiling again", true, nil, "num_workers=1", together(onTorch("4"), linesAt(trace.Compiles, "loss = model(x)", "", 0.6), compiled(3e9)), "", "have torch.compile compile less often"},
-	{"compiling again", true, nil, "num_workers=1", together(onTorch("4"), linesAt(trace.Compiles, "loss = model(x)", "", 0.6), compiled(3e9)), "", "at train.py:42 loss = model(x): torch.compile has 100 % of the loop's time, and ~3.00 s since the first step"},
+	{"compiling again", true, nil, "num_workers=1", together(onTorch("4"), linesAt(trace.Compiles, "loss = model(x)", "", 0.6), compiled(3e9)), "", "at train.py:42 (loss = model(x)): torch.compile takes 100 % of the loop's time, ~3.00 s since the first step"},
 	{"compiling again", false, nil, "num_workers=1", together(onTorch("4"), linesAt(trace.Compiles, "loss = model(x)", "", 0.6), compiled(90e6)), "", "the loader keeps up"}, // in the first step
 	{"other threads", true, wait(trace.CauseDataLoader), "num_workers=1", together(onTorch("4"), cheapLoads, linesAt(trace.Locked, "x += i * i", "", 0.6)), "",
-		"let that thread work in a process of its own (multiprocessing), less often, or in code that lets go of the GIL; no setting of the loader helps: the loop waits for Python's lock (GIL) 100 % of its time, which another thread holds, 60.0 % of it at train.py:42 x += i * i"},
+		"let that thread work in a process of its own (multiprocessing), less often, or in code that lets go of the GIL; no setting of the loader helps: the loop waits for Python's lock (GIL) 100 % of its time, which another thread holds, 60.0 % of it at train.py:42 (x += i * i)"},
 	{"other threads", false, wait(trace.CauseDataLoader), "num_workers=1", together(onTorch("4"), cheapLoads, linesAt(trace.InStep, "x += i * i", "", 0.6)), "num_workers 0", ""},
 	{"iterator a step", true, wait(trace.CauseStartup), "num_workers=2 persistent_workers=off", together(onTorch("4"), renewed(64)), "",
 		"make the iterator once and keep it (it = iter(loader), then next(it) in each step), or loop over the loader: 60 of 60 steps begin an iterator of their own"},
@@ -71,7 +71,7 @@ var torchCases = []ruleCase{
 	{"iterator a step", false, wait(trace.CauseStartup), "num_workers=2 persistent_workers=off", together(onTorch("4"), epochs(2)), "persistent_workers on", ""},
 	{"persistent workers", true, wait(trace.CauseStartup), "num_workers=2 persistent_workers=off", together(onTorch("4"), starts(600), facts(set(trace.WorkerSent, "34.0 MiB"))), "persistent_workers on", "34.0 MiB are pickled and sent to each, one after the other: keep what the data set holds in tensors"},
 	{"sampler", true, wait(trace.CauseSampler), "num_workers=2", together(onTorch("4"), linesAt(trace.Sampling, "p = torch.multinomial(self.w, self.bs)", "", 0.6)), "",
-		"draw indices ahead, many at once: those of an epoch with one call (torch.randperm, or torch.multinomial for weights), kept as a list; no setting of the loader helps (no more than +100 % throughput, were it free): train.py:42 p = torch.multinomial(self.w, self.bs) has 60.0 % of the loop's time; the training loop itself draws"},
+		"draw indices ahead, many at once: those of an epoch with one call (torch.randperm, or torch.multinomial for weights), kept as a list; no setting of the loader helps (no more than +100 % throughput, were it free): train.py:42 (p = torch.multinomial(self.w, self.bs)) takes 60.0 % of the loop's time; the training loop itself draws"},
 	{"sampler", true, wait(trace.CauseSampler), "num_workers=0", onTorch("4"), "", "the sampler takes ~"},
 	{"sampler", false, wait(trace.CauseFetch), "num_workers=2", onTorch("4"), "num_workers 4", ""},
 	{"more workers", false, wait(trace.CauseSampler), "num_workers=2", onTorch("4"), "", "no setting of the loader helps"},
@@ -85,7 +85,7 @@ var torchCases = []ruleCase{
 	{"unexplained", true, wait(trace.CauseUnknown), "num_workers=0", together(onTorch("4"), epochs(3)), "", "do less between epochs, or do it less often: "},
 	{"unexplained", true, wait(trace.CauseUnknown), "num_workers=0", onTorch("4"), "", "look at the timeline"},
 	{"unexplained", true, wait(trace.CauseUnknown), "", together(onTorch("4"), facts(set(trace.LoopWaits, "not known"))), "", "until it is known which lines of code it is"},
-	{"unexplained", true, wait(trace.CauseUnknown), "", together(onTorch("4"), facts(set(trace.LoopWaits, "not known")), linesAt(trace.InStep, "x = get_batch()", "", 0.6)), "", "look at train.py:42 x = get_batch(): it has 60.0 % of the loop's time"},
+	{"unexplained", true, wait(trace.CauseUnknown), "", together(onTorch("4"), facts(set(trace.LoopWaits, "not known")), linesAt(trace.InStep, "x = get_batch()", "", 0.6)), "", "look at train.py:42 (x = get_batch()), which takes 60.0 % of the loop's time"},
 	{"repeated samples", true, wait(trace.CauseFetch), "num_workers=2", together(onTorch("4"), after("num_workers", "1", "2", 2), epochOf(2)), "num_workers 1", "with 2 workers an epoch had 3,840 samples, with 1 1,920: each worker yields all that the data set has; or have its __iter__ take a part"},
 	{"repeated samples", false, wait(trace.CauseFetch), "num_workers=2", together(onTorch("4"), after("num_workers", "1", "2", 2), epochOf(1)), "num_workers 4", ""},
 	{"more workers", false, wait(trace.CauseFetch), "num_workers=1", together(onTorch("4"), after("num_workers", "2", "1", 1), epochOf(1), func(s *trace.Snapshot) {
@@ -143,10 +143,10 @@ func TestLaunching(t *testing.T) {
 		want    string
 	}{
 		{"few kernels", nil, 15, 95, "launch-bound: the device is empty 85.0 % of the time while its work is enqueued and begun"},
-		{"few kernels, as copies take the time", nil, 15, 95, "copy-bound: the device waits for host-to-device copies 85.0 % of the time, at train.py:42 for 80.0 % of the loop's time (x = x.to(device))"},
+		{"few kernels, as copies take the time", nil, 15, 95, "copy-bound: the device waits for host-to-device copies 85.0 % of the time; 80.0 % of the loop's time is at train.py:42 (x = x.to(device))"},
 		{"many kernels", nil, 90, 95, "device-bound: the device has a step 100 % of the time and waits for no data"},
 		{"the GPU is behind", nil, 15, 20, "device-bound: the device computes 100 % of the time and waits for no data"},
-		{"unknown", nil, -1, 95, "device-bound: the device has a step 100 % of the time and ends each as soon as the script has enqueued it, so that launching may be what takes it, and waits for no data"},
+		{"unknown", nil, -1, 95, "device-bound: the device has a step 100 % of the time and ends each as soon as the script has enqueued it, so that launching may be what takes it; it waits for no data"},
 		{"and some waiting", little, 15, 95, "launch-bound: "},
 		{"and more waiting", map[trace.Cause]int64{trace.CauseTransform: 60}, 1, 95, "input-bound: "},
 	} {

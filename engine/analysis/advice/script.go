@@ -26,18 +26,18 @@ func (p *script) scripted() bool {
 func (p *script) alone() bool { return p.session.Meta.Alone() || p.left }
 
 // untrained says how much of a step the script spends in neither backward passes nor the optimizer.
-// It is empty where that is not known. It continues a sentence about the busy time.
+// It is empty where that is not known. It is a clause after one about the busy time.
 func (p *script) untrained() string {
 	k, known := p.loop()
 	if !known || !p.scripted() || k.Backward <= 0 {
 		return ""
 	}
-	in := "neither backward passes nor the optimizer"
+	in := "neither backward pass nor optimizer"
 	if k.Optimizer == 0 { // an old PyTorch does not tell of the optimizer
-		in = "no backward pass"
+		in = "not backward pass"
 	}
 	each := func(ns int64) string { return units.Prose.Time(ns / max(1, k.Steps)) }
-	return fmt.Sprintf(", %s of %s a step in %s", each(k.Body-k.Backward-k.Optimizer), each(k.Wait+k.Body), in)
+	return fmt.Sprintf("; of a step's %s, %s are %s", each(k.Wait+k.Body), each(k.Body-k.Backward-k.Optimizer), in)
 }
 
 // launchBound is the share of the time with a step and without a running kernel from which a GPU is

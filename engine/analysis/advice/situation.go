@@ -77,11 +77,11 @@ func (s *situation) loses(v *Verdict) string {
 	if v.Group != trace.GroupUnknown || !s.script.alone() {
 		return fmt.Sprintf(v.Group.Info().Loses, share)
 	}
-	text := fmt.Sprintf("the loop is in neither backward passes nor the optimizer %s of the time%s", share, s.where(trace.InStep))
+	text := fmt.Sprintf("the loop is in neither backward passes nor the optimizer %s of the time", share)
 	if part := s.forward(); part >= moderate {
-		text += fmt.Sprintf(", and in forward passes for %s", units.Prose.Percent(part))
+		text += fmt.Sprintf(", and in forward passes %s", units.Prose.Percent(part))
 	}
-	return text
+	return text + s.where(trace.InStep)
 }
 
 // learns reports whether forward passes, which only looks find, take nearly all of the time that no record of a loop without a
@@ -145,18 +145,15 @@ func (s *situation) inStep() string {
 	return s.where(at)
 }
 
+// whereOf names a line in a clause of its own, which tells first what its share is a share of.
 func (s *situation) whereOf(at trace.Doing, c lines.Cost) string {
 	of := "of loading"
 	if at.OfLoop() {
 		of = "of the loop's time"
 	}
-	in := ""
+	text := fmt.Sprintf("; %s %s is at %s", units.Prose.Percent(c.Part), of, c.Named())
 	if c.At == trace.Awaited {
-		in = " in " + otherThread(&c) + ", for which it waits,"
-	}
-	text := fmt.Sprintf(",%s at %s for %s %s", in, c.Where(), units.Prose.Percent(c.Part), of)
-	if short := c.Short(); short != "" {
-		text += " (" + short + ")"
+		text += ", in " + otherThread(&c) + ", for which it waits"
 	}
 	return text
 }

@@ -27,10 +27,10 @@ func TestBoundInWords(t *testing.T) {
 		queue string
 		not   string
 	}{
-		{"not measured", trace.Split{}, "for decoding (30.0 %); CPU-bound loader", QueueCPU, "which"},
-		{"computing", trace.Split{Core: 90, Waiting: 5, Blocked: 5}, "for decoding (30.0 %), which computes;", QueueCPU, QueueCPU},
-		{"starved", trace.Split{Core: 50, Waiting: 40, Blocked: 10}, "for decoding (30.0 %), which is CPU-starved;", QueueCores, QueueCores},
-		{"blocked", trace.Split{Core: 10, Blocked: 90}, "for decoding (30.0 %), which waits for I/O;", QueueIO, QueueIO},
+		{"not measured", trace.Split{}, "for decoding; CPU-bound loader", QueueCPU, "which"},
+		{"computing", trace.Split{Core: 90, Waiting: 5, Blocked: 5}, "for decoding, which computes;", QueueCPU, QueueCPU},
+		{"starved", trace.Split{Core: 50, Waiting: 40, Blocked: 10}, "for decoding, which is CPU-starved;", QueueCores, QueueCores},
+		{"blocked", trace.Split{Core: 10, Blocked: 90}, "for decoding, which waits for I/O;", QueueIO, QueueIO},
 	} {
 		s := split(uniform(20, decoding, set("num_workers", "2")), trace.KindDecode, c.split)
 		v := judge(s, s.Recent)
@@ -40,7 +40,7 @@ func TestBoundInWords(t *testing.T) {
 	}
 	// A cause that is no phase is bound by nothing; only the loader is.
 	s := split(uniform(20, map[trace.Cause]int64{trace.CauseWorkers: 30}, set("num_workers", "2")), trace.KindDecode, trace.Split{Core: 50, Waiting: 40})
-	if v := judge(s, s.Recent); !strings.Contains(v.Text, "for a free worker (30.0 %); loader CPU-starved;") {
+	if v := judge(s, s.Recent); !strings.Contains(v.Text, "for a free worker; loader CPU-starved;") {
 		t.Errorf("no worker is free: %q", v.Text)
 	}
 }
@@ -85,7 +85,7 @@ func TestStarvedDevice(t *testing.T) {
 		{"starved by ourselves", nil, 50, 0, "host-bound", "compute runs 2.0x slower", "a host with more cores"},
 		{"little lost to data", map[trace.Cause]int64{trace.CauseWorkers: 8}, 80, 75, "host-bound", "compute runs 5.0x slower", "stop the other processes"},
 		{"more lost to data", map[trace.Cause]int64{trace.CauseRead: 60}, 40, 0, "input-bound", "compute runs 1.7x slower", "loader settings won't help"},
-		{"data on a crowded host", map[trace.Cause]int64{trace.CauseRead: 35}, 80, 75, "input-bound", "the device waits for data 35.0 % of the time, nearly all of it for reading (35.0 %); CPU contention: compute runs 5.0x slower, as its threads wait for a core 80.0 % of the time; other processes use ~3.0 of the 4 cores", ""},
+		{"data on a crowded host", map[trace.Cause]int64{trace.CauseRead: 35}, 80, 75, "input-bound", "the device waits for data 35.0 % of the time, nearly all of it for reading; CPU contention: compute runs 5.0x slower, as its threads wait for a core 80.0 % of the time; other processes use ~3.0 of the 4 cores", ""},
 		{"as much, by ourselves", map[trace.Cause]int64{trace.CauseRead: 35}, 80, 0, "host-bound", "compute runs 5.0x slower", ""},
 		{"late threads", map[trace.Cause]int64{trace.CauseHost: 12}, 0, 0, "host-bound", "the device waits for a thread of the host that has no core 12.0 % of the time; 20 steps", "a host with more cores"},
 	} {

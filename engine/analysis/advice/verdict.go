@@ -299,11 +299,7 @@ func (v *Verdict) describe(s *situation) {
 	}
 	queue := v.Queue
 	if v.Group == trace.GroupData {
-		what := v.Dominant.Info().For
-		if v.Dominant == trace.CauseDataLoader && s.loader.unseen() {
-			what = "workers that were started before gpustall came"
-		}
-		fmt.Fprintf(&t, ", %s for %s (%s)", part(b.Share(v.Dominant)/v.Share, place), what, units.Prose.Percent(b.Share(v.Dominant)))
+		t.WriteString(s.largest(v, place != ""))
 		if bound := boundOf(b, v.Dominant); bound != trace.BoundUnknown {
 			which := bound.Info().Which
 			if bound == trace.BoundIO && s.loader.locked() {
@@ -355,20 +351,21 @@ func (s *situation) busy(share float64) string {
 		does = "the device has a step"
 	}
 	if s.learns() {
-		return fmt.Sprintf("%s %s of the time, in forward passes for %s%s", does, units.Prose.Percent(share), units.Prose.Percent(s.forward()), s.where(trace.Forward))
+		return fmt.Sprintf("%s %s of the time, in forward passes %s%s", does, units.Prose.Percent(share), units.Prose.Percent(s.forward()), s.where(trace.Forward))
 	}
 	text := how + s.inStep() + s.script.untrained()
 	if _, known := s.script.kernels(); s.script.follows() && !known {
 		text = " and ends each as soon as the script has enqueued it, so that launching may be what takes it" + text
 	}
-	if text != "" {
-		text += ","
-	}
 	waits := "waits for no data"
 	if data := s.time.DataShare(); data >= 0.0005 {
 		waits = "waits for data " + units.Prose.Percent(data)
 	}
-	return fmt.Sprintf("%s %s of the time%s and %s", does, units.Prose.Percent(share), text, waits)
+	joined := " and "
+	if text != "" {
+		joined = "; it "
+	}
+	return fmt.Sprintf("%s %s of the time%s%s%s", does, units.Prose.Percent(share), text, joined, waits)
 }
 
 // traced returns what only a profiler's trace can add to the verdict.
@@ -381,23 +378,37 @@ func (s *situation) traced(v *Verdict) string {
 		t.WriteString("; " + text)
 	}
 	if f, ok := ownLoading(s); ok {
-		fmt.Fprintf(&t, "; the range %s, loading by its name, has %s of the time", units.Line(s.profile.Own.Name), units.Prose.Percent(f.Share))
+		fmt.Fprintf(&t, "; the range %s, loading by its name, takes %s of the time", units.Line(s.profile.Own.Name), units.Prose.Percent(f.Share))
 	}
 	return t.String()
 }
 
-// part says how much of the wait for data the largest of several parts is. A place that was named in between is not what
-// it is a part of.
-func part(share float64, place string) string {
-	of := "it"
-	if place != "" {
-		of = "the wait"
+// largest says for what most of the wait for data is. apart is true after a clause about something else.
+func (s *situation) largest(v *Verdict, apart bool) string {
+	what, of, share := v.Dominant.Info().For, ", %s of it for %s", s.time.Share(v.Dominant)
+	if v.Dominant == trace.CauseDataLoader && s.loader.unseen() {
+		what = "workers that were started before gpustall came"
 	}
+	if apart {
+		of = "; %s of the wait is for %s"
+	}
+	text := fmt.Sprintf(of, part(share/v.Share), what)
+	if share < nearlyAll*v.Share {
+		text += fmt.Sprintf(" (%s of the time)", units.Prose.Percent(share))
+	}
+	return text
+}
+
+// nearlyAll is the part of a wait from which the rest of it is not worth a number.
+const nearlyAll = 0.95
+
+// part says how much of the wait for data the largest of several parts is.
+func part(share float64) string {
 	switch {
-	case share >= 0.95:
-		return "nearly all of " + of
+	case share >= nearlyAll:
+		return "nearly all"
 	case share > 0.5:
-		return "most of " + of
+		return "most"
 	}
-	return "the largest part of " + of
+	return "the largest part"
 }

@@ -66,9 +66,9 @@ func TestClasses(t *testing.T) {
 	}{
 		{stalls{}, DeviceBound, trace.CauseUnknown, "computes 100 % of the time and waits for no data"},
 		{stalls{trace.CauseDecode: 4}, DeviceBound, trace.CauseUnknown, "and waits for data 4.0 %"},
-		{stalls{trace.CauseDecode: 3, trace.CauseRead: 2}, "moderately input-bound", trace.CauseDecode, "5.0 % of the time, most of it for decoding (3.0 %)"},
-		{stalls{trace.CauseDecode: 3, trace.CauseRead: 2, trace.CauseTransform: 2}, "moderately input-bound", trace.CauseDecode, "the largest part of it for decoding (3.0 %)"},
-		{stalls{trace.CauseDecode: 19}, "moderately input-bound", trace.CauseDecode, "nearly all of it for decoding (19.0 %)"},
+		{stalls{trace.CauseDecode: 3, trace.CauseRead: 2}, "moderately input-bound", trace.CauseDecode, "5.0 % of the time, most of it for decoding (3.0 % of the time)"},
+		{stalls{trace.CauseDecode: 3, trace.CauseRead: 2, trace.CauseTransform: 2}, "moderately input-bound", trace.CauseDecode, "the largest part of it for decoding (3.0 % of the time)"},
+		{stalls{trace.CauseDecode: 19}, "moderately input-bound", trace.CauseDecode, "nearly all of it for decoding"},
 		{stalls{trace.CauseDecode: 9, trace.CauseWorkers: 11}, "input-bound", trace.CauseWorkers, "most of it for a free worker"},
 		{stalls{trace.CauseCopy: 30, trace.CauseRead: 10}, "copy-bound", trace.CauseCopy, "copies 30.0 %"},
 		{stalls{trace.CauseLaunch: 6, trace.CauseSync: 5}, "launch-bound", trace.CauseLaunch, "enqueued and begun"},
@@ -190,7 +190,7 @@ func BenchmarkJudge(b *testing.B) {
 func TestOwnLoadingVerdict(t *testing.T) {
 	s := uniform(60, nil)
 	profiled(trace.Profile{Own: trace.ProfiledRange{Name: "load_batch", Share: 0.85}})(s)
-	if v := judge(s, s.Recent); !contains(v.Text, "waits for no data; the range load_batch, loading by its name, has 85.0 % of the time; 60 steps") {
+	if v := judge(s, s.Recent); !contains(v.Text, "waits for no data; the range load_batch, loading by its name, takes 85.0 % of the time; 60 steps") {
 		t.Errorf("the verdict: %s", v.Text)
 	}
 }
@@ -219,19 +219,19 @@ func TestScriptBound(t *testing.T) {
 		says  string
 	}{
 		{"an evaluation", together(onTorch("1"), did(trace.Rank{Time: 100, Body: 60, Aside: 40})), ScriptBound, ": 40.0 % of the time goes to loops that do not train, such as an evaluation; in the rest the device computes 100 % of the time and waits for no data; 60 steps"},
-		{"a little data", together(onTorch("1"), cpuDevice, did(trace.Rank{Wait: 8e6, Body: 92e6, Backward: 2e6, Optimizer: 2e6}), stepsFetch(8)), ScriptBound, ": the script is busy 92.0 % of the time, 88.0 ms of 100 ms a step in neither backward passes nor the optimizer, and waits for data 8.0 %; "},
+		{"a little data", together(onTorch("1"), cpuDevice, did(trace.Rank{Wait: 8e6, Body: 92e6, Backward: 2e6, Optimizer: 2e6}), stepsFetch(8)), ScriptBound, ": the script is busy 92.0 % of the time; of a step's 100 ms, 88.0 ms are neither backward pass nor optimizer; it waits for data 8.0 %; "},
 		{"more data", together(onTorch("1"), cpuDevice, did(trace.Rank{Wait: 30e6, Body: 70e6, Backward: 2e6, Optimizer: 2e6}), stepsFetch(30)), "input-bound", ": the device waits for data 30.0 %"},
 		{"a short evaluation", together(onTorch("1"), did(trace.Rank{Time: 100, Body: 70, Aside: 30})), DeviceBound, ": the device computes 100 % of the time and waits for no data; 60 steps"},
-		{"parts", together(onTorch("1"), cpuDevice, body), ScriptBound, ": the script is busy 100 % of the time, 66.0 ms of 100 ms a step in neither backward passes nor the optimizer, and waits for no data; 60 steps"},
-		{"an old PyTorch", together(onTorch("1"), cpuDevice, did(trace.Rank{Body: 100e6, Backward: 30e6})), ScriptBound, ": the script is busy 100 % of the time, 70.0 ms of 100 ms a step in no backward pass, and waits for no data; 60 steps"},
+		{"parts", together(onTorch("1"), cpuDevice, body), ScriptBound, ": the script is busy 100 % of the time; of a step's 100 ms, 66.0 ms are neither backward pass nor optimizer; it waits for no data; 60 steps"},
+		{"an old PyTorch", together(onTorch("1"), cpuDevice, did(trace.Rank{Body: 100e6, Backward: 30e6})), ScriptBound, ": the script is busy 100 % of the time; of a step's 100 ms, 70.0 ms are not backward pass; it waits for no data; 60 steps"},
 		{"no parts", together(onTorch("1"), cpuDevice), ScriptBound, ": the script is busy 100 % of the time and waits for no data; 60 steps"},
 		{"without cores", together(onTorch("1"), cpuDevice, body, gauge(trace.GaugeStarved, 25)), "host-bound",
-			": the script is busy 100 % of the time, 66.0 ms of 100 ms a step in neither backward passes nor the optimizer; CPU contention: compute runs 1.3x slower, as"},
+			": the script is busy 100 % of the time; of a step's 100 ms, 66.0 ms are neither backward pass nor optimizer; CPU contention: compute runs 1.3x slower, as"},
 		{"without cores, but mostly blocked", together(onTorch("1"), cpuDevice, did(trace.Rank{Wait: 4e6, Body: 96e6, Backward: 11e6, Optimizer: 19e6, Core: 30e6}), gauge(trace.GaugeStarved, 25)), ScriptBound,
-			": the script is in its own steps 100 % of the time, most of it blocked, 66.0 ms of 100 ms a step in neither backward passes nor the optimizer, and waits for no data; CPU contention: compute runs 1.3x slower, as its threads wait for a core 25.0 % of the time; 60 steps"},
+			": the script is in its own steps 100 % of the time, most of it blocked; of a step's 100 ms, 66.0 ms are neither backward pass nor optimizer; it waits for no data; CPU contention: compute runs 1.3x slower, as its threads wait for a core 25.0 % of the time; 60 steps"},
 		{"a trace of the CPU", together(profiled(trace.Profile{}), cpuDevice), ScriptBound, ": the script is busy 100 % of the time and waits for no data; "},
-		{"no DataLoader", together(alone, linesAt(trace.Forward, "model(x)", "", 1)), ScriptBound, ": the script is busy 100 % of the time, in forward passes for 70.0 %, at train.py:42 for 100 % of the loop's time (model(x)); 60 steps"},
-		{"no DataLoader, and much besides", together(alone, linesAt(trace.InStep, "get_batch()", "", 1)), ScriptBound, ": the loop is in neither backward passes nor the optimizer 70.0 % of the time, at train.py:42 for 100 % of the loop's time (get_batch()); 60 steps"},
+		{"no DataLoader", together(alone, linesAt(trace.Forward, "model(x)", "", 1)), ScriptBound, ": the script is busy 100 % of the time, in forward passes 70.0 %; 100 % of the loop's time is at train.py:42 (model(x)); 60 steps"},
+		{"no DataLoader, and much besides", together(alone, linesAt(trace.InStep, "get_batch()", "", 1)), ScriptBound, ": the loop is in neither backward passes nor the optimizer 70.0 % of the time; 100 % of the loop's time is at train.py:42 (get_batch()); 60 steps"},
 		{"on a GPU", together(onTorch("1"), body), DeviceBound, ": the device computes 100 % of the time and waits for no data; 60 steps"},
 		{"our own", cpuDevice, DeviceBound, ": the device computes 100 % of the time and waits for no data; 60 steps"},
 	} {

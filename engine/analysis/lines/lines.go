@@ -140,12 +140,13 @@ func (c *Cost) Where() string {
 	return units.Line(fmt.Sprintf("%s:%d", filepath.Base(c.File), c.Number))
 }
 
-// What returns the line's text, or its function where there is no text.
+// What returns the line's text without a comment at its end, or its function where there is no text.
 func (c *Cost) What() string {
 	if c.File == "" || c.Library {
 		return ""
 	}
-	return units.Line(cmp.Or(c.Text, c.Func))
+	text, _, _ := strings.Cut(c.Text, "  # ")
+	return units.Line(cmp.Or(strings.TrimSpace(text), c.Func))
 }
 
 // shownText is how much of a line's text stands in a sentence.
@@ -160,5 +161,13 @@ func (c *Cost) Short() string {
 	return text
 }
 
-// String names the line with its text: "transforms.py:42 blur(img)".
+// Named names the line within a sentence: "transforms.py:42 (blur(img))".
+func (c *Cost) Named() string {
+	if short := c.Short(); short != "" {
+		return c.Where() + " (" + short + ")"
+	}
+	return c.Where()
+}
+
+// String names the line with its text, in a table: "transforms.py:42 blur(img)".
 func (c *Cost) String() string { return strings.TrimSpace(c.Where() + " " + c.Short()) }

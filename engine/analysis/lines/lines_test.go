@@ -54,7 +54,7 @@ func TestOf(t *testing.T) {
 		}
 	}
 	c := Cost{Line: blur}
-	if got, want := c.String(), "aug.py:42 return img.filter(GaussianBlur(9))  # ~"; got != want {
+	if got, want := c.String(), "aug.py:42 return img.filter(GaussianBlur(9))"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	c.Library, c.Func = true, "GaussianBlur.forward (torchvision)"
