@@ -684,7 +684,9 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
                     return self._results.get(timeout=patience)
                 return self._sound(self._pinner.out.get(timeout=patience))
             except Exception as error:
-                hook.pass_on(error)
+                # PyTorch's handler of SIGCHLD raises where a worker was killed, and PyTorch's iterator then says which.
+                if all(w.added or w.process.is_alive() for w in self._crew + self._leavers):
+                    hook.pass_on(error)
                 if isinstance(error, (EOFError, OSError)):
                     self._wait_for_ended()
                 if self._lost(now() - start):

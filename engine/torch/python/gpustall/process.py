@@ -120,10 +120,12 @@ class Process:
     def settle(self):
         """Ends the loops' steps, and records how many there were."""
         looks.stop()
+        # The last step is told in the ring that has it. In another one it would be read before that step.
+        last = max(self.loops, key=lambda loop: loop.totals[0], default=None)
         for loop in self.loops:
             try:
                 loop.finish()
-                if self.steps:
+                if self.steps and loop is last:
                     loop.record(ring.LAST, self.began, self.began, step=self.steps - 1, core=self.samples)
             except Exception:
                 pass

@@ -492,7 +492,7 @@ class LiveTest(unittest.TestCase):
 
     def test_a_worker_that_dies(self):
         loader = DataLoader(Deadly(), batch_size=4, num_workers=1)
-        with self.assertRaisesRegex(RuntimeError, "DataLoader worker .* exited unexpectedly"):
+        with self.assertRaisesRegex(RuntimeError, r"DataLoader worker \(pid\(s\) \d+\) exited unexpectedly$"):
             for _ in loader:
                 harness.ask(num_workers=2)
         os.environ.pop("GPUSTALL_TOLD", None)  # the added one may have ended first

@@ -330,8 +330,9 @@ class OwnTest(unittest.TestCase):
     def test_a_thread_that_takes(self):
         """One for each epoch, which hands on what it takes: all is counted, nothing is kept of those that
         ended, and it is said that what learns is another."""
-        from gpustall import process
+        from gpustall import loops, process
 
+        loops.current()
         loader = DataLoader(Noise(), batch_size=4, num_workers=1)
         for _ in range(4):
             batches = queue.Queue(2)
@@ -343,6 +344,11 @@ class OwnTest(unittest.TestCase):
         self.assertEqual(len({s["step"] for s in self.spans(ring.NEXT)}), 60)
         self.assertEqual([m["text"][:28] for m in self.told("note")], ["one thread takes the batches"])
         self.assertLess(sum(not loop.thread.is_alive() for loop in process.current().loops), 2)
+        for _ in loader:
+            self.learn()
+        with mock.patch.object(process.looks, "stop"):
+            process.current().settle()
+        self.assertEqual([s["step"] for s in self.spans(ring.LAST)], [max(s["step"] for s in self.spans(ring.NEXT))])
 
     def test_threads_for_workers(self):
         """They are left alone, and it is said why."""
