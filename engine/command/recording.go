@@ -28,7 +28,7 @@ type recording struct {
 	fileWatch *watch.File
 	tries     *watch.Experiments
 	remote    *remote.Server  // nil if other processes cannot ask
-	fleet     *watch.Task     // nil unless ranks of other gpustalls are seen
+	fleet     *watch.Fleet    // nil unless ranks of other gpustalls are seen
 	metrics   *metrics.Export // nil unless --metrics asks for it
 }
 

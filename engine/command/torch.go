@@ -308,6 +308,11 @@ func (t *torchRun) end() error {
 	out := trace.Outcome{Ended: r.recorder.Now(), Status: "finished"}
 	if err := t.err(); err != nil {
 		out.Status, out.Error = cli.StatusOf(err), err.Error()
+		if r.fleet != nil && out.Status == "failed" {
+			if first := r.fleet.FirstGone(); first != "" {
+				out.Error += "; " + first
+			}
+		}
 		r.recorder.Note("error", out.Error)
 	}
 	return r.complete(out)

@@ -161,7 +161,8 @@ func (t *torchRun) begin(first *bridge.Start) {
 			address = h.Store
 		}
 		t.follows = address != "" && h.Rank > 0
-		r.fleet = watch.StartFleet(r.recorder, watch.Job{Store: address, Late: func() bridge.Late { return bridge.LateOf(t.bridge) }, Name: h.Job, Rank: max(0, h.Rank), World: h.World, Here: h.Here, Node: node(), File: r.file, Main: t.bridge.Main, Session: r.session, Ranks: ownRanks{t.bridge.Control, t.bridge}})
+		r.fleet = watch.StartFleet(r.recorder, watch.Job{Store: address, Late: func() bridge.Late { return bridge.LateOf(t.bridge) }, OnEnd: func(wake func()) { bridge.OnEnd(t.bridge, wake) },
+			Name: h.Job, Rank: max(0, h.Rank), World: h.World, Here: h.Here, Node: node(), File: r.file, Main: t.bridge.Main, Session: r.session, Ranks: ownRanks{t.bridge.Control, t.bridge}})
 	}
 	t.limit.begin(t)
 	r.recorder.Note("info", "watching process "+fmt.Sprint(first.Hello.PID)+": PyTorch "+first.Hello.Torch+", Python "+first.Hello.Python)

@@ -27,6 +27,9 @@ type Fleet struct {
 	ranks map[int]*ranked
 	twice []int // ranks of which more than one session tells
 	rate  float64
+
+	peers  []trace.Peer // of all sessions, one of each rank
+	failed bool         // the training did
 }
 
 // ranked is what a session tells of a rank.
@@ -69,6 +72,12 @@ func NewFleet(sides []Side, rate float64) *Fleet {
 // add takes what a session tells of its ranks.
 func (f *Fleet) add(side *Side) {
 	s := side.Snapshot
+	f.failed = f.failed || s.Outcome.Status == "failed"
+	for _, p := range s.Peers {
+		if p.Gone != 0 && !p.Silent && !slices.ContainsFunc(f.peers, func(o trace.Peer) bool { return o.Rank == p.Rank }) {
+			f.peers = append(f.peers, p)
+		}
+	}
 	all := s.Ranks(0, s.Now)
 	about, err := strconv.Atoi(knob.ValueOf(s.Meta.Host, trace.JobRank))
 	if err != nil && len(all) > 0 { // an older file does not say which rank it is about, which then is the first
@@ -174,6 +183,9 @@ func (f *Fleet) document() *markup.Document {
 		title += ", job " + f.name
 	}
 	d.Heading(1, markup.Text(title))
+	if first := advice.FirstGone(f.peers, f.job.World); f.failed && first != "" {
+		d.Para("**%s.**", markup.Text(markup.Sentence("the training failed: "+first)))
+	}
 	d.Para("**%s.**", markup.Text(markup.Sentence(f.headline())))
 	f.holder(d)
 	f.table(d)
@@ -194,6 +206,8 @@ func (f *Fleet) headline() string {
 		return "no rank ended a step, so there is nothing to account for"
 	case len(j.Members) == 1:
 		return fmt.Sprintf("only rank %d is known, so there is nothing to compare", j.Members[0].Rank.Rank)
+	case j.Apart && f.failed:
+		return "the ranks' steps cannot be compared: some took longer on average, as those of ranks that waited at the end"
 	case j.Apart:
 		return "the ranks do not take the same time for a step, so they do not wait for each other in each"
 	case h != nil:

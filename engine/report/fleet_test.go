@@ -64,12 +64,16 @@ func TestFleet(t *testing.T) {
 		heard.Snapshot.Gauges[name] = points
 	}
 	heard.Snapshot.Peers = []trace.Peer{{Rank: 1, Node: "n2"}, {Rank: 2, Node: "n3", Waits: "transforming"}}
+	failed := rankSession(0, 2, "n1", 2, "")
+	failed.Snapshot.Outcome.Status = "failed"
+	failed.Snapshot.Peers = []trace.Peer{{Rank: 0, Node: "n1", Gone: 9, How: "with exit code 1"}, {Rank: 1, Node: "n2", Gone: 5, How: "by SIGKILL (killed)"}}
 	for name, c := range map[string]struct {
 		sides []Side
 		rate  float64
 		want  []string
 		lacks []string
 	}{
+		"one failed": {sides: []Side{failed, rankSession(1, 2, "n2", 2, "")}, want: []string{"**The training failed: rank 1 on n2 ended first, by SIGKILL (killed).**"}},
 		"one waits for data on another machine": {
 			sides: []Side{rankSession(0, 4, "n1", 2, ""), rankSession(1, 4, "n1", 2, ""), rankSession(3, 4, "n2", 62, "blur(img)")}, rate: 36,
 			want: []string{

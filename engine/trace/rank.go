@@ -46,8 +46,15 @@ type Peer struct {
 	Stands string `json:"stands,omitempty"` // where it is, once it has ended no step for a while
 	Late   bool   `json:"late,omitempty"`   // it does not wait for other ranks there
 
+	Gone   int64  `json:"gone,omitempty"`   // when its process ended, in ns since 1970 by this machine's clock; 0 while it runs
+	How    string `json:"how,omitempty"`    // ... "with exit code 1" or "by SIGKILL (killed)"; empty where that is not known
+	Silent bool   `json:"silent,omitempty"` // its gpustall was last heard of at Gone; no more is known
+
 	Session string `json:"session,omitempty"` // the file there of the session that is about it; empty where none is
 }
+
+// Failed reports whether its process ended otherwise than with exit code 0, as far as that is known.
+func (p *Peer) Failed() bool { return p.Gone != 0 && p.How != "" && p.How != "with exit code 0" }
 
 // Peers records what is known of other ranks. The recorder owns the slice from then on.
 func (r *Recorder) Peers(peers []Peer) {

@@ -91,7 +91,7 @@ type Findings struct {
 	Peers  []trace.Peer      // what other gpustalls tell of theirs
 	World  int               // how many ranks the training has; 0 where that is not known
 	Rank   int               // that the session is about
-	Node   string            // it runs on
+	Stand  string            // for which ranks the others wait that end no step
 }
 
 // still finds the ranks of a job that ended no step of late. Counts of very many ranks come too rarely to tell.
@@ -121,7 +121,6 @@ func Analyse(s *trace.Snapshot, pull func(from, to int64) *trace.Snapshot, stage
 	}, Blame: attribution.Blames(s), Ranks: s.Ranks(s.Now-int64(rankWindow), s.Now), Peers: s.Peers}
 	r.World, _ = strconv.Atoi(knob.ValueOf(s.Meta.Host, trace.JobRanks))
 	r.Rank, _ = strconv.Atoi(knob.ValueOf(s.Meta.Host, trace.JobRank))
-	r.Node = knob.ValueOf(s.Meta.Host, trace.JobNode)
 	r.Still = still(s, r.Ranks, r.World)
 	r.Win.Starved = advice.WithoutCore(s, r.Win.Tally)
 	var judged *trace.Tally
@@ -136,8 +135,9 @@ func Analyse(s *trace.Snapshot, pull func(from, to int64) *trace.Snapshot, stage
 	for i := range r.Told.Asides {
 		r.Beside = append(r.Beside, "To know: "+r.Told.Asides[i].Evidence+".")
 	}
-	if stand := advice.Standstill(r.Peers, r.Node); stand != "" && s.Silence() >= rankWindow { // nothing else matters then
-		r.Told.Asked = fmt.Sprintf("no step for %d s: %s", int(s.Silence().Seconds()), stand)
+	r.Stand = advice.Standstill(s)
+	if halted := advice.Halted(s); halted != "" { // nothing else matters then
+		r.Told.Asked = halted
 	}
 	r.foresee(s, judged.Segment, staged)
 	r.Labels = advice.Labels(s, r.Win.Tally)

@@ -52,8 +52,8 @@ func (k *Ranks) Set(f *Findings) {
 	k.about = f.Rank
 	at, why := attribution.SlowestRank(of)
 	k.rows, k.slowest, k.silent = k.rows[:0], "", silent(f.Still)
-	if stand := advice.Standstill(f.Peers, f.Node); stand != "" && k.silent != "" {
-		k.silent += "; " + stand
+	if f.Stand != "" && k.silent != "" {
+		k.silent += "; " + f.Stand
 	}
 	if at >= 0 {
 		k.slowest = fmt.Sprintf("rank %d: %s", of[at].Rank, why)

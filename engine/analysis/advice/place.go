@@ -1,12 +1,16 @@
 package advice
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"dev.gpustall/engine/analysis/fleet"
 	"dev.gpustall/engine/analysis/lines"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
@@ -69,14 +73,14 @@ func Told(p *trace.Peer) Place {
 // Code names a line with its text, as tables do.
 func Code(l trace.Line) string { return (&lines.Cost{Line: l}).String() }
 
-// Standstill says for which ranks the others wait, by where ranks stand that end no step; empty where none of them stands. Where
-// all wait for others, or none does, it says where each is: those that are elsewhere than most come first. node is the machine
-// that needs no name.
-func Standstill(peers []trace.Peer, node string) string {
+// Standstill says for which ranks the others wait, by where ranks stand that end no step, and which have ended; empty where none of
+// them stands. Where all wait for others, or none does, it says where each is: those that are elsewhere than most come first.
+func Standstill(s *trace.Snapshot) string {
+	node, now := knob.ValueOf(s.Meta.Host, trace.JobNode), s.Meta.Started.Add(time.Duration(s.Now))
 	var late, wait []trace.Peer
-	for _, p := range peers {
+	for _, p := range s.Peers {
 		switch {
-		case p.Stands == "":
+		case p.Stands == "" && p.Gone == 0:
 		case p.Late:
 			late = append(late, p)
 		default:
@@ -84,23 +88,102 @@ func Standstill(peers []trace.Peer, node string) string {
 		}
 	}
 	if len(late) > 0 && len(wait) > 0 {
-		return "others wait for " + strings.Join(places(late, node, ", which "), "; ")
+		return "others wait for " + strings.Join(places(late, node, ", which ", now), "; ")
 	}
-	return strings.Join(places(append(late, wait...), node, " "), "; ")
+	return strings.Join(places(append(late, wait...), node, " ", now), "; ")
+}
+
+// haltLate and HaltGone are how long no step has ended until it is said for which ranks the others wait, and until it is said that a
+// rank has ended or is not heard of. Of one that failed that is said at once.
+const (
+	haltLate = 10 * time.Second
+	HaltGone = 5 * time.Second
+)
+
+// Halted says why a distributed training that runs ends no step, or that a rank of it failed; empty where neither is so.
+func Halted(s *trace.Snapshot) string {
+	failed, gone := false, false
+	for i := range s.Peers {
+		p := &s.Peers[i]
+		failed, gone = failed || p.Failed(), gone || p.Gone != 0
+	}
+	if s.Outcome.Ended != 0 {
+		if s.Outcome.Status != "failed" {
+			return ""
+		}
+		world, _ := strconv.Atoi(knob.ValueOf(s.Meta.Host, trace.JobRanks))
+		return FirstGone(s.Peers, world)
+	}
+	silence := s.Silence()
+	text := Standstill(s)
+	switch {
+	case text == "" || silence < haltLate && !failed && !(gone && silence >= HaltGone):
+		return ""
+	case silence < HaltGone:
+		return text
+	}
+	return fmt.Sprintf("no step for %d s: %s", int(silence.Seconds()), text)
+}
+
+// FirstGone says which rank ended first, of a training of which one failed; empty where none did. world is how many ranks there are.
+func FirstGone(peers []trace.Peer, world int) string {
+	var gone []trace.Peer
+	for _, p := range peers {
+		if p.Gone != 0 && !p.Silent {
+			gone = append(gone, p)
+		}
+	}
+	slices.SortStableFunc(gone, func(a, b trace.Peer) int { return cmp.Compare(a.Gone, b.Gone) })
+	failed := slices.IndexFunc(gone, func(p trace.Peer) bool { return p.Failed() })
+	if failed < 0 {
+		return ""
+	}
+	called := func(p *trace.Peer) string {
+		text := fmt.Sprintf("rank %d", p.Rank)
+		if p.Node != "" {
+			text += " on " + units.Line(p.Node)
+		}
+		return text
+	}
+	order := " first,"
+	switch {
+	case len(gone) == 1 && world > 1:
+		order = ""
+	case len(gone) < world:
+		order = fmt.Sprintf(" first of %d whose end is known,", len(gone))
+	}
+	text := called(&gone[0]) + " ended" + order + " " + units.Line(cmp.Or(gone[0].How, "it is not known how"))
+	if failed > 0 {
+		text += ", then " + called(&gone[failed]) + " " + units.Line(gone[failed].How)
+	}
+	return text
 }
 
 // mostPlaces is how many places are named.
 const mostPlaces = 3
 
 // places names ranks with where they stand, those where fewest are first.
-func places(all []trace.Peer, node, which string) (texts []string) {
-	type place struct{ node, stands string }
+func places(all []trace.Peer, node, which string, now time.Time) (texts []string) {
+	type place struct {
+		node, does string
+		gone       bool
+	}
 	ranks := map[place][]int{}
 	var order []place
 	for _, p := range all {
-		at := place{p.Node, p.Stands}
+		at := place{p.Node, p.Stands, p.Gone != 0}
 		if at.node == node {
 			at.node = ""
+		}
+		if at.gone {
+			verb := "ended"
+			if p.Silent {
+				verb = "went silent"
+			}
+			at.does = verb + fmt.Sprintf(" %d s ago", max(0, (now.UnixNano()-p.Gone)/1e9))
+			if p.How != "" {
+				at.does += " " + p.How
+			}
 		}
 		if ranks[at] == nil {
 			order = append(order, at)
@@ -113,10 +196,13 @@ func places(all []trace.Peer, node, which string) (texts []string) {
 		if len(ranks[at]) > 1 {
 			is = "are "
 		}
+		if at.gone {
+			is = ""
+		}
 		if at.node != "" {
 			text += " on " + units.Line(at.node)
 		}
-		texts = append(texts, text+which+is+units.Line(at.stands))
+		texts = append(texts, text+which+is+units.Line(at.does))
 	}
 	return texts
 }

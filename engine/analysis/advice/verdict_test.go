@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/attribution/attributiontest"
@@ -311,6 +312,27 @@ func TestWaitsForRank(t *testing.T) {
 	}
 }
 
+// TestFirstGone: of a training that failed, it is said which rank ended first, and no more than is known.
+func TestFirstGone(t *testing.T) {
+	const ok, one, killed = "with exit code 0", "with exit code 1", "by SIGKILL (killed)"
+	for name, c := range map[string]struct {
+		peers []trace.Peer
+		world int
+		want  string
+	}{
+		"none failed":            {[]trace.Peer{{Rank: 0, Gone: 5, How: ok}, {Rank: 1}}, 2, ""},
+		"one is silent":          {[]trace.Peer{{Rank: 1, Gone: 5, Silent: true}}, 2, ""},
+		"all are known":          {[]trace.Peer{{Rank: 0, Gone: 9, How: one}, {Rank: 1, Node: "b", Gone: 5, How: killed}}, 2, "rank 1 on b ended first, " + killed},
+		"some are not":           {[]trace.Peer{{Rank: 0, Gone: 9, How: one}, {Rank: 1, Gone: 5, How: one}, {Rank: 2}}, 3, "rank 1 ended first of 2 whose end is known, " + one},
+		"no other is":            {[]trace.Peer{{Rank: 1, Gone: 5, How: one}, {Rank: 2}}, 3, "rank 1 ended " + one},
+		"the first one finished": {[]trace.Peer{{Rank: 0, Gone: 9, How: one}, {Rank: 1, Gone: 5, How: ok}}, 2, "rank 1 ended first, " + ok + ", then rank 0 " + one},
+	} {
+		if got := FirstGone(c.peers, c.world); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 func TestStandstill(t *testing.T) {
 	in := func(rank int, node, stands string, late bool) trace.Peer {
 		return trace.Peer{Rank: rank, Node: node, Stands: stands, Late: late}
@@ -324,9 +346,13 @@ func TestStandstill(t *testing.T) {
 		"one does not wait":     {[]trace.Peer{in(0, "a", waits, false), in(1, "a", waits, false), in(2, "b", lock, true)}, "others wait for rank 2 on b, which is " + lock},
 		"two, at one place":     {[]trace.Peer{in(2, "a", lock, true), in(0, "a", waits, false), in(1, "a", lock, true)}, "others wait for ranks 1-2, which are " + lock},
 		"all wait, differently": {[]trace.Peer{in(0, "a", waits, false), in(1, "a", "in an exchange at train.py:12", false), in(2, "a", waits, false)}, "rank 1 is in an exchange at train.py:12; ranks 0, 2 are " + waits},
+		"one ended":             {[]trace.Peer{in(0, "a", waits, false), {Rank: 3, Node: "b", Late: true, Gone: 105e9, How: "with exit code 1"}}, "others wait for rank 3 on b, which ended 7 s ago with exit code 1"},
+		"two, and none waits":   {[]trace.Peer{{Rank: 2, Node: "b", Late: true, Gone: 105e9}, {Rank: 3, Node: "b", Late: true, Gone: 1048e8}}, "ranks 2-3 on b ended 7 s ago"},
+		"one is silent":         {[]trace.Peer{{Rank: 3, Node: "b", Late: true, Gone: 105e9, Silent: true}}, "rank 3 on b went silent 7 s ago"},
 		"none waits":            {[]trace.Peer{in(0, "a", lock, true), in(1, "b", lock, true)}, "rank 0 is " + lock + "; rank 1 on b is " + lock},
 	} {
-		if got := Standstill(c.peers, "a"); got != c.want {
+		s := &trace.Snapshot{Peers: c.peers, Meta: trace.Meta{Started: time.Unix(100, 0), Host: []knob.Setting{set(trace.JobNode, "a")}}, Now: 12e9}
+		if got := Standstill(s); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/base/timer"
-	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/torch/bridge"
 	"dev.gpustall/engine/torch/tcpstore"
 	"dev.gpustall/engine/trace"
@@ -42,10 +42,14 @@ const (
 // rowVersion is the version of a row's form. Rows of other versions are left out.
 const rowVersion = 1
 
+// clocksApart is how far the clocks of two machines may be apart until the time of a rank's end is put right by when its row came.
+const clocksApart = 2 * time.Second
+
 // row is what one gpustall tells the others: everything that its own ranks did since their first
 // batches.
 type row struct {
 	Version int          `json:"v"`
+	Now     int64        `json:"now"`  // ns since 1970
 	Beat    int64        `json:"beat"` // rises with each row
 	Ranks   []trace.Rank `json:"ranks"`
 	Peers   []trace.Peer `json:"peers"`
@@ -64,6 +68,7 @@ type Job struct {
 	Session *trace.Session
 	Ranks   Ranks              // of this machine, whose knobs all ranks of the job change together; nil where they do not
 	Late    func() bridge.Late // what looks found of another rank of this machine that is late; nil where nobody looks
+	OnEnd   func(func())       // has a function called when a rank of this machine has ended; nil where nobody looks
 }
 
 // fleet exchanges rows with the other gpustalls of a job, through the job's own store.
@@ -76,12 +81,17 @@ type fleet struct {
 	peers   []trace.Peer   // of other gpustalls
 	late    trace.Peer     // the rank of this machine, beside the session's own, that others wait for; zero where none is
 	stands  []bridge.Stand // of this machine
+	ends    []bridge.End   // of this machine, and ...
+	ended   atomic.Int64   // ... when one came last, in ns since 1970
+	gone    trace.Peer     // the rank whose failure was noted
 	noted   bool           // why no step ends was noted
 	shown   []trace.Peer   // all that were recorded last
 	at      advice.Place
 	placed  time.Time
 	place   time.Duration // until it is worked out again
-	read    time.Time
+	read    time.Time     // when the rows of all others were asked for last, and ...
+	got     time.Time     // ... when they were there
+	every   time.Duration // between two of these
 	known   map[int]*remote
 	next    int // of known, whose counts are recorded next
 	told    bool
@@ -95,30 +105,46 @@ type fleet struct {
 // remote is a rank that another gpustall watches.
 type remote struct {
 	rank     trace.Rank
+	node     string
+	apart    int64     // ns that its machine's clock is behind this one's, where that is too much; else 0
 	by       int       // the rank under which its gpustall publishes, and ...
 	beat     int64     // ... the number of its last row, which ...
 	heard    time.Time // ... was read then
 	recorded int64     // of its steps
 }
 
+// Fleet is the exchange with a job's other gpustalls. Its owner must call Stop.
+type Fleet struct {
+	*Task
+	of *fleet
+}
+
+// FirstGone says which rank ended first, if one failed. It is for after Stop.
+func (f *Fleet) FirstGone() string { return advice.FirstGone(f.of.shown, f.of.World) }
+
 // StartFleet begins to tell the job's other gpustalls what this session's ranks do, and to record what
 // theirs do. If anything fails, the session goes on without it.
-func StartFleet(r *trace.Recorder, j Job) *Task {
-	return Go(r, "exchange what ranks do", func(quit <-chan struct{}) {
-		f := &fleet{Job: j, recorder: r, known: map[int]*remote{}, retry: retryFirst}
+func StartFleet(r *trace.Recorder, j Job) *Fleet {
+	f := &fleet{Job: j, recorder: r, known: map[int]*remote{}, retry: retryFirst}
+	return &Fleet{of: f, Task: Go(r, "exchange what ranks do", func(quit <-chan struct{}) {
 		defer f.leave()
 		f.agreeing.wake = make(chan struct{}, 1)
+		wake := func() {
+			select {
+			case f.agreeing.wake <- struct{}{}:
+			default:
+			}
+		}
+		if j.OnEnd != nil {
+			j.OnEnd(func() { f.ended.Store(time.Now().UnixNano()); wake() })
+			defer j.OnEnd(nil)
+		}
 		if j.Ranks != nil && j.Store != "" {
-			j.Ranks.Together(func() {
-				select {
-				case f.agreeing.wake <- struct{}{}:
-				default:
-				}
-			})
+			j.Ranks.Together(wake)
 			defer j.Ranks.Together(nil)
 		}
 		f.run(quit)
-	})
+	})}
 }
 
 func (f *fleet) leave() {
@@ -136,16 +162,55 @@ func (f *fleet) run(quit <-chan struct{}) {
 	for {
 		select {
 		case <-quit:
+			f.last()
 			return
 		case <-f.agreeing.wake:
 		case <-tick.C:
 		}
-		if time.Since(rows) >= rowEvery-lookEvery/2 {
+		if time.Since(rows) >= rowEvery-lookEvery/2 || f.hurried() {
 			rows = time.Now()
 			f.turn()
 		}
 		f.agree()
-		tick.Reset(timer.Left(f.agreeing.every()))
+		every := f.agreeing.every()
+		if f.hurried() {
+			every = agreeEvery
+		}
+		tick.Reset(timer.Left(every))
+	}
+}
+
+// hurry is how long after the end of a rank rows are exchanged at once, because others may end with it.
+const hurry = 2 * time.Second
+
+func (f *fleet) hurried() bool { return time.Since(time.Unix(0, f.ended.Load())) < hurry }
+
+// How long the last exchange may take, and how long it is waited for what other machines' ranks tell of their ends, where one failed.
+const (
+	lastLimit = 200 * time.Millisecond
+	lastWords = 300 * time.Millisecond
+)
+
+// last tells the others how the ranks here ended, and hears how theirs did.
+func (f *fleet) last() {
+	if f.client == nil {
+		f.look()
+		f.show()
+		return
+	}
+	f.client.Hurry(lastLimit)
+	f.ended.Store(time.Now().UnixNano())
+	for begun := time.Now(); f.client != nil && time.Since(begun) < lastWords; time.Sleep(agreeEvery) {
+		f.turn()
+		gone := 0
+		for i := range f.shown {
+			if f.shown[i].Gone != 0 {
+				gone++
+			}
+		}
+		if gone == f.World || advice.FirstGone(f.shown, f.World) == "" {
+			return
+		}
 	}
 }
 
@@ -169,7 +234,7 @@ func (f *fleet) look() {
 		return
 	}
 	is := f.Late()
-	if f.stands = is.Stands; len(is.Lines) == 0 {
+	if f.stands, f.ends = is.Stands, is.Ends; len(is.Lines) == 0 {
 		return
 	}
 	s := f.Session.Snapshot(0, 0)
@@ -178,8 +243,12 @@ func (f *fleet) look() {
 	}
 }
 
-// stand says where a rank of this machine is, if it has been there for a while.
+// stand says where a rank of this machine is, if it has been there for a while, or how it ended.
 func (f *fleet) stand(p *trace.Peer) {
+	if i := slices.IndexFunc(f.ends, func(e bridge.End) bool { return e.Rank == p.Rank }); i >= 0 {
+		p.Gone, p.How, p.Late = f.ends[i].At.UnixNano(), f.ends[i].How, true
+		return
+	}
 	i := slices.IndexFunc(f.stands, func(is bridge.Stand) bool { return is.Rank == p.Rank })
 	if i < 0 {
 		return
@@ -189,10 +258,8 @@ func (f *fleet) stand(p *trace.Peer) {
 	if is.At.File == "" {
 		at = ""
 	}
-	p.Late = !is.Waits || is.Stopped || is.Ended
+	p.Late = !is.Waits || is.Stopped
 	switch {
-	case is.Ended:
-		p.Stands = "gone: its process has ended"
 	case is.Stopped:
 		p.Stands = fmt.Sprintf("stopped (kill -CONT %d continues it)", is.PID)
 	case is.Held > 0:
@@ -210,28 +277,36 @@ func (f *fleet) stand(p *trace.Peer) {
 	}
 }
 
-// How long no step has ended when it is noted why, where ranks wait for a late one of which that is known, and in any case.
 const (
-	haltLate = 10 * time.Second
-	haltAny  = 3 * haltLate
+	haltAny   = 30 * time.Second // how long no step has ended when it is noted where ranks are, whoever waits for whom
+	noteGone  = 3 * time.Second  // how long after a rank failed that is noted, if the others have not ended with it
+	silentFor = 4 * time.Second  // how long after its last row a gpustall is said to be silent, where rows are read each second
 
 	waitsForData = "waiting for data" // and it is not known yet where its worker is
 )
 
-// halt notes why no step ends, once each time.
+// halt notes why no step ends, once each time, and which rank failed.
 func (f *fleet) halt(all []trace.Peer) {
+	for _, p := range all {
+		if since := time.Now().UnixNano() - p.Gone; p.Failed() && (p.Rank != f.gone.Rank || p.Gone != f.gone.Gone) && since > noteGone.Nanoseconds() && (f.gone.Gone == 0 || p.Gone > f.gone.Gone+noteGone.Nanoseconds()) {
+			f.gone = p
+			f.recorder.Note("warn", advice.FirstGone([]trace.Peer{p}, 1))
+		}
+	}
 	if len(f.stands) == 0 {
 		f.noted = false
 		return
 	}
-	still := f.Session.Snapshot(0, 0).Silence()
+	s := f.Session.Snapshot(0, 0)
+	s.Peers = all
+	still, text := s.Silence(), advice.Halted(s)
 	late := slices.ContainsFunc(all, func(p trace.Peer) bool { return p.Late && p.Stands != waitsForData })
 	wait := slices.ContainsFunc(all, func(p trace.Peer) bool { return !p.Late && p.Stands != "" })
-	if f.noted || still < haltLate || still < haltAny && !(late && wait) {
+	if f.noted || text == "" || still < advice.HaltGone || still < haltAny && !(late && wait) {
 		return
 	}
 	f.noted = true
-	f.recorder.Note("warn", fmt.Sprintf("no step for %s: %s", units.Prose.Time(still.Truncate(time.Second).Nanoseconds()), advice.Standstill(all, f.Node)))
+	f.recorder.Note("warn", text)
 }
 
 // turn publishes the own row, and reads those of others.
@@ -262,6 +337,7 @@ type keys interface {
 	Set(key string, value []byte) error
 	Later(key string, value []byte) error // as Set, with the next Get
 	Get(keys []string) ([][]byte, error)
+	Hurry(limit time.Duration) // no later call takes longer
 	Close() error
 }
 
@@ -314,7 +390,7 @@ func (j *Job) beside(rank int) bool {
 func (f *fleet) publish() error {
 	s := f.Session.Snapshot(0, 0)
 	f.beats++
-	out := row{Version: rowVersion, Beat: f.beats}
+	out := row{Version: rowVersion, Now: time.Now().UnixNano(), Beat: f.beats}
 	for _, k := range s.Ranks(0, s.Now) {
 		if f.known[k.Rank] == nil {
 			out.Ranks = append(out.Ranks, k)
@@ -348,6 +424,13 @@ func (f *fleet) publish() error {
 		f.stand(&p)
 		out.Peers = append(out.Peers, p)
 	}
+	for _, e := range f.ends {
+		if !slices.Contains(f.local, e.Rank) {
+			p := trace.Peer{Rank: e.Rank, Node: f.Node}
+			f.stand(&p)
+			out.Peers = append(out.Peers, p)
+		}
+	}
 	for rank, k := range f.known {
 		if f.beside(rank) && time.Since(k.heard) < silentAfter {
 			out.Ranks = append(out.Ranks, k.rank)
@@ -372,9 +455,9 @@ func (f *fleet) gather() error {
 	if f.Rank == 0 || f.together() == 1 {
 		every = min(every, rowsAtMost)
 	}
-	all := time.Since(f.read) >= every-rowEvery/2
+	all := time.Since(f.read) >= every-rowEvery/2 || f.hurried()
 	if all {
-		f.read = time.Now()
+		f.read, f.every = time.Now(), every
 	}
 	var keys []string
 	var from []int
@@ -389,6 +472,9 @@ func (f *fleet) gather() error {
 	values, err := f.client.Get(keys)
 	if err != nil {
 		return err
+	}
+	if all {
+		f.got = time.Now()
 	}
 	if f.Ranks != nil {
 		last := len(values) - 1
@@ -417,13 +503,22 @@ func (f *fleet) gather() error {
 			}
 			r := f.known[k.Rank]
 			if r.rank, r.by = k, from[i]; r.beat != in.Beat {
-				r.beat, r.heard = in.Beat, time.Now()
+				r.beat, r.heard, r.apart = in.Beat, time.Now(), 0
+				if apart := r.heard.UnixNano() - in.Now; apart < -clocksApart.Nanoseconds() || apart > (clocksApart+every).Nanoseconds() {
+					r.apart = apart
+				}
 			}
 		}
 		for _, p := range in.Peers {
-			if p.Rank >= 0 && p.Rank < f.World && !slices.Contains(f.local, p.Rank) {
-				peers = append(peers, p)
+			if p.Rank < 0 || p.Rank >= f.World || slices.Contains(f.local, p.Rank) {
+				continue
 			}
+			if k := f.known[p.Rank]; k != nil {
+				if k.node = p.Node; p.Gone != 0 {
+					p.Gone += k.apart
+				}
+			}
+			peers = append(peers, p)
 		}
 	}
 	f.record(peers, mostCounted*int(every/rowEvery))
@@ -454,14 +549,30 @@ func (f *fleet) show() {
 	if f.late.Line != "" {
 		all = append(all, f.late)
 	}
-	for _, is := range f.stands {
-		if !slices.ContainsFunc(all, func(p trace.Peer) bool { return p.Rank == is.Rank }) {
-			all = append(all, trace.Peer{Rank: is.Rank, Node: f.Node})
+	of := func(rank int, node string) *trace.Peer {
+		i := slices.IndexFunc(all, func(p trace.Peer) bool { return p.Rank == rank })
+		if i < 0 {
+			i, all = len(all), append(all, trace.Peer{Rank: rank, Node: node})
 		}
+		return &all[i]
+	}
+	for _, is := range f.stands {
+		of(is.Rank, f.Node)
+	}
+	for _, e := range f.ends {
+		of(e.Rank, f.Node)
 	}
 	for i := range all {
 		f.stand(&all[i])
 	}
+	for rank, k := range f.known {
+		if f.got.Sub(k.heard) > max(silentFor, 2*f.every) {
+			if p := of(rank, k.node); p.Gone == 0 {
+				p.Gone, p.Silent, p.Late = k.heard.UnixNano(), true, true
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b trace.Peer) int { return cmp.Compare(a.Rank, b.Rank) })
 	f.halt(all)
 	if !slices.Equal(all, f.shown) {
 		f.shown = all

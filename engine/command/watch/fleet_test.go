@@ -27,7 +27,7 @@ type member struct {
 // joins makes the gpustall of some ranks. Its session is about the first of them.
 func joins(t *testing.T, store string, world int, ranks ...int) *member {
 	t.Helper()
-	s := trace.NewSession(trace.Meta{Host: []knob.Setting{{Name: trace.JobRank, Value: fmt.Sprint(ranks[0])}}})
+	s := trace.NewSession(trace.Meta{Host: []knob.Setting{{Name: trace.JobRank, Value: fmt.Sprint(ranks[0])}, {Name: trace.JobNode, Value: fmt.Sprint("n", ranks[0])}}})
 	r := trace.NewRecorder(trace.NewClock(), 0)
 	m := &member{session: s, collector: trace.NewCollector(r, s, nothing{}, nil)}
 	m.fleet = &fleet{Job: Job{Store: store, Name: "job", Rank: ranks[0], World: world, Node: fmt.Sprint("n", ranks[0]), Session: s}, recorder: r, known: map[int]*remote{}}
@@ -128,7 +128,7 @@ func TestHalt(t *testing.T) {
 	m.Job.Late = func() bridge.Late { return bridge.Late{Rank: -1, Stands: stands} }
 	noted := func() (n int) {
 		for _, note := range m.session.Snapshot(0, 0).Notes {
-			if strings.Contains(note.Text, "no step for 11.0 s: others wait for rank 1, which is at aug.py:3 lock.acquire()") {
+			if strings.Contains(note.Text, "no step for 11 s: others wait for rank 1, which is at aug.py:3 lock.acquire()") {
 				n++
 			}
 		}
@@ -139,6 +139,37 @@ func TestHalt(t *testing.T) {
 	if stands = nil; noted() != 1 {
 		t.Error("it is noted twice")
 	}
+}
+
+// TestEnds: how a rank ended is told to the others at once, by one that ends with it too; of one that is not heard of, since when.
+func TestEnds(t *testing.T) {
+	store := tcpstoretest.Start(t)
+	a, b := joins(t, store.Address, 2, 0), joins(t, store.Address, 2, 1)
+	a.did(10, 0)
+	b.did(10, 1)
+	peer := func() (p trace.Peer) {
+		for _, p = range a.session.Snapshot(0, 0).Peers {
+			if p.Rank == 1 {
+				break
+			}
+		}
+		return p
+	}
+	becomes(t, "the rows are not read", func() bool {
+		for _, m := range []*member{a, b} {
+			m.read = time.Time{}
+			m.turn()
+		}
+		return len(a.known) == 1
+	})
+	a.got = a.known[1].heard.Add(silentFor + time.Second)
+	a.show()
+	becomes(t, "it is not said that it is silent", func() bool { return peer().Silent && peer().Node == "n1" })
+	end := bridge.End{Rank: 1, At: time.Now(), How: "with exit code 1"}
+	b.Job.Late = func() bridge.Late { return bridge.Late{Rank: -1, Ends: []bridge.End{end}} }
+	b.last()
+	a.last()
+	becomes(t, "its end is not told", func() bool { p := peer(); return p.Gone == end.At.UnixNano() && p.Failed() && !p.Silent })
 }
 
 // TestFiles: ranks that share a FileStore have their rows beside it, which go when they end. Rows of an earlier job count for nothing.

@@ -335,6 +335,7 @@ const ending = 300 * time.Millisecond
 func (b *Bridge) Close() error {
 	b.pause()
 	b.lines.stop()
+	b.counts.ends.close()
 	for _, r := range b.rings {
 		r.close()
 	}

@@ -133,6 +133,7 @@ type counts struct {
 	of     map[int]*counted
 	beside bool // a note was made that another process trains
 
+	ends    ends
 	starved *process // another rank whose loop stands as it waits for data; nil where none does
 }
 
@@ -166,6 +167,9 @@ func (c *counted) of(p *process, talked int64, known bool) trace.Rank {
 func (b *Bridge) count() {
 	newest := map[int]*process{} // by rank: after an elastic restart, others have the ranks
 	for _, p := range b.processes {
+		if p.known && p.loading && p.hello.World > 1 {
+			b.counts.ends.follow(max(0, p.hello.Rank), p.pid)
+		}
 		if old := newest[p.hello.Rank]; p.known && p.totals.steps > 1 && (old == nil || old.totals.last < p.totals.last) {
 			newest[p.hello.Rank] = p
 		}

@@ -73,16 +73,15 @@ func (l *lines) leaveStands() {
 
 // Stand is where a rank of this machine has been for a while.
 type Stand struct {
-	Rank, PID      int
-	At             trace.Line // of its loop
-	Worker         trace.Line // where a worker of it is that loads; zero where none is known
-	Held           int        // the process of that worker, where it is stopped
-	Waits          bool       // for other ranks
-	Stopped, Ended bool       // its process
+	Rank, PID int
+	At        trace.Line // of its loop
+	Worker    trace.Line // where a worker of it is that loads; zero where none is known
+	Held      int        // the process of that worker, where it is stopped
+	Waits     bool       // for other ranks
+	Stopped   bool       // its process
 }
 
-// standsOf returns the ranks whose loops stand and, where there are any, those whose processes have ended. It notes a rank that stands as
-// it waits for data: its workers are looked at.
+// standsOf returns the ranks whose loops stand. It notes a rank that stands as it waits for data: its workers are looked at.
 func standsOf(b *Bridge) (all []Stand) {
 	loops, workers := b.lines.standing()
 	b.counts.starved = nil
@@ -97,18 +96,13 @@ func standsOf(b *Bridge) (all []Stand) {
 	}
 	for rank, c := range b.counts.of {
 		p := c.by
-		at, stands := loops[p.pid]
-		is := Stand{Rank: max(0, rank), PID: p.pid, At: at.at, Worker: workers[p.pid].at, Waits: at.waits, Ended: !lives(p.pid)}
-		if is.Ended || stands {
-			is.Stopped = !is.Ended && stopped(p.pid)
+		if at, stands := loops[p.pid]; stands && lives(p.pid) {
+			is := Stand{Rank: max(0, rank), PID: p.pid, At: at.at, Worker: workers[p.pid].at, Waits: at.waits, Stopped: stopped(p.pid)}
 			if w, ok := workers[p.pid]; ok && stopped(w.of.pid) {
 				is.Held = w.of.pid
 			}
 			all = append(all, is)
 		}
-	}
-	if !slices.ContainsFunc(all, func(is Stand) bool { return !is.Ended }) {
-		return nil
 	}
 	slices.SortFunc(all, func(a, b Stand) int { return a.Rank - b.Rank })
 	return all

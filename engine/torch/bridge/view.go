@@ -33,20 +33,23 @@ type Late struct {
 	Rank   int // -1 where there is none
 	Lines  []trace.Line
 	Stands []Stand // of all ranks of this machine
+	Ends   []End   // of those whose processes have ended
 }
 
 // LateOf returns which rank of this machine others wait for.
 func LateOf(b *Bridge) Late {
 	b.view.mu.Lock()
-	defer b.view.mu.Unlock()
-	return b.view.late
+	is := b.view.late
+	b.view.mu.Unlock()
+	is.Ends = b.counts.ends.all()
+	return is
 }
 
 // holds replaces the late rank, which p has.
 func (v *view) holds(p *process, l *lines, stands []Stand) {
 	is := Late{Rank: -1, Stands: stands}
 	if p != nil {
-		is = Late{p.hello.Rank, l.latest(), stands}
+		is = Late{Rank: p.hello.Rank, Lines: l.latest(), Stands: stands}
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()

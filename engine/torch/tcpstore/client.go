@@ -64,6 +64,9 @@ func Dial(address string, limit time.Duration) (*Client, error) {
 // Close ends the connection.
 func (c *Client) Close() error { return c.conn.Close() }
 
+// Hurry has no later call take longer than limit.
+func (c *Client) Hurry(limit time.Duration) { c.limit = min(c.limit, limit) }
+
 // Set writes a value. The store does not answer, so that an error may come with a later call.
 func (c *Client) Set(key string, value []byte) error {
 	_ = c.Later(key, value)

@@ -1,0 +1,159 @@
+//go:build linux
+
+package bridge
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// End says that the process of a rank of this machine has ended.
+type End struct {
+	Rank, PID int
+	At        time.Time
+	How       string // as trace.Peer has it
+}
+
+// ends waits for the ends of ranks' processes, with a goroutine each, which close ends.
+type ends struct {
+	mu     sync.Mutex
+	of     map[int]*End // by rank, of its newest process; zero until that ends
+	files  []*os.File
+	wake   func() // called after each end
+	closed bool
+}
+
+// follow waits for the end of the process that has a rank now. It is called now and then.
+func (e *ends) follow(rank, pid int) {
+	e.mu.Lock()
+	old := e.of[rank]
+	e.mu.Unlock()
+	switch {
+	case old != nil && lives(old.PID):
+		return
+	case old != nil:
+		if e.ended(old, ""); old.PID == pid || !lives(pid) {
+			return
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return
+	}
+	if e.of == nil {
+		e.of = map[int]*End{}
+	}
+	end := &End{Rank: rank, PID: pid}
+	e.of[rank] = end
+	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	if err != nil { // of an older kernel: follow finds its end
+		return
+	}
+	file := os.NewFile(uintptr(fd), "process")
+	e.files = append(e.files, file)
+	go func() {
+		defer file.Close()
+		raw, err := file.SyscallConn()
+		if err != nil {
+			return
+		}
+		how := ""
+		err = raw.Read(func(fd uintptr) bool {
+			n, _ := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+			if n > 0 {
+				how = exited(int(fd), pid)
+			}
+			return n > 0
+		})
+		if err == nil {
+			e.ended(end, how)
+		}
+	}()
+}
+
+// ended notes an end; how it ended may be known later.
+func (e *ends) ended(end *End, how string) {
+	e.mu.Lock()
+	isNew, wake := end.At.IsZero(), e.wake
+	if isNew {
+		end.At = time.Now()
+	}
+	end.How = cmp.Or(end.How, how)
+	e.mu.Unlock()
+	if isNew && wake != nil {
+		wake()
+	}
+}
+
+func (e *ends) close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
+	for _, f := range e.files {
+		_ = f.Close()
+	}
+}
+
+// all returns the ranks whose processes have ended, where none took their place.
+func (e *ends) all() (all []End) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, end := range e.of {
+		if !end.At.IsZero() {
+			all = append(all, *end)
+		}
+	}
+	slices.SortFunc(all, func(a, b End) int { return a.Rank - b.Rank })
+	return all
+}
+
+// OnEnd has a function called after the end of each rank's process.
+func OnEnd(b *Bridge, wake func()) {
+	b.counts.ends.mu.Lock()
+	defer b.counts.ends.mu.Unlock()
+	b.counts.ends.wake = wake
+}
+
+// exited tells how a process has ended. Until its parent has asked for that, /proc has it; from then on the descriptor, since Linux
+// 6.15.
+func exited(pidfd, pid int) (how string) {
+	const exitCode = 49 // the fields of /proc/PID/stat after the name; the first one is the state
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, after, _ := bytes.Cut(stat, []byte(") "))
+	if fields := bytes.Fields(after); err == nil && len(fields) > exitCode && fields[0][0] == 'Z' {
+		n, _ := strconv.Atoi(string(fields[exitCode]))
+		return endedBy(syscall.WaitStatus(n))
+	}
+	const (
+		getInfo  = 0xC040FF0B // PIDFD_GET_INFO
+		exitInfo = 1 << 3     // PIDFD_INFO_EXIT
+		codeAt   = 60
+	)
+	var info [64]byte
+	binary.NativeEndian.PutUint64(info[:], exitInfo)
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(pidfd), getInfo, uintptr(unsafe.Pointer(&info)))
+	if errno != 0 || binary.NativeEndian.Uint64(info[:])&exitInfo == 0 {
+		return ""
+	}
+	return endedBy(syscall.WaitStatus(binary.NativeEndian.Uint32(info[codeAt:])))
+}
+
+// endedBy says how a process ended, as trace.Peer has it.
+func endedBy(status syscall.WaitStatus) string {
+	if status.Signaled() {
+		return fmt.Sprintf("by %s (%v)", unix.SignalName(status.Signal()), status.Signal())
+	}
+	return fmt.Sprintf("with exit code %d", status.ExitStatus())
+}
