@@ -138,7 +138,7 @@ func (t *deviceTime) longSteps() string {
 		last = st.Index
 		n, sum = n+1, sum+st.Busy
 	}
-	if n < 3 || sum < all/5 {
+	if n < 3 || sum < all/5 || every < 4*(n-1) { // where many are long, none is unusual
 		return ""
 	}
 	return fmt.Sprintf("%s, every %s steps on average, take %s of the time with a batch in hand, %s each where %s are usual",

@@ -48,6 +48,7 @@ type Finding struct {
 	Predicted trace.Prediction // of the value to try; none where the model cannot tell
 
 	line  bool   // it names a line of the script
+	given bool   // the script may be unable to change it: its step waits, or others have the cores
 	data  bool   // it is about the wait for data
 	Cause string // what went on in the time of Share, where one cause stands out; else empty
 }
@@ -246,9 +247,12 @@ func (o *others) add(r *Rule, f *Finding) {
 // dwarfed is how many times larger than a knob's share something without a knob must be to lead.
 const dwarfed = 4
 
-// muchBeside is the share of all time from which loops that do not train lead, if a knob is about
-// less.
-const muchBeside = 1. / 3
+// muchBeside is the share of all time from which loops that do not train lead, if what can be acted on
+// is less. From mostBeside on, what the script does in its steps is no matter.
+const (
+	muchBeside = high
+	mostBeside = 1. / 3
+)
 
 // muchAside reports whether loops that do not train, with that part of all time, lead before something with a share of the
 // active time.
@@ -257,10 +261,11 @@ func muchAside(beside, share float64) bool {
 }
 
 // lead orders findings: 2 must be put right first, 1 is a knob that may gain something, -1 is what the script does in
-// the steps of a run that is highly input-bound, unless it takes twice as long, and 0 is anything else.
+// the steps of a run that is highly input-bound, unless it takes twice as long, or what is given where loops beside the
+// training take much. 0 is anything else.
 //
 // A knob can gain at most its share. It gets 0 in these cases:
-//   - The script takes far more than that share, in its steps or beside them, or a third of all time
+//   - The script takes far more than that share, in its steps or beside them, or a fifth of all time
 //     beside them, which is more. In its steps counts only where the run is not highly input-bound.
 //   - The share is not high and taken cores cost far more. Predictions on such a host are wide.
 //   - The knob may help or harm, and something else takes more.
@@ -268,7 +273,7 @@ func (f *Finding) lead(o *others) int {
 	switch {
 	case f.Before:
 		return 2
-	case f.Script && !f.line && !f.data && o.bound() && f.Share < 2*o.data:
+	case f.Script && !f.line && !f.data && o.bound() && f.Share < 2*o.data, f.given && o.beside >= muchBeside:
 		return -1
 	case f.Value == "" && !f.Barred || f.Share <= 0:
 		return 0
@@ -291,7 +296,7 @@ func (f *Finding) weight() float64 {
 	switch {
 	case f.line:
 		return 2 * f.Share
-	case f.Beside && f.Share >= muchBeside:
+	case f.Beside && f.Share >= mostBeside:
 		return 1 + f.Share
 	case f.Beside:
 		return f.Share / max(1-f.Share, 1e-9)

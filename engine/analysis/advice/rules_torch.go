@@ -347,9 +347,13 @@ func wholeDatasets(s *situation) (f Finding, ok bool) {
 }
 
 // evaluation is for loops that do not train and take much of the time. No share counts their
-// time.
+// time. They come and go, so all steps with these settings tell it.
 func evaluation(s *situation) (f Finding, ok bool) {
-	k, known := s.script.loop()
+	from := s.session.from
+	if g := s.session.Segment(s.tally.Segment); g != nil {
+		from = min(from, g.Start)
+	}
+	k, known := s.script.since(from)
 	if !known || k.Aside <= 0 {
 		return f, false
 	}
@@ -357,8 +361,8 @@ func evaluation(s *situation) (f Finding, ok bool) {
 	f = Finding{
 		Share: part, Beside: true,
 		Remedy: "evaluate less often, or on less data",
-		Evidence: fmt.Sprintf("loops that do not train wait for data %s of their time, which is %s of all and in no other share",
-			units.Prose.Percent(float64(k.AsideWait)/float64(k.Aside)), units.Prose.Percent(part)),
+		Evidence: fmt.Sprintf("loops that do not train take %s of all time, which is in no other share, and wait for data %s of that",
+			units.Prose.Percent(part), units.Prose.Percent(float64(k.AsideWait)/float64(k.Aside))),
 	}
 	if 2*k.AsideWait > k.Aside {
 		f.Remedy = "raise num_workers of the evaluation's DataLoader in the script, or evaluate less often"
@@ -391,7 +395,7 @@ func restOfScript(s *situation) (f Finding, ok bool) {
 	if ok {
 		f.Remedy = fmt.Sprintf("look at %s, which takes %s of the loop's time", c.Named(), units.Prose.Percent(c.Part))
 	}
-	if blocked >= mostly {
+	if f.given = blocked >= mostly; f.given {
 		s.waiting(&f, c, ok, blocked)
 	}
 	if long := s.time.longSteps(); long != "" {

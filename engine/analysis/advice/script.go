@@ -73,7 +73,10 @@ func (p *script) elsewhere() (ranks, all int) {
 
 // loop returns what the session's own loop did in the steps judged; false where that was not
 // measured.
-func (p *script) loop() (k trace.Rank, known bool) {
+func (p *script) loop() (k trace.Rank, known bool) { return p.since(p.session.from) }
+
+// since returns what loop does, of all steps since then.
+func (p *script) since(from int64) (k trace.Rank, known bool) {
 	if !p.session.pytorch() {
 		return k, false
 	}
@@ -81,7 +84,7 @@ func (p *script) loop() (k trace.Rank, known bool) {
 	if p.session.Last.End <= to { // counts come once a second
 		to = max(to, p.session.Now)
 	}
-	return p.session.Own(p.session.from, to)
+	return p.session.Own(from, to)
 }
 
 // blocked returns the share of the time with a batch in hand in which the loop's thread was neither on a core nor waited

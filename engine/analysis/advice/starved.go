@@ -92,7 +92,7 @@ func moreCores(s *situation) (f Finding, ok bool) {
 	f = Finding{Remedy: "loader settings won't help; free CPU cores, or use a host with more cores", Share: s.host.lostToHost()}
 	switch {
 	case s.host.Crowded():
-		f.Remedy, f.Here = elsewhere, true
+		f.Remedy, f.Here, f.given = elsewhere, true, true
 	case s.host.device && s.loader.workersUse() >= 0.1:
 		f.Evidence = "the loader's workers and the device's threads take turns on the same cores"
 	case s.host.Known && s.host.Others >= 0.1:

@@ -132,7 +132,7 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats,
 	if part := c.at(trace.Locked); c.lockedOut() && (v.Group == trace.GroupNone || v.Group == trace.GroupData || 2*part >= v.Share) && v.Group != trace.GroupCommunication {
 		v.scripts(part)
 		v.Locked = true
-	} else if f, ok := evaluation(c); ok && v.Group != trace.GroupCommunication && v.beaten(&f) {
+	} else if f, ok := evaluation(c); ok && v.Group != trace.GroupCommunication && v.beaten(c, &f) {
 		v.scripts(f.Share)
 		v.Aside = true
 	} else if f, ok := restOfScript(c); ok && v.Moderate && f.Share >= dwarfed*v.Share {
@@ -154,11 +154,20 @@ func (v *Verdict) scripts(share float64) {
 	v.Group, v.Class, v.Share, v.Dominant, v.Moderate, v.Queue = trace.GroupNone, ScriptBound, share, trace.CauseUnknown, false, ""
 }
 
-// beaten reports whether loops beside the training cost clearly more than what the verdict is about.
-func (v *Verdict) beaten(beside *Finding) bool {
+// beaten reports whether loops beside the training cost more than what the verdict is about. Where they take less than
+// mostBeside, they must also cost more than what the script computes in its steps.
+func (v *Verdict) beaten(s *situation, beside *Finding) bool {
 	lost := v.Share
-	if v.Group == trace.GroupNone {
+	if v.Group == trace.GroupNone || v.Group == trace.GroupHost && s.host.Crowded() && !s.host.spun {
 		lost = 0
+	}
+	if beside.Share < mostBeside {
+		if s.calls(trace.InStep) {
+			return false
+		}
+		if f, ok := restOfScript(s); ok && !f.given {
+			lost = max(lost, f.Share)
+		}
 	}
 	return muchAside(beside.Share, lost)
 }
