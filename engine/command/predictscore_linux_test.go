@@ -18,6 +18,7 @@ import (
 	"dev.gpustall/engine/analysis/predict"
 	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
@@ -227,7 +228,7 @@ func TestRecorded(t *testing.T) {
 			sc.rows[i].Segment.Predicted = again(snap, i)
 			took, fits = took+time.Since(t0), fits+1
 		}
-		sc.outcomes = predict.Outcomes(snap, sc.rows)
+		sc.outcomes = append(predict.Outcomes(snap, sc.rows), tested(snap, sc.rows)...)
 		scores = append(scores, sc)
 	}
 	slices.SortFunc(scores, func(a, b score) int { return cmp.Compare(a.name, b.name) })
@@ -238,15 +239,36 @@ func TestRecorded(t *testing.T) {
 			for _, o := range scores[i].outcomes {
 				p := &o.Predicted
 				gain := predict.Gain(*p)
-				fmt.Printf("%s: %s: %.0f/s -> %.0f (%.0f to %.0f, %+.0f..%+.0f %%), was %.0f; data %.2f\n", scores[i].name, o.Change, p.Base, p.Rate, p.Lo, p.Hi,
-					100*(gain.Lo-1), 100*(gain.Hi-1), scores[i].rows[o.Row].SamplesPerSecond, p.Data)
+				fmt.Printf("%s: %s: %.0f/s -> %.0f (%+.0f..%+.0f %%), was %+.0f %%; data %.2f\n", scores[i].name, o.Change, p.Base, p.Rate,
+					100*(gain.Lo-1), 100*(gain.Hi-1), 100*(o.Measured.Value-1), p.Data)
 			}
 		}
 	}
 }
 
-// again predicts segment i from the session before it.
-func again(s *trace.Snapshot, i int) trace.Prediction {
+// tested predicts each A/B test again.
+func tested(s *trace.Snapshot, rows []attribution.SegmentStats) (out []predict.Outcome) {
+	for _, x := range attribution.Experiments(s, rows) {
+		i := slices.IndexFunc(s.Segments, func(g trace.Segment) bool { return g.Index == x.First })
+		if x.Kind == trace.Paired && i > 0 && x.Sides[0].Steps >= 10 && x.Sides[1].Steps >= 10 {
+			e := x.Change.Throughput.Estimate()
+			if e.Value <= 0 { // of one pair
+				e = units.Rough(x.Sides[1].SamplesPerSecond() / x.Sides[0].SamplesPerSecond())
+			}
+			o := predict.Outcome{Change: knob.Join(x.B, ","), Predicted: again(s, i, x.B...), Measured: e}
+			g := predict.Gain(o.Predicted)
+			o.Inside = o.Predicted.Made() && !predict.Vague(o.Predicted) && g.Lo <= e.Value && e.Value <= g.Hi
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// again predicts segment i, or these changes in its place, from the session before it.
+func again(s *trace.Snapshot, i int, changes ...knob.Setting) trace.Prediction {
+	if len(changes) == 0 {
+		changes = advice.Chosen(s.Segments[i-1].Knobs, s.Segments[i].Knobs)
+	}
 	start := s.Segments[i].Start
 	was := *s
 	was.Segments = s.Segments[:i]
@@ -258,7 +280,7 @@ func again(s *trace.Snapshot, i int) trace.Prediction {
 	if !ok {
 		return trace.Prediction{}
 	}
-	p, ok := m.Predict(advice.Chosen(s.Segments[i-1].Knobs, s.Segments[i].Knobs)...)
+	p, ok := m.Predict(changes...)
 	if !ok {
 		return trace.Prediction{}
 	}

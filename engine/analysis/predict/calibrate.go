@@ -15,6 +15,14 @@ func (m *Model) calibrate(data float64) {
 	p := &m.plant
 	want := 1e9 * float64(m.now.batch) / m.rate
 	m.calibrateLack()
+	if over := m.base.step - want; over > 0 && m.handing.lack > 0 { // the loop also waits for a core while it would wait for data anyway
+		p.host = max(0, p.host-over)
+		if m.base = p.flow(); m.base.step > want { // or for workers that end
+			rest := min(m.base.step-want, m.handing.taking/2)
+			p.gap, m.handing.taking = max(0, p.gap-rest), m.handing.taking-rest
+			m.base = p.flow()
+		}
+	}
 	limited := func() bool { return data >= 0.03 || m.base.step > want && m.base.data >= 0.03 }
 	if limited() {
 		loads := append([]demand(nil), p.load...)

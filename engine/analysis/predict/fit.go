@@ -111,11 +111,11 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) (*M
 		m.plant.inTurns = true
 		how := knob.ValueOf(s.Meta.Host, trace.WorkerStart)
 		m.imports = how != "" && how != "fork"
-		m.handing = handoverOf(s.Meta.Host, b, &l, m.now.workers)
+		m.handing = handoverOf(s.Meta.Host, b, &l, &cores, m.now.workers)
 		m.plant.gap = m.handing.taking + m.handing.drawing
 		m.plant.held = heldOf(s.Spans, stepsOf(s, t))
 		if m.plant.serial = shared; shared {
-			m.plant.host = 0
+			m.plant.host = m.handing.beside()
 		}
 	}
 	threads, _ := strconv.ParseFloat(knob.ValueOf(s.Meta.Host, trace.TorchThreads), 64)

@@ -18,6 +18,7 @@ type handover struct {
 	send    float64 // core time in the worker's process, always assumed
 	collate float64 // the largest share of the measured loading that sending can have
 	streams float64 // how much of loading is moving bytes rather than computing, 0 to 1
+	lack    float64 // how long our threads wait for a core for each ns that they have one, because of others in our group
 }
 
 // These are the costs of handing over a batch in ns, assumed until they are measured. They are
@@ -69,7 +70,11 @@ const streaming = 0.5
 // fewTensors is assumed of a batch whose tensors are not known: an input and a label.
 const fewTensors = 2
 
-func handoverOf(host []knob.Setting, b *attribution.Breakdown, l *Loading, workers int) (h handover) {
+func handoverOf(host []knob.Setting, b *attribution.Breakdown, l *Loading, c *Cores, workers int) (h handover) {
+	if c.Crowded() && c.Rivals > 0 {
+		w := min(c.Waiting, 0.9)
+		h.lack = w / (1 - w) * min(1, c.Rivals/c.Others)
+	}
 	tensors, bytes := trace.BatchIn(host)
 	if tensors == 0 {
 		tensors = fewTensors
@@ -89,12 +94,47 @@ func handoverOf(host []knob.Setting, b *attribution.Breakdown, l *Loading, worke
 }
 
 // takeReady makes the loop take as long for a batch as it takes where one is ready. Where the loop waits for most
-// batches, that time is a part of the wait, and was not measured.
-func (m *Model) takeReady(p *plant, l luck) {
-	if h := &m.handing; m.base.data >= little {
-		p.gap += max(0, l.of(onHandover, handingOver)*h.take-h.taking)
+// batches, that time is a part of the wait, and was not measured. Of a longer queue, many batches are taken while the loop
+// waits for another. Where workers end with an epoch, what was measured includes that.
+func (m *Model) takeReady(p *plant, to *settings, l luck) {
+	h := &m.handing
+	taking, lack := h.taking, l.of(onHandover, lacking)*h.lack
+	switch waits := m.base.data >= little; {
+	case to.persistent && !m.now.persistent && to.workers == m.now.workers:
+		taking = min(taking, l.of(onHandover, lasting)*h.take*(1+lack))
+	case !waits:
+	case to.ahead() > m.now.ahead() && to.workers == m.now.workers:
+		taking *= l.of(onHandover, together)
+	default:
+		taking = max(taking, l.of(onHandover, handingOver)*h.take)
+		p.host += max(0, h.take*(1+lack)-taking)
 	}
+	p.gap = max(0, p.gap+taking-h.taking)
 }
+
+var (
+	// lacking is the part of the usual wait for a core with which a batch is handed over: both sides wake up for it, and who
+	// has slept gets a core sooner.
+	lacking = [3]float64{1, 0.6, 0.2}
+
+	// together is the part of the time of taking a batch that is left with a longer queue.
+	together = [3]float64{1, 0.4, 0.1}
+
+	// lasting is how many times as long as assumed workers that last take to hand a batch over.
+	lasting = [3]float64{2.5, 1.5, 1}
+)
+
+// beside returns how long the loop waits for a core when it wakes up for a batch, because others in our group have the
+// cores. What it waited for batches that are late is part of that, so that a little less is left.
+func (h *handover) beside() float64 {
+	if h.lack == 0 {
+		return 0
+	}
+	return 0.8 * h.waking
+}
+
+// wakings is how often handing a batch over makes worker and loop wait for a core, where there were no workers to measure it.
+const wakings = 4
 
 // holding is how many times as long as in the window a worker that computes holds up the taking of its batches.
 var holding = [3]float64{1.3, 1, 0.7}
@@ -189,6 +229,7 @@ func (m *Model) handOver(p *plant, l luck) {
 		send = -min(h.collate*all, l.turned().of(onHandover, handingOver)*h.send)
 	} else if take := l.of(onHandover, handingOver) * h.take; p.serial {
 		p.gap += take
+		p.host += wakings * l.of(onHandover, lacking) * h.lack * h.take
 	} else {
 		p.host += take // this overlaps what the device computes
 	}

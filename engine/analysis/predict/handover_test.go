@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
@@ -37,7 +38,7 @@ func TestHandOver(t *testing.T) {
 			loading: Work{Core: tt.core, Blocked: tt.blocked},
 			plant:   plant{load: []demand{{tt.core, tt.blocked}}, compute: []float64{340 * us}, serial: true, threads: 1, cores: 2},
 		}
-		m.handing = handoverOf(host, b, &Loading{Read: 1, Compute: 1}, tt.workers)
+		m.handing = handoverOf(host, b, &Loading{Read: 1, Compute: 1}, &Cores{}, tt.workers)
 		m.apply(&m.plant, &m.now, likely)
 		m.plant.gap = m.handing.taking + m.handing.waking
 		m.rate = 1e9 * 2 / m.plant.flow().step
@@ -69,7 +70,7 @@ func TestStreaming(t *testing.T) {
 			loading: Work{Core: 160 * ms},
 			plant:   plant{load: []demand{{160 * ms, 0}}, compute: []float64{4 * ms}, serial: true, threads: 1, blocked: 0.95, cores: 2},
 		}
-		m.handing = handoverOf([]knob.Setting{{Name: trace.BatchOf, Value: tt.of}}, &attribution.Breakdown{Totals: trace.Totals{Steps: 1}}, &Loading{Batch: m.loading, Compute: 1}, 1)
+		m.handing = handoverOf([]knob.Setting{{Name: trace.BatchOf, Value: tt.of}}, &attribution.Breakdown{Totals: trace.Totals{Steps: 1}}, &Loading{Batch: m.loading, Compute: 1}, &Cores{}, 1)
 		m.apply(&m.plant, &m.now, likely)
 		m.rate = 1e9 * 4 / m.plant.flow().step
 		if p, ok := m.Predict(knob.Setting{Name: numWorkers, Value: "2"}); !ok || Gain(p.Prediction).Lo < tt.least || Gain(p.Prediction).Lo > tt.most {
@@ -103,7 +104,7 @@ func TestStarts(t *testing.T) {
 			m.Capacity.Cores = Cores{All: 2, Ours: 0.1, Others: 1.9, Waiting: tt.waiting, Known: true}
 			m.plant.rivals = 1.9 / (1 - tt.waiting)
 		}
-		m.handing = handoverOf(nil, &attribution.Breakdown{Totals: trace.Totals{Steps: 1}}, &Loading{Batch: m.loading, Compute: 1}, 0)
+		m.handing = handoverOf(nil, &attribution.Breakdown{Totals: trace.Totals{Steps: 1}}, &Loading{Batch: m.loading, Compute: 1}, &Cores{}, 0)
 		m.apply(&m.plant, &m.now, likely)
 		m.rate = 1e9 * 8 / m.plant.flow().step
 		rate := func(n string) float64 {
@@ -112,6 +113,51 @@ func TestStarts(t *testing.T) {
 		}
 		if one, four := rate("1"), rate("4"); (one > four) != tt.one {
 			t.Errorf("%s: %.0f samples/s with one worker, %.0f with four, %.0f with none", tt.name, one, four, m.rate)
+		}
+	}
+}
+
+// TestReady: where others in our group have the cores, handing a batch over waits for them. A longer queue is handed many
+// batches while the loop waits for another, and workers that last do not end with an epoch.
+func TestReady(t *testing.T) {
+	const ms = 1e6
+	for _, tt := range []struct {
+		name        string
+		waiting     float64 // share of the time in which our threads have no core
+		rivals      float64 // cores that others in our group use
+		workers     int     // in force
+		to          knob.Setting
+		epoch       int64
+		least, most float64 // ms of a step, likely
+	}{
+		{"a quiet host", 0, 0, 1, knob.Setting{Name: numWorkers, Value: "4"}, 0, 7, 7.8},
+		{"others in a group of their own", 0.7, 0, 1, knob.Setting{Name: numWorkers, Value: "4"}, 0, 7, 7.8},
+		{"others in our group", 0.7, 1.8, 1, knob.Setting{Name: numWorkers, Value: "4"}, 0, 9, 11},
+		{"others in our group, the loop loads", 0.7, 1.8, 0, knob.Setting{Name: numWorkers, Value: "4"}, 0, 9, 11},
+		{"others in our group, a longer queue", 0.7, 1.8, 4, knob.Setting{Name: prefetchFactor, Value: "8"}, 0, 7.3, 8.4},
+		{"short epochs, workers that last", 0, 0, 4, knob.Setting{Name: persistent, Value: "on"}, 24, 6.5, 7.2},
+	} {
+		cores := Cores{All: 2, Ours: 0.2, Others: 1.8, Waiting: tt.waiting, Known: true, Shared: host.BySession, Rivals: tt.rivals}
+		if tt.waiting == 0 {
+			cores.Others = 0
+		}
+		m := &Model{
+			processes: true, scale: 1, fitted: 1, now: settings{workers: tt.workers, batch: 8, inOrder: true}, samples: 8 * tt.epoch,
+			loading: Work{Core: 0.3 * ms, Blocked: 16 * ms}, Capacity: Capacity{Cores: cores},
+			plant: plant{load: []demand{{0.3 * ms, 16 * ms}}, compute: []float64{6 * ms}, serial: true, threads: 1, blocked: 0.95, cores: 2, rivals: tt.rivals},
+		}
+		b := &attribution.Breakdown{Totals: trace.Totals{Steps: 1}}
+		if b.Stall[trace.CauseDataLoader] = 1.2 * ms; tt.rivals > 0 {
+			b.Stall[trace.CauseHost] = 1.5 * ms
+		}
+		m.handing = handoverOf(nil, b, &Loading{Batch: m.loading, Compute: 1}, &cores, tt.workers)
+		m.plant.gap, m.plant.host = m.handing.taking, m.handing.beside()
+		m.apply(&m.plant, &m.now, likely)
+		m.base = flow{step: 16 * ms, data: 0.5}
+		m.rate = 1e9 * 8 / m.base.step
+		p, ok := m.Predict(tt.to)
+		if step := 8e3 / p.Rate; !ok || step < tt.least || step > tt.most {
+			t.Errorf("%s: a step of %.2f ms, want %v to %v", tt.name, step, tt.least, tt.most)
 		}
 	}
 }

@@ -370,7 +370,7 @@ func (m *Model) with(to *settings, l luck) *plant {
 	if m.processes && (to.workers > 0) != (now.workers > 0) {
 		m.handOver(&p, l)
 	} else if m.processes && to.workers > 0 && *to != *now {
-		m.takeReady(&p, l)
+		m.takeReady(&p, to, l)
 	}
 	if m.processes && to.workers != now.workers && (m.begins.left == 0 || !to.persistent) {
 		m.begin(&p, to.workers, l)
