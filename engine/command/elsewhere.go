@@ -28,13 +28,16 @@ const (
 	noGpustall = 127
 )
 
+// connectLimit is how many seconds ssh may take to reach the machine; else it is two minutes until it gives up.
+const connectLimit = "15"
+
 // viewElsewhere opens a session on another machine, by ssh and the gpustall there. Nothing listens
 // on a port.
 func viewElsewhere(ctx context.Context, host, session string, fs *pflag.FlagSet) error {
 	words := []string{"gpustall", "view"}
 	fs.Visit(func(f *pflag.Flag) { words = append(words, word("--"+f.Name+"="+f.Value.String())) })
 	words = append(words, "--", word(session))
-	args := []string{host, `exec "${SHELL:-sh}" -lc ` + word(strings.Join(words, " "))} // a login shell knows where programs are
+	args := []string{"-o", "ConnectTimeout=" + connectLimit, host, `exec "${SHELL:-sh}" -lc ` + word(strings.Join(words, " "))} // a login shell knows where programs are
 	if drawable() {
 		args = append([]string{"-t"}, args...)
 	}
@@ -52,6 +55,8 @@ func viewElsewhere(ctx context.Context, host, session string, fs *pflag.FlagSet)
 		return errs.New("open session", name, "ssh could not reach "+host+", as it says above", "try ssh "+host)
 	case exit.ExitCode() == noGpustall:
 		return errs.New("open session", name, "there is no gpustall in the path of "+host, "install it there")
+	case exit.ExitCode() == cli.ExitUsage:
+		return cli.Coded(errs.New("open session", name, "the gpustall there does not know how, as it says above", "install this version there: gpustall --version tells which one it is"), cli.ExitUsage)
 	default:
 		return cli.Coded(errs.New("open session", name, "the gpustall there could not, as it says above", "gpustall sessions lists them there"), exit.ExitCode())
 	}

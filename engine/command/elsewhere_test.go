@@ -17,8 +17,8 @@ func TestViewElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Like ssh, it makes a shell run what follows the host. The gpustall there prints its arguments.
-	ssh := "#!/bin/sh\n[ $1 != lost ] || exit 255\nshift\nexec sh -c \"$*\"\n"
-	far := "#!/bin/sh\nfor i; do echo \"<$i>\"; done\ncase \"$*\" in *bad*) exit 3;; esac\n"
+	ssh := "#!/bin/sh\nshift 2 # its options\n[ $1 != lost ] || exit 255\nshift\nexec sh -c \"$*\"\n"
+	far := "#!/bin/sh\nfor i; do echo \"<$i>\"; done\ncase \"$*\" in *bad*) exit 3;; *old*) exit 2;; esac\n"
 	if err := os.WriteFile(filepath.Join(bin, "ssh"), []byte(ssh), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -32,6 +32,7 @@ func TestViewElsewhere(t *testing.T) {
 		{"view --ascii gpu7:", far, 0, "<view>\n<--ascii=true>\n<-->\n<latest>\n"},
 		{"view me@gpu7:/runs/it's_one.gpustall", far, 0, "<view>\n<-->\n</runs/it's_one.gpustall>\n"},
 		{"view gpu7:bad", far, 3, "the gpustall there could not"},
+		{"view gpu7:old", far, 2, "install this version there"},
 		{"view lost:latest", far, 1, "ssh could not reach lost"},
 		{"view runs/a:b", far, 1, "no such file, and no session of that name"},
 	} {
