@@ -33,7 +33,10 @@ func (m *Model) render() {
 	if l.class == panel.SizeLine {
 		top.drawLine(m.exit.asking, &m.msg)
 		if h > 1 && !m.exit.asking && m.msg.text == "" {
-			m.panels.verdict.DrawShort(top.v, canvas.Rect(0, 1, w, h-1))
+			if used := 1 + m.panels.verdict.DrawShort(top.v, canvas.Rect(0, 1, w, h-1)); used < h {
+				m.drawFooter(canvas.Rect(-1, h-1, w+1, 1))
+			}
+			m.drawOverlay(canvas.Rect(0, 1, w, h-1))
 		}
 		return
 	}
@@ -46,10 +49,19 @@ func (m *Model) render() {
 			m.drawPanel(m.focus.panels[i], r)
 		}
 	}
-	bottom := footer{c: c, asking: m.exit.asking, prompt: m.prompt, msg: &m.msg, own: m.focus.keys(), globals: m.globals, replay: m.o.Replay}
-	bottom.draw(l.footer)
-	if m.overlay.kind != overlayNone {
-		m.overlay.draw(c, m.help(), &m.session.pic, canvas.Rect(0, 1, w, h-2))
+	m.drawFooter(l.footer)
+	m.drawOverlay(canvas.Rect(0, 1, w, h-2))
+}
+
+func (m *Model) drawFooter(r canvas.Rectangle) {
+	bottom := footer{c: &m.frame.c, asking: m.exit.asking, prompt: m.prompt, msg: &m.msg, own: m.focus.keys(), globals: m.globals, replay: m.o.Replay}
+	bottom.draw(r)
+}
+
+// drawOverlay draws the help or the log over r, where one is open and r has room for a line of it.
+func (m *Model) drawOverlay(r canvas.Rectangle) {
+	if m.overlay.kind != overlayNone && r.H >= 3 {
+		m.overlay.draw(&m.frame.c, m.help(), &m.session.pic, r)
 	}
 }
 

@@ -2,6 +2,7 @@ package canvas
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -102,29 +103,31 @@ func TestThemes(t *testing.T) {
 	}
 }
 
-// TestLightTheme: every colour of text in the light theme can be read on white: WCAG 2 asks for a contrast of 3 at
-// the least.
-func TestLightTheme(t *testing.T) {
+// TestContrast: every colour of text can be read, in the light theme on white and in the one for colour-blind users on black:
+// WCAG 2 asks for a contrast of 3 at the least.
+func TestContrast(t *testing.T) {
 	linear := func(v int) float64 {
 		if v > 0 {
 			v = 55 + 40*v
 		}
 		return math.Pow((float64(v)/255+0.055)/1.055, 2.4)
 	}
-	th := Themes()[1]
-	for st, seq := range th.sgr {
-		i := strings.Index(seq, "38;5;")
-		if i < 0 || strings.Contains(seq, "48;5;") {
-			continue
-		}
-		n, _ := strconv.Atoi(strings.TrimSuffix(seq[i+len("38;5;"):], "m"))
-		luminance := math.Pow((float64(8+10*(n-232))/255+0.055)/1.055, 2.4)
-		if n < 232 {
-			n -= 16
-			luminance = 0.2126*linear(n/36) + 0.7152*linear(n/6%6) + 0.0722*linear(n%6)
-		}
-		if contrast := 1.05 / (luminance + 0.05); th.Name != "light" || contrast < 3 {
-			t.Errorf("theme %s, style %d: %q has a contrast of %.1f", th.Name, st, seq, contrast)
+	for name, ground := range map[string]float64{"light": 1, "colorblind": 0} {
+		th := Themes()[slices.IndexFunc(Themes(), func(th Theme) bool { return th.Name == name })]
+		for st, seq := range th.sgr {
+			i := strings.Index(seq, "38;5;")
+			if i < 0 || strings.Contains(seq, "48;5;") {
+				continue
+			}
+			n, _ := strconv.Atoi(strings.TrimSuffix(seq[i+len("38;5;"):], "m"))
+			luminance := math.Pow((float64(8+10*(n-232))/255+0.055)/1.055, 2.4)
+			if n < 232 {
+				n -= 16
+				luminance = 0.2126*linear(n/36) + 0.7152*linear(n/6%6) + 0.0722*linear(n%6)
+			}
+			if contrast := (max(ground, luminance) + 0.05) / (min(ground, luminance) + 0.05); contrast < 3 {
+				t.Errorf("theme %s, style %d: %q has a contrast of %.1f", th.Name, st, seq, contrast)
+			}
 		}
 	}
 }

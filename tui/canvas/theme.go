@@ -64,7 +64,7 @@ func (h Hue) Solid() Style { return hueOne + Style(2*h) + 1 }
 func (st Style) Solid() bool { return st > hueOne && (st-hueOne)%2 == 1 }
 
 // palette holds the hues of the themes. ansi is the number of one of the 16 ANSI colours, so that
-// the user's own palette applies. xterm, for colour-blind users, is the xterm colour nearest to
+// the user's own palette applies; its blue cannot be read on black. xterm, for colour-blind users, is the xterm colour nearest to
 // one of Okabe and Ito's palette. light is the xterm colour on a light background. Blocks of dark colours have
 // light text on them, as all of light's are.
 var palette = [numHues]struct {
@@ -73,10 +73,10 @@ var palette = [numHues]struct {
 }{
 	Compute:  {ansi: 2, xterm: 36, light: 29},
 	Transfer: {ansi: 6, xterm: 80, light: 31},
-	Idle:     {ansi: 8, xterm: 240, light: 243, dark: true},
+	Idle:     {ansi: 8, xterm: 242, light: 243, dark: true},
 	Host:     {ansi: 7, xterm: 250, light: 238},
 
-	Series:      {ansi: 4, xterm: 33, light: 26, dark: true},
+	Series:      {ansi: 12, xterm: 33, light: 26, dark: true},
 	Series + 1:  {ansi: 3, xterm: 214, light: 130},
 	Series + 2:  {ansi: 5, xterm: 175, light: 163},
 	Series + 3:  {ansi: 6, xterm: 117, light: 31},
@@ -89,7 +89,7 @@ var palette = [numHues]struct {
 	Series + 10: {ansi: 11, xterm: 227, light: 94},
 	Series + 11: {ansi: 12, xterm: 69, light: 62},
 	Series + 12: {ansi: 7, xterm: 250, light: 242},
-	Series + 13: {ansi: 8, xterm: 240, light: 240, dark: true},
+	Series + 13: {ansi: 8, xterm: 242, light: 240, dark: true},
 	Series + 14: {ansi: 15, xterm: 229, light: 94},
 	Series + 15: {ansi: 10, xterm: 72, light: 28},
 	Series + 16: {ansi: 12, xterm: 111, light: 25},
@@ -123,7 +123,7 @@ type look struct {
 
 func ansi(n int) (text, block string) {
 	ink := "30"
-	if n == 4 || n == 8 {
+	if n == 8 {
 		ink = "97"
 	}
 	if n < 8 {
@@ -144,7 +144,7 @@ func xterm(n int, dark bool) (text, block string) {
 // Themes returns all themes, the default first and the one without colour last.
 func Themes() []Theme {
 	def := look{name: "default", good: "32", warn: "33", bad: "31", dim: "90", accent: "36", border: "90", key: "36"}
-	safe := look{name: "colorblind", good: "38;5;33", warn: "38;5;220", bad: "38;5;202", dim: "38;5;245", accent: "38;5;80", border: "38;5;240", key: "38;5;80"}
+	safe := look{name: "colorblind", good: "38;5;33", warn: "38;5;220", bad: "38;5;202", dim: "38;5;245", accent: "38;5;80", border: "38;5;242", key: "38;5;80"}
 	light := look{name: "light", good: "38;5;28", warn: "38;5;130", bad: "38;5;160", dim: "38;5;242", accent: "38;5;25", border: "38;5;245", key: "38;5;25"}
 	mono := look{name: "mono", mono: true}
 	for h, p := range palette {
