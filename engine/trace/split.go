@@ -106,9 +106,9 @@ type BoundInfo struct {
 }
 
 var bounds = [numBounds]BoundInfo{
-	BoundCPU:   {"CPU-bound", "which computes"},
+	BoundCPU:   {"CPU-bound", "which is mostly computing"},
 	BoundCores: {"CPU-starved", "which is CPU-starved"},
-	BoundIO:    {"I/O-bound", "which waits for I/O"},
+	BoundIO:    {"I/O-bound", "which is mostly waiting for I/O"},
 }
 
 // Info returns the row of b.

@@ -312,7 +312,7 @@ func (v *Verdict) describe(s *situation) {
 		if bound := boundOf(b, v.Dominant); bound != trace.BoundUnknown {
 			which := bound.Info().Which
 			if bound == trace.BoundIO && s.loader.locked() {
-				which = "which waits for a lock that the workers share"
+				which = "which is mostly waiting for a lock that the workers share"
 			}
 			t.WriteString(", " + which)
 			if queue == queues[bound] { // the text has said it
