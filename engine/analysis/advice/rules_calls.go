@@ -44,12 +44,27 @@ var calls = []call{
 		"do without torch.cuda.empty_cache in the loop: it waits for the GPU, and memory must be had anew"},
 	{"synchronize each step", trace.InStep, []string{"torch.cuda.synchronize"}, regexp.MustCompile(`\bsynchronize\(`),
 		"do without torch.cuda.synchronize in the loop: take times with CUDA events"},
-	{"printing each step", trace.InStep, []string{"torch._tensor_str."}, regexp.MustCompile(`\bprint\(`),
+	{printing, trace.InStep, []string{"torch._tensor_str."}, regexp.MustCompile(`^\s*(if\b.*:\s*)?print\(`),
 		"print every 100 steps only: to print a tensor waits for the GPU"},
 	{".item() each step", trace.InStep, nil, regexp.MustCompile(`\.(item|tolist|cpu|numpy)\(\)`),
 		"keep losses and metrics on the GPU as tensors, and read them every 100 steps: .item() and .cpu() wait for the GPU"},
 	{copying, trace.InStep, nil, regexp.MustCompile(`\.cuda\(|\.to\([^)]*(dev|gpu|cuda|rank|non_blocking)`),
 		"copy less: send a narrower type (uint8) and convert it on the GPU; and pin_memory=True with non_blocking=True has another thread do part of it"},
+}
+
+// printing is the name of the call that prints.
+const printing = "printing each step"
+
+var (
+	quoted = regexp.MustCompile(`"[^"]*"|'[^']*'`)
+	called = regexp.MustCompile(`\w+\(`)
+	short  = regexp.MustCompile(`^(print|item|tolist|mean|sum|float|int|str|len|round|format|join|time)\($`)
+)
+
+// prints reports whether a line that prints calls nothing else that may take its time.
+func prints(text string) bool {
+	others := func(name string) bool { return !short.MatchString(name) }
+	return !slices.ContainsFunc(called.FindAllString(quoted.ReplaceAllString(code(text), ""), -1), others)
 }
 
 // copying is the name of the call that copies a batch to the GPU.
@@ -73,6 +88,13 @@ const muchOfCalls = 0.1
 
 // check finds the lines that make the call.
 func (k *call) check(s *situation) (f Finding, ok bool) {
+	f.Remedy, f.line = k.remedy, true
+	if k.at == trace.InStep && s.host.device { // there is no GPU to wait for
+		if k.name != printing {
+			return f, false
+		}
+		f.Remedy, _, _ = strings.Cut(k.remedy, ":")
+	}
 	var most lines.Cost
 	part := 0.0
 	for i := range s.lines {
@@ -100,7 +122,6 @@ func (k *call) check(s *situation) (f Finding, ok bool) {
 	} else if f.Free = min(f.Free, s.time.DataShare()); s.host.device && s.loader.workers > 0 && s.loader.computing() {
 		f.Free = 0 // the training computes on the same cores, and would be faster too
 	}
-	f.Remedy, f.line = k.remedy, true
 	f.Evidence = fmt.Sprintf("%s takes %s of %s", most.Named(), units.Prose.Percent(part), of)
 	return f, part >= muchOfCalls && f.Share >= moderate
 }
@@ -128,7 +149,7 @@ func knownCall(c *lines.Cost) *call {
 		if slices.ContainsFunc(k.in, func(in string) bool { return strings.HasPrefix(c.In, in) }) && !strings.HasSuffix(c.In, ".pad") { // a tokenizer pads too
 			return k
 		}
-		if c.In == "" && k.text != nil && k.text.MatchString(code(c.Text)) {
+		if c.In == "" && k.text != nil && k.text.MatchString(code(c.Text)) && (k.name != printing || prints(c.Text)) {
 			return k
 		}
 	}
