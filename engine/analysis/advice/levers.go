@@ -15,6 +15,7 @@ type levers struct {
 	tried  *history
 	host   *host
 	loader *loader
+	script *script
 }
 
 // morePrefetch returns the prefetch_factor to try. It returns false where the factor is already
@@ -67,7 +68,7 @@ func (l *levers) moreWorkers() int {
 			return l.loader.workers
 		}
 		full := int(l.host.All)
-		if !l.host.device { // else the device's own threads would share the cores with more workers
+		if !l.host.device || l.script.blocked() >= mostly { // else the device's own threads would share the cores with more workers
 			w := l.loader.Batch
 			runnable := (w.Core + w.Waiting) / (w.Core + w.Waiting + w.Blocked)
 			full = max(full, min(2*now, int(2*l.host.All/runnable)))

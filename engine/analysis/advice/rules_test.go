@@ -98,6 +98,8 @@ var ruleCases = []ruleCase{
 	{"more workers", true, wait(trace.CauseDecode), "num_workers=1", together(cpuDevice, gauges(40, 58, 50), shared("by cgroup", 30)), "num_workers 2", "and more workers get more turns from those that share cores with them by the thread"},
 	{"more workers", true, wait(trace.CauseDecode), "num_workers=1", together(cpuDevice, gauges(40, 58, 50), shared("by thread", 58)), "num_workers 2", "and more workers get more turns from"},
 	{"more workers", false, wait(trace.CauseDecode), "num_workers=4", together(cpuDevice, load(8), gauges(40, 58, 50)), "", "loader settings won't help; free CPU cores: stop the other processes"},
+	{"more workers", true, wait(trace.CauseDecode), "num_workers=4", together(gauges(40, 58, 50), onTorch("1"), cpuDevice, load(8), sleeps, shared("by cgroup", 57)), "num_workers 8", "and more workers get more turns from"},
+	{"more workers", false, wait(trace.CauseDecode), "num_workers=4", together(gauges(40, 58, 62), onTorch("1"), cpuDevice, load(8), sleeps, shared("by cgroup", 1)), "", "this training's share is ~1.7 of 4 cores whatever num_workers is"},
 	{"more workers", false, wait(trace.CauseDecode), "num_workers=0", together(cpuDevice, gauges(98, 1, 50)), "", "loader settings won't help"},
 	{"transforms on the device", true, wait(trace.CauseTransform), "num_workers=4 device_transforms=off", load(20), "device_transforms on", "~100 % of the loading is transforms that the device can do"},
 	{"transforms on the device", false, wait(trace.CauseDecode), "num_workers=4 device_transforms=off", load(20), "", "loader settings won't help"},
@@ -224,6 +226,9 @@ func epochs(n int) func(*trace.Snapshot) {
 		}
 	}
 }
+
+// sleeps is a script whose steps are blocked most of the time.
+var sleeps = did(trace.Rank{Wait: 50, Body: 50, Core: 5})
 
 // load makes a batch's worker time so many times its time on the device.
 func load(times int64) func(*trace.Snapshot) {

@@ -37,7 +37,7 @@ func newSituation(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentS
 	if c.loader.workers == 0 {
 		c.time.opening = 0
 	}
-	c.levers = levers{&c.time, &c.knobs, &c.tried, &c.host, &c.loader}
+	c.levers = levers{&c.time, &c.knobs, &c.tried, &c.host, &c.loader, &c.script}
 	c.script = script{session: &c.session, host: &c.host}
 	if g := s.Segment(t.Segment); g != nil {
 		c.script.left = s.Left(g)

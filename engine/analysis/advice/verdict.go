@@ -135,7 +135,7 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats,
 	} else if f, ok := evaluation(c); ok && v.Group != trace.GroupCommunication && v.beaten(c, &f) {
 		v.scripts(f.Share)
 		v.Aside = true
-	} else if f, ok := restOfScript(c); ok && v.Moderate && f.Share >= dwarfed*v.Share {
+	} else if f, ok := restOfScript(c); ok && (v.Moderate && f.Share >= dwarfed*v.Share || v.Group == trace.GroupHost && c.host.Crowded() && f.Share > v.Share) {
 		v.scripts(c.time.Utilisation())
 	} else if v.Group == trace.GroupNone {
 		switch {
@@ -323,7 +323,7 @@ func (v *Verdict) describe(s *situation) {
 	t.WriteString(s.traced(v))
 	if v.Group != trace.GroupHost && v.Starved >= moderate {
 		t.WriteString("; " + s.host.slowed())
-		if v.Group == trace.GroupData && s.host.Crowded() {
+		if s.host.Crowded() {
 			t.WriteString("; " + s.host.String())
 		}
 	}
