@@ -10,7 +10,7 @@ import (
 // colours of the screen's colour-blind theme: Okabe and Ito's palette in the nearest xterm colours.
 // Causes beyond that palette have other colours. A test in engine/command keeps this table and the
 // screen's the same.
-var series = [...]uint8{33, 214, 175, 117, 245, 166, 203, 252, 80, 141, 227, 69, 250, 240, 229, 72, 111, 168, 183, 130, 133, 108, 152}
+var series = [...]uint8{33, 214, 175, 117, 245, 166, 203, 252, 80, 141, 227, 69, 250, 242, 229, 72, 111, 168, 183, 130, 133, 108, 152}
 
 // The other colours, by Okabe and Ito's names (Color Universal Design, 2008).
 var (
