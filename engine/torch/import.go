@@ -38,6 +38,9 @@ func load(ctx context.Context, r io.Reader, name string) (*recording, error) {
 		case len(rec.device) == 0 && len(rec.gpus) > 0: // the host's operators would count as the work
 			return nil, errs.New("import", name, "it ends too soon: before what the GPU did, which the profiler writes last", hint)
 		case len(rec.steps) > 0 && rec.finish() == nil: // the trace is told as far as it goes
+			if rec.unsure() {
+				return nil, errs.New("import", name, "it ends too soon: before all that the GPU did in the first step", hint)
+			}
 			return rec, nil
 		}
 	}

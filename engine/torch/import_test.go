@@ -256,19 +256,26 @@ func TestPacked(t *testing.T) {
 
 // TestBreaksOff: a trace that breaks off is told as far as it goes, and says so. Only complete steps count.
 func TestBreaksOff(t *testing.T) {
-	whole := func(steps int) string {
-		var b strings.Builder
+	whole := func(steps int, last bool) string {
+		var b, kernels strings.Builder
+		to := &b
+		if last { // what the GPU did follows all else, as the profiler writes it
+			to = &kernels
+		}
 		b.WriteString(`{"traceEvents":[`)
 		for i := range steps {
 			fmt.Fprintf(&b, `{"ph":"X","cat":"cpu_op","name":"ProfilerStep#%d","pid":1,"tid":1,"ts":%d,"dur":90},`, i, 100*i)
 		}
 		for i := range 2 * steps {
 			fmt.Fprintf(&b, `{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":%d,"dur":2,"args":{"correlation":%d}},`, 50*i+5, i)
-			fmt.Fprintf(&b, `{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":%d,"dur":20,"args":{"device":0,"correlation":%d}},`, 50*i+10, i)
+			fmt.Fprintf(to, `{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":%d,"dur":20,"args":{"device":0,"correlation":%d}},`, 50*i+10, i)
 		}
-		return b.String()
+		return b.String() + kernels.String()
 	}
-	full := whole(6)
+	full, apart := whole(6, false), whole(6, true)
+	upTo := func(kernel int) string {
+		return apart[:strings.Index(apart, fmt.Sprintf(`"ts":%d,"dur":20`, 50*kernel+10))]
+	}
 	for _, c := range []struct {
 		name  string
 		text  string
@@ -279,6 +286,9 @@ func TestBreaksOff(t *testing.T) {
 		{"in the middle", full[:strings.Index(full, `"correlation":7}`)], 3},
 		{"before the first kernel", full[:strings.Index(full, `"cuda_runtime"`)], 6}, // no GPU is known
 		{"in the first step", full[:60], 0},
+		{"in the fourth step's kernels", upTo(7), 3},
+		{"in the first step's kernels", upTo(1), 0},
+		{"before any kernel of a second step", full[:strings.Index(full, `"correlation":2}`)], 0},
 	} {
 		var packed bytes.Buffer
 		z := gzip.NewWriter(&packed)

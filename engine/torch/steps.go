@@ -3,6 +3,7 @@ package torch
 import (
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // window is a step with the device's work for it. It begins at the end of the step before, or where the
@@ -102,6 +103,32 @@ func (r *recording) match(steps []window) {
 			}
 		}
 	}
+}
+
+// unsure reports whether some of the first step's work may be missing in a trace that breaks off, because it lacks work
+// that was launched, or has none of a later step.
+func (r *recording) unsure() bool {
+	ran, lost := r.launchesIn(r.steps[0].span)
+	later := r.steps[1:]
+	works := func(s hostStep) bool { n, _ := r.launchesIn(s.span); return n > 0 }
+	return float64(ran) < tailShare*float64(ran+lost) || ran > 0 && len(later) > 0 && !slices.ContainsFunc(later, works)
+}
+
+// launchesIn returns how many calls in a span launched what ran on the device, and how many launched what the trace lacks.
+func (r *recording) launchesIn(s span) (ran, lost int) {
+	at, _ := slices.BinarySearchFunc(r.calls, s.start, func(c call, t int64) int { return cmp.Compare(c.start, t) })
+	for _, c := range r.calls[at:] {
+		switch {
+		case c.start >= s.end:
+			return ran, lost
+		case c.correlation == absent || c.end > s.end:
+		case len(r.launchedBy(c.correlation)) > 0:
+			ran++
+		case c.name >= 0 && strings.Contains(r.names.of[c.name], "aunch"): // cudaLaunchKernel, hipLaunchKernel
+			lost++
+		}
+	}
+	return ran, lost
 }
 
 // byCorrelation returns the indices of the device's events, in the order of their correlation.
