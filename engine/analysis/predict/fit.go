@@ -192,9 +192,7 @@ func (m *Model) measure(s *trace.Snapshot, t *trace.Tally, l *Loading, starved f
 		p.compute = append(p.compute, float64(st.Busy)*(1-starved))
 	}
 	p.late = lateness(steps, by, p.load)
-	if m.begins.starts = l.Start; s.Meta.Watched() {
-		m.begins.starts *= float64(m.now.workers) // the loop starts one after the other, and then gives them their first batches
-	}
+	m.begins.starts = l.Begin
 	m.apply(p, &m.now, likely)
 	p.copy = float64(t.Steady.Copy) / float64(t.Steady.Steps)
 	p.host, m.hostClock = stepLoop(s.Spans, t)

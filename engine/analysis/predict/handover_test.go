@@ -245,3 +245,25 @@ func TestHeld(t *testing.T) {
 		t.Errorf("held up for %.1f ms, want 30", got/ms)
 	}
 }
+
+// TestStarts: how long workers take to start is told by their own spans, and by those of an epoch together.
+func TestStarts(t *testing.T) {
+	at := func(worker int, from, to int64) trace.Span {
+		return trace.Span{Start: from * 1e6, End: to * 1e6, Track: trace.Worker(worker), Kind: trace.KindStart}
+	}
+	for name, c := range map[string]struct {
+		spans []trace.Span
+		start float64
+		begin float64
+	}{
+		"none":                {},
+		"one worker":          {[]trace.Span{at(0, 0, 1000), at(0, 1000, 1004)}, 1000e6, 1004e6},
+		"three, two epochs":   {[]trace.Span{at(0, 0, 100), at(0, 100, 130), at(1, 10, 110), at(1, 110, 130), at(2, 20, 120), at(2, 120, 130), at(0, 500, 600), at(0, 600, 610)}, 100e6, 120e6},
+		"many short, forking": {[]trace.Span{at(0, 0, 5), at(0, 5, 90), at(1, 30, 35), at(1, 35, 90), at(2, 60, 65), at(2, 65, 90)}, 5e6, 90e6},
+	} {
+		var l Loading
+		if l.starts(c.spans); l.Start != c.start || l.Begin != c.begin {
+			t.Errorf("%s: %g and %g ms, want %g and %g", name, l.Start/1e6, l.Begin/1e6, c.start/1e6, c.begin/1e6)
+		}
+	}
+}

@@ -1,6 +1,9 @@
 package predict
 
 import (
+	"cmp"
+	"slices"
+
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/trace"
 )
@@ -21,7 +24,8 @@ type Loading struct {
 
 	Read    int64   // ns in spans of reads, and ...
 	Compute int64   // ... in those of all other phases
-	Start   float64 // ns that a worker takes to start, on average
+	Start   float64 // ns that a worker takes to start, on average, and ...
+	Begin   float64 // ... until all workers of an epoch have their first batches to load
 
 	phases [trace.KindPin + 1]int64 // ns of the phases' spans, without what is injected
 	slowed int64                    // ns of reads with injected waiting
@@ -31,7 +35,7 @@ type Loading struct {
 // LoadingOf measures loading in the steps of b, with the spans of the same time [from, to].
 func LoadingOf(b *attribution.Breakdown, spans []trace.Span, from, to int64, cores *Cores) Loading {
 	l := Loading{b: b}
-	var start, starts int64
+	var starts []trace.Span
 	for i := range spans {
 		s := &spans[i]
 		if s.End <= s.Start || s.Start >= to || s.End <= from || int(s.Track) >= trace.NumTracks {
@@ -43,7 +47,7 @@ func LoadingOf(b *attribution.Breakdown, spans []trace.Span, from, to int64, cor
 		case trace.KindDecode, trace.KindTransform, trace.KindFetch, trace.KindCollate, trace.KindPin:
 			l.Compute += s.End - s.Start
 		case trace.KindStart:
-			start, starts = start+s.End-s.Start, starts+1
+			starts = append(starts, *s)
 			continue
 		default:
 			continue
@@ -56,9 +60,30 @@ func LoadingOf(b *attribution.Breakdown, spans []trace.Span, from, to int64, cor
 			l.slowed += s.End - s.Start
 		}
 	}
-	l.Start = float64(start) / float64(max(1, starts))
+	l.starts(starts)
 	l.split(cores)
 	return l
+}
+
+// taskSoon is how soon after its start a worker waits for its first task: later it is another worker that starts.
+const taskSoon = 10e6
+
+// starts measures how long workers take to start. Each has a span of its own start, and one of its wait for the first task.
+func (l *Loading) starts(spans []trace.Span) {
+	slices.SortFunc(spans, func(a, b trace.Span) int { return cmp.Compare(a.Start, b.Start) })
+	var own, begun, workers, epochs, from, to int64
+	ended := map[trace.TrackID]int64{}
+	for _, s := range spans {
+		if at, ok := ended[s.Track]; !ok || s.Start > at+taskSoon {
+			own, workers = own+s.End-s.Start, workers+1
+		}
+		ended[s.Track] = s.End
+		if epochs == 0 || s.Start > to+taskSoon {
+			begun, epochs, from, to = begun+to-from, epochs+1, s.Start, s.Start
+		}
+		to = max(to, s.End)
+	}
+	l.Start, l.Begin = float64(own)/float64(max(1, workers)), float64(begun+to-from)/float64(max(1, epochs))
 }
 
 // split divides the worker time of a batch as it was measured. Where it was not measured, reads
