@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
+	"io"
 	"math"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -19,6 +21,7 @@ import (
 	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/base/units"
+	"dev.gpustall/engine/command/metrics"
 	"dev.gpustall/engine/command/summary"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/trace"
@@ -171,9 +174,65 @@ func comparedText(t *testing.T, name string, c *report.Comparison) (drifted bool
 	return drift != ""
 }
 
+// metric is a counter of the time of steps, as --metrics writes it.
+var metric = regexp.MustCompile(`gpustall_time_seconds_total\{cause="(\w+)"[^}]*\} (\S+)`)
+
+// exported: in the metrics of a whole session, computing has the share of the steps' time that the summary tells.
+func exported(t *testing.T, name string, s *trace.Session, told *told) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "metrics.prom")
+	e, err := metrics.Start(file, atEnd{s}, func(err error) { t.Error(err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Stop()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	computing, all := 0.0, 0.0
+	for _, m := range metric.FindAllStringSubmatch(string(text), -1) {
+		v, _ := strconv.ParseFloat(m[2], 64)
+		switch m[1] {
+		case "paused": // is in no share
+			continue
+		case "computing":
+			computing = v
+		}
+		all += v
+	}
+	if told.Util != nil && all > 0 && math.Abs(computing/all-*told.Util) > 0.0005 {
+		t.Errorf("%s: the metrics have a utilisation of %.4f, and the summary %.4f", name, computing/all, *told.Util)
+	}
+}
+
+// labText: what a course's lab says of a session whose settings are compared has the report's two rates.
+func labText(t *testing.T, name string, snap *trace.Snapshot, written string) {
+	t.Helper()
+	l, err := report.NewLab(report.Side{Snapshot: snap})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text string
+	if err := l.Write(func(file string, content func(io.Writer) error) error {
+		if file != report.LabReport {
+			return nil
+		}
+		var b bytes.Buffer
+		err := content(&b)
+		text = b.String()
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if row := throughputRow.FindStringSubmatch(text); row != nil && (!strings.Contains(written, row[1]+"/s") || !strings.Contains(written, row[2]+"/s")) {
+		t.Errorf("%s: the lab has rates that the report has not: %q", name, row[0])
+	}
+}
+
 // TestOneNumber: the summary, its JSON, the report in both formats and doctor tell the same verdict, advice, rates and
 // shares of a recorded session, and so do screens of all sizes. A gain is the ratio of the two rates beside it, unless it says that a
-// drift was taken out, or comes from an A/B test. The screen and compare have the same rates and
+// drift was taken out, or comes from an A/B test. The metrics and a course's lab have the same numbers. The screen and compare have the same rates and
 // gains, and the same advice. Report and screen have an A/B test's rates and gain. A line of --plain, and what compare prints, agree
 // with them.
 func TestOneNumber(t *testing.T) {
@@ -254,6 +313,8 @@ func TestOneNumber(t *testing.T) {
 			}
 		}
 		sameAtEachSize(t, name, s)
+		exported(t, name, s, &told)
+		labText(t, name, snap, surfaces["report"])
 		if plainLines(t, name, snap, &told, surfaces["report"]) {
 			whole++
 		}

@@ -84,7 +84,7 @@ func (m Missing) String() string {
 	case Steps:
 		return fmt.Sprintf("%s of %s", units.Count(int(m.Have)), units.Counted(int(m.Want), "step", "steps"))
 	case Time:
-		return fmt.Sprintf("%s of %s", units.Prose.Time(int64(1e9*m.Have)), units.Prose.Time(int64(1e9*m.Want)))
+		return fmt.Sprintf("%s of %s of steps", units.Prose.Time(int64(1e9*m.Have)), units.Prose.Time(int64(1e9*m.Want)))
 	case Windows:
 		return fmt.Sprintf("%s of %s", units.Count(int(m.Have)), units.Counted(int(m.Want), "independent window", "independent windows"))
 	case Precision:

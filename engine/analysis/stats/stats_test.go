@@ -152,7 +152,7 @@ func TestMissing(t *testing.T) {
 		{"nothing", nil, History{}, Steps, "0 of 50 steps"},
 		{"one block", []Block{{Steps: 200, Samples: 6400, Active: 4e9}}, History{}, Windows, "1 of 15 independent windows"},
 		{"few steps", slow(12, 0.5), History{}, Steps, "12 of 50 steps"},
-		{"little time", slow(110, 0.01), History{}, Time, "1.10 s of 2.00 s"},
+		{"little time", slow(110, 0.01), History{}, Time, "1.10 s of 2.00 s of steps"},
 		{"few windows", slow(200, 0.02), History{Longest: time.Second}, Windows, "4 of 15 independent windows"},
 		{"wide", draw(independent(0.3)(rand.New(rand.NewPCG(2, 2))), 200, 1), History{}, Precision, ""},
 	} {
