@@ -246,8 +246,8 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestStarts: how long workers take to start is told by their own spans, and by those of an epoch together.
-func TestStarts(t *testing.T) {
+// TestStartUps: how long workers take to start is told by their own spans, and by those of an epoch together.
+func TestStartUps(t *testing.T) {
 	at := func(worker int, from, to int64) trace.Span {
 		return trace.Span{Start: from * 1e6, End: to * 1e6, Track: trace.Worker(worker), Kind: trace.KindStart}
 	}
