@@ -219,13 +219,7 @@ func (f *Fleet) headline() string {
 }
 
 // called names a rank and its machine.
-func (f *Fleet) called(m *fleet.Member) string {
-	text := fmt.Sprintf("rank %d", m.Rank.Rank)
-	if m.Host != "" {
-		text += " on " + m.Host
-	}
-	return text
-}
+func (f *Fleet) called(m *fleet.Member) string { return advice.RankOn(m.Rank.Rank, m.Host) }
 
 // holder says why the other ranks wait for one rank, and what to do.
 func (f *Fleet) holder(d *markup.Document) {

@@ -53,8 +53,11 @@ type Peer struct {
 	Session string `json:"session,omitempty"` // the file there of the session that is about it; empty where none is
 }
 
+// ExitCode is How a process ended that had a code.
+func ExitCode(code int) string { return "with exit code " + strconv.Itoa(code) }
+
 // Failed reports whether its process ended otherwise than with exit code 0, as far as that is known.
-func (p *Peer) Failed() bool { return p.Gone != 0 && p.How != "" && p.How != "with exit code 0" }
+func (p *Peer) Failed() bool { return p.Gone != 0 && p.How != "" && p.How != ExitCode(0) }
 
 // Peers records what is known of other ranks. The recorder owns the slice from then on.
 func (r *Recorder) Peers(peers []Peer) {

@@ -138,13 +138,6 @@ func FirstGone(peers []trace.Peer, world int) string {
 	if failed < 0 {
 		return ""
 	}
-	called := func(p *trace.Peer) string {
-		text := fmt.Sprintf("rank %d", p.Rank)
-		if p.Node != "" {
-			text += " on " + units.Line(p.Node)
-		}
-		return text
-	}
 	order := " first,"
 	switch {
 	case len(gone) == 1 && world > 1:
@@ -152,9 +145,18 @@ func FirstGone(peers []trace.Peer, world int) string {
 	case len(gone) < world:
 		order = fmt.Sprintf(" first of %d whose end is known,", len(gone))
 	}
-	text := called(&gone[0]) + " ended" + order + " " + units.Line(cmp.Or(gone[0].How, "it is not known how"))
+	text := RankOn(gone[0].Rank, gone[0].Node) + " ended" + order + " " + units.Line(cmp.Or(gone[0].How, "it is not known how"))
 	if failed > 0 {
-		text += ", then " + called(&gone[failed]) + " " + units.Line(gone[failed].How)
+		text += ", then " + RankOn(gone[failed].Rank, gone[failed].Node) + " " + units.Line(gone[failed].How)
+	}
+	return text
+}
+
+// RankOn names a rank, and its machine unless node is empty.
+func RankOn(rank int, node string) string {
+	text := fmt.Sprintf("rank %d", rank)
+	if node != "" {
+		text += " on " + units.Line(node)
 	}
 	return text
 }
@@ -180,7 +182,7 @@ func places(all []trace.Peer, node, which string, now time.Time) (texts []string
 			if p.Silent {
 				verb = "went silent"
 			}
-			at.does = verb + fmt.Sprintf(" %d s ago", max(0, (now.UnixNano()-p.Gone)/1e9))
+			at.does = fmt.Sprintf("%s %d s ago", verb, max(0, (now.UnixNano()-p.Gone)/1e9))
 			if p.How != "" {
 				at.does += " " + p.How
 			}

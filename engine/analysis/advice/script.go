@@ -137,11 +137,11 @@ func (p *script) waitsFor() (h holder, ok, late bool) {
 
 // called names a rank, and its machine where that is another one.
 func (p *script) called(rank int) string {
-	text := fmt.Sprintf("rank %d", rank)
-	if peer, ok := p.peer(rank); ok && peer.Node != "" && peer.Node != p.session.fact(trace.JobNode) {
-		text += " on " + units.Line(peer.Node)
+	peer, _ := p.peer(rank)
+	if peer.Node == p.session.fact(trace.JobNode) {
+		return RankOn(rank, "")
 	}
-	return text
+	return RankOn(rank, peer.Node)
 }
 
 // peer returns what the gpustall of another rank tells of it.

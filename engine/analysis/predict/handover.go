@@ -117,20 +117,22 @@ var (
 	// has slept gets a core sooner.
 	lacking = [3]float64{1, 0.6, 0.2}
 
-	// together is the part of the time of taking a batch that is left with a longer queue.
+	// together is the part of the measured time of taking a batch that still holds up the loop with a longer queue.
 	together = [3]float64{1, 0.4, 0.1}
 
-	// lasting is how many times as long as assumed workers that last take to hand a batch over.
+	// lasting is how long it takes to hand over a batch from workers that are kept, as a multiple of handover.take.
 	lasting = [3]float64{2.5, 1.5, 1}
 )
 
-// beside returns how long the loop waits for a core when it wakes up for a batch, because others in our group have the
-// cores. What it waited for batches that are late is part of that, so that a little less is left.
+// wakingForCore is the part of the measured wake-ups in which the loop waits for a core. In the rest it waits for a late batch.
+const wakingForCore = 0.8
+
+// beside returns how long the loop waits for a core when it wakes up for a batch, because others in our group have the cores.
 func (h *handover) beside() float64 {
 	if h.lack == 0 {
 		return 0
 	}
-	return 0.8 * h.waking
+	return wakingForCore * h.waking
 }
 
 // wakings is how often handing a batch over makes worker and loop wait for a core, where there were no workers to measure it.

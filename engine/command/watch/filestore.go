@@ -75,7 +75,7 @@ func (s *files) Get(keys []string) ([][]byte, error) {
 	return out, nil
 }
 
-// Hurry does nothing: files are there or not.
+// Hurry does nothing, because reading a file waits for nobody.
 func (s *files) Hurry(time.Duration) {}
 
 // Close removes what was written here.

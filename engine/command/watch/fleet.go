@@ -83,7 +83,7 @@ type fleet struct {
 	stands  []bridge.Stand // of this machine
 	ends    []bridge.End   // of this machine, and ...
 	ended   atomic.Int64   // ... when one came last, in ns since 1970
-	gone    trace.Peer     // the rank whose failure was noted
+	failure int64          // when the last rank failed of which that was noted, in ns since 1970
 	noted   bool           // why no step ends was noted
 	shown   []trace.Peer   // all that were recorded last
 	at      advice.Place
@@ -288,8 +288,8 @@ const (
 // halt notes why no step ends, once each time, and which rank failed.
 func (f *fleet) halt(all []trace.Peer) {
 	for _, p := range all {
-		if since := time.Now().UnixNano() - p.Gone; p.Failed() && (p.Rank != f.gone.Rank || p.Gone != f.gone.Gone) && since > noteGone.Nanoseconds() && (f.gone.Gone == 0 || p.Gone > f.gone.Gone+noteGone.Nanoseconds()) {
-			f.gone = p
+		if p.Failed() && time.Now().UnixNano() > p.Gone+noteGone.Nanoseconds() && p.Gone > f.failure+noteGone.Nanoseconds() {
+			f.failure = p.Gone
 			f.recorder.Note("warn", advice.FirstGone([]trace.Peer{p}, 1))
 		}
 	}

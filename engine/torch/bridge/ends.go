@@ -16,6 +16,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"dev.gpustall/engine/trace"
 )
 
 // End says that the process of a rank of this machine has ended.
@@ -25,12 +27,13 @@ type End struct {
 	How       string // as trace.Peer has it
 }
 
-// ends waits for the ends of ranks' processes, with a goroutine each, which close ends.
+// ends waits for the ends of ranks' processes, with a goroutine for each, which close stops and waits for.
 type ends struct {
 	mu     sync.Mutex
 	of     map[int]*End // by rank, of its newest process; zero until that ends
 	files  []*os.File
-	wake   func() // called after each end
+	waits  sync.WaitGroup // for the goroutines
+	wake   func()         // called after each end
 	closed bool
 }
 
@@ -63,7 +66,7 @@ func (e *ends) follow(rank, pid int) {
 	}
 	file := os.NewFile(uintptr(fd), "process")
 	e.files = append(e.files, file)
-	go func() {
+	e.waits.Go(func() {
 		defer file.Close()
 		raw, err := file.SyscallConn()
 		if err != nil {
@@ -80,7 +83,7 @@ func (e *ends) follow(rank, pid int) {
 		if err == nil {
 			e.ended(end, how)
 		}
-	}()
+	})
 }
 
 // ended notes an end; how it ended may be known later.
@@ -99,11 +102,12 @@ func (e *ends) ended(end *End, how string) {
 
 func (e *ends) close() {
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	e.closed = true
 	for _, f := range e.files {
 		_ = f.Close()
 	}
+	e.mu.Unlock()
+	e.waits.Wait()
 }
 
 // all returns the ranks whose processes have ended, where none took their place.
@@ -155,5 +159,5 @@ func endedBy(status syscall.WaitStatus) string {
 	if status.Signaled() {
 		return fmt.Sprintf("by %s (%v)", unix.SignalName(status.Signal()), status.Signal())
 	}
-	return fmt.Sprintf("with exit code %d", status.ExitStatus())
+	return trace.ExitCode(status.ExitStatus())
 }
