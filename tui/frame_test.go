@@ -276,6 +276,17 @@ func TestThemeNames(t *testing.T) {
 			t.Errorf("on a light background %q is theme %s", chosen, m.frame.c.Theme.Name)
 		}
 	}
+	t.Setenv("COLORFGBG", "")
+	for want, chosen := range map[string]int{"light": 0, "colorblind": 2} {
+		m := New(Options{})
+		for range chosen {
+			m.frame.nextTheme()
+		}
+		m.Update(backgroundMsg(true))
+		if got := m.frame.c.Theme.Name; got != want || !m.frame.asks {
+			t.Errorf("the terminal says light after %d other themes were chosen: %s, asks %v", chosen, got, m.frame.asks)
+		}
+	}
 }
 
 // TestStarvedIsNotOK: a cpu device that waits for a core for much of the time is never called good,

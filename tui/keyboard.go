@@ -4,10 +4,12 @@ package tui
 
 import (
 	"bytes"
+	"image/color"
 	"os"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/x/ansi"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
@@ -17,6 +19,7 @@ const (
 	ctrlC      = 0x03
 	pasteBegin = "\x1b[200~"
 	pasteEnd   = "\x1b[201~"
+	isColour   = "\x1b]11;" // the terminal's background, up to a BEL or an ST
 
 	pastePause = 200 * time.Millisecond // without a byte for so long, a paste has ended
 	mostKeys   = 255                    // of one read; one more and bubbletea would wait for the rest
@@ -25,20 +28,22 @@ const (
 
 // keyboard is a terminal whose ctrl+c never waits. A read takes all that was typed, and a ctrl+c in
 // it comes first and alone. A short paste is handed on as one. A long paste, or one whose end is
-// missing, is left out.
+// missing, is left out. So is what the terminal says of its background, which the keys f and b are part of.
 type keyboard struct {
 	*os.File
-	pasting bool
-	last    time.Time // the last byte came
+	pasting    bool
+	last       time.Time // the last byte came
+	background func(light bool)
 }
 
 // input returns where keys come from: standard input if it is a terminal, or else what bubbletea
-// opens.
-func input() []tea.ProgramOption {
+// opens. background is told what the terminal says of its background; asks reports whether it can be asked.
+func input(background func(light bool)) (options []tea.ProgramOption, asks bool) {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return nil
+		return nil, false
 	}
-	return []tea.ProgramOption{tea.WithInput(&keyboard{File: os.Stdin})}
+	return []tea.ProgramOption{tea.WithInput(&keyboard{File: os.Stdin, background: background})},
+		term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("TERM") != "linux"
 }
 
 func (k *keyboard) Read(keys []byte) (int, error) {
@@ -91,6 +96,7 @@ func (k *keyboard) keys(typed []byte, now time.Time) []byte {
 		return []byte{ctrlC}
 	}
 	var out []byte
+	typed = k.coloured(typed)
 	for len(typed) > 0 {
 		if k.pasting {
 			_, after, ended := bytes.Cut(typed, []byte(pasteEnd))
@@ -112,4 +118,22 @@ func (k *keyboard) keys(typed []byte, now time.Time) []byte {
 		k.pasting = true
 	}
 	return out
+}
+
+// coloured takes what the terminal says of its background out of typed.
+func (k *keyboard) coloured(typed []byte) []byte {
+	before, after, said := bytes.Cut(typed, []byte(isColour))
+	if !said {
+		return typed
+	}
+	end := bytes.IndexAny(after, "\a\x1b")
+	if end < 0 {
+		return before
+	}
+	if c := ansi.XParseColor(string(after[:end])); c != nil && k.background != nil {
+		grey, _ := color.GrayModel.Convert(c).(color.Gray)
+		k.background(grey.Y >= 128)
+	}
+	rest := bytes.TrimPrefix(bytes.TrimPrefix(after[end:], []byte("\a")), []byte("\x1b\\"))
+	return append(before[:len(before):len(before)], rest...)
 }

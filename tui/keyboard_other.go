@@ -4,4 +4,4 @@ package tui
 
 import tea "github.com/charmbracelet/bubbletea"
 
-func input() []tea.ProgramOption { return nil }
+func input(func(light bool)) (options []tea.ProgramOption, asks bool) { return nil, false }

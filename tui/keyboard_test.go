@@ -10,6 +10,8 @@ import (
 
 	"github.com/creack/pty"
 	"golang.org/x/term"
+
+	"dev.gpustall/tui/panel"
 )
 
 // TestKeyboard: ctrl+c comes first and alone, and only a paste that is short and whole is handed on.
@@ -28,9 +30,13 @@ func TestKeyboard(t *testing.T) {
 		{"a paste in pieces", []string{"\x1b[200~qq", "qq\x1b[201~b"}, "b"},
 		{"a paste without its end", []string{"\x1b[200~abc", " q"}, "q"},
 		{"an arrow", []string{"\x1b[A"}, "\x1b[A"},
+		{"a light background", []string{"j\x1b]11;rgb:ffff/ffff/f0f0\x1b\\k"}, "jklight"},
+		{"a dark background", []string{"\x1b]11;rgb:00/2b/36\aq"}, "qdark"},
+		{"no colour", []string{"\x1b]11;?\aq", "\x1b]"}, "q\x1b]"},
 		{"two pastes", []string{"\x1b[200~x\x1b[201~1\x1b[200~y\x1b[201~2"}, "\x1b[200~x\x1b[201~1\x1b[200~y\x1b[201~2"},
 	} {
-		k, now, got := &keyboard{}, time.Now(), ""
+		k, now, got, background := &keyboard{}, time.Now(), "", ""
+		k.background = func(light bool) { background = panel.Pick(light, "light", "dark") }
 		for _, typed := range c.typed {
 			if rest, ok := strings.CutPrefix(typed, " "); ok {
 				now, typed = now.Add(2*pastePause), rest
@@ -38,7 +44,7 @@ func TestKeyboard(t *testing.T) {
 			now = now.Add(time.Millisecond)
 			got += string(k.keys([]byte(typed), now))
 		}
-		if got != c.want {
+		if got += background; got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}

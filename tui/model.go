@@ -140,8 +140,13 @@ func (m *Model) makePanels() []panel.Panel {
 	return all
 }
 
-// Init starts the tick.
-func (m *Model) Init() tea.Cmd { return m.pace.tick() }
+// Init starts the tick, and asks the terminal for its background where nobody chose a theme.
+func (m *Model) Init() tea.Cmd {
+	if !m.frame.asks {
+		return m.pace.tick()
+	}
+	return tea.Batch(m.pace.tick(), askBackground)
+}
 
 // Say shows a line of feedback. Like the next five methods, it belongs to panel.Screen.
 func (m *Model) Say(level, text string) {

@@ -27,7 +27,10 @@ func Run(ctx context.Context, o Options) error {
 	o.NoColor = o.NoColor || canvas.Plain()
 	m := New(o)
 	m.exit.shell = HasShell
-	p := tea.NewProgram(m, append(input(), tea.WithAltScreen(), tea.WithFPS(maxFPS), tea.WithoutSignalHandler())...)
+	var p *tea.Program
+	options, asks := input(func(light bool) { p.Send(backgroundMsg(light)) })
+	m.frame.asks = m.frame.asks && asks
+	p = tea.NewProgram(m, append(options, tea.WithAltScreen(), tea.WithFPS(maxFPS), tea.WithoutSignalHandler())...)
 	w := watch(ctx, p, awayFunc(o.Control))
 	m.exit.suspend = w.request
 	_, err := p.Run()

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/creack/pty"
 	"go.uber.org/goleak"
 
@@ -204,18 +205,30 @@ func (x *terminal) restored() {
 	}
 }
 
-// TestSilentTerminal: the terminal is sent no query, neither by package inits, which run even for
-// --version, nor by the screen. Without an answer a query would delay the start by five seconds.
+// TestSilentTerminal: package inits, which run even for --version, send the terminal no query, and the screen
+// sends one, for whose answer it does not wait. An answer that says light changes the theme and is no key.
 func TestSilentTerminal(t *testing.T) {
-	for _, mode := range []string{"nothing", "context"} {
+	t.Setenv("COLORFGBG", "")
+	asks := map[string]int{"nothing": 0, "context": 1}
+	for mode, want := range asks {
 		x := start(t, mode)
 		x.exit()
-		for _, query := range []string{"\x1b]10", "\x1b]11", "\x1b[6n", "\x1b[c", "\x1b[>c"} {
+		if got := strings.Count(x.output(), ansi.RequestBackgroundColor); got != want {
+			t.Errorf("%s: the terminal was asked for its background %d times, want %d", mode, got, want)
+		}
+		for _, query := range []string{"\x1b]10", "\x1b[6n", "\x1b[c", "\x1b[>c"} {
 			if strings.Contains(x.output(), query) {
 				t.Errorf("%s: the terminal was asked %q", mode, query)
 			}
 		}
 	}
+	x := start(t, "run")
+	x.wait(altOn, ansi.RequestBackgroundColor)
+	_, _ = x.pty.WriteString("\x1b]11;rgb:ffff/ffff/dddd\x1b\\")
+	x.wait(altOn, "\x1b[0;38;5;245m╭", "Timeline")
+	_, _ = x.pty.WriteString("\x03")
+	x.exit()
+	x.restored()
 }
 
 // TestKeysOnTerminal: ctrl+c is an interrupt; q asks once.

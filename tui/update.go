@@ -42,6 +42,8 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 	case panel.Failed:
 		m.Say("error", string(msg))
+	case backgroundMsg:
+		m.frame.background(bool(msg))
 	case suspendMsg:
 		return m, m.stop()
 	default:

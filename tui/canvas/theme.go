@@ -250,12 +250,12 @@ var ASCII = Glyphs{
 	UpDown: "^v", LeftRight: "<>",
 }
 
-// Light reports whether the terminal says that its background is light. COLORFGBG is "foreground;background", numbers
-// of ANSI colours.
-func Light() bool {
+// Light reports whether the environment says that the terminal's background is light, and whether it says anything.
+// COLORFGBG is "foreground;background", numbers of ANSI colours.
+func Light() (light, told bool) {
 	v := os.Getenv("COLORFGBG")
 	n := v[strings.LastIndexByte(v, ';')+1:]
-	return n == "7" || n == "15"
+	return n == "7" || n == "15", v != ""
 }
 
 // Plain reports whether the environment asks for no colour: NO_COLOR is set to anything
