@@ -16,8 +16,9 @@ import (
 func newRun(version string) *cobra.Command {
 	o := newOptions(version)
 	cmd := &cobra.Command{
-		Use:   "run",
-		Short: "Train without a screen: one line a second, or JSON",
+		Use:        "run",
+		SuggestFor: []string{"train"},
+		Short:      "Train without a screen: one line a second, or JSON",
 		Long: `Train without a screen: one line a second on standard output, or with --json
 one object a line, the last one the summary, whatever happens. Both write a
 session.

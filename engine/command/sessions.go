@@ -23,8 +23,9 @@ import (
 
 func newSessions() *cobra.Command {
 	return &cobra.Command{
-		Use:   "sessions",
-		Short: "List the sessions in the state directory",
+		Use:        "sessions",
+		SuggestFor: []string{"list", "ls"},
+		Short:      "List the sessions in the state directory",
 		Long: `List the sessions in the state directory, the newest first: how each ended,
 how long it ran, the verdict on the settings to keep (the first ones, where
 none were found better), device utilisation with these, and what they gained

@@ -42,8 +42,9 @@ func newTorch(version string) *cobra.Command {
 	var how watching
 	var limits tuneFlags
 	cmd := &cobra.Command{
-		Use:   "torch [flags] -- COMMAND [ARGS]",
-		Short: "Watch a PyTorch training of your own, and change its DataLoader live",
+		Use:        "torch [flags] -- COMMAND [ARGS]",
+		SuggestFor: []string{"pytorch"},
+		Short:      "Watch a PyTorch training of your own, and change its DataLoader live",
 		Long: `Run a command that trains with PyTorch and open the screen on it: what its
 DataLoader's workers do, what the device waits for, what to change. Not a line
 of the script need be changed.
@@ -83,6 +84,7 @@ error.`,
 	fs.SortFlags = false
 	fs.SetInterspersed(false) // flags after the command are the command's
 	fs.VarPF((*settingsFlag)(&how.set), "set", "", "a `KNOB=VALUE` that the training gets with its first batches, as num_workers=8; may be repeated")
+	flags.SetSettings(fs, "set", bridge.Live)
 	fs.IntVar(&o.steps, "steps", 0, "interrupt the command after N steps with these settings, as ctrl+c does, which then counts as its end (default: no limit)")
 	o.addWatching(fs, &how)
 	fs.Lookup("json").Usage += "; the command's output goes to the log"

@@ -19,9 +19,10 @@ import (
 func newView(version string) *cobra.Command {
 	o := newOptions(version)
 	cmd := &cobra.Command{
-		Use:     "view SESSION",
-		Aliases: []string{"replay"},
-		Short:   "Open the screen from a session file, live while it is being written",
+		Use:        "view SESSION",
+		SuggestFor: []string{"open", "show", "watch"},
+		Aliases:    []string{"replay"},
+		Short:      "Open the screen from a session file, live while it is being written",
 		Long: `Open the screen on a session: live while another gpustall writes it, else as a
 replay. Live, the keys change the run where this machine and user have started
 it, and q leaves the run alone. SESSION is a file, a name that gpustall sessions

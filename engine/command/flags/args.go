@@ -29,22 +29,30 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 		return cli.Misuse(errs.New("read", strconv.Quote(args[0]), cmd.CommandPath()+" takes no arguments",
 			fmt.Sprintf("write a switch's value after =, as in --%s=%s", flag, args[0])))
 	}
-	if cmd.HasParent() {
+	if cmd.HasParent() && !cmd.HasAvailableSubCommands() {
 		return cli.Misuse(errs.New("read", strconv.Quote(args[0]), cmd.CommandPath()+" takes no arguments", "leave it out"))
 	}
 	return NoCommand(cmd, args[0])
 }
 
-// NoCommand returns the error of a command that does not exist.
-func NoCommand(root *cobra.Command, name string) error {
+// NoCommand returns the error of a command of parent that does not exist.
+func NoCommand(parent *cobra.Command, name string) error {
 	var names []string
-	for _, c := range root.Commands() {
+	var words [][2]string
+	for _, c := range parent.Commands() {
 		if c.IsAvailableCommand() {
 			names = append(names, c.Name())
+			for _, word := range append([]string{c.Name()}, c.SuggestFor...) {
+				words = append(words, [2]string{word, c.CommandPath()})
+			}
 		}
 	}
 	slices.Sort(names)
-	return cli.Misuse(errs.New("find command", strconv.Quote(name), "there is none of that name", "choose "+knob.Choice(names)))
+	choose := "choose " + knob.Choice(names)
+	if meant := alike(name, words); meant != "" {
+		choose = "did you mean " + meant + "? " + choose
+	}
+	return cli.Misuse(errs.New("find command", strconv.Quote(name), "there is none of that name", choose))
 }
 
 // AtLeast refuses fewer arguments than n. what names them.

@@ -1,6 +1,7 @@
 package flags
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -33,6 +34,13 @@ const groupKey = "gpustall group"
 // SetGroup puts a flag into a group of the help.
 func SetGroup(fs *pflag.FlagSet, name, group string) {
 	_ = fs.SetAnnotation(name, groupKey, []string{group}) // it fails only for an unknown flag
+}
+
+const settingsKey = "gpustall settings"
+
+// SetSettings says which settings a flag takes, as users look for flags of these names.
+func SetSettings(fs *pflag.FlagSet, name string, settings []string) {
+	_ = fs.SetAnnotation(name, settingsKey, settings) // as SetGroup
 }
 
 // Usage prints the usage of a command, its subcommands and its flags, as wide as the terminal.
@@ -199,24 +207,35 @@ func width() int {
 	return max(60, min(w, 120))
 }
 
-// nearest returns the flag of a command whose name is most like the given one, or else whose last word is.
-// cobra finds the command that a user meant in the same way. nearest returns an empty text where no flag
-// is similar.
+// nearest returns the flag of a command whose name is most like the given one, or else whose last word is,
+// or else the setting that a flag of it takes. It returns an empty text where nothing is similar.
 func nearest(cmd *cobra.Command, name string) string {
-	for _, of := range []func(flag string) string{
-		func(flag string) string { return flag },
-		func(flag string) string { return flag[strings.LastIndexByte(flag, '-')+1:] },
-	} {
-		names, flags := &cobra.Command{SuggestionsMinimumDistance: 2}, map[string]string{}
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if word := of(f.Name); !f.Hidden && flags[word] == "" {
-				flags[word] = f.Name
-				names.AddCommand(&cobra.Command{Use: word, Run: func(*cobra.Command, []string) {}})
-			}
-		})
-		if like := names.SuggestionsFor(name); len(like) > 0 {
-			return flags[like[0]]
+	var flags, lasts, settings [][2]string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
 		}
+		flags = append(flags, [2]string{f.Name, "--" + f.Name})
+		lasts = append(lasts, [2]string{f.Name[strings.LastIndexByte(f.Name, '-')+1:], "--" + f.Name})
+		for _, k := range f.Annotations[settingsKey] {
+			settings = append(settings, [2]string{strings.ReplaceAll(k, "_", "-"), "--" + f.Name + " " + k + "=..."})
+		}
+	})
+	return cmp.Or(alike(name, flags), alike(name, lasts), alike(name, settings))
+}
+
+// alike returns what the word that is most like a name stands for, or an empty text where no word is similar. Each of words
+// is a word and what it stands for.
+func alike(name string, words [][2]string) string {
+	names, stands := &cobra.Command{SuggestionsMinimumDistance: 2}, map[string]string{}
+	for _, w := range words {
+		if stands[w[0]] == "" {
+			stands[w[0]] = w[1]
+			names.AddCommand(&cobra.Command{Use: w[0], Run: func(*cobra.Command, []string) {}})
+		}
+	}
+	if like := names.SuggestionsFor(name); len(like) > 0 {
+		return stands[like[0]]
 	}
 	return ""
 }
@@ -237,7 +256,7 @@ func ParseError(cmd *cobra.Command, err error) error {
 		}
 		name := missing.GetSpecifiedName()
 		if meant := nearest(cmd, name); dashes == "--" && meant != "" {
-			lists = fmt.Sprintf("did you mean --%s? %s", meant, lists)
+			lists = fmt.Sprintf("did you mean %s? %s", meant, lists)
 		}
 		return errs.New("set", dashes+name, "there is no flag of that name", lists)
 	case errors.As(err, &empty):
