@@ -54,7 +54,7 @@ func (w where) write(d *markup.Document) {
 	d.Sentences(
 		"With the settings of "+w.name+", by "+units.Counted(looks, "look", "looks")+" at the Python frames of the training loop and its workers.",
 		"The line is the innermost one of the script's own code; where a library loads by itself, it is the library's function.",
-		"Of lines at '"+string(trace.Loading)+"', the time is what the device lost: its wait for data, divided among lines by the time in which the loop waited for what its workers did there.",
+		"Of lines at '"+string(trace.Loading)+"' and '"+string(trace.Starting)+"', the time is what the device lost: its wait for data, divided among lines by the time in which the loop waited for what its workers did there.",
 		"Of the others, it is what the training loop spent on them.",
 		"A share of 30 % that rests on 100 looks is known to about 9 points.",
 	)
@@ -80,7 +80,7 @@ func Folded(w io.Writer, s *trace.Snapshot, o Options) error {
 		}
 		switch {
 		case lost == 0 || rest == 0:
-		case l.At == trace.Loading:
+		case l.At.OfWorker():
 			weight = float64(l.Lost) / float64(l.Time)
 		case l.At == trace.Waiting: // lines that load have that time
 			weight = max(0, 1-float64(lost)/float64(l.Time))
@@ -149,7 +149,7 @@ func changedLines(sides [2]*Compared) (out []LineChange) {
 				f = &sum{LineChange: LineChange{Line: c.Where(), Source: c.Short(), At: c.At}}
 				found[k] = f
 			}
-			whole, part, loads := b.Wall, c.Part, c.At == trace.Loading
+			whole, part, loads := b.Wall, c.Part, c.At.OfWorker()
 			if loads {
 				whole, part = b.Load, c.Work
 			}
@@ -162,7 +162,7 @@ func changedLines(sides [2]*Compared) (out []LineChange) {
 		}
 	}
 	for _, f := range found {
-		if f.Line == "" || max(f.part[0], f.part[1]) < 0.05 || known[f.At == trace.Loading] != [2]bool{true, true} {
+		if f.Line == "" || max(f.part[0], f.part[1]) < 0.05 || known[f.At.OfWorker()] != [2]bool{true, true} {
 			continue
 		}
 		deviation := 0.0 // squared; the more looks a line has, the better its time is known
@@ -206,6 +206,6 @@ func (c *Comparison) linesDiffer(d *markup.Document) {
 	d.Heading(2, "Lines of code: time for a sample")
 	d.Table(rows)
 	d.Sentences(
-		"Of lines at '"+string(trace.Loading)+"' it is the time of workers, of the others that of the step loop.",
+		"Of lines at '"+string(trace.Loading)+"' and '"+string(trace.Starting)+"' it is the time of workers, of the others that of the step loop.",
 		"A change is not certain where it is less than two standard errors of what the looks tell.")
 }

@@ -43,6 +43,7 @@ type Doing string
 // What threads are at.
 const (
 	Loading  Doing = "loading" // it makes a batch
+	Starting Doing = "start"   // a worker begins: it is in worker_init_fn, for instance
 	Sampling Doing = "sampler" // the loop draws the indices of a batch
 	InStep   Doing = "script"  // the loop has a batch, and does none of the following
 	Forward  Doing = "forward" // it is in a module's forward pass
@@ -59,6 +60,9 @@ const (
 // OfLoop reports whether the step loop's thread is at it. A loop that loads its batches itself is at
 // Loading too.
 func (d Doing) OfLoop() bool { return d == Sampling || d == Locked || d.OfStep() || d == Waiting }
+
+// OfWorker reports whether a worker is at it so that there are batches.
+func (d Doing) OfWorker() bool { return d == Loading || d == Starting }
 
 // OfStep reports whether the loop is at it with a batch.
 func (d Doing) OfStep() bool {

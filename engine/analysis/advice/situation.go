@@ -152,8 +152,11 @@ func (s *situation) whereOf(at trace.Doing, c lines.Cost) string {
 		of = "of the loop's time"
 	}
 	text := fmt.Sprintf("; %s %s is at %s", units.Prose.Percent(c.Part), of, c.Named())
-	if c.At == trace.Awaited {
+	switch c.At {
+	case trace.Awaited:
 		text += ", in " + otherThread(&c) + ", for which it waits"
+	case trace.Starting:
+		text += ", as workers start"
 	}
 	return text
 }

@@ -42,7 +42,7 @@ func Of(s *trace.Snapshot, segment int32, data float64) (costs []Cost) {
 	lost, awaited := Awaited(s, segment)
 	for i := range s.Lines {
 		if l := &s.Lines[i]; l.Segment == segment {
-			if l.At == trace.Loading {
+			if l.At.OfWorker() {
 				loading += l.Time
 				looks += int64(l.Looks)
 			}
@@ -59,7 +59,7 @@ func Of(s *trace.Snapshot, segment int32, data float64) (costs []Cost) {
 		}
 		c := Cost{Line: *l}
 		switch {
-		case l.At == trace.Loading && (looks >= MinLooks || inline && looked >= MinLooks):
+		case l.At.OfWorker() && (looks >= MinLooks || inline && looked >= MinLooks):
 			c.Work = float64(l.Time) / float64(max(1, loading))
 			c.Part = c.Work
 			if lost > 0 {
@@ -86,7 +86,7 @@ func Of(s *trace.Snapshot, segment int32, data float64) (costs []Cost) {
 // looks tell it. Both are 0 where the looks are too few.
 func Awaited(s *trace.Snapshot, segment int32) (lost, looks int64) {
 	for i := range s.Lines {
-		if l := &s.Lines[i]; l.Segment == segment && l.At == trace.Loading {
+		if l := &s.Lines[i]; l.Segment == segment && l.At.OfWorker() {
 			lost += l.Lost
 			looks += int64(l.Awaited)
 		}
@@ -121,10 +121,11 @@ func (c *Cost) Thread() string {
 }
 
 // Most returns the costliest line that has a file, of the lines at which threads do one
-// thing. What the loop waits for in another thread is part of what its step does.
+// thing. What the loop waits for in another thread is part of what its step does. The start of workers is part of
+// loading.
 func Most(costs []Cost, at trace.Doing) (Cost, bool) {
 	for _, c := range costs {
-		if (c.At == at || at == trace.InStep && c.At == trace.Awaited) && c.File != "" {
+		if (c.At == at || at == trace.InStep && c.At == trace.Awaited || at == trace.Loading && c.At == trace.Starting) && c.File != "" {
 			return c, true
 		}
 	}

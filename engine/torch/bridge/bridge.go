@@ -26,6 +26,7 @@ const (
 	PollShown = 50 * time.Millisecond // while somebody looks at the screen, and until the first batch
 	PollAlone = time.Second
 	pollBusy  = 10 * time.Millisecond
+	renewing  = 10 * time.Second // after workers began anew, as in each epoch, they may do so again
 )
 
 // lookEvery is how often the bridge asks whether the processes of rings still run. While nobody
@@ -92,6 +93,7 @@ type crew struct {
 	looks   looks
 	pools   pools
 	weighed time.Time // when to measure their memory again
+	renewed time.Time // when some were last seen to follow those of an iteration before
 }
 
 // unread holds the new records of a ring.
@@ -282,6 +284,8 @@ func (b *Bridge) next(every time.Duration) time.Duration {
 		return max(pollBusy, time.Duration(float64(every)*full/b.fullest))
 	case b.recorder == nil || b.fullest > full/2:
 		return every
+	case time.Since(b.crew.renewed) < renewing: // the next ones are seen as they begin
+		return PollShown
 	}
 	return min(2*every, b.Every)
 }
@@ -413,7 +417,9 @@ func (b *Bridge) discover() {
 		switch {
 		case strings.HasPrefix(name, "ring-") && b.rings[name] == nil:
 			if r, err := openRing(path); err == nil {
-				b.rings[name] = r
+				if b.rings[name] = r; renews(r, b.rings) {
+					b.crew.renewed = time.Now()
+				}
 			}
 		case strings.HasPrefix(name, "messages-") && b.mails[name] == nil:
 			if _, err := fmt.Sscanf(name, "messages-%d", &pid); err != nil {
@@ -424,6 +430,18 @@ func (b *Bridge) discover() {
 			}
 		}
 	}
+}
+
+// renews reports whether a ring is of a worker that follows those of another iteration over the loader.
+func renews(of *ring, all map[string]*ring) bool {
+	if of.role == roleWorker {
+		for _, r := range all {
+			if r.role == roleWorker && r.parent == of.parent && r.iteration != of.iteration {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // hear takes a message of a process, and holds it until there is a session.
@@ -571,7 +589,11 @@ func (b *Bridge) process(pid int) *process {
 // one.
 func (b *Bridge) threads(late *process) (own, ranks []thread) {
 	of := func(r *ring) thread {
-		return thread{r.pid, int(r.word(tidAt)), r.word(threadAt), r.word(codesAt), r.role, late != nil && r.parent == late.pid, r.parent}
+		t := thread{r.pid, int(r.word(tidAt)), r.word(threadAt), r.word(codesAt), r.role, late != nil && r.parent == late.pid, r.parent, 0}
+		if r.role == roleWorker {
+			t.began = r.made.UnixNano()
+		}
+		return t
 	}
 	for r := range b.running(roleLoop, roleWorker) {
 		own = append(own, of(r))

@@ -66,17 +66,28 @@ type thread struct {
 	state uint64 // the address of its state in the interpreter
 	codes uint64 // the address of the interpreter's type of code objects
 	role  role
-	late  bool // it is of the rank of this machine that others wait for
-	of    int  // the process whose loop it is or works for
+	late  bool  // it is of the rank of this machine that others wait for
+	of    int   // the process whose loop it is or works for
+	began int64 // of a worker, when it began, in ns since 1970; else 0
 }
 
 // look is what a look at a worker found.
 type look struct {
-	at    int64 // ns of the session
-	took  time.Duration
-	of    *found
-	joins bool // the worker was collating
+	at   int64 // ns of the session
+	took time.Duration
+	of   *found
+	part loadPart
 }
+
+// loadPart is a part of what a worker does for a batch.
+type loadPart int
+
+const (
+	fetches  loadPart = iota // all but the following
+	collates                 // the samples become a batch
+	starts                   // the worker begins; the batch is its first
+	loadParts
+)
 
 // charged is a look with the line that its time was charged to.
 type charged struct {
@@ -366,10 +377,11 @@ type looker struct {
 	others  map[int][]neighbour // threads beside those, by process
 	other   []frames.Frame      // of one of them
 	blocks  map[frames.Frame]bool
+	since   time.Time // it looks since then
 }
 
 func newLooker() *looker {
-	return &looker{readers: map[int]*frames.Reader{}, spent: map[thread]*frames.Spent{}, others: map[int][]neighbour{}, blocks: map[frames.Frame]bool{}}
+	return &looker{readers: map[int]*frames.Reader{}, spent: map[thread]*frames.Spent{}, others: map[int][]neighbour{}, blocks: map[frames.Frame]bool{}, since: time.Now()}
 }
 
 // look looks at a thread, one of those. ok is false where nothing is known of the time since the last look.
@@ -393,7 +405,10 @@ func (k *looker) look(l *lines, t thread, of []thread) (took time.Duration, fute
 	}
 	if k.spent[t] == nil {
 		k.spent[t] = frames.NewSpent(t.pid, t.tid)
-		return 0, 0, false, nil
+		if t.began < k.since.UnixNano() {
+			return 0, 0, false, nil
+		}
+		k.spent[t].Since(time.Unix(0, t.began))
 	}
 	took, futex = k.spent[t].Look()
 	return took, futex, true, nil
@@ -419,6 +434,7 @@ func (l *lines) run() error {
 		}
 		if every == 0 {
 			clear(k.spent) // the time until the next look is charged to no line
+			k.since = time.Now()
 			continue
 		}
 		all := slices.Concat(threads, ranks)
@@ -534,8 +550,8 @@ func (l *lines) charge(t thread, key trace.Line, stack []frames.Frame, at int64,
 		l.newest = append(l.newest[:0], l.newest[mostNewest/2:]...)
 	}
 	l.newest = append(l.newest, charged{pid: t.pid, at: at, took: took, key: key, stack: text, of: f})
-	if t.role == roleWorker && key.At == trace.Loading && len(l.pending[t.pid]) < mostPending {
-		l.pending[t.pid] = append(l.pending[t.pid], look{at: at, took: took, of: f, joins: collates(stack)})
+	if t.role == roleWorker && key.At.OfWorker() && len(l.pending[t.pid]) < mostPending {
+		l.pending[t.pid] = append(l.pending[t.pid], look{at: at, took: took, of: f, part: partOfLoading(key.At, stack)})
 	}
 }
 
@@ -719,17 +735,22 @@ func (l *lines) add(key trace.Line, took time.Duration, stack string) *found {
 	return f
 }
 
-// collates reports whether a stack is in a worker's collation.
-func collates(stack []frames.Frame) bool {
-	return slices.ContainsFunc(stack, func(f frames.Frame) bool {
+// partOfLoading returns the part that a worker's stack is in.
+func partOfLoading(at trace.Doing, stack []frames.Frame) loadPart {
+	switch {
+	case at == trace.Starting:
+		return starts
+	case slices.ContainsFunc(stack, func(f frames.Frame) bool {
 		return strings.HasSuffix(f.File, "gpustall/fetching.py") && strings.HasSuffix(f.Name, "collated") || strings.HasSuffix(f.File, "torch/utils/data/_utils/collate.py")
-	})
+	}):
+		return collates
+	}
+	return fetches
 }
 
-// await takes a batch that the loop has now, and the time in which the loop waited for it. A batch has
-// two parts: collation, and all before it. Looks at the worker in one of the parts weigh as much as the
-// loop waited for that part. So lines count where they held the training up, and not in batches that
-// were ready.
+// await takes a batch that the loop has now, and the time in which the loop waited for it. Looks at the
+// worker in one of the batch's parts weigh as much as the loop waited for that part. So lines count where
+// they held the training up, and not in batches that were ready.
 func (l *lines) await(b *batch, from, to int64) {
 	if b.pid == 0 || b.done <= b.begun {
 		return
@@ -746,9 +767,14 @@ func (l *lines) await(b *batch, from, to int64) {
 	waited := func(start, end int64) float64 {
 		return float64(max(0, min(end, to)-max(start, from))) / float64(max(1, end-start))
 	}
-	parts := map[bool]float64{false: waited(b.begun, collating), true: waited(collating, b.done)}
+	begun := b.begun
+	parts := [loadParts]float64{fetches: waited(begun, collating), collates: waited(collating, b.done)}
+	if b.starts > 0 {
+		parts[starts] = waited(b.starts, begun)
+		begun = b.starts
+	}
 	l.pending[b.pid] = slices.DeleteFunc(l.pending[b.pid], func(k look) bool {
-		if part := parts[k.joins]; part > 0 && k.at >= b.begun && k.at < b.done {
+		if part := parts[k.part]; part > 0 && k.at >= begun && k.at < b.done {
 			k.of.awaited++
 			k.of.lost += time.Duration(part * float64(k.took))
 			l.changed = true
@@ -902,6 +928,9 @@ func (l *lines) place(stack []frames.Frame, of role) trace.Line {
 		case among(f.File, fetchers):
 			loading = true
 		case among(f.File, servers):
+			if user >= 0 {
+				return l.line(trace.Starting, stack, user)
+			}
 			return trace.Line{At: trace.Idling}
 		case among(f.File, loaders):
 			switch {

@@ -42,6 +42,7 @@ func TestPlace(t *testing.T) {
 		{"a library's transform", []frames.Frame{filter, frame(lib+"torchvision/datasets/folder.py", "ImageFolder.__getitem__", 3), fetch, serve}, roleWorker,
 			trace.Line{At: trace.Loading, File: filter.File, Func: "GaussianBlur.filter (PIL)", Library: true}},
 		{"a worker without a task", []frames.Frame{frame("/usr/lib/python3/selectors.py", "select", 1), serve, next, train}, roleWorker, trace.Line{At: trace.Idling}},
+		{"a worker that begins", []frames.Frame{frame("/usr/lib/python3/random.py", "seed", 1), frame("/home/u/data.py", "begin", 4), serve, next, train}, roleWorker, trace.Line{At: trace.Starting, File: "/home/u/data.py", Number: 4, Func: "begin", In: "random.seed"}},
 		{"the loop waits", []frames.Frame{frame("/usr/lib/python3/threading.py", "wait", 1), next, train}, roleLoop, trace.Line{At: trace.Waiting}},
 		{"a sampler of the user's", []frames.Frame{frame("/home/u/sampler.py", "__iter__", 5), next, train}, roleLoop, trace.Line{At: trace.Sampling, File: "/home/u/sampler.py", Number: 5, Func: "__iter__"}},
 		{"a sampler of PyTorch's", []frames.Frame{frame(lib+"torch/utils/data/sampler.py", "RandomSampler.__iter__", 163), next, train}, roleLoop,
@@ -166,11 +167,12 @@ func TestAwait(t *testing.T) {
 	const ms = 1_000_000
 	l := &lines{table: map[trace.Line]*found{}, pending: map[int][]look{}}
 	line := map[string]*found{}
-	for _, name := range []string{"blur", "pad", "ready", "before"} {
+	for _, name := range []string{"blur", "pad", "ready", "before", "begin"} {
 		line[name] = l.add(trace.Line{At: trace.Loading, File: name, Number: 1}, 50*ms, "")
 	}
+	parts := map[string]loadPart{"pad": collates, "begin": starts}
 	at := func(ns int64, name string) {
-		l.pending[7] = append(l.pending[7], look{at: ns, took: 50 * ms, of: line[name], joins: name == "pad"})
+		l.pending[7] = append(l.pending[7], look{at: ns, took: 50 * ms, of: line[name], part: parts[name]})
 	}
 	at(5*ms, "before")
 	at(20*ms, "blur")
@@ -183,7 +185,12 @@ func TestAwait(t *testing.T) {
 	// collation.
 	l.await(batch(10*ms, 90*ms, 110*ms), 50*ms, 111*ms)
 	l.await(batch(110*ms, 0, 150*ms), 160*ms, 161*ms)
-	for name, want := range map[string]time.Duration{"blur": 25 * ms, "pad": 50 * ms, "ready": 0, "before": 0} {
+	// A worker began 40 ms before its first batch. The loop waited for the last 10 of them.
+	first := batch(200*ms, 0, 210*ms)
+	first.starts = 160 * ms
+	at(180*ms, "begin")
+	l.await(first, 190*ms, 211*ms)
+	for name, want := range map[string]time.Duration{"blur": 25 * ms, "pad": 50 * ms, "ready": 0, "before": 0, "begin": 12500 * time.Microsecond} {
 		if f := line[name]; f.lost != want || (f.awaited == 1) != (want > 0) {
 			t.Errorf("%s: %v of %d looks, want %v", name, f.lost, f.awaited, want)
 		}
@@ -311,10 +318,10 @@ func TestInside(t *testing.T) {
 
 // TestNext: the loop is looked at in each turn, and with it one worker after another.
 func TestNext(t *testing.T) {
-	loop, one, two := thread{1, 1, 1, 1, roleLoop, false, 1}, thread{2, 2, 1, 1, roleWorker, false, 1}, thread{3, 3, 1, 1, roleWorker, false, 1}
+	loop, one, two := thread{1, 1, 1, 1, roleLoop, false, 1, 0}, thread{2, 2, 1, 1, roleWorker, false, 1, 0}, thread{3, 3, 1, 1, roleWorker, false, 1, 0}
 	seen := map[int]int{}
 	for turn := range 40 {
-		for _, of := range next([]thread{loop, one, two, {4, 4, 0, 1, roleWorker, false, 1}}, turn) {
+		for _, of := range next([]thread{loop, one, two, {4, 4, 0, 1, roleWorker, false, 1, 0}}, turn) {
 			seen[of.pid]++
 		}
 	}

@@ -42,6 +42,7 @@ type batch struct {
 type made struct {
 	pid              int   // the worker's; 0 where it is not known
 	begun, collating int64 // ns: when it began, and when it began to collate; 0 where it is not known
+	starts           int64 // ns: when the worker itself began, of its first batch; else 0
 }
 
 // load returns the worker's time that the batch has taken so far, in ns.

@@ -256,6 +256,7 @@ func (p *process) work(r *ring, rec *record) {
 	lane := p.lanes.of(r)
 	switch rec.Kind {
 	case kindStart:
+		r.starts = rec.Start
 		p.out.span(lane, rec.span(trace.KindStart))
 	case kindWait:
 		p.waits.worker(lane, rec)
@@ -291,7 +292,7 @@ func (p *process) loaded(r *ring, lane trace.TrackID, rec *record) {
 	b.done = max(b.done, rec.End)
 	b.lane = lane
 	if b.begun = rec.Start; r.role == roleWorker {
-		b.pid = r.pid
+		b.pid, b.starts, r.starts = r.pid, r.starts, 0
 	}
 	b.work.Batch = rec.split()
 	b.slow = trace.Piece{Sample: rec.Sample, Kind: b.longest(), Took: int64(rec.Arg) * 1000}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -70,6 +71,8 @@ type ring struct {
 	iteration uint32
 	role      role
 	mix       mix
+	made      time.Time // when the writer made it
+	starts    int64     // ns: when the worker began, until its first batch is read; else 0
 
 	spare   []record // of read
 	tail    uint64   // the number of records read
@@ -122,7 +125,7 @@ func openRing(path string) (*ring, error) {
 	word := func(at int) uint32 { return binary.NativeEndian.Uint32(m[at:]) }
 	r := &ring{
 		path: path, memory: m, slots: uint64(word(12)), pid: int(word(16)), parent: int(word(20)),
-		worker: int(int32(word(24))), iteration: word(28), role: role(word(roleAt)),
+		worker: int(int32(word(24))), iteration: word(28), role: role(word(roleAt)), made: info.ModTime(),
 	}
 	if string(m[:8]) != ringMagic || word(8) != ringLayout || r.slots == 0 || r.slots&(r.slots-1) != 0 || uint64(size) < ringHeader+r.slots*recordSize {
 		r.close()

@@ -48,6 +48,9 @@ func NewSpent(pid, tid int) *Spent {
 	return s
 }
 
+// Since has the first look get the time since the thread began.
+func (s *Spent) Since(began time.Time) { s.last = began }
+
 // Look returns the time that a look gets which just found the thread, and the address of the futex that the
 // thread waits on; 0 where it waits on none.
 func (s *Spent) Look() (took time.Duration, futex uint64) {
