@@ -22,10 +22,11 @@ func TestRanks(t *testing.T) {
 	s.panels.ranks.Set(&panel.Findings{
 		Ranks: []trace.Rank{{Rank: 0, Steps: 40, Wait: 4e8, Time: 8e9}, {Rank: 1, Steps: 41, Wait: 4e9, Time: 8e9}},
 		Peers: []trace.Peer{{Rank: 1, Node: "node7", Waits: "transforming", Line: "aug.py:42 blur(img)"}},
+		Node:  "node6",
 		Still: map[int]int64{2: 42e9, 3: 43.5e9, 4: 0, 5: 12e9},
 	})
 	s.frame.dirty = true
-	s.mustShow("5.0%", "50.0% !!", "200ms", "rank 1: it waits for data 50.0 % of the time", "node7", "transforming at aug.py:42 blur(img)", "no step for 43 s: ranks 2-3; no step for 12 s: rank 5; nothing is known of rank 4", "all else is rank 0's")
+	s.mustShow("5.0%", "50.0% !!", "200ms", "rank 1: transforming at aug.py:42 blur(img); it waits for data 50.0 %", "node6", "node7", "no step for 43 s: ranks 2-3; no step for 12 s: rank 5; nothing is known of rank 4", "all else is rank 0's")
 	s.press("down")
 	s.press("enter")
 	s.mustShow("this is the screen of rank 0")

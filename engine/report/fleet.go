@@ -86,8 +86,11 @@ func (f *Fleet) add(side *Side) {
 	for _, k := range all {
 		r := &ranked{side: side, own: k.Rank == about, member: fleet.Member{Rank: k, Host: knob.ValueOf(s.Meta.Host, trace.JobNode), Exact: s.Meta.Imported != ""}}
 		for _, p := range s.Peers {
-			if p.Rank == k.Rank && k.Rank != about { // of the own one it is where it stood
-				r.heard, r.member.Host, r.at = true, p.Node, advice.Told(&p)
+			if p.Rank != k.Rank || k.Rank == about { // of the own one it is where it stood
+				continue
+			}
+			if r.at = advice.Told(&p); p.Node != r.member.Host || p.Session != "" { // else this gpustall watched it itself
+				r.heard, r.member.Host = true, p.Node
 			}
 		}
 		if old := f.ranks[k.Rank]; old != nil {

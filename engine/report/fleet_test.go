@@ -56,6 +56,7 @@ func TestFleet(t *testing.T) {
 			node.Snapshot.Gauges[name] = points
 		}
 	}
+	node.Snapshot.Peers = []trace.Peer{{Rank: 1, Node: "n1", Gone: 9, How: "with exit code 0"}}
 	heard := rankSession(0, 3, "n1", 2, "") // its gpustall has heard of the other two
 	for name, points := range rankGauges(1, 40, 2e6) {
 		heard.Snapshot.Gauges[name] = points
@@ -64,6 +65,11 @@ func TestFleet(t *testing.T) {
 		heard.Snapshot.Gauges[name] = points
 	}
 	heard.Snapshot.Peers = []trace.Peer{{Rank: 1, Node: "n2"}, {Rank: 2, Node: "n3", Waits: "transforming"}}
+	other := rankSession(3, 4, "n2", 2, "") // it has heard more of rank 1 than that one's own gpustall recorded
+	other.Snapshot.Peers = []trace.Peer{{Rank: 1, Node: "n1"}}
+	for name, points := range rankGauges(1, 50, 2e6) {
+		other.Snapshot.Gauges[name] = points
+	}
 	failed := rankSession(0, 2, "n1", 2, "")
 	failed.Snapshot.Outcome.Status = "failed"
 	failed.Snapshot.Peers = []trace.Peer{{Rank: 0, Node: "n1", Gone: 9, How: "with exit code 1"}, {Rank: 1, Node: "n2", Gone: 5, How: "by SIGKILL (killed)"}}
@@ -94,7 +100,7 @@ func TestFleet(t *testing.T) {
 			lacks: []string{"it comes last", "No session tells", "Next, for"},
 		},
 		"one gpustall a machine": {
-			sides: []Side{node, rankSession(3, 4, "n2", 2, "")},
+			sides: []Side{node, other},
 			want: []string{
 				"**The others wait for rank 2 on n1: 43.5 % of the time of all ranks is lost to that.**", "It waits for data 60.0 % of its time.",
 				"What it waits for is not recorded: a gpustall torch of its own there tells.", "- Of ranks 1-2 only sums are known",

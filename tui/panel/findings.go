@@ -90,7 +90,8 @@ type Findings struct {
 	Still  map[int]int64     // ns since the last step of ranks that ended none in that time; 0 for those of which nothing is known
 	Peers  []trace.Peer      // what other gpustalls tell of theirs
 	World  int               // how many ranks the training has; 0 where that is not known
-	Rank   int               // that the session is about
+	Rank   int               // that the session is about, and ...
+	Node   string            // ... its machine
 	Stand  string            // for which ranks the others wait that end no step
 }
 
@@ -121,6 +122,7 @@ func Analyse(s *trace.Snapshot, pull func(from, to int64) *trace.Snapshot, stage
 	}, Blame: attribution.Blames(s), Ranks: s.Ranks(s.Now-int64(rankWindow), s.Now), Peers: s.Peers}
 	r.World, _ = strconv.Atoi(knob.ValueOf(s.Meta.Host, trace.JobRanks))
 	r.Rank, _ = strconv.Atoi(knob.ValueOf(s.Meta.Host, trace.JobRank))
+	r.Node = knob.ValueOf(s.Meta.Host, trace.JobNode)
 	r.Still = still(s, r.Ranks, r.World)
 	r.Win.Starved = advice.WithoutCore(s, r.Win.Tally)
 	var judged *trace.Tally
@@ -219,9 +221,17 @@ func asking(s *trace.Snapshot) bool {
 
 // hold returns the steps that the verdict is about. While an experiment changes the settings,
 // the verdict would change with each of its blocks. So the verdict is held on all steps of the
-// settings from before the experiment. held says so, and is empty for the window.
+// settings from before the experiment. Where the run ended soon after a change of settings, it is held on those that the summary
+// judges. held says so, and is empty for the window.
 func hold(s *trace.Snapshot, rows []attribution.SegmentStats, window *trace.Tally) (judged *trace.Tally, held string) {
-	if !asking(s) {
+	switch {
+	case s.Outcome.Ended != 0 && window.Steady.Steps < advice.MinSteps && len(rows) > 0:
+		_, at := advice.Overall(s, rows)
+		if r := &rows[at.Kept]; r.Steps >= advice.MinSteps {
+			return s.Tally(r.Segment.Index), fmt.Sprintf("all %s of %s ", units.Counted(r.Steps, "step", "steps"), r.Name())
+		}
+		return window, ""
+	case !asking(s):
 		return window, ""
 	}
 	x := attribution.Experiment{Experiment: s.Experiments[len(s.Experiments)-1]}

@@ -56,20 +56,23 @@ func (k *Ranks) Set(f *Findings) {
 		k.silent += "; " + f.Stand
 	}
 	if at >= 0 {
-		k.slowest = fmt.Sprintf("rank %d: %s", of[at].Rank, why)
+		k.slowest = why
 	}
 	for i, r := range of {
-		row := rankRow{Rank: r, slowest: i == at, own: r.Own() / max(1, r.Steps)}
+		row := rankRow{Rank: r, slowest: i == at, own: r.Own() / max(1, r.Steps), peer: trace.Peer{Node: f.Node}}
 		for _, p := range f.Peers {
 			if p.Rank != r.Rank {
 				continue
 			}
 			row.peer = p
 			if what := strings.TrimPrefix(p.Waits+" at "+p.Line, " at "); row.slowest && p.Line != "" {
-				k.slowest += "; " + units.Line(what)
+				k.slowest = units.Line(what) + "; " + k.slowest
 			}
 		}
 		k.rows = append(k.rows, row)
+	}
+	if at >= 0 {
+		k.slowest = fmt.Sprintf("rank %d: %s", of[at].Rank, k.slowest)
 	}
 	slices.SortStableFunc(k.rows, func(a, b rankRow) int { return cmp.Compare(b.own, a.own) })
 	k.table.Cursor = slices.IndexFunc(k.rows, func(r rankRow) bool { return r.Rank.Rank == k.chosen })

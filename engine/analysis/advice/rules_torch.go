@@ -320,7 +320,7 @@ func slowestRank(s *situation) (f Finding, ok bool) {
 		of += " that are known here"
 	}
 	f = Finding{
-		Remedy:   fmt.Sprintf("fix %s, which the others wait for", s.script.called(ranks[at].Rank)),
+		Remedy:   s.script.hasten(ranks[at].Rank),
 		Evidence: fmt.Sprintf("rank %d is the slowest of %s: %s", ranks[at].Rank, of, why),
 	}
 	if h, waits, _ := s.script.waitsFor(); waits && h.rank == ranks[at].Rank {

@@ -170,6 +170,19 @@ func (p *script) describe(h holder) string {
 	return text
 }
 
+// hasten says what to do about a rank that the others wait for.
+func (p *script) hasten(rank int) string {
+	peer, _ := p.peer(rank)
+	line := units.Line(peer.Line)
+	switch {
+	case line == "":
+		return fmt.Sprintf("fix %s, which the others wait for", p.called(rank))
+	case peer.Waits == "":
+		return fmt.Sprintf("speed up %s, where %s is late", line, p.called(rank))
+	}
+	return fmt.Sprintf("speed up %s, where %s loads, or test more workers", line, p.called(rank))
+}
+
 // others says that the loop waits for other loaders than the one whose settings are shown. It is
 // empty where the loop does so little or never.
 func (p *script) others() string {

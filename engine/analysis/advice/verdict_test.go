@@ -295,11 +295,11 @@ func TestWaitsForRank(t *testing.T) {
 		},
 		"for one of another machine": {
 			together(ranked(2, 62), peer(trace.Peer{Rank: 1, Node: "n7", Waits: "transforming", Line: "aug.py:42 blur(img)"})),
-			"communication-bound", "waits 60.0 % of the time for rank 1 on n7, which waits for transforming at aug.py:42 blur(img)", "fix rank 1 on n7, which the others wait for",
+			"communication-bound", "waits 60.0 % of the time for rank 1 on n7, which waits for transforming at aug.py:42 blur(img)", "speed up aug.py:42 blur(img), where rank 1 on n7 loads, or test more workers",
 		},
 		"for one whose script is late": {
 			together(ranked(2, 2), script, peer(trace.Peer{Rank: 1, Node: "n7", Line: "train.py:17 log(x)"})),
-			"communication-bound", "waits 60.0 % of the time for rank 1 on n7, whose script is late at train.py:17 log(x)", "fix rank 1 on n7",
+			"communication-bound", "waits 60.0 % of the time for rank 1 on n7, whose script is late at train.py:17 log(x)", "speed up train.py:17 log(x), where rank 1 on n7 is late",
 		},
 		"it is late itself":    {ranked(62, 2), ScriptBound, "the script is busy", "fix rank 0, which the others wait for"},
 		"all go in step":       {ranked(2, 3, 2), ScriptBound, "the script is busy", ""},

@@ -5,8 +5,10 @@ package metrics
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -169,6 +171,22 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 		if v, ok := s.Gauge(name); ok && !strings.HasPrefix(name, "rank_") {
 			send(gauge, "reading", "The newest reading of a gauge of host or GPU.", v, "gauge", name)
 		}
+	}
+	if labels["rank"] == "" {
+		return
+	}
+	for _, k := range s.Ranks(0, s.Now) {
+		elsewhere := func(p trace.Peer) bool {
+			return p.Rank == k.Rank && (p.Node != labels["node"] || p.Session != "")
+		}
+		if slices.ContainsFunc(s.Peers, elsewhere) { // its own gpustall exports it
+			continue
+		}
+		labels = maps.Clone(labels)
+		labels["rank"] = strconv.Itoa(k.Rank)
+		send(counter, "rank_steps_total", "Steps of each rank that this gpustall watches.", float64(k.Steps))
+		send(counter, "rank_own_seconds_total", "Time in which a rank waited for no other rank: the others wait for the one with most.", seconds(k.Own()))
+		send(counter, "rank_data_wait_seconds_total", "Time in which a rank's loop waited for data.", seconds(k.Wait))
 	}
 }
 

@@ -51,7 +51,8 @@ func (session) Snapshot(int64, int64) *trace.Snapshot {
 		v.Total.Add(&steps[i])
 	}
 	v.Segments = []trace.Segment{{Index: 2, Knobs: []knob.Setting{{Name: "num_workers", Value: "8"}, {Name: "pin_memory", Value: "on"}, {Name: "optimizer", Value: "sgd"}}}}
-	v.Gauges = map[string][]trace.Point{"host_idle": {{T: 1, V: 12.5}}, "rank_0_steps": {{T: 1, V: 1}}}
+	v.Gauges = map[string][]trace.Point{"host_idle": {{T: 1, V: 12.5}}, "rank_1_steps": {{V: 9}}, "rank_3_steps": {{V: 60}}, "rank_4_steps": {{V: 59}}}
+	v.Peers = []trace.Peer{{Rank: 1, Node: "gpu6"}, {Rank: 4, Node: "gpu7"}}
 	return v
 }
 
@@ -109,6 +110,17 @@ func check(t *testing.T, families map[string]*dto.MetricFamily) {
 	}
 	if math.Abs(sum-1.2) > 1e-9 {
 		t.Errorf("the causes add up to %v s of 1.2", sum)
+	}
+	var ranks []string
+	for _, m := range families["gpustall_rank_steps_total"].Metric {
+		for _, l := range m.Label {
+			if l.GetName() == "rank" {
+				ranks = append(ranks, fmt.Sprint(l.GetValue(), ": ", m.GetCounter().GetValue()))
+			}
+		}
+	}
+	if want := []string{"3: 60", "4: 59"}; !slices.Equal(ranks, want) { // rank 1's gpustall exports that one
+		t.Errorf("the ranks' steps are %q, want %q", ranks, want)
 	}
 	if n := len(families["gpustall_reading"].Metric) + len(families["gpustall_knob"].Metric); n != 3 {
 		t.Errorf("%d gauges and knobs, want 3", n)
