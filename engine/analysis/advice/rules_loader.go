@@ -48,7 +48,11 @@ func unknownWorkers(s *situation) (f Finding, ok bool) {
 // persistentWorkers is for what the start of each epoch costs: workers start, and the queue
 // is empty until they have loaded.
 func persistentWorkers(s *situation) (f Finding, ok bool) {
-	f = s.knobs.turn("persistent_workers", "on", "workers then live on from epoch to epoch and load ahead across the boundary")
+	why := "workers then live on from epoch to epoch"
+	if !s.session.pytorch() { // whose workers get nothing to load before the next epoch begins
+		why += " and load ahead across the boundary"
+	}
+	f = s.knobs.turn("persistent_workers", "on", why)
 	f.Share = s.loader.starts()
 	if s.time.opening > 0 {
 		f.Evidence = fmt.Sprintf("%s of the wait for data is in the first steps of epochs; %s", units.Prose.Percent(s.time.opening/s.time.DataShare()), f.Evidence)

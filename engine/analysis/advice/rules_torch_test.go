@@ -102,7 +102,7 @@ var torchCases = []ruleCase{
 	{"more workers", true, wait(trace.CauseFetch), "num_workers=0 batch_size=32", together(onTorch("1"), cpuDevice, readsBesideOthers, samples(3200)), "num_workers 3", ""},
 	{"workers that stay", false, wait(trace.CauseFetch), "num_workers=0 batch_size=32", together(onTorch("1"), cpuDevice, readsBesideOthers, samples(3200)), "num_workers 3", ""},
 	{"more workers", true, wait(trace.CauseFetch), "num_workers=0 batch_size=32", together(onTorch("1"), cpuDevice, readsBesideOthers, samples(960)), "num_workers 1", ""},
-	{"workers that stay", true, wait(trace.CauseFetch), "num_workers=0 batch_size=32", together(onTorch("1"), cpuDevice, readsBesideOthers, samples(96)), "", "set num_workers 2 and persistent_workers on, both at once"},
+	{"workers that stay", true, wait(trace.CauseFetch), "num_workers=0 batch_size=32", together(onTorch("1"), cpuDevice, readsBesideOthers, samples(192)), "", "set num_workers 2 and persistent_workers on, both at once"},
 	{"slowest rank", true, nil, "num_workers=1", ranks(5, 50), "", "fix rank 1, which the others wait for: rank 1 is the slowest of 2: it waits for data 50.0 % of the time"},
 	{"slowest rank", true, nil, "num_workers=1", together(facts(set("ranks", "4"), set("ranks here", "2")), ranks(5, 50)), "", "fix rank 1, which the others wait for: rank 1 is the slowest of 2 that are known here: it"},
 	{"slowest rank", false, nil, "num_workers=1", ranks(48, 50), "", "the loader keeps up"},

@@ -13,7 +13,7 @@ const (
 // between steps for as long as is missing. The rest is a factor of all times.
 func (m *Model) calibrate(data float64) {
 	p := &m.plant
-	want := 1e9 * float64(m.now.batch) / m.rate
+	want := 1e9 * m.now.size() / m.rate
 	m.calibrateLack()
 	if over := m.base.step - want; over > 0 && m.handing.lack > 0 { // the loop also waits for a core while it would wait for data anyway
 		p.host = max(0, p.host-over)

@@ -104,10 +104,11 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) (*M
 	l := LoadingOf(b, s.Spans, t.From, t.To, &cores)
 	m.loading = l.Batch
 	m.Capacity, m.known = CapacityOf(b, &l, cores, m.now.workers, starved, &s.Meta, attribution.Among(s, rows, t.Segment))
+	m.processes = s.Meta.Watched()
 	if !m.measure(s, t, &l, starved) {
 		return nil, false
 	}
-	if m.processes = s.Meta.Watched(); m.processes {
+	if m.processes {
 		m.plant.inTurns = true
 		how := knob.ValueOf(s.Meta.Host, trace.WorkerStart)
 		m.imports = how != "" && how != "fork"
@@ -129,7 +130,7 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) (*M
 	m.noise = m.plant.precision(b.DataShare(), float64(b.Active()))
 	m.remember(s, t)
 	m.storage(s, t)
-	if m.Lock = lockOf(s, t, m.loading.Blocked*float64(b.Steps)/float64(b.Active())); m.stores { // how long they are blocked is measured
+	if m.Lock = lockOf(s, t, m.loading, float64(b.Active())/float64(b.Steps)); m.stores { // how long they are blocked is measured
 		m.Lock.share = [3]float64{}
 	}
 	m.calibrate(b.DataShare() - (m.handing.taking+m.handing.drawing)/max(1, float64(b.Active())/float64(b.Steps)))
@@ -140,6 +141,9 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) (*M
 func (m *Model) apply(p *plant, k *settings, l luck) {
 	p.workers, p.prefetch, p.inOrder, p.persistent, p.epoch, p.start = k.workers, k.ahead(), k.inOrder, k.persistent, k.epoch(m.samples), m.begins.starts
 	if m.begins.left == 0 {
+		if m.processes && p.persistent { // PyTorch's workers get nothing to load before the next epoch begins
+			p.persistent, p.start = false, 0
+		}
 		return
 	}
 	if p.epoch = m.begins.left; p.persistent { // what is loaded ahead when a loop leaves is thrown away, once it is loaded
@@ -178,6 +182,7 @@ func (m *Model) measure(s *trace.Snapshot, t *trace.Tally, l *Loading, starved f
 	}
 	by := workersOf(s.Spans, t.From, t.To)
 	w := l.Batch
+	m.now.mean = sizeOf(steps)
 	all := max(w.Core+w.Waiting+w.Blocked, 1)
 	for i := range steps {
 		st := &steps[i]
@@ -211,6 +216,10 @@ func (m *Model) measure(s *trace.Snapshot, t *trace.Tally, l *Loading, starved f
 	return true
 }
 
+// varied is how many times as many steps as full ones there must be for batches to differ in size by intention. Else
+// the others are the last of epochs.
+const varied = 2
+
 // stepsOf returns the newest full steps of t that are in memory, in the order of their batches. It
 // leaves out the steps that no rate counts, such as a run's first step, which may compile for a
 // minute.
@@ -224,9 +233,25 @@ func stepsOf(s *trace.Snapshot, t *trace.Tally) (out []trace.Step) {
 		full = max(full, st.Samples)
 		out = append(out, *st)
 	}
-	out = slices.DeleteFunc(out, func(st trace.Step) bool { return st.Samples < full })
+	partial := func(st trace.Step) bool { return st.Samples < full }
+	if n := len(slices.DeleteFunc(slices.Clone(out), partial)); n*varied >= len(out) {
+		out = slices.DeleteFunc(out, partial)
+	}
 	slices.SortFunc(out, func(a, b trace.Step) int { return cmp.Compare(a.Batch, b.Batch) })
 	return out
+}
+
+// sizeOf returns how many samples these steps have on average; 0 where all have as many.
+func sizeOf(steps []trace.Step) float64 {
+	all, alike := 0., true
+	for i := range steps {
+		all += float64(steps[i].Samples)
+		alike = alike && steps[i].Samples == steps[0].Samples
+	}
+	if alike {
+		return 0
+	}
+	return all / float64(len(steps))
 }
 
 // workersOf returns which worker loaded each batch.

@@ -135,7 +135,7 @@ func TestReady(t *testing.T) {
 		{"others in our group", 0.7, 1.8, 1, knob.Setting{Name: numWorkers, Value: "4"}, 0, 9, 11},
 		{"others in our group, the loop loads", 0.7, 1.8, 0, knob.Setting{Name: numWorkers, Value: "4"}, 0, 9, 11},
 		{"others in our group, a longer queue", 0.7, 1.8, 4, knob.Setting{Name: prefetchFactor, Value: "8"}, 0, 7.3, 8.4},
-		{"short epochs, workers that last", 0, 0, 4, knob.Setting{Name: persistent, Value: "on"}, 24, 6.5, 7.2},
+		{"short epochs, workers that last", 0, 0, 4, knob.Setting{Name: persistent, Value: "on"}, 24, 7.2, 8},
 	} {
 		cores := Cores{All: 2, Ours: 0.2, Others: 1.8, Waiting: tt.waiting, Known: true, Shared: host.BySession, Rivals: tt.rivals}
 		if tt.waiting == 0 {

@@ -43,6 +43,24 @@ func TestLock(t *testing.T) {
 	}
 }
 
+// TestSizes: the last batches of epochs are left out, and batches of a sampler's own sizes are not.
+func TestSizes(t *testing.T) {
+	for _, c := range []struct {
+		samples []int32 // of steps, by turns
+		kept    int     // of 12
+		size    float64
+	}{{[]int32{8}, 12, 0}, {[]int32{8, 8, 2}, 8, 0}, {[]int32{4, 16, 4}, 12, 8}, {[]int32{4, 8, 24}, 12, 12}} {
+		s := &trace.Snapshot{}
+		for i := range 12 {
+			s.Recent = append(s.Recent, trace.Step{Index: int32(i), Samples: c.samples[i%len(c.samples)]})
+		}
+		steps := stepsOf(s, &trace.Tally{Last: 11})
+		if size := sizeOf(steps); len(steps) != c.kept || size != c.size {
+			t.Errorf("%v samples: %d of 12 steps kept, %v in a batch, want %d and %v", c.samples, len(steps), size, c.kept, c.size)
+		}
+	}
+}
+
 // TestLearnsFromPast: where more Python workers waited longer for something, they are assumed to
 // share it, whatever it is.
 func TestLearnsFromPast(t *testing.T) {

@@ -97,6 +97,7 @@ func (m *Model) before(to *settings) *past {
 		k := p.settings
 		k.prefetch = k.ahead()
 		want := *to
+		want.mean = 0
 		if want.prefetch = want.ahead(); want.workers == 0 { // without workers there is no queue
 			k.prefetch, k.persistent, k.inOrder = want.prefetch, want.persistent, want.inOrder
 		}

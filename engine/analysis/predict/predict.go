@@ -294,7 +294,7 @@ func (m *Model) most(to *settings) float64 {
 	if cores := m.with(to, luck{1, onCores}).cores; cores > 0 { // a group's part may grow
 		least = max(least, work/cores)
 	}
-	rate := 1e9 * float64(to.batch) / least
+	rate := 1e9 * to.size() / least
 	if to.batch == m.now.batch {
 		rate = max(rate, m.rate)
 	}
@@ -312,7 +312,7 @@ func (m *Model) barred(to knob.Setting) bool {
 func (m *Model) expect(to *settings, l luck) (rate, data float64) {
 	p := m.with(to, l)
 	f := p.flow()
-	batch := float64(to.batch)
+	batch := to.size()
 	rate = 1e9 * batch / (f.step * m.scale)
 	if limit := 1e9 * batch / (mean(p.compute) + p.gap); m.scale < 1 {
 		rate = min(rate, max(limit, m.rate)) // the factor must not lift the rate above the device's own
@@ -372,7 +372,7 @@ func (m *Model) with(to *settings, l luck) *plant {
 	} else if m.processes && to.workers > 0 && *to != *now {
 		m.takeReady(&p, to, l)
 	}
-	if m.processes && to.workers != now.workers && (m.begins.left == 0 || !to.persistent) {
+	if m.processes && to.workers != now.workers && !to.persistent {
 		m.begin(&p, to.workers, l)
 	}
 	return &p
@@ -428,10 +428,11 @@ func (m *Model) restaff(p *plant, f *factors, workers int, l luck) {
 	if b < a {                              // fewer workers gain by what is bad luck for more
 		l = l.turned()
 	}
-	if m.reading == 0 {
-		f.blocked *= math.Pow(float64(b)/float64(a), l.of(onCompany, waitPower)*(1-m.injected))
+	waits := m.Lock.longer(a, b, l)
+	if company := math.Pow(float64(b)/float64(a), l.of(onCompany, waitPower)*(1-m.injected)); m.reading == 0 && math.Abs(company-1) > math.Abs(waits-1) {
+		waits = company // which a lock explains
 	}
-	f.blocked *= m.Lock.longer(a, b, l)
+	f.blocked *= waits
 	if p.cores > 0 {
 		f.core *= math.Pow(1+l.of(onCrowding, crowding), (m.crowd(b, p.cores)-m.crowd(a, p.cores))/p.cores)
 		first := min(float64(a), p.cores)

@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"strconv"
 
 	"dev.gpustall/engine/base/knob"
@@ -9,6 +10,7 @@ import (
 // settings are the knobs that the model knows.
 type settings struct {
 	workers, prefetch, batch    int
+	mean                        float64 // samples of a batch, where batches differ in size; else 0
 	inOrder, persistent, pinned bool
 	transforms                  bool // on the device
 	ceiling                     bool
@@ -54,6 +56,7 @@ func (k *settings) set(change knob.Setting) bool {
 	case prefetchFactor:
 		return number(&k.prefetch, 0)
 	case batchSize:
+		k.mean = 0
 		return number(&k.batch, 1)
 	case pinMemory:
 		k.pinned = on
@@ -73,6 +76,9 @@ func (k *settings) set(change knob.Setting) bool {
 	}
 	return true
 }
+
+// size returns how many samples a batch has, on average.
+func (k *settings) size() float64 { return cmp.Or(k.mean, float64(k.batch)) }
 
 // ahead returns the prefetch_factor in force: PyTorch's default where it is unset.
 func (k *settings) ahead() int {

@@ -400,7 +400,7 @@ func TestShuffleNotKnown(t *testing.T) {
 	}{{nil, "start"}, {&on, "shuffle - -> on" + trace.ByScript}, {nil, "shuffle on -> -" + trace.ByScript}} {
 		p.segments.apply(&message{Type: "moved", Script: true, Loader: Loader{Live: true, Knobs: p.loader.Knobs, Shuffle: c.shuffle}})
 		listed := knob.ValueOf(p.segments.segment.Knobs, "shuffle")
-		if known := knob.SpecOf(b.Control.specs, "shuffle") != nil; known != (c.shuffle != nil) || p.segments.segment.Reason != c.reason || (listed == "on") != known {
+		if known := knob.SpecOf(b.Control.specs, "shuffle") != nil; known != (c.shuffle != nil) || p.segments.segment.Reason != c.reason || (listed == "on") != known || len(b.Control.Requested()) != len(p.segments.segment.Knobs) {
 			t.Errorf("shuffle is %v: a knob %v, %q, segment %q", c.shuffle, known, listed, p.segments.segment.Reason)
 		}
 	}

@@ -325,8 +325,12 @@ func (c *Control) expected(k Knobs) trace.Prediction {
 	return p
 }
 
-// Requested returns the knobs last asked for.
-func (c *Control) Requested() []knob.Setting { return KnobTable.List(c.requested()) }
+// Requested returns the knobs last asked for, of those that the loop has.
+func (c *Control) Requested() []knob.Setting {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.DeleteFunc(KnobTable.List(c.wanted), func(k knob.Setting) bool { return len(c.specs) > 0 && knob.SpecOf(c.specs, k.Name) == nil })
+}
 
 func (c *Control) requested() Knobs {
 	c.mu.Lock()
