@@ -144,6 +144,9 @@ func TestSessionOfRank(t *testing.T) {
 			if got := sessionOfRank("a/x.gpustall"); got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
 			}
+			if got := metricsOfRank(""); got != "" {
+				t.Errorf("without --metrics they are written to %s", got)
+			}
 		})
 	}
 }

@@ -262,10 +262,10 @@ func startedFor() string {
 }
 
 // sessionOfRank turns the name of --session, which is the same for all ranks, into the rank's own. It
-// has the rank's number before its extension.
+// has the rank's number before its extension. No name stays none.
 func sessionOfRank(path string) string {
 	rank := startedFor()
-	if rank == "" {
+	if rank == "" || path == "" {
 		return path
 	}
 	ext := filepath.Ext(path)
