@@ -155,14 +155,18 @@ func (t *torchRun) begin(first *bridge.Start) {
 	r.gauges = watch.StartTrainingGauges(r.recorder, training, t.gauged)
 	r.watch(t.bridge.Control, func([]knob.Setting) (int64, string) { return 0, "" })
 	r.export(metricsOfRank(t.metrics))
-	if h := &first.Hello; h.World > 1 {
-		address := ""
-		if t.how.ranks == rankScopes[0] && (bridge.AtLeast(h.Torch, 2, 4) || watch.InFiles(h.Store)) {
-			address = h.Store
+	if h := &first.Hello; h.World >= 1 { // after an elastic restart, there may be others
+		main := func() bridge.Hello {
+			h := t.bridge.Main()
+			if t.how.ranks != rankScopes[0] || !bridge.AtLeast(h.Torch, 2, 4) && !watch.InFiles(h.Store) {
+				h.Store = ""
+			}
+			return h
 		}
+		address := main().Store
 		t.follows = address != "" && h.Rank > 0
 		r.fleet = watch.StartFleet(r.recorder, watch.Job{Store: address, Late: func() bridge.Late { return bridge.LateOf(t.bridge) }, OnEnd: func(wake func()) { bridge.OnEnd(t.bridge, wake) },
-			Name: h.Job, Rank: max(0, h.Rank), World: h.World, Here: h.Here, Node: node(), File: r.file, Main: t.bridge.Main, Session: r.session, Ranks: ownRanks{t.bridge.Control, t.bridge}})
+			Name: h.Job, Rank: max(0, h.Rank), World: h.World, Here: h.Here, Node: node(), File: r.file, Main: main, Session: r.session, Ranks: ownRanks{t.bridge.Control, t.bridge}})
 	}
 	t.limit.begin(t)
 	r.recorder.Note("info", "watching process "+fmt.Sprint(first.Hello.PID)+": PyTorch "+first.Hello.Torch+", Python "+first.Hello.Python)

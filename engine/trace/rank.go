@@ -230,8 +230,26 @@ func rankGauges(rank int) []string {
 	return names
 }
 
-// Rank records what a rank did since its first batch.
+// counting is how a rank is counted, by one process or gpustall after another.
+type counting struct{ before, last Rank }
+
+// Rank records what a rank did since its first batch. Where its count begins anew, it adds to what was recorded.
 func (r *Recorder) Rank(k Rank) {
+	r.mu.Lock()
+	c := r.ranks[k.Rank]
+	if c == nil {
+		if r.ranks == nil {
+			r.ranks = map[int]*counting{}
+		}
+		c = &counting{}
+		r.ranks[k.Rank] = c
+	}
+	if k.Steps < c.last.Steps {
+		c.before.Add(&c.last)
+	}
+	c.last = k
+	k.Add(&c.before)
+	r.mu.Unlock()
 	names := rankGauges(k.Rank)
 	for i, c := range rankCounts {
 		if v := *c.of(&k); v != 0 || i < 3 {

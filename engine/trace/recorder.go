@@ -40,6 +40,7 @@ type Recorder struct {
 	specs       []knob.Spec
 	lines       []Line
 	peers       []Peer
+	ranks       map[int]*counting
 	device      *Device // nil where it has not changed
 	taken       *Taken  // likewise
 }

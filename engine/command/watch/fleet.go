@@ -77,7 +77,7 @@ type fleet struct {
 	recorder *trace.Recorder
 	client   keys
 
-	local   []int          // the ranks whose counts are this gpustall's own
+	local   []int          // the ranks whose counts are this gpustall's own, now
 	peers   []trace.Peer   // of other gpustalls
 	late    trace.Peer     // the rank of this machine, beside the session's own, that others wait for; zero where none is
 	stands  []bridge.Stand // of this machine
@@ -98,6 +98,7 @@ type fleet struct {
 	retry   time.Duration
 	retried time.Time
 
+	wake     func()
 	beats    int64 // rows published so far
 	agreeing agreement
 }
@@ -139,12 +140,22 @@ func StartFleet(r *trace.Recorder, j Job) *Fleet {
 			j.OnEnd(func() { f.ended.Store(time.Now().UnixNano()); wake() })
 			defer j.OnEnd(nil)
 		}
-		if j.Ranks != nil && j.Store != "" {
-			j.Ranks.Together(wake)
+		f.wake = wake
+		if j.Ranks != nil {
+			f.share()
 			defer j.Ranks.Together(nil)
 		}
 		f.run(quit)
 	})}
+}
+
+// share has knobs agreed on where there are other ranks.
+func (f *fleet) share() {
+	agree := f.wake
+	if f.Store == "" || f.World <= 1 {
+		agree = nil
+	}
+	f.Ranks.Together(agree)
 }
 
 func (f *fleet) leave() {
@@ -216,16 +227,19 @@ func (f *fleet) last() {
 
 // follow goes to another store after an elastic restart, whose ranks may be others.
 func (f *fleet) follow() {
-	if f.Main == nil || f.Store == "" {
+	if f.Main == nil {
 		return
 	}
 	h := f.Main()
-	if h.Store == "" || h.Store == f.Store && h.Job == f.Name && h.World == f.World {
+	if h.Store == "" || h.Store == f.Store && h.Job == f.Name && h.World == f.World && max(0, h.Rank) == f.Rank {
 		return
 	}
 	f.leave()
 	f.Store, f.Name, f.Rank, f.World, f.Here = h.Store, h.Job, max(0, h.Rank), h.World, h.Here
-	f.known, f.peers, f.retried, f.retry = map[int]*remote{}, nil, time.Time{}, retryFirst
+	f.known, f.peers, f.late, f.retried, f.retry = map[int]*remote{}, nil, trace.Peer{}, time.Time{}, retryFirst
+	if f.Ranks != nil {
+		f.share()
+	}
 }
 
 // look finds out which rank of this machine is late, and at which line. What was found stays, for the end of the session.
@@ -234,7 +248,7 @@ func (f *fleet) look() {
 		return
 	}
 	is := f.Late()
-	if f.stands, f.ends = is.Stands, is.Ends; len(is.Lines) == 0 {
+	if f.stands, f.ends, f.local = is.Stands, is.Ends, is.Here; len(is.Lines) == 0 {
 		return
 	}
 	s := f.Session.Snapshot(0, 0)
@@ -289,8 +303,12 @@ const (
 func (f *fleet) halt(all []trace.Peer) {
 	for _, p := range all {
 		if p.Failed() && time.Now().UnixNano() > p.Gone+noteGone.Nanoseconds() && p.Gone > f.failure+noteGone.Nanoseconds() {
+			first := 1
+			if f.failure != 0 { // others ended before it
+				first = f.World
+			}
 			f.failure = p.Gone
-			f.recorder.Note("warn", advice.FirstGone([]trace.Peer{p}, 1))
+			f.recorder.Note("warn", advice.FirstGone([]trace.Peer{p}, first))
 		}
 	}
 	if len(f.stands) == 0 {
@@ -314,7 +332,7 @@ func (f *fleet) turn() {
 	f.follow()
 	f.look()
 	defer f.show()
-	if f.Store == "" || f.client == nil && (time.Since(f.retried) < f.retry || !f.dial()) {
+	if f.Store == "" || f.World <= 1 || f.client == nil && (time.Since(f.retried) < f.retry || !f.dial()) {
 		return
 	}
 	err := f.publish()
@@ -366,7 +384,8 @@ func (f *fleet) within() string {
 	return "/gpustall/" + strconv.Itoa(rowVersion) + "/" + f.Name + "/"
 }
 
-func (f *fleet) key(rank int) string { return f.within() + strconv.Itoa(rank) }
+// key names a row. Rows that are left from before an elastic restart are of another number of ranks.
+func (f *fleet) key(rank int) string { return fmt.Sprintf("%s%d/%d", f.within(), f.World, rank) }
 
 // mostAlone is how many ranks a job has at most in which each gpustall reads the rows of all others. In larger ones the
 // first rank of each machine adds the rows of its machine to its own, and the others read those.
@@ -392,15 +411,11 @@ func (f *fleet) publish() error {
 	f.beats++
 	out := row{Version: rowVersion, Now: time.Now().UnixNano(), Beat: f.beats}
 	for _, k := range s.Ranks(0, s.Now) {
-		if f.known[k.Rank] == nil {
+		if slices.Contains(f.local, k.Rank) {
 			out.Ranks = append(out.Ranks, k)
 		}
 	}
-	f.local = f.local[:0]
-	for i := range out.Ranks {
-		f.local = append(f.local, out.Ranks[i].Rank)
-	}
-	if len(f.local) == 0 || len(f.local) == f.World { // there is nothing to say, or nobody else
+	if len(out.Ranks) == 0 || len(f.local) == f.World { // there is nothing to say, or nobody else
 		return nil
 	}
 	if time.Since(f.placed) >= f.place {

@@ -31,6 +31,7 @@ func joins(t *testing.T, store string, world int, ranks ...int) *member {
 	r := trace.NewRecorder(trace.NewClock(), 0)
 	m := &member{session: s, collector: trace.NewCollector(r, s, nothing{}, nil)}
 	m.fleet = &fleet{Job: Job{Store: store, Name: "job", Rank: ranks[0], World: world, Node: fmt.Sprint("n", ranks[0]), Session: s}, recorder: r, known: map[int]*remote{}}
+	m.Job.Late = func() bridge.Late { return bridge.Late{Rank: -1, Here: ranks} }
 	m.collector.Start()
 	t.Cleanup(func() { m.leave(); _ = m.collector.Stop(trace.Outcome{}) })
 	return m
@@ -102,6 +103,47 @@ func TestFleet(t *testing.T) {
 	}
 }
 
+// TestRestarted: after an elastic restart with one rank more, in which machines have other ranks than before, each is told by the one
+// that has it now. Its counts go on.
+func TestRestarted(t *testing.T) {
+	store := tcpstoretest.Start(t)
+	a, b := joins(t, store.Address, 2, 0), joins(t, store.Address, 2, 1)
+	turns := func(want ...int64) {
+		becomes(t, fmt.Sprint("the steps of ranks are not ", want), func() bool {
+			for _, m := range []*member{a, b} {
+				m.read = time.Time{}
+				m.turn()
+			}
+			for _, m := range []*member{a, b} {
+				s := m.session.Snapshot(0, 0)
+				for i, k := range s.Ranks(0, s.Now) {
+					if k.Rank != i || i >= len(want) || k.Steps != want[i] {
+						return false
+					}
+				}
+				if len(s.Ranks(0, s.Now)) != len(want) {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	a.did(30, 0)
+	b.did(20, 1)
+	turns(30, 20)
+	here := func(m *member, rank int) {
+		m.Main = func() bridge.Hello { return bridge.Hello{Store: store.Address, Job: "job", Rank: rank, World: 3} }
+		m.Job.Late = func() bridge.Late { return bridge.Late{Rank: -1, Here: []int{rank}} }
+		m.did(5, rank)
+	}
+	here(a, 2)
+	here(b, 0)
+	turns(35, 20, 5)
+	if a.known[0] == nil || b.known[2] == nil || a.known[1] != nil {
+		t.Errorf("known are %v and %v", a.known, b.known)
+	}
+}
+
 // TestLate: of a rank of the same machine that is late it is told at which line, also where ranks share no store.
 func TestLate(t *testing.T) {
 	m := joins(t, "", 2, 0, 1)
@@ -166,7 +208,7 @@ func TestEnds(t *testing.T) {
 	a.show()
 	becomes(t, "it is not said that it is silent", func() bool { return peer().Silent && peer().Node == "n1" })
 	end := bridge.End{Rank: 1, At: time.Now(), How: "with exit code 1"}
-	b.Job.Late = func() bridge.Late { return bridge.Late{Rank: -1, Ends: []bridge.End{end}} }
+	b.Job.Late = func() bridge.Late { return bridge.Late{Rank: -1, Ends: []bridge.End{end}, Here: []int{1}} }
 	b.last()
 	a.last()
 	becomes(t, "its end is not told", func() bool { p := peer(); return p.Gone == end.At.UnixNano() && p.Failed() && !p.Silent })

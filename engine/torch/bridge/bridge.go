@@ -518,8 +518,7 @@ func (b *Bridge) succeed() {
 		}
 		return false
 	}
-	ranks := was.hello.World > 1 || was.out.before.segment > 0 // one may be left of several
-	if !ranks || len(b.processes) == 1 || lives(was.pid) || unread() {
+	if was.hello.World < 1 || len(b.processes) == 1 || lives(was.pid) || unread() {
 		return
 	}
 	for _, p := range b.processes {
@@ -541,6 +540,9 @@ func (b *Bridge) succeed() {
 		p.out.before, p.lines, b.main = was.reached(), &b.lines, p
 		p.begin(b.recorder, since)
 		b.lines.enter(p.segments.segment.Index, since)
+		if b.Began != nil {
+			b.Began(Start{Hello: p.hello, Loader: p.loader, Batch: p.batch})
+		}
 		b.recorder.Note("warn", fmt.Sprintf("rank %d began anew as process %d: the session goes on with it", max(0, p.hello.Rank), p.pid))
 		return
 	}

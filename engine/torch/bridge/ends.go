@@ -25,12 +25,32 @@ type End struct {
 	Rank, PID int
 	At        time.Time
 	How       string // as trace.Peer has it
+
+	seat seat
+}
+
+// seat is what a launcher starts one process after another for. After an elastic restart, that may be another rank.
+type seat struct{ launcher, local int }
+
+// seatOf returns the seat of a process that runs; zero where it has none of its own.
+func seatOf(h *Hello) seat {
+	if h.Local < 0 {
+		return seat{}
+	}
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", h.PID))
+	_, after, _ := bytes.Cut(stat, []byte(") "))
+	fields := bytes.Fields(after)
+	if len(fields) < 2 {
+		return seat{}
+	}
+	launcher, _ := strconv.Atoi(string(fields[1]))
+	return seat{launcher, h.Local}
 }
 
 // ends waits for the ends of ranks' processes, with a goroutine for each, which close stops and waits for.
 type ends struct {
 	mu     sync.Mutex
-	of     map[int]*End // by rank, of its newest process; zero until that ends
+	of     []*End // of the newest process of each rank and seat; At is zero until that ends
 	files  []*os.File
 	waits  sync.WaitGroup // for the goroutines
 	wake   func()         // called after each end
@@ -38,28 +58,31 @@ type ends struct {
 }
 
 // follow waits for the end of the process that has a rank now. It is called now and then.
-func (e *ends) follow(rank, pid int) {
+func (e *ends) follow(rank, pid int, at seat) {
 	e.mu.Lock()
-	old := e.of[rank]
+	all := slices.Clone(e.of)
 	e.mu.Unlock()
-	switch {
-	case old != nil && lives(old.PID):
-		return
-	case old != nil:
-		if e.ended(old, ""); old.PID == pid || !lives(pid) {
+	var places []*End // that the process takes
+	for _, old := range all {
+		if old.Rank != rank && (old.seat != at || at == seat{}) {
+			continue
+		}
+		if lives(old.PID) {
 			return
 		}
+		e.ended(old, "")
+		places = append(places, old)
+	}
+	if len(places) > 0 && !lives(pid) {
+		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		return
 	}
-	if e.of == nil {
-		e.of = map[int]*End{}
-	}
-	end := &End{Rank: rank, PID: pid}
-	e.of[rank] = end
+	end := &End{Rank: rank, PID: pid, seat: at}
+	e.of = append(slices.DeleteFunc(e.of, func(old *End) bool { return slices.Contains(places, old) }), end)
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil { // of an older kernel: follow finds its end
 		return
@@ -108,6 +131,13 @@ func (e *ends) close() {
 	}
 	e.mu.Unlock()
 	e.waits.Wait()
+}
+
+// any reports whether any process is followed.
+func (e *ends) any() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.of) > 0
 }
 
 // all returns the ranks whose processes have ended, where none took their place.

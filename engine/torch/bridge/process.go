@@ -68,6 +68,7 @@ type process struct {
 	totals   totals
 	inline   inline
 	lines    *lines   // told which batches the loop waited for; nil but for the main process
+	seat     seat     // zero where it has none
 	hole     int64    // ns: until then, records of how batches were made were lost
 	learns   *message // told that the steps before one were none; nil once that is done
 }

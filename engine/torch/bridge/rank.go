@@ -165,18 +165,28 @@ func (c *counted) of(p *process, talked int64, known bool) trace.Rank {
 
 // count records the totals of each rank. It notes once that a process trains that is not a rank.
 func (b *Bridge) count() {
-	newest := map[int]*process{} // by rank: after an elastic restart, others have the ranks
+	newest, seated := map[int]*process{}, map[seat]*process{} // after an elastic restart, others have the ranks
 	for _, p := range b.processes {
-		if p.known && p.loading && p.hello.World > 1 {
-			b.counts.ends.follow(max(0, p.hello.Rank), p.pid)
+		if p.known && p.seat == (seat{}) && p.hello.World >= 1 {
+			p.seat = seatOf(&p.hello)
 		}
-		if old := newest[p.hello.Rank]; p.known && p.totals.steps > 1 && (old == nil || old.totals.last < p.totals.last) {
+		if p.known && p.loading && (p.hello.World > 1 || p.hello.World == 1 && b.counts.ends.any()) {
+			b.counts.ends.follow(max(0, p.hello.Rank), p.pid, p.seat)
+		}
+		if !p.known || p.totals.steps <= 1 {
+			continue
+		}
+		if old := newest[p.hello.Rank]; old == nil || old.totals.last < p.totals.last {
 			newest[p.hello.Rank] = p
 		}
+		if old := seated[p.seat]; old == nil || old.totals.last < p.totals.last {
+			seated[p.seat] = p
+		}
 	}
-	newest[b.main.hello.Rank] = b.main
+	newest[b.main.hello.Rank], seated[b.main.seat] = b.main, b.main
+	var here []int
 	for _, p := range b.processes {
-		if !p.known || p.totals.steps <= 1 || p.hello.World > 1 && newest[p.hello.Rank] != p {
+		if !p.known || p.totals.steps <= 1 || p.hello.World > 1 && newest[p.hello.Rank] != p || (p.seat != seat{}) && seated[p.seat] != p {
 			continue
 		}
 		if p == b.main || p.hello.World > 1 {
@@ -190,6 +200,7 @@ func (b *Bridge) count() {
 			}
 			talked, known := b.lines.talkedOf(p.pid)
 			k := c.of(p, talked, known)
+			here = append(here, k.Rank)
 			b.recorder.Rank(k)
 			if p == b.main {
 				b.view.count(k)
@@ -199,6 +210,7 @@ func (b *Bridge) count() {
 			b.recorder.Note("warn", fmt.Sprintf("%s trains too and is in no figure here: the session is of %s, the first that trained; watch the other with a gpustall torch of its own", p.hello.who(), b.main.hello.who()))
 		}
 	}
+	b.view.own(here)
 }
 
 // lateAfter is how much longer than the session's own rank another one of this machine takes for its own part of a step before it is

@@ -18,6 +18,7 @@ type view struct {
 	worker  int64    // bytes of memory that a worker does not share; 0 while not known
 	answers []Answer // of the ranks on this machine
 	late    Late
+	here    []int    // the ranks that are counted now
 	said    sync.Map // texts of notes that the script's standard error has
 }
 
@@ -34,12 +35,14 @@ type Late struct {
 	Lines  []trace.Line
 	Stands []Stand // of all ranks of this machine
 	Ends   []End   // of those whose processes have ended
+	Here   []int   // the ranks of this machine that train
 }
 
 // LateOf returns which rank of this machine others wait for.
 func LateOf(b *Bridge) Late {
 	b.view.mu.Lock()
 	is := b.view.late
+	is.Here = b.view.here
 	b.view.mu.Unlock()
 	is.Ends = b.counts.ends.all()
 	return is
@@ -54,6 +57,13 @@ func (v *view) holds(p *process, l *lines, stands []Stand) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.late = is
+}
+
+// own replaces the ranks that are counted.
+func (v *view) own(here []int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.here = here
 }
 
 // count replaces the rank.
