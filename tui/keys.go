@@ -138,10 +138,25 @@ func (m *Model) makeGlobals() []panel.Binding {
 	return slices.Concat(m.timeKeys(), m.runKeys(), m.focusKeys(), m.experimentKeys(), m.logKeys(), m.lookKeys(), m.panelKeys(), m.lastKeys())
 }
 
+// fewKeys are the keys of the footer on a screen that shows only the verdict.
+var fewKeys = []string{"e", "p", "space", "?", "q ctrl+c"}
+
+// few returns those of the globals that fewKeys names.
+func few(globals []panel.Binding) (keys []panel.Binding) {
+	for _, name := range fewKeys {
+		for i := range globals {
+			if globals[i].Keys == name {
+				keys = append(keys, globals[i])
+			}
+		}
+	}
+	return keys
+}
+
 // timeKeys pause the run, and choose the moment and the width of time that are shown.
 func (m *Model) timeKeys() []panel.Binding {
 	return []panel.Binding{
-		{Keys: "p", Live: true, Hint: "pause", When: m.goesOn, Help: "pause the engine, and go on", Do: cmd(m.requests.pause),
+		{Keys: "p", Live: true, Hint: "pause", When: m.goesOn, Help: "pause the training, and go on", Do: cmd(m.requests.pause),
 			Now: func() string { return panel.Pick(m.session.paused, "resume", "") }},
 		{Show: panel.LeftRight, Replay: "cursor"}, // the timeline's, which has the focus in a replay
 		{Keys: "z Z", Replay: "zoom", Help: "timeline: zoom in, out", Do: func(key string) tea.Cmd {
@@ -225,7 +240,7 @@ func (m *Model) experimentKeys() []panel.Binding {
 
 // logKeys filter the lanes, and read and write the session's log and the report.
 func (m *Model) logKeys() []panel.Binding {
-	return []panel.Binding{
+	keys := []panel.Binding{
 		{Keys: "/", Help: "timeline: show only lanes whose name contains a text", Do: then(func() {
 			f, ok := m.focus.now.(filtered)
 			if !ok {
@@ -237,8 +252,11 @@ func (m *Model) logKeys() []panel.Binding {
 		{Keys: "n", Help: "notes: the session's log", Do: then(func() { m.overlay = overlay{kind: overlayNotes} })},
 		{Keys: "N", Live: true, Help: "note a hypothesis in the session's log", Do: then(m.requests.hypothesis)},
 		{Keys: "e", Hint: "export", Replay: "export", Help: "export the report", Do: cmd(m.requests.export)},
-		{Keys: "S", Live: true, Help: "the story: practise on an injected bottleneck, where one is offered", Do: cmd(m.guide.key)},
 	}
+	if m.o.Capture != nil { // nothing is injected into a PyTorch training
+		return keys
+	}
+	return append(keys, panel.Binding{Keys: "S", Live: true, Help: "the story: practise on an injected bottleneck, where one is offered", Do: cmd(m.guide.key)})
 }
 
 // lookKeys change how the screen looks.
@@ -269,7 +287,7 @@ func (m *Model) panelKeys() (keys []panel.Binding) {
 // lastKeys returns the two keys that the footer always has room for.
 func (m *Model) lastKeys() []panel.Binding {
 	return []panel.Binding{
-		{Keys: "?", Hint: "help", Replay: "help", Do: then(func() { m.overlay = overlay{kind: overlayHelp} })},
+		{Keys: "?", Hint: "help", Replay: "help", Help: "this help", Do: then(func() { m.overlay = overlay{kind: overlayHelp} })},
 		{Keys: "q ctrl+c", Show: "q", Hint: "quit", Replay: "quit", Help: "quit (q asks once while training runs; ctrl+c does not)",
 			Do: func(string) tea.Cmd { return m.exit.ask(m.session.running() && !m.o.Apart) }},
 	}

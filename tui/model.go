@@ -81,6 +81,7 @@ type Model struct {
 	v      panel.View // of the panel drawn last, made by See
 
 	globals []panel.Binding // keys that mean the same everywhere
+	few     []panel.Binding // those in the footer of a screen of SizeLine
 	prompt  *panel.Prompt   // a text is being typed
 	overlay overlay
 	msg     message
@@ -111,6 +112,7 @@ func New(o Options) *Model {
 	m.requests = requests{o: &m.o, session: &m.session, screen: m, knobs: p.knobs, experiments: p.experiments}
 	m.guide = guide{session: &m.session, requests: &m.requests, knobs: p.knobs, strip: p.story}
 	m.globals = m.makeGlobals()
+	m.few = few(m.globals)
 	return m
 }
 

@@ -41,7 +41,7 @@ func TestReplay(t *testing.T) {
 // TestHelpOfAReplay: the help leaves out keys that do nothing in a replay.
 func TestHelpOfAReplay(t *testing.T) {
 	run := demo.Session()
-	live, replayed := []string{"stage a step", "pause the engine", "undo the last", "find the fastest", "hypothesis", "Cached batches"}, []string{"play or stop", "move the cursor", "make these settings", "export the report"}
+	live, replayed := []string{"stage a step", "pause the training", "undo the last", "find the fastest", "hypothesis", "Cached batches"}, []string{"play or stop", "move the cursor", "make these settings", "export the report"}
 	s := newScreen(t, run, Options{Replay: true}, 120, 60)
 	s.press("?")
 	s.mustShow(replayed...)

@@ -138,7 +138,7 @@ func (q *requests) pause() tea.Cmd {
 		return nil
 	}
 	on := !q.session.paused
-	return q.askRunning("pause the engine", "", func() error { ctl.Pause(on); return nil })
+	return q.askRunning("pause the training", "", func() error { ctl.Pause(on); return nil })
 }
 
 // evaluate asks for an evaluation on the test split.

@@ -55,6 +55,9 @@ func (m *Model) render() {
 
 func (m *Model) drawFooter(r canvas.Rectangle) {
 	bottom := footer{c: &m.frame.c, asking: m.exit.asking, prompt: m.prompt, msg: &m.msg, own: m.focus.keys(), globals: m.globals, replay: m.o.Replay}
+	if m.layout.class == panel.SizeLine {
+		bottom.own, bottom.globals = nil, m.few
+	}
 	bottom.draw(r)
 }
 

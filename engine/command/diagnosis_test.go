@@ -40,7 +40,7 @@ func TestDiagnosis(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"symptom  input-bound: ", "$1.00 of each hour is spent waiting for data", "finding  1 of 1: more workers", "evidence reads wait rather than compute",
+		"symptom  input-bound: ", "$1.00 of each hour is spent waiting for data", "finding  1 of 1: more workers", "evidence workers wait rather than compute",
 		"cause    read, 50.0 % of the time: the batch's worker was reading", "remedy   try num_workers 2 -> 5", "gain     +9 to +36 % predicted",
 	} {
 		if !strings.Contains(b.String(), want) {

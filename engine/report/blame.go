@@ -50,7 +50,7 @@ func (b *blame) worst(d *markup.Document) {
 	if len(worst.Batches) == 0 {
 		d.Para("No batch was late: the device never waited for one.")
 	} else {
-		rows := [][]string{{">step", "by", ">worker time", ">percentile", ">no core", ">blocked", ">starved", "slowest sample", "note"}}
+		rows := [][]string{{">step", "by", ">took", ">pctl", ">no core", ">blocked", ">stall", "slowest sample", "note"}}
 		for i := range worst.Batches {
 			r := &worst.Batches[i]
 			rows = append(rows, cells(r, cmp.Or(r.Note(), "-")))
@@ -58,7 +58,7 @@ func (b *blame) worst(d *markup.Document) {
 		d.Table(filled(rows))
 	}
 	if len(worst.Samples) > 0 {
-		rows := [][]string{{">step", "by", ">took", ">percentile", ">no core", ">blocked", ">starved", "sample", ">seen"}}
+		rows := [][]string{{">step", "by", ">took", ">pctl", ">no core", ">blocked", ">stall", "sample", ">seen"}}
 		for i := range worst.Samples {
 			r := &worst.Samples[i]
 			rows = append(rows, cells(r, units.Count(r.Seen)))
@@ -73,7 +73,8 @@ func (b *blame) worst(d *markup.Document) {
 		"and by the time that a sample took in its slowest phase;",
 		"cached batches and those of a change of settings are left out,",
 		"and of the samples those of a worker's first batch in an epoch.",
-		"The percentile is among all batches, or among the slowest samples of all batches.",
+		"Took is the worker's time; pctl its percentile among all batches, or among the slowest samples of all batches.",
+		"Stall is how long the device waited meanwhile.",
 		"No core is the part in which the worker could have run and had no core;",
 		"a dash means that it was not measured in that batch.",
 		"Seen is how often a sample was the slowest of its batch: one that is seen once may have met a busy host,",

@@ -67,7 +67,7 @@ func (a *charts) all() []*plot.Chart {
 	}
 	if a.s.Total.Samples > 0 { // a trace need not hold samples, and then its rate counts steps
 		charts = append(charts, rows.Throughput())
-		if a.s.Meta.Samples > 0 {
+		if a.s.EpochSamples() > 0 {
 			charts = append(charts, rows.Epochs())
 		}
 	}

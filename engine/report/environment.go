@@ -80,8 +80,8 @@ func (e *environment) data(d *markup.Document) {
 	if meta.Cached != nil {
 		d.Fact("data in memory", advice.Cached(meta.Cached))
 	}
-	if meta.Samples > 0 {
-		d.Fact("samples in an epoch", units.Count(meta.Samples))
+	if n := e.s.EpochSamples(); n > 0 {
+		d.Fact("samples in an epoch", units.Count(n))
 	}
 	if meta.Classes > 0 {
 		d.Fact("classes", itoa(int64(meta.Classes)))

@@ -46,7 +46,7 @@ func (p *epochs) write(d *markup.Document) {
 	}
 	for i := range p.epochs {
 		if e := &p.epochs[i]; !e.Complete && e.Projected > 0 {
-			d.Para("A full epoch with a ~ was not run in full: its time is that of the samples that were, scaled to all %s.", units.Count(p.s.Meta.Samples))
+			d.Para("A full epoch with a ~ was not run in full: its time is that of the samples that were, scaled to all %s.", units.Count(p.s.EpochSamples()))
 			break
 		}
 	}

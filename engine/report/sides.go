@@ -130,7 +130,7 @@ func (s *sides) taken() *turns {
 	if x == nil || s.b.VsA.Pairs == 0 {
 		return nil
 	}
-	return &turns{rates, &s.b.VsA.Throughput, [2]epochTime{s.epochOf(s.first), s.epochOf(s.last)}, s.s.Meta.Samples, x.LeftOut}
+	return &turns{rates, &s.b.VsA.Throughput, [2]epochTime{s.epochOf(s.first), s.epochOf(s.last)}, s.s.EpochSamples(), x.LeftOut}
 }
 
 // inTurns returns the A/B test in which the settings of two rows took turns, and the rates that it found; nil where none did.

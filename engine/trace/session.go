@@ -103,6 +103,24 @@ func (s *Snapshot) Epoch(g *Segment) int64 {
 	if s.Left(g) {
 		return 0
 	}
+	return s.EpochSamples()
+}
+
+// EpochSamples returns the samples of an epoch; 0 where that is not known. Of a PyTorch loop, the last epoch that was run to its
+// end tells it, because a data set may have another length than it says. The first one may have begun before it was watched. A loop
+// that has left two epochs or more, and run none to its end, has no known length.
+func (s *Snapshot) EpochSamples() int64 {
+	if !s.Meta.Watched() || s.Meta.Imported != "" {
+		return s.Meta.Samples
+	}
+	for i, e := range slices.Backward(s.Epochs) {
+		if n := e.Totals.Samples; e.Complete && n > 0 && (i > 0 || s.Meta.Samples > 0 && n >= s.Meta.Samples) {
+			return n
+		}
+	}
+	if len(s.Epochs) > 2 {
+		return 0
+	}
 	return s.Meta.Samples
 }
 

@@ -356,3 +356,28 @@ func TestSilence(t *testing.T) {
 		}
 	}
 }
+
+// TestEpochSamples: an epoch of a PyTorch loop has as many samples as the last one that was run to its end.
+func TestEpochSamples(t *testing.T) {
+	epoch := func(samples int64, complete bool) *Epoch {
+		return &Epoch{Totals: Totals{Samples: samples}, Complete: complete}
+	}
+	for name, c := range map[string]struct {
+		said   int64
+		epochs []*Epoch
+		want   int64
+	}{
+		"it has just begun":                 {3200, []*Epoch{epoch(16, false)}, 3200},
+		"the data set says too many":        {100000, []*Epoch{epoch(3200, true), epoch(3200, true), epoch(16, false)}, 3200},
+		"each worker has the whole":         {3200, []*Epoch{epoch(6400, true), epoch(16, false)}, 6400},
+		"no length is said":                 {0, []*Epoch{epoch(3200, true), epoch(3200, true)}, 3200},
+		"it was watched from the middle on": {3200, []*Epoch{epoch(1600, true), epoch(16, false)}, 3200},
+		"a loop that leaves each":           {3200, []*Epoch{epoch(640, false), epoch(640, false), epoch(640, false)}, 0},
+	} {
+		s := &Snapshot{Meta: Meta{Samples: c.said, Host: []knob.Setting{{Name: "torch", Value: "2.15.0"}}}}
+		s.Epochs = c.epochs
+		if got := s.EpochSamples(); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}

@@ -108,7 +108,7 @@ type BoundInfo struct {
 var bounds = [numBounds]BoundInfo{
 	BoundCPU:   {"CPU-bound", "which is mostly computing"},
 	BoundCores: {"CPU-starved", "which is CPU-starved"},
-	BoundIO:    {"I/O-bound", "which is mostly waiting for I/O"},
+	BoundIO:    {"blocked", "which mostly waits for storage, a lock or a timer"},
 }
 
 // Info returns the row of b.

@@ -68,7 +68,7 @@ func (b *Blame) turn(string) tea.Cmd {
 	return nil
 }
 
-// columns returns the columns. On a narrow table, the columns that say who starved the device,
+// columns returns the columns. On a narrow table, the columns that say who kept the device waiting,
 // and for how long, go last.
 func (b *Blame) columns() []canvas.Column[culprit] {
 	text := func(title string, w, drop int, text func(r *culprit) string) canvas.Column[culprit] {
@@ -92,7 +92,7 @@ func (b *Blame) columns() []canvas.Column[culprit] {
 	note.Shown = func() bool { // without notes, the names of the samples have its room
 		return !b.bySample && slices.ContainsFunc(b.batches, func(r culprit) bool { return r.Note() != "" })
 	}
-	starved := time("starved", 0, func(r *culprit) (int64, bool) { return r.Starved, true })
+	stall := time("stall", 0, func(r *culprit) (int64, bool) { return r.Starved, true })
 	return []canvas.Column[culprit]{
 		{Title: "step", W: 9, Drop: 3, Right: true, Cell: func(p *canvas.Pen, r *culprit) {
 			p.Bytes(canvas.Dim, units.AppendCount(p.Buf(), r.Step))
@@ -103,7 +103,7 @@ func (b *Blame) columns() []canvas.Column[culprit] {
 		time("core", 8, split(func(s trace.Split) int64 { return s.Core })),
 		time("no core", 2, split(func(s trace.Split) int64 { return s.Waiting })),
 		time("blocked", 7, split(func(s trace.Split) int64 { return s.Blocked })),
-		starved,
+		stall,
 		seen,
 		note,
 		{Title: "slowest sample", W: 12, Most: canvas.Stretch, Drop: 1, Cell: func(p *canvas.Pen, r *culprit) {

@@ -296,7 +296,7 @@ func gaugeRate(v *View, r canvas.Rectangle) {
 		p = row(v, r, -2)
 		p.Text(canvas.Dim, "compute floor ").Bytes(canvas.Normal, units.Narrow.AppendTime(p.Buf(), v.Win.Floor))
 		p.Whole(func(p *canvas.Pen) {
-			p.Text(canvas.Dim, "  if never starved ~").Bytes(canvas.Normal, units.AppendRate(p.Buf(), v.Win.Rate/v.Win.Util)).Text(canvas.Dim, "/s")
+			p.Text(canvas.Dim, "  without waits ~").Bytes(canvas.Normal, units.AppendRate(p.Buf(), v.Win.Rate/v.Win.Util)).Text(canvas.Dim, "/s")
 		})
 	}
 	spark(v, canvas.Rect(r.X, r.Y+1, r.W, rows), histRate, 0)

@@ -141,7 +141,7 @@ func moreWorkers(s *situation) (f Finding, ok bool) {
 	case s.loader.workers == 0:
 		why = join(s.loader.inline(), why)
 	case s.loader.Reading():
-		why = join("reads wait rather than compute, so more of them can wait at once"+s.loader.atOnce(), why)
+		why = join("workers wait rather than compute, so more of them can wait at once"+s.loader.atOnce(), why)
 	}
 	if s.loader.computing() && s.host.Crowded() {
 		why = join(why, s.host.String()+s.host.turns())

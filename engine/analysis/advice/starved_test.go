@@ -30,7 +30,7 @@ func TestBoundInWords(t *testing.T) {
 		{"not measured", trace.Split{}, "for decoding; CPU-bound loader", QueueCPU, "which"},
 		{"computing", trace.Split{Core: 90, Waiting: 5, Blocked: 5}, "for decoding, which is mostly computing;", QueueCPU, QueueCPU},
 		{"starved", trace.Split{Core: 50, Waiting: 40, Blocked: 10}, "for decoding, which is CPU-starved;", QueueCores, QueueCores},
-		{"blocked", trace.Split{Core: 10, Blocked: 90}, "for decoding, which is mostly waiting for I/O;", QueueIO, QueueIO},
+		{"blocked", trace.Split{Core: 10, Blocked: 90}, "for decoding, which mostly waits for storage, a lock or a timer;", QueueIO, QueueIO},
 	} {
 		s := split(uniform(20, decoding, set("num_workers", "2")), trace.KindDecode, c.split)
 		v := judge(s, s.Recent)

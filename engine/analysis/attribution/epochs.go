@@ -37,7 +37,7 @@ func Epochs(s *trace.Snapshot) []EpochStats {
 		if r := s.Meta.Resumed; r != nil && r.Epoch == row.Epoch && r.Delivered > 0 {
 			row.Complete = false // its beginning was in the run before
 		}
-		all := s.Meta.Samples
+		all := s.EpochSamples()
 		if g := s.Segment(e.Segment); g != nil {
 			all = s.Epoch(g)
 		}

@@ -95,7 +95,7 @@ func (c *Capacity) balance() string {
 		work = "computing and loading need"
 	}
 	if c.Shared && c.Waited >= little { // an estimate: the more Device leaves out, the less sure it is
-		takes = "the device would take ~" + c.rate(c.Device) + " with a core for each of its threads"
+		takes = "the device would take ~" + c.rate(c.Device) + " if its threads never waited for a core"
 	}
 	switch cores := units.Counted(int(c.Cores.All), "core", "cores"); {
 	case c.Cores.Crowded() && c.needed() > c.Cores.All:
