@@ -59,6 +59,13 @@ func (c *Capacity) Fastest(cores float64) float64 { return max(c.Device, c.Host(
 // rate says in words how many samples a second there are if a batch takes so long.
 func (c *Capacity) rate(batch float64) string { return units.Rate(1e9*c.Batch/batch) + " samples/s" }
 
+// about is rate for an estimate that two digits are enough for.
+func (c *Capacity) about(batch float64) string {
+	v := 1e9 * c.Batch / batch
+	last := math.Pow(10, math.Floor(math.Log10(v))-1)
+	return units.Rate(math.Round(v/last)*last) + " samples/s"
+}
+
 // needed returns how many cores the work for a batch needs in the time that the device
 // takes for it.
 func (c *Capacity) needed() float64 { return c.CPU / c.Device }
@@ -95,7 +102,7 @@ func (c *Capacity) balance() string {
 		work = "computing and loading need"
 	}
 	if c.Shared && c.Waited >= little { // an estimate: the more Device leaves out, the less sure it is
-		takes = "the device would take ~" + c.rate(c.Device) + " if its threads never waited for a core"
+		takes = "the device would take ~" + c.about(c.Device) + " if its threads never waited for a core"
 	}
 	switch cores := units.Counted(int(c.Cores.All), "core", "cores"); {
 	case c.Cores.Crowded() && c.needed() > c.Cores.All:
