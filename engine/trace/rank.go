@@ -3,6 +3,7 @@ package trace
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -290,13 +291,66 @@ func (s *Snapshot) Ranks(from, to int64) (out []Rank) {
 			out = append(out, k)
 		}
 	}
-	if slices.ContainsFunc(out, func(k Rank) bool { return k.Talks == 0 }) { // ranks are compared by what is known of all
-		for i := range out {
-			out[i].Talks = 0
+	slices.SortFunc(out, func(a, b Rank) int { return cmp.Compare(a.Rank, b.Rank) })
+	return comparable(out)
+}
+
+// comparable leaves out what is not known of all ranks.
+func comparable(ranks []Rank) []Rank {
+	if slices.ContainsFunc(ranks, func(k Rank) bool { return k.Talks == 0 }) {
+		for i := range ranks {
+			ranks[i].Talks = 0
 		}
 	}
-	slices.SortFunc(out, func(a, b Rank) int { return cmp.Compare(a.Rank, b.Rank) })
-	return out
+	return ranks
+}
+
+// InStep returns what Ranks does, but of the same steps of all: their counts come at different moments, and between these a change
+// of settings may take effect. Where the ranks have few steps in common, it is of the same time.
+func (s *Snapshot) InStep(from, to int64) []Rank {
+	out := s.Ranks(from, to)
+	first, last := int64(0), int64(math.MaxInt64)
+	for _, k := range out {
+		end := int64(reached(s.Gauges[rankGauges(k.Rank)[0]], to))
+		first, last = max(first, end-k.Steps), min(last, end)
+	}
+	if slices.ContainsFunc(out, func(k Rank) bool { return 2*(last-first) < k.Steps }) {
+		return out
+	}
+	for i := range out {
+		k := Rank{Rank: out[i].Rank}
+		names := rankGauges(k.Rank)
+		for n, c := range rankCounts {
+			*c.of(&k) = int64(s.atStep(names[0], names[n], last) - s.atStep(names[0], names[n], first))
+		}
+		out[i] = k
+	}
+	return comparable(out)
+}
+
+// atStep returns what a rank's count was when it had ended so many steps. Between two rows of counts it is interpolated.
+func (s *Snapshot) atStep(steps, name string, step int64) float64 {
+	rows, points := s.Gauges[steps], s.Gauges[name]
+	row := func(i int) (ended, count float64) {
+		if i < 0 {
+			return 0, 0
+		}
+		until := int64(math.MaxInt64)
+		if i+1 < len(rows) { // a row's counts are recorded one after the other, its steps first
+			until = rows[i+1].T - 1
+		}
+		return rows[i].V, reached(points, until)
+	}
+	i := len(rows) - 1
+	for i >= 0 && rows[i].V > float64(step) {
+		i--
+	}
+	ended, count := row(i)
+	if i+1 < len(rows) && rows[i+1].V > ended {
+		more, then := row(i + 1)
+		count += (then - count) * (float64(step) - ended) / (more - ended)
+	}
+	return count
 }
 
 // Still returns how long ago a rank last ended a step, in ns; false where nothing is known of it.
@@ -319,16 +373,15 @@ func (s *Snapshot) InEvaluation() bool {
 // grown returns by how much a counting gauge grew between two moments.
 func (s *Snapshot) grown(name string, from, to int64) int64 {
 	points := s.Gauges[name]
-	until := func(t int64) float64 {
-		if len(points) == 0 || points[0].T > t {
-			return 0
+	return int64(reached(points, to) - reached(points, from-1))
+}
+
+// reached returns what a gauge was at a moment, 0 before its first reading.
+func reached(points []Point, t int64) float64 {
+	for i := len(points) - 1; i >= 0; i-- { // most is asked of the newest
+		if points[i].T <= t {
+			return points[i].V
 		}
-		for i := len(points) - 1; i >= 0; i-- { // most is asked of the newest
-			if points[i].T <= t {
-				return points[i].V
-			}
-		}
-		return 0
 	}
-	return int64(until(to) - until(from-1))
+	return 0
 }

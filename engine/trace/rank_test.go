@@ -2,6 +2,7 @@ package trace
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -35,6 +36,45 @@ func TestRanks(t *testing.T) {
 
 // TestParts: a step is made of the parts that are told apart and of the rest. Where nothing is told
 // apart, there are no parts.
+// TestInStep: two ranks that go in step do so across a change of settings, though one's counts come later.
+func TestInStep(t *testing.T) {
+	const second = int64(1e9)
+	at := func(ns int64) (k Rank) { // 4 steps a second, and 20 from the fifth second on
+		k.Steps = ns * 4 / second
+		if ns > 5*second {
+			k.Steps += (ns - 5*second) * 16 / second
+		}
+		k.Time, k.Wait = ns, ns/2
+		return k
+	}
+	s := &Snapshot{Gauges: map[string][]Point{}}
+	for i := range int64(9) {
+		for rank, late := range []int64{0, 900e6} {
+			k := at(max(0, i*second-late))
+			for n, c := range rankCounts[:4] {
+				name := rankGauges(rank)[n]
+				s.Gauges[name] = append(s.Gauges[name], Point{T: i*second + int64(n), V: float64(*c.of(&k))})
+			}
+		}
+	}
+	of := s.Ranks(0, 8*second+9)
+	if a, b := of[0].Step(), of[1].Step(); b < a*11/10 {
+		t.Fatalf("of the same time, steps take %d and %d ns: there is nothing to align", a, b)
+	}
+	of = s.InStep(0, 8*second+9)
+	if a, b := &of[0], &of[1]; a.Steps != b.Steps || b.Step() > a.Step()*102/100 || a.Step() > b.Step()*102/100 || 100*b.Wait < 98*b.Time/2 {
+		t.Errorf("of the same steps: %+v and %+v", *a, *b)
+	}
+	for name, points := range s.Gauges { // a rank that stopped after the second second
+		if of, _ := strings.CutPrefix(name, "rank_1_"); of != name {
+			s.Gauges[name] = points[:3]
+		}
+	}
+	if got, want := s.InStep(0, 8*second+9), s.Ranks(0, 8*second+9); !slices.Equal(got, want) {
+		t.Errorf("a rank stopped: %+v, want %+v", got, want)
+	}
+}
+
 func TestParts(t *testing.T) {
 	k := Rank{Steps: 10, Wait: 100, Time: 402, Body: 300, Backward: 200, Optimizer: 40}
 	sum := func(parts []Part) (ns int64) {

@@ -119,7 +119,7 @@ func Analyse(s *trace.Snapshot, pull func(from, to int64) *trace.Snapshot, stage
 		Segs:     attribution.Segments(s),
 		Effects:  map[string]Effect{},
 		Baseline: s.Baseline, At: s.Now,
-	}, Blame: attribution.Blames(s), Ranks: s.Ranks(s.Now-int64(rankWindow), s.Now), Peers: s.Peers}
+	}, Blame: attribution.Blames(s), Ranks: s.InStep(s.Now-int64(rankWindow), s.Now), Peers: s.Peers}
 	r.World, _ = strconv.Atoi(knob.ValueOf(s.Meta.Host, trace.JobRanks))
 	r.Rank, _ = strconv.Atoi(knob.ValueOf(s.Meta.Host, trace.JobRank))
 	r.Node = knob.ValueOf(s.Meta.Host, trace.JobNode)

@@ -30,7 +30,7 @@ type Ranks struct {
 	Card
 	screen  Screen
 	look    func(trace.Peer) *exec.Cmd // opens the screen of another rank's session
-	chosen  int                        // the rank under the cursor
+	chosen  int                        // the rank under the cursor; -1: the first, until another is selected
 	about   int                        // the rank that this session is about
 	table   canvas.Table[rankRow]
 	rows    []rankRow
@@ -75,8 +75,7 @@ func (k *Ranks) Set(f *Findings) {
 		k.slowest = fmt.Sprintf("rank %d: %s", of[at].Rank, k.slowest)
 	}
 	slices.SortStableFunc(k.rows, func(a, b rankRow) int { return cmp.Compare(b.own, a.own) })
-	k.table.Cursor = slices.IndexFunc(k.rows, func(r rankRow) bool { return r.Rank.Rank == k.chosen })
-	k.move(0)
+	k.table.Cursor = max(0, slices.IndexFunc(k.rows, func(r rankRow) bool { return r.Rank.Rank == k.chosen }))
 }
 
 // silent says which ranks ended no step, those first that did so for longest.
@@ -110,11 +109,12 @@ func (k *Ranks) open(string) tea.Cmd {
 	if len(k.rows) == 0 {
 		return nil
 	}
+	rank := k.rows[k.table.Cursor].Rank.Rank
 	switch p := k.rows[k.table.Cursor].peer; {
-	case k.chosen == k.about:
-		k.screen.Say("info", fmt.Sprintf("this is the screen of rank %d", k.chosen))
+	case rank == k.about:
+		k.screen.Say("info", fmt.Sprintf("this is the screen of rank %d", rank))
 	case p.Session == "":
-		k.screen.Say("info", fmt.Sprintf("rank %d has no session of its own; one gpustall for each rank writes one", k.chosen))
+		k.screen.Say("info", fmt.Sprintf("rank %d has no session of its own; one gpustall for each rank writes one", rank))
 	default:
 		cmd := k.look(p)
 		var said bytes.Buffer

@@ -117,7 +117,7 @@ func (p *script) waitsFor() (h holder, ok, late bool) {
 		to = s.Now
 	}
 	own, known := s.Own(from, to)
-	ranks := s.Ranks(from, to)
+	ranks := s.InStep(from, to)
 	if !known || len(ranks) < 2 || s.imported() {
 		return h, false, false
 	}

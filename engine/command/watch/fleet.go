@@ -252,7 +252,7 @@ func (f *fleet) look() {
 		return
 	}
 	s := f.Session.Snapshot(0, 0)
-	if at, ok := advice.Late(s.Ranks(s.Now-lateOver.Nanoseconds(), s.Now), is.Rank, is.Lines); ok {
+	if at, ok := advice.Late(s.InStep(s.Now-lateOver.Nanoseconds(), s.Now), is.Rank, is.Lines); ok {
 		f.late = trace.Peer{Rank: is.Rank, Node: f.Node, Waits: at.Waits, Line: cmp.Or(at.Loading, at.Script)}
 	}
 }
