@@ -63,6 +63,9 @@ const WorkerStart = "torch worker start"
 // WorkerSent is a fact of a session: how much is pickled and sent to each worker as it begins, "34.0 MiB".
 const WorkerSent = "torch worker sent"
 
+// CPUQuota is a fact of the host: how many cores' time the cgroup allows, as in Quota. It is missing where all is allowed.
+const CPUQuota, Quota = "cpu quota", "the cgroup allows the time of %g cores"
+
 // CoresShared is a fact of the host: how the kernel shares out its cores (host.SharedOut).
 const CoresShared = "cores shared"
 

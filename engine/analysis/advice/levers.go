@@ -67,7 +67,7 @@ func (l *levers) moreWorkers() int {
 		if (!l.host.Crowded() || l.host.Grouped() && l.host.Grown(l.host.All) < 1+moderate) && l.loader.workers > 0 {
 			return l.loader.workers
 		}
-		full := int(l.host.All)
+		full := l.host.Whole()
 		if !l.host.device || l.script.blocked() >= mostly { // else the device's own threads would share the cores with more workers
 			w := l.loader.Batch
 			runnable := (w.Core + w.Waiting) / (w.Core + w.Waiting + w.Blocked)
@@ -78,7 +78,7 @@ func (l *levers) moreWorkers() int {
 			value = max(value, 2)
 		}
 	} else if !l.host.Known && l.host.All > 0 && !l.loader.Reading() {
-		most = min(most, int(l.host.All))
+		most = min(most, l.host.Whole())
 	}
 	value = min(value, most, max(8, 4*l.loader.workers))
 	for !l.loader.computing() && value > l.loader.workers && l.tried.refused("num_workers", strconv.Itoa(value)) {

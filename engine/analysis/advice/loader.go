@@ -83,7 +83,7 @@ func (l *loader) inline() string {
 func (l *loader) computing() bool {
 	if !l.host.Known {
 		c, known := l.capacity()
-		return known && !l.Reading() && l.workers >= int(l.host.All) && c.Host(l.host.All) > c.Device
+		return known && !l.Reading() && l.workers >= l.host.Whole() && c.Host(l.host.All) > c.Device
 	}
 	w := l.Batch
 	return l.host.Busy() && (!l.host.Crowded() || w.Core > w.Blocked)

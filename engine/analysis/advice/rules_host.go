@@ -25,7 +25,7 @@ func quota(s *situation) (f Finding, ok bool) {
 		Evidence: fmt.Sprintf("the quota ran out in %s of its periods", units.Prose.Percent(throttled/100)),
 		Share:    max(s.levers.loads(), s.host.lostToHost()),
 	}
-	if limit := s.session.fact("cpu quota"); limit != "" {
+	if limit := s.session.fact(trace.CPUQuota); limit != "" {
 		f.Evidence = join(f.Evidence, limit)
 	}
 	return f, s.host.Throttled && f.Share >= moderate

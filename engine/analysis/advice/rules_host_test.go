@@ -31,7 +31,7 @@ func gaugeUntil(name string, tenths int64, v float64) func(*trace.Snapshot) {
 			s.Gauges = map[string][]trace.Point{}
 		}
 		if name == trace.GaugeThrottled {
-			s.Meta.Host = append(s.Meta.Host, set("cpu quota", "the cgroup allows the time of 2 cores"))
+			s.Meta.Host = append(s.Meta.Host, set(trace.CPUQuota, "the cgroup allows the time of 2 cores"))
 		}
 		for t := range int64(100) {
 			if t >= tenths {

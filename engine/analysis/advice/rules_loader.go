@@ -2,7 +2,6 @@ package advice
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 
 	"dev.gpustall/engine/analysis/attribution"
@@ -206,8 +205,8 @@ var onDevice = Rule{Name: "transforms on the device", Group: trace.GroupData, Ch
 // If the device has cores of its own, too many workers cost only memory. If other processes want
 // the cores too, fewer workers would get fewer turns.
 func fewerWorkers(s *situation) (f Finding, ok bool) {
-	full := int(math.Ceil(s.host.All))
-	f = s.knobs.turn("num_workers", strconv.Itoa(full), join(fmt.Sprintf("%d workers take turns with the training on %s", s.loader.workers, units.Counted(full, "core", "cores")), s.loader.times()))
+	full := s.host.Whole()
+	f = s.knobs.turn("num_workers", strconv.Itoa(full), join(fmt.Sprintf("%d workers take turns with the training on %s", s.loader.workers, s.host.Has()), s.loader.times()))
 	f.Share = s.levers.loads()
 	return f, s.host.device && full > 0 && s.loader.workers > full && s.loader.computing() && !s.host.Crowded()
 }
@@ -272,7 +271,7 @@ func hostLimit(s *situation) (f Finding, ok bool) {
 	if known {
 		f.Evidence = c.String()
 	}
-	if full := int(math.Ceil(s.host.All)); s.loader.workers > full && s.loader.computing() {
+	if full := s.host.Whole(); s.loader.workers > full && s.loader.computing() {
 		f.Evidence = join(f.Evidence, fmt.Sprintf("%s would load as fast as %d", units.Counted(full, "worker", "workers"), s.loader.workers))
 	}
 	return f, s.loader.computing() && !s.host.Crowded() && !s.host.Throttled

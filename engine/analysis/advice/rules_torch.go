@@ -58,7 +58,7 @@ func torchThreads(s *situation) (f Finding, ok bool) {
 	f = Finding{
 		Remedy: fmt.Sprintf("call torch.set_num_threads(%d) in the script%s", fewer, while),
 		Evidence: fmt.Sprintf("the training computes with %s on %s%s, and its threads wait for a core %s of the time",
-			units.Counted(threads, "thread", "threads"), units.Counted(int(s.host.All), "core", "cores"), of, units.Prose.Percent(s.host.starved)),
+			units.Counted(threads, "thread", "threads"), s.host.Has(), of, units.Prose.Percent(s.host.starved)),
 		Share: max(s.host.starved*s.time.Utilisation(), s.host.lostToHost()), // of "more cores" too, which so follows
 	}
 	if s.host.spun {
@@ -75,10 +75,10 @@ func workerThreads(s *situation) (f Finding, ok bool) {
 	f = Finding{
 		Remedy: "one thread in each worker may help, set in worker_init_fn: cv2.setNumThreads(0) for OpenCV, torch.set_num_threads(1) for PyTorch, threadpoolctl.threadpool_limits(1) for NumPy and the like",
 		Evidence: fmt.Sprintf("no core is free, and beside the threads that load and send batches, others that libraries began in the %s use ~%s of the %s",
-			units.Counted(s.loader.workers, "worker", "workers"), units.Rate(more), units.Counted(int(s.host.All), "core", "cores")),
+			units.Counted(s.loader.workers, "worker", "workers"), units.Rate(more), s.host.Has()),
 		Share: s.levers.loads(), Before: true,
 	}
-	if full := int(s.host.All); s.loader.workers < full {
+	if full := s.host.Whole(); s.loader.workers < full {
 		f.Remedy += fmt.Sprintf("; and have %d workers", full)
 	}
 	if s.host.Crowded() {

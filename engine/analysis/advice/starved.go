@@ -80,8 +80,8 @@ func (s *situation) shortage() (text string) {
 // fewerThreads is for workers that compute on more threads than there are cores, so that the step
 // loop or the cpu device lacks one.
 func fewerThreads(s *situation) (f Finding, ok bool) {
-	full := int(s.host.All)
-	f = s.knobs.turn("num_workers", strconv.Itoa(full), fmt.Sprintf("%d workers and the training take turns on %s", s.loader.workers, units.Counted(full, "core", "cores")))
+	full := s.host.Whole()
+	f = s.knobs.turn("num_workers", strconv.Itoa(full), fmt.Sprintf("%d workers and the training take turns on %s", s.loader.workers, s.host.Has()))
 	f.Share = s.host.lostToHost()
 	w := s.loader.Batch
 	return f, full > 0 && s.loader.workers > full && w.Core > w.Blocked && (!s.host.Crowded() || s.loader.workers > 2*full)

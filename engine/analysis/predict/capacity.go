@@ -40,7 +40,7 @@ func CapacityOf(b *attribution.Breakdown, l *Loading, cores Cores, workers int, 
 	case cores.Known:
 		c.CPU = max(cores.Ours*float64(b.Active())/steps, w.Core)
 	default:
-		if c.CPU = w.Core + w.Waiting; workers > int(cores.All) { // they took turns
+		if c.CPU = w.Core + w.Waiting; workers > cores.Whole() { // they took turns
 			c.CPU *= cores.All / float64(workers)
 		}
 		if c.Shared {
@@ -104,9 +104,9 @@ func (c *Capacity) balance() string {
 	if c.Shared && c.Waited >= little { // an estimate: the more Device leaves out, the less sure it is
 		takes = "the device would take ~" + c.about(c.Device) + " if its threads never waited for a core"
 	}
-	switch cores := units.Counted(int(c.Cores.All), "core", "cores"); {
+	switch cores := c.Cores.Has(); {
 	case c.Cores.Crowded() && c.needed() > c.Cores.All:
-		return fmt.Sprintf("%s%s, for which %s ~%.2g cores, and the host has %d", in, takes, work, c.needed(), int(c.Cores.All))
+		return fmt.Sprintf("%s%s, for which %s ~%.2g cores, and the %s", in, takes, work, c.needed(), c.Cores.limit())
 	case c.Cores.Crowded():
 		return fmt.Sprintf("%s%s, for which %s ~%.2g of the %s", in, takes, work, c.needed(), cores)
 	default:
@@ -134,7 +134,7 @@ func (c *Capacity) lacks() string {
 	if needed := c.needed(); needed <= c.Cores.All {
 		return fmt.Sprintf("~%.2g cores needed, other processes leave ~%s", needed, units.Cores(c.available()))
 	}
-	return fmt.Sprintf("~%.2g cores needed, host has %d", c.needed(), int(c.Cores.All))
+	return fmt.Sprintf("~%.2g cores needed, %s", c.needed(), c.Cores.limit())
 }
 
 // WorkersFor returns how many workers load a batch every so many ns. This is the worker time of

@@ -2,6 +2,7 @@ package predict
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -14,9 +15,10 @@ import (
 // Cores are the host's cores and who used them in some steps, as far as that was measured.
 type Cores struct {
 	All          float64 // cores that this process may use, by affinity and quota; 0 where not known
-	Ours, Others float64 // used, on average
+	Quota        bool    // All is what the cgroup's quota allows
+	Ours, Others float64 // used of All, on average
 	Waiting      float64 // share of the time in which our threads could run and had no core
-	Throttled    bool    // the cgroup's quota ran out
+	Throttled    bool    // the cgroup's quota ran out, or nearly did
 	Known        bool    // it is known who used them
 	Shared       string  // how the kernel shares them out (host.SharedOut); empty where that is not known
 	Rivals       float64 // the part of Others in our group, which shares cores with us thread by thread
@@ -29,9 +31,12 @@ const settled = 500e6
 // throttledFrom is the share of its periods in which a quota must run out to matter.
 const throttledFrom = 0.05
 
+// spent is the part of a quota from which it is taken to be used up: what runs in bursts runs out of it in fewer periods.
+const spent = 0.94
+
 // CoresOf finds the cores from the host's facts and its gauges over [from, to].
 func CoresOf(s *trace.Snapshot, from, to int64) (c Cores) {
-	cpus := 0.0 // cores that the gauges are shares of; a quota may allow less
+	cpus, quota := 0.0, 0.0 // cores that the gauges are shares of, and how many of them a quota allows
 	for _, h := range s.Meta.Host {
 		switch h.Name {
 		case "threads":
@@ -43,10 +48,15 @@ func CoresOf(s *trace.Snapshot, from, to int64) (c Cores) {
 		case "affinity": // "4 cpus: 0-3"
 			n, _, _ := strings.Cut(h.Value, " ")
 			cpus, _ = strconv.ParseFloat(n, 64)
+		case trace.CPUQuota:
+			_, _ = fmt.Sscanf(h.Value, trace.Quota, &quota)
 		}
 	}
 	if cpus == 0 {
 		cpus = c.All
+	}
+	if c.Quota = quota > 0 && quota <= cpus; c.Quota {
+		c.All = quota
 	}
 	if to-from > 3*settled {
 		from += settled
@@ -63,12 +73,36 @@ func CoresOf(s *trace.Snapshot, from, to int64) (c Cores) {
 	}
 	c.Ours, c.Others = ours*cpus, others*cpus
 	c.Waiting, _ = gauge(trace.GaugeRunQueue)
-	throttled, _ := gauge(trace.GaugeThrottled)
-	c.Throttled = throttled >= throttledFrom
 	if rivals, known := gauge(trace.GaugeCPUGroup); known {
 		c.Shared, c.Rivals = knob.ValueOf(s.Meta.Host, trace.CoresShared), rivals*cpus
 	}
+	if c.Quota { // others may have the rest of the host's cores
+		taken := max(0, c.Others-(cpus-c.All))
+		c.Rivals *= taken / max(c.Others, 1e-9)
+		c.Others = taken
+		throttled, _ := gauge(trace.GaugeThrottled)
+		c.Throttled = throttled >= throttledFrom || c.Ours >= spent*c.All
+	}
 	return c
+}
+
+// Whole returns how many threads can run at once.
+func (c *Cores) Whole() int { return int(math.Ceil(c.All)) }
+
+// Has returns how many cores there are: "2 cores", or "0.6 cores of its CPU quota".
+func (c *Cores) Has() string {
+	if c.Quota {
+		return fmt.Sprintf("%.3g cores of its CPU quota", c.All)
+	}
+	return units.Counted(c.Whole(), "core", "cores")
+}
+
+// limit says the same in a clause.
+func (c *Cores) limit() string {
+	if c.Quota {
+		return fmt.Sprintf("CPU quota allows %.3g", c.All)
+	}
+	return fmt.Sprintf("host has %d", c.Whole())
 }
 
 // Left returns what other processes leave of the cores.
@@ -132,10 +166,10 @@ func (c *Cores) Share() string {
 	if grown := c.Grown(c.All); grown >= 1.05 {
 		more = fmt.Sprintf("and ~%s at the most with more workers", units.Cores(grown*c.Portion()))
 	}
-	return fmt.Sprintf("the kernel shares the cores out %s, and this training's share is ~%s of %s %s", c.Shared, units.Cores(c.Portion()), units.Counted(int(c.All), "core", "cores"), more)
+	return fmt.Sprintf("the kernel shares the cores out %s, and this training's share is ~%s of %s %s", c.Shared, units.Cores(c.Portion()), c.Has(), more)
 }
 
 // String says who uses the cores.
 func (c *Cores) String() string {
-	return fmt.Sprintf("other processes use ~%s of the %s", units.Cores(c.Others), units.Counted(int(c.All), "core", "cores"))
+	return fmt.Sprintf("other processes use ~%s of the %s", units.Cores(c.Others), c.Has())
 }

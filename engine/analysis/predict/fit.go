@@ -409,9 +409,9 @@ func (m *Model) share(b *attribution.Breakdown, l *Loading, c Cores, starved flo
 		return
 	}
 	busy := float64(b.Busy) / active * (1 - starved)
-	p.threads = c.All
+	p.threads = max(1, c.All)
 	if threads > 0 {
-		p.threads = min(c.All, threads)
+		p.threads = min(p.threads, threads)
 	}
 	if c.Known && busy > 0 { // a step that blocks leaves its core to others meanwhile
 		used := rest / busy

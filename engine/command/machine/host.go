@@ -40,7 +40,7 @@ func Facts() []knob.Setting {
 	}
 	add(trace.CoresShared, host.SharedOut())
 	if q := host.Quota(); q > 0 {
-		add("cpu quota", fmt.Sprintf("the cgroup allows the time of %s cores", units.Rate(q)))
+		add(trace.CPUQuota, fmt.Sprintf(trace.Quota, q))
 	}
 	if m, err := mem.VirtualMemory(); err == nil {
 		add("memory", units.Prose.Bytes(int64(m.Total)))

@@ -77,7 +77,7 @@ func alike(a, b *trace.Meta) bool {
 		a.Device != b.Device || a.DeviceKind != b.DeviceKind || a.Emulated != b.Emulated || a.Imported != b.Imported {
 		return false
 	}
-	for _, fact := range []string{"cpu", "threads", "cpu quota", "memory"} {
+	for _, fact := range []string{"cpu", "threads", trace.CPUQuota, "memory"} {
 		if knob.ValueOf(a.Host, fact) != knob.ValueOf(b.Host, fact) {
 			return false
 		}
