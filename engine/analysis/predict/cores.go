@@ -162,11 +162,11 @@ func (c *Cores) Share() string {
 	if !c.Grouped() {
 		return ""
 	}
-	more := "whatever num_workers is"
-	if grown := c.Grown(c.All); grown >= 1.05 {
-		more = fmt.Sprintf("and ~%s at the most with more workers", units.Cores(grown*c.Portion()))
+	now, more := units.Cores(c.Portion()), "whatever num_workers is"
+	if most := units.Cores(c.Grown(c.All) * c.Portion()); most != now {
+		more = fmt.Sprintf("and ~%s at the most with more workers", most)
 	}
-	return fmt.Sprintf("the kernel shares the cores out %s, and this training's share is ~%s of %s %s", c.Shared, units.Cores(c.Portion()), c.Has(), more)
+	return fmt.Sprintf("the kernel shares the cores out %s, and this training's share is ~%s of %s %s", c.Shared, now, c.Has(), more)
 }
 
 // String says who uses the cores.

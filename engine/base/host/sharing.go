@@ -26,6 +26,7 @@ func SharedOut() string {
 // where that is by cgroup. In the root cgroup, autogroup makes a group of each session.
 func sharedOut(sys fs.FS) (how, usage string) {
 	group, ok := findCgroup(sys, "cpu")
+	of := memberships(sys)
 	switch {
 	case ok && group.v2:
 		for _, dir := range group.dirs {
@@ -33,7 +34,10 @@ func sharedOut(sys fs.FS) (how, usage string) {
 				return ByCgroup, path.Join(dir, "cpu.stat")
 			}
 		}
-	case ok && path.Clean("/"+memberships(sys)["cpu"]) != "/":
+	case ok && path.Clean("/"+of["cpu"]) != "/":
+		if counts, ok := findCgroup(sys, "cpuacct"); ok && of["cpuacct"] == of["cpu"] { // it may be mounted elsewhere
+			group = counts
+		}
 		return ByCgroup, path.Join(group.dirs[0], "cpuacct.usage")
 	}
 	switch {

@@ -3,6 +3,7 @@ package host
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -31,6 +32,9 @@ func TestSharedOut(t *testing.T) {
 			"proc/self/cgroup": "0::/\n", "proc/self/mountinfo": mountV2, "proc/sys/kernel/sched_autogroup_enabled": "1\n",
 		}, BySession, ""},
 		{"version 1", map[string]string{"proc/self/cgroup": "4:cpu,cpuacct:/job\n", "proc/self/mountinfo": mountV1}, ByCgroup, "sys/fs/cgroup/cpu,cpuacct/job/cpuacct.usage"},
+		{"version 1, counted in another hierarchy", map[string]string{
+			"proc/self/cgroup": "5:cpu:/job\n4:cpuacct:/job\n", "proc/self/mountinfo": strings.ReplaceAll(mountV1, "cpu,cpuacct", "cpu") + strings.ReplaceAll(mountV1, "cpu,cpuacct", "cpuacct"),
+		}, ByCgroup, "sys/fs/cgroup/cpuacct/job/cpuacct.usage"},
 		{"version 1, the root", map[string]string{
 			"proc/self/cgroup": "4:cpu,cpuacct:/\n", "proc/self/mountinfo": mountV1, "proc/sys/kernel/sched_autogroup_enabled": "1\n",
 		}, BySession, ""},
