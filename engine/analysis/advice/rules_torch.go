@@ -259,6 +259,9 @@ func slowSampler(s *situation) (f Finding, ok bool) {
 	}
 	if c, ok := s.costliest(trace.Sampling); ok {
 		f.Evidence, f.line = join(fmt.Sprintf("%s takes %s of the loop's time", c.Named(), units.Prose.Percent(c.Part)), f.Evidence), true
+		if strings.HasPrefix(c.Where(), "RandomSampler.") {
+			f.Remedy = "draw less at a time: RandomSampler draws the order of all samples before an epoch's first batch, and with replacement=True 32 at a time; or make epochs longer; no setting of the loader helps"
+		}
 	}
 	if !s.host.device || !s.loader.computing() { // otherwise the training would also get more of the cores
 		f.Free = f.Share

@@ -72,6 +72,9 @@ var torchCases = []ruleCase{
 	{"persistent workers", true, wait(trace.CauseStartup), "num_workers=2 persistent_workers=off", together(onTorch("4"), starts(600), facts(set(trace.WorkerSent, "34.0 MiB"))), "persistent_workers on", "34.0 MiB are pickled and sent to each, one after the other: keep what the data set holds in tensors"},
 	{"sampler", true, wait(trace.CauseSampler), "num_workers=2", together(onTorch("4"), linesAt(trace.Sampling, "p = torch.multinomial(self.w, self.bs)", "", 0.6)), "",
 		"draw indices ahead, many at once: those of an epoch with one call (torch.randperm, or torch.multinomial for weights), kept as a list; no setting of the loader helps (no more than +100 % throughput, were it free): train.py:42 (p = torch.multinomial(self.w, self.bs)) takes 60.0 % of the loop's time; the training loop itself draws"},
+	{"sampler", true, wait(trace.CauseSampler), "num_workers=2", together(onTorch("4"), func(s *trace.Snapshot) {
+		s.Lines = []trace.Line{{At: trace.Sampling, File: "/torch/sampler.py", Func: "RandomSampler.__iter__ (torch)", Library: true, Looks: 1000, Time: 1000}}
+	}), "", "with replacement=True 32 at a time"},
 	{"sampler", true, wait(trace.CauseSampler), "num_workers=0", onTorch("4"), "", "the sampler takes ~"},
 	{"sampler", false, wait(trace.CauseFetch), "num_workers=2", onTorch("4"), "num_workers 4", ""},
 	{"more workers", false, wait(trace.CauseSampler), "num_workers=2", onTorch("4"), "", "no setting of the loader helps"},
