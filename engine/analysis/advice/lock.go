@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"dev.gpustall/engine/analysis/predict"
 	"dev.gpustall/engine/base/knob"
@@ -56,6 +57,8 @@ func (l *loader) atOnce() string {
 	switch {
 	case !l.session.pytorch() || proven || l.queueing() != "":
 		return ""
+	case strings.HasSuffix(l.session.Meta.Format, "iterable-style"):
+		return ", unless the data set has fewer shards than workers"
 	case seen && l.workers > 1: // the workers are watched, and wait for no lock, or little
 		return ", unless what they wait for serves no more at once"
 	}

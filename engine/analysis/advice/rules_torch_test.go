@@ -82,6 +82,8 @@ var torchCases = []ruleCase{
 	{"watched loop", false, wait(trace.CauseFetch), "num_workers=0", onTorch("4"), "num_workers 4", ""},
 	{"shared lock", true, wait(trace.CauseFetch), "num_workers=2", together(onTorch("4"), asleep, gauge(trace.GaugeLockWaiting, 1)), "", "~1.0 of 2 workers wait at any time for a lock that processes share"},
 	{"shared lock", false, wait(trace.CauseFetch), "num_workers=2", together(onTorch("4"), asleep, gauge(trace.GaugeLockWaiting, 0)), "num_workers 4", "unless what they wait for serves no more at once"},
+	{"more workers", true, wait(trace.CauseFetch), "num_workers=2", together(onTorch("4"), asleep, func(s *trace.Snapshot) { s.Meta.Format = "PyTorch, iterable-style" }), "num_workers 4",
+		"unless the data set has fewer shards than workers"},
 	{"more workers", true, wait(trace.CauseFetch), "num_workers=3", together(onTorch("4"), asleep, gauge(trace.GaugeLockWaiting, 0.4)), "num_workers 4",
 		"more of them can wait at once; a batch takes 150 ms of worker time and 50.0 ms on the device; ~0.4 of 3 workers wait at any time for a lock that processes share (a multiprocessing.Lock, or one on a file), and more of them would wait longer"},
 	{"shared lock", false, wait(trace.CauseFetch), "num_workers=1", together(onTorch("4"), asleep), "num_workers 4", "unless they wait for each other"},
