@@ -80,7 +80,7 @@ var causes = [NumCauses]CauseInfo{
 	CauseOrder:         {"order", 'O', GroupData, "a batch whose turn it was while others were ready", "others were ready, but in_order had the loop wait for this one", 14},
 	CauseSampler:       {"sampler", 'K', GroupData, "the sampler", "the training loop was drawing the indices of a batch from the sampler", 22},
 	CauseDataLoader:    {"dataloader", 'I', GroupData, "the DataLoader", "the training loop was in PyTorch's DataLoader, which took a batch that was ready, say, or made one itself, and no work on a batch is on record meanwhile", 16},
-	CauseHost:          {"host", 'Q', GroupHost, "a core for a thread of the host", "the thread that should have acted (step loop, copy, or the cpu device's own) was ready to run and had no core", 15},
+	CauseHost:          {"host", 'Q', GroupHost, "a core for a thread of the host", "a thread that the device needs (the step loop, a copy, or its own on a cpu) was ready to run and had no core", 15},
 	CauseCopy:          {"copy", 'H', GroupCopy, "the copy to the device", "the batch was being copied to the device, or its copy was due and had not begun", 8},
 	CauseLaunch:        {"launch", 'L', GroupLaunch, "the launch", "the host was still enqueuing work, or the device had not yet begun it (launch overhead)", 9},
 	CauseSync:          {"sync", 'Y', GroupSync, "results to be read", "the host was waiting for the device or for results", 10},

@@ -223,11 +223,11 @@ func nvmlLine(v *View, p *canvas.Pen) {
 	case meta.Imported != "":
 		p.Text(canvas.Dim, notRecorded)
 	case meta.DeviceKind == "cuda" || g.n == 1:
-		p.Text(canvas.Normal, "n/a").Text(canvas.Dim, " (").Int(canvas.Dim, int64(g.n)).Text(canvas.Dim, " samples)")
+		p.Text(canvas.Normal, "not known").Text(canvas.Dim, " (").Int(canvas.Dim, int64(g.n)).Text(canvas.Dim, " samples)")
 	case meta.Emulated:
-		p.Text(canvas.Normal, "n/a").Text(canvas.Dim, " (emulated)")
+		p.Text(canvas.Normal, "none").Text(canvas.Dim, " (emulated)")
 	default:
-		p.Text(canvas.Normal, "n/a").Text(canvas.Dim, " (no NVIDIA GPU)")
+		p.Text(canvas.Normal, "none").Text(canvas.Dim, " (no NVIDIA GPU)")
 	}
 }
 

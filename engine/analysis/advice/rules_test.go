@@ -120,7 +120,7 @@ var ruleCases = []ruleCase{
 	{"host", true, wait(trace.CauseDecode), "num_workers=8", together(load(8), gauges(98, 1, 50)), "", "~7.8 cores needed, host has 4; 4 workers would load as fast as 8"},
 	{"host", false, wait(trace.CauseDecode), "num_workers=2", load(4), "num_workers 4", ""},
 	{"host", false, wait(trace.CauseDecode), "num_workers=4", together(load(8), gauges(50, 48, 50)), "num_workers 8", "more workers may get more turns"},
-	{"neighbours", true, wait(trace.CauseDecode), "num_workers=8", together(load(8), gauges(50, 48, 50)), "", "other processes use ~1.9 of the 4 cores; the device takes 640 samples/s, for which loading needs ~4 of the 4 cores"},
+	{"neighbours", true, wait(trace.CauseDecode), "num_workers=8", together(load(8), gauges(50, 48, 50)), "", "other processes use ~1.9 of the 4 cores; the device takes 640 samples/s; at that rate loading would take ~4 of the 4 cores"},
 	{"neighbours", false, wait(trace.CauseRead), "num_workers=8", together(load(16), gauges(50, 48, 50)), "num_workers 20", ""},
 	{"neighbours", false, wait(trace.CauseDecode), "num_workers=8", together(load(8), gauges(98, 1, 50)), "", "loader settings won't help"},
 	{"uneven batches", true, wait(trace.CauseDecode), "num_workers=4 prefetch_factor=16", together(gauges(50, 1, 1), after("num_workers", "2", "4", 1)), "", "alike in cost"},

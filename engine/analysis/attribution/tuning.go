@@ -143,7 +143,7 @@ func (x *Experiment) tuned() string {
 	case x.Kept:
 		text = fmt.Sprintf("%s: %v; it stays", x.Changes(), c)
 	case c.Answer == stats.Unknown:
-		text = x.Changes() + " seemed better, which is not confirmed; taken back"
+		text = fmt.Sprintf("%s seemed better, which is not certain; taken back; a tune longer than %s may tell", x.Changes(), units.Prose.Time(x.Budget))
 	default:
 		text = fmt.Sprintf("%s seemed better, but %v when measured again; taken back", x.Changes(), c)
 	}

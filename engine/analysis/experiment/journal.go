@@ -125,6 +125,9 @@ func (j *journal) proof(how string, found, best *point, c *stats.Change, v trace
 	d.Verdict = v
 	if more == "" {
 		more = map[trace.Verdict]string{trace.Confirmed: "confirmed", trace.Doubted: "not confirmed"}[v]
+		if v == trace.Doubted && c.Answer == stats.Unknown {
+			more = "not certain"
+		}
 	}
 	d.Text = fmt.Sprintf("%s against the settings at the start, %s: %s: %s", say(j.space.found, best.knobs), how, told(c, found, best), more)
 	j.record(d)
@@ -145,11 +148,17 @@ func (j *journal) wouldTry(best *point, o *outlook) {
 	j.record(d)
 }
 
-// notTried records a setting that is not tried, and why.
+// notTried records a setting that is not tried, and why. Without a reason it is what is predicted of it.
 func (j *journal) notTried(best *point, o *outlook, why string) {
 	d := trace.Decision{Knobs: advice.Chosen(best.knobs, o.knobs), Segment: -1, Predicted: o.against(best.rate()), Verdict: trace.NotTried}
+	if why == "" && !(d.Predicted.Made() && predict.Vague(d.Predicted)) {
+		why = "no gain is expected of it"
+	}
 	d.Text = fmt.Sprintf("%s: %s: %s", say(best.knobs, o.knobs), trace.NotTried, why)
-	if d.Predicted.Made() {
+	switch {
+	case why == "":
+		d.Text += forecast(&d.Predicted)
+	case d.Predicted.Made():
 		d.Text += "; " + forecast(&d.Predicted)
 	}
 	j.record(d)

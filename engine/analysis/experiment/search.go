@@ -233,7 +233,7 @@ func (t *search) leaveOut() {
 			t.short = true
 			t.journal.notTried(best, &o, "there is no budget left for it")
 		} else if ok {
-			t.journal.notTried(best, &o, "no gain is expected of it")
+			t.journal.notTried(best, &o, "")
 		}
 	}
 }

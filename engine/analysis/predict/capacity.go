@@ -97,18 +97,18 @@ func (c *Capacity) balance() string {
 	if c.CPU <= 0 {
 		return fmt.Sprintf("%sthe device takes %s", in, c.rate(c.Device))
 	}
-	takes, work := "the device takes "+c.rate(c.Device), "loading needs"
+	takes, work := "the device takes "+c.rate(c.Device), "loading"
 	if c.Shared {
-		work = "computing and loading need"
+		work = "computing and loading"
 	}
 	if c.Shared && c.Waited >= little { // an estimate: the more Device leaves out, the less sure it is
 		takes = "the device would take ~" + c.about(c.Device) + " if its threads never waited for a core"
 	}
 	switch cores := c.Cores.Has(); {
 	case c.Cores.Crowded() && c.needed() > c.Cores.All:
-		return fmt.Sprintf("%s%s, for which %s ~%.2g cores, and the %s", in, takes, work, c.needed(), c.Cores.limit())
+		return fmt.Sprintf("%s%s; at that rate %s would take ~%.2g cores, and the %s", in, takes, work, c.needed(), c.Cores.limit())
 	case c.Cores.Crowded():
-		return fmt.Sprintf("%s%s, for which %s ~%.2g of the %s", in, takes, work, c.needed(), cores)
+		return fmt.Sprintf("%s%s; at that rate %s would take ~%.2g of the %s", in, takes, work, c.needed(), cores)
 	default:
 		feeds := fmt.Sprintf("%sthis host can feed at most ~%s with its %s", in, c.rate(c.Host(c.Cores.All)), cores)
 		if left := c.Host(c.available()); c.Host(c.Cores.All) <= c.Device && left > c.Device {

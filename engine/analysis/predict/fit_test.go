@@ -276,7 +276,7 @@ func TestFeedNamesItsSteps(t *testing.T) {
 	}
 	rows := attribution.Segments(s)
 	for i, want := range []string{
-		"yes: in segment A the device takes 3,200 samples/s, for which loading needs ~0.8 of the 8 cores; other processes use ~4.0 of the 8 cores…",
+		"yes: in segment A the device takes 3,200 samples/s; at that rate loading would take ~0.8 of the 8 cores; other processes use ~4.0 of the 8 cores…",
 		"yes: in segment #1 this host can feed at most ~… with its 8 cores; the device takes 3,200 samples/s",
 	} {
 		m, ok := Fit(s, s.Tally(int32(i)), rows)
@@ -302,7 +302,7 @@ func TestFeedBesideOthers(t *testing.T) {
 		{4562, 0.1, "nearly: this host can feed at most ~4,562 samples/s with its 2 cores, and other processes left it cores for ~4,334 samples/s; the device takes 4,366 samples/s"},
 		{4562, 0.3, "no: this host can feed at most ~4,562 samples/s with its 2 cores, and other processes left it cores for ~3,878 samples/s; the device takes 4,366 samples/s: ~1.9 cores needed, other processes leave ~1.7"},
 		{4000, 0.3, "no: this host can feed at most ~4,000 samples/s with its 2 cores; the device takes 4,366 samples/s: ~2.2 cores needed, host has 2"},
-		{8000, 0.6, "yes: the device takes 4,366 samples/s, for which loading needs ~1.1 of the 2 cores; other processes use ~0.6 of the 2 cores"},
+		{8000, 0.6, "yes: the device takes 4,366 samples/s; at that rate loading would take ~1.1 of the 2 cores; other processes use ~0.6 of the 2 cores"},
 	} {
 		m := Model{known: true, rate: 1e12, scale: 1, fitted: 1, base: flow{data: 0.3}, now: settings{workers: 1, batch: 1}, plant: plant{load: []demand{{1, 0}}, compute: []float64{1}},
 			Capacity: Capacity{CPU: 2e9 / tt.feeds, Device: 1e9 / 4366., Batch: 1, Cores: Cores{All: 2, Others: tt.others, Known: true}}}
