@@ -115,8 +115,8 @@ func (r *Runs) Rounds(i int) int { return count(r.rounds[i]) }
 func (r *Runs) Between() bool { return r.free > 0 }
 
 // Rate returns the samples a second of a configuration over all its runs. The interval leaves out
-// what moved all configurations of a round alike. There is no interval if the runs differ so much
-// that it would say nothing, as two runs easily do.
+// what moved all configurations of a round alike. There is none of two runs, which may agree by chance, or if the
+// runs differ so much that it would say nothing.
 func (r *Runs) Rate(i int) units.Estimate {
 	e := r.pooled[i].Rate()
 	n := count(r.rounds[i])
@@ -126,7 +126,7 @@ func (r *Runs) Rate(i int) units.Estimate {
 	between := student(r.free) * math.Sqrt(r.spread[0]/float64(n))
 	known := e.Lo <= e.Hi && e.Hi < vague*e.Lo
 	switch {
-	case 2*between >= math.Log(vague):
+	case n == 2, 2*between >= math.Log(vague):
 		return units.Estimate{Value: e.Value, Lo: math.NaN(), Hi: math.NaN()}
 	case !known || between > math.Log(e.Hi/e.Value):
 		return around(e.Value, between)
