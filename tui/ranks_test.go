@@ -40,6 +40,9 @@ func TestRanks(t *testing.T) {
 	}
 	alone := newScreen(t, demo.Session(), Options{Control: run}, 120, 36)
 	alone.mustHide("ranks")
+	alone.send(analysedMsg{Findings: panel.Findings{Analysis: alone.session.analysis.Analysis, World: 2}}) // after an elastic restart
+	alone.press("9")
+	alone.mustShow("no rank ended a step")
 }
 
 // TestCapture: o asks for a capture, and says why it could not begin.

@@ -92,6 +92,10 @@ func (m *Model) analysed(r *analysedMsg) tea.Cmd {
 	m.panels.ops.Set(&r.Findings)
 	m.panels.blame.Set(r.Blame)
 	m.panels.ranks.Set(&r.Findings)
+	if r.World > 1 && !m.o.Ranks { // since an elastic restart
+		m.o.Ranks, m.focus.panels = true, append(m.focus.panels, m.panels.ranks)
+		m.globals = m.makeGlobals()
+	}
 	m.guide.update()
 	m.panels.experiments.Update(m.panels.knobs.Specs(), &m.session.analysis.Analysis)
 	m.frame.dirty = true

@@ -62,6 +62,9 @@ func (p *Peer) Failed() bool { return p.Gone != 0 && p.How != "" && p.How != Exi
 
 // Peers records what is known of other ranks. The recorder owns the slice from then on.
 func (r *Recorder) Peers(peers []Peer) {
+	if peers == nil {
+		peers = []Peer{} // nil is no news
+	}
 	r.mu.Lock()
 	r.peers = peers
 	r.mu.Unlock()

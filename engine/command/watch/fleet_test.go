@@ -142,6 +142,8 @@ func TestRestarted(t *testing.T) {
 	if a.known[0] == nil || b.known[2] == nil || a.known[1] != nil {
 		t.Errorf("known are %v and %v", a.known, b.known)
 	}
+	a.Main = func() bridge.Hello { return bridge.Hello{Store: store.Address, Job: "job", World: 1} }
+	becomes(t, "one rank is left, and others are still told of", func() bool { a.turn(); return len(a.session.Snapshot(0, 0).Peers) == 0 })
 }
 
 // TestLate: of a rank of the same machine that is late it is told at which line, also where ranks share no store.
