@@ -354,7 +354,7 @@ func (t *torchRun) unwatched() string {
 	case told:
 		return "gpustall: no batch was loaded for training by torch.utils.data.DataLoader" + report + otherLoops
 	case imported:
-		return "gpustall: the command took no batch from torch.utils.data.DataLoader" + report + otherLoops
+		return "gpustall: " + cmp.Or(t.of, "the command") + " took no batch from torch.utils.data.DataLoader" + report + otherLoops
 	}
 	if t.of != "" {
 		return "gpustall: " + t.of + " has not imported PyTorch" + report
@@ -519,7 +519,7 @@ func (t *torchRun) onScreen(parent context.Context) error {
 	screenErr := show(ctx, restore, tui.Options{
 		Source: t.recording.session, Control: t.bridge.Control, FPS: t.fps, ASCII: t.ascii, NoColor: t.noColor, Theme: t.theme,
 		Experiments: t.recording.tries, Baseline: t.recording.recorder.Baseline, Note: t.recording.recorder.Note, Foresee: t.foresee, Output: tail, Ranks: t.ranked, Lines: true,
-		Capture: t.taken.ask, Looks: t.bridge, Rank: t.viewPeer,
+		Capture: t.taken.ask, Looks: t.bridge, Rank: t.viewPeer, Apart: t.of != "",
 		Export: func() (string, error) {
 			return exportReport(t.recording.session, baseName(t.recording.file), t.recording.file)
 		},
@@ -541,13 +541,16 @@ func (t *torchRun) onScreen(parent context.Context) error {
 	return err
 }
 
-// kept says where the session is; nothing where none could be written.
-func (t *torchRun) kept() string {
+// kept says where the session is; nothing where none could be written. Of a training that was left, it says that it goes on.
+func (t *torchRun) kept() (text string) {
+	if t.of != "" && bridge.Runs(t.script.PID()) {
+		text = fmt.Sprintf("%-*s%s goes on, no longer watched\n", cli.LabelWidth, "training", t.of)
+	}
 	if t.session == "" && t.folder == "" {
-		return ""
+		return text
 	}
 	kept, _ := t.recording.kept()
-	return kept
+	return text + kept
 }
 
 // foresee says what may go wrong with changes.

@@ -70,13 +70,13 @@ memory that both processes share, which NFS does not offer.`,
 			defer cli.RestoreAtPanic(restore)
 			meta := s.Meta()
 			shown := tui.Options{
-				Source: f, FPS: o.fps, ASCII: o.ascii, NoColor: o.noColor, Theme: o.theme, Replay: !live,
+				Source: f, FPS: o.fps, ASCII: o.ascii, NoColor: o.noColor, Theme: o.theme, Replay: !live, Apart: true,
 				Lines: meta.Watched(), Profile: meta.Profile, Ranks: len(s.Snapshot(0, 0).Ranks(0, s.Now())) > 1,
 				Export: func() (string, error) { return exportReport(f, baseName(path), path) }, Rank: o.viewPeer,
 			}
 			if c, err := remote.Dial(path); live && err == nil { // else the knobs are read-only
 				defer c.Close()
-				shown.Control, shown.Experiments, shown.Apart = c, c, true
+				shown.Control, shown.Experiments = c, c
 			}
 			if !live { // the next reading of a live session would undo the choice
 				shown.Baseline = s.SetBaseline
