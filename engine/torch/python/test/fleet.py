@@ -39,9 +39,10 @@ from torch.utils.data.distributed import DistributedSampler
 import aug
 
 class Samples(Dataset):
-    def __len__(self): return 4 * int(sys.argv[1]) * int(os.environ["WORLD_SIZE"])
+    def __len__(self): return 4 * int(sys.argv[1]) * int(os.environ["WORLD_SIZE"]) * (100 if alone else 1)
     def __getitem__(self, i): return aug.blur(torch.ones(64) * i, 0.025 if rank == %d else 0.001), i
 
+alone = "joins" in sys.argv and os.environ["WORLD_SIZE"] == "1"  # until another node joins
 store = {}
 if "raises" in sys.argv:  # a store for each round: gloo finds ended ranks in the launcher's
     store = dict(init_method="file://" + os.path.abspath("store" + os.environ["TORCHELASTIC_RESTART_COUNT"]), rank=int(os.environ["RANK"]), world_size=4)
@@ -235,6 +236,29 @@ def restarted(gpustall, port):
           "for rank %d" % LATE in text and "aug.py:3" in text and told["segment_table"][-1]["reason"] == "restart", told)
     check("nothing is left beside its stores", not glob.glob(os.path.join(job.dir, "*.gpustall")), os.listdir(job.dir))
     check("each rank is in it, with both rounds", [r["rank"] for r in told["ranks"] if r["steps"] > 90] == [0, 1, 2, 3], told["ranks"])
+
+
+def joined(gpustall, port):
+    """A node joins a training of one rank, and torchrun starts both ranks anew."""
+    ends = []
+    for watch in (False, True):
+        job = Job(gpustall, port + watch, 80)
+        job.more = ["joins"]
+        run = [sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--nnodes", "1:2", "--nproc-per-node", "1", "--max-restarts", "2"]
+        run += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:%d" % job.port, "--rdzv-id", "joins", "--local-addr", "127.0.0.1"]
+
+        def node(n, job=job, run=run, watch=watch):
+            conf = "is_host=%s,last_call_timeout=4" % (n == 0)
+            return job.start(watch, n, [*run, "--rdzv-conf", conf, "train.py", "80", *job.more], TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")
+
+        first = node(0)
+        becomes(lambda job=job: os.path.exists(os.path.join(job.dir, "begun0")), 60)
+        out = ended([first, node(1)])
+        ends.append(([code for code, *_ in out], job.logs() if watch else results("".join(text for _, text, _ in out))))
+    check("a node that joins ends as without gpustall, with the same weights", ends[0] == ends[1] and ends[0][0] == [0, 0] and len(ends[0][1]) == 2, *ends)
+    told = [summary(text) for _, text, _ in out]
+    check("the session of the first goes on with the second rank", told[0]["segment_table"][-1]["reason"] == "restart", told[0])
+    check("both sessions have both ranks", all([r["rank"] for r in t["ranks"]] == [0, 1] for t in told), *told)
 
 
 def workers(pid):
@@ -460,6 +484,7 @@ def main():
         one_each(gpustall, port + 10)
         restarted(gpustall, port + 14)
         halted(gpustall, port + 17)
+        joined(gpustall, port + 18)
         tries = int(os.environ.get("TRIES", "3"))
         for n, kind in enumerate((KILLED, STOPPED, DROPPED, LEFT)):
             tried(gpustall, port + 100 * n + 20, kind, "nodes", tries)
