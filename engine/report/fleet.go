@@ -191,6 +191,7 @@ func (f *Fleet) document() *markup.Document {
 	}
 	d.Para("**%s.**", markup.Text(markup.Sentence(f.headline())))
 	f.holder(d)
+	f.settings(d)
 	f.table(d)
 	f.caveats(d)
 	f.sessions(d)
@@ -265,6 +266,21 @@ func (f *Fleet) holder(d *markup.Document) {
 		d.Para("%s", markup.Text("Next, for that rank: "+next+"."))
 	}
 	d.Para("%s", markup.Text("All of it: gpustall report "+r.side.Session))
+}
+
+// settings says which settings to keep, by the lowest rank that has a session. They are the same on all ranks.
+func (f *Fleet) settings(d *markup.Document) {
+	side, _, ok := f.Lead()
+	if !ok {
+		return
+	}
+	if a, _ := advice.Overall(side.Snapshot, newAccount(side.Snapshot).rows); a.Keep.Text != "" {
+		text := a.Keep.Text
+		if len(a.Keep.Knobs) > 0 {
+			text = markup.Text(knob.Join(a.Keep.Knobs, ", ")) + ": " + text
+		}
+		d.Para("%s", "On all ranks, "+text+".")
+	}
 }
 
 // mostRanks is how many ranks the table has at most; the CSV has all.

@@ -70,6 +70,15 @@ func TestFleet(t *testing.T) {
 	for name, points := range rankGauges(1, 50, 2e6) {
 		other.Snapshot.Gauges[name] = points
 	}
+	changed := rankSession(0, 2, "n1", 2, "")
+	faster := *changed.Snapshot
+	faster.Segments = append(faster.Segments, trace.Segment{Index: 1, Start: 25e8, Knobs: []knob.Setting{{Name: "num_workers", Value: "4"}}, Reason: "num_workers 1→4"})
+	for i := range faster.Recent {
+		if st := &faster.Recent[i]; i >= 25 {
+			st.Segment, st.Samples = 1, 12
+		}
+	}
+	changed.Snapshot = trace.Restore(&faster).Snapshot(0, 0)
 	failed := rankSession(0, 2, "n1", 2, "")
 	failed.Snapshot.Outcome.Status = "failed"
 	failed.Snapshot.Peers = []trace.Peer{{Rank: 0, Node: "n1", Gone: 9, How: "with exit code 1"}, {Rank: 1, Node: "n2", Gone: 5, How: "by SIGKILL (killed)"}}
@@ -93,6 +102,10 @@ func TestFleet(t *testing.T) {
 				"- No session tells of rank 2.", "- rank 3: s3.gps",
 			},
 			lacks: []string{"only sums are known", "More than one session"},
+		},
+		"settings were changed": {
+			sides: []Side{changed, rankSession(1, 2, "n1", 2, "")},
+			want:  []string{"On all ranks, keep the baseline's settings for now: nothing that was tried can be compared with them"},
 		},
 		"nobody is late": {
 			sides: []Side{rankSession(0, 2, "n1", 2, ""), rankSession(1, 2, "n1", 2, "")},
