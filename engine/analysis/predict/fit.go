@@ -51,6 +51,7 @@ type Model struct {
 type beginning struct {
 	left   int     // after so many batches they leave their loader; 0 where they take all
 	starts float64 // ns that starting the workers takes
+	each   float64 // ns that a worker takes of it
 }
 
 // company is what other processes on the cores do to the run.
@@ -197,7 +198,7 @@ func (m *Model) measure(s *trace.Snapshot, t *trace.Tally, l *Loading, starved f
 		p.compute = append(p.compute, float64(st.Busy)*(1-starved))
 	}
 	p.late = lateness(steps, by, p.load)
-	m.begins.starts = l.Begin
+	m.begins.starts, m.begins.each = l.Begin, l.Start
 	m.apply(p, &m.now, likely)
 	p.copy = float64(t.Steady.Copy) / float64(t.Steady.Steps)
 	p.host, m.hostClock = stepLoop(s.Spans, t)

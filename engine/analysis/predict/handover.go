@@ -198,10 +198,25 @@ func heldOf(spans []trace.Span, steps []trace.Step) float64 {
 	return max(0, took[1]/n[1]-took[0]/n[0])
 }
 
+// longer returns how many times longer b workers take to start than a workers. The loop starts one after another, and
+// they begin beside each other: in as long as one of them at best, and where they compute, in turns on the cores.
+func (s *beginning) longer(a, b int, luck luck) float64 {
+	turns := float64(b) / float64(a)
+	if s.starts <= 0 || s.each <= 0 {
+		return turns
+	}
+	forks := forking[1]
+	if a > 1 {
+		forks = max(0, s.starts-s.each) / float64(a-1)
+	}
+	beside := min(1, s.each/s.starts) + float64(b-1)*forks/s.starts
+	return luck.of(onStart, [3]float64{max(turns, beside), beside, min(turns, beside)})
+}
+
 // begin changes how long workers take to start at the beginning of an epoch.
 func (m *Model) begin(p *plant, workers int, l luck) {
 	if m.now.workers > 0 {
-		p.start *= l.of(onStart, starting) * float64(workers) / float64(m.now.workers)
+		p.start *= l.of(onStart, starting) * m.begins.longer(m.now.workers, workers, l)
 		return
 	}
 	n, cores := float64(workers), max(1, p.cores)

@@ -175,7 +175,7 @@ func TestLeftEarly(t *testing.T) {
 		s := &trace.Snapshot{Digest: trace.Digest{Epochs: []*trace.Epoch{{Totals: trace.Totals{Steps: tt.steps}}, {Totals: trace.Totals{Steps: tt.steps}, Complete: tt.complete}, {Totals: trace.Totals{Steps: 3}}}}}
 		s.Meta.Host = []knob.Setting{{Name: "torch", Value: "2.15"}}
 		m := &Model{
-			processes: true, scale: 1, fitted: 1, now: settings{workers: 3, batch: 8, inOrder: true}, samples: 8 * 500, begins: beginning{leftAfter(s), 200 * ms},
+			processes: true, scale: 1, fitted: 1, now: settings{workers: 3, batch: 8, inOrder: true}, samples: 8 * 500, begins: beginning{leftAfter(s), 200 * ms, 0},
 			loading: Work{Blocked: 6 * ms},
 			plant:   plant{load: []demand{{0, 6 * ms}}, compute: []float64{8 * ms}, serial: true, threads: 1, blocked: 0.95, cores: 2},
 		}
