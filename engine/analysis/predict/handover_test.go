@@ -267,3 +267,26 @@ func TestStartUps(t *testing.T) {
 		}
 	}
 }
+
+// TestLonger: workers that sleep as they start do so beside each other; those that compute may take turns.
+func TestLonger(t *testing.T) {
+	const ms = 1e6
+	for _, tt := range []struct {
+		starts, each         float64
+		a, b                 int
+		worst, likely, least float64
+	}{
+		{520 * ms, 500 * ms, 2, 4, 2, 560. / 520, 560. / 520}, // 20 ms apart
+		{560 * ms, 500 * ms, 4, 2, 520. / 560, 520. / 560, 0.5},
+		{100 * ms, 50 * ms, 2, 4, 2, 2, 2}, // one after the other
+		{500 * ms, 500 * ms, 1, 2, 2, 516. / 500, 516. / 500},
+		{0, 0, 2, 6, 3, 3, 3},
+	} {
+		s := beginning{starts: tt.starts, each: tt.each}
+		for sign, want := range map[int]float64{-1: tt.worst, 0: tt.likely, 1: tt.least} {
+			if got := s.longer(tt.a, tt.b, luck{sign, everything}); math.Abs(got-want) > 0.001 {
+				t.Errorf("%+v: %v with luck %d, want %v", tt, got, sign, want)
+			}
+		}
+	}
+}
