@@ -52,6 +52,7 @@ type beginning struct {
 	left   int     // after so many batches they leave their loader; 0 where they take all
 	starts float64 // ns that starting the workers takes
 	each   float64 // ns that a worker takes of it
+	core   float64 // the part of it that is on a core, at most
 }
 
 // company is what other processes on the cores do to the run.
@@ -198,7 +199,10 @@ func (m *Model) measure(s *trace.Snapshot, t *trace.Tally, l *Loading, starved f
 		p.compute = append(p.compute, float64(st.Busy)*(1-starved))
 	}
 	p.late = lateness(steps, by, p.load)
-	m.begins.starts, m.begins.each = l.Begin, l.Start
+	m.begins.starts, m.begins.each, m.begins.core = l.Begin, l.Start, 1
+	if c := &m.Capacity.Cores; c.Known && l.begins > 0 {
+		m.begins.core = min(1, c.Runnable()*float64(l.b.Active())/l.begins)
+	}
 	m.apply(p, &m.now, likely)
 	p.copy = float64(t.Steady.Copy) / float64(t.Steady.Steps)
 	p.host, m.hostClock = stepLoop(s.Spans, t)

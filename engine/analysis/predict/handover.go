@@ -210,6 +210,7 @@ func (s *beginning) longer(a, b int, luck luck) float64 {
 		forks = max(0, s.starts-s.each) / float64(a-1)
 	}
 	beside := min(1, s.each/s.starts) + float64(b-1)*forks/s.starts
+	turns = beside + s.core*(turns-beside)
 	return luck.of(onStart, [3]float64{max(turns, beside), beside, min(turns, beside)})
 }
 

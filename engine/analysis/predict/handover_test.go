@@ -175,7 +175,7 @@ func TestLeftEarly(t *testing.T) {
 		s := &trace.Snapshot{Digest: trace.Digest{Epochs: []*trace.Epoch{{Totals: trace.Totals{Steps: tt.steps}}, {Totals: trace.Totals{Steps: tt.steps}, Complete: tt.complete}, {Totals: trace.Totals{Steps: 3}}}}}
 		s.Meta.Host = []knob.Setting{{Name: "torch", Value: "2.15"}}
 		m := &Model{
-			processes: true, scale: 1, fitted: 1, now: settings{workers: 3, batch: 8, inOrder: true}, samples: 8 * 500, begins: beginning{leftAfter(s), 200 * ms, 0},
+			processes: true, scale: 1, fitted: 1, now: settings{workers: 3, batch: 8, inOrder: true}, samples: 8 * 500, begins: beginning{leftAfter(s), 200 * ms, 0, 0},
 			loading: Work{Blocked: 6 * ms},
 			plant:   plant{load: []demand{{0, 6 * ms}}, compute: []float64{8 * ms}, serial: true, threads: 1, blocked: 0.95, cores: 2},
 		}
@@ -282,7 +282,7 @@ func TestLonger(t *testing.T) {
 		{500 * ms, 500 * ms, 1, 2, 2, 516. / 500, 516. / 500},
 		{0, 0, 2, 6, 3, 3, 3},
 	} {
-		s := beginning{starts: tt.starts, each: tt.each}
+		s := beginning{starts: tt.starts, each: tt.each, core: 1}
 		for sign, want := range map[int]float64{-1: tt.worst, 0: tt.likely, 1: tt.least} {
 			if got := s.longer(tt.a, tt.b, luck{sign, everything}); math.Abs(got-want) > 0.001 {
 				t.Errorf("%+v: %v with luck %d, want %v", tt, got, sign, want)

@@ -29,6 +29,7 @@ type Loading struct {
 
 	phases [trace.KindPin + 1]int64 // ns of the phases' spans, without what is injected
 	slowed int64                    // ns of reads with injected waiting
+	begins float64                  // ns of all starts of workers
 	b      *attribution.Breakdown
 }
 
@@ -83,6 +84,7 @@ func (l *Loading) starts(spans []trace.Span) {
 		}
 		to = max(to, s.End)
 	}
+	l.begins = float64(own)
 	l.Start, l.Begin = float64(own)/float64(max(1, workers)), float64(begun+to-from)/float64(max(1, epochs))
 }
 
