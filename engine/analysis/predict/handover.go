@@ -54,7 +54,7 @@ const importing = 50
 // settling is what a forked worker takes of a core by itself at its start and at its end, in ns, until that is measured.
 var settling = [3]float64{60e6, 15e6, 8e6}
 
-// starting is how many times as long as in the window it takes to start a worker.
+// starting is how many times as long as in the window it takes to start a worker, as far as that computes.
 var starting = [3]float64{2, 1.2, 0.8}
 
 // cooling is how much longer a step computes after a hand-over, in ns, because its data is no
@@ -217,7 +217,7 @@ func (s *beginning) longer(a, b int, luck luck) float64 {
 // begin changes how long workers take to start at the beginning of an epoch.
 func (m *Model) begin(p *plant, workers int, l luck) {
 	if m.now.workers > 0 {
-		p.start *= l.of(onStart, starting) * m.begins.longer(m.now.workers, workers, l)
+		p.start *= (1 + m.begins.core*(l.of(onStart, starting)-1)) * m.begins.longer(m.now.workers, workers, l)
 		return
 	}
 	n, cores := float64(workers), max(1, p.cores)
