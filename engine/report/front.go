@@ -59,6 +59,9 @@ func (f *front) headline() string {
 
 // single writes the measurements of a run with one row to show.
 func (f *front) single(d *markup.Document) {
+	if next, _ := f.advice.Next(); next != "" {
+		d.Para("**Next: %s.**", next)
+	}
 	more, name := "", f.rows[f.first].Name()
 	if len(f.rows) > 1 && f.first == 0 {
 		more = fmt.Sprintf("; no other settings ran for %d steady steps", advice.MinSteps)
