@@ -99,7 +99,7 @@ func moreCores(s *situation) (f Finding, ok bool) {
 		f.Evidence = s.host.String()
 	}
 	switch c, known := s.loader.capacity(); {
-	case known && (s.host.device || s.host.Busy()) && (c.Spun || c.Missing() > 0):
+	case known && (s.host.device || s.host.Busy()) && c.Short():
 		f.Evidence = join(f.Evidence, c.String())
 	case f.Evidence != "":
 	case s.host.Waiting > 0:

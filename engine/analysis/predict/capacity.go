@@ -84,6 +84,23 @@ func (c *Capacity) available() float64 {
 // whole number is not rounded up.
 func (c *Capacity) Missing() int { return int(math.Ceil(c.needed() - c.available() - 0.25)) }
 
+// hidden is the share of its time without a core above which a cpu device does not show what it would do with one.
+const hidden = 0.5
+
+// hides says what the training's threads do that hides what they would take of free cores; empty where that shows.
+func (c *Capacity) hides() string {
+	switch {
+	case c.Spun:
+		return "spin on their cores while they wait for one that has none"
+	case c.Shared && c.Waited > hidden:
+		return "wait for a core most of the time"
+	}
+	return ""
+}
+
+// Short reports whether the device could use more cores, or it does not show how many.
+func (c *Capacity) Short() bool { return c.hides() != "" || c.Missing() > 0 }
+
 // balance says what the host can feed and what the device takes, and which steps tell it. Where others use much of the
 // cores, it says how many feeding the device needs: a rate from what was left would be little but the measured one.
 func (c *Capacity) balance() string {
@@ -91,8 +108,8 @@ func (c *Capacity) balance() string {
 	if c.Segment != "" {
 		in = "in " + c.Segment + " "
 	}
-	if c.Spun {
-		return in + "the training's threads spin on their cores while they wait for one that has none, and so do not show what they would take with the cores to themselves"
+	if does := c.hides(); does != "" {
+		return fmt.Sprintf("%sthe training's threads %s, and so do not show what they would take with the cores to themselves", in, does)
 	}
 	if c.CPU <= 0 {
 		return fmt.Sprintf("%sthe device takes %s", in, c.rate(c.Device))
@@ -120,7 +137,7 @@ func (c *Capacity) balance() string {
 
 // String says what the host can feed, what the device takes, and how many cores that would need.
 func (c *Capacity) String() string {
-	if lacks := c.lacks(); lacks != "" && c.CPU > 0 && c.Missing() > 0 && !c.Spun {
+	if lacks := c.lacks(); lacks != "" && c.CPU > 0 && c.Missing() > 0 && c.hides() == "" {
 		return c.balance() + ": " + lacks
 	}
 	return c.balance()

@@ -16,7 +16,7 @@ func (m *Model) Feed() string {
 	if !m.known || c.CPU <= 0 || c.Device <= 0 {
 		return ""
 	}
-	if c.Spun {
+	if c.hides() != "" {
 		return "not known: " + c.balance()
 	}
 	if m.handsOver() {
