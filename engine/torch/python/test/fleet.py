@@ -242,14 +242,14 @@ def joined(gpustall, port):
     """A node joins a training of one rank, and torchrun starts both ranks anew."""
     ends = []
     for watch in (False, True):
-        job = Job(gpustall, port + watch, 80)
+        job = Job(gpustall, port + watch, 600)
         job.more = ["joins"]
         run = [sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--nnodes", "1:2", "--nproc-per-node", "1", "--max-restarts", "2"]
         run += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:%d" % job.port, "--rdzv-id", "joins", "--local-addr", "127.0.0.1"]
 
         def node(n, job=job, run=run, watch=watch):
             conf = "is_host=%s,last_call_timeout=4" % (n == 0)
-            return job.start(watch, n, [*run, "--rdzv-conf", conf, "train.py", "80", *job.more], TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")
+            return job.start(watch, n, [*run, "--rdzv-conf", conf, "train.py", "600", *job.more], TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")
 
         first = node(0)
         becomes(lambda job=job: os.path.exists(os.path.join(job.dir, "begun0")), 60)
