@@ -3,7 +3,6 @@
 package bridge
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"fmt"
@@ -37,13 +36,12 @@ func seatOf(h *Hello) seat {
 	if h.Local < 0 {
 		return seat{}
 	}
-	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", h.PID))
-	_, after, _ := bytes.Cut(stat, []byte(") "))
-	fields := bytes.Fields(after)
-	if len(fields) < 2 {
+	const parent = 1
+	fields := statOf(h.PID)
+	if len(fields) <= parent {
 		return seat{}
 	}
-	launcher, _ := strconv.Atoi(string(fields[1]))
+	launcher, _ := strconv.Atoi(string(fields[parent]))
 	return seat{launcher, h.Local}
 }
 
@@ -163,10 +161,8 @@ func OnEnd(b *Bridge, wake func()) {
 // exited tells how a process has ended. Until its parent has asked for that, /proc has it; from then on the descriptor, since Linux
 // 6.15.
 func exited(pidfd, pid int) (how string) {
-	const exitCode = 49 // the fields of /proc/PID/stat after the name; the first one is the state
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, after, _ := bytes.Cut(stat, []byte(") "))
-	if fields := bytes.Fields(after); err == nil && len(fields) > exitCode && fields[0][0] == 'Z' {
+	const exitCode = 49
+	if fields := statOf(pid); len(fields) > exitCode && fields[0][0] == 'Z' {
 		n, _ := strconv.Atoi(string(fields[exitCode]))
 		return endedBy(syscall.WaitStatus(n))
 	}

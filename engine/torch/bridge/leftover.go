@@ -121,15 +121,22 @@ func lives(pid int) bool {
 	if pid <= 0 || errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
 		return false
 	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, after, ok := bytes.Cut(stat, []byte(") ")) // the state, and six fields on the flags
-	fields := bytes.Fields(after)
-	if err != nil || !ok || len(fields) < 7 {
+	const flagsAt = 6
+	fields := statOf(pid)
+	if len(fields) <= flagsAt {
 		return true
 	}
 	const exiting = 4 // PF_EXITING: its files are closed before it is a zombie
-	flags, _ := strconv.ParseUint(string(fields[6]), 10, 64)
+	flags, _ := strconv.ParseUint(string(fields[flagsAt]), 10, 64)
 	return fields[0][0] != 'Z' && flags&exiting == 0
+}
+
+// statOf returns the fields of /proc/PID/stat after the name: the state, the parent, and so on. It returns none where they cannot
+// be read.
+func statOf(pid int) [][]byte {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, after, _ := bytes.Cut(stat, []byte(") "))
+	return bytes.Fields(after)
 }
 
 // ours reports whether a file belongs to this user.

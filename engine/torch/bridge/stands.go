@@ -3,11 +3,8 @@
 package bridge
 
 import (
-	"bytes"
-	"fmt"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -133,9 +130,8 @@ func (l *lines) standing() (loops, workers map[int]stand) {
 
 // stopped reports whether a process is stopped, by SIGSTOP or a debugger.
 func stopped(pid int) bool {
-	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, after, _ := bytes.Cut(stat, []byte(") "))
-	return len(after) > 0 && (after[0] == 'T' || after[0] == 't')
+	fields := statOf(pid)
+	return len(fields) > 0 && (fields[0][0] == 'T' || fields[0][0] == 't')
 }
 
 // share is how much of the loop's time with a batch in hand it exchanges data, of late.
