@@ -76,23 +76,23 @@ func CoresOf(s *trace.Snapshot, from, to int64) (c Cores) {
 	if rivals, known := gauge(trace.GaugeCPUGroup); known {
 		c.Shared, c.Rivals = knob.ValueOf(s.Meta.Host, trace.CoresShared), rivals*cpus
 	}
-	if c.Quota { // others may have the rest of the host's cores
+	if c.Quota && c.Others > 0 { // others may have the rest of the host's cores
 		taken := max(0, c.Others-(cpus-c.All))
-		c.Rivals *= taken / max(c.Others, 1e-9)
+		c.Rivals *= taken / c.Others
 		c.Others = taken
-		throttled, _ := gauge(trace.GaugeThrottled)
-		c.Throttled = throttled >= throttledFrom || c.Ours >= spent*c.All
 	}
+	throttled, _ := gauge(trace.GaugeThrottled) // other processes of the cgroup may use up a quota of more cores, too
+	c.Throttled = throttled >= throttledFrom || c.Quota && c.Ours >= spent*c.All
 	return c
 }
 
 // Whole returns how many threads can run at once.
 func (c *Cores) Whole() int { return int(math.Ceil(c.All)) }
 
-// Has returns how many cores there are: "2 cores", or "0.6 cores of its CPU quota".
+// Has returns how many cores there are: "2 cores", or "0.6 cores of CPU quota".
 func (c *Cores) Has() string {
 	if c.Quota {
-		return fmt.Sprintf("%.3g cores of its CPU quota", c.All)
+		return fmt.Sprintf("%.3g cores of CPU quota", c.All)
 	}
 	return units.Counted(c.Whole(), "core", "cores")
 }

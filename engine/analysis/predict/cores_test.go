@@ -17,10 +17,11 @@ func TestQuota(t *testing.T) {
 		crowded, out                   bool
 		says                           string
 	}{
-		{8, 3, 40, 0, 8, false, false, "~0.0 of the 8 cores of its CPU quota"},
-		{8, 3, 93, 0, 3, true, false, "~5.0 of the 8 cores of its CPU quota"},
-		{1.5, 1.45, 10, 0, 1.5, false, true, "~0.0 of the 1.5 cores of its CPU quota"},
-		{8, 5, 0, 20, 8, false, true, "~0.0 of the 8 cores of its CPU quota"},
+		{8, 3, 40, 0, 8, false, false, "~0.0 of the 8 cores of CPU quota"},
+		{8, 3, 93, 0, 3, true, false, "~5.0 of the 8 cores of CPU quota"},
+		{1.5, 1.45, 10, 0, 1.5, false, true, "~0.0 of the 1.5 cores of CPU quota"},
+		{8, 5, 0, 20, 8, false, true, "~0.0 of the 8 cores of CPU quota"},
+		{128, 3, 40, 20, 56, true, true, "~40.0 of the 96 cores"}, // the other processes of the cgroup use it up
 		{0, 3, 40, 0, 56, true, false, "~40.0 of the 96 cores"},
 	} {
 		s := &trace.Snapshot{Gauges: map[string][]trace.Point{}}
