@@ -61,7 +61,7 @@ const (
 // Loading too.
 func (d Doing) OfLoop() bool { return d == Sampling || d == Locked || d.OfStep() || d == Waiting }
 
-// OfWorker reports whether a worker is at it so that there are batches.
+// OfWorker reports whether it is a worker's work: it makes a batch, or starts.
 func (d Doing) OfWorker() bool { return d == Loading || d == Starting }
 
 // OfStep reports whether the loop is at it with a batch.

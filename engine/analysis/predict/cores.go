@@ -31,7 +31,8 @@ const settled = 500e6
 // throttledFrom is the share of its periods in which a quota must run out to matter.
 const throttledFrom = 0.05
 
-// spent is the part of a quota from which it is taken to be used up: what runs in bursts runs out of it in fewer periods.
+// spent is the part of a quota from which on it counts as used up. A training that runs in bursts runs out of it in few
+// periods.
 const spent = 0.94
 
 // CoresOf finds the cores from the host's facts and its gauges over [from, to].

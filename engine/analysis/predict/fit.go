@@ -221,8 +221,8 @@ func (m *Model) measure(s *trace.Snapshot, t *trace.Tally, l *Loading, starved f
 	return true
 }
 
-// varied is how many times as many steps as full ones there must be for batches to differ in size by intention. Else
-// the others are the last of epochs.
+// varied is from how many times as many steps as full ones on batches differ in size on purpose. With fewer, the smaller
+// batches are the last of epochs.
 const varied = 2
 
 // stepsOf returns the newest full steps of t that are in memory, in the order of their batches. It

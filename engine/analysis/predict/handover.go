@@ -198,8 +198,8 @@ func heldOf(spans []trace.Span, steps []trace.Step) float64 {
 	return max(0, took[1]/n[1]-took[0]/n[0])
 }
 
-// longer returns how many times longer b workers take to start than a workers. The loop starts one after another, and
-// they begin beside each other: in as long as one of them at best, and where they compute, in turns on the cores.
+// longer returns how many times longer b workers take to start than a workers. The loop starts one after another. Then all
+// begin at the same time: they take as long as one of them, or longer where they compute and share the cores.
 func (s *beginning) longer(a, b int, luck luck) float64 {
 	turns := float64(b) / float64(a)
 	if s.starts <= 0 || s.each <= 0 {

@@ -38,12 +38,12 @@ func lockOf(s *trace.Snapshot, t *trace.Tally, w Work, step float64) Lock {
 	return l
 }
 
-// regular is how far the time in the lock is from what irregular holds would need to make workers wait so long, towards
-// a lock that somebody always holds. Regular holds make them wait only then.
+// regular corrects how long a worker holds the lock. The queue supposes irregular times, and so finds the shortest one. With
+// regular times, workers wait as long only if somebody always holds the lock. regular is the part of the way to that time.
 var regular = [3]float64{0.67, 0.33, 0}
 
-// longer returns how many times longer a batch blocks its worker with b workers than with a workers. The lock serves
-// one at a time: how long they wait for it tells how long each holds it.
+// longer returns how many times longer a batch blocks its worker with b workers than with a workers. One worker at a time
+// has the lock. How long the workers wait for it tells how long each holds it.
 func (l *Lock) longer(a, b int, luck luck) float64 {
 	w := &l.loading
 	waits := luck.of(onLock, l.share) * w.Blocked
@@ -68,8 +68,8 @@ func (l *Lock) longer(a, b int, luck luck) float64 {
 	return max(0.02, 1+(max(0, then)-waits)/w.Blocked)
 }
 
-// queued returns how long each of n workers waits for a lock that it holds for so many ns, after others have passed since it
-// last did: mean value analysis of a closed queue (Reiser and Lavenberg, 1980).
+// queued returns how long each of n workers waits for a lock. Each holds it for held ns, and then does without it for others
+// ns. This is the mean value analysis of a closed queue (Reiser and Lavenberg, 1980).
 func queued(n int, others, held float64) float64 {
 	there, takes := 0.0, held
 	for k := 1; k <= n; k++ {

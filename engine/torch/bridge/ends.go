@@ -28,7 +28,7 @@ type End struct {
 	seat seat
 }
 
-// seat is what a launcher starts one process after another for. After an elastic restart, that may be another rank.
+// seat is the place of a process under its launcher. After an elastic restart, another process has it, and its rank may differ.
 type seat struct{ launcher, local int }
 
 // seatOf returns the seat of a process that runs; zero where it has none of its own.
