@@ -98,11 +98,6 @@ func Reduction(c *stats.Change) units.Estimate {
 	return units.Estimate{Value: saved(e.Value), Lo: saved(e.Lo), Hi: saved(e.Hi)}
 }
 
-// increase returns a reduction with its sign turned.
-func increase(e units.Estimate) units.Estimate {
-	return units.Estimate{Value: -e.Value, Lo: -e.Hi, Hi: -e.Lo}
-}
-
 // filled leaves out the columns of a table that hold nothing but "-".
 func filled(rows [][]string) [][]string {
 	out := make([][]string, len(rows))

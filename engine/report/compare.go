@@ -365,6 +365,9 @@ func (c *Comparison) measurements() [][]string {
 		add("throughput", func(d *Compared) string { return rate(d.Row) },
 			certain(&c.Throughput, a.Row.SamplesPerSecond, b.Row.SamplesPerSecond))
 	}
+	if row := c.epochs(); row != nil {
+		rows = append(rows, row)
+	}
 	for _, q := range []struct {
 		name string
 		of   func(*attribution.SegmentStats) float64
@@ -401,6 +404,21 @@ func (c *Comparison) measurements() [][]string {
 		}
 	}
 	return rows
+}
+
+// epochs returns the row of the epoch times; nil where one is not known.
+func (c *Comparison) epochs() []string {
+	var times [2]epochTime
+	for i, d := range c.Sides {
+		if times[i] = d.epochOf(slices.IndexFunc(d.rows, func(r attribution.SegmentStats) bool { return r.Segment.Index == d.Row.Segment.Index })); times[i].best() == 0 {
+			return nil
+		}
+	}
+	var t *turns
+	if c.Turns[0] > 0 {
+		t = &turns{rates: c.Turns, gain: &c.Throughput, samples: c.Sides[1].s.EpochSamples()}
+	}
+	return epochRow(times, &c.Throughput, t)
 }
 
 // compareGPUs returns the rows of what two traces tell of their busiest GPUs.

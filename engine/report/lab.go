@@ -136,15 +136,14 @@ func (l *Lab) headline() string {
 		}
 		return "Nothing was changed, so there is no result yet."
 	}
-	c := &l.compared.Throughput
-	less := Reduction(c)
-	switch {
-	case c.Answer == stats.Different && less.Value > 0:
-		return fmt.Sprintf("An epoch takes %s less time (95 %% interval %s).", units.Prose.PercentOf(less), units.Prose.PercentRange(less))
-	case len(l.sides) == 1:
-		return markup.Sentence((&front{l.sides[0].account}).headline()) + "."
+	said := l.compared.Headline() + " A is before, and B is after."
+	if len(l.sides) == 1 {
+		said = markup.Sentence((&front{l.sides[0].account}).headline()) + "."
 	}
-	return l.compared.Headline() + " A is before, and B is after."
+	if e := l.compared.epochs(); e != nil {
+		said += fmt.Sprintf(" Epoch time: %s before, %s after, %s.", e[1], e[2], e[3])
+	}
+	return said
 }
 
 // tried returns the tune of which nothing was kept; nil where there was none.

@@ -42,8 +42,9 @@ func (s *sides) write(d *markup.Document, headline, baseline string) {
 	excluded := s.a.Excluded + s.b.Excluded
 	if s.turns != nil {
 		excluded = int(s.turns.leftOut)
-		s.turns.write(rows[1:])
+		rows[1+4] = s.turns.row()
 	}
+	rows[1] = epochRow([2]epochTime{s.epochOf(s.first), s.epochOf(s.last)}, &s.b.VsA.Throughput, s.turns)
 	d.Table(rows)
 	footnote(d, &s.s.Meta)
 	if strings.Contains(headline+strings.Join(changes, ""), stats.DriftMark) {
@@ -64,19 +65,13 @@ func (s *sides) write(d *markup.Document, headline, baseline string) {
 // changes returns the last cells of the rows of column.
 func (s *sides) changes() []string {
 	a, b := s.a, s.b
-	before, after := s.epochOf(s.first), s.epochOf(s.last)
-	epoch := change(float64(before.best()), float64(after.best()))
 	busy := certain(&b.VsA.Busy, perSample(a), perSample(b))
 	throughput := certain(&b.VsA.Throughput, a.SamplesPerSecond, b.SamplesPerSecond)
-	switch {
-	case s.turns != nil: // VsA compares the steps in turns, and the times of a and b are of other steps
+	if s.turns != nil { // VsA compares the steps in turns, and the times of a and b are of other steps
 		busy = change(perSample(a), perSample(b))
-	case before.measured == 0 || after.measured == 0: // the epoch time follows from the rate, so its change does too
-		inverse := b.VsA.Throughput.Inverse()
-		epoch = certain(&inverse, float64(before.best()), float64(after.best()))
 	}
 	return []string{
-		epoch,
+		"-",
 		points(a, b, b.Utilisation-a.Utilisation),
 		points(a, b, b.DataShare-a.DataShare),
 		busy,
@@ -92,35 +87,45 @@ const byTurns = "throughput, taking turns (" + stats.Turns + ")"
 type turns struct {
 	rates   [2]float64 // samples a second, before and after
 	gain    *stats.Change
-	epochs  [2]epochTime
 	samples int64 // in an epoch; 0 where that is not known
 	leftOut int64 // steps
 }
 
-// write replaces the rates of before and after, which met different states of the host, by what was
-// measured in turns. It does the same for the epoch times that follow from them. If one epoch was
-// measured, the other's time follows from it.
-func (t *turns) write(rows [][]string) {
-	const epoch, throughput = 0, 4
-	rows[throughput] = []string{byTurns, units.Rate(t.rates[0]) + "/s", units.Rate(t.rates[1]) + "/s", units.Prose.Gain(t.gain.Estimate())}
-	before, after := t.epochs[0].measured, t.epochs[1].measured
-	if t.samples == 0 || before > 0 && after > 0 {
-		return
+// row returns the row of the rates that were measured in turns. Those of the segments met different
+// states of the host.
+func (t *turns) row() []string {
+	return []string{byTurns, units.Rate(t.rates[0]) + "/s", units.Rate(t.rates[1]) + "/s", units.Prose.Gain(t.gain.Estimate())}
+}
+
+// epochRow returns the row of two epoch times and their change. Epochs that were measured are compared as
+// they are, with their starts. Where none was, both times follow from the rates, and so does their change. In
+// turns one that was not measured follows from the other.
+func epochRow(of [2]epochTime, c *stats.Change, t *turns) []string {
+	row := []string{"epoch time", of[0].short(), of[1].short(), change(float64(of[0].best()), float64(of[1].best()))}
+	before, after, inverse := of[0].measured, of[1].measured, c.Inverse()
+	switch {
+	case of[0].best() == 0 || of[1].best() == 0 || before > 0 && after > 0:
+		return row
+	case t == nil:
+		if before+after == 0 {
+			row[3] = certain(&inverse, float64(of[0].projected), float64(of[1].projected))
+		}
+		return row
 	}
-	r, gain := rows[epoch], t.gain.Estimate().Value
+	gain := c.Estimate().Value
 	estimate := func(ns float64) string { return epochTime{projected: int64(ns)}.estimate() }
 	switch {
 	case before > 0:
-		r[2] = estimate(float64(before) / gain)
+		row[2] = estimate(float64(before) / gain)
 	case after > 0:
-		r[1] = estimate(float64(after) * gain)
+		row[1] = estimate(float64(after) * gain)
 	default:
 		for i, rate := range t.rates {
-			r[1+i] = estimate(float64(t.samples) / rate * 1e9)
+			row[1+i] = estimate(float64(t.samples) / rate * 1e9)
 		}
 	}
-	inverse := t.gain.Inverse()
-	r[3] = units.Prose.Gain(inverse.Estimate())
+	row[3] = units.Prose.Gain(inverse.Estimate())
+	return row
 }
 
 // taken returns the A/B test by which b is compared with a, or nil if their own steps
@@ -130,7 +135,7 @@ func (s *sides) taken() *turns {
 	if x == nil || s.b.VsA.Pairs == 0 {
 		return nil
 	}
-	return &turns{rates, &s.b.VsA.Throughput, [2]epochTime{s.epochOf(s.first), s.epochOf(s.last)}, s.s.EpochSamples(), x.LeftOut}
+	return &turns{rates, &s.b.VsA.Throughput, s.s.EpochSamples(), x.LeftOut}
 }
 
 // inTurns returns the A/B test in which the settings of two rows took turns, and the rates that it found; nil where none did.
@@ -172,10 +177,10 @@ func footnote(d *markup.Document, m *trace.Meta) {
 	}
 	d.Sentences(
 		"A segment is a stretch of the run with constant settings; its numbers leave out the steps of the change itself and the run's first.",
-		"~ marks an estimate: an epoch time worked out from the rate, or a change without an interval.")
+		"~ marks an estimate: an epoch time worked out from the rate, or a change without an interval. Other epoch times were measured, with the starts of the epochs.")
 }
 
-// confidence says how sure the change of the epoch time is.
+// confidence says how sure the change of throughput is.
 func confidence(d *markup.Document, of *stats.Comparison, excluded int) {
 	c := &of.Throughput
 	if c.Answer == stats.Unknown {
@@ -183,21 +188,14 @@ func confidence(d *markup.Document, of *stats.Comparison, excluded int) {
 		if c.Missing.What == stats.Windows {
 			text = " Steps near one another are fast or slow together; a window is as long as they are."
 		}
-		d.Para("**The change of epoch time is not significant yet:** %s.%s", c.Missing, text)
+		d.Para("**The change of throughput is not significant yet:** %s.%s", c.Missing, text)
 		return
 	}
-	rests := restsOn(of, excluded)
-	less := Reduction(c)
+	said := "Throughput " + units.Prose.Gain(c.Estimate()) + c.Mark()
 	if c.Answer == stats.Same {
-		d.Para("**The same epoch time, within %s:** the 95 %% confidence interval of the reduction is %s. %s.",
-			units.Prose.Percent(stats.DefaultMargin), units.Prose.PercentRange(less), rests)
-		return
+		said = "The same throughput, within " + units.Prose.Percent(stats.DefaultMargin)
 	}
-	word := "Reduction"
-	if less.Value < 0 {
-		word, less = "Increase", increase(less)
-	}
-	d.Para("**%s of epoch time: %s, 95 %% confidence interval %s.** %s.", word, units.Prose.PercentOf(less), units.Prose.PercentRange(less), rests)
+	d.Para("**%s; 95 %% confidence interval %s.** %s.", said, units.Prose.GainRange(c.Estimate()), restsOn(of, excluded))
 }
 
 // restsOn says which steps an answer rests on.
