@@ -260,7 +260,7 @@ func (g *guide) write(v *advice.Verdict) {
 		case len(g.knobs.Changes()) > 0:
 			say("%s is staged: 2 and enter apply it.", inWords(g.knobs.Changes()))
 		case f.Value != "":
-			say("Advised: %s %s. 3 and enter stage it, enter again applies it.", f.Knob, f.Value)
+			say("Advised: %s %s. 3 and enter stage it, %s.", f.Knob, f.Value, panel.Pick(f.Tests(), "A then tests it", "enter again applies it"))
 		default:
 			say("No knob is advised now: choose one yourself (2), or esc to leave.")
 		}

@@ -339,6 +339,19 @@ func TestForetold(t *testing.T) {
 	}
 }
 
+// TestAdvisedTest: where a prediction does not tell whether the advice helps, the verdict names the keys of an A/B test rather than
+// those that apply it.
+func TestAdvisedTest(t *testing.T) {
+	run := demo.Session()
+	s := newScreen(t, run, Options{Control: run}, 200, 50)
+	for lo, keys := range map[float64]string{80: "press 3 enter A", 110: "press 3 enter enter"} {
+		s.session.analysis.Told.Findings = []advice.Finding{{Knob: "num_workers", From: "4", Value: "8", Remedy: "try num_workers 4 -> 8",
+			Predicted: trace.Prediction{Base: 100, Rate: 115, Lo: lo, Hi: 130}}}
+		s.panels.verdict.Loosen()
+		s.mustShow(keys)
+	}
+}
+
 // TestForetoldAdvised: a knob's row shows the prediction for the value that the verdict advises,
 // although another value is predicted to do better. The line about the knob has both.
 func TestForetoldAdvised(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"math"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 
 	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/analysis/attribution"
+	"dev.gpustall/engine/analysis/experiment"
 	"dev.gpustall/engine/analysis/predict"
 	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/host"
@@ -43,6 +45,13 @@ const (
 // was missed.
 const worthIt = 0.05
 
+// testFor is the budget of an A/B test. That is less than what A on the screen has, so that more tests end undecided.
+const testFor = 40 * time.Second
+
+// doubtful is the gain up to which a host that drifts may be the reason. Up to it, rates before and after a change do not
+// tell whether the advice helped, so that the settings take turns.
+const doubtful = 0.5
+
 // most is how often advice is followed. A scenario that needs more is stuck.
 const most = 8
 
@@ -55,9 +64,9 @@ func TestScenarios(t *testing.T) {
 	data := folders{t: t, dir: t.TempDir(), made: map[dataKind]string{}}
 	fmt.Printf("\nThe advice, followed until there is none, on %d cores. Gains are throughput over that at the start;\n", host.Cores())
 	fmt.Printf("\"missed\" is what the knobs that an expert would set bring on top of that.\n\n")
-	fmt.Println("| scenario | verdict | followed | gain | missed | end | helped | others' cores |")
-	fmt.Println("|---|---|---|--:|--:|---|---|--:|")
-	helped, expected, played := 0, 0, 0
+	fmt.Println("| scenario | verdict | followed | gain | missed | end | helped | harmed | others' cores |")
+	fmt.Println("|---|---|---|--:|--:|---|---|--:|--:|")
+	helped, expected, played, harmed := 0, 0, 0, 0
 	var details []string
 	var scores []score
 	for i := range scenarios {
@@ -76,6 +85,9 @@ func TestScenarios(t *testing.T) {
 		if p.verdictRight() && p.knobRight() && p.endRight() {
 			expected++
 		}
+		if harmed += p.harmed; p.harmed > 0 {
+			t.Errorf("%s: advice that harms: %s", sc.name, strings.Join(p.turns, "; "))
+		}
 		if p.repeated != "" {
 			t.Errorf("%s: advised again although it failed: %s", sc.name, p.repeated)
 		}
@@ -83,8 +95,8 @@ func TestScenarios(t *testing.T) {
 			t.Errorf("%s: the session's file says %q, the session said %q", sc.name, p.replayed, p.last.Text())
 		}
 	}
-	fmt.Printf("\nThe advice helped in %d of %d scenarios; %d are as expected in every point, (!) marks the others.\n\n%s\n",
-		helped, played, expected, strings.Join(details, "\n"))
+	fmt.Printf("\nThe advice helped in %d of %d scenarios, and %d pieces of it harmed; %d are as expected in every point, (!) marks the others.\n\n%s\n",
+		helped, played, harmed, expected, strings.Join(details, "\n"))
 	fmt.Printf("What was predicted of each change, the advised ones and the expert's:\n\n")
 	if inside, of, width := scoreTable(scores); float64(inside) < coverage*float64(of) || width > widthMost {
 		t.Errorf("%d of %d outcomes inside what was predicted, median half-width %.2f", inside, of, width)
@@ -122,19 +134,45 @@ type play struct {
 	steps    []followed
 	rates    []float64 // samples/s of each measured segment
 	best     stats.Change
+	expert   []knob.Setting // all knobs with those of an expert
 	repeated string
 	others   float64 // cores that other processes used, on average
 	outcomes []predict.Outcome
+	turned   float64  // what the changes in force gained by an A/B test, as a ratio; 0 where none was made
+	harmed   int      // pieces of advice
+	turns    []string // what A/B tests found of changes that were followed by a lower rate
 }
 
 // followed is a piece of advice and what it gained.
 type followed struct {
 	knob, value string
-	ratio       float64
+	ratio       float64 // of the rates after and before, or what an A/B test found; 1 where the test went back
 	text        string
+	test        *attribution.Experiment // nil where the value was set
+	was         []knob.Setting          // all knobs before
 }
 
-func (p *play) gain() float64 { return p.rates[len(p.rates)-1]/p.rates[0] - 1 }
+func (f *followed) String() string {
+	switch {
+	case f.test == nil:
+		return fmt.Sprintf("%s=%s %+.0f %%", f.knob, f.value, 100*(f.ratio-1))
+	case f.test.Kept:
+		return fmt.Sprintf("%s=%s A/B test: %v, kept", f.knob, f.value, &f.test.Change.Throughput)
+	}
+	return fmt.Sprintf("%s=%s A/B test: %v, taken back", f.knob, f.value, &f.test.Change.Throughput)
+}
+
+// gain is what all the changes gained that are in force. What an A/B test took back gained nothing, however the rate drifted.
+func (p *play) gain() float64 {
+	if p.turned > 0 {
+		return p.turned - 1
+	}
+	g := 1.
+	for i := range p.steps {
+		g *= p.steps[i].ratio
+	}
+	return g - 1
+}
 
 // missed is the gain of the best knobs over the end. It is the measured gain, which may be
 // chance, unless it is known to be nothing.
@@ -197,15 +235,15 @@ func mark(ok bool) string {
 
 func (p *play) row() string {
 	path := []string{}
-	for _, f := range p.steps {
-		path = append(path, fmt.Sprintf("%s=%s %+.0f %%", f.knob, f.value, 100*(f.ratio-1)))
+	for i := range p.steps {
+		path = append(path, p.steps[i].String())
 	}
 	if len(path) == 0 {
 		path = []string{"-"}
 	}
-	return fmt.Sprintf("| %s | %s%s | %s%s | %+.0f %% | %+.0f %% | %s%s | %v | %.1f |", p.name,
+	return fmt.Sprintf("| %s | %s%s | %s%s | %+.0f %% | %+.0f %% | %s%s | %v | %d | %.1f |", p.name,
 		p.first.Verdict.Class, mark(p.verdictRight()), strings.Join(path, ", "), mark(p.knobRight()),
-		100*p.gain(), 100*p.missed(), p.end(), mark(p.endRight()), p.helped(), p.others)
+		100*p.gain(), 100*p.missed(), p.end(), mark(p.endRight()), p.helped(), p.harmed, p.others)
 }
 
 // details are the sentences of the advice.
@@ -216,6 +254,9 @@ func (p *play) details() string {
 		fmt.Fprintf(&b, "  -> %s\n  %.0f/s\n", f.text, p.rates[i+1])
 	}
 	fmt.Fprintf(&b, "  = %s: %s\n  with %s: %v", p.last.Verdict.Class, p.last.Text(), p.scenario.best, &p.best)
+	for _, turns := range p.turns {
+		fmt.Fprintf(&b, "\n  by turns: %s", turns)
+	}
 	return b.String()
 }
 
@@ -241,7 +282,9 @@ func (sc *scenario) play(t *testing.T, data string) *play {
 		p.last = advice.Of(s, s.Tally(s.Last.Segment), attribution.Segments(s))
 		if n := len(p.steps); n > 0 {
 			f := &p.steps[n-1]
-			f.ratio = rate / p.rates[n-1]
+			if f.test == nil {
+				f.ratio = rate / p.rates[n-1]
+			}
 			if f.ratio < 1+worthIt {
 				failed[knob.Setting{Name: f.knob, Value: f.value}] = true
 			}
@@ -257,16 +300,91 @@ func (sc *scenario) play(t *testing.T, data string) *play {
 			p.repeated = f.Text()
 			break
 		}
-		p.steps = append(p.steps, followed{knob: f.Knob, value: f.Value, text: f.Text()})
-		sc.set(t, r, advised)
+		next := followed{knob: f.Knob, value: f.Value, text: f.Text(), was: r.engine.Requested(), ratio: 1}
+		if f.Tests() {
+			if next.test = sc.test(t, r, advised); next.test.Kept {
+				next.ratio = next.test.Change.Throughput.Ratio
+			}
+		} else {
+			sc.set(t, r, advised)
+		}
+		p.steps = append(p.steps, next)
 	}
+	end := r.engine.Requested()
 	sc.tryBest(t, r, p)
+	scored := all(r.session).Last.Segment
+	sc.doubt(t, r, p, end)
+	sc.retest(t, r, p, end)
 	cancel()
 	if err := <-ended; err != nil {
 		t.Errorf("%s: %v", sc.name, err)
 	}
-	p.check(t, r)
+	p.check(t, r, scored)
 	return p
+}
+
+// test makes an A/B test of a value, as A on the screen does.
+func (sc *scenario) test(t *testing.T, r *run, changes ...knob.Setting) *attribution.Experiment {
+	t.Helper()
+	answered := make(chan error, 1)
+	r.tries.Ask([]experiment.Question{{Kind: trace.Paired, Knobs: changes, Budget: testFor}}, func(err error) { answered <- err })
+	select {
+	case err := <-answered:
+		if err != nil {
+			t.Fatalf("%s: %v: %v", sc.name, changes, err)
+		}
+	case <-time.After(5 * testFor):
+		t.Fatalf("%s: the A/B test of %v never ended", sc.name, changes)
+	}
+	s := all(r.session)
+	xs := attribution.Experiments(s, attribution.Segments(s))
+	return &xs[len(xs)-1]
+}
+
+// doubt looks for advice that harmed, among values that were set and followed by a lower rate: the host may have drifted. So
+// each takes turns with the settings before it. It harmed if it lost 5 % or, where it stayed, anything.
+func (sc *scenario) doubt(t *testing.T, r *run, p *play, end []knob.Setting) {
+	t.Helper()
+	for i := range p.steps {
+		f := &p.steps[i]
+		stays := knob.ValueOf(end, f.knob) == f.value
+		if f.test != nil || f.ratio >= 1 || f.ratio >= 1-worthIt && !stays {
+			continue
+		}
+		sc.set(t, r, f.was...)
+		sc.measure(t, r)
+		x := sc.test(t, r, knob.Setting{Name: f.knob, Value: f.value})
+		p.turns = append(p.turns, fmt.Sprintf("%s=%s %v", f.knob, f.value, &x.Change.Throughput))
+		if c := &x.Change.Throughput; c.Ratio > 0 && c.Ratio < 1-worthIt || stays && c.Answer == stats.Different && c.Ratio < 1 {
+			p.harmed++
+		}
+	}
+}
+
+// retest lets settings take turns where rates that may have drifted would decide whether the advice helped: those at the end
+// with those at the start, and the expert's with those at the end.
+func (sc *scenario) retest(t *testing.T, r *run, p *play, end []knob.Setting) {
+	t.Helper()
+	turns := func(from, to []knob.Setting) *stats.Change {
+		if len(advice.Changed(from, to)) == 0 {
+			return &stats.Change{Answer: stats.Same, Ratio: 1, Lo: 1, Hi: 1}
+		}
+		sc.set(t, r, from...)
+		sc.measure(t, r)
+		x := sc.test(t, r, advice.Changed(from, to)...)
+		return &x.Change.Throughput
+	}
+	inDoubt := func(gain float64) bool { return gain > worthIt && gain <= doubtful }
+	if inDoubt(p.gain()) {
+		c := turns(p.steps[0].was, end)
+		p.turned = c.Ratio
+		p.turns = append(p.turns, fmt.Sprintf("all of it %v", c))
+	}
+	if p.best.Answer == stats.Unknown && inDoubt(p.missed()) {
+		if c := turns(end, p.expert); c.Ratio > 0 {
+			p.best = *c
+		}
+	}
 }
 
 // tryBest measures the knobs of an expert against the end.
@@ -282,23 +400,26 @@ func (sc *scenario) tryBest(t *testing.T, r *run, p *play) {
 		changes = append(changes, knob.Setting{Name: name, Value: value})
 	}
 	sc.set(t, r, changes...)
+	p.expert = r.engine.Requested()
 	s, _ := sc.measure(t, r)
 	rows := attribution.Segments(s)
 	if s.Last.Segment == end { // the run has the best knobs already
 		return
 	}
-	p.best = attribution.Compare(rows, &rows[end], &rows[len(rows)-1]).Throughput
+	i := slices.IndexFunc(rows, func(r attribution.SegmentStats) bool { return r.Segment.Index == end })
+	p.best = attribution.Compare(rows, &rows[i], &rows[len(rows)-1]).Throughput
 }
 
-// check compares the last advice with that of the file, and sums up the gauges.
-func (p *play) check(t *testing.T, r *run) {
+// check compares the last advice with that of the file, and sums up the gauges. The predictions are those up to a segment.
+func (p *play) check(t *testing.T, r *run, scored int32) {
 	t.Helper()
 	s, err := store.Open(r.file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	live, file := all(r.session), all(s)
-	p.outcomes = predict.Outcomes(file, attribution.Segments(file))
+	rows := attribution.Segments(file)
+	p.outcomes = slices.DeleteFunc(predict.Outcomes(file, rows), func(o predict.Outcome) bool { return rows[o.Row].Segment.Index > scored })
 	p.replayed = p.last.Text()
 	if a, b := advised(live), advised(file); a != b {
 		p.replayed = fmt.Sprintf("%s (live %s)", b, a)

@@ -199,8 +199,9 @@ func (vd *Verdict) drawMore(v *View, r canvas.Rectangle, lines []verdictRow, cla
 		if !line.cut && i != last {
 			say(&p, text)
 			p.Text(canvas.Dim, line.aside)
-			if line.label == nextLabel && v.Analysis.Told.First().Value != "" && v.CanSet && v.Analysis.Held == "" {
-				p.Whole(func(p *canvas.Pen) { p.Text(canvas.Dim, "  press ").Text(canvas.Key, vd.Key+" enter enter") })
+			if f := v.Analysis.Told.First(); line.label == nextLabel && f.Value != "" && v.CanSet && v.Analysis.Held == "" {
+				keys := vd.Key + Pick(f.Tests(), " enter A", " enter enter")
+				p.Whole(func(p *canvas.Pen) { p.Text(canvas.Dim, "  press ").Text(canvas.Key, keys) })
 			}
 			continue
 		}

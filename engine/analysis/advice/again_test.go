@@ -8,6 +8,7 @@ import (
 	"dev.gpustall/engine/analysis/attribution"
 	"dev.gpustall/engine/analysis/stats"
 	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/base/units"
 	"dev.gpustall/engine/trace"
 )
 
@@ -31,10 +32,11 @@ func TestWhatAnotherSegmentHad(t *testing.T) {
 		steps int
 		times int64 // that a step of A takes as long
 		says  string
+		tests bool
 	}{
-		{"faster", 60, 2, "go back to num_workers 4 (+100.0 % measured): segment #1 had it, with +100.0 % (+100.0 to +100.0 %) throughput"},
-		{"not known yet", 30, 2, "let num_workers 2 and 4 take turns (A/B test): segment #1 had it, and its gain is not significant yet: "},
-		{"no faster", 60, 1, ""},
+		{"faster", 60, 2, "go back to num_workers 4 (+100.0 % measured): segment #1 had it, with +100.0 % (+100.0 to +100.0 %) throughput", false},
+		{"not known yet", 30, 2, "let num_workers 2 and 4 take turns (A/B test): segment #1 had it, and its gain is not significant yet: ", true},
+		{"no faster", 60, 1, "", false},
 	} {
 		s := uniform(c.steps, wait(trace.CauseDecode), set("num_workers", "4"))
 		after("num_workers", "2", "4", c.times)(s)
@@ -43,6 +45,28 @@ func TestWhatAnotherSegmentHad(t *testing.T) {
 		a := Of(s, s.Tally(0), attribution.Segments(s))
 		if f := a.First(); !strings.HasPrefix(f.Text(), c.says) || c.says == "" && f.Value == "4" || strings.Contains(a.Text(), "try num_workers 2 -> 4") {
 			t.Errorf("%s: %q", c.name, a.Text())
+		} else if f.Tests() != c.tests {
+			t.Errorf("%s: the words tell to test: %v", c.name, f.Tests())
+		}
+	}
+}
+
+// TestTests: a value is to be tested where its prediction tells neither a gain nor a loss, and nothing was measured.
+func TestTests(t *testing.T) {
+	for _, c := range []struct {
+		f    Finding
+		want bool
+	}{
+		{Finding{Value: "4", Predicted: trace.Prediction{Base: 100, Lo: 70, Rate: 110, Hi: 180}}, true},
+		{Finding{Value: "4", Predicted: trace.Prediction{Base: 100, Lo: 98, Rate: 190, Hi: 250}}, true},
+		{Finding{Value: "4", Predicted: trace.Prediction{Base: 100, Lo: 180, Rate: 300, Hi: 400}}, false},
+		{Finding{Value: "4", Predicted: trace.Prediction{Base: 100, Lo: 110, Rate: 120, Hi: 130}}, false},
+		{Finding{Value: "4", Predicted: trace.Prediction{Base: 100, Lo: 70, Rate: 110, Hi: 180}, Measured: units.Rough(1.3)}, false},
+		{Finding{Value: "4"}, false},
+		{Finding{Predicted: trace.Prediction{Base: 100, Lo: 70, Rate: 110, Hi: 180}}, false},
+	} {
+		if got, says := c.f.Tests(), strings.HasSuffix(c.f.Gain(), "an A/B test tells"); got != c.want || got && !says {
+			t.Errorf("%+v: %v, %q", c.f, got, c.f.Gain())
 		}
 	}
 }
@@ -114,18 +138,22 @@ func TestMeasuredBeatsPredicted(t *testing.T) {
 }
 
 // TestLooksSlower: no number beyond one that looks slower is advised. Where other processes came or went meanwhile, the first such
-// trial counts for nothing, and the advice names it.
+// trial counts for nothing, and the advice names it. An A/B test that ended undecided is not advised again.
 func TestLooksSlower(t *testing.T) {
 	trial := func(from, to string, ratio, others float64) Trial {
 		t := Trial{Knob: "num_workers", From: from, To: to, Steps: 60, others: others}
 		t.Change.Throughput = stats.Change{Ratio: ratio, Missing: stats.Missing{What: stats.Windows}}
 		return t
 	}
+	test := trial("4", "8", 1.2, 0)
+	test.undecided, test.Change.Throughput.Missing.What = true, stats.Precision
 	for _, c := range []struct {
 		trials  []Trial
 		refused bool
 		despite string
 	}{
+		{[]Trial{trial("4", "8", 1.2, 0)}, false, ""},
+		{[]Trial{test}, true, ""},
 		{[]Trial{trial("2", "4", 0.9, 0)}, true, ""},
 		{[]Trial{trial("2", "4", 0.9, math.NaN())}, true, ""},
 		{[]Trial{trial("2", "4", 1.02, 0)}, false, ""},

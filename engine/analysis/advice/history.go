@@ -28,7 +28,7 @@ type history struct {
 // refused reports whether advice should leave a value alone. This is so if the value could not be
 // applied, or if going back to it, or beyond it, would undo a gain. Where a knob gained by becoming
 // 0, no other number is advised. A value is also refused if it was tried, gained nothing and is no
-// longer in force.
+// longer in force, or if an A/B test of it ended undecided.
 //
 // For a number, that excludes more values. These are the values beyond one that was tried in vain
 // from this side, and the values on the way to one that made no difference. The exclusion ends
@@ -50,6 +50,9 @@ func (h *history) refused(knob, value string) bool {
 		}
 		if t.Outcome == Gain && t.To == now && (t.From == value || beyond(now, t.From, value) || now == "0" && !h.movedSince(t)) {
 			return true // going back would be a loss; so would any number of workers, if some cost more than they gained
+		}
+		if t.undecided && t.To == value && t.To != now && !h.movedSince(t) {
+			return true // another test of as long would hardly tell more
 		}
 		if !t.failed() {
 			continue
@@ -189,12 +192,12 @@ func (h *history) again(f *Finding) bool {
 	had := fmt.Sprintf("segment %s had it, ", there.Name())
 	switch doubt := Unearned(h.session.Snapshot, here, there, &c); {
 	case doubt != "":
-		f.Remedy, f.Evidence = takeTurns(f), had+"but "+doubt
+		f.takeTurns(had + "but " + doubt)
 	case t.Answer == stats.Different && t.Ratio > 1:
 		f.Remedy, f.Evidence = "go back to "+f.Knob+" "+f.Value, fmt.Sprintf("%swith %v throughput", had, t)
 		f.Measured = t.Estimate()
 	case t.Answer == stats.Unknown && t.Ratio >= 1+moderate:
-		f.Remedy, f.Evidence = takeTurns(f), fmt.Sprintf("%sand its gain is %v", had, t)
+		f.takeTurns(fmt.Sprintf("%sand its gain is %v", had, t))
 	default:
 		return false
 	}

@@ -47,6 +47,7 @@ type Finding struct {
 	Measured  units.Estimate   // throughput with the value to try, as a ratio, where the session measured a gain; outranks Predicted
 	Predicted trace.Prediction // of the value to try; none where the model cannot tell
 
+	turns bool   // Remedy is to let the value take turns with the one in force
 	line  bool   // it names a line of the script
 	given bool   // the script may be unable to change it: its step waits, or others have the cores
 	data  bool   // it is about the wait for data
@@ -92,6 +93,12 @@ func (f *Finding) Gain() string {
 // near says when only the bound is told: if it is at most so many times what saving the time
 // would give.
 const near = 1.05
+
+// Tests reports whether the finding says that an A/B test tells whether its value helps. Then the value is to be tested
+// rather than set.
+func (f *Finding) Tests() bool {
+	return f.Value != "" && f.Measured.Value == 0 && (f.turns || predict.Open(f.Predicted))
+}
 
 // Text returns the finding in one sentence.
 func (f *Finding) Text() string {

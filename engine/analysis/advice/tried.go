@@ -34,8 +34,9 @@ type Trial struct {
 	Outcome        Outcome
 	Change         stats.Comparison // of the segment, compared with the last one before it that has enough steps
 
-	terms  string  // the terms under which it was made
-	others float64 // how much more of the cores other processes used than before, as a share of all; NaN where not known, 0 of settings that took turns
+	terms     string  // the terms under which it was made
+	undecided bool    // an A/B test that has ended had enough pairs, and no answer
+	others    float64 // how much more of the cores other processes used than before, as a share of all; NaN where not known, 0 of settings that took turns
 }
 
 // Toward returns the trial as a change to value, reversed if it was a change from value. An A/B
@@ -128,6 +129,7 @@ func alternated(s *trace.Snapshot, xs []attribution.Experiment) []Trial {
 		if termsOf(a) == t.terms && name != "ceiling" {
 			t.Outcome = outcome(&t.Change)
 		}
+		t.undecided = t.Outcome == Unclear && !x.Running() && t.Change.Throughput.Missing.What == stats.Precision
 		out = append(out, t)
 	}
 	return out

@@ -89,7 +89,7 @@ func spareWorkers(s *situation) (f Finding, ok bool) {
 	return f, !s.time.ceiling()
 }
 
-// takeTurns returns the remedy for a value that looks better but is not known to be.
-func takeTurns(f *Finding) string {
-	return fmt.Sprintf("let %s %s and %s take turns (%s)", f.Knob, f.From, f.Value, stats.Turns)
+// takeTurns advises an A/B test of a value that looks better but is not known to be.
+func (f *Finding) takeTurns(why string) {
+	f.Remedy, f.Evidence, f.turns = fmt.Sprintf("let %s %s and %s take turns (%s)", f.Knob, f.From, f.Value, stats.Turns), why, true
 }

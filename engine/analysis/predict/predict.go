@@ -60,6 +60,9 @@ func Vague(p trace.Prediction) bool {
 // Faster reports whether a prediction is of a clear gain, whatever its size.
 func Faster(p trace.Prediction) bool { return Gain(p).Lo > 1+clear }
 
+// Open reports whether a prediction tells neither that the change helps nor that it does not: only an A/B test does.
+func Open(p trace.Prediction) bool { return p.Made() && Vague(p) && !Faster(p) }
+
 // hardly is the share of the cores from which on others leave hardly any. What starting and switching cost there, no model
 // tells.
 const hardly = 0.97
@@ -109,7 +112,7 @@ func Words(p trace.Prediction) string {
 	switch words := units.Prose.GainRange(Gain(p)) + " predicted"; {
 	case Vague(p) && Faster(p):
 		return Least(p) + "; an A/B test tells how much"
-	case Vague(p):
+	case Open(p):
 		return Least(p) + " now; an A/B test tells"
 	case Same(p):
 		return "the same: " + words
