@@ -50,7 +50,7 @@ const testFor = 40 * time.Second
 
 // doubtful is the gain up to which a host that drifts may be the reason. Up to it, rates before and after a change do not
 // tell whether the advice helped, so that the settings take turns.
-const doubtful = 0.5
+const doubtful = 1.
 
 // most is how often advice is followed. A scenario that needs more is stuck.
 const most = 8
@@ -355,6 +355,9 @@ func (sc *scenario) doubt(t *testing.T, r *run, p *play, end []knob.Setting) {
 		sc.measure(t, r)
 		x := sc.test(t, r, knob.Setting{Name: f.knob, Value: f.value})
 		p.turns = append(p.turns, fmt.Sprintf("%s=%s %v", f.knob, f.value, &x.Change.Throughput))
+		if x.Change.Throughput.Ratio > 0 {
+			f.ratio = x.Change.Throughput.Ratio
+		}
 		if c := &x.Change.Throughput; c.Ratio > 0 && c.Ratio < 1-worthIt || stays && c.Answer == stats.Different && c.Ratio < 1 {
 			p.harmed++
 		}
