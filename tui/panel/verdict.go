@@ -63,6 +63,8 @@ type verdictRow struct {
 	text  string
 	aside string // after the text, dim
 	cut   bool   // the text goes on
+	brief bool   // the text is a shorter one and stays whole
+	fills bool   // the text says what matters at its very end
 }
 
 // The lines of what to do and why begin with a label, or are indented by its width.
@@ -71,6 +73,15 @@ const (
 	whyLabel      = "Why  "
 	verdictIndent = len(nextLabel)
 )
+
+// These tell the key that stages the advice. Where they have no room, test is left out: the clause that an A/B test would tell the gain.
+const (
+	pressFirst = "  press "
+	test       = "; an A/B test"
+)
+
+// pressKeys returns what is pressed after the panel's key: to set the value, or to test it.
+func pressKeys(f *advice.Finding) string { return Pick(f.Tests(), " enter A", " enter enter") }
 
 // gainUnknown is shown where the gain of the advice cannot be predicted.
 const gainUnknown = "expected gain: not known"
@@ -103,16 +114,44 @@ func (vd *Verdict) DrawShort(v *View, r canvas.Rectangle) int {
 		return 1
 	}
 	vd.wrap(a, r.W)
-	if r.W >= narrowVerdict || a.Verdict.Group == trace.GroupNone {
+	if r.W >= narrowVerdict || a.Verdict.Group == trace.GroupNone && a.Verdict.Brief.At == "" {
 		return vd.drawLines(v, r, vd.lines)
 	}
-	p := v.C.Pen(r.X, r.Y, r.W)
-	p.Text(classStyle(&a.Verdict), strings.ToUpper(a.Verdict.Class))
-	p.Space(1).Bytes(StallStyle(a.Verdict.Share), units.Narrow.AppendPercent(p.Buf(), a.Verdict.Share)).Text(canvas.Dim, Pick(r.W < 40, " ", " chiefly ")).Text(canvas.Normal, a.Verdict.Dominant.String())
+	drawNarrow(v, &a.Verdict, r)
 	if r.H == 1 {
 		return 1
 	}
 	return 1 + vd.drawMore(v, canvas.Rect(r.X, r.Y+1, r.W, r.H-1), vd.lines[1:], false)
+}
+
+// drawNarrow draws the verdict in one short line: the class, its share, and the largest cause or the line of code. What has no
+// room is left out, the line of code last.
+func drawNarrow(v *View, of *advice.Verdict, r canvas.Rectangle) {
+	class, cause, at := strings.ToUpper(of.Class), of.Dominant.String(), of.Brief.At
+	share := units.Narrow.Percent(of.Share)
+	if of.Group == trace.GroupNone || at != "" && !of.Brief.Line {
+		cause = ""
+	}
+	fits := func() bool { return canvas.Width(strings.Join([]string{class, share, cause, at}, " ")) <= r.W }
+	if !fits() && at != "" {
+		cause = ""
+	}
+	if !fits() {
+		class = strings.TrimPrefix(strings.TrimSuffix(class, "-BOUND"), "MODERATELY ")
+	}
+	if !fits() && of.Brief.Line {
+		share = ""
+	}
+	p := v.C.Pen(r.X, r.Y, r.W)
+	p.Text(classStyle(of), class)
+	if share != "" {
+		p.Space(1).Text(Pick(of.Group == trace.GroupNone, canvas.Bold, StallStyle(of.Share)), share)
+	}
+	for _, word := range [...]string{cause, at} {
+		if word != "" {
+			p.Text(canvas.Dim, " ").Text(canvas.Normal, word)
+		}
+	}
 }
 
 // Draw draws the text. If the panel has the whole body, it also draws what else is known and the
@@ -196,16 +235,20 @@ func (vd *Verdict) drawMore(v *View, r canvas.Rectangle, lines []verdictRow, cla
 			text = text[len(vd.class):]
 		}
 		p.Text(canvas.Dim, line.label)
-		if !line.cut && i != last {
+		if line.brief || !line.cut && i != last {
 			say(&p, text)
 			p.Text(canvas.Dim, line.aside)
+			if line.brief {
+				rest := Pick(i != last || v.Expanded, " ~", verdictRest)
+				p.Whole(func(p *canvas.Pen) { p.Text(canvas.Key, rest) })
+			}
 			if f := v.Analysis.Told.First(); line.label == nextLabel && f.Value != "" && v.CanSet && v.Analysis.Held == "" {
-				keys := vd.Key + Pick(f.Tests(), " enter A", " enter enter")
-				p.Whole(func(p *canvas.Pen) { p.Text(canvas.Dim, "  press ").Text(canvas.Key, keys) })
+				keys := vd.Key + pressKeys(&f)
+				p.Whole(func(p *canvas.Pen) { p.Text(canvas.Dim, pressFirst).Text(canvas.Key, keys) })
 			}
 			continue
 		}
-		rest := Pick(i != last || v.Expanded || r.W < narrowVerdict, " ~", verdictRest)
+		rest := Pick(i != last || line.fills || v.Expanded || r.W < narrowVerdict, " ~", verdictRest)
 		for canvas.Width(text)+len(rest) > p.Left() && strings.Contains(text, " ") {
 			text = text[:strings.LastIndex(text, " ")]
 		}
@@ -254,8 +297,13 @@ func (vd *Verdict) wrap(a *advice.Advice, w int) {
 	rest := strings.TrimLeft(strings.TrimPrefix(v.Text, v.Class), ":; ")
 	rest = strings.TrimSuffix(rest, v.Basis) // the panel's title and the top line have it
 	vd.whole, vd.lines = vd.whole[:0], vd.lines[:0]
-	vd.add(verdictRow{text: strings.ReplaceAll(vd.class, " ", units.NoBreak) + " " + rest}, w)
+	class := strings.ReplaceAll(vd.class, " ", units.NoBreak) + " "
+	vd.add(verdictRow{text: class + rest}, w)
+	vd.shorten(class, &v.Brief, w)
 	next, why := a.Next()
+	if at := strings.Index(next, test); at >= 0 && f.Value != "" && len(nextLabel+next+pressFirst+vd.Key+pressKeys(&f)) > w {
+		next = next[:at] + ")"
+	}
 	vd.add(verdictRow{label: nextLabel, text: next}, w)
 	if f.Value != "" && !f.Predicted.Made() && f.Measured.Value == 0 {
 		for _, rows := range [...][]verdictRow{vd.whole, vd.lines} {
@@ -274,6 +322,27 @@ func (vd *Verdict) wrap(a *advice.Advice, w int) {
 		}
 	}
 	vd.tall.need(max(1, len(vd.lines)))
+}
+
+// shorten has the first line say the verdict in fewer words, if its text is cut before the line of code.
+func (vd *Verdict) shorten(class string, b *advice.Brief, w int) {
+	if len(vd.lines) == 0 || !vd.lines[0].cut || len(b.Clause) == 0 {
+		return
+	}
+	first := &vd.lines[0]
+	for _, rest := range [...]string{verdictRest, " ~"} {
+		shown, _ := canvas.Cut(first.text, max(0, w-len(rest)))
+		if strings.Contains(shown, b.Clause[0]) || b.Line && strings.Contains(shown, b.At) {
+			return
+		}
+		first.fills = true
+	}
+	for _, clause := range b.Clause {
+		if text := class + clause; canvas.Width(text) <= w {
+			first.text, first.brief = strings.ReplaceAll(text, units.NoBreak, " "), true
+			return
+		}
+	}
 }
 
 // add adds a text to whole, and its first line to lines.

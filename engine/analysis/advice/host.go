@@ -26,13 +26,18 @@ func newHost(d *deviceTime, t *trace.Tally) host {
 	return h
 }
 
-// slowed says how much slower the device computes because its threads wait for cores.
-func (h *host) slowed() string {
+// contention says how much slower the device computes because its threads wait for cores.
+func (h *host) contention() string {
 	least := ""
 	if h.spun {
 		least = "at least "
 	}
-	return fmt.Sprintf("CPU contention: compute runs %s%.1fx slower, as its threads wait for a core %s of the time", least, 1/(1-min(h.starved, 0.999)), units.Prose.Percent(h.starved))
+	return fmt.Sprintf("CPU contention: compute runs %s%.1fx slower", least, 1/(1-min(h.starved, 0.999)))
+}
+
+// slowed also says how long they wait.
+func (h *host) slowed() string {
+	return fmt.Sprintf("%s, as its threads wait for a core %s of the time they could run", h.contention(), units.Prose.Percent(h.starved))
 }
 
 // turns continues the sentence about who uses the cores with what more workers would

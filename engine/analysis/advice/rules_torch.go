@@ -57,7 +57,7 @@ func torchThreads(s *situation) (f Finding, ok bool) {
 	fewer := max(1, int(math.Ceil(left-used-0.1)))
 	f = Finding{
 		Remedy: fmt.Sprintf("call torch.set_num_threads(%d) in the script%s", fewer, while),
-		Evidence: fmt.Sprintf("the training computes with %s on %s%s, and its threads wait for a core %s of the time",
+		Evidence: fmt.Sprintf("the training computes with %s on %s%s, and its threads wait for a core %s of the time they could run",
 			units.Counted(threads, "thread", "threads"), s.host.Has(), of, units.Prose.Percent(s.host.starved)),
 		Share: max(s.host.starved*s.time.Utilisation(), s.host.lostToHost()), // of "more cores" too, which so follows
 	}

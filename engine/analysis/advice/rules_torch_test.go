@@ -13,7 +13,7 @@ var torchCases = []ruleCase{
 		"call torch.set_num_threads(2) in the script: the training computes with 4 threads on 4 cores, of which workers use ~2.0"},
 	{"torch threads", true, nil, "num_workers=0", together(onTorch("16"), cpuDevice, gauge(trace.GaugeStarved, 40)), "", "call torch.set_num_threads(4) in the script"},
 	{"torch threads", true, wait(trace.CauseHost), "num_workers=1", together(onTorch("4"), cpuDevice, cores(5), gauges(50, 49, 50), gauge(trace.GaugeStarved, 50)), "",
-		"call torch.set_num_threads(2) in the script while other processes take the cores: the training computes with 4 threads on 4 cores, of which other processes use ~2.0, and its threads wait for a core 50.0 % of the time, while those that have one spin on it until all are done"},
+		"call torch.set_num_threads(2) in the script while other processes take the cores: the training computes with 4 threads on 4 cores, of which other processes use ~2.0, and its threads wait for a core 50.0 % of the time they could run, while those that have one spin on it until all are done"},
 	{"torch threads", false, wait(trace.CauseHost), "num_workers=1", together(onTorch("2"), cpuDevice, cores(10), gauges(50, 49, 50), gauge(trace.GaugeStarved, 50)), "",
 		"stop the other processes, or move them or this training to another host: the training's threads spin on their cores while they wait for one that has none"},
 	{"more cores", true, wait(trace.CauseHost), "num_workers=1", together(onTorch("1"), cpuDevice, cores(10), gauges(50, 49, 50), gauge(trace.GaugeStarved, 50)), "", "at that rate computing and loading would take ~8 cores, and the host has 4"},

@@ -43,7 +43,7 @@ func SlowedMore(s *trace.Snapshot, a, b *trace.Tally) string {
 	if max(before, after) < moderate {
 		return ""
 	}
-	return fmt.Sprintf("its threads waited for a core %s of the time, before %s", units.Prose.Percent(after), units.Prose.Percent(before))
+	return fmt.Sprintf("its threads waited for a core %s of the time they could run, before %s", units.Prose.Percent(after), units.Prose.Percent(before))
 }
 
 // starved returns the part of the device's busy time, in ns, that it would save if its threads

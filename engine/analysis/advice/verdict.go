@@ -71,6 +71,7 @@ type Verdict struct {
 	Excluded int     // steps left out: transition, warm-up, and first epochs that differ
 	Labels   []Label // of the steps it rests on
 	Text     string  // one line, labels included
+	Brief    Brief   // of Text
 	Basis    string  // the end of Text, where it only names the steps and the labels
 }
 
@@ -343,6 +344,7 @@ func (v *Verdict) describe(s *situation) {
 		fmt.Fprintf(&t, "; %s of %s%s", units.Counted(v.Steps, "step", "steps"), v.Epochs, Brackets(v.Labels))
 	}
 	v.Text = t.String() + v.Basis
+	v.Brief = s.brief(v)
 }
 
 // busy says that the device has work for a share of the time.
