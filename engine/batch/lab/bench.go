@@ -76,6 +76,7 @@ func (b *bench) measure(ctx context.Context, k Kind, title string, configs []swe
 			return s, nil
 		}
 		l.Say(fmt.Sprintf("%d steps are too few to compare %s: again with %d", p.Steps, title, longer))
+		b.outlook.again()
 		b.lengthen(s, p, longer)
 	}
 }

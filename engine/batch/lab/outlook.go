@@ -60,6 +60,9 @@ func (o *outlook) enter(k Kind, p *sweep.Plan) {
 	o.base, o.of = o.runs, len(p.Order())
 }
 
+// again begins the runs of the stage under way anew: those that were done stay counted.
+func (o *outlook) again() { o.base = o.runs }
+
 // lengthen makes runs of the stages to come at least so many steps long.
 func (o *outlook) lengthen(steps int) {
 	for i := range o.ahead {
