@@ -75,7 +75,7 @@ func (c *caveats) paused(d *markup.Document) {
 		return
 	}
 	if 20*evaluated >= 19*c.whole.Paused {
-		d.Line("- %s took %s, which is in no rate and in no share.", markup.Sentence(what), units.Prose.Time(evaluated))
+		d.Line("- %s took %s, which is in no rate and in no share.", markup.Sentence(what), units.Prose.Time(c.whole.Paused))
 		return
 	}
 	d.Line("- Training stood still for %s, of which %s took %s: that is in no rate and in no share.",

@@ -155,14 +155,14 @@ func (r *Blamed) Note() string {
 }
 
 // String returns a row in words: "w3 decode 118 ms, 31.0 ms of it waiting for a core, p99,
-// starved compute 70.0 ms".
+// device idle 70.0 ms".
 func (r *Blamed) String() string {
 	text := r.Who() + " " + units.Prose.Time(r.Took) + Waiting(r.Split)
 	if p := r.Percentile(); p != "" {
 		text += ", " + p
 	}
 	if r.Starved > 0 {
-		text += ", starved compute " + units.Prose.Time(r.Starved)
+		text += ", device idle " + units.Prose.Time(r.Starved)
 	}
 	return text
 }

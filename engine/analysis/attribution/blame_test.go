@@ -44,11 +44,11 @@ func TestBlames(t *testing.T) {
 		t.Fatalf("%d batches and %d samples", len(b.Batches), len(b.Samples))
 	}
 	r := &b.Batches[0]
-	if got := r.String(); got != "w3 decode 160 ms, 31.0 ms of it waiting for a core, p99, starved compute 70.0 ms" || !r.Injected || r.Note() != "injected" {
+	if got := r.String(); got != "w3 decode 160 ms, 31.0 ms of it waiting for a core, p99, device idle 70.0 ms" || !r.Injected || r.Note() != "injected" {
 		t.Errorf("batch: %s, %q", got, r.Note())
 	}
 	r = &b.Samples[0]
-	if got := r.String(); got != "w3 decode 118 ms, 31.0 ms of it waiting for a core, p99, starved compute 70.0 ms" || r.What() != "cat/00231.jpg" || r.Seen != 1 {
+	if got := r.String(); got != "w3 decode 118 ms, 31.0 ms of it waiting for a core, p99, device idle 70.0 ms" || r.What() != "cat/00231.jpg" || r.Seen != 1 {
 		t.Errorf("sample: %s, %s, seen %d", got, r.What(), r.Seen)
 	}
 	if got := b.Samples[1].What(); !strings.HasPrefix(got, "sample ") || b.Samples[1].Percentile() != "" {
@@ -99,7 +99,7 @@ func TestBlameOfOldSessions(t *testing.T) {
 	snap.Now = s.End
 	snap.Spans = []trace.Span{{Start: 1, End: 2, Batch: 0, Kind: trace.KindDecode, Track: trace.Worker(5)}}
 	b := Blames(snap)
-	if len(b.Batches) != 1 || len(b.Samples) != 0 || b.Batches[0].String() != "w5 decode 20.0 ms, starved compute 5.00 ms" || b.Batches[0].What() != "" {
+	if len(b.Batches) != 1 || len(b.Samples) != 0 || b.Batches[0].String() != "w5 decode 20.0 ms, device idle 5.00 ms" || b.Batches[0].What() != "" {
 		t.Errorf("%+v", b)
 	}
 }

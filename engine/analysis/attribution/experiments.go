@@ -208,7 +208,7 @@ func (x *Experiment) Text() string {
 	} else {
 		fmt.Fprintf(&t, "%s: %v", x.Changes(), &x.Change.Throughput)
 		if x.Change.Throughput.Missing.What != stats.Pairs {
-			fmt.Fprintf(&t, " by %s of %s", units.Counted(len(x.Pairs), "pair", "pairs"), units.Prose.Time(x.pairTime()))
+			fmt.Fprintf(&t, " after %s of %s", units.Counted(len(x.Pairs), "pair", "pairs"), units.Prose.Time(x.pairTime()))
 		}
 	}
 	switch {

@@ -25,6 +25,11 @@ func (g *Gap) Any() bool { return g.End > g.Start }
 // Data returns the time in which the device waited for data, in ns.
 func (g *Gap) Data() int64 { return data(&g.Parts) }
 
+// starved returns the time in which the device waited for a batch that was being made, in ns.
+func (g *Gap) starved() int64 {
+	return g.Data() - g.Parts[trace.CauseStartup] - g.Parts[trace.CauseSampler]
+}
+
 // Gaps yields the gaps that the stalls among spans make up. The spans are in order of time.
 func Gaps(spans []trace.Span) iter.Seq[Gap] {
 	return func(yield func(Gap) bool) {
@@ -70,7 +75,7 @@ func Awaited(spans []trace.Span, from, to int64) (batch int32, found bool) {
 
 // Wait is one wait of the device for data, with the batch that it waited for.
 type Wait struct {
-	Time   int64 // ns of one gap that are charged to data
+	Time   int64 // ns of one gap that are charged to data, as trace.Step.Starved counts them
 	Step   int32 // that followed it
 	Batch  int32 // that the step loop was blocked for
 	Worker trace.TrackID
@@ -85,7 +90,7 @@ type Wait struct {
 func LongestWait(s *trace.Snapshot, from, to int64) (w Wait, found bool) {
 	var longest Gap
 	for g := range Gaps(s.Spans) {
-		if ns := g.Data(); g.Start >= from && g.End <= to && ns > w.Time {
+		if ns := g.starved(); g.Start >= from && g.End <= to && ns > w.Time {
 			longest, w.Time, w.Step = g, ns, g.Step
 		}
 	}
@@ -157,7 +162,7 @@ func (h Head) String() string {
 }
 
 // HeadOf finds the head-of-line worker in the stalls by trace.CauseOrder that touch [from, to]. It
-// returns false where the spans show none.
+// returns false where none had most of the batches, or there are too few to tell.
 func HeadOf(spans []trace.Span, from, to int64) (h Head, ok bool) {
 	var stalls []trace.Span
 	for i := range spans {
@@ -202,5 +207,8 @@ func HeadOf(spans []trace.Span, from, to int64) (h Head, ok bool) {
 			}
 		}
 	}
-	return h, h.Batches > 0
+	return h, h.Batches >= leastHeld && 2*h.Batches > h.Of
 }
+
+// leastHeld is how many batches a head-of-line worker had at the least. Fewer are its by chance.
+const leastHeld = 3

@@ -17,7 +17,7 @@ func TestSummaryText(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 	text = textOf(counts{Steps: 64, Samples: 2048}, pace{Wall: 15.2, SamplesPerSecond: 1153}, learning{}, map[string]number{"paused": 13.4})
-	if want := "64 steps, 2,048 samples in 1.80 s, not counting 13.4 s in which training stood still: 1,153 samples/s"; !strings.Contains(text, want) {
+	if want := "64 steps, 2,048 samples in 1.80 s, not counting 13.4 s of pauses and evaluations: 1,153 samples/s"; !strings.Contains(text, want) {
 		t.Errorf("%s", text)
 	}
 	if text := textOf(counts{Steps: 1}, pace{}, learning{}, nil); !strings.Contains(text, "\n1 step, ") {

@@ -69,7 +69,7 @@ func (s *Run) took() string {
 	if 20*paused < s.Wall.ns() {
 		return units.Prose.Time(s.Wall.ns())
 	}
-	return fmt.Sprintf("%s, not counting %s in which training stood still", units.Prose.Time(s.Wall.ns()-paused), units.Prose.Time(paused))
+	return fmt.Sprintf("%s, not counting %s of pauses and evaluations", units.Prose.Time(s.Wall.ns()-paused), units.Prose.Time(paused))
 }
 
 // writeLearnt says what the last epoch and its evaluation learnt.
