@@ -141,7 +141,9 @@ func (s *situation) findings() []Finding {
 			if f.Predicted.Made() && !r.Back && (predict.Gain(f.Predicted).Hi < 1 || risky(&f, s.host.Grouped())) {
 				continue // it would cost more than it is about, or may
 			}
-			f.Evidence = join(predict.Crowd(f.Predicted), f.Evidence)
+			if !strings.Contains(f.Evidence, s.host.String()) {
+				f.Evidence = join(predict.Crowd(f.Predicted), f.Evidence)
+			}
 			f.Most = s.most(r, &f)
 			turned[r.Group] = turned[r.Group] || f.Value != "" || f.Barred
 			f.Rule, f.Cause, f.Spun, f.data = r.Name, s.time.cause(r.Group), s.host.spun, r.Group == trace.GroupData

@@ -43,6 +43,9 @@ func (m *Model) Feed() string {
 	case how != "":
 		answer = how
 	}
+	if c.Cores.Crowded() && c.needed() > c.available() {
+		answer += ", if others left it the cores"
+	}
 	return answer + ": " + balance
 }
 
