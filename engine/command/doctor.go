@@ -12,8 +12,9 @@ func newDoctor(version string) *cobra.Command {
 	var session string
 	var rate float64
 	cmd := &cobra.Command{
-		Use:   "doctor",
-		Short: "Check this machine, or diagnose a session",
+		Use:        "doctor",
+		SuggestFor: []string{"diagnose", "check"},
+		Short:      "Check this machine, or diagnose a session",
 		Long: `Say what gpustall finds on this machine: devices, limits, gauges, folders.
 With --session, diagnose that session instead: the symptom, and of each
 finding evidence, cause, remedy and what there is to gain at the most. A

@@ -30,7 +30,11 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 			fmt.Sprintf("write a switch's value after =, as in --%s=%s", flag, args[0])))
 	}
 	if cmd.HasParent() && !cmd.HasAvailableSubCommands() {
-		return cli.Misuse(errs.New("read", strconv.Quote(args[0]), cmd.CommandPath()+" takes no arguments", "leave it out"))
+		hint := "leave it out"
+		if cmd.Flags().Lookup("session") != nil {
+			hint = "name a session with --session " + args[0]
+		}
+		return cli.Misuse(errs.New("read", strconv.Quote(args[0]), cmd.CommandPath()+" takes no arguments", hint))
 	}
 	return NoCommand(cmd, args[0])
 }
