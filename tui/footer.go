@@ -23,8 +23,7 @@ func (f *footer) draw(r canvas.Rectangle) {
 	p := f.c.Pen(r.X+1, r.Y, r.W-1)
 	switch {
 	case f.asking:
-		p.Text(canvas.WarnBold, "Quit? Training is still running and stops.  ").Text(canvas.Key, "y").Text(canvas.Normal, " quit  ").
-			Text(canvas.Key, "n").Text(canvas.Normal, " stay")
+		f.drawQuestion(&p)
 		return
 	case f.prompt != nil:
 		f.drawPrompt(&p)
@@ -34,6 +33,18 @@ func (f *footer) draw(r canvas.Rectangle) {
 		}
 		f.drawKeys(&p)
 	}
+}
+
+// drawQuestion asks whether to quit, in fewer words where there is little room: the keys always have theirs.
+func (f *footer) drawQuestion(p *canvas.Pen) {
+	const keys = "  y quit  n stay"
+	question := "Quit? Training is still running and stops."
+	for _, shorter := range [...]string{"Quit? The training stops.", "Quit?"} {
+		if len(question)+len(keys) > p.Left() {
+			question = shorter
+		}
+	}
+	p.Text(canvas.WarnBold, question).Text(canvas.WarnBold, "  ").Text(canvas.Key, "y").Text(canvas.Normal, " quit  ").Text(canvas.Key, "n").Text(canvas.Normal, " stay")
 }
 
 // drawPrompt draws the question and the end of what is typed.

@@ -120,8 +120,8 @@ func (l *Lines) columns() []canvas.Column[code.Cost] {
 			p.Bytes(canvas.Bold, units.Narrow.AppendPercent(p.Buf(), c.Lost))
 		}},
 		{W: 10, Drop: 4, Cell: func(p *canvas.Pen, c *code.Cost) { p.Bar(canvas.Warn, p.Left(), c.Lost/max(l.most, 1e-9)) }},
-		{Title: "at", W: 9, Drop: 2, Cell: func(p *canvas.Pen, c *code.Cost) { p.Text(canvas.Dim, string(c.At)) }},
-		{Title: "source", W: 14, Most: 90, Drop: 1, Cell: func(p *canvas.Pen, c *code.Cost) { p.Text(canvas.Normal, c.What()) }},
+		{Title: "at", W: 9, Drop: 1, Cell: func(p *canvas.Pen, c *code.Cost) { p.Text(canvas.Dim, string(c.At)) }},
+		{Title: "source", W: 14, Most: 90, Drop: 2, Cell: func(p *canvas.Pen, c *code.Cost) { p.Text(canvas.Normal, c.What()) }},
 		{Title: "most of it in", W: 28, Drop: 3, Cell: func(p *canvas.Pen, c *code.Cost) { p.Text(canvas.Dim, units.Line(c.In)) }},
 	}
 }

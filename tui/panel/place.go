@@ -88,8 +88,8 @@ const LeastRows = 3
 
 // placeInstead returns the place of a panel that replaces the other side panels.
 func placeInstead(s Space) Place {
-	if s.Class == SizeCompact {
-		return Place{Band: lowerBand}
+	if s.Class == SizeCompact { // the timeline keeps the lanes compute and STALL
+		return Place{Band: lowerBand, Rows: max(lowerRows(s), s.Rest()-gaugeRows(s)-4)}
 	}
 	return Place{Band: lastBand, Rows: s.Rest() / 2}
 }

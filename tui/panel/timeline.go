@@ -203,8 +203,15 @@ func (t *Timeline) Window(edge int64) (from, to int64) {
 // time it zooms only by three levels or more, and only while the screen moves (moves). It
 // reports whether it zoomed, and leaves a zoom that the user chose alone.
 func (t *Timeline) Autozoom(w *Window, moves bool) bool {
-	if t.chosen || w.Steps() < 3 || t.cols == 0 || t.picked && !moves {
+	if t.chosen || t.cols == 0 || t.picked && !moves {
 		return false
+	}
+	if w.Steps() < 3 { // the first steps are long: they must not leave the columns empty
+		before := t.zoom
+		for t.zoom < len(zooms)-1 && t.Bin()*int64(t.cols) < 2*(t.edge-t.known) {
+			t.zoom++
+		}
+		return t.zoom != before
 	}
 	least := 8 * w.Mean
 	if w.Util < 0.98 {
