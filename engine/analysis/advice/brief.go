@@ -18,33 +18,36 @@ type Brief struct {
 
 // brief makes the brief form of a verdict that has its text.
 func (s *situation) brief(v *Verdict) (b Brief) {
-	share := units.Prose.Percent(v.Share) + " of the time"
+	lead := units.Prose.Percent(v.Share) + " of the time"
 	switch {
 	case v.Aside:
-		return Brief{At: "not training", Clause: []string{share + " goes to loops that do not train", share + ", not training"}}
+		return Brief{At: "not training", Clause: []string{lead + " goes to loops that do not train", lead + ", not training"}}
 	case v.Locked:
-		share += " waiting for the GIL"
 		b.At = "GIL"
+		lead += " waiting for the GIL"
+	case v.Group == trace.GroupHost && starved(&s.time.Breakdown, s.host.starved) > 0:
+		b.At = "no core"
+		lead = s.host.contention()
 	case v.Group == trace.GroupHost:
 		b.At = "no core"
-		share += " without a core"
-		if starved(&s.time.Breakdown, s.host.starved) > 0 {
-			share = s.host.contention()
+		lead += " without a core"
+	}
+	last := lead
+	if c, clause := s.placed(v.Text); c != nil {
+		of, _, _ := strings.Cut(clause, " is at ")
+		b.Clause = []string{lead + "; " + clause, fmt.Sprintf("%s; %s: %s", lead, c.Where(), of)}
+		if b.At == "" {
+			how := "partly"
+			if c.Part > 0.5 {
+				how = "mostly"
+			}
+			b.At, b.Line = c.Where(), true
+			last = fmt.Sprintf("%s, %s at %s", lead, how, b.At)
 		}
-		b.Clause = []string{share}
-		return b
 	}
-	c, clause := s.placed(v.Text)
-	if c == nil {
-		return b
+	if b.At != "" {
+		b.Clause = append(b.Clause, last)
 	}
-	of, _, _ := strings.Cut(clause, " is at ")
-	how := "partly"
-	if c.Part > 0.5 {
-		how = "mostly"
-	}
-	b.At, b.Line = c.Where(), true
-	b.Clause = []string{share + "; " + clause, fmt.Sprintf("%s; %s: %s", share, b.At, of), fmt.Sprintf("%s, %s at %s", share, how, b.At)}
 	return b
 }
 

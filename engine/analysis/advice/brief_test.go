@@ -31,6 +31,10 @@ func TestBrief(t *testing.T) {
 	if got := s.brief(&v); got.At != "" || got.Clause != nil {
 		t.Errorf("of a text without a line: %+v", got)
 	}
+	v = Verdict{Locked: true, Share: 0.5, Text: "script-bound: the loop waits" + s.where(trace.InStep)}
+	if got := s.brief(&v); got.At != "GIL" || got.Line || len(got.Clause) != 3 || got.Clause[2] != "50.0 % of the time waiting for the GIL" {
+		t.Errorf("of a lock: %+v", got)
+	}
 	if got := s.brief(&Verdict{Aside: true, Share: 0.4}); got.At != "not training" || got.Line {
 		t.Errorf("beside training: %+v", got)
 	}
