@@ -46,7 +46,7 @@ const (
 const worthIt = 0.05
 
 // testFor is the budget of an A/B test. That is less than what A on the screen has, so that more tests end undecided.
-const testFor = 40 * time.Second
+const testFor = 90 * time.Second
 
 // doubtful is the gain up to which a host that drifts may be the reason. Up to it, rates before and after a change do not
 // tell whether the advice helped, so that the settings take turns.
@@ -358,8 +358,31 @@ func (sc *scenario) doubt(t *testing.T, r *run, p *play, end []knob.Setting) {
 		if x.Change.Throughput.Ratio > 0 {
 			f.ratio = x.Change.Throughput.Ratio
 		}
-		if c := &x.Change.Throughput; c.Ratio > 0 && c.Ratio < 1-worthIt || stays && c.Answer == stats.Different && c.Ratio < 1 {
+		if harms(&x.Change.Throughput, stays) {
 			p.harmed++
+		}
+	}
+}
+
+// harms reports whether a change harmed by what turns found of it: it lost 5 %, certain or not, or stayed and is slower.
+func harms(c *stats.Change, stays bool) bool {
+	return c.Ratio > 0 && c.Ratio < 1-worthIt || stays && c.Answer == stats.Different && c.Ratio < 1
+}
+
+func TestHarms(t *testing.T) {
+	for _, c := range []struct {
+		stats.Change
+		stays, want bool
+	}{
+		{stats.Change{}, true, false},
+		{stats.Change{Ratio: 1.2}, true, false},
+		{stats.Change{Ratio: 0.97}, true, false},
+		{stats.Change{Ratio: 0.97, Answer: stats.Different}, true, true},
+		{stats.Change{Ratio: 0.97, Answer: stats.Different}, false, false},
+		{stats.Change{Ratio: 0.9}, false, true},
+	} {
+		if got := harms(&c.Change, c.stays); got != c.want {
+			t.Errorf("%+v: %v", c, got)
 		}
 	}
 }
