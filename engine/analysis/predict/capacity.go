@@ -20,6 +20,7 @@ type Capacity struct {
 	Shared bool    // the device computes on the same cores
 	Waited float64 // the share of its time in which the device had no core, which Device leaves out
 	Spun   bool    // threads spun while others had no core, so that CPU and Device are upper limits
+	Beside bool    // the device waits for data mostly while no batch is short of a core: workers start, indices are drawn, order is kept
 
 	Segment string // "segment #4", whose steps it rests on, where there are others: with other settings and other neighbours
 }
@@ -36,6 +37,7 @@ func CapacityOf(b *attribution.Breakdown, l *Loading, cores Cores, workers int, 
 		Device: float64(b.Busy) / steps * (1 - starved), Copy: float64(b.Copy) / steps,
 		Cores: cores, Batch: float64(b.Samples) / steps, Shared: m.DeviceKind == "cpu", Waited: starved, Spun: m.Spins() && starved >= little, Segment: segment,
 	}
+	c.Beside = 2*(b.Stall[trace.CauseStartup]+b.Stall[trace.CauseSampler]+b.Stall[trace.CauseOrder]) > b.Data()
 	switch w := &l.Batch; {
 	case cores.Known:
 		c.CPU = max(cores.Ours*float64(b.Active())/steps, w.Core)
@@ -79,6 +81,9 @@ func (c *Capacity) available() float64 {
 	}
 	return c.Cores.Left()
 }
+
+// gets returns how many cores the training could have used beside others: those, or its share.
+func (c *Capacity) gets() float64 { return max(c.available(), c.Cores.Portion()) }
 
 // Missing returns about how many more cores the device could use. An estimate slightly above a
 // whole number is not rounded up.

@@ -43,7 +43,7 @@ func (m *Model) Feed() string {
 	case how != "":
 		answer = how
 	}
-	if c.Cores.Crowded() && c.needed() > c.available() {
+	if c.Cores.Crowded() && c.needed() > c.gets() {
 		answer += ", if others left it the cores"
 	}
 	return answer + ": " + balance
@@ -53,11 +53,12 @@ func (m *Model) Feed() string {
 func (m *Model) fed() bool { return m.base.data <= dataError }
 
 // usable returns how many cores the loading can use. What others use is not short where the device is fed all the same.
+// A training that sleeps most of the time uses less than its share, so what others left is not all that it gets.
 func (m *Model) usable() float64 {
-	if m.fed() {
+	if m.fed() || m.Capacity.Beside {
 		return m.Capacity.Cores.All
 	}
-	return m.Capacity.available()
+	return m.Capacity.gets()
 }
 
 // handsOver reports whether the loop is predicted to be faster without workers than with any number
@@ -73,6 +74,9 @@ func (m *Model) handsOver() bool {
 // how says which settings are predicted to let the loader keep up. known is false where there
 // are no such settings. The text then says what does not help, or is empty.
 func (m *Model) how(need int) (how string, known bool) {
+	if spec := knob.SpecOf(m.specs, numWorkers); spec != nil && spec.Max > 0 {
+		need = min(need, spec.Max)
+	}
 	n := need - m.now.workers
 	if m.fed() {
 		return "", false

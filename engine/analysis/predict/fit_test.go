@@ -183,6 +183,7 @@ func TestFeed(t *testing.T) {
 	}{
 		{"enough", func(*attributiontest.Run) {}, 10, "yes: this host can feed at most ~32,000 samples/s with its 8 cores; the device takes 3,200 samples/s"},
 		{"workers", func(r *attributiontest.Run) { r.Read = 40 * attributiontest.Msec }, 3, "yes, with about 4 workers more: this host "},
+		{"more workers than can be", func(r *attributiontest.Run) { r.Read = 4000 * attributiontest.Msec }, 0.02, "it has the cores for it, but with more workers and a longer queue the device would still wait: this host "},
 		{"cores", func(r *attributiontest.Run) { r.Workers, r.Decode = 8, 200*attributiontest.Msec }, 100, "no: … samples/s: ~20 cores needed, host has 8"},
 		{"far more cores", func(r *attributiontest.Run) { r.Workers, r.Decode = 8, 900*attributiontest.Msec }, 100, "no: … samples/s: ~90 cores needed, host has 8"},
 		{"bursts", func(r *attributiontest.Run) {
@@ -312,6 +313,31 @@ func TestFeedBesideOthers(t *testing.T) {
 		m.base.data = 0.01 // it is fed all the same
 		if got := m.Feed(); strings.HasPrefix(got, "yes: ") != (tt.feeds > 4366) {
 			t.Errorf("%v, others %v, and no wait for data: %q", tt.feeds, tt.others, got)
+		}
+	}
+}
+
+// TestFeedOfAShare: a training that sleeps uses 0.1 cores beside others. At the device's rate it needs more than
+// that, and is short of cores only where that is more than what a thread of it gets.
+func TestFeedOfAShare(t *testing.T) {
+	for _, tt := range []struct {
+		needed float64
+		beside bool // the device mostly waits for workers to start
+		want   string
+	}{{0.14, false, "yes: "}, {0.4, false, "no: "}, {0.4, true, "yes, if others left it the cores: "}, {2.4, true, "no: "}} {
+		m := Model{known: true, rate: 1e12, scale: 1, fitted: 1, base: flow{data: 0.3}, now: settings{workers: 1, batch: 1}, plant: plant{load: []demand{{1, 0}}, compute: []float64{1}},
+			Capacity: Capacity{CPU: 1e6 * tt.needed, Device: 1e6, Batch: 1, Beside: tt.beside, Cores: Cores{All: 2, Ours: 0.1, Others: 1.9, Waiting: 0.78, Known: true}}}
+		if got := m.Feed(); !strings.HasPrefix(got, tt.want) {
+			t.Errorf("%+v: %q", tt, got)
+		}
+	}
+	for cause, want := range map[trace.Cause]bool{trace.CauseFetch: false, trace.CauseStartup: true} {
+		s := snapshot(attributiontest.Healthy())
+		b := attribution.Breakdown{Totals: trace.Count(s.Recent).Steady}
+		b.Stall = [trace.NumCauses]int64{}
+		b.Stall[cause] = 1e9
+		if c, ok := CapacityOf(&b, &Loading{}, Cores{All: 2}, 1, 0, &s.Meta, ""); !ok || c.Beside != want {
+			t.Errorf("waits for %s: %+v", cause, c)
 		}
 	}
 }
