@@ -8,7 +8,7 @@ import "math"
 // With an interval, value and ends are written to the place of the first digit of the half width,
 // or of the distance to the nearer end. Lower digits say nothing. One more digit is written where
 // that digit is 1 and the value would have only one. Digits are also added where an end would look
-// like "no difference" though it is not, or a ratio like 0. Without an interval, the value has two
+// like "no difference" though it is not, has no digit at a place of tens, or a ratio would look like 0. Without an interval, the value has two
 // significant digits and a "~" before it.
 type Estimate struct {
 	Value  float64
@@ -53,11 +53,19 @@ func (e Estimate) place(none float64, finest int) int {
 			p-- // rounding to one digit could move the value by half of a half width that begins with 1
 		}
 		p = max(p, finest)
+		for p > 0 && (near0(e.Lo, none, p) || near0(e.Hi, none, p)) { // +77 is not written as +100
+			p--
+		}
 	}
 	for p > finest && (e.Lo != none && round(e.Lo, p) == none || e.Hi != none && round(e.Hi, p) == none || none == 1 && e.Lo > 0 && round(e.Lo, p) == 0) {
 		p--
 	}
 	return p
+}
+
+// near0 reports whether an end lies so near to no difference that it has no digit at the place.
+func near0(end, none float64, place int) bool {
+	return end != none && math.Abs(end-none) < math.Pow10(place)
 }
 
 // last returns the power of ten of the last of n significant digits of v, after rounding to them.

@@ -116,7 +116,9 @@ func TestEstimate(t *testing.T) {
 		{Estimate{1.00001, 1.000005, 1.00002}, "x1.000", "1.000 to 1.000", "0.0 %", "0.0 to 0.0 %"}, // nor beyond it
 		{Estimate{130, 70, 190}, "x130", "70 to 190", "x130", "x70 to 190"},
 		{Estimate{1300, 500, 2100}, "x1,300", "500 to 2,100", "x1,300", "x500 to 2,100"},
-		{Estimate{28.77, 2.1, 395}, "x29", "2 to 395", "x29", "x2 to 395"},           // one-sided: the nearer end's digits
+		{Estimate{28.77, 2.1, 395}, "x29", "2 to 395", "x29", "x2 to 395"},            // one-sided: the nearer end's digits
+		{Estimate{6.713, 1.768, 25.49}, "x7", "2 to 25", "+570 %", "+80 to +2,450 %"}, // an end near 0 has a digit of its own
+		{Estimate{1.24, 1.07, 1.47}, "x1.2", "1.1 to 1.5", "+24 %", "+7 to +47 %"},
 		{Estimate{0.2, 0.04, 1.5}, "x0.20", "0.04 to 1.50", "-80 %", "-96 to +50 %"}, // no loss is written as if nothing were left
 		{Rough(1.341), "~x1.3", "-", "~+34 %", "-"},
 		{Rough(13.256), "~x13", "-", "~x13", "-"},
