@@ -57,13 +57,17 @@ func (g *segments) write(d *markup.Document) {
 	g.memory(d)
 }
 
-// note returns the labels of a row that are not labels of the whole run.
+// note returns the labels of a row that are not labels of the whole run, and whether an A/B test tells its change.
 func (g *segments) note(row int) string {
 	t := g.tally(row)
 	if t.All.Steps == 0 {
 		return ""
 	}
-	return advice.Words(slices.DeleteFunc(advice.Labels(g.s, t), func(l advice.Label) bool { return l.Scope == advice.OfRun }))
+	words := advice.Words(slices.DeleteFunc(advice.Labels(g.s, t), func(l advice.Label) bool { return l.Scope == advice.OfRun }))
+	if g.rows[row].VsA.Pairs > 0 {
+		words = strings.TrimSuffix(advice.Tested+"; "+words, "; ")
+	}
+	return words
 }
 
 // memory writes the device memory of each segment.

@@ -15,7 +15,8 @@ import (
 //   - the device or the host changed by itself,
 //   - the page cache had what A had to read,
 //   - a drift that was taken out of the change decides its answer,
-//   - A is too short, so that more steps of the row would bring no answer.
+//   - A is too short, so that more steps of the row would bring no answer,
+//   - an A/B test tells the change.
 func remarks(s *trace.Snapshot, rows []attribution.SegmentStats) []string {
 	out := make([]string, len(rows))
 	a := baseline(rows)
@@ -31,9 +32,15 @@ func remarks(s *trace.Snapshot, rows []attribution.SegmentStats) []string {
 		if c := &rows[i].VsA.Throughput; out[i] == "" && a >= 0 && i != a && c.Answer == stats.Unknown && c.Missing.OfA() && s.Last.Segment != rows[a].Segment.Index {
 			out[i] = ShortBaseline
 		}
+		if out[i] == "" && rows[i].VsA.Pairs > 0 {
+			out[i] = Tested
+		}
 	}
 	return out
 }
+
+// Tested says that a row's change is not that of the two rows' rates.
+const Tested = "by " + stats.Turns
 
 // ShortBaseline says what to do where A ended before it had enough steps for a
 // comparison.
