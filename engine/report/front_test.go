@@ -26,7 +26,7 @@ func TestSlowerDevice(t *testing.T) {
 		at := m.tally(1)
 		m.s.Gauges[trace.GaugeStarved] = []trace.Point{{T: (at.From + at.To) / 2, V: c.starved}}
 		text := m.computeText(&a, &b, &stats.Comparison{})
-		waited := strings.Contains(text, "its threads waited for a core 80.0 % of the time they could run, before 0.0 %")
+		waited := strings.Contains(text, "its threads waited for a core 80.0 % of the time in which it computed, before 0.0 %")
 		if !strings.HasPrefix(text, c.says) || waited != (c.starved > 0) {
 			t.Errorf("%s: %q", c.name, text)
 		}

@@ -37,7 +37,7 @@ func (h *host) contention() string {
 
 // slowed also says how long they wait.
 func (h *host) slowed() string {
-	return fmt.Sprintf("%s, as its threads wait for a core %s of the time they could run", h.contention(), units.Prose.Percent(h.starved))
+	return fmt.Sprintf("%s, as its threads wait for a core %s of its time", h.contention(), units.Prose.Percent(h.starved))
 }
 
 // turns continues the sentence about who uses the cores with what more workers would

@@ -57,7 +57,7 @@ func torchThreads(s *situation) (f Finding, ok bool) {
 	fewer := max(1, int(math.Ceil(left-used-0.1)))
 	f = Finding{
 		Remedy: fmt.Sprintf("call torch.set_num_threads(%d) in the script%s", fewer, while),
-		Evidence: fmt.Sprintf("the training computes with %s on %s%s, and its threads wait for a core %s of the time they could run",
+		Evidence: fmt.Sprintf("the training computes with %s on %s%s, and its threads wait for a core %s of the time in which it computes",
 			units.Counted(threads, "thread", "threads"), s.host.Has(), of, units.Prose.Percent(s.host.starved)),
 		Share: max(s.host.starved*s.time.Utilisation(), s.host.lostToHost()), // of "more cores" too, which so follows
 	}
@@ -162,6 +162,8 @@ func takingBatches(s *situation) (f Finding, ok bool) {
 	load := s.time.Load / max(1, s.time.Steps)
 	if load < each && load > 0 {
 		f = s.knobs.turn("num_workers", "0", "")
+	} else if s.host.Crowded() {
+		f.Remedy, f.given = elsewhere, true
 	}
 	f.Evidence = join(fmt.Sprintf("the loop takes ~%s to take a batch that is ready from its worker process, and the worker took %s to make it", units.Prose.Time(each), units.Prose.Time(load)), s.loader.batch())
 	f.Share = s.loader.taking()
@@ -378,7 +380,7 @@ func evaluation(s *situation) (f Finding, ok bool) {
 // two products for each of its own.
 func restOfScript(s *situation) (f Finding, ok bool) {
 	k, known := s.script.loop()
-	all := k.Wait + k.Body
+	all := max(k.Wait+k.Body, k.Time-k.Aside) // waiting between epochs included
 	if !known || !s.host.device || k.Backward <= 0 || all <= 0 {
 		return f, false
 	}
@@ -416,7 +418,7 @@ func (s *situation) waiting(f *Finding, at lines.Cost, known bool, blocked float
 		f.Remedy = fmt.Sprintf("look at %s, which takes %s of the loop's time: each step waits there for %s", at.Named(), units.Prose.Percent(at.Part), what)
 	}
 	f.Evidence = fmt.Sprintf("with a batch in hand the loop's thread is blocked %s of the time", units.Prose.Percent(blocked))
-	if s.time.DataShare() < moderate {
+	if s.time.DataShare() < moderate && !s.script.alone() { // of a loop without a loader nothing tells what it waits for
 		f.Evidence = "the loader keeps up, so no setting of it gains anything; " + f.Evidence
 	}
 }

@@ -13,7 +13,7 @@ var torchCases = []ruleCase{
 		"call torch.set_num_threads(2) in the script: the training computes with 4 threads on 4 cores, of which workers use ~2.0"},
 	{"torch threads", true, nil, "num_workers=0", together(onTorch("16"), cpuDevice, gauge(trace.GaugeStarved, 40)), "", "call torch.set_num_threads(4) in the script"},
 	{"torch threads", true, wait(trace.CauseHost), "num_workers=1", together(onTorch("4"), cpuDevice, cores(5), gauges(50, 49, 50), gauge(trace.GaugeStarved, 50)), "",
-		"call torch.set_num_threads(2) in the script while other processes take the cores: the training computes with 4 threads on 4 cores, of which other processes use ~2.0, and its threads wait for a core 50.0 % of the time they could run, while those that have one spin on it until all are done"},
+		"call torch.set_num_threads(2) in the script while other processes take the cores: the training computes with 4 threads on 4 cores, of which other processes use ~2.0, and its threads wait for a core 50.0 % of the time in which it computes, while those that have one spin on it until all are done"},
 	{"torch threads", false, wait(trace.CauseHost), "num_workers=1", together(onTorch("2"), cpuDevice, cores(10), gauges(50, 49, 50), gauge(trace.GaugeStarved, 50)), "",
 		"stop the other processes, or move them or this training to another host: the training's threads spin on their cores while they wait for one that has none"},
 	{"more cores", true, wait(trace.CauseHost), "num_workers=1", together(onTorch("1"), cpuDevice, cores(10), gauges(50, 49, 50), gauge(trace.GaugeStarved, 50)), "", "at that rate computing and loading would take ~8 cores, and the host has 4"},
@@ -103,6 +103,7 @@ var torchCases = []ruleCase{
 	{"taking batches", true, wait(trace.CauseDataLoader), "num_workers=1", onTorch("4"), "", "fewer and smaller tensors"},
 	{"taking batches", true, wait(trace.CauseDataLoader), "num_workers=1", together(onTorch("4"), facts(set(trace.BatchOf, "40 tensors, 320 KiB in all"))), "", "; a batch is 40 tensors, 320 KiB in all"},
 	{"taking batches", true, wait(trace.CauseDataLoader), "num_workers=1", together(onTorch("4"), cheapLoads), "num_workers 0", "to take a batch that is ready"},
+	{"taking batches", true, wait(trace.CauseDataLoader), "num_workers=1", together(onTorch("4"), gauges(50, 49, 50)), "", "loader settings won't help; free CPU cores"},
 	{"taking batches", false, wait(trace.CauseFetch), "num_workers=1", onTorch("4"), "num_workers 4", ""},
 	{"more workers", true, wait(trace.CauseFetch), "num_workers=0 batch_size=32", together(onTorch("1"), cpuDevice, readsBesideOthers, samples(3200)), "num_workers 3", ""},
 	{"workers that stay", false, wait(trace.CauseFetch), "num_workers=0 batch_size=32", together(onTorch("1"), cpuDevice, readsBesideOthers, samples(3200)), "num_workers 3", ""},
@@ -118,8 +119,11 @@ var torchCases = []ruleCase{
 	{"more workers", true, little, "num_workers=1", together(onTorch("1"), did(trace.Rank{Time: 100, Body: 85, Aside: 15})), "num_workers 4", ""},
 	{"rest of the script", true, nil, "num_workers=1", together(onTorch("1"), cpuDevice, did(trace.Rank{Body: 100, Backward: 8, Core: 30})), "", "the loader keeps up, so no setting of it gains anything; with a batch in hand the loop's thread is blocked 70.0 %"},
 	{"rest of the script", true, nil, "num_workers=1", together(onTorch("1"), cpuDevice, did(trace.Rank{Body: 100, Backward: 8, Core: 30})), "", "look at what a step waits for: a sleep, a lock"},
+	{"rest of the script", true, wait(trace.CauseUnknown), "", together(onTorch("1"), cpuDevice, facts(set(trace.LoopWaits, "not known")), did(trace.Rank{Body: 100, Backward: 8, Core: 30})), "",
+		"a device: with a batch in hand the loop's thread is blocked 70.0 %"}, // and no word of a loader
 	{"evaluation", true, nil, "num_workers=1", together(onTorch("1"), cpuDevice, did(trace.Rank{Time: 100, Body: 63, Backward: 2, Core: 3, Aside: 37})), "", "take 37.0 % of all time, which is in no other share"},
 	{"evaluation", true, map[trace.Cause]int64{trace.CauseDecode: 15}, "num_workers=1", together(onTorch("1"), did(trace.Rank{Time: 100, Body: 42, Wait: 18, Aside: 40})), "", "evaluate less often"},
+	{"rest of the script", false, nil, "num_workers=1", together(onTorch("1"), cpuDevice, did(trace.Rank{Time: 600, Body: 100, Backward: 8})), "", "the loader keeps up"}, // most of it is between epochs
 	{"rest of the script", true, little, "num_workers=1", together(onTorch("1"), cpuDevice, did(trace.Rank{Body: 100, Backward: 4})), "", "metrics, .item(), logging"},
 	{"more workers", true, wait(trace.CauseTransform), "num_workers=1", together(onTorch("1"), cpuDevice, did(trace.Rank{Wait: 50, Body: 50, Backward: 2})), "num_workers 3", ""},
 	{"more workers", true, wait(trace.CauseTransform), "num_workers=1", together(onTorch("4"), did(trace.Rank{Wait: 50, Other: 45, Body: 50})), "num_workers 4", "90.0 % of the waiting is for another DataLoader"},

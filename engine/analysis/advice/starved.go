@@ -43,7 +43,7 @@ func SlowedMore(s *trace.Snapshot, a, b *trace.Tally) string {
 	if max(before, after) < moderate {
 		return ""
 	}
-	return fmt.Sprintf("its threads waited for a core %s of the time they could run, before %s", units.Prose.Percent(after), units.Prose.Percent(before))
+	return fmt.Sprintf("its threads waited for a core %s of the time in which it computed, before %s", units.Prose.Percent(after), units.Prose.Percent(before))
 }
 
 // starved returns the part of the device's busy time, in ns, that it would save if its threads
@@ -99,7 +99,7 @@ func moreCores(s *situation) (f Finding, ok bool) {
 		f.Evidence = s.host.String()
 	}
 	switch c, known := s.loader.capacity(); {
-	case known && (s.host.device || s.host.Busy()) && c.Short():
+	case known && (s.host.device || s.host.Busy()) && c.Short() && !s.lockedOut(): // the other thread's work is no loading
 		f.Evidence = join(f.Evidence, c.String())
 	case f.Evidence != "":
 	case s.host.Waiting > 0:

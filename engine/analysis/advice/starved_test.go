@@ -80,12 +80,12 @@ func TestStarvedDevice(t *testing.T) {
 		says, do string
 	}{
 		{"cores for all", nil, 2, 0, DeviceBound, "waits for no data; 20 steps", "the loader keeps up"},
-		{"hardly starved", nil, 10, 0, DeviceBound, "waits for no data; CPU contention: compute runs 1.1x slower, as its threads wait for a core 10.0 % of the time they could run; 20 steps", "the loader keeps up"},
-		{"starved by neighbours", nil, 67, 75, "host-bound", "the device is busy 100 % of the time; CPU contention: compute runs 3.0x slower, as its threads wait for a core 67.0 % of the time they could run; other processes use ~3.0 of the 4 cores", "stop the other processes"},
+		{"hardly starved", nil, 10, 0, DeviceBound, "waits for no data; CPU contention: compute runs 1.1x slower, as its threads wait for a core 10.0 % of its time; 20 steps", "the loader keeps up"},
+		{"starved by neighbours", nil, 67, 75, "host-bound", "the device is busy 100 % of the time; CPU contention: compute runs 3.0x slower, as its threads wait for a core 67.0 % of its time; other processes use ~3.0 of the 4 cores", "stop the other processes"},
 		{"starved by ourselves", nil, 50, 0, "host-bound", "compute runs 2.0x slower", "a host with more cores"},
 		{"little lost to data", map[trace.Cause]int64{trace.CauseWorkers: 8}, 80, 75, "host-bound", "compute runs 5.0x slower", "stop the other processes"},
 		{"more lost to data", map[trace.Cause]int64{trace.CauseRead: 60}, 40, 0, "input-bound", "compute runs 1.7x slower", "loader settings won't help"},
-		{"data on a crowded host", map[trace.Cause]int64{trace.CauseRead: 35}, 80, 75, "input-bound", "the device waits for data 35.0 % of the time, nearly all of it for reading; CPU contention: compute runs 5.0x slower, as its threads wait for a core 80.0 % of the time they could run; other processes use ~3.0 of the 4 cores", ""},
+		{"data on a crowded host", map[trace.Cause]int64{trace.CauseRead: 35}, 80, 75, "input-bound", "the device waits for data 35.0 % of the time, nearly all of it for reading; CPU contention: compute runs 5.0x slower, as its threads wait for a core 80.0 % of its time; other processes use ~3.0 of the 4 cores", ""},
 		{"as much, by ourselves", map[trace.Cause]int64{trace.CauseRead: 35}, 80, 0, "host-bound", "compute runs 5.0x slower", ""},
 		{"late threads", map[trace.Cause]int64{trace.CauseHost: 12}, 0, 0, "host-bound", "the device waits for a thread of the host that has no core 12.0 % of the time; 20 steps", "a host with more cores"},
 	} {
