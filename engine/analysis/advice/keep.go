@@ -37,10 +37,13 @@ func workersOf(r *attribution.SegmentStats) int {
 // device.
 func keep(s *trace.Snapshot, rows []attribution.SegmentStats) Keep {
 	i := baseline(rows)
-	if i < 0 || len(rows) == 1 {
+	if i < 0 {
 		return Keep{}
 	}
 	a := &rows[i]
+	if len(rows) == 1 {
+		return inTest(a, tested(s, rows, nil))
+	}
 	best, k := a, Keep{Segment: a.Segment.Index}
 	var open *attribution.SegmentStats
 	var doubts []string
@@ -88,9 +91,9 @@ func keep(s *trace.Snapshot, rows []attribution.SegmentStats) Keep {
 			doubts = append(doubts, doubt)
 		}
 	case !compared:
-		k.Text = "keep the baseline's settings for now: nothing that was tried can be compared with them yet, on equal terms"
+		k.Text = forNow + "nothing that was tried can be compared with them yet, on equal terms"
 		if x := tested(s, rows, nil); x != nil {
-			k.Text = "keep the baseline's settings for now: " + ended(a, x)
+			k.Text = forNow + ended(a, x)
 		}
 	case best != a:
 		k.Segment, k.Change, k.Knobs = best.Segment.Index, best.VsA, Changed(a.Segment.Knobs, best.Segment.Knobs)
@@ -103,6 +106,21 @@ func keep(s *trace.Snapshot, rows []attribution.SegmentStats) Keep {
 		}
 	}
 	k.Text = strings.Join(append([]string{k.Text}, doubts...), "; ")
+	return k
+}
+
+// forNow begins the advice to stay with the baseline's settings until more is known.
+const forNow = "keep the baseline's settings for now: "
+
+// inTest is for a run that ended within an A/B test, before other settings had a row. x may be nil.
+func inTest(a *attribution.SegmentStats, x *attribution.Experiment) (k Keep) {
+	if x == nil {
+		return k
+	}
+	k.Segment, k.Text = a.Segment.Index, forNow+ended(a, x)
+	if c := &x.Change.Throughput; c.Answer == stats.Different && c.Ratio > 1 {
+		k.Text, k.Open = ended(a, x), true
+	}
 	return k
 }
 

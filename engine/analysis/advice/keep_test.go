@@ -116,6 +116,12 @@ func TestKeep(t *testing.T) {
 	if k := judge(only, only.Recent).all.Keep; !strings.HasPrefix(k.Text, "keep the baseline's settings for now: the A/B test of num_workers=4 ended undecided (3,491 against 3,200 samples/s") {
 		t.Errorf("%+v", k)
 	}
+	// And where the run ended with the test.
+	last := stretches([3]int64{1, 5, 5}, [3]int64{4, 5, 0})
+	last.Experiments = only.Experiments
+	if k := judge(last, last.Recent).all.Keep; !strings.HasPrefix(k.Text, "keep the baseline's settings for now: the A/B test of num_workers=4 ended undecided (3,491 against 3,200 samples/s") {
+		t.Errorf("%+v", k)
+	}
 	alike := stretches([3]int64{1, 5, 5}, [3]int64{4, 5, 5})
 	if k := judge(alike, alike.Recent).all.Keep; k.Segment != 0 || k.Open || !strings.Contains(k.Text, "can be compared with them yet") {
 		t.Errorf("%+v", k)
