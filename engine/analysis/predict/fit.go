@@ -135,7 +135,8 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []attribution.SegmentStats) (*M
 	if m.Lock = lockOf(s, t, m.loading, float64(b.Active())/float64(b.Steps)); m.stores { // how long they are blocked is measured
 		m.Lock.share = [3]float64{}
 	}
-	m.calibrate(b.DataShare() - (m.handing.taking+m.handing.drawing)/max(1, float64(b.Active())/float64(b.Steps)))
+	steps := float64(b.Steps)
+	m.calibrate(b.DataShare()-(m.handing.taking+m.handing.drawing)/max(1, float64(b.Active())/steps), float64(b.Busy)/steps)
 	return m, true
 }
 

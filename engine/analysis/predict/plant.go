@@ -48,6 +48,7 @@ type plant struct {
 	serial  bool    // the device is the step loop's own thread, which computes a batch before it asks for the next
 	threads float64 // how many threads the device computes with on the host's cores; 0: it has cores of its own
 	blocked float64 // the share of a step's time in which none of these threads wants a core
+	prompt  float64 // how many times as long a step's computing has to wait for turns as one that always wants a core; 0: as long
 	cores   float64
 	rivals  float64 // threads of other processes that always want a core
 	uneven  float64 // share of the cores that idles while as many threads as cores want one
@@ -59,6 +60,7 @@ type flow struct {
 	step float64 // ns a batch
 	data float64 // share of that in which the device waits for data
 	lack float64 // ns that workers have no core for a batch
+	busy float64 // ns that the device takes for a step, with its waits for a core and the gap
 }
 
 // happening is what an event of the plant is.
@@ -149,7 +151,7 @@ func (p *plant) flow() flow {
 	s := newSimulation(p, to, p.persistent || p.epoch == 0 || p.workers == 0)
 	s.until(to)
 	time := s.done[to-1] - s.done[from-1]
-	return flow{time / float64(to-from), share(s.waited[from:to], time), s.lacked / float64(to)}
+	return flow{time / float64(to-from), share(s.waited[from:to], time), s.sums.lack / float64(to), s.sums.busy / float64(to)}
 }
 
 // coldEpoch simulates one epoch whose workers have to start. Of a long epoch it simulates the
@@ -170,7 +172,7 @@ func (p *plant) coldEpoch() flow {
 		time += rest * middle
 		waited += rest * middle * share(s.waited[a:b], s.done[b]-s.done[a])
 	}
-	return flow{time / float64(p.epoch), min(1, waited/time), s.lacked / float64(n)}
+	return flow{time / float64(p.epoch), min(1, waited/time), s.sums.lack / float64(n), s.sums.busy / float64(n)}
 }
 
 // share returns the part of a time that was spent waiting.

@@ -57,6 +57,9 @@ func TestClosedForms(t *testing.T) {
 		{"a straggler, out of order", late(even(4, 0, 10*ms), false), 40. / 13 * ms, 1}, // 3 workers of 10 ms, one of 40
 		{"the cpu device computes alone", with(even(2, 0, 1*ms), func(p *plant) { p.compute, p.cores, p.threads = []float64{4 * ms}, 2, 2 }), 4 * ms, 0},
 		{"the cpu device shares its cores", with(even(8, 4*ms, 0), func(p *plant) { p.compute, p.cores, p.threads = []float64{4 * ms}, 2, 2 }), 6 * ms, -1}, // 4 + 8 ms of core time
+		{"a step that slept gets its turns soon", with(even(4, 0, 1*ms), func(p *plant) {
+			p.compute, p.cores, p.threads, p.blocked, p.rivals, p.prompt = []float64{8 * ms}, 1, 1, 0.5, 3, 0.5
+		}), 12 * ms, 0}, // 4 ms asleep, and half of 4 ms beside three others
 		{"a step that blocks leaves its core to a worker", with(even(1, 8*ms, 0), func(p *plant) { p.compute, p.cores, p.threads, p.blocked = []float64{8 * ms}, 1, 1, 1 }), 8 * ms, -1},
 		{"a step that blocks for half of its time", with(even(1, 8*ms, 0), func(p *plant) { p.compute, p.cores, p.threads, p.blocked = []float64{8 * ms}, 1, 1, 0.5 }), 12 * ms, -1},
 		{"epochs of one batch, workers anew", with(even(2, 0, 10*ms), func(p *plant) { p.epoch, p.persistent = 1, false }), 10 * ms, -1},

@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -15,7 +16,7 @@ import (
 type simulation struct {
 	*plant
 	now                float64 // ns
-	lacked             float64 // ns that computing workers had no core, all together
+	sums               flow    // of all batches: lack and busy
 	waiting            events  // by time
 	computers, readers shared
 
@@ -29,7 +30,6 @@ type simulation struct {
 
 	// The step loop.
 	loop      loopState
-	step      int     // that the loop is at
 	asked     float64 // when it began to wait for a batch
 	delivered int
 	epochNow  int     // the epoch whose batches it is given
@@ -38,7 +38,8 @@ type simulation struct {
 	// The device.
 	enqueued, copies, copied, starts, computed int // steps so far
 	copying, computing                         bool
-	onCores                                    bool // the step under way computes on the host's cores
+	began                                      float64 // when the step under way began
+	onCores                                    bool    // the step under way computes on the host's cores
 
 	done   []float64    // ns, when a step was computed
 	waited []float64    // ns that the device was idle before a step while the loop waited for its batch
@@ -163,7 +164,7 @@ func (s *simulation) pass(ns, rate, reading float64) {
 	s.now += ns
 	s.computers.virtual += ns * rate
 	s.readers.virtual += ns * reading
-	s.lacked += ns * (1 - rate) * float64(s.computers.workers)
+	s.sums.lack += ns * (1 - rate) * float64(s.computers.workers)
 }
 
 func (s *simulation) after(ns float64, what happening, who int32) {
@@ -178,7 +179,6 @@ func (s *simulation) handle(e event) {
 		s.goOn(e.who)
 	case enqueued:
 		s.enqueued++
-		s.step++
 		s.loop = syncs
 		s.device()
 		s.iterate()
@@ -188,8 +188,9 @@ func (s *simulation) handle(e event) {
 		s.device()
 	case woken:
 		s.onCores = true
-		s.computers.serve((1-s.blocked)*s.stepTime(s.starts-1), computed, 0)
+		s.computers.serve(cmp.Or(s.prompt, 1)*(1-s.blocked)*s.stepTime(s.starts-1), computed, 0)
 	case computed:
+		s.sums.busy += s.now - s.began
 		s.computing, s.onCores = false, false
 		s.computed++
 		s.done = append(s.done, s.now)
@@ -378,8 +379,8 @@ func (s *simulation) iterate() {
 	if s.workers > 0 && s.crew[s.maker[b]].running {
 		hold = s.held
 	}
-	if s.step < len(s.asks) {
-		s.asks[s.step] = [2]float64{s.asked, s.now + hold}
+	if s.enqueued < len(s.asks) {
+		s.asks[s.enqueued] = [2]float64{s.asked, s.now + hold}
 	}
 	s.loop = enqueues
 	s.after(s.host+hold, enqueued, 0)
@@ -414,7 +415,7 @@ func (s *simulation) device() {
 	if s.computing || s.starts >= s.copied {
 		return
 	}
-	s.computing = true
+	s.computing, s.began = true, s.now
 	step := s.starts
 	s.starts++
 	idleFrom := 0.0
