@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"math"
 	"slices"
 
 	"dev.gpustall/engine/analysis/attribution"
@@ -212,6 +213,20 @@ func (s *beginning) longer(a, b int, luck luck) float64 {
 	beside := min(1, s.each/s.starts) + float64(b-1)*forks/s.starts
 	turns = beside + s.core*(turns-beside)
 	return luck.of(onStart, [3]float64{max(turns, beside), beside, min(turns, beside)})
+}
+
+// tried is for how long, in ns, settings are in force until they are judged: one side of an A/B test.
+const tried = 10e9
+
+// chance returns by how much the logarithm of a rate differs with fewer, and with more, starts of workers than usual. In a
+// short time few epochs begin, so how many do is chance. A step takes so many ns.
+func (p *plant) chance(step float64) (fewer, more float64) {
+	epoch := float64(p.epoch) * step
+	if p.workers == 0 || p.persistent || epoch <= 0 {
+		return 0, 0
+	}
+	varies := min(0.9, p.start/epoch) * min(1, math.Sqrt(epoch/tried))
+	return -math.Log(1 - varies), -math.Log(1 + varies)
 }
 
 // begin changes how long workers take to start at the beginning of an epoch.

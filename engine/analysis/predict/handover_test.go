@@ -290,3 +290,22 @@ func TestLonger(t *testing.T) {
 		}
 	}
 }
+
+// TestChance: how many epochs begin in a test is chance, the more so the fewer there are.
+func TestChance(t *testing.T) {
+	p := plant{workers: 2, epoch: 100, start: 100e6}
+	for _, tt := range []struct {
+		name       string
+		persistent bool
+		step, want float64
+	}{
+		{"an epoch a second, a tenth of it starts", false, 10e6, 0.1 * math.Sqrt(0.1)},
+		{"an epoch is longer than a test", false, 200e6, 0.005},
+		{"workers are kept", true, 10e6, 0},
+	} {
+		p.persistent = tt.persistent
+		if fewer, more := p.chance(tt.step); math.Abs(fewer-tt.want) > 0.1*tt.want || math.Abs(more+tt.want) > 0.1*tt.want {
+			t.Errorf("%s: %.4f and %.4f, want about %.4f", tt.name, fewer, more, tt.want)
+		}
+	}
+}

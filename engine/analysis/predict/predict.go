@@ -262,6 +262,9 @@ func (m *Model) Predict(changes ...knob.Setting) (Prediction, bool) {
 		}
 		down, up = math.Hypot(down, least), math.Hypot(up, most)
 	}
+	fewer, more := m.with(&to, likely).chance(1e9 * to.size() / p.Rate)
+	wasFewer, wasMore := m.plant.chance(m.base.step)
+	down, up = math.Hypot(math.Hypot(down, more), wasFewer), math.Hypot(math.Hypot(up, fewer), wasMore)
 	slack := m.slack()
 	most := m.most(&to)
 	if was := m.before(&to); was != nil && to != m.now { // these settings were measured before
