@@ -164,7 +164,7 @@ func (s *situation) findings() []Finding {
 // risky reports whether a value is better not advised, as others take cores. That is so where a vague prediction may cost more
 // than it likely gains. It is also so for another number of workers where a clear loss is possible and likely, and for fewer of
 // them by a vague prediction: those get less of the cores, unless our group has its part alone. More workers get no less of that
-// part, so that a likely gain is enough. What takes the cores is told where a value is not advised.
+// part, so that a likely gain of a tenth is enough. What takes the cores is told where a value is not advised.
 func risky(f *Finding, alone bool) bool {
 	p, g := &f.Predicted, predict.Gain(f.Predicted)
 	from, _ := strconv.Atoi(f.From)
@@ -176,7 +176,7 @@ func risky(f *Finding, alone bool) bool {
 		return predict.MayCost(*p)
 	}
 	fewer := to < from && predict.Vague(*p)
-	costs := predict.MayCost(*p) && (!alone || to < from)
+	costs := predict.MayCost(*p) && (!alone || to < from || g.Value < 1+2*moderate)
 	return fewer && !alone || g.Lo < 1-moderate && (g.Value < 1 || costs || fewer)
 }
 

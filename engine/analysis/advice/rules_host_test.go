@@ -192,7 +192,7 @@ func TestRisky(t *testing.T) {
 		want                   bool
 	}{
 		{0.64, 0.82, 1.05, 0.6, true}, {0.64, 0.82, 1.05, 0, false}, {0.9, 1.12, 1.3, 0.6, true}, {0.9, 1.12, 1.3, 0, false}, {0.7, 1.2, 1.8, 0.6, true}, {0.7, 1.2, 1.8, 0, false}, {0.7, 1.4, 1.8, 0.99, true},
-		{0.94, 1.01, 1.04, 0.6, false}, {0.96, 0.99, 1.02, 0.6, false}, {1.1, 1.5, 3, 0.6, false},
+		{0.79, 1.07, 1.47, 0.6, true}, {0.94, 1.01, 1.04, 0.6, false}, {0.96, 0.99, 1.02, 0.6, false}, {1.1, 1.5, 3, 0.6, false},
 	} {
 		f := Finding{Knob: "num_workers", From: "4", Value: "2", Predicted: trace.Prediction{Base: 100, Lo: 100 * c.lo, Rate: 100 * c.likely, Hi: 100 * c.hi, Others: c.others}}
 		if got := risky(&f, true); got != c.want {
@@ -207,6 +207,9 @@ func TestRisky(t *testing.T) {
 		}
 		if f.Value = "8"; risky(&f, false) != (c.want && c.likely-1 < cost) {
 			t.Errorf("%+v: more workers get no less of the cores", c)
+		}
+		if little := c.likely < 1.1 && c.likely-1 < cost; risky(&f, true) != (c.want && little) {
+			t.Errorf("%+v: more workers of a group with a part of its own, which likely gain little: %v", c, little)
 		}
 		if f.Knob = "persistent_workers"; risky(&f, false) != predict.MayCost(f.Predicted) && c.others > 0 {
 			t.Errorf("%+v: another knob is risky: %v", c, risky(&f, false))
