@@ -52,13 +52,26 @@ func (k *keyboard) Read(keys []byte) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if n := copy(keys[:min(len(keys), mostKeys)], k.keys(typed, time.Now())); n > 0 {
+		if n := copy(keys, whole(k.keys(typed, time.Now()), min(len(keys), mostKeys))); n > 0 {
 			return n, nil
 		}
 		if !k.more() {
 			return 0, nil // it was all pasted; the caller waits for more
 		}
 	}
+}
+
+// whole returns the first n bytes of keys at the most, without a sequence that is cut off there: its rest would read as keys.
+func whole(keys []byte, n int) []byte {
+	if len(keys) <= n {
+		return keys
+	}
+	keys = keys[:n]
+	i := bytes.LastIndexByte(keys, '\x1b')
+	if i < 0 || bytes.IndexFunc(bytes.TrimPrefix(keys[i+1:], []byte("[")), func(r rune) bool { return r >= '@' }) >= 0 {
+		return keys
+	}
+	return keys[:i]
 }
 
 // take waits once for input, and reads what is there.

@@ -50,6 +50,17 @@ func TestKeyboard(t *testing.T) {
 	}
 }
 
+// TestWhole: of too many keys no sequence is cut off.
+func TestWhole(t *testing.T) {
+	for typed, want := range map[string]string{
+		"jkl": "jkl", "jklmnop": "jklmn", "j\x1b[A": "j\x1b[A", "jk\x1b[<65;1;1M": "jk", "\x1b[<6;1;1M": "", "j\x1b[Ajk": "j\x1b[Aj", "jklm\x1b[A": "jklm", "jk\x1bOPq": "jk\x1bOP",
+	} {
+		if got := string(whole([]byte(typed), 5)); got != want {
+			t.Errorf("%q: %q, want %q", typed, got, want)
+		}
+	}
+}
+
 // TestKeyboardReads takes a megabyte of keys from a terminal. A ctrl+c behind them does not
 // wait.
 func TestKeyboardReads(t *testing.T) {

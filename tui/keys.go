@@ -269,6 +269,7 @@ func (m *Model) lookKeys() []panel.Binding {
 			return next
 		}},
 		{Keys: "ctrl+z", Help: "suspend"}, // key handles it
+		{Keys: "mouse", Help: "click: focus a panel, select a knob; wheel: scroll; shift lets the terminal select text"}, // mouse handles it
 	}
 }
 

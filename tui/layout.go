@@ -55,6 +55,11 @@ func (l *layout) inside(f *focus, p panel.Panel) int {
 	return l.w - 2
 }
 
+// at returns the number of the panel that is drawn at column x and row y; -1 where none is.
+func (l *layout) at(x, y int) int {
+	return slices.IndexFunc(l.panels, func(r canvas.Rectangle) bool { return r.Has(x, y) })
+}
+
 // stack divides the body into bands, and each band into panels.
 func (l *layout) stack(panels []panel.Panel, side panel.Panel, s panel.Space, body canvas.Rectangle) {
 	one := s.Class == panel.SizeCompact || side.Describe().Instead // only one side panel is shown

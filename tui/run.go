@@ -30,7 +30,7 @@ func Run(ctx context.Context, o Options) error {
 	var p *tea.Program
 	options, asks := input(func(light bool) { p.Send(backgroundMsg(light)) })
 	m.frame.asks = m.frame.asks && asks
-	p = tea.NewProgram(m, append(options, tea.WithAltScreen(), tea.WithFPS(maxFPS), tea.WithoutSignalHandler())...)
+	p = tea.NewProgram(m, append(options, tea.WithAltScreen(), tea.WithMouseCellMotion(), tea.WithFPS(maxFPS), tea.WithoutSignalHandler())...)
 	w := watch(ctx, p, awayFunc(o.Control))
 	m.exit.suspend = w.request
 	_, err := p.Run()

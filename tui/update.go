@@ -21,6 +21,8 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, tea.Batch(m.advance(msg.now), m.pace.tick())
 	case tea.KeyMsg:
 		return m, m.keys(msg)
+	case tea.MouseMsg:
+		return m, mouse(m, msg)
 	case analysedMsg:
 		return m, m.analysed(&msg)
 	case brokenMsg:

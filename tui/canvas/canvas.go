@@ -41,6 +41,9 @@ func (r Rectangle) Indent() Rectangle { return Rect(r.X+1, r.Y, r.W-2, r.H) }
 // Empty reports whether nothing can be drawn in r.
 func (r Rectangle) Empty() bool { return r.W <= 0 || r.H <= 0 }
 
+// Has reports whether column x and row y are in r.
+func (r Rectangle) Has(x, y int) bool { return x >= r.X && x < r.X+r.W && y >= r.Y && y < r.Y+r.H }
+
 // Resize sets the size. What is on the canvas is undefined until Clear.
 func (c *Canvas) Resize(w, h int) {
 	c.W, c.H = max(w, 0), max(h, 0)

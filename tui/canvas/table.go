@@ -34,6 +34,8 @@ type Table[R any] struct {
 	Cursor int    // the row that is kept in sight; below 0: none
 	Lit    bool   // the cursor's row is highlighted
 	Pinned int    // the row drawn first when it is scrolled out of sight; below 0: none
+
+	above, shown int // as drawn last: the lines above the rows that scroll, and how many of these there are
 }
 
 // Stretch is the Most of a column that stretches without a limit.
@@ -146,8 +148,8 @@ func (t *Table[R]) Draw(c *Canvas, r Rectangle, rows []R) {
 		left--
 		t.scroll(len(rows), left)
 	}
-	shown := min(left, len(rows)-t.Scroll)
-	for i := range shown {
+	t.above, t.shown = y-r.Y, min(left, len(rows)-t.Scroll)
+	for i := range t.shown {
 		line(y+i, &rows[t.Scroll+i])
 		if t.Lit && t.Scroll+i == t.Cursor {
 			for x := r.X; x < r.X+r.W; x++ {
@@ -156,8 +158,16 @@ func (t *Table[R]) Draw(c *Canvas, r Rectangle, rows []R) {
 		}
 	}
 	if t.Marks {
-		c.ScrollMarks(body, t.Scroll > 0, t.Scroll+shown < len(rows))
+		c.ScrollMarks(body, t.Scroll > 0, t.Scroll+t.shown < len(rows))
 	}
+}
+
+// At returns the row that was drawn last in a line of the table; -1 where none was.
+func (t *Table[R]) At(line int) int {
+	if line < t.above || line >= t.above+t.shown {
+		return -1
+	}
+	return t.Scroll + line - t.above
 }
 
 // ScrollBy scrolls n rows by lines. Draw then stops at the last row.

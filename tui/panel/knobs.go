@@ -202,6 +202,13 @@ func (k *Knobs) find(name string) int {
 
 func (k *Knobs) move(d int) { k.sel = min(max(k.sel+d, 0), max(0, len(k.specs)-1)) }
 
+// Click selects the knob in a line of the panel.
+func (k *Knobs) Click(line int) {
+	if i := k.table.At(line); i >= 0 && k.rows[i].Spec != nil {
+		k.sel = k.find(k.rows[i].Name)
+	}
+}
+
 // target returns the value that a further step starts from: staged, requested or in force.
 func (k *Knobs) target(name string) string {
 	if v, ok := k.staged[name]; ok {
@@ -315,7 +322,7 @@ func (k *Knobs) stageAdvice(f advice.Finding) {
 		k.sel = i
 		k.stage(f.Knob, f.Value)
 		k.screen.Focus(k.Name)
-		k.screen.Say("info", f.Knob+" "+f.Value+" is staged: enter applies it")
+		k.screen.Say("info", f.Knob+" "+f.Value+" is staged: "+Pick(f.Tests(), "A tests it, enter applies it", "enter applies it"))
 	}
 }
 
