@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"dev.gpustall/engine/analysis/advice"
@@ -34,14 +35,27 @@ func newAccount(s *trace.Snapshot) *account {
 	var at advice.Rows
 	if a.advice, at = advice.Overall(s, a.rows); len(a.rows) > 0 {
 		a.first, a.last, a.kept = at.Baseline, at.Last, at.Kept
-		if a.kept != a.first {
+		switch {
+		case a.kept != a.first:
 			a.last = a.kept
+		case a.advice.Keep.Text != "":
+			a.last = a.tried()
 		}
 		if a.advice.Keep.Text == "" && a.last != a.first { // only the script changed anything, so nothing is compared
 			a.first, a.own = a.last, true
 		}
 	}
 	return a
+}
+
+// tried returns the last row that counts as a result and has other settings than the baseline; the baseline's where there is none.
+func (a *account) tried() int {
+	for i := range slices.Backward(a.rows) {
+		if a.rows[i].Steps >= advice.MinSteps && !a.flagged(i, trace.FlagCeiling) && len(advice.Changed(a.rows[a.first].Segment.Knobs, a.rows[i].Segment.Knobs)) > 0 {
+			return i
+		}
+	}
+	return a.first
 }
 
 // measured reports whether any training step was finished.

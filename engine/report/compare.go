@@ -196,6 +196,9 @@ func (d *Compared) work() []knob.Setting {
 	}
 }
 
+// epochSamples names the length of an epoch.
+const epochSamples = "samples in an epoch"
+
 // environment returns everything else that is known of a side, except what differs from
 // run to run anyway.
 func (d *Compared) environment() []knob.Setting {
@@ -204,7 +207,11 @@ func (d *Compared) environment() []knob.Setting {
 	if !m.Learns() { // the seed of another program's training is not known
 		seed = ""
 	}
-	return append([]knob.Setting{{Name: "gpustall", Value: m.Version}, {Name: "seed", Value: seed}}, m.Host...)
+	samples := ""
+	if n := d.s.EpochSamples(); n > 0 {
+		samples = units.Count(n)
+	}
+	return append([]knob.Setting{{Name: "gpustall", Value: m.Version}, {Name: "seed", Value: seed}, {Name: epochSamples, Value: samples}}, m.Host...)
 }
 
 // differences returns what differs between two lists, in their order.
@@ -406,8 +413,12 @@ func (c *Comparison) measurements() [][]string {
 	return rows
 }
 
-// epochs returns the row of the epoch times; nil where one is not known.
+// epochs returns the row of the epoch times; nil where one is not known, or their lengths differ by more than a batch may.
 func (c *Comparison) epochs() []string {
+	a, b := float64(c.Sides[0].s.EpochSamples()), float64(c.Sides[1].s.EpochSamples())
+	if math.Abs(a-b) > stats.DefaultMargin*max(a, b) {
+		return nil
+	}
 	var times [2]epochTime
 	for i, d := range c.Sides {
 		if times[i] = d.epochOf(slices.IndexFunc(d.rows, func(r attribution.SegmentStats) bool { return r.Segment.Index == d.Row.Segment.Index })); times[i].best() == 0 {

@@ -81,7 +81,7 @@ func (e *environment) data(d *markup.Document) {
 		d.Fact("data in memory", advice.Cached(meta.Cached))
 	}
 	if n := e.s.EpochSamples(); n > 0 {
-		d.Fact("samples in an epoch", units.Count(n))
+		d.Fact(epochSamples, units.Count(n))
 	}
 	if meta.Classes > 0 {
 		d.Fact("classes", itoa(int64(meta.Classes)))

@@ -26,7 +26,7 @@ func newSides(a *account) *sides {
 }
 
 func (s *sides) write(d *markup.Document, headline, baseline string) {
-	what := fmt.Sprintf("the last with %d steady steps or more", advice.MinSteps)
+	what := fmt.Sprintf("the last other one with %d steady steps or more", advice.MinSteps)
 	if s.best() {
 		what = "the best that was measured"
 	}
@@ -52,11 +52,7 @@ func (s *sides) write(d *markup.Document, headline, baseline string) {
 			markup.Sentence(stats.DriftMark)+": how the host drifted while no setting changed is taken out of what is marked so.",
 			"All other numbers of the table are as measured.")
 	}
-	if len(advice.Changed(s.a.Segment.Knobs, s.b.Segment.Knobs)) == 0 {
-		d.Para("Both have the same settings, so no setting made the change.")
-	} else {
-		confidence(d, &s.b.VsA, excluded)
-	}
+	confidence(d, &s.b.VsA, excluded)
 	if text := s.computeText(s.a, s.b, &s.b.VsA); text != "" {
 		d.Para("%s.", markup.Sentence(text))
 	}
@@ -177,7 +173,7 @@ func footnote(d *markup.Document, m *trace.Meta) {
 	}
 	d.Sentences(
 		"A segment is a stretch of the run with constant settings; its numbers leave out the steps of the change itself and the run's first.",
-		"~ marks an estimate: an epoch time worked out from the rate, or a change without an interval. Other epoch times were measured, with the starts of the epochs.")
+		"~ marks an estimate: an epoch time worked out from the rate, or a change without an interval. Other epoch times were measured, with the starts of the epochs and without pauses and evaluations.")
 }
 
 // confidence says how sure the change of throughput is.

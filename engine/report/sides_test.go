@@ -3,8 +3,11 @@ package report
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"dev.gpustall/engine/analysis/stats"
+	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/trace"
 )
 
 // TestEpochRow checks that the change beside two epoch times is theirs.
@@ -29,6 +32,27 @@ func TestEpochRow(t *testing.T) {
 	} {
 		if got := epochRow(c.of, half, c.t)[1:]; !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestBackAtTheStart: where a run ends with the settings of its start, the first page sets what was tried beside them.
+func TestBackAtTheStart(t *testing.T) {
+	of := func(workers string, steps int) stretch {
+		return stretch{reason: "num_workers", knobs: []knob.Setting{{Name: "num_workers", Value: workers}}, steps: steps, workers: 1,
+			decode: 4 * time.Millisecond, comp: 8 * time.Millisecond}
+	}
+	for _, c := range []struct {
+		stretches []stretch
+		want      int
+	}{
+		{[]stretch{of("1", 60), of("2", 60), of("1", 60)}, 1},
+		{[]stretch{of("1", 60), of("2", 60), of("3", 60), of("2", 5), of("1", 60)}, 2},
+		{[]stretch{of("1", 60), of("2", 5), of("1", 60)}, 0},
+	} {
+		s := script{meta: trace.Meta{ID: "back", Samples: 6000}, stretches: c.stretches, perEpoch: 60}.run(t)
+		if a := newAccount(s); a.first != 0 || a.last != c.want {
+			t.Errorf("%d stretches: row %d beside %d, want %d beside 0", len(c.stretches), a.last, a.first, c.want)
 		}
 	}
 }
