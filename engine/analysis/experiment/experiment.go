@@ -291,7 +291,7 @@ const patience = 3
 // Either the engine could not make the change, or somebody asked for another one. A tune continues
 // without what the engine could not do.
 func (e *Experiment) overruled(s *trace.Snapshot, now *trace.Segment) bool {
-	if slices.Equal(e.control.Requested(), e.target) {
+	if !slices.ContainsFunc(e.control.Requested(), e.foreign) {
 		e.strange = 0
 		return false
 	}
@@ -310,6 +310,13 @@ func (e *Experiment) overruled(s *trace.Snapshot, now *trace.Segment) bool {
 	}
 	e.leave(s, now, now.Index)
 	return true
+}
+
+// foreign reports whether the run is asked for another value of a knob than the experiment's. A knob that the experiment
+// does not have is none of its own: the loop may have gone on to another loader.
+func (e *Experiment) foreign(k knob.Setting) bool {
+	v, ok := knobOf(e.target, k.Name)
+	return ok && v != k.Value
 }
 
 // refusal says why what the experiment asked for is not made; empty where it was not refused.
@@ -338,9 +345,9 @@ func (e *Experiment) leave(s *trace.Snapshot, now *trace.Segment, last int32) {
 	for _, k := range e.control.Requested() {
 		was := knob.ValueOf(e.found, k.Name)
 		switch {
-		case k.Value != knob.ValueOf(e.target, k.Name):
+		case e.foreign(k):
 			set = append(set, k.Name+" "+k.Value)
-		case !e.ending && was != k.Value:
+		case !e.ending && was != "" && was != k.Value:
 			back = append(back, knob.Setting{Name: k.Name, Value: was})
 		}
 	}
