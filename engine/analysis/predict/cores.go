@@ -158,6 +158,16 @@ func (c *Cores) Grown(threads float64) float64 {
 	return (now + others) / (on(threads) + others)
 }
 
+// allow returns how many times as many batches our group can make at the most when its part is so many cores. A batch costs
+// at least what our processes use for one now, also beside loading and computing. It is at least 1, and infinite unless a
+// thread of ours always wants a core, so that all of the part is used.
+func (c *Cores) allow(cores float64) float64 {
+	if !c.Grouped() || !c.Busy() || c.Runnable() < 1 {
+		return math.Inf(1)
+	}
+	return max(1, cores/c.Ours)
+}
+
 // Share returns a sentence about our group's part of the cores. It is empty where threads share the cores one by one.
 func (c *Cores) Share() string {
 	if !c.Grouped() {

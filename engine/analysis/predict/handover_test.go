@@ -309,3 +309,32 @@ func TestChance(t *testing.T) {
 		}
 	}
 }
+
+// TestAllowed: where our group uses all its part of the cores, more workers gain no more than the part grows.
+func TestAllowed(t *testing.T) {
+	const ms = 1e6
+	for _, tt := range []struct {
+		name                  string
+		ours, waiting, rivals float64
+		workers               string
+		least, most           float64 // of the gain, as ratios
+	}{
+		{"two threads' worth is used", 0.9, 0.43, 0, "2", 1, 1.13},
+		{"the part has room", 0.4, 0.43, 0, "2", 1.5, 2},
+		{"neighbours in our group", 0.9, 0.43, 1.1, "2", 1.5, 2},
+	} {
+		cores := Cores{All: 2, Ours: tt.ours, Others: 1.1, Waiting: tt.waiting, Known: true, Shared: host.BySession, Rivals: tt.rivals}
+		m := &Model{
+			scale: 1, fitted: 1, now: settings{workers: 1, batch: 8, inOrder: true}, portion: cores.Portion(),
+			loading: Work{Core: 40 * ms, Waiting: 30 * ms, Blocked: 80 * ms}, Capacity: Capacity{Cores: cores},
+			plant: plant{load: []demand{{40 * ms, 80 * ms}}, compute: []float64{10 * ms}, serial: true, threads: 1, blocked: 0.9, cores: cores.Portion()},
+		}
+		m.apply(&m.plant, &m.now, likely)
+		m.base = m.plant.flow()
+		m.rate = 1e9 * 8 / m.base.step
+		p, ok := m.Predict(knob.Setting{Name: numWorkers, Value: tt.workers})
+		if g := Gain(p.Prediction); !ok || g.Value < tt.least || g.Value > tt.most {
+			t.Errorf("%s: %s", tt.name, Words(p.Prediction))
+		}
+	}
+}

@@ -267,6 +267,10 @@ func (m *Model) Predict(changes ...knob.Setting) (Prediction, bool) {
 	down, up = math.Hypot(math.Hypot(down, more), wasFewer), math.Hypot(math.Hypot(up, fewer), wasMore)
 	slack := m.slack()
 	most := m.most(&to)
+	if to.workers > m.now.workers && to.batch == m.now.batch && to.transforms == m.now.transforms {
+		p.Rate = min(p.Rate, m.rate*m.Capacity.Cores.allow(m.with(&to, likely).cores))
+		most = min(most, m.rate*m.Capacity.Cores.allow(m.with(&to, luck{1, onCores}).cores))
+	}
 	if was := m.before(&to); was != nil && to != m.now { // these settings were measured before
 		p.Rate, p.Data = was.rate, was.data
 		down, up = again, again
