@@ -312,8 +312,8 @@ func (e *Experiment) overruled(s *trace.Snapshot, now *trace.Segment) bool {
 	return true
 }
 
-// foreign reports whether the run is asked for another value of a knob than the experiment's. A knob that the experiment
-// does not have is none of its own: the loop may have gone on to another loader.
+// foreign reports whether the run is asked for another value of a knob than the experiment's. Knobs that only the run
+// has do not count: its loop may have gone on to another loader.
 func (e *Experiment) foreign(k knob.Setting) bool {
 	v, ok := knobOf(e.target, k.Name)
 	return ok && v != k.Value
